@@ -1,0 +1,2 @@
+//! The `whimbrel` command.
+fn main() {}
