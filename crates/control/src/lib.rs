@@ -2,6 +2,8 @@
 //!
 //! Nothing here knows SCTP: samples and loss events hold bytes and times, so that any transport can use the same parts.
 
+#[cfg(feature = "config")]
+pub mod config;
 pub mod rng;
 pub mod time;
 
