@@ -1,2 +1,64 @@
-//! The project's chores.
-fn main() {}
+//! The project's chores: `cargo xtask test`, `generate`, `bench`, `fuzz`.
+
+mod bench;
+mod fuzz;
+mod generate;
+mod packages;
+mod process;
+mod requirements;
+mod test;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask",
+    about = "Whimbrel's own chores",
+    disable_help_subcommand = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Run every test: Rust, command line, interop; installs the packages they need
+    Test(test::Args),
+    /// Write the generated files anew, or check that they are current
+    Generate(generate::Args),
+    /// Run the benches that compare with other stacks
+    Bench(bench::Args),
+    /// Run the fuzz targets
+    Fuzz(fuzz::Args),
+}
+
+/// A chore fails with a message for the person who ran it.
+type Outcome<T = ()> = Result<T, String>;
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().chore {
+        Chore::Test(args) => test::run(&args),
+        Chore::Generate(args) => generate::run(&args),
+        Chore::Bench(args) => bench::run(&args),
+        Chore::Fuzz(args) => fuzz::run(&args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The folder of the workspace.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask lies in the workspace's folder")
+        .to_path_buf()
+}

@@ -1,0 +1,17 @@
+//! `cargo xtask bench`: side-by-side figures against other stacks and simulators.
+
+use std::process::Command;
+
+use crate::{Outcome, packages, process, root};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// What to compare: all of it, the protocol in memory, sockets on loopback, or the simulator
+    #[arg(value_parser = ["all", "memory", "sockets", "simulator"], default_value = "all")]
+    what: String,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    packages::ensure(packages::FOR_NS2)?;
+    process::run(Command::new("bench/run").arg(&args.what).current_dir(root()))
+}

@@ -1,0 +1,43 @@
+//! `cargo xtask fuzz`: runs each fuzz target for a while.
+
+use std::process::Command;
+
+use crate::{Outcome, process, root};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// How long to run each target
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// Run only this target
+    target: Option<String>,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let folder = root().join("fuzz");
+    if process::output(Command::new("cargo").args(["fuzz", "--version"])).is_err() {
+        return Err(
+            "cargo-fuzz is not installed: cargo install cargo-fuzz; it also needs the nightly toolchain".to_owned(),
+        );
+    }
+    let targets = match &args.target {
+        Some(target) => vec![target.clone()],
+        None => process::output(
+            Command::new("cargo")
+                .args(["+nightly", "fuzz", "list"])
+                .current_dir(&folder),
+        )?
+        .lines()
+        .map(str::to_owned)
+        .collect(),
+    };
+    for target in targets {
+        let limit = format!("-max_total_time={}", args.seconds);
+        process::run(
+            Command::new("cargo")
+                .args(["+nightly", "fuzz", "run", &target, "--", &limit])
+                .current_dir(&folder),
+        )?;
+    }
+    Ok(())
+}

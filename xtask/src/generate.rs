@@ -1,0 +1,57 @@
+//! `cargo xtask generate`: files that are made from the code, and the check that they are current.
+
+use std::path::Path;
+
+use crate::{Outcome, process, requirements, root};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Write nothing; fail if a file is not what would be written
+    #[arg(long)]
+    check: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let files = [
+        ("docs/scenario.schema.json", schema()?),
+        ("docs/rfc9260-requirements.md", requirements::table()?),
+    ];
+    let mut stale = Vec::new();
+    for (name, text) in files {
+        let path = root().join(name);
+        if read(&path)? == Some(text.clone()) {
+            continue;
+        }
+        if args.check {
+            stale.push(name);
+        } else {
+            std::fs::write(&path, text).map_err(|e| format!("cannot write {name}: {e}"))?;
+            println!("wrote {name}");
+        }
+    }
+    if stale.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("not current: {}; run `cargo xtask generate`", stale.join(", ")))
+    }
+}
+
+/// The JSON schema of scenario files, from the command that users call.
+fn schema() -> Outcome<String> {
+    process::output(&mut process::cargo(&[
+        "run",
+        "--quiet",
+        "--package",
+        "whimbrel-cli",
+        "--",
+        "schema",
+    ]))
+}
+
+fn read(path: &Path) -> Outcome<Option<String>> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(format!("cannot read {}: {e}", path.display())),
+    }
+}

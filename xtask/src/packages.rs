@@ -1,0 +1,121 @@
+//! Programs of other projects that tests and benches need, and the Debian packages that hold them.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::{Outcome, process};
+
+/// A program that must be there, and the Debian package it comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Program {
+    /// An absolute path, or a name to be found on PATH.
+    pub(crate) name: &'static str,
+    package: &'static str,
+    why: &'static str,
+}
+
+/// What the tests need.
+pub(crate) const FOR_TESTS: &[Program] = &[
+    Program {
+        name: "/usr/lib/usrsctp/tsctp",
+        package: "libusrsctp-examples",
+        why: "the other stack in the interop tests",
+    },
+    Program {
+        name: "tshark",
+        package: "tshark",
+        why: "decodes the packets that tests write",
+    },
+    Program {
+        name: "dumpcap",
+        package: "wireshark-common",
+        why: "captures the packets of interop tests",
+    },
+];
+
+/// What the comparison with ns-2 needs.
+pub(crate) const FOR_NS2: &[Program] = &[Program {
+    name: "ns",
+    package: "ns2",
+    why: "the yardstick simulator",
+}];
+
+/// Makes sure that `programs` are installed; installs the missing ones with apt-get where that is possible.
+pub(crate) fn ensure(programs: &[Program]) -> Outcome {
+    let missing: Vec<&Program> = programs.iter().filter(|p| !is_installed(p.name)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    for program in &missing {
+        eprintln!(
+            "missing: {} (package {}): {}",
+            program.name, program.package, program.why
+        );
+    }
+    let mut packages: Vec<&str> = missing.iter().map(|p| p.package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    install(&packages)?;
+    match missing.iter().find(|p| !is_installed(p.name)) {
+        Some(program) => Err(format!(
+            "package {} is installed but {} is not there",
+            program.package, program.name
+        )),
+        None => Ok(()),
+    }
+}
+
+fn install(packages: &[&str]) -> Outcome {
+    let by_hand = format!(
+        "install by hand what is missing: apt-get install {}",
+        packages.join(" ")
+    );
+    if !is_installed("apt-get") {
+        return Err(format!("this system has no apt-get; {by_hand}"));
+    }
+    let become_root = if is_root() {
+        None
+    } else if is_installed("sudo") {
+        Some("sudo")
+    } else {
+        return Err(format!(
+            "only root may install packages and there is no sudo; {by_hand}"
+        ));
+    };
+    let apt_get = |arguments: &[&str]| {
+        let mut command = match become_root {
+            Some(sudo) => {
+                let mut command = Command::new(sudo);
+                command.args(["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]);
+                command
+            }
+            None => {
+                let mut command = Command::new("apt-get");
+                command.env("DEBIAN_FRONTEND", "noninteractive");
+                command
+            }
+        };
+        command.args(arguments);
+        command
+    };
+    // A list of packages that is out of date is no reason to stop: the installation says so itself.
+    if let Err(message) = process::run(&mut apt_get(&["-q", "update"])) {
+        eprintln!("warning: {message}");
+    }
+    let mut arguments = vec!["-q", "-y", "--no-install-recommends", "install"];
+    arguments.extend_from_slice(packages);
+    process::run(&mut apt_get(&arguments)).map_err(|e| format!("{e}; {by_hand}"))
+}
+
+fn is_installed(name: &str) -> bool {
+    if name.starts_with('/') {
+        return Path::new(name).is_file();
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
+}
+
+fn is_root() -> bool {
+    let user = Command::new("id").arg("-u").output();
+    user.is_ok_and(|out| out.stdout.trim_ascii() == b"0")
+}
