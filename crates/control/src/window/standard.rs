@@ -1,0 +1,195 @@
+//! The standard window: slow start, congestion avoidance with partial_bytes_acked, halving.
+//!
+//! RFC 9260 §7.2.1 to §7.2.3; its predecessors differ in constants only.
+
+use super::{Reduction, WindowControl, WindowView};
+use crate::sample::{AckSample, LossEvent};
+
+/// What editions of the standard set differently.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StandardRules {
+    /// Smallest ssthresh after a loss and smallest window after idle time, in units: 4, in RFC 2960 2.
+    pub floor_units: u64,
+}
+
+impl Default for StandardRules {
+    fn default() -> Self {
+        StandardRules { floor_units: 4 }
+    }
+}
+
+/// State of the standard window control.
+#[derive(Clone, Debug, Default)]
+pub struct StandardWindow {
+    rules: StandardRules,
+    partial_bytes_acked: u64,
+}
+
+impl StandardWindow {
+    /// A window control with these rules.
+    pub fn new(rules: StandardRules) -> Self {
+        StandardWindow { rules, partial_bytes_acked: 0 }
+    }
+
+    fn halved(&self, window: WindowView) -> u64 {
+        (window.cwnd / 2).max(self.rules.floor_units * window.unit)
+    }
+}
+
+impl WindowControl for StandardWindow {
+    fn growth(&mut self, window: WindowView, ack: &AckSample) -> u64 {
+        if window.cwnd <= window.ssthresh {
+            // RFC 9260 §7.2.1: only with the window fully used, outside of fast recovery, and when the cumulative
+            // acknowledgement moves (kept from RFC 4960), by no more than one unit.
+            let grows = ack.cumulative_advanced && ack.flight_before >= window.cwnd && !ack.in_recovery;
+            return if grows { ack.acked.min(window.unit) } else { 0 };
+        }
+        // RFC 9260 §7.2.2
+        self.partial_bytes_acked += ack.acked;
+        let mut growth = 0;
+        if self.partial_bytes_acked >= window.cwnd {
+            if ack.flight_before >= window.cwnd {
+                self.partial_bytes_acked -= window.cwnd;
+                growth = window.unit;
+            } else {
+                self.partial_bytes_acked = window.cwnd;
+            }
+        }
+        if ack.all_acked {
+            self.partial_bytes_acked = 0;
+        }
+        growth
+    }
+
+    fn on_gap(&mut self, window: WindowView, _loss: &LossEvent) -> Reduction {
+        // RFC 9260 §7.2.3
+        self.partial_bytes_acked = 0;
+        let ssthresh = self.halved(window);
+        Reduction { cwnd: ssthresh, ssthresh }
+    }
+
+    fn on_timeout(&mut self, window: WindowView, _loss: &LossEvent) -> Reduction {
+        // RFC 9260 §7.2.3
+        self.partial_bytes_acked = 0;
+        Reduction { cwnd: window.unit, ssthresh: self.halved(window) }
+    }
+
+    fn on_idle(&mut self, window: WindowView) -> Reduction {
+        // RFC 9260 §7.2.1, last rule: decays towards the floor, never grows by it.
+        self.partial_bytes_acked = 0;
+        Reduction { cwnd: self.halved(window).min(window.cwnd), ssthresh: window.ssthresh }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::LossSignal;
+    use crate::{Span, Time};
+
+    const UNIT: u64 = 1468;
+
+    fn ack(acked: u64, flight_before: u64) -> AckSample {
+        AckSample {
+            now: Time::ZERO,
+            acked,
+            flight_before,
+            cumulative_advanced: true,
+            all_acked: false,
+            in_recovery: false,
+            rtt: None,
+        }
+    }
+
+    fn view(cwnd: u64, ssthresh: u64) -> WindowView {
+        WindowView { cwnd, ssthresh, unit: UNIT }
+    }
+
+    fn loss(signal: LossSignal) -> LossEvent {
+        LossEvent {
+            now: Time::ZERO,
+            signal,
+            first_lost: 0,
+            packets: 1,
+            flight_before: 0,
+            srtt: Some(Span::from_millis(1)),
+            min_rtt: None,
+        }
+    }
+
+    #[test]
+    fn slow_start_grows_by_what_was_acked_up_to_one_unit() {
+        // RFC 9260 §7.2.1
+        let mut window = StandardWindow::default();
+        assert_eq!(window.growth(view(2 * UNIT, u64::MAX), &ack(2 * UNIT, 2 * UNIT)), UNIT);
+        assert_eq!(window.growth(view(2 * UNIT, u64::MAX), &ack(100, 2 * UNIT)), 100);
+    }
+
+    #[test]
+    fn slow_start_needs_a_full_window_progress_and_no_recovery() {
+        // RFC 9260 §7.2.1
+        let mut window = StandardWindow::default();
+        let at = view(4 * UNIT, u64::MAX);
+        assert_eq!(window.growth(at, &ack(UNIT, 4 * UNIT - 1)), 0);
+        assert_eq!(window.growth(at, &AckSample { cumulative_advanced: false, ..ack(UNIT, 4 * UNIT) }), 0);
+        assert_eq!(window.growth(at, &AckSample { in_recovery: true, ..ack(UNIT, 4 * UNIT) }), 0);
+    }
+
+    #[test]
+    fn avoidance_grows_by_one_unit_per_window_acked() {
+        // RFC 9260 §7.2.2
+        let mut window = StandardWindow::default();
+        let at = view(4 * UNIT, 2 * UNIT);
+        let grown: u64 = (0..8).map(|_| window.growth(at, &ack(UNIT, 4 * UNIT))).sum();
+        assert_eq!(grown, 2 * UNIT);
+    }
+
+    #[test]
+    fn avoidance_keeps_one_window_of_credit_while_the_window_is_not_full() {
+        // RFC 9260 §7.2.2: partial_bytes_acked is capped at cwnd, then used up by the first full window
+        let mut window = StandardWindow::default();
+        let at = view(4 * UNIT, 2 * UNIT);
+        for _ in 0..20 {
+            assert_eq!(window.growth(at, &ack(UNIT, UNIT)), 0);
+        }
+        assert_eq!(window.growth(at, &ack(UNIT, 4 * UNIT)), UNIT);
+        assert_eq!(window.growth(at, &ack(UNIT, 4 * UNIT)), 0);
+    }
+
+    #[test]
+    fn credit_ends_when_everything_is_acked() {
+        // RFC 9260 §7.2.2, last rule
+        let mut window = StandardWindow::default();
+        let at = view(4 * UNIT, 2 * UNIT);
+        window.growth(at, &AckSample { all_acked: true, ..ack(3 * UNIT, 3 * UNIT) });
+        assert_eq!(window.growth(at, &ack(3 * UNIT, 4 * UNIT)), 0);
+    }
+
+    #[test]
+    fn losses_halve_down_to_the_floor() {
+        // RFC 9260 §7.2.3
+        let mut window = StandardWindow::default();
+        let gap = loss(LossSignal::Gap);
+        assert_eq!(
+            window.on_gap(view(20 * UNIT, 40 * UNIT), &gap),
+            Reduction { cwnd: 10 * UNIT, ssthresh: 10 * UNIT }
+        );
+        assert_eq!(window.on_gap(view(5 * UNIT, 40 * UNIT), &gap), Reduction { cwnd: 4 * UNIT, ssthresh: 4 * UNIT });
+        let timeout = loss(LossSignal::Timeout);
+        assert_eq!(
+            window.on_timeout(view(20 * UNIT, 40 * UNIT), &timeout),
+            Reduction { cwnd: UNIT, ssthresh: 10 * UNIT }
+        );
+        let mut old = StandardWindow::new(StandardRules { floor_units: 2 });
+        assert_eq!(old.on_gap(view(2 * UNIT, 40 * UNIT), &gap), Reduction { cwnd: 2 * UNIT, ssthresh: 2 * UNIT });
+    }
+
+    #[test]
+    fn idle_time_halves_but_never_grows_the_window() {
+        // RFC 9260 §7.2.1, last rule
+        let mut window = StandardWindow::default();
+        assert_eq!(window.on_idle(view(20 * UNIT, 20 * UNIT)).cwnd, 10 * UNIT);
+        assert_eq!(window.on_idle(view(5 * UNIT, 20 * UNIT)).cwnd, 4 * UNIT);
+        assert_eq!(window.on_idle(view(UNIT, 20 * UNIT)).cwnd, UNIT);
+    }
+}
