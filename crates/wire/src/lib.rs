@@ -1,1 +1,62 @@
-//! wire (being written).
+//! SCTP packets on the wire: RFC 9260 §3, with ECNE, CWR and the ECN-capable parameter of RFC 4960 Appendix A.
+//!
+//! Reading borrows: a [`PacketView`] checks the checksum, [`PacketView::chunks`] yields one [`Chunk`] after the other,
+//! lists inside chunks ([`Parameters`], [`Causes`], [`GapBlocks`]) are iterators over the same bytes. Nothing is copied
+//! or allocated, and no bytes make it panic or loop. Writing goes through a [`PacketSink`]: [`ByteSink`] appends bytes,
+//! [`OwnedPacket`] keeps a packet for a simulator without the zeros that nobody looks at.
+//!
+//! The crate knows formats, not procedures. Values that RFC 9260 forbids but that have a place in the format (port 0,
+//! DATA without user data, INIT in company) are handed on; whoever reads them decides.
+//!
+//! ```
+//! use whimbrel_wire::{ByteSink, Checksum, ChecksumField, Chunk, CommonHeader, Data, PacketSink, PacketView};
+//! use whimbrel_wire::{Payload, Ssn, Tsn};
+//!
+//! let mut bytes = Vec::new();
+//! let mut sink = ByteSink::new(&mut bytes, ChecksumField::Compute);
+//! sink.begin(CommonHeader { source_port: 5001, destination_port: 5002, verification_tag: 0xfeed_f00d });
+//! sink.push(&Chunk::Data(Data {
+//!     tsn: Tsn(1),
+//!     stream: 0,
+//!     ssn: Ssn(0),
+//!     ppid: 0,
+//!     unordered: false,
+//!     begin: true,
+//!     end: true,
+//!     immediate: false,
+//!     payload: Payload::Bytes(b"curlew"),
+//! }));
+//! assert_eq!(sink.finish(), 12 + 16 + 8); // the six bytes of user data are padded to eight
+//!
+//! let packet = PacketView::parse(&bytes, Checksum::Verify)?;
+//! assert_eq!(packet.header().verification_tag, 0xfeed_f00d);
+//! for chunk in packet.chunks() {
+//!     let Chunk::Data(data) = chunk? else { unreachable!("one DATA chunk was written") };
+//!     assert_eq!(data.payload, Payload::Bytes(b"curlew"));
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod cause;
+mod chunk;
+mod crc;
+mod number;
+mod owned;
+mod packet;
+mod parameter;
+mod sink;
+pub mod tlv;
+
+pub use cause::{Cause, CauseIter, Causes, RawCause, cause_code};
+pub use chunk::{
+    CHUNK_HEADER_LEN, Chunk, ChunkError, ChunkType, DATA_HEADER_LEN, Data, DuplicateTsnIter, DuplicateTsns, GapBlock,
+    GapBlockIter, GapBlocks, HeartbeatInfo, INIT_HEADER_LEN, Init, MAX_CHUNK_VALUE_LEN, MAX_DATA_PAYLOAD_LEN, Payload,
+    RawChunk, SACK_HEADER_LEN, Sack, UnknownAction,
+};
+pub use crc::{crc32c, packet_checksum, stored_checksum};
+pub use number::{Ssn, Tsn};
+pub use owned::OwnedPacket;
+pub use packet::{COMMON_HEADER_LEN, Checksum, Chunks, CommonHeader, PacketError, PacketView};
+pub use parameter::{Parameter, ParameterIter, Parameters, RawParameter, RawParameterIter, parameter_type};
+pub use sink::{ByteSink, ChecksumField, PacketSink};
+pub use tlv::{RawTlv, RawTlvs, TlvError, TypeList};

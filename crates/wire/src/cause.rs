@@ -1,0 +1,290 @@
+//! Error causes of ERROR and ABORT: RFC 9260 §3.3.10.
+
+use std::fmt;
+
+use crate::number::Tsn;
+use crate::parameter::Parameters;
+use crate::tlv::{self, RawTlv, RawTlvs, TlvError, TypeList};
+
+/// Cause codes, RFC 9260 §3.3.10.
+pub mod cause_code {
+    /// Invalid Stream Identifier, §3.3.10.1.
+    pub const INVALID_STREAM_IDENTIFIER: u16 = 1;
+    /// Missing Mandatory Parameter, §3.3.10.2.
+    pub const MISSING_MANDATORY_PARAMETER: u16 = 2;
+    /// Stale Cookie, §3.3.10.3.
+    pub const STALE_COOKIE: u16 = 3;
+    /// Out of Resource, §3.3.10.4.
+    pub const OUT_OF_RESOURCE: u16 = 4;
+    /// Unresolvable Address, §3.3.10.5.
+    pub const UNRESOLVABLE_ADDRESS: u16 = 5;
+    /// Unrecognized Chunk Type, §3.3.10.6.
+    pub const UNRECOGNIZED_CHUNK_TYPE: u16 = 6;
+    /// Invalid Mandatory Parameter, §3.3.10.7.
+    pub const INVALID_MANDATORY_PARAMETER: u16 = 7;
+    /// Unrecognized Parameters, §3.3.10.8.
+    pub const UNRECOGNIZED_PARAMETERS: u16 = 8;
+    /// No User Data, §3.3.10.9.
+    pub const NO_USER_DATA: u16 = 9;
+    /// Cookie Received While Shutting Down, §3.3.10.10.
+    pub const COOKIE_RECEIVED_WHILE_SHUTTING_DOWN: u16 = 10;
+    /// Restart of an Association with New Addresses, §3.3.10.11.
+    pub const RESTART_WITH_NEW_ADDRESSES: u16 = 11;
+    /// User-Initiated Abort, §3.3.10.12.
+    pub const USER_INITIATED_ABORT: u16 = 12;
+    /// Protocol Violation, §3.3.10.13.
+    pub const PROTOCOL_VIOLATION: u16 = 13;
+}
+
+/// An error cause with a code that this crate does not know.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RawCause<'a>(RawTlv<'a>);
+
+impl<'a> RawCause<'a> {
+    /// Takes one cause in wire form; `None` when the length field disagrees with `bytes`.
+    #[must_use]
+    pub fn from_bytes(bytes: &'a [u8]) -> Option<Self> {
+        RawTlv::from_bytes(bytes).map(Self)
+    }
+
+    /// The cause code.
+    #[must_use]
+    pub fn code(self) -> u16 {
+        self.0.tlv_type()
+    }
+
+    /// The cause-specific information.
+    #[must_use]
+    pub fn value(self) -> &'a [u8] {
+        self.0.value()
+    }
+
+    /// Code, length and information, without padding.
+    #[must_use]
+    pub fn bytes(self) -> &'a [u8] {
+        self.0.bytes()
+    }
+}
+
+/// One error cause.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Cause<'a> {
+    /// DATA came on a stream that does not exist (1).
+    InvalidStreamIdentifier {
+        /// The stream it came on.
+        stream: u16,
+    },
+    /// INIT or INIT ACK lacks parameters of these types (2).
+    MissingMandatoryParameter(TypeList<'a>),
+    /// The State Cookie is genuine but too old (3).
+    StaleCookie {
+        /// Microseconds since it expired, rounded up; 0 when not told.
+        staleness_us: u32,
+    },
+    /// The sender lacks memory or another resource (4).
+    OutOfResource,
+    /// An address parameter that cannot be used (5), complete with type and length.
+    UnresolvableAddress(&'a [u8]),
+    /// A chunk that was not recognized (6), complete with type, flags and length.
+    UnrecognizedChunkType(&'a [u8]),
+    /// A fixed field of INIT or INIT ACK has a value it must not have (7).
+    InvalidMandatoryParameter,
+    /// Parameters of an INIT ACK that were not recognized (8).
+    UnrecognizedParameters(Parameters<'a>),
+    /// A DATA chunk without user data (9).
+    NoUserData {
+        /// Its TSN.
+        tsn: Tsn,
+    },
+    /// COOKIE ECHO came in SHUTDOWN-ACK-SENT (10).
+    CookieReceivedWhileShuttingDown,
+    /// INIT for an existing association brought new addresses (11), given as address parameters.
+    RestartWithNewAddresses(Parameters<'a>),
+    /// The peer's user ended the association (12), with a reason of any form.
+    UserInitiatedAbort(&'a [u8]),
+    /// Something not covered by the other causes (13), with information of any form.
+    ProtocolViolation(&'a [u8]),
+    /// A code that this crate does not know.
+    Unknown(RawCause<'a>),
+}
+
+impl<'a> Cause<'a> {
+    fn decode(raw: RawCause<'a>) -> Result<Self, TlvError> {
+        let value = raw.value();
+        let bad_value = raw.0.bad_value();
+        Ok(match raw.code() {
+            cause_code::INVALID_STREAM_IDENTIFIER => {
+                let [s0, s1, _, _]: [u8; 4] = value.try_into().map_err(|_| bad_value)?;
+                Self::InvalidStreamIdentifier {
+                    stream: u16::from_be_bytes([s0, s1]),
+                }
+            }
+            cause_code::MISSING_MANDATORY_PARAMETER => {
+                let (count, types) = value.split_first_chunk().ok_or(bad_value)?;
+                let count = u32::from_be_bytes(*count) as usize;
+                let types = count.checked_mul(2).and_then(|len| types.get(..len)).ok_or(bad_value)?;
+                Self::MissingMandatoryParameter(TypeList::from_wire_bytes(types))
+            }
+            cause_code::STALE_COOKIE => {
+                let staleness = value.try_into().map_err(|_| bad_value)?;
+                Self::StaleCookie {
+                    staleness_us: u32::from_be_bytes(staleness),
+                }
+            }
+            // These three have no information; what an implementation adds there is ignored.
+            cause_code::OUT_OF_RESOURCE => Self::OutOfResource,
+            cause_code::INVALID_MANDATORY_PARAMETER => Self::InvalidMandatoryParameter,
+            cause_code::COOKIE_RECEIVED_WHILE_SHUTTING_DOWN => Self::CookieReceivedWhileShuttingDown,
+            cause_code::UNRESOLVABLE_ADDRESS => Self::UnresolvableAddress(value),
+            cause_code::UNRECOGNIZED_CHUNK_TYPE => Self::UnrecognizedChunkType(value),
+            cause_code::UNRECOGNIZED_PARAMETERS => Self::UnrecognizedParameters(Parameters::from_wire_bytes(value)),
+            cause_code::NO_USER_DATA => {
+                let tsn = value.try_into().map_err(|_| bad_value)?;
+                Self::NoUserData {
+                    tsn: Tsn(u32::from_be_bytes(tsn)),
+                }
+            }
+            cause_code::RESTART_WITH_NEW_ADDRESSES => Self::RestartWithNewAddresses(Parameters::from_wire_bytes(value)),
+            cause_code::USER_INITIATED_ABORT => Self::UserInitiatedAbort(value),
+            cause_code::PROTOCOL_VIOLATION => Self::ProtocolViolation(value),
+            _ => Self::Unknown(raw),
+        })
+    }
+
+    /// The cause code on the wire.
+    #[must_use]
+    pub fn code(&self) -> u16 {
+        match self {
+            Self::InvalidStreamIdentifier { .. } => cause_code::INVALID_STREAM_IDENTIFIER,
+            Self::MissingMandatoryParameter(_) => cause_code::MISSING_MANDATORY_PARAMETER,
+            Self::StaleCookie { .. } => cause_code::STALE_COOKIE,
+            Self::OutOfResource => cause_code::OUT_OF_RESOURCE,
+            Self::UnresolvableAddress(_) => cause_code::UNRESOLVABLE_ADDRESS,
+            Self::UnrecognizedChunkType(_) => cause_code::UNRECOGNIZED_CHUNK_TYPE,
+            Self::InvalidMandatoryParameter => cause_code::INVALID_MANDATORY_PARAMETER,
+            Self::UnrecognizedParameters(_) => cause_code::UNRECOGNIZED_PARAMETERS,
+            Self::NoUserData { .. } => cause_code::NO_USER_DATA,
+            Self::CookieReceivedWhileShuttingDown => cause_code::COOKIE_RECEIVED_WHILE_SHUTTING_DOWN,
+            Self::RestartWithNewAddresses(_) => cause_code::RESTART_WITH_NEW_ADDRESSES,
+            Self::UserInitiatedAbort(_) => cause_code::USER_INITIATED_ABORT,
+            Self::ProtocolViolation(_) => cause_code::PROTOCOL_VIOLATION,
+            Self::Unknown(raw) => raw.code(),
+        }
+    }
+
+    /// The name RFC 9260 gives the cause; `None` for an unknown one.
+    #[must_use]
+    pub fn name(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::InvalidStreamIdentifier { .. } => "invalid stream identifier",
+            Self::MissingMandatoryParameter(_) => "missing mandatory parameter",
+            Self::StaleCookie { .. } => "stale cookie",
+            Self::OutOfResource => "out of resource",
+            Self::UnresolvableAddress(_) => "unresolvable address",
+            Self::UnrecognizedChunkType(_) => "unrecognized chunk type",
+            Self::InvalidMandatoryParameter => "invalid mandatory parameter",
+            Self::UnrecognizedParameters(_) => "unrecognized parameters",
+            Self::NoUserData { .. } => "no user data",
+            Self::CookieReceivedWhileShuttingDown => "cookie received while shutting down",
+            Self::RestartWithNewAddresses(_) => "restart of an association with new addresses",
+            Self::UserInitiatedAbort(_) => "user-initiated abort",
+            Self::ProtocolViolation(_) => "protocol violation",
+            Self::Unknown(_) => return None,
+        })
+    }
+
+    /// Appends the cause to a list that starts at a multiple of four in `list` (an empty vector, for one).
+    ///
+    /// Padding goes in front of the cause where the list needs it, never behind; see [`tlv::append_tlv`]. Information
+    /// longer than [`tlv::MAX_TLV_VALUE_LEN`] is cut there.
+    pub fn emit(&self, list: &mut Vec<u8>) {
+        let code = self.code();
+        match self {
+            Self::InvalidStreamIdentifier { stream } => {
+                let [s0, s1] = stream.to_be_bytes();
+                tlv::append(list, code, &[s0, s1, 0, 0]);
+            }
+            Self::MissingMandatoryParameter(types) => {
+                // The count has to agree with what is left when a list is too long for one cause.
+                const MAX_TYPES: usize = (tlv::MAX_TLV_VALUE_LEN - 4) / 2;
+                let count = types.len().min(MAX_TYPES);
+                let types = &types.wire_bytes()[..2 * count];
+                tlv::append_parts(list, code, &(count as u32).to_be_bytes(), types);
+            }
+            Self::StaleCookie { staleness_us } => tlv::append(list, code, &staleness_us.to_be_bytes()),
+            Self::OutOfResource | Self::InvalidMandatoryParameter | Self::CookieReceivedWhileShuttingDown => {
+                tlv::append(list, code, &[]);
+            }
+            Self::UnrecognizedParameters(parameters) | Self::RestartWithNewAddresses(parameters) => {
+                let whole = tlv::whole_within(parameters.wire_bytes(), tlv::MAX_TLV_VALUE_LEN);
+                tlv::append(list, code, whole);
+            }
+            Self::NoUserData { tsn } => tlv::append(list, code, &tsn.0.to_be_bytes()),
+            Self::UnresolvableAddress(value)
+            | Self::UnrecognizedChunkType(value)
+            | Self::UserInitiatedAbort(value)
+            | Self::ProtocolViolation(value) => tlv::append(list, code, value),
+            Self::Unknown(raw) => raw.0.emit(list),
+        }
+    }
+}
+
+/// The causes of an ERROR or ABORT, borrowed in wire form.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct Causes<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Causes<'a> {
+    /// Borrows a list of causes in wire form. Nothing is checked before it is read.
+    #[must_use]
+    pub const fn from_wire_bytes(bytes: &'a [u8]) -> Self {
+        Self { bytes }
+    }
+
+    /// The list in wire form.
+    #[must_use]
+    pub const fn wire_bytes(self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Whether there is no cause.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// The causes one after the other. A bad length is reported once and ends the iteration, a bad value does not.
+    #[must_use]
+    pub fn iter(self) -> CauseIter<'a> {
+        CauseIter(RawTlvs::new(self.bytes))
+    }
+}
+
+impl<'a> IntoIterator for Causes<'a> {
+    type Item = Result<Cause<'a>, TlvError>;
+    type IntoIter = CauseIter<'a>;
+
+    fn into_iter(self) -> CauseIter<'a> {
+        self.iter()
+    }
+}
+
+impl fmt::Debug for Causes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// Iterator of [`Causes::iter`].
+#[derive(Clone, Debug)]
+pub struct CauseIter<'a>(RawTlvs<'a>);
+
+impl<'a> Iterator for CauseIter<'a> {
+    type Item = Result<Cause<'a>, TlvError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(self.0.next()?.and_then(|raw| Cause::decode(RawCause(raw))))
+    }
+}

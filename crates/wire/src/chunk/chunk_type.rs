@@ -1,0 +1,138 @@
+//! Chunk types and what to do with unknown ones: RFC 9260 §3.2.
+
+use std::fmt;
+
+/// Type of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ChunkType(pub u8);
+
+impl ChunkType {
+    /// User data.
+    pub const DATA: Self = Self(0);
+    /// Opens an association.
+    pub const INIT: Self = Self(1);
+    /// Answers INIT.
+    pub const INIT_ACK: Self = Self(2);
+    /// Selective acknowledgement.
+    pub const SACK: Self = Self(3);
+    /// Probes a path.
+    pub const HEARTBEAT: Self = Self(4);
+    /// Answers HEARTBEAT.
+    pub const HEARTBEAT_ACK: Self = Self(5);
+    /// Ends the association at once.
+    pub const ABORT: Self = Self(6);
+    /// Asks for a graceful end.
+    pub const SHUTDOWN: Self = Self(7);
+    /// Answers SHUTDOWN.
+    pub const SHUTDOWN_ACK: Self = Self(8);
+    /// Reports errors.
+    pub const ERROR: Self = Self(9);
+    /// Returns the State Cookie.
+    pub const COOKIE_ECHO: Self = Self(10);
+    /// Answers COOKIE ECHO.
+    pub const COOKIE_ACK: Self = Self(11);
+    /// A packet was marked Congestion Experienced.
+    pub const ECNE: Self = Self(12);
+    /// The congestion window was reduced.
+    pub const CWR: Self = Self(13);
+    /// Answers SHUTDOWN ACK.
+    pub const SHUTDOWN_COMPLETE: Self = Self(14);
+
+    /// The name RFC 9260 gives the chunk; `None` for a type this crate does not know.
+    #[must_use]
+    pub const fn name(self) -> Option<&'static str> {
+        Some(match self {
+            Self::DATA => "DATA",
+            Self::INIT => "INIT",
+            Self::INIT_ACK => "INIT ACK",
+            Self::SACK => "SACK",
+            Self::HEARTBEAT => "HEARTBEAT",
+            Self::HEARTBEAT_ACK => "HEARTBEAT ACK",
+            Self::ABORT => "ABORT",
+            Self::SHUTDOWN => "SHUTDOWN",
+            Self::SHUTDOWN_ACK => "SHUTDOWN ACK",
+            Self::ERROR => "ERROR",
+            Self::COOKIE_ECHO => "COOKIE ECHO",
+            Self::COOKIE_ACK => "COOKIE ACK",
+            Self::ECNE => "ECNE",
+            Self::CWR => "CWR",
+            Self::SHUTDOWN_COMPLETE => "SHUTDOWN COMPLETE",
+            _ => return None,
+        })
+    }
+
+    /// Whether this crate reads the chunk's value.
+    #[must_use]
+    pub const fn is_known(self) -> bool {
+        self.0 <= Self::SHUTDOWN_COMPLETE.0
+    }
+
+    /// Whether RFC 9260 §3 forbids other chunks in the same packet: INIT, INIT ACK and SHUTDOWN COMPLETE.
+    #[must_use]
+    pub const fn must_be_alone(self) -> bool {
+        matches!(self, Self::INIT | Self::INIT_ACK | Self::SHUTDOWN_COMPLETE)
+    }
+
+    /// What to do when the type is not recognized (§3.2).
+    #[must_use]
+    pub const fn action(self) -> UnknownAction {
+        UnknownAction::from_high_bits(self.0 >> 6)
+    }
+}
+
+impl fmt::Display for ChunkType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => f.write_str(name),
+            None => write!(f, "type {}", self.0),
+        }
+    }
+}
+
+/// What the two highest bits of an unrecognized chunk or parameter type ask the receiver to do (§3.2, §3.2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnknownAction {
+    /// 00: read no further in this packet (or chunk).
+    Stop,
+    /// 01: read no further and report it.
+    StopAndReport,
+    /// 10: go on with the next one.
+    Skip,
+    /// 11: go on with the next one, and report it.
+    SkipAndReport,
+}
+
+impl UnknownAction {
+    /// The action for a chunk type.
+    #[must_use]
+    pub const fn of_chunk_type(chunk_type: u8) -> Self {
+        Self::from_high_bits(chunk_type >> 6)
+    }
+
+    /// The action for a parameter type.
+    #[must_use]
+    pub const fn of_parameter_type(parameter_type: u16) -> Self {
+        Self::from_high_bits((parameter_type >> 14) as u8)
+    }
+
+    /// Whether what follows in the packet (or chunk) is not read.
+    #[must_use]
+    pub const fn stops(self) -> bool {
+        matches!(self, Self::Stop | Self::StopAndReport)
+    }
+
+    /// Whether the peer is told.
+    #[must_use]
+    pub const fn reports(self) -> bool {
+        matches!(self, Self::StopAndReport | Self::SkipAndReport)
+    }
+
+    const fn from_high_bits(bits: u8) -> Self {
+        match bits & 3 {
+            0 => Self::Stop,
+            1 => Self::StopAndReport,
+            2 => Self::Skip,
+            _ => Self::SkipAndReport,
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Chunks: RFC 9260 §3.2 and §3.3; ECNE and CWR from RFC 4960 Appendix A.
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +---------------+---------------+-------------------------------+
+//! |     type      |     flags     |   length: 4 + bytes of value  |
+//! +---------------+---------------+-------------------------------+
+//! |  value ...                                    | 0..3 zeros    |
+//! +-----------------------------------------------+---------------+
+//! ```
+//!
+//! The length counts neither the padding of the chunk nor that of its last parameter.
+
+mod chunk_type;
+mod data;
+mod ecn;
+mod error;
+mod heartbeat;
+mod init;
+mod raw;
+mod sack;
+mod shutdown;
+
+pub use chunk_type::{ChunkType, UnknownAction};
+pub use data::{DATA_HEADER_LEN, Data, MAX_DATA_PAYLOAD_LEN, Payload};
+pub use heartbeat::HeartbeatInfo;
+pub use init::{INIT_HEADER_LEN, Init};
+pub use raw::RawChunk;
+pub use sack::{DuplicateTsnIter, DuplicateTsns, GapBlock, GapBlockIter, GapBlocks, SACK_HEADER_LEN, Sack};
+
+pub(crate) use data::ELIDED;
+
+use thiserror::Error;
+
+use crate::cause::Causes;
+use crate::number::Tsn;
+use crate::tlv;
+
+/// Bytes of type, flags and length in front of every chunk's value (§3.2).
+pub const CHUNK_HEADER_LEN: usize = 4;
+
+/// Longest value that fits into one chunk, bytes.
+pub const MAX_CHUNK_VALUE_LEN: usize = u16::MAX as usize - CHUNK_HEADER_LEN;
+
+/// The T bit of ABORT and SHUTDOWN COMPLETE (§3.3.7, §3.3.13).
+const T_BIT: u8 = 0x01;
+
+/// Why a chunk could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum ChunkError {
+    /// Fewer bytes are left than a chunk header takes. The packet ends here.
+    #[error("{available} stray bytes where a chunk should be")]
+    Truncated {
+        /// Bytes that were left.
+        available: usize,
+    },
+    /// The length field is below 4 or runs past the end of the packet. The packet ends here (§6.10: a partial chunk
+    /// is dropped).
+    #[error("{chunk_type} chunk has length {length}, {available} bytes are left")]
+    BadLength {
+        /// Type of the chunk.
+        chunk_type: ChunkType,
+        /// The length field as received.
+        length: u16,
+        /// Bytes left in the packet, from the chunk's type field on.
+        available: usize,
+    },
+    /// The value is too short, too long or contradicts itself. The chunks behind it can still be read.
+    #[error("{chunk_type} chunk with a value of {value_len} bytes is malformed")]
+    Malformed {
+        /// Type of the chunk.
+        chunk_type: ChunkType,
+        /// Bytes of value.
+        value_len: usize,
+    },
+}
+
+/// One chunk, borrowing whatever has a variable length.
+///
+/// Reserved flag bits are ignored when read and zero when written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Chunk<'a> {
+    /// User data (0), §3.3.1.
+    Data(Data<'a>),
+    /// Opens an association (1), §3.3.2. Always alone in its packet.
+    Init(Init<'a>),
+    /// Answers INIT (2), §3.3.3. Always alone in its packet.
+    InitAck(Init<'a>),
+    /// Selective acknowledgement (3), §3.3.4.
+    Sack(Sack<'a>),
+    /// Probes a path (4), §3.3.5.
+    Heartbeat(HeartbeatInfo<'a>),
+    /// Answers HEARTBEAT (5), §3.3.6.
+    HeartbeatAck(HeartbeatInfo<'a>),
+    /// Ends the association at once (6), §3.3.7.
+    Abort {
+        /// The T bit: the packet's Verification Tag is the receiver's own, reflected (§8.5.1).
+        tag_reflected: bool,
+        /// Reasons, possibly none.
+        causes: Causes<'a>,
+    },
+    /// Asks for a graceful end (7), §3.3.8.
+    Shutdown {
+        /// All TSNs up to this one were received.
+        cumulative_tsn_ack: Tsn,
+    },
+    /// Answers SHUTDOWN (8), §3.3.9.
+    ShutdownAck,
+    /// Reports errors that do not end the association (9), §3.3.10.
+    Error {
+        /// What went wrong.
+        causes: Causes<'a>,
+    },
+    /// Returns the State Cookie of INIT ACK (10), §3.3.11. Always the first chunk of its packet.
+    CookieEcho {
+        /// The cookie, as it was received.
+        cookie: &'a [u8],
+    },
+    /// Answers COOKIE ECHO (11), §3.3.12.
+    CookieAck,
+    /// A packet was marked Congestion Experienced (12), RFC 4960 Appendix A.
+    Ecne {
+        /// Lowest TSN in the marked packet.
+        lowest_tsn: Tsn,
+    },
+    /// The congestion window was reduced in answer to ECNE (13), RFC 4960 Appendix A.
+    Cwr {
+        /// The TSN of the ECNE.
+        lowest_tsn: Tsn,
+    },
+    /// Answers SHUTDOWN ACK (14), §3.3.13. Always alone in its packet.
+    ShutdownComplete {
+        /// The T bit: the packet's Verification Tag is the receiver's own, reflected (§8.5.1).
+        tag_reflected: bool,
+    },
+    /// Any other type; [`ChunkType::action`] tells what to do with it.
+    Unknown(RawChunk<'a>),
+}
+
+impl<'a> Chunk<'a> {
+    /// Reads the value of a chunk whose header has been checked.
+    #[inline]
+    pub(crate) fn decode(raw: RawChunk<'a>) -> Result<Self, ChunkError> {
+        let (chunk_type, value) = (raw.chunk_type(), raw.value());
+        let malformed = ChunkError::Malformed {
+            chunk_type,
+            value_len: value.len(),
+        };
+        let tag_reflected = raw.flags() & T_BIT != 0;
+        let chunk = match chunk_type {
+            ChunkType::DATA => Data::decode(raw.flags(), value).map(Self::Data),
+            ChunkType::SACK => Sack::decode(value).map(Self::Sack),
+            ChunkType::INIT => Init::decode(value).map(Self::Init),
+            ChunkType::INIT_ACK => Init::decode(value).map(Self::InitAck),
+            ChunkType::HEARTBEAT => HeartbeatInfo::decode(value).map(Self::Heartbeat),
+            ChunkType::HEARTBEAT_ACK => HeartbeatInfo::decode(value).map(Self::HeartbeatAck),
+            ChunkType::ABORT => Some(Self::Abort {
+                tag_reflected,
+                causes: Causes::from_wire_bytes(value),
+            }),
+            ChunkType::SHUTDOWN => shutdown::decode(value),
+            ChunkType::SHUTDOWN_ACK => value.is_empty().then_some(Self::ShutdownAck),
+            ChunkType::ERROR => Some(Self::Error {
+                causes: Causes::from_wire_bytes(value),
+            }),
+            ChunkType::COOKIE_ECHO => Some(Self::CookieEcho { cookie: value }),
+            ChunkType::COOKIE_ACK => value.is_empty().then_some(Self::CookieAck),
+            ChunkType::ECNE => ecn::decode(value).map(|lowest_tsn| Self::Ecne { lowest_tsn }),
+            ChunkType::CWR => ecn::decode(value).map(|lowest_tsn| Self::Cwr { lowest_tsn }),
+            ChunkType::SHUTDOWN_COMPLETE => value.is_empty().then_some(Self::ShutdownComplete { tag_reflected }),
+            _ => Some(Self::Unknown(raw)),
+        };
+        chunk.ok_or(malformed)
+    }
+
+    /// The type on the wire.
+    #[must_use]
+    pub fn chunk_type(&self) -> ChunkType {
+        match self {
+            Self::Data(_) => ChunkType::DATA,
+            Self::Init(_) => ChunkType::INIT,
+            Self::InitAck(_) => ChunkType::INIT_ACK,
+            Self::Sack(_) => ChunkType::SACK,
+            Self::Heartbeat(_) => ChunkType::HEARTBEAT,
+            Self::HeartbeatAck(_) => ChunkType::HEARTBEAT_ACK,
+            Self::Abort { .. } => ChunkType::ABORT,
+            Self::Shutdown { .. } => ChunkType::SHUTDOWN,
+            Self::ShutdownAck => ChunkType::SHUTDOWN_ACK,
+            Self::Error { .. } => ChunkType::ERROR,
+            Self::CookieEcho { .. } => ChunkType::COOKIE_ECHO,
+            Self::CookieAck => ChunkType::COOKIE_ACK,
+            Self::Ecne { .. } => ChunkType::ECNE,
+            Self::Cwr { .. } => ChunkType::CWR,
+            Self::ShutdownComplete { .. } => ChunkType::SHUTDOWN_COMPLETE,
+            Self::Unknown(raw) => raw.chunk_type(),
+        }
+    }
+
+    /// The Chunk Length field this chunk gets: header and value without final padding, bytes.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        CHUNK_HEADER_LEN
+            + match self {
+                Self::Data(data) => data.value_len(),
+                Self::Init(init) | Self::InitAck(init) => init.value_len(),
+                Self::Sack(sack) => sack.value_len(),
+                Self::Heartbeat(heartbeat) | Self::HeartbeatAck(heartbeat) => heartbeat.value_len(),
+                Self::Abort { causes, .. } | Self::Error { causes } => error::value(*causes).len(),
+                Self::CookieEcho { cookie } => cookie.len().min(MAX_CHUNK_VALUE_LEN),
+                Self::Shutdown { .. } | Self::Ecne { .. } | Self::Cwr { .. } => 4,
+                Self::ShutdownAck | Self::CookieAck | Self::ShutdownComplete { .. } => 0,
+                Self::Unknown(raw) => raw.value().len(),
+            }
+    }
+
+    /// Bytes the chunk takes in a packet, padding included: a multiple of four.
+    #[must_use]
+    pub fn wire_len(&self) -> usize {
+        tlv::padded(self.length())
+    }
+
+    /// Appends the chunk with its padding; `out` must start at a multiple of four from the packet's begin.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Data(data) => data.encode(out),
+            Self::Sack(sack) => sack.encode(out),
+            Self::Init(init) => init.encode(ChunkType::INIT, out),
+            Self::InitAck(init) => init.encode(ChunkType::INIT_ACK, out),
+            Self::Heartbeat(heartbeat) => heartbeat.encode(ChunkType::HEARTBEAT, out),
+            Self::HeartbeatAck(heartbeat) => heartbeat.encode(ChunkType::HEARTBEAT_ACK, out),
+            Self::Abort { tag_reflected, causes } => {
+                encode_plain(ChunkType::ABORT, u8::from(*tag_reflected), error::value(*causes), out);
+            }
+            Self::Shutdown { cumulative_tsn_ack } => {
+                encode_plain(ChunkType::SHUTDOWN, 0, &cumulative_tsn_ack.0.to_be_bytes(), out);
+            }
+            Self::ShutdownAck => encode_plain(ChunkType::SHUTDOWN_ACK, 0, &[], out),
+            Self::Error { causes } => encode_plain(ChunkType::ERROR, 0, error::value(*causes), out),
+            Self::CookieEcho { cookie } => {
+                let cookie = &cookie[..cookie.len().min(MAX_CHUNK_VALUE_LEN)];
+                encode_plain(ChunkType::COOKIE_ECHO, 0, cookie, out);
+            }
+            Self::CookieAck => encode_plain(ChunkType::COOKIE_ACK, 0, &[], out),
+            Self::Ecne { lowest_tsn } => encode_plain(ChunkType::ECNE, 0, &lowest_tsn.0.to_be_bytes(), out),
+            Self::Cwr { lowest_tsn } => encode_plain(ChunkType::CWR, 0, &lowest_tsn.0.to_be_bytes(), out),
+            Self::ShutdownComplete { tag_reflected } => {
+                encode_plain(ChunkType::SHUTDOWN_COMPLETE, u8::from(*tag_reflected), &[], out);
+            }
+            Self::Unknown(raw) => encode_plain(raw.chunk_type(), raw.flags(), raw.value(), out),
+        }
+    }
+}
+
+/// Type, flags and length of a chunk whose value has `value_len` bytes, at most [`MAX_CHUNK_VALUE_LEN`].
+fn chunk_header(chunk_type: ChunkType, flags: u8, value_len: usize) -> [u8; CHUNK_HEADER_LEN] {
+    debug_assert!(value_len <= MAX_CHUNK_VALUE_LEN);
+    let [l0, l1] = ((CHUNK_HEADER_LEN + value_len) as u16).to_be_bytes();
+    [chunk_type.0, flags, l0, l1]
+}
+
+/// Appends a chunk whose value is at hand, with its padding.
+fn encode_plain(chunk_type: ChunkType, flags: u8, value: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&chunk_header(chunk_type, flags, value.len()));
+    out.extend_from_slice(value);
+    pad_value(value.len(), out);
+}
+
+/// Appends the zeros that follow a value of `len` bytes (§3.2).
+fn pad_value(len: usize, out: &mut Vec<u8>) {
+    out.extend_from_slice(&[0; 3][..len.wrapping_neg() & 3]);
+}

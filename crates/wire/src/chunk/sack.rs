@@ -1,0 +1,278 @@
+//! SACK (3), RFC 9260 §3.3.4.
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +---------------+---------------+-------------------------------+
+//! |    type 3     |     zero      |      length: 16 + 4N + 4M     |
+//! +---------------+---------------+-------------------------------+
+//! |            cumulative TSN ack: all up to here came            |
+//! +---------------------------------------------------------------+
+//! |             advertised receiver window, bytes                 |
+//! +-------------------------------+-------------------------------+
+//! |       gap ack blocks N        |       duplicate TSNs M        |
+//! +-------------------------------+-------------------------------+
+//! | N times: first offset that    | last offset of the block,     |
+//! | came, from the cumulative TSN | inclusive                     |
+//! +-------------------------------+-------------------------------+
+//! |  M times: a TSN that came again                               |
+//! +---------------------------------------------------------------+
+//! ```
+
+use std::fmt;
+use std::iter::Copied;
+use std::slice;
+
+use super::{CHUNK_HEADER_LEN, ChunkType, MAX_CHUNK_VALUE_LEN, chunk_header};
+use crate::number::Tsn;
+
+/// Bytes of a SACK in front of the gap blocks, chunk header included.
+pub const SACK_HEADER_LEN: usize = 16;
+
+const FIELDS_LEN: usize = SACK_HEADER_LEN - CHUNK_HEADER_LEN;
+
+/// Gap blocks and duplicates together that one chunk can hold.
+const MAX_ENTRIES: usize = (MAX_CHUNK_VALUE_LEN - FIELDS_LEN) / 4;
+
+/// A run of TSNs that arrived above the Cumulative TSN Ack, as offsets from it, both ends included.
+///
+/// A block as received may have any values, `start` above `end` too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GapBlock {
+    /// Offset of the first TSN.
+    pub start: u16,
+    /// Offset of the last TSN.
+    pub end: u16,
+}
+
+impl GapBlock {
+    /// Appends the block in wire form.
+    pub fn emit(self, out: &mut Vec<u8>) {
+        let ([s0, s1], [e0, e1]) = (self.start.to_be_bytes(), self.end.to_be_bytes());
+        out.extend_from_slice(&[s0, s1, e0, e1]);
+    }
+
+    fn from_wire([s0, s1, e0, e1]: [u8; 4]) -> Self {
+        Self {
+            start: u16::from_be_bytes([s0, s1]),
+            end: u16::from_be_bytes([e0, e1]),
+        }
+    }
+}
+
+/// Gap Ack Blocks, borrowed in wire form.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct GapBlocks<'a> {
+    blocks: &'a [[u8; 4]],
+}
+
+impl<'a> GapBlocks<'a> {
+    /// Borrows blocks in wire form, four bytes each; a shorter rest is left out.
+    #[must_use]
+    pub fn from_wire_bytes(bytes: &'a [u8]) -> Self {
+        Self {
+            blocks: bytes.as_chunks().0,
+        }
+    }
+
+    /// The blocks in wire form.
+    #[must_use]
+    pub fn wire_bytes(self) -> &'a [u8] {
+        self.blocks.as_flattened()
+    }
+
+    /// Number of blocks.
+    #[must_use]
+    pub fn len(self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    /// The blocks in the order of the wire.
+    #[must_use]
+    pub fn iter(self) -> GapBlockIter<'a> {
+        GapBlockIter(self.blocks.iter().copied())
+    }
+}
+
+impl<'a> IntoIterator for GapBlocks<'a> {
+    type Item = GapBlock;
+    type IntoIter = GapBlockIter<'a>;
+
+    fn into_iter(self) -> GapBlockIter<'a> {
+        self.iter()
+    }
+}
+
+impl fmt::Debug for GapBlocks<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// Iterator of [`GapBlocks::iter`].
+#[derive(Clone, Debug)]
+pub struct GapBlockIter<'a>(Copied<slice::Iter<'a, [u8; 4]>>);
+
+impl Iterator for GapBlockIter<'_> {
+    type Item = GapBlock;
+
+    #[inline]
+    fn next(&mut self) -> Option<GapBlock> {
+        self.0.next().map(GapBlock::from_wire)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl DoubleEndedIterator for GapBlockIter<'_> {
+    fn next_back(&mut self) -> Option<GapBlock> {
+        self.0.next_back().map(GapBlock::from_wire)
+    }
+}
+
+impl ExactSizeIterator for GapBlockIter<'_> {}
+
+/// Duplicate TSNs, borrowed in wire form.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct DuplicateTsns<'a> {
+    tsns: &'a [[u8; 4]],
+}
+
+impl<'a> DuplicateTsns<'a> {
+    /// Borrows TSNs in wire form, four bytes each; a shorter rest is left out.
+    #[must_use]
+    pub fn from_wire_bytes(bytes: &'a [u8]) -> Self {
+        Self {
+            tsns: bytes.as_chunks().0,
+        }
+    }
+
+    /// Appends one TSN in wire form.
+    pub fn append(out: &mut Vec<u8>, tsn: Tsn) {
+        out.extend_from_slice(&tsn.0.to_be_bytes());
+    }
+
+    /// The TSNs in wire form.
+    #[must_use]
+    pub fn wire_bytes(self) -> &'a [u8] {
+        self.tsns.as_flattened()
+    }
+
+    /// Number of TSNs.
+    #[must_use]
+    pub fn len(self) -> usize {
+        self.tsns.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.tsns.is_empty()
+    }
+
+    /// The TSNs in the order of the wire.
+    #[must_use]
+    pub fn iter(self) -> DuplicateTsnIter<'a> {
+        DuplicateTsnIter(self.tsns.iter().copied())
+    }
+}
+
+impl<'a> IntoIterator for DuplicateTsns<'a> {
+    type Item = Tsn;
+    type IntoIter = DuplicateTsnIter<'a>;
+
+    fn into_iter(self) -> DuplicateTsnIter<'a> {
+        self.iter()
+    }
+}
+
+impl fmt::Debug for DuplicateTsns<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// Iterator of [`DuplicateTsns::iter`].
+#[derive(Clone, Debug)]
+pub struct DuplicateTsnIter<'a>(Copied<slice::Iter<'a, [u8; 4]>>);
+
+impl Iterator for DuplicateTsnIter<'_> {
+    type Item = Tsn;
+
+    #[inline]
+    fn next(&mut self) -> Option<Tsn> {
+        self.0.next().map(|bytes| Tsn(u32::from_be_bytes(bytes)))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl ExactSizeIterator for DuplicateTsnIter<'_> {}
+
+/// A SACK chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sack<'a> {
+    /// All TSNs up to this one were received.
+    pub cumulative_tsn_ack: Tsn,
+    /// Receiver window that is left, bytes.
+    pub a_rwnd: u32,
+    /// What arrived above the Cumulative TSN Ack.
+    pub gaps: GapBlocks<'a>,
+    /// What arrived more than once since the last SACK.
+    pub duplicates: DuplicateTsns<'a>,
+}
+
+impl<'a> Sack<'a> {
+    /// Bytes behind the announced blocks and duplicates are ignored; fewer than announced make the chunk malformed.
+    #[inline]
+    pub(super) fn decode(value: &'a [u8]) -> Option<Self> {
+        let (fields, lists) = value.split_first_chunk::<FIELDS_LEN>()?;
+        let [c0, c1, c2, c3, w0, w1, w2, w3, n0, n1, m0, m1] = *fields;
+        let entries = lists.as_chunks().0;
+        let (gaps, rest) = entries.split_at_checked(usize::from(u16::from_be_bytes([n0, n1])))?;
+        let duplicates = rest.get(..usize::from(u16::from_be_bytes([m0, m1])))?;
+        Some(Self {
+            cumulative_tsn_ack: Tsn(u32::from_be_bytes([c0, c1, c2, c3])),
+            a_rwnd: u32::from_be_bytes([w0, w1, w2, w3]),
+            gaps: GapBlocks { blocks: gaps },
+            duplicates: DuplicateTsns { tsns: duplicates },
+        })
+    }
+
+    /// The blocks and duplicates that fit into one chunk; the last ones are left out.
+    #[inline]
+    fn lists(&self) -> (&'a [[u8; 4]], &'a [[u8; 4]]) {
+        let gaps = &self.gaps.blocks[..self.gaps.len().min(MAX_ENTRIES)];
+        let duplicates = &self.duplicates.tsns[..self.duplicates.len().min(MAX_ENTRIES - gaps.len())];
+        (gaps, duplicates)
+    }
+
+    pub(super) fn value_len(&self) -> usize {
+        let (gaps, duplicates) = self.lists();
+        FIELDS_LEN + 4 * (gaps.len() + duplicates.len())
+    }
+
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        let (gaps, duplicates) = self.lists();
+        let value_len = FIELDS_LEN + 4 * (gaps.len() + duplicates.len());
+        let mut header = [0; SACK_HEADER_LEN];
+        header[..4].copy_from_slice(&chunk_header(ChunkType::SACK, 0, value_len));
+        header[4..8].copy_from_slice(&self.cumulative_tsn_ack.0.to_be_bytes());
+        header[8..12].copy_from_slice(&self.a_rwnd.to_be_bytes());
+        header[12..14].copy_from_slice(&(gaps.len() as u16).to_be_bytes());
+        header[14..].copy_from_slice(&(duplicates.len() as u16).to_be_bytes());
+        out.extend_from_slice(&header);
+        out.extend_from_slice(gaps.as_flattened());
+        out.extend_from_slice(duplicates.as_flattened());
+    }
+}

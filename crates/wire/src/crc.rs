@@ -1,0 +1,50 @@
+//! The checksum of an SCTP packet: CRC32c, RFC 9260 §6.8 and Appendix A.
+//!
+//! The CRC is computed with the checksum field taken as zero and stored *least* significant byte first, unlike all
+//! other fields: Appendix A maps bit 31 of the remainder to bit 7 of the first byte after reflection.
+
+use crc_fast::{CrcAlgorithm, Digest, crc32_iscsi};
+
+use crate::packet::{COMMON_HEADER_LEN, CommonHeader};
+
+/// Where the checksum field lies in a packet.
+pub(crate) const CHECKSUM_FIELD: std::ops::Range<usize> = 8..12;
+
+/// CRC32c (Castagnoli, as in iSCSI) of some bytes.
+#[must_use]
+pub fn crc32c(bytes: &[u8]) -> u32 {
+    crc32_iscsi(bytes)
+}
+
+/// The checksum `packet` should have, whatever its checksum field holds now. The packet is neither changed nor
+/// copied. `None` when it is shorter than a common header.
+#[must_use]
+pub fn packet_checksum(packet: &[u8]) -> Option<u32> {
+    let (header, chunks) = packet.split_first_chunk::<COMMON_HEADER_LEN>()?;
+    Some(checksum_of_parts(header, chunks))
+}
+
+/// The same for a packet already cut behind the common header.
+pub(crate) fn checksum_of_parts(header: &[u8; COMMON_HEADER_LEN], chunks: &[u8]) -> u32 {
+    let mut zeroed = *header;
+    zeroed[CHECKSUM_FIELD].fill(0);
+    let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
+    digest.update(&zeroed);
+    digest.update(chunks);
+    digest.finalize() as u32
+}
+
+/// The checksum that `packet` carries. `None` when it is shorter than a common header.
+#[must_use]
+pub fn stored_checksum(packet: &[u8]) -> Option<u32> {
+    let header = packet.first_chunk::<COMMON_HEADER_LEN>()?;
+    Some(u32::from_le_bytes([header[8], header[9], header[10], header[11]]))
+}
+
+/// The common header in wire form with a zero checksum.
+pub(crate) fn header_bytes(header: &CommonHeader) -> [u8; COMMON_HEADER_LEN] {
+    let [s0, s1] = header.source_port.to_be_bytes();
+    let [d0, d1] = header.destination_port.to_be_bytes();
+    let [v0, v1, v2, v3] = header.verification_tag.to_be_bytes();
+    [s0, s1, d0, d1, v0, v1, v2, v3, 0, 0, 0, 0]
+}

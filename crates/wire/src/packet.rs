@@ -1,0 +1,210 @@
+//! A packet: common header and chunks, RFC 9260 §3 and §3.1.
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +-------------------------------+-------------------------------+
+//! |          source port          |       destination port        |
+//! +-------------------------------+-------------------------------+
+//! |                       verification tag                        |
+//! +---------------------------------------------------------------+
+//! |          CRC32c, least significant byte first (§6.8)          |
+//! +---------------------------------------------------------------+
+//! |  chunks, each a multiple of four bytes ...                    |
+//! +---------------------------------------------------------------+
+//! ```
+
+use std::iter::FusedIterator;
+
+use thiserror::Error;
+
+use crate::chunk::{CHUNK_HEADER_LEN, Chunk, ChunkError, ChunkType, DATA_HEADER_LEN, Data, ELIDED, RawChunk};
+use crate::crc;
+use crate::sink::PacketSink;
+use crate::tlv;
+
+/// Bytes of the common header (§3.1).
+pub const COMMON_HEADER_LEN: usize = 12;
+
+/// The common header without its checksum, which [`PacketView::parse`] checks and [`crate::ByteSink`] fills in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CommonHeader {
+    /// SCTP port of the sender. Zero is forbidden by §3.1 but read as it stands.
+    pub source_port: u16,
+    /// SCTP port of the receiver. Zero is forbidden by §3.1 but read as it stands.
+    pub destination_port: u16,
+    /// Verification Tag.
+    pub verification_tag: u32,
+}
+
+/// Whether to check the CRC32c of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checksum {
+    /// A wrong checksum makes the packet invalid (§6.8).
+    Verify,
+    /// The checksum is not looked at: somebody else has checked it, or nothing can have changed it.
+    Ignore,
+}
+
+/// Why a packet could not be read at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum PacketError {
+    /// Shorter than a common header.
+    #[error("packet of {len} bytes is shorter than the common header")]
+    TooShort {
+        /// Bytes received.
+        len: usize,
+    },
+    /// The checksum is wrong (§6.8).
+    #[error("checksum is {found:#010x} where {expected:#010x} was computed")]
+    BadChecksum {
+        /// CRC32c computed over the packet.
+        expected: u32,
+        /// CRC32c that the packet carries.
+        found: u32,
+    },
+}
+
+/// A packet that can be read: bytes from the network or the content of an [`crate::OwnedPacket`].
+#[derive(Clone, Debug)]
+pub struct PacketView<'a> {
+    header: CommonHeader,
+    chunks: Chunks<'a>,
+    wire_len: usize,
+}
+
+impl<'a> PacketView<'a> {
+    /// Borrows a packet that starts with the common header. Chunks are checked one by one as they are read.
+    ///
+    /// # Errors
+    /// When there is no complete common header, or the checksum is to be verified and wrong.
+    #[inline]
+    pub fn parse(packet: &'a [u8], checksum: Checksum) -> Result<Self, PacketError> {
+        let Some((header, chunks)) = packet.split_first_chunk::<COMMON_HEADER_LEN>() else {
+            return Err(PacketError::TooShort { len: packet.len() });
+        };
+        let [s0, s1, d0, d1, v0, v1, v2, v3, c0, c1, c2, c3] = *header;
+        if checksum == Checksum::Verify {
+            let found = u32::from_le_bytes([c0, c1, c2, c3]);
+            let expected = crc::checksum_of_parts(header, chunks);
+            if found != expected {
+                return Err(PacketError::BadChecksum { expected, found });
+            }
+        }
+        Ok(Self {
+            header: CommonHeader {
+                source_port: u16::from_be_bytes([s0, s1]),
+                destination_port: u16::from_be_bytes([d0, d1]),
+                verification_tag: u32::from_be_bytes([v0, v1, v2, v3]),
+            },
+            chunks: Chunks {
+                rest: chunks,
+                elided: false,
+            },
+            wire_len: packet.len(),
+        })
+    }
+
+    /// A view of chunks in the form in which [`crate::OwnedPacket`] keeps them.
+    #[inline]
+    pub(crate) fn of_elided(header: CommonHeader, chunks: &'a [u8], wire_len: usize) -> Self {
+        Self {
+            header,
+            chunks: Chunks {
+                rest: chunks,
+                elided: true,
+            },
+            wire_len,
+        }
+    }
+
+    /// The common header.
+    #[must_use]
+    #[inline]
+    pub fn header(&self) -> CommonHeader {
+        self.header
+    }
+
+    /// The chunks from first to last.
+    #[must_use]
+    #[inline]
+    pub fn chunks(&self) -> Chunks<'a> {
+        self.chunks.clone()
+    }
+
+    /// Bytes of the SCTP packet on the wire, common header included.
+    #[must_use]
+    #[inline]
+    pub fn wire_len(&self) -> usize {
+        self.wire_len
+    }
+
+    /// The type of the first chunk, if there is a whole chunk header.
+    #[must_use]
+    pub fn first_chunk_type(&self) -> Option<ChunkType> {
+        self.chunks
+            .rest
+            .first_chunk::<CHUNK_HEADER_LEN>()
+            .map(|header| ChunkType(header[0]))
+    }
+
+    /// Writes the packet into `sink`: from structures to bytes or back. Returns its wire length there.
+    ///
+    /// # Errors
+    /// The first chunk that cannot be read; the sink then holds an unfinished packet.
+    pub fn copy_to(&self, sink: &mut dyn PacketSink) -> Result<usize, ChunkError> {
+        sink.begin(self.header);
+        for chunk in self.chunks() {
+            sink.push(&chunk?);
+        }
+        Ok(sink.finish())
+    }
+}
+
+/// Iterator over the chunks of a packet.
+///
+/// A length that makes no sense is reported once and ends the iteration. A chunk whose content is malformed is
+/// reported too, and the next one follows.
+#[derive(Clone, Debug)]
+pub struct Chunks<'a> {
+    rest: &'a [u8],
+    /// The bytes come from an [`crate::OwnedPacket`]: DATA chunks with the [`ELIDED`] flag have no user data.
+    elided: bool,
+}
+
+impl<'a> Iterator for Chunks<'a> {
+    type Item = Result<Chunk<'a>, ChunkError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let rest = self.rest;
+        let Some(&[chunk_type, flags, l0, l1]) = rest.first_chunk() else {
+            self.rest = &[];
+            return (!rest.is_empty()).then_some(Err(ChunkError::Truncated { available: rest.len() }));
+        };
+        if self.elided && chunk_type == ChunkType::DATA.0 && flags & ELIDED != 0 {
+            let (header, behind) = rest.split_first_chunk::<DATA_HEADER_LEN>()?;
+            self.rest = behind;
+            return Some(Ok(Chunk::Data(Data::decode_elided(header))));
+        }
+        let length = u16::from_be_bytes([l0, l1]);
+        match rest.get(..usize::from(length)) {
+            Some(bytes) if bytes.len() >= CHUNK_HEADER_LEN => {
+                // §3.2: padding is skipped unread. A last chunk that lacks its padding is accepted.
+                self.rest = rest.get(tlv::padded(bytes.len())..).unwrap_or_default();
+                Some(Chunk::decode(RawChunk::new(bytes)))
+            }
+            _ => {
+                self.rest = &[];
+                let chunk_type = ChunkType(chunk_type);
+                Some(Err(ChunkError::BadLength {
+                    chunk_type,
+                    length,
+                    available: rest.len(),
+                }))
+            }
+        }
+    }
+}
+
+impl FusedIterator for Chunks<'_> {}

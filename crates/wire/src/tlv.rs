@@ -1,0 +1,261 @@
+//! Type-length-value lists, RFC 9260 §3.2.1: what parameters and error causes have in common.
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +-------------------------------+-------------------------------+
+//! |             type              |   length: 4 + bytes of value  |
+//! +-------------------------------+-------------------------------+
+//! |  value ...                                    | 0..3 zeros    |
+//! +-----------------------------------------------+---------------+
+//! ```
+
+use std::fmt;
+
+use thiserror::Error;
+
+/// Bytes of the type and length fields in front of every parameter and error cause (§3.2.1).
+pub const TLV_HEADER_LEN: usize = 4;
+
+/// Longest value that fits into one TLV, bytes.
+pub const MAX_TLV_VALUE_LEN: usize = u16::MAX as usize - TLV_HEADER_LEN;
+
+/// Why a parameter or an error cause could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum TlvError {
+    /// Fewer bytes are left than a type and a length field take. The list ends here.
+    #[error("{available} stray bytes where a type and a length should be")]
+    Truncated {
+        /// Bytes that were left.
+        available: usize,
+    },
+    /// The length field is below 4 or runs past the end of the list. The list ends here.
+    #[error("type {tlv_type} has length {length}, {available} bytes are left")]
+    BadLength {
+        /// The type or cause code.
+        tlv_type: u16,
+        /// The length field as received.
+        length: u16,
+        /// Bytes left in the list, from the type field on.
+        available: usize,
+    },
+    /// The value does not have the size or form its type asks for. What follows in the list can still be read.
+    #[error("type {tlv_type} with a value of {value_len} bytes is malformed")]
+    BadValue {
+        /// The type or cause code.
+        tlv_type: u16,
+        /// Bytes of value.
+        value_len: usize,
+    },
+}
+
+/// One TLV in its wire form, without the padding that may follow. The length field equals the number of bytes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct RawTlv<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> RawTlv<'a> {
+    /// Takes exactly one TLV; `None` when `bytes` is shorter than a TLV header or disagrees with the length field.
+    #[must_use]
+    pub fn from_bytes(bytes: &'a [u8]) -> Option<Self> {
+        let [_, _, l0, l1] = *bytes.first_chunk()?;
+        (usize::from(u16::from_be_bytes([l0, l1])) == bytes.len()).then_some(Self { bytes })
+    }
+
+    /// The parameter type or cause code.
+    #[must_use]
+    pub fn tlv_type(self) -> u16 {
+        self.bytes.first_chunk().map_or(0, |bytes| u16::from_be_bytes(*bytes))
+    }
+
+    /// The value: everything behind the length field.
+    #[must_use]
+    pub fn value(self) -> &'a [u8] {
+        self.bytes.get(TLV_HEADER_LEN..).unwrap_or_default()
+    }
+
+    /// The whole TLV with type and length, as reports of unrecognized parameters must contain it (§3.2.2).
+    #[must_use]
+    pub fn bytes(self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Appends the TLV to a list that starts at a multiple of four in `list`; see [`append_tlv`].
+    pub fn emit(self, list: &mut Vec<u8>) {
+        append_tlv(list, self.bytes);
+    }
+
+    pub(crate) fn bad_value(self) -> TlvError {
+        TlvError::BadValue {
+            tlv_type: self.tlv_type(),
+            value_len: self.value().len(),
+        }
+    }
+}
+
+impl fmt::Debug for RawTlv<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RawTlv(type {}, {:02x?})", self.tlv_type(), self.value())
+    }
+}
+
+/// Iterator over the TLVs of a list. A length that makes no sense is reported once and ends it.
+#[derive(Clone, Debug)]
+pub struct RawTlvs<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> RawTlvs<'a> {
+    /// Walks over `list`, which holds TLVs each padded to a multiple of four bytes (the last one may be unpadded).
+    #[must_use]
+    pub fn new(list: &'a [u8]) -> Self {
+        Self { rest: list }
+    }
+}
+
+impl<'a> Iterator for RawTlvs<'a> {
+    type Item = Result<RawTlv<'a>, TlvError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let rest = self.rest;
+        if rest.is_empty() {
+            return None;
+        }
+        self.rest = &[];
+        let available = rest.len();
+        let Some(&[t0, t1, l0, l1]) = rest.first_chunk() else {
+            return Some(Err(TlvError::Truncated { available }));
+        };
+        let length = u16::from_be_bytes([l0, l1]);
+        let bytes = match rest.get(..usize::from(length)) {
+            Some(bytes) if bytes.len() >= TLV_HEADER_LEN => bytes,
+            _ => {
+                let tlv_type = u16::from_be_bytes([t0, t1]);
+                return Some(Err(TlvError::BadLength {
+                    tlv_type,
+                    length,
+                    available,
+                }));
+            }
+        };
+        // §3.2.1: padding is skipped unread; §3.2 asks to accept a last parameter with or without it.
+        self.rest = rest.get(padded(bytes.len())..).unwrap_or_default();
+        Some(Ok(RawTlv { bytes }))
+    }
+}
+
+/// Appends a TLV that is already in wire form (type, length, value) to a list of TLVs.
+///
+/// Padding is written *in front*, so that the last TLV of a list stays unpadded and the list's length is what the
+/// Chunk Length field has to count (§3.2). The list must therefore start at a multiple of four in `list`, which it
+/// does when the vector was empty.
+pub fn append_tlv(list: &mut Vec<u8>, tlv: &[u8]) {
+    pad(list);
+    list.extend_from_slice(tlv);
+}
+
+/// Appends type, length and value. A value longer than [`MAX_TLV_VALUE_LEN`] is cut there.
+pub(crate) fn append(list: &mut Vec<u8>, tlv_type: u16, value: &[u8]) {
+    append_parts(list, tlv_type, &[], value);
+}
+
+/// The same for a value in two parts, of which `head` is short.
+pub(crate) fn append_parts(list: &mut Vec<u8>, tlv_type: u16, head: &[u8], tail: &[u8]) {
+    pad(list);
+    let tail = &tail[..tail.len().min(MAX_TLV_VALUE_LEN - head.len())];
+    let length = (TLV_HEADER_LEN + head.len() + tail.len()) as u16;
+    let [t0, t1] = tlv_type.to_be_bytes();
+    let [l0, l1] = length.to_be_bytes();
+    list.extend_from_slice(&[t0, t1, l0, l1]);
+    list.extend_from_slice(head);
+    list.extend_from_slice(tail);
+}
+
+/// The longest run of whole TLVs at the front of `list` that takes at most `max` bytes.
+pub(crate) fn whole_within(list: &[u8], max: usize) -> &[u8] {
+    if list.len() <= max {
+        return list;
+    }
+    let mut end = 0;
+    for tlv in RawTlvs::new(list).map_while(Result::ok) {
+        let next = padded(end) + tlv.bytes.len();
+        if next > max {
+            break;
+        }
+        end = next;
+    }
+    &list[..end]
+}
+
+/// `len` rounded up to a multiple of four.
+pub(crate) const fn padded(len: usize) -> usize {
+    len.next_multiple_of(4)
+}
+
+/// Appends zeros up to a multiple of four bytes.
+pub(crate) fn pad(bytes: &mut Vec<u8>) {
+    let missing = bytes.len().wrapping_neg() & 3;
+    bytes.extend_from_slice(&[0; 3][..missing]);
+}
+
+/// A list of 16-bit types, big-endian as on the wire: Supported Address Types (§3.3.2.1.5) and the missing
+/// parameters of an error cause (§3.3.10.2).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct TypeList<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> TypeList<'a> {
+    /// The parameter types of IPv4 and IPv6 addresses.
+    pub const IPV4_AND_IPV6: TypeList<'static> = TypeList { bytes: &[0, 5, 0, 6] };
+    /// The parameter type of IPv4 addresses.
+    pub const IPV4: TypeList<'static> = TypeList { bytes: &[0, 5] };
+    /// The parameter type of IPv6 addresses.
+    pub const IPV6: TypeList<'static> = TypeList { bytes: &[0, 6] };
+    /// The State Cookie alone: what an INIT ACK may lack.
+    pub const STATE_COOKIE: TypeList<'static> = TypeList { bytes: &[0, 7] };
+
+    /// Borrows big-endian 16-bit numbers; an odd last byte is left out.
+    #[must_use]
+    pub fn from_wire_bytes(bytes: &'a [u8]) -> Self {
+        Self {
+            bytes: &bytes[..bytes.len() & !1],
+        }
+    }
+
+    /// The numbers in wire form, two bytes each.
+    #[must_use]
+    pub fn wire_bytes(self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Number of types.
+    #[must_use]
+    pub fn len(self) -> usize {
+        self.bytes.len() / 2
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// The types in the order of the wire.
+    pub fn iter(self) -> impl ExactSizeIterator<Item = u16> + 'a {
+        self.bytes.as_chunks().0.iter().map(|pair| u16::from_be_bytes(*pair))
+    }
+
+    /// Whether `tlv_type` is listed.
+    #[must_use]
+    pub fn contains(self, tlv_type: u16) -> bool {
+        self.iter().any(|listed| listed == tlv_type)
+    }
+}
+
+impl fmt::Debug for TypeList<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
