@@ -55,7 +55,12 @@ enum Problem {
 
 impl fmt::Display for UnitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { text, what, units, problem } = self;
+        let Self {
+            text,
+            what,
+            units,
+            problem,
+        } = self;
         match problem {
             Problem::NoNumber => write!(f, "\"{text}\" is not a {what}: expected a number and a unit ({units})"),
             Problem::NoUnit => write!(f, "\"{text}\" lacks its unit: write a {what} with one of {units}"),
@@ -72,9 +77,16 @@ const SPAN_TEXT: (&str, &str) = ("time span", "ns, us, ms, s, min, h, as in \"10
 const RATE_TEXT: (&str, &str) = ("rate", "bit/s, kbit/s, Mbit/s, Gbit/s, as in \"2 Mbit/s\"");
 
 fn parse(text: &str, names: (&'static str, &'static str), units: &[(&str, u64)]) -> Result<u64, UnitError> {
-    let fail = |problem| UnitError { text: text.to_owned(), what: names.0, units: names.1, problem };
+    let fail = |problem| UnitError {
+        text: text.to_owned(),
+        what: names.0,
+        units: names.1,
+        problem,
+    };
     let trimmed = text.trim();
-    let split = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(trimmed.len());
+    let split = trimmed
+        .find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_')
+        .unwrap_or(trimmed.len());
     let (number, unit) = trimmed.split_at(split);
     let unit = unit.trim_start();
     let number = number.replace('_', "");
@@ -100,7 +112,9 @@ fn parse(text: &str, names: (&'static str, &'static str), units: &[(&str, u64)])
         divisor = divisor.checked_mul(10).ok_or_else(|| fail(Problem::TooFine))?;
         numerator = numerator * 10 + u128::from(digit - b'0');
     }
-    digit_worth = digit_worth.checked_mul(numerator).ok_or_else(|| fail(Problem::TooFine))?;
+    digit_worth = digit_worth
+        .checked_mul(numerator)
+        .ok_or_else(|| fail(Problem::TooFine))?;
     if digit_worth % divisor != 0 {
         return Err(fail(Problem::TooFine));
     }
@@ -134,7 +148,10 @@ struct UnitVisitor<T> {
 
 impl<T> UnitVisitor<T> {
     fn bare_number<E: de::Error>(&self, number: impl fmt::Display) -> E {
-        E::custom(format_args!("{number} lacks its unit: write a {} as a string with {}", self.what.0, self.what.1))
+        E::custom(format_args!(
+            "{number} lacks its unit: write a {} as a string with {}",
+            self.what.0, self.what.1
+        ))
     }
 }
 
@@ -164,13 +181,19 @@ impl<T> Visitor<'_> for UnitVisitor<T> {
 
 impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(UnitVisitor { what: SPAN_TEXT, build: Span::from_str })
+        deserializer.deserialize_str(UnitVisitor {
+            what: SPAN_TEXT,
+            build: Span::from_str,
+        })
     }
 }
 
 impl<'de> Deserialize<'de> for Rate {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(UnitVisitor { what: RATE_TEXT, build: Rate::from_str })
+        deserializer.deserialize_str(UnitVisitor {
+            what: RATE_TEXT,
+            build: Rate::from_str,
+        })
     }
 }
 
@@ -239,7 +262,17 @@ mod tests {
 
     #[test]
     fn errors_say_which_units_exist() {
-        for bad in ["10", "10 parsecs", "ms", "", "1.2.3 s", "-1 s", "0.1 ns", "99999999999999999999 s", "1. s"] {
+        for bad in [
+            "10",
+            "10 parsecs",
+            "ms",
+            "",
+            "1.2.3 s",
+            "-1 s",
+            "0.1 ns",
+            "99999999999999999999 s",
+            "1. s",
+        ] {
             let error = span(bad).expect_err(bad);
             assert!(error.contains(&format!("\"{bad}\"")), "{error}");
         }

@@ -1,0 +1,333 @@
+//! Nodes and links as they are written in a scenario.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use whimbrel_control::{Rate, Span};
+
+use super::{ConfigError, OneOrMany, probability};
+use crate::loss::LossConfig;
+use crate::queue::QueueConfig;
+
+/// A host or router. It gets an interface, with an address of its own, for each link that ends at it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NodeConfig {
+    /// The node's name, by which links and flows refer to it.
+    pub name: String,
+}
+
+/// A full-duplex link between two nodes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LinkConfig {
+    /// The link's name; by default the names of its ends with a dash between them, as in `a-b`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The two nodes it joins. Forward is from the first to the second.
+    pub between: [String; 2],
+    /// Capacity of each direction. Required, unless `trace` gives the capacity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// Propagation delay of each direction.
+    #[serde(default)]
+    pub delay: Span,
+    /// Largest IP packet in bytes, 68 to 65535; larger ones are dropped.
+    #[serde(default = "default_mtu")]
+    #[schemars(range(min = 68, max = 65_535))]
+    pub mtu: u32,
+    /// Queue in front of the transmitter; by default drop-tail with room for 100 packets.
+    #[serde(default)]
+    pub queue: QueueConfig,
+    /// What makes the channel lose packets: one model or several, each asked in turn.
+    #[serde(default)]
+    pub loss: OneOrMany<LossConfig>,
+    /// Random delay added to the propagation delay of each packet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<JitterConfig>,
+    /// Probability that a packet arrives twice, 0 to 1.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 1))]
+    pub duplicate: f64,
+    /// Recorded capacity that varies over time, instead of `rate`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceConfig>,
+    /// When the link goes down and comes up again. Packets in the queue of a link that goes down are lost.
+    #[serde(default)]
+    pub schedule: Vec<ScheduleStep>,
+    /// Cost of the link in the choice of routes, 1 or more; by default 1, which makes routes of the fewest hops.
+    #[serde(default = "default_cost")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub cost: u32,
+    /// What differs from the first node to the second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forward: Option<DirectionConfig>,
+    /// What differs from the second node to the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reverse: Option<DirectionConfig>,
+}
+
+fn default_mtu() -> u32 {
+    1500
+}
+
+fn default_cost() -> u32 {
+    1
+}
+
+/// Overrides for one direction of a link. What is left out is as on the link.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DirectionConfig {
+    /// Capacity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// Propagation delay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Span>,
+    /// Largest IP packet in bytes, 68 to 65535.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 68, max = 65_535))]
+    pub mtu: Option<u32>,
+    /// Queue in front of the transmitter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueConfig>,
+    /// What makes the channel lose packets; an empty list makes it perfect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<OneOrMany<LossConfig>>,
+    /// Random delay of each packet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<JitterConfig>,
+    /// Probability that a packet arrives twice, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1))]
+    pub duplicate: Option<f64>,
+    /// Recorded capacity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceConfig>,
+}
+
+/// Random delay added to the propagation delay of each packet.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum JitterConfig {
+    /// Equally likely between two bounds.
+    Uniform {
+        /// The least delay added.
+        #[serde(default)]
+        min: Span,
+        /// The greatest delay added.
+        max: Span,
+        /// Whether packets may overtake each other; if not, one that would is held back.
+        #[serde(default)]
+        reorder: bool,
+    },
+    /// Normally distributed; what would be negative is zero.
+    Normal {
+        /// The mean.
+        mean: Span,
+        /// The standard deviation.
+        deviation: Span,
+        /// Whether packets may overtake each other; if not, one that would is held back.
+        #[serde(default)]
+        reorder: bool,
+    },
+    /// Exponentially distributed.
+    Exponential {
+        /// The mean.
+        mean: Span,
+        /// Whether packets may overtake each other; if not, one that would is held back.
+        #[serde(default)]
+        reorder: bool,
+    },
+}
+
+/// Capacity recorded from a real link, in mahimahi's format: each line is a time in milliseconds at which 1500 bytes may be
+/// delivered; at the end the record starts over.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TraceConfig {
+    /// The file; a relative path is seen from the scenario's folder.
+    pub file: PathBuf,
+    /// Where in the record the run begins.
+    #[serde(default)]
+    pub offset: Span,
+}
+
+/// A change of a link's state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScheduleStep {
+    /// When, since the run began.
+    pub at: Span,
+    /// Whether the link works from then on.
+    pub up: bool,
+}
+
+/// One direction of a link with every override applied.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResolvedDirection {
+    /// Capacity; `None` if a trace gives it.
+    pub rate: Option<Rate>,
+    /// Propagation delay.
+    pub delay: Span,
+    /// Largest IP packet in bytes.
+    pub mtu: u32,
+    /// The queue.
+    pub queue: QueueConfig,
+    /// The loss models.
+    pub loss: Vec<LossConfig>,
+    /// The jitter.
+    pub jitter: Option<JitterConfig>,
+    /// Probability that a packet arrives twice.
+    pub duplicate: f64,
+    /// Recorded capacity; wins over `rate`.
+    pub trace: Option<TraceConfig>,
+}
+
+impl LinkConfig {
+    /// A link with default queue and MTU.
+    pub fn new(a: &str, b: &str, rate: Rate, delay: Span) -> Self {
+        LinkConfig {
+            name: None,
+            between: [a.to_owned(), b.to_owned()],
+            rate: Some(rate),
+            delay,
+            mtu: default_mtu(),
+            queue: QueueConfig::default(),
+            loss: OneOrMany::default(),
+            jitter: None,
+            duplicate: 0.0,
+            trace: None,
+            schedule: Vec::new(),
+            cost: default_cost(),
+            forward: None,
+            reverse: None,
+        }
+    }
+
+    /// The link's name, given or made from its ends.
+    pub fn display_name(&self) -> String {
+        self.name.clone().unwrap_or_else(|| self.between.join("-"))
+    }
+
+    /// The link's forward (0) and reverse (1) directions with overrides applied.
+    pub fn directions(&self) -> [ResolvedDirection; 2] {
+        [&self.forward, &self.reverse].map(|overrides| self.resolve(overrides.as_ref()))
+    }
+
+    fn resolve(&self, overrides: Option<&DirectionConfig>) -> ResolvedDirection {
+        let none = DirectionConfig::default();
+        let o = overrides.unwrap_or(&none);
+        // The more special of rate and trace wins: a direction with a rate of its own ignores the link's trace.
+        let trace = o
+            .trace
+            .clone()
+            .or_else(|| if o.rate.is_some() { None } else { self.trace.clone() });
+        ResolvedDirection {
+            rate: if trace.is_some() { None } else { o.rate.or(self.rate) },
+            delay: o.delay.unwrap_or(self.delay),
+            mtu: o.mtu.unwrap_or(self.mtu),
+            queue: o.queue.clone().unwrap_or_else(|| self.queue.clone()),
+            loss: o.loss.as_ref().unwrap_or(&self.loss).0.clone(),
+            jitter: o.jitter.clone().or_else(|| self.jitter.clone()),
+            duplicate: o.duplicate.unwrap_or(self.duplicate),
+            trace,
+        }
+    }
+
+    /// Checks every value; whether its nodes exist is checked by [`super::SimConfig::validate`].
+    ///
+    /// # Errors
+    /// The first value that cannot be.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        if self.rate.is_some() && self.trace.is_some() {
+            let file = self
+                .trace
+                .as_ref()
+                .map_or_else(String::new, |t| t.file.display().to_string());
+            return Err(ConfigError::new("trace", file, "either a rate or a trace").hint("remove one of the two"));
+        }
+        if !(1..=1_000_000).contains(&self.cost) {
+            return Err(ConfigError::new("cost", self.cost, "1 to 1000000"));
+        }
+        for (i, pair) in self.schedule.windows(2).enumerate() {
+            if pair[1].at <= pair[0].at {
+                let path = format!("schedule[{}].at", i + 1);
+                return Err(ConfigError::new(path, pair[1].at, format!("later than {}", pair[0].at)));
+            }
+        }
+        for (direction, (resolved, name)) in self.directions().iter().zip(["forward", "reverse"]).enumerate() {
+            let overrides = [&self.forward, &self.reverse][direction].is_some();
+            resolved
+                .validate()
+                .map_err(|e| if overrides { e.within(name) } else { e })?;
+        }
+        Ok(())
+    }
+}
+
+impl ResolvedDirection {
+    fn validate(&self) -> Result<(), ConfigError> {
+        match self.rate {
+            None if self.trace.is_none() => {
+                return Err(
+                    ConfigError::new("rate", "nothing", "a rate above 0 bit/s, or a trace").hint("rate = \"2 Mbit/s\"")
+                );
+            }
+            Some(rate) if !(1..=1_000_000_000_000_000).contains(&rate.as_bps()) => {
+                return Err(ConfigError::new("rate", rate, "1 bit/s to 1000000 Gbit/s"));
+            }
+            _ => {}
+        }
+        if self.delay > Span::from_secs(3600) {
+            return Err(ConfigError::new("delay", self.delay, "0 s to 1 h"));
+        }
+        if !(68..=65_535).contains(&self.mtu) {
+            return Err(ConfigError::new("mtu", self.mtu, "68 to 65535 bytes"));
+        }
+        self.queue.validate().map_err(|e| e.within("queue"))?;
+        for (i, loss) in self.loss.iter().enumerate() {
+            let place = if self.loss.len() == 1 {
+                "loss".to_owned()
+            } else {
+                format!("loss[{i}]")
+            };
+            loss.validate().map_err(|e| e.within(&place))?;
+        }
+        if let Some(jitter) = &self.jitter {
+            jitter.validate().map_err(|e| e.within("jitter"))?;
+        }
+        probability("duplicate", self.duplicate)
+    }
+}
+
+impl JitterConfig {
+    /// Checks every value.
+    ///
+    /// # Errors
+    /// The first value that cannot be.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let limit = Span::from_secs(3600);
+        let (path, longest) = match self {
+            JitterConfig::Uniform { min, max, .. } => {
+                if min > max {
+                    return Err(ConfigError::new("min", min, format!("at most max, which is {max}")));
+                }
+                ("max", *max)
+            }
+            JitterConfig::Normal { mean, deviation, .. } => {
+                if *deviation > limit {
+                    return Err(ConfigError::new("deviation", deviation, "0 s to 1 h"));
+                }
+                ("mean", *mean)
+            }
+            JitterConfig::Exponential { mean, .. } => ("mean", *mean),
+        };
+        if longest > limit {
+            return Err(ConfigError::new(path, longest, "0 s to 1 h"));
+        }
+        Ok(())
+    }
+}

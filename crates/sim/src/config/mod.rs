@@ -1,0 +1,230 @@
+//! What is simulated, as plain data: nodes, links, flows and the measurement, as they are written in a scenario file.
+//!
+//! Every struct here reads from TOML, writes its JSON schema from the documentation of its fields, and checks itself with
+//! `validate`. The config of a loss model or a queue stands beside that model.
+
+mod error;
+mod flow;
+mod link;
+mod one_or_many;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use whimbrel_control::Span;
+
+pub(crate) use self::error::probability;
+pub use self::error::{ConfigError, nearest};
+pub use self::flow::{FlowConfig, FlowKind, Periods, TrafficConfig, TrafficKind};
+pub use self::link::{
+    DirectionConfig, JitterConfig, LinkConfig, NodeConfig, ResolvedDirection, ScheduleStep, TraceConfig,
+};
+pub use self::one_or_many::OneOrMany;
+pub use crate::loss::{ChunkKind, LossConfig};
+pub use crate::queue::QueueConfig;
+
+/// Most links in one network: each has a subnet of its own in 10.0.0.0/8.
+pub const MAX_LINKS: usize = 65_536;
+
+/// A network with its flows: everything that a run needs besides its seed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SimConfig {
+    /// Hosts and routers.
+    pub node: Vec<NodeConfig>,
+    /// Links between them.
+    pub link: Vec<LinkConfig>,
+    /// Data sent over them.
+    pub flow: Vec<FlowConfig>,
+    /// Simulated time at which the run ends at the latest. If every SCTP flow has an end (a file, a number of messages, a time
+    /// to stop), the run is over as soon as the last of them has reached it.
+    #[serde(default = "default_duration")]
+    pub duration: Span,
+    /// What part of the run is measured.
+    #[serde(default)]
+    pub measure: MeasureConfig,
+    /// How packets travel inside the simulator; results do not depend on it.
+    #[serde(default)]
+    pub carriage: Carriage,
+}
+
+/// Longest run unless told otherwise.
+pub fn default_duration() -> Span {
+    Span::from_secs(3600)
+}
+
+/// What part of the run is measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MeasureConfig {
+    /// Beginning of the measurement window.
+    #[serde(default)]
+    pub from: Span,
+    /// End of the measurement window; by default the end of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<Span>,
+    /// Time between two samples of a series (cwnd, queue length, goodput), at least 1 ms.
+    #[serde(default = "default_interval")]
+    pub interval: Span,
+}
+
+fn default_interval() -> Span {
+    Span::from_secs(1)
+}
+
+impl Default for MeasureConfig {
+    /// The whole run, sampled each second.
+    fn default() -> Self {
+        MeasureConfig {
+            from: Span::ZERO,
+            to: None,
+            interval: default_interval(),
+        }
+    }
+}
+
+/// How packets travel inside the simulator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Carriage {
+    /// As structures with a wire length: fast.
+    #[default]
+    Structures,
+    /// As bytes: each packet is written and parsed by the codec, checksum included.
+    Bytes,
+}
+
+impl SimConfig {
+    /// A network of nothing that ends after `duration`.
+    pub fn empty(duration: Span) -> Self {
+        SimConfig {
+            node: Vec::new(),
+            link: Vec::new(),
+            flow: Vec::new(),
+            duration,
+            measure: MeasureConfig::default(),
+            carriage: Carriage::default(),
+        }
+    }
+
+    /// Checks everything that can be checked without reading other files: each value, each name, each flow's route.
+    ///
+    /// # Errors
+    /// The first thing that cannot be.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        if self.duration.is_zero() {
+            return Err(ConfigError::new("duration", self.duration, "a time above 0 s"));
+        }
+        self.measure.validate(self.duration).map_err(|e| e.within("measure"))?;
+        let nodes = unique("node", self.node.iter().map(|node| node.name.clone()))?;
+        if self.link.len() > MAX_LINKS {
+            return Err(ConfigError::new(
+                "link",
+                self.link.len(),
+                format!("at most {MAX_LINKS} links"),
+            ));
+        }
+        let links = unique("link", self.link.iter().map(LinkConfig::display_name))?;
+        for (i, link) in self.link.iter().enumerate() {
+            let place = format!("link[{i}]");
+            for (end, name) in link.between.iter().enumerate() {
+                known(&format!("{place}.between[{end}]"), name, "node", &nodes)?;
+            }
+            if link.between[0] == link.between[1] {
+                let path = format!("{place}.between");
+                return Err(ConfigError::new(path, &link.between[0], "two different nodes"));
+            }
+            link.validate().map_err(|e| e.within(&place))?;
+        }
+        unique("flow", self.flow.iter().map(|flow| flow.name.clone()))?;
+        for (i, flow) in self.flow.iter().enumerate() {
+            self.validate_flow(flow, &nodes, &links)
+                .map_err(|e| e.within(&format!("flow[{i}]")))?;
+        }
+        crate::topology::Topology::build(self).map(|_| ())
+    }
+
+    fn validate_flow(&self, flow: &FlowConfig, nodes: &Names, links: &Names) -> Result<(), ConfigError> {
+        known("from", &flow.from, "node", nodes)?;
+        known("to", &flow.to, "node", nodes)?;
+        flow.validate()?;
+        if Span::ZERO + flow.start >= self.duration {
+            let allowed = format!("before the end of the run, which is at {}", self.duration);
+            return Err(ConfigError::new("start", flow.start, allowed));
+        }
+        for (field, node, names) in [
+            ("from_links", &flow.from, &flow.from_links),
+            ("to_links", &flow.to, &flow.to_links),
+        ] {
+            for (i, name) in names.iter().enumerate() {
+                let path = format!("{field}[{i}]");
+                let link = known(&path, name, "link", links)?;
+                if !self.link[link].between.contains(node) {
+                    return Err(ConfigError::new(path, name, format!("a link of node \"{node}\"")));
+                }
+                if names[..i].contains(name) {
+                    return Err(ConfigError::new(path, name, "each link once"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl MeasureConfig {
+    fn validate(&self, duration: Span) -> Result<(), ConfigError> {
+        if self.from >= duration {
+            let allowed = format!("before the end of the run, which is at {duration}");
+            return Err(ConfigError::new("from", self.from, allowed));
+        }
+        if let Some(to) = self.to.filter(|to| *to <= self.from) {
+            return Err(ConfigError::new(
+                "to",
+                to,
+                format!("later than from, which is {}", self.from),
+            ));
+        }
+        if self.interval < Span::from_millis(1) {
+            return Err(ConfigError::new("interval", self.interval, "1 ms or more"));
+        }
+        Ok(())
+    }
+}
+
+/// Names with their places in their list.
+type Names = BTreeMap<String, usize>;
+
+fn unique(what: &str, names: impl Iterator<Item = String>) -> Result<Names, ConfigError> {
+    let mut seen = BTreeMap::new();
+    for (i, name) in names.enumerate() {
+        if name.is_empty() {
+            return Err(ConfigError::new(format!("{what}[{i}].name"), "\"\"", "a name"));
+        }
+        if let Some(first) = seen.insert(name.clone(), i) {
+            let allowed = format!("a name of its own; {what}[{first}] has this one already");
+            let error = ConfigError::new(format!("{what}[{i}].name"), name, allowed);
+            return Err(if what == "link" {
+                error.hint("give the links names")
+            } else {
+                error
+            });
+        }
+    }
+    Ok(seen)
+}
+
+fn known(path: &str, name: &str, what: &str, names: &Names) -> Result<usize, ConfigError> {
+    if let Some(&index) = names.get(name) {
+        return Ok(index);
+    }
+    let error = ConfigError::new(path, name, format!("the name of a {what}"));
+    Err(match nearest(name, names.keys().map(String::as_str)) {
+        Some(near) => error.hint(format!("did you mean \"{near}\"?")),
+        None if names.is_empty() => error.hint(format!("there is no [[{what}]]")),
+        None => error.hint(format!(
+            "there are: {}",
+            names.keys().take(12).map(String::as_str).collect::<Vec<_>>().join(", ")
+        )),
+    })
+}

@@ -1,0 +1,180 @@
+//! Loss models as they are written in a scenario.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use whimbrel_control::Span;
+
+use crate::config::{ConfigError, probability};
+
+/// What makes a channel lose packets. Packets are hit after they left the queue: a loss is never congestion.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum LossConfig {
+    /// Each packet is lost with the same probability, independently of all others.
+    Bernoulli {
+        /// Probability that a packet is lost, 0 to 1.
+        #[schemars(range(min = 0, max = 1))]
+        rate: f64,
+    },
+    /// Each bit is wrong with the same probability; a packet with a wrong bit is lost. Long packets are lost more often.
+    BitErrors {
+        /// Bit error rate, 0 to 1; 1e-6 loses 1.2 % of 1500-byte packets.
+        #[schemars(range(min = 0, max = 1))]
+        rate: f64,
+    },
+    /// A channel that is good or bad for exponentially distributed times (continuous-time Markov chain), and loses packets with a
+    /// probability that depends on which it is.
+    Markov {
+        /// Mean time in the good state.
+        mean_good: Span,
+        /// Mean time in the bad state.
+        mean_bad: Span,
+        /// Probability that a packet sent in the good state is lost, 0 to 1.
+        #[serde(default)]
+        #[schemars(range(min = 0, max = 1))]
+        good_loss: f64,
+        /// Probability that a packet sent in the bad state is lost, 0 to 1.
+        #[serde(default = "certain")]
+        #[schemars(range(min = 0, max = 1))]
+        bad_loss: f64,
+    },
+    /// A chain of two states that steps once per packet (Gilbert and Elliott).
+    GilbertElliott {
+        /// Probability that the good state turns bad before a packet, 0 to 1.
+        #[schemars(range(min = 0, max = 1))]
+        good_to_bad: f64,
+        /// Probability that the bad state turns good before a packet, 0 to 1; its inverse is the mean burst in packets.
+        #[schemars(range(min = 0, max = 1))]
+        bad_to_good: f64,
+        /// Probability that a packet is lost in the good state, 0 to 1.
+        #[serde(default)]
+        #[schemars(range(min = 0, max = 1))]
+        good_loss: f64,
+        /// Probability that a packet is lost in the bad state, 0 to 1.
+        #[serde(default = "certain")]
+        #[schemars(range(min = 0, max = 1))]
+        bad_loss: f64,
+    },
+    /// Errors strike at exponentially distributed intervals of time; the packet on the channel at that moment is lost.
+    TimeBetweenErrors {
+        /// Mean time between two errors, more than zero.
+        mean: Span,
+    },
+    /// Every n-th packet is lost.
+    Periodic {
+        /// The period in packets, 1 or more.
+        #[schemars(range(min = 1))]
+        every: u64,
+        /// How many packets pass before the first period begins.
+        #[serde(default)]
+        offset: u64,
+    },
+    /// Exactly these packets are lost.
+    List {
+        /// Packets by their place on the link, in order; the first one sent is 1.
+        packets: Vec<u64>,
+    },
+    /// Only packets that carry a chunk of one of these types are shown to the inner model.
+    ChunkType {
+        /// Types of chunk.
+        chunks: Vec<ChunkKind>,
+        /// What happens to those packets.
+        model: Box<LossConfig>,
+    },
+}
+
+fn certain() -> f64 {
+    1.0
+}
+
+/// A type of chunk that a loss model may aim at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChunkKind {
+    /// DATA.
+    Data,
+    /// INIT.
+    Init,
+    /// INIT ACK.
+    InitAck,
+    /// SACK.
+    Sack,
+    /// HEARTBEAT.
+    Heartbeat,
+    /// HEARTBEAT ACK.
+    HeartbeatAck,
+    /// ABORT.
+    Abort,
+    /// SHUTDOWN.
+    Shutdown,
+    /// SHUTDOWN ACK.
+    ShutdownAck,
+    /// ERROR.
+    Error,
+    /// COOKIE ECHO.
+    CookieEcho,
+    /// COOKIE ACK.
+    CookieAck,
+    /// ECNE.
+    Ecne,
+    /// CWR.
+    Cwr,
+    /// SHUTDOWN COMPLETE.
+    ShutdownComplete,
+    /// A datagram of a UDP flow.
+    Udp,
+}
+
+impl LossConfig {
+    /// Checks every value.
+    ///
+    /// # Errors
+    /// The first value that cannot be.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let positive = |path: &str, span: Span| {
+            if span.is_zero() {
+                Err(ConfigError::new(path, span, "a time above 0 s"))
+            } else {
+                Ok(())
+            }
+        };
+        match self {
+            LossConfig::Bernoulli { rate } | LossConfig::BitErrors { rate } => probability("rate", *rate),
+            LossConfig::Markov {
+                mean_good,
+                mean_bad,
+                good_loss,
+                bad_loss,
+            } => {
+                positive("mean_good", *mean_good)?;
+                positive("mean_bad", *mean_bad)?;
+                probability("good_loss", *good_loss)?;
+                probability("bad_loss", *bad_loss)
+            }
+            LossConfig::GilbertElliott {
+                good_to_bad,
+                bad_to_good,
+                good_loss,
+                bad_loss,
+            } => {
+                probability("good_to_bad", *good_to_bad)?;
+                probability("bad_to_good", *bad_to_good)?;
+                probability("good_loss", *good_loss)?;
+                probability("bad_loss", *bad_loss)
+            }
+            LossConfig::TimeBetweenErrors { mean } => positive("mean", *mean),
+            LossConfig::Periodic { every: 0, .. } => Err(ConfigError::new("every", 0, "1 packet or more")),
+            LossConfig::Periodic { .. } => Ok(()),
+            LossConfig::List { packets } => match packets.iter().position(|&n| n == 0) {
+                Some(i) => Err(ConfigError::new(format!("packets[{i}]"), 0, "1 or more").hint("the first packet is 1")),
+                None => Ok(()),
+            },
+            LossConfig::ChunkType { chunks, model } => {
+                if chunks.is_empty() {
+                    return Err(ConfigError::new("chunks", "[]", "at least one type of chunk"));
+                }
+                model.validate().map_err(|e| e.within("model"))
+            }
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Queues in front of transmitters.
+
+mod config;
+
+pub use self::config::QueueConfig;

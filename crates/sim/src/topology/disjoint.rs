@@ -1,0 +1,122 @@
+//! Paths of a multi-homed flow that share no link: path `i` leaves by the sender's interface `i` and arrives at the receiver's
+//! interface `i`.
+
+use super::{DirectionId, Topology, shortest};
+
+/// Makes a link that another path uses a last resort.
+const SHARED: u64 = 1 << 40;
+
+/// One route for each pair of interfaces with the same place, sharing no link if the network has such routes. A pair that no
+/// route joins exactly gets the best that [`shortest::between_interfaces`] finds.
+pub(super) fn paths(topology: &Topology, sender: &[DirectionId], receiver: &[DirectionId]) -> Vec<Vec<DirectionId>> {
+    let pairs: Vec<_> = sender.iter().copied().zip(receiver.iter().copied()).collect();
+    let one_by_one = greedy(topology, &pairs);
+    if pairs.len() < 2 || shared_links(&one_by_one) == 0 {
+        return one_by_one;
+    }
+    // A short first path can stand in the way of all others; a flow of least cost finds room for all of them if there is any.
+    flow_of_least_cost(topology, &pairs).unwrap_or(one_by_one)
+}
+
+fn greedy(topology: &Topology, pairs: &[(DirectionId, DirectionId)]) -> Vec<Vec<DirectionId>> {
+    let mut used = vec![0_u64; topology.cost.len()];
+    let mut found = Vec::with_capacity(pairs.len());
+    for &(from, to) in pairs {
+        let hops = shortest::between_interfaces(topology, from, to, &|link| used[link as usize]);
+        for direction in &hops {
+            used[(direction / 2) as usize] = SHARED;
+        }
+        found.push(hops);
+    }
+    found
+}
+
+fn shared_links(paths: &[Vec<DirectionId>]) -> usize {
+    let mut links: Vec<_> = paths.iter().flatten().map(|direction| direction / 2).collect();
+    let total = links.len();
+    links.sort_unstable();
+    links.dedup();
+    total - links.len()
+}
+
+/// Successive shortest paths with unit capacities, then one path for each pair out of the links used. `None` if fewer routes
+/// exist or they join other pairs than wanted.
+fn flow_of_least_cost(topology: &Topology, pairs: &[(DirectionId, DirectionId)]) -> Option<Vec<Vec<DirectionId>>> {
+    let source = topology.origin[pairs[0].0 as usize];
+    let target = topology.origin[pairs[0].1 as usize];
+    // The direction in which each link carries flow.
+    let mut carries: Vec<Option<DirectionId>> = vec![None; topology.cost.len()];
+    for _ in pairs {
+        for direction in augmenting_path(topology, pairs, source, target, &carries)? {
+            let link = &mut carries[(direction / 2) as usize];
+            *link = if *link == Some(direction ^ 1) {
+                None
+            } else {
+                Some(direction)
+            };
+        }
+    }
+    let mut found = Vec::with_capacity(pairs.len());
+    for &(from, to) in pairs {
+        // Only links that carry flow in this direction, and each once.
+        let used = |link: u32| if carries[link as usize].is_some() { 0 } else { SHARED };
+        let hops = shortest::exact(topology, from, to, &used)?;
+        for direction in &hops {
+            if carries[(direction / 2) as usize].take() != Some(*direction) {
+                return None;
+            }
+        }
+        found.push(hops);
+    }
+    Some(found)
+}
+
+/// Bellman and Ford over the residual network, in which a link that carries flow is walked back at negative cost.
+fn augmenting_path(
+    topology: &Topology,
+    pairs: &[(DirectionId, DirectionId)],
+    source: u32,
+    target: u32,
+    carries: &[Option<DirectionId>],
+) -> Option<Vec<DirectionId>> {
+    let mut best = vec![i64::MAX; topology.outgoing.len()];
+    let mut came_by: Vec<Option<DirectionId>> = vec![None; topology.outgoing.len()];
+    best[source as usize] = 0;
+    for _ in 0..topology.outgoing.len() {
+        let mut changed = false;
+        for direction in 0..topology.origin.len() as DirectionId {
+            let (node, next) = (topology.origin[direction as usize], topology.target(direction));
+            let barred = carries[(direction / 2) as usize] == Some(direction)
+                || best[node as usize] == i64::MAX
+                || next == source
+                || node == target
+                || (node == source && !pairs.iter().any(|(from, _)| *from == direction))
+                || (next == target && !pairs.iter().any(|(_, to)| *to == direction ^ 1));
+            if barred {
+                continue;
+            }
+            let cost = topology.cost[(direction / 2) as usize] as i64;
+            let back = carries[(direction / 2) as usize].is_some();
+            let total = best[node as usize] + if back { -cost } else { cost };
+            if total < best[next as usize] {
+                best[next as usize] = total;
+                came_by[next as usize] = Some(direction);
+                changed = true;
+            }
+        }
+        if !changed {
+            break;
+        }
+    }
+    let mut hops = Vec::new();
+    let mut node = target;
+    while node != source {
+        let direction = came_by[node as usize]?;
+        hops.push(direction);
+        node = topology.origin[direction as usize];
+        if hops.len() > topology.origin.len() {
+            return None;
+        }
+    }
+    Some(hops)
+}

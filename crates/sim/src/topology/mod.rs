@@ -1,0 +1,236 @@
+//! Nodes, interfaces, addresses and static routes, resolved to dense numbers before the run.
+//!
+//! Link `l` has the interfaces `2 l` (at its first node) and `2 l + 1` (at its second). A direction of a link has the number of
+//! the interface it leaves from, so that direction `d` ends at interface `d ^ 1`.
+
+mod disjoint;
+mod shortest;
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use crate::config::{ConfigError, FlowConfig, LinkConfig, SimConfig};
+
+/// A node's place in the scenario.
+pub type NodeId = u32;
+/// A direction of a link, or the interface it leaves from.
+pub type DirectionId = u32;
+/// A route's place in [`Topology::routes`].
+pub type RouteId = u32;
+
+/// The way from one address to another, as directions of links.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Address the packets leave from.
+    pub source: SocketAddr,
+    /// Address they go to.
+    pub destination: SocketAddr,
+    /// First hop's place in [`Topology::hops`].
+    pub start: u32,
+    /// Place after the last hop. A route without hops leads nowhere.
+    pub end: u32,
+}
+
+/// Routes between the addresses of a flow's two ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowRoutes {
+    /// Interfaces of the sender, primary first.
+    pub sender: Vec<DirectionId>,
+    /// Interfaces of the receiver, primary first.
+    pub receiver: Vec<DirectionId>,
+    /// Route from sender interface `s` to receiver interface `r` at `s * receiver.len() + r`.
+    pub forward: Vec<RouteId>,
+    /// Route from receiver interface `r` to sender interface `s` at `r * sender.len() + s`.
+    pub reverse: Vec<RouteId>,
+}
+
+/// The network's shape and every route that a flow may take.
+#[derive(Clone, Debug)]
+pub struct Topology {
+    /// Directions that leave each node, by node.
+    pub(crate) outgoing: Vec<Vec<DirectionId>>,
+    /// The node at which each direction begins.
+    pub(crate) origin: Vec<NodeId>,
+    /// Cost of each link.
+    pub(crate) cost: Vec<u64>,
+    /// Routes by number.
+    pub routes: Vec<Route>,
+    /// Hops of all routes, one route after the other.
+    pub hops: Vec<DirectionId>,
+    /// Routes of each flow.
+    pub flows: Vec<FlowRoutes>,
+}
+
+/// The address of an interface: 10.(link mod 256).(link div 256).(1 or 2).
+pub fn address(interface: DirectionId) -> IpAddr {
+    let link = interface / 2;
+    IpAddr::V4(Ipv4Addr::new(
+        10,
+        (link & 255) as u8,
+        (link >> 8) as u8,
+        1 + (interface & 1) as u8,
+    ))
+}
+
+/// The interface that has this address, if it is one of ours.
+pub fn interface(address: IpAddr) -> Option<DirectionId> {
+    match address {
+        IpAddr::V4(v4) => match v4.octets() {
+            [10, low, high, side @ 1..=2] => Some((u32::from(high) << 8 | u32::from(low)) * 2 + u32::from(side - 1)),
+            _ => None,
+        },
+        IpAddr::V6(_) => None,
+    }
+}
+
+impl Topology {
+    /// Numbers everything and finds the routes of all flows. Names must have been checked.
+    ///
+    /// # Errors
+    /// A flow between nodes that no links join, or that has no interface.
+    pub fn build(config: &SimConfig) -> Result<Topology, ConfigError> {
+        let nodes: BTreeMap<&str, NodeId> = config.node.iter().map(|n| n.name.as_str()).zip(0..).collect();
+        let links: BTreeMap<String, u32> = config.link.iter().map(LinkConfig::display_name).zip(0..).collect();
+        let find = |name: &str, path: &str| {
+            nodes
+                .get(name)
+                .copied()
+                .ok_or_else(|| ConfigError::new(path, name, "the name of a node"))
+        };
+        let mut topology = Topology {
+            outgoing: vec![Vec::new(); config.node.len()],
+            origin: Vec::with_capacity(config.link.len() * 2),
+            cost: Vec::with_capacity(config.link.len()),
+            routes: Vec::new(),
+            hops: Vec::new(),
+            flows: Vec::with_capacity(config.flow.len()),
+        };
+        for (l, link) in config.link.iter().enumerate() {
+            for (end, name) in link.between.iter().enumerate() {
+                let node = find(name, &format!("link[{l}].between[{end}]"))?;
+                topology.outgoing[node as usize].push((l * 2 + end) as DirectionId);
+                topology.origin.push(node);
+            }
+            topology.cost.push(u64::from(link.cost));
+        }
+        let mut known = Known::default();
+        for (f, flow) in config.flow.iter().enumerate() {
+            let from = find(&flow.from, &format!("flow[{f}].from"))?;
+            let to = find(&flow.to, &format!("flow[{f}].to"))?;
+            let sender = topology.interfaces(from, &flow.from_links, &links);
+            let receiver = topology.interfaces(to, &flow.to_links, &links);
+            let routes = topology.flow_routes(&mut known, sender, receiver);
+            topology
+                .check(flow, &routes)
+                .map_err(|e| e.within(&format!("flow[{f}]")))?;
+            topology.flows.push(routes);
+        }
+        Ok(topology)
+    }
+
+    /// The node at which a direction ends.
+    pub fn target(&self, direction: DirectionId) -> NodeId {
+        self.origin[(direction ^ 1) as usize]
+    }
+
+    /// The directions that a route consists of.
+    pub fn hops_of(&self, route: RouteId) -> &[DirectionId] {
+        let route = &self.routes[route as usize];
+        &self.hops[route.start as usize..route.end as usize]
+    }
+
+    fn interfaces(&self, node: NodeId, wanted: &[String], links: &BTreeMap<String, u32>) -> Vec<DirectionId> {
+        let all = &self.outgoing[node as usize];
+        if wanted.is_empty() {
+            return all.clone();
+        }
+        wanted
+            .iter()
+            .filter_map(|name| links.get(name))
+            .filter_map(|l| all.iter().find(|i| **i / 2 == *l))
+            .copied()
+            .collect()
+    }
+
+    fn check(&self, flow: &FlowConfig, routes: &FlowRoutes) -> Result<(), ConfigError> {
+        for (path, node, interfaces) in [("from", &flow.from, &routes.sender), ("to", &flow.to, &routes.receiver)] {
+            if interfaces.is_empty() {
+                return Err(ConfigError::new(path, node, "a node at which a link ends"));
+            }
+        }
+        if self.hops_of(routes.forward[0]).is_empty() {
+            return Err(ConfigError::new(
+                "to",
+                &flow.to,
+                format!("a node that links join to \"{}\"", flow.from),
+            ));
+        }
+        Ok(())
+    }
+
+    fn flow_routes(&mut self, known: &mut Known, sender: Vec<DirectionId>, receiver: Vec<DirectionId>) -> FlowRoutes {
+        let key = (sender, receiver);
+        if let Some(routes) = known.flows.get(&key) {
+            return routes.clone();
+        }
+        let (sender, receiver) = &key;
+        let straight = disjoint::paths(self, sender, receiver);
+        let mut forward = Vec::with_capacity(sender.len() * receiver.len());
+        for (s, &from) in sender.iter().enumerate() {
+            for (r, &to) in receiver.iter().enumerate() {
+                let hops = straight.get(s).filter(|_| s == r).cloned();
+                forward.push(self.add_route(known, from, to, hops));
+            }
+        }
+        let mut reverse = Vec::with_capacity(sender.len() * receiver.len());
+        for (r, &from) in receiver.iter().enumerate() {
+            for (s, &to) in sender.iter().enumerate() {
+                let mirrored = straight
+                    .get(s)
+                    .filter(|_| s == r)
+                    .map(|hops| hops.iter().rev().map(|d| d ^ 1).collect());
+                reverse.push(self.add_route(known, from, to, mirrored));
+            }
+        }
+        let routes = FlowRoutes {
+            sender: sender.clone(),
+            receiver: receiver.clone(),
+            forward,
+            reverse,
+        };
+        known.flows.insert(key, routes.clone());
+        routes
+    }
+
+    /// Enters the route with these hops or, if none are given, the shortest.
+    fn add_route(&mut self, known: &mut Known, from: DirectionId, to: DirectionId, hops: Option<Vec<u32>>) -> RouteId {
+        let shared = hops.is_none();
+        if let Some(&route) = known.shortest.get(&(from, to)).filter(|_| shared) {
+            return route;
+        }
+        let hops = hops.unwrap_or_else(|| shortest::between_interfaces(self, from, to, &|_| 0));
+        let start = self.hops.len() as u32;
+        self.hops.extend(hops);
+        let id = self.routes.len() as RouteId;
+        self.routes.push(Route {
+            source: SocketAddr::new(address(from), 0),
+            destination: SocketAddr::new(address(to), 0),
+            start,
+            end: self.hops.len() as u32,
+        });
+        if shared {
+            known.shortest.insert((from, to), id);
+        }
+        id
+    }
+}
+
+/// Routes found already, so that a thousand flows between the same nodes cost one search.
+#[derive(Default)]
+struct Known {
+    flows: BTreeMap<(Vec<DirectionId>, Vec<DirectionId>), FlowRoutes>,
+    shortest: BTreeMap<(DirectionId, DirectionId), RouteId>,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! Shortest routes between two interfaces.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::{DirectionId, NodeId, Topology};
+
+/// The shortest route that leaves by interface `from` and arrives at interface `to`. Where there is none, as between two links
+/// that meet only at the ends, one that only arrives at `to` (routing by destination); else one that only leaves by `from`; else
+/// any. Empty if the nodes are not joined. `penalty` is added to the cost of each link.
+pub(super) fn between_interfaces(
+    topology: &Topology,
+    from: DirectionId,
+    to: DirectionId,
+    penalty: &dyn Fn(u32) -> u64,
+) -> Vec<DirectionId> {
+    [
+        (Some(from), Some(to)),
+        (None, Some(to)),
+        (Some(from), None),
+        (None, None),
+    ]
+    .into_iter()
+    .find_map(|(first, last)| {
+        search(
+            topology,
+            topology.origin[from as usize],
+            topology.origin[to as usize],
+            first,
+            last,
+            penalty,
+        )
+    })
+    .unwrap_or_default()
+}
+
+/// The shortest route that leaves by `from` and arrives at `to`, if there is one.
+pub(super) fn exact(
+    topology: &Topology,
+    from: DirectionId,
+    to: DirectionId,
+    penalty: &dyn Fn(u32) -> u64,
+) -> Option<Vec<DirectionId>> {
+    search(
+        topology,
+        topology.origin[from as usize],
+        topology.origin[to as usize],
+        Some(from),
+        Some(to),
+        penalty,
+    )
+}
+
+/// Dijkstra's algorithm. Neither end is passed through on the way; among equals the earlier link in the scenario wins.
+fn search(
+    topology: &Topology,
+    source: NodeId,
+    target: NodeId,
+    first: Option<DirectionId>,
+    last: Option<DirectionId>,
+    penalty: &dyn Fn(u32) -> u64,
+) -> Option<Vec<DirectionId>> {
+    let mut best = vec![u64::MAX; topology.outgoing.len()];
+    let mut came_by: Vec<Option<DirectionId>> = vec![None; topology.outgoing.len()];
+    let mut open = BinaryHeap::new();
+    best[source as usize] = 0;
+    open.push((Reverse(0_u64), Reverse(source)));
+    while let Some((Reverse(cost), Reverse(node))) = open.pop() {
+        if node == target {
+            break;
+        }
+        if cost > best[node as usize] {
+            continue;
+        }
+        for &direction in &topology.outgoing[node as usize] {
+            let next = topology.target(direction);
+            let barred = (node == source && first.is_some_and(|first| first != direction))
+                || (next == target && last.is_some_and(|last| last != direction ^ 1))
+                || next == source;
+            if barred {
+                continue;
+            }
+            let link = direction / 2;
+            let total = cost
+                .saturating_add(topology.cost[link as usize])
+                .saturating_add(penalty(link));
+            if total < best[next as usize] {
+                best[next as usize] = total;
+                came_by[next as usize] = Some(direction);
+                open.push((Reverse(total), Reverse(next)));
+            }
+        }
+    }
+    let mut hops = Vec::new();
+    let mut node = target;
+    while node != source {
+        let direction = came_by[node as usize]?;
+        hops.push(direction);
+        node = topology.origin[direction as usize];
+    }
+    hops.reverse();
+    Some(hops)
+}
