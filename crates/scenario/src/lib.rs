@@ -1,1 +1,19 @@
-//! scenario (being written).
+//! Scenario files: one TOML file describes a network, its flows, what is measured, seeds and sweeps.
+//!
+//! [`Scenario::load`] reads a file, applies the changes of the command line, multiplies the sweep axes out into points and
+//! checks every one of them whole. What is wrong is told all at once as [`Problem`]s with file, line, field, given value,
+//! allowed range and the nearest known word. Nothing runs before that.
+
+mod change;
+mod check;
+mod de;
+mod explain;
+mod problem;
+mod scenario;
+mod schema;
+mod tree;
+
+pub use explain::{Resolved, hash};
+pub use problem::{Origin, Problem, ScenarioError};
+pub use scenario::{Point, Record, Recorded, Scenario, Source};
+pub use schema::schema;

@@ -1,0 +1,167 @@
+//! Checks what the types cannot: ranges, names, routes, files. The simulator's own checks say what; the tree says where.
+
+use std::path::{Path, PathBuf};
+
+use whimbrel_sim::config::{ConfigError, FlowConfig, SimConfig};
+
+use crate::problem::{LineIndex, Problem};
+use crate::scenario::reason;
+use crate::tree::{Node, Step, Value};
+
+/// Checks a point and completes the paths in it.
+pub(crate) fn check(config: &mut SimConfig, tree: &Node, lines: &LineIndex) -> Result<(), Vec<Problem>> {
+    let mut found: Vec<(usize, Problem)> = Vec::new();
+    let mut report = |error: ConfigError| {
+        let trail = steps(&error.path);
+        let place = tree.nearest_place(&trail);
+        let value = match tree.at(&trail) {
+            Some(
+                node @ Node {
+                    value: Value::Text(_), ..
+                },
+            ) => node.to_string(),
+            _ => error.value,
+        };
+        let problem = Problem {
+            origin: place.origin(lines),
+            field: tree.dotted(&trail),
+            message: format!("{} given, allowed is {}", value, error.allowed),
+            hint: error.hint,
+        };
+        if !found.iter().any(|(_, known)| *known == problem) {
+            found.push((place.offset(), problem));
+        }
+    };
+    for (i, link) in config.link.iter().enumerate() {
+        link.validate()
+            .unwrap_or_else(|error| report(error.within(&format!("link[{i}]"))));
+    }
+    let mut rest = config.clone();
+    let mut numbers: Vec<usize> = Vec::new();
+    for (i, flow) in config.flow.iter().enumerate() {
+        let result = match association(flow) {
+            Some(error) => Err(error),
+            None => flow.validate(),
+        };
+        match result {
+            Ok(()) => numbers.push(i),
+            Err(error) => report(error.within(&format!("flow[{i}]"))),
+        }
+    }
+    // What concerns the whole: names, routes. A flow that was reported is left out to see what else there is.
+    rest.flow = numbers.iter().map(|&i| config.flow[i].clone()).collect();
+    while let Err(mut error) = rest.validate() {
+        let Some([Step::Key(key), Step::Index(index)]) = steps(&error.path).first_chunk::<2>().cloned() else {
+            report(error);
+            break;
+        };
+        if key != "flow" || index >= numbers.len() {
+            report(error);
+            break;
+        }
+        let number = numbers.remove(index);
+        rest.flow.remove(index);
+        error.path = error
+            .path
+            .replacen(&format!("flow[{index}]"), &format!("flow[{number}]"), 1);
+        report(error);
+    }
+    for error in complete_paths(config, lines.path().parent().unwrap_or(Path::new(""))) {
+        report(error);
+    }
+    found.sort_by_key(|(offset, _)| *offset);
+    if found.is_empty() {
+        Ok(())
+    } else {
+        Err(found.into_iter().map(|(_, problem)| problem).collect())
+    }
+}
+
+/// What is wrong with the parameters of a flow's ends: the protocol names the field, which stands under `receiver` if it is
+/// overridden there.
+fn association(flow: &FlowConfig) -> Option<ConfigError> {
+    let sender = flow.sender_association().validate().err();
+    let (table, error) = match sender {
+        Some(error) => ("sctp", error),
+        None => ("receiver", flow.receiver_association().ok()?.validate().err()?),
+    };
+    let allowed = error
+        .hint
+        .trim_start_matches("allowed are ")
+        .trim_start_matches("allowed is ");
+    Some(ConfigError::new(
+        format!("{table}.{}", error.field),
+        error.value,
+        allowed,
+    ))
+}
+
+/// Makes relative paths start at the scenario's folder; what is wrong with the files.
+fn complete_paths(config: &mut SimConfig, folder: &Path) -> Vec<ConfigError> {
+    let mut errors = Vec::new();
+    let mut complete = |field: String, file: &mut PathBuf, what: &str| {
+        let given = file.display().to_string();
+        *file = folder.join(&*file);
+        let metadata = std::fs::metadata(&*file);
+        let problem = match &metadata {
+            Ok(metadata) if metadata.is_dir() => Some("it is a folder".to_owned()),
+            Ok(_) => std::fs::File::open(&*file).err().map(|error| reason(&error)),
+            Err(error) => Some(reason(error)),
+        };
+        if let Some(problem) = problem {
+            errors.push(
+                ConfigError::new(field, format!("{given:?}"), what).hint(format!("{}: {problem}", file.display())),
+            );
+        }
+    };
+    for (i, link) in config.link.iter_mut().enumerate() {
+        let forward = link.forward.as_mut().and_then(|direction| direction.trace.as_mut());
+        let reverse = link.reverse.as_mut().and_then(|direction| direction.trace.as_mut());
+        for (place, trace) in [("", link.trace.as_mut()), ("forward.", forward), ("reverse.", reverse)] {
+            if let Some(trace) = trace {
+                let field = format!("link[{i}].{place}trace.file");
+                complete(field, &mut trace.file, "a trace file that can be read");
+            }
+        }
+    }
+    for (i, flow) in config.flow.iter_mut().enumerate() {
+        if let Some(file) = &mut flow.traffic.file {
+            complete(format!("flow[{i}].traffic.file"), file, "a file that can be read");
+        }
+    }
+    errors
+}
+
+/// The steps of a path such as `link[2].loss[0].rate`.
+fn steps(path: &str) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for part in path.split('.') {
+        let (key, indices) = part.split_at(part.find('[').unwrap_or(part.len()));
+        if !key.is_empty() {
+            steps.push(Step::from(key));
+        }
+        let numbers = indices.split(['[', ']']).filter_map(|text| text.parse::<usize>().ok());
+        steps.extend(numbers.map(Step::from));
+    }
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_split_into_keys_and_indices() {
+        assert_eq!(
+            steps("link[2].loss[0].rate"),
+            [
+                Step::from("link"),
+                Step::from(2),
+                Step::from("loss"),
+                Step::from(0),
+                Step::from("rate")
+            ]
+        );
+        assert_eq!(steps(""), []);
+    }
+}

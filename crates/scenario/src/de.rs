@@ -1,0 +1,477 @@
+//! Reads typed values from a [`Node`] tree and reports every problem it meets, not only the first.
+//!
+//! serde stops at the first error. Here the faulty entry is then taken out of the tree and reading begins again, until it
+//! succeeds or only follow-up errors remain.
+
+use std::fmt;
+
+use serde::de::value::StrDeserializer;
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Error as _, Expected, IntoDeserializer, MapAccess,
+    SeqAccess, Unexpected, VariantAccess, Visitor,
+};
+
+use crate::problem::{LineIndex, Origin, Problem, word_hint};
+use crate::scenario::OWN_KEYS;
+use crate::tree::{Entry, Node, Step, Value};
+
+/// More problems than this are not told: they probably have one cause.
+const MOST_PROBLEMS: usize = 25;
+
+/// Reads a `T`; on failure, everything that is wrong. The tree is left with the faulty entries taken out.
+pub(crate) fn read<T: DeserializeOwned>(root: &mut Node, lines: &LineIndex) -> Result<T, Vec<Problem>> {
+    let whole = root.clone();
+    let mut problems: Vec<(usize, Problem)> = Vec::new();
+    let mut removed: Vec<Vec<Step>> = Vec::new();
+    loop {
+        let error = match T::deserialize(NodeDeserializer(root)) {
+            Ok(value) if problems.is_empty() => return Ok(value),
+            Ok(_) => break,
+            Err(error) => error,
+        };
+        let (trail, kind) = error.locate(root);
+        let follow_up = match &kind {
+            Kind::Missing(name) => removed.iter().any(|gone| {
+                gone.len() == trail.len() + 1
+                    && gone.starts_with(&trail)
+                    && gone.last() == Some(&Step::Key(name.clone()))
+            }),
+            _ => false,
+        };
+        if !follow_up {
+            let place = match (&kind, trail.split_last()) {
+                (Kind::UnknownKey { .. }, Some((Step::Key(key), parent))) => whole
+                    .at(parent)
+                    .and_then(Node::table)
+                    .and_then(|entries| entries.iter().find(|entry| entry.key == *key))
+                    .map_or_else(|| whole.nearest_place(&trail), |entry| &entry.key_place),
+                _ => whole.nearest_place(&trail),
+            };
+            let problem = kind.problem(&whole, &trail, place.origin(lines));
+            if !problems.iter().any(|(_, known)| *known == problem) {
+                problems.push((place.offset(), problem));
+            }
+        }
+        if trail.is_empty() || problems.len() >= MOST_PROBLEMS || !take_out(root, &trail) {
+            break;
+        }
+        removed.push(trail);
+    }
+    // A misspelt key is missing under its right name too; that need not be told.
+    let meant: Vec<_> = problems.iter().filter_map(|(_, problem)| problem.meant()).collect();
+    problems.retain(|(_, problem)| !meant.contains(&(problem.field.clone(), problem.message.clone())));
+    problems.sort_by_key(|(offset, _)| *offset);
+    Err(problems.into_iter().map(|(_, problem)| problem).collect())
+}
+
+/// Takes the node at `trail` out of the tree. Members of arrays leave a gap, so that the others keep their numbers.
+fn take_out(root: &mut Node, trail: &[Step]) -> bool {
+    let Some((last, parent)) = trail.split_last() else {
+        return false;
+    };
+    match last {
+        Step::Key(key) => root.at_mut(parent).is_some_and(|table| table.take(key).is_some()),
+        Step::Index(_) => match root.at_mut(trail) {
+            Some(Node {
+                value: Value::Removed, ..
+            })
+            | None => false,
+            Some(node) => {
+                node.value = Value::Removed;
+                true
+            }
+        },
+    }
+}
+
+/// What serde found wrong.
+#[derive(Debug)]
+pub(crate) enum Kind {
+    UnknownKey { given: String, known: Vec<String> },
+    UnknownWord { given: String, known: Vec<String> },
+    Missing(String),
+    WrongType { given: String, expected: String },
+    Other(String),
+}
+
+/// An error and the way to it, innermost step first.
+#[derive(Debug)]
+pub(crate) struct Error {
+    trail: Vec<Step>,
+    kind: Kind,
+}
+
+impl Error {
+    fn new(kind: Kind) -> Self {
+        Error {
+            trail: Vec::new(),
+            kind,
+        }
+    }
+
+    fn inside(mut self, step: Step) -> Self {
+        self.trail.push(step);
+        self
+    }
+
+    /// The trail from the root. serde reads tagged enums through a buffer and forgets where in them it was; what the error
+    /// names is then searched for.
+    fn locate(mut self, root: &Node) -> (Vec<Step>, Kind) {
+        self.trail.reverse();
+        let mut trail = self.trail;
+        let here = root.at(&trail);
+        match &self.kind {
+            Kind::UnknownKey { given, .. } if trail.last() != Some(&Step::Key(given.clone())) => {
+                if let Some(rest) = here.and_then(|node| find(node, &|entry| entry.key == *given)) {
+                    trail.extend(rest);
+                }
+            }
+            Kind::WrongType { given, .. } => {
+                if let Some(rest) = here.and_then(|node| find(node, &|entry| unexpected(&entry.node) == *given)) {
+                    trail.extend(rest);
+                }
+            }
+            Kind::UnknownWord { given, .. } => {
+                if let Some(rest) = here.and_then(|node| find(node, &|entry| entry.node.text() == Some(given))) {
+                    trail.extend(rest);
+                }
+            }
+            Kind::Other(message) => {
+                // Messages of our own units begin with the value.
+                let quoted = |entry: &Entry| match &entry.node.value {
+                    Value::Text(text) => message.starts_with(&format!("\"{text}\"")),
+                    Value::Integer(n) => message.starts_with(&format!("{n} ")),
+                    Value::Float(x) => message.starts_with(&format!("{x} ")),
+                    _ => false,
+                };
+                if let Some(rest) = here.and_then(|node| find(node, &quoted)) {
+                    trail.extend(rest);
+                }
+            }
+            Kind::UnknownKey { .. } | Kind::Missing(_) => {}
+        }
+        (trail, self.kind)
+    }
+}
+
+/// The trail to the only entry below `node` that `wanted` accepts.
+fn find(node: &Node, wanted: &dyn Fn(&Entry) -> bool) -> Option<Vec<Step>> {
+    fn walk(node: &Node, trail: &mut Vec<Step>, wanted: &dyn Fn(&Entry) -> bool, found: &mut Vec<Vec<Step>>) {
+        match &node.value {
+            Value::Table(entries) => {
+                for entry in entries {
+                    trail.push(Step::Key(entry.key.clone()));
+                    if wanted(entry) {
+                        found.push(trail.clone());
+                    }
+                    walk(&entry.node, trail, wanted, found);
+                    trail.pop();
+                }
+            }
+            Value::Array(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    trail.push(Step::Index(index));
+                    walk(item, trail, wanted, found);
+                    trail.pop();
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    walk(node, &mut Vec::new(), wanted, &mut found);
+    if found.len() == 1 { found.pop() } else { None }
+}
+
+impl Kind {
+    fn problem(&self, root: &Node, trail: &[Step], origin: Origin) -> Problem {
+        let (field, message, hint) = match self {
+            Kind::UnknownKey { given, known } => {
+                let table = trail.split_last().map_or(trail, |(_, parent)| parent);
+                let mut known = known.clone();
+                if table.is_empty() {
+                    known.extend(OWN_KEYS.map(str::to_owned));
+                }
+                (
+                    root.dotted(table),
+                    format!("unknown key `{given}`"),
+                    word_hint(given, &known, "keys"),
+                )
+            }
+            Kind::UnknownWord { given, known } => (
+                root.dotted(trail),
+                format!("unknown word `{given}`"),
+                word_hint(given, known, "words"),
+            ),
+            Kind::Missing(name) => (root.dotted(trail), missing(name), None),
+            Kind::WrongType { given, expected } => (
+                root.dotted(trail),
+                format!("{given} given, {} expected", plain(expected)),
+                None,
+            ),
+            Kind::Other(message) => (root.dotted(trail), message.clone(), None),
+        };
+        Problem {
+            origin,
+            field,
+            message,
+            hint,
+        }
+    }
+}
+
+fn missing(key: &str) -> String {
+    format!("`{key}` is missing")
+}
+
+impl Problem {
+    /// Field and message of the problem that follows from this one, if this is a misspelt key.
+    fn meant(&self) -> Option<(String, String)> {
+        let key = self.hint.as_ref()?.strip_prefix("did you mean `")?.split_once('`')?.0;
+        self.message
+            .starts_with("unknown key")
+            .then(|| (self.field.clone(), missing(key)))
+    }
+}
+
+/// What serde calls a Rust type, in words for people who write scenarios.
+fn plain(expected: &str) -> &str {
+    match expected {
+        "f64" | "f32" => "a number",
+        "u8" => "a whole number from 0 to 255",
+        "u16" => "a whole number from 0 to 65535",
+        "u32" => "a whole number from 0 to 4294967295",
+        "u64" | "usize" => "a whole number, 0 or more",
+        "a string" | "path string" => "text in quotes",
+        "a boolean" => "true or false",
+        "a sequence" => "an array",
+        "unit" => "nothing",
+        other => match other.split_once(' ') {
+            Some(("struct" | "internally" | "enum", _)) => "a table",
+            _ => other,
+        },
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.kind)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl serde::de::Error for Error {
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        Error::new(Kind::Other(message.to_string()))
+    }
+
+    fn invalid_type(unexpected: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Error::new(Kind::WrongType {
+            given: describe(unexpected),
+            expected: expected.to_string(),
+        })
+    }
+
+    fn invalid_value(unexpected: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Error::new(Kind::WrongType {
+            given: describe(unexpected),
+            expected: expected.to_string(),
+        })
+    }
+
+    fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
+        Error::new(Kind::UnknownWord {
+            given: variant.to_owned(),
+            known: owned(expected),
+        })
+    }
+
+    fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
+        Error::new(Kind::UnknownKey {
+            given: field.to_owned(),
+            known: owned(expected),
+        })
+    }
+
+    fn missing_field(field: &'static str) -> Self {
+        Error::new(Kind::Missing(field.to_owned()))
+    }
+}
+
+fn owned(words: &[&str]) -> Vec<String> {
+    words.iter().map(|&word| word.to_owned()).collect()
+}
+
+fn describe(unexpected: Unexpected<'_>) -> String {
+    match unexpected {
+        Unexpected::Bool(yes) => format!("boolean {yes}"),
+        Unexpected::Unsigned(n) => format!("number {n}"),
+        Unexpected::Signed(n) => format!("number {n}"),
+        Unexpected::Float(x) => format!("number {x:?}"),
+        Unexpected::Str(text) => format!("text {text:?}"),
+        Unexpected::Map => "a table".to_owned(),
+        Unexpected::Seq => "an array".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// How [`describe`] tells of this node.
+fn unexpected(node: &Node) -> String {
+    match &node.value {
+        Value::Boolean(yes) => describe(Unexpected::Bool(*yes)),
+        Value::Integer(n) => describe(Unexpected::Signed(*n)),
+        Value::Float(x) => describe(Unexpected::Float(*x)),
+        Value::Text(text) => describe(Unexpected::Str(text)),
+        Value::Array(_) => describe(Unexpected::Seq),
+        Value::Table(_) => describe(Unexpected::Map),
+        Value::Removed => String::new(),
+    }
+}
+
+struct NodeDeserializer<'t>(&'t Node);
+
+impl<'de> Deserializer<'de> for NodeDeserializer<'_> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match &self.0.value {
+            Value::Boolean(yes) => visitor.visit_bool(*yes),
+            Value::Integer(n) => visitor.visit_i64(*n),
+            Value::Float(x) => visitor.visit_f64(*x),
+            Value::Text(text) => visitor.visit_str(text),
+            Value::Array(items) => visitor.visit_seq(Members {
+                items: items.iter().enumerate(),
+            }),
+            Value::Table(entries) => visitor.visit_map(Entries {
+                entries: entries.iter(),
+                current: None,
+            }),
+            Value::Removed => visitor.visit_unit(),
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _name: &'static str, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        match &self.0.value {
+            Value::Text(text) => visitor.visit_enum(IntoDeserializer::<Error>::into_deserializer(text.as_str())),
+            Value::Table(entries) => match entries.as_slice() {
+                [entry] => visitor.visit_enum(Variant(entry)),
+                _ => Err(Error::custom(format!(
+                    "a table with one key expected, {} keys given",
+                    entries.len()
+                ))),
+            },
+            _ => Err(Error::invalid_type(
+                Unexpected::Other(&unexpected(self.0)),
+                &"a word or a table with one key",
+            )),
+        }
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
+        tuple_struct map struct identifier ignored_any
+    }
+}
+
+struct Members<'t> {
+    items: std::iter::Enumerate<std::slice::Iter<'t, Node>>,
+}
+
+impl<'de> SeqAccess<'de> for Members<'_> {
+    type Error = Error;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
+        match self.items.find(|(_, node)| !matches!(node.value, Value::Removed)) {
+            None => Ok(None),
+            Some((index, node)) => seed
+                .deserialize(NodeDeserializer(node))
+                .map(Some)
+                .map_err(|error| error.inside(Step::Index(index))),
+        }
+    }
+}
+
+struct Entries<'t> {
+    entries: std::slice::Iter<'t, Entry>,
+    current: Option<&'t Entry>,
+}
+
+impl<'de> MapAccess<'de> for Entries<'_> {
+    type Error = Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
+        self.current = self.entries.next();
+        match self.current {
+            None => Ok(None),
+            Some(entry) => {
+                let key: StrDeserializer<'_, Error> = entry.key.as_str().into_deserializer();
+                seed.deserialize(key)
+                    .map(Some)
+                    .map_err(|error| error.inside(Step::Key(entry.key.clone())))
+            }
+        }
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
+        let entry = self
+            .current
+            .take()
+            .ok_or_else(|| Error::custom("a value was asked for before its key"))?;
+        seed.deserialize(NodeDeserializer(&entry.node))
+            .map_err(|error| error.inside(Step::Key(entry.key.clone())))
+    }
+}
+
+struct Variant<'t>(&'t Entry);
+
+impl<'t, 'de> EnumAccess<'de> for Variant<'t> {
+    type Error = Error;
+    type Variant = VariantBody<'t>;
+
+    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, VariantBody<'t>), Error> {
+        let key: StrDeserializer<'_, Error> = self.0.key.as_str().into_deserializer();
+        let value = seed
+            .deserialize(key)
+            .map_err(|error| error.inside(Step::Key(self.0.key.clone())))?;
+        Ok((value, VariantBody(self.0)))
+    }
+}
+
+struct VariantBody<'t>(&'t Entry);
+
+impl<'de> VariantAccess<'de> for VariantBody<'_> {
+    type Error = Error;
+
+    fn unit_variant(self) -> Result<(), Error> {
+        Err(Error::custom(format!("`{}` takes no parameters", self.0.key)))
+    }
+
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Error> {
+        seed.deserialize(NodeDeserializer(&self.0.node))
+            .map_err(|error| error.inside(Step::Key(self.0.key.clone())))
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(self, _len: usize, visitor: V) -> Result<V::Value, Error> {
+        NodeDeserializer(&self.0.node)
+            .deserialize_any(visitor)
+            .map_err(|error| error.inside(Step::Key(self.0.key.clone())))
+    }
+
+    fn struct_variant<V: Visitor<'de>>(self, _fields: &'static [&'static str], visitor: V) -> Result<V::Value, Error> {
+        self.tuple_variant(0, visitor)
+    }
+}

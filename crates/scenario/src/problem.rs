@@ -1,0 +1,141 @@
+//! What is wrong with a scenario, told so that it can be put right: where, which field, what was given, what is allowed.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use whimbrel_sim::config::nearest;
+
+/// One thing wrong with a scenario.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where it is.
+    pub origin: Origin,
+    /// The field, as a dotted path (`link.wifi.loss.rate`); empty for the file as a whole.
+    pub field: String,
+    /// What is wrong, with the given value and what is allowed.
+    pub message: String,
+    /// How to put it right, if known: the nearest known word, the known words.
+    pub hint: Option<String>,
+}
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A place in the scenario file; line and column count from 1.
+    File {
+        /// The file as the user named it.
+        path: PathBuf,
+        /// The line.
+        line: usize,
+        /// The column, in characters.
+        column: usize,
+    },
+    /// An argument of the command line, as it was given.
+    Argument(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::File { path, line, column } => write!(f, "{}:{line}:{column}", path.display()),
+            Origin::Argument(argument) => f.write_str(argument),
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    /// `file:line:column: field: message`, and a second line with the hint, indented by two spaces.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.origin)?;
+        if !self.field.is_empty() {
+            write!(f, "{}: ", self.field)?;
+        }
+        f.write_str(&self.message)?;
+        match &self.hint {
+            Some(hint) => write!(f, "\n  hint: {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Everything found wrong with a scenario, in the order of the file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScenarioError {
+    /// The file could not be read.
+    #[error("cannot read scenario {}: {reason}", path.display())]
+    Unreadable {
+        /// The file as the user named it.
+        path: PathBuf,
+        /// What the operating system said.
+        reason: String,
+    },
+    /// The file was read, but does not describe a scenario.
+    #[error("{}", list(.0))]
+    Invalid(Vec<Problem>),
+}
+
+fn list(problems: &[Problem]) -> String {
+    problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// Turns byte offsets into lines and columns.
+#[derive(Clone, Debug)]
+pub(crate) struct LineIndex {
+    path: PathBuf,
+    text: String,
+}
+
+impl LineIndex {
+    pub(crate) fn new(path: &Path, text: &str) -> Self {
+        LineIndex {
+            path: path.to_owned(),
+            text: text.to_owned(),
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The place of the byte at `offset`.
+    pub(crate) fn origin(&self, offset: usize) -> Origin {
+        let before = &self.text.as_bytes()[..offset.min(self.text.len())];
+        let line_start = before.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
+        Origin::File {
+            path: self.path.clone(),
+            line: before.iter().filter(|&&b| b == b'\n').count() + 1,
+            column: String::from_utf8_lossy(&before[line_start..]).chars().count() + 1,
+        }
+    }
+}
+
+/// The hint for an unknown word: the nearest known one, and all of them if they are few.
+pub(crate) fn word_hint<S: AsRef<str>>(given: &str, known: &[S], what: &str) -> Option<String> {
+    let nearest = nearest(given, known.iter().map(AsRef::as_ref)).map(|word| format!("did you mean `{word}`?"));
+    let all = (!known.is_empty() && known.len() <= 40).then(|| {
+        let words: Vec<_> = known.iter().map(|word| format!("`{}`", word.as_ref())).collect();
+        format!("known {what}: {}", words.join(", "))
+    });
+    match (nearest, all) {
+        (Some(nearest), Some(all)) => Some(format!("{nearest} {all}")),
+        (nearest, all) => nearest.or(all),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_and_columns_count_characters_from_one() {
+        let index = LineIndex::new(Path::new("a.toml"), "ä = 1\nbé = 2\n");
+        assert_eq!(index.origin(0).to_string(), "a.toml:1:1");
+        assert_eq!(index.origin(7).to_string(), "a.toml:2:1");
+        assert_eq!(index.origin(13).to_string(), "a.toml:2:6");
+        assert_eq!(index.origin(999).to_string(), "a.toml:3:1");
+    }
+}

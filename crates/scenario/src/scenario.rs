@@ -1,0 +1,348 @@
+//! From a file to checked points.
+
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use whimbrel_sim::config::SimConfig;
+
+use crate::change::{Axis, Change, axes};
+use crate::check::check;
+use crate::de::read;
+use crate::problem::{LineIndex, Problem, ScenarioError};
+use crate::tree::{Entry, Node, Place, Value, parse};
+
+/// More points than this are taken for a mistake.
+const MOST_POINTS: usize = 100_000;
+
+/// Keys of a scenario that are not the simulator's.
+pub(crate) const OWN_KEYS: [&str; 6] = ["title", "description", "seed", "seeds", "record", "sweep"];
+
+/// A checked scenario.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Where it was read from and how it was changed.
+    pub source: Source,
+    /// What the scenario is called.
+    pub title: String,
+    /// What it shows.
+    pub description: String,
+    /// The first seed; run number k of a point has seed `seed + k`, so that all points meet the same random numbers.
+    pub seed: u64,
+    /// Runs of each point.
+    pub seeds: u32,
+    /// Which runs leave series, events and packets.
+    pub record: Record,
+    /// Fields that the sweep changes, in the order of the file.
+    pub axes: Vec<String>,
+    /// The scenario with sweep values fixed: one point if there is no sweep, otherwise their product, last axis fastest.
+    pub points: Vec<Point>,
+}
+
+/// Where a scenario was read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// The file, as the user named it.
+    pub path: PathBuf,
+    /// Its text.
+    pub text: String,
+    /// Changes made by `--set`, as given.
+    pub changes: Vec<String>,
+}
+
+/// A scenario with its sweep values fixed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// The value of each axis.
+    pub params: Vec<(String, serde_json::Value)>,
+    /// What is simulated; paths of files are complete.
+    pub config: SimConfig,
+}
+
+/// Which runs leave files besides the results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Record {
+    /// Time series: cwnd, ssthresh, flight, RTT, goodput, queue length.
+    pub series: Recorded,
+    /// Events as JSON lines.
+    pub events: Recorded,
+    /// Packets as a capture.
+    pub packets: Recorded,
+    /// Size in bytes at which an event file or a capture of a run ends, 4096 or more.
+    #[schemars(range(min = 4096))]
+    pub limit_bytes: u64,
+}
+
+/// Runs that leave a kind of file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Recorded {
+    /// No run.
+    None,
+    /// The first seed of each point.
+    #[default]
+    First,
+    /// Every run.
+    All,
+}
+
+impl Default for Record {
+    /// Everything for the first seed of each point, files of at most 256 MiB.
+    fn default() -> Self {
+        Record {
+            series: Recorded::First,
+            events: Recorded::First,
+            packets: Recorded::First,
+            limit_bytes: 256 << 20,
+        }
+    }
+}
+
+impl Recorded {
+    /// Whether the run with this number among the seeds of its point is one of them.
+    pub fn includes(self, number: u32) -> bool {
+        match self {
+            Recorded::None => false,
+            Recorded::First => number == 0,
+            Recorded::All => true,
+        }
+    }
+}
+
+/// The head of a scenario file: everything but the network, its flows, its measurement and the sweep.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Head {
+    /// What the scenario is called; by default the name of the file.
+    pub(crate) title: Option<String>,
+    /// What it shows.
+    pub(crate) description: String,
+    /// The first seed, by default 1. Run number k of each point has seed `seed + k`.
+    #[schemars(range(max = 9_223_372_036_854_775_807_u64))]
+    pub(crate) seed: Option<u64>,
+    /// Runs of each point, 1 to 1 000 000; by default 1.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub(crate) seeds: Option<u32>,
+    /// Which runs leave files besides the results.
+    pub(crate) record: Record,
+}
+
+impl Scenario {
+    /// Reads and checks the scenario at `path`, with `key=value` changes by dotted path.
+    ///
+    /// # Errors
+    /// The file cannot be read, or everything that is wrong with it.
+    pub fn load(path: &Path, changes: &[String]) -> Result<Scenario, ScenarioError> {
+        let unreadable = |reason: String| ScenarioError::Unreadable {
+            path: path.to_owned(),
+            reason,
+        };
+        let bytes = std::fs::read(path).map_err(|error| unreadable(reason(&error)))?;
+        let text = String::from_utf8(bytes).map_err(|_| unreadable("it is not UTF-8 text".to_owned()))?;
+        Scenario::from_text(path, &text, changes)
+    }
+
+    /// Checks the scenario in `text`, which is called `path`; relative paths in it are seen from the folder of `path`.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn from_text(path: &Path, text: &str, changes: &[String]) -> Result<Scenario, ScenarioError> {
+        let lines = LineIndex::new(path, text);
+        build(&lines, changes).map_err(ScenarioError::Invalid)
+    }
+
+    /// Runs in all.
+    pub fn runs(&self) -> usize {
+        self.points.len() * self.seeds as usize
+    }
+}
+
+/// What the operating system says, without its number.
+pub(crate) fn reason(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "no such file".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        std::io::ErrorKind::IsADirectory => "it is a folder".to_owned(),
+        _ => error.to_string().to_lowercase(),
+    }
+}
+
+fn build(lines: &LineIndex, changes: &[String]) -> Result<Scenario, Vec<Problem>> {
+    let mut root = parse(lines)?;
+    let mut problems = Vec::new();
+    for argument in changes {
+        match Change::from_argument(argument, lines).and_then(|change| change.apply(&mut root, lines)) {
+            Ok(()) => {}
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let sweep = root.take("sweep");
+    let mut head_tree = Node {
+        value: Value::Table(Vec::new()),
+        place: Place::File(0..0),
+    };
+    if let Value::Table(entries) = &mut head_tree.value {
+        entries.extend(OWN_KEYS.iter().filter_map(|key| root.take(key)));
+    }
+    let head = read_head(&mut head_tree, lines)
+        .map_err(|found| problems.extend(found))
+        .ok();
+    let axes = sweep_axes(sweep.as_ref(), lines)
+        .map_err(|found| problems.extend(found))
+        .unwrap_or_default();
+    let points = points(&root, &axes, lines).map_err(|found| problems.extend(found)).ok();
+    let (Some(head), Some(points), true) = (head, points, problems.is_empty()) else {
+        return Err(problems);
+    };
+    let name = lines
+        .path()
+        .file_stem()
+        .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    Ok(Scenario {
+        source: Source {
+            path: lines.path().to_owned(),
+            text: lines.text().to_owned(),
+            changes: changes.to_vec(),
+        },
+        title: head.title.unwrap_or(name),
+        description: head.description,
+        seed: head.seed.unwrap_or(1),
+        seeds: head.seeds.unwrap_or(1),
+        record: head.record,
+        axes: axes.into_iter().map(|axis| axis.path).collect(),
+        points,
+    })
+}
+
+fn read_head(tree: &mut Node, lines: &LineIndex) -> Result<Head, Vec<Problem>> {
+    let whole = tree.clone();
+    let head: Head = read(tree, lines)?;
+    let mut problems = Vec::new();
+    let mut check = |fine: bool, trail: &[&str], given: u64, allowed: &str| {
+        if !fine {
+            let steps: Vec<_> = trail.iter().map(|&key| key.into()).collect();
+            problems.push(Problem {
+                origin: whole.nearest_place(&steps).origin(lines),
+                field: trail.join("."),
+                message: format!("{given} given, allowed is {allowed}"),
+                hint: None,
+            });
+        }
+    };
+    let seeds = head.seeds.unwrap_or(1);
+    check(
+        (1..=1_000_000).contains(&seeds),
+        &["seeds"],
+        seeds.into(),
+        "1 to 1000000 runs",
+    );
+    let limit = head.record.limit_bytes;
+    check(limit >= 4096, &["record", "limit_bytes"], limit, "4096 bytes or more");
+    if problems.is_empty() { Ok(head) } else { Err(problems) }
+}
+
+fn sweep_axes(sweep: Option<&Entry>, lines: &LineIndex) -> Result<Vec<Axis>, Vec<Problem>> {
+    let Some(sweep) = sweep else { return Ok(Vec::new()) };
+    let axes = axes(sweep, lines)?;
+    let place = || sweep.key_place.origin(lines);
+    let mut problems = Vec::new();
+    for axis in &axes {
+        let first = axis.path.split('.').next().unwrap_or_default();
+        if OWN_KEYS.contains(&first) {
+            problems.push(Problem {
+                origin: axis
+                    .values
+                    .first()
+                    .map_or_else(place, |value| value.place.origin(lines)),
+                field: format!("sweep.{}", axis.path),
+                message: format!("`{first}` cannot be swept: it is the same for all points"),
+                hint: None,
+            });
+        }
+    }
+    let count = axes
+        .iter()
+        .try_fold(1_usize, |count, axis| count.checked_mul(axis.values.len()));
+    if count.is_none_or(|count| count > MOST_POINTS) {
+        problems.push(Problem {
+            origin: place(),
+            field: "sweep".to_owned(),
+            message: format!("the axes make more than {MOST_POINTS} points"),
+            hint: None,
+        });
+    }
+    if problems.is_empty() { Ok(axes) } else { Err(problems) }
+}
+
+/// The product of the axes, last axis fastest; each point read and checked.
+fn points(root: &Node, axes: &[Axis], lines: &LineIndex) -> Result<Vec<Point>, Vec<Problem>> {
+    let count = axes.iter().map(|axis| axis.values.len()).product();
+    let mut points = Vec::with_capacity(count);
+    let mut problems: Vec<Problem> = Vec::new();
+    for index in 0..count {
+        let mut tree = root.clone();
+        let mut params = Vec::with_capacity(axes.len());
+        let mut rest = index;
+        let mut wrong = Vec::new();
+        for axis in axes.iter().rev() {
+            let value = axis.values[rest % axis.values.len()].clone();
+            rest /= axis.values.len();
+            params.push((axis.path.clone(), json(&value)));
+            wrong.extend(
+                Change {
+                    path: axis.path.clone(),
+                    value,
+                }
+                .apply(&mut tree, lines)
+                .err(),
+            );
+        }
+        params.reverse();
+        let point = if wrong.is_empty() {
+            read_point(&mut tree, lines)
+        } else {
+            Err(wrong)
+        };
+        match point {
+            Ok(config) => points.push(Point { params, config }),
+            Err(found) => {
+                for problem in found {
+                    let same = |known: &Problem| (&known.field, &known.message) == (&problem.field, &problem.message);
+                    if !problems.iter().any(same) {
+                        problems.push(problem);
+                    }
+                }
+            }
+        }
+    }
+    if problems.is_empty() { Ok(points) } else { Err(problems) }
+}
+
+fn read_point(tree: &mut Node, lines: &LineIndex) -> Result<SimConfig, Vec<Problem>> {
+    let whole = tree.clone();
+    let mut config: SimConfig = read(tree, lines)?;
+    check(&mut config, &whole, lines)?;
+    Ok(config)
+}
+
+/// The value as JSON, for reports.
+fn json(node: &Node) -> serde_json::Value {
+    match &node.value {
+        Value::Boolean(yes) => (*yes).into(),
+        Value::Integer(n) => (*n).into(),
+        Value::Float(x) => (*x).into(),
+        Value::Text(text) => text.clone().into(),
+        Value::Array(items) => items.iter().map(json).collect(),
+        Value::Table(entries) => serde_json::Value::Object(
+            entries
+                .iter()
+                .map(|entry| (entry.key.clone(), json(&entry.node)))
+                .collect(),
+        ),
+        Value::Removed => serde_json::Value::Null,
+    }
+}

@@ -1,0 +1,50 @@
+//! The JSON schema of scenario files, made from the code.
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use whimbrel_sim::config::SimConfig;
+
+use crate::scenario::Head;
+
+/// Axes of a sweep: dotted paths of fields, each with the values it takes in turn. Several axes make the product of their values.
+/// Members of arrays go by their names, as in `"link.wifi.loss.rate" = [0, 0.01]`.
+#[derive(Serialize, JsonSchema)]
+struct Sweep(std::collections::BTreeMap<String, Vec<Value>>);
+
+/// The JSON schema (draft 2020-12) of scenario files, for editors that complete and check TOML.
+pub fn schema() -> Value {
+    let mut generator = SchemaSettings::draft2020_12().into_generator();
+    let head = generator.subschema_for::<Head>();
+    let sim = generator.subschema_for::<SimConfig>();
+    let sweep = generator.subschema_for::<Sweep>();
+    let mut definitions = generator.take_definitions(true);
+    let mut root = Map::new();
+    root.insert("$schema".into(), "https://json-schema.org/draft/2020-12/schema".into());
+    root.insert("title".into(), "Whimbrel scenario".into());
+    root.insert("type".into(), "object".into());
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    for part in [head, sim] {
+        let name = part
+            .get("$ref")
+            .and_then(Value::as_str)
+            .and_then(|reference| reference.rsplit('/').next())
+            .expect("a struct is generated as a reference")
+            .to_owned();
+        let mut definition = definitions.remove(&name).expect("what is referred to is defined");
+        if let Some(Value::Object(own)) = definition.get_mut("properties") {
+            properties.append(own);
+        }
+        if let Some(Value::Array(own)) = definition.get_mut("required") {
+            required.append(own);
+        }
+    }
+    properties.insert("sweep".into(), sweep.to_value());
+    root.insert("properties".into(), properties.into());
+    root.insert("required".into(), required.into());
+    root.insert("additionalProperties".into(), false.into());
+    root.insert("$defs".into(), definitions.into());
+    root.into()
+}

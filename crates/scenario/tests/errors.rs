@@ -1,0 +1,199 @@
+//! Errors name file, line, field, given value, allowed range and the nearest known word.
+
+use std::path::Path;
+
+use whimbrel_scenario::Scenario;
+
+const GOOD: &str = r#"
+[[node]]
+name = "phone"
+
+[[node]]
+name = "server"
+
+[[link]]
+name = "wifi"
+between = ["phone", "server"]
+rate = "20 Mbit/s"
+delay = "10 ms"
+loss = { kind = "bernoulli", rate = 0.01 }
+
+[[flow]]
+name = "upload"
+from = "phone"
+to = "server"
+"#;
+
+fn errors(text: &str, changes: &[&str]) -> String {
+    let changes: Vec<_> = changes.iter().map(|&change| change.to_owned()).collect();
+    match Scenario::from_text(Path::new("bad.toml"), text, &changes) {
+        Ok(_) => "no error".to_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// The errors after `from` was replaced by `to` in a good scenario.
+fn broken(from: &str, to: &str) -> String {
+    assert!(GOOD.contains(from), "the good scenario has no {from}");
+    errors(&GOOD.replacen(from, to, 1), &[])
+}
+
+#[test]
+fn a_good_scenario_has_none() {
+    assert_eq!(errors(GOOD, &[]), "no error");
+}
+
+#[test]
+fn unknown_keys() {
+    insta::assert_snapshot!(broken("delay = ", "dealy = "), @r#"
+    bad.toml:12:1: link.wifi: unknown key `dealy`
+      hint: did you mean `delay`? known keys: `name`, `between`, `rate`, `delay`, `mtu`, `queue`, `loss`, `jitter`, `duplicate`, `trace`, `schedule`, `cost`, `forward`, `reverse`
+    "#);
+    insta::assert_snapshot!(broken("[[node]]", "sedes = 3\n[[node]]"), @r#"
+    bad.toml:2:1: unknown key `sedes`
+      hint: did you mean `seed`? known keys: `node`, `link`, `flow`, `duration`, `measure`, `carriage`, `title`, `description`, `seed`, `seeds`, `record`, `sweep`
+    "#);
+    insta::assert_snapshot!(broken("rate = 0.01", "rat = 0.01"), @r#"
+    bad.toml:13:30: link.wifi.loss: unknown key `rat`
+      hint: did you mean `rate`? known keys: `rate`
+    "#);
+    insta::assert_snapshot!(errors(&format!("{GOOD}[measure]\nfrm = \"1 s\"\n"), &[]), @r#"
+    bad.toml:20:1: measure: unknown key `frm`
+      hint: did you mean `from`? known keys: `from`, `to`, `interval`
+    "#);
+    insta::assert_snapshot!(errors(&format!("{GOOD}[record]\nevent = \"all\"\n"), &[]), @r#"
+    bad.toml:20:1: record: unknown key `event`
+      hint: did you mean `events`? known keys: `series`, `events`, `packets`, `limit_bytes`
+    "#);
+}
+
+#[test]
+fn wrong_types_and_units() {
+    insta::assert_snapshot!(broken("\"10 ms\"", "10"), @r#"
+    bad.toml:12:9: link.wifi.delay: 10 lacks its unit: write a time span as a string with ns, us, ms, s, min, h, as in "10 ms"
+    "#);
+    insta::assert_snapshot!(broken("\"10 ms\"", "\"10 parsecs\""), @r#"
+    bad.toml:12:9: link.wifi.delay: "10 parsecs" has an unknown unit: a time span is written with ns, us, ms, s, min, h, as in "10 ms"
+    "#);
+    insta::assert_snapshot!(broken("rate = 0.01", "rate = \"one\""), @r#"
+    bad.toml:13:37: link.wifi.loss.rate: text "one" given, a number expected
+    "#);
+    insta::assert_snapshot!(broken("[\"phone\", \"server\"]", "[\"phone\"]"), @"bad.toml:10:11: link.wifi.between: invalid length 1, expected an array of length 2");
+    insta::assert_snapshot!(broken("from = \"phone\"", "from = true"), @"bad.toml:17:8: flow.upload.from: boolean true given, text in quotes expected");
+    insta::assert_snapshot!(broken("[[node]]", "seeds = \"many\"\n[[node]]"), @r#"
+    bad.toml:2:9: seeds: text "many" given, a whole number from 0 to 4294967295 expected
+    "#);
+    insta::assert_snapshot!(broken("bernoulli", "bernouli"), @r#"
+    bad.toml:13:17: link.wifi.loss.kind: unknown word `bernouli`
+      hint: did you mean `bernoulli`? known words: `bernoulli`, `bit-errors`, `markov`, `gilbert-elliott`, `time-between-errors`, `periodic`, `list`, `chunk-type`
+    "#);
+}
+
+#[test]
+fn missing_keys() {
+    insta::assert_snapshot!(broken("to = \"server\"", ""), @"bad.toml:15:1: flow.upload: `to` is missing");
+    insta::assert_snapshot!(broken("kind = \"bernoulli\", ", ""), @"bad.toml:13:8: link.wifi.loss: `kind` is missing");
+    insta::assert_snapshot!(errors("", &[]), @"bad.toml:1:1: `node` is missing");
+}
+
+#[test]
+fn impossible_values() {
+    insta::assert_snapshot!(broken("rate = 0.01", "rate = 5"), @r#"
+    bad.toml:13:37: link.wifi.loss.rate: 5 given, allowed is a probability from 0 to 1
+      hint: 5 % is written 0.05
+    "#);
+    insta::assert_snapshot!(broken("\"20 Mbit/s\"", "\"0 bit/s\""), @r#"
+    bad.toml:11:8: link.wifi.rate: "0 bit/s" given, allowed is 1 bit/s to 1000000 Gbit/s
+    "#);
+    insta::assert_snapshot!(broken("[[node]]", "seeds = 0\n[[node]]"), @"bad.toml:2:9: seeds: 0 given, allowed is 1 to 1000000 runs");
+    insta::assert_snapshot!(errors(&format!("{GOOD}[flow.sctp]\nrto_min = \"0 s\"\n"), &[]), @r#"
+    bad.toml:20:11: flow.upload.sctp.rto_min: "0 s" given, allowed is 1 ms to 60 s
+    "#);
+    insta::assert_snapshot!(errors(&format!("{GOOD}[flow.traffic]\nkind = \"cbr\"\n"), &[]), @r#"
+    bad.toml:19:1: flow.upload.traffic.rate: nothing given, allowed is a rate above 0 bit/s
+      hint: cbr traffic needs it
+    "#);
+}
+
+#[test]
+fn names_that_do_not_exist() {
+    insta::assert_snapshot!(broken("[\"phone\", \"server\"]", "[\"phone\", \"sever\"]"), @r#"
+    bad.toml:10:21: link.wifi.between[1]: "sever" given, allowed is the name of a node
+      hint: did you mean "server"?
+    "#);
+    insta::assert_snapshot!(broken("to = \"server\"", "to = \"satellite\""), @r#"
+    bad.toml:18:6: flow.upload.to: "satellite" given, allowed is the name of a node
+      hint: there are: phone, server
+    "#);
+    insta::assert_snapshot!(broken("name = \"server\"", "name = \"phone\""), @r#"
+    bad.toml:6:8: node.phone.name: "phone" given, allowed is a name of its own; node[0] has this one already
+    "#);
+}
+
+#[test]
+fn missing_files() {
+    insta::assert_snapshot!(broken("rate = \"20 Mbit/s\"", "trace = { file = \"no/such.trace\" }"), @r#"
+    bad.toml:11:18: link.wifi.trace.file: "no/such.trace" given, allowed is a trace file that can be read
+      hint: no/such.trace: no such file
+    "#);
+}
+
+#[test]
+fn several_at_once_in_the_order_of_the_file() {
+    let text = GOOD
+        .replace("name = \"wifi\"", "name = \"wifi\"\nmtuu = 1500")
+        .replace("\"10 ms\"", "\"ten\"")
+        .replace("to = \"server\"", "too = \"server\"\nstart = 3");
+    insta::assert_snapshot!(errors(&text, &[]), @r#"
+    bad.toml:10:1: link.wifi: unknown key `mtuu`
+      hint: did you mean `mtu`? known keys: `name`, `between`, `rate`, `delay`, `mtu`, `queue`, `loss`, `jitter`, `duplicate`, `trace`, `schedule`, `cost`, `forward`, `reverse`
+    bad.toml:13:9: link.wifi.delay: "ten" is not a time span: expected a number and a unit (ns, us, ms, s, min, h, as in "10 ms")
+    bad.toml:19:1: flow.upload: unknown key `too`
+      hint: did you mean `to`? known keys: `name`, `kind`, `from`, `to`, `from_links`, `to_links`, `start`, `stop`, `traffic`, `sctp`, `receiver`
+    bad.toml:20:9: flow.upload.start: 3 lacks its unit: write a time span as a string with ns, us, ms, s, min, h, as in "10 ms"
+    "#);
+}
+
+#[test]
+fn syntax() {
+    insta::assert_snapshot!(broken("name = \"wifi\"", "name = wifi"), @"bad.toml:9:8: not valid TOML: string values must be quoted, expected literal string");
+    insta::assert_snapshot!(broken("[[link]]", "[[link]"), @"bad.toml:8:8: not valid TOML: unclosed array table, expected `]`");
+    insta::assert_snapshot!(broken("delay = \"10 ms\"", "delay = 1979-05-27"), @"bad.toml:12:9: `1979-05-27` is a date; scenarios know no dates");
+}
+
+#[test]
+fn changes_and_sweeps() {
+    assert_eq!(errors(GOOD, &["link.wifi.rate=2 Mbit/s", "seeds=3"]), "no error");
+    insta::assert_snapshot!(errors(GOOD, &["link.wfi.rate=2 Mbit/s"]), @r#"
+    --set link.wfi.rate=2 Mbit/s: link.wfi.rate: there is no `wfi` in `link`
+      hint: did you mean `wifi`? known names: `wifi`
+    "#);
+    insta::assert_snapshot!(errors(GOOD, &["link.wifi.rat=2 Mbit/s"]), @r#"
+    --set link.wifi.rat=2 Mbit/s: link.wifi: unknown key `rat`
+      hint: did you mean `rate`? known keys: `name`, `between`, `rate`, `delay`, `mtu`, `queue`, `loss`, `jitter`, `duplicate`, `trace`, `schedule`, `cost`, `forward`, `reverse`
+    "#);
+    insta::assert_snapshot!(errors(GOOD, &["link.wifi.loss.rate=2"]), @r#"
+    --set link.wifi.loss.rate=2: link.wifi.loss.rate: 2 given, allowed is a probability from 0 to 1
+      hint: 2 % is written 0.02
+    "#);
+    let sweep = |axes: &str| errors(&format!("{GOOD}[sweep]\n{axes}\n"), &[]);
+    assert_eq!(sweep("\"link.wifi.loss.rate\" = [0, 0.01]"), "no error");
+    insta::assert_snapshot!(sweep("\"link.wifi.loss.rat\" = [0, 0.01]"), @r#"
+    bad.toml:20:25: link.wifi.loss: unknown key `rat`
+      hint: did you mean `rate`? known keys: `rate`
+    "#);
+    insta::assert_snapshot!(sweep("\"link.lte.rate\" = [\"1 Mbit/s\"]"), @r#"
+    bad.toml:20:20: link.lte.rate: there is no `lte` in `link`
+      hint: known names: `wifi`
+    "#);
+    insta::assert_snapshot!(sweep("\"link.wifi.loss.rate\" = [0, 2, 0.5, -1]"), @r#"
+    bad.toml:20:29: link.wifi.loss.rate: 2 given, allowed is a probability from 0 to 1
+      hint: 2 % is written 0.02
+    bad.toml:20:37: link.wifi.loss.rate: -1 given, allowed is a probability from 0 to 1
+    "#);
+    insta::assert_snapshot!(sweep("\"link.wifi.loss.rate\" = 0.1"), @r#"
+    bad.toml:20:25: sweep.link.wifi.loss.rate: an array of values expected
+      hint: "link.wifi.loss.rate" = [0, 0.01]
+    "#);
+    insta::assert_snapshot!(sweep("seeds = [1, 2]"), @"bad.toml:20:10: sweep.seeds: `seeds` cannot be swept: it is the same for all points");
+}
