@@ -288,3 +288,108 @@ impl<'a> Iterator for CauseIter<'a> {
         Some(self.0.next()?.and_then(|raw| Cause::decode(RawCause(raw))))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(bytes: &[u8]) -> Result<Cause<'_>, TlvError> {
+        let mut causes = Causes::from_wire_bytes(bytes).iter();
+        let first = causes.next().expect("one cause");
+        assert_eq!(causes.next(), None);
+        first
+    }
+
+    /// Reads `bytes` as `cause`, and writes `cause` as `bytes`.
+    fn both_ways(bytes: &[u8], cause: Cause<'_>) {
+        assert_eq!(one(bytes), Ok(cause));
+        let mut out = Vec::new();
+        cause.emit(&mut out);
+        assert_eq!(out, bytes);
+    }
+
+    // RFC 9260 §3.3.10.1 to §3.3.10.13, field by field.
+    #[test]
+    fn every_cause_on_the_wire() {
+        both_ways(
+            &[0, 1, 0, 8, 1, 2, 0, 0],
+            Cause::InvalidStreamIdentifier { stream: 0x102 },
+        );
+        both_ways(
+            &[0, 2, 0, 12, 0, 0, 0, 2, 0, 5, 0, 6],
+            Cause::MissingMandatoryParameter(TypeList::from_wire_bytes(&[0, 5, 0, 6])),
+        );
+        both_ways(
+            &[0, 2, 0, 10, 0, 0, 0, 1, 0, 7],
+            Cause::MissingMandatoryParameter(TypeList::STATE_COOKIE),
+        );
+        both_ways(&[0, 3, 0, 8, 0, 1, 0, 0], Cause::StaleCookie { staleness_us: 65536 });
+        both_ways(&[0, 4, 0, 4], Cause::OutOfResource);
+        both_ways(
+            &[0, 5, 0, 12, 0, 11, 0, 8, b'h', b'o', b's', b't'],
+            Cause::UnresolvableAddress(b"\0\x0b\0\x08host"),
+        );
+        both_ways(
+            &[0, 6, 0, 9, 0xfe, 0, 0, 5, 1],
+            Cause::UnrecognizedChunkType(&[0xfe, 0, 0, 5, 1]),
+        );
+        both_ways(&[0, 7, 0, 4], Cause::InvalidMandatoryParameter);
+        both_ways(
+            &[0, 8, 0, 12, 0xc0, 0, 0, 8, 1, 2, 3, 4],
+            Cause::UnrecognizedParameters(Parameters::from_wire_bytes(&[0xc0, 0, 0, 8, 1, 2, 3, 4])),
+        );
+        both_ways(&[0, 9, 0, 8, 0, 0, 0, 77], Cause::NoUserData { tsn: Tsn(77) });
+        both_ways(&[0, 10, 0, 4], Cause::CookieReceivedWhileShuttingDown);
+        both_ways(
+            &[0, 11, 0, 12, 0, 5, 0, 8, 10, 0, 0, 1],
+            Cause::RestartWithNewAddresses(Parameters::from_wire_bytes(&[0, 5, 0, 8, 10, 0, 0, 1])),
+        );
+        both_ways(&[0, 12, 0, 7, b'b', b'y', b'e'], Cause::UserInitiatedAbort(b"bye"));
+        both_ways(&[0, 13, 0, 4], Cause::ProtocolViolation(b""));
+        let raw = [0, 0xa0, 0, 6, 1, 2];
+        both_ways(&raw, Cause::Unknown(RawCause::from_bytes(&raw).expect("length agrees")));
+    }
+
+    #[test]
+    fn values_of_the_wrong_size() {
+        let bad = |tlv_type, value_len| Err(TlvError::BadValue { tlv_type, value_len });
+        assert_eq!(one(&[0, 1, 0, 6, 1, 2]), bad(1, 2));
+        assert_eq!(one(&[0, 2, 0, 6, 0, 0]), bad(2, 2));
+        assert_eq!(one(&[0, 2, 0, 10, 0, 0, 0, 2, 0, 7]), bad(2, 6)); // two announced, one there
+        assert_eq!(one(&[0, 2, 0, 8, 0xff, 0xff, 0xff, 0xff]), bad(2, 4));
+        assert_eq!(one(&[0, 3, 0, 7, 0, 0, 0]), bad(3, 3));
+        assert_eq!(one(&[0, 9, 0, 4]), bad(9, 0));
+    }
+
+    #[test]
+    fn information_where_none_belongs_is_ignored() {
+        assert_eq!(one(&[0, 4, 0, 8, 1, 2, 3, 4]), Ok(Cause::OutOfResource));
+        assert_eq!(one(&[0, 7, 0, 6, 1, 2]), Ok(Cause::InvalidMandatoryParameter));
+    }
+
+    #[test]
+    fn too_long_lists_stay_consistent() {
+        let types = vec![0; 80_000];
+        let mut out = Vec::new();
+        Cause::MissingMandatoryParameter(TypeList::from_wire_bytes(&types)).emit(&mut out);
+        let Ok(Cause::MissingMandatoryParameter(read)) = one(&out) else {
+            panic!("must be readable")
+        };
+        assert_eq!(read.len(), (65535 - 8) / 2);
+
+        let parameters = [0xc0, 1, 0, 7, 1, 2, 3, 0].repeat(9000);
+        out.clear();
+        Cause::UnrecognizedParameters(Parameters::from_wire_bytes(&parameters)).emit(&mut out);
+        let Ok(Cause::UnrecognizedParameters(read)) = one(&out) else {
+            panic!("must be readable")
+        };
+        assert_eq!(read.iter().filter(Result::is_ok).count(), read.iter().count());
+        assert_eq!(read.iter().count(), 8191); // 8191 * 8 - 1 bytes fit into 65531, 8 more do not
+    }
+
+    #[test]
+    fn names_only_what_it_knows() {
+        assert_eq!(Cause::OutOfResource.name(), Some("out of resource"));
+        assert_eq!(one(&[0, 99, 0, 4]).map(|cause| cause.name()), Ok(None));
+    }
+}

@@ -83,3 +83,68 @@ impl PacketSink for OwnedPacket {
         self.wire_len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Data, Ssn, Tsn};
+
+    const HEADER: CommonHeader = CommonHeader {
+        source_port: 1,
+        destination_port: 2,
+        verification_tag: 3,
+    };
+
+    fn data(payload: Payload<'_>) -> Chunk<'_> {
+        Chunk::Data(Data {
+            tsn: Tsn(1),
+            stream: 2,
+            ssn: Ssn(3),
+            ppid: 4,
+            unordered: true,
+            begin: true,
+            end: false,
+            immediate: true,
+            payload,
+        })
+    }
+
+    #[test]
+    fn zeros_take_no_memory_and_stay_zeros() {
+        let mut packet = OwnedPacket::new();
+        packet.begin(HEADER);
+        let chunks = [
+            data(Payload::Zeros(1451)),
+            Chunk::CookieAck,
+            data(Payload::Bytes(b"abc")),
+            data(Payload::Zeros(0)),
+        ];
+        chunks.iter().for_each(|chunk| packet.push(chunk));
+        assert_eq!(packet.finish(), 12 + 16 + 1452 + 4 + 20 + 16);
+        assert_eq!(packet.view().wire_len(), packet.wire_len());
+        assert_eq!(packet.view().header(), HEADER);
+        assert!(packet.view().chunks().eq(chunks.map(Ok)));
+        let Some(Ok(Chunk::Data(first))) = packet.view().chunks().next() else {
+            panic!("DATA comes first")
+        };
+        assert!(matches!(first.payload, Payload::Zeros(1451)));
+        assert!(packet.capacity() < 200);
+    }
+
+    #[test]
+    fn the_memory_is_kept() {
+        let mut packet = OwnedPacket::new();
+        packet.begin(HEADER);
+        packet.push(&data(Payload::Bytes(&[7; 1452])));
+        let capacity = packet.capacity();
+        for _ in 0..3 {
+            packet.begin(HEADER);
+            packet.push(&data(Payload::Bytes(&[8; 1452])));
+            assert_eq!(packet.finish(), 12 + 16 + 1452);
+            assert_eq!(packet.capacity(), capacity);
+        }
+        packet.clear();
+        assert_eq!((packet.wire_len(), packet.view().chunks().next()), (12, None));
+        assert_eq!(packet.capacity(), capacity);
+    }
+}

@@ -208,3 +208,136 @@ impl<'a> Iterator for Chunks<'a> {
 }
 
 impl FusedIterator for Chunks<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ByteSink, ChecksumField, HeartbeatInfo, OwnedPacket, Tsn};
+
+    const HEADER: CommonHeader = CommonHeader {
+        source_port: 5001,
+        destination_port: 9899,
+        verification_tag: 0xa1b2_c3d4,
+    };
+
+    fn written(chunks: &[Chunk<'_>]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut sink = ByteSink::new(&mut bytes, ChecksumField::Compute);
+        sink.begin(HEADER);
+        chunks.iter().for_each(|chunk| sink.push(chunk));
+        assert_eq!(sink.finish(), bytes.len());
+        bytes
+    }
+
+    // §3.1, §6.8: a packet with one COOKIE ACK. The checksum comes from a bitwise computation in Python.
+    #[test]
+    fn common_header_on_the_wire() {
+        let bytes = written(&[Chunk::CookieAck]);
+        assert_eq!(bytes[..8], [0x13, 0x89, 0x26, 0xab, 0xa1, 0xb2, 0xc3, 0xd4]);
+        assert_eq!(bytes[8..], [0x36, 0x68, 0x48, 0xdd, 11, 0, 0, 4]);
+        let view = PacketView::parse(&bytes, Checksum::Verify).expect("a valid packet");
+        assert_eq!((view.header(), view.wire_len()), (HEADER, 16));
+        assert_eq!(view.first_chunk_type(), Some(ChunkType::COOKIE_ACK));
+    }
+
+    // §6.8: a wrong checksum makes the packet invalid.
+    #[test]
+    fn any_flipped_bit_is_noticed() {
+        let good = written(&[Chunk::Shutdown {
+            cumulative_tsn_ack: Tsn(7),
+        }]);
+        for bit in 0..8 * good.len() {
+            let mut bad = good.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            let error = PacketView::parse(&bad, Checksum::Verify).expect_err("one bit is wrong");
+            assert!(matches!(error, PacketError::BadChecksum { .. }), "bit {bit}");
+            assert!(PacketView::parse(&bad, Checksum::Ignore).is_ok());
+        }
+    }
+
+    #[test]
+    fn shorter_than_a_header() {
+        for len in 0..COMMON_HEADER_LEN {
+            let error = PacketView::parse(&[0; COMMON_HEADER_LEN][..len], Checksum::Ignore).expect_err("too short");
+            assert_eq!(error, PacketError::TooShort { len });
+        }
+        let view = PacketView::parse(&[0; 12], Checksum::Ignore).expect("a common header");
+        assert_eq!((view.chunks().next(), view.first_chunk_type()), (None, None));
+    }
+
+    // §6.10: bundled chunks come one after the other, each padded.
+    #[test]
+    fn bundled_chunks() {
+        let chunks = [
+            Chunk::CookieEcho { cookie: &[1, 2, 3] },
+            Chunk::Heartbeat(HeartbeatInfo(&[9; 5])),
+            Chunk::Shutdown {
+                cumulative_tsn_ack: Tsn(7),
+            },
+        ];
+        let bytes = written(&chunks);
+        assert_eq!(bytes.len(), 12 + 8 + 16 + 8);
+        let view = PacketView::parse(&bytes, Checksum::Verify).expect("a valid packet");
+        assert!(view.chunks().eq(chunks.map(Ok)));
+        let mut owned = OwnedPacket::new();
+        assert_eq!(view.copy_to(&mut owned), Ok(bytes.len()));
+        assert!(owned.view().chunks().eq(chunks.map(Ok)));
+        let mut copy = Vec::new();
+        let copied = owned
+            .view()
+            .copy_to(&mut ByteSink::new(&mut copy, ChecksumField::Compute));
+        assert_eq!((copied, copy), (Ok(bytes.len()), bytes));
+    }
+
+    // §3.2: the last chunk's padding may be missing, padding bytes are ignored.
+    #[test]
+    fn padding_is_not_read() {
+        let mut bytes = written(&[Chunk::CookieEcho { cookie: &[1, 2, 3] }]);
+        bytes[19] = 0xff;
+        for len in [19, 20] {
+            let view = PacketView::parse(&bytes[..len], Checksum::Ignore).expect("a common header");
+            assert!(view.chunks().eq([Ok(Chunk::CookieEcho { cookie: &[1, 2, 3] })]));
+        }
+    }
+
+    // §6.10: a partial chunk at the end is dropped, what came before it is read.
+    #[test]
+    fn a_bad_length_is_reported_once_and_ends_the_packet() {
+        for length in [0, 1, 2, 3, 13, 0xffff_u16] {
+            let [l0, l1] = length.to_be_bytes();
+            let mut bytes = written(&[Chunk::CookieAck]);
+            bytes.extend([7, 0, l0, l1, 0, 0, 0, 1, 11, 0, 0, 4]);
+            let view = PacketView::parse(&bytes, Checksum::Ignore).expect("a common header");
+            let error = ChunkError::BadLength {
+                chunk_type: ChunkType::SHUTDOWN,
+                length,
+                available: 12,
+            };
+            assert!(view.chunks().eq([Ok(Chunk::CookieAck), Err(error)]), "{length}");
+            assert_eq!(view.copy_to(&mut OwnedPacket::new()), Err(error));
+        }
+        for stray in 1..4 {
+            let mut bytes = written(&[Chunk::CookieAck]);
+            bytes.extend(&[0; 3][..stray]);
+            let view = PacketView::parse(&bytes, Checksum::Ignore).expect("a common header");
+            assert!(
+                view.chunks()
+                    .eq([Ok(Chunk::CookieAck), Err(ChunkError::Truncated { available: stray })])
+            );
+        }
+    }
+
+    #[test]
+    fn errors_read_as_sentences() {
+        let error = ChunkError::BadLength {
+            chunk_type: ChunkType::SACK,
+            length: 3,
+            available: 8,
+        };
+        assert_eq!(error.to_string(), "SACK chunk has length 3, 8 bytes are left");
+        assert_eq!(
+            PacketError::TooShort { len: 3 }.to_string(),
+            "packet of 3 bytes is shorter than the common header"
+        );
+    }
+}

@@ -257,3 +257,116 @@ impl<'a> Iterator for RawParameterIter<'a> {
         Some(self.0.next()?.map(RawParameter))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(bytes: &[u8]) -> Result<Parameter<'_>, TlvError> {
+        let mut parameters = Parameters::from_wire_bytes(bytes).iter();
+        let first = parameters.next().expect("one parameter");
+        assert_eq!(parameters.next(), None);
+        first
+    }
+
+    /// Reads `bytes` as `parameter`, and writes `parameter` as `bytes`.
+    fn both_ways(bytes: &[u8], parameter: Parameter<'_>) {
+        assert_eq!(one(bytes), Ok(parameter));
+        let mut out = Vec::new();
+        parameter.emit(&mut out);
+        assert_eq!(out, bytes);
+    }
+
+    // RFC 9260 §3.3.2.1, §3.3.3.1, §3.3.5; RFC 4960 Appendix A: every parameter field by field.
+    #[test]
+    fn every_parameter_on_the_wire() {
+        both_ways(&[0, 1, 0, 7, 1, 2, 3], Parameter::HeartbeatInfo(&[1, 2, 3]));
+        both_ways(
+            &[0, 5, 0, 8, 192, 0, 2, 7],
+            Parameter::Ipv4(Ipv4Addr::new(192, 0, 2, 7)),
+        );
+        both_ways(
+            &[0, 6, 0, 20, 0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+            Parameter::Ipv6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
+        );
+        both_ways(&[0, 7, 0, 6, 0xca, 0xfe], Parameter::StateCookie(&[0xca, 0xfe]));
+        both_ways(&[0, 8, 0, 8, 0xc0, 1, 0, 4], Parameter::Unrecognized(&[0xc0, 1, 0, 4]));
+        both_ways(
+            &[0, 9, 0, 8, 0, 0, 0x27, 0x10],
+            Parameter::CookiePreservative { increment_ms: 10_000 },
+        );
+        both_ways(&[0, 11, 0, 8, b'a', b'.', b'b', 0], Parameter::HostName(b"a.b\0"));
+        both_ways(
+            &[0, 12, 0, 8, 0, 5, 0, 6],
+            Parameter::SupportedAddressTypes(TypeList::IPV4_AND_IPV6),
+        );
+        both_ways(&[0, 12, 0, 6, 0, 6], Parameter::SupportedAddressTypes(TypeList::IPV6));
+        both_ways(&[0x80, 0, 0, 4], Parameter::EcnCapable);
+        let raw = [0x80, 0x08, 0, 6, 0x82, 0xc0]; // Supported Extensions, RFC 5061
+        both_ways(
+            &raw,
+            Parameter::Unknown(RawParameter::from_bytes(&raw).expect("length agrees")),
+        );
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_size_does_not_end_the_list() {
+        let list = [
+            &[0, 5, 0, 7, 1, 2, 3, 0][..], // three bytes of IPv4 address
+            &[0, 6, 0, 8, 1, 2, 3, 4],     // four of IPv6
+            &[0, 9, 0, 6, 1, 2, 0, 0],     // two of cookie preservative
+            &[0, 12, 0, 5, 1, 0, 0, 0],    // half an address type
+            &[0x80, 0, 0, 8, 0, 0, 0, 0],  // ECN capable with a value
+            &[0x80, 0, 0, 4],
+        ]
+        .concat();
+        let read: Vec<_> = Parameters::from_wire_bytes(&list).iter().collect();
+        let bad = |tlv_type, value_len| Err(TlvError::BadValue { tlv_type, value_len });
+        assert_eq!(
+            read,
+            [
+                bad(5, 3),
+                bad(6, 4),
+                bad(9, 2),
+                bad(12, 1),
+                bad(0x8000, 4),
+                Ok(Parameter::EcnCapable)
+            ]
+        );
+    }
+
+    // RFC 9260 §3.2.1: the two highest bits of the type.
+    #[test]
+    fn what_to_do_with_unknown_types() {
+        let action = |t: u16| {
+            let [t0, t1] = t.to_be_bytes();
+            let bytes = [t0, t1, 0, 4];
+            RawParameter::from_bytes(&bytes).expect("length agrees").action()
+        };
+        assert_eq!(action(0x3fff), UnknownAction::Stop);
+        assert_eq!(action(0x7fff), UnknownAction::StopAndReport);
+        assert_eq!(action(0x8001), UnknownAction::Skip);
+        assert_eq!(action(0xc000), UnknownAction::SkipAndReport);
+    }
+
+    // §3.2.2: a report holds the parameter exactly as it came, known or not.
+    #[test]
+    fn raw_bytes_of_every_parameter_can_be_reported() {
+        let list = [0xc0, 1, 0, 5, 9, 0, 0, 0, 0, 11, 0, 5, b'h'];
+        let mut report = Vec::new();
+        for raw in Parameters::from_wire_bytes(&list).raw() {
+            Parameter::Unrecognized(raw.expect("lengths are right").bytes()).emit(&mut report);
+        }
+        assert_eq!(
+            report,
+            [0, 8, 0, 9, 0xc0, 1, 0, 5, 9, 0, 0, 0, 0, 8, 0, 9, 0, 11, 0, 5, b'h']
+        );
+    }
+
+    #[test]
+    fn finds_the_cookie() {
+        let list = [0x80, 0, 0, 4, 0, 7, 0, 5, 42];
+        assert_eq!(Parameters::from_wire_bytes(&list).state_cookie(), Some(&[42][..]));
+        assert_eq!(Parameters::from_wire_bytes(&list[..4]).state_cookie(), None);
+    }
+}

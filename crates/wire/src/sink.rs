@@ -68,3 +68,45 @@ impl PacketSink for ByteSink<'_> {
         packet.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Checksum, PacketView};
+
+    #[test]
+    fn appends_packet_after_packet() {
+        let header = |tag| CommonHeader {
+            source_port: 1,
+            destination_port: 2,
+            verification_tag: tag,
+        };
+        let mut out = vec![0xee; 3];
+        let mut sink = ByteSink::new(&mut out, ChecksumField::Compute);
+        for tag in [10, 11] {
+            sink.begin(header(tag));
+            sink.push(&Chunk::CookieEcho {
+                cookie: &[1, 2, 3, 4, 5],
+            });
+            assert_eq!(sink.finish(), 24);
+        }
+        assert_eq!((out.len(), &out[..3]), (51, &[0xee; 3][..]));
+        for (start, tag) in [(3, 10), (27, 11)] {
+            let view = PacketView::parse(&out[start..start + 24], Checksum::Verify).expect("a valid packet");
+            assert_eq!(view.header(), header(tag));
+            assert!(view.chunks().eq([Ok(Chunk::CookieEcho {
+                cookie: &[1, 2, 3, 4, 5]
+            })]));
+        }
+    }
+
+    #[test]
+    fn checksum_can_stay_zero() {
+        let mut out = Vec::new();
+        let mut sink = ByteSink::new(&mut out, ChecksumField::Zero);
+        sink.begin(CommonHeader::default());
+        sink.push(&Chunk::CookieAck);
+        sink.finish();
+        assert_eq!(out, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 11, 0, 0, 4]);
+    }
+}

@@ -259,3 +259,92 @@ impl fmt::Debug for TypeList<'_> {
         f.debug_list().entries(self.iter()).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lengths(list: &[u8]) -> Vec<Result<usize, TlvError>> {
+        RawTlvs::new(list).map(|tlv| tlv.map(|tlv| tlv.bytes().len())).collect()
+    }
+
+    // §3.2.1: the length leaves the padding out; §3.2: the last one may come with or without padding.
+    #[test]
+    fn padding_between_and_behind() {
+        let list = [0, 7, 0, 5, 0xaa, 0, 0, 0, 0, 9, 0, 6, 1, 2];
+        assert_eq!(lengths(&list), [Ok(5), Ok(6)]);
+        assert_eq!(lengths(&[list.as_slice(), &[0, 0]].concat()), [Ok(5), Ok(6)]);
+        assert_eq!(lengths(&[]), []);
+    }
+
+    #[test]
+    fn a_bad_length_is_reported_once_and_ends_the_list() {
+        let good = [0, 7, 0, 4];
+        for length in [0, 1, 3, 9, 0xffff_u16] {
+            let [l0, l1] = length.to_be_bytes();
+            let list = [&good[..], &[0x80, 1, l0, l1, 0, 0, 0, 0]].concat();
+            assert_eq!(
+                lengths(&list),
+                [
+                    Ok(4),
+                    Err(TlvError::BadLength {
+                        tlv_type: 0x8001,
+                        length,
+                        available: 8
+                    })
+                ],
+                "{length}"
+            );
+        }
+        for stray in 1..4 {
+            let list = [&good[..], &[0xff; 3][..stray]].concat();
+            assert_eq!(lengths(&list), [Ok(4), Err(TlvError::Truncated { available: stray })]);
+        }
+    }
+
+    #[test]
+    fn appending_pads_in_front() {
+        let mut list = Vec::new();
+        append(&mut list, 7, &[0xaa]);
+        assert_eq!(list, [0, 7, 0, 5, 0xaa]);
+        append_tlv(&mut list, &[0x80, 0, 0, 4]);
+        assert_eq!(list, [0, 7, 0, 5, 0xaa, 0, 0, 0, 0x80, 0, 0, 4]);
+    }
+
+    #[test]
+    fn a_value_is_cut_where_the_length_field_ends() {
+        let mut list = Vec::new();
+        append_parts(&mut list, 13, &[1, 2], &[9; 70_000]);
+        assert_eq!(list.len(), 65535);
+        assert_eq!(list[..6], [0, 13, 0xff, 0xff, 1, 2]);
+        assert_eq!(lengths(&list), [Ok(65535)]);
+    }
+
+    #[test]
+    fn whole_tlvs_that_fit() {
+        let list = [0, 1, 0, 5, 1, 0, 0, 0, 0, 2, 0, 4, 0, 3, 0, 4];
+        assert_eq!(whole_within(&list, 16).len(), 16);
+        assert_eq!(whole_within(&list, 15).len(), 12);
+        assert_eq!(whole_within(&list, 11).len(), 5);
+        assert_eq!(whole_within(&list, 4).len(), 0);
+    }
+
+    #[test]
+    fn raw_tlv_must_agree_with_its_length() {
+        assert!(RawTlv::from_bytes(&[0, 1, 0]).is_none());
+        assert!(RawTlv::from_bytes(&[0, 1, 0, 3]).is_none());
+        assert!(RawTlv::from_bytes(&[0, 1, 0, 4, 0]).is_none());
+        let tlv = RawTlv::from_bytes(&[0xc0, 1, 0, 6, 8, 9]).expect("six bytes announced, six there");
+        assert_eq!(
+            (tlv.tlv_type(), tlv.value(), tlv.bytes().len()),
+            (0xc001, &[8, 9][..], 6)
+        );
+    }
+
+    #[test]
+    fn type_lists() {
+        assert_eq!(TypeList::IPV4_AND_IPV6.iter().collect::<Vec<_>>(), [5, 6]);
+        assert!(TypeList::IPV6.contains(6) && !TypeList::IPV6.contains(5));
+        assert_eq!(TypeList::from_wire_bytes(&[0, 5, 0]), TypeList::IPV4);
+    }
+}

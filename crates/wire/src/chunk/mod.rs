@@ -271,3 +271,6 @@ fn encode_plain(chunk_type: ChunkType, flags: u8, value: &[u8], out: &mut Vec<u8
 fn pad_value(len: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(&[0; 3][..len.wrapping_neg() & 3]);
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,462 @@
+//! Every chunk as bytes, written by hand from the diagrams of RFC 9260 §3.3, read and written.
+
+use super::*;
+use crate::number::Ssn;
+use crate::parameter::{Parameter, Parameters};
+use crate::{Cause, Checksum, Chunks, CommonHeader, OwnedPacket, PacketSink, PacketView, TypeList};
+
+const COMMON_HEADER: [u8; 12] = [0x13, 0x89, 0x13, 0x8a, 0xfe, 0xed, 0xf0, 0x0d, 0, 0, 0, 0];
+
+/// Reads `chunks` behind a common header and gives the iterator to `check`.
+fn with_chunks<R>(chunks: &[u8], check: impl FnOnce(Chunks<'_>) -> R) -> R {
+    let packet = [&COMMON_HEADER, chunks].concat();
+    check(
+        PacketView::parse(&packet, Checksum::Ignore)
+            .expect("a common header is there")
+            .chunks(),
+    )
+}
+
+fn encoded(chunk: &Chunk<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    chunk.encode(&mut out);
+    out
+}
+
+/// Reads `bytes` as `chunk` alone, writes `chunk` as `bytes`, and carries it through an [`OwnedPacket`].
+fn both_ways(bytes: &[u8], chunk: Chunk<'_>) {
+    with_chunks(bytes, |mut chunks| {
+        assert_eq!(chunks.next(), Some(Ok(chunk)));
+        assert_eq!(chunks.next(), None);
+    });
+    assert_eq!(encoded(&chunk), bytes);
+    assert_eq!(chunk.wire_len(), bytes.len());
+    assert_eq!(chunk.length(), usize::from(u16::from_be_bytes([bytes[2], bytes[3]])));
+    assert_eq!(chunk.chunk_type(), ChunkType(bytes[0]));
+    let mut owned = OwnedPacket::new();
+    owned.begin(CommonHeader::default());
+    owned.push(&chunk);
+    assert_eq!(owned.finish(), 12 + bytes.len());
+    assert!(owned.view().chunks().eq([Ok(chunk)]));
+}
+
+/// `bytes` is one whole chunk whose content is wrong; the COOKIE ACK behind it is still read.
+fn malformed(bytes: &[u8]) {
+    let chunk_type = ChunkType(bytes[0]);
+    let value_len = usize::from(u16::from_be_bytes([bytes[2], bytes[3]])) - 4;
+    with_chunks(&[bytes, &[11, 0, 0, 4]].concat(), |mut chunks| {
+        assert_eq!(
+            chunks.next(),
+            Some(Err(ChunkError::Malformed { chunk_type, value_len })),
+            "{bytes:?}"
+        );
+        assert_eq!(chunks.next(), Some(Ok(Chunk::CookieAck)));
+        assert_eq!(chunks.next(), None);
+    });
+}
+
+fn data(payload: Payload<'_>) -> Data<'_> {
+    Data {
+        tsn: Tsn(0x0102_0304),
+        stream: 0x0506,
+        ssn: Ssn(0x0708),
+        ppid: 0x090a_0b0c,
+        unordered: false,
+        begin: true,
+        end: true,
+        immediate: false,
+        payload,
+    }
+}
+
+// RFC 9260 §3.3.1: one byte of user data gives length 17 and three bytes of padding.
+#[test]
+fn data_on_the_wire() {
+    both_ways(
+        &[0, 3, 0, 17, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, b'x', 0, 0, 0],
+        Chunk::Data(data(Payload::Bytes(b"x"))),
+    );
+    let whole = [
+        0, 0, 0, 20, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, b'c', b'u', b'r', b'l',
+    ];
+    let flags = [
+        (
+            0x08,
+            Data {
+                begin: false,
+                end: false,
+                immediate: true,
+                ..data(Payload::Bytes(b"curl"))
+            },
+        ),
+        (
+            0x04,
+            Data {
+                begin: false,
+                end: false,
+                unordered: true,
+                ..data(Payload::Bytes(b"curl"))
+            },
+        ),
+        (
+            0x02,
+            Data {
+                end: false,
+                ..data(Payload::Bytes(b"curl"))
+            },
+        ),
+        (
+            0x01,
+            Data {
+                begin: false,
+                ..data(Payload::Bytes(b"curl"))
+            },
+        ),
+    ];
+    for (bits, data) in flags {
+        let mut bytes = whole;
+        bytes[1] = bits;
+        both_ways(&bytes, Chunk::Data(data));
+    }
+}
+
+// §3.3.1: reserved flags are ignored; also the one that means "left out" inside an OwnedPacket.
+#[test]
+fn data_with_reserved_flags() {
+    let bytes = [
+        0, 0xf3, 0, 18, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, b'h', b'i', 0xff, 0xff,
+    ];
+    with_chunks(&bytes, |chunks| {
+        assert!(chunks.eq([Ok(Chunk::Data(data(Payload::Bytes(b"hi"))))]))
+    });
+}
+
+// §6.2: DATA without user data is for the receiver to answer, so it must be readable.
+#[test]
+fn data_without_user_data() {
+    let bytes = [0, 3, 0, 16, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
+    both_ways(&bytes, Chunk::Data(data(Payload::Bytes(b""))));
+    both_ways(&bytes, Chunk::Data(data(Payload::Zeros(0))));
+    malformed(&[0, 3, 0, 15, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 0]);
+    malformed(&[0, 3, 0, 4]);
+}
+
+#[test]
+fn zeros_are_bytes_on_the_wire() {
+    both_ways(
+        &[0, 3, 0, 19, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0, 0, 0, 0],
+        Chunk::Data(data(Payload::Zeros(3))),
+    );
+    assert_eq!(Payload::Zeros(2), Payload::Bytes(&[0, 0]));
+    assert_ne!(Payload::Zeros(2), Payload::Bytes(&[0, 1]));
+    assert_ne!(Payload::Zeros(2), Payload::Zeros(3));
+    assert_ne!(Payload::Bytes(&[0]), Payload::Zeros(2));
+}
+
+#[test]
+fn longest_data() {
+    let payload = vec![7; MAX_DATA_PAYLOAD_LEN];
+    let chunk = Chunk::Data(data(Payload::Bytes(&payload)));
+    let bytes = encoded(&chunk);
+    assert_eq!((bytes.len(), bytes[2], bytes[3]), (65536, 0xff, 0xff));
+    both_ways(&bytes, chunk);
+    assert_eq!(
+        encoded(&Chunk::Data(data(Payload::Zeros(MAX_DATA_PAYLOAD_LEN as u32)))).len(),
+        65536
+    );
+}
+
+#[test]
+#[should_panic(expected = "did not fragment")]
+fn data_that_does_not_fit_is_a_bug() {
+    encoded(&Chunk::Data(data(Payload::Zeros(MAX_DATA_PAYLOAD_LEN as u32 + 1))));
+}
+
+// §3.3.2, §3.3.3.
+#[test]
+fn init_on_the_wire() {
+    let bytes = [
+        1, 0, 0, 33, 0xde, 0xad, 0xbe, 0xef, 0, 1, 0, 0, 0, 10, 0xff, 0xff, 0, 0, 0, 9, // fixed fields
+        0, 12, 0, 6, 0, 5, 0, 0, 0, 7, 0, 5, 0xcc, 0, 0, 0, // parameters, the last one unpadded in the length
+    ];
+    let init = Init {
+        initiate_tag: 0xdead_beef,
+        a_rwnd: 65536,
+        outbound_streams: 10,
+        inbound_streams: 65535,
+        initial_tsn: Tsn(9),
+        parameters: Parameters::from_wire_bytes(&bytes[20..33]),
+    };
+    both_ways(&bytes, Chunk::Init(init));
+    let mut ack = bytes;
+    ack[0] = 2;
+    both_ways(&ack, Chunk::InitAck(init));
+    let parameters: Vec<_> = init.parameters.into_iter().collect();
+    assert_eq!(
+        parameters,
+        [
+            Ok(Parameter::SupportedAddressTypes(TypeList::IPV4)),
+            Ok(Parameter::StateCookie(&[0xcc]))
+        ]
+    );
+    malformed(&[1, 0, 0, 19, 0, 0, 0, 1, 0, 1, 0, 0, 0, 10, 0, 10, 0, 0, 0, 0]);
+}
+
+#[test]
+fn init_leaves_out_parameters_that_do_not_fit() {
+    let parameters = [0, 5, 0, 8, 10, 0, 0, 1].repeat(9000);
+    let init = Init {
+        initiate_tag: 1,
+        a_rwnd: 1500,
+        outbound_streams: 1,
+        inbound_streams: 1,
+        initial_tsn: Tsn(0),
+        parameters: Parameters::from_wire_bytes(&parameters),
+    };
+    let bytes = encoded(&Chunk::Init(init));
+    assert_eq!(bytes.len(), 20 + 8 * ((65535 - 20) / 8));
+    assert_eq!(Chunk::Init(init).wire_len(), bytes.len());
+}
+
+// §3.3.4: the example there, with cumulative TSN ack 12 and two blocks.
+#[test]
+fn sack_on_the_wire() {
+    let bytes = [
+        3, 0, 0, 28, 0, 0, 0, 12, 0, 0, 0x12, 0x34, 0, 2, 0, 1, 0, 2, 0, 3, 0, 5, 0, 5, 0, 0, 0, 19,
+    ];
+    let (mut gaps, mut duplicates) = (Vec::new(), Vec::new());
+    GapBlock { start: 2, end: 3 }.emit(&mut gaps);
+    GapBlock { start: 5, end: 5 }.emit(&mut gaps);
+    DuplicateTsns::append(&mut duplicates, Tsn(19));
+    let sack = Sack {
+        cumulative_tsn_ack: Tsn(12),
+        a_rwnd: 4660,
+        gaps: GapBlocks::from_wire_bytes(&gaps),
+        duplicates: DuplicateTsns::from_wire_bytes(&duplicates),
+    };
+    both_ways(&bytes, Chunk::Sack(sack));
+    assert_eq!(
+        sack.gaps.iter().collect::<Vec<_>>(),
+        [GapBlock { start: 2, end: 3 }, GapBlock { start: 5, end: 5 }]
+    );
+    assert_eq!(
+        sack.gaps.iter().rev().map(|block| block.start).collect::<Vec<_>>(),
+        [5, 2]
+    );
+    assert_eq!(
+        (sack.gaps.len(), sack.gaps.iter().len(), sack.duplicates.iter().len()),
+        (2, 2, 1)
+    );
+    assert!(sack.duplicates.into_iter().eq([Tsn(19)]));
+    assert_eq!(
+        (sack.gaps.wire_bytes(), sack.duplicates.wire_bytes()),
+        (&gaps[..], &duplicates[..])
+    );
+}
+
+#[test]
+fn sack_counts_must_fit() {
+    malformed(&[3, 0, 0, 15, 0, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0]);
+    malformed(&[3, 0, 0, 16, 0, 0, 0, 12, 0, 0, 0, 0, 0, 1, 0, 0]);
+    malformed(&[3, 0, 0, 20, 0, 0, 0, 12, 0, 0, 0, 0, 0, 1, 0, 1, 0, 2, 0, 3]);
+    malformed(&[3, 0, 0, 20, 0, 0, 0, 12, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 2, 0, 3]);
+    // More than announced is ignored.
+    with_chunks(
+        &[3, 0, 0, 20, 0, 0, 0, 12, 0, 0, 0, 1, 0, 0, 0, 0, 0, 2, 0, 3],
+        |mut chunks| {
+            let Some(Ok(Chunk::Sack(sack))) = chunks.next() else {
+                panic!("a SACK")
+            };
+            assert!(sack.gaps.is_empty() && sack.duplicates.is_empty() && sack.a_rwnd == 1);
+        },
+    );
+}
+
+#[test]
+fn sack_leaves_out_what_does_not_fit() {
+    let entries = [0, 2, 0, 2].repeat(20_000);
+    let all = GapBlocks::from_wire_bytes(&entries);
+    let sack = |gaps, duplicates| Sack {
+        cumulative_tsn_ack: Tsn(0),
+        a_rwnd: 0,
+        gaps,
+        duplicates,
+    };
+    let duplicates = DuplicateTsns::from_wire_bytes(&entries);
+    for sack in [
+        sack(all, duplicates),
+        sack(GapBlocks::from_wire_bytes(&entries[..40]), duplicates),
+    ] {
+        let bytes = encoded(&Chunk::Sack(sack));
+        assert_eq!(bytes.len(), 65532);
+        assert_eq!(Chunk::Sack(sack).wire_len(), 65532);
+        with_chunks(&bytes, |mut chunks| {
+            let Some(Ok(Chunk::Sack(read))) = chunks.next() else {
+                panic!("a SACK")
+            };
+            assert_eq!(read.gaps.len() + read.duplicates.len(), 16_379);
+            assert_eq!(read.gaps.len(), sack.gaps.len().min(16_379));
+        });
+    }
+}
+
+// §3.3.5, §3.3.6.
+#[test]
+fn heartbeat_on_the_wire() {
+    both_ways(
+        &[4, 0, 0, 11, 0, 1, 0, 7, 1, 2, 3, 0],
+        Chunk::Heartbeat(HeartbeatInfo(&[1, 2, 3])),
+    );
+    both_ways(
+        &[5, 0, 0, 12, 0, 1, 0, 8, 1, 2, 3, 4],
+        Chunk::HeartbeatAck(HeartbeatInfo(&[1, 2, 3, 4])),
+    );
+    // The padding of the parameter may be counted in the chunk's length.
+    with_chunks(&[4, 0, 0, 12, 0, 1, 0, 7, 1, 2, 3, 0], |chunks| {
+        assert!(chunks.eq([Ok(Chunk::Heartbeat(HeartbeatInfo(&[1, 2, 3])))]));
+    });
+    malformed(&[4, 0, 0, 4]);
+    malformed(&[4, 0, 0, 8, 0, 2, 0, 4]);
+    malformed(&[4, 0, 0, 8, 0, 1, 0, 5]);
+    malformed(&[5, 0, 0, 8, 0, 1, 0, 3]);
+}
+
+// §3.3.7, §3.3.10, §3.3.13 and the T bit of §8.5.1.
+#[test]
+fn abort_error_and_shutdown_complete_on_the_wire() {
+    let mut causes = Vec::new();
+    Cause::UserInitiatedAbort(b"bye").emit(&mut causes);
+    let causes = Causes::from_wire_bytes(&causes);
+    both_ways(
+        &[6, 0, 0, 11, 0, 12, 0, 7, b'b', b'y', b'e', 0],
+        Chunk::Abort {
+            tag_reflected: false,
+            causes,
+        },
+    );
+    both_ways(
+        &[6, 1, 0, 4],
+        Chunk::Abort {
+            tag_reflected: true,
+            causes: Causes::default(),
+        },
+    );
+    both_ways(
+        &[9, 0, 0, 11, 0, 12, 0, 7, b'b', b'y', b'e', 0],
+        Chunk::Error { causes },
+    );
+    both_ways(&[14, 0, 0, 4], Chunk::ShutdownComplete { tag_reflected: false });
+    both_ways(&[14, 1, 0, 4], Chunk::ShutdownComplete { tag_reflected: true });
+    with_chunks(&[6, 0xfe, 0, 4], |chunks| {
+        assert!(chunks.eq([Ok(Chunk::Abort {
+            tag_reflected: false,
+            causes: Causes::default()
+        })]));
+    });
+    malformed(&[14, 0, 0, 5, 0, 0, 0, 0]);
+}
+
+// §3.3.8, §3.3.9, §3.3.11, §3.3.12; RFC 4960 Appendix A.
+#[test]
+fn small_chunks_on_the_wire() {
+    both_ways(
+        &[7, 0, 0, 8, 0, 0, 1, 0],
+        Chunk::Shutdown {
+            cumulative_tsn_ack: Tsn(256),
+        },
+    );
+    both_ways(&[8, 0, 0, 4], Chunk::ShutdownAck);
+    both_ways(
+        &[10, 0, 0, 9, 1, 2, 3, 4, 5, 0, 0, 0],
+        Chunk::CookieEcho {
+            cookie: &[1, 2, 3, 4, 5],
+        },
+    );
+    both_ways(&[10, 0, 0, 4], Chunk::CookieEcho { cookie: &[] });
+    both_ways(&[11, 0, 0, 4], Chunk::CookieAck);
+    both_ways(&[12, 0, 0, 8, 0, 0, 0, 5], Chunk::Ecne { lowest_tsn: Tsn(5) });
+    both_ways(&[13, 0, 0, 8, 0, 0, 0, 5], Chunk::Cwr { lowest_tsn: Tsn(5) });
+    // usrsctp appends a counter to ECNE.
+    with_chunks(&[12, 0, 0, 12, 0, 0, 0, 5, 0, 0, 0, 1], |chunks| {
+        assert!(chunks.eq([Ok(Chunk::Ecne { lowest_tsn: Tsn(5) })]));
+    });
+    malformed(&[7, 0, 0, 4]);
+    malformed(&[7, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0]);
+    malformed(&[8, 0, 0, 8, 0, 0, 0, 0]);
+    malformed(&[11, 0, 0, 5, 0, 0, 0, 0]);
+    malformed(&[12, 0, 0, 7, 0, 0, 0, 0]);
+    malformed(&[13, 0, 0, 4]);
+}
+
+// §3.2: the two highest bits of the type tell what to do with an unknown chunk.
+#[test]
+fn unknown_chunks() {
+    for (chunk_type, action) in [
+        (0x3f, UnknownAction::Stop),
+        (0x40, UnknownAction::StopAndReport),
+        (0x82, UnknownAction::Skip),
+        (0xc0, UnknownAction::SkipAndReport),
+    ] {
+        let bytes = [chunk_type, 0xff, 0, 6, 8, 9, 0, 0];
+        let raw = RawChunk::from_bytes(&bytes[..6]).expect("length agrees and the type is unknown");
+        both_ways(&bytes, Chunk::Unknown(raw));
+        assert_eq!((raw.action(), raw.flags(), raw.value()), (action, 0xff, &[8, 9][..]));
+        assert_eq!(UnknownAction::of_chunk_type(chunk_type), action);
+        let mut report = Vec::new();
+        Cause::UnrecognizedChunkType(raw.bytes()).emit(&mut report);
+        assert_eq!(report, [0, 6, 0, 10, chunk_type, 0xff, 0, 6, 8, 9]);
+    }
+    assert!(UnknownAction::StopAndReport.stops() && UnknownAction::StopAndReport.reports());
+    assert!(!UnknownAction::Skip.stops() && !UnknownAction::Skip.reports());
+    assert!(UnknownAction::Stop.stops() && !UnknownAction::Stop.reports());
+    assert!(!UnknownAction::SkipAndReport.stops() && UnknownAction::SkipAndReport.reports());
+    for bad in [
+        &[0x3f, 0, 0][..],
+        &[0x3f, 0, 0, 3],
+        &[0x3f, 0, 0, 5],
+        &[0, 0, 0, 4],
+        &[14, 0, 0, 4],
+    ] {
+        assert_eq!(RawChunk::from_bytes(bad), None, "{bad:?}");
+    }
+}
+
+#[test]
+fn names_and_bundling() {
+    assert_eq!(ChunkType::INIT_ACK.to_string(), "INIT ACK");
+    assert_eq!(ChunkType(192).to_string(), "type 192");
+    for number in 0..=255 {
+        let chunk_type = ChunkType(number);
+        assert_eq!(chunk_type.is_known(), chunk_type.name().is_some());
+        assert_eq!(chunk_type.must_be_alone(), [1, 2, 14].contains(&number)); // RFC 9260 §3
+    }
+}
+
+// Common structures stay small.
+#[test]
+fn sizes() {
+    assert!(size_of::<Chunk<'_>>() <= 48);
+    assert!(size_of::<Result<Chunk<'_>, ChunkError>>() <= 48);
+    assert_eq!(size_of::<OwnedPacket>(), 40);
+}
+
+#[test]
+fn control_values_are_cut_where_the_length_field_ends() {
+    let long = vec![1; 70_000];
+    for chunk in [
+        Chunk::CookieEcho { cookie: &long },
+        Chunk::Heartbeat(HeartbeatInfo(&long)),
+    ] {
+        let bytes = encoded(&chunk);
+        assert_eq!(
+            (bytes.len(), bytes[2], bytes[3], chunk.wire_len()),
+            (65536, 0xff, 0xff, 65536)
+        );
+        with_chunks(&bytes, |mut chunks| assert!(matches!(chunks.next(), Some(Ok(_)))));
+    }
+    let causes = [0, 4, 0, 4].repeat(17_000);
+    let chunk = Chunk::Error {
+        causes: Causes::from_wire_bytes(&causes),
+    };
+    assert_eq!((encoded(&chunk).len(), chunk.wire_len()), (65532, 65532));
+}
