@@ -75,7 +75,7 @@ mod tests {
     // RFC 9260 §6.8: the field counts as zero, whatever it holds.
     #[test]
     fn checksum_field_counts_as_zero_at_every_length() {
-        let packet: Vec<u8> = (0..2000_u32).map(|i| (i * i >> 3) as u8).collect();
+        let packet: Vec<u8> = (0..2000_u32).map(|i| ((i * i) >> 3) as u8).collect();
         for len in (12..300).chain([1200, 1452, 1500, 2000]) {
             let mut zeroed = packet[..len].to_vec();
             zeroed[CHECKSUM_FIELD].fill(0);

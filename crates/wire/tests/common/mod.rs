@@ -1,0 +1,261 @@
+//! Random parameters, causes, chunks and packets, as values that own their bytes.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use whimbrel_wire::{
+    ByteSink, Cause, Causes, ChecksumField, Chunk, CommonHeader, Data, DuplicateTsns, GapBlocks, HeartbeatInfo, Init,
+    PacketSink, Parameter, Parameters, Payload, RawCause, RawChunk, RawParameter, Sack, Ssn, Tsn, TypeList,
+};
+
+/// User data as a test owns it.
+#[derive(Clone, Debug)]
+pub(crate) enum OwnedPayload {
+    Bytes(Vec<u8>),
+    Zeros(u32),
+}
+
+/// The kinds of chunk whose content is more than plain numbers.
+#[derive(Clone, Debug)]
+pub(crate) enum OwnedChunk {
+    Data {
+        numbers: (u32, u16, u16, u32),
+        flags: u8,
+        payload: OwnedPayload,
+    },
+    Init {
+        ack: bool,
+        numbers: (u32, u32, u16, u16, u32),
+        parameters: Vec<u8>,
+    },
+    Sack {
+        numbers: (u32, u32),
+        gaps: Vec<[u8; 4]>,
+        duplicates: Vec<[u8; 4]>,
+    },
+    Heartbeat {
+        ack: bool,
+        info: Vec<u8>,
+    },
+    Abort {
+        tag_reflected: bool,
+        causes: Vec<u8>,
+    },
+    Error {
+        causes: Vec<u8>,
+    },
+    CookieEcho {
+        cookie: Vec<u8>,
+    },
+    Plain(Chunk<'static>),
+    Unknown(Vec<u8>),
+}
+
+impl OwnedChunk {
+    pub(crate) fn as_chunk(&self) -> Chunk<'_> {
+        match self {
+            Self::Data {
+                numbers: (tsn, stream, ssn, ppid),
+                flags,
+                payload,
+            } => Chunk::Data(Data {
+                tsn: Tsn(*tsn),
+                stream: *stream,
+                ssn: Ssn(*ssn),
+                ppid: *ppid,
+                unordered: flags & 1 != 0,
+                begin: flags & 2 != 0,
+                end: flags & 4 != 0,
+                immediate: flags & 8 != 0,
+                payload: match payload {
+                    OwnedPayload::Bytes(bytes) => Payload::Bytes(bytes),
+                    OwnedPayload::Zeros(len) => Payload::Zeros(*len),
+                },
+            }),
+            Self::Init {
+                ack,
+                numbers: (tag, a_rwnd, outbound, inbound, tsn),
+                parameters,
+            } => {
+                let init = Init {
+                    initiate_tag: *tag,
+                    a_rwnd: *a_rwnd,
+                    outbound_streams: *outbound,
+                    inbound_streams: *inbound,
+                    initial_tsn: Tsn(*tsn),
+                    parameters: Parameters::from_wire_bytes(parameters),
+                };
+                if *ack { Chunk::InitAck(init) } else { Chunk::Init(init) }
+            }
+            Self::Sack {
+                numbers: (tsn, a_rwnd),
+                gaps,
+                duplicates,
+            } => Chunk::Sack(Sack {
+                cumulative_tsn_ack: Tsn(*tsn),
+                a_rwnd: *a_rwnd,
+                gaps: GapBlocks::from_wire_bytes(gaps.as_flattened()),
+                duplicates: DuplicateTsns::from_wire_bytes(duplicates.as_flattened()),
+            }),
+            Self::Heartbeat { ack: false, info } => Chunk::Heartbeat(HeartbeatInfo(info)),
+            Self::Heartbeat { ack: true, info } => Chunk::HeartbeatAck(HeartbeatInfo(info)),
+            Self::Abort { tag_reflected, causes } => Chunk::Abort {
+                tag_reflected: *tag_reflected,
+                causes: Causes::from_wire_bytes(causes),
+            },
+            Self::Error { causes } => Chunk::Error {
+                causes: Causes::from_wire_bytes(causes),
+            },
+            Self::CookieEcho { cookie } => Chunk::CookieEcho { cookie },
+            Self::Plain(chunk) => *chunk,
+            Self::Unknown(bytes) => Chunk::Unknown(RawChunk::from_bytes(bytes).expect("built as one unknown chunk")),
+        }
+    }
+}
+
+/// One TLV with a type out of `types` and a random value.
+fn raw_tlv(types: impl Strategy<Value = u16>) -> impl Strategy<Value = Vec<u8>> {
+    (types, vec(any::<u8>(), 0..40)).prop_map(|(tlv_type, value)| {
+        let [t0, t1] = tlv_type.to_be_bytes();
+        let mut tlv = vec![t0, t1, 0, 4 + value.len() as u8];
+        tlv.extend(value);
+        tlv
+    })
+}
+
+/// Hands every parameter of the crate in turn, with content from `bytes`, to `with`.
+pub(crate) fn every_parameter(bytes: &[u8], number: u128, raw: &[u8], mut with: impl FnMut(Parameter<'_>)) {
+    with(Parameter::Ipv4((number as u32).into()));
+    with(Parameter::Ipv6(number.into()));
+    with(Parameter::StateCookie(bytes));
+    with(Parameter::Unrecognized(raw));
+    with(Parameter::CookiePreservative {
+        increment_ms: number as u32,
+    });
+    with(Parameter::HostName(bytes));
+    with(Parameter::SupportedAddressTypes(TypeList::from_wire_bytes(bytes)));
+    with(Parameter::EcnCapable);
+    with(Parameter::HeartbeatInfo(bytes));
+    with(Parameter::Unknown(
+        RawParameter::from_bytes(raw).expect("built as one TLV"),
+    ));
+}
+
+/// Hands every cause of the crate in turn, with content from `bytes`, to `with`.
+pub(crate) fn every_cause(bytes: &[u8], number: u128, raw: &[u8], mut with: impl FnMut(Cause<'_>)) {
+    with(Cause::InvalidStreamIdentifier { stream: number as u16 });
+    with(Cause::MissingMandatoryParameter(TypeList::from_wire_bytes(bytes)));
+    with(Cause::StaleCookie {
+        staleness_us: number as u32,
+    });
+    with(Cause::OutOfResource);
+    with(Cause::UnresolvableAddress(raw));
+    with(Cause::UnrecognizedChunkType(bytes));
+    with(Cause::InvalidMandatoryParameter);
+    with(Cause::UnrecognizedParameters(Parameters::from_wire_bytes(raw)));
+    with(Cause::NoUserData {
+        tsn: Tsn(number as u32),
+    });
+    with(Cause::CookieReceivedWhileShuttingDown);
+    with(Cause::RestartWithNewAddresses(Parameters::from_wire_bytes(raw)));
+    with(Cause::UserInitiatedAbort(bytes));
+    with(Cause::ProtocolViolation(bytes));
+    with(Cause::Unknown(RawCause::from_bytes(raw).expect("built as one TLV")));
+}
+
+/// One TLV whose type is neither a known parameter nor a known cause.
+pub(crate) fn unknown_tlv() -> impl Strategy<Value = Vec<u8>> {
+    raw_tlv(prop_oneof![14_u16..0x8000, 0x8001_u16..])
+}
+
+fn parameter_list() -> impl Strategy<Value = Vec<u8>> {
+    (vec(any::<u8>(), 0..40), any::<u128>(), unknown_tlv(), any::<u16>()).prop_map(|(bytes, number, raw, mask)| {
+        let (mut list, mut bit) = (Vec::new(), 0);
+        every_parameter(&bytes, number, &raw, |parameter| {
+            if mask >> bit & 1 == 1 {
+                parameter.emit(&mut list);
+            }
+            bit += 1;
+        });
+        list
+    })
+}
+
+fn cause_list() -> impl Strategy<Value = Vec<u8>> {
+    (vec(any::<u8>(), 0..40), any::<u128>(), unknown_tlv(), any::<u16>()).prop_map(|(bytes, number, raw, mask)| {
+        let (mut list, mut bit) = (Vec::new(), 0);
+        every_cause(&bytes, number, &raw, |cause| {
+            if mask >> bit & 1 == 1 {
+                cause.emit(&mut list);
+            }
+            bit += 1;
+        });
+        list
+    })
+}
+
+fn payload() -> impl Strategy<Value = OwnedPayload> {
+    prop_oneof![
+        vec(any::<u8>(), 0..100).prop_map(OwnedPayload::Bytes),
+        (0_u32..3000).prop_map(OwnedPayload::Zeros),
+        vec(Just(0_u8), 0..10).prop_map(OwnedPayload::Bytes),
+    ]
+}
+
+fn plain() -> impl Strategy<Value = Chunk<'static>> {
+    (any::<u32>(), any::<bool>(), 0..6).prop_map(|(number, tag_reflected, kind)| match kind {
+        0 => Chunk::Shutdown {
+            cumulative_tsn_ack: Tsn(number),
+        },
+        1 => Chunk::ShutdownAck,
+        2 => Chunk::CookieAck,
+        3 => Chunk::Ecne {
+            lowest_tsn: Tsn(number),
+        },
+        4 => Chunk::Cwr {
+            lowest_tsn: Tsn(number),
+        },
+        _ => Chunk::ShutdownComplete { tag_reflected },
+    })
+}
+
+/// Any chunk, well formed.
+pub(crate) fn chunk() -> impl Strategy<Value = OwnedChunk> {
+    prop_oneof![
+        4 => (any::<(u32, u16, u16, u32)>(), any::<u8>(), payload())
+            .prop_map(|(numbers, flags, payload)| OwnedChunk::Data { numbers, flags, payload }),
+        1 => (any::<bool>(), any::<(u32, u32, u16, u16, u32)>(), parameter_list())
+            .prop_map(|(ack, numbers, parameters)| OwnedChunk::Init { ack, numbers, parameters }),
+        3 => (any::<(u32, u32)>(), vec(any::<[u8; 4]>(), 0..30), vec(any::<[u8; 4]>(), 0..30))
+            .prop_map(|(numbers, gaps, duplicates)| OwnedChunk::Sack { numbers, gaps, duplicates }),
+        1 => (any::<bool>(), vec(any::<u8>(), 0..60)).prop_map(|(ack, info)| OwnedChunk::Heartbeat { ack, info }),
+        1 => (any::<bool>(), cause_list())
+            .prop_map(|(tag_reflected, causes)| OwnedChunk::Abort { tag_reflected, causes }),
+        1 => cause_list().prop_map(|causes| OwnedChunk::Error { causes }),
+        1 => vec(any::<u8>(), 0..200).prop_map(|cookie| OwnedChunk::CookieEcho { cookie }),
+        3 => plain().prop_map(OwnedChunk::Plain),
+        1 => (15_u8.., any::<u8>(), vec(any::<u8>(), 0..60)).prop_map(|(chunk_type, flags, value)| {
+            let mut bytes = vec![chunk_type, flags, 0, 4 + value.len() as u8];
+            bytes.extend(value);
+            OwnedChunk::Unknown(bytes)
+        }),
+    ]
+}
+
+/// Any common header.
+pub(crate) fn header() -> impl Strategy<Value = CommonHeader> {
+    any::<(u16, u16, u32)>().prop_map(|(source_port, destination_port, verification_tag)| CommonHeader {
+        source_port,
+        destination_port,
+        verification_tag,
+    })
+}
+
+/// The packet as bytes with its checksum.
+pub(crate) fn packet_bytes(header: CommonHeader, chunks: &[OwnedChunk]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut sink = ByteSink::new(&mut bytes, ChecksumField::Compute);
+    sink.begin(header);
+    chunks.iter().for_each(|chunk| sink.push(&chunk.as_chunk()));
+    sink.finish();
+    bytes
+}
