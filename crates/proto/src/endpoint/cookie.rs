@@ -1,0 +1,481 @@
+//! The state cookie: everything needed to create an association, kept by the peer until it proves that it receives at its
+//! address (RFC 9260 §5.1.3).
+//!
+//! ```text
+//! version 1 | key 1 | flags 1 | supports 1 | created 8 | life 8 | local tag 4 | peer tag 4 | local initial TSN 4 |
+//! peer initial TSN 4 | peer a_rwnd 4 | outbound streams 2 | inbound streams 2 | local port 2 | peer port 2 |
+//! local tie tag 4 | peer tie tag 4 | peer addresses 1 | local address | peer addresses ... | HMAC-SHA256, truncated 16
+//! ```
+//! Numbers are big-endian, times in nanoseconds. An address is its family (4, 6, or 7: IPv6 with a scope), the UDP port, the
+//! IP address and the scope if there is one.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use whimbrel_control::{Span, Time};
+use whimbrel_wire::Tsn;
+
+use crate::MAX_ADDRESSES;
+
+const VERSION: u8 = 1;
+/// Half of the hash, the least that RFC 2104 §5 advises: the cookie is to be small.
+const MAC_LEN: usize = 16;
+const FLAG_ECN: u8 = 1;
+const FAMILY_V4: u8 = 4;
+const FAMILY_V6: u8 = 6;
+const FAMILY_V6_SCOPED: u8 = 7;
+
+/// Up to [`MAX_ADDRESSES`] addresses, without memory of their own on the heap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct AddressList {
+    len: u8,
+    addresses: [SocketAddr; MAX_ADDRESSES],
+}
+
+impl AddressList {
+    /// No address.
+    pub(crate) fn new() -> Self {
+        AddressList {
+            len: 0,
+            addresses: [SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0); MAX_ADDRESSES],
+        }
+    }
+
+    /// Adds the address unless it is there already. False if the list is full.
+    pub(crate) fn push(&mut self, address: SocketAddr) -> bool {
+        if self.as_slice().contains(&address) {
+            return true;
+        }
+        let Some(place) = self.addresses.get_mut(usize::from(self.len)) else {
+            return false;
+        };
+        *place = address;
+        self.len += 1;
+        true
+    }
+
+    /// The addresses in the order in which they were added.
+    pub(crate) fn as_slice(&self) -> &[SocketAddr] {
+        &self.addresses[..usize::from(self.len)]
+    }
+}
+
+/// What a state cookie says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Cookie {
+    /// When it was made.
+    pub(crate) created: Time,
+    /// How long it may be used.
+    pub(crate) life: Span,
+    /// Our verification tag.
+    pub(crate) local_tag: u32,
+    /// The peer's verification tag.
+    pub(crate) peer_tag: u32,
+    /// The TSN that we begin with.
+    pub(crate) local_initial_tsn: Tsn,
+    /// The TSN that the peer begins with.
+    pub(crate) peer_initial_tsn: Tsn,
+    /// The peer's receive window in bytes.
+    pub(crate) peer_rwnd: u32,
+    /// Streams that we may send on.
+    pub(crate) outbound_streams: u16,
+    /// Streams that the peer may send on.
+    pub(crate) inbound_streams: u16,
+    /// Our SCTP port.
+    pub(crate) local_port: u16,
+    /// The peer's SCTP port.
+    pub(crate) peer_port: u16,
+    /// Our Tie-Tag, a random number of the association that existed when the cookie was made (never its verification tag: the
+    /// cookie is not encrypted); zero if there was none (RFC 9260 §5.2.2).
+    pub(crate) local_tie_tag: u32,
+    /// The peer's Tie-Tag, likewise.
+    pub(crate) peer_tie_tag: u32,
+    /// Both sides are capable of ECN.
+    pub(crate) ecn: bool,
+    /// Further extensions in common, one bit each.
+    pub(crate) supports: u8,
+    /// Our address that the INIT arrived at.
+    pub(crate) local: SocketAddr,
+    /// The peer's addresses, first the one that the INIT came from.
+    pub(crate) peer_addrs: AddressList,
+}
+
+/// Why the bytes of a COOKIE ECHO are no cookie of ours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum CookieError {
+    /// Not in the form in which we write cookies.
+    Malformed,
+    /// Signed with a key that is no longer kept.
+    UnknownKey,
+    /// The signature is wrong.
+    Forged,
+}
+
+impl Cookie {
+    /// RFC 9260 §5.1.5: by how much the cookie has outlived its life, if it has.
+    pub(crate) fn stale_by(&self, now: Time) -> Option<Span> {
+        let age = now.since(self.created);
+        (age > self.life).then(|| age - self.life)
+    }
+}
+
+/// The secret that cookies are signed with, and the one before it, as hash states that have taken in the key.
+#[derive(Clone)]
+pub(crate) struct CookieKey {
+    current: Hmac<Sha256>,
+    previous: Option<Hmac<Sha256>>,
+    /// Number of the current key, modulo 256.
+    generation: u8,
+}
+
+/// Tells nothing of the keys.
+impl core::fmt::Debug for CookieKey {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("CookieKey")
+            .field("generation", &self.generation)
+            .finish_non_exhaustive()
+    }
+}
+
+impl CookieKey {
+    /// A first key.
+    pub(crate) fn new(secret: [u8; 32]) -> Self {
+        CookieKey {
+            current: keyed(&secret),
+            previous: None,
+            generation: 0,
+        }
+    }
+
+    /// RFC 9260 §5.1.3: replaces the key. Cookies signed with the one before remain valid until the next replacement.
+    pub(crate) fn rotate(&mut self, secret: [u8; 32]) {
+        self.previous = Some(core::mem::replace(&mut self.current, keyed(&secret)));
+        self.generation = self.generation.wrapping_add(1);
+    }
+
+    /// Appends the signed cookie to `out`.
+    pub(crate) fn seal(&self, cookie: &Cookie, out: &mut Vec<u8>) {
+        let start = out.len();
+        cookie.write(self.generation, out);
+        let mac = self.current.clone().chain_update(&out[start..]).finalize().into_bytes();
+        out.extend_from_slice(&mac[..MAC_LEN]);
+    }
+
+    /// RFC 9260 §5.1.5, steps 1 and 2: the content of a cookie that is ours and unchanged. Comparing takes the same time
+    /// whatever differs. Ports, tags and age are for the caller to check.
+    ///
+    /// # Errors
+    /// If the cookie is not ours; the packet is to be discarded in silence.
+    pub(crate) fn open(&self, bytes: &[u8]) -> Result<Cookie, CookieError> {
+        let signed = bytes.len().checked_sub(MAC_LEN).ok_or(CookieError::Malformed)?;
+        let (content, mac) = bytes.split_at(signed);
+        let [VERSION, generation, ..] = *content else {
+            return Err(CookieError::Malformed);
+        };
+        let key = match (self.generation.wrapping_sub(generation), &self.previous) {
+            (0, _) => &self.current,
+            (1, Some(previous)) => previous,
+            _ => return Err(CookieError::UnknownKey),
+        };
+        key.clone()
+            .chain_update(content)
+            .verify_truncated_left(mac)
+            .map_err(|_| CookieError::Forged)?;
+        Cookie::parse(content).ok_or(CookieError::Malformed)
+    }
+}
+
+fn keyed(secret: &[u8; 32]) -> Hmac<Sha256> {
+    Hmac::new_from_slice(secret).expect("HMAC takes keys of any length")
+}
+
+impl Cookie {
+    fn write(&self, generation: u8, out: &mut Vec<u8>) {
+        let flags = if self.ecn { FLAG_ECN } else { 0 };
+        out.extend_from_slice(&[VERSION, generation, flags, self.supports]);
+        for time in [self.created.as_nanos(), self.life.as_nanos()] {
+            out.extend_from_slice(&time.to_be_bytes());
+        }
+        let (local_tsn, peer_tsn) = (self.local_initial_tsn.0, self.peer_initial_tsn.0);
+        for word in [self.local_tag, self.peer_tag, local_tsn, peer_tsn, self.peer_rwnd] {
+            out.extend_from_slice(&word.to_be_bytes());
+        }
+        for half in [
+            self.outbound_streams,
+            self.inbound_streams,
+            self.local_port,
+            self.peer_port,
+        ] {
+            out.extend_from_slice(&half.to_be_bytes());
+        }
+        for word in [self.local_tie_tag, self.peer_tie_tag] {
+            out.extend_from_slice(&word.to_be_bytes());
+        }
+        out.push(self.peer_addrs.len);
+        write_address(&self.local, out);
+        for address in self.peer_addrs.as_slice() {
+            write_address(address, out);
+        }
+    }
+
+    /// The inverse of `write`; none if anything is missing, left over or out of range.
+    fn parse(content: &[u8]) -> Option<Self> {
+        let mut reader = Reader(content);
+        let [_version, _generation, flags, supports] = reader.take()?;
+        if flags & !FLAG_ECN != 0 {
+            return None;
+        }
+        let created = Time::from_nanos(u64::from_be_bytes(reader.take()?));
+        let life = Span::from_nanos(u64::from_be_bytes(reader.take()?));
+        let (local_tag, peer_tag) = (reader.word()?, reader.word()?);
+        let (local_initial_tsn, peer_initial_tsn) = (Tsn(reader.word()?), Tsn(reader.word()?));
+        let peer_rwnd = reader.word()?;
+        let (outbound_streams, inbound_streams) = (reader.half()?, reader.half()?);
+        let (local_port, peer_port) = (reader.half()?, reader.half()?);
+        let (local_tie_tag, peer_tie_tag) = (reader.word()?, reader.word()?);
+        let [count] = reader.take()?;
+        let local = reader.address()?;
+        let mut peer_addrs = AddressList::new();
+        for _ in 0..count {
+            if !peer_addrs.push(reader.address()?) {
+                return None;
+            }
+        }
+        reader.0.is_empty().then_some(Cookie {
+            created,
+            life,
+            local_tag,
+            peer_tag,
+            local_initial_tsn,
+            peer_initial_tsn,
+            peer_rwnd,
+            outbound_streams,
+            inbound_streams,
+            local_port,
+            peer_port,
+            local_tie_tag,
+            peer_tie_tag,
+            ecn: flags & FLAG_ECN != 0,
+            supports,
+            local,
+            peer_addrs,
+        })
+    }
+}
+
+fn write_address(address: &SocketAddr, out: &mut Vec<u8>) {
+    let family = match address {
+        SocketAddr::V4(_) => FAMILY_V4,
+        SocketAddr::V6(v6) if v6.scope_id() == 0 => FAMILY_V6,
+        SocketAddr::V6(_) => FAMILY_V6_SCOPED,
+    };
+    out.push(family);
+    out.extend_from_slice(&address.port().to_be_bytes());
+    match address {
+        SocketAddr::V4(v4) => out.extend_from_slice(&v4.ip().octets()),
+        SocketAddr::V6(v6) => {
+            out.extend_from_slice(&v6.ip().octets());
+            if family == FAMILY_V6_SCOPED {
+                out.extend_from_slice(&v6.scope_id().to_be_bytes());
+            }
+        }
+    }
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*taken)
+    }
+
+    fn word(&mut self) -> Option<u32> {
+        self.take().map(u32::from_be_bytes)
+    }
+
+    fn half(&mut self) -> Option<u16> {
+        self.take().map(u16::from_be_bytes)
+    }
+
+    fn address(&mut self) -> Option<SocketAddr> {
+        let [family] = self.take()?;
+        let port = self.half()?;
+        if family == FAMILY_V4 {
+            return Some(SocketAddr::new(Ipv4Addr::from(self.take::<4>()?).into(), port));
+        }
+        let ip = Ipv6Addr::from(self.take::<16>()?);
+        match family {
+            FAMILY_V6 => Some(SocketAddr::new(ip.into(), port)),
+            FAMILY_V6_SCOPED => Some(SocketAddrV6::new(ip, port, 0, self.word()?).into()),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn addresses(texts: &[&str]) -> AddressList {
+        let mut list = AddressList::new();
+        for text in texts {
+            assert!(list.push(text.parse().expect(text)));
+        }
+        list
+    }
+
+    fn cookie() -> Cookie {
+        Cookie {
+            created: Time::from_nanos(1_234_567_890),
+            life: Span::from_secs(60),
+            local_tag: 0x0102_0304,
+            peer_tag: 0xf1f2_f3f4,
+            local_initial_tsn: Tsn(u32::MAX),
+            peer_initial_tsn: Tsn(7),
+            peer_rwnd: 262_144,
+            outbound_streams: 16,
+            inbound_streams: 65_535,
+            local_port: 5000,
+            peer_port: 5001,
+            local_tie_tag: 0x1111_1111,
+            peer_tie_tag: 0x2222_2222,
+            ecn: true,
+            supports: 0x5a,
+            local: "192.0.2.1:9899".parse().expect("an address"),
+            peer_addrs: addresses(&["192.0.2.9:40000", "[2001:db8::9]:40000", "[fe80::1%3]:40000"]),
+        }
+    }
+
+    fn sealed(key: &CookieKey, cookie: &Cookie) -> Vec<u8> {
+        let mut out = Vec::new();
+        key.seal(cookie, &mut out);
+        out
+    }
+
+    #[test]
+    fn opens_to_what_was_sealed() {
+        let key = CookieKey::new([7; 32]);
+        let mut out = b"in front".to_vec();
+        key.seal(&cookie(), &mut out);
+        assert_eq!(key.open(&out[8..]), Ok(cookie()));
+        assert_eq!(&out[..8], b"in front");
+        let smallest = Cookie {
+            peer_addrs: addresses(&["192.0.2.9:0"]),
+            ..cookie()
+        };
+        assert_eq!(
+            sealed(&key, &smallest).len(),
+            87,
+            "the cookie is to be small (RFC 9260 §5.1.3)"
+        );
+    }
+
+    #[test]
+    fn section_5_1_5_any_changed_byte_and_any_other_length_is_refused() {
+        let key = CookieKey::new([7; 32]);
+        let good = sealed(&key, &cookie());
+        for index in 0..good.len() {
+            for bit in 0..8 {
+                let mut bad = good.clone();
+                bad[index] ^= 1 << bit;
+                let expected = match index {
+                    0 => CookieError::Malformed,
+                    1 => CookieError::UnknownKey,
+                    _ => CookieError::Forged,
+                };
+                assert_eq!(key.open(&bad), Err(expected), "byte {index} bit {bit}");
+            }
+            assert!(key.open(&good[..index]).is_err(), "cut to {index}");
+            assert!(key.open(&good[index + 1..]).is_err(), "from {index}");
+        }
+        let mut longer = good.clone();
+        longer.push(0);
+        assert_eq!(key.open(&longer), Err(CookieError::Forged));
+        assert_eq!(CookieKey::new([8; 32]).open(&good), Err(CookieError::Forged));
+    }
+
+    #[test]
+    fn section_5_1_3_the_key_before_the_current_one_still_opens() {
+        let mut key = CookieKey::new([1; 32]);
+        let first = sealed(&key, &cookie());
+        key.rotate([2; 32]);
+        let second = sealed(&key, &cookie());
+        assert_eq!((key.open(&first), key.open(&second)), (Ok(cookie()), Ok(cookie())));
+        key.rotate([3; 32]);
+        assert_eq!(
+            (key.open(&first), key.open(&second)),
+            (Err(CookieError::UnknownKey), Ok(cookie()))
+        );
+        for secret in 0..254 {
+            key.rotate([secret; 32]);
+        }
+        assert_eq!(
+            key.open(&first),
+            Err(CookieError::Forged),
+            "key numbers repeat, keys do not"
+        );
+    }
+
+    #[test]
+    fn section_5_1_5_a_cookie_is_stale_when_older_than_its_life() {
+        let cookie = cookie();
+        let end = cookie.created + cookie.life;
+        assert_eq!(cookie.stale_by(Time::ZERO), None, "a clock that was set back");
+        assert_eq!(cookie.stale_by(end), None);
+        assert_eq!(cookie.stale_by(end + Span::from_micros(3)), Some(Span::from_micros(3)));
+    }
+
+    #[test]
+    fn the_list_takes_as_many_addresses_as_an_endpoint_may_have_and_none_twice() {
+        let mut list = AddressList::new();
+        for port in (0..MAX_ADDRESSES as u16).chain(0..3) {
+            assert!(list.push(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port)));
+        }
+        assert_eq!(list.as_slice().len(), MAX_ADDRESSES);
+        assert!(!list.push(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 99)));
+        let key = CookieKey::new([7; 32]);
+        let full = Cookie {
+            peer_addrs: list,
+            ..cookie()
+        };
+        assert_eq!(key.open(&sealed(&key, &full)), Ok(full));
+    }
+
+    #[test]
+    fn a_debug_print_tells_no_secret() {
+        assert_eq!(
+            format!("{:?}", CookieKey::new([7; 32])),
+            "CookieKey { generation: 0, .. }"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_parsed_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = CookieKey::new([7; 32]).open(&bytes);
+            if let Some(cookie) = Cookie::parse(&bytes) {
+                let mut again = Vec::new();
+                cookie.write(0, &mut again);
+                prop_assert_eq!(Cookie::parse(&again), Some(cookie));
+            }
+        }
+
+        /// The parser behind the signature, on contents that nearly are cookies.
+        #[test]
+        fn a_mutated_content_is_parsed_without_panic(at in 0_usize..120, value in any::<u8>(), cut in 0_usize..120) {
+            let mut content = Vec::new();
+            cookie().write(0, &mut content);
+            let len = content.len();
+            content[at % len] = value;
+            content.truncate(cut.max(at % len + 1));
+            if let Some(parsed) = Cookie::parse(&content) {
+                prop_assert!(parsed.peer_addrs.as_slice().len() <= MAX_ADDRESSES);
+            }
+        }
+    }
+}
