@@ -32,12 +32,16 @@ pub(crate) fn run(args: &Args) -> Outcome {
         .collect(),
     };
     for target in targets {
+        // What is found goes to `corpus`; the seeds in the repository are only read.
+        let (corpus, seeds) = (folder.join("corpus").join(&target), folder.join("seeds").join(&target));
+        std::fs::create_dir_all(&corpus).map_err(|error| format!("{}: {error}", corpus.display()))?;
         let limit = format!("-max_total_time={}", args.seconds);
-        process::run(
-            Command::new("cargo")
-                .args(["+nightly", "fuzz", "run", &target, "--", &limit])
-                .current_dir(&folder),
-        )?;
+        let mut command = Command::new("cargo");
+        command.args(["+nightly", "fuzz", "run", &target]).arg(corpus);
+        if seeds.is_dir() {
+            command.arg(seeds);
+        }
+        process::run(command.args(["--", &limit]).current_dir(&folder))?;
     }
     Ok(())
 }
