@@ -1,0 +1,332 @@
+//! The data receiver: takes DATA chunks in, hands messages out, and says what has arrived (RFC 9260 §6.2, §6.5-6.7, §6.9).
+//!
+//! A chunk is checked against its neighbours in TSN order, admitted if the window allows it ([`window`]), copied once into a
+//! recycled buffer ([`store`]) and joined to the run of fragments it belongs to ([`reassembly`]). A complete message goes to
+//! the list for the reader, or waits for its turn in its stream ([`streams`]). Only TSNs beyond a gap are entered in the TSN
+//! map ([`tsn_map`]); a chunk that arrives in order never touches it.
+//!
+//! What a peer can make us hold is bounded by [`ReceiverConfig`]: `memory_limit` and one chunk, the TSN map of at most
+//! `max_tsn_window` entries, and 8 bytes for each inbound stream that was used.
+
+mod reassembly;
+mod sack;
+mod store;
+mod streams;
+mod tsn_map;
+mod window;
+
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod tests;
+
+use whimbrel_control::Span;
+use whimbrel_wire::{Data, Tsn};
+
+use reassembly::{Partial, ReadyList, Tail};
+use sack::SackState;
+use store::Store;
+use streams::Streams;
+use tsn_map::{Slot, TsnMap};
+use window::Window;
+
+pub(crate) use store::CHUNK_OVERHEAD;
+
+/// What the receiver may hold, and how it acknowledges.
+#[derive(Clone, Debug)]
+pub(crate) struct ReceiverConfig {
+    /// Payload bytes we promise to hold: a_rwnd of our INIT or INIT ACK.
+    pub(crate) recv_buffer: u32,
+    /// Bytes of memory for held chunks, each with [`CHUNK_OVERHEAD`]; with many tiny chunks it closes the window early.
+    pub(crate) memory_limit: u32,
+    /// Streams the peer may send on.
+    pub(crate) inbound_streams: u16,
+    /// Path MTU in bytes: the step in which a nearly closed window opens again.
+    pub(crate) mtu: u16,
+    /// SACK.Delay.
+    pub(crate) sack_delay: Span,
+    /// Packets with DATA after which a SACK is sent: 2 in the RFC.
+    pub(crate) sack_frequency: u32,
+    /// How far beyond the cumulative TSN a TSN may be to be accepted, at most 65535.
+    pub(crate) max_tsn_window: u16,
+    /// Gap Ack Blocks in a SACK at most, besides the limit of the packet.
+    pub(crate) max_gap_blocks: u16,
+    /// Duplicate TSNs remembered for the next SACK; more are counted but not reported.
+    pub(crate) max_duplicates: u16,
+}
+
+impl ReceiverConfig {
+    /// The standard's constants, and limits that follow from the buffer: memory for payloads of about 100 bytes to fill it,
+    /// and a TSN window of four times as many chunks as that memory could hold.
+    pub(crate) fn new(recv_buffer: u32, inbound_streams: u16, mtu: u16) -> Self {
+        let memory_limit = recv_buffer.saturating_mul(3).saturating_add(4 * u32::from(mtu));
+        let max_tsn_window = (memory_limit / CHUNK_OVERHEAD as u32)
+            .saturating_mul(4)
+            .clamp(1024, 65_535);
+        ReceiverConfig {
+            recv_buffer,
+            memory_limit,
+            inbound_streams,
+            mtu,
+            sack_delay: Span::from_millis(200),
+            sack_frequency: 2,
+            max_tsn_window: max_tsn_window as u16,
+            max_gap_blocks: u16::MAX,
+            max_duplicates: 64,
+        }
+    }
+}
+
+/// What became of a DATA chunk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum DataOutcome {
+    /// Accepted; [`Receiver::has_message`] may have become true.
+    New,
+    /// Its TSN was received before (RFC 9260 §3.3.4).
+    Duplicate,
+    /// Dropped for lack of window or memory; the SACK that says so is due at once (RFC 9260 §6.2).
+    NoBuffer,
+    /// Dropped because its TSN is too far ahead.
+    OutOfWindow,
+    /// Acknowledged and discarded; an ERROR chunk with "Invalid Stream Identifier" is to be sent (RFC 9260 §6.5).
+    InvalidStream,
+    /// No user data: an ABORT with this TSN is to be sent (RFC 9260 §6.2).
+    NoUserData(Tsn),
+    /// Contradicts what was received before: the association is to be aborted. The text says why.
+    ProtocolViolation(&'static str),
+}
+
+/// Counters of what the receiver did with DATA chunks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct ReceiverStats {
+    /// Chunks received again.
+    pub(crate) duplicates: u64,
+    /// Chunks dropped because their TSN was too far ahead.
+    pub(crate) out_of_window: u64,
+    /// Chunks dropped for lack of window or memory.
+    pub(crate) no_buffer: u64,
+    /// Chunks dropped after they had been received, to make room for earlier ones.
+    pub(crate) reneged: u64,
+    /// Chunks on streams that do not exist.
+    pub(crate) invalid_streams: u64,
+    /// Times a gap opened in a sequence that had none.
+    pub(crate) gaps: u64,
+}
+
+/// The receiving half of an association.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    config: ReceiverConfig,
+    /// The last TSN before the first one missing.
+    cumulative: Tsn,
+    /// The highest TSN received; the cumulative TSN if there is no gap.
+    highest: Tsn,
+    /// How the chunk at the cumulative TSN ends.
+    tail: Tail,
+    /// TSNs above the cumulative one. Empty, and not looked at, if there is no gap.
+    map: TsnMap,
+    store: Store,
+    streams: Streams,
+    ready: ReadyList,
+    partial: Option<Partial>,
+    window: Window,
+    sack: SackState,
+    stats: ReceiverStats,
+}
+
+/// What is known of a TSN next to a chunk that has arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Neighbour {
+    Missing,
+    /// A message begins or ends between the two.
+    Boundary,
+    /// Goes on in the same message, in this fragment.
+    Held(u32),
+    /// Goes on in the same message, of which the part before has been handed to the reader.
+    Delivered,
+    /// Goes on in the same message, which is being discarded because its stream does not exist.
+    Discarded,
+}
+
+impl Receiver {
+    /// A receiver whose peer begins with `initial_tsn` and was told of a window of `config.recv_buffer` bytes.
+    pub(crate) fn new(initial_tsn: Tsn, config: &ReceiverConfig) -> Self {
+        let cumulative = initial_tsn.previous();
+        Receiver {
+            cumulative,
+            highest: cumulative,
+            tail: Tail::Boundary,
+            map: TsnMap::default(),
+            store: Store::new(config.memory_limit as usize),
+            streams: Streams::default(),
+            ready: ReadyList::default(),
+            partial: None,
+            window: Window::new(config.recv_buffer, cumulative),
+            sack: SackState::default(),
+            stats: ReceiverStats::default(),
+            config: config.clone(),
+        }
+    }
+
+    /// Takes in a DATA chunk. After the last chunk of its packet, [`Receiver::on_packet_end`] must be called.
+    pub(crate) fn on_data(&mut self, data: &Data<'_>) -> DataOutcome {
+        let tsn = data.tsn;
+        if data.payload.is_empty() {
+            return DataOutcome::NoUserData(tsn);
+        }
+        self.sack.packet.immediate |= data.immediate;
+        // RFC 9260 §1.6: what is not ahead of the cumulative TSN in serial arithmetic has been received.
+        if !tsn.is_after(self.cumulative) || self.is_beyond_gap(tsn) {
+            return self.duplicate(tsn);
+        }
+        let ahead = tsn.distance(self.cumulative);
+        if ahead > u32::from(self.config.max_tsn_window) {
+            self.stats.out_of_window += 1;
+            self.sack.packet.dropped = true;
+            return DataOutcome::OutOfWindow;
+        }
+        let (before, after) = (self.before(tsn), self.after(tsn));
+        let valid_stream = data.stream < self.config.inbound_streams;
+        if let Some(violation) = self.contradiction(data, before, after, valid_stream) {
+            return DataOutcome::ProtocolViolation(violation);
+        }
+        if !valid_stream {
+            return self.discard_invalid(data);
+        }
+        if !self.admit(tsn, data.payload.len()) {
+            self.stats.no_buffer += 1;
+            self.sack.packet.dropped = true;
+            return DataOutcome::NoBuffer;
+        }
+        self.sack.packet.new = true;
+        // Admission may have dropped what came after.
+        let after = self.after(tsn);
+        self.accept(data, before, after)
+    }
+
+    fn duplicate(&mut self, tsn: Tsn) -> DataOutcome {
+        self.stats.duplicates += 1;
+        self.sack.packet.duplicate = true;
+        // RFC 9260 §3.3.4: each time it comes again, it is listed once more.
+        if self.sack.duplicates.len() < usize::from(self.config.max_duplicates) {
+            self.sack.duplicates.push(tsn);
+        }
+        DataOutcome::Duplicate
+    }
+
+    /// RFC 9260 §6.5: acknowledged like any other, but not kept.
+    fn discard_invalid(&mut self, data: &Data<'_>) -> DataOutcome {
+        self.stats.invalid_streams += 1;
+        self.sack.packet.new = true;
+        self.mark_received(data.tsn, Slot::new(store::NONE, data.begin, data.end));
+        DataOutcome::InvalidStream
+    }
+
+    /// Whether `tsn`, which is ahead of the cumulative TSN, was received beyond a gap.
+    fn is_beyond_gap(&self, tsn: Tsn) -> bool {
+        tsn.distance(self.cumulative) <= self.highest.distance(self.cumulative) && self.map.contains(tsn)
+    }
+
+    fn before(&self, tsn: Tsn) -> Neighbour {
+        if tsn == self.cumulative.next() {
+            return match self.tail {
+                Tail::Boundary => Neighbour::Boundary,
+                Tail::Held(fragment) => Neighbour::Held(fragment),
+                Tail::Delivered => Neighbour::Delivered,
+                Tail::Discarded => Neighbour::Discarded,
+            };
+        }
+        self.beyond_gap(tsn.previous(), Slot::end)
+    }
+
+    fn after(&self, tsn: Tsn) -> Neighbour {
+        self.beyond_gap(tsn.next(), Slot::begin)
+    }
+
+    fn beyond_gap(&self, tsn: Tsn, bounded: impl Fn(Slot) -> bool) -> Neighbour {
+        if !self.is_beyond_gap(tsn) {
+            return Neighbour::Missing;
+        }
+        let slot = self.map.slot(tsn);
+        match slot.fragment() {
+            _ if bounded(slot) => Neighbour::Boundary,
+            store::NONE => Neighbour::Discarded,
+            fragment => Neighbour::Held(fragment),
+        }
+    }
+
+    /// RFC 9260 §3.3.1, §6.9: fragments of a message have consecutive TSNs, the first begins it, the last ends it, and all
+    /// have the same stream, SSN, U bit and payload protocol identifier.
+    fn contradiction(
+        &self,
+        data: &Data<'_>,
+        before: Neighbour,
+        after: Neighbour,
+        valid_stream: bool,
+    ) -> Option<&'static str> {
+        match (before, data.begin) {
+            (Neighbour::Missing, _) | (Neighbour::Boundary, true) => {}
+            (Neighbour::Boundary, false) => return Some("fragment without a beginning"),
+            (_, true) => return Some("message begins within another"),
+            (_, false) => {}
+        }
+        match (after, data.end) {
+            (Neighbour::Missing, _) | (Neighbour::Boundary, true) => {}
+            (Neighbour::Boundary, false) => return Some("message without an end"),
+            (_, true) => return Some("message ends within another"),
+            (_, false) => {}
+        }
+        let fits = |neighbour| match neighbour {
+            Neighbour::Missing | Neighbour::Boundary => true,
+            Neighbour::Held(fragment) => valid_stream && self.store.get(fragment).is_of_one_message_with(data),
+            Neighbour::Delivered => self
+                .partial
+                .as_ref()
+                .is_some_and(|partial| partial.is_of_one_message_with(data)),
+            Neighbour::Discarded => !valid_stream,
+        };
+        if fits(before) && fits(after) {
+            None
+        } else {
+            Some("fragments of different messages mixed")
+        }
+    }
+
+    /// The last TSN before the first one missing.
+    pub(crate) fn cumulative_tsn(&self) -> Tsn {
+        self.cumulative
+    }
+
+    /// Whether TSNs beyond a missing one have been received.
+    pub(crate) fn has_gap(&self) -> bool {
+        self.highest != self.cumulative
+    }
+
+    /// What has been counted.
+    pub(crate) fn stats(&self) -> &ReceiverStats {
+        &self.stats
+    }
+
+    /// Follows a change of the path MTU.
+    pub(crate) fn set_mtu(&mut self, mtu: u16) {
+        self.config.mtu = mtu;
+    }
+
+    /// Gives back the memory kept for data to come. For an association that has been idle for a while.
+    pub(crate) fn release_memory(&mut self) {
+        self.store.release_pool();
+        self.streams.release_spare();
+        if self.sack.duplicates.is_empty() {
+            self.sack.duplicates = Vec::new();
+        }
+        if !self.has_gap() {
+            self.map = TsnMap::default();
+        }
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let duplicates = self.sack.duplicates.capacity() * size_of::<Tsn>();
+        self.map.heap_bytes() + self.store.heap_bytes() + self.streams.heap_bytes() + duplicates
+    }
+}

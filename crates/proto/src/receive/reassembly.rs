@@ -1,0 +1,304 @@
+//! From fragments to messages, and from messages to the reader (RFC 9260 §6.6, §6.9).
+//!
+//! Fragments of one message with consecutive TSNs form a *run*: linked from head to tail, and each end knows the other. A new
+//! fragment joins the runs on both sides in constant time, however long they are. A run that has a beginning and an end is a
+//! message.
+
+use whimbrel_wire::{Data, Payload, Ssn, Tsn};
+
+use super::store::{NONE, Stage};
+use super::tsn_map::Slot;
+use super::{DataOutcome, Neighbour, Receiver};
+use crate::Received;
+
+/// How the chunk at the cumulative TSN ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Tail {
+    /// It ends a message, or nothing has been received.
+    Boundary,
+    /// Its message goes on; the fragment is held.
+    Held(u32),
+    /// Its message goes on; everything up to here has been handed to the reader.
+    Delivered,
+    /// Its message goes on, on a stream that does not exist.
+    Discarded,
+}
+
+/// The message of which the reader has got a part. At most one: its fragments end at the cumulative TSN.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Partial {
+    pub(super) stream: u16,
+    ssn: Ssn,
+    ppid: u32,
+    unordered: bool,
+    /// The rest of it that has arrived since, or `NONE`.
+    head: u32,
+    /// Its end has arrived.
+    ended: bool,
+}
+
+impl Partial {
+    pub(super) fn is_of_one_message_with(&self, data: &Data<'_>) -> bool {
+        self.stream == data.stream
+            && self.unordered == data.unordered
+            && self.ppid == data.ppid
+            && (data.unordered || self.ssn == data.ssn)
+    }
+}
+
+/// Complete messages in the order in which they became ready, linked through `Fragment::other` of their heads.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReadyList {
+    head: u32,
+    tail: u32,
+}
+
+impl Default for ReadyList {
+    fn default() -> Self {
+        ReadyList { head: NONE, tail: NONE }
+    }
+}
+
+impl Receiver {
+    /// Keeps a chunk that was checked and admitted.
+    pub(super) fn accept(&mut self, data: &Data<'_>, before: Neighbour, after: Neighbour) -> DataOutcome {
+        let fragment = self.store.insert(data);
+        self.window.accepted += data.payload.len() as u64;
+        let (mut head, mut tail) = (fragment, fragment);
+        match before {
+            Neighbour::Held(previous) => {
+                head = self.store.get(previous).other;
+                self.store.get_mut(previous).next = fragment;
+            }
+            Neighbour::Delivered => {
+                // The rest of a message begins where the reader will go on.
+                self.store.get_mut(fragment).begin = true;
+                if let Some(partial) = &mut self.partial {
+                    partial.head = fragment;
+                }
+            }
+            _ => {}
+        }
+        if let Neighbour::Held(following) = after {
+            tail = self.store.get(following).other;
+            self.store.get_mut(fragment).next = following;
+        }
+        if head != tail {
+            self.store.get_mut(head).other = tail;
+            self.store.get_mut(tail).other = head;
+        }
+        self.mark_received(data.tsn, Slot::new(fragment, data.begin, data.end));
+        if self.store.get(head).begin && self.store.get(tail).end {
+            return self.complete(head);
+        }
+        DataOutcome::New
+    }
+
+    /// Notes that `tsn`, which is ahead of the cumulative TSN and was missing, has arrived.
+    pub(super) fn mark_received(&mut self, tsn: Tsn, slot: Slot) {
+        if tsn != self.cumulative.next() {
+            if !self.has_gap() {
+                self.stats.gaps += 1;
+                self.window.highest_held = tsn;
+            } else if tsn.is_after(self.window.highest_held) {
+                self.window.highest_held = tsn;
+            }
+            self.map.insert(tsn, slot, self.cumulative.next(), self.highest);
+            if tsn.is_after(self.highest) {
+                self.highest = tsn;
+            }
+            return;
+        }
+        let mut last = slot;
+        if self.has_gap() {
+            let (next, end) = (tsn.next(), self.highest.next());
+            let missing = self.map.next(next, end, false);
+            if missing != next {
+                last = self.map.slot(missing.previous());
+                self.map.remove_range(next, missing);
+            }
+            self.cumulative = missing.previous();
+        } else {
+            self.cumulative = tsn;
+            self.highest = tsn;
+        }
+        self.tail = match last.fragment() {
+            _ if last.end() => Tail::Boundary,
+            NONE => Tail::Discarded,
+            fragment => Tail::Held(fragment),
+        };
+    }
+
+    /// A message has all its fragments: it goes to the reader, or waits for its turn.
+    fn complete(&mut self, head: u32) -> DataOutcome {
+        if let Some(partial) = &mut self.partial
+            && partial.head == head
+        {
+            partial.ended = true;
+            return DataOutcome::New;
+        }
+        let message = self.store.get(head);
+        if message.unordered {
+            self.make_ready(head);
+            return DataOutcome::New;
+        }
+        let (number, ssn) = (message.stream, message.ssn);
+        let stream = self.streams.get_mut(number);
+        if stream.expected == ssn {
+            if self
+                .partial
+                .is_some_and(|partial| !partial.unordered && partial.stream == number)
+            {
+                return DataOutcome::ProtocolViolation("stream sequence number used twice");
+            }
+            stream.expected = ssn.next();
+            self.make_ready(head);
+            self.make_parked_ready(number);
+        } else if self.streams.park(number, ssn, head) {
+            self.store.get_mut(head).stage = Stage::Parked;
+        } else {
+            return DataOutcome::ProtocolViolation("stream sequence number used twice");
+        }
+        DataOutcome::New
+    }
+
+    fn make_parked_ready(&mut self, stream: u16) {
+        while let Some(head) = self.streams.take_next(stream) {
+            self.make_ready(head);
+        }
+    }
+
+    fn make_ready(&mut self, head: u32) {
+        let message = self.store.get_mut(head);
+        message.stage = Stage::Ready;
+        message.other = NONE;
+        match self.ready.tail {
+            NONE => self.ready.head = head,
+            last => self.store.get_mut(last).other = head,
+        }
+        self.ready.tail = head;
+    }
+
+    /// Whether [`Receiver::recv`] would give something.
+    pub(crate) fn has_message(&self) -> bool {
+        self.next_ready().is_some() || self.partial_has_more() || self.may_begin_partial()
+    }
+
+    /// Hands the next message to the reader: `part` is called for each piece of it, in order.
+    ///
+    /// RFC 9260 §6.9: a message that fills the buffer before it is complete is handed over in parts (`end` is false until
+    /// the last). Between its parts, other messages may come, but if it is unordered none that is unordered on its stream.
+    pub(crate) fn recv(&mut self, part: &mut dyn FnMut(Payload<'_>)) -> Option<Received> {
+        if self.partial_has_more() {
+            return self.recv_partial(part);
+        }
+        if let Some(head) = self.next_ready() {
+            self.ready.head = self.store.get(head).other;
+            if self.ready.head == NONE {
+                self.ready.tail = NONE;
+            }
+            return Some(self.hand_over(head, part));
+        }
+        if self.may_begin_partial() {
+            return self.begin_partial(part);
+        }
+        None
+    }
+
+    fn next_ready(&self) -> Option<u32> {
+        if self.ready.head == NONE {
+            return None;
+        }
+        if let Some(partial) = &self.partial
+            && partial.unordered
+        {
+            // The reader could not tell this message from the rest of the other.
+            let message = self.store.get(self.ready.head);
+            if message.unordered && message.stream == partial.stream {
+                return None;
+            }
+        }
+        Some(self.ready.head)
+    }
+
+    fn partial_has_more(&self) -> bool {
+        self.partial.is_some_and(|partial| partial.head != NONE)
+    }
+
+    /// Whether the buffer is as good as full, of a message whose turn it is but whose end is missing.
+    fn may_begin_partial(&self) -> bool {
+        let Tail::Held(tail) = self.tail else { return false };
+        if self.partial.is_some() || self.ready.head != NONE || self.space_left() >= usize::from(self.config.mtu) {
+            return false;
+        }
+        let message = self.store.get(tail);
+        message.unordered || self.streams.expected(message.stream) == message.ssn
+    }
+
+    fn begin_partial(&mut self, part: &mut dyn FnMut(Payload<'_>)) -> Option<Received> {
+        let Tail::Held(tail) = self.tail else { return None };
+        let head = self.store.get(tail).other;
+        let message = self.store.get(head);
+        self.partial = Some(Partial {
+            stream: message.stream,
+            ssn: message.ssn,
+            ppid: message.ppid,
+            unordered: message.unordered,
+            head,
+            ended: false,
+        });
+        self.recv_partial(part)
+    }
+
+    fn recv_partial(&mut self, part: &mut dyn FnMut(Payload<'_>)) -> Option<Received> {
+        let partial = self.partial.as_mut()?;
+        let head = core::mem::replace(&mut partial.head, NONE);
+        let Partial {
+            ended,
+            stream,
+            ssn,
+            unordered,
+            ..
+        } = *partial;
+        if !ended {
+            self.tail = Tail::Delivered;
+        } else {
+            self.partial = None;
+            if !unordered {
+                self.streams.get_mut(stream).expected = ssn.next();
+            }
+        }
+        let received = self.hand_over(head, part);
+        if ended && !unordered {
+            self.make_parked_ready(stream);
+        }
+        Some(received)
+    }
+
+    /// Gives the fragments from `head` to the reader and their memory back.
+    fn hand_over(&mut self, head: u32, part: &mut dyn FnMut(Payload<'_>)) -> Received {
+        let first = self.store.get(head);
+        let mut received = Received {
+            stream: first.stream,
+            ssn: if first.unordered { Ssn(0) } else { first.ssn },
+            ppid: first.ppid,
+            unordered: first.unordered,
+            len: 0,
+            end: false,
+        };
+        let mut index = head;
+        while index != NONE {
+            let fragment = self.store.get(index);
+            part(fragment.payload());
+            received.len += fragment.len();
+            received.end = fragment.end;
+            let (tsn, next) = (Tsn(fragment.tsn), fragment.next);
+            if tsn.is_after(self.cumulative) {
+                self.map.forget_fragment(tsn);
+            }
+            self.store.remove(index);
+            index = next;
+        }
+        received
+    }
+}

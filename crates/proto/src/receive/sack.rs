@@ -1,0 +1,136 @@
+//! When to acknowledge, and what to say (RFC 9260 §3.3.4, §6.2, §6.7).
+
+use whimbrel_control::Time;
+use whimbrel_wire::Tsn;
+
+use super::Receiver;
+
+/// A SACK chunk without blocks, in bytes.
+const SACK_HEADER: usize = 16;
+/// A Gap Ack Block, and likewise a duplicate TSN, in bytes.
+const SACK_ENTRY: usize = 4;
+
+/// The state of acknowledgement.
+#[derive(Debug, Default)]
+pub(super) struct SackState {
+    due: bool,
+    /// When a delayed SACK is due.
+    deadline: Option<Time>,
+    /// Packets with DATA since the last SACK.
+    packets: u32,
+    /// The path the last of them came on.
+    path: u8,
+    /// There was a gap after the last packet with DATA.
+    had_gap: bool,
+    pub(super) packet: PacketSummary,
+    pub(super) duplicates: Vec<Tsn>,
+}
+
+/// What the DATA chunks of the current packet amounted to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PacketSummary {
+    pub(super) new: bool,
+    pub(super) duplicate: bool,
+    pub(super) dropped: bool,
+    pub(super) immediate: bool,
+}
+
+/// The fixed fields of a SACK chunk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SackContent {
+    /// Cumulative TSN Ack.
+    pub(crate) cumulative_tsn_ack: Tsn,
+    /// Advertised receiver window credit in bytes.
+    pub(crate) a_rwnd: u32,
+}
+
+impl Receiver {
+    /// Decides, after all chunks of a packet, when they are acknowledged. Does nothing if there was no DATA among them.
+    pub(crate) fn on_packet_end(&mut self, now: Time, path: u8) {
+        let packet = core::mem::take(&mut self.sack.packet);
+        if !(packet.new || packet.duplicate || packet.dropped) {
+            return;
+        }
+        let gap = self.has_gap();
+        let sack = &mut self.sack;
+        // RFC 9260 §6.7: the SACK goes where the last DATA came from.
+        sack.path = path;
+        sack.packets += 1;
+        // RFC 9260 §6.2: at once if DATA was dropped, came twice, or asks for it (RFC 7053); §6.7: or leaves a gap. RFC 5681
+        // §4.2: or fills one.
+        let at_once = packet.dropped || packet.duplicate || packet.immediate || gap || sack.had_gap;
+        sack.had_gap = gap;
+        // RFC 9260 §6.2: at least every second packet, and within SACK.Delay.
+        if at_once || sack.packets >= self.config.sack_frequency {
+            sack.due = true;
+        } else if sack.deadline.is_none() {
+            sack.deadline = Some(now + self.config.sack_delay);
+        }
+    }
+
+    /// Whether a SACK is to be sent now.
+    pub(crate) fn sack_due(&self, now: Time) -> bool {
+        self.sack.due || self.sack.deadline.is_some_and(|deadline| deadline <= now) || self.window_update_due()
+    }
+
+    /// When a SACK will be due at the latest, if one waits for company.
+    pub(crate) fn sack_deadline(&self) -> Option<Time> {
+        self.sack.deadline
+    }
+
+    /// Whether something was received that no SACK has reported: worth bundling one with DATA that is sent anyway.
+    pub(crate) fn sack_pending(&self) -> bool {
+        self.sack.packets > 0 || self.sack.due
+    }
+
+    /// Makes a SACK due at once: for DATA that came with COOKIE ECHO (RFC 9260 §5.1.5) and while shutting down (§9.2).
+    pub(crate) fn request_sack(&mut self) {
+        self.sack.due = true;
+    }
+
+    /// The path on which the last DATA came.
+    pub(crate) fn sack_path(&self) -> u8 {
+        self.sack.path
+    }
+
+    /// Writes a SACK chunk of at most `room` bytes, header included: the Gap Ack Blocks and duplicate TSNs as they are on the
+    /// wire, in place of what the two vectors held. The SACK counts as sent, and its window as promised.
+    ///
+    /// RFC 9260 §6.7: blocks from the lowest up, as many as fit; what does not fit stays unreported.
+    pub(crate) fn write_sack(
+        &mut self,
+        gap_bytes: &mut Vec<u8>,
+        duplicate_bytes: &mut Vec<u8>,
+        room: usize,
+    ) -> SackContent {
+        gap_bytes.clear();
+        duplicate_bytes.clear();
+        let mut entries = room.saturating_sub(SACK_HEADER) / SACK_ENTRY;
+        if self.has_gap() {
+            self.write_gaps(gap_bytes, entries.min(self.config.max_gap_blocks.into()));
+            entries -= gap_bytes.len() / SACK_ENTRY;
+        }
+        for tsn in self.sack.duplicates.iter().take(entries) {
+            duplicate_bytes.extend_from_slice(&tsn.0.to_be_bytes());
+        }
+        self.sack.duplicates.clear();
+        self.sack.due = false;
+        self.sack.deadline = None;
+        self.sack.packets = 0;
+        SackContent {
+            cumulative_tsn_ack: self.cumulative,
+            a_rwnd: self.promise_window(),
+        }
+    }
+
+    fn write_gaps(&self, bytes: &mut Vec<u8>, blocks: usize) {
+        let cumulative = self.cumulative;
+        bytes.reserve(SACK_ENTRY * blocks.min(64));
+        self.map
+            .for_each_run(cumulative.next(), self.highest.next(), blocks, |first, last| {
+                // Both fit: no TSN further than 65535 beyond the cumulative one is accepted.
+                let block = first.distance(cumulative) << 16 | last.distance(cumulative);
+                bytes.extend_from_slice(&block.to_be_bytes());
+            });
+    }
+}

@@ -1,0 +1,190 @@
+//! The inbound streams: which message is next in each, and which wait for it (RFC 9260 §6.6).
+
+use std::collections::VecDeque;
+
+use whimbrel_wire::Ssn;
+
+const PAGE: usize = 16;
+const NO_QUEUE: u32 = u32::MAX;
+
+/// A stream that something was received on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stream {
+    /// The stream sequence number of the next message to hand to the reader.
+    pub(super) expected: Ssn,
+    queue: u32,
+}
+
+/// A complete message that waits for an earlier one of its stream.
+#[derive(Clone, Copy, Debug)]
+struct Parked {
+    ssn: Ssn,
+    head: u32,
+}
+
+/// The streams in pages of sixteen, of which only those in use exist, and the queues of those streams in which messages wait.
+#[derive(Debug, Default)]
+pub(super) struct Streams {
+    pages: Vec<Option<Box<[Stream; PAGE]>>>,
+    queues: Vec<VecDeque<Parked>>,
+    /// Queues not in use. The last of them may still have memory, the others have none.
+    free_queues: Vec<u32>,
+}
+
+impl Streams {
+    /// The stream, which begins with SSN 0 (RFC 9260 §6.5).
+    pub(super) fn get_mut(&mut self, stream: u16) -> &mut Stream {
+        let page = usize::from(stream) / PAGE;
+        if page >= self.pages.len() {
+            self.pages.resize_with(page + 1, || None);
+        }
+        let unused = || {
+            Box::new(
+                [Stream {
+                    expected: Ssn(0),
+                    queue: NO_QUEUE,
+                }; PAGE],
+            )
+        };
+        &mut self.pages[page].get_or_insert_with(unused)[usize::from(stream) % PAGE]
+    }
+
+    /// The stream sequence number that the stream waits for.
+    pub(super) fn expected(&self, stream: u16) -> Ssn {
+        let page = self.pages.get(usize::from(stream) / PAGE).and_then(Option::as_ref);
+        page.map_or(Ssn(0), |page| page[usize::from(stream) % PAGE].expected)
+    }
+
+    /// Puts a complete message aside until its turn comes. False if the stream already has one of this number.
+    ///
+    /// A number counts as ahead of the expected one by up to 65535: repeated TSNs have been sorted out before, so that a
+    /// number behind would be a fault of the peer, and the TSN window is no wider.
+    pub(super) fn park(&mut self, stream: u16, ssn: Ssn, head: u32) -> bool {
+        let Stream { expected, mut queue } = *self.get_mut(stream);
+        if queue == NO_QUEUE {
+            queue = self.free_queues.pop().unwrap_or_else(|| {
+                self.queues.push(VecDeque::new());
+                (self.queues.len() - 1) as u32
+            });
+            self.get_mut(stream).queue = queue;
+        }
+        let queue = &mut self.queues[queue as usize];
+        let ahead = ssn.distance(expected);
+        if queue.back().is_none_or(|last| last.ssn.distance(expected) < ahead) {
+            queue.push_back(Parked { ssn, head });
+            return true;
+        }
+        match queue.binary_search_by_key(&ahead, |parked| parked.ssn.distance(expected)) {
+            Ok(_) => false,
+            Err(place) => {
+                queue.insert(place, Parked { ssn, head });
+                true
+            }
+        }
+    }
+
+    /// Takes the message whose turn it is, if it is there, and steps to the next number.
+    pub(super) fn take_next(&mut self, stream: u16) -> Option<u32> {
+        let Stream { expected, queue } = *self.get_mut(stream);
+        if queue == NO_QUEUE || self.queues[queue as usize].front()?.ssn != expected {
+            return None;
+        }
+        let parked = self.queues[queue as usize].pop_front()?;
+        self.get_mut(stream).expected = expected.next();
+        self.release_if_empty(stream, queue);
+        Some(parked.head)
+    }
+
+    /// Takes a parked message out because a part of it is being dropped.
+    pub(super) fn unpark(&mut self, stream: u16, ssn: Ssn) {
+        let Stream { expected, queue } = *self.get_mut(stream);
+        if queue == NO_QUEUE {
+            return;
+        }
+        let parked = &mut self.queues[queue as usize];
+        if let Ok(place) = parked.binary_search_by_key(&ssn.distance(expected), |p| p.ssn.distance(expected)) {
+            parked.remove(place);
+        }
+        self.release_if_empty(stream, queue);
+    }
+
+    fn release_if_empty(&mut self, stream: u16, queue: u32) {
+        if !self.queues[queue as usize].is_empty() {
+            return;
+        }
+        self.get_mut(stream).queue = NO_QUEUE;
+        // One emptied queue keeps its memory for the next gap; more would let a peer fill many in turn.
+        if let Some(&spare) = self.free_queues.last() {
+            self.queues[spare as usize] = VecDeque::new();
+        }
+        self.free_queues.push(queue);
+    }
+
+    /// Gives back the memory of queues not in use.
+    pub(super) fn release_spare(&mut self) {
+        if self.free_queues.len() == self.queues.len() {
+            (self.queues, self.free_queues) = (Vec::new(), Vec::new());
+        }
+    }
+
+    /// Bytes on the heap, for tests of the limits.
+    pub(super) fn heap_bytes(&self) -> usize {
+        let pages = self.pages.iter().flatten().count() * size_of::<[Stream; PAGE]>() + self.pages.capacity() * 8;
+        let queued: usize = self.queues.iter().map(|q| q.capacity() * size_of::<Parked>()).sum();
+        pages + queued + self.queues.capacity() * size_of::<VecDeque<Parked>>() + self.free_queues.capacity() * 4
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_costs_memory_only_once_it_is_used() {
+        let mut streams = Streams::default();
+        assert_eq!(streams.expected(65_535), Ssn(0));
+        assert_eq!(streams.heap_bytes(), 0);
+        streams.get_mut(0).expected = Ssn(1);
+        assert!(streams.heap_bytes() <= 200, "{}", streams.heap_bytes());
+        streams.get_mut(65_535);
+        assert!(streams.heap_bytes() <= 70_000, "{}", streams.heap_bytes());
+    }
+
+    #[test]
+    fn parked_messages_come_back_in_order_of_their_numbers_across_the_wrap() {
+        // RFC 9260 §6.5: after 65535 comes 0.
+        let mut streams = Streams::default();
+        streams.get_mut(3).expected = Ssn(65_533);
+        for ssn in [1, 65_534, 0, 65_535] {
+            assert!(streams.park(3, Ssn(ssn), u32::from(ssn)));
+            assert_eq!(streams.take_next(3), None);
+        }
+        assert!(!streams.park(3, Ssn(0), 9), "the number is taken");
+        streams.unpark(3, Ssn(65_535));
+        streams.get_mut(3).expected = Ssn(65_534);
+        assert_eq!(streams.take_next(3), Some(65_534));
+        assert_eq!(streams.take_next(3), None);
+        assert!(streams.park(3, Ssn(65_535), 7));
+        assert_eq!(
+            [streams.take_next(3), streams.take_next(3), streams.take_next(3)],
+            [Some(7), Some(0), Some(1)]
+        );
+        assert_eq!(streams.take_next(3), None);
+        assert_eq!(streams.expected(3), Ssn(2));
+    }
+
+    #[test]
+    fn only_one_emptied_queue_keeps_its_memory() {
+        let mut streams = Streams::default();
+        for stream in 0..100 {
+            for ssn in (1..=1000).rev() {
+                assert!(streams.park(stream, Ssn(ssn), 0));
+            }
+            streams.get_mut(stream).expected = Ssn(1);
+            while streams.take_next(stream).is_some() {}
+        }
+        assert!(streams.heap_bytes() < 20_000, "{}", streams.heap_bytes());
+        streams.release_spare();
+        assert!(streams.heap_bytes() < 2000, "{}", streams.heap_bytes());
+    }
+}

@@ -1,0 +1,166 @@
+//! The receive window: what we promise to hold, and what is dropped when it is full (RFC 9260 §6.2).
+
+use whimbrel_wire::Tsn;
+
+use super::Receiver;
+use super::store::{NONE, Stage, charge};
+
+/// Both numbers count the payload bytes accepted since the association began, less those dropped again.
+#[derive(Debug)]
+pub(super) struct Window {
+    /// Bytes accepted.
+    pub(super) accepted: u64,
+    /// Bytes we have said we would accept: the right edge, which never moves back.
+    right_edge: u64,
+    /// No fragment that could be dropped has a higher TSN. Of use only if there is a gap.
+    pub(super) highest_held: Tsn,
+}
+
+impl Window {
+    pub(super) fn new(recv_buffer: u32, cumulative: Tsn) -> Self {
+        Window {
+            accepted: 0,
+            right_edge: recv_buffer.into(),
+            highest_held: cumulative,
+        }
+    }
+
+    /// What is left of the window that was advertised.
+    fn promised(&self) -> usize {
+        self.right_edge.saturating_sub(self.accepted) as usize
+    }
+}
+
+impl Receiver {
+    /// Bytes that could still be held: of buffer, or of memory if tiny chunks have used that up first.
+    pub(super) fn space_left(&self) -> usize {
+        let buffer = (self.config.recv_buffer as usize).saturating_sub(self.store.payload_bytes());
+        let memory = (self.config.memory_limit as usize).saturating_sub(self.store.charged_bytes());
+        buffer.min(memory)
+    }
+
+    /// Payload bytes held: unread, incomplete or waiting for their turn.
+    pub(crate) fn buffered_bytes(&self) -> usize {
+        self.store.payload_bytes()
+    }
+
+    /// The window to advertise now, in bytes.
+    ///
+    /// RFC 1122 §4.2.3.3: the right edge stays where it is until it can move by the lesser of an MTU and half the buffer.
+    /// Below what was promised before it falls only when tiny chunks have used up the memory.
+    pub(crate) fn advertised_window(&self) -> u32 {
+        let (left, promised) = (self.space_left(), self.window.promised());
+        let step = usize::from(self.config.mtu).min(self.config.recv_buffer as usize / 2);
+        let window = if left >= promised + step {
+            left
+        } else {
+            left.min(promised)
+        };
+        window as u32
+    }
+
+    /// The window that goes into a SACK: from now on it is promised.
+    pub(super) fn promise_window(&mut self) -> u32 {
+        let window = self.advertised_window();
+        self.window.right_edge = self.window.right_edge.max(self.window.accepted + u64::from(window));
+        window
+    }
+
+    /// Whether the reader has made so much room that the peer should be told without waiting for its data.
+    ///
+    /// RFC 9260 §6.2: only if the window grows by a quarter of the buffer. And only if less than half of the buffer was
+    /// promised: otherwise the peer has room to send, and will be told in the SACK for what it sends.
+    pub(crate) fn window_update_due(&self) -> bool {
+        let buffer = self.config.recv_buffer as usize;
+        let promised = self.window.promised();
+        if promised >= buffer / 2 {
+            return false;
+        }
+        let step = usize::from(self.config.mtu).min(buffer / 2).max(buffer / 4);
+        self.space_left() >= promised + step
+    }
+
+    /// RFC 9260 §6.2: whether a chunk whose TSN is missing may be kept, if need be in place of chunks with higher TSNs.
+    ///
+    /// A chunk may be larger than the window: the last one may overshoot it, as a sender may always have one in flight.
+    pub(super) fn admit(&mut self, tsn: Tsn, len: usize) -> bool {
+        if self.advertised_window() > 0 {
+            return true;
+        }
+        if tsn == self.cumulative.next() && self.tail == super::Tail::Delivered {
+            // The reader waits for the rest of this message, and may get nothing else until it comes.
+            return true;
+        }
+        if tsn.is_after(self.highest) {
+            return false;
+        }
+        while !self.fits(len) {
+            if !self.drop_highest_above(tsn) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn fits(&self, len: usize) -> bool {
+        self.store.payload_bytes() + len <= self.config.recv_buffer as usize
+            && self.store.charged_bytes() + charge(len) <= self.config.memory_limit as usize
+    }
+
+    /// Drops the chunk with the highest TSN above `bound` that is held beyond a gap and not yet ready for the reader. False if
+    /// there is none.
+    fn drop_highest_above(&mut self, bound: Tsn) -> bool {
+        while self.has_gap() && self.window.highest_held.is_after(bound) {
+            let Some(tsn) = self.map.last(bound.next(), self.window.highest_held) else {
+                return false;
+            };
+            let fragment = self.map.slot(tsn).fragment();
+            if fragment == NONE {
+                self.window.highest_held = tsn.previous();
+                continue;
+            }
+            // It is the tail of its run: nothing above it is held, or a message boundary lies between.
+            let head = match self.store.get(fragment) {
+                single if single.stage == Stage::Ready => fragment,
+                tail => tail.other,
+            };
+            if self.store.get(head).stage == Stage::Ready {
+                self.window.highest_held = Tsn(self.store.get(head).tsn).previous();
+                continue;
+            }
+            self.drop_tail(tsn, fragment, head);
+            return true;
+        }
+        false
+    }
+
+    /// Drops the last fragment of a run beyond a gap.
+    fn drop_tail(&mut self, tsn: Tsn, fragment: u32, head: u32) {
+        let message = self.store.get_mut(head);
+        if message.stage == Stage::Parked {
+            message.stage = Stage::Assembling;
+            self.streams.unpark(message.stream, message.ssn);
+        }
+        if head != fragment {
+            let previous = self.map.slot(tsn.previous()).fragment();
+            self.store.get_mut(head).other = previous;
+            let previous = self.store.get_mut(previous);
+            previous.next = NONE;
+            previous.other = head;
+        }
+        self.window.accepted -= self.store.get(fragment).len() as u64;
+        self.store.remove(fragment);
+        self.map.remove(tsn);
+        self.stats.reneged += 1;
+        self.window.highest_held = tsn.previous();
+        if tsn == self.highest {
+            let (low, last) = (self.cumulative.next(), tsn.previous());
+            let remaining = if last == self.cumulative {
+                None
+            } else {
+                self.map.last(low, last)
+            };
+            self.highest = remaining.unwrap_or(self.cumulative);
+        }
+    }
+}
