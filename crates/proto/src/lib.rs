@@ -1,1 +1,33 @@
-//! proto (being written).
+//! A complete, multi-homed SCTP endpoint (RFC 9260) that does no I/O.
+//!
+//! Bytes, times and randomness come in as arguments; packets, events and deadlines come out. A driver, be it a simulator or a
+//! socket loop, repeats three steps:
+//!
+//! 1. **mutate**: hand in a packet ([`Endpoint::handle_datagram`]), the passage of time ([`Endpoint::handle_timeout`]) or a
+//!    user's wish ([`Endpoint::connect`], [`Endpoint::send`], [`Endpoint::recv`], ...);
+//! 2. **drain**: call [`Endpoint::poll_transmit`] until it returns `None`, then [`Endpoint::poll_event`] until it does;
+//! 3. **wait** for the next packet, or until [`Endpoint::next_timeout`].
+//!
+//! Extra calls do nothing.
+
+mod address;
+mod association;
+mod config;
+mod endpoint;
+mod error;
+mod event;
+mod message;
+mod path;
+mod receive;
+mod send;
+mod trace;
+
+pub use address::{Ecn, PacketMeta, PathId, Transmit, TransportAddr};
+pub use association::{Association, AssociationStats, State};
+pub use config::{AssociationConfig, EndpointConfig, MAX_ADDRESSES, Preset, RetransmitPath};
+pub use endpoint::{AssocId, Endpoint, EndpointStats};
+pub use error::{ConfigError, ConnectError, Discard, SendError};
+pub use event::{CloseReason, Event};
+pub use message::{Message, MessagePayload, Received};
+pub use path::{PathInfo, PathState};
+pub use trace::{LossRule, TimerKind, TraceEvent, TraceKinds, TraceRecord};

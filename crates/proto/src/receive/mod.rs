@@ -264,6 +264,9 @@ impl Receiver {
         after: Neighbour,
         valid_stream: bool,
     ) -> Option<&'static str> {
+        if before == Neighbour::Boundary && after == Neighbour::Missing && data.begin {
+            return None;
+        }
         match (before, data.begin) {
             (Neighbour::Missing, _) | (Neighbour::Boundary, true) => {}
             (Neighbour::Boundary, false) => return Some("fragment without a beginning"),

@@ -152,8 +152,11 @@ impl Receiver {
                 return DataOutcome::ProtocolViolation("stream sequence number used twice");
             }
             stream.expected = ssn.next();
+            let has_parked = stream.has_parked();
             self.make_ready(head);
-            self.make_parked_ready(number);
+            if has_parked {
+                self.make_parked_ready(number);
+            }
         } else if self.streams.park(number, ssn, head) {
             self.store.get_mut(head).stage = Stage::Parked;
         } else {

@@ -15,6 +15,13 @@ pub(super) struct Stream {
     queue: u32,
 }
 
+impl Stream {
+    /// Whether messages wait for their turn.
+    pub(super) fn has_parked(&self) -> bool {
+        self.queue != NO_QUEUE
+    }
+}
+
 /// A complete message that waits for an earlier one of its stream.
 #[derive(Clone, Copy, Debug)]
 struct Parked {

@@ -1,0 +1,411 @@
+//! How an association begins: INIT, INIT ACK, COOKIE ECHO, COOKIE ACK (RFC 9260 §5).
+
+use rand_core::Rng;
+use whimbrel_control::Time;
+use whimbrel_wire::{Chunk, Init, Parameter, Parameters, Tsn, TypeList};
+
+use super::transmit::Packet;
+use super::{Agreement, Association, Context, Identity, Outgoing, State};
+use crate::config::NEVER;
+use crate::endpoint::{Cookie, PeerInit, Refusal, missing_cookie};
+use crate::error::Discard;
+use crate::event::{CloseReason, Event};
+use crate::path::{Path, PathState};
+use crate::send::{Outstanding, SendQueue};
+use crate::{PacketMeta, TransportAddr};
+
+/// Longest cookie that is taken: it has to fit into a packet of ours.
+const MAX_COOKIE: usize = 4096;
+
+/// Adds our addresses to the parameters of an INIT or INIT ACK.
+pub(crate) fn address_parameters(local_addrs: &[TransportAddr], list: &mut Vec<u8>) {
+    // RFC 9260 §5.1.2 A: one address needs no mention, the packet shows it.
+    if local_addrs.len() > 1 {
+        for addr in local_addrs {
+            match addr.ip() {
+                std::net::IpAddr::V4(ip) => Parameter::Ipv4(ip).emit(list),
+                std::net::IpAddr::V6(ip) => Parameter::Ipv6(ip).emit(list),
+            }
+        }
+    }
+}
+
+impl Association {
+    /// Opens an association: ASSOCIATE primitive (RFC 9260 §5.1 A). The addresses are confirmed, since the user gave them
+    /// (§5.4 rule 1).
+    pub(crate) fn open(
+        ctx: &mut Context<'_>,
+        identity: Identity,
+        local_tag: u32,
+        peers: impl Iterator<Item = (TransportAddr, TransportAddr)>,
+    ) -> Association {
+        let paths = peers
+            .map(|(local, remote)| Path::new(&identity.config, local, remote, true))
+            .collect();
+        let initial_tsn = Tsn(ctx.random.next_u32());
+        let mut association = Association::new(identity, local_tag, initial_tsn, paths, ctx.random);
+        association.set_state(ctx, State::CookieWait);
+        association.send_init(ctx.now, None);
+        association
+    }
+
+    fn send_init(&mut self, now: Time, preserve_ms: Option<u32>) {
+        self.outgoing.push(self.sending, Outgoing::Init { preserve_ms });
+        self.timers.t1 = now + self.paths[usize::from(self.sending)].rtt.rto();
+    }
+
+    pub(super) fn push_init(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>, preserve_ms: Option<u32>) {
+        let list = &mut ctx.scratch.parameters;
+        list.clear();
+        address_parameters(&self.local_addrs, list);
+        if let Some(increment_ms) = preserve_ms {
+            Parameter::CookiePreservative { increment_ms }.emit(list);
+        }
+        Parameter::SupportedAddressTypes(supported_types(&self.local_addrs)).emit(list);
+        packet.push(&Chunk::Init(Init {
+            initiate_tag: self.local_tag,
+            a_rwnd: self.config.recv_buffer,
+            outbound_streams: self.config.outbound_streams,
+            inbound_streams: self.config.max_inbound_streams,
+            initial_tsn: self.local_initial_tsn,
+            parameters: Parameters::from_wire_bytes(list),
+        }));
+    }
+
+    /// Accepts an association with what a valid cookie says (RFC 9260 §5.1.5 step 5).
+    pub(crate) fn accept(
+        ctx: &mut Context<'_>,
+        identity: Identity,
+        cookie: &Cookie,
+        from: TransportAddr,
+    ) -> Association {
+        let locals = identity.local_addrs.clone();
+        let mut paths: Vec<Path> = Vec::with_capacity(cookie.peer_addrs.as_slice().len());
+        for (index, &remote) in cookie.peer_addrs.as_slice().iter().enumerate() {
+            // RFC 9260 §5.4 rule 2: only the address that INIT ACK went to is confirmed.
+            let local = if index == 0 {
+                Some(cookie.local)
+            } else {
+                pair_address(&locals, &paths, remote)
+            };
+            if let Some(local) = local {
+                paths.push(Path::new(&identity.config, local, remote, index == 0));
+            }
+        }
+        let agreement = Agreement {
+            local_tag: cookie.local_tag,
+            peer_tag: cookie.peer_tag,
+            local_initial_tsn: cookie.local_initial_tsn,
+            peer_initial_tsn: cookie.peer_initial_tsn,
+            peer_rwnd: cookie.peer_rwnd,
+            outbound_streams: cookie.outbound_streams,
+            inbound_streams: cookie.inbound_streams,
+        };
+        let mut association = Association::new(identity, cookie.local_tag, cookie.local_initial_tsn, paths, ctx.random);
+        association.accepted = true;
+        association.agree(&agreement);
+        association.establish(ctx);
+        association.send_cookie_ack(ctx, from);
+        association
+    }
+
+    fn agree(&mut self, agreement: &Agreement) {
+        self.local_tag = agreement.local_tag;
+        self.peer_tag = agreement.peer_tag;
+        self.outbound_streams = agreement.outbound_streams;
+        self.inbound_streams = agreement.inbound_streams;
+        // RFC 9260 §6.2.1 A
+        self.peer_rwnd = agreement.peer_rwnd;
+        self.largest_peer_rwnd = agreement.peer_rwnd;
+        self.receiver = Some(self.new_receiver(agreement.peer_initial_tsn));
+    }
+
+    fn establish(&mut self, ctx: &mut Context<'_>) {
+        self.timers.t1 = NEVER;
+        self.cookie = Box::default();
+        self.errors = 0;
+        self.set_state(ctx, State::Established);
+        self.events.push_back(Event::Connected {
+            accepted: self.accepted,
+            outbound_streams: self.outbound_streams,
+            inbound_streams: self.inbound_streams,
+        });
+        self.start_heartbeats(ctx);
+        self.start_autoclose(ctx.now);
+        self.allow_burst();
+        self.shutdown_if_wanted(ctx);
+    }
+
+    /// Answers COOKIE ECHO where it came from. To an address not confirmed yet, a HEARTBEAT goes along (RFC 9260 §5.4).
+    pub(crate) fn send_cookie_ack(&mut self, ctx: &mut Context<'_>, to: TransportAddr) {
+        let Some(index) = self.path_of(to) else { return };
+        self.outgoing.push(index as u8, Outgoing::CookieAck);
+        if self.paths[index].state == PathState::Unconfirmed {
+            self.paths[index].heartbeat.timer = ctx.now;
+            self.on_heartbeat_timer(ctx, index);
+        }
+    }
+
+    /// RFC 9260 §5.1 C, §5.2.3
+    pub(super) fn on_init_ack(
+        &mut self,
+        ctx: &mut Context<'_>,
+        meta: PacketMeta,
+        init_ack: &Init<'_>,
+    ) -> Result<(), Discard> {
+        if self.state != State::CookieWait {
+            return Err(Discard::Unexpected);
+        }
+        let mut unrecognized = Vec::new();
+        let report = |raw: &[u8], list: &mut Vec<u8>| whimbrel_wire::tlv::append_tlv(list, raw);
+        let read = PeerInit::read(init_ack, meta.remote, &mut unrecognized, report);
+        let peer = match read {
+            Ok(peer) => peer,
+            Err(refusal) => {
+                // RFC 9260 §5.1: the ABORT carries the tag that the INIT ACK brought.
+                self.peer_tag = init_ack.initiate_tag;
+                let causes = if let Refusal::Abort(causes) = refusal {
+                    causes
+                } else {
+                    Vec::new()
+                };
+                self.abort_with(
+                    ctx,
+                    &causes,
+                    CloseReason::ProtocolViolation("an INIT ACK that cannot be accepted"),
+                );
+                return Err(Discard::InvalidChunk);
+            }
+        };
+        let Some(cookie) = init_ack
+            .parameters
+            .state_cookie()
+            .filter(|cookie| cookie.len() <= MAX_COOKIE)
+        else {
+            self.peer_tag = peer.tag;
+            self.abort_with(
+                ctx,
+                &missing_cookie(),
+                CloseReason::ProtocolViolation("an INIT ACK without a usable cookie"),
+            );
+            return Err(Discard::InvalidChunk);
+        };
+        self.cookie = cookie.into();
+        self.agree(&Agreement {
+            local_tag: self.local_tag,
+            peer_tag: peer.tag,
+            local_initial_tsn: self.local_initial_tsn,
+            peer_initial_tsn: peer.initial_tsn,
+            peer_rwnd: peer.rwnd,
+            // RFC 9260 §5.1.1
+            outbound_streams: self.config.outbound_streams.min(peer.inbound_streams),
+            inbound_streams: self.config.max_inbound_streams.min(peer.outbound_streams),
+        });
+        self.take_addresses(meta, peer.addrs.as_slice());
+        if self.init_retransmits == 0 {
+            // The INIT was sent once: its answer measures the round trip (RFC 9260 §6.3.1 C5).
+            let path = &self.paths[usize::from(self.sending)];
+            let sent_at = Time::from_nanos(self.timers.t1.as_nanos().saturating_sub(path.rtt.rto().as_nanos()));
+            self.on_rtt_sample(ctx, usize::from(self.sending), ctx.now.since(sent_at));
+        }
+        self.set_state(ctx, State::CookieEchoed);
+        self.init_retransmits = 0;
+        self.outgoing.clear();
+        self.outgoing.push(self.sending, Outgoing::CookieEcho);
+        if !unrecognized.is_empty() {
+            // RFC 9260 §3.2.2: reported with the COOKIE ECHO.
+            let mut causes = Vec::new();
+            whimbrel_wire::Cause::UnrecognizedParameters(Parameters::from_wire_bytes(&unrecognized)).emit(&mut causes);
+            self.outgoing.push(self.sending, Outgoing::Error(causes.into()));
+        }
+        self.timers.t1 = ctx.now + self.paths[usize::from(self.sending)].rtt.rto();
+        Ok(())
+    }
+
+    /// The peer says which addresses it has; only those are used from now on (RFC 9260 §5.1.2 C).
+    fn take_addresses(&mut self, meta: PacketMeta, addrs: &[TransportAddr]) {
+        let is_named = |path: &Path| addrs.iter().any(|addr| addr.ip() == path.remote.ip());
+        self.paths.retain(is_named);
+        for &remote in addrs {
+            if self.paths.iter().any(|path| path.remote.ip() == remote.ip()) {
+                continue;
+            }
+            let local = if remote == meta.remote {
+                Some(meta.local)
+            } else {
+                pair_address(&self.local_addrs, &self.paths, remote)
+            };
+            if let Some(local) = local {
+                // RFC 9260 §5.4 rule 3
+                let confirmed = remote == meta.remote;
+                self.paths.push(Path::new(&self.config, local, remote, confirmed));
+            }
+        }
+        self.outstanding.set_paths(self.paths.len());
+        let from = self
+            .paths
+            .iter()
+            .position(|path| path.remote == meta.remote)
+            .unwrap_or(0);
+        self.sending = from as u8;
+        // The first address that the user gave stays the primary one if the peer has it.
+        self.primary = 0;
+        if self.paths[0].state == PathState::Unconfirmed {
+            self.primary = self.sending;
+        }
+    }
+
+    pub(super) fn on_cookie_ack(&mut self, ctx: &mut Context<'_>, from: usize) -> Result<(), Discard> {
+        // RFC 9260 §5.2.5
+        if self.state != State::CookieEchoed {
+            return Err(Discard::Unexpected);
+        }
+        self.confirm_path(ctx, from);
+        for path in &mut self.paths {
+            path.errors = 0;
+        }
+        self.sending = self.primary;
+        self.establish(ctx);
+        self.choose_sending_path(ctx);
+        Ok(())
+    }
+
+    /// RFC 9260 §5.2.6
+    pub(super) fn on_stale_cookie(&mut self, ctx: &mut Context<'_>, staleness_us: u32) -> Result<(), Discard> {
+        if self.state != State::CookieEchoed {
+            return Err(Discard::Unexpected);
+        }
+        self.init_retransmits += 1;
+        if self.init_retransmits > self.config.max_init_retransmits {
+            self.close(ctx, CloseReason::HandshakeTimeout);
+            return Ok(());
+        }
+        // Alternatives 1 and 3: try again, asking for a longer life by no more than a second beyond what was too short.
+        let preserve_ms = self
+            .config
+            .extend_stale_cookie
+            .then(|| staleness_us.div_ceil(1000).saturating_add(1000));
+        self.set_state(ctx, State::CookieWait);
+        self.outgoing.clear();
+        self.cookie = Box::default();
+        self.receiver = None;
+        self.send_init(ctx.now, preserve_ms);
+        Ok(())
+    }
+
+    /// Cases B and D of RFC 9260 §5.2.4: the cookie belongs to this association.
+    pub(crate) fn on_own_cookie(&mut self, ctx: &mut Context<'_>, cookie: &Cookie, from: TransportAddr) {
+        if matches!(self.state, State::CookieWait | State::CookieEchoed) {
+            self.outgoing.clear();
+            self.agree(&Agreement {
+                local_tag: self.local_tag,
+                peer_tag: cookie.peer_tag,
+                local_initial_tsn: self.local_initial_tsn,
+                peer_initial_tsn: cookie.peer_initial_tsn,
+                peer_rwnd: cookie.peer_rwnd,
+                outbound_streams: cookie.outbound_streams,
+                inbound_streams: cookie.inbound_streams,
+            });
+            let meta = PacketMeta {
+                local: cookie.local,
+                remote: from,
+                ecn: crate::Ecn::NotEct,
+            };
+            self.take_addresses(meta, cookie.peer_addrs.as_slice());
+            self.sending = self.primary;
+            self.establish(ctx);
+        } else {
+            self.peer_tag = cookie.peer_tag;
+        }
+        self.send_cookie_ack(ctx, from);
+    }
+
+    /// Case A of RFC 9260 §5.2.4: the peer lost its state and begins anew.
+    pub(crate) fn restart(&mut self, ctx: &mut Context<'_>, cookie: &Cookie, from: TransportAddr, random: u64) {
+        let restart = Agreement {
+            local_tag: cookie.local_tag,
+            peer_tag: cookie.peer_tag,
+            local_initial_tsn: cookie.local_initial_tsn,
+            peer_initial_tsn: cookie.peer_initial_tsn,
+            peer_rwnd: cookie.peer_rwnd,
+            outbound_streams: cookie.outbound_streams,
+            inbound_streams: cookie.inbound_streams,
+        };
+        self.queue = SendQueue::default();
+        self.outstanding = Outstanding::new(restart.local_initial_tsn);
+        self.outstanding.set_paths(self.paths.len());
+        self.local_initial_tsn = restart.local_initial_tsn;
+        self.recovery.leave();
+        self.probe = super::ZeroWindowProbe::default();
+        self.timers = super::Timers::default();
+        self.outgoing.clear();
+        self.notices = super::Notices::default();
+        self.tie_tags = ((random >> 32) as u32 | 1, random as u32 | 1);
+        let config = self.config.clone();
+        for path in &mut self.paths {
+            path.reinitialize(&config);
+        }
+        self.agree(&restart);
+        self.set_state(ctx, State::Established);
+        self.errors = 0;
+        self.events.push_back(Event::Restarted);
+        self.start_heartbeats(ctx);
+        self.start_autoclose(ctx.now);
+        self.allow_burst();
+        self.send_cookie_ack(ctx, from);
+    }
+
+    /// RFC 9260 §5.2.4 A: a restart while we wait for SHUTDOWN COMPLETE.
+    pub(crate) fn refuse_restart_while_shutting_down(&mut self) {
+        let mut causes = Vec::new();
+        whimbrel_wire::Cause::CookieReceivedWhileShuttingDown.emit(&mut causes);
+        self.outgoing.push(self.sending, Outgoing::ShutdownAck);
+        self.outgoing.push(self.sending, Outgoing::Error(causes.into()));
+    }
+
+    /// RFC 9260 §9.2: an INIT in SHUTDOWN-ACK-SENT is answered with SHUTDOWN ACK.
+    pub(crate) fn resend_shutdown_ack(&mut self) {
+        self.outgoing.push(self.sending, Outgoing::ShutdownAck);
+    }
+
+    /// The INIT as it was sent, for an INIT ACK in a collision (RFC 9260 §5.2.1).
+    pub(crate) fn own_init(&self) -> (u32, Tsn, u16, u16) {
+        (
+            self.local_tag,
+            self.local_initial_tsn,
+            self.config.outbound_streams,
+            self.config.max_inbound_streams,
+        )
+    }
+
+    pub(crate) fn recv_buffer(&self) -> u32 {
+        self.config.recv_buffer
+    }
+}
+
+/// Our address to use with a peer address: one not used yet if there is one, so that paths are apart (RFC 9260 §6.4.1).
+fn pair_address(locals: &[TransportAddr], paths: &[Path], remote: TransportAddr) -> Option<TransportAddr> {
+    let same_version = || locals.iter().filter(|local| local.is_ipv4() == remote.is_ipv4());
+    same_version()
+        .find(|local| paths.iter().all(|path| path.local != **local))
+        .or_else(|| same_version().next())
+        .copied()
+}
+
+fn supported_types(locals: &[TransportAddr]) -> TypeList<'static> {
+    match (locals.iter().any(|a| a.is_ipv4()), locals.iter().any(|a| a.is_ipv6())) {
+        (true, true) => TypeList::IPV4_AND_IPV6,
+        (false, _) => TypeList::IPV6,
+        _ => TypeList::IPV4,
+    }
+}
+
+/// A tag that is never zero (RFC 9260 §5.3.1).
+pub(crate) fn random_tag(random: &mut dyn Rng) -> u32 {
+    loop {
+        let tag = random.next_u32();
+        if tag != 0 {
+            return tag;
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! A packet that belongs to the association: its chunks in order (RFC 9260 §3.2, §6.10).
+
+use whimbrel_wire::{Cause, Causes, Chunk, ChunkError, Data, PacketView, UnknownAction};
+
+use super::{Association, Context, Outgoing, State};
+use crate::PathId;
+use crate::endpoint::{Reply, ReplyChunk};
+use crate::error::Discard;
+use crate::event::{CloseReason, Event};
+use crate::path::PathState;
+use crate::receive::DataOutcome;
+use crate::trace::{TraceEvent, TraceKinds};
+use crate::{PacketMeta, TransportAddr};
+
+/// Bytes of a HEARTBEAT that are carried back; a longer one fits no packet of ours.
+const MAX_HEARTBEAT_INFO: usize = 1024;
+/// Bytes of an unknown chunk that are reported.
+const MAX_REPORT: usize = 512;
+
+impl Association {
+    /// The path whose peer address this is. Behind a translator the port of the encapsulation may change: it is followed
+    /// (RFC 6951 §5.4).
+    pub(crate) fn path_of(&mut self, remote: TransportAddr) -> Option<usize> {
+        if let Some(index) = self.paths.iter().position(|path| path.remote == remote) {
+            return Some(index);
+        }
+        let mut same_host = self
+            .paths
+            .iter_mut()
+            .enumerate()
+            .filter(|(_, path)| path.remote.ip() == remote.ip());
+        let (index, path) = same_host.next()?;
+        path.remote = remote;
+        Some(index)
+    }
+
+    /// Processes a packet whose verification tag has been checked. `from` is the path it came on.
+    ///
+    /// # Errors
+    /// The first reason for which a chunk was not taken; the others were processed as the RFC says.
+    pub(crate) fn on_packet(
+        &mut self,
+        ctx: &mut Context<'_>,
+        meta: PacketMeta,
+        from: usize,
+        packet: &PacketView<'_>,
+    ) -> Result<(), Discard> {
+        self.stats.packets_received += 1;
+        self.stats.bytes_received += packet.wire_len() as u64;
+        ctx.trace.emit(TraceKinds::PACKETS, ctx.now, Some(self.id), || {
+            TraceEvent::PacketReceived {
+                path: Some(PathId(from as u8)),
+                wire_len: packet.wire_len() as u32,
+            }
+        });
+        let mut result = Ok(());
+        let mut has_data = false;
+        for chunk in packet.chunks() {
+            let taken = match chunk {
+                Ok(Chunk::Data(data)) => {
+                    has_data = true;
+                    self.on_data(ctx, &data, from)
+                }
+                Ok(Chunk::Unknown(raw)) => match raw.action() {
+                    UnknownAction::Skip => Ok(()),
+                    UnknownAction::Stop => {
+                        result = result.and(Err(Discard::InvalidChunk));
+                        break;
+                    }
+                    UnknownAction::SkipAndReport => {
+                        self.report_unknown_chunk(from, raw.bytes());
+                        Ok(())
+                    }
+                    UnknownAction::StopAndReport => {
+                        self.report_unknown_chunk(from, raw.bytes());
+                        result = result.and(Err(Discard::InvalidChunk));
+                        break;
+                    }
+                },
+                Ok(chunk) => self.on_control(ctx, meta, from, &chunk, packet.header().verification_tag),
+                Err(ChunkError::Malformed { .. }) => Err(Discard::InvalidChunk),
+                Err(_) => Err(Discard::Malformed),
+            };
+            result = result.and(taken);
+            if self.state == State::Closed {
+                return result;
+            }
+        }
+        if has_data {
+            self.after_data(ctx, from);
+        }
+        result
+    }
+
+    fn on_control(
+        &mut self,
+        ctx: &mut Context<'_>,
+        meta: PacketMeta,
+        from: usize,
+        chunk: &Chunk<'_>,
+        tag: u32,
+    ) -> Result<(), Discard> {
+        match chunk {
+            Chunk::Sack(sack) => self.on_sack(ctx, sack),
+            Chunk::Heartbeat(info) => self.on_heartbeat(from, info.0),
+            Chunk::HeartbeatAck(info) => self.on_heartbeat_ack(ctx, info.0),
+            Chunk::InitAck(init_ack) => self.on_init_ack(ctx, meta, init_ack),
+            Chunk::CookieAck => self.on_cookie_ack(ctx, from),
+            // RFC 9260 §8.5.1 B: our own tag and the T bit do not go together.
+            Chunk::Abort {
+                tag_reflected: true, ..
+            }
+            | Chunk::ShutdownComplete { tag_reflected: true } => Err(Discard::VerificationTag),
+            Chunk::Abort { causes, .. } => {
+                self.on_abort(ctx, *causes);
+                Ok(())
+            }
+            Chunk::Error { causes } => self.on_error(ctx, *causes),
+            Chunk::Shutdown { cumulative_tsn_ack } => self.on_shutdown(ctx, *cumulative_tsn_ack),
+            Chunk::ShutdownAck if matches!(self.state, State::CookieWait | State::CookieEchoed) => {
+                // RFC 9260 §8.5.1 E, §9.2: out of the blue; the handshake goes on.
+                ctx.replies.push(Reply {
+                    local: meta.local,
+                    remote: meta.remote,
+                    source_port: self.local_port,
+                    destination_port: self.peer_port,
+                    verification_tag: tag,
+                    chunk: ReplyChunk::ShutdownComplete { reflected: true },
+                });
+                Err(Discard::OutOfTheBlue)
+            }
+            Chunk::ShutdownAck => self.on_shutdown_ack(ctx, from),
+            Chunk::ShutdownComplete { .. } => self.on_shutdown_complete(ctx),
+            // ECN was not negotiated: the chunks are passed over like unknown ones that ask for no report.
+            Chunk::Ecne { .. } | Chunk::Cwr { .. } => Ok(()),
+            // The endpoint has dealt with it before it handed on the packet.
+            Chunk::CookieEcho { .. } => Ok(()),
+            _ => Err(Discard::Unexpected),
+        }
+    }
+
+    /// RFC 9260 §6, §6.2
+    fn on_data(&mut self, ctx: &mut Context<'_>, data: &Data<'_>, from: usize) -> Result<(), Discard> {
+        let takes_data = matches!(
+            self.state,
+            State::Established | State::ShutdownPending | State::ShutdownSent
+        );
+        let Some(receiver) = self.receiver.as_mut().filter(|_| takes_data) else {
+            return Err(Discard::Unexpected);
+        };
+        match receiver.on_data(data) {
+            DataOutcome::New => {
+                self.stats.data_chunks_received += 1;
+                Ok(())
+            }
+            DataOutcome::Duplicate => {
+                self.stats.duplicates_received += 1;
+                Ok(())
+            }
+            DataOutcome::NoBuffer | DataOutcome::OutOfWindow => Err(Discard::Limit),
+            DataOutcome::InvalidStream => {
+                let mut causes = Vec::new();
+                Cause::InvalidStreamIdentifier { stream: data.stream }.emit(&mut causes);
+                self.outgoing.push(from as u8, Outgoing::Error(causes.into()));
+                Err(Discard::InvalidChunk)
+            }
+            DataOutcome::NoUserData(tsn) => {
+                let mut causes = Vec::new();
+                Cause::NoUserData { tsn }.emit(&mut causes);
+                self.abort_with(
+                    ctx,
+                    &causes,
+                    CloseReason::ProtocolViolation("a DATA chunk without user data"),
+                );
+                Err(Discard::InvalidChunk)
+            }
+            DataOutcome::ProtocolViolation(what) => {
+                self.violate(ctx, what);
+                Err(Discard::InvalidChunk)
+            }
+        }
+    }
+
+    fn after_data(&mut self, ctx: &mut Context<'_>, from: usize) {
+        let Some(receiver) = &mut self.receiver else { return };
+        // RFC 9260 §5.1: the first DATA of an association is acknowledged at once.
+        if self.stats.data_chunks_received <= 1 && self.stats.sacks_sent == 0 {
+            receiver.request_sack();
+        }
+        receiver.on_packet_end(ctx.now, from as u8);
+        if receiver.has_message() && !self.notices.data_ready {
+            self.notices.data_ready = true;
+            self.events.push_back(Event::DataReady);
+        }
+        self.timers.touch_autoclose(ctx.now);
+        if self.state == State::ShutdownSent {
+            self.on_data_in_shutdown_sent(ctx.now);
+        }
+    }
+
+    /// RFC 9260 §8.3: carried back unchanged to where it came from.
+    fn on_heartbeat(&mut self, from: usize, info: &[u8]) -> Result<(), Discard> {
+        if self.state == State::CookieWait || info.len() > MAX_HEARTBEAT_INFO {
+            return Err(Discard::Unexpected);
+        }
+        self.outgoing.push(from as u8, Outgoing::HeartbeatAck(info.into()));
+        Ok(())
+    }
+
+    /// RFC 9260 §3.2: the two high bits of the type ask for a report.
+    fn report_unknown_chunk(&mut self, from: usize, chunk: &[u8]) {
+        let mut causes = Vec::new();
+        Cause::UnrecognizedChunkType(&chunk[..chunk.len().min(MAX_REPORT)]).emit(&mut causes);
+        self.outgoing.push(from as u8, Outgoing::Error(causes.into()));
+    }
+
+    fn on_error(&mut self, ctx: &mut Context<'_>, causes: Causes<'_>) -> Result<(), Discard> {
+        // A packet full of errors makes one event, not thousands.
+        let Some(cause) = causes.iter().next() else {
+            return Ok(());
+        };
+        match cause.map_err(|_| Discard::InvalidChunk)? {
+            Cause::StaleCookie { staleness_us } => self.on_stale_cookie(ctx, staleness_us),
+            cause => {
+                self.events.push_back(Event::RemoteError { cause: cause.code() });
+                Ok(())
+            }
+        }
+    }
+
+    /// The peer has proven that it receives at this address (RFC 9260 §5.4).
+    pub(super) fn confirm_path(&mut self, ctx: &mut Context<'_>, index: usize) {
+        if self.paths[index].state == PathState::Unconfirmed {
+            self.set_path_state(ctx, index, PathState::Active);
+        }
+    }
+}

@@ -1,0 +1,430 @@
+//! An association: one conversation with one peer over one or more paths.
+
+mod handshake;
+mod inbound;
+mod outgoing;
+mod path_management;
+mod sack;
+mod shutdown;
+mod stats;
+mod timers;
+mod transmit;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use rand_core::Rng;
+use whimbrel_control::{RecoveryEpoch, Time};
+use whimbrel_wire::{Payload, Tsn};
+
+pub(crate) use handshake::{address_parameters, random_tag};
+pub(crate) use outgoing::{Outgoing, OutgoingQueue};
+pub use stats::AssociationStats;
+pub(crate) use timers::Timers;
+
+use crate::config::AssociationConfig;
+use crate::endpoint::{AssocId, Replies};
+use crate::error::SendError;
+use crate::event::{CloseReason, Event};
+use crate::message::{Message, Received};
+use crate::path::Path;
+use crate::receive::{Receiver, ReceiverConfig};
+use crate::send::{Outstanding, SendQueue};
+use crate::trace::{Trace, TraceEvent, TraceKinds};
+use crate::{PathId, PathInfo, TransportAddr};
+
+/// State of an association (RFC 9260 §4).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum State {
+    /// INIT was sent.
+    CookieWait,
+    /// COOKIE ECHO was sent.
+    CookieEchoed,
+    /// Data flows.
+    Established,
+    /// The user asked for a shutdown; data is still to be delivered.
+    ShutdownPending,
+    /// SHUTDOWN was sent.
+    ShutdownSent,
+    /// The peer sent SHUTDOWN; data is still to be delivered.
+    ShutdownReceived,
+    /// SHUTDOWN ACK was sent.
+    ShutdownAckSent,
+    /// Over.
+    Closed,
+}
+
+/// What the endpoint lends to an association for one call.
+pub(crate) struct Context<'a> {
+    pub(crate) now: Time,
+    pub(crate) trace: &'a mut Trace,
+    pub(crate) random: &'a mut (dyn Rng + Send),
+    /// Packets that outlive the association or belong to none.
+    pub(crate) replies: &'a mut Replies,
+    pub(crate) scratch: &'a mut Scratch,
+}
+
+/// Buffers that are filled and emptied within one call.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    pub(crate) gaps: Vec<u8>,
+    pub(crate) duplicates: Vec<u8>,
+    pub(crate) parameters: Vec<u8>,
+}
+
+/// Chunks outstanding at most, so that no stream has more than 65535 ordered messages in the window (RFC 9260 §6.1).
+const MAX_OUTSTANDING: usize = 65_535;
+
+/// One association of an [`Endpoint`](crate::Endpoint).
+#[derive(Debug)]
+pub struct Association {
+    id: AssocId,
+    config: Arc<AssociationConfig>,
+    local_addrs: Arc<[TransportAddr]>,
+    state: State,
+    /// The peer opened it.
+    accepted: bool,
+    local_port: u16,
+    peer_port: u16,
+    local_tag: u32,
+    /// Zero until the peer has told it.
+    peer_tag: u32,
+    /// Random numbers that a cookie of a restarted peer must bring back (RFC 9260 §5.2.2).
+    tie_tags: (u32, u32),
+    local_initial_tsn: Tsn,
+    paths: Vec<Path>,
+    primary: u8,
+    /// The path that new data is sent on.
+    sending: u8,
+    outbound_streams: u16,
+    inbound_streams: u16,
+    queue: SendQueue,
+    outstanding: Outstanding,
+    peer_rwnd: u32,
+    /// The largest window the peer has advertised, to avoid silly windows (RFC 9260 §6.1 A).
+    largest_peer_rwnd: u32,
+    probe: ZeroWindowProbe,
+    receiver: Option<Box<Receiver>>,
+    recovery: RecoveryEpoch,
+    /// Retransmissions in a row over all paths (RFC 9260 §8.1).
+    errors: u32,
+    timers: Timers,
+    /// Handshake attempts made (RFC 9260 §5.1.4).
+    init_retransmits: u32,
+    /// The peer's cookie, while it may have to be sent again.
+    cookie: Box<[u8]>,
+    outgoing: OutgoingQueue,
+    events: VecDeque<Event>,
+    notices: Notices,
+    stats: Box<AssociationStats>,
+}
+
+/// Probing of a closed receive window (RFC 9260 §6.1 A).
+#[derive(Clone, Copy, Debug, Default)]
+struct ZeroWindowProbe {
+    /// Probes sent in a row without the window opening.
+    sent: u32,
+    /// One chunk may be sent although the window is closed.
+    permitted: bool,
+    /// The chunk in flight is a probe.
+    in_flight: bool,
+    /// A SACK has arrived since the probe was sent.
+    answered: bool,
+}
+
+/// What the user has been told or waits for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Notices {
+    data_ready: bool,
+    wants_space: bool,
+    wants_idle: bool,
+    shutdown_wanted: bool,
+    closed_polled: bool,
+}
+
+/// What both ends agreed on when the association came up.
+pub(crate) struct Agreement {
+    pub(crate) local_tag: u32,
+    pub(crate) peer_tag: u32,
+    pub(crate) local_initial_tsn: Tsn,
+    pub(crate) peer_initial_tsn: Tsn,
+    pub(crate) peer_rwnd: u32,
+    pub(crate) outbound_streams: u16,
+    pub(crate) inbound_streams: u16,
+}
+
+/// Names and numbers that do not change in an association's life.
+pub(crate) struct Identity {
+    pub(crate) id: AssocId,
+    pub(crate) config: Arc<AssociationConfig>,
+    pub(crate) local_addrs: Arc<[TransportAddr]>,
+    pub(crate) local_port: u16,
+    pub(crate) peer_port: u16,
+}
+
+impl Association {
+    fn new(identity: Identity, local_tag: u32, local_initial_tsn: Tsn, paths: Vec<Path>, random: &mut dyn Rng) -> Self {
+        let mut outstanding = Outstanding::new(local_initial_tsn);
+        outstanding.set_paths(paths.len());
+        Association {
+            id: identity.id,
+            local_addrs: identity.local_addrs,
+            state: State::Closed,
+            accepted: false,
+            local_port: identity.local_port,
+            peer_port: identity.peer_port,
+            local_tag,
+            peer_tag: 0,
+            tie_tags: (random.next_u32().max(1), random.next_u32().max(1)),
+            local_initial_tsn,
+            paths,
+            primary: 0,
+            sending: 0,
+            outbound_streams: identity.config.outbound_streams,
+            inbound_streams: identity.config.max_inbound_streams,
+            config: identity.config,
+            queue: SendQueue::default(),
+            outstanding,
+            peer_rwnd: 0,
+            largest_peer_rwnd: 0,
+            probe: ZeroWindowProbe::default(),
+            receiver: None,
+            recovery: RecoveryEpoch::default(),
+            errors: 0,
+            timers: Timers::default(),
+            init_retransmits: 0,
+            cookie: Box::default(),
+            outgoing: OutgoingQueue::default(),
+            events: VecDeque::new(),
+            notices: Notices::default(),
+            stats: Box::default(),
+        }
+    }
+
+    /// Its name.
+    pub fn id(&self) -> AssocId {
+        self.id
+    }
+
+    /// Its state.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// The peer's SCTP port.
+    pub fn peer_port(&self) -> u16 {
+        self.peer_port
+    }
+
+    /// Streams we may send on: `0..outbound_streams`.
+    pub fn outbound_streams(&self) -> u16 {
+        self.outbound_streams
+    }
+
+    /// Counters.
+    pub fn stats(&self) -> &AssociationStats {
+        &self.stats
+    }
+
+    /// Bytes of messages waiting to be sent.
+    pub fn queued(&self) -> usize {
+        self.queue.bytes()
+    }
+
+    /// Bytes of messages waiting to be sent or to be acknowledged: what fills the send buffer.
+    pub fn buffered_send(&self) -> usize {
+        self.queue.bytes() + self.outstanding.data_held() as usize
+    }
+
+    /// The peer's receive window as we know it, bytes.
+    pub fn peer_rwnd(&self) -> u32 {
+        self.peer_rwnd
+    }
+
+    /// The path that new data is sent on.
+    pub fn sending_path(&self) -> PathId {
+        PathId(self.sending)
+    }
+
+    /// Its paths.
+    pub fn paths(&self) -> impl Iterator<Item = PathInfo> + '_ {
+        (0..self.paths.len()).map(|index| self.path_info(index))
+    }
+
+    /// Bytes allocated for it, this structure included; for capacity planning.
+    pub fn memory(&self) -> usize {
+        size_of::<Self>()
+            + self.paths.capacity() * size_of::<Path>()
+            + self.queue.heap_bytes()
+            + self.outstanding.heap_bytes()
+            + self
+                .receiver
+                .as_ref()
+                .map_or(0, |r| size_of::<Receiver>() + r.heap_bytes())
+            + self.events.capacity() * size_of::<Event>()
+            + self.outgoing.heap_bytes()
+            + self.cookie.len()
+            + size_of::<AssociationStats>()
+    }
+
+    fn path_info(&self, index: usize) -> PathInfo {
+        let path = &self.paths[index];
+        let id = PathId(index as u8);
+        PathInfo {
+            id,
+            local: path.local,
+            remote: path.remote,
+            state: path.state,
+            primary: self.primary == id.0,
+            cwnd: path.control.cwnd(),
+            ssthresh: path.control.ssthresh(),
+            flight: self.outstanding.flight(id),
+            srtt: path.rtt.srtt(),
+            rttvar: path.rtt.rttvar(),
+            rto: path.rtt.rto(),
+            mtu: path.mtu(),
+            errors: path.errors,
+        }
+    }
+
+    pub(crate) fn tags(&self) -> (u32, u32) {
+        (self.local_tag, self.peer_tag)
+    }
+
+    pub(crate) fn tie_tags(&self) -> (u32, u32) {
+        self.tie_tags
+    }
+
+    pub(crate) fn ports(&self) -> (u16, u16) {
+        (self.local_port, self.peer_port)
+    }
+
+    pub(crate) fn remote_addrs(&self) -> impl Iterator<Item = TransportAddr> + '_ {
+        self.paths.iter().map(|path| path.remote)
+    }
+
+    /// Takes a message (RFC 9260 §11.1.5).
+    pub(crate) fn send(&mut self, ctx: &mut Context<'_>, message: Message) -> Result<(), SendError> {
+        let takes_data = matches!(self.state, State::CookieWait | State::CookieEchoed | State::Established);
+        if !takes_data || self.notices.shutdown_wanted {
+            return Err(SendError::Closed);
+        }
+        if message.is_empty() {
+            return Err(SendError::Empty);
+        }
+        if message.stream >= self.outbound_streams {
+            return Err(SendError::NoSuchStream {
+                stream: message.stream,
+                available: self.outbound_streams,
+            });
+        }
+        let (len, limit) = (message.len(), self.config.send_buffer as usize);
+        if len > limit {
+            return Err(SendError::TooLong { len, limit });
+        }
+        if self.buffered_send() + len > limit {
+            self.notices.wants_space = true;
+            return Err(SendError::Full(message));
+        }
+        self.queue.push(message);
+        self.stats.messages_sent += 1;
+        self.notices.wants_idle = true;
+        self.timers.touch_autoclose(ctx.now);
+        self.allow_burst();
+        Ok(())
+    }
+
+    /// Hands over the next message (RFC 9260 §11.1.7).
+    pub(crate) fn recv(&mut self, part: &mut dyn FnMut(Payload<'_>)) -> Option<Received> {
+        let received = self.receiver.as_mut().and_then(|receiver| receiver.recv(part));
+        match &received {
+            Some(received) => {
+                self.stats.bytes_delivered += received.len as u64;
+                self.stats.messages_delivered += u64::from(received.end);
+            }
+            None => self.notices.data_ready = false,
+        }
+        received
+    }
+
+    pub(crate) fn has_message(&self) -> bool {
+        self.receiver.as_ref().is_some_and(|receiver| receiver.has_message())
+    }
+
+    /// What to tell the user; collected by the endpoint after each change.
+    pub(crate) fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// The user knows that it is over.
+    pub(crate) fn note_closed_polled(&mut self) {
+        self.notices.closed_polled = true;
+    }
+
+    /// The reader made room that the peer should know of (RFC 9260 §6.2).
+    pub(crate) fn window_update_due(&self, now: Time) -> bool {
+        self.state != State::Closed && self.receiver.as_ref().is_some_and(|receiver| receiver.sack_due(now))
+    }
+
+    pub(crate) fn path_addrs(&self, index: usize) -> (TransportAddr, TransportAddr) {
+        let path = &self.paths[index];
+        (path.local, path.remote)
+    }
+
+    /// Nothing listens where it is being opened.
+    pub(crate) fn refused(&mut self, ctx: &mut Context<'_>) {
+        if self.state == State::CookieWait && self.paths.len() == 1 {
+            self.close(ctx, CloseReason::Refused { cause: None });
+        }
+    }
+
+    /// Whether nobody needs it any more.
+    pub(crate) fn is_done(&self) -> bool {
+        self.notices.closed_polled && !self.has_message()
+    }
+
+    fn allow_burst(&mut self) {
+        let burst = if self.config.max_burst == 0 {
+            u32::MAX
+        } else {
+            self.config.max_burst
+        };
+        for path in &mut self.paths {
+            path.burst_left = burst;
+        }
+    }
+
+    fn set_state(&mut self, ctx: &mut Context<'_>, state: State) {
+        self.state = state;
+        ctx.trace
+            .emit(TraceKinds::STATES, ctx.now, Some(self.id), || TraceEvent::State {
+                state,
+            });
+    }
+
+    /// Ends the association. Data that has arrived can still be read.
+    pub(crate) fn close(&mut self, ctx: &mut Context<'_>, reason: CloseReason) {
+        if self.state == State::Closed {
+            return;
+        }
+        self.set_state(ctx, State::Closed);
+        self.queue.clear();
+        self.outstanding = Outstanding::new(self.local_initial_tsn);
+        self.outstanding.set_paths(self.paths.len());
+        self.timers = Timers::default();
+        for path in &mut self.paths {
+            path.t3 = crate::config::NEVER;
+            path.heartbeat.timer = crate::config::NEVER;
+        }
+        self.outgoing.clear();
+        self.cookie = Box::default();
+        self.events.push_back(Event::Closed(reason));
+    }
+
+    fn new_receiver(&self, peer_initial_tsn: Tsn) -> Box<Receiver> {
+        let mut config = ReceiverConfig::new(self.config.recv_buffer, self.inbound_streams, self.config.mtu);
+        config.sack_delay = self.config.sack_delay;
+        config.sack_frequency = self.config.sack_frequency;
+        Box::new(Receiver::new(peer_initial_tsn, &config))
+    }
+}

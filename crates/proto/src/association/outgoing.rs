@@ -1,0 +1,96 @@
+//! Control chunks waiting to be sent.
+
+use std::collections::VecDeque;
+
+/// A control chunk waiting to be sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Outgoing {
+    /// INIT, with the milliseconds of cookie life to ask for.
+    Init {
+        preserve_ms: Option<u32>,
+    },
+    CookieEcho,
+    CookieAck,
+    Heartbeat {
+        nonce: u64,
+    },
+    /// Carries back what the HEARTBEAT brought.
+    HeartbeatAck(Box<[u8]>),
+    /// A list of error causes.
+    Error(Box<[u8]>),
+    Shutdown,
+    ShutdownAck,
+}
+
+/// First in, first out, each with the path it goes to. A peer can make it grow only so far.
+#[derive(Debug, Default)]
+pub(crate) struct OutgoingQueue {
+    waiting: VecDeque<(u8, Outgoing)>,
+}
+
+/// Answers to HEARTBEATs and unknown chunks that may wait; what comes beyond is dropped, and the peer asks again.
+const LIMIT: usize = 32;
+
+impl OutgoingQueue {
+    pub(crate) fn push(&mut self, path: u8, chunk: Outgoing) {
+        // What is no answer to the peer is bounded by our own timers, and is queued once only.
+        let is_answer = matches!(chunk, Outgoing::HeartbeatAck(_) | Outgoing::Error(_));
+        let known = if is_answer {
+            self.waiting.len() >= LIMIT
+        } else {
+            self.waiting
+                .iter()
+                .any(|(to, waiting)| *to == path && *waiting == chunk)
+        };
+        if !known {
+            self.waiting.push_back((path, chunk));
+        }
+    }
+
+    pub(crate) fn front(&self) -> Option<&(u8, Outgoing)> {
+        self.waiting.front()
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<(u8, Outgoing)> {
+        self.waiting.pop_front()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.waiting.clear();
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.waiting.capacity() * size_of::<(u8, Outgoing)>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_heartbeats_fills_a_bounded_queue() {
+        let mut queue = OutgoingQueue::default();
+        for _ in 0..1000 {
+            queue.push(0, Outgoing::HeartbeatAck(Box::default()));
+        }
+        assert_eq!(std::iter::from_fn(|| queue.pop()).count(), LIMIT);
+    }
+
+    #[test]
+    fn what_our_own_timers_send_is_queued_once_and_always() {
+        let mut queue = OutgoingQueue::default();
+        for _ in 0..100 {
+            queue.push(0, Outgoing::HeartbeatAck(Box::default()));
+            queue.push(0, Outgoing::Shutdown);
+        }
+        let shutdowns = std::iter::from_fn(|| queue.pop())
+            .filter(|(_, c)| *c == Outgoing::Shutdown)
+            .count();
+        assert_eq!(shutdowns, 1);
+    }
+}

@@ -1,0 +1,258 @@
+//! Which path is fit, which one carries new data, and where lost data goes (RFC 9260 §5.4, §6.4, §8.1 to §8.3, RFC 7829).
+
+use whimbrel_control::Span;
+
+use super::{Association, Context, Outgoing, State};
+use crate::config::{NEVER, RetransmitPath};
+use crate::error::Discard;
+use crate::event::{CloseReason, Event};
+use crate::path::{HeartbeatContent, period};
+use crate::trace::{TimerKind, TraceEvent, TraceKinds};
+use crate::{PathId, PathState};
+
+impl Association {
+    /// A retransmission timeout or an unanswered heartbeat (RFC 9260 §8.1, §8.2).
+    pub(super) fn count_path_error(&mut self, ctx: &mut Context<'_>, index: usize, counts_for_association: bool) {
+        let path = &mut self.paths[index];
+        if path.errors <= self.config.path_max_retrans {
+            path.errors += 1;
+        }
+        let (errors, state) = (path.errors, path.state);
+        let potentially_failed = self
+            .config
+            .potentially_failed_max_retrans
+            .is_some_and(|limit| errors > limit);
+        if errors > self.config.path_max_retrans {
+            self.set_path_state(ctx, index, PathState::Inactive);
+        } else if potentially_failed && state == PathState::Active {
+            self.set_path_state(ctx, index, PathState::PotentiallyFailed);
+            // RFC 7829 §3: it is probed once per RTO.
+            if self.paths[index].heartbeat.pending.is_none() {
+                self.paths[index].heartbeat.timer = ctx.now;
+                self.paths[index].heartbeat.requested = true;
+            }
+        }
+        if counts_for_association {
+            self.errors += 1;
+            if self.errors > self.config.association_max_retrans {
+                self.close(ctx, CloseReason::PeerUnreachable);
+                return;
+            }
+        }
+        self.choose_sending_path(ctx);
+    }
+
+    /// Something sent on the path was acknowledged (RFC 9260 §8.2).
+    pub(super) fn path_answered(&mut self, ctx: &mut Context<'_>, index: usize) {
+        let path = &mut self.paths[index];
+        path.errors = 0;
+        if path.state != PathState::Active {
+            self.set_path_state(ctx, index, PathState::Active);
+            self.choose_sending_path(ctx);
+        }
+    }
+
+    pub(super) fn set_path_state(&mut self, ctx: &mut Context<'_>, index: usize, state: PathState) {
+        if self.paths[index].state == state {
+            return;
+        }
+        self.paths[index].state = state;
+        let path = PathId(index as u8);
+        ctx.trace
+            .emit(TraceKinds::STATES, ctx.now, Some(self.id), || TraceEvent::PathState {
+                path,
+                state,
+            });
+        self.events.push_back(Event::PathState { path, state });
+    }
+
+    /// New data goes to the primary path; while that is not active, to another one that is (RFC 9260 §6.4.1); while none is,
+    /// to the potentially failed one with the fewest errors (RFC 7829 §3.2), or else to the primary as before.
+    pub(super) fn choose_sending_path(&mut self, ctx: &mut Context<'_>) {
+        let is = |index: u8, state| self.paths[usize::from(index)].state == state;
+        let all = 0..self.paths.len() as u8;
+        let chosen = if is(self.primary, PathState::Active) {
+            self.primary
+        } else if is(self.sending, PathState::Active) {
+            self.sending
+        } else {
+            all.clone()
+                .find(|&index| is(index, PathState::Active))
+                .or_else(|| {
+                    all.filter(|&index| is(index, PathState::PotentiallyFailed))
+                        .min_by_key(|&index| self.paths[usize::from(index)].errors)
+                })
+                .unwrap_or(self.primary)
+        };
+        if chosen != self.sending {
+            self.sending = chosen;
+            self.stats.path_switches += 1;
+            ctx.trace
+                .emit(TraceKinds::STATES, ctx.now, Some(self.id), || TraceEvent::SendingPath {
+                    path: PathId(chosen),
+                });
+        }
+    }
+
+    /// Makes a path the primary one (RFC 9260 §11.1.6). False if there is no such path.
+    pub(crate) fn set_primary(&mut self, ctx: &mut Context<'_>, path: PathId) -> bool {
+        let exists = usize::from(path.0) < self.paths.len();
+        if exists {
+            self.primary = path.0;
+            self.choose_sending_path(ctx);
+        }
+        exists
+    }
+
+    /// Where data lost on `from` goes (RFC 9260 §6.4, §6.4.1).
+    pub(super) fn retransmission_path(&self, from: PathId, timed_out: bool) -> (PathId, usize) {
+        let other = match self.config.retransmit_path {
+            RetransmitPath::Same => false,
+            RetransmitPath::Alternate => true,
+            RetransmitPath::Standard => timed_out,
+        };
+        let count = self.paths.len();
+        let active = |index: &usize| self.paths[*index].state == PathState::Active;
+        let index = if other {
+            (1..count).map(|step| (usize::from(from.0) + step) % count).find(active)
+        } else {
+            Some(usize::from(from.0)).filter(active)
+        };
+        let sending = usize::from(self.sending);
+        let index = index.unwrap_or(sending);
+        (PathId(index as u8), index)
+    }
+
+    /// Paths the peer named and nobody has heard from are probed from now on; idle ones get heartbeats (RFC 9260 §5.4, §8.3).
+    pub(super) fn start_heartbeats(&mut self, ctx: &mut Context<'_>) {
+        for index in 0..self.paths.len() {
+            let verify = self.paths[index].state == PathState::Unconfirmed;
+            let random = ctx.random.next_u64();
+            let interval = self.config.hb_interval;
+            let path = &mut self.paths[index];
+            path.heartbeat.last_probe = ctx.now;
+            path.heartbeat.pending = None;
+            path.heartbeat.timer = if verify {
+                ctx.now
+            } else if interval.is_zero() {
+                NEVER
+            } else {
+                ctx.now + period(interval, path.rtt.rto(), random)
+            };
+        }
+    }
+
+    /// Asks for a heartbeat now (RFC 9260 §11.1.10). False if there is no such path.
+    pub(crate) fn request_heartbeat(&mut self, ctx: &mut Context<'_>, path: PathId) -> bool {
+        let Some(path) = self.paths.get_mut(usize::from(path.0)) else {
+            return false;
+        };
+        path.heartbeat.requested = true;
+        if path.heartbeat.pending.is_none() {
+            path.heartbeat.timer = ctx.now;
+        }
+        true
+    }
+
+    pub(super) fn on_heartbeat_timer(&mut self, ctx: &mut Context<'_>, index: usize) {
+        let may_send = matches!(
+            self.state,
+            State::Established | State::ShutdownPending | State::ShutdownReceived
+        );
+        if !may_send {
+            // RFC 9260 §8.3: heartbeats end with SHUTDOWN.
+            self.paths[index].heartbeat.timer = NEVER;
+            return;
+        }
+        if self.paths[index].heartbeat.pending.take().is_some() {
+            self.on_heartbeat_unanswered(ctx, index);
+            if self.state == State::Closed {
+                return;
+            }
+        }
+        let random = ctx.random.next_u64();
+        let interval = self.config.hb_interval;
+        let path = &mut self.paths[index];
+        let rto = path.rtt.rto();
+        let must_probe = path.heartbeat.requested
+            || path.state == PathState::PotentiallyFailed
+            || (path.state == PathState::Unconfirmed && path.errors <= self.config.path_max_retrans);
+        // The shortest period: what is sent within it makes the path busy, not idle.
+        let is_idle = !interval.is_zero() && ctx.now >= path.heartbeat.last_probe + interval + rto / 2;
+        if must_probe || is_idle {
+            self.send_heartbeat(ctx, index);
+        } else if interval.is_zero() {
+            path.heartbeat.timer = NEVER;
+        } else {
+            path.heartbeat.timer = path.heartbeat.last_probe + period(interval, rto, random);
+        }
+    }
+
+    fn send_heartbeat(&mut self, ctx: &mut Context<'_>, index: usize) {
+        // RFC 9260 §5.4: HB.Max.Burst bounds the heartbeats sent in one RTO over all paths.
+        let unanswered = self
+            .paths
+            .iter()
+            .filter(|path| path.heartbeat.pending.is_some())
+            .count();
+        let rto = self.paths[index].rtt.rto();
+        if unanswered >= self.config.hb_max_burst as usize {
+            let soonest = self
+                .paths
+                .iter()
+                .filter(|p| p.heartbeat.pending.is_some())
+                .map(|p| p.heartbeat.timer)
+                .min();
+            self.paths[index].heartbeat.timer =
+                soonest.map_or(ctx.now + rto, |at| at.max(ctx.now + Span::from_nanos(1)));
+            return;
+        }
+        let nonce = ctx.random.next_u64();
+        let path = &mut self.paths[index];
+        path.heartbeat.pending = Some(nonce);
+        path.heartbeat.requested = false;
+        path.heartbeat.last_probe = ctx.now;
+        path.heartbeat.timer = ctx.now + rto;
+        self.outgoing.push(index as u8, Outgoing::Heartbeat { nonce });
+        self.stats.heartbeats_sent += 1;
+    }
+
+    /// RFC 9260 §8.3
+    fn on_heartbeat_unanswered(&mut self, ctx: &mut Context<'_>, index: usize) {
+        self.trace_timer(ctx, TimerKind::Heartbeat, Some(index));
+        let path = &mut self.paths[index];
+        path.rtt.back_off();
+        // RFC 9260 §5.4 and §8.1: probes of addresses unconfirmed or not in use do not count against the association.
+        let counts = index == usize::from(self.sending) && path.state != PathState::Unconfirmed;
+        self.count_path_error(ctx, index, counts);
+    }
+
+    /// RFC 9260 §8.3
+    pub(super) fn on_heartbeat_ack(&mut self, ctx: &mut Context<'_>, info: &[u8]) -> Result<(), Discard> {
+        let content = HeartbeatContent::from_bytes(info).ok_or(Discard::InvalidChunk)?;
+        let index = usize::from(content.path);
+        let path = self.paths.get_mut(index).ok_or(Discard::InvalidChunk)?;
+        if path.heartbeat.pending != Some(content.nonce) {
+            return Err(Discard::Unexpected);
+        }
+        path.heartbeat.pending = None;
+        let random = ctx.random.next_u64();
+        self.on_rtt_sample(ctx, index, ctx.now.since(content.sent_at));
+        self.errors = 0;
+        let interval = self.config.hb_interval;
+        let path = &mut self.paths[index];
+        path.heartbeat.timer = if interval.is_zero() {
+            NEVER
+        } else {
+            ctx.now + period(interval, path.rtt.rto(), random)
+        };
+        self.path_answered(ctx, index);
+        // The next address to verify need not wait for a timeout.
+        for path in &mut self.paths {
+            if path.state == PathState::Unconfirmed && path.heartbeat.pending.is_none() {
+                path.heartbeat.timer = path.heartbeat.timer.min(ctx.now);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,281 @@
+//! A received SACK, from top to bottom (RFC 9260 §6.2.1, §6.3, §7.2).
+
+use whimbrel_control::{AckSample, LossEvent, LossSignal, Seq, Span, Time};
+use whimbrel_wire::{Sack, Tsn};
+
+use super::{Association, Context, State};
+use crate::config::NEVER;
+use crate::error::Discard;
+use crate::event::{CloseReason, Event};
+use crate::path::Path;
+use crate::send::{MissingRules, PathAck, SackObserver, SackOutcome};
+use crate::trace::{LossRule, Trace, TraceEvent, TraceKinds};
+use crate::{AssocId, PathId};
+
+/// Notes what a SACK says about single chunks.
+struct Notes<'a> {
+    paths: &'a [Path],
+    trace: &'a mut Trace,
+    now: Time,
+    association: AssocId,
+    /// Sample of the round trip being measured on a path.
+    samples: [Option<(u8, Span)>; 2],
+}
+
+impl SackObserver for Notes<'_> {
+    fn acked(&mut self, seq: Seq, tsn: Tsn, path: u8, sent_at: Time, _retransmitted: bool) {
+        if self.paths[usize::from(path)].timed == Some((seq, sent_at)) {
+            // More than two paths cannot finish their measurement with one SACK often enough to matter.
+            let place = usize::from(self.samples[0].is_some());
+            self.samples[place] = Some((path, self.now.since(sent_at)));
+        }
+        let (now, association) = (self.now, self.association);
+        self.trace
+            .emit(TraceKinds::TSNS, now, Some(association), || TraceEvent::TsnAcked {
+                path: PathId(path),
+                tsn,
+            });
+    }
+
+    fn lost(&mut self, tsn: Tsn, path: u8) {
+        let (now, association) = (self.now, self.association);
+        self.trace
+            .emit(TraceKinds::TSNS, now, Some(association), || TraceEvent::TsnLost {
+                path: PathId(path),
+                tsn,
+                rule: LossRule::MissingReports,
+            });
+    }
+}
+
+impl Association {
+    pub(super) fn on_sack(&mut self, ctx: &mut Context<'_>, sack: &Sack<'_>) -> Result<(), Discard> {
+        let takes_sacks = matches!(
+            self.state,
+            State::Established | State::ShutdownPending | State::ShutdownReceived
+        );
+        if !takes_sacks {
+            return Err(Discard::Unexpected);
+        }
+        self.stats.duplicates_reported += sack.duplicates.len() as u64;
+        // A SACK shorter than the largest packet had room for more blocks.
+        let largest = self.paths.iter().map(Path::max_packet).min().unwrap_or(0);
+        let complete = 12 + 16 + 4 * (sack.gaps.len() + sack.duplicates.len() + 1) <= largest;
+        self.take_acknowledgement(ctx, sack, complete, Some(sack.a_rwnd))
+    }
+
+    /// Takes the cumulative TSN ack of a SHUTDOWN (RFC 9260 §9.2), which says nothing about gaps and window.
+    pub(super) fn on_cumulative_ack(&mut self, ctx: &mut Context<'_>, tsn: Tsn) -> Result<(), Discard> {
+        let sack = Sack {
+            cumulative_tsn_ack: tsn,
+            a_rwnd: 0,
+            gaps: whimbrel_wire::GapBlocks::from_wire_bytes(&[]),
+            duplicates: whimbrel_wire::DuplicateTsns::from_wire_bytes(&[]),
+        };
+        self.take_acknowledgement(ctx, &sack, false, None)
+    }
+
+    fn take_acknowledgement(
+        &mut self,
+        ctx: &mut Context<'_>,
+        sack: &Sack<'_>,
+        complete: bool,
+        a_rwnd: Option<u32>,
+    ) -> Result<(), Discard> {
+        let in_recovery = self.recovery.is_active();
+        let held_before = self.outstanding.data_held();
+        let mut notes = Notes {
+            paths: &self.paths,
+            trace: ctx.trace,
+            now: ctx.now,
+            association: self.id,
+            samples: [None; 2],
+        };
+        let rules = MissingRules {
+            limit: self.config.resolved_missing_reports() as u8,
+            in_recovery,
+            complete,
+        };
+        let outcome = self.outstanding.on_sack(sack, rules, &mut notes);
+        let samples = notes.samples;
+        let SackOutcome::Processed {
+            advanced,
+            newly_acked,
+            reneged,
+        } = outcome
+        else {
+            if outcome == SackOutcome::Impossible {
+                self.violate(ctx, "a TSN was acknowledged that was never sent");
+            }
+            return Err(Discard::Unexpected);
+        };
+        self.stats.sacks_received += 1;
+        self.stats.data_bytes_acked += held_before - self.outstanding.data_held();
+        for (path, sample) in samples.into_iter().flatten() {
+            self.on_rtt_sample(ctx, usize::from(path), sample);
+        }
+        if newly_acked {
+            // RFC 9260 §8.1
+            self.errors = 0;
+        }
+        for index in 0..self.paths.len() {
+            self.take_path_acknowledgement(ctx, index, advanced, in_recovery);
+        }
+        self.recovery
+            .on_cumulative_ack(self.outstanding.next_seq() - self.outstanding.len() as Seq - 1);
+        self.take_losses(ctx);
+        if reneged {
+            self.start_missing_t3(ctx.now);
+        }
+        if let Some(a_rwnd) = a_rwnd {
+            self.take_window(a_rwnd);
+        }
+        self.allow_burst();
+        self.tell_user_about_progress();
+        self.advance_shutdown(ctx);
+        Ok(())
+    }
+
+    fn take_path_acknowledgement(&mut self, ctx: &mut Context<'_>, index: usize, advanced: bool, in_recovery: bool) {
+        let PathAck {
+            acked,
+            flight_before,
+            earliest_acked,
+            newest_sent_at,
+            ..
+        } = self.outstanding.acks()[index];
+        if acked == 0 {
+            return;
+        }
+        let flight = self.outstanding.flight(PathId(index as u8));
+        let sample = AckSample {
+            now: ctx.now,
+            acked,
+            flight_before,
+            cumulative_advanced: advanced,
+            all_acked: self.outstanding.is_empty(),
+            in_recovery,
+            rtt: newest_sent_at.map(|sent_at| ctx.now.since(sent_at)),
+        };
+        let path = &mut self.paths[index];
+        path.control.on_ack(&sample);
+        path.one_packet_only = false;
+        // RFC 9260 §6.3.2 rules R2 and R3
+        if flight == 0 {
+            path.t3 = NEVER;
+        } else if earliest_acked {
+            path.t3 = ctx.now + path.rtt.rto();
+        }
+        self.path_answered(ctx, index);
+        self.trace_window(ctx, index);
+    }
+
+    /// RFC 9260 §7.2.4, steps 2, 3 and 6.
+    fn take_losses(&mut self, ctx: &mut Context<'_>) {
+        let in_recovery = self.recovery.is_active();
+        let mut entered = false;
+        for index in 0..self.paths.len() {
+            let PathAck {
+                lost,
+                first_lost,
+                flight_before,
+                ..
+            } = self.outstanding.acks()[index];
+            if lost == 0 {
+                continue;
+            }
+            self.stats.fast_retransmits += u64::from(lost);
+            let path = &mut self.paths[index];
+            let loss = LossEvent {
+                now: ctx.now,
+                signal: LossSignal::Gap,
+                first_lost,
+                packets: lost,
+                flight_before,
+                srtt: path.rtt.srtt(),
+                min_rtt: path.rtt.min_rtt(),
+            };
+            path.control.on_loss(&loss, in_recovery);
+            if !in_recovery {
+                entered = true;
+                let (_, to) = self.retransmission_path(PathId(index as u8), false);
+                self.paths[to].urgent_packets = 1;
+            }
+            self.trace_window(ctx, index);
+        }
+        if entered {
+            self.stats.recoveries += 1;
+            self.recovery.enter(self.outstanding.next_seq().saturating_sub(1));
+        }
+    }
+
+    /// RFC 9260 §6.2.1 D iii, §6.3.2 rule R4: data that the receiver took back is in flight without a timer.
+    fn start_missing_t3(&mut self, now: Time) {
+        for (index, path) in self.paths.iter_mut().enumerate() {
+            if path.t3 == NEVER && self.outstanding.flight(PathId(index as u8)) > 0 {
+                path.t3 = now + path.rtt.rto();
+            }
+        }
+    }
+
+    /// RFC 9260 §6.2.1 D ii
+    fn take_window(&mut self, a_rwnd: u32) {
+        let in_flight = u32::try_from(self.outstanding.data_in_flight()).unwrap_or(u32::MAX);
+        self.peer_rwnd = a_rwnd.saturating_sub(in_flight);
+        self.largest_peer_rwnd = self.largest_peer_rwnd.max(a_rwnd);
+        self.probe.answered = true;
+        if self.outstanding.nothing_in_flight() {
+            self.probe.in_flight = false;
+        }
+        if self.peer_rwnd > 0 {
+            self.probe.sent = 0;
+        }
+    }
+
+    fn tell_user_about_progress(&mut self) {
+        if self.notices.wants_space && self.buffered_send() <= self.config.send_buffer as usize / 4 * 3 {
+            self.notices.wants_space = false;
+            self.events.push_back(Event::SendSpace);
+        }
+        if self.notices.wants_idle && self.queue.is_empty() && self.outstanding.is_empty() {
+            self.notices.wants_idle = false;
+            self.events.push_back(Event::SendIdle);
+        }
+    }
+
+    pub(super) fn on_rtt_sample(&mut self, ctx: &mut Context<'_>, index: usize, sample: Span) {
+        let path = &mut self.paths[index];
+        path.timed = None;
+        path.rtt.on_sample(sample);
+        let rtt = &path.rtt;
+        ctx.trace
+            .emit(TraceKinds::RTT, ctx.now, Some(self.id), || TraceEvent::Rtt {
+                path: PathId(index as u8),
+                sample,
+                srtt: rtt.srtt().unwrap_or(sample),
+                rttvar: rtt.rttvar(),
+                rto: rtt.rto(),
+            });
+    }
+
+    pub(super) fn trace_window(&self, ctx: &mut Context<'_>, index: usize) {
+        ctx.trace.emit(TraceKinds::WINDOWS, ctx.now, Some(self.id), || {
+            let path = PathId(index as u8);
+            let control = &self.paths[index].control;
+            TraceEvent::Window {
+                path,
+                cwnd: control.cwnd(),
+                ssthresh: control.ssthresh(),
+                flight: self.outstanding.flight(path),
+                peer_rwnd: self.peer_rwnd,
+            }
+        });
+    }
+
+    /// The peer broke the protocol: ABORT with the cause Protocol Violation (RFC 9260 §3.3.10.13).
+    pub(super) fn violate(&mut self, ctx: &mut Context<'_>, what: &'static str) {
+        let mut causes = Vec::new();
+        whimbrel_wire::Cause::ProtocolViolation(what.as_bytes()).emit(&mut causes);
+        self.abort_with(ctx, &causes, CloseReason::ProtocolViolation(what));
+    }
+}

@@ -1,0 +1,197 @@
+//! The end of an association: shutdown and abort (RFC 9260 §9).
+
+use whimbrel_control::Time;
+use whimbrel_wire::{Cause, Causes, Parameter, Tsn};
+
+use super::{Association, Context, Outgoing, State};
+use crate::config::NEVER;
+use crate::endpoint::{Reply, ReplyChunk};
+use crate::error::Discard;
+use crate::event::{CloseReason, Event};
+use crate::trace::TimerKind;
+
+impl Association {
+    /// SHUTDOWN primitive (RFC 9260 §11.1.3): what was taken is still delivered, nothing more is taken.
+    pub(crate) fn shutdown(&mut self, ctx: &mut Context<'_>) {
+        match self.state {
+            State::CookieWait | State::CookieEchoed => self.notices.shutdown_wanted = true,
+            State::Established => {
+                self.set_state(ctx, State::ShutdownPending);
+                self.advance_shutdown(ctx);
+            }
+            // RFC 9260 §9.2: in SHUTDOWN-RECEIVED the request is ignored; elsewhere it has been made already.
+            _ => {}
+        }
+    }
+
+    /// Carries out a shutdown asked for before the association was established.
+    pub(super) fn shutdown_if_wanted(&mut self, ctx: &mut Context<'_>) {
+        if self.notices.shutdown_wanted {
+            self.shutdown(ctx);
+        }
+    }
+
+    /// Takes the next step if all data is delivered.
+    pub(super) fn advance_shutdown(&mut self, ctx: &mut Context<'_>) {
+        if !self.outstanding.is_empty() || !self.queue.is_empty() {
+            return;
+        }
+        match self.state {
+            State::ShutdownPending => {
+                self.set_state(ctx, State::ShutdownSent);
+                let guard = self.config.shutdown_guard.unwrap_or(self.config.rto_max * 5);
+                self.timers.t5_shutdown_guard = ctx.now + guard;
+                self.begin_shutdown_exchange(ctx.now, Outgoing::Shutdown);
+            }
+            State::ShutdownReceived => {
+                self.set_state(ctx, State::ShutdownAckSent);
+                self.begin_shutdown_exchange(ctx.now, Outgoing::ShutdownAck);
+            }
+            _ => {}
+        }
+    }
+
+    fn begin_shutdown_exchange(&mut self, now: Time, chunk: Outgoing) {
+        self.errors = 0;
+        self.timers.autoclose = NEVER;
+        self.outgoing.push(self.sending, chunk);
+        self.restart_t2(now);
+    }
+
+    fn restart_t2(&mut self, now: Time) {
+        self.timers.t2_shutdown = now + self.paths[usize::from(self.sending)].rtt.rto();
+    }
+
+    pub(super) fn on_t2_shutdown(&mut self, ctx: &mut Context<'_>) {
+        self.trace_timer(ctx, TimerKind::T2Shutdown, None);
+        self.timers.t2_shutdown = NEVER;
+        let index = usize::from(self.sending);
+        self.paths[index].rtt.back_off();
+        self.count_path_error(ctx, index, true);
+        match self.state {
+            State::ShutdownSent => self.outgoing.push(self.sending, Outgoing::Shutdown),
+            State::ShutdownAckSent => self.outgoing.push(self.sending, Outgoing::ShutdownAck),
+            _ => return,
+        }
+        self.restart_t2(ctx.now);
+    }
+
+    /// Data came while we wait for SHUTDOWN ACK: it is answered at once with SHUTDOWN (RFC 9260 §9.2).
+    pub(super) fn on_data_in_shutdown_sent(&mut self, now: Time) {
+        self.outgoing.push(self.sending, Outgoing::Shutdown);
+        if let Some(receiver) = &mut self.receiver
+            && receiver.has_gap()
+        {
+            receiver.request_sack();
+        }
+        self.errors = 0;
+        self.restart_t2(now);
+    }
+
+    pub(super) fn on_shutdown(&mut self, ctx: &mut Context<'_>, cumulative_tsn_ack: Tsn) -> Result<(), Discard> {
+        match self.state {
+            State::Established | State::ShutdownPending => {
+                self.set_state(ctx, State::ShutdownReceived);
+                self.events.push_back(Event::PeerShutdown);
+                self.on_cumulative_ack(ctx, cumulative_tsn_ack)?;
+                self.advance_shutdown(ctx);
+            }
+            State::ShutdownReceived => self.on_cumulative_ack(ctx, cumulative_tsn_ack)?,
+            State::ShutdownSent => {
+                // Both ends shut down at the same time.
+                self.set_state(ctx, State::ShutdownAckSent);
+                self.outgoing.push(self.sending, Outgoing::ShutdownAck);
+                self.restart_t2(ctx.now);
+            }
+            State::ShutdownAckSent => self.outgoing.push(self.sending, Outgoing::ShutdownAck),
+            State::CookieWait | State::CookieEchoed | State::Closed => return Err(Discard::Unexpected),
+        }
+        Ok(())
+    }
+
+    /// The caller has dealt with the states before ESTABLISHED, for which the chunk is out of the blue (RFC 9260 §8.5.1 E).
+    pub(super) fn on_shutdown_ack(&mut self, ctx: &mut Context<'_>, from: usize) -> Result<(), Discard> {
+        if !matches!(self.state, State::ShutdownSent | State::ShutdownAckSent) {
+            return Err(Discard::Unexpected);
+        }
+        self.reply_last(ctx, from, ReplyChunk::ShutdownComplete { reflected: false });
+        self.close(ctx, CloseReason::Graceful);
+        Ok(())
+    }
+
+    pub(crate) fn on_shutdown_complete(&mut self, ctx: &mut Context<'_>) -> Result<(), Discard> {
+        if self.state != State::ShutdownAckSent {
+            return Err(Discard::Unexpected);
+        }
+        self.close(ctx, CloseReason::Graceful);
+        Ok(())
+    }
+
+    pub(crate) fn on_abort(&mut self, ctx: &mut Context<'_>, causes: Causes<'_>) {
+        let first = causes.iter().find_map(Result::ok);
+        let cause = first.as_ref().map(Cause::code);
+        let reason = match first {
+            Some(Cause::UserInitiatedAbort(text)) => {
+                // A reason of any length from the network: only its beginning is kept.
+                String::from_utf8_lossy(&text[..text.len().min(256)]).into_owned()
+            }
+            _ => String::new(),
+        };
+        if self.state == State::CookieWait {
+            self.close(ctx, CloseReason::Refused { cause });
+        } else {
+            self.close(ctx, CloseReason::AbortedByPeer { cause, reason });
+        }
+    }
+
+    /// ABORT primitive (RFC 9260 §11.1.4).
+    pub(crate) fn abort(&mut self, ctx: &mut Context<'_>, reason: &str) {
+        let mut causes = Vec::new();
+        Cause::UserInitiatedAbort(reason.as_bytes()).emit(&mut causes);
+        self.abort_with(ctx, &causes, CloseReason::AbortedLocally(reason.to_owned()));
+    }
+
+    /// Tells the peer, if it knows of the association, and ends it.
+    pub(super) fn abort_with(&mut self, ctx: &mut Context<'_>, causes: &[u8], reason: CloseReason) {
+        if self.state != State::Closed && self.peer_tag != 0 {
+            let to = usize::from(self.sending);
+            self.reply_last(
+                ctx,
+                to,
+                ReplyChunk::Abort {
+                    reflected: false,
+                    causes: causes.into(),
+                },
+            );
+        }
+        self.close(ctx, reason);
+    }
+
+    /// A packet that outlives the association.
+    fn reply_last(&self, ctx: &mut Context<'_>, path: usize, chunk: ReplyChunk) {
+        let path = &self.paths[path];
+        ctx.replies.push(Reply {
+            local: path.local,
+            remote: path.remote,
+            source_port: self.local_port,
+            destination_port: self.peer_port,
+            verification_tag: self.peer_tag,
+            chunk,
+        });
+    }
+
+    /// Names addresses that a restarted peer must not bring along (RFC 9260 §5.2.2).
+    pub(crate) fn new_addresses(&self, addrs: &[crate::TransportAddr]) -> Vec<u8> {
+        let mut parameters = Vec::new();
+        for addr in addrs
+            .iter()
+            .filter(|addr| self.paths.iter().all(|path| path.remote.ip() != addr.ip()))
+        {
+            match addr.ip() {
+                std::net::IpAddr::V4(ip) => Parameter::Ipv4(ip).emit(&mut parameters),
+                std::net::IpAddr::V6(ip) => Parameter::Ipv6(ip).emit(&mut parameters),
+            }
+        }
+        parameters
+    }
+}

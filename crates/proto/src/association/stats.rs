@@ -1,0 +1,50 @@
+//! Counters of an association.
+
+/// What an association has done so far. Lengths in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AssociationStats {
+    /// SCTP packets sent.
+    pub packets_sent: u64,
+    /// Bytes of SCTP packets sent, common headers included.
+    pub bytes_sent: u64,
+    /// SCTP packets received and taken.
+    pub packets_received: u64,
+    /// Bytes of SCTP packets received and taken.
+    pub bytes_received: u64,
+    /// DATA chunks sent, retransmissions included.
+    pub data_chunks_sent: u64,
+    /// User data sent, retransmissions included.
+    pub data_bytes_sent: u64,
+    /// User data acknowledged.
+    pub data_bytes_acked: u64,
+    /// DATA chunks sent again.
+    pub retransmissions: u64,
+    /// DATA chunks declared lost by missing reports.
+    pub fast_retransmits: u64,
+    /// Times that T3-rtx went off.
+    pub timeouts: u64,
+    /// Reactions of congestion control to gaps.
+    pub recoveries: u64,
+    /// DATA chunks received for the first time.
+    pub data_chunks_received: u64,
+    /// DATA chunks received again: the peer's spurious retransmissions, or duplicates made by the network.
+    pub duplicates_received: u64,
+    /// Duplicate TSNs that the peer reported: our spurious retransmissions, or duplicates made by the network.
+    pub duplicates_reported: u64,
+    /// SACK chunks sent.
+    pub sacks_sent: u64,
+    /// SACK chunks received and taken.
+    pub sacks_received: u64,
+    /// HEARTBEAT chunks sent.
+    pub heartbeats_sent: u64,
+    /// Messages taken from the user.
+    pub messages_sent: u64,
+    /// Messages handed to the user.
+    pub messages_delivered: u64,
+    /// User data handed to the user.
+    pub bytes_delivered: u64,
+    /// Probes of a closed receive window.
+    pub zero_window_probes: u64,
+    /// Times that new data was moved to another path.
+    pub path_switches: u64,
+}

@@ -1,0 +1,218 @@
+//! Timers of an association: when the next goes off, and what happens then.
+
+use whimbrel_control::{LossEvent, LossSignal, Span, Time};
+
+use super::{Association, Context, Outgoing, State};
+use crate::config::NEVER;
+use crate::event::CloseReason;
+use crate::trace::{LossRule, TimerKind, TraceEvent, TraceKinds};
+use crate::{PathId, PathState};
+
+/// Timers that belong to the association as a whole.
+#[derive(Clone, Debug)]
+pub(crate) struct Timers {
+    /// T1-init or T1-cookie, by the state.
+    pub(crate) t1: Time,
+    pub(crate) t2_shutdown: Time,
+    pub(crate) t5_shutdown_guard: Time,
+    pub(crate) zero_window_probe: Time,
+    pub(crate) autoclose: Time,
+    /// When user data last moved.
+    last_activity: Time,
+}
+
+impl Default for Timers {
+    fn default() -> Self {
+        Timers {
+            t1: NEVER,
+            t2_shutdown: NEVER,
+            t5_shutdown_guard: NEVER,
+            zero_window_probe: NEVER,
+            autoclose: NEVER,
+            last_activity: Time::ZERO,
+        }
+    }
+}
+
+impl Timers {
+    fn next(&self) -> Time {
+        self.t1
+            .min(self.t2_shutdown)
+            .min(self.t5_shutdown_guard)
+            .min(self.zero_window_probe)
+            .min(self.autoclose)
+    }
+
+    /// User data moved: the autoclose timer finds out when it goes off.
+    pub(crate) fn touch_autoclose(&mut self, now: Time) {
+        self.last_activity = now;
+    }
+}
+
+impl Association {
+    /// When something is due next.
+    pub(crate) fn next_timeout(&self) -> Time {
+        let sack = self
+            .receiver
+            .as_ref()
+            .and_then(|receiver| receiver.sack_deadline())
+            .unwrap_or(NEVER);
+        let own = self.timers.next().min(sack);
+        self.paths
+            .iter()
+            .fold(own, |next, path| next.min(path.t3).min(path.heartbeat.timer))
+    }
+
+    /// Lets every timer that is due go off.
+    pub(crate) fn handle_timeout(&mut self, ctx: &mut Context<'_>) {
+        if self.timers.t1 <= ctx.now {
+            self.on_t1(ctx);
+        }
+        for index in 0..self.paths.len() {
+            if self.paths[index].t3 <= ctx.now {
+                self.on_t3_rtx(ctx, index);
+            }
+            if self
+                .paths
+                .get(index)
+                .is_some_and(|path| path.heartbeat.timer <= ctx.now)
+            {
+                self.on_heartbeat_timer(ctx, index);
+            }
+        }
+        if self.timers.t2_shutdown <= ctx.now {
+            self.on_t2_shutdown(ctx);
+        }
+        if self.timers.t5_shutdown_guard <= ctx.now {
+            self.trace_timer(ctx, TimerKind::T5ShutdownGuard, None);
+            self.abort_with(ctx, &[], CloseReason::ShutdownTimeout);
+        }
+        if self.timers.zero_window_probe <= ctx.now {
+            self.trace_timer(ctx, TimerKind::ZeroWindowProbe, None);
+            self.timers.zero_window_probe = NEVER;
+            self.probe.permitted = true;
+            self.allow_burst();
+        }
+        if self.timers.autoclose <= ctx.now {
+            self.on_autoclose(ctx);
+        }
+        // A delayed SACK that is due is found by `poll_transmit`.
+    }
+
+    pub(super) fn trace_timer(&self, ctx: &mut Context<'_>, timer: TimerKind, path: Option<usize>) {
+        let path = path.map(|index| PathId(index as u8));
+        ctx.trace
+            .emit(TraceKinds::STATES, ctx.now, Some(self.id), || TraceEvent::Timer {
+                timer,
+                path,
+            });
+    }
+
+    pub(super) fn start_autoclose(&mut self, now: Time) {
+        self.timers.last_activity = now;
+        self.timers.autoclose = self.config.autoclose.map_or(NEVER, |span| now + span);
+    }
+
+    fn on_autoclose(&mut self, ctx: &mut Context<'_>) {
+        let due = self.timers.last_activity + self.config.autoclose.unwrap_or(Span::MAX);
+        if due > ctx.now {
+            self.timers.autoclose = due;
+            return;
+        }
+        self.trace_timer(ctx, TimerKind::Autoclose, None);
+        self.timers.autoclose = NEVER;
+        self.shutdown(ctx);
+    }
+
+    /// RFC 9260 §6.3.3
+    fn on_t3_rtx(&mut self, ctx: &mut Context<'_>, index: usize) {
+        self.trace_timer(ctx, TimerKind::T3Rtx, Some(index));
+        self.paths[index].t3 = NEVER;
+        let (id, flight_before) = (PathId(index as u8), self.outstanding.flight(PathId(index as u8)));
+        let in_flight_before = self.outstanding.data_in_flight();
+        let (trace, now, association) = (&mut *ctx.trace, ctx.now, self.id);
+        let mut packets = 0;
+        let Some(first_lost) = self.outstanding.lose_path(id, |tsn| {
+            packets += 1;
+            trace.emit(TraceKinds::TSNS, now, Some(association), || TraceEvent::TsnLost {
+                path: id,
+                tsn,
+                rule: LossRule::Timeout,
+            });
+        }) else {
+            return;
+        };
+        self.stats.timeouts += 1;
+        // RFC 9260 §6.2.1 C: what is to be sent again is room in the peer's buffer again.
+        let data_lost = in_flight_before - self.outstanding.data_in_flight();
+        self.peer_rwnd = self
+            .peer_rwnd
+            .saturating_add(u32::try_from(data_lost).unwrap_or(u32::MAX));
+        // RFC 9260 §6.1 A: a peer that answers may keep its window closed for ever, and that is no congestion.
+        let only_probed = self.probe.in_flight && self.probe.answered;
+        self.probe.answered = false;
+        let path = &mut self.paths[index];
+        if !only_probed {
+            let loss = LossEvent {
+                now: ctx.now,
+                signal: LossSignal::Timeout,
+                first_lost,
+                packets,
+                flight_before,
+                srtt: path.rtt.srtt(),
+                min_rtt: path.rtt.min_rtt(),
+            };
+            path.control.on_loss(&loss, false);
+            path.one_packet_only = true;
+        }
+        path.rtt.back_off();
+        path.timed = None;
+        self.recovery.leave();
+        if !only_probed {
+            self.count_path_error(ctx, index, true);
+        }
+        if self.state != State::Closed {
+            // Rule E3: one packet goes out at once.
+            let (_, to) = self.retransmission_path(id, true);
+            self.paths[to].urgent_packets = 1;
+            self.trace_window(ctx, index);
+        }
+    }
+
+    /// RFC 9260 §5.1.4, §5.1: INIT and COOKIE ECHO are repeated, over all addresses in turn.
+    fn on_t1(&mut self, ctx: &mut Context<'_>) {
+        let waits_for_init_ack = self.state == State::CookieWait;
+        self.trace_timer(
+            ctx,
+            if waits_for_init_ack {
+                TimerKind::T1Init
+            } else {
+                TimerKind::T1Cookie
+            },
+            None,
+        );
+        self.init_retransmits += 1;
+        if self.init_retransmits > self.config.max_init_retransmits {
+            self.close(ctx, CloseReason::HandshakeTimeout);
+            return;
+        }
+        self.paths[usize::from(self.sending)].rtt.back_off();
+        self.sending = self.next_handshake_path();
+        self.outgoing.clear();
+        if waits_for_init_ack {
+            self.outgoing.push(self.sending, Outgoing::Init { preserve_ms: None });
+        } else {
+            self.outgoing.push(self.sending, Outgoing::CookieEcho);
+        }
+        self.timers.t1 = ctx.now + self.paths[usize::from(self.sending)].rtt.rto();
+    }
+
+    /// The next confirmed path in turn.
+    fn next_handshake_path(&self) -> u8 {
+        let count = self.paths.len();
+        (1..=count)
+            .map(|step| (usize::from(self.sending) + step) % count)
+            .find(|&index| self.paths[index].state != PathState::Unconfirmed)
+            .unwrap_or(usize::from(self.sending)) as u8
+    }
+}

@@ -1,0 +1,384 @@
+//! What goes into the next packet: control chunks, a SACK, data that was lost, new data — in this order (RFC 9260 §6.1, §6.10).
+
+use whimbrel_control::{Seq, Time};
+use whimbrel_wire::{
+    COMMON_HEADER_LEN, Causes, Chunk, CommonHeader, DATA_HEADER_LEN, DuplicateTsns, GapBlocks, HeartbeatInfo,
+    PacketSink, SACK_HEADER_LEN, Sack,
+};
+
+use super::{Association, Context, MAX_OUTSTANDING, Outgoing, State};
+use crate::PathId;
+use crate::config::NEVER;
+use crate::path::HeartbeatContent;
+use crate::trace::{TraceEvent, TraceKinds};
+
+/// A packet being put together.
+pub(super) struct Packet<'s> {
+    sink: &'s mut dyn PacketSink,
+    path: usize,
+    /// Bytes left in the path MTU.
+    room: usize,
+    has_chunk: bool,
+}
+
+impl Packet<'_> {
+    pub(super) fn push(&mut self, chunk: &Chunk<'_>) {
+        self.room = self.room.saturating_sub(chunk.wire_len());
+        self.has_chunk = true;
+        self.sink.push(chunk);
+    }
+
+    fn fits(&self, chunk: &Chunk<'_>) -> bool {
+        chunk.wire_len() <= self.room
+    }
+}
+
+/// What data may go out next, and where.
+#[derive(Clone, Copy)]
+enum NextData {
+    Retransmission { to: usize },
+    New { to: usize },
+}
+
+impl NextData {
+    fn to(self) -> usize {
+        match self {
+            NextData::Retransmission { to } | NextData::New { to } => to,
+        }
+    }
+}
+
+impl Association {
+    /// Writes the next packet into `sink`, if there is one to send; returns its path and its length.
+    pub(crate) fn poll_transmit(&mut self, ctx: &mut Context<'_>, sink: &mut dyn PacketSink) -> Option<(usize, usize)> {
+        if self.state == State::Closed {
+            return None;
+        }
+        let control_path = self.outgoing.front().map(|&(path, _)| usize::from(path));
+        let next_data = self.next_data(ctx.now);
+        let path = match (control_path, next_data) {
+            (Some(path), _) => path,
+            (None, Some(next)) => next.to(),
+            (None, None) if self.sack_due(ctx.now) => self.sack_path(),
+            (None, None) => {
+                self.watch_zero_window(ctx);
+                return None;
+            }
+        };
+        let is_init = matches!(self.outgoing.front(), Some((_, Outgoing::Init { .. })));
+        sink.begin(CommonHeader {
+            source_port: self.local_port,
+            destination_port: self.peer_port,
+            // RFC 9260 §8.5.1 A
+            verification_tag: if is_init { 0 } else { self.peer_tag },
+        });
+        let room = self.paths[path].max_packet() - COMMON_HEADER_LEN;
+        let mut packet = Packet {
+            sink,
+            path,
+            room,
+            has_chunk: false,
+        };
+        if !self.push_control(ctx, &mut packet) {
+            self.push_sack(ctx, &mut packet, next_data.is_some_and(|next| next.to() == path));
+            self.push_data(ctx, &mut packet);
+        }
+        let wire_len = packet.sink.finish();
+        self.stats.packets_sent += 1;
+        self.stats.bytes_sent += wire_len as u64;
+        ctx.trace
+            .emit(TraceKinds::PACKETS, ctx.now, Some(self.id), || TraceEvent::PacketSent {
+                path: PathId(path as u8),
+                wire_len: wire_len as u32,
+            });
+        Some((path, wire_len))
+    }
+
+    /// Control chunks to this path. True if nothing else may follow in the packet.
+    fn push_control(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>) -> bool {
+        while let Some((to, waiting)) = self.outgoing.front() {
+            if usize::from(*to) != packet.path {
+                break;
+            }
+            let is_init = matches!(waiting, Outgoing::Init { .. });
+            if is_init && packet.has_chunk {
+                // RFC 9260 §6.10: INIT stands alone.
+                return true;
+            }
+            if packet.has_chunk && self.control_len(waiting) > packet.room {
+                return true;
+            }
+            let Some((_, chunk)) = self.outgoing.pop() else { break };
+            match chunk {
+                Outgoing::Init { preserve_ms } => {
+                    self.push_init(ctx, packet, preserve_ms);
+                    return true;
+                }
+                Outgoing::CookieEcho => packet.push(&Chunk::CookieEcho { cookie: &self.cookie }),
+                Outgoing::CookieAck => packet.push(&Chunk::CookieAck),
+                Outgoing::Heartbeat { nonce } => {
+                    let content = HeartbeatContent {
+                        nonce,
+                        sent_at: ctx.now,
+                        path: packet.path as u8,
+                    };
+                    packet.push(&Chunk::Heartbeat(HeartbeatInfo(&content.to_bytes())));
+                }
+                Outgoing::HeartbeatAck(info) => packet.push(&Chunk::HeartbeatAck(HeartbeatInfo(&info))),
+                Outgoing::Error(causes) => packet.push(&Chunk::Error {
+                    causes: Causes::from_wire_bytes(&causes),
+                }),
+                Outgoing::Shutdown => {
+                    let received = self.receiver.as_ref().map(|receiver| receiver.cumulative_tsn());
+                    if let Some(cumulative_tsn_ack) = received {
+                        packet.push(&Chunk::Shutdown { cumulative_tsn_ack });
+                    }
+                }
+                Outgoing::ShutdownAck => packet.push(&Chunk::ShutdownAck),
+            }
+        }
+        // RFC 9260 §5.1 C: nothing else goes out before COOKIE ACK; §6.10: DATA never follows SHUTDOWN ACK.
+        packet.has_chunk && matches!(self.state, State::CookieEchoed | State::ShutdownAckSent)
+    }
+
+    fn control_len(&self, chunk: &Outgoing) -> usize {
+        let padded = |len: usize| len.next_multiple_of(4);
+        match chunk {
+            Outgoing::Init { .. } => 0,
+            Outgoing::CookieEcho => padded(4 + self.cookie.len()),
+            Outgoing::CookieAck | Outgoing::ShutdownAck => 4,
+            Outgoing::Heartbeat { .. } => padded(8 + crate::path::HEARTBEAT_INFO_LEN),
+            Outgoing::HeartbeatAck(info) => padded(8 + info.len()),
+            Outgoing::Error(causes) => padded(4 + causes.len()),
+            Outgoing::Shutdown => 8,
+        }
+    }
+
+    fn sack_due(&self, now: Time) -> bool {
+        self.may_send_sack() && self.receiver.as_ref().is_some_and(|receiver| receiver.sack_due(now))
+    }
+
+    fn may_send_sack(&self) -> bool {
+        matches!(
+            self.state,
+            State::Established | State::ShutdownPending | State::ShutdownReceived | State::ShutdownSent
+        )
+    }
+
+    fn sack_path(&self) -> usize {
+        let path = self
+            .receiver
+            .as_ref()
+            .map_or(0, |receiver| usize::from(receiver.sack_path()));
+        path.min(self.paths.len() - 1)
+    }
+
+    /// Adds a SACK if one is due, or if data goes out and one could (RFC 9260 §6.1).
+    fn push_sack(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>, with_data: bool) {
+        if !self.may_send_sack() || packet.room < SACK_HEADER_LEN {
+            return;
+        }
+        let Some(receiver) = &mut self.receiver else { return };
+        if !(receiver.sack_due(ctx.now) || with_data && receiver.sack_pending()) {
+            return;
+        }
+        let scratch = &mut *ctx.scratch;
+        let content = receiver.write_sack(&mut scratch.gaps, &mut scratch.duplicates, packet.room);
+        packet.push(&Chunk::Sack(Sack {
+            cumulative_tsn_ack: content.cumulative_tsn_ack,
+            a_rwnd: content.a_rwnd,
+            gaps: GapBlocks::from_wire_bytes(&scratch.gaps),
+            duplicates: DuplicateTsns::from_wire_bytes(&scratch.duplicates),
+        }));
+        self.stats.sacks_sent += 1;
+    }
+
+    /// Which data may be sent now (RFC 9260 §6.1 rules A to E).
+    fn next_data(&mut self, now: Time) -> Option<NextData> {
+        let takes_data = matches!(
+            self.state,
+            State::Established | State::ShutdownPending | State::ShutdownReceived
+        );
+        if !takes_data {
+            return None;
+        }
+        let mut blocked = None;
+        if let Some((_, from, timed_out)) = self.outstanding.next_lost() {
+            // Rule C: what was lost goes first.
+            let (id, to) = self.retransmission_path(from, timed_out);
+            if self.paths[to].urgent_packets > 0 || self.window_open(id, to) {
+                return Some(NextData::Retransmission { to });
+            }
+            blocked = Some(to);
+        }
+        let to = usize::from(self.sending);
+        if blocked == Some(to) || self.queue.is_empty() || self.outstanding.len() >= MAX_OUTSTANDING {
+            return None;
+        }
+        if self.outstanding.flight(PathId(self.sending)) == 0 {
+            self.paths[to].decay_if_idle(now);
+        }
+        let may_send = self.paths[to].burst_left > 0
+            && self.window_open(PathId(self.sending), to)
+            && self
+                .next_new_len(self.paths[to].max_packet() - COMMON_HEADER_LEN)
+                .is_some();
+        may_send.then_some(NextData::New { to })
+    }
+
+    /// Rule B: less than cwnd in flight; the packet that is begun may exceed it.
+    fn window_open(&self, id: PathId, index: usize) -> bool {
+        let (path, flight) = (&self.paths[index], self.outstanding.flight(id));
+        flight < path.control.cwnd() && !(path.one_packet_only && flight > 0)
+    }
+
+    /// User data in the next new chunk, if it may be sent in a packet with `room` bytes left (RFC 9260 §6.1 A, §6.9).
+    fn next_new_len(&self, room: usize) -> Option<usize> {
+        let left = self.queue.next_len()?;
+        // RFC 9260 §7.3: cut so that a fragment can be sent again on any path.
+        let largest = self.paths.iter().map(|p| p.max_packet()).min()? - COMMON_HEADER_LEN - DATA_HEADER_LEN;
+        let in_room = (room.saturating_sub(DATA_HEADER_LEN)) / 4 * 4;
+        let mut len = left.min(largest);
+        if len > in_room {
+            // Only what has to be cut anyway is cut to fill a packet, and not into crumbs.
+            if left <= largest || in_room < largest / 2 {
+                return None;
+            }
+            len = in_room;
+        }
+        let rwnd = self.peer_rwnd as usize;
+        if len <= rwnd || self.probe.permitted {
+            return Some(len);
+        }
+        // Silly windows (RFC 1122 §4.2.3.4): less than what could be sent goes out only if nothing else is under way and the
+        // window is at least half of the largest there was.
+        let worth_it = rwnd >= self.largest_peer_rwnd as usize / 2 && rwnd > 0;
+        (worth_it && self.outstanding.nothing_in_flight()).then_some(rwnd)
+    }
+
+    fn push_data(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>) {
+        let Some(next) = self.next_data(ctx.now).filter(|next| next.to() == packet.path) else {
+            return;
+        };
+        let path = packet.path;
+        let id = PathId(path as u8);
+        let mut pushed = false;
+        if matches!(next, NextData::Retransmission { .. }) {
+            pushed = self.push_retransmissions(ctx, packet);
+            let urgent = &mut self.paths[path].urgent_packets;
+            *urgent = urgent.saturating_sub(u32::from(pushed));
+        }
+        let may_add_new = path == usize::from(self.sending)
+            && self.paths[path].burst_left > 0
+            && self.outstanding.next_lost().is_none()
+            && (matches!(next, NextData::New { .. }) || self.window_open(id, path));
+        if may_add_new && self.push_new(ctx, packet) {
+            pushed = true;
+            self.paths[path].burst_left -= 1;
+            self.paths[path].heartbeat.last_probe = ctx.now;
+        }
+        if pushed {
+            self.paths[path].last_data = ctx.now;
+            self.timers.zero_window_probe = NEVER;
+        }
+    }
+
+    fn push_retransmissions(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>) -> bool {
+        let (path, id) = (packet.path, PathId(packet.path as u8));
+        let mut pushed = false;
+        while let Some((seq, from, timed_out)) = self.outstanding.next_lost() {
+            if self.retransmission_path(from, timed_out).1 != path {
+                break;
+            }
+            let Some(data) = self.outstanding.data(seq, false) else {
+                break;
+            };
+            let chunk = Chunk::Data(data);
+            if !packet.fits(&chunk) {
+                break;
+            }
+            packet.push(&chunk);
+            pushed = true;
+            let len = self.outstanding.retransmit(seq, id, ctx.now);
+            self.note_sent(ctx, seq, path, len, true);
+        }
+        pushed
+    }
+
+    fn push_new(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>) -> bool {
+        let (path, id) = (packet.path, PathId(packet.path as u8));
+        let mut pushed = false;
+        while self.outstanding.len() < MAX_OUTSTANDING
+            && let Some(len) = self.next_new_len(packet.room)
+            && let Some(fragment) = self.queue.take(len)
+        {
+            let is_probe = core::mem::take(&mut self.probe.permitted) && len > self.peer_rwnd as usize;
+            if is_probe {
+                self.probe.in_flight = true;
+                self.probe.answered = false;
+                self.probe.sent += 1;
+                self.stats.zero_window_probes += 1;
+            }
+            // RFC 9260 §6.1: the last chunk before a shutdown, and a probe, want an answer soon.
+            let immediate = is_probe || self.state == State::ShutdownPending && self.queue.is_empty();
+            let seq = self.outstanding.push(fragment, id, ctx.now);
+            if let Some(data) = self.outstanding.data(seq, immediate) {
+                packet.push(&Chunk::Data(data));
+            }
+            pushed = true;
+            self.note_sent(ctx, seq, path, len as u64, false);
+        }
+        pushed
+    }
+
+    /// Accounts for a DATA chunk just put into a packet.
+    fn note_sent(&mut self, ctx: &mut Context<'_>, seq: Seq, path: usize, len: u64, retransmission: bool) {
+        self.stats.data_chunks_sent += 1;
+        self.stats.data_bytes_sent += len;
+        // RFC 9260 §6.2.1 B
+        self.peer_rwnd = self.peer_rwnd.saturating_sub(u32::try_from(len).unwrap_or(u32::MAX));
+        let is_earliest = self.outstanding.earliest(PathId(path as u8)) == Some(seq);
+        if retransmission {
+            self.stats.retransmissions += 1;
+            // RFC 9260 §6.3.1 rule C5: a measurement with an earlier chunk sent again is ambiguous.
+            for path in &mut self.paths {
+                if path.timed.is_some_and(|(timed, _)| timed >= seq) {
+                    path.timed = None;
+                }
+            }
+        } else if self.paths[path].timed.is_none() {
+            self.paths[path].timed = Some((seq, ctx.now));
+        }
+        let path_state = &mut self.paths[path];
+        // RFC 9260 §6.1, §6.3.2 rule R1
+        if path_state.t3 == NEVER || retransmission && is_earliest {
+            path_state.t3 = ctx.now + path_state.rtt.rto();
+        }
+        let tsn = self.outstanding.tsn(seq);
+        ctx.trace
+            .emit(TraceKinds::TSNS, ctx.now, Some(self.id), || TraceEvent::TsnSent {
+                path: PathId(path as u8),
+                tsn,
+                len: len as u32,
+                retransmission,
+            });
+    }
+
+    /// Data waits, nothing is under way, and the peer's window is too small: it has to be asked (RFC 9260 §6.1 A).
+    fn watch_zero_window(&mut self, ctx: &mut Context<'_>) {
+        let takes_data = matches!(
+            self.state,
+            State::Established | State::ShutdownPending | State::ShutdownReceived
+        );
+        let waits = takes_data && !self.queue.is_empty() && self.outstanding.is_empty();
+        let armed = self.timers.zero_window_probe != NEVER;
+        let room = self.paths[usize::from(self.sending)].max_packet() - COMMON_HEADER_LEN;
+        if waits && !armed && !self.probe.permitted && self.next_new_len(room).is_none() {
+            let path = &self.paths[usize::from(self.sending)];
+            let wait = (path.rtt.rto() * (1 << self.probe.sent.min(16))).min(self.config.rto_max);
+            self.timers.zero_window_probe = ctx.now + wait;
+        } else if !waits {
+            self.timers.zero_window_probe = NEVER;
+        }
+    }
+}

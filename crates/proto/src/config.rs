@@ -1,0 +1,436 @@
+//! Every constant of RFC 9260 §16 and every choice the RFC leaves open, checked before anything runs.
+
+use whimbrel_control::{Span, Time};
+
+use crate::{ConfigError, TransportAddr};
+
+/// Which edition of the standard sets the rules that later editions changed. Single rules can be set apart from it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)
+)]
+#[cfg_attr(feature = "config", serde(rename_all = "lowercase"))]
+pub enum Preset {
+    /// RFC 9260 (2022), the current standard.
+    #[default]
+    Rfc9260,
+    /// RFC 4960 (2007).
+    Rfc4960,
+    /// RFC 2960 (2000): initial window and floor of two MTU, four missing reports. What the older literature calls standard.
+    Rfc2960,
+}
+
+/// Where lost data is sent again when there is more than one path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)
+)]
+#[cfg_attr(feature = "config", serde(rename_all = "kebab-case"))]
+pub enum RetransmitPath {
+    /// After a timeout on another active path, after a fast retransmit on the same (RFC 9260 §6.4).
+    #[default]
+    Standard,
+    /// Always on the path of the original, as long as it is active.
+    Same,
+    /// Always on another active path.
+    Alternate,
+}
+
+/// Settings of one association: the same names in scenario files.
+#[derive(Clone, PartialEq, Debug)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)
+)]
+#[cfg_attr(feature = "config", serde(default, deny_unknown_fields))]
+pub struct AssociationConfig {
+    /// Edition of the standard: `rfc9260`, `rfc4960` or `rfc2960`.
+    pub preset: Preset,
+    /// Streams we ask for, 1 to 65535.
+    pub outbound_streams: u16,
+    /// Streams the peer may send on, 1 to 65535.
+    pub max_inbound_streams: u16,
+    /// Receive buffer, advertised as a_rwnd, in bytes: 1500 to 1 GiB.
+    pub recv_buffer: u32,
+    /// Bytes of messages held for sending or until acknowledged: 1500 to 1 GiB.
+    pub send_buffer: u32,
+    /// Path MTU in bytes: IP packets are never larger. 576 to 65535.
+    pub mtu: u16,
+    /// RTO.Initial: retransmission timeout before the first measurement; 1 s, with the older presets 3 s.
+    pub rto_initial: Option<Span>,
+    /// RTO.Min: the shortest retransmission timeout, 1 ms to RTO.Max.
+    pub rto_min: Span,
+    /// RTO.Max: the longest retransmission timeout.
+    pub rto_max: Span,
+    /// RTO.Alpha: weight of a new round-trip time in SRTT, between 0 and 1.
+    pub rto_alpha: f64,
+    /// RTO.Beta: weight of a new deviation in RTTVAR, between 0 and 1.
+    pub rto_beta: f64,
+    /// Max.Burst: packets of new data sent on one occasion; 0 sets no limit.
+    pub max_burst: u32,
+    /// Association.Max.Retrans: retransmissions in a row, over all paths, after which the peer counts as unreachable.
+    pub association_max_retrans: u32,
+    /// Path.Max.Retrans: retransmissions in a row after which a path is inactive.
+    pub path_max_retrans: u32,
+    /// Retransmissions in a row after which a path is potentially failed (PFMR, RFC 7829); absent: never.
+    pub potentially_failed_max_retrans: Option<u32>,
+    /// Max.Init.Retransmits: attempts to repeat INIT or COOKIE ECHO.
+    pub max_init_retransmits: u32,
+    /// HB.interval: time between heartbeats on an idle path, added to its RTO; 0 s turns heartbeats off.
+    pub hb_interval: Span,
+    /// HB.Max.Burst: heartbeats sent on one occasion, at least 1.
+    pub hb_max_burst: u32,
+    /// SACK.Delay: the longest time an acknowledgement waits for a second packet, at most 500 ms.
+    pub sack_delay: Span,
+    /// Packets received before an acknowledgement is sent: 1 acknowledges each, 2 is standard.
+    pub sack_frequency: u32,
+    /// Missing reports that make a fast retransmit: 3, with `rfc2960` 4.
+    pub missing_reports: Option<u32>,
+    /// Initial cwnd in bytes instead of the preset's rule.
+    pub initial_cwnd: Option<u32>,
+    /// Smallest ssthresh after a loss, in units of the preset (PMDCS or MTU): 4, with `rfc2960` 2.
+    pub min_ssthresh_mtus: Option<u32>,
+    /// Where lost data is sent again.
+    pub retransmit_path: RetransmitPath,
+    /// Shut the association down after so long without user data in either direction; absent: never.
+    pub autoclose: Option<Span>,
+    /// T5-shutdown-guard: the longest time a shutdown may take; absent: five times RTO.Max (RFC 9260 §9.2).
+    pub shutdown_guard: Option<Span>,
+    /// Lifetime asked for the state cookie beyond the peer's default (Cookie Preservative) when it turned out stale.
+    pub extend_stale_cookie: bool,
+}
+
+impl Default for AssociationConfig {
+    fn default() -> Self {
+        AssociationConfig {
+            preset: Preset::Rfc9260,
+            outbound_streams: 16,
+            max_inbound_streams: 65535,
+            recv_buffer: 262_144,
+            send_buffer: 262_144,
+            mtu: 1500,
+            rto_initial: None,
+            rto_min: Span::from_secs(1),
+            rto_max: Span::from_secs(60),
+            rto_alpha: 0.125,
+            rto_beta: 0.25,
+            max_burst: 4,
+            association_max_retrans: 10,
+            path_max_retrans: 5,
+            potentially_failed_max_retrans: None,
+            max_init_retransmits: 8,
+            hb_interval: Span::from_secs(30),
+            hb_max_burst: 1,
+            sack_delay: Span::from_millis(200),
+            sack_frequency: 2,
+            missing_reports: None,
+            initial_cwnd: None,
+            min_ssthresh_mtus: None,
+            retransmit_path: RetransmitPath::Standard,
+            autoclose: None,
+            shutdown_guard: None,
+            extend_stale_cookie: true,
+        }
+    }
+}
+
+const BUFFER_LIMIT: u32 = 1 << 30;
+
+impl AssociationConfig {
+    /// RTO.Initial, by the preset if not set.
+    pub fn resolved_rto_initial(&self) -> Span {
+        self.rto_initial.unwrap_or(match self.preset {
+            Preset::Rfc9260 => Span::from_secs(1),
+            Preset::Rfc4960 | Preset::Rfc2960 => Span::from_secs(3),
+        })
+    }
+
+    /// Missing reports that make a fast retransmit, by the preset if not set.
+    pub fn resolved_missing_reports(&self) -> u32 {
+        self.missing_reports.unwrap_or(match self.preset {
+            Preset::Rfc9260 | Preset::Rfc4960 => 3,
+            Preset::Rfc2960 => 4,
+        })
+    }
+
+    /// Checks every value.
+    ///
+    /// # Errors
+    /// The first field that cannot work, with what is allowed.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let in_range = |field, value: u64, low: u64, high: u64, unit: &str| {
+            if (low..=high).contains(&value) {
+                Ok(())
+            } else {
+                Err(ConfigError::new(
+                    field,
+                    value,
+                    format!("allowed are {low} to {high}{unit}"),
+                ))
+            }
+        };
+        in_range("outbound_streams", self.outbound_streams.into(), 1, 65535, " streams")?;
+        in_range(
+            "max_inbound_streams",
+            self.max_inbound_streams.into(),
+            1,
+            65535,
+            " streams",
+        )?;
+        in_range(
+            "recv_buffer",
+            self.recv_buffer.into(),
+            1500,
+            BUFFER_LIMIT.into(),
+            " bytes",
+        )?;
+        in_range(
+            "send_buffer",
+            self.send_buffer.into(),
+            1500,
+            BUFFER_LIMIT.into(),
+            " bytes",
+        )?;
+        in_range("mtu", self.mtu.into(), 576, 65535, " bytes")?;
+        in_range(
+            "association_max_retrans",
+            self.association_max_retrans.into(),
+            0,
+            255,
+            " retransmissions",
+        )?;
+        in_range(
+            "path_max_retrans",
+            self.path_max_retrans.into(),
+            0,
+            255,
+            " retransmissions",
+        )?;
+        in_range(
+            "max_init_retransmits",
+            self.max_init_retransmits.into(),
+            0,
+            255,
+            " attempts",
+        )?;
+        in_range("hb_max_burst", self.hb_max_burst.into(), 1, 255, " heartbeats")?;
+        in_range("sack_frequency", self.sack_frequency.into(), 1, 255, " packets")?;
+        in_range(
+            "missing_reports",
+            self.resolved_missing_reports().into(),
+            1,
+            255,
+            " reports",
+        )?;
+        if let Some(cwnd) = self.initial_cwnd {
+            in_range("initial_cwnd", cwnd.into(), 576, BUFFER_LIMIT.into(), " bytes")?;
+        }
+        if let Some(mtus) = self.min_ssthresh_mtus {
+            in_range("min_ssthresh_mtus", mtus.into(), 1, 1000, " MTU")?;
+        }
+        if let Some(pfmr) = self.potentially_failed_max_retrans {
+            // RFC 7829 §3: a path is potentially failed before it is inactive.
+            in_range(
+                "potentially_failed_max_retrans",
+                pfmr.into(),
+                0,
+                self.path_max_retrans.into(),
+                " retransmissions",
+            )?;
+        }
+        self.validate_times()
+    }
+
+    fn validate_times(&self) -> Result<(), ConfigError> {
+        let spans = |field, value: Span, low: Span, high: Span| {
+            if value < low || value > high {
+                return Err(ConfigError::new(field, value, format!("allowed are {low} to {high}")));
+            }
+            Ok(())
+        };
+        let day = Span::from_secs(86_400);
+        let ms = Span::from_millis(1);
+        spans("rto_max", self.rto_max, ms, day)?;
+        spans("rto_min", self.rto_min, ms, self.rto_max)?;
+        spans("rto_initial", self.resolved_rto_initial(), self.rto_min, self.rto_max)?;
+        spans("hb_interval", self.hb_interval, Span::ZERO, day)?;
+        // RFC 9260 §6.2: SACK.Delay must not be raised above 500 ms.
+        spans("sack_delay", self.sack_delay, Span::ZERO, Span::from_millis(500))?;
+        if let Some(span) = self.autoclose {
+            spans("autoclose", span, ms, day * 365)?;
+        }
+        if let Some(span) = self.shutdown_guard {
+            spans("shutdown_guard", span, ms, day)?;
+        }
+        for (field, value) in [("rto_alpha", self.rto_alpha), ("rto_beta", self.rto_beta)] {
+            if !(value > 0.0 && value <= 1.0) {
+                return Err(ConfigError::new(
+                    field,
+                    value,
+                    "allowed is a number above 0 and up to 1",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Settings of an endpoint: one SCTP port with its addresses.
+#[derive(Clone, Debug)]
+pub struct EndpointConfig {
+    /// Our SCTP port, 1 to 65535.
+    pub local_port: u16,
+    /// Our addresses, all of which are announced to peers; 1 to 16.
+    pub local_addrs: Vec<TransportAddr>,
+    /// Whether peers may open associations.
+    pub listen: bool,
+    /// Settings of associations that peers open.
+    pub association: AssociationConfig,
+    /// Valid.Cookie.Life: how long a state cookie of ours may be used.
+    pub valid_cookie_life: Span,
+    /// How often the key that signs state cookies is replaced; the one before it is honoured for a cookie's life.
+    pub cookie_key_life: Span,
+    /// Associations held at most.
+    pub max_associations: usize,
+    /// Replies without an association (INIT ACK, ABORT, ...) waiting to be sent at most; more are dropped.
+    pub max_pending_replies: usize,
+    /// Answer packets that belong to no association (RFC 9260 §8.4). Off where other stacks share the addresses.
+    pub answer_out_of_the_blue: bool,
+}
+
+impl Default for EndpointConfig {
+    fn default() -> Self {
+        EndpointConfig {
+            local_port: 5000,
+            local_addrs: Vec::new(),
+            listen: false,
+            association: AssociationConfig::default(),
+            valid_cookie_life: Span::from_secs(60),
+            cookie_key_life: Span::from_secs(3600),
+            max_associations: 65_536,
+            max_pending_replies: 1024,
+            answer_out_of_the_blue: true,
+        }
+    }
+}
+
+/// Addresses an endpoint or a peer may have.
+pub const MAX_ADDRESSES: usize = 16;
+
+impl EndpointConfig {
+    /// Checks every value.
+    ///
+    /// # Errors
+    /// The first field that cannot work, with what is allowed.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        if self.local_port == 0 {
+            return Err(ConfigError::new("local_port", 0, "allowed are 1 to 65535"));
+        }
+        if self.local_addrs.is_empty() || self.local_addrs.len() > MAX_ADDRESSES {
+            return Err(ConfigError::new(
+                "local_addrs",
+                self.local_addrs.len(),
+                format!("allowed are 1 to {MAX_ADDRESSES} addresses"),
+            ));
+        }
+        if let Some(addr) = self
+            .local_addrs
+            .iter()
+            .find(|a| a.ip().is_unspecified() || a.ip().is_multicast())
+        {
+            return Err(ConfigError::new(
+                "local_addrs",
+                addr,
+                "allowed are unicast addresses of this host",
+            ));
+        }
+        if self.valid_cookie_life.is_zero() || self.cookie_key_life < self.valid_cookie_life {
+            return Err(ConfigError::new(
+                "cookie_key_life",
+                self.cookie_key_life,
+                format!(
+                    "allowed is at least valid_cookie_life, {}, which is above 0 s",
+                    self.valid_cookie_life
+                ),
+            ));
+        }
+        if self.max_associations == 0 || self.max_associations > 1 << 24 {
+            return Err(ConfigError::new(
+                "max_associations",
+                self.max_associations,
+                "allowed are 1 to 16777216",
+            ));
+        }
+        self.association.validate()
+    }
+}
+
+/// Later than any timer.
+pub(crate) const NEVER: Time = Time::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rejected(change: impl FnOnce(&mut AssociationConfig)) -> ConfigError {
+        let mut config = AssociationConfig::default();
+        change(&mut config);
+        config.validate().expect_err("must be rejected")
+    }
+
+    #[test]
+    fn defaults_are_those_of_section_16() {
+        // RFC 9260 §16
+        let config = AssociationConfig::default();
+        config.validate().unwrap();
+        assert_eq!(config.resolved_rto_initial(), Span::from_secs(1));
+        assert_eq!(
+            (config.rto_min, config.rto_max),
+            (Span::from_secs(1), Span::from_secs(60))
+        );
+        assert_eq!((config.max_burst, config.hb_max_burst), (4, 1));
+        assert_eq!((config.rto_alpha, config.rto_beta), (0.125, 0.25));
+        assert_eq!(
+            (
+                config.association_max_retrans,
+                config.path_max_retrans,
+                config.max_init_retransmits
+            ),
+            (10, 5, 8)
+        );
+        assert_eq!(
+            (config.hb_interval, config.sack_delay),
+            (Span::from_secs(30), Span::from_millis(200))
+        );
+        assert_eq!(EndpointConfig::default().valid_cookie_life, Span::from_secs(60));
+    }
+
+    #[test]
+    fn impossible_values_are_named_with_what_is_allowed() {
+        // RFC 9260 §6.2: SACK.Delay
+        let error = rejected(|c| c.sack_delay = Span::from_millis(501));
+        assert_eq!(error.to_string(), "sack_delay = 501 ms: allowed are 0 s to 500 ms");
+        assert_eq!(rejected(|c| c.rto_min = Span::from_secs(61)).field, "rto_min");
+        assert_eq!(rejected(|c| c.rto_alpha = f64::NAN).field, "rto_alpha");
+        assert_eq!(rejected(|c| c.mtu = 100).field, "mtu");
+        assert_eq!(rejected(|c| c.outbound_streams = 0).field, "outbound_streams");
+        assert_eq!(
+            rejected(|c| c.potentially_failed_max_retrans = Some(6)).field,
+            "potentially_failed_max_retrans"
+        );
+    }
+
+    #[test]
+    fn an_endpoint_needs_an_address_and_a_port() {
+        let mut config = EndpointConfig::default();
+        assert_eq!(config.validate().unwrap_err().field, "local_addrs");
+        config.local_addrs.push("0.0.0.0:0".parse().unwrap());
+        assert_eq!(config.validate().unwrap_err().field, "local_addrs");
+        config.local_addrs[0] = "10.0.0.1:0".parse().unwrap();
+        config.validate().unwrap();
+        config.local_port = 0;
+        assert_eq!(config.validate().unwrap_err().field, "local_port");
+    }
+}

@@ -1,0 +1,137 @@
+//! Which association a packet belongs to, and what becomes of one that belongs to none (RFC 9260 §8.4, §8.5).
+
+use whimbrel_control::Time;
+use whimbrel_wire::{Cause, Chunk, ChunkType, PacketView};
+
+use super::{Context, Endpoint, Reply, ReplyChunk, context};
+use crate::address::PacketMeta;
+use crate::error::Discard;
+
+impl Endpoint {
+    pub(super) fn dispatch(&mut self, now: Time, meta: PacketMeta, packet: &PacketView<'_>) -> Result<(), Discard> {
+        let header = packet.header();
+        let Some(first) = packet.first_chunk_type() else {
+            return Err(Discard::Malformed);
+        };
+        if header.source_port == 0 || header.destination_port == 0 {
+            return Err(Discard::Malformed);
+        }
+        if header.destination_port != self.config.local_port {
+            return Err(Discard::NotForUs);
+        }
+        // RFC 9260 §6.10: INIT, INIT ACK and SHUTDOWN COMPLETE come alone.
+        if first.must_be_alone() && packet.chunks().nth(1).is_some() {
+            return Err(Discard::Bundled);
+        }
+        match first {
+            ChunkType::INIT if header.verification_tag == 0 => return self.on_init(now, meta, packet),
+            ChunkType::COOKIE_ECHO => return self.on_cookie_echo(now, meta, packet),
+            _ if header.verification_tag == 0 => return Err(Discard::VerificationTag),
+            _ => {}
+        }
+        let Some(index) = self.table.by_tag(header.verification_tag) else {
+            return self.on_unknown_tag(now, meta, packet);
+        };
+        let Some(association) = self.table.at_mut(index) else {
+            return Err(Discard::OutOfTheBlue);
+        };
+        if association.ports().1 != header.source_port {
+            return self.out_of_the_blue(meta, packet);
+        }
+        let Some(from) = association.path_of(meta.remote) else {
+            return self.out_of_the_blue(meta, packet);
+        };
+        let result = association.on_packet(context!(self, now), meta, from, packet);
+        self.after_change(index);
+        result
+    }
+
+    /// The tag is none of ours. ABORT and SHUTDOWN COMPLETE may carry the peer's own, reflected (RFC 9260 §8.5.1 B and C).
+    fn on_unknown_tag(&mut self, now: Time, meta: PacketMeta, packet: &PacketView<'_>) -> Result<(), Discard> {
+        let header = packet.header();
+        let Some(index) = self.table.by_peer(meta.remote, header.source_port) else {
+            return self.out_of_the_blue(meta, packet);
+        };
+        let Some(association) = self.table.at_mut(index) else {
+            return Err(Discard::OutOfTheBlue);
+        };
+        if association.tags().1 != header.verification_tag {
+            return if packet.first_chunk_type() == Some(ChunkType::SHUTDOWN_ACK) {
+                // The end of an earlier association with this peer (RFC 9260 §8.4 rule 5).
+                self.out_of_the_blue(meta, packet)
+            } else {
+                Err(Discard::VerificationTag)
+            };
+        }
+        let ctx = context!(self, now);
+        let result = match packet.chunks().next() {
+            Some(Ok(Chunk::Abort {
+                tag_reflected: true,
+                causes,
+            })) => {
+                association.on_abort(ctx, causes);
+                Ok(())
+            }
+            Some(Ok(Chunk::ShutdownComplete { tag_reflected: true })) => association.on_shutdown_complete(ctx),
+            _ => Err(Discard::VerificationTag),
+        };
+        self.after_change(index);
+        result
+    }
+
+    /// RFC 9260 §8.4, rules 1 to 8; INIT and COOKIE ECHO have been dealt with.
+    pub(super) fn out_of_the_blue(&mut self, meta: PacketMeta, packet: &PacketView<'_>) -> Result<(), Discard> {
+        let is_unicast = |ip: std::net::IpAddr| !ip.is_multicast() && !ip.is_unspecified();
+        if !is_unicast(meta.remote.ip()) || !is_unicast(meta.local.ip()) || !self.config.answer_out_of_the_blue {
+            return Err(Discard::OutOfTheBlue);
+        }
+        let mut has_shutdown_ack = false;
+        for chunk in packet.chunks() {
+            match chunk {
+                // Rules 2, 6 and 7: no answer.
+                Ok(Chunk::Abort { .. } | Chunk::ShutdownComplete { .. } | Chunk::CookieAck) => {
+                    return Err(Discard::OutOfTheBlue);
+                }
+                Ok(Chunk::Error { causes })
+                    if causes
+                        .iter()
+                        .any(|cause| matches!(cause, Ok(Cause::StaleCookie { .. }))) =>
+                {
+                    return Err(Discard::OutOfTheBlue);
+                }
+                Ok(Chunk::ShutdownAck) => has_shutdown_ack = true,
+                Ok(_) => {}
+                Err(_) => break,
+            }
+        }
+        let chunk = if has_shutdown_ack {
+            ReplyChunk::ShutdownComplete { reflected: true }
+        } else {
+            ReplyChunk::Abort {
+                reflected: true,
+                causes: Box::default(),
+            }
+        };
+        self.reply(meta, packet, packet.header().verification_tag, chunk);
+        Err(Discard::OutOfTheBlue)
+    }
+
+    /// Queues an answer to where the packet came from.
+    pub(super) fn reply(
+        &mut self,
+        meta: PacketMeta,
+        packet: &PacketView<'_>,
+        verification_tag: u32,
+        chunk: ReplyChunk,
+    ) {
+        let header = packet.header();
+        self.replies.push(Reply {
+            local: meta.local,
+            remote: meta.remote,
+            source_port: header.destination_port,
+            destination_port: header.source_port,
+            verification_tag,
+            chunk,
+        });
+    }
+}

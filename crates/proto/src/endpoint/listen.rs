@@ -1,0 +1,319 @@
+//! INIT and COOKIE ECHO: peers that open an association, or open it again (RFC 9260 §5.1, §5.2).
+
+use whimbrel_control::{Span, Time};
+use whimbrel_wire::{Cause, Chunk, PacketView, Parameter, Parameters, Tsn};
+
+use super::{Context, Cookie, Endpoint, PeerInit, Refusal, ReplyChunk, context};
+use crate::address::PacketMeta;
+use crate::association::{Association, Identity, State, address_parameters};
+use crate::error::Discard;
+
+/// How the local side of an INIT ACK is made up.
+struct Answer {
+    tag: u32,
+    initial_tsn: Tsn,
+    outbound_streams: u16,
+    inbound_streams: u16,
+    a_rwnd: u32,
+    tie_tags: (u32, u32),
+}
+
+impl Endpoint {
+    pub(super) fn on_init(&mut self, now: Time, meta: PacketMeta, packet: &PacketView<'_>) -> Result<(), Discard> {
+        let Some(Ok(Chunk::Init(init))) = packet.chunks().next() else {
+            return Err(Discard::InvalidChunk);
+        };
+        if self.replies.is_full() {
+            return Err(Discard::Limit);
+        }
+        let mut unrecognized = Vec::new();
+        let report = |raw: &[u8], list: &mut Vec<u8>| Parameter::Unrecognized(raw).emit(list);
+        let peer = match PeerInit::read(&init, meta.remote, &mut unrecognized, report) {
+            Ok(peer) => peer,
+            Err(Refusal::Silent) => return Err(Discard::InvalidChunk),
+            Err(Refusal::Abort(causes)) => {
+                self.abort_init(meta, packet, init.initiate_tag, causes);
+                return Err(Discard::InvalidChunk);
+            }
+        };
+        // RFC 9260 §5.1.2 D: any of its addresses may name an association that exists.
+        let port = packet.header().source_port;
+        let existing = peer
+            .addrs
+            .as_slice()
+            .iter()
+            .find_map(|&addr| self.table.by_peer(addr, port));
+        let answer = match existing {
+            Some(index) => self.answer_to_known_peer(meta, packet, index, &peer)?,
+            None if !self.config.listen => {
+                if self.config.answer_out_of_the_blue {
+                    self.abort_init(meta, packet, peer.tag, Vec::new());
+                }
+                return Err(Discard::NotListening);
+            }
+            None => Answer {
+                tag: self.new_tag(),
+                initial_tsn: Tsn(self.random.next_u32()),
+                outbound_streams: self.accepted_config.outbound_streams,
+                inbound_streams: self.accepted_config.max_inbound_streams,
+                a_rwnd: self.accepted_config.recv_buffer,
+                // RFC 9260 §5.2.2: no association before this one.
+                tie_tags: (0, 0),
+            },
+        };
+        self.send_init_ack(now, meta, packet, &peer, &answer, &unrecognized);
+        Ok(())
+    }
+
+    /// RFC 9260 §5.2.1, §5.2.2, §9.2: the answer depends on the state; the association itself is left as it is.
+    fn answer_to_known_peer(
+        &mut self,
+        meta: PacketMeta,
+        packet: &PacketView<'_>,
+        index: u32,
+        peer: &PeerInit,
+    ) -> Result<Answer, Discard> {
+        let Some(association) = self.table.at_mut(index) else {
+            return Err(Discard::Unexpected);
+        };
+        if association.state() == State::ShutdownAckSent {
+            association.resend_shutdown_ack();
+            self.mark_ready(index);
+            return Err(Discard::Unexpected);
+        }
+        let in_handshake = matches!(association.state(), State::CookieWait | State::CookieEchoed);
+        if association.state() != State::CookieWait {
+            let added = association.new_addresses(peer.addrs.as_slice());
+            if !added.is_empty() {
+                let mut causes = Vec::new();
+                Cause::RestartWithNewAddresses(Parameters::from_wire_bytes(&added)).emit(&mut causes);
+                self.abort_init(meta, packet, peer.tag, causes);
+                return Err(Discard::InvalidChunk);
+            }
+        }
+        let (own_tag, own_tsn, outbound_streams, inbound_streams) = association.own_init();
+        let tie_tags = if association.state() == State::CookieWait {
+            (0, 0)
+        } else {
+            association.tie_tags()
+        };
+        let a_rwnd = association.recv_buffer();
+        let (tag, initial_tsn) = if in_handshake {
+            (own_tag, own_tsn)
+        } else {
+            (self.new_tag(), Tsn(self.random.next_u32()))
+        };
+        Ok(Answer {
+            tag,
+            initial_tsn,
+            outbound_streams,
+            inbound_streams,
+            a_rwnd,
+            tie_tags,
+        })
+    }
+
+    fn send_init_ack(
+        &mut self,
+        now: Time,
+        meta: PacketMeta,
+        packet: &PacketView<'_>,
+        peer: &PeerInit,
+        answer: &Answer,
+        unrecognized: &[u8],
+    ) {
+        self.replace_key_if_old(now);
+        // RFC 9260 §3.3.2.1.3: the peer may ask for more time, but not for any amount.
+        let wish = Span::from_millis(peer.preserve_ms.into()).min(self.config.valid_cookie_life);
+        let cookie = Cookie {
+            created: now,
+            life: self.config.valid_cookie_life + wish,
+            local_tag: answer.tag,
+            peer_tag: peer.tag,
+            local_initial_tsn: answer.initial_tsn,
+            peer_initial_tsn: peer.initial_tsn,
+            peer_rwnd: peer.rwnd,
+            // RFC 9260 §5.1.1
+            outbound_streams: answer.outbound_streams.min(peer.inbound_streams),
+            inbound_streams: answer.inbound_streams.min(peer.outbound_streams),
+            local_port: packet.header().destination_port,
+            peer_port: packet.header().source_port,
+            local_tie_tag: answer.tie_tags.0,
+            peer_tie_tag: answer.tie_tags.1,
+            ecn: false,
+            supports: 0,
+            local: meta.local,
+            peer_addrs: peer.addrs,
+        };
+        let sealed = &mut self.scratch.gaps;
+        sealed.clear();
+        self.key.seal(&cookie, sealed);
+        let mut parameters = Vec::with_capacity(sealed.len() + unrecognized.len() + 64);
+        address_parameters(&self.local_addrs, &mut parameters);
+        Parameter::StateCookie(sealed).emit(&mut parameters);
+        for report in Parameters::from_wire_bytes(unrecognized).raw().flatten() {
+            whimbrel_wire::tlv::append_tlv(&mut parameters, report.bytes());
+        }
+        let chunk = ReplyChunk::InitAck {
+            initiate_tag: answer.tag,
+            a_rwnd: answer.a_rwnd,
+            outbound_streams: answer.outbound_streams,
+            inbound_streams: answer.inbound_streams,
+            initial_tsn: answer.initial_tsn,
+            parameters: parameters.into(),
+        };
+        self.reply(meta, packet, peer.tag, chunk);
+    }
+
+    /// RFC 9260 §5.1.3: the key is changed reasonably often.
+    fn replace_key_if_old(&mut self, now: Time) {
+        if now.since(self.key_replaced) >= self.config.cookie_key_life {
+            self.key_replaced = now;
+            let mut secret = [0; 32];
+            self.random.fill_bytes(&mut secret);
+            self.key.rotate(secret);
+        }
+    }
+
+    /// RFC 9260 §5.1, §8.4 rule 3: the ABORT carries the tag of the INIT.
+    fn abort_init(&mut self, meta: PacketMeta, packet: &PacketView<'_>, tag: u32, causes: Vec<u8>) {
+        self.reply(
+            meta,
+            packet,
+            tag,
+            ReplyChunk::Abort {
+                reflected: false,
+                causes: causes.into(),
+            },
+        );
+    }
+
+    /// RFC 9260 §5.1.5 and §5.2.4
+    pub(super) fn on_cookie_echo(
+        &mut self,
+        now: Time,
+        meta: PacketMeta,
+        packet: &PacketView<'_>,
+    ) -> Result<(), Discard> {
+        let Some(Ok(Chunk::CookieEcho { cookie })) = packet.chunks().next() else {
+            return Err(Discard::InvalidChunk);
+        };
+        let header = packet.header();
+        let cookie = self.key.open(cookie).map_err(|_| Discard::Cookie)?;
+        let is_for_this_packet = cookie.local_port == header.destination_port
+            && cookie.peer_port == header.source_port
+            && cookie.local_tag == header.verification_tag
+            && cookie
+                .peer_addrs
+                .as_slice()
+                .iter()
+                .any(|addr| addr.ip() == meta.remote.ip());
+        if !is_for_this_packet {
+            return Err(Discard::Cookie);
+        }
+        let port = header.source_port;
+        let existing = self.table.by_tag(cookie.local_tag).or_else(|| {
+            cookie
+                .peer_addrs
+                .as_slice()
+                .iter()
+                .find_map(|&addr| self.table.by_peer(addr, port))
+        });
+        let tags = existing.and_then(|index| self.table.at(index)).map(Association::tags);
+        if let Some(staleness) = cookie.stale_by(now)
+            && tags != Some((cookie.local_tag, cookie.peer_tag))
+        {
+            let mut causes = Vec::new();
+            let staleness_us = u32::try_from(staleness.as_nanos().div_ceil(1000)).unwrap_or(u32::MAX);
+            Cause::StaleCookie { staleness_us }.emit(&mut causes);
+            self.reply(
+                meta,
+                packet,
+                cookie.peer_tag,
+                ReplyChunk::Error { causes: causes.into() },
+            );
+            return Err(Discard::StaleCookie);
+        }
+        let index = match existing {
+            Some(index) => self.on_cookie_for_known_peer(now, meta, index, &cookie)?,
+            None => self.accept(now, meta, packet, &cookie)?,
+        };
+        // DATA may follow in the same packet.
+        let mut result = Ok(());
+        if packet.chunks().nth(1).is_some()
+            && let Some(association) = self.table.at_mut(index)
+            && let Some(from) = association.path_of(meta.remote)
+        {
+            result = association.on_packet(context!(self, now), meta, from, packet);
+        }
+        self.after_change(index);
+        result
+    }
+
+    fn accept(
+        &mut self,
+        now: Time,
+        meta: PacketMeta,
+        packet: &PacketView<'_>,
+        cookie: &Cookie,
+    ) -> Result<u32, Discard> {
+        if self.table.len() >= self.config.max_associations {
+            let mut causes = Vec::new();
+            Cause::OutOfResource.emit(&mut causes);
+            let chunk = ReplyChunk::Abort {
+                reflected: false,
+                causes: causes.into(),
+            };
+            self.reply(meta, packet, cookie.peer_tag, chunk);
+            return Err(Discard::Limit);
+        }
+        let id = self.table.next_id();
+        let identity = Identity {
+            id,
+            config: self.accepted_config.clone(),
+            local_addrs: self.local_addrs.clone(),
+            local_port: cookie.local_port,
+            peer_port: cookie.peer_port,
+        };
+        let association = Association::accept(context!(self, now), identity, cookie, meta.remote);
+        self.table.insert(association);
+        self.stats.accepted += 1;
+        Ok(id.index)
+    }
+
+    /// RFC 9260 §5.2.4, Table 12
+    fn on_cookie_for_known_peer(
+        &mut self,
+        now: Time,
+        meta: PacketMeta,
+        index: u32,
+        cookie: &Cookie,
+    ) -> Result<u32, Discard> {
+        let random = self.random.next_u64();
+        let Some(association) = self.table.at_mut(index) else {
+            return Err(Discard::Unexpected);
+        };
+        let (local_tag, peer_tag) = association.tags();
+        let (local_matches, peer_matches) = (cookie.local_tag == local_tag, cookie.peer_tag == peer_tag);
+        let cookie_ties = (cookie.local_tie_tag, cookie.peer_tie_tag);
+        if local_matches {
+            // Cases B and D
+            association.on_own_cookie(context!(self, now), cookie, meta.remote);
+            self.table.update(index, local_tag);
+            return Ok(index);
+        }
+        if !peer_matches && cookie_ties == association.tie_tags() {
+            // Case A
+            if association.state() == State::ShutdownAckSent {
+                association.refuse_restart_while_shutting_down();
+                self.mark_ready(index);
+                return Err(Discard::Unexpected);
+            }
+            association.restart(context!(self, now), cookie, meta.remote, random);
+            self.table.update(index, local_tag);
+            return Ok(index);
+        }
+        // Case C, and everything that Table 12 does not show
+        Err(Discard::Cookie)
+    }
+}

@@ -1,0 +1,217 @@
+//! What an INIT or INIT ACK says, checked (RFC 9260 §3.3.2, §3.3.3, §5.1.1, §5.1.2).
+
+use whimbrel_wire::{Cause, Init, Parameter, Tsn, TypeList, UnknownAction};
+
+use super::cookie::AddressList;
+use crate::TransportAddr;
+
+/// The peer's side of the agreement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PeerInit {
+    pub(crate) tag: u32,
+    pub(crate) rwnd: u32,
+    pub(crate) outbound_streams: u16,
+    pub(crate) inbound_streams: u16,
+    pub(crate) initial_tsn: Tsn,
+    /// The address the packet came from, then those it listed.
+    pub(crate) addrs: AddressList,
+    /// Milliseconds by which the peer wants its cookie to live longer.
+    pub(crate) preserve_ms: u32,
+}
+
+/// Parameters not recognized that are reported at most, in bytes.
+const MAX_UNRECOGNIZED: usize = 256;
+
+/// Why an INIT or INIT ACK cannot be accepted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Refusal {
+    /// To be answered with ABORT and these causes.
+    Abort(Vec<u8>),
+    /// To be discarded in silence: there is no tag to answer with.
+    Silent,
+}
+
+impl PeerInit {
+    /// Reads a chunk that came from `source`. Raw parameters to be reported as not recognized are added to `unrecognized`, one
+    /// after the other as the caller's `report` wraps them.
+    pub(crate) fn read(
+        init: &Init<'_>,
+        source: TransportAddr,
+        unrecognized: &mut Vec<u8>,
+        report: impl Fn(&[u8], &mut Vec<u8>),
+    ) -> Result<PeerInit, Refusal> {
+        if init.initiate_tag == 0 {
+            // RFC 9260 §3.3.2: the tag must not be zero; there is nobody to tell.
+            return Err(Refusal::Silent);
+        }
+        if init.outbound_streams == 0 || init.inbound_streams == 0 {
+            let mut causes = Vec::new();
+            Cause::InvalidMandatoryParameter.emit(&mut causes);
+            return Err(Refusal::Abort(causes));
+        }
+        let mut peer = PeerInit {
+            tag: init.initiate_tag,
+            rwnd: init.a_rwnd,
+            outbound_streams: init.outbound_streams,
+            inbound_streams: init.inbound_streams,
+            initial_tsn: init.initial_tsn,
+            addrs: AddressList::new(),
+            preserve_ms: 0,
+        };
+        // RFC 9260 §5.1.2 A and C: the source address always belongs to the list.
+        peer.addrs.push(source);
+        for raw in init.parameters.raw() {
+            let Ok(raw) = raw else {
+                return Err(Refusal::Abort(violation("a parameter has an impossible length")));
+            };
+            let Ok(parameter) = raw.decode() else {
+                return Err(Refusal::Abort(violation("a parameter has a value of the wrong length")));
+            };
+            match parameter {
+                Parameter::Ipv4(ip) => peer.add_address(ip.into(), source),
+                Parameter::Ipv6(ip) => peer.add_address(ip.into(), source),
+                Parameter::CookiePreservative { increment_ms } => peer.preserve_ms = increment_ms,
+                Parameter::HostName(_) => {
+                    // RFC 9260 §5.1.2 B
+                    let mut causes = Vec::new();
+                    let bytes = raw.bytes();
+                    Cause::UnresolvableAddress(&bytes[..bytes.len().min(MAX_UNRECOGNIZED)]).emit(&mut causes);
+                    return Err(Refusal::Abort(causes));
+                }
+                Parameter::Unknown(raw) => {
+                    // RFC 9260 §3.2.1: the two high bits of the type say what to do.
+                    let (stop, reported) = match raw.action() {
+                        UnknownAction::Stop => (true, false),
+                        UnknownAction::StopAndReport => (true, true),
+                        UnknownAction::Skip => (false, false),
+                        UnknownAction::SkipAndReport => (false, true),
+                    };
+                    if reported && unrecognized.len() + raw.bytes().len() <= MAX_UNRECOGNIZED {
+                        report(raw.bytes(), unrecognized);
+                    }
+                    if stop {
+                        break;
+                    }
+                }
+                // The cookie is read by who expects one; ECN is not negotiated; the rest asks for nothing.
+                _ => {}
+            }
+        }
+        Ok(peer)
+    }
+
+    /// Addresses listed have the UDP port that the packet came from (RFC 6951 §5.4). Others than unicast are passed over.
+    fn add_address(&mut self, ip: std::net::IpAddr, source: TransportAddr) {
+        let is_usable = !ip.is_unspecified() && !ip.is_multicast() && !is_broadcast(ip);
+        if is_usable {
+            // A full list takes no more: the peer stays reachable by the others.
+            self.addrs.push(TransportAddr::new(ip, source.port()));
+        }
+    }
+}
+
+fn is_broadcast(ip: std::net::IpAddr) -> bool {
+    matches!(ip, std::net::IpAddr::V4(ip) if ip.is_broadcast())
+}
+
+fn violation(what: &str) -> Vec<u8> {
+    let mut causes = Vec::new();
+    Cause::ProtocolViolation(what.as_bytes()).emit(&mut causes);
+    causes
+}
+
+/// An INIT ACK without a cookie (RFC 9260 §3.3.10.2).
+pub(crate) fn missing_cookie() -> Vec<u8> {
+    let mut causes = Vec::new();
+    Cause::MissingMandatoryParameter(TypeList::STATE_COOKIE).emit(&mut causes);
+    causes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use whimbrel_wire::Parameters;
+
+    fn read(parameters: &[u8], change: impl FnOnce(&mut Init<'_>)) -> (Result<PeerInit, Refusal>, Vec<u8>) {
+        let mut init = Init {
+            initiate_tag: 7,
+            a_rwnd: 65_536,
+            outbound_streams: 10,
+            inbound_streams: 20,
+            initial_tsn: Tsn(1),
+            parameters: Parameters::from_wire_bytes(parameters),
+        };
+        change(&mut init);
+        let mut unrecognized = Vec::new();
+        let source = "10.0.0.1:9899".parse().unwrap();
+        let peer = PeerInit::read(&init, source, &mut unrecognized, |raw, out| {
+            Parameter::Unrecognized(raw).emit(out)
+        });
+        (peer, unrecognized)
+    }
+
+    fn first_cause(refusal: Result<PeerInit, Refusal>) -> u16 {
+        let Err(Refusal::Abort(causes)) = refusal else {
+            panic!("expected an ABORT")
+        };
+        whimbrel_wire::Causes::from_wire_bytes(&causes)
+            .iter()
+            .next()
+            .unwrap()
+            .unwrap()
+            .code()
+    }
+
+    #[test]
+    fn the_source_and_the_listed_addresses_are_taken_once_each() {
+        // RFC 9260 §5.1.2 C
+        let mut parameters = Vec::new();
+        Parameter::Ipv4([10, 0, 1, 1].into()).emit(&mut parameters);
+        Parameter::Ipv4([10, 0, 0, 1].into()).emit(&mut parameters);
+        Parameter::Ipv4([224, 0, 0, 1].into()).emit(&mut parameters);
+        Parameter::Ipv4([0, 0, 0, 0].into()).emit(&mut parameters);
+        let peer = read(&parameters, |_| ()).0.unwrap();
+        let expected: Vec<TransportAddr> = vec!["10.0.0.1:9899".parse().unwrap(), "10.0.1.1:9899".parse().unwrap()];
+        assert_eq!(peer.addrs.as_slice(), expected);
+    }
+
+    #[test]
+    fn no_tag_is_silent_and_no_streams_are_refused() {
+        // RFC 9260 §3.3.2
+        assert_eq!(read(&[], |init| init.initiate_tag = 0).0.unwrap_err(), Refusal::Silent);
+        assert_eq!(first_cause(read(&[], |init| init.outbound_streams = 0).0), 7);
+        assert_eq!(first_cause(read(&[], |init| init.inbound_streams = 0).0), 7);
+    }
+
+    #[test]
+    fn a_host_name_is_refused() {
+        // RFC 9260 §5.1.2 B
+        let mut parameters = Vec::new();
+        Parameter::HostName(b"example").emit(&mut parameters);
+        assert_eq!(first_cause(read(&parameters, |_| ()).0), 5);
+    }
+
+    #[test]
+    fn unknown_parameters_follow_their_action_bits() {
+        // RFC 9260 §3.2.1: 00 stop, 01 stop and report, 10 skip, 11 skip and report
+        let address = [0, 5, 0, 8, 10, 0, 1, 1];
+        for (high, goes_on, reports) in [
+            (0x00, false, false),
+            (0x40, false, true),
+            (0x80, true, false),
+            (0xc0, true, true),
+        ] {
+            let mut parameters = vec![high, 0x77, 0, 4];
+            parameters.extend_from_slice(&address);
+            let (peer, unrecognized) = read(&parameters, |_| ());
+            assert_eq!(peer.unwrap().addrs.as_slice().len() == 2, goes_on, "{high:#x}");
+            assert_eq!(!unrecognized.is_empty(), reports, "{high:#x}");
+        }
+    }
+
+    #[test]
+    fn a_broken_parameter_list_is_refused() {
+        assert_eq!(first_cause(read(&[0, 5, 0, 3], |_| ()).0), 13);
+        assert_eq!(first_cause(read(&[0, 5, 0, 7, 1, 2, 3], |_| ()).0), 13);
+    }
+}

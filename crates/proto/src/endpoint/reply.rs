@@ -1,0 +1,122 @@
+//! Packets that belong to no association: answers without state, and the last word of associations that are gone.
+
+use std::collections::VecDeque;
+
+use whimbrel_wire::{Causes, Chunk, CommonHeader, Init, PacketSink, Parameters, Tsn};
+
+use crate::TransportAddr;
+
+/// The only chunk of a reply.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum ReplyChunk {
+    InitAck {
+        initiate_tag: u32,
+        a_rwnd: u32,
+        outbound_streams: u16,
+        inbound_streams: u16,
+        initial_tsn: Tsn,
+        /// Addresses, cookie, parameters not recognized.
+        parameters: Box<[u8]>,
+    },
+    Abort {
+        reflected: bool,
+        causes: Box<[u8]>,
+    },
+    Error {
+        causes: Box<[u8]>,
+    },
+    ShutdownComplete {
+        reflected: bool,
+    },
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Reply {
+    pub(crate) local: TransportAddr,
+    pub(crate) remote: TransportAddr,
+    pub(crate) source_port: u16,
+    pub(crate) destination_port: u16,
+    pub(crate) verification_tag: u32,
+    pub(crate) chunk: ReplyChunk,
+}
+
+impl Reply {
+    /// Writes the packet and returns its length.
+    pub(crate) fn write(&self, sink: &mut dyn PacketSink) -> usize {
+        sink.begin(CommonHeader {
+            source_port: self.source_port,
+            destination_port: self.destination_port,
+            verification_tag: self.verification_tag,
+        });
+        match &self.chunk {
+            ReplyChunk::InitAck {
+                initiate_tag,
+                a_rwnd,
+                outbound_streams,
+                inbound_streams,
+                initial_tsn,
+                parameters,
+            } => sink.push(&Chunk::InitAck(Init {
+                initiate_tag: *initiate_tag,
+                a_rwnd: *a_rwnd,
+                outbound_streams: *outbound_streams,
+                inbound_streams: *inbound_streams,
+                initial_tsn: *initial_tsn,
+                parameters: Parameters::from_wire_bytes(parameters),
+            })),
+            ReplyChunk::Abort { reflected, causes } => {
+                sink.push(&Chunk::Abort {
+                    tag_reflected: *reflected,
+                    causes: Causes::from_wire_bytes(causes),
+                });
+            }
+            ReplyChunk::Error { causes } => sink.push(&Chunk::Error {
+                causes: Causes::from_wire_bytes(causes),
+            }),
+            ReplyChunk::ShutdownComplete { reflected } => {
+                sink.push(&Chunk::ShutdownComplete {
+                    tag_reflected: *reflected,
+                });
+            }
+        }
+        sink.finish()
+    }
+}
+
+/// Replies waiting to be sent: a flood of packets cannot make it grow without bound.
+#[derive(Debug)]
+pub(crate) struct Replies {
+    waiting: VecDeque<Reply>,
+    limit: usize,
+    dropped: u64,
+}
+
+impl Replies {
+    pub(crate) fn new(limit: usize) -> Self {
+        Replies {
+            waiting: VecDeque::new(),
+            limit,
+            dropped: 0,
+        }
+    }
+
+    pub(crate) fn push(&mut self, reply: Reply) {
+        if self.waiting.len() < self.limit {
+            self.waiting.push_back(reply);
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Reply> {
+        self.waiting.pop_front()
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.waiting.len() >= self.limit
+    }
+
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}

@@ -1,0 +1,171 @@
+//! The associations of an endpoint: found by number, by verification tag, by the peer's address and port.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
+
+use crate::TransportAddr;
+use crate::association::Association;
+
+/// Names an association of an endpoint; never given out twice.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct AssocId {
+    pub(super) index: u32,
+    generation: u32,
+}
+
+/// Verification tags are random numbers of ours: they need no hashing.
+#[derive(Default)]
+struct TagHasher(u64);
+
+impl Hasher for TagHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = self.0 << 8 | u64::from(byte);
+        }
+    }
+
+    fn write_u32(&mut self, tag: u32) {
+        // The table takes its bucket from the low bits and its check byte from the high ones.
+        self.0 = u64::from(tag) << 32 | u64::from(tag);
+    }
+}
+
+#[derive(Debug)]
+struct Place {
+    generation: u32,
+    association: Option<Box<Association>>,
+}
+
+/// All associations.
+#[derive(Default)]
+pub(super) struct Table {
+    places: Vec<Place>,
+    free: Vec<u32>,
+    by_tag: HashMap<u32, u32, BuildHasherDefault<TagHasher>>,
+    by_peer: BTreeMap<(TransportAddr, u16), u32>,
+}
+
+impl core::fmt::Debug for Table {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Table")
+            .field("places", &self.places)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Table {
+    pub(super) fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    /// The name that the next association inserted gets.
+    pub(super) fn next_id(&mut self) -> AssocId {
+        let index = match self.free.last() {
+            Some(&index) => index,
+            None => {
+                let index = self.places.len() as u32;
+                self.places.push(Place {
+                    generation: 0,
+                    association: None,
+                });
+                self.free.push(index);
+                index
+            }
+        };
+        AssocId {
+            index,
+            generation: self.places[index as usize].generation,
+        }
+    }
+
+    /// Inserts the association under the name that [`Table::next_id`] gave out last.
+    pub(super) fn insert(&mut self, association: Association) {
+        let index = association.id().index;
+        debug_assert_eq!(self.free.last(), Some(&index));
+        self.free.pop();
+        self.by_tag.insert(association.tags().0, index);
+        let port = association.peer_port();
+        for addr in association.remote_addrs() {
+            self.by_peer.insert((addr, port), index);
+        }
+        self.places[index as usize].association = Some(Box::new(association));
+    }
+
+    /// Makes the association unknown to the network; the user can still read from it.
+    pub(super) fn hide(&mut self, index: u32) {
+        let Some(association) = self.places[index as usize].association.as_deref() else {
+            return;
+        };
+        if self.by_tag.get(&association.tags().0) == Some(&index) {
+            self.by_tag.remove(&association.tags().0);
+        }
+        let port = association.peer_port();
+        for addr in association.remote_addrs() {
+            if self.by_peer.get(&(addr, port)) == Some(&index) {
+                self.by_peer.remove(&(addr, port));
+            }
+        }
+    }
+
+    /// Frees the place.
+    pub(super) fn remove(&mut self, index: u32) {
+        self.hide(index);
+        let place = &mut self.places[index as usize];
+        if place.association.take().is_some() {
+            place.generation = place.generation.wrapping_add(1);
+            self.free.push(index);
+        }
+    }
+
+    /// Follows a change of tag or addresses of the association, which was known by `old_tag`.
+    pub(super) fn update(&mut self, index: u32, old_tag: u32) {
+        let Some(association) = self.places[index as usize].association.as_deref() else {
+            return;
+        };
+        let tag = association.tags().0;
+        if tag != old_tag {
+            self.by_tag.remove(&old_tag);
+            self.by_tag.insert(tag, index);
+        }
+        let port = association.peer_port();
+        self.by_peer.retain(|_, found| *found != index);
+        for addr in association.remote_addrs() {
+            self.by_peer.insert((addr, port), index);
+        }
+    }
+
+    pub(super) fn has_tag(&self, tag: u32) -> bool {
+        self.by_tag.contains_key(&tag)
+    }
+
+    pub(super) fn by_tag(&self, tag: u32) -> Option<u32> {
+        self.by_tag.get(&tag).copied()
+    }
+
+    pub(super) fn by_peer(&self, remote: TransportAddr, port: u16) -> Option<u32> {
+        self.by_peer.get(&(remote, port)).copied()
+    }
+
+    pub(super) fn at(&self, index: u32) -> Option<&Association> {
+        self.places.get(index as usize)?.association.as_deref()
+    }
+
+    pub(super) fn at_mut(&mut self, index: u32) -> Option<&mut Association> {
+        self.places.get_mut(index as usize)?.association.as_deref_mut()
+    }
+
+    pub(super) fn index(&self, id: AssocId) -> Option<u32> {
+        let place = self.places.get(id.index as usize)?;
+        (place.generation == id.generation && place.association.is_some()).then_some(id.index)
+    }
+
+    pub(super) fn ids(&self) -> impl Iterator<Item = AssocId> + '_ {
+        self.places
+            .iter()
+            .filter_map(|place| place.association.as_ref().map(|association| association.id()))
+    }
+}

@@ -1,0 +1,125 @@
+//! What an endpoint tells its user.
+
+use crate::{PathId, PathState};
+
+/// A notification (RFC 9260 §11.2).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// COMMUNICATION UP: the association is established.
+    Connected {
+        /// Whether the peer opened it.
+        accepted: bool,
+        /// Streams we may send on: `0..outbound_streams`.
+        outbound_streams: u16,
+        /// Streams the peer may send on: `0..inbound_streams`.
+        inbound_streams: u16,
+    },
+    /// DATA ARRIVE: [`recv`](crate::Endpoint::recv) has something to hand over. Told once until `recv` has returned `None`.
+    DataReady,
+    /// A send that was refused with [`SendError::Full`](crate::SendError::Full) may succeed now.
+    SendSpace,
+    /// Everything sent so far has been acknowledged.
+    SendIdle,
+    /// NETWORK STATUS CHANGE: a path is in another state.
+    PathState {
+        /// The path.
+        path: PathId,
+        /// The state it is in now.
+        state: PathState,
+    },
+    /// The peer has begun to shut the association down; nothing more can be sent.
+    PeerShutdown,
+    /// RESTART: the peer lost its state and began anew with the same addresses. Messages in flight may be lost.
+    Restarted,
+    /// COMMUNICATION ERROR: the peer reported an error; the code of its first cause (RFC 9260 §3.3.10).
+    RemoteError {
+        /// Cause code.
+        cause: u16,
+    },
+    /// COMMUNICATION LOST or SHUTDOWN COMPLETE: the association is over. The last event of an association.
+    Closed(CloseReason),
+}
+
+/// Why an association ended.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum CloseReason {
+    /// Both ends delivered everything and agreed to end.
+    #[error("shut down in good order")]
+    Graceful,
+    /// Our user aborted it.
+    #[error("aborted by this end: {0}")]
+    AbortedLocally(String),
+    /// The peer aborted it; with the code of its first cause, if any, and the peer's text for a user-initiated abort.
+    #[error("aborted by the peer{}", describe_abort(*.cause, .reason))]
+    AbortedByPeer {
+        /// Code of the first error cause (RFC 9260 §3.3.10).
+        cause: Option<u16>,
+        /// The upper layer's abort reason, as far as it is text.
+        reason: String,
+    },
+    /// The peer answered our INIT with an ABORT: nobody listens there, or it has no room.
+    #[error("refused by the peer{}", describe_abort(*.cause, ""))]
+    Refused {
+        /// Code of the first error cause.
+        cause: Option<u16>,
+    },
+    /// No answer to INIT or COOKIE ECHO after Max.Init.Retransmits attempts.
+    #[error("no answer to the opening handshake")]
+    HandshakeTimeout,
+    /// More than Association.Max.Retrans retransmissions in a row without an answer.
+    #[error("the peer stopped answering on every path")]
+    PeerUnreachable,
+    /// The guard timer T5 ended a shutdown that took too long.
+    #[error("the peer did not finish the shutdown in time")]
+    ShutdownTimeout,
+    /// The peer broke the protocol; what it did is named.
+    #[error("protocol violation by the peer: {0}")]
+    ProtocolViolation(&'static str),
+}
+
+fn describe_abort(cause: Option<u16>, reason: &str) -> String {
+    let name = match cause {
+        None => return String::new(),
+        Some(1) => "invalid stream identifier",
+        Some(2) => "missing mandatory parameter",
+        Some(3) => "stale cookie",
+        Some(4) => "out of resource",
+        Some(5) => "unresolvable address",
+        Some(6) => "unrecognized chunk type",
+        Some(7) => "invalid mandatory parameter",
+        Some(8) => "unrecognized parameters",
+        Some(9) => "no user data",
+        Some(10) => "cookie received while shutting down",
+        Some(11) => "restart of an association with new addresses",
+        Some(12) => "user-initiated abort",
+        Some(13) => "protocol violation",
+        Some(code) => return format!(": cause {code}"),
+    };
+    if reason.is_empty() {
+        format!(": {name}")
+    } else {
+        format!(": {name}: {reason}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_read_as_sentences() {
+        let aborted = CloseReason::AbortedByPeer {
+            cause: Some(12),
+            reason: "disk full".into(),
+        };
+        assert_eq!(
+            aborted.to_string(),
+            "aborted by the peer: user-initiated abort: disk full"
+        );
+        assert_eq!(CloseReason::Refused { cause: None }.to_string(), "refused by the peer");
+        assert_eq!(
+            CloseReason::Refused { cause: Some(99) }.to_string(),
+            "refused by the peer: cause 99"
+        );
+    }
+}

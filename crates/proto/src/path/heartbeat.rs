@@ -1,0 +1,99 @@
+//! Heartbeats: what they carry and when they are due (RFC 9260 §5.4, §8.3).
+
+use whimbrel_control::{Span, Time};
+
+use crate::config::NEVER;
+
+/// State of a path's heartbeats.
+#[derive(Clone, Debug)]
+pub(crate) struct HeartbeatState {
+    /// When the next one is due, or, while one is unanswered, when it is given up.
+    pub(crate) timer: Time,
+    /// Nonce of the one that is unanswered.
+    pub(crate) pending: Option<u64>,
+    /// The user asked for one, or path verification did.
+    pub(crate) requested: bool,
+    /// When something that measures the round trip was last sent: the path is idle since.
+    pub(crate) last_probe: Time,
+}
+
+impl Default for HeartbeatState {
+    fn default() -> Self {
+        HeartbeatState {
+            timer: NEVER,
+            pending: None,
+            requested: false,
+            last_probe: Time::ZERO,
+        }
+    }
+}
+
+/// Time from one heartbeat to the next on an idle path: HB.interval plus RTO, with a jitter of half the RTO either way
+/// (RFC 9260 §8.3). `random` is uniform.
+pub(crate) fn period(interval: Span, rto: Span, random: u64) -> Span {
+    let jitter = Span::from_nanos(((u128::from(random) * u128::from(rto.as_nanos())) >> 64) as u64);
+    interval + rto / 2 + jitter
+}
+
+/// Bytes of the Heartbeat Info we send.
+pub(crate) const HEARTBEAT_INFO_LEN: usize = 17;
+
+/// Heartbeat Information: opaque to the peer, which sends it back unchanged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct HeartbeatContent {
+    /// Proves that the answer comes from where the heartbeat went (RFC 9260 §5.4).
+    pub(crate) nonce: u64,
+    /// When it was sent, to measure the round trip.
+    pub(crate) sent_at: Time,
+    /// The path it was sent on.
+    pub(crate) path: u8,
+}
+
+impl HeartbeatContent {
+    pub(crate) fn to_bytes(self) -> [u8; HEARTBEAT_INFO_LEN] {
+        let mut bytes = [0; HEARTBEAT_INFO_LEN];
+        bytes[..8].copy_from_slice(&self.nonce.to_be_bytes());
+        bytes[8..16].copy_from_slice(&self.sent_at.as_nanos().to_be_bytes());
+        bytes[16] = self.path;
+        bytes
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; HEARTBEAT_INFO_LEN] = bytes.try_into().ok()?;
+        let word = |at: usize| {
+            bytes[at..at + 8]
+                .iter()
+                .fold(0, |word, &byte| word << 8 | u64::from(byte))
+        };
+        Some(HeartbeatContent {
+            nonce: word(0),
+            sent_at: Time::from_nanos(word(8)),
+            path: bytes[16],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_content_survives_the_round_trip() {
+        let content = HeartbeatContent {
+            nonce: 0x0123_4567_89ab_cdef,
+            sent_at: Time::from_nanos(42),
+            path: 3,
+        };
+        assert_eq!(HeartbeatContent::from_bytes(&content.to_bytes()), Some(content));
+        assert_eq!(HeartbeatContent::from_bytes(&content.to_bytes()[1..]), None);
+    }
+
+    #[test]
+    fn the_period_is_interval_plus_rto_with_half_an_rto_of_jitter() {
+        // RFC 9260 §8.3
+        let (interval, rto) = (Span::from_secs(30), Span::from_secs(2));
+        assert_eq!(period(interval, rto, 0), Span::from_secs(31));
+        assert_eq!(period(interval, rto, 1 << 63), Span::from_secs(32));
+        assert!(period(interval, rto, u64::MAX) <= Span::from_secs(33));
+    }
+}

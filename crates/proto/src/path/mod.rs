@@ -1,0 +1,251 @@
+//! A path: one address of the peer with the address of ours that is used for it, its timers and its congestion control.
+
+mod heartbeat;
+
+use std::net::IpAddr;
+
+use whimbrel_control::discriminator::Discriminator;
+use whimbrel_control::estimator::{RttConfig, RttEstimator};
+use whimbrel_control::window::{StandardRules, StandardWindow, Window};
+use whimbrel_control::{Controller, Seq, Span, Time};
+use whimbrel_wire::COMMON_HEADER_LEN;
+
+pub(crate) use heartbeat::{HEARTBEAT_INFO_LEN, HeartbeatContent, HeartbeatState, period};
+
+use crate::config::{AssociationConfig, NEVER, Preset};
+use crate::{PathId, TransportAddr};
+
+/// Whether a path can be used.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum PathState {
+    /// The peer named the address, and nothing has come back from it yet: it gets heartbeats only (RFC 9260 §5.4).
+    Unconfirmed,
+    /// In use or ready for use.
+    Active,
+    /// Data goes elsewhere while another path is active (RFC 7829).
+    PotentiallyFailed,
+    /// Too many retransmissions in a row (RFC 9260 §8.2).
+    Inactive,
+}
+
+/// A path as its user sees it (RFC 9260 §11.1.8).
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct PathInfo {
+    /// Its number.
+    pub id: PathId,
+    /// Our address.
+    pub local: TransportAddr,
+    /// The peer's address.
+    pub remote: TransportAddr,
+    /// Whether it can be used.
+    pub state: PathState,
+    /// Whether it is the primary path.
+    pub primary: bool,
+    /// Congestion window in bytes.
+    pub cwnd: u64,
+    /// Slow-start threshold in bytes; `u64::MAX` before the first loss.
+    pub ssthresh: u64,
+    /// Bytes in flight, chunk headers and padding included.
+    pub flight: u64,
+    /// Smoothed round-trip time, if measured.
+    pub srtt: Option<Span>,
+    /// Its variation.
+    pub rttvar: Span,
+    /// Retransmission timeout in use.
+    pub rto: Span,
+    /// Largest IP packet in bytes.
+    pub mtu: u16,
+    /// Retransmissions in a row without an answer.
+    pub errors: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct Path {
+    pub(crate) local: TransportAddr,
+    pub(crate) remote: TransportAddr,
+    pub(crate) state: PathState,
+    pub(crate) rtt: RttEstimator,
+    pub(crate) control: Controller,
+    /// When T3-rtx goes off.
+    pub(crate) t3: Time,
+    pub(crate) heartbeat: HeartbeatState,
+    /// Retransmissions in a row without an answer.
+    pub(crate) errors: u32,
+    /// The chunk whose round-trip time is being measured, and when it was sent (RFC 9260 §6.3.1 rules C4, C5).
+    pub(crate) timed: Option<(Seq, Time)>,
+    /// When data was last sent on it, for the decay of an idle window (RFC 9260 §7.2.1).
+    pub(crate) last_data: Time,
+    /// Packets with new data that may still be sent on this occasion (RFC 9260 §6.1 D).
+    pub(crate) burst_left: u32,
+    /// After a timeout only one packet may be in flight until something is acknowledged (RFC 9260 §7.2.3).
+    pub(crate) one_packet_only: bool,
+    /// Packets that must go out now, whatever the window says: a fast retransmit (RFC 9260 §7.2.4 item 3) or the one after
+    /// a timeout (RFC 9260 §6.3.3 rule E3).
+    pub(crate) urgent_packets: u32,
+    mtu: u16,
+}
+
+impl Path {
+    pub(crate) fn new(
+        config: &AssociationConfig,
+        local: TransportAddr,
+        remote: TransportAddr,
+        confirmed: bool,
+    ) -> Self {
+        Path {
+            local,
+            remote,
+            state: if confirmed {
+                PathState::Active
+            } else {
+                PathState::Unconfirmed
+            },
+            rtt: RttEstimator::new(RttConfig {
+                initial: config.resolved_rto_initial(),
+                min: config.rto_min,
+                max: config.rto_max,
+                alpha: config.rto_alpha,
+                beta: config.rto_beta,
+            }),
+            control: controller(config, remote),
+            t3: NEVER,
+            heartbeat: HeartbeatState::default(),
+            errors: 0,
+            timed: None,
+            last_data: Time::ZERO,
+            burst_left: 0,
+            one_packet_only: false,
+            urgent_packets: 0,
+            mtu: config.mtu,
+        }
+    }
+
+    /// Largest SCTP packet on this path in bytes, without IP and UDP headers.
+    pub(crate) fn max_packet(&self) -> usize {
+        max_packet(self.mtu, self.remote)
+    }
+
+    pub(crate) fn mtu(&self) -> u16 {
+        self.mtu
+    }
+
+    pub(crate) fn is_usable(&self) -> bool {
+        matches!(self.state, PathState::Active | PathState::PotentiallyFailed)
+    }
+
+    /// The congestion window decays by each retransmission timeout without data (RFC 9260 §7.2.1, last rule).
+    pub(crate) fn decay_if_idle(&mut self, now: Time) {
+        let idle = now.since(self.last_data);
+        let rto = self.rtt.rto();
+        if idle >= rto && self.last_data > Time::ZERO {
+            self.control.on_idle(idle.as_nanos() / rto.as_nanos().max(1));
+        }
+    }
+
+    /// Starts over: the peer restarted, or the path leads through another network (RFC 9260 §7.2.5).
+    pub(crate) fn reinitialize(&mut self, config: &AssociationConfig) {
+        let fresh = Path::new(config, self.local, self.remote, self.is_usable());
+        *self = Path {
+            heartbeat: core::mem::take(&mut self.heartbeat),
+            ..fresh
+        };
+    }
+}
+
+const UDP_HEADER: usize = 8;
+
+fn max_packet(mtu: u16, remote: TransportAddr) -> usize {
+    let ip = match remote.ip() {
+        IpAddr::V4(_) => 20,
+        IpAddr::V6(_) => 40,
+    };
+    let udp = if remote.port() == 0 { 0 } else { UDP_HEADER };
+    // Chunks end at multiples of four, so a packet does too.
+    (usize::from(mtu) - ip - udp) / 4 * 4
+}
+
+/// Path Maximum DATA Chunk Size (RFC 9260 §1.3), in bytes.
+pub(crate) fn pmdcs(mtu: u16, remote: TransportAddr) -> usize {
+    max_packet(mtu, remote) - COMMON_HEADER_LEN
+}
+
+fn controller(config: &AssociationConfig, remote: TransportAddr) -> Controller {
+    // RFC 9260 counts in PMDCS; its predecessors counted in path MTU.
+    let (unit, standard_cwnd, floor_units) = match config.preset {
+        Preset::Rfc9260 => {
+            let unit = pmdcs(config.mtu, remote) as u64;
+            // RFC 9260 §7.2.1
+            let floor = if remote.is_ipv4() { 4404 } else { 4344 };
+            (unit, (4 * unit).min((2 * unit).max(floor)), 4)
+        }
+        Preset::Rfc4960 => {
+            let unit = u64::from(config.mtu);
+            // RFC 4960 §7.2.1
+            (unit, (4 * unit).min((2 * unit).max(4380)), 4)
+        }
+        // RFC 2960 §7.2.1
+        Preset::Rfc2960 => (config.mtu.into(), 2 * u64::from(config.mtu), 2),
+    };
+    let initial_cwnd = config.initial_cwnd.map_or(standard_cwnd, u64::from);
+    let floor_units = config.min_ssthresh_mtus.map_or(floor_units, u64::from);
+    Controller::new(
+        initial_cwnd,
+        unit,
+        Discriminator::default(),
+        Window::Standard(StandardWindow::new(StandardRules { floor_units })),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(config: &AssociationConfig, remote: &str) -> Path {
+        let remote: TransportAddr = remote.parse().unwrap();
+        Path::new(config, remote, remote, true)
+    }
+
+    #[test]
+    fn initial_windows_of_the_editions() {
+        let cwnd = |preset, mtu, remote| {
+            let config = AssociationConfig {
+                preset,
+                mtu,
+                ..AssociationConfig::default()
+            };
+            path(&config, remote).control.cwnd()
+        };
+        // RFC 9260 §7.2.1: PMDCS 1468 by IPv4, 1448 by IPv6, 1460 inside UDP
+        assert_eq!(cwnd(Preset::Rfc9260, 1500, "10.0.0.1:0"), 4404);
+        assert_eq!(cwnd(Preset::Rfc9260, 1500, "[2001:db8::1]:0"), 4344);
+        assert_eq!(cwnd(Preset::Rfc9260, 576, "10.0.0.1:0"), 4 * 544);
+        assert_eq!(cwnd(Preset::Rfc9260, 9000, "10.0.0.1:0"), 2 * 8968);
+        assert_eq!(cwnd(Preset::Rfc4960, 1500, "10.0.0.1:0"), 4380);
+        assert_eq!(cwnd(Preset::Rfc2960, 1500, "10.0.0.1:0"), 3000);
+    }
+
+    #[test]
+    fn packets_leave_room_for_ip_and_udp() {
+        let config = AssociationConfig::default();
+        assert_eq!(path(&config, "10.0.0.1:0").max_packet(), 1480);
+        assert_eq!(path(&config, "10.0.0.1:9899").max_packet(), 1472);
+        assert_eq!(path(&config, "[2001:db8::1]:0").max_packet(), 1460);
+    }
+
+    #[test]
+    fn an_idle_window_decays_once_per_timeout() {
+        // RFC 9260 §7.2.1, last rule
+        let config = AssociationConfig {
+            initial_cwnd: Some(1468 * 16),
+            ..AssociationConfig::default()
+        };
+        let mut path = path(&config, "10.0.0.1:0");
+        path.decay_if_idle(Time::from_nanos(10));
+        assert_eq!(path.control.cwnd(), 1468 * 16, "nothing was sent yet");
+        path.last_data = Time::from_nanos(1);
+        path.decay_if_idle(path.last_data + Span::from_millis(999));
+        assert_eq!(path.control.cwnd(), 1468 * 16);
+        path.decay_if_idle(path.last_data + Span::from_millis(1001));
+        assert_eq!((path.control.cwnd(), path.control.ssthresh()), (1468 * 8, 1468 * 16));
+    }
+}

@@ -1,0 +1,406 @@
+//! Chunks sent and not yet cumulatively acknowledged: a ring indexed by `tsn - base`.
+//!
+//! Bytes in flight are counted as the state of a chunk changes, never by walking the ring. Inside, chunks are named by [`Seq`],
+//! the 64-bit position in the order of first transmission, so that only this file and the SACK parser know about wrapping.
+
+use std::collections::VecDeque;
+
+use whimbrel_control::{Seq, Time};
+use whimbrel_wire::{Data, Tsn};
+
+use super::queue::Fragment;
+use crate::PathId;
+
+/// DATA chunk header: type, flags, length, TSN, stream, SSN, PPID (RFC 9260 §3.3.1).
+const DATA_HEADER: usize = 16;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fate {
+    /// Sent and neither acknowledged nor given up.
+    InFlight,
+    /// Acknowledged by a gap ack block.
+    Acked,
+    /// Given up as lost, waiting to be sent again.
+    Lost,
+}
+
+/// A chunk in the ring.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) fragment: Fragment,
+    pub(super) sent_at: Time,
+    pub(super) fate: Fate,
+    /// The path it was last sent on.
+    pub(super) path: u8,
+    /// Missing reports so far.
+    pub(super) missing: u8,
+    pub(super) retransmitted: bool,
+    /// Given up by a timeout rather than by missing reports.
+    pub(super) timed_out: bool,
+    /// Not eligible for another fast retransmit (RFC 9260 §7.2.4 item 5).
+    pub(super) fast_retransmitted: bool,
+    /// Acknowledged before, even if the receiver took that back.
+    pub(super) credited: bool,
+}
+
+impl Slot {
+    /// Bytes that count for congestion control: the chunk with header and padding (RFC 9260 §7.2).
+    pub(super) fn chunk_len(&self) -> u64 {
+        (DATA_HEADER + self.fragment.payload.len()).next_multiple_of(4) as u64
+    }
+
+    pub(super) fn data_len(&self) -> u64 {
+        self.fragment.payload.len() as u64
+    }
+}
+
+/// Data in flight on one path.
+#[derive(Clone, Copy, Debug)]
+struct PathFlight {
+    bytes: u64,
+    chunks: u32,
+    /// No chunk in flight on this path comes before it.
+    earliest: Seq,
+}
+
+/// What a SACK newly told about one path.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PathAck {
+    /// Bytes acknowledged for the first time, chunk headers and padding included.
+    pub(crate) acked: u64,
+    /// Bytes in flight before the SACK.
+    pub(crate) flight_before: u64,
+    /// The earliest chunk in flight on the path was among them.
+    pub(crate) earliest_acked: bool,
+    /// When the newest of them was sent, if it was sent only once.
+    pub(crate) newest_sent_at: Option<Time>,
+    /// Chunks declared lost by missing reports.
+    pub(crate) lost: u32,
+    /// The first of them.
+    pub(crate) first_lost: Seq,
+}
+
+/// The ring.
+#[derive(Debug)]
+pub(crate) struct Outstanding {
+    /// TSN of position zero.
+    initial_tsn: Tsn,
+    /// Position of the first slot: one past the cumulative ack point.
+    base: Seq,
+    pub(super) slots: VecDeque<Slot>,
+    paths: Vec<PathFlight>,
+    /// User data in flight on all paths.
+    data_in_flight: u64,
+    /// User data in all slots.
+    data_held: u64,
+    /// Positions given up as lost, ascending; entries whose fate has changed since are stale.
+    lost: VecDeque<Seq>,
+    /// Ranges above the base that the peer has reported, half open, ascending and apart.
+    pub(super) reported: Vec<(Seq, Seq)>,
+    /// Spare vector for building the next one.
+    pub(super) reported_spare: Vec<(Seq, Seq)>,
+    /// Positions in flight below the highest one reported that can still become lost by missing reports, ascending.
+    pub(super) suspects: VecDeque<Seq>,
+    /// Positions below it have been looked at for suspects.
+    pub(super) scanned: Seq,
+    /// What the SACK being processed told, by path.
+    pub(super) acks: Vec<PathAck>,
+}
+
+impl Outstanding {
+    pub(crate) fn new(initial_tsn: Tsn) -> Self {
+        Outstanding {
+            initial_tsn,
+            base: 0,
+            slots: VecDeque::new(),
+            paths: Vec::new(),
+            data_in_flight: 0,
+            data_held: 0,
+            lost: VecDeque::new(),
+            reported: Vec::new(),
+            reported_spare: Vec::new(),
+            suspects: VecDeque::new(),
+            scanned: 0,
+            acks: Vec::new(),
+        }
+    }
+
+    /// Makes room for so many paths.
+    pub(crate) fn set_paths(&mut self, paths: usize) {
+        self.paths.resize(
+            paths,
+            PathFlight {
+                bytes: 0,
+                chunks: 0,
+                earliest: 0,
+            },
+        );
+        self.acks.resize(paths, PathAck::default());
+    }
+
+    /// Nothing sent is left to be acknowledged.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Chunks held.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// User data sent and not cumulatively acknowledged, in bytes.
+    pub(crate) fn data_held(&self) -> u64 {
+        self.data_held
+    }
+
+    /// User data in flight on all paths, in bytes.
+    pub(crate) fn data_in_flight(&self) -> u64 {
+        self.data_in_flight
+    }
+
+    /// Bytes in flight on a path, chunk headers and padding included.
+    pub(crate) fn flight(&self, path: PathId) -> u64 {
+        self.paths[usize::from(path.0)].bytes
+    }
+
+    /// Whether nothing is in flight on any path.
+    pub(crate) fn nothing_in_flight(&self) -> bool {
+        self.data_in_flight == 0
+    }
+
+    /// The next position to be given out.
+    pub(crate) fn next_seq(&self) -> Seq {
+        self.base + self.slots.len() as Seq
+    }
+
+    pub(super) fn base(&self) -> Seq {
+        self.base
+    }
+
+    /// The TSN of the chunk that has been acknowledged last without a gap.
+    pub(crate) fn cumulative_tsn_ack(&self) -> Tsn {
+        self.tsn(self.base.wrapping_sub(1))
+    }
+
+    pub(crate) fn tsn(&self, seq: Seq) -> Tsn {
+        Tsn(self.initial_tsn.0.wrapping_add(seq as u32))
+    }
+
+    /// The position named by a TSN, seen from the base; none if it lies before it or was never given out.
+    pub(super) fn seq_of(&self, tsn: Tsn) -> Option<Seq> {
+        let ahead = tsn.0.wrapping_sub(self.tsn(self.base).0);
+        ((ahead as usize) < self.slots.len()).then(|| self.base + Seq::from(ahead))
+    }
+
+    pub(super) fn slot(&self, seq: Seq) -> Option<&Slot> {
+        self.slots.get(seq.checked_sub(self.base)? as usize)
+    }
+
+    pub(super) fn slot_mut(&mut self, seq: Seq) -> Option<&mut Slot> {
+        self.slots.get_mut(seq.checked_sub(self.base)? as usize)
+    }
+
+    /// Adds a chunk sent for the first time.
+    pub(crate) fn push(&mut self, fragment: Fragment, path: PathId, now: Time) -> Seq {
+        let seq = self.next_seq();
+        let slot = Slot {
+            fragment,
+            sent_at: now,
+            fate: Fate::InFlight,
+            path: path.0,
+            missing: 0,
+            retransmitted: false,
+            timed_out: false,
+            fast_retransmitted: false,
+            credited: false,
+        };
+        self.data_held += slot.data_len();
+        self.add_flight(seq, path.0, slot.chunk_len(), slot.data_len());
+        self.slots.push_back(slot);
+        seq
+    }
+
+    /// The chunk at a position, as it goes into a packet.
+    pub(crate) fn data(&self, seq: Seq, immediate: bool) -> Option<Data<'_>> {
+        let fragment = &self.slot(seq)?.fragment;
+        Some(Data {
+            tsn: self.tsn(seq),
+            stream: fragment.stream,
+            ssn: fragment.ssn,
+            ppid: fragment.ppid,
+            unordered: fragment.unordered,
+            begin: fragment.begin,
+            end: fragment.end,
+            immediate: fragment.immediate || immediate,
+            payload: fragment.payload.as_wire(),
+        })
+    }
+
+    /// The lowest position waiting to be sent again, with the path it was lost on, and whether by a timeout.
+    pub(crate) fn next_lost(&mut self) -> Option<(Seq, PathId, bool)> {
+        while let Some(&seq) = self.lost.front() {
+            match self.slot(seq) {
+                Some(slot) if slot.fate == Fate::Lost => return Some((seq, PathId(slot.path), slot.timed_out)),
+                _ => self.lost.pop_front(),
+            };
+        }
+        None
+    }
+
+    /// Puts a lost chunk back in flight on `path`; returns its user data in bytes.
+    pub(crate) fn retransmit(&mut self, seq: Seq, path: PathId, now: Time) -> u64 {
+        let Some(slot) = self.slot_mut(seq) else { return 0 };
+        debug_assert_eq!(slot.fate, Fate::Lost, "only lost chunks are sent again");
+        slot.fate = Fate::InFlight;
+        slot.path = path.0;
+        slot.sent_at = now;
+        slot.retransmitted = true;
+        slot.missing = 0;
+        slot.timed_out = false;
+        let (chunk, data) = (slot.chunk_len(), slot.data_len());
+        let may_be_suspected = !slot.fast_retransmitted && seq < self.scanned;
+        if may_be_suspected && let Err(place) = self.suspects.binary_search(&seq) {
+            self.suspects.insert(place, seq);
+        }
+        if self.lost.front() == Some(&seq) {
+            self.lost.pop_front();
+        }
+        self.add_flight(seq, path.0, chunk, data);
+        data
+    }
+
+    /// T3-rtx of a path went off: everything in flight there is lost (RFC 9260 §6.3.3). Calls `each` for every chunk and
+    /// returns the first.
+    pub(crate) fn lose_path(&mut self, path: PathId, mut each: impl FnMut(Tsn)) -> Option<Seq> {
+        let flight = self.paths[usize::from(path.0)];
+        if flight.chunks == 0 {
+            return None;
+        }
+        let mut first = None;
+        for seq in flight.earliest.max(self.base)..self.next_seq() {
+            let is_in_flight = self
+                .slot(seq)
+                .is_some_and(|s| s.fate == Fate::InFlight && s.path == path.0);
+            if is_in_flight {
+                first = first.or(Some(seq));
+                if let Some(slot) = self.slot_mut(seq) {
+                    // A timeout begins anew: the chunk may be fast retransmitted again.
+                    slot.fast_retransmitted = false;
+                    slot.timed_out = true;
+                }
+                self.lose(seq);
+                each(self.tsn(seq));
+            }
+        }
+        first
+    }
+
+    /// Takes a chunk in flight out of flight and queues it for retransmission.
+    pub(super) fn lose(&mut self, seq: Seq) {
+        self.take_out_of_flight(seq, Fate::Lost);
+        match self.lost.back() {
+            Some(&last) if last >= seq => {
+                if let Err(place) = self.lost.binary_search(&seq) {
+                    self.lost.insert(place, seq);
+                }
+            }
+            _ => self.lost.push_back(seq),
+        }
+    }
+
+    pub(super) fn take_out_of_flight(&mut self, seq: Seq, fate: Fate) {
+        let Some(slot) = self.slot_mut(seq) else { return };
+        let (path, chunk, data) = (slot.path, slot.chunk_len(), slot.data_len());
+        let was_in_flight = slot.fate == Fate::InFlight;
+        slot.fate = fate;
+        if was_in_flight {
+            self.remove_flight(path, chunk, data);
+        }
+    }
+
+    fn add_flight(&mut self, seq: Seq, path: u8, chunk: u64, data: u64) {
+        let flight = &mut self.paths[usize::from(path)];
+        flight.earliest = if flight.chunks == 0 {
+            seq
+        } else {
+            flight.earliest.min(seq)
+        };
+        flight.chunks += 1;
+        flight.bytes += chunk;
+        self.data_in_flight += data;
+    }
+
+    pub(super) fn remove_flight(&mut self, path: u8, chunk: u64, data: u64) {
+        let flight = &mut self.paths[usize::from(path)];
+        flight.chunks -= 1;
+        flight.bytes -= chunk;
+        self.data_in_flight -= data;
+    }
+
+    /// A receiver took back an acknowledgement: the chunk is in flight again (RFC 9260 §6.2.1 D iii).
+    pub(super) fn put_back_in_flight(&mut self, seq: Seq) {
+        let Some(slot) = self.slot_mut(seq) else { return };
+        slot.fate = Fate::InFlight;
+        let (path, chunk, data) = (slot.path, slot.chunk_len(), slot.data_len());
+        self.add_flight(seq, path, chunk, data);
+    }
+
+    /// Removes the first slot, which the cumulative ack has passed.
+    pub(super) fn pop(&mut self) -> Option<Slot> {
+        let slot = self.slots.pop_front()?;
+        self.base += 1;
+        self.data_held -= slot.data_len();
+        if slot.fate == Fate::InFlight {
+            self.remove_flight(slot.path, slot.chunk_len(), slot.data_len());
+        }
+        Some(slot)
+    }
+
+    /// Whether `seq` is the earliest chunk in flight on its path, as it stands before it is acknowledged.
+    pub(super) fn is_earliest(&self, seq: Seq, path: u8) -> bool {
+        self.paths[usize::from(path)].earliest >= seq
+    }
+
+    /// Moves the earliest position of every path that a SACK touched past what is no longer in flight.
+    pub(super) fn advance_earliest(&mut self, path: usize) {
+        let mut seq = self.paths[path].earliest.max(self.base);
+        if self.paths[path].chunks > 0 {
+            while self
+                .slot(seq)
+                .is_some_and(|s| s.fate != Fate::InFlight || usize::from(s.path) != path)
+            {
+                seq += 1;
+            }
+        }
+        self.paths[path].earliest = seq;
+    }
+
+    /// The earliest position in flight on a path.
+    pub(crate) fn earliest(&self, path: PathId) -> Option<Seq> {
+        let flight = self.paths[usize::from(path.0)];
+        (flight.chunks > 0).then_some(flight.earliest)
+    }
+
+    pub(super) fn start_acks(&mut self) {
+        for (ack, flight) in self.acks.iter_mut().zip(&self.paths) {
+            *ack = PathAck {
+                flight_before: flight.bytes,
+                ..PathAck::default()
+            };
+        }
+    }
+
+    /// What the SACK processed last told about each path.
+    pub(crate) fn acks(&self) -> &[PathAck] {
+        &self.acks
+    }
+
+    /// Bytes this ring has allocated.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<Slot>()
+            + self.paths.capacity() * size_of::<PathFlight>()
+            + (self.lost.capacity() + self.suspects.capacity()) * size_of::<Seq>()
+            + (self.reported.capacity() + self.reported_spare.capacity()) * size_of::<(Seq, Seq)>()
+            + self.acks.capacity() * size_of::<PathAck>()
+    }
+}

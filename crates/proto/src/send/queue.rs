@@ -1,0 +1,175 @@
+//! Messages that wait for their first transmission, and how they are cut into DATA chunks.
+
+use std::collections::VecDeque;
+
+use whimbrel_wire::Ssn;
+
+use crate::message::{Message, MessagePayload};
+
+/// User data of one DATA chunk, cut from a message (RFC 9260 §6.9).
+#[derive(Clone, Debug)]
+pub(crate) struct Fragment {
+    pub(crate) stream: u16,
+    pub(crate) ssn: Ssn,
+    pub(crate) ppid: u32,
+    pub(crate) unordered: bool,
+    pub(crate) immediate: bool,
+    pub(crate) begin: bool,
+    pub(crate) end: bool,
+    pub(crate) payload: MessagePayload,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    message: Message,
+    ssn: Ssn,
+    /// Bytes of it already sent.
+    offset: usize,
+}
+
+/// First come, first sent; all fragments of a message get consecutive TSNs (RFC 9260 §6.9).
+#[derive(Debug, Default)]
+pub(crate) struct SendQueue {
+    waiting: VecDeque<Waiting>,
+    bytes: usize,
+    /// Next SSN of each stream used so far.
+    next_ssn: Vec<Ssn>,
+}
+
+impl SendQueue {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Bytes of user data waiting.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn push(&mut self, message: Message) {
+        let ssn = if message.unordered {
+            Ssn(0)
+        } else {
+            self.take_ssn(message.stream)
+        };
+        self.bytes += message.len();
+        self.waiting.push_back(Waiting {
+            message,
+            ssn,
+            offset: 0,
+        });
+    }
+
+    /// Stream sequence numbers count ordered messages, from 0 (RFC 9260 §6.5).
+    fn take_ssn(&mut self, stream: u16) -> Ssn {
+        let index = usize::from(stream);
+        if index >= self.next_ssn.len() {
+            self.next_ssn.resize(index + 1, Ssn(0));
+        }
+        let ssn = self.next_ssn[index];
+        self.next_ssn[index] = Ssn(ssn.0.wrapping_add(1));
+        ssn
+    }
+
+    /// Bytes left of the message whose turn it is.
+    pub(crate) fn next_len(&self) -> Option<usize> {
+        self.waiting.front().map(|first| first.message.len() - first.offset)
+    }
+
+    /// Cuts the next `len` bytes off the message whose turn it is. `len` is at least 1 and at most [`SendQueue::next_len`].
+    pub(crate) fn take(&mut self, len: usize) -> Option<Fragment> {
+        let first = self.waiting.front_mut()?;
+        let begin = first.offset == 0;
+        let end = first.offset + len >= first.message.len();
+        let fragment = Fragment {
+            stream: first.message.stream,
+            ssn: first.ssn,
+            ppid: first.message.ppid,
+            unordered: first.message.unordered,
+            // RFC 7053 §4.1: the I bit of the last chunk of the message.
+            immediate: first.message.immediate && end,
+            begin,
+            end,
+            payload: MessagePayload::Zeros(0),
+        };
+        self.bytes -= len;
+        let payload = if begin && end {
+            self.waiting.pop_front().map(|whole| whole.message.payload)?
+        } else {
+            let part = first.message.payload.part(first.offset, len);
+            first.offset += len;
+            if end {
+                self.waiting.pop_front();
+            }
+            part
+        };
+        Some(Fragment { payload, ..fragment })
+    }
+
+    /// Forgets everything: the association restarted or ended.
+    pub(crate) fn clear(&mut self) {
+        self.waiting.clear();
+        self.bytes = 0;
+        self.next_ssn.clear();
+    }
+
+    /// Bytes this queue has allocated.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.waiting.capacity() * size_of::<Waiting>() + self.next_ssn.capacity() * size_of::<Ssn>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_message_is_cut_and_marked_at_both_ends() {
+        // RFC 9260 §6.9
+        let mut queue = SendQueue::default();
+        let mut message = Message::new(3, &b"abcdefghij"[..]);
+        message.immediate = true;
+        queue.push(message);
+        let cut: Vec<_> = [4, 4, 2].into_iter().map(|len| queue.take(len).unwrap()).collect();
+        let marks: Vec<_> = cut.iter().map(|f| (f.begin, f.end, f.immediate)).collect();
+        assert_eq!(
+            marks,
+            [(true, false, false), (false, false, false), (false, true, true)]
+        );
+        assert!(cut.iter().all(|f| f.ssn == Ssn(0) && f.stream == 3));
+        assert_eq!(
+            cut[1].payload,
+            MessagePayload::Bytes(bytes::Bytes::from_static(b"efgh"))
+        );
+        assert_eq!((queue.bytes(), queue.next_len()), (0, None));
+        assert!(queue.take(1).is_none());
+    }
+
+    #[test]
+    fn ordered_messages_are_numbered_by_stream_and_unordered_ones_are_not() {
+        // RFC 9260 §6.5, §6.6
+        let mut queue = SendQueue::default();
+        for (stream, unordered) in [(0, false), (5, false), (0, true), (0, false), (5, false)] {
+            queue.push(Message {
+                unordered,
+                ..Message::zeros(stream, 1)
+            });
+        }
+        let numbers: Vec<_> = std::iter::from_fn(|| queue.take(1))
+            .map(|f| (f.stream, f.ssn.0))
+            .collect();
+        assert_eq!(numbers, [(0, 0), (5, 0), (0, 0), (0, 1), (5, 1)]);
+    }
+
+    #[test]
+    fn stream_sequence_numbers_wrap() {
+        // RFC 9260 §6.5: after 65535 comes 0
+        let mut queue = SendQueue::default();
+        let mut last = Ssn(0);
+        for _ in 0..=65536_u32 {
+            queue.push(Message::zeros(0, 1));
+            last = queue.take(1).unwrap().ssn;
+        }
+        assert_eq!(last, Ssn(0));
+    }
+}
