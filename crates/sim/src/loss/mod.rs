@@ -1,5 +1,7 @@
 //! What makes a channel lose packets.
 
 mod config;
+mod model;
 
 pub use self::config::{ChunkKind, LossConfig};
+pub(crate) use self::model::{LossModel, any_needs_kinds};

@@ -1,0 +1,128 @@
+//! The ends of flows: what produces packets and what they are for.
+
+mod sctp;
+mod sink;
+mod source;
+mod udp;
+
+pub(crate) use self::sctp::{SctpEnd, SctpSetup};
+pub(crate) use self::sink::Sink;
+pub(crate) use self::source::Source;
+pub(crate) use self::udp::{UdpReceiver, UdpSender};
+
+use whimbrel_control::Time;
+
+use crate::engine::{Event, EventQueue};
+use crate::link::Window;
+use crate::network::Network;
+use crate::packet::{IP_HEADER, PacketId};
+use crate::topology::{FlowRoutes, RouteId};
+
+/// One end of a flow. Agent `2 f` sends flow `f`, agent `2 f + 1` receives it.
+#[derive(Debug)]
+pub(crate) enum Agent {
+    Sctp(Box<SctpEnd>),
+    UdpSender(Box<UdpSender>),
+    UdpReceiver(UdpReceiver),
+}
+
+/// What the two ends of a flow share: what was sent and what of it was delivered. A real network has no such place; here it
+/// measures delays and finds out whether everything arrived as it was sent.
+#[derive(Debug)]
+pub(crate) struct FlowState {
+    pub(crate) routes: FlowRoutes,
+    pub(crate) sink: Sink,
+    /// IP packets and bytes that each end sent in the window.
+    pub(crate) sent_packets: [u64; 2],
+    pub(crate) sent_bytes: [u64; 2],
+    /// Packets sent by each end, over the whole run.
+    pub(crate) numbers: [u32; 2],
+    /// Packets received and discarded by either end.
+    pub(crate) discarded: u64,
+}
+
+impl FlowState {
+    /// Completes the record of a packet of `len` bytes behind the IP header that agent `from` sends along `route`.
+    #[inline]
+    pub(crate) fn address_packet(
+        &mut self,
+        network: &mut Network,
+        now: Time,
+        id: PacketId,
+        from: u32,
+        route: RouteId,
+        len: u32,
+    ) {
+        let side = (from & 1) as usize;
+        let size = len + IP_HEADER;
+        if network.window.contains(now) {
+            self.sent_packets[side] += 1;
+            self.sent_bytes[side] += u64::from(size);
+        }
+        let number = self.numbers[side];
+        self.numbers[side] = number.wrapping_add(1);
+        let kinds = if network.needs_kinds {
+            network.slab.body(id).kinds()
+        } else {
+            Default::default()
+        };
+        let way = &network.topology.routes[route as usize];
+        let packet = network.slab.get_mut(id);
+        packet.sent = now;
+        packet.flow = from / 2;
+        packet.number = number;
+        packet.size = size;
+        packet.hop = way.start;
+        packet.last_hop = way.end;
+        packet.route = route;
+        packet.agent = from ^ 1;
+        packet.direction = u32::MAX;
+        packet.kinds = kinds;
+        packet.fate = 0;
+        packet.twice = false;
+    }
+}
+
+/// An agent's one pending wake-up.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Alarm {
+    pending: Option<(Time, u64)>,
+}
+
+impl Alarm {
+    /// Sees to it that the agent is woken at `deadline` or before. A wake-up that is too early is left as it is: it finds out, and
+    /// sets the next. Timers that are restarted all the time cost nothing that way.
+    #[inline]
+    pub(crate) fn arm(&mut self, queue: &mut EventQueue, agent: u32, deadline: Option<Time>) {
+        let Some(deadline) = deadline else { return };
+        if self.pending.is_some_and(|(at, _)| at <= deadline) {
+            return;
+        }
+        let seq = queue.push(deadline, Event::Wake { agent });
+        self.pending = Some((deadline, seq));
+    }
+
+    /// Whether this wake-up is the one that was pending; it is not any more.
+    #[inline]
+    pub(crate) fn ring(&mut self, seq: u64) -> bool {
+        let current = self.pending.is_some_and(|(_, pending)| pending == seq);
+        if current {
+            self.pending = None;
+        }
+        current
+    }
+}
+
+/// Context of a call to an agent.
+pub(crate) struct Context<'a> {
+    pub(crate) now: Time,
+    pub(crate) network: &'a mut Network,
+    pub(crate) flow: &'a mut FlowState,
+    pub(crate) observer: &'a mut dyn crate::observer::Observer,
+}
+
+impl Context<'_> {
+    pub(crate) fn window(&self) -> Window {
+        self.network.window
+    }
+}

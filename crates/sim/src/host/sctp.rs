@@ -1,0 +1,430 @@
+//! The end of an SCTP flow: drives an endpoint of the protocol as its documentation says.
+
+use std::net::SocketAddr;
+
+use whimbrel_control::{Rng, Time};
+use whimbrel_proto::{
+    AssocId, AssociationConfig, AssociationStats, CloseReason, Endpoint, EndpointConfig, Event, PacketMeta, SendError,
+    State, TraceKinds, Transmit,
+};
+use whimbrel_wire::{ByteSink, ChecksumField, Payload};
+
+use super::sink::Delivery;
+use super::{Alarm, Context, FlowState, Source};
+use crate::config::{Carriage, ConfigError};
+use crate::measure::FlowOutcome;
+use crate::packet::{Form, PacketId};
+use crate::topology::{RouteId, interface};
+
+/// SCTP port of every receiver; the senders count up from the one above.
+pub(crate) const RECEIVER_PORT: u16 = 5000;
+/// Ports that senders use before they begin anew.
+const SENDER_PORTS: u32 = 60_000;
+
+/// What an end needs to begin.
+pub(crate) struct SctpSetup<'a> {
+    /// Twice the flow's number, and one more for the receiver.
+    pub(crate) agent: u32,
+    /// Our addresses, primary first.
+    pub(crate) local: Vec<SocketAddr>,
+    /// The peer's addresses, primary first.
+    pub(crate) peer: Vec<SocketAddr>,
+    pub(crate) association: &'a AssociationConfig,
+    /// What the sender's user has to say.
+    pub(crate) source: Option<Source>,
+    pub(crate) start: Time,
+    pub(crate) carriage: Carriage,
+    pub(crate) random: Rng,
+}
+
+/// How far an end has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Waiting,
+    Connecting,
+    Up,
+    Closed,
+}
+
+/// One end of an SCTP flow.
+#[derive(Debug)]
+pub(crate) struct SctpEnd {
+    agent: u32,
+    endpoint: Endpoint,
+    alarm: Alarm,
+    phase: Phase,
+    id: Option<AssocId>,
+    /// What the sender's user has to say; none at the receiver.
+    source: Option<Source>,
+    start: Time,
+    association: AssociationConfig,
+    peer: Vec<SocketAddr>,
+    peer_port: u16,
+    carriage: Carriage,
+    /// Streams that may be used.
+    streams: u16,
+    /// Whether the send buffer was full when last asked.
+    blocked: bool,
+    /// Whether the user has said that this was all.
+    shut: bool,
+    closed: Option<CloseReason>,
+    /// Counters of an association that is over.
+    last_stats: AssociationStats,
+    /// Counters when the measurement window opened and closed.
+    opened_stats: AssociationStats,
+    window_stats: Option<AssociationStats>,
+    trace: bool,
+}
+
+impl SctpEnd {
+    /// An end that waits: for its time to start, or for a peer.
+    ///
+    /// # Errors
+    /// Parameters that the protocol does not accept.
+    pub(crate) fn new(setup: SctpSetup<'_>) -> Result<Self, ConfigError> {
+        let is_sender = setup.source.is_some();
+        let sender_port = RECEIVER_PORT + 1 + (setup.agent / 2 % SENDER_PORTS) as u16;
+        let config = EndpointConfig {
+            local_port: if is_sender { sender_port } else { RECEIVER_PORT },
+            local_addrs: setup.local,
+            listen: !is_sender,
+            association: setup.association.clone(),
+            ..EndpointConfig::default()
+        };
+        let endpoint = Endpoint::new(config, Box::new(setup.random))
+            .map_err(|error| ConfigError::new("sctp", error.to_string(), "parameters that proto accepts"))?;
+        Ok(SctpEnd {
+            agent: setup.agent,
+            endpoint,
+            alarm: Alarm::default(),
+            phase: Phase::Waiting,
+            id: None,
+            source: setup.source,
+            start: setup.start,
+            association: setup.association.clone(),
+            peer: setup.peer,
+            peer_port: RECEIVER_PORT,
+            carriage: setup.carriage,
+            streams: 1,
+            blocked: false,
+            shut: false,
+            closed: None,
+            last_stats: AssociationStats::default(),
+            opened_stats: AssociationStats::default(),
+            window_stats: None,
+            trace: false,
+        })
+    }
+
+    /// Sets the first alarm.
+    pub(crate) fn begin(&mut self, context: &mut Context<'_>) {
+        if self.source.is_some() {
+            self.alarm.arm(&mut context.network.queue, self.agent, Some(self.start));
+        }
+    }
+
+    /// Asks the protocol for records of these kinds.
+    pub(crate) fn set_trace(&mut self, kinds: TraceKinds) {
+        self.trace = kinds != TraceKinds::NONE;
+        self.endpoint.set_trace(kinds);
+    }
+
+    /// A wake-up has come; a stale one does nothing.
+    pub(crate) fn wake(&mut self, context: &mut Context<'_>, seq: u64) {
+        if !self.alarm.ring(seq) {
+            return;
+        }
+        if self.phase == Phase::Waiting && self.source.is_some() {
+            self.connect(context.now);
+        }
+        self.endpoint.handle_timeout(context.now);
+        self.drive(context);
+    }
+
+    fn connect(&mut self, now: Time) {
+        self.phase = Phase::Connecting;
+        match self
+            .endpoint
+            .connect(now, self.association.clone(), self.peer_port, &self.peer)
+        {
+            Ok(id) => self.id = Some(id),
+            Err(error) => {
+                self.phase = Phase::Closed;
+                self.closed = Some(CloseReason::AbortedLocally(error.to_string()));
+            }
+        }
+    }
+
+    /// A packet has arrived.
+    #[inline]
+    pub(crate) fn receive(&mut self, context: &mut Context<'_>, id: PacketId) {
+        let packet = context.network.slab.get(id);
+        let route = &context.network.topology.routes[packet.route as usize];
+        let meta = PacketMeta {
+            local: route.destination,
+            remote: route.source,
+            ecn: packet.ecn,
+        };
+        let body = context.network.slab.body(id);
+        let taken = match body.form {
+            Form::Structures => self.endpoint.handle_packet(context.now, meta, &body.structures.view()),
+            Form::Bytes => self.endpoint.handle_datagram(context.now, meta, &body.bytes),
+            Form::Datagram => Ok(()),
+        };
+        context.network.slab.release(id);
+        context.flow.discarded += u64::from(taken.is_err());
+        self.drive(context);
+    }
+
+    /// Drains the endpoint: its events, what the user makes of them, and its packets; then sets the alarm.
+    #[inline]
+    fn drive(&mut self, context: &mut Context<'_>) {
+        self.react(context);
+        while self.transmit(context) {
+            self.react(context);
+        }
+        if self.trace {
+            let (flow, forward) = (self.agent / 2, self.agent & 1 == 0);
+            let observer = &mut *context.observer;
+            self.endpoint
+                .drain_trace(&mut |record| observer.trace(flow, forward, record));
+        }
+        let deadline = earlier(self.endpoint.next_timeout(), self.user_deadline(context.now));
+        self.alarm.arm(&mut context.network.queue, self.agent, deadline);
+    }
+
+    /// When the user will do something by himself.
+    #[inline]
+    fn user_deadline(&self, now: Time) -> Option<Time> {
+        let source = self.source.as_ref()?;
+        if self.phase != Phase::Up || self.shut {
+            return None;
+        }
+        let due = if self.blocked { None } else { source.next_due() };
+        let stop = Some(source.stop()).filter(|stop| *stop < Time::MAX);
+        earlier(due, stop).filter(|at| *at > now)
+    }
+
+    /// Takes the endpoint's events, and lets the user act on them.
+    #[inline]
+    fn react(&mut self, context: &mut Context<'_>) {
+        if let Some(association) = self.id.and_then(|id| self.endpoint.association(id))
+            && association.state() == State::Closed
+        {
+            // Its counters go with it.
+            self.last_stats = *association.stats();
+        }
+        while let Some((id, event)) = self.endpoint.poll_event() {
+            match event {
+                Event::DataReady => self.read(context, id),
+                Event::SendSpace => self.blocked = false,
+                Event::Connected { outbound_streams, .. } => {
+                    self.id = Some(id);
+                    self.phase = Phase::Up;
+                    self.streams = outbound_streams;
+                }
+                Event::Closed(reason) => {
+                    self.read(context, id);
+                    self.phase = Phase::Closed;
+                    self.closed = Some(reason);
+                }
+                _ => {}
+            }
+        }
+        if self.phase == Phase::Up && !self.shut && self.source.is_some() {
+            self.offer(context);
+        }
+    }
+
+    /// Hands over everything that has been received; a file is compared with what was sent.
+    fn read(&mut self, context: &mut Context<'_>, id: AssocId) {
+        let sink = &mut context.flow.sink;
+        let compares = sink.compares();
+        let mut content: Vec<u8> = Vec::new();
+        loop {
+            let received = self.endpoint.recv(context.now, id, &mut |piece| {
+                if compares {
+                    append(&mut content, piece);
+                }
+            });
+            let Some(received) = received else { return };
+            let delivery = Delivery {
+                stream: received.stream,
+                unordered: received.unordered,
+                number: received.ppid,
+                len: received.len as u64,
+                end: received.end,
+            };
+            if compares {
+                sink.compare(&delivery, &content);
+                content.clear();
+            }
+            sink.deliver(context.now, context.network.window, delivery);
+        }
+    }
+
+    /// Gives the endpoint the messages that are due, as long as it has room for them.
+    #[inline]
+    fn offer(&mut self, context: &mut Context<'_>) {
+        let (Some(id), Some(source)) = (self.id, &mut self.source) else {
+            return;
+        };
+        while !self.blocked && source.next_due().is_some_and(|due| due <= context.now) && source.stop() > context.now {
+            match self.endpoint.send(context.now, id, source.message(self.streams)) {
+                Ok(()) => {
+                    let created = source.advance(context.now);
+                    context.flow.sink.sent(created);
+                }
+                Err(SendError::Full(_)) => self.blocked = true,
+                Err(error) => {
+                    self.shut = true;
+                    self.endpoint.abort(context.now, id, &error.to_string());
+                    return;
+                }
+            }
+        }
+        if source.is_exhausted(context.now) {
+            self.shut = true;
+            self.endpoint.shutdown(context.now, id);
+        }
+    }
+
+    /// Sends every packet that the endpoint has to send. Whether there were any.
+    #[inline]
+    fn transmit(&mut self, context: &mut Context<'_>) -> bool {
+        let mut any = false;
+        loop {
+            let id = context.network.slab.reserve();
+            let body = context.network.slab.body_mut(id);
+            let sent = match self.carriage {
+                Carriage::Structures => {
+                    body.form = Form::Structures;
+                    self.endpoint.poll_transmit(context.now, &mut body.structures)
+                }
+                Carriage::Bytes => {
+                    body.form = Form::Bytes;
+                    body.bytes.clear();
+                    let mut sink = ByteSink::new(&mut body.bytes, ChecksumField::Compute);
+                    self.endpoint.poll_transmit(context.now, &mut sink)
+                }
+            };
+            let Some(sent) = sent else {
+                context.network.slab.release(id);
+                return any;
+            };
+            any = true;
+            let len = sent.wire_len as u32;
+            match self.route(context.flow, &sent) {
+                Some(route) => {
+                    context
+                        .flow
+                        .address_packet(context.network, context.now, id, self.agent, route, len);
+                    context.network.slab.get_mut(id).ecn = sent.ecn;
+                }
+                None => {
+                    // An address outside the scenario: a packet without a hop dies of having no route.
+                    let route = context.flow.routes.forward[0];
+                    context
+                        .flow
+                        .address_packet(context.network, context.now, id, self.agent, route, len);
+                    let packet = context.network.slab.get_mut(id);
+                    packet.hop = packet.last_hop;
+                }
+            }
+            context.network.send(context.now, id, context.observer);
+        }
+    }
+
+    /// The route between the two addresses of a packet.
+    #[inline]
+    fn route(&self, flow: &FlowState, sent: &Transmit) -> Option<RouteId> {
+        let routes = &flow.routes;
+        let (ours, theirs, table) = if self.agent & 1 == 0 {
+            (&routes.sender, &routes.receiver, &routes.forward)
+        } else {
+            (&routes.receiver, &routes.sender, &routes.reverse)
+        };
+        let place = |all: &[u32], address: SocketAddr| {
+            let wanted = interface(address.ip())?;
+            all.iter().position(|i| *i == wanted)
+        };
+        let from = place(ours, sent.local)?;
+        let to = place(theirs, sent.remote)?;
+        table.get(from * theirs.len() + to).copied()
+    }
+
+    /// Counters of the association up to now.
+    pub(crate) fn stats(&self) -> AssociationStats {
+        self.id
+            .and_then(|id| self.endpoint.association(id))
+            .map_or(self.last_stats, |association| *association.stats())
+    }
+
+    /// The measurement window opens.
+    pub(crate) fn open_window(&mut self) {
+        self.opened_stats = self.stats();
+    }
+
+    /// The measurement window closes.
+    pub(crate) fn close_window(&mut self) {
+        self.window_stats = Some(crate::measure::stats_since(&self.stats(), &self.opened_stats));
+    }
+
+    /// Counters of the measurement window.
+    pub(crate) fn window_stats(&self) -> AssociationStats {
+        self.window_stats
+            .unwrap_or_else(|| crate::measure::stats_since(&self.stats(), &self.opened_stats))
+    }
+
+    /// Whether the association is over, or never was.
+    pub(crate) fn is_over(&self) -> bool {
+        self.phase == Phase::Closed
+    }
+
+    /// Whether the association ended in good order.
+    pub(crate) fn ended_well(&self) -> bool {
+        self.closed == Some(CloseReason::Graceful)
+    }
+
+    /// Whether an association was ever established here.
+    pub(crate) fn was_up(&self) -> bool {
+        self.id.is_some()
+    }
+
+    /// The user at the sending end.
+    pub(crate) fn source(&self) -> Option<&Source> {
+        self.source.as_ref()
+    }
+
+    /// The association, while there is one.
+    pub(crate) fn association(&self) -> Option<&whimbrel_proto::Association> {
+        self.endpoint.association(self.id?)
+    }
+
+    /// How far this end has come.
+    pub(crate) fn outcome(&self) -> FlowOutcome {
+        match (self.phase, &self.closed) {
+            (Phase::Waiting, _) => FlowOutcome::NotStarted,
+            (Phase::Connecting, _) => FlowOutcome::Connecting,
+            (Phase::Up, _) => FlowOutcome::Running,
+            (Phase::Closed, Some(CloseReason::Graceful)) => FlowOutcome::Completed,
+            (Phase::Closed, Some(reason)) => FlowOutcome::Failed(reason.to_string()),
+            (Phase::Closed, None) => FlowOutcome::Failed("closed".to_owned()),
+        }
+    }
+}
+
+fn append(content: &mut Vec<u8>, piece: Payload<'_>) {
+    match piece {
+        Payload::Bytes(bytes) => content.extend_from_slice(bytes),
+        Payload::Zeros(len) => content.resize(content.len() + len as usize, 0),
+    }
+}
+
+#[inline]
+fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (one, other) => one.or(other),
+    }
+}

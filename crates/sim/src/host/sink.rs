@@ -1,0 +1,268 @@
+//! A flow's user at the receiving end: counts, times and compares what is delivered.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use whimbrel_control::Time;
+
+use crate::link::Window;
+use crate::measure::{FileCheck, Histogram};
+
+/// Marks a message as delivered among the times of creation.
+const DELIVERED: Time = Time::MAX;
+
+/// Keeps account of a flow's messages from their creation to their delivery.
+#[derive(Debug, Default)]
+pub(crate) struct Sink {
+    /// When each message came into being that is not yet delivered, from message `base` on.
+    created: VecDeque<Time>,
+    /// Number of the first message in `created`.
+    base: u64,
+    /// Last ordered message delivered on each stream, plus one.
+    last: Vec<u64>,
+    /// Message being delivered in parts on each stream: (stream, unordered, bytes delivered of it).
+    partial: Vec<(u16, bool, u64)>,
+    file: Option<(Bytes, u64)>,
+    file_received: u64,
+    file_wrong: u64,
+    pub(crate) delays: Histogram,
+    /// User data delivered in the window.
+    pub(crate) window_bytes: u64,
+    /// User data delivered over the whole run.
+    pub(crate) bytes: u64,
+    pub(crate) delivered: u64,
+    pub(crate) repeated: u64,
+    pub(crate) disordered: u64,
+    /// When the last message so far was delivered.
+    pub(crate) last_delivery: Time,
+    /// Bytes delivered when the last sample was taken.
+    pub(crate) sampled_bytes: u64,
+}
+
+/// Where a message, or a part of one, belongs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Delivery {
+    pub(crate) stream: u16,
+    pub(crate) unordered: bool,
+    /// The message's number as it was sent, modulo 2^32.
+    pub(crate) number: u32,
+    pub(crate) len: u64,
+    pub(crate) end: bool,
+}
+
+impl Sink {
+    /// A sink that compares what arrives with a file cut into messages of `message_bytes`.
+    pub(crate) fn for_file(file: Bytes, message_bytes: u32) -> Self {
+        Sink {
+            file: Some((file, u64::from(message_bytes))),
+            ..Sink::default()
+        }
+    }
+
+    /// A message came into being.
+    #[inline]
+    pub(crate) fn sent(&mut self, at: Time) {
+        self.created.push_back(at);
+    }
+
+    /// Bytes of the message on this stream that have been delivered already.
+    fn offset(&self, stream: u16, unordered: bool) -> u64 {
+        self.partial
+            .iter()
+            .find(|(s, u, _)| (*s, *u) == (stream, unordered))
+            .map_or(0, |(_, _, done)| *done)
+    }
+
+    /// Whether what arrives is compared with a file.
+    #[inline]
+    pub(crate) fn compares(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Compares a delivery that is about to be entered with its part of the file.
+    pub(crate) fn compare(&mut self, delivery: &Delivery, content: &[u8]) {
+        let Some((file, message_bytes)) = &self.file else {
+            return;
+        };
+        let start = u64::from(delivery.number) * message_bytes + self.offset(delivery.stream, delivery.unordered);
+        let expected = file.get(start as usize..start as usize + content.len());
+        let wrong = match expected {
+            Some(expected) if expected == content => 0,
+            Some(expected) => content.iter().zip(expected).filter(|(a, b)| a != b).count(),
+            None => content.len(),
+        };
+        self.file_received += content.len() as u64;
+        self.file_wrong += wrong as u64;
+    }
+
+    /// A message, or a part of one, was handed to the user.
+    #[inline]
+    pub(crate) fn deliver(&mut self, now: Time, window: Window, delivery: Delivery) {
+        self.bytes += delivery.len;
+        self.last_delivery = now;
+        if window.contains(now) {
+            self.window_bytes += delivery.len;
+        }
+        if !delivery.end || !self.partial.is_empty() {
+            self.note_part(&delivery);
+        }
+        if delivery.end {
+            self.finish(now, window, &delivery);
+        }
+    }
+
+    /// A datagram arrived that may have come before, after others, or not at all.
+    pub(crate) fn deliver_datagram(&mut self, now: Time, window: Window, delivery: Delivery, created: Time) {
+        self.bytes += delivery.len;
+        self.last_delivery = now;
+        self.delivered += 1;
+        if window.contains(now) {
+            self.window_bytes += delivery.len;
+            self.delays.add(now.since(created));
+        }
+    }
+
+    #[cold]
+    fn note_part(&mut self, delivery: &Delivery) {
+        let key = (delivery.stream, delivery.unordered);
+        let place = self.partial.iter().position(|(s, u, _)| (*s, *u) == key);
+        match (place, delivery.end) {
+            (Some(place), true) => {
+                self.partial.swap_remove(place);
+            }
+            (Some(place), false) => self.partial[place].2 += delivery.len,
+            (None, true) => {}
+            (None, false) => self.partial.push((key.0, key.1, delivery.len)),
+        }
+    }
+
+    #[inline]
+    fn finish(&mut self, now: Time, window: Window, delivery: &Delivery) {
+        let ahead = delivery.number.wrapping_sub(self.base as u32);
+        let Some(created) = self.created.get_mut(ahead as usize).filter(|at| **at != DELIVERED) else {
+            // Delivered before, or never sent.
+            self.repeated += 1;
+            return;
+        };
+        let delay = now.since(*created);
+        *created = DELIVERED;
+        let number = self.base + u64::from(ahead);
+        while self.created.front() == Some(&DELIVERED) {
+            self.created.pop_front();
+            self.base += 1;
+        }
+        self.delivered += 1;
+        if window.contains(now) {
+            self.delays.add(delay);
+        }
+        if !delivery.unordered {
+            self.check_order(delivery.stream, number);
+        }
+    }
+
+    #[inline]
+    fn check_order(&mut self, stream: u16, number: u64) {
+        let stream = usize::from(stream);
+        if self.last.len() <= stream {
+            self.last.resize(stream + 1, 0);
+        }
+        self.disordered += u64::from(number < self.last[stream]);
+        self.last[stream] = number + 1;
+    }
+
+    /// How the file arrived, if there is one.
+    pub(crate) fn file_check(&self) -> Option<FileCheck> {
+        let (file, _) = self.file.as_ref()?;
+        let bytes = file.len() as u64;
+        let intact = self.file_received == bytes && self.file_wrong == 0 && self.repeated == 0;
+        Some(FileCheck {
+            bytes,
+            received: self.file_received,
+            wrong: self.file_wrong,
+            intact,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use whimbrel_control::Span;
+
+    use super::*;
+
+    const WINDOW: Window = Window {
+        from: Time::ZERO,
+        to: Time::MAX,
+    };
+
+    fn message(number: u32, len: u64) -> Delivery {
+        Delivery {
+            stream: (number % 2) as u16,
+            unordered: false,
+            number,
+            len,
+            end: true,
+        }
+    }
+
+    #[test]
+    fn delays_are_measured_even_out_of_order() {
+        let mut sink = Sink::default();
+        let at = |ms| Time::ZERO + Span::from_millis(ms);
+        sink.sent(at(0));
+        sink.sent(at(10));
+        sink.sent(at(20));
+        sink.deliver(at(30), WINDOW, message(1, 5));
+        sink.deliver(at(50), WINDOW, message(0, 5));
+        assert_eq!(
+            (sink.delivered, sink.bytes, sink.created.len(), sink.base),
+            (2, 10, 1, 2)
+        );
+        assert_eq!(sink.delays.mean(), Span::from_millis(35));
+    }
+
+    #[test]
+    fn repeats_and_disorder_are_found() {
+        let mut sink = Sink::default();
+        for _ in 0..6 {
+            sink.sent(Time::ZERO);
+        }
+        for number in [0, 2, 2, 1, 5, 3] {
+            sink.deliver(Time::ZERO, WINDOW, message(number, 1));
+        }
+        assert_eq!((sink.delivered, sink.repeated, sink.disordered), (5, 1, 1));
+        sink.deliver(Time::ZERO, WINDOW, message(77, 1));
+        assert_eq!(sink.repeated, 2, "a message that was never sent");
+    }
+
+    #[test]
+    fn parts_of_a_file_are_compared_where_they_belong() {
+        let mut sink = Sink::for_file(Bytes::from_static(b"abcdefghij"), 6);
+        sink.sent(Time::ZERO);
+        sink.sent(Time::ZERO);
+        let part = |len, end| Delivery {
+            len,
+            end,
+            ..message(0, 0)
+        };
+        for (delivery, content) in [
+            (part(4, false), &b"abcd"[..]),
+            (message(1, 4), &b"ghij"[..]),
+            (part(2, true), &b"ef"[..]),
+        ] {
+            sink.compare(&delivery, content);
+            sink.deliver(Time::ZERO, WINDOW, delivery);
+        }
+        assert_eq!(
+            sink.file_check(),
+            Some(FileCheck {
+                bytes: 10,
+                received: 10,
+                wrong: 0,
+                intact: true
+            })
+        );
+        sink.compare(&message(0, 2), b"ax");
+        assert!(sink.file_check().is_some_and(|check| !check.intact && check.wrong == 1));
+    }
+}

@@ -1,0 +1,264 @@
+//! A flow's user at the sending end: when there is something to say, and what.
+
+use bytes::Bytes;
+use whimbrel_control::{Rng, Span, Time};
+use whimbrel_proto::{Message, MessagePayload};
+
+use crate::config::{Periods, TrafficConfig, TrafficKind};
+
+/// Produces a flow's messages.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pace: Pace,
+    rng: Rng,
+    message_bytes: u32,
+    streams: u16,
+    unordered: bool,
+    file: Option<Bytes>,
+    /// Messages there are; none if there is no end.
+    total: Option<u64>,
+    /// When no more are produced.
+    stop: Time,
+    /// Number of the next message.
+    next: u64,
+    /// When the next message comes into being.
+    due: Time,
+}
+
+#[derive(Debug)]
+enum Pace {
+    /// All at once.
+    Ready,
+    /// One each interval.
+    Constant { interval: Span },
+    /// One each interval until the burst ends, then silence.
+    OnOff {
+        interval: Span,
+        on: Span,
+        off: Span,
+        periods: Periods,
+        burst_end: Time,
+    },
+    /// Exponentially distributed intervals.
+    Poisson { mean: f64 },
+}
+
+impl Source {
+    /// A source that begins at `start`.
+    pub(crate) fn new(
+        config: &TrafficConfig,
+        start: Time,
+        stop: Option<Span>,
+        file: Option<Bytes>,
+        mut rng: Rng,
+    ) -> Self {
+        let rate = config.rate.unwrap_or_default();
+        let interval = rate.time_for(u64::from(config.message_bytes)).max(Span::from_nanos(1));
+        let mut due = start;
+        let pace = match config.kind {
+            TrafficKind::Endless | TrafficKind::File | TrafficKind::Messages => Pace::Ready,
+            TrafficKind::Cbr => Pace::Constant { interval },
+            TrafficKind::OnOff => {
+                let (on, off) = (config.on.unwrap_or_default(), config.off.unwrap_or_default());
+                let burst_end = start + period(on, config.periods, &mut rng);
+                Pace::OnOff {
+                    interval,
+                    on,
+                    off,
+                    periods: config.periods,
+                    burst_end,
+                }
+            }
+            TrafficKind::Poisson => {
+                let mean = interval.as_secs_f64();
+                due += Span::from_secs_f64(rng.exponential(mean));
+                Pace::Poisson { mean }
+            }
+        };
+        let total = match &file {
+            Some(file) => Some((file.len() as u64).div_ceil(u64::from(config.message_bytes))),
+            None => config.count,
+        };
+        Source {
+            pace,
+            rng,
+            message_bytes: config.message_bytes,
+            streams: config.streams,
+            unordered: config.unordered,
+            file,
+            total,
+            stop: stop.map_or(Time::MAX, |stop| Time::ZERO + stop),
+            next: 0,
+            due,
+        }
+    }
+
+    /// When the next message comes into being; none if there are no more.
+    #[inline]
+    pub(crate) fn next_due(&self) -> Option<Time> {
+        let over = self.total.is_some_and(|total| self.next >= total) || self.due >= self.stop;
+        if over { None } else { Some(self.due) }
+    }
+
+    /// Whether all messages have been produced by now.
+    pub(crate) fn is_exhausted(&self, now: Time) -> bool {
+        now >= self.stop || self.next_due().is_none()
+    }
+
+    /// When the source ends, whatever has been produced until then.
+    pub(crate) fn stop(&self) -> Time {
+        self.stop
+    }
+
+    /// Messages produced so far.
+    pub(crate) fn produced(&self) -> u64 {
+        self.next
+    }
+
+    /// The message that is due, as it would be sent over `streams` streams at most.
+    pub(crate) fn message(&self, streams: u16) -> Message {
+        let payload = match &self.file {
+            None => MessagePayload::Zeros(self.message_bytes),
+            Some(file) => {
+                let start = self.next as usize * self.message_bytes as usize;
+                let end = (start + self.message_bytes as usize).min(file.len());
+                MessagePayload::Bytes(file.slice(start..end))
+            }
+        };
+        Message {
+            stream: (self.next % u64::from(self.streams.min(streams).max(1))) as u16,
+            // Tells the receiving end which message it is.
+            ppid: self.next as u32,
+            unordered: self.unordered,
+            immediate: false,
+            payload,
+        }
+    }
+
+    /// The message that was due has been taken: when it came into being. The next one follows. `now` counts for what is always
+    /// ready.
+    #[inline]
+    pub(crate) fn advance(&mut self, now: Time) -> Time {
+        let created = self.due;
+        self.next += 1;
+        match &mut self.pace {
+            Pace::Ready => return now,
+            Pace::Constant { interval } => self.due += *interval,
+            Pace::Poisson { mean } => self.due += Span::from_secs_f64(self.rng.exponential(*mean)),
+            Pace::OnOff {
+                interval,
+                on,
+                off,
+                periods,
+                burst_end,
+            } => {
+                self.due += *interval;
+                // A burst too short for a message is passed over.
+                while self.due >= *burst_end {
+                    let begin = *burst_end + period(*off, *periods, &mut self.rng);
+                    self.due = begin;
+                    *burst_end = begin + period(*on, *periods, &mut self.rng);
+                }
+            }
+        }
+        created
+    }
+}
+
+fn period(mean: Span, periods: Periods, rng: &mut Rng) -> Span {
+    match periods {
+        Periods::Constant => mean,
+        Periods::Exponential => Span::from_secs_f64(rng.exponential(mean.as_secs_f64())).max(Span::from_nanos(1)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use whimbrel_control::Rate;
+
+    use super::*;
+
+    fn times(config: &TrafficConfig, until: Time) -> Vec<f64> {
+        config.validate().expect("valid traffic");
+        let mut source = Source::new(config, Time::ZERO, None, None, Rng::stream(2, "source"));
+        let mut times = Vec::new();
+        while source.next_due().is_some_and(|due| due < until) {
+            times.push(source.advance(Time::ZERO).as_secs_f64());
+        }
+        times
+    }
+
+    fn traffic(kind: TrafficKind) -> TrafficConfig {
+        let rate = Some(Rate::from_bps(80_000));
+        TrafficConfig {
+            message_bytes: 1000,
+            rate,
+            ..TrafficConfig::of(kind)
+        }
+    }
+
+    #[test]
+    fn constant_rate_is_a_message_each_interval() {
+        let found = times(&traffic(TrafficKind::Cbr), Time::ZERO + Span::from_secs(1));
+        assert_eq!(found.len(), 10);
+        assert!((found[9] - 0.9).abs() < 1e-9);
+    }
+
+    #[test]
+    fn bursts_and_silences_alternate() {
+        let config = TrafficConfig {
+            on: Some(Span::from_millis(250)),
+            off: Some(Span::from_millis(750)),
+            ..traffic(TrafficKind::OnOff)
+        };
+        let found = times(&config, Time::ZERO + Span::from_secs(3));
+        let expected = [0.0, 0.1, 0.2, 1.0, 1.1, 1.2, 2.0, 2.1, 2.2];
+        assert_eq!(found.len(), expected.len(), "{found:?}");
+        assert!(
+            found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-9),
+            "{found:?}"
+        );
+        let random = TrafficConfig {
+            periods: Periods::Exponential,
+            ..config
+        };
+        let n = times(&random, Time::ZERO + Span::from_secs(4000)).len() as f64;
+        // Bursts of mean 250 ms begin with a message: 1 + 1 / (e^0.4 - 1) of them in each mean cycle of a second.
+        assert!((n / 4000.0 - 3.03).abs() < 0.25, "{n}");
+    }
+
+    #[test]
+    fn poisson_counts_have_their_mean_and_variance() {
+        let found = times(&traffic(TrafficKind::Poisson), Time::ZERO + Span::from_secs(5000));
+        let n = found.len() as f64;
+        assert!((n - 50_000.0).abs() < 4.0 * 50_000_f64.sqrt(), "{n}");
+        let mut counts = vec![0.0_f64; 5000];
+        for at in &found {
+            counts[*at as usize] += 1.0;
+        }
+        let variance = counts.iter().map(|c| (c - 10.0) * (c - 10.0)).sum::<f64>() / 5000.0;
+        assert!((variance - 10.0).abs() < 1.0, "{variance}");
+    }
+
+    #[test]
+    fn a_file_ends_with_a_short_message() {
+        let config = TrafficConfig {
+            message_bytes: 4,
+            streams: 3,
+            ..TrafficConfig::of(TrafficKind::File)
+        };
+        let file = Bytes::from_static(b"0123456789");
+        let mut source = Source::new(&config, Time::ZERO, None, Some(file), Rng::stream(1, "x"));
+        let mut parts = Vec::new();
+        while !source.is_exhausted(Time::ZERO) {
+            let message = source.message(2);
+            parts.push((message.stream, message.ppid, message.payload));
+            source.advance(Time::ZERO);
+        }
+        let bytes = |b: &'static [u8]| MessagePayload::Bytes(Bytes::from_static(b));
+        assert_eq!(
+            parts,
+            [(0, 0, bytes(b"0123")), (1, 1, bytes(b"4567")), (0, 2, bytes(b"89"))]
+        );
+    }
+}

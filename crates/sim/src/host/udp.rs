@@ -1,0 +1,82 @@
+//! Datagrams that nobody acknowledges: cross traffic.
+
+use whimbrel_control::Time;
+use whimbrel_proto::Ecn;
+
+use super::sink::Delivery;
+use super::{Alarm, Context, Source};
+use crate::packet::{Form, PacketId, UDP_HEADER};
+
+/// Sends what its source produces, as it is produced.
+#[derive(Debug)]
+pub(crate) struct UdpSender {
+    pub(crate) agent: u32,
+    pub(crate) source: Source,
+    pub(crate) alarm: Alarm,
+    /// Bytes of each datagram.
+    pub(crate) len: u32,
+}
+
+/// Counts what arrives.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct UdpReceiver;
+
+impl UdpSender {
+    /// Sets the first alarm.
+    pub(crate) fn begin(&mut self, context: &mut Context<'_>) {
+        self.alarm
+            .arm(&mut context.network.queue, self.agent, self.source.next_due());
+    }
+
+    /// Sends what is due, and sets the alarm for the next.
+    pub(crate) fn wake(&mut self, context: &mut Context<'_>, seq: u64) {
+        if !self.alarm.ring(seq) {
+            return;
+        }
+        while self.source.next_due().is_some_and(|due| due <= context.now) {
+            let created = self.source.advance(context.now);
+            self.send(context, created);
+        }
+        self.alarm
+            .arm(&mut context.network.queue, self.agent, self.source.next_due());
+    }
+
+    fn send(&mut self, context: &mut Context<'_>, created: Time) {
+        let id = context.network.slab.reserve();
+        context.network.slab.body_mut(id).form = Form::Datagram;
+        let route = context.flow.routes.forward[0];
+        context.flow.address_packet(
+            context.network,
+            context.now,
+            id,
+            self.agent,
+            route,
+            self.len + UDP_HEADER,
+        );
+        let packet = context.network.slab.get_mut(id);
+        packet.ecn = Ecn::NotEct;
+        packet.sent = created;
+        context.network.send(context.now, id, context.observer);
+    }
+}
+
+impl UdpReceiver {
+    /// A datagram has arrived: it carries its number and the time of its creation.
+    pub(crate) fn receive(self, context: &mut Context<'_>, id: PacketId) {
+        let packet = *context.network.slab.get(id);
+        context.network.slab.release(id);
+        let len = u64::from(packet.size - UDP_HEADER - crate::packet::IP_HEADER);
+        let window = context.window();
+        let delivery = Delivery {
+            stream: 0,
+            unordered: true,
+            number: packet.number,
+            len,
+            end: true,
+        };
+        context
+            .flow
+            .sink
+            .deliver_datagram(context.now, window, delivery, packet.sent);
+    }
+}

@@ -1,0 +1,210 @@
+//! The record of why each packet died that died.
+
+use whimbrel_control::Time;
+
+use crate::packet::ChunkKinds;
+
+/// The true cause of a packet's death.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+#[non_exhaustive]
+pub enum DropCause {
+    /// The queue had no room: congestion.
+    QueueFull,
+    /// The channel spoilt it.
+    ChannelLoss(LossKind),
+    /// The link was down, or went down while the packet waited.
+    LinkDown,
+    /// No route leads from its source address to its destination address.
+    NoRoute,
+    /// It is larger than the link's MTU.
+    TooBig,
+}
+
+/// Which kind of loss model spoilt a packet.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+#[non_exhaustive]
+pub enum LossKind {
+    /// Independent losses of packets.
+    Bernoulli,
+    /// Independent errors of bits.
+    BitErrors,
+    /// Two-state channel in continuous time.
+    Markov,
+    /// Two-state channel, a step per packet.
+    GilbertElliott,
+    /// Errors at exponentially distributed intervals.
+    TimeBetweenErrors,
+    /// Every n-th packet.
+    Periodic,
+    /// A list of packets.
+    List,
+}
+
+impl DropCause {
+    /// Every cause, in the order in which they are counted.
+    pub const ALL: [DropCause; 11] = [
+        DropCause::QueueFull,
+        DropCause::LinkDown,
+        DropCause::NoRoute,
+        DropCause::TooBig,
+        DropCause::ChannelLoss(LossKind::Bernoulli),
+        DropCause::ChannelLoss(LossKind::BitErrors),
+        DropCause::ChannelLoss(LossKind::Markov),
+        DropCause::ChannelLoss(LossKind::GilbertElliott),
+        DropCause::ChannelLoss(LossKind::TimeBetweenErrors),
+        DropCause::ChannelLoss(LossKind::Periodic),
+        DropCause::ChannelLoss(LossKind::List),
+    ];
+
+    /// Its place in [`DropCause::ALL`].
+    pub const fn index(self) -> usize {
+        match self {
+            DropCause::QueueFull => 0,
+            DropCause::LinkDown => 1,
+            DropCause::NoRoute => 2,
+            DropCause::TooBig => 3,
+            DropCause::ChannelLoss(kind) => 4 + kind as usize,
+        }
+    }
+
+    /// The name used in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DropCause::QueueFull => "queue-full",
+            DropCause::LinkDown => "link-down",
+            DropCause::NoRoute => "no-route",
+            DropCause::TooBig => "too-big",
+            DropCause::ChannelLoss(LossKind::Bernoulli) => "loss-bernoulli",
+            DropCause::ChannelLoss(LossKind::BitErrors) => "loss-bit-errors",
+            DropCause::ChannelLoss(LossKind::Markov) => "loss-markov",
+            DropCause::ChannelLoss(LossKind::GilbertElliott) => "loss-gilbert-elliott",
+            DropCause::ChannelLoss(LossKind::TimeBetweenErrors) => "loss-time-between-errors",
+            DropCause::ChannelLoss(LossKind::Periodic) => "loss-periodic",
+            DropCause::ChannelLoss(LossKind::List) => "loss-list",
+        }
+    }
+
+    /// Whether it was congestion, as opposed to an error of transmission or a broken link.
+    pub const fn is_congestion(self) -> bool {
+        matches!(self, DropCause::QueueFull)
+    }
+}
+
+/// How many packets died of each cause.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DropCounts([u64; DropCause::ALL.len()]);
+
+impl DropCounts {
+    /// Counts one more.
+    #[inline]
+    pub(crate) fn add(&mut self, cause: DropCause) {
+        self.0[cause.index()] += 1;
+    }
+
+    /// Packets that died of this cause.
+    pub fn of(&self, cause: DropCause) -> u64 {
+        self.0[cause.index()]
+    }
+
+    /// Packets that died.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// The causes that killed any, with their counts.
+    pub fn iter(&self) -> impl Iterator<Item = (DropCause, u64)> {
+        DropCause::ALL.into_iter().zip(self.0).filter(|(_, n)| *n > 0)
+    }
+
+    /// Adds other counts.
+    pub(crate) fn merge(&mut self, other: &DropCounts) {
+        for (count, more) in self.0.iter_mut().zip(other.0) {
+            *count += more;
+        }
+    }
+
+    /// What was added since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &DropCounts) -> DropCounts {
+        let mut difference = *self;
+        for (now, then) in difference.0.iter_mut().zip(earlier.0) {
+            *now -= then;
+        }
+        difference
+    }
+}
+
+/// A dead packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DropEntry {
+    /// When: as it was refused by a queue, or as it would have arrived.
+    pub at: Time,
+    /// Its flow, by its place in the scenario.
+    pub flow: u32,
+    /// Whether it went from the flow's sender to its receiver.
+    pub forward: bool,
+    /// Its number among the packets of its flow in that direction, from 0.
+    pub number: u32,
+    /// The direction of a link on which it died (see [`crate::topology`]); none if it had no route.
+    pub direction: Option<u32>,
+    /// Why.
+    pub cause: DropCause,
+    /// Bytes of IP packet.
+    pub size: u32,
+    /// What it carried.
+    pub kinds: ChunkKinds,
+    /// The TSN of its first DATA chunk.
+    pub tsn: Option<u32>,
+}
+
+/// Every packet that died: counted always, entered one by one if asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
+    pub(crate) counts: DropCounts,
+    pub(crate) entries: Option<Vec<DropEntry>>,
+}
+
+impl Ledger {
+    /// Packets by cause, over the whole run.
+    pub fn counts(&self) -> &DropCounts {
+        &self.counts
+    }
+
+    /// The dead one by one, if that was asked for.
+    pub fn entries(&self) -> &[DropEntry] {
+        self.entries.as_deref().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_have_places_and_names_of_their_own() {
+        for (i, cause) in DropCause::ALL.into_iter().enumerate() {
+            assert_eq!(cause.index(), i);
+            assert!(
+                DropCause::ALL
+                    .into_iter()
+                    .filter(|other| other.name() == cause.name())
+                    .count()
+                    == 1
+            );
+        }
+    }
+
+    #[test]
+    fn counts_are_differences_and_sums() {
+        let mut counts = DropCounts::default();
+        counts.add(DropCause::QueueFull);
+        let before = counts;
+        counts.add(DropCause::ChannelLoss(LossKind::List));
+        counts.add(DropCause::ChannelLoss(LossKind::List));
+        assert_eq!(
+            counts.since(&before).iter().collect::<Vec<_>>(),
+            [(DropCause::ChannelLoss(LossKind::List), 2)]
+        );
+        assert_eq!(counts.total(), 3);
+    }
+}

@@ -1,0 +1,172 @@
+use whimbrel_control::Rng;
+
+use super::*;
+use crate::config::JitterConfig;
+use crate::queue::QueueConfig;
+
+const ALL: Window = Window {
+    from: Time::ZERO,
+    to: Time::MAX,
+};
+
+fn ms(n: u64) -> Time {
+    Time::ZERO + Span::from_millis(n)
+}
+
+/// 12 Mbit/s: a packet of 1500 bytes takes a millisecond. Room for three packets.
+fn direction(extras: Option<Extras>) -> Direction {
+    let queue = DropTail::new(&QueueConfig::DropTail {
+        packets: Some(3),
+        bytes: None,
+    });
+    Direction::new(
+        Rate::from_mbps(12),
+        Span::from_millis(10),
+        1500,
+        queue,
+        extras.map(Box::new),
+    )
+}
+
+fn nothing() -> Extras {
+    Extras {
+        losses: Vec::new(),
+        jitter: None,
+        duplicate: None,
+        trace: None,
+    }
+}
+
+fn enter(direction: &mut Direction, now: Time, seq: u64) -> Entry {
+    direction.enter(now, seq, seq as u32, 1500, ChunkKinds::default(), ALL)
+}
+
+fn arrival(entry: Entry) -> Time {
+    match entry {
+        Entry::Taken { arrival, .. } => arrival,
+        Entry::Refused(cause) => panic!("refused: {cause:?}"),
+    }
+}
+
+#[test]
+fn packets_are_sent_one_after_the_other() {
+    let mut link = direction(None);
+    assert_eq!(arrival(enter(&mut link, ms(5), 0)), ms(16));
+    assert_eq!(arrival(enter(&mut link, ms(5), 1)), ms(17));
+    assert_eq!(arrival(enter(&mut link, ms(30), 2)), ms(41));
+    assert_eq!(link.arrive(0).map(|t| t.packet), Some(0));
+    assert_eq!(link.arrive(7).map(|t| t.packet), None, "a stale event");
+    assert_eq!(link.arrive(1).map(|t| t.packet), Some(1));
+}
+
+#[test]
+fn the_packet_being_sent_takes_no_room_in_the_queue() {
+    let mut link = direction(None);
+    for seq in 0..4 {
+        arrival(enter(&mut link, ms(0), seq));
+    }
+    assert_eq!(
+        link.waiting(ms(0)),
+        Occupancy {
+            packets: 3,
+            bytes: 4500
+        }
+    );
+    assert_eq!(enter(&mut link, ms(0), 4), Entry::Refused(DropCause::QueueFull));
+    // The first has left as the second begins to leave.
+    assert_eq!(arrival(enter(&mut link, ms(1), 5)), ms(15));
+    assert_eq!(enter(&mut link, ms(1), 6), Entry::Refused(DropCause::QueueFull));
+    assert_eq!(link.waiting(ms(4)), Occupancy { packets: 0, bytes: 0 });
+    assert_eq!((link.stats.max_waiting, link.stats.max_waiting_bytes), (3, 4500));
+    // Waits of 0, 1, 2, 3 and 3 ms.
+    assert_eq!((link.stats.waited, link.stats.busy), (9_000_000, 5_000_000));
+}
+
+#[test]
+fn what_is_too_big_or_down_is_refused_with_its_cause() {
+    let mut link = direction(None);
+    let big = link.enter(ms(0), 0, 0, 1501, ChunkKinds::default(), ALL);
+    assert_eq!(big, Entry::Refused(DropCause::TooBig));
+    link.set_up(ms(0), false, ALL);
+    assert_eq!(enter(&mut link, ms(0), 1), Entry::Refused(DropCause::LinkDown));
+    link.set_up(ms(3), true, ALL);
+    assert_eq!(arrival(enter(&mut link, ms(4), 2)), ms(15));
+}
+
+#[test]
+fn going_down_loses_what_has_not_left() {
+    let mut link = direction(None);
+    for seq in 0..4 {
+        arrival(enter(&mut link, ms(0), seq));
+    }
+    // At 1.5 ms one packet is on its way, one half sent, two wait.
+    let at = Time::from_nanos(1_500_000);
+    let lost: Vec<_> = link.set_up(at, false, ALL).into_iter().map(|t| t.packet).collect();
+    assert_eq!(lost, [1, 2, 3]);
+    assert_eq!(link.waiting(at), Occupancy { packets: 0, bytes: 0 });
+    assert_eq!(link.stats.busy, 1_500_000);
+    assert_eq!(link.stats.waited, 1_000_000 + 1_500_000 + 1_500_000);
+    assert_eq!(link.arrive(0).map(|t| t.packet), Some(0));
+    assert!(link.head().is_none());
+}
+
+#[test]
+fn jitter_without_reordering_keeps_the_order() {
+    let config = JitterConfig::Exponential {
+        mean: Span::from_millis(20),
+        reorder: false,
+    };
+    let mut link = direction(Some(Extras {
+        jitter: Some(Jitter::new(config, Rng::stream(1, "j"))),
+        ..nothing()
+    }));
+    let mut last = Time::ZERO;
+    let mut held = 0;
+    for seq in 0..2000 {
+        let now = ms(seq * 2);
+        while let Some(head) = link.head().copied().filter(|t| t.arrival <= now) {
+            link.arrive(head.seq);
+        }
+        let at = arrival(enter(&mut link, now, seq));
+        assert!(at >= last && at >= ms(seq * 2 + 11));
+        held += u32::from(at == last);
+        last = at;
+    }
+    assert!(held > 500, "{held}");
+}
+
+#[test]
+fn jitter_with_reordering_makes_strays() {
+    let config = JitterConfig::Uniform {
+        min: Span::ZERO,
+        max: Span::from_millis(50),
+        reorder: true,
+    };
+    let mut link = direction(Some(Extras {
+        jitter: Some(Jitter::new(config, Rng::stream(1, "j"))),
+        ..nothing()
+    }));
+    let arrivals: Vec<_> = (0..1000)
+        .map(|seq| {
+            let entry = enter(&mut link, ms(seq * 2), seq);
+            assert!(matches!(entry, Entry::Taken { stray: true, .. }));
+            arrival(entry)
+        })
+        .collect();
+    assert!(arrivals.windows(2).filter(|pair| pair[1] < pair[0]).count() > 300);
+    assert!(link.ring.len() < 3, "packets that have left are forgotten");
+}
+
+#[test]
+fn a_window_counts_only_what_lies_within() {
+    let mut link = direction(None);
+    let window = Window { from: ms(1), to: ms(3) };
+    for seq in 0..4 {
+        link.enter(ms(0), seq, seq as u32, 1500, ChunkKinds::default(), window);
+    }
+    // Busy all the time; waiting from 1 to 3 ms: the third 1 ms, the fourth 2 ms.
+    assert_eq!(
+        (link.stats.busy, link.stats.waited, link.stats.packets),
+        (2_000_000, 3_000_000, 0)
+    );
+}

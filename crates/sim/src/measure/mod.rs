@@ -1,0 +1,8 @@
+//! What a run measured.
+
+mod histogram;
+mod result;
+
+pub use self::histogram::{DelaySummary, Histogram};
+pub(crate) use self::result::stats_since;
+pub use self::result::{EndReason, FileCheck, FlowOutcome, FlowResult, LinkResult, RunResult};

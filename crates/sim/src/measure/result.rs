@@ -1,0 +1,200 @@
+//! The result of a run as plain data.
+
+use whimbrel_control::{Span, Time};
+use whimbrel_proto::AssociationStats;
+
+use super::{DelaySummary, Histogram};
+use crate::config::FlowKind;
+use crate::ledger::{DropCounts, Ledger};
+
+/// Everything that a run measured. What is counted "in the window" lies between [`RunResult::from`] and [`RunResult::to`].
+#[derive(Clone, Debug)]
+pub struct RunResult {
+    /// The seed.
+    pub seed: u64,
+    /// Why the run ended.
+    pub end: EndReason,
+    /// When it ended.
+    pub ended_at: Time,
+    /// Beginning of the measurement window.
+    pub from: Time,
+    /// End of the measurement window: as configured, or the end of the run if that came first.
+    pub to: Time,
+    /// Events processed.
+    pub events: u64,
+    /// Packets that reached the end of a link.
+    pub packet_hops: u64,
+    /// A hash of the run's sequence of events: equal for equal runs, however packets are carried and observed.
+    pub fingerprint: u64,
+    /// The flows in the order of the scenario.
+    pub flows: Vec<FlowResult>,
+    /// The directions of the links: forward and reverse of the first, of the second, ...
+    pub links: Vec<LinkResult>,
+    /// Packets that died in the window.
+    pub drops: DropCounts,
+    /// Packets that died in the whole run.
+    pub ledger: Ledger,
+}
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndReason {
+    /// Its time was up.
+    Duration,
+    /// Every SCTP flow had come to its end.
+    AllDone,
+    /// It was told to stop.
+    Cancelled,
+}
+
+/// How far a flow has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FlowOutcome {
+    /// Its time to start had not come.
+    NotStarted,
+    /// The association was not yet established.
+    Connecting,
+    /// It was still sending when the run ended.
+    Running,
+    /// Everything was sent and delivered, and the association was shut down in good order. For UDP: the sender had stopped.
+    Completed,
+    /// The association ended otherwise; the sentence says why.
+    Failed(String),
+}
+
+/// A file as it arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileCheck {
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Bytes that arrived.
+    pub received: u64,
+    /// Bytes that arrived and differ from what was sent.
+    pub wrong: u64,
+    /// Whether all of it arrived as it was sent.
+    pub intact: bool,
+}
+
+/// What a flow achieved.
+#[derive(Clone, Debug)]
+pub struct FlowResult {
+    /// Its name.
+    pub name: String,
+    /// Its transport.
+    pub kind: FlowKind,
+    /// How far it came.
+    pub outcome: FlowOutcome,
+    /// User data delivered once, in the window.
+    pub goodput_bytes: u64,
+    /// User data delivered once, per second of the window that lies between the flow's start and its completion.
+    pub goodput_bps: f64,
+    /// From the flow's start to the delivery of the last byte, if it has an end and reached it.
+    pub completion: Option<Span>,
+    /// From a message's creation to its delivery, for messages delivered in the window.
+    pub delay: DelaySummary,
+    /// The distribution behind `delay`.
+    pub delays: Histogram,
+    /// Messages given to the transport, over the whole run.
+    pub messages_sent: u64,
+    /// Messages delivered to the receiver's user, over the whole run.
+    pub messages_delivered: u64,
+    /// Messages delivered a second time, over the whole run: zero unless a transport is broken (or it is UDP).
+    pub messages_repeated: u64,
+    /// Ordered messages delivered after a later one of their stream, over the whole run: zero unless a transport is broken.
+    pub messages_disordered: u64,
+    /// Bytes of IP packets that the sender sent in the window.
+    pub sender_wire_bytes: u64,
+    /// Bytes of IP packets that the receiver sent in the window.
+    pub receiver_wire_bytes: u64,
+    /// IP packets that the sender sent in the window.
+    pub sender_packets: u64,
+    /// IP packets that the receiver sent in the window.
+    pub receiver_packets: u64,
+    /// The sender's association in the window.
+    pub sender: AssociationStats,
+    /// The receiver's association in the window.
+    pub receiver: AssociationStats,
+    /// Packets that an end received and discarded, over the whole run.
+    pub discarded: u64,
+    /// Packets of the flow that died in the window.
+    pub drops: DropCounts,
+    /// The file, if one was sent.
+    pub file: Option<FileCheck>,
+    /// A hash of what happened to the flow's packets; packets of other flows that cross none of its links do not change it.
+    pub fingerprint: u64,
+}
+
+impl FlowResult {
+    /// T-R ratio: bytes that both ends sent over user bytes delivered, in the window; none if nothing was delivered.
+    pub fn transmit_ratio(&self) -> Option<f64> {
+        let sent = (self.sender_wire_bytes + self.receiver_wire_bytes) as f64;
+        (self.goodput_bytes > 0).then(|| sent / self.goodput_bytes as f64)
+    }
+
+    /// Retransmissions in the window that were not needed, as the receiver saw them.
+    pub fn spurious_retransmissions(&self) -> u64 {
+        self.receiver.duplicates_received
+    }
+}
+
+/// What a direction of a link carried in the window.
+#[derive(Clone, Debug)]
+pub struct LinkResult {
+    /// The link's name.
+    pub name: String,
+    /// Whether it is the direction from the link's first node to its second.
+    pub forward: bool,
+    /// The node it begins at.
+    pub from: String,
+    /// The node it ends at.
+    pub to: String,
+    /// Packets taken into the queue.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Share of the time in which the transmitter was busy, 0 to 1; for a recorded capacity, bytes carried over bytes offered.
+    pub utilisation: f64,
+    /// Mean number of packets that waited.
+    pub mean_queue_packets: f64,
+    /// Mean number of bytes that waited.
+    pub mean_queue_bytes: f64,
+    /// Most packets that waited.
+    pub max_queue_packets: u32,
+    /// Most bytes that waited.
+    pub max_queue_bytes: u64,
+    /// Packets that died here.
+    pub drops: DropCounts,
+}
+
+/// What an association did between two readings of its counters.
+pub(crate) fn stats_since(now: &AssociationStats, then: &AssociationStats) -> AssociationStats {
+    macro_rules! difference {
+        ($($field:ident),* $(,)?) => {
+            AssociationStats { $($field: now.$field.saturating_sub(then.$field)),* }
+        };
+    }
+    difference!(
+        packets_sent,
+        bytes_sent,
+        packets_received,
+        bytes_received,
+        data_chunks_sent,
+        data_bytes_sent,
+        data_bytes_acked,
+        retransmissions,
+        fast_retransmits,
+        timeouts,
+        recoveries,
+        data_chunks_received,
+        duplicates_received,
+        duplicates_reported,
+        sacks_sent,
+        sacks_received,
+        heartbeats_sent,
+        messages_sent,
+        messages_delivered,
+        bytes_delivered,
+        zero_window_probes,
+        path_switches,
+    )
+}

@@ -1,0 +1,249 @@
+//! The network between the hosts: takes packets from them, carries them hop by hop, and hands them over.
+
+use whimbrel_control::Time;
+
+use crate::engine::{Event, EventQueue};
+use crate::ledger::{DropCause, DropCounts, DropEntry, Ledger};
+use crate::link::{Direction, Entry, Window};
+use crate::observer::{Observer, PacketEvent, PacketFate, Wanted};
+use crate::packet::{Packet, PacketId, Slab};
+use crate::topology::{DirectionId, Topology};
+
+/// Everything that a packet meets on its way.
+#[derive(Debug)]
+pub(crate) struct Network {
+    pub(crate) queue: EventQueue,
+    pub(crate) slab: Slab,
+    pub(crate) topology: Topology,
+    pub(crate) directions: Vec<Direction>,
+    pub(crate) ledger: Ledger,
+    pub(crate) window: Window,
+    pub(crate) wanted: Wanted,
+    pub(crate) hops_done: u64,
+    /// Hash of what happened to each flow's packets.
+    pub(crate) fingerprints: Vec<u64>,
+    /// Packets of each flow that died in the window.
+    pub(crate) flow_drops: Vec<DropCounts>,
+    /// Whether some loss model asks what packets carry.
+    pub(crate) needs_kinds: bool,
+}
+
+/// Occasions that enter a fingerprint.
+#[derive(Clone, Copy)]
+enum Mark {
+    Sent = 1,
+    Arrived = 2,
+    Dropped = 3,
+}
+
+const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Mixes a word into a hash.
+#[inline]
+pub(crate) fn mix(hash: u64, word: u64) -> u64 {
+    (hash.rotate_left(23) ^ word).wrapping_mul(MIX)
+}
+
+impl Network {
+    #[inline]
+    fn mark(&mut self, packet: &Packet, mark: Mark, now: Time) {
+        let hash = &mut self.fingerprints[packet.flow as usize];
+        let what = u64::from(packet.direction) << 40
+            ^ u64::from(packet.number) << 8
+            ^ (packet.agent as u64 & 1) << 4
+            ^ mark as u64;
+        *hash = mix(*hash, now.as_nanos().wrapping_add(what.wrapping_mul(MIX)));
+    }
+
+    /// Sends a packet whose record is complete on its way.
+    pub(crate) fn send(&mut self, now: Time, id: PacketId, observer: &mut dyn Observer) {
+        let packet = *self.slab.get(id);
+        self.mark(&packet, Mark::Sent, now);
+        let wanted = self.wanted.host_packets;
+        if wanted {
+            let first = self
+                .topology
+                .hops
+                .get(packet.hop as usize)
+                .copied()
+                .filter(|_| packet.hop < packet.last_hop);
+            self.report(now, id, PacketFate::Sent, first, observer);
+        }
+        if packet.hop == packet.last_hop {
+            self.drop(now, id, DropCause::NoRoute, None, observer);
+        } else {
+            self.forward(now, id, observer);
+        }
+    }
+
+    /// Puts a packet into the queue of its next hop.
+    #[inline]
+    fn forward(&mut self, now: Time, id: PacketId, observer: &mut dyn Observer) {
+        let packet = self.slab.get_mut(id);
+        let next = self.topology.hops[packet.hop as usize];
+        packet.hop += 1;
+        packet.direction = next;
+        let (size, kinds) = (packet.size, packet.kinds);
+        let seq = self.queue.take_seq();
+        let direction = &mut self.directions[next as usize];
+        if self.wanted.link_packets {
+            let waiting = direction.waiting(now).packets;
+            self.report(now, id, PacketFate::Enqueued { waiting }, Some(next), observer);
+        }
+        let direction = &mut self.directions[next as usize];
+        match direction.enter(now, seq, id, size, kinds, self.window) {
+            Entry::Taken {
+                arrival,
+                first,
+                stray,
+                fate,
+                duplicate,
+            } => {
+                if fate.is_some() || duplicate {
+                    let packet = self.slab.get_mut(id);
+                    packet.fate = fate.map_or(0, |cause| cause.index() as u8 + 1);
+                    packet.twice = duplicate;
+                }
+                if stray {
+                    self.queue.push_with(arrival, seq, Event::Stray { packet: id });
+                } else if first {
+                    self.queue.push_with(arrival, seq, Event::Arrival { direction: next });
+                }
+            }
+            Entry::Refused(cause) => self.drop(now, id, cause, Some(next), observer),
+        }
+    }
+
+    /// A packet arrives at the end of a direction. Gives back the packet if it is for this node, and puts it into the slab's
+    /// care otherwise.
+    #[inline]
+    pub(crate) fn arrived(&mut self, now: Time, id: PacketId, observer: &mut dyn Observer) -> Option<PacketId> {
+        let packet = *self.slab.get(id);
+        if packet.fate != 0 {
+            let cause = DropCause::ALL[usize::from(packet.fate - 1)];
+            self.drop(now, id, cause, Some(packet.direction), observer);
+            return None;
+        }
+        self.hops_done += 1;
+        self.mark(&packet, Mark::Arrived, now);
+        if self.wanted.link_packets {
+            self.report(now, id, PacketFate::Crossed, Some(packet.direction), observer);
+        }
+        if packet.hop == packet.last_hop {
+            if self.wanted.host_packets {
+                self.report(now, id, PacketFate::Delivered, Some(packet.direction), observer);
+            }
+            return Some(id);
+        }
+        self.forward(now, id, observer);
+        None
+    }
+
+    /// Makes the copy of a packet that arrives twice, if it does.
+    #[inline]
+    pub(crate) fn split(&mut self, id: PacketId) -> Option<PacketId> {
+        if !self.slab.get(id).twice {
+            return None;
+        }
+        self.slab.get_mut(id).twice = false;
+        Some(self.slab.duplicate(id))
+    }
+
+    /// The head of a direction arrives, and the next in line takes its place among the events.
+    #[inline]
+    pub(crate) fn take_arrival(&mut self, direction: DirectionId, seq: u64) -> Option<PacketId> {
+        let link = &mut self.directions[direction as usize];
+        let Some(transit) = link.arrive(seq) else {
+            self.queue.pop();
+            return None;
+        };
+        match link.head() {
+            Some(next) => self
+                .queue
+                .replace_first(next.arrival, next.seq, Event::Arrival { direction }),
+            None => self.queue.pop(),
+        }
+        Some(transit.packet)
+    }
+
+    /// Takes both directions of a link up or down.
+    pub(crate) fn set_link(&mut self, now: Time, link: u32, up: bool, observer: &mut dyn Observer) {
+        for direction in [link * 2, link * 2 + 1] {
+            let strays = self.directions[direction as usize].has_strays();
+            for transit in self.directions[direction as usize].set_up(now, up, self.window) {
+                if strays {
+                    // Its event finds out.
+                    self.slab.get_mut(transit.packet).fate = DropCause::LinkDown.index() as u8 + 1;
+                } else {
+                    self.drop(now, transit.packet, DropCause::LinkDown, Some(direction), observer);
+                }
+            }
+        }
+    }
+
+    /// Enters a packet's death and frees its place.
+    #[cold]
+    pub(crate) fn drop(
+        &mut self,
+        now: Time,
+        id: PacketId,
+        cause: DropCause,
+        direction: Option<DirectionId>,
+        observer: &mut dyn Observer,
+    ) {
+        let packet = *self.slab.get(id);
+        self.mark(&packet, Mark::Dropped, now);
+        self.ledger.counts.add(cause);
+        if self.window.contains(now) {
+            self.flow_drops[packet.flow as usize].add(cause);
+            if let Some(direction) = direction {
+                self.directions[direction as usize].stats.drops.add(cause);
+            }
+        }
+        if self.wanted.drops {
+            self.report(now, id, PacketFate::Dropped(cause), direction, observer);
+        }
+        if let Some(entries) = &mut self.ledger.entries {
+            let body = self.slab.body(id);
+            entries.push(DropEntry {
+                at: now,
+                flow: packet.flow,
+                forward: packet.is_forward(),
+                number: packet.number,
+                direction,
+                cause,
+                size: packet.size,
+                kinds: body.kinds(),
+                tsn: body.first_tsn(),
+            });
+        }
+        self.slab.release(id);
+    }
+
+    #[cold]
+    fn report(
+        &mut self,
+        at: Time,
+        id: PacketId,
+        fate: PacketFate,
+        direction: Option<DirectionId>,
+        observer: &mut dyn Observer,
+    ) {
+        let packet = self.slab.get(id);
+        let route = &self.topology.routes[packet.route as usize];
+        observer.packet(&PacketEvent {
+            at,
+            fate,
+            flow: packet.flow,
+            forward: packet.is_forward(),
+            number: packet.number,
+            direction,
+            sent: packet.sent,
+            source: route.source,
+            destination: route.destination,
+            ecn: packet.ecn,
+            size: packet.size,
+            sctp: self.slab.body(id).view(),
+        });
+    }
+}

@@ -1,0 +1,175 @@
+//! Watching a run: typed events, built only if somebody wants their kind.
+
+use std::net::SocketAddr;
+
+use whimbrel_control::{Span, Time};
+use whimbrel_proto::{Ecn, PathId, TraceKinds, TraceRecord};
+use whimbrel_wire::PacketView;
+
+use crate::ledger::DropCause;
+
+/// Kinds of events that an observer may want.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Interest {
+    /// Packets as hosts send and receive them.
+    HostPackets,
+    /// Packets at each link.
+    LinkPackets,
+    /// Packets that die.
+    Drops,
+    /// Series sampled at each interval.
+    Series,
+}
+
+/// Somebody who watches a run. It is asked once, when the run begins, what it wants; it cannot change the run.
+pub trait Observer {
+    /// Whether events of this kind are wanted.
+    fn wants(&self, interest: Interest) -> bool;
+
+    /// Which of the protocol's trace records are wanted.
+    fn trace_kinds(&self) -> TraceKinds {
+        TraceKinds::NONE
+    }
+
+    /// Something happened to a packet.
+    fn packet(&mut self, event: &PacketEvent<'_>) {
+        let _ = event;
+    }
+
+    /// A value of a series.
+    fn sample(&mut self, sample: &Sample) {
+        let _ = sample;
+    }
+
+    /// The protocol reports from the end of a flow; `forward` is the sender.
+    fn trace(&mut self, flow: u32, forward: bool, record: &TraceRecord) {
+        let _ = (flow, forward, record);
+    }
+}
+
+/// Wants nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoObserver;
+
+impl Observer for NoObserver {
+    fn wants(&self, _: Interest) -> bool {
+        false
+    }
+}
+
+/// What happened to a packet.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum PacketFate {
+    /// A host sent it.
+    Sent,
+    /// It entered the queue of a link, behind so many others.
+    Enqueued {
+        /// Packets that waited before it.
+        waiting: u32,
+    },
+    /// It arrived at the other end of a link.
+    Crossed,
+    /// A host received it.
+    Delivered,
+    /// It died.
+    Dropped(DropCause),
+}
+
+/// Something that happened to a packet.
+#[derive(Clone, Debug)]
+pub struct PacketEvent<'a> {
+    /// When.
+    pub at: Time,
+    /// What.
+    pub fate: PacketFate,
+    /// The packet's flow, by its place in the scenario.
+    pub flow: u32,
+    /// Whether it goes from the flow's sender to its receiver.
+    pub forward: bool,
+    /// Its number among the packets of its flow in that direction, from 0; a copy has the number of its original.
+    pub number: u32,
+    /// The direction of a link it is on, or (as hosts send and receive it) will be on first or was on last.
+    pub direction: Option<u32>,
+    /// When its host sent it.
+    pub sent: Time,
+    /// The address it comes from.
+    pub source: SocketAddr,
+    /// The address it goes to.
+    pub destination: SocketAddr,
+    /// The ECN bits of its IP header.
+    pub ecn: Ecn,
+    /// Bytes of IP packet.
+    pub size: u32,
+    /// The SCTP packet; none for a datagram of a UDP flow, whose content is nothing but a length.
+    pub sctp: Option<PacketView<'a>>,
+}
+
+/// A value of a series.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Sample {
+    /// A path of an association.
+    Path {
+        /// When.
+        at: Time,
+        /// The flow.
+        flow: u32,
+        /// Whether it is the sender's.
+        forward: bool,
+        /// The path.
+        path: PathId,
+        /// Congestion window, bytes.
+        cwnd: u64,
+        /// Slow-start threshold, bytes.
+        ssthresh: u64,
+        /// Bytes in flight.
+        flight: u64,
+        /// Smoothed round-trip time, if one was measured.
+        srtt: Option<Span>,
+        /// Retransmission timeout.
+        rto: Span,
+    },
+    /// User data that a flow delivered since the sample before.
+    Goodput {
+        /// When.
+        at: Time,
+        /// The flow.
+        flow: u32,
+        /// Bytes.
+        bytes: u64,
+        /// Time since the sample before.
+        over: Span,
+    },
+    /// A queue.
+    Queue {
+        /// When.
+        at: Time,
+        /// The direction of a link.
+        direction: u32,
+        /// Packets that wait.
+        packets: u32,
+        /// Their bytes.
+        bytes: u64,
+    },
+}
+
+/// What the observer of a run wants, asked once.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wanted {
+    pub(crate) host_packets: bool,
+    pub(crate) link_packets: bool,
+    pub(crate) drops: bool,
+    pub(crate) series: bool,
+    pub(crate) trace: TraceKinds,
+}
+
+impl Wanted {
+    pub(crate) fn by(observer: &dyn Observer) -> Self {
+        Wanted {
+            host_packets: observer.wants(Interest::HostPackets),
+            link_packets: observer.wants(Interest::LinkPackets),
+            drops: observer.wants(Interest::Drops),
+            series: observer.wants(Interest::Series),
+            trace: observer.trace_kinds(),
+        }
+    }
+}

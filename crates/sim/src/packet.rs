@@ -1,0 +1,260 @@
+//! Packets under way: a slab of small records, named by a number, with bodies that are used again and again.
+
+use whimbrel_control::Time;
+use whimbrel_proto::Ecn;
+use whimbrel_wire::{Checksum, Chunk, ChunkType, OwnedPacket, PacketView};
+
+use crate::loss::ChunkKind;
+use crate::topology::RouteId;
+
+/// A packet's place in the slab.
+pub(crate) type PacketId = u32;
+
+/// Bytes of an IPv4 header without options, part of every packet's size.
+pub const IP_HEADER: u32 = 20;
+/// Bytes of a UDP header.
+pub const UDP_HEADER: u32 = 8;
+
+/// A set of [`ChunkKind`]s: what a packet carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+pub struct ChunkKinds(u16);
+
+impl ChunkKinds {
+    /// A set of one.
+    pub const fn of(kind: ChunkKind) -> Self {
+        ChunkKinds(1 << kind as u16)
+    }
+
+    /// Both sets together.
+    #[must_use]
+    pub const fn with(self, other: ChunkKinds) -> Self {
+        ChunkKinds(self.0 | other.0)
+    }
+
+    /// Whether the sets have anything in common.
+    pub const fn meets(self, other: ChunkKinds) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// The kinds in the set.
+    pub fn iter(self) -> impl Iterator<Item = ChunkKind> {
+        ChunkKind::ALL
+            .into_iter()
+            .filter(move |kind| self.meets(ChunkKinds::of(*kind)))
+    }
+
+    /// What an SCTP packet carries.
+    pub fn of_packet(view: &PacketView<'_>) -> Self {
+        let mut kinds = ChunkKinds::default();
+        for chunk in view.chunks().flatten() {
+            if let Some(kind) = ChunkKind::of_type(chunk.chunk_type()) {
+                kinds = kinds.with(ChunkKinds::of(kind));
+            }
+        }
+        kinds
+    }
+}
+
+impl ChunkKind {
+    /// Every kind, in the order of their numbers.
+    pub const ALL: [ChunkKind; 16] = [
+        ChunkKind::Data,
+        ChunkKind::Init,
+        ChunkKind::InitAck,
+        ChunkKind::Sack,
+        ChunkKind::Heartbeat,
+        ChunkKind::HeartbeatAck,
+        ChunkKind::Abort,
+        ChunkKind::Shutdown,
+        ChunkKind::ShutdownAck,
+        ChunkKind::Error,
+        ChunkKind::CookieEcho,
+        ChunkKind::CookieAck,
+        ChunkKind::Ecne,
+        ChunkKind::Cwr,
+        ChunkKind::ShutdownComplete,
+        ChunkKind::Udp,
+    ];
+
+    fn of_type(chunk: ChunkType) -> Option<ChunkKind> {
+        ChunkKind::ALL
+            .get(usize::from(chunk.0))
+            .copied()
+            .filter(|kind| *kind != ChunkKind::Udp)
+    }
+}
+
+/// What links and routes need to know of a packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packet {
+    /// When the host sent it.
+    pub(crate) sent: Time,
+    /// Its flow.
+    pub(crate) flow: u32,
+    /// Its number among the packets of its agent, in the order of sending.
+    pub(crate) number: u32,
+    /// Bytes of IP packet.
+    pub(crate) size: u32,
+    /// Place of its next hop in the table of all hops.
+    pub(crate) hop: u32,
+    /// Place after its last hop.
+    pub(crate) last_hop: u32,
+    /// Its route.
+    pub(crate) route: RouteId,
+    /// The agent it goes to: twice the flow's number, and one more for the receiver.
+    pub(crate) agent: u32,
+    /// The direction it is on.
+    pub(crate) direction: u32,
+    /// What it carries, if anybody asks.
+    pub(crate) kinds: ChunkKinds,
+    /// ECN bits of its IP header.
+    pub(crate) ecn: Ecn,
+    /// Why it will not reach the end of the link it is on: one more than the number of the cause, or zero.
+    pub(crate) fate: u8,
+    /// Whether a copy of it arrives at the end of the link it is on.
+    pub(crate) twice: bool,
+}
+
+impl Packet {
+    /// Whether it goes from its flow's sender to its receiver.
+    #[inline]
+    pub(crate) fn is_forward(&self) -> bool {
+        self.agent & 1 == 1
+    }
+}
+
+/// What a packet carries: structures, bytes, or nothing but its length (a datagram of a UDP flow).
+#[derive(Debug, Default)]
+pub(crate) struct Body {
+    pub(crate) structures: OwnedPacket,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) form: Form,
+}
+
+/// Which part of a body counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Form {
+    /// User data that nobody looks at.
+    #[default]
+    Datagram,
+    /// SCTP as structures.
+    Structures,
+    /// SCTP as bytes.
+    Bytes,
+}
+
+impl Body {
+    /// The SCTP packet, if it is one.
+    pub(crate) fn view(&self) -> Option<PacketView<'_>> {
+        match self.form {
+            Form::Datagram => None,
+            Form::Structures => Some(self.structures.view()),
+            // The checksum is the receiver's business.
+            Form::Bytes => PacketView::parse(&self.bytes, Checksum::Ignore).ok(),
+        }
+    }
+
+    /// What it carries.
+    pub(crate) fn kinds(&self) -> ChunkKinds {
+        match self.view() {
+            Some(view) => ChunkKinds::of_packet(&view),
+            None => ChunkKinds::of(ChunkKind::Udp),
+        }
+    }
+
+    /// The TSN of its first DATA chunk.
+    pub(crate) fn first_tsn(&self) -> Option<u32> {
+        self.view()?.chunks().flatten().find_map(|chunk| match chunk {
+            Chunk::Data(data) => Some(data.tsn.0),
+            _ => None,
+        })
+    }
+}
+
+/// All packets under way. Freed places are used again, last freed first, with the memory of their bodies.
+#[derive(Debug, Default)]
+pub(crate) struct Slab {
+    packets: Vec<Packet>,
+    bodies: Vec<Body>,
+    free: Vec<PacketId>,
+}
+
+impl Slab {
+    /// A free place. Its packet is as it was left.
+    #[inline]
+    pub(crate) fn reserve(&mut self) -> PacketId {
+        if let Some(id) = self.free.pop() {
+            return id;
+        }
+        self.grow()
+    }
+
+    #[cold]
+    fn grow(&mut self) -> PacketId {
+        let id = self.packets.len() as PacketId;
+        self.packets.push(Packet {
+            sent: Time::ZERO,
+            flow: 0,
+            number: 0,
+            size: 0,
+            hop: 0,
+            last_hop: 0,
+            route: 0,
+            agent: 0,
+            direction: 0,
+            kinds: ChunkKinds::default(),
+            ecn: Ecn::NotEct,
+            fate: 0,
+            twice: false,
+        });
+        self.bodies.push(Body::default());
+        id
+    }
+
+    /// Gives a place back.
+    #[inline]
+    pub(crate) fn release(&mut self, id: PacketId) {
+        debug_assert!(!self.free.contains(&id), "packet {id} was released twice");
+        self.free.push(id);
+    }
+
+    /// A copy of a packet in a place of its own.
+    pub(crate) fn duplicate(&mut self, id: PacketId) -> PacketId {
+        let copy = self.reserve();
+        self.packets[copy as usize] = self.packets[id as usize];
+        let [original, body] = self
+            .bodies
+            .get_disjoint_mut([id as usize, copy as usize])
+            .expect("a place just reserved differs from one in use");
+        body.form = original.form;
+        body.structures.clone_from(&original.structures);
+        body.bytes.clone_from(&original.bytes);
+        copy
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, id: PacketId) -> &Packet {
+        &self.packets[id as usize]
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, id: PacketId) -> &mut Packet {
+        &mut self.packets[id as usize]
+    }
+
+    #[inline]
+    pub(crate) fn body(&self, id: PacketId) -> &Body {
+        &self.bodies[id as usize]
+    }
+
+    #[inline]
+    pub(crate) fn body_mut(&mut self, id: PacketId) -> &mut Body {
+        &mut self.bodies[id as usize]
+    }
+
+    /// Packets under way now.
+    #[cfg(test)]
+    pub(crate) fn in_use(&self) -> usize {
+        self.packets.len() - self.free.len()
+    }
+}

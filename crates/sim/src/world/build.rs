@@ -1,0 +1,314 @@
+//! Puts a world together from a scenario, a seed and the files it names.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use whimbrel_control::{Rng, Span, Time};
+
+use super::World;
+use crate::config::{ConfigError, FlowConfig, FlowKind, ResolvedDirection, SimConfig};
+use crate::engine::{Event, EventQueue};
+use crate::host::{Agent, Alarm, FlowState, SctpEnd, SctpSetup, Sink, Source, UdpReceiver, UdpSender};
+use crate::ledger::Ledger;
+use crate::link::{Direction, Extras, Jitter, TraceClock, Window};
+use crate::loss::LossModel;
+use crate::network::Network;
+use crate::observer::Wanted;
+use crate::packet::Slab;
+use crate::queue::DropTail;
+use crate::resources::Resources;
+use crate::topology::Topology;
+
+/// What a run keeps besides its counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RunOptions {
+    /// Enter each packet that dies into the ledger; otherwise they are only counted.
+    pub ledger_entries: bool,
+}
+
+/// What does not change in a run.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) end: Time,
+    pub(super) interval: Span,
+    pub(super) ends_when_done: bool,
+    pub(super) schedules: Vec<Vec<(Span, bool)>>,
+    pub(super) flows: Vec<FlowPlan>,
+    /// Name of each direction's link, and of the nodes at its beginning and end.
+    pub(super) directions: Vec<[String; 3]>,
+    /// Mean capacity of directions that follow a trace, bits per second.
+    pub(super) trace_bps: Vec<Option<f64>>,
+}
+
+#[derive(Debug)]
+pub(super) struct FlowPlan {
+    pub(super) name: String,
+    pub(super) kind: FlowKind,
+    pub(super) start: Time,
+    /// Whether an SCTP flow comes to an end by itself.
+    pub(super) has_end: bool,
+}
+
+impl World {
+    /// Builds the world of a scenario.
+    ///
+    /// # Errors
+    /// The first thing in the scenario that cannot be, or a file it names that `resources` lacks.
+    pub fn new(
+        config: &SimConfig,
+        seed: u64,
+        resources: &Resources,
+        options: RunOptions,
+    ) -> Result<World, ConfigError> {
+        config.validate()?;
+        let end = Time::ZERO + config.duration;
+        let window = Window {
+            from: Time::ZERO + config.measure.from,
+            to: config.measure.to.map_or(end, |to| (Time::ZERO + to).min(end)),
+        };
+        let topology = Topology::build(config)?;
+        let mut queue = EventQueue::default();
+        queue.push(window.from, Event::WindowOpens);
+        if window.to < end {
+            queue.push(window.to, Event::WindowCloses);
+        }
+        let mut schedules = Vec::with_capacity(config.link.len());
+        for (link, l) in config.link.iter().zip(0..) {
+            let schedule: Vec<_> = link.schedule.iter().map(|step| (step.at, step.up)).collect();
+            if let Some((at, _)) = schedule.first() {
+                queue.push(Time::ZERO + *at, Event::LinkStep { link: l });
+            }
+            schedules.push(schedule);
+        }
+        let (directions, names, trace_bps) = directions(config, seed, resources)?;
+        let mut flows = Vec::with_capacity(config.flow.len());
+        let mut agents = Vec::with_capacity(config.flow.len() * 2);
+        let mut plans = Vec::with_capacity(config.flow.len());
+        for (f, flow) in config.flow.iter().enumerate() {
+            let builder = FlowBuilder {
+                config,
+                flow,
+                f: f as u32,
+                seed,
+                topology: &topology,
+            };
+            builder
+                .build(resources, &mut agents, &mut flows)
+                .map_err(|e| e.within(&format!("flow[{f}]")))?;
+            plans.push(FlowPlan {
+                name: flow.name.clone(),
+                kind: flow.kind,
+                start: Time::ZERO + flow.start,
+                has_end: flow.kind == FlowKind::Sctp && (flow.traffic.is_finite() || flow.stop.is_some()),
+            });
+        }
+        let needs_kinds = directions.iter().any(Direction::needs_kinds);
+        let network = Network {
+            queue,
+            slab: Slab::default(),
+            topology,
+            directions,
+            ledger: Ledger {
+                entries: options.ledger_entries.then(Vec::new),
+                ..Ledger::default()
+            },
+            window,
+            wanted: Wanted::default(),
+            hops_done: 0,
+            fingerprints: config.flow.iter().map(|flow| fingerprint_seed(&flow.name)).collect(),
+            flow_drops: vec![Default::default(); config.flow.len()],
+            needs_kinds,
+        };
+        let sctp_flows = plans.iter().filter(|plan| plan.kind == FlowKind::Sctp).count();
+        let unfinished = plans.iter().filter(|plan| plan.has_end).count();
+        Ok(World {
+            seed,
+            network,
+            agents,
+            flows,
+            next_steps: vec![0; config.link.len()],
+            now: Time::ZERO,
+            events: 0,
+            unfinished,
+            finished: vec![false; config.flow.len()],
+            last_sample: Time::ZERO,
+            plan: Plan {
+                end,
+                interval: config.measure.interval,
+                ends_when_done: sctp_flows > 0 && unfinished == sctp_flows,
+                schedules,
+                flows: plans,
+                directions: names,
+                trace_bps,
+            },
+        })
+    }
+}
+
+/// A flow's fingerprint begins with its name, so that flows of equal fates differ.
+fn fingerprint_seed(name: &str) -> u64 {
+    name.bytes()
+        .fold(0, |hash, byte| crate::network::mix(hash, u64::from(byte)))
+}
+
+type Directions = (Vec<Direction>, Vec<[String; 3]>, Vec<Option<f64>>);
+
+fn directions(config: &SimConfig, seed: u64, resources: &Resources) -> Result<Directions, ConfigError> {
+    let mut directions = Vec::with_capacity(config.link.len() * 2);
+    let mut names = Vec::with_capacity(config.link.len() * 2);
+    let mut trace_bps = Vec::with_capacity(config.link.len() * 2);
+    for (l, link) in config.link.iter().enumerate() {
+        let name = link.display_name();
+        for (side, resolved) in link.directions().into_iter().enumerate() {
+            let stream = format!("link/{name}/{}", ["forward", "reverse"][side]);
+            let trace = match &resolved.trace {
+                None => None,
+                Some(trace) => Some(resources.traces.get(&trace.file).cloned().ok_or_else(|| {
+                    ConfigError::new(
+                        format!("link[{l}].trace.file"),
+                        trace.file.display(),
+                        "a file that was read",
+                    )
+                })?),
+            };
+            trace_bps.push(trace.as_ref().map(|trace| trace.mean_bps()));
+            let extras = extras(&resolved, trace, seed, &stream);
+            let rate = resolved.rate.unwrap_or_default();
+            let queue = DropTail::new(&resolved.queue);
+            directions.push(Direction::new(rate, resolved.delay, resolved.mtu, queue, extras));
+            let [first, second] = link.between.clone();
+            names.push(if side == 0 {
+                [name.clone(), first, second]
+            } else {
+                [name.clone(), second, first]
+            });
+        }
+    }
+    Ok((directions, names, trace_bps))
+}
+
+fn extras(
+    resolved: &ResolvedDirection,
+    trace: Option<Arc<crate::link::CapacityTrace>>,
+    seed: u64,
+    stream: &str,
+) -> Option<Box<Extras>> {
+    let rng = |what: &str| Rng::stream(seed, &format!("{stream}/{what}"));
+    let plain = resolved.loss.is_empty() && resolved.jitter.is_none() && resolved.duplicate == 0.0 && trace.is_none();
+    if plain {
+        return None;
+    }
+    let losses = resolved
+        .loss
+        .iter()
+        .enumerate()
+        .map(|(i, loss)| LossModel::new(loss, rng(&format!("loss{i}"))));
+    let offset = resolved.trace.as_ref().map_or(Span::ZERO, |trace| trace.offset);
+    Some(Box::new(Extras {
+        losses: losses.collect(),
+        jitter: resolved.jitter.clone().map(|jitter| Jitter::new(jitter, rng("jitter"))),
+        duplicate: (resolved.duplicate > 0.0).then(|| (resolved.duplicate, rng("duplicate"))),
+        trace: trace.map(|trace| TraceClock::new(trace, offset)),
+    }))
+}
+
+struct FlowBuilder<'a> {
+    config: &'a SimConfig,
+    flow: &'a FlowConfig,
+    f: u32,
+    seed: u64,
+    topology: &'a Topology,
+}
+
+impl FlowBuilder<'_> {
+    fn rng(&self, what: &str) -> Rng {
+        Rng::stream(self.seed, &format!("flow/{}/{what}", self.flow.name))
+    }
+
+    fn build(
+        &self,
+        resources: &Resources,
+        agents: &mut Vec<Agent>,
+        flows: &mut Vec<FlowState>,
+    ) -> Result<(), ConfigError> {
+        let flow = self.flow;
+        let traffic = &flow.traffic;
+        let file = self.file(resources)?;
+        let start = Time::ZERO + flow.start;
+        let source = Source::new(traffic, start, flow.stop, file.clone(), self.rng("source"));
+        let routes = self.topology.flows[self.f as usize].clone();
+        match flow.kind {
+            FlowKind::Sctp => {
+                let address = |interfaces: &[u32]| -> Vec<_> {
+                    interfaces
+                        .iter()
+                        .map(|i| (crate::topology::address(*i), 0).into())
+                        .collect()
+                };
+                let (sender, receiver) = (address(&routes.sender), address(&routes.receiver));
+                let end = |side: u32, local: &Vec<_>, peer: &Vec<_>, association, source, random| {
+                    SctpEnd::new(SctpSetup {
+                        agent: self.f * 2 + side,
+                        local: local.clone(),
+                        peer: peer.clone(),
+                        association,
+                        source,
+                        start,
+                        carriage: self.config.carriage,
+                        random,
+                    })
+                    .map(|end| Agent::Sctp(Box::new(end)))
+                };
+                let (ours, theirs) = (flow.sender_association(), flow.receiver_association()?);
+                agents.push(end(0, &sender, &receiver, &ours, Some(source), self.rng("sender"))?);
+                agents.push(end(1, &receiver, &sender, &theirs, None, self.rng("receiver"))?);
+            }
+            FlowKind::Udp => {
+                agents.push(Agent::UdpSender(Box::new(UdpSender {
+                    agent: self.f * 2,
+                    source,
+                    alarm: Alarm::default(),
+                    len: traffic.message_bytes,
+                })));
+                agents.push(Agent::UdpReceiver(UdpReceiver));
+            }
+        }
+        let sink = match file {
+            Some(file) => Sink::for_file(file, traffic.message_bytes),
+            None => Sink::default(),
+        };
+        flows.push(FlowState {
+            routes,
+            sink,
+            sent_packets: [0; 2],
+            sent_bytes: [0; 2],
+            numbers: [0; 2],
+            discarded: 0,
+        });
+        Ok(())
+    }
+
+    /// The file to send: one of the scenario's, or made up.
+    fn file(&self, resources: &Resources) -> Result<Option<Bytes>, ConfigError> {
+        let traffic = &self.flow.traffic;
+        if let Some(name) = &traffic.file {
+            let found = resources.files.get(name).filter(|content| !content.is_empty()).cloned();
+            return found.map(Some).ok_or_else(|| {
+                ConfigError::new(
+                    "traffic.file",
+                    name.display(),
+                    "a file that was read, of 1 byte or more",
+                )
+            });
+        }
+        Ok(traffic.file_bytes.map(|len| {
+            let mut rng = self.rng("file");
+            let mut content = Vec::with_capacity(len as usize + 8);
+            while (content.len() as u64) < len {
+                content.extend_from_slice(&rng.next_u64().to_le_bytes());
+            }
+            content.truncate(len as usize);
+            content.into()
+        }))
+    }
+}

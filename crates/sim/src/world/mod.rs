@@ -1,0 +1,232 @@
+//! A run: a scenario with a seed, from its first event to its result.
+
+mod build;
+mod report;
+
+use whimbrel_control::{Span, Time};
+
+pub use self::build::RunOptions;
+use crate::control::RunControl;
+use crate::engine::Event;
+use crate::host::{Agent, Context, FlowState};
+use crate::measure::{EndReason, RunResult};
+use crate::network::Network;
+use crate::observer::{NoObserver, Observer, Sample, Wanted};
+use crate::packet::PacketId;
+
+/// Events between two looks at the [`RunControl`].
+const REPORT_EVERY: u64 = 4096;
+
+/// A network with everything in it. Owned by one thread at a time, and shares nothing with other worlds.
+#[derive(Debug)]
+pub struct World {
+    seed: u64,
+    network: Network,
+    agents: Vec<Agent>,
+    flows: Vec<FlowState>,
+    /// What results are called: names of nodes, links and flows, and when things happen.
+    plan: build::Plan,
+    /// Next step of each link's schedule.
+    next_steps: Vec<usize>,
+    now: Time,
+    events: u64,
+    /// SCTP flows that have an end and have not come to it.
+    unfinished: usize,
+    finished: Vec<bool>,
+    last_sample: Time,
+}
+
+impl World {
+    /// Runs to the end with nobody watching.
+    pub fn run(self) -> RunResult {
+        self.run_with(&mut NoObserver, &RunControl::new())
+    }
+
+    /// Runs to the end. `observer` sees what it wants to see, `control` tells other threads how far the run has come and lets them
+    /// stop it.
+    pub fn run_with(mut self, observer: &mut dyn Observer, control: &RunControl) -> RunResult {
+        self.network.wanted = Wanted::by(observer);
+        self.begin(observer);
+        let mut report_at = REPORT_EVERY;
+        let end = loop {
+            let Some(next) = self.network.queue.peek().filter(|next| next.at < self.plan.end) else {
+                self.now = self.plan.end;
+                break EndReason::Duration;
+            };
+            self.now = next.at;
+            self.events += 1;
+            match next.event {
+                Event::Arrival { direction } => {
+                    if let Some(packet) = self.network.take_arrival(direction, next.seq) {
+                        self.arrived(packet, observer);
+                    }
+                }
+                event => {
+                    self.network.queue.pop();
+                    self.happen(event, next.seq, observer);
+                }
+            }
+            if self.unfinished == 0 && self.plan.ends_when_done {
+                break EndReason::AllDone;
+            }
+            if self.events >= report_at {
+                report_at = self.events + REPORT_EVERY;
+                control.report(self.now, self.events);
+                if control.is_cancelled() {
+                    break EndReason::Cancelled;
+                }
+            }
+        };
+        control.report(self.now, self.events);
+        self.finish(end)
+    }
+
+    fn begin(&mut self, observer: &mut dyn Observer) {
+        if self.network.wanted.series {
+            self.network.queue.push(Time::ZERO + self.plan.interval, Event::Sample);
+        }
+        for agent in 0..self.agents.len() as u32 {
+            self.with_agent(agent, observer, |agent, context| match agent {
+                Agent::Sctp(end) => {
+                    end.begin(context);
+                    end.set_trace(context.network.wanted.trace);
+                }
+                Agent::UdpSender(sender) => sender.begin(context),
+                Agent::UdpReceiver(_) => {}
+            });
+        }
+    }
+
+    /// Calls an agent with what it needs.
+    #[inline]
+    fn with_agent(&mut self, agent: u32, observer: &mut dyn Observer, f: impl FnOnce(&mut Agent, &mut Context<'_>)) {
+        let mut context = Context {
+            now: self.now,
+            network: &mut self.network,
+            flow: &mut self.flows[(agent / 2) as usize],
+            observer,
+        };
+        f(&mut self.agents[agent as usize], &mut context);
+    }
+
+    /// A packet reaches the end of a link.
+    #[inline]
+    fn arrived(&mut self, packet: PacketId, observer: &mut dyn Observer) {
+        if let Some(copy) = self.network.split(packet) {
+            self.arrived_once(packet, observer);
+            self.arrived_once(copy, observer);
+        } else {
+            self.arrived_once(packet, observer);
+        }
+    }
+
+    #[inline]
+    fn arrived_once(&mut self, id: PacketId, observer: &mut dyn Observer) {
+        let Some(id) = self.network.arrived(self.now, id, observer) else {
+            return;
+        };
+        let agent = self.network.slab.get(id).agent;
+        self.with_agent(agent, observer, |agent, context| match agent {
+            Agent::Sctp(end) => end.receive(context, id),
+            Agent::UdpReceiver(receiver) => receiver.receive(context, id),
+            Agent::UdpSender(_) => context.network.slab.release(id),
+        });
+        self.check_finished(agent);
+    }
+
+    /// Everything but the arrival of packets in order.
+    fn happen(&mut self, event: Event, seq: u64, observer: &mut dyn Observer) {
+        match event {
+            Event::Arrival { .. } => {}
+            Event::Stray { packet } => self.arrived(packet, observer),
+            Event::Wake { agent } => {
+                self.with_agent(agent, observer, |agent, context| match agent {
+                    Agent::Sctp(end) => end.wake(context, seq),
+                    Agent::UdpSender(sender) => sender.wake(context, seq),
+                    Agent::UdpReceiver(_) => {}
+                });
+                self.check_finished(agent);
+            }
+            Event::LinkStep { link } => self.step_link(link, observer),
+            Event::Sample => self.sample(observer),
+            Event::WindowOpens => self.each_sctp_end(|end| end.open_window()),
+            Event::WindowCloses => self.each_sctp_end(|end| end.close_window()),
+        }
+    }
+
+    fn each_sctp_end(&mut self, f: impl Fn(&mut crate::host::SctpEnd)) {
+        for agent in &mut self.agents {
+            if let Agent::Sctp(end) = agent {
+                f(end);
+            }
+        }
+    }
+
+    fn step_link(&mut self, link: u32, observer: &mut dyn Observer) {
+        let schedule = &self.plan.schedules[link as usize];
+        let place = &mut self.next_steps[link as usize];
+        let step = schedule[*place];
+        *place += 1;
+        if let Some(next) = schedule.get(*place) {
+            self.network.queue.push(Time::ZERO + next.0, Event::LinkStep { link });
+        }
+        self.network.set_link(self.now, link, step.1, observer);
+    }
+
+    /// Whether a flow with an end has now come to it.
+    #[inline]
+    fn check_finished(&mut self, agent: u32) {
+        let flow = (agent / 2) as usize;
+        if self.finished[flow] {
+            return;
+        }
+        let (Agent::Sctp(sender), Agent::Sctp(receiver)) = (&self.agents[flow * 2], &self.agents[flow * 2 + 1]) else {
+            return;
+        };
+        // A receiver that never heard of it, or that cannot have been told, is not waited for.
+        if sender.is_over() && (receiver.is_over() || !receiver.was_up() || !sender.ended_well()) {
+            self.finished[flow] = true;
+            self.unfinished -= usize::from(self.plan.flows[flow].has_end);
+        }
+    }
+
+    fn sample(&mut self, observer: &mut dyn Observer) {
+        let at = self.now;
+        let over: Span = at.since(self.last_sample);
+        self.last_sample = at;
+        for (agent, end) in self.agents.iter().enumerate() {
+            let Agent::Sctp(end) = end else { continue };
+            for path in end
+                .association()
+                .into_iter()
+                .flat_map(|association| association.paths())
+            {
+                observer.sample(&Sample::Path {
+                    at,
+                    flow: agent as u32 / 2,
+                    forward: agent & 1 == 0,
+                    path: path.id,
+                    cwnd: path.cwnd,
+                    ssthresh: path.ssthresh,
+                    flight: path.flight,
+                    srtt: path.srtt,
+                    rto: path.rto,
+                });
+            }
+        }
+        for (flow, state) in (0..).zip(&mut self.flows) {
+            let bytes = state.sink.bytes - core::mem::replace(&mut state.sink.sampled_bytes, state.sink.bytes);
+            observer.sample(&Sample::Goodput { at, flow, bytes, over });
+        }
+        for (direction, link) in (0..).zip(&mut self.network.directions) {
+            let waiting = link.waiting(at);
+            observer.sample(&Sample::Queue {
+                at,
+                direction,
+                packets: waiting.packets,
+                bytes: waiting.bytes,
+            });
+        }
+        self.network.queue.push(at + self.plan.interval, Event::Sample);
+    }
+}

@@ -1,0 +1,143 @@
+//! Makes the result of a run.
+
+use whimbrel_control::{Span, Time};
+
+use super::World;
+use crate::host::Agent;
+use crate::ledger::DropCounts;
+use crate::measure::{EndReason, FlowOutcome, FlowResult, LinkResult, RunResult};
+use crate::network::mix;
+
+impl World {
+    pub(super) fn finish(mut self, end: EndReason) -> RunResult {
+        let from = self.network.window.from.min(self.now);
+        let to = self.network.window.to.min(self.now);
+        let flows: Vec<_> = (0..self.flows.len()).map(|f| self.flow_result(f, from, to)).collect();
+        let links: Vec<_> = (0..self.network.directions.len())
+            .map(|d| self.link_result(d, from, to))
+            .collect();
+        let mut drops = DropCounts::default();
+        for counts in &self.network.flow_drops {
+            drops.merge(counts);
+        }
+        let fingerprint = flows
+            .iter()
+            .fold(self.now.as_nanos(), |hash, flow| mix(hash, flow.fingerprint));
+        RunResult {
+            seed: self.seed,
+            end,
+            ended_at: self.now,
+            from,
+            to,
+            events: self.events,
+            packet_hops: self.network.hops_done,
+            fingerprint,
+            flows,
+            links,
+            drops,
+            ledger: core::mem::take(&mut self.network.ledger),
+        }
+    }
+
+    fn flow_result(&self, f: usize, from: Time, to: Time) -> FlowResult {
+        let plan = &self.plan.flows[f];
+        let state = &self.flows[f];
+        let sink = &state.sink;
+        let (outcome, source, sender, receiver) = match (&self.agents[f * 2], &self.agents[f * 2 + 1]) {
+            (Agent::Sctp(sender), Agent::Sctp(receiver)) => (
+                sender.outcome(),
+                sender.source(),
+                sender.window_stats(),
+                receiver.window_stats(),
+            ),
+            (Agent::UdpSender(sender), _) => {
+                let source = &sender.source;
+                let outcome = match source.next_due() {
+                    _ if self.now <= plan.start => FlowOutcome::NotStarted,
+                    None => FlowOutcome::Completed,
+                    Some(_) => FlowOutcome::Running,
+                };
+                (outcome, Some(source), Default::default(), Default::default())
+            }
+            _ => (FlowOutcome::NotStarted, None, Default::default(), Default::default()),
+        };
+        let sent = source.map_or(0, |source| source.produced());
+        let all = plan.has_end && source.is_some_and(|source| source.is_exhausted(self.now)) && sink.delivered == sent;
+        let completion = (all && sent > 0).then(|| sink.last_delivery.since(plan.start));
+        let active_to = completion.map_or(to, |span| to.min(plan.start + span));
+        let active = active_to.since(from.max(plan.start));
+        FlowResult {
+            name: plan.name.clone(),
+            kind: plan.kind,
+            outcome,
+            goodput_bytes: sink.window_bytes,
+            goodput_bps: per_second(sink.window_bytes as f64 * 8.0, active),
+            completion,
+            delay: sink.delays.summary(),
+            delays: sink.delays.clone(),
+            messages_sent: sent,
+            messages_delivered: sink.delivered,
+            messages_repeated: sink.repeated,
+            messages_disordered: sink.disordered,
+            sender_wire_bytes: state.sent_bytes[0],
+            receiver_wire_bytes: state.sent_bytes[1],
+            sender_packets: state.sent_packets[0],
+            receiver_packets: state.sent_packets[1],
+            sender,
+            receiver,
+            discarded: state.discarded,
+            drops: self.network.flow_drops[f],
+            file: sink.file_check(),
+            fingerprint: self.flow_fingerprint(f),
+        }
+    }
+
+    /// What happened to the packets, and what the user got to see of it.
+    fn flow_fingerprint(&self, f: usize) -> u64 {
+        let sink = &self.flows[f].sink;
+        let words = [
+            sink.bytes,
+            sink.delivered,
+            sink.last_delivery.as_nanos(),
+            sink.repeated,
+            sink.disordered,
+        ];
+        words.into_iter().fold(self.network.fingerprints[f], mix)
+    }
+
+    fn link_result(&mut self, d: usize, from: Time, to: Time) -> LinkResult {
+        let direction = &self.network.directions[d];
+        let [name, first, second] = self.plan.directions[d].clone();
+        let span = to.since(from);
+        let stats = &direction.stats;
+        // What was counted reaches to the end of the configured window, which a run that ends early does not see.
+        let seconds = span.as_secs_f64();
+        let nanos = span.as_nanos().max(1) as f64;
+        let utilisation = match self.plan.trace_bps[d] {
+            Some(bps) if seconds > 0.0 => stats.bytes as f64 * 8.0 / (bps * seconds),
+            _ => (stats.busy as f64 / nanos).min(1.0),
+        };
+        LinkResult {
+            name,
+            forward: d & 1 == 0,
+            from: first,
+            to: second,
+            packets: stats.packets,
+            bytes: stats.bytes,
+            utilisation,
+            mean_queue_packets: stats.waited as f64 / nanos,
+            mean_queue_bytes: stats.waited_bytes as f64 / nanos,
+            max_queue_packets: stats.max_waiting,
+            max_queue_bytes: stats.max_waiting_bytes,
+            drops: stats.drops,
+        }
+    }
+}
+
+fn per_second(amount: f64, span: Span) -> f64 {
+    if span.is_zero() {
+        0.0
+    } else {
+        amount / span.as_secs_f64()
+    }
+}
