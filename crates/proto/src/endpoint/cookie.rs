@@ -1,13 +1,13 @@
-//! The state cookie: everything needed to create an association, kept by the peer until it proves that it receives at its
-//! address (RFC 9260 §5.1.3).
+//! The state cookie: everything needed to create an association, kept by the peer until it proves that it receives at
+//! its address (RFC 9260 §5.1.3 [9260:5.1.3-2, 5.1.3-7]).
 //!
 //! ```text
 //! version 1 | key 1 | flags 1 | supports 1 | created 8 | life 8 | local tag 4 | peer tag 4 | local initial TSN 4 |
 //! peer initial TSN 4 | peer a_rwnd 4 | outbound streams 2 | inbound streams 2 | local port 2 | peer port 2 |
 //! local tie tag 4 | peer tie tag 4 | peer addresses 1 | local address | peer addresses ... | HMAC-SHA256, truncated 16
 //! ```
-//! Numbers are big-endian, times in nanoseconds. An address is its family (4, 6, or 7: IPv6 with a scope), the UDP port, the
-//! IP address and the scope if there is one.
+//! Numbers are big-endian, times in nanoseconds. An address is its family (4, 6, or 7: IPv6 with a scope), the UDP
+//! port, the IP address and the scope if there is one.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
@@ -19,7 +19,7 @@ use whimbrel_wire::Tsn;
 use crate::MAX_ADDRESSES;
 
 const VERSION: u8 = 1;
-/// Half of the hash, the least that RFC 2104 §5 advises: the cookie is to be small.
+/// [9260:5.1.3-1, 5.1.3-3] Half of the hash, the least that RFC 2104 §5 advises: the cookie is to be small.
 const MAC_LEN: usize = 16;
 const FLAG_ECN: u8 = 1;
 const FAMILY_V4: u8 = 4;
@@ -86,8 +86,8 @@ pub(crate) struct Cookie {
     pub(crate) local_port: u16,
     /// The peer's SCTP port.
     pub(crate) peer_port: u16,
-    /// Our Tie-Tag, a random number of the association that existed when the cookie was made (never its verification tag: the
-    /// cookie is not encrypted); zero if there was none (RFC 9260 §5.2.2).
+    /// Our Tie-Tag, a random number of the association that existed when the cookie was made (never its verification
+    /// tag: the cookie is not encrypted); zero if there was none (RFC 9260 §5.2.2).
     pub(crate) local_tie_tag: u32,
     /// The peer's Tie-Tag, likewise.
     pub(crate) peer_tie_tag: u32,
@@ -113,7 +113,7 @@ pub(crate) enum CookieError {
 }
 
 impl Cookie {
-    /// RFC 9260 §5.1.5: by how much the cookie has outlived its life, if it has.
+    /// RFC 9260 §5.1.5 [9260:5.1.5-4, 5.2.4-1]: by how much the cookie has outlived its life, if it has.
     pub(crate) fn stale_by(&self, now: Time) -> Option<Span> {
         let age = now.since(self.created);
         (age > self.life).then(|| age - self.life)
@@ -148,7 +148,8 @@ impl CookieKey {
         }
     }
 
-    /// RFC 9260 §5.1.3: replaces the key. Cookies signed with the one before remain valid until the next replacement.
+    /// RFC 9260 §5.1.3 [9260:5.1.3-5]: replaces the key. Cookies signed with the one before remain valid until the next
+    /// replacement.
     pub(crate) fn rotate(&mut self, secret: [u8; 32]) {
         self.previous = Some(core::mem::replace(&mut self.current, keyed(&secret)));
         self.generation = self.generation.wrapping_add(1);
@@ -162,8 +163,8 @@ impl CookieKey {
         out.extend_from_slice(&mac[..MAC_LEN]);
     }
 
-    /// RFC 9260 §5.1.5, steps 1 and 2: the content of a cookie that is ours and unchanged. Comparing takes the same time
-    /// whatever differs. Ports, tags and age are for the caller to check.
+    /// RFC 9260 §5.1.5, steps 1 and 2 [9260:5.1.5-1, 5.1.5-2]: the content of a cookie that is ours and unchanged.
+    /// Comparing takes the same time whatever differs. Ports, tags and age are for the caller to check.
     ///
     /// # Errors
     /// If the cookie is not ours; the packet is to be discarded in silence.
@@ -357,6 +358,7 @@ mod tests {
         out
     }
 
+    // [9260:5.1.3-2, 5.1.3-7]
     #[test]
     fn opens_to_what_was_sealed() {
         let key = CookieKey::new([7; 32]);
@@ -375,6 +377,7 @@ mod tests {
         );
     }
 
+    // [9260:5.1.3-1, 5.1.3-3, 5.1.5-2]
     #[test]
     fn section_5_1_5_any_changed_byte_and_any_other_length_is_refused() {
         let key = CookieKey::new([7; 32]);
@@ -399,6 +402,7 @@ mod tests {
         assert_eq!(CookieKey::new([8; 32]).open(&good), Err(CookieError::Forged));
     }
 
+    // [9260:5.1.3-5, 5.1.5-1]
     #[test]
     fn section_5_1_3_the_key_before_the_current_one_still_opens() {
         let mut key = CookieKey::new([1; 32]);
@@ -421,6 +425,7 @@ mod tests {
         );
     }
 
+    // [9260:5.1.5-4]
     #[test]
     fn section_5_1_5_a_cookie_is_stale_when_older_than_its_life() {
         let cookie = cookie();

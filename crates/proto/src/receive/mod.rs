@@ -1,9 +1,10 @@
-//! The data receiver: takes DATA chunks in, hands messages out, and says what has arrived (RFC 9260 §6.2, §6.5-6.7, §6.9).
+//! The data receiver: takes DATA chunks in, hands messages out, and says what has arrived (RFC 9260 §6.2, §6.5-6.7,
+//! §6.9).
 //!
-//! A chunk is checked against its neighbours in TSN order, admitted if the window allows it ([`window`]), copied once into a
-//! recycled buffer ([`store`]) and joined to the run of fragments it belongs to ([`reassembly`]). A complete message goes to
-//! the list for the reader, or waits for its turn in its stream ([`streams`]). Only TSNs beyond a gap are entered in the TSN
-//! map ([`tsn_map`]); a chunk that arrives in order never touches it.
+//! A chunk is checked against its neighbours in TSN order, admitted if the window allows it ([`window`]), copied once
+//! into a recycled buffer ([`store`]) and joined to the run of fragments it belongs to ([`reassembly`]). A complete
+//! message goes to the list for the reader, or waits for its turn in its stream ([`streams`]). Only TSNs beyond a gap
+//! are entered in the TSN map ([`tsn_map`]); a chunk that arrives in order never touches it.
 //!
 //! What a peer can make us hold is bounded by [`ReceiverConfig`]: `memory_limit` and one chunk, the TSN map of at most
 //! `max_tsn_window` entries, and 8 bytes for each inbound stream that was used.
@@ -14,11 +15,6 @@ mod store;
 mod streams;
 mod tsn_map;
 mod window;
-
-#[cfg(test)]
-mod model;
-#[cfg(test)]
-mod tests;
 
 use whimbrel_control::Span;
 use whimbrel_wire::{Data, Tsn};
@@ -56,8 +52,8 @@ pub(crate) struct ReceiverConfig {
 }
 
 impl ReceiverConfig {
-    /// The standard's constants, and limits that follow from the buffer: memory for payloads of about 100 bytes to fill it,
-    /// and a TSN window of four times as many chunks as that memory could hold.
+    /// The standard's constants, and limits that follow from the buffer: memory for payloads of about 100 bytes to fill
+    /// it, and a TSN window of four times as many chunks as that memory could hold.
     pub(crate) fn new(recv_buffer: u32, inbound_streams: u16, mtu: u16) -> Self {
         let memory_limit = recv_buffer.saturating_mul(3).saturating_add(4 * u32::from(mtu));
         let max_tsn_window = (memory_limit / CHUNK_OVERHEAD as u32)
@@ -171,11 +167,13 @@ impl Receiver {
     /// Takes in a DATA chunk. After the last chunk of its packet, [`Receiver::on_packet_end`] must be called.
     pub(crate) fn on_data(&mut self, data: &Data<'_>) -> DataOutcome {
         let tsn = data.tsn;
+        // RFC 9260 §6.2 [9260:6.2-31]
         if data.payload.is_empty() {
             return DataOutcome::NoUserData(tsn);
         }
         self.sack.packet.immediate |= data.immediate;
-        // RFC 9260 §1.6: what is not ahead of the cumulative TSN in serial arithmetic has been received.
+        // RFC 9260 §1.6 [9260:1.6-1, 1.6-2, 1.6-4]: what is not ahead of the cumulative TSN in serial arithmetic has
+        // been received.
         if !tsn.is_after(self.cumulative) || self.is_beyond_gap(tsn) {
             return self.duplicate(tsn);
         }
@@ -207,14 +205,14 @@ impl Receiver {
     fn duplicate(&mut self, tsn: Tsn) -> DataOutcome {
         self.stats.duplicates += 1;
         self.sack.packet.duplicate = true;
-        // RFC 9260 §3.3.4: each time it comes again, it is listed once more.
+        // RFC 9260 §3.3.4 [9260:6.2-21]: each time it comes again, it is listed once more.
         if self.sack.duplicates.len() < usize::from(self.config.max_duplicates) {
             self.sack.duplicates.push(tsn);
         }
         DataOutcome::Duplicate
     }
 
-    /// RFC 9260 §6.5: acknowledged like any other, but not kept.
+    /// RFC 9260 §6.5 [9260:6.5-2]: acknowledged like any other, but not kept.
     fn discard_invalid(&mut self, data: &Data<'_>) -> DataOutcome {
         self.stats.invalid_streams += 1;
         self.sack.packet.new = true;
@@ -255,8 +253,8 @@ impl Receiver {
         }
     }
 
-    /// RFC 9260 §3.3.1, §6.9: fragments of a message have consecutive TSNs, the first begins it, the last ends it, and all
-    /// have the same stream, SSN, U bit and payload protocol identifier.
+    /// RFC 9260 §3.3.1, §6.9 [9260:3.3.1-6, 3.3.1-12, 6.9-14]: fragments of a message have consecutive TSNs, the first
+    /// begins it, the last ends it, and all have the same stream, SSN, U bit and payload protocol identifier.
     fn contradiction(
         &self,
         data: &Data<'_>,
@@ -333,3 +331,6 @@ impl Receiver {
         self.map.heap_bytes() + self.store.heap_bytes() + self.streams.heap_bytes() + duplicates
     }
 }
+
+#[cfg(test)]
+mod tests;

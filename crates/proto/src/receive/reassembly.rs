@@ -1,8 +1,8 @@
 //! From fragments to messages, and from messages to the reader (RFC 9260 §6.6, §6.9).
 //!
-//! Fragments of one message with consecutive TSNs form a *run*: linked from head to tail, and each end knows the other. A new
-//! fragment joins the runs on both sides in constant time, however long they are. A run that has a beginning and an end is a
-//! message.
+//! Fragments of one message with consecutive TSNs form a *run*: linked from head to tail, and each end knows the other.
+//! A new fragment joins the runs on both sides in constant time, however long they are. A run that has a beginning and
+//! an end is a message.
 
 use whimbrel_wire::{Data, Payload, Ssn, Tsn};
 
@@ -61,6 +61,8 @@ impl Default for ReadyList {
 
 impl Receiver {
     /// Keeps a chunk that was checked and admitted.
+    ///
+    /// RFC 9260 §6.9 [9260:6.9-1, 6.9-14, 6-11]
     pub(super) fn accept(&mut self, data: &Data<'_>, before: Neighbour, after: Neighbour) -> DataOutcome {
         let fragment = self.store.insert(data);
         self.window.accepted += data.payload.len() as u64;
@@ -130,6 +132,8 @@ impl Receiver {
     }
 
     /// A message has all its fragments: it goes to the reader, or waits for its turn.
+    ///
+    /// RFC 9260 §6.6 [9260:6.6-1, 6.6-2, 6.6-3, 3.3.1-2, 3.3.1-3]
     fn complete(&mut self, head: u32) -> DataOutcome {
         if let Some(partial) = &mut self.partial
             && partial.head == head
@@ -189,8 +193,9 @@ impl Receiver {
 
     /// Hands the next message to the reader: `part` is called for each piece of it, in order.
     ///
-    /// RFC 9260 §6.9: a message that fills the buffer before it is complete is handed over in parts (`end` is false until
-    /// the last). Between its parts, other messages may come, but if it is unordered none that is unordered on its stream.
+    /// RFC 9260 §6.9 [9260:6.9-15]: a message that fills the buffer before it is complete is handed over in parts
+    /// (`end` is false until the last). Between its parts, other messages may come, but if it is unordered none that is
+    /// unordered on its stream.
     pub(crate) fn recv(&mut self, part: &mut dyn FnMut(Payload<'_>)) -> Option<Received> {
         if self.partial_has_more() {
             return self.recv_partial(part);
@@ -278,7 +283,7 @@ impl Receiver {
         Some(received)
     }
 
-    /// Gives the fragments from `head` to the reader and their memory back.
+    /// Gives the fragments from `head` to the reader and their memory back. RFC 9260 §6.2 [9260:6.2-23]
     fn hand_over(&mut self, head: u32, part: &mut dyn FnMut(Payload<'_>)) -> Received {
         let first = self.store.get(head);
         let mut received = Received {

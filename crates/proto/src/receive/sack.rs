@@ -53,14 +53,14 @@ impl Receiver {
         }
         let gap = self.has_gap();
         let sack = &mut self.sack;
-        // RFC 9260 §6.7: the SACK goes where the last DATA came from.
+        // RFC 9260 §6.7 [9260:6.7-2]: the SACK goes where the last DATA came from.
         sack.path = path;
         sack.packets += 1;
-        // RFC 9260 §6.2: at once if DATA was dropped, came twice, or asks for it (RFC 7053); §6.7: or leaves a gap. RFC 5681
-        // §4.2: or fills one.
+        // RFC 9260 §6.2, §6.7 [9260:6.2-1, 6.2-4, 6.2-19, 6.2-20, 6.7-1]: at once if DATA was dropped, came twice, or
+        // asks for it (RFC 7053); §6.7: or leaves a gap. RFC 5681 §4.2: or fills one.
         let at_once = packet.dropped || packet.duplicate || packet.immediate || gap || sack.had_gap;
         sack.had_gap = gap;
-        // RFC 9260 §6.2: at least every second packet, and within SACK.Delay.
+        // RFC 9260 §6.2 [9260:6.2-7, 6.2-8, 6.2-9, 6.2-10]: at least every second packet, and within SACK.Delay.
         if at_once || sack.packets >= self.config.sack_frequency {
             sack.due = true;
         } else if sack.deadline.is_none() {
@@ -83,7 +83,8 @@ impl Receiver {
         self.sack.packets > 0 || self.sack.due
     }
 
-    /// Makes a SACK due at once: for DATA that came with COOKIE ECHO (RFC 9260 §5.1.5) and while shutting down (§9.2).
+    /// Makes a SACK due at once: for DATA that came with COOKIE ECHO (RFC 9260 §5.1.5 [9260:5.1.5-6]) and while
+    /// shutting down (§9.2).
     pub(crate) fn request_sack(&mut self) {
         self.sack.due = true;
     }
@@ -93,10 +94,11 @@ impl Receiver {
         self.sack.path
     }
 
-    /// Writes a SACK chunk of at most `room` bytes, header included: the Gap Ack Blocks and duplicate TSNs as they are on the
-    /// wire, in place of what the two vectors held. The SACK counts as sent, and its window as promised.
+    /// Writes a SACK chunk of at most `room` bytes, header included: the Gap Ack Blocks and duplicate TSNs as they are
+    /// on the wire, in place of what the two vectors held. The SACK counts as sent, and its window as promised.
     ///
-    /// RFC 9260 §6.7: blocks from the lowest up, as many as fit; what does not fit stays unreported.
+    /// RFC 9260 §3.3.4, §6.2, §6.7 [9260:3.3.4-1, 3.3.4-2, 6.2-16, 6.2-17, 6.2-25, 6.7-6, 6.7-7]: blocks from the
+    /// lowest up, as many as fit; what does not fit stays unreported.
     pub(crate) fn write_sack(
         &mut self,
         gap_bytes: &mut Vec<u8>,

@@ -1,15 +1,15 @@
 //! Fragments held in memory, with the buffers they live in.
 //!
-//! A fragment is named by its index. A released fragment keeps its buffer and waits in the free list of its size class, so
-//! that in steady state no packet allocates.
+//! A fragment is named by its index. A released fragment keeps its buffer and waits in the free list of its size class,
+//! so that in steady state no packet allocates.
 
 use whimbrel_wire::{Data, Payload, Ssn};
 
 /// No fragment. Leaves two bits of a `u32` free for the flags of a slot in the TSN map.
 pub(super) const NONE: u32 = u32::MAX >> 2;
 
-/// What a held chunk costs besides its payload, in bytes: its record here, its slot in the TSN map (twice, while that grows)
-/// and its place in the queue of a stream.
+/// What a held chunk costs besides its payload, in bytes: its record here, its slot in the TSN map (twice, while that
+/// grows) and its place in the queue of a stream.
 pub(crate) const CHUNK_OVERHEAD: usize = 144;
 
 const SMALLEST_BUFFER: usize = 64;
@@ -77,8 +77,8 @@ pub(super) struct Store {
     pooled: usize,
     /// Payload bytes held.
     payload: usize,
-    /// Payload bytes held, rounded up to their buffers, and the overhead of each chunk. Counts zeros as if they were bytes,
-    /// so that a simulation takes the same course with real bytes.
+    /// Payload bytes held, rounded up to their buffers, and the overhead of each chunk. Counts zeros as if they were
+    /// bytes, so that a simulation takes the same course with real bytes.
     charged: usize,
     /// Buffers, used and free, above which free ones are given back.
     limit: usize,
@@ -227,8 +227,8 @@ pub(super) fn charge(len: usize) -> usize {
     size_of_class(class_of(len)) + CHUNK_OVERHEAD
 }
 
-/// The size class of a payload: 64, 96, 128, 192, 256, 384, ... bytes, so that at most a third of a buffer over 96 bytes is
-/// unused. Class 0 has no buffer.
+/// The size class of a payload: 64, 96, 128, 192, 256, 384, ... bytes, so that at most a third of a buffer over 96
+/// bytes is unused. Class 0 has no buffer.
 fn class_of(len: usize) -> usize {
     if len <= SMALLEST_BUFFER {
         return 1;

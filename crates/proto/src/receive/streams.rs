@@ -29,7 +29,8 @@ struct Parked {
     head: u32,
 }
 
-/// The streams in pages of sixteen, of which only those in use exist, and the queues of those streams in which messages wait.
+/// The streams in pages of sixteen, of which only those in use exist, and the queues of those streams in which messages
+/// wait.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
     pages: Vec<Option<Box<[Stream; PAGE]>>>,
@@ -39,7 +40,7 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// The stream, which begins with SSN 0 (RFC 9260 §6.5).
+    /// The stream, which begins with SSN 0 (RFC 9260 §6.5 [9260:1.6-5]).
     pub(super) fn get_mut(&mut self, stream: u16) -> &mut Stream {
         let page = usize::from(stream) / PAGE;
         if page >= self.pages.len() {
@@ -64,8 +65,8 @@ impl Streams {
 
     /// Puts a complete message aside until its turn comes. False if the stream already has one of this number.
     ///
-    /// A number counts as ahead of the expected one by up to 65535: repeated TSNs have been sorted out before, so that a
-    /// number behind would be a fault of the peer, and the TSN window is no wider.
+    /// A number counts as ahead of the expected one by up to 65535: repeated TSNs have been sorted out before, so that
+    /// a number behind would be a fault of the peer, and the TSN window is no wider.
     pub(super) fn park(&mut self, stream: u16, ssn: Ssn, head: u32) -> bool {
         let Stream { expected, mut queue } = *self.get_mut(stream);
         if queue == NO_QUEUE {

@@ -46,8 +46,9 @@ impl Receiver {
 
     /// The window to advertise now, in bytes.
     ///
-    /// RFC 1122 §4.2.3.3: the right edge stays where it is until it can move by the lesser of an MTU and half the buffer.
-    /// Below what was promised before it falls only when tiny chunks have used up the memory.
+    /// RFC 9260 §6.2 [9260:6.2-6, 6.2-24], RFC 1122 §4.2.3.3: the right edge stays where it is until it can move by the
+    /// lesser of an MTU and half the buffer. Below what was promised before it falls only when tiny chunks have used up
+    /// the memory.
     pub(crate) fn advertised_window(&self) -> u32 {
         let (left, promised) = (self.space_left(), self.window.promised());
         let step = usize::from(self.config.mtu).min(self.config.recv_buffer as usize / 2);
@@ -68,8 +69,9 @@ impl Receiver {
 
     /// Whether the reader has made so much room that the peer should be told without waiting for its data.
     ///
-    /// RFC 9260 §6.2: only if the window grows by a quarter of the buffer. And only if less than half of the buffer was
-    /// promised: otherwise the peer has room to send, and will be told in the SACK for what it sends.
+    /// RFC 9260 §6.2 [9260:6.2-11, 6.2-12, 6.2-22]: only if the window grows by a quarter of the buffer. And only if
+    /// less than half of the buffer was promised: otherwise the peer has room to send, and will be told in the SACK for
+    /// what it sends.
     pub(crate) fn window_update_due(&self) -> bool {
         let buffer = self.config.recv_buffer as usize;
         let promised = self.window.promised();
@@ -80,7 +82,8 @@ impl Receiver {
         self.space_left() >= promised + step
     }
 
-    /// RFC 9260 §6.2: whether a chunk whose TSN is missing may be kept, if need be in place of chunks with higher TSNs.
+    /// RFC 9260 §6.2 [9260:6.2-2, 6.2-3, 6.2-29]: whether a chunk whose TSN is missing may be kept, if need be in place
+    /// of chunks with higher TSNs.
     ///
     /// A chunk may be larger than the window: the last one may overshoot it, as a sender may always have one in flight.
     pub(super) fn admit(&mut self, tsn: Tsn, len: usize) -> bool {
@@ -107,8 +110,8 @@ impl Receiver {
             && self.store.charged_bytes() + charge(len) <= self.config.memory_limit as usize
     }
 
-    /// Drops the chunk with the highest TSN above `bound` that is held beyond a gap and not yet ready for the reader. False if
-    /// there is none.
+    /// Drops the chunk with the highest TSN above `bound` that is held beyond a gap and not yet ready for the reader.
+    /// False if there is none.
     fn drop_highest_above(&mut self, bound: Tsn) -> bool {
         while self.has_gap() && self.window.highest_held.is_after(bound) {
             let Some(tsn) = self.map.last(bound.next(), self.window.highest_held) else {
@@ -134,7 +137,7 @@ impl Receiver {
         false
     }
 
-    /// Drops the last fragment of a run beyond a gap.
+    /// Drops the last fragment of a run beyond a gap. RFC 9260 §6.2 [9260:6.2-27, 6.2-28]
     fn drop_tail(&mut self, tsn: Tsn, fragment: u32, head: u32) {
         let message = self.store.get_mut(head);
         if message.stage == Stage::Parked {

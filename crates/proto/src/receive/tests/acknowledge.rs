@@ -2,6 +2,7 @@
 
 use super::*;
 
+// [9260:3.3.4-1, 3.3.4-2, 3.3.4-3, 6.2-16]
 #[test]
 fn section_3_3_4_the_example_of_gap_ack_blocks() {
     let mut receiver = Receiver::new(Tsn(10), &config());
@@ -22,6 +23,7 @@ fn section_3_3_4_before_any_data_the_cumulative_tsn_is_the_initial_one_less_one(
     assert_eq!(sack(&mut Receiver::new(Tsn(0), &config())), (u32::MAX, vec![], vec![]));
 }
 
+// [9260:6.2-21]
 #[test]
 fn section_3_3_4_a_tsn_is_listed_each_time_it_comes_again() {
     let mut receiver = receiver(&config());
@@ -39,6 +41,7 @@ fn section_3_3_4_a_tsn_is_listed_each_time_it_comes_again() {
     assert_eq!(receiver.stats().duplicates, 103);
 }
 
+// [9260:1.6-1, 1.6-2, 1.6-4]
 #[test]
 fn section_1_6_tsns_wrap_around() {
     let mut receiver = Receiver::new(Tsn(u32::MAX - 1), &config());
@@ -69,6 +72,7 @@ fn section_1_6_tsns_wrap_around() {
     assert_eq!(sack(&mut receiver), (0, vec![(2, 2)], vec![u32::MAX]));
 }
 
+// [9260:6.2-1, 6.2-7, 6.2-8, 6.2-9, 6.2-10, 6.7-2]
 #[test]
 fn section_6_2_a_sack_for_every_second_packet() {
     let mut receiver = receiver(&config());
@@ -81,6 +85,7 @@ fn section_6_2_a_sack_for_every_second_packet() {
     assert_eq!(receiver.sack_path(), 3, "§6.7: where the last DATA came from");
 }
 
+// [9260:6.2-8]
 #[test]
 fn section_6_2_a_sack_within_200_ms() {
     let mut receiver = receiver(&config());
@@ -95,6 +100,7 @@ fn section_6_2_a_sack_within_200_ms() {
     assert!(!receiver.sack_pending(), "a packet without DATA is not acknowledged");
 }
 
+// [9260:6.2-19, 6.2-20, 5.1.5-6]
 #[test]
 fn section_6_2_duplicates_and_the_i_bit_are_acknowledged_at_once() {
     let mut receiver = receiver(&config());
@@ -120,6 +126,7 @@ fn section_6_2_duplicates_and_the_i_bit_are_acknowledged_at_once() {
     assert!(receiver.sack_due(NOW), "§5.1.5: DATA that came with COOKIE ECHO");
 }
 
+// [9260:6.7-1]
 #[test]
 fn section_6_7_a_gap_is_reported_at_once_until_it_is_filled() {
     let mut receiver = receiver(&config());
@@ -135,6 +142,7 @@ fn section_6_7_a_gap_is_reported_at_once_until_it_is_filled() {
     assert_eq!(receiver.stats().gaps, 1);
 }
 
+// [9260:6.2-17, 6.7-6, 6.7-7]
 #[test]
 fn section_6_7_blocks_that_do_not_fit_are_left_out_from_the_highest_down() {
     let mut receiver = receiver(&config());
@@ -184,6 +192,7 @@ fn section_3_3_4_offsets_of_gap_blocks_have_16_bits() {
     assert_eq!(receiver.stats().out_of_window, 1);
 }
 
+// [9260:6.2-31]
 #[test]
 fn section_6_2_no_user_data() {
     let mut receiver = receiver(&config());

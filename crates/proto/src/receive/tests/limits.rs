@@ -2,6 +2,7 @@
 
 use super::*;
 
+// [9260:6.2-23, 6.2-24, 6.2-25]
 #[test]
 fn section_6_2_the_window_shrinks_as_data_is_held_and_opens_as_it_is_read() {
     let mut receiver = receiver(&config());
@@ -22,6 +23,7 @@ fn section_6_2_the_window_shrinks_as_data_is_held_and_opens_as_it_is_read() {
     assert_eq!(a_rwnd(&mut receiver), 19_000);
 }
 
+// [9260:6.2-6]
 #[test]
 fn section_6_2_silly_window_avoidance() {
     // RFC 1122 §4.2.3.3: the right edge moves by an MTU or not at all.
@@ -39,6 +41,7 @@ fn section_6_2_silly_window_avoidance() {
     assert_eq!(a_rwnd(&mut receiver), 1000, "the right edge stays");
 }
 
+// [9260:6.2-11, 6.2-12, 6.2-22]
 #[test]
 fn section_6_2_a_window_update_when_a_quarter_of_the_buffer_is_free_again() {
     let mut receiver = receiver(&config());
@@ -71,6 +74,7 @@ fn section_6_2_no_window_updates_while_the_peer_has_room() {
     assert!(!receiver.sack_due(NOW));
 }
 
+// [9260:6.2-2, 6.2-4, 6.2-5]
 #[test]
 fn section_6_2_with_a_closed_window_higher_tsns_are_dropped_and_answered_at_once() {
     let mut receiver = receiver(&config());
@@ -84,6 +88,7 @@ fn section_6_2_with_a_closed_window_higher_tsns_are_dropped_and_answered_at_once
     assert_eq!(receiver.stats().no_buffer, 1);
 }
 
+// [9260:6.2-3, 6.2-27, 6.2-28]
 #[test]
 fn section_6_2_with_a_closed_window_a_missing_tsn_takes_the_place_of_the_highest() {
     let mut receiver = receiver(&config());
@@ -111,6 +116,7 @@ fn section_6_2_with_a_closed_window_a_missing_tsn_takes_the_place_of_the_highest
     assert_eq!(drain(&mut receiver), [(0, 20), (0, 21)]);
 }
 
+// [9260:6.2-29]
 #[test]
 fn section_6_2_what_the_reader_may_have_is_never_dropped() {
     let mut receiver = receiver(&config());

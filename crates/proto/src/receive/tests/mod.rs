@@ -2,6 +2,7 @@
 
 mod acknowledge;
 mod limits;
+mod model;
 mod order;
 
 use whimbrel_control::{Rng, Span, Time};

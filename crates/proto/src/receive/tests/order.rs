@@ -2,6 +2,7 @@
 
 use super::*;
 
+// [9260:6.5-2]
 #[test]
 fn section_6_5_an_invalid_stream_is_acknowledged_and_discarded() {
     let mut receiver = receiver(&config());
@@ -37,6 +38,7 @@ fn section_6_5_an_invalid_stream_is_acknowledged_and_discarded() {
     assert_eq!(drain(&mut receiver), [(0, 0)]);
 }
 
+// [9260:1.6-5, 6.5-5, 6.6-2]
 #[test]
 fn section_6_5_stream_sequence_numbers_wrap_around() {
     let mut receiver = receiver(&config());
@@ -56,6 +58,7 @@ fn section_6_5_stream_sequence_numbers_wrap_around() {
     }
 }
 
+// [9260:6.6-1, 6.6-2, 6.6-3, 3.3.1-2, 3.3.1-3]
 #[test]
 fn section_6_6_a_gap_holds_up_its_own_stream_only() {
     let mut receiver = receiver(&config());
@@ -86,6 +89,7 @@ fn section_6_6_a_gap_holds_up_its_own_stream_only() {
     assert_eq!(drain(&mut receiver), [(0, 0), (0, 1)]);
 }
 
+// [9260:6.9-1, 6.9-14, 6-11]
 #[test]
 fn section_6_9_fragments_are_joined_in_whatever_order_they_come() {
     for order in 0..120 {
@@ -123,6 +127,7 @@ fn section_6_9_fragments_are_joined_in_whatever_order_they_come() {
     }
 }
 
+// [9260:3.3.1-6, 3.3.1-12]
 #[test]
 fn section_6_9_contradictions_between_fragments_are_violations() {
     let first = fragment(11, true, false);
@@ -243,6 +248,7 @@ fn section_6_5_a_stream_sequence_number_used_twice_is_a_violation() {
     assert!(matches!(again, DataOutcome::ProtocolViolation(_)), "{again:?}");
 }
 
+// [9260:6.9-15]
 #[test]
 fn section_6_9_a_message_larger_than_the_buffer_is_handed_over_in_parts() {
     let mut receiver = receiver(&config());

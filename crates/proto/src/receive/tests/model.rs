@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use whimbrel_control::Rng;
 use whimbrel_wire::{Data, Payload, Ssn, Tsn};
 
-use super::{DataOutcome, Receiver, ReceiverConfig, store};
+use super::super::{DataOutcome, Receiver, ReceiverConfig, store};
 use crate::Received;
 
 #[derive(Clone, Debug)]
