@@ -325,6 +325,7 @@ mod tests {
         let list = [0, 1, 0, 5, 1, 0, 0, 0, 0, 2, 0, 4, 0, 3, 0, 4];
         assert_eq!(whole_within(&list, 16).len(), 16);
         assert_eq!(whole_within(&list, 15).len(), 12);
+        assert_eq!(whole_within(&list, 12).len(), 12);
         assert_eq!(whole_within(&list, 11).len(), 5);
         assert_eq!(whole_within(&list, 4).len(), 0);
     }
