@@ -1,1 +1,50 @@
-//! whimbrel (being written).
+//! SCTP over UDP (RFC 6951) for tokio, driven by the protocol code of `whimbrel-proto`.
+//!
+//! A [`Stack`] owns UDP sockets and one SCTP port; a [`Listener`] is a stack that accepts associations. Both give
+//! [`Association`]s, which send and receive whole messages on many streams. A task of its own drives each stack: it takes
+//! datagrams from the sockets in batches, hands them to the endpoint, sends what the endpoint wants sent, and sleeps until
+//! the endpoint's next timeout. It ends when the last handle and the last association are gone.
+//!
+//! ```
+//! use whimbrel::{Listener, Message, Stack, StackConfig};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let listener = Listener::bind(StackConfig::local(["127.0.0.1:0".parse()?]))?;
+//! let (addrs, port) = (listener.stack().local_addrs().to_vec(), listener.stack().port());
+//! let server = tokio::spawn(async move {
+//!     let association = listener.accept().await?;
+//!     while let Some(message) = association.recv().await? {
+//!         association.send(Message::new(message.stream, message.data)).await?;
+//!     }
+//!     Ok::<(), whimbrel::AssociationError>(())
+//! });
+//!
+//! let stack = Stack::bind(StackConfig::local(["127.0.0.1:0".parse()?]))?;
+//! let association = stack.connect(&addrs, port).await?;
+//! association.send(Message::new(0, "hello")).await?;
+//! assert_eq!(association.recv().await?.ok_or("no answer")?.data, b"hello");
+//! association.shutdown().await?;
+//! server.await??;
+//! # Ok(())
+//! # }
+//! ```
+
+mod association;
+mod config;
+mod driver;
+mod error;
+mod interface;
+mod outgoing;
+mod shared;
+mod socket;
+mod stack;
+
+pub use association::{Association, ReceivedMessage};
+pub use config::StackConfig;
+pub use error::{AssociationError, BindError, ConnectError, TrySendError};
+pub use stack::{Listener, Stack};
+pub use whimbrel_proto::{AssociationConfig, CloseReason, Message, MessagePayload};
+
+/// The UDP port registered for SCTP encapsulated in UDP (RFC 6951 §5.1).
+pub const UDP_ENCAPSULATION_PORT: u16 = 9899;

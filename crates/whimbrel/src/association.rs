@@ -1,0 +1,318 @@
+//! A user's handle of an association.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+use whimbrel_proto::{AssocId, SendError};
+use whimbrel_wire::Payload;
+
+use crate::shared::{Progress, Shared, Signals, State};
+use crate::socket::Trouble;
+use crate::{AssociationError, CloseReason, Message, TrySendError};
+
+/// A message larger than this, in bytes, ends the association: nobody may fill our memory with one message.
+const MAX_MESSAGE: usize = 64 << 20;
+
+/// An association: whole messages in both directions, on many streams. Clones share it. When the last clone is dropped
+/// without a [`shutdown`](Self::shutdown) the association is aborted.
+#[derive(Clone, Debug)]
+pub struct Association {
+    handle: Arc<Handle>,
+}
+
+#[derive(Debug)]
+struct Handle {
+    shared: Arc<Shared>,
+    id: AssocId,
+    signals: Arc<Signals>,
+}
+
+/// A message as it was received.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReceivedMessage {
+    /// The stream it came on.
+    pub stream: u16,
+    /// Payload protocol identifier as the sender set it.
+    pub ppid: u32,
+    /// Whether it was sent without regard to order.
+    pub unordered: bool,
+    /// Its content.
+    pub data: Vec<u8>,
+}
+
+/// What came of looking for a message.
+enum Next {
+    Message { stream: u16, ppid: u32, unordered: bool },
+    Nothing,
+    End(CloseReason),
+}
+
+impl Association {
+    pub(crate) fn new(state: &mut State, shared: Arc<Shared>, id: AssocId, signals: Arc<Signals>) -> Self {
+        state.handles += 1;
+        Association {
+            handle: Arc::new(Handle { shared, id, signals }),
+        }
+    }
+
+    /// Sends a message; waits while the send buffer is full. `Ok` says that the association has taken it, not that it
+    /// has arrived. Nothing is sent if the returned future is dropped before it is ready.
+    pub async fn send(&self, message: Message) -> Result<(), AssociationError> {
+        let mut message = message;
+        loop {
+            message = match self.try_send(message) {
+                Err(TrySendError::Full(message)) => message,
+                Err(TrySendError::Failed(error)) => return Err(error),
+                Ok(()) => return Ok(()),
+            };
+            let space = self.handle.signals.writable.notified();
+            tokio::pin!(space);
+            space.as_mut().enable();
+            message = match self.try_send(message) {
+                Err(TrySendError::Full(message)) => message,
+                Err(TrySendError::Failed(error)) => return Err(error),
+                Ok(()) => return Ok(()),
+            };
+            space.await;
+        }
+    }
+
+    /// Sends a message if the send buffer has room for it.
+    pub fn try_send(&self, message: Message) -> Result<(), TrySendError> {
+        let now = self.handle.shared.now();
+        let mut state = self.handle.shared.lock();
+        match state.endpoint.send(now, self.handle.id, message) {
+            Ok(()) => {
+                state.wake_driver();
+                Ok(())
+            }
+            Err(SendError::Full(message)) => match self.end(&state) {
+                Some(error) => Err(error.into()),
+                None => Err(TrySendError::Full(message)),
+            },
+            Err(SendError::Closed) => Err(self.end(&state).unwrap_or(AssociationError::ShuttingDown).into()),
+            Err(error) => Err(AssociationError::Message(error.to_string()).into()),
+        }
+    }
+
+    /// Waits for the next message. `None` once the association has been shut down in good order and everything is read.
+    /// No message is lost if the returned future is dropped before it is ready.
+    pub async fn recv(&self) -> Result<Option<ReceivedMessage>, AssociationError> {
+        let mut data = Vec::new();
+        let described = self.recv_into(&mut data).await?;
+        Ok(described.map(|(stream, ppid, unordered)| ReceivedMessage {
+            stream,
+            ppid,
+            unordered,
+            data,
+        }))
+    }
+
+    /// As [`recv`](Self::recv), with the content put into `data`, which is cleared first; gives stream, payload protocol
+    /// identifier and whether it was unordered.
+    pub async fn recv_into(&self, data: &mut Vec<u8>) -> Result<Option<(u16, u32, bool)>, AssociationError> {
+        loop {
+            match self.next(data)? {
+                Next::Message {
+                    stream,
+                    ppid,
+                    unordered,
+                } => return Ok(Some((stream, ppid, unordered))),
+                Next::End(CloseReason::Graceful) => return Ok(None),
+                Next::End(reason) => return Err(AssociationError::Closed(reason)),
+                Next::Nothing => {}
+            }
+            let readable = self.handle.signals.readable.notified();
+            tokio::pin!(readable);
+            readable.as_mut().enable();
+            match self.next(data)? {
+                Next::Message {
+                    stream,
+                    ppid,
+                    unordered,
+                } => return Ok(Some((stream, ppid, unordered))),
+                Next::End(CloseReason::Graceful) => return Ok(None),
+                Next::End(reason) => return Err(AssociationError::Closed(reason)),
+                Next::Nothing => readable.await,
+            }
+        }
+    }
+
+    /// The next message if there is one.
+    fn next(&self, data: &mut Vec<u8>) -> Result<Next, AssociationError> {
+        let now = self.handle.shared.now();
+        let mut guard = self.handle.shared.lock();
+        let state = &mut *guard;
+        let Some(slot) = state.slots.get_mut(&self.handle.id) else {
+            return Err(AssociationError::StackStopped("the association is gone".to_owned()));
+        };
+        loop {
+            data.clear();
+            let mut take = |part: Payload<'_>| match part {
+                Payload::Bytes(bytes) => data.extend_from_slice(bytes),
+                Payload::Zeros(len) => data.resize(data.len() + len as usize, 0),
+            };
+            let Some(received) = state.endpoint.recv(now, self.handle.id, &mut take) else {
+                break;
+            };
+            if !received.end || !slot.partial.is_empty() {
+                slot.partial.append(data);
+            }
+            if slot.partial.len() > MAX_MESSAGE {
+                slot.partial = Vec::new();
+                state.endpoint.abort(now, self.handle.id, "message too long");
+                state.wake_driver();
+                return Ok(Next::Nothing);
+            }
+            if received.end {
+                if !slot.partial.is_empty() {
+                    std::mem::swap(&mut slot.partial, data);
+                    slot.partial = Vec::new();
+                }
+                // The window may have opened by what was read.
+                state.wake_driver();
+                return Ok(Next::Message {
+                    stream: received.stream,
+                    ppid: received.ppid,
+                    unordered: received.unordered,
+                });
+            }
+        }
+        match (&slot.progress, &state.stopped) {
+            (Progress::Closed(reason), _) => Ok(Next::End(reason.clone())),
+            (_, Some(why)) => Err(AssociationError::StackStopped(why.clone())),
+            _ => {
+                state.wake_driver();
+                Ok(Next::Nothing)
+            }
+        }
+    }
+
+    /// Waits until the peer has acknowledged everything sent so far.
+    pub async fn flush(&self) -> Result<(), AssociationError> {
+        let sent = |state: &State| {
+            let buffered = state
+                .endpoint
+                .association(self.handle.id)
+                .map_or(0, |a| a.buffered_send());
+            (buffered == 0).then_some(())
+        };
+        self.wait(&self.handle.signals.flushed, |state| {
+            match (self.end(state), sent(state)) {
+                (Some(error), _) => Some(Err(error)),
+                (None, sent) => sent.map(Ok),
+            }
+        })
+        .await
+    }
+
+    /// Delivers everything that was sent, then ends the association; waits until both ends have agreed. What the peer
+    /// still sends meanwhile is to be received, by this task before or another one during the wait.
+    pub async fn shutdown(&self) -> Result<(), AssociationError> {
+        {
+            let now = self.handle.shared.now();
+            let mut guard = self.handle.shared.lock();
+            let state = &mut *guard;
+            if let Some(slot) = state.slots.get_mut(&self.handle.id)
+                && !matches!(slot.progress, Progress::Closed(_))
+            {
+                slot.shutting_down = true;
+                state.endpoint.shutdown(now, self.handle.id);
+                state.wake_driver();
+            }
+        }
+        match self.closed().await {
+            CloseReason::Graceful => Ok(()),
+            reason => Err(AssociationError::Closed(reason)),
+        }
+    }
+
+    /// Ends the association at once and tells the peer why. What is not yet delivered is lost.
+    pub fn abort(&self, reason: &str) {
+        let now = self.handle.shared.now();
+        let mut state = self.handle.shared.lock();
+        state.endpoint.abort(now, self.handle.id, reason);
+        state.wake_driver();
+    }
+
+    /// Waits until the association has ended; says why it has.
+    pub async fn closed(&self) -> CloseReason {
+        self.wait(&self.handle.signals.progress, |state| match self.end(state)? {
+            AssociationError::Closed(reason) => Some(reason),
+            other => Some(CloseReason::AbortedLocally(other.to_string())),
+        })
+        .await
+    }
+
+    /// Bytes of messages taken by [`send`](Self::send) and not yet acknowledged by the peer.
+    pub fn buffered(&self) -> usize {
+        let state = self.handle.shared.lock();
+        state
+            .endpoint
+            .association(self.handle.id)
+            .map_or(0, |a| a.buffered_send())
+    }
+
+    /// The peer's addresses with their UDP ports.
+    pub fn peer_addrs(&self) -> Vec<SocketAddr> {
+        let state = self.handle.shared.lock();
+        let mut addrs: Vec<SocketAddr> = Vec::new();
+        if let Some(association) = state.endpoint.association(self.handle.id) {
+            addrs.extend(association.paths().map(|path| path.remote));
+        }
+        addrs.dedup();
+        addrs
+    }
+
+    pub(crate) async fn wait_established(&self) -> Result<(), AssociationError> {
+        self.wait(&self.handle.signals.progress, |state| match self.end(state) {
+            Some(error) => Some(Err(error)),
+            None => {
+                let slot = state.slots.get(&self.handle.id)?;
+                (slot.progress == Progress::Established).then_some(Ok(()))
+            }
+        })
+        .await
+    }
+
+    pub(crate) fn troubles(&self) -> Vec<(SocketAddr, Option<Trouble>)> {
+        let state = self.handle.shared.lock();
+        state
+            .slots
+            .get(&self.handle.id)
+            .map(|slot| slot.troubles.clone())
+            .unwrap_or_default()
+    }
+
+    /// Waits for `signal` until `look` gives something.
+    async fn wait<T>(&self, signal: &Notify, look: impl Fn(&State) -> Option<T>) -> T {
+        loop {
+            let signalled = signal.notified();
+            tokio::pin!(signalled);
+            signalled.as_mut().enable();
+            if let Some(found) = look(&self.handle.shared.lock()) {
+                return found;
+            }
+            signalled.await;
+        }
+    }
+
+    /// Why nothing more can happen on this association, if that is so.
+    fn end(&self, state: &State) -> Option<AssociationError> {
+        match state.slots.get(&self.handle.id).map(|slot| &slot.progress) {
+            Some(Progress::Closed(reason)) => Some(AssociationError::Closed(reason.clone())),
+            _ => state.stopped.clone().map(AssociationError::StackStopped),
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let now = self.shared.now();
+        let mut state = self.shared.lock();
+        state.abandon(&self.shared, now, self.id);
+        state.handles -= 1;
+        state.wake_driver();
+    }
+}

@@ -1,0 +1,45 @@
+//! What a stack is made from.
+
+use std::net::SocketAddr;
+
+use whimbrel_proto::AssociationConfig;
+
+/// Addresses, port and limits of a [`Stack`](crate::Stack).
+#[derive(Clone, Debug)]
+pub struct StackConfig {
+    /// Local IP addresses and UDP ports, one socket each. UDP port 0 lets the system choose one, the same for all. An
+    /// unspecified address (`0.0.0.0`, `[::]`) stands for every address of the host of that IP version. Empty: the
+    /// addresses from which the peer of the first [`connect`](crate::Stack::connect) is reached cannot be known yet, so a
+    /// stack that is made with [`Stack::toward`](crate::Stack::toward) finds them itself.
+    pub local: Vec<SocketAddr>,
+    /// The SCTP port; 0 takes one at random from 49152 to 65535.
+    pub port: u16,
+    /// Configuration of every association.
+    pub association: AssociationConfig,
+    /// Associations that may wait to be accepted; more are aborted.
+    pub backlog: usize,
+    /// Bytes asked of the system for each socket's receive and send buffer. The system may grant less.
+    pub socket_buffer: usize,
+}
+
+impl StackConfig {
+    /// The defaults, on these local addresses.
+    pub fn local(local: impl IntoIterator<Item = SocketAddr>) -> Self {
+        StackConfig {
+            local: local.into_iter().collect(),
+            ..StackConfig::default()
+        }
+    }
+}
+
+impl Default for StackConfig {
+    fn default() -> Self {
+        StackConfig {
+            local: Vec::new(),
+            port: 0,
+            association: AssociationConfig::default(),
+            backlog: 128,
+            socket_buffer: 4 << 20,
+        }
+    }
+}

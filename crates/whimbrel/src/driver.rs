@@ -1,0 +1,226 @@
+//! The task that drives a stack: datagrams in, endpoint, datagrams out, sleep until the next timeout.
+
+use std::io::IoSliceMut;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use quinn_udp::RecvMeta;
+use tokio::task::JoinHandle;
+use tokio::time::Sleep;
+use whimbrel_control::Time;
+use whimbrel_proto::PacketMeta;
+use whimbrel_wire::{ByteSink, ChecksumField};
+
+use crate::outgoing::{BATCH_BYTES, Outgoing};
+use crate::shared::{Shared, State};
+use crate::socket::{self, Socket};
+
+/// Buffers filled by one receive. Each holds a run of datagrams that the system has joined (GRO).
+const BUFFERS: usize = 8;
+const BUFFER_BYTES: usize = 65_536;
+/// Rounds after which other tasks of the runtime have their turn.
+const ROUNDS: usize = 32;
+
+pub(crate) struct Driver {
+    shared: Arc<Shared>,
+    sockets: Vec<Arc<Socket>>,
+    watchers: Vec<JoinHandle<()>>,
+    buffer: Vec<u8>,
+    outgoing: Outgoing,
+    timer: Pin<Box<Sleep>>,
+    /// What the timer is set to.
+    deadline: Option<Time>,
+}
+
+impl Driver {
+    /// A driver for these sockets; must be made within a tokio runtime.
+    pub(crate) fn new(shared: Arc<Shared>, sockets: Vec<Arc<Socket>>) -> Self {
+        let watchers = sockets
+            .iter()
+            .map(|socket| tokio::spawn(watch_errors(shared.clone(), socket.clone())))
+            .collect();
+        Driver {
+            shared,
+            sockets,
+            watchers,
+            buffer: vec![0; BUFFERS * BUFFER_BYTES],
+            outgoing: Outgoing::default(),
+            timer: Box::pin(tokio::time::sleep(std::time::Duration::ZERO)),
+            deadline: None,
+        }
+    }
+
+    /// Drives the stack until its last handle and its last association are gone.
+    pub(crate) async fn run(mut self) {
+        std::future::poll_fn(|cx| self.poll(cx)).await;
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        for _ in 0..ROUNDS {
+            let received = match self.receive(cx) {
+                Ok(received) => received,
+                Err(message) => {
+                    self.shared.stop(&message);
+                    return Poll::Ready(());
+                }
+            };
+            let (done, deadline) = self.drain(cx);
+            let sent = self.send(cx);
+            if done && sent {
+                return Poll::Ready(());
+            }
+            let more = self.outgoing.is_empty() && sent;
+            let due = self.poll_timer(cx, deadline);
+            if !received && !more && !due {
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Takes one batch from each socket; says whether there was anything.
+    fn receive(&mut self, cx: &mut Context<'_>) -> Result<bool, String> {
+        let mut any = false;
+        for socket in &self.sockets {
+            let mut meta = [RecvMeta::default(); BUFFERS];
+            let mut rest = self.buffer.chunks_exact_mut(BUFFER_BYTES);
+            let mut buffers: [IoSliceMut<'_>; BUFFERS] =
+                std::array::from_fn(|_| IoSliceMut::new(rest.next().unwrap_or_default()));
+            match socket.poll_recv(cx, &mut buffers, &mut meta) {
+                Poll::Pending => {}
+                Poll::Ready(Ok(count)) => {
+                    any = true;
+                    let now = self.shared.now();
+                    let mut state = self.shared.lock();
+                    for (buffer, meta) in buffers.iter().zip(&meta).take(count) {
+                        take_in(&mut state, now, socket.local(), &buffer[..meta.len], meta);
+                    }
+                }
+                // Reports about datagrams that did not arrive; `watch_errors` reads the details.
+                Poll::Ready(Err(e)) if socket::of_kind(e.kind()).is_some() => any = true,
+                Poll::Ready(Err(e)) if e.kind() == std::io::ErrorKind::ConnectionReset => any = true,
+                Poll::Ready(Err(e)) => return Err(format!("cannot receive on {}: {e}", socket.local())),
+            }
+        }
+        Ok(any)
+    }
+
+    /// Lets the endpoint act: timeouts, packets to send, events. Says whether nothing is left to be done ever, and when
+    /// the endpoint wants to be called again.
+    fn drain(&mut self, cx: &mut Context<'_>) -> (bool, Option<Time>) {
+        let now = self.shared.now();
+        let mut guard = self.shared.lock();
+        let state = &mut *guard;
+        if state.endpoint.next_timeout().is_some_and(|due| due <= now) {
+            state.endpoint.handle_timeout(now);
+        }
+        if self.outgoing.is_empty() {
+            gather(state, now, &self.sockets, &mut self.outgoing);
+        }
+        while let Some((id, event)) = state.endpoint.poll_event() {
+            state.on_event(&self.shared, now, id, event);
+        }
+        state.park_driver(cx.waker());
+        let done = state.handles == 0 && state.slots.is_empty();
+        (done, state.endpoint.next_timeout())
+    }
+
+    /// Sends what was gathered; says whether there was anything and all of it is sent.
+    fn send(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut any = false;
+        while let Some((group, bytes)) = self.outgoing.front() {
+            let Some(socket) = self.sockets.iter().find(|socket| socket.local() == group.local) else {
+                self.outgoing.pop();
+                continue;
+            };
+            let mut sent = socket.poll_send(cx, group.remote, group.ecn, bytes, group.segment);
+            if matches!(&sent, Poll::Ready(Err(e)) if socket::of_kind(e.kind()).is_some()) {
+                // The error may be the report about an earlier datagram; then this one goes out now.
+                sent = socket.poll_send(cx, group.remote, group.ecn, bytes, group.segment);
+            }
+            match sent {
+                Poll::Pending => return false,
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(e)) => {
+                    // A datagram that cannot be sent is a lost datagram: the protocol's timers see to it.
+                    if let Some(trouble) = socket::of_kind(e.kind()) {
+                        let now = self.shared.now();
+                        self.shared.lock().on_trouble(now, group.remote, trouble);
+                    }
+                }
+            }
+            any = true;
+            self.outgoing.pop();
+        }
+        any
+    }
+
+    /// Sets the timer to `deadline`; says whether it is due.
+    fn poll_timer(&mut self, cx: &mut Context<'_>, deadline: Option<Time>) -> bool {
+        let Some(deadline) = deadline else {
+            self.deadline = None;
+            return false;
+        };
+        if self.deadline != Some(deadline) {
+            let Some(instant) = self.shared.instant(deadline) else {
+                return false;
+            };
+            self.timer.as_mut().reset(instant.into());
+            self.deadline = Some(deadline);
+        }
+        if self.timer.as_mut().poll(cx).is_ready() {
+            self.deadline = None;
+            return true;
+        }
+        false
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        for watcher in &self.watchers {
+            watcher.abort();
+        }
+        self.shared.stop("its task has ended");
+    }
+}
+
+/// Hands a run of datagrams of equal length to the endpoint.
+fn take_in(state: &mut State, now: Time, local: SocketAddr, bytes: &[u8], meta: &RecvMeta) {
+    let meta_of_packet = PacketMeta {
+        local,
+        remote: SocketAddr::new(meta.addr.ip(), meta.addr.port()),
+        ecn: socket::ecn(meta),
+    };
+    for datagram in bytes.chunks(meta.stride.max(1)) {
+        if let Err(reason) = state.endpoint.handle_datagram(now, meta_of_packet, datagram) {
+            *state.discards.entry(reason).or_default() += 1;
+        }
+    }
+}
+
+/// Lets the endpoint write packets until it has none or a batch is full.
+fn gather(state: &mut State, now: Time, sockets: &[Arc<Socket>], outgoing: &mut Outgoing) {
+    while outgoing.buffer.len() < BATCH_BYTES {
+        let mut sink = ByteSink::new(&mut outgoing.buffer, ChecksumField::Compute);
+        let Some(transmit) = state.endpoint.poll_transmit(now, &mut sink) else {
+            break;
+        };
+        let segments = sockets
+            .iter()
+            .find(|socket| socket.local() == transmit.local)
+            .map_or(1, |socket| socket.max_segments());
+        outgoing.push(&transmit, segments);
+    }
+}
+
+/// Waits for reports about datagrams that did not arrive.
+async fn watch_errors(shared: Arc<Shared>, socket: Arc<Socket>) {
+    while let Ok((remote, trouble)) = socket.trouble().await {
+        let now = shared.now();
+        shared.lock().on_trouble(now, remote, trouble);
+    }
+}

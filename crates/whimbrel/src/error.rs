@@ -1,0 +1,88 @@
+//! Errors, one type an operation.
+
+use std::io;
+use std::net::SocketAddr;
+
+use whimbrel_proto::{CloseReason, ConfigError, Message};
+
+/// Why a stack could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BindError {
+    /// The configuration cannot work.
+    #[error("invalid configuration: {0}")]
+    Config(#[from] ConfigError),
+    /// A UDP socket could not be bound.
+    #[error("cannot bind UDP address {addr}: {source}")]
+    Bind {
+        /// The address asked for.
+        addr: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// An unspecified address was asked for, and this host has no address that it could stand for.
+    #[error("{0} stands for every address of this host, but none was found; name the addresses")]
+    NoAddress(SocketAddr),
+    /// There is no way to a peer.
+    #[error("no route to {addr}: {source}")]
+    NoRoute {
+        /// The peer's address.
+        addr: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The system gave no random numbers.
+    #[error("no random numbers from the system: {0}")]
+    Random(String),
+}
+
+/// Why no association with the peer came about.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The addresses or the configuration cannot work.
+    #[error(transparent)]
+    Invalid(#[from] whimbrel_proto::ConnectError),
+    /// Nobody listens on the peer's UDP ports (ICMP port unreachable), or the peer answered with an ABORT.
+    #[error("connection refused: {0}")]
+    Refused(String),
+    /// The network says that it cannot reach any of the peer's addresses.
+    #[error("peer unreachable: {0}")]
+    Unreachable(String),
+    /// The peer did not answer.
+    #[error("timed out: {0}")]
+    TimedOut(CloseReason),
+    /// It ended before it was established.
+    #[error(transparent)]
+    Closed(#[from] AssociationError),
+}
+
+/// Why an association, or the stack below it, is gone.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AssociationError {
+    /// The association ended.
+    #[error("{0}")]
+    Closed(CloseReason),
+    /// It is shutting down, or the peer is shutting it down, and takes no more messages.
+    #[error("the association is shutting down")]
+    ShuttingDown,
+    /// The message cannot be sent on this association: its stream does not exist, it is empty or too long.
+    #[error("{0}")]
+    Message(String),
+    /// The task that drives the stack is gone, because its runtime ended or a socket failed.
+    #[error("the stack has stopped: {0}")]
+    StackStopped(String),
+}
+
+/// Why a message was not taken at once.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrySendError {
+    /// The send buffer is full; here is the message again.
+    #[error("the send buffer is full")]
+    Full(Message),
+    /// It cannot be sent.
+    #[error(transparent)]
+    Failed(#[from] AssociationError),
+}

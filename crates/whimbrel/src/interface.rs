@@ -1,0 +1,70 @@
+//! Which addresses this host has, and from which one it reaches a peer.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+
+/// Replaces unspecified addresses by all of the host's addresses of that IP version.
+#[cfg(unix)]
+pub(crate) fn expand(addr: SocketAddr) -> Vec<SocketAddr> {
+    if !addr.ip().is_unspecified() {
+        return vec![addr];
+    }
+    let Ok(interfaces) = nix::ifaddrs::getifaddrs() else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for interface in interfaces {
+        let Some(storage) = interface.address else { continue };
+        let ip = match (storage.as_sockaddr_in(), storage.as_sockaddr_in6()) {
+            (Some(v4), _) => IpAddr::V4(v4.ip()),
+            (_, Some(v6)) => IpAddr::V6(v6.ip()),
+            _ => continue,
+        };
+        let up = interface.flags.contains(nix::net::if_::InterfaceFlags::IFF_UP);
+        let link_local = matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local());
+        let candidate = SocketAddr::new(ip, addr.port());
+        if up && !link_local && ip.is_ipv4() == addr.is_ipv4() && !found.contains(&candidate) {
+            found.push(candidate);
+        }
+    }
+    found
+}
+
+/// Without a way to list the host's addresses, an unspecified address stands for nothing.
+#[cfg(not(unix))]
+pub(crate) fn expand(addr: SocketAddr) -> Vec<SocketAddr> {
+    if addr.ip().is_unspecified() {
+        Vec::new()
+    } else {
+        vec![addr]
+    }
+}
+
+/// The local address from which the routing table reaches `peer`. Nothing is sent.
+pub(crate) fn source_toward(peer: SocketAddr) -> io::Result<IpAddr> {
+    let any = match peer {
+        SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    };
+    let socket = UdpSocket::bind((any, 0))?;
+    socket.connect(peer)?;
+    Ok(socket.local_addr()?.ip())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_reached_from_loopback() {
+        let peer = "127.0.0.1:9".parse().unwrap();
+        assert_eq!(source_toward(peer).unwrap(), IpAddr::V4(Ipv4Addr::LOCALHOST));
+    }
+
+    #[test]
+    fn unspecified_stands_for_the_addresses_of_this_host() {
+        let all = expand("0.0.0.0:7".parse().unwrap());
+        assert!(all.contains(&"127.0.0.1:7".parse().unwrap()), "{all:?}");
+        assert!(all.iter().all(|a| a.is_ipv4() && a.port() == 7));
+    }
+}

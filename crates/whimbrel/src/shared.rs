@@ -1,0 +1,274 @@
+//! What the driver task and the handles of users share.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::Waker;
+use std::time::Instant;
+
+use tokio::sync::Notify;
+use whimbrel_control::Time;
+use whimbrel_proto::{AssocId, CloseReason, Discard, Endpoint, Event};
+
+use crate::socket::Trouble;
+
+/// A stack's state and clock.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    start: Instant,
+    /// An association waits to be accepted, or none will come any more.
+    pub(crate) incoming: Notify,
+    /// An association is gone.
+    pub(crate) idle: Notify,
+}
+
+pub(crate) struct State {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) slots: BTreeMap<AssocId, Slot>,
+    /// Established by peers and not yet accepted.
+    pub(crate) incoming: VecDeque<AssocId>,
+    /// How many may wait in `incoming`; zero once the listener is gone.
+    pub(crate) backlog: usize,
+    /// Handles that users hold; the driver ends without them.
+    pub(crate) handles: usize,
+    /// Set once the driver is gone.
+    pub(crate) stopped: Option<String>,
+    /// Datagrams and chunks not processed, by reason.
+    pub(crate) discards: BTreeMap<Discard, u64>,
+    driver: Option<Waker>,
+}
+
+/// What is kept of an association beside the endpoint's own state.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) signals: Arc<Signals>,
+    pub(crate) progress: Progress,
+    /// The part so far of a message that the endpoint hands over in parts.
+    pub(crate) partial: Vec<u8>,
+    /// Our user, or the peer, has begun the shutdown.
+    pub(crate) shutting_down: bool,
+    /// No user holds a handle any more.
+    orphan: bool,
+    /// While connecting: the peer's addresses and what the network said about each.
+    pub(crate) troubles: Vec<(SocketAddr, Option<Trouble>)>,
+}
+
+/// How far an association has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Progress {
+    Connecting,
+    Established,
+    Closed(CloseReason),
+}
+
+/// What tasks wait for.
+#[derive(Debug, Default)]
+pub(crate) struct Signals {
+    pub(crate) readable: Notify,
+    pub(crate) writable: Notify,
+    /// Everything sent is acknowledged.
+    pub(crate) flushed: Notify,
+    /// Established or closed.
+    pub(crate) progress: Notify,
+}
+
+impl Signals {
+    fn notify_all(&self) {
+        self.readable.notify_waiters();
+        self.writable.notify_waiters();
+        self.flushed.notify_waiters();
+        self.progress.notify_waiters();
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(endpoint: Endpoint, backlog: usize) -> Self {
+        let state = State {
+            endpoint,
+            slots: BTreeMap::new(),
+            incoming: VecDeque::new(),
+            backlog,
+            handles: 0,
+            stopped: None,
+            discards: BTreeMap::new(),
+            driver: None,
+        };
+        Shared {
+            state: Mutex::new(state),
+            start: Instant::now(),
+            incoming: Notify::new(),
+            idle: Notify::new(),
+        }
+    }
+
+    /// The stack's time: nanoseconds since it was made.
+    pub(crate) fn now(&self) -> Time {
+        Time::from_nanos(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// The instant at which the stack's time is `time`.
+    pub(crate) fn instant(&self, time: Time) -> Option<Instant> {
+        self.start.checked_add(std::time::Duration::from_nanos(time.as_nanos()))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic elsewhere leaves the state usable enough to end in good order; panicking again in a drop would not.
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Marks the stack as stopped and wakes everyone who waits for it.
+    pub(crate) fn stop(&self, why: &str) {
+        // After a panic elsewhere the state is of no use, but who waits must not wait for ever.
+        let mut state = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if state.stopped.is_none() {
+            state.stopped = Some(why.to_owned());
+        }
+        for slot in state.slots.values() {
+            slot.signals.notify_all();
+        }
+        self.incoming.notify_waiters();
+        self.idle.notify_waiters();
+    }
+}
+
+impl State {
+    /// Remembers how to wake the driver when a user has changed something.
+    pub(crate) fn park_driver(&mut self, waker: &Waker) {
+        match &mut self.driver {
+            Some(parked) => parked.clone_from(waker),
+            none => *none = Some(waker.clone()),
+        }
+    }
+
+    /// Wakes the driver, if it sleeps.
+    pub(crate) fn wake_driver(&mut self) {
+        if let Some(waker) = self.driver.take() {
+            waker.wake();
+        }
+    }
+
+    /// Keeps a record of an association until its last handle is dropped.
+    pub(crate) fn insert(&mut self, id: AssocId, progress: Progress, peer: &[SocketAddr]) -> Arc<Signals> {
+        let signals = Arc::new(Signals::default());
+        let slot = Slot {
+            signals: signals.clone(),
+            progress,
+            partial: Vec::new(),
+            shutting_down: false,
+            orphan: false,
+            troubles: peer.iter().map(|addr| (*addr, None)).collect(),
+        };
+        self.slots.insert(id, slot);
+        signals
+    }
+
+    /// Takes in one event of the endpoint.
+    pub(crate) fn on_event(&mut self, shared: &Shared, now: Time, id: AssocId, event: Event) {
+        if let Event::Connected { accepted: true, .. } = event
+            && !self.slots.contains_key(&id)
+        {
+            self.on_incoming(shared, now, id);
+            return;
+        }
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        match event {
+            Event::Connected { .. } => {
+                slot.progress = Progress::Established;
+                slot.signals.progress.notify_waiters();
+            }
+            Event::DataReady if slot.orphan => discard_received(&mut self.endpoint, now, id),
+            Event::DataReady => slot.signals.readable.notify_waiters(),
+            Event::SendSpace => slot.signals.writable.notify_waiters(),
+            Event::SendIdle => slot.signals.flushed.notify_waiters(),
+            Event::PeerShutdown => {
+                slot.shutting_down = true;
+                slot.signals.writable.notify_waiters();
+                slot.signals.progress.notify_waiters();
+            }
+            Event::Closed(reason) => {
+                slot.progress = Progress::Closed(reason);
+                slot.signals.notify_all();
+                if slot.orphan {
+                    self.forget(shared, now, id);
+                }
+            }
+            Event::PathState { .. } | Event::Restarted | Event::RemoteError { .. } => {}
+        }
+    }
+
+    fn on_incoming(&mut self, shared: &Shared, now: Time, id: AssocId) {
+        if self.incoming.len() >= self.backlog {
+            self.endpoint
+                .abort(now, id, "nobody accepts associations here at the moment");
+            return;
+        }
+        self.insert(id, Progress::Established, &[]);
+        self.incoming.push_back(id);
+        shared.incoming.notify_waiters();
+    }
+
+    /// Takes in what the network says about datagrams to `remote`: ends associations that are only being set up and
+    /// have no address left. An established association outlives such reports, which anyone could forge; its own
+    /// timers decide.
+    pub(crate) fn on_trouble(&mut self, now: Time, remote: SocketAddr, trouble: Trouble) {
+        for (id, slot) in &mut self.slots {
+            if slot.progress != Progress::Connecting {
+                continue;
+            }
+            let Some(entry) = slot.troubles.iter_mut().find(|(addr, _)| *addr == remote) else {
+                continue;
+            };
+            entry.1 = Some(trouble);
+            if slot.troubles.iter().all(|(_, trouble)| trouble.is_some()) {
+                self.endpoint.abort(now, *id, "unreachable");
+            }
+        }
+        self.wake_driver();
+    }
+
+    /// The last handle is gone: ends the association unless it is ending already.
+    pub(crate) fn abandon(&mut self, shared: &Shared, now: Time, id: AssocId) {
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        slot.orphan = true;
+        if matches!(slot.progress, Progress::Closed(_)) {
+            self.forget(shared, now, id);
+            return;
+        }
+        if slot.shutting_down {
+            discard_received(&mut self.endpoint, now, id);
+        } else {
+            self.endpoint.abort(now, id, "the association was dropped");
+        }
+    }
+
+    /// Drops what is left of a closed association.
+    fn forget(&mut self, shared: &Shared, now: Time, id: AssocId) {
+        discard_received(&mut self.endpoint, now, id);
+        self.slots.remove(&id);
+        shared.idle.notify_waiters();
+    }
+
+    /// Ends all associations that nobody has accepted, and accepts no more.
+    pub(crate) fn stop_accepting(&mut self, shared: &Shared, now: Time) {
+        self.backlog = 0;
+        for id in std::mem::take(&mut self.incoming) {
+            self.abandon(shared, now, id);
+        }
+        self.wake_driver();
+    }
+}
+
+/// Reads and drops what the peer has sent.
+fn discard_received(endpoint: &mut Endpoint, now: Time, id: AssocId) {
+    while endpoint.recv(now, id, &mut |_| {}).is_some() {}
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State")
+            .field("associations", &self.slots.len())
+            .field("handles", &self.handles)
+            .finish()
+    }
+}

@@ -1,0 +1,280 @@
+//! A stack of one SCTP port on UDP sockets, and its listening form.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rand_chacha::ChaCha12Rng;
+use rand_core::{Rng, SeedableRng};
+use whimbrel_proto::{Discard, Endpoint, EndpointConfig};
+
+use crate::association::Association;
+use crate::driver::Driver;
+use crate::interface;
+use crate::shared::{Progress, Shared};
+use crate::socket::{Socket, Trouble};
+use crate::{AssociationConfig, AssociationError, BindError, CloseReason, ConnectError, StackConfig};
+
+/// How often a UDP port that the system chose for the first address may turn out to be taken on another.
+const PORT_ATTEMPTS: usize = 32;
+
+/// UDP sockets, one SCTP port and the associations on them. Clones share all of that.
+#[derive(Clone, Debug)]
+pub struct Stack {
+    handle: Arc<StackHandle>,
+}
+
+#[derive(Debug)]
+struct StackHandle {
+    shared: Arc<Shared>,
+    local: Vec<SocketAddr>,
+    port: u16,
+    association: AssociationConfig,
+}
+
+/// A [`Stack`] whose peers may open associations.
+#[derive(Debug)]
+pub struct Listener {
+    stack: Stack,
+}
+
+impl Stack {
+    /// Binds the sockets and starts the driver, within a tokio runtime. Peers cannot open associations to this stack.
+    pub fn bind(config: StackConfig) -> Result<Self, BindError> {
+        Self::start(config, false)
+    }
+
+    /// As [`bind`](Self::bind); where the configuration names no local address, those are taken from which the routing table
+    /// reaches the peer's addresses.
+    pub fn toward(mut config: StackConfig, peer: &[SocketAddr]) -> Result<Self, BindError> {
+        if config.local.is_empty() {
+            for &addr in peer {
+                let ip = interface::source_toward(addr).map_err(|source| BindError::NoRoute { addr, source })?;
+                let local = SocketAddr::new(ip, 0);
+                if !config.local.contains(&local) {
+                    config.local.push(local);
+                }
+            }
+        }
+        Self::bind(config)
+    }
+
+    fn start(config: StackConfig, listen: bool) -> Result<Self, BindError> {
+        let mut random = os_seeded()?;
+        let sockets = bind_all(&config)?;
+        let local: Vec<SocketAddr> = sockets.iter().map(Socket::local).collect();
+        // RFC 6335 §6: the dynamic ports.
+        let port = match config.port {
+            0 => 49_152 + (random.next_u32() % 16_384) as u16,
+            port => port,
+        };
+        let endpoint_config = EndpointConfig {
+            local_port: port,
+            local_addrs: local.clone(),
+            listen,
+            association: config.association.clone(),
+            ..EndpointConfig::default()
+        };
+        let endpoint = Endpoint::new(endpoint_config, Box::new(random))?;
+        let shared = Arc::new(Shared::new(endpoint, if listen { config.backlog } else { 0 }));
+        shared.lock().handles = 1;
+        let sockets = sockets.into_iter().map(Arc::new).collect();
+        tokio::spawn(Driver::new(shared.clone(), sockets).run());
+        Ok(Stack {
+            handle: Arc::new(StackHandle {
+                shared,
+                local,
+                port,
+                association: config.association,
+            }),
+        })
+    }
+
+    /// Opens an association with the SCTP port `port` at any of the addresses `peer` (IP address and UDP port each); waits
+    /// until it is established.
+    pub async fn connect(&self, peer: &[SocketAddr], port: u16) -> Result<Association, ConnectError> {
+        let shared = &self.handle.shared;
+        let now = shared.now();
+        let association = {
+            let mut state = shared.lock();
+            if let Some(why) = &state.stopped {
+                return Err(AssociationError::StackStopped(why.clone()).into());
+            }
+            let id = state
+                .endpoint
+                .connect(now, self.handle.association.clone(), port, peer)?;
+            let signals = state.insert(id, Progress::Connecting, peer);
+            state.wake_driver();
+            Association::new(&mut state, shared.clone(), id, signals)
+        };
+        match association.wait_established().await {
+            Ok(()) => Ok(association),
+            Err(error) => Err(explain(error, &association.troubles())),
+        }
+    }
+
+    /// The local addresses with the UDP ports that were bound.
+    pub fn local_addrs(&self) -> &[SocketAddr] {
+        &self.handle.local
+    }
+
+    /// The SCTP port.
+    pub fn port(&self) -> u16 {
+        self.handle.port
+    }
+
+    /// How many datagrams, or chunks in them, were not processed, by reason.
+    pub fn discarded(&self) -> Vec<(Discard, u64)> {
+        self.handle
+            .shared
+            .lock()
+            .discards
+            .iter()
+            .map(|(reason, count)| (*reason, *count))
+            .collect()
+    }
+
+    /// Waits until no association is left, so that the last packets of a shutdown are sent before a program ends.
+    pub async fn wait_idle(&self) {
+        let shared = &self.handle.shared;
+        loop {
+            let gone = shared.idle.notified();
+            tokio::pin!(gone);
+            gone.as_mut().enable();
+            {
+                let state = shared.lock();
+                if state.slots.is_empty() || state.stopped.is_some() {
+                    return;
+                }
+            }
+            gone.await;
+        }
+    }
+}
+
+impl Listener {
+    /// Binds the sockets and listens, within a tokio runtime.
+    pub fn bind(config: StackConfig) -> Result<Self, BindError> {
+        Ok(Listener {
+            stack: Stack::start(config, true)?,
+        })
+    }
+
+    /// The stack below, which may open associations too.
+    pub fn stack(&self) -> &Stack {
+        &self.stack
+    }
+
+    /// Waits for the next association that a peer has established.
+    pub async fn accept(&self) -> Result<Association, AssociationError> {
+        let shared = &self.stack.handle.shared;
+        loop {
+            let incoming = shared.incoming.notified();
+            tokio::pin!(incoming);
+            incoming.as_mut().enable();
+            {
+                let mut state = shared.lock();
+                while let Some(id) = state.incoming.pop_front() {
+                    if let Some(slot) = state.slots.get(&id) {
+                        let signals = slot.signals.clone();
+                        return Ok(Association::new(&mut state, shared.clone(), id, signals));
+                    }
+                }
+                if let Some(why) = &state.stopped {
+                    return Err(AssociationError::StackStopped(why.clone()));
+                }
+            }
+            incoming.await;
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let shared = &self.stack.handle.shared;
+        let now = shared.now();
+        shared.lock().stop_accepting(shared, now);
+    }
+}
+
+impl Drop for StackHandle {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.handles -= 1;
+        state.wake_driver();
+    }
+}
+
+/// A generator seeded by the system, for tags, cookies and timers.
+fn os_seeded() -> Result<ChaCha12Rng, BindError> {
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).map_err(|e| BindError::Random(e.to_string()))?;
+    Ok(ChaCha12Rng::from_seed(seed))
+}
+
+/// Binds a socket to each address. All share one UDP port where the configuration leaves the choice: the addresses that an
+/// INIT lists carry no UDP port, so the peer assumes the one that the INIT came from.
+fn bind_all(config: &StackConfig) -> Result<Vec<Socket>, BindError> {
+    let mut addrs = Vec::new();
+    for &addr in &config.local {
+        let expanded = interface::expand(addr);
+        if expanded.is_empty() {
+            return Err(BindError::NoAddress(addr));
+        }
+        addrs.extend(
+            expanded
+                .into_iter()
+                .filter(|addr| !addrs.contains(addr))
+                .collect::<Vec<_>>(),
+        );
+    }
+    let mut attempt = 1;
+    loop {
+        match bind_once(&addrs, config.socket_buffer) {
+            Err(BindError::Bind { addr, source })
+                if addr.port() != 0 && config.local.iter().all(|a| a.port() == 0) && attempt < PORT_ATTEMPTS =>
+            {
+                // The port that was free on the first address is taken on another one.
+                let _ = source;
+                attempt += 1;
+            }
+            other => return other,
+        }
+    }
+}
+
+fn bind_once(addrs: &[SocketAddr], buffer: usize) -> Result<Vec<Socket>, BindError> {
+    let mut sockets: Vec<Socket> = Vec::new();
+    for &addr in addrs {
+        let chosen = sockets.first().map_or(0, |first| first.local().port());
+        let addr = if addr.port() == 0 {
+            SocketAddr::new(addr.ip(), chosen)
+        } else {
+            addr
+        };
+        sockets.push(Socket::bind(addr, buffer).map_err(|source| BindError::Bind { addr, source })?);
+    }
+    Ok(sockets)
+}
+
+/// Turns the end of an association that was being set up into the error that its user can act on.
+fn explain(error: AssociationError, troubles: &[(SocketAddr, Option<Trouble>)]) -> ConnectError {
+    let refused = troubles
+        .iter()
+        .any(|(_, trouble)| *trouble == Some(Trouble::PortUnreachable));
+    let addrs: Vec<String> = troubles.iter().map(|(addr, _)| addr.to_string()).collect();
+    let addrs = addrs.join(", ");
+    let said = troubles.iter().all(|(_, trouble)| trouble.is_some());
+    match error {
+        AssociationError::Closed(CloseReason::AbortedLocally(_)) if said && refused => {
+            ConnectError::Refused(format!("nobody listens on UDP {addrs}"))
+        }
+        AssociationError::Closed(CloseReason::AbortedLocally(_)) if said => {
+            ConnectError::Unreachable(format!("the network has no way to {addrs}"))
+        }
+        AssociationError::Closed(reason @ CloseReason::Refused { .. }) => ConnectError::Refused(reason.to_string()),
+        AssociationError::Closed(reason @ (CloseReason::HandshakeTimeout | CloseReason::PeerUnreachable)) => {
+            ConnectError::TimedOut(reason)
+        }
+        other => ConnectError::Closed(other),
+    }
+}
