@@ -67,6 +67,11 @@ impl DropCause {
         }
     }
 
+    /// Its number in the record of a packet, where zero means that nothing is wrong.
+    pub(crate) const fn fate(self) -> u8 {
+        self.index() as u8 + 1
+    }
+
     /// The name used in results.
     pub const fn name(self) -> &'static str {
         match self {

@@ -4,7 +4,7 @@ use whimbrel_control::Time;
 
 use crate::engine::{Event, EventQueue};
 use crate::ledger::{DropCause, DropCounts, DropEntry, Ledger};
-use crate::link::{Direction, Entry, Window};
+use crate::link::{Admission, Direction, Window};
 use crate::observer::{Observer, PacketEvent, PacketFate, Wanted};
 use crate::packet::{Packet, PacketId, Slab};
 use crate::topology::{DirectionId, Topology};
@@ -31,9 +31,9 @@ pub(crate) struct Network {
 /// Occasions that enter a fingerprint.
 #[derive(Clone, Copy)]
 enum Mark {
-    Sent = 1,
-    Arrived = 2,
-    Dropped = 3,
+    Sent = 0,
+    Arrived = 1,
+    Dropped = 2,
 }
 
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -46,34 +46,27 @@ pub(crate) fn mix(hash: u64, word: u64) -> u64 {
 
 impl Network {
     #[inline]
-    fn mark(&mut self, packet: &Packet, mark: Mark, now: Time) {
-        let hash = &mut self.fingerprints[packet.flow as usize];
-        let what = u64::from(packet.direction) << 40
-            ^ u64::from(packet.number) << 8
-            ^ (packet.agent as u64 & 1) << 4
-            ^ mark as u64;
-        *hash = mix(*hash, now.as_nanos().wrapping_add(what.wrapping_mul(MIX)));
+    fn mark(fingerprints: &mut [u64], packet: &Packet, mark: Mark, now: Time) {
+        let hash = &mut fingerprints[packet.flow as usize];
+        let what = u64::from(packet.direction) << 36 ^ u64::from(packet.number) << 3 ^ u64::from(packet.agent & 1) << 2;
+        *hash = mix(mix(*hash, now.as_nanos()), what | mark as u64);
     }
 
     /// Sends a packet whose record is complete on its way.
     pub(crate) fn send(&mut self, now: Time, id: PacketId, observer: &mut dyn Observer) {
-        let packet = *self.slab.get(id);
-        self.mark(&packet, Mark::Sent, now);
-        let wanted = self.wanted.host_packets;
-        if wanted {
-            let first = self
-                .topology
-                .hops
-                .get(packet.hop as usize)
-                .copied()
-                .filter(|_| packet.hop < packet.last_hop);
-            self.report(now, id, PacketFate::Sent, first, observer);
-        }
+        let packet = self.slab.get(id);
+        Self::mark(&mut self.fingerprints, packet, Mark::Sent, now);
         if packet.hop == packet.last_hop {
-            self.drop(now, id, DropCause::NoRoute, None, observer);
-        } else {
-            self.forward(now, id, observer);
+            if self.wanted.host_packets {
+                self.report(now, id, PacketFate::Sent, None, observer);
+            }
+            return self.drop(now, id, DropCause::NoRoute, None, observer);
         }
+        if self.wanted.host_packets {
+            let first = self.topology.hops[packet.hop as usize];
+            self.report(now, id, PacketFate::Sent, Some(first), observer);
+        }
+        self.forward(now, id, observer);
     }
 
     /// Puts a packet into the queue of its next hop.
@@ -83,55 +76,39 @@ impl Network {
         let next = self.topology.hops[packet.hop as usize];
         packet.hop += 1;
         packet.direction = next;
-        let (size, kinds) = (packet.size, packet.kinds);
         let seq = self.queue.take_seq();
-        let direction = &mut self.directions[next as usize];
         if self.wanted.link_packets {
-            let waiting = direction.waiting(now).packets;
+            let waiting = self.directions[next as usize].waiting(now).packets;
             self.report(now, id, PacketFate::Enqueued { waiting }, Some(next), observer);
         }
-        let direction = &mut self.directions[next as usize];
-        match direction.enter(now, seq, id, size, kinds, self.window) {
-            Entry::Taken {
-                arrival,
-                first,
-                stray,
-                fate,
-                duplicate,
-            } => {
-                if fate.is_some() || duplicate {
-                    let packet = self.slab.get_mut(id);
-                    packet.fate = fate.map_or(0, |cause| cause.index() as u8 + 1);
-                    packet.twice = duplicate;
-                }
-                if stray {
-                    self.queue.push_with(arrival, seq, Event::Stray { packet: id });
-                } else if first {
-                    self.queue.push_with(arrival, seq, Event::Arrival { direction: next });
-                }
-            }
-            Entry::Refused(cause) => self.drop(now, id, cause, Some(next), observer),
+        let packet = self.slab.get_mut(id);
+        match self.directions[next as usize].enter(now, seq, id, packet, self.window) {
+            Ok(Admission::Behind) => {}
+            Ok(Admission::First(arrival)) => self.queue.push_with(arrival, seq, Event::Arrival { direction: next }),
+            Ok(Admission::Stray(arrival)) => self.queue.push_with(arrival, seq, Event::Stray { packet: id }),
+            Err(cause) => self.drop(now, id, cause, Some(next), observer),
         }
     }
 
-    /// A packet arrives at the end of a direction. Gives back the packet if it is for this node, and puts it into the slab's
-    /// care otherwise.
+    /// A packet arrives at the end of a direction. Gives it back if its way ends here, and sends it on otherwise.
     #[inline]
     pub(crate) fn arrived(&mut self, now: Time, id: PacketId, observer: &mut dyn Observer) -> Option<PacketId> {
-        let packet = *self.slab.get(id);
+        let packet = self.slab.get(id);
         if packet.fate != 0 {
             let cause = DropCause::ALL[usize::from(packet.fate - 1)];
-            self.drop(now, id, cause, Some(packet.direction), observer);
+            let direction = packet.direction;
+            self.drop(now, id, cause, Some(direction), observer);
             return None;
         }
         self.hops_done += 1;
-        self.mark(&packet, Mark::Arrived, now);
+        Self::mark(&mut self.fingerprints, packet, Mark::Arrived, now);
+        let (direction, ends) = (packet.direction, packet.hop == packet.last_hop);
         if self.wanted.link_packets {
-            self.report(now, id, PacketFate::Crossed, Some(packet.direction), observer);
+            self.report(now, id, PacketFate::Crossed, Some(direction), observer);
         }
-        if packet.hop == packet.last_hop {
+        if ends {
             if self.wanted.host_packets {
-                self.report(now, id, PacketFate::Delivered, Some(packet.direction), observer);
+                self.report(now, id, PacketFate::Delivered, Some(direction), observer);
             }
             return Some(id);
         }
@@ -173,7 +150,7 @@ impl Network {
             for transit in self.directions[direction as usize].set_up(now, up, self.window) {
                 if strays {
                     // Its event finds out.
-                    self.slab.get_mut(transit.packet).fate = DropCause::LinkDown.index() as u8 + 1;
+                    self.slab.get_mut(transit.packet).fate = DropCause::LinkDown.fate();
                 } else {
                     self.drop(now, transit.packet, DropCause::LinkDown, Some(direction), observer);
                 }
@@ -192,7 +169,7 @@ impl Network {
         observer: &mut dyn Observer,
     ) {
         let packet = *self.slab.get(id);
-        self.mark(&packet, Mark::Dropped, now);
+        Self::mark(&mut self.fingerprints, &packet, Mark::Dropped, now);
         self.ledger.counts.add(cause);
         if self.window.contains(now) {
             self.flow_drops[packet.flow as usize].add(cause);

@@ -31,9 +31,18 @@ pub(crate) struct Scheduled {
 }
 
 impl Scheduled {
+    /// Later than any event: fills places that a node's children would have.
+    const NEVER: Scheduled = Scheduled { at: Time::MAX, seq: u64::MAX, event: Event::Sample };
+
     #[inline]
     fn before(&self, other: &Scheduled) -> bool {
-        (self.at, self.seq) < (other.at, other.seq)
+        self.key() < other.key()
+    }
+
+    /// One number to compare, without a branch.
+    #[inline]
+    fn key(&self) -> u128 {
+        u128::from(self.at.as_nanos()) << 64 | u128::from(self.seq)
     }
 }
 
@@ -41,10 +50,18 @@ impl Scheduled {
 const WIDTH: usize = 4;
 
 /// A priority queue with four children to a node.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct EventQueue {
+    /// The heap, and behind it [`Scheduled::NEVER`] as often as a node has children, so that each node has all of them.
     heap: Vec<Scheduled>,
+    len: usize,
     next_seq: u64,
+}
+
+impl Default for EventQueue {
+    fn default() -> Self {
+        EventQueue { heap: vec![Scheduled::NEVER; WIDTH], len: 0, next_seq: 0 }
+    }
 }
 
 impl EventQueue {
@@ -59,7 +76,7 @@ impl EventQueue {
     /// The earliest event.
     #[inline]
     pub(crate) fn peek(&self) -> Option<Scheduled> {
-        self.heap.first().copied()
+        self.heap.first().copied().filter(|_| self.len > 0)
     }
 
     /// Adds an event with a sequence number of its own, which is returned.
@@ -73,8 +90,9 @@ impl EventQueue {
     #[inline]
     pub(crate) fn push_with(&mut self, at: Time, seq: u64, event: Event) {
         let entry = Scheduled { at, seq, event };
-        let mut hole = self.heap.len();
-        self.heap.push(entry);
+        let mut hole = self.len;
+        self.heap.push(Scheduled::NEVER);
+        self.len += 1;
         while hole > 0 {
             let parent = (hole - 1) / WIDTH;
             if !entry.before(&self.heap[parent]) {
@@ -89,9 +107,13 @@ impl EventQueue {
     /// Removes the earliest event.
     #[inline]
     pub(crate) fn pop(&mut self) {
-        if let Some(last) = self.heap.pop()
-            && !self.heap.is_empty()
-        {
+        if self.len == 0 {
+            return;
+        }
+        self.len -= 1;
+        let last = core::mem::replace(&mut self.heap[self.len], Scheduled::NEVER);
+        self.heap.pop();
+        if self.len > 0 {
             self.sift_down(last);
         }
     }
@@ -99,33 +121,29 @@ impl EventQueue {
     /// Puts an event in the place of the earliest: half the work of removing one and adding another.
     #[inline]
     pub(crate) fn replace_first(&mut self, at: Time, seq: u64, event: Event) {
-        debug_assert!(!self.heap.is_empty());
+        debug_assert!(self.len > 0);
         self.sift_down(Scheduled { at, seq, event });
     }
 
     /// Fills the place of the first entry.
     #[inline]
     fn sift_down(&mut self, entry: Scheduled) {
-        let len = self.heap.len();
+        let heap = self.heap.as_mut_slice();
         let mut hole = 0;
         loop {
             let first = hole * WIDTH + 1;
-            if first >= len {
+            let Some(children) = heap.get(first..).and_then(|rest| rest.first_chunk::<WIDTH>()) else { break };
+            let left = usize::from(children[1].before(&children[0]));
+            let right = 2 + usize::from(children[3].before(&children[2]));
+            let place = if children[right & 3].before(&children[left & 3]) { right } else { left };
+            let least = children[place & 3];
+            if !least.before(&entry) {
                 break;
             }
-            let mut least = first;
-            for child in first + 1..(first + WIDTH).min(len) {
-                if self.heap[child].before(&self.heap[least]) {
-                    least = child;
-                }
-            }
-            if !self.heap[least].before(&entry) {
-                break;
-            }
-            self.heap[hole] = self.heap[least];
-            hole = least;
+            heap[hole] = least;
+            hole = first + place;
         }
-        self.heap[hole] = entry;
+        heap[hole] = entry;
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) use self::trace::TraceClock;
 pub use self::trace::{CapacityTrace, OPPORTUNITY_BYTES, TraceError};
 use crate::ledger::{DropCause, DropCounts};
 use crate::loss::LossModel;
-use crate::packet::{ChunkKinds, PacketId};
+use crate::packet::{Packet, PacketId};
 use crate::queue::{DropTail, Occupancy};
 
 /// A packet between its entry into the queue and its arrival at the other end.
@@ -65,9 +65,9 @@ pub(crate) struct LinkStats {
     /// Time the transmitter was busy, ns.
     pub(crate) busy: u64,
     /// Sum over packets of the time spent waiting, ns.
-    pub(crate) waited: u128,
+    pub(crate) waited: u64,
     /// Sum over packets of bytes times time spent waiting, byte ns.
-    pub(crate) waited_bytes: u128,
+    pub(crate) waited_bytes: f64,
     /// Most packets that waited.
     pub(crate) max_waiting: u32,
     /// Most bytes that waited.
@@ -82,6 +82,22 @@ pub(crate) struct Extras {
     pub(crate) jitter: Option<Jitter>,
     pub(crate) duplicate: Option<(f64, whimbrel_control::Rng)>,
     pub(crate) trace: Option<TraceClock>,
+}
+
+impl Extras {
+    /// Decides what the channel does to a packet, and notes it in its record.
+    fn judge(&mut self, transit: &Transit, packet: &mut Packet) {
+        for model in &mut self.losses {
+            // Each model is asked about every packet, so that one does not disturb the other's sequence.
+            let verdict = model.strikes(transit.start, transit.departure, transit.size, packet.kinds);
+            if let (Some(kind), 0) = (verdict, packet.fate) {
+                packet.fate = DropCause::ChannelLoss(kind).fate();
+            }
+        }
+        if let Some((probability, rng)) = &mut self.duplicate {
+            packet.twice = rng.chance(*probability) && packet.fate == 0;
+        }
+    }
 }
 
 /// One direction of a link.
@@ -102,28 +118,23 @@ pub(crate) struct Direction {
     queue: DropTail,
     mtu: u32,
     up: bool,
+    /// Whether packets need more than a rate and a delay.
+    special: bool,
     /// Whether packets in the ring have events of their own, because they may overtake others.
     strays: bool,
     extras: Option<Box<Extras>>,
     pub(crate) stats: LinkStats,
 }
 
-/// What became of a packet that was to enter a direction.
+/// A packet was taken: what must be done for it to arrive.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Entry {
-    /// It is on its way, and arrives then.
-    Taken {
-        arrival: Time,
-        /// Whether the direction had nothing in its ring, so that an event must be made.
-        first: bool,
-        /// Whether it needs an event of its own because it may overtake others.
-        stray: bool,
-        /// Why it will not be received, if the channel spoils it.
-        fate: Option<DropCause>,
-        /// Whether a copy of it arrives too.
-        duplicate: bool,
-    },
-    Refused(DropCause),
+pub(crate) enum Admission {
+    /// Nothing: others arrive before it.
+    Behind,
+    /// It is the next to arrive on this direction, which needs an event for that.
+    First(Time),
+    /// It may overtake others, and needs an event of its own.
+    Stray(Time),
 }
 
 impl Direction {
@@ -143,6 +154,7 @@ impl Direction {
             queue,
             mtu,
             up: true,
+            special: extras.is_some(),
             strays,
             extras,
             stats: LinkStats::default(),
@@ -172,61 +184,53 @@ impl Direction {
         }
     }
 
-    /// Takes a packet into the queue, or refuses it. `seq` is its place among events of the same time.
+    /// Takes a packet into the queue, or refuses it. `seq` is its place among events of the same time. What the channel will do to
+    /// it is noted in its record.
     #[inline]
     pub(crate) fn enter(
         &mut self,
         now: Time,
         seq: u64,
-        packet: PacketId,
-        size: u32,
-        kinds: ChunkKinds,
+        id: PacketId,
+        packet: &mut Packet,
         window: Window,
-    ) -> Entry {
-        if !self.up {
-            return Entry::Refused(DropCause::LinkDown);
+    ) -> Result<Admission, DropCause> {
+        let size = packet.size;
+        if self.special || size > self.mtu {
+            return self.enter_specially(now, seq, id, packet, window);
         }
-        if size > self.mtu {
-            return Entry::Refused(DropCause::TooBig);
-        }
-        if self.strays {
-            self.trim(now);
-        }
-        let waiting = self.waiting(now);
-        let must_wait = self.busy_until > now;
-        if (must_wait || self.extras.as_ref().is_some_and(|e| e.trace.is_some())) && !self.queue.admits(waiting, size) {
-            return Entry::Refused(DropCause::QueueFull);
-        }
-        let mut transit = Transit {
-            start: now,
-            departure: now,
-            arrival: now,
-            seq,
-            packet,
-            size,
-        };
-        let (fate, duplicate) = match &mut self.extras {
-            None => {
-                transit.start = if must_wait { self.busy_until } else { now };
-                transit.departure = transit.start + self.transmission_time(size);
-                transit.arrival = transit.departure + self.delay;
-                (None, false)
+        let mut start = now;
+        if self.busy_until > now {
+            start = self.busy_until;
+            if !self.admit(now, size, window) {
+                return Err(DropCause::QueueFull);
             }
-            Some(_) => self.enter_with_extras(now, &mut transit, kinds),
-        };
+        }
+        let departure = start + self.transmission_time(size);
+        let arrival = departure + self.delay;
+        self.take(now, Transit { start, departure, arrival, seq, packet: id, size }, window)
+    }
+
+    /// Whether a packet that has to wait finds room.
+    #[inline]
+    fn admit(&mut self, now: Time, size: u32, window: Window) -> bool {
+        let waiting = self.waiting(now);
+        let admitted = self.queue.admits(waiting, size);
+        if admitted && window.contains(now) {
+            self.stats.max_waiting = self.stats.max_waiting.max(waiting.packets + 1);
+            self.stats.max_waiting_bytes = self.stats.max_waiting_bytes.max(waiting.bytes + u64::from(size));
+        }
+        admitted
+    }
+
+    #[inline]
+    fn take(&mut self, now: Time, transit: Transit, window: Window) -> Result<Admission, DropCause> {
         self.busy_until = transit.departure;
-        self.last_arrival = transit.arrival;
+        self.record(now, &transit, window);
         let first = self.ring.is_empty();
         self.ring.push_back(transit);
-        self.waiting_bytes += u64::from(size);
-        self.record(now, &transit, waiting, window);
-        Entry::Taken {
-            arrival: transit.arrival,
-            first,
-            stray: self.strays,
-            fate,
-            duplicate,
-        }
+        self.waiting_bytes += u64::from(transit.size);
+        Ok(if first { Admission::First(transit.arrival) } else { Admission::Behind })
     }
 
     #[inline]
@@ -237,50 +241,71 @@ impl Direction {
         self.last_time.1
     }
 
-    fn enter_with_extras(&mut self, now: Time, transit: &mut Transit, kinds: ChunkKinds) -> (Option<DropCause>, bool) {
-        let time = self.transmission_time(transit.size);
-        let Some(extras) = &mut self.extras else {
-            return (None, false);
-        };
-        (transit.start, transit.departure) = match &mut extras.trace {
-            Some(clock) => clock.schedule(now, transit.size),
-            None => {
-                let start = self.busy_until.max(now);
-                (start, start + time)
-            }
-        };
-        transit.arrival = transit.departure + self.delay;
-        if let Some(jitter) = &mut extras.jitter {
-            transit.arrival += jitter.draw();
-            if !self.strays {
-                transit.arrival = transit.arrival.max(self.last_arrival);
-            }
+    /// A link that is down, or has more than a rate and a delay; a packet that is too big.
+    #[cold]
+    fn enter_specially(
+        &mut self,
+        now: Time,
+        seq: u64,
+        id: PacketId,
+        packet: &mut Packet,
+        window: Window,
+    ) -> Result<Admission, DropCause> {
+        if !self.up {
+            return Err(DropCause::LinkDown);
         }
-        let mut fate = None;
-        for model in &mut extras.losses {
-            // Each model is asked about every packet, so that one does not disturb the other's sequence.
-            let verdict = model.strikes(transit.start, transit.departure, transit.size, kinds);
-            fate = fate.or(verdict.map(DropCause::ChannelLoss));
+        let size = packet.size;
+        if size > self.mtu {
+            return Err(DropCause::TooBig);
         }
-        let duplicate = extras.duplicate.as_mut().is_some_and(|(p, rng)| rng.chance(*p));
-        (fate, duplicate && fate.is_none())
+        if self.strays {
+            self.trim(now);
+        }
+        let follows_trace = self.extras.as_ref().is_some_and(|extras| extras.trace.is_some());
+        if (self.busy_until > now || follows_trace) && !self.admit(now, size, window) {
+            return Err(DropCause::QueueFull);
+        }
+        let start = self.busy_until.max(now);
+        let mut transit = Transit {
+            start,
+            departure: start + self.transmission_time(size),
+            arrival: now,
+            seq,
+            packet: id,
+            size,
+        };
+        if let Some(extras) = &mut self.extras {
+            if let Some(clock) = &mut extras.trace {
+                (transit.start, transit.departure) = clock.schedule(now, size);
+            }
+            transit.arrival = transit.departure + self.delay;
+            if let Some(jitter) = &mut extras.jitter {
+                transit.arrival += jitter.draw();
+            }
+            extras.judge(&transit, packet);
+        }
+        if self.strays {
+            self.take(now, transit, window)?;
+            return Ok(Admission::Stray(transit.arrival));
+        }
+        transit.arrival = transit.arrival.max(self.last_arrival);
+        self.last_arrival = transit.arrival;
+        self.take(now, transit, window)
     }
 
     #[inline]
-    fn record(&mut self, now: Time, transit: &Transit, before: Occupancy, window: Window) {
+    fn record(&mut self, now: Time, transit: &Transit, window: Window) {
         let stats = &mut self.stats;
-        if now < window.to && transit.departure > window.from {
-            let wait = window.overlap(now, transit.start);
-            stats.busy += window.overlap(transit.start, transit.departure);
-            stats.waited += u128::from(wait);
-            stats.waited_bytes += u128::from(wait) * u128::from(transit.size);
-        }
         if window.contains(now) {
             stats.packets += 1;
             stats.bytes += u64::from(transit.size);
+        }
+        if now < window.to && transit.departure > window.from {
+            stats.busy += window.overlap(transit.start, transit.departure);
             if transit.start > now {
-                stats.max_waiting = stats.max_waiting.max(before.packets + 1);
-                stats.max_waiting_bytes = stats.max_waiting_bytes.max(before.bytes + u64::from(transit.size));
+                let wait = window.overlap(now, transit.start);
+                stats.waited += wait;
+                stats.waited_bytes += wait as f64 * f64::from(transit.size);
             }
         }
     }
@@ -323,6 +348,7 @@ impl Direction {
     /// Takes the link up or down. Going down gives back the packets that have not left, which are lost with it.
     pub(crate) fn set_up(&mut self, now: Time, up: bool, window: Window) -> Vec<Transit> {
         self.up = up;
+        self.special = !up || self.extras.is_some();
         let mut lost = Vec::new();
         if up {
             return lost;
@@ -334,10 +360,10 @@ impl Direction {
             } else {
                 self.waiting_bytes -= u64::from(transit.size);
             }
-            let wait = u128::from(window.overlap(now, transit.start));
+            let wait = window.overlap(now, transit.start);
             self.stats.busy -= window.overlap(transit.start.max(now), transit.departure);
             self.stats.waited -= wait;
-            self.stats.waited_bytes -= wait * u128::from(transit.size);
+            self.stats.waited_bytes -= wait as f64 * f64::from(transit.size);
             lost.push(transit);
         }
         lost.reverse();

@@ -2,6 +2,7 @@ use whimbrel_control::Rng;
 
 use super::*;
 use crate::config::JitterConfig;
+use crate::packet::Slab;
 use crate::queue::QueueConfig;
 
 const ALL: Window = Window {
@@ -37,23 +38,43 @@ fn nothing() -> Extras {
     }
 }
 
-fn enter(direction: &mut Direction, now: Time, seq: u64) -> Entry {
-    direction.enter(now, seq, seq as u32, 1500, ChunkKinds::default(), ALL)
+/// A packet of this size on its way.
+fn packet(slab: &mut Slab, size: u32) -> &mut Packet {
+    let id = slab.reserve();
+    let packet = slab.get_mut(id);
+    packet.size = size;
+    packet
 }
 
-fn arrival(entry: Entry) -> Time {
+fn enter_sized(direction: &mut Direction, now: Time, seq: u64, size: u32, window: Window) -> Result<Admission, DropCause> {
+    direction.enter(now, seq, seq as u32, packet(&mut Slab::default(), size), window)
+}
+
+fn enter(direction: &mut Direction, now: Time, seq: u64) -> Result<Admission, DropCause> {
+    enter_sized(direction, now, seq, 1500, ALL)
+}
+
+/// When the packet taken last arrives.
+fn arrival(direction: &Direction, entry: Result<Admission, DropCause>) -> Time {
     match entry {
-        Entry::Taken { arrival, .. } => arrival,
-        Entry::Refused(cause) => panic!("refused: {cause:?}"),
+        Ok(Admission::First(at) | Admission::Stray(at)) => at,
+        Ok(Admission::Behind) => direction.ring.back().expect("a packet").arrival,
+        Err(cause) => panic!("refused: {cause:?}"),
     }
+}
+
+/// Enters a packet that must be taken, and tells when it arrives.
+fn arrives(direction: &mut Direction, now: Time, seq: u64) -> Time {
+    let entry = enter(direction, now, seq);
+    arrival(direction, entry)
 }
 
 #[test]
 fn packets_are_sent_one_after_the_other() {
     let mut link = direction(None);
-    assert_eq!(arrival(enter(&mut link, ms(5), 0)), ms(16));
-    assert_eq!(arrival(enter(&mut link, ms(5), 1)), ms(17));
-    assert_eq!(arrival(enter(&mut link, ms(30), 2)), ms(41));
+    assert_eq!(arrives(&mut link, ms(5), 0), ms(16));
+    assert_eq!(arrives(&mut link, ms(5), 1), ms(17));
+    assert_eq!(arrives(&mut link, ms(30), 2), ms(41));
     assert_eq!(link.arrive(0).map(|t| t.packet), Some(0));
     assert_eq!(link.arrive(7).map(|t| t.packet), None, "a stale event");
     assert_eq!(link.arrive(1).map(|t| t.packet), Some(1));
@@ -63,7 +84,7 @@ fn packets_are_sent_one_after_the_other() {
 fn the_packet_being_sent_takes_no_room_in_the_queue() {
     let mut link = direction(None);
     for seq in 0..4 {
-        arrival(enter(&mut link, ms(0), seq));
+        arrives(&mut link, ms(0), seq);
     }
     assert_eq!(
         link.waiting(ms(0)),
@@ -72,10 +93,10 @@ fn the_packet_being_sent_takes_no_room_in_the_queue() {
             bytes: 4500
         }
     );
-    assert_eq!(enter(&mut link, ms(0), 4), Entry::Refused(DropCause::QueueFull));
+    assert_eq!(enter(&mut link, ms(0), 4), Err(DropCause::QueueFull));
     // The first has left as the second begins to leave.
-    assert_eq!(arrival(enter(&mut link, ms(1), 5)), ms(15));
-    assert_eq!(enter(&mut link, ms(1), 6), Entry::Refused(DropCause::QueueFull));
+    assert_eq!(arrives(&mut link, ms(1), 5), ms(15));
+    assert_eq!(enter(&mut link, ms(1), 6), Err(DropCause::QueueFull));
     assert_eq!(link.waiting(ms(4)), Occupancy { packets: 0, bytes: 0 });
     assert_eq!((link.stats.max_waiting, link.stats.max_waiting_bytes), (3, 4500));
     // Waits of 0, 1, 2, 3 and 3 ms.
@@ -85,19 +106,18 @@ fn the_packet_being_sent_takes_no_room_in_the_queue() {
 #[test]
 fn what_is_too_big_or_down_is_refused_with_its_cause() {
     let mut link = direction(None);
-    let big = link.enter(ms(0), 0, 0, 1501, ChunkKinds::default(), ALL);
-    assert_eq!(big, Entry::Refused(DropCause::TooBig));
+    assert_eq!(enter_sized(&mut link, ms(0), 0, 1501, ALL), Err(DropCause::TooBig));
     link.set_up(ms(0), false, ALL);
-    assert_eq!(enter(&mut link, ms(0), 1), Entry::Refused(DropCause::LinkDown));
+    assert_eq!(enter(&mut link, ms(0), 1), Err(DropCause::LinkDown));
     link.set_up(ms(3), true, ALL);
-    assert_eq!(arrival(enter(&mut link, ms(4), 2)), ms(15));
+    assert_eq!(arrives(&mut link, ms(4), 2), ms(15));
 }
 
 #[test]
 fn going_down_loses_what_has_not_left() {
     let mut link = direction(None);
     for seq in 0..4 {
-        arrival(enter(&mut link, ms(0), seq));
+        arrives(&mut link, ms(0), seq);
     }
     // At 1.5 ms one packet is on its way, one half sent, two wait.
     let at = Time::from_nanos(1_500_000);
@@ -127,7 +147,7 @@ fn jitter_without_reordering_keeps_the_order() {
         while let Some(head) = link.head().copied().filter(|t| t.arrival <= now) {
             link.arrive(head.seq);
         }
-        let at = arrival(enter(&mut link, now, seq));
+        let at = arrives(&mut link, now, seq);
         assert!(at >= last && at >= ms(seq * 2 + 11));
         held += u32::from(at == last);
         last = at;
@@ -149,8 +169,8 @@ fn jitter_with_reordering_makes_strays() {
     let arrivals: Vec<_> = (0..1000)
         .map(|seq| {
             let entry = enter(&mut link, ms(seq * 2), seq);
-            assert!(matches!(entry, Entry::Taken { stray: true, .. }));
-            arrival(entry)
+            assert!(matches!(entry, Ok(Admission::Stray(_))));
+            arrival(&link, entry)
         })
         .collect();
     assert!(arrivals.windows(2).filter(|pair| pair[1] < pair[0]).count() > 300);
@@ -162,7 +182,7 @@ fn a_window_counts_only_what_lies_within() {
     let mut link = direction(None);
     let window = Window { from: ms(1), to: ms(3) };
     for seq in 0..4 {
-        link.enter(ms(0), seq, seq as u32, 1500, ChunkKinds::default(), window);
+        enter_sized(&mut link, ms(0), seq, 1500, window).expect("room");
     }
     // Busy all the time; waiting from 1 to 3 ms: the third 1 ms, the fourth 2 ms.
     assert_eq!(

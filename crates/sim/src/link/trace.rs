@@ -212,7 +212,7 @@ mod tests {
         // ... but not by one who is not.
         assert_eq!(clock.schedule(ms(3), 50), (ms(10), ms(10)));
         // A packet larger than an opportunity takes several.
-        assert_eq!(clock.schedule(ms(20), 4000), (ms(21), ms(31)));
+        assert_eq!(clock.schedule(ms(20), 4000), (ms(21), ms(30)));
     }
 
     #[test]

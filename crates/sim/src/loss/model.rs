@@ -255,7 +255,7 @@ mod tests {
         let measured = count(losses) / N as f64;
         let deviation = (expected * (1.0 - expected) * inflation / N as f64).sqrt();
         assert!(
-            (measured - expected).abs() < 4.0 * deviation,
+            (measured - expected).abs() <= 4.0 * deviation,
             "{measured} instead of {expected} +- {deviation}"
         );
     }

@@ -130,7 +130,7 @@ impl World {
             now: Time::ZERO,
             events: 0,
             unfinished,
-            finished: vec![false; config.flow.len()],
+            finished: plans.iter().map(|plan| !plan.has_end).collect(),
             last_sample: Time::ZERO,
             plan: Plan {
                 end,

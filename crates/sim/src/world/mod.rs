@@ -32,6 +32,7 @@ pub struct World {
     events: u64,
     /// SCTP flows that have an end and have not come to it.
     unfinished: usize,
+    /// Flows that have come to their end, or have none.
     finished: Vec<bool>,
     last_sample: Time,
 }
@@ -186,7 +187,7 @@ impl World {
         // A receiver that never heard of it, or that cannot have been told, is not waited for.
         if sender.is_over() && (receiver.is_over() || !receiver.was_up() || !sender.ended_well()) {
             self.finished[flow] = true;
-            self.unfinished -= usize::from(self.plan.flows[flow].has_end);
+            self.unfinished -= 1;
         }
     }
 
