@@ -24,6 +24,8 @@ pub(crate) struct Network {
     pub(crate) fingerprints: Vec<u64>,
     /// Packets of each flow that died in the window.
     pub(crate) flow_drops: Vec<DropCounts>,
+    /// Packets that died on each direction in the window.
+    pub(crate) link_drops: Vec<DropCounts>,
     /// Whether some loss model asks what packets carry.
     pub(crate) needs_kinds: bool,
 }
@@ -174,7 +176,7 @@ impl Network {
         if self.window.contains(now) {
             self.flow_drops[packet.flow as usize].add(cause);
             if let Some(direction) = direction {
-                self.directions[direction as usize].stats.drops.add(cause);
+                self.link_drops[direction as usize].add(cause);
             }
         }
         if self.wanted.drops {

@@ -83,31 +83,34 @@ impl FlowState {
     }
 }
 
-/// An agent's one pending wake-up.
-#[derive(Clone, Copy, Debug, Default)]
+/// An agent's pending wake-ups, the next one last.
+///
+/// An earlier one is put before those that are pending; a later one is not needed, because the agent sets its alarm anew whenever it
+/// is woken. So a timer that is restarted all the time costs nothing, and a short one that comes and goes beside a long one leaves
+/// nothing behind.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Alarm {
-    pending: Option<(Time, u64)>,
+    pending: Vec<(Time, u64)>,
 }
 
 impl Alarm {
-    /// Sees to it that the agent is woken at `deadline` or before. A wake-up that is too early is left as it is: it finds out, and
-    /// sets the next. Timers that are restarted all the time cost nothing that way.
+    /// Sees to it that the agent is woken at `deadline` or before.
     #[inline]
     pub(crate) fn arm(&mut self, queue: &mut EventQueue, agent: u32, deadline: Option<Time>) {
         let Some(deadline) = deadline else { return };
-        if self.pending.is_some_and(|(at, _)| at <= deadline) {
+        if self.pending.last().is_some_and(|(at, _)| *at <= deadline) {
             return;
         }
         let seq = queue.push(deadline, Event::Wake { agent });
-        self.pending = Some((deadline, seq));
+        self.pending.push((deadline, seq));
     }
 
-    /// Whether this wake-up is the one that was pending; it is not any more.
+    /// Whether this wake-up was pending; it is not any more.
     #[inline]
     pub(crate) fn ring(&mut self, seq: u64) -> bool {
-        let current = self.pending.is_some_and(|(_, pending)| pending == seq);
+        let current = self.pending.last().is_some_and(|(_, pending)| *pending == seq);
         if current {
-            self.pending = None;
+            self.pending.pop();
         }
         current
     }
@@ -124,5 +127,27 @@ pub(crate) struct Context<'a> {
 impl Context<'_> {
     pub(crate) fn window(&self) -> Window {
         self.network.window
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_earlier_alarms_are_added_and_each_rings() {
+        let mut queue = EventQueue::default();
+        let mut alarm = Alarm::default();
+        for at in [30, 10, 20, 10, 5, 40] {
+            alarm.arm(&mut queue, 0, Some(Time::from_nanos(at)));
+        }
+        let mut rung = Vec::new();
+        while let Some(next) = queue.peek() {
+            queue.pop();
+            assert!(!alarm.ring(next.seq + 1000), "a number that was never pending");
+            assert!(alarm.ring(next.seq));
+            rung.push(next.at.as_nanos());
+        }
+        assert_eq!(rung, [5, 10, 30]);
     }
 }

@@ -14,7 +14,7 @@ use whimbrel_control::{Rate, Span, Time};
 pub(crate) use self::jitter::Jitter;
 pub(crate) use self::trace::TraceClock;
 pub use self::trace::{CapacityTrace, OPPORTUNITY_BYTES, TraceError};
-use crate::ledger::{DropCause, DropCounts};
+use crate::ledger::DropCause;
 use crate::loss::LossModel;
 use crate::packet::{Packet, PacketId};
 use crate::queue::{DropTail, Occupancy};
@@ -72,7 +72,6 @@ pub(crate) struct LinkStats {
     pub(crate) max_waiting: u32,
     /// Most bytes that waited.
     pub(crate) max_waiting_bytes: u64,
-    pub(crate) drops: DropCounts,
 }
 
 /// What most directions do without.

@@ -117,6 +117,7 @@ impl World {
             hops_done: 0,
             fingerprints: config.flow.iter().map(|flow| fingerprint_seed(&flow.name)).collect(),
             flow_drops: vec![Default::default(); config.flow.len()],
+            link_drops: vec![Default::default(); config.link.len() * 2],
             needs_kinds,
         };
         let sctp_flows = plans.iter().filter(|plan| plan.kind == FlowKind::Sctp).count();

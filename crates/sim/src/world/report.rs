@@ -129,7 +129,7 @@ impl World {
             mean_queue_bytes: stats.waited_bytes as f64 / nanos,
             max_queue_packets: stats.max_waiting,
             max_queue_bytes: stats.max_waiting_bytes,
-            drops: stats.drops,
+            drops: self.network.link_drops[d],
         }
     }
 }
