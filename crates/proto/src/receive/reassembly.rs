@@ -236,7 +236,7 @@ impl Receiver {
     /// Whether the buffer is as good as full, of a message whose turn it is but whose end is missing.
     fn may_begin_partial(&self) -> bool {
         let Tail::Held(tail) = self.tail else { return false };
-        if self.partial.is_some() || self.ready.head != NONE || self.space_left() >= usize::from(self.config.mtu) {
+        if self.partial.is_some() || self.space_left() >= usize::from(self.config.mtu) {
             return false;
         }
         let message = self.store.get(tail);

@@ -295,7 +295,9 @@ mod tests {
             let again = store.insert(&data(Payload::Bytes(&bytes[..900])));
             assert_eq!(again, first);
             assert_eq!(store.get(again).payload(), Payload::Bytes(&bytes[..900]));
+            assert_eq!(store.pooled, 0);
             store.remove(again);
+            assert_eq!(store.pooled, 1024);
         }
         assert_eq!(store.heap_bytes(), heap);
         assert_eq!((store.payload_bytes(), store.charged_bytes()), (0, 0));
