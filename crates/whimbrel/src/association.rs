@@ -311,7 +311,7 @@ impl Drop for Handle {
     fn drop(&mut self) {
         let now = self.shared.now();
         let mut state = self.shared.lock();
-        state.abandon(&self.shared, now, self.id);
+        state.abandon(now, self.id);
         state.handles -= 1;
         state.wake_driver();
     }

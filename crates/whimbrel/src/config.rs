@@ -20,6 +20,9 @@ pub struct StackConfig {
     pub backlog: usize,
     /// Bytes asked of the system for each socket's receive and send buffer. The system may grant less.
     pub socket_buffer: usize,
+    /// Whether one system call may send many packets (GSO). It is much cheaper, but a capture on the sending host shows
+    /// the packets of one call as a single long one.
+    pub segmentation_offload: bool,
 }
 
 impl StackConfig {
@@ -40,6 +43,7 @@ impl Default for StackConfig {
             association: AssociationConfig::default(),
             backlog: 128,
             socket_buffer: 4 << 20,
+            segmentation_offload: true,
         }
     }
 }

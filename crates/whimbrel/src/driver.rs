@@ -66,14 +66,19 @@ impl Driver {
                     return Poll::Ready(());
                 }
             };
-            let (done, deadline) = self.drain(cx);
+            self.gather(cx);
             let sent = self.send(cx);
-            if done && sent {
+            let (told, deadline) = self.tell();
+            if !self.outgoing.is_empty() {
+                // A socket is full and wakes this task when it is not; until then nothing more is gathered.
+                self.poll_timer(cx, deadline);
+                return Poll::Pending;
+            }
+            if !sent && self.shared.lock().is_done() {
                 return Poll::Ready(());
             }
-            let more = self.outgoing.is_empty() && sent;
             let due = self.poll_timer(cx, deadline);
-            if !received && !more && !due {
+            if !(received || sent || told || due) {
                 return Poll::Pending;
             }
         }
@@ -108,27 +113,34 @@ impl Driver {
         Ok(any)
     }
 
-    /// Lets the endpoint act: timeouts, packets to send, events. Says whether nothing is left to be done ever, and when
-    /// the endpoint wants to be called again.
-    fn drain(&mut self, cx: &mut Context<'_>) -> (bool, Option<Time>) {
+    /// Lets the endpoint act and takes the packets it wants sent, unless earlier ones still wait.
+    fn gather(&mut self, cx: &Context<'_>) {
         let now = self.shared.now();
-        let mut guard = self.shared.lock();
-        let state = &mut *guard;
+        let mut state = self.shared.lock();
+        // From here on a user's change wakes this task anew.
+        state.park_driver(cx.waker());
         if state.endpoint.next_timeout().is_some_and(|due| due <= now) {
             state.endpoint.handle_timeout(now);
         }
         if self.outgoing.is_empty() {
-            gather(state, now, &self.sockets, &mut self.outgoing);
+            gather(&mut state, now, &self.sockets, &mut self.outgoing);
         }
-        while let Some((id, event)) = state.endpoint.poll_event() {
-            state.on_event(&self.shared, now, id, event);
-        }
-        state.park_driver(cx.waker());
-        let done = state.handles == 0 && state.slots.is_empty();
-        (done, state.endpoint.next_timeout())
     }
 
-    /// Sends what was gathered; says whether there was anything and all of it is sent.
+    /// Tells users what has happened, after the packets about it are sent: whoever hears that an association has ended may
+    /// end the program. Says whether there was anything to tell, and when the endpoint wants to be called again.
+    fn tell(&mut self) -> (bool, Option<Time>) {
+        let now = self.shared.now();
+        let mut state = self.shared.lock();
+        let mut any = false;
+        while let Some((id, event)) = state.endpoint.poll_event() {
+            state.on_event(&self.shared, now, id, event);
+            any = true;
+        }
+        (any, state.endpoint.next_timeout())
+    }
+
+    /// Sends what was gathered, as much as the sockets take; says whether anything was sent.
     fn send(&mut self, cx: &mut Context<'_>) -> bool {
         let mut any = false;
         while let Some((group, bytes)) = self.outgoing.front() {
@@ -142,7 +154,7 @@ impl Driver {
                 sent = socket.poll_send(cx, group.remote, group.ecn, bytes, group.segment);
             }
             match sent {
-                Poll::Pending => return false,
+                Poll::Pending => return any,
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(e)) => {
                     // A datagram that cannot be sent is a lost datagram: the protocol's timers see to it.

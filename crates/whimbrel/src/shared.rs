@@ -19,7 +19,7 @@ pub(crate) struct Shared {
     start: Instant,
     /// An association waits to be accepted, or none will come any more.
     pub(crate) incoming: Notify,
-    /// An association is gone.
+    /// An association has ended.
     pub(crate) idle: Notify,
 }
 
@@ -148,6 +148,18 @@ impl State {
         }
     }
 
+    /// Whether neither users nor peers need the driver any more.
+    pub(crate) fn is_done(&self) -> bool {
+        self.handles == 0 && self.slots.is_empty()
+    }
+
+    /// Whether every association has ended.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.slots
+            .values()
+            .all(|slot| matches!(slot.progress, Progress::Closed(_)))
+    }
+
     /// Keeps a record of an association until its last handle is dropped.
     pub(crate) fn insert(&mut self, id: AssocId, progress: Progress, peer: &[SocketAddr]) -> Arc<Signals> {
         let signals = Arc::new(Signals::default());
@@ -189,8 +201,9 @@ impl State {
             Event::Closed(reason) => {
                 slot.progress = Progress::Closed(reason);
                 slot.signals.notify_all();
+                shared.idle.notify_waiters();
                 if slot.orphan {
-                    self.forget(shared, now, id);
+                    self.forget(now, id);
                 }
             }
             Event::PathState { .. } | Event::Restarted | Event::RemoteError { .. } => {}
@@ -228,11 +241,11 @@ impl State {
     }
 
     /// The last handle is gone: ends the association unless it is ending already.
-    pub(crate) fn abandon(&mut self, shared: &Shared, now: Time, id: AssocId) {
+    pub(crate) fn abandon(&mut self, now: Time, id: AssocId) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
         slot.orphan = true;
         if matches!(slot.progress, Progress::Closed(_)) {
-            self.forget(shared, now, id);
+            self.forget(now, id);
             return;
         }
         if slot.shutting_down {
@@ -243,17 +256,16 @@ impl State {
     }
 
     /// Drops what is left of a closed association.
-    fn forget(&mut self, shared: &Shared, now: Time, id: AssocId) {
+    fn forget(&mut self, now: Time, id: AssocId) {
         discard_received(&mut self.endpoint, now, id);
         self.slots.remove(&id);
-        shared.idle.notify_waiters();
     }
 
     /// Ends all associations that nobody has accepted, and accepts no more.
-    pub(crate) fn stop_accepting(&mut self, shared: &Shared, now: Time) {
+    pub(crate) fn stop_accepting(&mut self, now: Time) {
         self.backlog = 0;
         for id in std::mem::take(&mut self.incoming) {
-            self.abandon(shared, now, id);
+            self.abandon(now, id);
         }
         self.wake_driver();
     }

@@ -9,11 +9,14 @@ use tokio::io::Interest;
 use tokio::net::UdpSocket;
 use whimbrel_proto::Ecn;
 
+use crate::StackConfig;
+
 #[derive(Debug)]
 pub(crate) struct Socket {
     io: UdpSocket,
     state: UdpSocketState,
     local: SocketAddr,
+    segmentation_offload: bool,
 }
 
 /// What the network or the host said about datagrams to an address.
@@ -26,20 +29,21 @@ pub(crate) enum Trouble {
 }
 
 impl Socket {
-    /// Binds `addr`; `buffer` is the size to ask for, in bytes, for the socket's receive and send buffer.
-    pub(crate) fn bind(addr: SocketAddr, buffer: usize) -> io::Result<Self> {
+    /// Binds `addr` with the buffers and offloads that the configuration asks for.
+    pub(crate) fn bind(addr: SocketAddr, config: &StackConfig) -> io::Result<Self> {
         let socket = std::net::UdpSocket::bind(addr)?;
         let reference = UdpSockRef::from(&socket);
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
         state.enable_transport_errors(reference)?;
         // A system that grants less only loses more packets in bursts.
-        let _ = state.set_recv_buffer_size(UdpSockRef::from(&socket), buffer);
-        let _ = state.set_send_buffer_size(UdpSockRef::from(&socket), buffer);
+        let _ = state.set_recv_buffer_size(UdpSockRef::from(&socket), config.socket_buffer);
+        let _ = state.set_send_buffer_size(UdpSockRef::from(&socket), config.socket_buffer);
         let local = socket.local_addr()?;
         Ok(Socket {
             io: UdpSocket::from_std(socket)?,
             state,
             local,
+            segmentation_offload: config.segmentation_offload,
         })
     }
 
@@ -50,7 +54,11 @@ impl Socket {
 
     /// How many datagrams of equal length one send may carry.
     pub(crate) fn max_segments(&self) -> usize {
-        self.state.max_gso_segments()
+        if self.segmentation_offload {
+            self.state.max_gso_segments()
+        } else {
+            1
+        }
     }
 
     /// Receives a batch; gives the number of buffers filled.

@@ -133,7 +133,7 @@ impl Stack {
             .collect()
     }
 
-    /// Waits until no association is left, so that the last packets of a shutdown are sent before a program ends.
+    /// Waits until every association has ended, so that the last packets of a shutdown are sent before a program ends.
     pub async fn wait_idle(&self) {
         let shared = &self.handle.shared;
         loop {
@@ -142,7 +142,7 @@ impl Stack {
             gone.as_mut().enable();
             {
                 let state = shared.lock();
-                if state.slots.is_empty() || state.stopped.is_some() {
+                if state.is_idle() || state.stopped.is_some() {
                     return;
                 }
             }
@@ -192,7 +192,7 @@ impl Drop for Listener {
     fn drop(&mut self) {
         let shared = &self.stack.handle.shared;
         let now = shared.now();
-        shared.lock().stop_accepting(shared, now);
+        shared.lock().stop_accepting(now);
     }
 }
 
@@ -229,7 +229,7 @@ fn bind_all(config: &StackConfig) -> Result<Vec<Socket>, BindError> {
     }
     let mut attempt = 1;
     loop {
-        match bind_once(&addrs, config.socket_buffer) {
+        match bind_once(&addrs, config) {
             Err(BindError::Bind { addr, source })
                 if addr.port() != 0 && config.local.iter().all(|a| a.port() == 0) && attempt < PORT_ATTEMPTS =>
             {
@@ -242,7 +242,7 @@ fn bind_all(config: &StackConfig) -> Result<Vec<Socket>, BindError> {
     }
 }
 
-fn bind_once(addrs: &[SocketAddr], buffer: usize) -> Result<Vec<Socket>, BindError> {
+fn bind_once(addrs: &[SocketAddr], config: &StackConfig) -> Result<Vec<Socket>, BindError> {
     let mut sockets: Vec<Socket> = Vec::new();
     for &addr in addrs {
         let chosen = sockets.first().map_or(0, |first| first.local().port());
@@ -251,7 +251,7 @@ fn bind_once(addrs: &[SocketAddr], buffer: usize) -> Result<Vec<Socket>, BindErr
         } else {
             addr
         };
-        sockets.push(Socket::bind(addr, buffer).map_err(|source| BindError::Bind { addr, source })?);
+        sockets.push(Socket::bind(addr, config).map_err(|source| BindError::Bind { addr, source })?);
     }
     Ok(sockets)
 }

@@ -1,0 +1,109 @@
+//! How fast one association is over UDP on loopback: payload Gbit per CPU second of both ends, which are two processes.
+//!
+//! `cargo run --release -p whimbrel --example loopback -- [MESSAGE BYTES] [MESSAGES]`
+
+use std::process::Stdio;
+use std::time::Instant;
+
+use bytes::Bytes;
+use nix::sys::resource::{Usage, UsageWho, getrusage};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use whimbrel::{AssociationConfig, Listener, Message, Stack, StackConfig};
+
+type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
+
+const PORT: u16 = 5000;
+/// The window of the figures that this is compared with, in bytes.
+const WINDOW: u32 = 256 * 1024;
+
+fn main() -> Outcome {
+    let mut args = std::env::args().skip(1);
+    let first = args.next();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    if first.as_deref() == Some("receive") {
+        return runtime.block_on(receive());
+    }
+    let len = first.map_or(Ok(1200), |text| text.parse())?;
+    let count = args
+        .next()
+        .map_or(Ok((2_000_000_000 / len).max(1)), |text| text.parse())?;
+    runtime.block_on(send(len, count))
+}
+
+/// Buffers so that one packet of 1472 bytes holds one message of 1200.
+fn config() -> Outcome<StackConfig> {
+    let association = AssociationConfig {
+        recv_buffer: WINDOW,
+        send_buffer: WINDOW,
+        mtu: 1500,
+        ..AssociationConfig::default()
+    };
+    Ok(StackConfig {
+        local: vec!["127.0.0.1:0".parse()?],
+        association,
+        ..StackConfig::default()
+    })
+}
+
+async fn send(len: usize, count: usize) -> Outcome {
+    let mut receiver = tokio::process::Command::new(std::env::current_exe()?)
+        .arg("receive")
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut lines = BufReader::new(receiver.stdout.take().ok_or("no output")?).lines();
+    let addr = lines.next_line().await?.ok_or("the receiver did not start")?.parse()?;
+
+    let stack = Stack::bind(config()?)?;
+    let association = stack.connect(&[addr], PORT).await?;
+    let payload = Bytes::from(vec![0x55; len]);
+    let start = Instant::now();
+    for _ in 0..count {
+        association.send(Message::new(0, payload.clone())).await?;
+    }
+    association.shutdown().await?;
+    let elapsed = start.elapsed().as_secs_f64();
+    stack.wait_idle().await;
+
+    let received: usize = lines.next_line().await?.ok_or("the receiver said nothing")?.parse()?;
+    receiver.wait().await?;
+    if received != len * count {
+        return Err(format!("{received} bytes arrived instead of {}", len * count).into());
+    }
+    let (sender, receiver) = (
+        cpu(&getrusage(UsageWho::RUSAGE_SELF)?),
+        cpu(&getrusage(UsageWho::RUSAGE_CHILDREN)?),
+    );
+    let gbit = received as f64 * 8.0 / 1e9;
+    println!(
+        "{len} bytes x {count}: {:.2} Gbit per CPU second of both ends ({:.2} Gbit/s; sender {sender:.2} s, receiver {receiver:.2} s)",
+        gbit / (sender + receiver),
+        gbit / elapsed,
+    );
+    Ok(())
+}
+
+async fn receive() -> Outcome {
+    let listener = Listener::bind(StackConfig {
+        port: PORT,
+        ..config()?
+    })?;
+    println!("{}", listener.stack().local_addrs()[0]);
+    let association = listener.accept().await?;
+    let mut total = 0;
+    let mut message = Vec::new();
+    while association.recv_into(&mut message).await?.is_some() {
+        total += message.len();
+    }
+    drop(association);
+    listener.stack().wait_idle().await;
+    println!("{total}");
+    Ok(())
+}
+
+/// Processor time in seconds, user and system.
+fn cpu(usage: &Usage) -> f64 {
+    [usage.user_time(), usage.system_time()]
+        .iter()
+        .map(|t| t.tv_sec() as f64 + t.tv_usec() as f64 / 1e6)
+        .sum()
+}
