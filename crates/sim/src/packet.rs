@@ -251,10 +251,4 @@ impl Slab {
     pub(crate) fn body_mut(&mut self, id: PacketId) -> &mut Body {
         &mut self.bodies[id as usize]
     }
-
-    /// Packets under way now.
-    #[cfg(test)]
-    pub(crate) fn in_use(&self) -> usize {
-        self.packets.len() - self.free.len()
-    }
 }

@@ -1,0 +1,60 @@
+//! Small networks for tests.
+#![allow(dead_code, reason = "each test file uses some of it")]
+
+use whimbrel_control::{Rate, Span};
+use whimbrel_sim::config::{FlowConfig, FlowKind, LinkConfig, NodeConfig, SimConfig, TrafficConfig, TrafficKind};
+use whimbrel_sim::{Observer, Resources, RunControl, RunOptions, RunResult, World};
+
+/// A network of these nodes without links and flows.
+pub(crate) fn nodes(names: &[&str], seconds: u64) -> SimConfig {
+    let mut config = SimConfig::empty(Span::from_secs(seconds));
+    config.node = names.iter().map(|name| NodeConfig { name: (*name).to_owned() }).collect();
+    config
+}
+
+/// Two nodes, one link, no flow.
+pub(crate) fn pair(rate: Rate, delay: Span, seconds: u64) -> SimConfig {
+    let mut config = nodes(&["a", "b"], seconds);
+    config.link = vec![LinkConfig::new("a", "b", rate, delay)];
+    config
+}
+
+/// Two nodes with two links between them, `wifi` and `cell`, no flow.
+pub(crate) fn two_paths(seconds: u64) -> SimConfig {
+    let mut config = pair(Rate::from_mbps(2), Span::from_millis(10), seconds);
+    config.link.push(LinkConfig::new("a", "b", Rate::from_mbps(1), Span::from_millis(40)));
+    config.link[0].name = Some("wifi".into());
+    config.link[1].name = Some("cell".into());
+    config
+}
+
+/// A flow from `a` to `b`.
+pub(crate) fn flow(name: &str, kind: FlowKind, traffic: TrafficConfig) -> FlowConfig {
+    FlowConfig { traffic, ..FlowConfig::new(name, kind, "a", "b") }
+}
+
+/// A file of so many random bytes.
+pub(crate) fn file(bytes: u64) -> TrafficConfig {
+    TrafficConfig { file_bytes: Some(bytes), ..TrafficConfig::of(TrafficKind::File) }
+}
+
+/// A pattern with a rate and messages of `message_bytes`.
+pub(crate) fn paced(kind: TrafficKind, rate: Rate, message_bytes: u32) -> TrafficConfig {
+    TrafficConfig { rate: Some(rate), message_bytes, ..TrafficConfig::of(kind) }
+}
+
+/// Runs it with nobody watching.
+pub(crate) fn run(config: &SimConfig, seed: u64) -> RunResult {
+    build(config, seed).run()
+}
+
+/// Runs it with an observer.
+pub(crate) fn watch(config: &SimConfig, seed: u64, observer: &mut dyn Observer) -> RunResult {
+    build(config, seed).run_with(observer, &RunControl::new())
+}
+
+/// Builds it, with entries in its ledger.
+pub(crate) fn build(config: &SimConfig, seed: u64) -> World {
+    let options = RunOptions { ledger_entries: true };
+    World::new(config, seed, &Resources::default(), options).unwrap_or_else(|error| panic!("{error}"))
+}

@@ -1,0 +1,194 @@
+//! Links and queues against what theory says of them.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{flow, nodes, paced, pair, run};
+use whimbrel_control::{Rate, Rng, Span};
+use whimbrel_sim::config::{FlowKind, JitterConfig, LinkConfig, LossConfig, OneOrMany, QueueConfig, TraceConfig, TrafficKind};
+use whimbrel_sim::{CapacityTrace, DropCause, LossKind, Resources, RunOptions, World};
+
+/// Wire bytes of a datagram with so many bytes of user data.
+const HEADERS: u32 = 28;
+
+fn mm1_like(load: f64, queue: QueueConfig, seconds: u64) -> whimbrel_sim::RunResult {
+    // 1250 bytes on the wire take 10 ms at 1 Mbit/s.
+    let mut config = pair(Rate::from_mbps(1), Span::from_millis(5), seconds);
+    config.link[0].queue = queue;
+    let message = 1250 - HEADERS;
+    let rate = Rate::from_bps((load * 1e6 * f64::from(message) / 1250.0) as u64);
+    config.flow = vec![flow("cross", FlowKind::Udp, paced(TrafficKind::Poisson, rate, message))];
+    config.measure.from = Span::from_secs(10);
+    run(&config, 11)
+}
+
+#[test]
+fn an_m_d_1_queue_waits_as_pollaczek_and_khinchine_say() {
+    for load in [0.3, 0.6, 0.8] {
+        let result = mm1_like(load, QueueConfig::DropTail { packets: Some(100_000), bytes: None }, 4000);
+        let link = &result.links[0];
+        // Mean wait: load / (2 (1 - load)) service times; mean queue by Little's law.
+        let wait = load / (2.0 * (1.0 - load)) * 0.010;
+        let queue = load / 0.010 * wait;
+        assert!((link.utilisation / load - 1.0).abs() < 0.02, "{load}: utilisation {}", link.utilisation);
+        assert!((link.mean_queue_packets / queue - 1.0).abs() < 0.08, "{load}: queue {}", link.mean_queue_packets);
+        assert!((link.mean_queue_bytes / (queue * 1250.0) - 1.0).abs() < 0.08);
+        // Delay: wait, transmission and propagation.
+        let delay = result.flows[0].delay.mean.as_secs_f64();
+        assert!((delay / (wait + 0.015) - 1.0).abs() < 0.03, "{load}: delay {delay}");
+    }
+}
+
+#[test]
+fn an_overloaded_queue_is_full_and_drops_the_excess() {
+    let result = mm1_like(1.5, QueueConfig::DropTail { packets: Some(20), bytes: None }, 1000);
+    let link = &result.links[0];
+    assert!(link.utilisation > 0.999);
+    assert_eq!(link.max_queue_packets, 20);
+    let dropped = result.drops.of(DropCause::QueueFull) as f64;
+    let share = dropped / (dropped + link.packets as f64);
+    assert!((share - 1.0 / 3.0).abs() < 0.01, "{share}");
+    let bytes = mm1_like(1.5, QueueConfig::DropTail { packets: None, bytes: Some(10_000) }, 100);
+    assert_eq!(bytes.links[0].max_queue_bytes, 10_000);
+    assert_eq!(bytes.links[0].max_queue_packets, 8);
+}
+
+#[test]
+fn every_packet_is_delivered_dropped_or_still_under_way() {
+    let mut config = pair(Rate::from_mbps(1), Span::from_millis(5), 200);
+    config.link[0].queue = QueueConfig::DropTail { packets: Some(5), bytes: None };
+    config.link[0].loss = OneOrMany(vec![
+        LossConfig::Bernoulli { rate: 0.02 },
+        LossConfig::GilbertElliott { good_to_bad: 0.01, bad_to_good: 0.2, good_loss: 0.0, bad_loss: 0.5 },
+    ]);
+    config.link[0].duplicate = 0.0;
+    config.flow = vec![flow("cross", FlowKind::Udp, paced(TrafficKind::Poisson, Rate::from_bps(950_000), 1222))];
+    let result = run(&config, 3);
+    let flow = &result.flows[0];
+    let lost = result.ledger.counts().total();
+    let under_way = flow.sender_packets - flow.messages_delivered - lost;
+    assert!(under_way < 10, "{under_way}");
+    assert_eq!(result.ledger.entries().len() as u64, lost);
+    assert!(result.drops.of(DropCause::ChannelLoss(LossKind::Bernoulli)) > 100);
+    assert!(result.drops.of(DropCause::ChannelLoss(LossKind::GilbertElliott)) > 100);
+    assert!(result.drops.of(DropCause::QueueFull) > 100);
+    // The losses of the channel are those of what the queue let through.
+    let carried = result.links[0].packets as f64;
+    let share = result.drops.of(DropCause::ChannelLoss(LossKind::Bernoulli)) as f64 / carried;
+    assert!((share - 0.02).abs() < 4.0 * (0.02 * 0.98 / carried).sqrt(), "{share}");
+}
+
+#[test]
+fn duplicates_arrive_as_often_as_they_should() {
+    let mut config = pair(Rate::from_mbps(10), Span::from_millis(5), 200);
+    config.link[0].duplicate = 0.1;
+    config.flow = vec![flow("cross", FlowKind::Udp, paced(TrafficKind::Cbr, Rate::from_mbps(1), 1000))];
+    let result = run(&config, 3);
+    let (sent, got) = (result.flows[0].messages_sent as f64, result.flows[0].messages_delivered as f64);
+    assert!((got / sent - 1.1).abs() < 4.0 * (0.09 / sent).sqrt(), "{sent} {got}");
+}
+
+#[test]
+fn a_recorded_capacity_is_delivered_exactly() {
+    // A capacity that wanders between 0 and 24 Mbit/s.
+    let mut rng = Rng::stream(8, "capacity");
+    let mut text = String::new();
+    let mut rate = 1.0_f64;
+    for ms in 1..=9_000 {
+        rate = (rate + 0.2 * (rng.unit() - 0.5)).clamp(0.0, 2.0);
+        for _ in 0..(rate as u32 + u32::from(rng.chance(rate.fract()))) {
+            text.push_str(&format!("{ms}\n"));
+        }
+    }
+    text.push_str("9000\n");
+    let trace = Arc::new(CapacityTrace::parse(&text).expect("a trace"));
+    let mut config = pair(Rate::from_mbps(1), Span::from_millis(5), 27);
+    config.link[0].rate = None;
+    config.link[0].trace = Some(TraceConfig { file: "wander".into(), offset: Span::ZERO });
+    config.link[0].queue = QueueConfig::DropTail { packets: Some(50), bytes: None };
+    // Far more than it can carry, in packets of odd sizes: nothing of the capacity is left over.
+    config.flow = vec![
+        flow("large", FlowKind::Udp, paced(TrafficKind::Cbr, Rate::from_mbps(40), 1444)),
+        flow("small", FlowKind::Udp, paced(TrafficKind::Poisson, Rate::from_mbps(5), 200)),
+    ];
+    let mut resources = Resources::default();
+    resources.traces.insert("wander".into(), trace.clone());
+    let world = World::new(&config, 5, &resources, RunOptions::default()).expect("a world");
+    let result = world.run();
+    let received: u64 = result
+        .flows
+        .iter()
+        .map(|f| f.goodput_bytes + f.messages_delivered * u64::from(HEADERS))
+        .sum();
+    // Three rounds in 27 s; the last opportunities are still under way for 5 ms, and the first few come before the first packet.
+    let capacity = 3 * trace.len() as u64 * 1500;
+    assert!(received <= capacity, "{received} of {capacity}");
+    assert!(capacity - received < 60 * 1500, "{received} of {capacity}");
+    let link = &result.links[0];
+    assert!((link.utilisation - 1.0).abs() < 0.01, "{}", link.utilisation);
+}
+
+#[test]
+fn jitter_adds_its_mean_and_reorders_only_if_told_to() {
+    struct Order(Vec<u32>);
+    impl whimbrel_sim::Observer for Order {
+        fn wants(&self, interest: whimbrel_sim::Interest) -> bool {
+            interest == whimbrel_sim::Interest::HostPackets
+        }
+        fn packet(&mut self, event: &whimbrel_sim::PacketEvent<'_>) {
+            if event.fate == whimbrel_sim::PacketFate::Delivered {
+                self.0.push(event.number);
+            }
+        }
+    }
+    for reorder in [false, true] {
+        let mut config = pair(Rate::from_mbps(10), Span::from_millis(5), 60);
+        let (min, max) = (Span::ZERO, Span::from_millis(40));
+        config.link[0].jitter = Some(JitterConfig::Uniform { min, max, reorder });
+        config.flow = vec![flow("cross", FlowKind::Udp, paced(TrafficKind::Cbr, Rate::from_mbps(1), 1000))];
+        let mut order = Order(Vec::new());
+        let result = common::watch(&config, 4, &mut order);
+        let delay = result.flows[0].delay.mean.as_secs_f64();
+        let in_order = order.0.is_sorted();
+        assert_eq!(in_order, !reorder);
+        let plain = 0.005 + 1028.0 * 8.0 / 10e6;
+        if reorder {
+            assert!((delay - plain - 0.020).abs() < 0.001, "{delay}");
+        } else {
+            assert!(delay > plain + 0.020, "held back: {delay}");
+        }
+    }
+}
+
+#[test]
+fn a_link_that_is_down_carries_nothing_and_says_so() {
+    let mut config = pair(Rate::from_mbps(1), Span::from_millis(5), 30);
+    let step = |at, up| whimbrel_sim::config::ScheduleStep { at: Span::from_secs(at), up };
+    config.link[0].schedule = vec![step(10, false), step(20, true)];
+    config.flow = vec![flow("cross", FlowKind::Udp, paced(TrafficKind::Cbr, Rate::from_bps(80_000), 100))];
+    let result = run(&config, 1);
+    let lost = result.drops.of(DropCause::LinkDown);
+    assert!((999..=1001).contains(&lost), "{lost}");
+    assert!(result.ledger.entries().iter().all(|entry| entry.cause == DropCause::LinkDown && entry.direction == Some(0)));
+    let at = |i: usize| result.ledger.entries()[i].at.as_secs_f64();
+    assert!(at(0) >= 10.0 && at(lost as usize - 1) < 20.0);
+    assert_eq!(result.flows[0].messages_delivered + lost, 3000);
+}
+
+#[test]
+fn a_packet_above_the_mtu_dies_of_it() {
+    let mut config = nodes(&["a", "m", "b"], 10);
+    config.link = vec![
+        LinkConfig::new("a", "m", Rate::from_mbps(1), Span::ZERO),
+        LinkConfig { mtu: 1000, ..LinkConfig::new("m", "b", Rate::from_mbps(1), Span::ZERO) },
+    ];
+    config.flow = vec![
+        flow("large", FlowKind::Udp, paced(TrafficKind::Cbr, Rate::from_bps(80_000), 973)),
+        flow("small", FlowKind::Udp, paced(TrafficKind::Cbr, Rate::from_bps(80_000), 972)),
+    ];
+    let result = run(&config, 1);
+    assert_eq!(result.flows[0].messages_delivered, 0);
+    assert_eq!(result.flows[0].drops.of(DropCause::TooBig), result.drops.total());
+    assert!(result.flows[1].messages_delivered > 100);
+}
