@@ -104,6 +104,7 @@ pub struct Received {
     pub unordered: bool,
     /// Bytes handed over by this call.
     pub len: usize,
-    /// Whether the message ends here. False only when a message larger than the receive buffer is handed over in parts.
+    /// Whether the message ends here. False only when a message larger than the receive buffer is handed over in parts; whole
+    /// messages of other streams, or of the other order, may come between the parts.
     pub end: bool,
 }

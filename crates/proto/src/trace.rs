@@ -191,10 +191,6 @@ impl Trace {
         self.kinds = kinds;
     }
 
-    pub(crate) fn wants(&self, kinds: TraceKinds) -> bool {
-        self.kinds.wants(kinds)
-    }
-
     /// Adds a record of these kinds if somebody asked for them; `event` runs only then.
     #[inline]
     pub(crate) fn emit(

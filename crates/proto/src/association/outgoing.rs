@@ -55,10 +55,6 @@ impl OutgoingQueue {
         self.waiting.pop_front()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
-    }
-
     pub(crate) fn clear(&mut self) {
         self.waiting.clear();
     }

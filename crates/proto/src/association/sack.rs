@@ -121,8 +121,9 @@ impl Association {
         for index in 0..self.paths.len() {
             self.take_path_acknowledgement(ctx, index, advanced, in_recovery);
         }
-        self.recovery
-            .on_cumulative_ack(self.outstanding.next_seq() - self.outstanding.len() as Seq - 1);
+        if let Some(acked) = self.outstanding.cumulative_ack() {
+            self.recovery.on_cumulative_ack(acked);
+        }
         self.take_losses(ctx);
         if reneged {
             self.start_missing_t3(ctx.now);

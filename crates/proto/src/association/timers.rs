@@ -96,7 +96,11 @@ impl Association {
         if self.timers.autoclose <= ctx.now {
             self.on_autoclose(ctx);
         }
-        // A delayed SACK that is due is found by `poll_transmit`.
+        if let Some(receiver) = &mut self.receiver
+            && receiver.sack_deadline().is_some_and(|deadline| deadline <= ctx.now)
+        {
+            receiver.request_sack();
+        }
     }
 
     pub(super) fn trace_timer(&self, ctx: &mut Context<'_>, timer: TimerKind, path: Option<usize>) {

@@ -83,6 +83,7 @@ impl Association {
             self.push_sack(ctx, &mut packet, next_data.is_some_and(|next| next.to() == path));
             self.push_data(ctx, &mut packet);
         }
+        debug_assert!(packet.has_chunk, "a packet was begun for nothing");
         let wire_len = packet.sink.finish();
         self.stats.packets_sent += 1;
         self.stats.bytes_sent += wire_len as u64;
@@ -270,8 +271,8 @@ impl Association {
         }
         let may_add_new = path == usize::from(self.sending)
             && self.paths[path].burst_left > 0
-            && self.outstanding.next_lost().is_none()
-            && (matches!(next, NextData::New { .. }) || self.window_open(id, path));
+            && (matches!(next, NextData::New { .. })
+                || self.outstanding.next_lost().is_none() && self.window_open(id, path));
         if may_add_new && self.push_new(ctx, packet) {
             pushed = true;
             self.paths[path].burst_left -= 1;

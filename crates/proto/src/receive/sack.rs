@@ -87,6 +87,7 @@ impl Receiver {
     /// shutting down (§9.2).
     pub(crate) fn request_sack(&mut self) {
         self.sack.due = true;
+        self.sack.deadline = None;
     }
 
     /// The path on which the last DATA came.

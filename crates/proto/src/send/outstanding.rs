@@ -177,6 +177,11 @@ impl Outstanding {
         self.base
     }
 
+    /// The highest position acknowledged without a gap, if any has been.
+    pub(crate) fn cumulative_ack(&self) -> Option<Seq> {
+        self.base.checked_sub(1)
+    }
+
     /// The TSN of the chunk that has been acknowledged last without a gap.
     pub(crate) fn cumulative_tsn_ack(&self) -> Tsn {
         self.tsn(self.base.wrapping_sub(1))
@@ -184,12 +189,6 @@ impl Outstanding {
 
     pub(crate) fn tsn(&self, seq: Seq) -> Tsn {
         Tsn(self.initial_tsn.0.wrapping_add(seq as u32))
-    }
-
-    /// The position named by a TSN, seen from the base; none if it lies before it or was never given out.
-    pub(super) fn seq_of(&self, tsn: Tsn) -> Option<Seq> {
-        let ahead = tsn.0.wrapping_sub(self.tsn(self.base).0);
-        ((ahead as usize) < self.slots.len()).then(|| self.base + Seq::from(ahead))
     }
 
     pub(super) fn slot(&self, seq: Seq) -> Option<&Slot> {

@@ -1,0 +1,390 @@
+//! Two endpoints, virtual time, and a network with knobs: what the story tests are told with.
+
+#![allow(unreachable_pub, reason = "a module of test binaries")]
+#![allow(dead_code, reason = "each test binary uses its own part of the harness")]
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use whimbrel_control::{Rng, Span, Time};
+use whimbrel_proto::{
+    AssocId, AssociationConfig, CloseReason, Endpoint, EndpointConfig, Event, Message, PacketMeta, State, TransportAddr,
+};
+use whimbrel_wire::{ByteSink, Checksum, ChecksumField, Chunk, ChunkType, PacketView, Tsn};
+
+/// One of the two hosts: A opens associations, B listens.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Host {
+    A,
+    B,
+}
+
+impl Host {
+    pub fn other(self) -> Host {
+        match self {
+            Host::A => Host::B,
+            Host::B => Host::A,
+        }
+    }
+}
+
+/// What the network does to a packet.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Fate {
+    Deliver,
+    Drop,
+    Delay(Span),
+    Duplicate,
+}
+
+/// A packet on its way, as the knob sees it.
+pub struct InFlight<'a> {
+    pub now: Time,
+    pub from: Host,
+    pub local: TransportAddr,
+    pub remote: TransportAddr,
+    pub bytes: &'a [u8],
+}
+
+impl InFlight<'_> {
+    pub fn chunk_types(&self) -> Vec<ChunkType> {
+        chunk_types(self.bytes)
+    }
+
+    pub fn has(&self, chunk_type: ChunkType) -> bool {
+        self.chunk_types().contains(&chunk_type)
+    }
+
+    /// TSNs of the DATA chunks in it.
+    pub fn tsns(&self) -> Vec<Tsn> {
+        view(self.bytes)
+            .chunks()
+            .filter_map(|chunk| match chunk {
+                Ok(Chunk::Data(data)) => Some(data.tsn),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+pub fn view(bytes: &[u8]) -> PacketView<'_> {
+    PacketView::parse(bytes, Checksum::Verify).expect("an endpoint sent a malformed packet")
+}
+
+pub fn chunk_types(bytes: &[u8]) -> Vec<ChunkType> {
+    view(bytes)
+        .chunks()
+        .map(|chunk| chunk.expect("an endpoint sent a malformed chunk").chunk_type())
+        .collect()
+}
+
+type Knob = Box<dyn FnMut(&InFlight<'_>) -> Fate>;
+
+struct Packet {
+    to: Host,
+    meta: PacketMeta,
+    bytes: Vec<u8>,
+}
+
+/// The network and both endpoints.
+pub struct Net {
+    pub now: Time,
+    pub a: Endpoint,
+    pub b: Endpoint,
+    /// One-way delay.
+    pub delay: Span,
+    pub knob: Knob,
+    /// Read messages as soon as they are ready.
+    pub auto_read: bool,
+    /// Events in the order in which they came, per host.
+    pub events: BTreeMap<Host, Vec<(AssocId, Event)>>,
+    /// Messages read, per host: stream, unordered, content.
+    pub messages: BTreeMap<Host, Vec<(u16, bool, Vec<u8>)>>,
+    /// Every packet sent: when, by whom, with which chunks.
+    pub log: Vec<(Time, Host, TransportAddr, Vec<ChunkType>)>,
+    partial: BTreeMap<(Host, AssocId, u16, bool), Vec<u8>>,
+    packets: BinaryHeap<Reverse<(Time, u64)>>,
+    in_flight: BTreeMap<u64, Packet>,
+    next_packet: u64,
+}
+
+pub fn addr(text: &str) -> TransportAddr {
+    text.parse().expect("an address of the test")
+}
+
+/// Addresses of a host: 10.0.PATH.1 for A, 10.0.PATH.2 for B.
+pub fn addrs(host: Host, paths: usize) -> Vec<TransportAddr> {
+    let last = if host == Host::A { 1 } else { 2 };
+    (0..paths).map(|path| addr(&format!("10.0.{path}.{last}:0"))).collect()
+}
+
+pub fn endpoint(host: Host, paths: usize, association: &AssociationConfig, seed: u64) -> Endpoint {
+    let config = EndpointConfig {
+        local_port: if host == Host::A { 4001 } else { 4002 },
+        local_addrs: addrs(host, paths),
+        listen: host == Host::B,
+        association: association.clone(),
+        ..EndpointConfig::default()
+    };
+    Endpoint::new(
+        config,
+        Box::new(Rng::stream(seed, if host == Host::A { "a" } else { "b" })),
+    )
+    .expect("valid configuration")
+}
+
+impl Net {
+    /// Two hosts with so many paths between them, 10 ms one way, that lose nothing.
+    pub fn new(paths: usize) -> Net {
+        Net::with_config(paths, &AssociationConfig::default(), 1)
+    }
+
+    pub fn with_config(paths: usize, config: &AssociationConfig, seed: u64) -> Net {
+        Net {
+            now: Time::from_nanos(1_000_000),
+            a: endpoint(Host::A, paths, config, seed),
+            b: endpoint(Host::B, paths, config, seed),
+            delay: Span::from_millis(10),
+            knob: Box::new(|_| Fate::Deliver),
+            auto_read: true,
+            events: BTreeMap::new(),
+            messages: BTreeMap::new(),
+            log: Vec::new(),
+            partial: BTreeMap::new(),
+            packets: BinaryHeap::new(),
+            in_flight: BTreeMap::new(),
+            next_packet: 0,
+        }
+    }
+
+    pub fn host(&mut self, host: Host) -> &mut Endpoint {
+        match host {
+            Host::A => &mut self.a,
+            Host::B => &mut self.b,
+        }
+    }
+
+    /// Begins an association from A to B.
+    pub fn connect(&mut self, config: &AssociationConfig, paths: usize) -> AssocId {
+        let now = self.now;
+        self.a
+            .connect(now, config.clone(), 4002, &addrs(Host::B, paths))
+            .expect("can be begun")
+    }
+
+    /// An association that is up at both ends.
+    pub fn established(paths: usize, config: &AssociationConfig) -> (Net, AssocId, AssocId) {
+        let mut net = Net::with_config(paths, config, 1);
+        let a = net.connect(config, paths);
+        net.run_for(Span::from_millis(100));
+        let b = net.only(Host::B);
+        assert_eq!(net.state(Host::A, a), State::Established);
+        assert_eq!(net.state(Host::B, b), State::Established);
+        (net, a, b)
+    }
+
+    /// The only association of a host.
+    pub fn only(&mut self, host: Host) -> AssocId {
+        let all: Vec<_> = self.host(host).associations().collect();
+        assert_eq!(all.len(), 1, "{host:?} has {all:?}");
+        all[0]
+    }
+
+    /// Its state; closed if it is forgotten.
+    pub fn state(&mut self, host: Host, id: AssocId) -> State {
+        self.host(host)
+            .association(id)
+            .map_or(State::Closed, |association| association.state())
+    }
+
+    pub fn send(&mut self, host: Host, id: AssocId, message: Message) {
+        let now = self.now;
+        self.host(host).send(now, id, message).expect("the message is taken");
+        self.drain(host);
+    }
+
+    /// Puts a packet into the network that `from` never sent.
+    pub fn inject(&mut self, to: Host, local: TransportAddr, remote: TransportAddr, bytes: Vec<u8>) {
+        let meta = PacketMeta {
+            local,
+            remote,
+            ecn: Default::default(),
+        };
+        self.deliver_at(self.now, Packet { to, meta, bytes });
+    }
+
+    fn deliver_at(&mut self, at: Time, packet: Packet) {
+        self.packets.push(Reverse((at, self.next_packet)));
+        self.in_flight.insert(self.next_packet, packet);
+        self.next_packet += 1;
+    }
+
+    /// Sends what a host has to send, and notes its events.
+    pub fn drain(&mut self, host: Host) {
+        let now = self.now;
+        for packets in 0.. {
+            assert!(
+                packets < 10_000,
+                "{host:?} does not stop sending: {:?}",
+                self.log.last()
+            );
+            let mut bytes = Vec::new();
+            let endpoint = self.host(host);
+            let Some(sent) = endpoint.poll_transmit(now, &mut ByteSink::new(&mut bytes, ChecksumField::Compute)) else {
+                break;
+            };
+            assert_eq!(sent.wire_len, bytes.len());
+            assert!(bytes.len() + 20 <= 1500, "a packet of {} bytes", bytes.len());
+            self.log.push((now, host, sent.remote, chunk_types(&bytes)));
+            let in_flight = InFlight {
+                now,
+                from: host,
+                local: sent.local,
+                remote: sent.remote,
+                bytes: &bytes,
+            };
+            let fate = (self.knob)(&in_flight);
+            let meta = PacketMeta {
+                local: sent.remote,
+                remote: sent.local,
+                ecn: sent.ecn,
+            };
+            let at = now + self.delay;
+            let packet = |bytes| Packet {
+                to: host.other(),
+                meta,
+                bytes,
+            };
+            match fate {
+                Fate::Drop => {}
+                Fate::Deliver => self.deliver_at(at, packet(bytes)),
+                Fate::Delay(extra) => self.deliver_at(at + extra, packet(bytes)),
+                Fate::Duplicate => {
+                    self.deliver_at(at, packet(bytes.clone()));
+                    self.deliver_at(at, packet(bytes));
+                }
+            }
+        }
+        while let Some((id, event)) = self.host(host).poll_event() {
+            if event == Event::DataReady && self.auto_read {
+                self.read(host, id);
+            }
+            self.events.entry(host).or_default().push((id, event));
+        }
+    }
+
+    /// Reads every message that is ready.
+    pub fn read(&mut self, host: Host, id: AssocId) {
+        let now = self.now;
+        loop {
+            let mut part = Vec::new();
+            let Some(received) = self.host(host).recv(now, id, &mut |piece| piece.append_to(&mut part)) else {
+                break;
+            };
+            // Whole messages may come between the parts of one that is too large for the buffer.
+            let key = (host, id, received.stream, received.unordered);
+            let mut content = self.partial.remove(&key).unwrap_or_default();
+            content.append(&mut part);
+            if received.end {
+                self.messages
+                    .entry(host)
+                    .or_default()
+                    .push((received.stream, received.unordered, content));
+            } else {
+                self.partial.insert(key, content);
+            }
+        }
+    }
+
+    fn next_due(&self) -> Option<Time> {
+        let packet = self.packets.peek().map(|&Reverse((at, _))| at);
+        [packet, self.a.next_timeout(), self.b.next_timeout()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Lets one thing happen; false if nothing is due until `end`.
+    pub fn step(&mut self, end: Time) -> bool {
+        let Some(due) = self.next_due().filter(|&due| due <= end) else {
+            self.now = end.max(self.now);
+            return false;
+        };
+        self.now = due.max(self.now);
+        let now = self.now;
+        if let Some(&Reverse((at, id))) = self.packets.peek()
+            && at <= now
+        {
+            self.packets.pop();
+            let packet = self
+                .in_flight
+                .remove(&id)
+                .expect("every packet in the heap is in the map");
+            // What is discarded is counted by the endpoint.
+            let _ = self.host(packet.to).handle_datagram(now, packet.meta, &packet.bytes);
+            if self.auto_read {
+                let ids: Vec<_> = self.host(packet.to).associations().collect();
+                ids.into_iter().for_each(|id| self.read(packet.to, id));
+            }
+            self.drain(packet.to);
+            return true;
+        }
+        for host in [Host::A, Host::B] {
+            if self.host(host).next_timeout().is_some_and(|at| at <= now) {
+                self.host(host).handle_timeout(now);
+                self.drain(host);
+            }
+        }
+        true
+    }
+
+    /// Runs for so long.
+    pub fn run_for(&mut self, span: Span) {
+        self.drain(Host::A);
+        self.drain(Host::B);
+        let end = self.now + span;
+        while self.step(end) {}
+    }
+
+    /// Runs until `done`, for at most `span`; panics if it does not come to that.
+    pub fn run_until(&mut self, span: Span, what: &str, mut done: impl FnMut(&mut Net) -> bool) {
+        self.drain(Host::A);
+        self.drain(Host::B);
+        let end = self.now + span;
+        while !done(self) {
+            assert!(self.step(end), "not within {span}: {what}");
+        }
+    }
+
+    /// Events of a host without their association.
+    pub fn events_of(&self, host: Host) -> Vec<Event> {
+        self.events
+            .get(&host)
+            .map(|events| events.iter().map(|(_, event)| event.clone()).collect())
+            .unwrap_or_default()
+    }
+
+    /// Why the association of a host ended.
+    pub fn close_reason(&self, host: Host) -> Option<CloseReason> {
+        self.events_of(host).into_iter().rev().find_map(|event| match event {
+            Event::Closed(reason) => Some(reason),
+            _ => None,
+        })
+    }
+
+    /// Contents of the messages a host has read.
+    pub fn contents(&self, host: Host) -> Vec<Vec<u8>> {
+        self.messages
+            .get(&host)
+            .map(|all| all.iter().map(|(_, _, content)| content.clone()).collect())
+            .unwrap_or_default()
+    }
+
+    /// How many packets of a host carried a chunk of this type.
+    pub fn count(&self, host: Host, chunk_type: ChunkType) -> usize {
+        self.log
+            .iter()
+            .filter(|(_, from, _, types)| *from == host && types.contains(&chunk_type))
+            .count()
+    }
+}
