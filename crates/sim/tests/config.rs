@@ -61,12 +61,24 @@ fn the_example_reads_as_it_is_meant() {
     config.validate().expect("the example is possible");
     assert_eq!(config.duration, Span::from_secs(300));
     let [forward, reverse] = config.link[0].directions();
-    assert_eq!((forward.rate, reverse.rate), (Some(Rate::from_mbps(2)), Some(Rate::from_bps(512_000))));
+    assert_eq!(
+        (forward.rate, reverse.rate),
+        (Some(Rate::from_mbps(2)), Some(Rate::from_bps(512_000)))
+    );
     assert_eq!((forward.loss.len(), reverse.loss.len()), (1, 0));
-    assert_eq!(reverse.queue, QueueConfig::DropTail { packets: Some(50), bytes: None });
+    assert_eq!(
+        reverse.queue,
+        QueueConfig::DropTail {
+            packets: Some(50),
+            bytes: None
+        }
+    );
     assert_eq!(config.link[1].display_name(), "a-b");
     assert!(matches!(config.link[1].loss[1], LossConfig::ChunkType { .. }));
-    assert_eq!((config.flow[0].kind, config.flow[0].traffic.kind), (FlowKind::Sctp, TrafficKind::Endless));
+    assert_eq!(
+        (config.flow[0].kind, config.flow[0].traffic.kind),
+        (FlowKind::Sctp, TrafficKind::Endless)
+    );
     let receiver = config.flow[0].receiver_association().expect("valid overrides");
     assert_eq!((receiver.recv_buffer, receiver.sack_frequency), (65_536, 1));
     assert_eq!(config.flow[0].sender_association().sack_frequency, 2);
@@ -107,10 +119,18 @@ fn impossible_values_are_told_with_their_place() {
         ("trace = { file = \"cell.up\" }", "delay = \"1 ms\"", "link[1].rate"),
         ("to = \"b\"", "to = \"c\"", "flow[0].to"),
         ("start = \"1 s\"", "start = \"6 min\"", "flow[1].start"),
-        ("kind = \"on-off\", rate = \"1 Mbit/s\"", "kind = \"on-off\"", "flow[1].traffic.rate"),
+        (
+            "kind = \"on-off\", rate = \"1 Mbit/s\"",
+            "kind = \"on-off\"",
+            "flow[1].traffic.rate",
+        ),
         ("recv_buffer = 65536", "recv_buffer = 5", "flow[0].sctp"),
         ("from = \"10 s\"", "from = \"10 min\"", "measure.from"),
-        ("between = [\"a\", \"b\"]", "between = [\"a\", \"a\"]", "link[0].between"),
+        (
+            "between = [\"a\", \"b\"]",
+            "between = [\"a\", \"a\"]",
+            "link[0].between",
+        ),
     ] {
         assert!(EXAMPLE.contains(from), "{from}");
         let config = read(&EXAMPLE.replacen(from, to, 1)).expect(to);
@@ -122,7 +142,14 @@ fn impossible_values_are_told_with_their_place() {
 #[test]
 fn the_schema_describes_the_keys() {
     let schema = serde_json::to_string(&schemars::schema_for!(SimConfig)).expect("a schema is JSON");
-    for word in ["good_to_bad", "Mbit/s", "drop-tail", "recv_buffer", "gilbert-elliott", "message_bytes"] {
+    for word in [
+        "good_to_bad",
+        "Mbit/s",
+        "drop-tail",
+        "recv_buffer",
+        "gilbert-elliott",
+        "message_bytes",
+    ] {
         assert!(schema.contains(word), "{word}");
     }
 }

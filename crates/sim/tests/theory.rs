@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use common::{flow, nodes, paced, pair, run};
 use whimbrel_control::{Rate, Rng, Span};
-use whimbrel_sim::config::{FlowKind, JitterConfig, LinkConfig, LossConfig, OneOrMany, QueueConfig, TraceConfig, TrafficKind};
+use whimbrel_sim::config::{
+    FlowKind, JitterConfig, LinkConfig, LossConfig, OneOrMany, QueueConfig, TraceConfig, TrafficKind,
+};
 use whimbrel_sim::{CapacityTrace, DropCause, LossKind, Resources, RunOptions, World};
 
 /// Wire bytes of a datagram with so many bytes of user data.
@@ -26,13 +28,28 @@ fn mm1_like(load: f64, queue: QueueConfig, seconds: u64) -> whimbrel_sim::RunRes
 #[test]
 fn an_m_d_1_queue_waits_as_pollaczek_and_khinchine_say() {
     for load in [0.3, 0.6, 0.8] {
-        let result = mm1_like(load, QueueConfig::DropTail { packets: Some(100_000), bytes: None }, 4000);
+        let result = mm1_like(
+            load,
+            QueueConfig::DropTail {
+                packets: Some(100_000),
+                bytes: None,
+            },
+            4000,
+        );
         let link = &result.links[0];
         // Mean wait: load / (2 (1 - load)) service times; mean queue by Little's law.
         let wait = load / (2.0 * (1.0 - load)) * 0.010;
         let queue = load / 0.010 * wait;
-        assert!((link.utilisation / load - 1.0).abs() < 0.02, "{load}: utilisation {}", link.utilisation);
-        assert!((link.mean_queue_packets / queue - 1.0).abs() < 0.08, "{load}: queue {}", link.mean_queue_packets);
+        assert!(
+            (link.utilisation / load - 1.0).abs() < 0.02,
+            "{load}: utilisation {}",
+            link.utilisation
+        );
+        assert!(
+            (link.mean_queue_packets / queue - 1.0).abs() < 0.08,
+            "{load}: queue {}",
+            link.mean_queue_packets
+        );
         assert!((link.mean_queue_bytes / (queue * 1250.0) - 1.0).abs() < 0.08);
         // Delay: wait, transmission and propagation.
         let delay = result.flows[0].delay.mean.as_secs_f64();
@@ -42,14 +59,28 @@ fn an_m_d_1_queue_waits_as_pollaczek_and_khinchine_say() {
 
 #[test]
 fn an_overloaded_queue_is_full_and_drops_the_excess() {
-    let result = mm1_like(1.5, QueueConfig::DropTail { packets: Some(20), bytes: None }, 1000);
+    let result = mm1_like(
+        1.5,
+        QueueConfig::DropTail {
+            packets: Some(20),
+            bytes: None,
+        },
+        1000,
+    );
     let link = &result.links[0];
     assert!(link.utilisation > 0.999);
     assert_eq!(link.max_queue_packets, 20);
     let dropped = result.drops.of(DropCause::QueueFull) as f64;
     let share = dropped / (dropped + link.packets as f64);
     assert!((share - 1.0 / 3.0).abs() < 0.01, "{share}");
-    let bytes = mm1_like(1.5, QueueConfig::DropTail { packets: None, bytes: Some(10_000) }, 100);
+    let bytes = mm1_like(
+        1.5,
+        QueueConfig::DropTail {
+            packets: None,
+            bytes: Some(10_000),
+        },
+        100,
+    );
     assert_eq!(bytes.links[0].max_queue_bytes, 10_000);
     assert_eq!(bytes.links[0].max_queue_packets, 8);
 }
@@ -57,13 +88,25 @@ fn an_overloaded_queue_is_full_and_drops_the_excess() {
 #[test]
 fn every_packet_is_delivered_dropped_or_still_under_way() {
     let mut config = pair(Rate::from_mbps(1), Span::from_millis(5), 200);
-    config.link[0].queue = QueueConfig::DropTail { packets: Some(5), bytes: None };
+    config.link[0].queue = QueueConfig::DropTail {
+        packets: Some(5),
+        bytes: None,
+    };
     config.link[0].loss = OneOrMany(vec![
         LossConfig::Bernoulli { rate: 0.02 },
-        LossConfig::GilbertElliott { good_to_bad: 0.01, bad_to_good: 0.2, good_loss: 0.0, bad_loss: 0.5 },
+        LossConfig::GilbertElliott {
+            good_to_bad: 0.01,
+            bad_to_good: 0.2,
+            good_loss: 0.0,
+            bad_loss: 0.5,
+        },
     ]);
     config.link[0].duplicate = 0.0;
-    config.flow = vec![flow("cross", FlowKind::Udp, paced(TrafficKind::Poisson, Rate::from_bps(950_000), 1222))];
+    config.flow = vec![flow(
+        "cross",
+        FlowKind::Udp,
+        paced(TrafficKind::Poisson, Rate::from_bps(950_000), 1222),
+    )];
     let result = run(&config, 3);
     let flow = &result.flows[0];
     let lost = result.ledger.counts().total();
@@ -83,9 +126,16 @@ fn every_packet_is_delivered_dropped_or_still_under_way() {
 fn duplicates_arrive_as_often_as_they_should() {
     let mut config = pair(Rate::from_mbps(10), Span::from_millis(5), 200);
     config.link[0].duplicate = 0.1;
-    config.flow = vec![flow("cross", FlowKind::Udp, paced(TrafficKind::Cbr, Rate::from_mbps(1), 1000))];
+    config.flow = vec![flow(
+        "cross",
+        FlowKind::Udp,
+        paced(TrafficKind::Cbr, Rate::from_mbps(1), 1000),
+    )];
     let result = run(&config, 3);
-    let (sent, got) = (result.flows[0].messages_sent as f64, result.flows[0].messages_delivered as f64);
+    let (sent, got) = (
+        result.flows[0].messages_sent as f64,
+        result.flows[0].messages_delivered as f64,
+    );
     assert!((got / sent - 1.1).abs() < 4.0 * (0.09 / sent).sqrt(), "{sent} {got}");
 }
 
@@ -105,12 +155,26 @@ fn a_recorded_capacity_is_delivered_exactly() {
     let trace = Arc::new(CapacityTrace::parse(&text).expect("a trace"));
     let mut config = pair(Rate::from_mbps(1), Span::from_millis(5), 27);
     config.link[0].rate = None;
-    config.link[0].trace = Some(TraceConfig { file: "wander".into(), offset: Span::ZERO });
-    config.link[0].queue = QueueConfig::DropTail { packets: Some(50), bytes: None };
+    config.link[0].trace = Some(TraceConfig {
+        file: "wander".into(),
+        offset: Span::ZERO,
+    });
+    config.link[0].queue = QueueConfig::DropTail {
+        packets: Some(50),
+        bytes: None,
+    };
     // Far more than it can carry, in packets of odd sizes: nothing of the capacity is left over.
     config.flow = vec![
-        flow("large", FlowKind::Udp, paced(TrafficKind::Cbr, Rate::from_mbps(40), 1444)),
-        flow("small", FlowKind::Udp, paced(TrafficKind::Poisson, Rate::from_mbps(5), 200)),
+        flow(
+            "large",
+            FlowKind::Udp,
+            paced(TrafficKind::Cbr, Rate::from_mbps(40), 1444),
+        ),
+        flow(
+            "small",
+            FlowKind::Udp,
+            paced(TrafficKind::Poisson, Rate::from_mbps(5), 200),
+        ),
     ];
     let mut resources = Resources::default();
     resources.traces.insert("wander".into(), trace.clone());
@@ -146,7 +210,11 @@ fn jitter_adds_its_mean_and_reorders_only_if_told_to() {
         let mut config = pair(Rate::from_mbps(10), Span::from_millis(5), 60);
         let (min, max) = (Span::ZERO, Span::from_millis(40));
         config.link[0].jitter = Some(JitterConfig::Uniform { min, max, reorder });
-        config.flow = vec![flow("cross", FlowKind::Udp, paced(TrafficKind::Cbr, Rate::from_mbps(1), 1000))];
+        config.flow = vec![flow(
+            "cross",
+            FlowKind::Udp,
+            paced(TrafficKind::Cbr, Rate::from_mbps(1), 1000),
+        )];
         let mut order = Order(Vec::new());
         let result = common::watch(&config, 4, &mut order);
         let delay = result.flows[0].delay.mean.as_secs_f64();
@@ -164,13 +232,26 @@ fn jitter_adds_its_mean_and_reorders_only_if_told_to() {
 #[test]
 fn a_link_that_is_down_carries_nothing_and_says_so() {
     let mut config = pair(Rate::from_mbps(1), Span::from_millis(5), 30);
-    let step = |at, up| whimbrel_sim::config::ScheduleStep { at: Span::from_secs(at), up };
+    let step = |at, up| whimbrel_sim::config::ScheduleStep {
+        at: Span::from_secs(at),
+        up,
+    };
     config.link[0].schedule = vec![step(10, false), step(20, true)];
-    config.flow = vec![flow("cross", FlowKind::Udp, paced(TrafficKind::Cbr, Rate::from_bps(80_000), 100))];
+    config.flow = vec![flow(
+        "cross",
+        FlowKind::Udp,
+        paced(TrafficKind::Cbr, Rate::from_bps(80_000), 100),
+    )];
     let result = run(&config, 1);
     let lost = result.drops.of(DropCause::LinkDown);
     assert!((999..=1001).contains(&lost), "{lost}");
-    assert!(result.ledger.entries().iter().all(|entry| entry.cause == DropCause::LinkDown && entry.direction == Some(0)));
+    assert!(
+        result
+            .ledger
+            .entries()
+            .iter()
+            .all(|entry| entry.cause == DropCause::LinkDown && entry.direction == Some(0))
+    );
     let at = |i: usize| result.ledger.entries()[i].at.as_secs_f64();
     assert!(at(0) >= 10.0 && at(lost as usize - 1) < 20.0);
     assert_eq!(result.flows[0].messages_delivered + lost, 3000);
@@ -181,11 +262,22 @@ fn a_packet_above_the_mtu_dies_of_it() {
     let mut config = nodes(&["a", "m", "b"], 10);
     config.link = vec![
         LinkConfig::new("a", "m", Rate::from_mbps(1), Span::ZERO),
-        LinkConfig { mtu: 1000, ..LinkConfig::new("m", "b", Rate::from_mbps(1), Span::ZERO) },
+        LinkConfig {
+            mtu: 1000,
+            ..LinkConfig::new("m", "b", Rate::from_mbps(1), Span::ZERO)
+        },
     ];
     config.flow = vec![
-        flow("large", FlowKind::Udp, paced(TrafficKind::Cbr, Rate::from_bps(80_000), 973)),
-        flow("small", FlowKind::Udp, paced(TrafficKind::Cbr, Rate::from_bps(80_000), 972)),
+        flow(
+            "large",
+            FlowKind::Udp,
+            paced(TrafficKind::Cbr, Rate::from_bps(80_000), 973),
+        ),
+        flow(
+            "small",
+            FlowKind::Udp,
+            paced(TrafficKind::Cbr, Rate::from_bps(80_000), 972),
+        ),
     ];
     let result = run(&config, 1);
     assert_eq!(result.flows[0].messages_delivered, 0);

@@ -32,7 +32,11 @@ pub(crate) struct Scheduled {
 
 impl Scheduled {
     /// Later than any event: fills places that a node's children would have.
-    const NEVER: Scheduled = Scheduled { at: Time::MAX, seq: u64::MAX, event: Event::Sample };
+    const NEVER: Scheduled = Scheduled {
+        at: Time::MAX,
+        seq: u64::MAX,
+        event: Event::Sample,
+    };
 
     #[inline]
     fn before(&self, other: &Scheduled) -> bool {
@@ -60,7 +64,11 @@ pub(crate) struct EventQueue {
 
 impl Default for EventQueue {
     fn default() -> Self {
-        EventQueue { heap: vec![Scheduled::NEVER; WIDTH], len: 0, next_seq: 0 }
+        EventQueue {
+            heap: vec![Scheduled::NEVER; WIDTH],
+            len: 0,
+            next_seq: 0,
+        }
     }
 }
 
@@ -132,10 +140,16 @@ impl EventQueue {
         let mut hole = 0;
         loop {
             let first = hole * WIDTH + 1;
-            let Some(children) = heap.get(first..).and_then(|rest| rest.first_chunk::<WIDTH>()) else { break };
+            let Some(children) = heap.get(first..).and_then(|rest| rest.first_chunk::<WIDTH>()) else {
+                break;
+            };
             let left = usize::from(children[1].before(&children[0]));
             let right = 2 + usize::from(children[3].before(&children[2]));
-            let place = if children[right & 3].before(&children[left & 3]) { right } else { left };
+            let place = if children[right & 3].before(&children[left & 3]) {
+                right
+            } else {
+                left
+            };
             let least = children[place & 3];
             if !least.before(&entry) {
                 break;

@@ -207,7 +207,18 @@ impl Direction {
         }
         let departure = start + self.transmission_time(size);
         let arrival = departure + self.delay;
-        self.take(now, Transit { start, departure, arrival, seq, packet: id, size }, window)
+        self.take(
+            now,
+            Transit {
+                start,
+                departure,
+                arrival,
+                seq,
+                packet: id,
+                size,
+            },
+            window,
+        )
     }
 
     /// Whether a packet that has to wait finds room.
@@ -229,7 +240,11 @@ impl Direction {
         let first = self.ring.is_empty();
         self.ring.push_back(transit);
         self.waiting_bytes += u64::from(transit.size);
-        Ok(if first { Admission::First(transit.arrival) } else { Admission::Behind })
+        Ok(if first {
+            Admission::First(transit.arrival)
+        } else {
+            Admission::Behind
+        })
     }
 
     #[inline]

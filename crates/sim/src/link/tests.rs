@@ -46,7 +46,13 @@ fn packet(slab: &mut Slab, size: u32) -> &mut Packet {
     packet
 }
 
-fn enter_sized(direction: &mut Direction, now: Time, seq: u64, size: u32, window: Window) -> Result<Admission, DropCause> {
+fn enter_sized(
+    direction: &mut Direction,
+    now: Time,
+    seq: u64,
+    size: u32,
+    window: Window,
+) -> Result<Admission, DropCause> {
     direction.enter(now, seq, seq as u32, packet(&mut Slab::default(), size), window)
 }
 

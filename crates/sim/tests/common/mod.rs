@@ -8,7 +8,12 @@ use whimbrel_sim::{Observer, Resources, RunControl, RunOptions, RunResult, World
 /// A network of these nodes without links and flows.
 pub(crate) fn nodes(names: &[&str], seconds: u64) -> SimConfig {
     let mut config = SimConfig::empty(Span::from_secs(seconds));
-    config.node = names.iter().map(|name| NodeConfig { name: (*name).to_owned() }).collect();
+    config.node = names
+        .iter()
+        .map(|name| NodeConfig {
+            name: (*name).to_owned(),
+        })
+        .collect();
     config
 }
 
@@ -22,7 +27,9 @@ pub(crate) fn pair(rate: Rate, delay: Span, seconds: u64) -> SimConfig {
 /// Two nodes with two links between them, `wifi` and `cell`, no flow.
 pub(crate) fn two_paths(seconds: u64) -> SimConfig {
     let mut config = pair(Rate::from_mbps(2), Span::from_millis(10), seconds);
-    config.link.push(LinkConfig::new("a", "b", Rate::from_mbps(1), Span::from_millis(40)));
+    config
+        .link
+        .push(LinkConfig::new("a", "b", Rate::from_mbps(1), Span::from_millis(40)));
     config.link[0].name = Some("wifi".into());
     config.link[1].name = Some("cell".into());
     config
@@ -30,17 +37,27 @@ pub(crate) fn two_paths(seconds: u64) -> SimConfig {
 
 /// A flow from `a` to `b`.
 pub(crate) fn flow(name: &str, kind: FlowKind, traffic: TrafficConfig) -> FlowConfig {
-    FlowConfig { traffic, ..FlowConfig::new(name, kind, "a", "b") }
+    FlowConfig {
+        traffic,
+        ..FlowConfig::new(name, kind, "a", "b")
+    }
 }
 
 /// A file of so many random bytes.
 pub(crate) fn file(bytes: u64) -> TrafficConfig {
-    TrafficConfig { file_bytes: Some(bytes), ..TrafficConfig::of(TrafficKind::File) }
+    TrafficConfig {
+        file_bytes: Some(bytes),
+        ..TrafficConfig::of(TrafficKind::File)
+    }
 }
 
 /// A pattern with a rate and messages of `message_bytes`.
 pub(crate) fn paced(kind: TrafficKind, rate: Rate, message_bytes: u32) -> TrafficConfig {
-    TrafficConfig { rate: Some(rate), message_bytes, ..TrafficConfig::of(kind) }
+    TrafficConfig {
+        rate: Some(rate),
+        message_bytes,
+        ..TrafficConfig::of(kind)
+    }
 }
 
 /// Runs it with nobody watching.
