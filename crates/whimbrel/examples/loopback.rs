@@ -1,6 +1,6 @@
 //! How fast one association is over UDP on loopback: payload Gbit per CPU second of both ends, which are two processes.
 //!
-//! `cargo run --release -p whimbrel --example loopback -- [MESSAGE BYTES] [MESSAGES]`
+//! `cargo run --release -p whimbrel --example loopback -- [MESSAGE BYTES] [MESSAGES] [MAX.BURST]`
 
 use std::process::Stdio;
 use std::time::Instant;
@@ -10,7 +10,7 @@ use nix::sys::resource::{Usage, UsageWho, getrusage};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use whimbrel::{AssociationConfig, Listener, Message, Stack, StackConfig};
 
-type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
+type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const PORT: u16 = 5000;
 /// The window of the figures that this is compared with, in bytes.
@@ -19,23 +19,27 @@ const WINDOW: u32 = 256 * 1024;
 fn main() -> Outcome {
     let mut args = std::env::args().skip(1);
     let first = args.next();
+    let max_burst = std::env::args()
+        .nth(3)
+        .map_or(Ok(StackConfig::MAX_BURST), |text| text.parse())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     if first.as_deref() == Some("receive") {
-        return runtime.block_on(receive());
+        return Ok(runtime.block_on(async { tokio::spawn(receive()).await })??);
     }
     let len = first.map_or(Ok(1200), |text| text.parse())?;
     let count = args
         .next()
         .map_or(Ok((2_000_000_000 / len).max(1)), |text| text.parse())?;
-    runtime.block_on(send(len, count))
+    Ok(runtime.block_on(async { tokio::spawn(send(len, count, max_burst)).await })??)
 }
 
 /// Buffers so that one packet of 1472 bytes holds one message of 1200.
-fn config() -> Outcome<StackConfig> {
+fn config(max_burst: u32) -> Outcome<StackConfig> {
     let association = AssociationConfig {
         recv_buffer: WINDOW,
         send_buffer: WINDOW,
         mtu: 1500,
+        max_burst,
         ..AssociationConfig::default()
     };
     Ok(StackConfig {
@@ -45,7 +49,7 @@ fn config() -> Outcome<StackConfig> {
     })
 }
 
-async fn send(len: usize, count: usize) -> Outcome {
+async fn send(len: usize, count: usize, max_burst: u32) -> Outcome {
     let mut receiver = tokio::process::Command::new(std::env::current_exe()?)
         .arg("receive")
         .stdout(Stdio::piped())
@@ -53,7 +57,7 @@ async fn send(len: usize, count: usize) -> Outcome {
     let mut lines = BufReader::new(receiver.stdout.take().ok_or("no output")?).lines();
     let addr = lines.next_line().await?.ok_or("the receiver did not start")?.parse()?;
 
-    let stack = Stack::bind(config()?)?;
+    let stack = Stack::bind(config(max_burst)?)?;
     let association = stack.connect(&[addr], PORT).await?;
     let payload = Bytes::from(vec![0x55; len]);
     let start = Instant::now();
@@ -75,7 +79,7 @@ async fn send(len: usize, count: usize) -> Outcome {
     );
     let gbit = received as f64 * 8.0 / 1e9;
     println!(
-        "{len} bytes x {count}: {:.2} Gbit per CPU second of both ends ({:.2} Gbit/s; sender {sender:.2} s, receiver {receiver:.2} s)",
+        "{len} bytes x {count}, Max.Burst {max_burst}: {:.2} Gbit per CPU second of both ends ({:.2} Gbit/s; sender {sender:.2} s, receiver {receiver:.2} s)",
         gbit / (sender + receiver),
         gbit / elapsed,
     );

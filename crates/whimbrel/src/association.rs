@@ -170,8 +170,7 @@ impl Association {
                     std::mem::swap(&mut slot.partial, data);
                     slot.partial = Vec::new();
                 }
-                // The window may have opened by what was read.
-                state.wake_driver();
+                state.wake_driver_for_work();
                 return Ok(Next::Message {
                     stream: received.stream,
                     ppid: received.ppid,
@@ -183,7 +182,7 @@ impl Association {
             (Progress::Closed(reason), _) => Ok(Next::End(reason.clone())),
             (_, Some(why)) => Err(AssociationError::StackStopped(why.clone())),
             _ => {
-                state.wake_driver();
+                state.wake_driver_for_work();
                 Ok(Next::Nothing)
             }
         }

@@ -148,6 +148,13 @@ impl State {
         }
     }
 
+    /// Wakes the driver if reading has given it something to do: a window update to send, or the end to tell.
+    pub(crate) fn wake_driver_for_work(&mut self) {
+        if self.endpoint.has_work() {
+            self.wake_driver();
+        }
+    }
+
     /// Whether neither users nor peers need the driver any more.
     pub(crate) fn is_done(&self) -> bool {
         self.handles == 0 && self.slots.is_empty()

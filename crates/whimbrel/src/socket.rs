@@ -70,12 +70,20 @@ impl Socket {
     ) -> Poll<io::Result<usize>> {
         loop {
             ready!(self.io.poll_recv_ready(cx))?;
+            let mut count = 0;
             let received = self.io.try_io(Interest::READABLE, || {
-                self.state.recv(UdpSockRef::from(&self.io), buffers, meta)
+                count = self.state.recv(UdpSockRef::from(&self.io), buffers, meta)?;
+                // A batch that is not full has emptied the socket: the next look can wait until it is readable again.
+                if count < buffers.len() {
+                    Err(io::ErrorKind::WouldBlock.into())
+                } else {
+                    Ok(())
+                }
             });
             match received {
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => continue,
-                other => return Poll::Ready(other),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock && count == 0 => continue,
+                Err(e) if e.kind() != io::ErrorKind::WouldBlock => return Poll::Ready(Err(e)),
+                _ => return Poll::Ready(Ok(count)),
             }
         }
     }

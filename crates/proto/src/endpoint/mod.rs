@@ -318,6 +318,12 @@ impl Endpoint {
         None
     }
 
+    /// Whether an association may have something to send or to tell that [`Endpoint::poll_transmit`] has not looked at since.
+    /// It tells a driver that sleeps whether a user's call is a reason to wake.
+    pub fn has_work(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     /// The next event. Poll after [`Endpoint::poll_transmit`] has returned `None`.
     pub fn poll_event(&mut self) -> Option<(AssocId, Event)> {
         let (id, event) = self.events.pop_front()?;

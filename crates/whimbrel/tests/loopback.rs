@@ -1,0 +1,293 @@
+//! Two stacks of this crate over UDP on loopback.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use whimbrel::{
+    Association, AssociationConfig, AssociationError, CloseReason, ConnectError, Listener, Message, Stack, StackConfig,
+    TrySendError,
+};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn on(addrs: &[&str]) -> StackConfig {
+    StackConfig::local(addrs.iter().map(|addr| addr.parse().unwrap()))
+}
+
+/// A client's and a server's end of one association, and the listener it came from.
+async fn pair(server: StackConfig, client: StackConfig) -> (Association, Association, Listener) {
+    let listener = Listener::bind(server).unwrap();
+    let stack = Stack::bind(client).unwrap();
+    let (addrs, port) = (listener.stack().local_addrs().to_vec(), listener.stack().port());
+    let connecting = tokio::spawn(async move { stack.connect(&addrs, port).await });
+    let accepted = timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
+    (connecting.await.unwrap().unwrap(), accepted, listener)
+}
+
+#[tokio::test]
+async fn messages_keep_their_content_and_order_in_both_directions() {
+    let (a, b, _listener) = pair(on(&["127.0.0.1:0"]), on(&["127.0.0.1:0"])).await;
+    let talk = |from: Association| async move {
+        for i in 0..500_u32 {
+            let len = 1 + (i as usize * 37) % 6000;
+            let message = Message {
+                ppid: i,
+                ..Message::new((i % 3) as u16, vec![i as u8; len])
+            };
+            from.send(message).await.unwrap();
+        }
+        from.flush().await.unwrap();
+        assert_eq!(from.buffered(), 0);
+    };
+    let hear = |from: Association| async move {
+        let mut last = [None; 3];
+        for _ in 0..500 {
+            let message = from.recv().await.unwrap().unwrap();
+            let i = message.ppid;
+            assert_eq!(message.data, vec![i as u8; 1 + (i as usize * 37) % 6000]);
+            let last = &mut last[usize::from(message.stream)];
+            assert!(
+                last.is_none_or(|last| last < i),
+                "stream {} out of order",
+                message.stream
+            );
+            *last = Some(i);
+        }
+    };
+    let all = async { tokio::join!(talk(a.clone()), talk(b.clone()), hear(a.clone()), hear(b.clone())) };
+    timeout(PATIENCE, all).await.unwrap();
+    let (ended, heard) = tokio::join!(a.shutdown(), b.recv());
+    assert_eq!((ended, heard), (Ok(()), Ok(None)));
+}
+
+#[tokio::test]
+async fn several_addresses_on_both_ends_make_paths() {
+    let (a, b, _listener) = pair(on(&["127.0.0.1:0", "127.0.0.2:0"]), on(&["127.0.0.3:0", "127.0.0.4:0"])).await;
+    a.send(Message::new(0, "hello")).await.unwrap();
+    assert_eq!(b.recv().await.unwrap().unwrap().data, b"hello");
+    let ips = |association: &Association| {
+        let mut ips: Vec<String> = association
+            .peer_addrs()
+            .iter()
+            .map(|addr| addr.ip().to_string())
+            .collect();
+        ips.sort();
+        ips.dedup();
+        ips
+    };
+    assert_eq!(ips(&a), ["127.0.0.1", "127.0.0.2"]);
+    assert_eq!(ips(&b), ["127.0.0.3", "127.0.0.4"]);
+    timeout(PATIENCE, a.shutdown()).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn ipv6_works() {
+    let (a, b, _listener) = pair(on(&["[::1]:0"]), on(&["[::1]:0"])).await;
+    a.send(Message::new(0, "hello")).await.unwrap();
+    assert_eq!(b.recv().await.unwrap().unwrap().data, b"hello");
+}
+
+#[tokio::test]
+async fn a_closed_port_refuses_at_once() {
+    let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let closed = free.local_addr().unwrap();
+    drop(free);
+    let stack = Stack::bind(on(&["127.0.0.1:0"])).unwrap();
+    let refused = timeout(Duration::from_secs(2), stack.connect(&[closed], 5000))
+        .await
+        .unwrap();
+    assert!(
+        matches!(&refused, Err(ConnectError::Refused(why)) if why.contains(&closed.to_string())),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test]
+async fn an_sctp_port_without_listener_refuses() {
+    let other = Stack::bind(on(&["127.0.0.1:0"])).unwrap();
+    let stack = Stack::bind(on(&["127.0.0.1:0"])).unwrap();
+    let refused = timeout(PATIENCE, stack.connect(other.local_addrs(), other.port()))
+        .await
+        .unwrap();
+    assert!(matches!(refused, Err(ConnectError::Refused(_))), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_silent_peer_times_out() {
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut config = on(&["127.0.0.1:0"]);
+    config.association = AssociationConfig {
+        rto_initial: Some(whimbrel_control::Span::from_millis(50)),
+        rto_min: whimbrel_control::Span::from_millis(50),
+        max_init_retransmits: 2,
+        ..AssociationConfig::default()
+    };
+    let stack = Stack::bind(config).unwrap();
+    let outcome = timeout(PATIENCE, stack.connect(&[silent.local_addr().unwrap()], 5000))
+        .await
+        .unwrap();
+    assert!(
+        matches!(outcome, Err(ConnectError::TimedOut(CloseReason::HandshakeTimeout))),
+        "{outcome:?}"
+    );
+}
+
+#[tokio::test]
+async fn the_peer_hears_why_it_was_aborted() {
+    let (a, b, _listener) = pair(on(&["127.0.0.1:0"]), on(&["127.0.0.1:0"])).await;
+    a.abort("the disk is full");
+    let reason = timeout(PATIENCE, b.closed()).await.unwrap();
+    assert_eq!(
+        reason,
+        CloseReason::AbortedByPeer {
+            cause: Some(12),
+            reason: "the disk is full".into()
+        }
+    );
+    assert_eq!(b.recv().await, Err(AssociationError::Closed(reason.clone())));
+    assert_eq!(
+        b.send(Message::new(0, "x")).await,
+        Err(AssociationError::Closed(reason))
+    );
+}
+
+#[tokio::test]
+async fn a_dropped_association_is_aborted() {
+    let (a, b, _listener) = pair(on(&["127.0.0.1:0"]), on(&["127.0.0.1:0"])).await;
+    drop(a);
+    assert!(matches!(
+        timeout(PATIENCE, b.closed()).await.unwrap(),
+        CloseReason::AbortedByPeer { .. }
+    ));
+}
+
+#[tokio::test]
+async fn a_reader_that_waits_holds_the_sender_up() {
+    let (a, b, _listener) = pair(on(&["127.0.0.1:0"]), on(&["127.0.0.1:0"])).await;
+    let limit =
+        2 * AssociationConfig::default().recv_buffer as usize + 2 * AssociationConfig::default().send_buffer as usize;
+    let mut sent = 0_usize;
+    // The peer reads nothing: soon nothing more is taken, for as long as we care to wait.
+    while let Ok(result) = timeout(Duration::from_millis(700), a.send(Message::new(0, vec![7; 1000]))).await {
+        result.unwrap();
+        sent += 1000;
+        assert!(sent <= limit, "{sent} bytes were taken");
+    }
+    assert!(matches!(
+        a.try_send(Message::new(0, vec![7; 1000])),
+        Err(TrySendError::Full(_))
+    ));
+    let reading = async {
+        let mut received = 0;
+        while received < sent {
+            received += b.recv().await.unwrap().unwrap().data.len();
+        }
+        received
+    };
+    assert_eq!(timeout(PATIENCE, reading).await.unwrap(), sent);
+    timeout(PATIENCE, a.send(Message::new(0, "more")))
+        .await
+        .unwrap()
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_megabyte_message_arrives_whole() {
+    let (a, b, _listener) = pair(on(&["127.0.0.1:0"]), on(&["127.0.0.1:0"])).await;
+    let limit = AssociationConfig::default().send_buffer as usize;
+    let content: Vec<u8> = (0..limit).map(|i| (i * 31 % 251) as u8).collect();
+    a.send(Message::new(0, content.clone())).await.unwrap();
+    let message = timeout(PATIENCE, b.recv()).await.unwrap().unwrap().unwrap();
+    assert!(message.data == content);
+    let too_long = a.try_send(Message::new(0, vec![0; limit + 1]));
+    assert!(
+        matches!(too_long, Err(TrySendError::Failed(AssociationError::Message(_)))),
+        "{too_long:?}"
+    );
+    let nowhere = a.try_send(Message::new(u16::MAX, "x"));
+    assert!(
+        matches!(nowhere, Err(TrySendError::Failed(AssociationError::Message(_)))),
+        "{nowhere:?}"
+    );
+}
+
+#[tokio::test]
+async fn both_ends_may_shut_down_at_once() {
+    let (a, b, _listener) = pair(on(&["127.0.0.1:0"]), on(&["127.0.0.1:0"])).await;
+    let both = timeout(PATIENCE, async { tokio::join!(a.shutdown(), b.shutdown()) })
+        .await
+        .unwrap();
+    assert_eq!(both, (Ok(()), Ok(())));
+    assert_eq!(
+        a.send(Message::new(0, "x")).await,
+        Err(AssociationError::Closed(CloseReason::Graceful))
+    );
+}
+
+#[tokio::test]
+async fn what_was_sent_before_the_shutdown_is_delivered() {
+    let (a, b, listener) = pair(on(&["127.0.0.1:0"]), on(&["127.0.0.1:0"])).await;
+    for i in 0..100_u8 {
+        a.send(Message::new(0, vec![i; 2000])).await.unwrap();
+    }
+    let ending = tokio::spawn(async move { a.shutdown().await });
+    let mut count = 0;
+    while let Some(message) = timeout(PATIENCE, b.recv()).await.unwrap().unwrap() {
+        assert_eq!(message.data, vec![count; 2000]);
+        count += 1;
+    }
+    assert_eq!(count, 100);
+    assert_eq!(ending.await.unwrap(), Ok(()));
+    timeout(PATIENCE, listener.stack().wait_idle()).await.unwrap();
+}
+
+#[tokio::test]
+async fn nobody_accepts_after_the_listener_is_gone() {
+    let listener = Listener::bind(on(&["127.0.0.1:0"])).unwrap();
+    let kept = listener.stack().clone();
+    let addrs: Vec<SocketAddr> = kept.local_addrs().to_vec();
+    drop(listener);
+    let stack = Stack::bind(on(&["127.0.0.1:0"])).unwrap();
+    match timeout(PATIENCE, stack.connect(&addrs, kept.port())).await.unwrap() {
+        // The handshake ends before the peer's user has its say.
+        Ok(association) => {
+            let reason = timeout(PATIENCE, association.closed()).await.unwrap();
+            assert!(matches!(reason, CloseReason::AbortedByPeer { .. }), "{reason:?}");
+        }
+        Err(ConnectError::Refused(_) | ConnectError::Closed(_)) => {}
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn many_associations_share_a_stack() {
+    let listener = Listener::bind(on(&["127.0.0.1:0"])).unwrap();
+    let (addrs, port) = (listener.stack().local_addrs().to_vec(), listener.stack().port());
+    let server = tokio::spawn(async move {
+        for _ in 0..50 {
+            let association = listener.accept().await.unwrap();
+            tokio::spawn(async move {
+                while let Some(message) = association.recv().await.unwrap() {
+                    association.send(Message::new(0, message.data)).await.unwrap();
+                }
+            });
+        }
+        listener.stack().wait_idle().await;
+    });
+    let mut clients = Vec::new();
+    for i in 0..50_u8 {
+        let addrs = addrs.clone();
+        clients.push(tokio::spawn(async move {
+            let stack = Stack::toward(StackConfig::default(), &addrs).unwrap();
+            let association = stack.connect(&addrs, port).await.unwrap();
+            association.send(Message::new(0, vec![i; 3000])).await.unwrap();
+            assert_eq!(association.recv().await.unwrap().unwrap().data, vec![i; 3000]);
+            association.shutdown().await.unwrap();
+        }));
+    }
+    for client in clients {
+        timeout(PATIENCE, client).await.unwrap().unwrap();
+    }
+    timeout(PATIENCE, server).await.unwrap().unwrap();
+}
