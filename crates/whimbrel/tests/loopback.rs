@@ -174,10 +174,14 @@ async fn a_reader_that_waits_holds_the_sender_up() {
         sent += 1000;
         assert!(sent <= limit, "{sent} bytes were taken");
     }
+    while a.try_send(Message::new(0, vec![7; 1000])).is_ok() {
+        sent += 1000;
+    }
     assert!(matches!(
         a.try_send(Message::new(0, vec![7; 1000])),
         Err(TrySendError::Full(_))
     ));
+    assert!(sent <= limit, "{sent} bytes were taken");
     let reading = async {
         let mut received = 0;
         while received < sent {
