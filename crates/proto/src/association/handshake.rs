@@ -241,6 +241,7 @@ impl Association {
                 self.paths.push(Path::new(&self.config, local, remote, confirmed));
             }
         }
+        self.max_data = super::max_data(&self.paths);
         self.outstanding.set_paths(self.paths.len());
         let from = self
             .paths

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use rand_core::Rng;
 use whimbrel_control::{RecoveryEpoch, Time};
-use whimbrel_wire::{Payload, Tsn};
+use whimbrel_wire::{COMMON_HEADER_LEN, DATA_HEADER_LEN, Payload, Tsn};
 
 pub(crate) use handshake::{address_parameters, random_tag};
 pub(crate) use outgoing::{Outgoing, OutgoingQueue};
@@ -93,6 +93,8 @@ pub struct Association {
     tie_tags: (u32, u32),
     local_initial_tsn: Tsn,
     paths: Vec<Path>,
+    /// User data in a DATA chunk at most, so that it fits on every path: AMDCS less the chunk header (RFC 9260 §7.3).
+    max_data: u16,
     primary: u8,
     /// The path that new data is sent on.
     sending: u8,
@@ -177,6 +179,7 @@ impl Association {
             peer_tag: 0,
             tie_tags: (random.next_u32().max(1), random.next_u32().max(1)),
             local_initial_tsn,
+            max_data: max_data(&paths),
             paths,
             primary: 0,
             sending: 0,
@@ -427,4 +430,9 @@ impl Association {
         config.sack_frequency = self.config.sack_frequency;
         Box::new(Receiver::new(peer_initial_tsn, &config))
     }
+}
+
+fn max_data(paths: &[Path]) -> u16 {
+    let smallest = paths.iter().map(Path::max_packet).min().unwrap_or(0);
+    smallest.saturating_sub(COMMON_HEADER_LEN + DATA_HEADER_LEN) as u16
 }

@@ -59,8 +59,7 @@ impl Association {
         }
         self.stats.duplicates_reported += sack.duplicates.len() as u64;
         // A SACK shorter than the largest packet had room for more blocks.
-        let largest = self.paths.iter().map(Path::max_packet).min().unwrap_or(0);
-        let complete = 12 + 16 + 4 * (sack.gaps.len() + sack.duplicates.len() + 1) <= largest;
+        let complete = 4 * (sack.gaps.len() + sack.duplicates.len() + 1) <= usize::from(self.max_data);
         self.take_acknowledgement(ctx, sack, complete, Some(sack.a_rwnd))
     }
 

@@ -81,7 +81,9 @@ impl Association {
         };
         if !self.push_control(ctx, &mut packet) {
             self.push_sack(ctx, &mut packet, next_data.is_some_and(|next| next.to() == path));
-            self.push_data(ctx, &mut packet);
+            if let Some(next) = next_data.filter(|next| next.to() == path) {
+                self.push_data(ctx, &mut packet, next);
+            }
         }
         debug_assert!(packet.has_chunk, "a packet was begun for nothing");
         let wire_len = packet.sink.finish();
@@ -237,7 +239,7 @@ impl Association {
     fn next_new_len(&self, room: usize) -> Option<usize> {
         let left = self.queue.next_len()?;
         // RFC 9260 §7.3: cut so that a fragment can be sent again on any path.
-        let largest = self.paths.iter().map(|p| p.max_packet()).min()? - COMMON_HEADER_LEN - DATA_HEADER_LEN;
+        let largest = usize::from(self.max_data);
         let in_room = (room.saturating_sub(DATA_HEADER_LEN)) / 4 * 4;
         let mut len = left.min(largest);
         if len > in_room {
@@ -257,10 +259,7 @@ impl Association {
         (worth_it && self.outstanding.nothing_in_flight()).then_some(rwnd)
     }
 
-    fn push_data(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>) {
-        let Some(next) = self.next_data(ctx.now).filter(|next| next.to() == packet.path) else {
-            return;
-        };
+    fn push_data(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>, next: NextData) {
         let path = packet.path;
         let id = PathId(path as u8);
         let mut pushed = false;
