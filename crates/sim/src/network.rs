@@ -18,6 +18,8 @@ pub(crate) struct Network {
     pub(crate) directions: Vec<Direction>,
     pub(crate) ledger: Ledger,
     pub(crate) window: Window,
+    /// When the run ends at the latest.
+    pub(crate) end: Time,
     pub(crate) wanted: Wanted,
     pub(crate) hops_done: u64,
     /// Hash of what happened to each flow's packets.
@@ -71,24 +73,66 @@ impl Network {
         self.forward(now, id, observer);
     }
 
-    /// Puts a packet into the queue of its next hop.
+    /// Puts a packet into the queue of its next hop, and of those behind it that it enters ahead of time.
     #[inline]
     fn forward(&mut self, now: Time, id: PacketId, observer: &mut dyn Observer) {
-        let packet = self.slab.get_mut(id);
-        let next = self.topology.hops[packet.hop as usize];
-        packet.hop += 1;
-        packet.direction = next;
-        let seq = self.queue.take_seq();
-        if self.wanted.link_packets {
-            let waiting = self.directions[next as usize].waiting(now).packets;
-            self.report(now, id, PacketFate::Enqueued { waiting }, Some(next), observer);
+        let mut at = now;
+        loop {
+            let packet = self.slab.get_mut(id);
+            let next = self.topology.hops[packet.hop as usize];
+            packet.hop += 1;
+            packet.direction = next;
+            let seq = self.queue.take_seq();
+            if self.wanted.link_packets {
+                let waiting = self.directions[next as usize].waiting(at).packets;
+                self.report(at, id, PacketFate::Enqueued { waiting }, Some(next), observer);
+            }
+            let packet = self.slab.get_mut(id);
+            match self.directions[next as usize].enter(at, now, seq, id, packet, self.window) {
+                Ok(Admission::Behind) => return,
+                Ok(Admission::First(arrival)) => {
+                    return self.queue.push_with(arrival, seq, Event::Arrival { direction: next });
+                }
+                Ok(Admission::Loose(arrival)) => {
+                    if !self.goes_on_at_once(id) {
+                        return self.queue.push_with(arrival, seq, Event::Loose { packet: id });
+                    }
+                    self.cross(arrival, id, observer);
+                    at = arrival;
+                }
+                Err(cause) if at == now => return self.drop(now, id, cause, Some(next), observer),
+                Err(cause) => {
+                    // It dies when it gets there.
+                    packet.fate = cause.fate();
+                    return self.queue.push_with(at, seq, Event::Loose { packet: id });
+                }
+            }
         }
-        let packet = self.slab.get_mut(id);
-        match self.directions[next as usize].enter(now, seq, id, packet, self.window) {
-            Ok(Admission::Behind) => {}
-            Ok(Admission::First(arrival)) => self.queue.push_with(arrival, seq, Event::Arrival { direction: next }),
-            Ok(Admission::Stray(arrival)) => self.queue.push_with(arrival, seq, Event::Stray { packet: id }),
-            Err(cause) => self.drop(now, id, cause, Some(next), observer),
+    }
+
+    /// Whether the packet enters its next direction as soon as it is known when.
+    #[inline]
+    fn goes_on_at_once(&self, id: PacketId) -> bool {
+        let packet = self.slab.get(id);
+        packet.hop < packet.last_hop
+            && self
+                .topology
+                .hops
+                .get(packet.hop as usize)
+                .is_some_and(|next| self.topology.direct[*next as usize])
+    }
+
+    /// A packet gets to the end of the direction it is on.
+    #[inline]
+    fn cross(&mut self, at: Time, id: PacketId, observer: &mut dyn Observer) {
+        if at < self.end {
+            self.hops_done += 1;
+        }
+        let packet = self.slab.get(id);
+        let direction = packet.direction;
+        Self::mark(&mut self.fingerprints, packet, Mark::Arrived, at);
+        if self.wanted.link_packets {
+            self.report(at, id, PacketFate::Crossed, Some(direction), observer);
         }
     }
 
@@ -102,12 +146,8 @@ impl Network {
             self.drop(now, id, cause, Some(direction), observer);
             return None;
         }
-        self.hops_done += 1;
-        Self::mark(&mut self.fingerprints, packet, Mark::Arrived, now);
         let (direction, ends) = (packet.direction, packet.hop == packet.last_hop);
-        if self.wanted.link_packets {
-            self.report(now, id, PacketFate::Crossed, Some(direction), observer);
-        }
+        self.cross(now, id, observer);
         if ends {
             if self.wanted.host_packets {
                 self.report(now, id, PacketFate::Delivered, Some(direction), observer);
@@ -148,9 +188,9 @@ impl Network {
     /// Takes both directions of a link up or down.
     pub(crate) fn set_link(&mut self, now: Time, link: u32, up: bool, observer: &mut dyn Observer) {
         for direction in [link * 2, link * 2 + 1] {
-            let strays = self.directions[direction as usize].has_strays();
+            let loose = self.directions[direction as usize].is_loose();
             for transit in self.directions[direction as usize].set_up(now, up, self.window) {
-                if strays {
+                if loose {
                     // Its event finds out.
                     self.slab.get_mut(transit.packet).fate = DropCause::LinkDown.fate();
                 } else {

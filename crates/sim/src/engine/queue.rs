@@ -7,8 +7,8 @@ use whimbrel_control::Time;
 pub(crate) enum Event {
     /// The packet at the head of a link's direction reaches the other end.
     Arrival { direction: u32 },
-    /// A packet that may overtake others reaches the other end of the link it is on.
-    Stray { packet: u32 },
+    /// A packet that does not wait for others reaches the other end of the link it is on, or dies there.
+    Loose { packet: u32 },
     /// An agent asked to be woken.
     Wake { agent: u32 },
     /// The next step of a link's schedule is due.

@@ -3,6 +3,10 @@
 //! The order in a direction is first in, first out, so that the time at which a packet will leave and arrive is known when it
 //! comes in. It is worked out then, and the packet waits in a ring until it arrives: one event for each hop. Only the head of the
 //! ring is among the events. Packets that jitter lets overtake others have events of their own.
+//!
+//! Where everything that enters one direction comes out of another, a packet enters the second as soon as its arrival there is
+//! known, ahead of time and without an event (see [`crate::topology::Topology::direct`]). Time within a direction only moves
+//! forward, but it may be ahead of the run's.
 
 mod jitter;
 mod trace;
@@ -22,6 +26,8 @@ use crate::queue::{DropTail, Occupancy};
 /// A packet between its entry into the queue and its arrival at the other end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transit {
+    /// When it entered.
+    pub(crate) entered: Time,
     /// When it begins to leave: until then it waits.
     pub(crate) start: Time,
     /// When its last bit has left.
@@ -74,6 +80,36 @@ pub(crate) struct LinkStats {
     pub(crate) max_waiting_bytes: u64,
 }
 
+impl LinkStats {
+    #[inline]
+    fn record(&mut self, transit: &Transit, window: Window) {
+        if window.contains(transit.entered) {
+            self.packets += 1;
+            self.bytes += u64::from(transit.size);
+        }
+        if transit.entered < window.to && transit.departure > window.from {
+            self.busy += window.overlap(transit.start, transit.departure);
+            if transit.start > transit.entered {
+                let wait = window.overlap(transit.entered, transit.start);
+                self.waited += wait;
+                self.waited_bytes += wait as f64 * f64::from(transit.size);
+            }
+        }
+    }
+
+    /// Takes back what was recorded of a packet for the time after `end`.
+    fn cut(&mut self, transit: &Transit, end: Time, window: Window) {
+        if window.contains(transit.entered) && transit.entered > end {
+            self.packets -= 1;
+            self.bytes -= u64::from(transit.size);
+        }
+        self.busy -= window.overlap(transit.start.max(end), transit.departure);
+        let wait = window.overlap(transit.entered.max(end), transit.start);
+        self.waited -= wait;
+        self.waited_bytes -= wait as f64 * f64::from(transit.size);
+    }
+}
+
 /// What most directions do without.
 #[derive(Debug)]
 pub(crate) struct Extras {
@@ -119,8 +155,9 @@ pub(crate) struct Direction {
     up: bool,
     /// Whether packets need more than a rate and a delay.
     special: bool,
-    /// Whether packets in the ring have events of their own, because they may overtake others.
-    strays: bool,
+    /// Whether packets in the ring have events of their own or none: because they may overtake others, or because they enter the
+    /// next direction ahead of time.
+    loose: bool,
     extras: Option<Box<Extras>>,
     pub(crate) stats: LinkStats,
 }
@@ -132,13 +169,13 @@ pub(crate) enum Admission {
     Behind,
     /// It is the next to arrive on this direction, which needs an event for that.
     First(Time),
-    /// It may overtake others, and needs an event of its own.
-    Stray(Time),
+    /// It arrives then, whatever others do: it needs an event of its own, unless it enters the next direction at once.
+    Loose(Time),
 }
 
 impl Direction {
     pub(crate) fn new(rate: Rate, delay: Span, mtu: u32, queue: DropTail, extras: Option<Box<Extras>>) -> Self {
-        let strays = extras
+        let loose = extras
             .as_ref()
             .is_some_and(|e| e.jitter.as_ref().is_some_and(Jitter::reorders));
         Direction {
@@ -154,10 +191,20 @@ impl Direction {
             mtu,
             up: true,
             special: extras.is_some(),
-            strays,
+            loose,
             extras,
             stats: LinkStats::default(),
         }
+    }
+
+    /// Packets go on from here ahead of time.
+    pub(crate) fn set_loose(&mut self) {
+        self.loose = true;
+    }
+
+    /// Whether this is a rate, a delay and a queue and nothing else.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.extras.is_none()
     }
 
     /// Whether a loss model here asks what packets carry.
@@ -167,7 +214,21 @@ impl Direction {
             .is_some_and(|extras| crate::loss::any_needs_kinds(&extras.losses))
     }
 
-    /// What waits for the transmitter now.
+    /// What waits for the transmitter at a time that is not ahead of the run's.
+    pub(crate) fn waiting_at(&self, at: Time) -> Occupancy {
+        let mut waiting = Occupancy::default();
+        for transit in self
+            .ring
+            .iter()
+            .filter(|transit| transit.entered <= at && at < transit.start)
+        {
+            waiting.packets += 1;
+            waiting.bytes += u64::from(transit.size);
+        }
+        waiting
+    }
+
+    /// What waits for the transmitter when the next packet enters.
     #[inline]
     pub(crate) fn waiting(&mut self, now: Time) -> Occupancy {
         while let Some(transit) = self.ring.get(self.first_waiting) {
@@ -183,18 +244,22 @@ impl Direction {
         }
     }
 
-    /// Takes a packet into the queue, or refuses it. `seq` is its place among events of the same time. What the channel will do to
-    /// it is noted in its record.
+    /// Takes a packet into the queue, or refuses it. It enters `now`, which may be ahead of the run's time, `clock`. `seq` is its
+    /// place among events of the same time. What the channel will do to it is noted in its record.
     #[inline]
     pub(crate) fn enter(
         &mut self,
         now: Time,
+        clock: Time,
         seq: u64,
         id: PacketId,
         packet: &mut Packet,
         window: Window,
     ) -> Result<Admission, DropCause> {
         let size = packet.size;
+        if self.loose {
+            self.trim(clock);
+        }
         if self.special || size > self.mtu {
             return self.enter_specially(now, seq, id, packet, window);
         }
@@ -207,9 +272,9 @@ impl Direction {
         }
         let departure = start + self.transmission_time(size);
         let arrival = departure + self.delay;
-        self.take(
-            now,
+        Ok(self.take(
             Transit {
+                entered: now,
                 start,
                 departure,
                 arrival,
@@ -218,7 +283,7 @@ impl Direction {
                 size,
             },
             window,
-        )
+        ))
     }
 
     /// Whether a packet that has to wait finds room.
@@ -234,17 +299,19 @@ impl Direction {
     }
 
     #[inline]
-    fn take(&mut self, now: Time, transit: Transit, window: Window) -> Result<Admission, DropCause> {
+    fn take(&mut self, transit: Transit, window: Window) -> Admission {
         self.busy_until = transit.departure;
-        self.record(now, &transit, window);
+        self.stats.record(&transit, window);
         let first = self.ring.is_empty();
         self.ring.push_back(transit);
         self.waiting_bytes += u64::from(transit.size);
-        Ok(if first {
+        if self.loose {
+            Admission::Loose(transit.arrival)
+        } else if first {
             Admission::First(transit.arrival)
         } else {
             Admission::Behind
-        })
+        }
     }
 
     #[inline]
@@ -272,15 +339,13 @@ impl Direction {
         if size > self.mtu {
             return Err(DropCause::TooBig);
         }
-        if self.strays {
-            self.trim(now);
-        }
         let follows_trace = self.extras.as_ref().is_some_and(|extras| extras.trace.is_some());
         if (self.busy_until > now || follows_trace) && !self.admit(now, size, window) {
             return Err(DropCause::QueueFull);
         }
         let start = self.busy_until.max(now);
         let mut transit = Transit {
+            entered: now,
             start,
             departure: start + self.transmission_time(size),
             arrival: now,
@@ -298,30 +363,11 @@ impl Direction {
             }
             extras.judge(&transit, packet);
         }
-        if self.strays {
-            self.take(now, transit, window)?;
-            return Ok(Admission::Stray(transit.arrival));
+        if !self.loose {
+            transit.arrival = transit.arrival.max(self.last_arrival);
+            self.last_arrival = transit.arrival;
         }
-        transit.arrival = transit.arrival.max(self.last_arrival);
-        self.last_arrival = transit.arrival;
-        self.take(now, transit, window)
-    }
-
-    #[inline]
-    fn record(&mut self, now: Time, transit: &Transit, window: Window) {
-        let stats = &mut self.stats;
-        if window.contains(now) {
-            stats.packets += 1;
-            stats.bytes += u64::from(transit.size);
-        }
-        if now < window.to && transit.departure > window.from {
-            stats.busy += window.overlap(transit.start, transit.departure);
-            if transit.start > now {
-                let wait = window.overlap(now, transit.start);
-                stats.waited += wait;
-                stats.waited_bytes += wait as f64 * f64::from(transit.size);
-            }
-        }
+        Ok(self.take(transit, window))
     }
 
     /// Removes the packet that arrives now. `None` if the event was overtaken by a failure of the link.
@@ -374,10 +420,7 @@ impl Direction {
             } else {
                 self.waiting_bytes -= u64::from(transit.size);
             }
-            let wait = window.overlap(now, transit.start);
-            self.stats.busy -= window.overlap(transit.start.max(now), transit.departure);
-            self.stats.waited -= wait;
-            self.stats.waited_bytes -= wait as f64 * f64::from(transit.size);
+            self.stats.cut(&transit, now, window);
             lost.push(transit);
         }
         lost.reverse();
@@ -389,10 +432,16 @@ impl Direction {
         lost
     }
 
+    /// The run ends: what was recorded ahead of time is taken back.
+    pub(crate) fn settle(&mut self, end: Time, window: Window) {
+        for transit in self.ring.iter().filter(|transit| transit.departure > end) {
+            self.stats.cut(transit, end, window);
+        }
+    }
+
     /// Whether packets here have events of their own.
-    #[inline]
-    pub(crate) fn has_strays(&self) -> bool {
-        self.strays
+    pub(crate) fn is_loose(&self) -> bool {
+        self.loose
     }
 }
 

@@ -53,7 +53,7 @@ fn enter_sized(
     size: u32,
     window: Window,
 ) -> Result<Admission, DropCause> {
-    direction.enter(now, seq, seq as u32, packet(&mut Slab::default(), size), window)
+    direction.enter(now, now, seq, seq as u32, packet(&mut Slab::default(), size), window)
 }
 
 fn enter(direction: &mut Direction, now: Time, seq: u64) -> Result<Admission, DropCause> {
@@ -63,7 +63,7 @@ fn enter(direction: &mut Direction, now: Time, seq: u64) -> Result<Admission, Dr
 /// When the packet taken last arrives.
 fn arrival(direction: &Direction, entry: Result<Admission, DropCause>) -> Time {
     match entry {
-        Ok(Admission::First(at) | Admission::Stray(at)) => at,
+        Ok(Admission::First(at) | Admission::Loose(at)) => at,
         Ok(Admission::Behind) => direction.ring.back().expect("a packet").arrival,
         Err(cause) => panic!("refused: {cause:?}"),
     }
@@ -162,7 +162,7 @@ fn jitter_without_reordering_keeps_the_order() {
 }
 
 #[test]
-fn jitter_with_reordering_makes_strays() {
+fn packets_that_may_overtake_others_are_loose() {
     let config = JitterConfig::Uniform {
         min: Span::ZERO,
         max: Span::from_millis(50),
@@ -175,7 +175,7 @@ fn jitter_with_reordering_makes_strays() {
     let arrivals: Vec<_> = (0..1000)
         .map(|seq| {
             let entry = enter(&mut link, ms(seq * 2), seq);
-            assert!(matches!(entry, Ok(Admission::Stray(_))));
+            assert!(matches!(entry, Ok(Admission::Loose(_))));
             arrival(&link, entry)
         })
         .collect();

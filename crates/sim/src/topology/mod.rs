@@ -59,6 +59,9 @@ pub struct Topology {
     pub hops: Vec<DirectionId>,
     /// Routes of each flow.
     pub flows: Vec<FlowRoutes>,
+    /// Whether packets enter a direction ahead of time: everything that enters it comes out of one and the same other direction,
+    /// and both are simple. See [`Topology::find_direct`].
+    pub direct: Vec<bool>,
 }
 
 /// The address of an interface: 10.(link mod 256).(link div 256).(1 or 2).
@@ -104,6 +107,7 @@ impl Topology {
             routes: Vec::new(),
             hops: Vec::new(),
             flows: Vec::with_capacity(config.flow.len()),
+            direct: vec![false; config.link.len() * 2],
         };
         for (l, link) in config.link.iter().enumerate() {
             for (end, name) in link.between.iter().enumerate() {
@@ -137,6 +141,41 @@ impl Topology {
     pub fn hops_of(&self, route: RouteId) -> &[DirectionId] {
         let route = &self.routes[route as usize];
         &self.hops[route.start as usize..route.end as usize]
+    }
+
+    /// Finds the directions that packets may enter ahead of time, and returns those that they come from.
+    ///
+    /// The times at which packets come out of a first-in-first-out direction are known when they enter it. If all that enters a
+    /// second direction comes out of that one, in that order, then what happens there can be worked out at once. `simple` says
+    /// whether a direction has nothing that could interfere: random losses or delays, failures.
+    pub(crate) fn find_direct(&mut self, simple: impl Fn(DirectionId) -> bool) -> Vec<DirectionId> {
+        #[derive(Clone, Copy, PartialEq)]
+        enum Feeder {
+            None,
+            Only(DirectionId),
+            Several,
+        }
+        let mut feeders = vec![Feeder::None; self.origin.len()];
+        for route in &self.routes {
+            let hops = &self.hops[route.start as usize..route.end as usize];
+            if let Some(first) = hops.first() {
+                feeders[*first as usize] = Feeder::Several;
+            }
+            for pair in hops.windows(2) {
+                let feeder = &mut feeders[pair[1] as usize];
+                let seen = [Feeder::None, Feeder::Only(pair[0])].contains(feeder);
+                *feeder = if seen { Feeder::Only(pair[0]) } else { Feeder::Several };
+            }
+        }
+        let mut sources = Vec::new();
+        for (direction, feeder) in (0..).zip(feeders) {
+            let Feeder::Only(source) = feeder else { continue };
+            if simple(source) && simple(direction) {
+                self.direct[direction as usize] = true;
+                sources.push(source);
+            }
+        }
+        sources
     }
 
     fn interfaces(&self, node: NodeId, wanted: &[String], links: &BTreeMap<String, u32>) -> Vec<DirectionId> {

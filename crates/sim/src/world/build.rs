@@ -66,7 +66,7 @@ impl World {
             from: Time::ZERO + config.measure.from,
             to: config.measure.to.map_or(end, |to| (Time::ZERO + to).min(end)),
         };
-        let topology = Topology::build(config)?;
+        let mut topology = Topology::build(config)?;
         let mut queue = EventQueue::default();
         queue.push(window.from, Event::WindowOpens);
         if window.to < end {
@@ -80,7 +80,7 @@ impl World {
             }
             schedules.push(schedule);
         }
-        let (directions, names, trace_bps) = directions(config, seed, resources)?;
+        let (mut directions, names, trace_bps) = directions(config, seed, resources)?;
         let mut flows = Vec::with_capacity(config.flow.len());
         let mut agents = Vec::with_capacity(config.flow.len() * 2);
         let mut plans = Vec::with_capacity(config.flow.len());
@@ -102,6 +102,12 @@ impl World {
                 has_end: flow.kind == FlowKind::Sctp && (flow.traffic.is_finite() || flow.stop.is_some()),
             });
         }
+        let simple = |direction: u32| {
+            directions[direction as usize].is_plain() && config.link[(direction / 2) as usize].schedule.is_empty()
+        };
+        for direction in topology.find_direct(simple) {
+            directions[direction as usize].set_loose();
+        }
         let needs_kinds = directions.iter().any(Direction::needs_kinds);
         let network = Network {
             queue,
@@ -113,6 +119,7 @@ impl World {
                 ..Ledger::default()
             },
             window,
+            end,
             wanted: Wanted::default(),
             hops_done: 0,
             fingerprints: config.flow.iter().map(|flow| fingerprint_seed(&flow.name)).collect(),

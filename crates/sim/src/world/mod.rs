@@ -139,7 +139,7 @@ impl World {
     fn happen(&mut self, event: Event, seq: u64, observer: &mut dyn Observer) {
         match event {
             Event::Arrival { .. } => {}
-            Event::Stray { packet } => self.arrived(packet, observer),
+            Event::Loose { packet } => self.arrived(packet, observer),
             Event::Wake { agent } => {
                 self.with_agent(agent, observer, |agent, context| match agent {
                     Agent::Sctp(end) => end.wake(context, seq),
@@ -219,8 +219,8 @@ impl World {
             let bytes = state.sink.bytes - core::mem::replace(&mut state.sink.sampled_bytes, state.sink.bytes);
             observer.sample(&Sample::Goodput { at, flow, bytes, over });
         }
-        for (direction, link) in (0..).zip(&mut self.network.directions) {
-            let waiting = link.waiting(at);
+        for (direction, link) in (0..).zip(&self.network.directions) {
+            let waiting = link.waiting_at(at);
             observer.sample(&Sample::Queue {
                 at,
                 direction,

@@ -12,6 +12,9 @@ impl World {
     pub(super) fn finish(mut self, end: EndReason) -> RunResult {
         let from = self.network.window.from.min(self.now);
         let to = self.network.window.to.min(self.now);
+        for direction in &mut self.network.directions {
+            direction.settle(self.now, self.network.window);
+        }
         let flows: Vec<_> = (0..self.flows.len()).map(|f| self.flow_result(f, from, to)).collect();
         let links: Vec<_> = (0..self.network.directions.len())
             .map(|d| self.link_result(d, from, to))
@@ -110,12 +113,11 @@ impl World {
         let [name, first, second] = self.plan.directions[d].clone();
         let span = to.since(from);
         let stats = &direction.stats;
-        // What was counted reaches to the end of the configured window, which a run that ends early does not see.
         let seconds = span.as_secs_f64();
         let nanos = span.as_nanos().max(1) as f64;
         let utilisation = match self.plan.trace_bps[d] {
             Some(bps) if seconds > 0.0 => stats.bytes as f64 * 8.0 / (bps * seconds),
-            _ => (stats.busy as f64 / nanos).min(1.0),
+            _ => stats.busy as f64 / nanos,
         };
         LinkResult {
             name,
