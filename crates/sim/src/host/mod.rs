@@ -18,6 +18,10 @@ use crate::network::Network;
 use crate::packet::{IP_HEADER, PacketId};
 use crate::topology::{FlowRoutes, RouteId};
 
+/// A message's number, with this bit turned over, is its payload protocol identifier: the numbers that IANA has assigned are small,
+/// and captures would be taken for what they stand for.
+const PPID_MASK: u32 = 1 << 31;
+
 /// One end of a flow. Agent `2 f` sends flow `f`, agent `2 f + 1` receives it.
 #[derive(Debug)]
 pub(crate) enum Agent {

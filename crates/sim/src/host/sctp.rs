@@ -10,7 +10,7 @@ use whimbrel_proto::{
 use whimbrel_wire::{ByteSink, ChecksumField, Payload};
 
 use super::sink::Delivery;
-use super::{Alarm, Context, FlowState, Source};
+use super::{Alarm, Context, FlowState, PPID_MASK, Source};
 use crate::config::{Carriage, ConfigError};
 use crate::measure::FlowOutcome;
 use crate::packet::{Form, PacketId};
@@ -251,7 +251,7 @@ impl SctpEnd {
             let delivery = Delivery {
                 stream: received.stream,
                 unordered: received.unordered,
-                number: received.ppid,
+                number: received.ppid ^ PPID_MASK,
                 len: received.len as u64,
                 end: received.end,
             };

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use whimbrel_control::{Rng, Span, Time};
 use whimbrel_proto::{Message, MessagePayload};
 
+use super::PPID_MASK;
 use crate::config::{Periods, TrafficConfig, TrafficKind};
 
 /// Produces a flow's messages.
@@ -128,7 +129,7 @@ impl Source {
         Message {
             stream: (self.next % u64::from(self.streams.min(streams).max(1))) as u16,
             // Tells the receiving end which message it is.
-            ppid: self.next as u32,
+            ppid: self.next as u32 ^ PPID_MASK,
             unordered: self.unordered,
             immediate: false,
             payload,
@@ -252,7 +253,7 @@ mod tests {
         let mut parts = Vec::new();
         while !source.is_exhausted(Time::ZERO) {
             let message = source.message(2);
-            parts.push((message.stream, message.ppid, message.payload));
+            parts.push((message.stream, message.ppid ^ PPID_MASK, message.payload));
             source.advance(Time::ZERO);
         }
         let bytes = |b: &'static [u8]| MessagePayload::Bytes(Bytes::from_static(b));
