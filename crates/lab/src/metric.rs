@@ -1,0 +1,231 @@
+//! The figures that runs are compared by.
+
+use whimbrel_sim::config::{FlowKind, QueueConfig, SimConfig};
+use whimbrel_sim::{DelaySummary, FlowResult, Histogram, LinkResult, RunResult};
+use whimbrel_sim::{DropCause, DropCounts};
+
+use crate::stats::jain_index;
+
+/// A figure of a run or of one of its flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// Its name in JSON, CSV and Parquet, with its unit.
+    pub name: &'static str,
+    /// Its heading in tables.
+    pub label: &'static str,
+    /// What it says.
+    pub doc: &'static str,
+    /// Whether it tells of the run as a whole and has no value for one flow.
+    pub of_run: bool,
+}
+
+macro_rules! metrics {
+    ($($id:ident $of_run:literal $name:literal $label:literal $doc:literal;)*) => {
+        #[derive(Clone, Copy)]
+        enum Id { $($id),* }
+
+        /// Every metric but the drops by cause, in the order of tables and columns.
+        const FIXED: &[Metric] = &[$(Metric { name: $name, label: $label, doc: $doc, of_run: $of_run }),*];
+    };
+}
+
+metrics! {
+    Goodput false "goodput_mbps" "goodput, Mbit/s"
+        "user data delivered once, per second of the measurement window in which the flow ran";
+    Completion false "completion_s" "completion, s"
+        "from a flow's start to the delivery of its last byte, for flows that end; of a run, the last of them";
+    DelayMean false "delay_mean_ms" "delay mean, ms" "from a message's creation to its delivery, mean";
+    DelayP50 false "delay_p50_ms" "delay p50, ms" "the same, median";
+    DelayP95 false "delay_p95_ms" "delay p95, ms" "the same, not exceeded by 95 % of messages";
+    DelayP99 false "delay_p99_ms" "delay p99, ms" "the same, not exceeded by 99 % of messages";
+    Retransmissions false "retransmissions" "retransmissions" "DATA chunks sent again";
+    FastRetransmits false "fast_retransmits" "fast retransmits" "DATA chunks declared lost by missing reports";
+    Timeouts false "timeouts" "timeouts" "expiries of T3-rtx";
+    Spurious false "spurious_retransmissions" "spurious retransmissions"
+        "DATA chunks that the receiver had already";
+    TrRatio false "tr_ratio" "T-R ratio" "bytes of IP packets sent by both ends over bytes of user data delivered";
+    Jain true "jain_index" "Jain index" "fairness of goodput across the SCTP flows, 1/n to 1";
+    LinkUtilisation true "link_utilisation" "link utilisation"
+        "share of the window in which the busiest direction of a link was transmitting, 0 to 1";
+    QueueUtilisation true "queue_utilisation" "queue utilisation"
+        "mean length of the fullest queue over its limit, 0 to 1";
+    Drops false "drops" "drops" "packets that died, of any cause";
+}
+
+/// Names of the drops by cause, in the order of [`DropCause::ALL`].
+const DROPS: [(&str, &str); DropCause::ALL.len()] = [
+    ("drops_queue_full", "drops: queue full"),
+    ("drops_link_down", "drops: link down"),
+    ("drops_no_route", "drops: no route"),
+    ("drops_too_big", "drops: too big"),
+    ("drops_loss_bernoulli", "drops: bernoulli"),
+    ("drops_loss_bit_errors", "drops: bit errors"),
+    ("drops_loss_markov", "drops: markov"),
+    ("drops_loss_gilbert_elliott", "drops: gilbert-elliott"),
+    ("drops_loss_time_between_errors", "drops: time between errors"),
+    ("drops_loss_periodic", "drops: periodic"),
+    ("drops_loss_list", "drops: list"),
+];
+
+/// How many metrics there are.
+pub const COUNT: usize = FIXED.len() + DROPS.len();
+
+/// Every metric in the order of tables and columns.
+pub fn metrics() -> impl ExactSizeIterator<Item = Metric> + Clone {
+    (0..COUNT).map(|i| match FIXED.get(i) {
+        Some(metric) => *metric,
+        None => {
+            let (name, label) = DROPS[i - FIXED.len()];
+            Metric {
+                name,
+                label,
+                doc: "packets that died of this cause",
+                of_run: false,
+            }
+        }
+    })
+}
+
+/// The values of all metrics, in their order; NaN where there is none.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Values([f64; COUNT]);
+
+impl Values {
+    const NONE: Values = Values([f64::NAN; COUNT]);
+
+    fn set(&mut self, id: Id, value: f64) {
+        self.0[id as usize] = value;
+    }
+
+    fn set_drops(&mut self, drops: &DropCounts) {
+        self.set(Id::Drops, drops.total() as f64);
+        for (i, cause) in DropCause::ALL.into_iter().enumerate() {
+            self.0[FIXED.len() + i] = drops.of(cause) as f64;
+        }
+    }
+
+    fn set_delay(&mut self, delay: &DelaySummary) {
+        if delay.count > 0 {
+            let pairs = [
+                (Id::DelayMean, delay.mean),
+                (Id::DelayP50, delay.p50),
+                (Id::DelayP95, delay.p95),
+                (Id::DelayP99, delay.p99),
+            ];
+            for (id, span) in pairs {
+                self.set(id, span.as_secs_f64() * 1e3);
+            }
+        }
+    }
+
+    /// The value of the metric with this place in [`metrics`]; none if it has none.
+    pub fn get(&self, place: usize) -> Option<f64> {
+        self.0.get(place).copied().filter(|value| value.is_finite())
+    }
+
+    /// All of them in order.
+    pub fn iter(&self) -> impl Iterator<Item = Option<f64>> {
+        (0..COUNT).map(|place| self.get(place))
+    }
+
+    /// What a flow achieved.
+    pub(crate) fn of_flow(flow: &FlowResult) -> Self {
+        let mut values = Values::NONE;
+        values.set(Id::Goodput, flow.goodput_bps / 1e6);
+        values.set(
+            Id::Completion,
+            flow.completion.map_or(f64::NAN, |span| span.as_secs_f64()),
+        );
+        values.set_delay(&flow.delay);
+        if flow.kind == FlowKind::Sctp {
+            values.set(Id::Retransmissions, flow.sender.retransmissions as f64);
+            values.set(Id::FastRetransmits, flow.sender.fast_retransmits as f64);
+            values.set(Id::Timeouts, flow.sender.timeouts as f64);
+            values.set(Id::Spurious, flow.spurious_retransmissions() as f64);
+        }
+        values.set(Id::TrRatio, flow.transmit_ratio().unwrap_or(f64::NAN));
+        values.set_drops(&flow.drops);
+        values
+    }
+
+    /// What all flows of a run achieved together.
+    pub(crate) fn of_run(result: &RunResult, config: &SimConfig) -> Self {
+        let mut values = Values::NONE;
+        let flows = &result.flows;
+        let sum = |of: &dyn Fn(&FlowResult) -> f64| flows.iter().map(of).sum::<f64>();
+        values.set(Id::Goodput, sum(&|flow| flow.goodput_bps) / 1e6);
+        let ends = flows
+            .iter()
+            .zip(&config.flow)
+            .filter(|(_, flow)| flow.traffic.is_finite());
+        let completion: Option<f64> = ends
+            .map(|(flow, _)| flow.completion.map(|span| span.as_secs_f64()))
+            .reduce(|a, b| Some(a?.max(b?)))
+            .flatten();
+        values.set(Id::Completion, completion.unwrap_or(f64::NAN));
+        let mut delays = Histogram::default();
+        flows.iter().for_each(|flow| delays.merge(&flow.delays));
+        values.set_delay(&delays.summary());
+        if flows.iter().any(|flow| flow.kind == FlowKind::Sctp) {
+            values.set(Id::Retransmissions, sum(&|flow| flow.sender.retransmissions as f64));
+            values.set(Id::FastRetransmits, sum(&|flow| flow.sender.fast_retransmits as f64));
+            values.set(Id::Timeouts, sum(&|flow| flow.sender.timeouts as f64));
+            values.set(Id::Spurious, sum(&|flow| flow.spurious_retransmissions() as f64));
+        }
+        let delivered = sum(&|flow| flow.goodput_bytes as f64);
+        if delivered > 0.0 {
+            let sent = sum(&|flow| (flow.sender_wire_bytes + flow.receiver_wire_bytes) as f64);
+            values.set(Id::TrRatio, sent / delivered);
+        }
+        let shares: Vec<_> = flows
+            .iter()
+            .filter(|flow| flow.kind == FlowKind::Sctp)
+            .map(|flow| flow.goodput_bps)
+            .collect();
+        values.set(Id::Jain, jain_index(&shares).unwrap_or(f64::NAN));
+        let most = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::NAN, f64::max);
+        values.set(
+            Id::LinkUtilisation,
+            most(&mut result.links.iter().map(|link| link.utilisation)),
+        );
+        let queues = result
+            .links
+            .iter()
+            .enumerate()
+            .map(|(i, link)| queue_utilisation(link, config, i));
+        values.set(Id::QueueUtilisation, most(&mut queues.into_iter()));
+        values.set_drops(&result.drops);
+        values
+    }
+}
+
+/// Mean length of a direction's queue over its limit, the nearer one if there are two.
+pub(crate) fn queue_utilisation(link: &LinkResult, config: &SimConfig, direction: usize) -> f64 {
+    let Some(limits) = config.link.get(direction / 2).map(|link| link.directions()) else {
+        return f64::NAN;
+    };
+    match &limits[direction % 2].queue {
+        QueueConfig::DropTail { packets, bytes } => {
+            let by_packets = packets.map_or(0.0, |limit| link.mean_queue_packets / f64::from(limit));
+            let by_bytes = bytes.map_or(0.0, |limit| link.mean_queue_bytes / limit as f64);
+            by_packets.max(by_bytes)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_drops_follow_the_causes() {
+        let names: Vec<_> = metrics().map(|metric| metric.name).collect();
+        let mut unique = names.clone();
+        unique.sort_unstable();
+        unique.dedup();
+        assert_eq!(unique.len(), names.len());
+        for (cause, (name, _)) in DropCause::ALL.into_iter().zip(DROPS) {
+            assert_eq!(name, format!("drops_{}", cause.name().replace('-', "_")));
+        }
+    }
+}

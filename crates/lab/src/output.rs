@@ -1,0 +1,389 @@
+//! The folder of results: results.csv, results.parquet, links.csv, what runs recorded, and the manifest.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use whimbrel_scenario::{Scenario, hash};
+use whimbrel_sim::FlowOutcome;
+
+use crate::metric::metrics;
+use crate::runner::Run;
+use crate::write::file::{Digested, Output, WriteError, digest_of};
+use crate::write::folder::MANIFEST;
+use crate::write::table::{Cell, Kind, Table};
+
+/// What `manifest.json` says: enough to repeat the runs and to compare.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The version of whimbrel that wrote the results.
+    pub whimbrel: String,
+    /// The command that makes these results again.
+    pub command: Vec<String>,
+    /// The scenario.
+    pub scenario: ManifestScenario,
+    /// The first seed.
+    pub seed: u64,
+    /// Runs of each point.
+    pub seeds: u32,
+    /// Points.
+    pub points: usize,
+    /// Whether the runs came to their end.
+    pub status: Status,
+    /// Runs whose results are here.
+    pub runs: usize,
+    /// Files that the scenario names.
+    pub inputs: Vec<Input>,
+    /// Files written, in the order of their names.
+    pub files: Vec<Digested>,
+    /// Files that end at `record.limit_bytes`, before their run did.
+    pub cut: Vec<String>,
+}
+
+/// The scenario in a manifest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ManifestScenario {
+    /// The file, as the user named it.
+    pub path: PathBuf,
+    /// SHA-256 of what determines the results.
+    pub hash: String,
+    /// Changes by `--set`, as given.
+    pub changes: Vec<String>,
+    /// The text of the file.
+    pub text: String,
+}
+
+/// A file that the scenario names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Input {
+    /// Its path.
+    pub path: PathBuf,
+    /// SHA-256 of its content.
+    pub sha256: String,
+}
+
+/// Whether runs came to their end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// They are under way, or ended in a way that left no time to say so.
+    Running,
+    /// All results are there.
+    Complete,
+    /// They were interrupted; the results of the runs that were complete are there.
+    Interrupted,
+    /// An error ended them.
+    Failed,
+}
+
+impl Manifest {
+    /// Reads a manifest.
+    ///
+    /// # Errors
+    /// It cannot be read or is none, in a sentence.
+    pub fn load(path: &Path) -> Result<Manifest, String> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| format!("cannot read {}: {}", path.display(), error.to_string().to_lowercase()))?;
+        serde_json::from_str(&text).map_err(|error| format!("{} is not a manifest: {error}", path.display()))
+    }
+}
+
+/// Writes results as runs end.
+#[derive(Debug)]
+pub struct Results {
+    folder: PathBuf,
+    manifest: Manifest,
+    params: Vec<Vec<String>>,
+    results: csv::Writer<Output>,
+    links: csv::Writer<Output>,
+    table: Table<Output>,
+    /// Whether a swept value is a number, by axis.
+    numeric: Vec<bool>,
+}
+
+/// Metrics of a run that every row carries, by their names in [`metrics`].
+fn columns(scenario: &Scenario) -> Vec<(String, Kind)> {
+    let numeric = numeric_axes(scenario);
+    let mut columns = vec![("run".to_owned(), Kind::Integer), ("seed".to_owned(), Kind::Integer)];
+    columns.extend(
+        scenario
+            .axes
+            .iter()
+            .zip(&numeric)
+            .map(|(axis, &number)| (axis.clone(), if number { Kind::Float } else { Kind::Text })),
+    );
+    columns.push(("flow".to_owned(), Kind::Text));
+    columns.push(("outcome".to_owned(), Kind::Text));
+    columns.push(("file_intact".to_owned(), Kind::Text));
+    columns.extend(metrics().map(|metric| (metric.name.to_owned(), Kind::Float)));
+    columns.push(("packet_hops".to_owned(), Kind::Integer));
+    columns.push(("events".to_owned(), Kind::Integer));
+    columns.push(("fingerprint".to_owned(), Kind::Text));
+    columns
+}
+
+fn numeric_axes(scenario: &Scenario) -> Vec<bool> {
+    let numeric = |axis: usize| scenario.points.iter().all(|point| point.params[axis].1.is_number());
+    (0..scenario.axes.len()).map(numeric).collect()
+}
+
+/// Columns of links.csv.
+const LINK_COLUMNS: [&str; 12] = [
+    "run",
+    "seed",
+    "link",
+    "from",
+    "to",
+    "packets",
+    "bytes",
+    "utilisation",
+    "queue_utilisation",
+    "mean_queue_packets",
+    "max_queue_packets",
+    "drops",
+];
+
+impl Results {
+    /// Creates the files in a folder made ready by [`prepare`](crate::prepare). `command` makes the same results again.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn create(folder: &Path, scenario: &Scenario, command: Vec<String>) -> Result<Self, WriteError> {
+        let manifest = Manifest {
+            whimbrel: env!("CARGO_PKG_VERSION").to_owned(),
+            command,
+            scenario: ManifestScenario {
+                path: scenario.source.path.clone(),
+                hash: hash(scenario),
+                changes: scenario.source.changes.clone(),
+                text: scenario.source.text.clone(),
+            },
+            seed: scenario.seed,
+            seeds: scenario.seeds,
+            points: scenario.points.len(),
+            status: Status::Running,
+            runs: 0,
+            inputs: inputs(scenario)?,
+            files: Vec::new(),
+            cut: Vec::new(),
+        };
+        let columns = columns(scenario);
+        let names: Vec<_> = columns.iter().map(|(name, kind)| (name.as_str(), *kind)).collect();
+        let parquet = Output::create(folder, "results.parquet")?;
+        let path = parquet.path().to_owned();
+        let mut results = Results {
+            folder: folder.to_owned(),
+            manifest,
+            params: scenario
+                .points
+                .iter()
+                .map(|point| point.params.iter().map(|(_, value)| text(value)).collect())
+                .collect(),
+            results: csv::Writer::from_writer(Output::create(folder, "results.csv")?),
+            links: csv::Writer::from_writer(Output::create(folder, "links.csv")?),
+            table: Table::new(parquet, &names).map_err(WriteError::at(&path))?,
+            numeric: numeric_axes(scenario),
+        };
+        let heads = results
+            .results
+            .write_record(columns.iter().map(|(name, _)| name))
+            .and_then(|()| results.links.write_record(LINK_COLUMNS));
+        results.check_csv(heads)?;
+        results.write_manifest()?;
+        Ok(results)
+    }
+
+    /// Adds a run. Its lines are on the disk when this returns.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn add(&mut self, run: &Run) -> Result<(), WriteError> {
+        let folder = self.folder.clone();
+        let result = self.add_rows(run).and_then(|()| self.add_links(run));
+        result.map_err(WriteError::at(&folder))?;
+        self.manifest.runs += 1;
+        self.manifest.files.extend(run.recorded.files.iter().cloned());
+        self.manifest.cut.extend(run.recorded.cut.iter().cloned());
+        Ok(())
+    }
+
+    fn add_rows(&mut self, run: &Run) -> io::Result<()> {
+        for flow in &run.flows {
+            let mut cells = vec![Field::Integer(run.number as u64), Field::Integer(run.seed)];
+            for (value, &number) in self.params[run.point].iter().zip(&self.numeric) {
+                let as_number = number.then(|| value.parse().ok()).flatten();
+                cells.push(as_number.map_or_else(|| Field::Text(value.clone()), |number| Field::Number(Some(number))));
+            }
+            cells.push(Field::Text(flow.name.clone()));
+            cells.push(Field::Text(outcome_word(&flow.outcome).to_owned()));
+            cells.push(
+                flow.file
+                    .map_or(Field::Number(None), |file| Field::Text(file.intact.to_string())),
+            );
+            for (place, metric) in metrics().enumerate() {
+                let values = if metric.of_run { &run.values } else { &flow.values };
+                cells.push(Field::Number(values.get(place)));
+            }
+            cells.extend([Field::Integer(run.packet_hops), Field::Integer(run.events)]);
+            cells.push(Field::Text(format!("{:016x}", run.fingerprint)));
+            self.results
+                .write_record(cells.iter().map(Field::to_text))
+                .map_err(csv_error)?;
+            self.table.row(&cells.iter().map(Field::to_cell).collect::<Vec<_>>())?;
+        }
+        self.results.flush()
+    }
+
+    fn add_links(&mut self, run: &Run) -> io::Result<()> {
+        for link in &run.links {
+            let drops: Vec<_> = link
+                .drops
+                .iter()
+                .map(|(cause, count)| format!("{cause}={count}"))
+                .collect();
+            let record = [
+                run.number.to_string(),
+                run.seed.to_string(),
+                link.name.clone(),
+                link.from.clone(),
+                link.to.clone(),
+                link.packets.to_string(),
+                link.bytes.to_string(),
+                link.utilisation.to_string(),
+                link.queue_utilisation.to_string(),
+                link.mean_queue_packets.to_string(),
+                link.max_queue_packets.to_string(),
+                drops.join(" "),
+            ];
+            self.links.write_record(record).map_err(csv_error)?;
+        }
+        self.links.flush()
+    }
+
+    fn check_csv(&self, result: csv::Result<()>) -> Result<(), WriteError> {
+        result.map_err(csv_error).map_err(WriteError::at(&self.folder))
+    }
+
+    /// Completes the files and writes the manifest; hands it back.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn finish(self, status: Status) -> Result<Manifest, WriteError> {
+        let Results {
+            folder,
+            mut manifest,
+            results,
+            links,
+            table,
+            ..
+        } = self;
+        manifest.status = status;
+        let table = table.finish().map_err(WriteError::at(&folder))?;
+        manifest.files.push(table.finish()?);
+        for writer in [results, links] {
+            let output = writer.into_inner().map_err(|error| WriteError {
+                path: folder.clone(),
+                error: io::Error::new(error.error().kind(), error.error().to_string()),
+            })?;
+            manifest.files.push(output.finish()?);
+        }
+        manifest.files.sort();
+        manifest.cut.sort();
+        write_manifest(&folder, &manifest)?;
+        Ok(manifest)
+    }
+
+    fn write_manifest(&self) -> Result<(), WriteError> {
+        write_manifest(&self.folder, &self.manifest)
+    }
+}
+
+/// Writes the manifest beside its place first, so that there is always a whole one.
+fn write_manifest(folder: &Path, manifest: &Manifest) -> Result<(), WriteError> {
+    let path = folder.join(MANIFEST);
+    let beside = folder.join(".manifest.json.new");
+    let mut text = serde_json::to_string_pretty(manifest).expect("a manifest is plain data with text keys");
+    text.push('\n');
+    std::fs::File::create(&beside)
+        .and_then(|mut file| {
+            file.write_all(text.as_bytes())?;
+            file.sync_all()
+        })
+        .and_then(|()| std::fs::rename(&beside, &path))
+        .map_err(WriteError::at(&path))
+}
+
+/// Files that the scenario names, with digests.
+fn inputs(scenario: &Scenario) -> Result<Vec<Input>, WriteError> {
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for point in &scenario.points {
+        for link in &point.config.link {
+            paths.extend(
+                link.directions()
+                    .into_iter()
+                    .filter_map(|direction| direction.trace.map(|trace| trace.file)),
+            );
+        }
+        paths.extend(point.config.flow.iter().filter_map(|flow| flow.traffic.file.clone()));
+    }
+    paths.sort();
+    paths.dedup();
+    let input = |path: PathBuf| {
+        let sha256 = digest_of(&path).map_err(WriteError::at(&path))?;
+        Ok(Input { path, sha256 })
+    };
+    paths.into_iter().map(input).collect()
+}
+
+/// A value of a row.
+enum Field {
+    Integer(u64),
+    Number(Option<f64>),
+    Text(String),
+}
+
+impl Field {
+    fn to_text(&self) -> String {
+        match self {
+            Field::Integer(n) => n.to_string(),
+            Field::Number(Some(x)) => x.to_string(),
+            Field::Number(None) => String::new(),
+            Field::Text(text) => text.clone(),
+        }
+    }
+
+    fn to_cell(&self) -> Cell<'_> {
+        match self {
+            Field::Integer(n) => Cell::Integer(*n as i64),
+            Field::Number(Some(x)) => Cell::Float(*x),
+            Field::Number(None) => Cell::Gap,
+            Field::Text(text) => Cell::Text(text),
+        }
+    }
+}
+
+/// A flow's outcome as a word.
+pub(crate) fn outcome_word(outcome: &FlowOutcome) -> &'static str {
+    match outcome {
+        FlowOutcome::NotStarted => "not started",
+        FlowOutcome::Connecting => "connecting",
+        FlowOutcome::Running => "running",
+        FlowOutcome::Completed => "completed",
+        FlowOutcome::Failed(_) => "failed",
+    }
+}
+
+/// A swept value without quotes.
+pub(crate) fn text(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn csv_error(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
+    }
+}

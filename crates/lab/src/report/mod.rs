@@ -1,0 +1,62 @@
+//! What runs say together: a table for people, JSON for programs.
+
+mod json;
+mod table;
+
+use whimbrel_scenario::Scenario;
+
+use crate::metric::COUNT;
+use crate::runner::Run;
+use crate::stats::Summary;
+
+pub use json::json;
+pub use table::table;
+
+/// The summary of every metric, in their order.
+pub type Summaries = [Summary; COUNT];
+
+/// What the runs of a point say together.
+#[derive(Clone, Debug)]
+pub struct PointReport {
+    /// The value of each axis.
+    pub params: Vec<(String, serde_json::Value)>,
+    /// Runs that are complete.
+    pub runs: usize,
+    /// All flows together.
+    pub metrics: Summaries,
+    /// Each flow, in the order of the scenario.
+    pub flows: Vec<(String, Summaries)>,
+}
+
+/// Summarises runs by point, in the order of the points. A point without a complete run is left out.
+pub fn summarise(scenario: &Scenario, runs: &[Run]) -> Vec<PointReport> {
+    let mut reports = Vec::with_capacity(scenario.points.len());
+    for (number, point) in scenario.points.iter().enumerate() {
+        let runs: Vec<_> = runs.iter().filter(|run| run.point == number).collect();
+        if runs.is_empty() {
+            continue;
+        }
+        let over = |values: &dyn Fn(&Run) -> Option<&crate::metric::Values>| -> Summaries {
+            std::array::from_fn(|place| {
+                Summary::of(
+                    runs.iter()
+                        .filter_map(|run| values(run))
+                        .filter_map(|values| values.get(place)),
+                )
+            })
+        };
+        let flow = |(index, flow): (usize, &whimbrel_sim::config::FlowConfig)| {
+            (
+                flow.name.clone(),
+                over(&|run| run.flows.get(index).map(|flow| &flow.values)),
+            )
+        };
+        reports.push(PointReport {
+            params: point.params.clone(),
+            runs: runs.len(),
+            metrics: over(&|run| Some(&run.values)),
+            flows: point.config.flow.iter().enumerate().map(flow).collect(),
+        });
+    }
+    reports
+}

@@ -1,0 +1,225 @@
+//! The table that `whimbrel run` prints: a row per metric, a column per point and flow.
+
+use comfy_table::{Cell, CellAlignment, Table, presets};
+
+use super::{PointReport, Summaries};
+use crate::metric::metrics;
+use crate::output::text;
+use crate::stats::Summary;
+
+/// A column: its heading and its figures.
+struct Column {
+    heading: String,
+    summaries: Summaries,
+    width: usize,
+}
+
+/// The tables for all points, wrapped into blocks of columns that fit `width` characters. Rows that are zero or empty
+/// everywhere in drops by cause are left out.
+pub fn table(points: &[PointReport], width: usize) -> String {
+    let columns = columns(points);
+    let rows: Vec<usize> = metrics()
+        .enumerate()
+        .filter(|(place, metric)| {
+            let any = |wanted: &dyn Fn(f64) -> bool| {
+                columns
+                    .iter()
+                    .any(|column| column.summaries[*place].mean.is_some_and(wanted))
+            };
+            if metric.name.starts_with("drops_") {
+                any(&|mean| mean != 0.0)
+            } else {
+                any(&|_| true)
+            }
+        })
+        .map(|(place, _)| place)
+        .collect();
+    let labels: Vec<_> = metrics().map(|metric| metric.label).collect();
+    let label_width = rows.iter().map(|&place| labels[place].len()).max().unwrap_or(0) + 2;
+    let mut text = String::new();
+    let mut rest = columns.as_slice();
+    while !rest.is_empty() {
+        let mut used = label_width;
+        let fitting = rest
+            .iter()
+            .take_while(|column| {
+                used += column.width + 2;
+                used <= width
+            })
+            .count();
+        let (block, later) = rest.split_at(fitting.max(1));
+        rest = later;
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(&block_text(block, &rows, &labels));
+    }
+    text
+}
+
+fn block_text(columns: &[Column], rows: &[usize], labels: &[&str]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    let mut header = vec![Cell::new("")];
+    header.extend(
+        columns
+            .iter()
+            .map(|column| Cell::new(&column.heading).set_alignment(CellAlignment::Right)),
+    );
+    table.set_header(header);
+    for &place in rows {
+        let mut row = vec![Cell::new(labels[place])];
+        row.extend(
+            columns
+                .iter()
+                .map(|column| Cell::new(figure(&column.summaries[place])).set_alignment(CellAlignment::Right)),
+        );
+        table.add_row(row);
+    }
+    let mut text = String::new();
+    for line in table.lines() {
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn columns(points: &[PointReport]) -> Vec<Column> {
+    let mut columns = Vec::new();
+    for point in points {
+        let params: Vec<_> = point
+            .params
+            .iter()
+            .map(|(path, value)| format!("{} {}", short(path), text(value)))
+            .collect();
+        let heading = |flow: Option<&str>| {
+            let mut lines = params.clone();
+            match flow {
+                Some(flow) => lines.push(flow.to_owned()),
+                None if point.flows.len() > 1 => lines.push("all flows".to_owned()),
+                None if params.is_empty() => lines.extend(point.flows.first().map(|(name, _)| name.clone())),
+                None => {}
+            }
+            lines.join("\n")
+        };
+        let mut push = |heading: String, summaries: &Summaries| {
+            let lines = heading.lines().map(|line| line.chars().count());
+            let width = lines
+                .chain(summaries.iter().map(|summary| figure(summary).chars().count()))
+                .max();
+            columns.push(Column {
+                width: width.unwrap_or(0),
+                heading,
+                summaries: *summaries,
+            });
+        };
+        push(heading(None), &point.metrics);
+        if point.flows.len() > 1 {
+            point
+                .flows
+                .iter()
+                .for_each(|(name, summaries)| push(heading(Some(name)), summaries));
+        }
+    }
+    columns
+}
+
+/// The last two steps of a path: `link.wifi.loss.rate` is `loss.rate`.
+fn short(path: &str) -> &str {
+    match path.rmatch_indices('.').nth(1) {
+        Some((at, _)) => &path[at + 1..],
+        None => path,
+    }
+}
+
+/// Mean and half-width of the interval; the number of values if it is not that of the runs.
+fn figure(summary: &Summary) -> String {
+    match (summary.mean, summary.ci95) {
+        (None, _) => "-".to_owned(),
+        (Some(mean), None) => number(mean),
+        (Some(mean), Some(ci95)) => {
+            let digits = digits(mean, ci95);
+            format!("{mean:.digits$} ± {ci95:.digits$}")
+        }
+    }
+}
+
+/// Four significant digits, at least the whole part.
+fn number(mean: f64) -> String {
+    if mean == mean.trunc() && mean.abs() < 1e9 {
+        return format!("{mean:.0}");
+    }
+    format!("{mean:.*}", digits(mean, f64::NAN))
+}
+
+/// Decimals worth showing: two significant digits of the interval, four of a mean without one.
+fn digits(mean: f64, ci95: f64) -> usize {
+    let (value, significant) = if ci95.is_finite() && ci95 > 0.0 {
+        (ci95, 2)
+    } else {
+        (mean.abs(), 4)
+    };
+    if value == 0.0 || !value.is_finite() || (mean == mean.trunc() && ci95 == 0.0) {
+        return 0;
+    }
+    let magnitude = value.log10().floor() as i32 + 1;
+    (significant - magnitude).clamp(0, 6) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metric::COUNT;
+
+    fn summary(mean: f64, ci95: f64, n: usize) -> Summary {
+        Summary {
+            mean: Some(mean),
+            ci95: ci95.is_finite().then_some(ci95),
+            n,
+        }
+    }
+
+    #[test]
+    fn figures_show_the_digits_that_count() {
+        assert_eq!(figure(&summary(18.734_56, 0.123, 10)), "18.73 ± 0.12");
+        assert_eq!(figure(&summary(1234.5, 56.0, 10)), "1234 ± 56");
+        assert_eq!(figure(&summary(0.000_123_4, f64::NAN, 1)), "0.000123");
+        assert_eq!(figure(&summary(42.0, f64::NAN, 1)), "42");
+        assert_eq!(figure(&summary(42.0, 0.0, 3)), "42 ± 0");
+        assert_eq!(
+            figure(&Summary {
+                mean: None,
+                ci95: None,
+                n: 0
+            }),
+            "-"
+        );
+    }
+
+    #[test]
+    fn points_are_columns_that_wrap() {
+        let mut metrics = [Summary {
+            mean: None,
+            ci95: None,
+            n: 0,
+        }; COUNT];
+        metrics[0] = summary(18.73, 0.12, 10);
+        metrics[14] = summary(3.0, 1.0, 10);
+        let point = |rate: f64| PointReport {
+            params: vec![("link.wifi.loss.rate".to_owned(), rate.into())],
+            runs: 10,
+            metrics,
+            flows: vec![("upload".to_owned(), metrics)],
+        };
+        let points = [point(0.0), point(0.01)];
+        let wide = table(&points, 100);
+        assert_eq!(wide.lines().count(), 3, "{wide}");
+        assert!(wide.lines().all(|line| line.chars().count() <= 100));
+        assert!(
+            wide.contains("loss.rate 0.01") && wide.contains("goodput, Mbit/s"),
+            "{wide}"
+        );
+        let narrow = table(&points, 40);
+        assert_eq!(narrow.lines().count(), 7, "{narrow}");
+    }
+}

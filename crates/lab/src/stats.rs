@@ -1,0 +1,123 @@
+//! Means and confidence intervals over the runs of a point.
+
+use serde::Serialize;
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// What several runs say about one figure.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// The mean; none without a value.
+    pub mean: Option<f64>,
+    /// Half the width of the 95 % confidence interval of the mean (Student's t): the truth lies within `mean ± ci95` in 95 of 100
+    /// such experiments. None with fewer than two values.
+    pub ci95: Option<f64>,
+    /// Runs that have a value.
+    pub n: usize,
+}
+
+impl Summary {
+    /// The summary of these values; those that are not finite are left out.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
+        // Welford's recurrence: no cancellation, whatever the offset of the values.
+        let (mut n, mut mean, mut squares) = (0_usize, 0.0, 0.0);
+        for value in values.into_iter().filter(|value| value.is_finite()) {
+            n += 1;
+            let deviation = value - mean;
+            mean += deviation / n as f64;
+            squares += deviation * (value - mean);
+        }
+        let ci95 = (n > 1).then(|| {
+            let variance = squares / (n - 1) as f64;
+            t_quantile_975(n - 1) * (variance / n as f64).sqrt()
+        });
+        Summary {
+            mean: (n > 0).then_some(mean),
+            ci95,
+            n,
+        }
+    }
+}
+
+/// The 97.5 % quantile of Student's t with this many degrees of freedom: two tails of 2.5 % are left out.
+fn t_quantile_975(freedom: usize) -> f64 {
+    let distribution = StudentsT::new(0.0, 1.0, freedom as f64).expect("degrees of freedom are one or more");
+    distribution.inverse_cdf(0.975)
+}
+
+/// Jain's fairness index, (sum x)^2 / (n sum x^2): 1 if all are equal, 1/n if one has everything. None if nobody has anything.
+pub fn jain_index(shares: &[f64]) -> Option<f64> {
+    let sum: f64 = shares.iter().sum();
+    let squares: f64 = shares.iter().map(|share| share * share).sum();
+    (squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn t_quantiles_are_those_of_the_tables() {
+        // NIST/SEMATECH e-Handbook, table 1.3.6.7.2, column 0.975.
+        for (freedom, quantile) in [
+            (1, 12.706),
+            (2, 4.303),
+            (4, 2.776),
+            (9, 2.262),
+            (29, 2.045),
+            (100, 1.984),
+        ] {
+            assert!(
+                (t_quantile_975(freedom) - quantile).abs() < 5e-4,
+                "{freedom}: {}",
+                t_quantile_975(freedom)
+            );
+        }
+    }
+
+    #[test]
+    fn an_interval_worked_by_hand() {
+        // Mean 3, sample variance 2.5, standard error sqrt(0.5), t(4) = 2.776445.
+        let summary = Summary::of([1.0, 2.0, 3.0, 4.0, 5.0]);
+        assert_eq!((summary.mean, summary.n), (Some(3.0), 5));
+        let ci95 = summary.ci95.expect("five values");
+        assert!((ci95 - 1.963_243).abs() < 1e-5, "{ci95}");
+    }
+
+    #[test]
+    fn few_values_have_no_interval() {
+        assert_eq!(
+            Summary::of([]),
+            Summary {
+                mean: None,
+                ci95: None,
+                n: 0
+            }
+        );
+        assert_eq!(
+            Summary::of([7.0]),
+            Summary {
+                mean: Some(7.0),
+                ci95: None,
+                n: 1
+            }
+        );
+        assert_eq!(
+            Summary::of([7.0, f64::NAN]),
+            Summary {
+                mean: Some(7.0),
+                ci95: None,
+                n: 1
+            }
+        );
+        assert_eq!(Summary::of([4.0, 4.0, 4.0]).ci95, Some(0.0));
+    }
+
+    #[test]
+    fn jain_index_of_equal_and_of_hogs() {
+        assert_eq!(jain_index(&[5.0, 5.0]), Some(1.0));
+        assert_eq!(jain_index(&[5.0, 0.0]), Some(0.5));
+        assert_eq!(jain_index(&[0.0]), None);
+        // (1+2+3)^2 / (3 * 14)
+        assert!((jain_index(&[1.0, 2.0, 3.0]).expect("shares") - 36.0 / 42.0).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,195 @@
+//! A run's packets as a capture: each once, as its host sends it, with a comment if the network killed it.
+//!
+//! What becomes of a packet is known only later, so packets wait here, in the order in which they were sent, until it is.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, Write};
+
+use whimbrel_control::Time;
+use whimbrel_proto::Ecn;
+use whimbrel_sim::config::SimConfig;
+use whimbrel_sim::{PacketEvent, PacketFate};
+use whimbrel_wire::{ByteSink, ChecksumField, PacketSink};
+
+use super::ip::{Header, Protocol, emit};
+use super::pcapng::{Capture, Direction, Interface};
+
+/// Packets that may wait for their fate. More are in flight only in networks of huge queues; the oldest then goes without.
+const MOST_WAITING: usize = 1 << 16;
+
+/// A packet whose fate is open.
+#[derive(Debug)]
+struct Waiting {
+    key: Key,
+    at: Time,
+    direction: Option<u32>,
+    bytes: Vec<u8>,
+    /// None as long as it is open.
+    fate: Option<Option<String>>,
+}
+
+/// Flow, whether from sender to receiver, number.
+type Key = (u32, bool, u32);
+
+/// Turns a run's packet events into a capture.
+#[derive(Debug)]
+pub(crate) struct PacketWriter<W> {
+    capture: Capture<W>,
+    waiting: VecDeque<Waiting>,
+    /// Place in `waiting`, counted from the first packet ever.
+    places: BTreeMap<Key, u64>,
+    first: u64,
+    /// Memory of packets written, to be used again.
+    spare: Vec<Vec<u8>>,
+    limit: u64,
+    /// Whether the limit was reached: nothing is taken any more.
+    full: bool,
+}
+
+impl<W: Write> PacketWriter<W> {
+    /// Begins a capture with an interface per link.
+    pub(crate) fn new(out: W, config: &SimConfig, limit: u64) -> io::Result<Self> {
+        let interfaces: Vec<_> = config
+            .link
+            .iter()
+            .map(|link| Interface {
+                name: link.display_name(),
+                description: format!(
+                    "simulated link from {} to {}; outbound is in this direction",
+                    link.between[0], link.between[1]
+                ),
+                speed: link.rate.map(|rate| rate.as_bps()),
+            })
+            .collect();
+        let application = format!("whimbrel {}", env!("CARGO_PKG_VERSION"));
+        Ok(PacketWriter {
+            capture: Capture::new(out, &application, &interfaces)?,
+            waiting: VecDeque::new(),
+            places: BTreeMap::new(),
+            first: 0,
+            spare: Vec::new(),
+            limit,
+            full: false,
+        })
+    }
+
+    /// Takes note of an event. `link` names the link it happened on.
+    pub(crate) fn event(&mut self, event: &PacketEvent<'_>, link: Option<&str>) -> io::Result<()> {
+        let key = (event.flow, event.forward, event.number);
+        match event.fate {
+            PacketFate::Sent => self.sent(key, event),
+            PacketFate::Delivered => self.decided(key, None),
+            PacketFate::Dropped(cause) => {
+                let place = link.map_or_else(String::new, |link| format!(" on {link}"));
+                self.decided(key, Some(format!("dropped{place} at {}: {}", event.at, cause.name())))
+            }
+            PacketFate::Enqueued { .. } | PacketFate::Crossed => Ok(()),
+        }
+    }
+
+    fn sent(&mut self, key: Key, event: &PacketEvent<'_>) -> io::Result<()> {
+        if self.full {
+            return Ok(());
+        }
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        bytes.clear();
+        packet_bytes(event, &mut bytes);
+        self.places.insert(key, self.first + self.waiting.len() as u64);
+        self.waiting.push_back(Waiting {
+            key,
+            at: event.at,
+            direction: event.direction,
+            bytes,
+            fate: None,
+        });
+        if self.waiting.len() > MOST_WAITING {
+            self.write_first()?;
+        }
+        Ok(())
+    }
+
+    fn decided(&mut self, key: Key, comment: Option<String>) -> io::Result<()> {
+        let Some(place) = self.places.remove(&key) else {
+            return Ok(());
+        };
+        if let Some(packet) = self.waiting.get_mut((place - self.first) as usize) {
+            packet.fate = Some(comment);
+        }
+        while self.waiting.front().is_some_and(|packet| packet.fate.is_some()) {
+            self.write_first()?;
+        }
+        Ok(())
+    }
+
+    fn write_first(&mut self) -> io::Result<()> {
+        let Some(packet) = self.waiting.pop_front() else {
+            return Ok(());
+        };
+        self.first += 1;
+        self.places.remove(&packet.key);
+        if !self.full {
+            let direction = packet.direction.unwrap_or(0);
+            let way = if direction % 2 == 0 {
+                Direction::Outbound
+            } else {
+                Direction::Inbound
+            };
+            let comment = packet.fate.flatten();
+            self.capture.packet(
+                direction / 2,
+                packet.at.as_nanos(),
+                way,
+                &packet.bytes,
+                comment.as_deref(),
+            )?;
+            self.full = self.capture.written() >= self.limit;
+        }
+        self.spare.push(packet.bytes);
+        Ok(())
+    }
+
+    /// Writes the packets still under way; hands the file back and says whether the capture ends early.
+    pub(crate) fn finish(mut self) -> io::Result<(W, bool)> {
+        while !self.waiting.is_empty() {
+            self.write_first()?;
+        }
+        Ok((self.capture.finish()?, self.full))
+    }
+}
+
+/// The packet as it would be on the wire: IPv4, then SCTP with its checksum, or UDP with zeros.
+fn packet_bytes(event: &PacketEvent<'_>, out: &mut Vec<u8>) {
+    let ecn = match event.ecn {
+        Ecn::NotEct => 0,
+        Ecn::Ect1 => 1,
+        Ecn::Ect0 => 2,
+        Ecn::Ce => 3,
+    };
+    let protocol = if event.sctp.is_some() {
+        Protocol::Sctp
+    } else {
+        Protocol::Udp
+    };
+    let header = Header {
+        from: event.source,
+        to: event.destination,
+        ecn,
+        identification: event.number as u16,
+        protocol,
+    };
+    match &event.sctp {
+        Some(view) => {
+            let length = (event.size as usize).saturating_sub(20);
+            emit(header, length, out);
+            let mut sink = ByteSink::new(out, ChecksumField::Compute);
+            sink.begin(view.header());
+            view.chunks().flatten().for_each(|chunk| sink.push(&chunk));
+            sink.finish();
+        }
+        None => {
+            let length = (event.size as usize).saturating_sub(28);
+            emit(header, length, out);
+            out.resize(out.len() + length, 0);
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Events as JSON lines, named as in qlog where qlog has a name.
+
+use serde_json::{Map, Value, json};
+use whimbrel_control::{Span, Time};
+use whimbrel_proto::{TraceEvent, TraceRecord};
+use whimbrel_sim::{PacketEvent, PacketFate};
+
+/// An event's line: time in milliseconds since the run began, qlog name, whose it is, and what it says.
+pub(crate) fn line(at: Time, name: &str, flow: &str, node: &str, data: Map<String, Value>) -> String {
+    json!({ "time": millis(at.since(Time::ZERO)), "name": name, "flow": flow, "node": node, "data": data }).to_string()
+}
+
+/// The name and the data of a trace record.
+pub(crate) fn trace(record: &TraceRecord) -> (&'static str, Map<String, Value>) {
+    let (name, data) = match record.event {
+        TraceEvent::PacketSent { path, wire_len } => {
+            ("transport:packet_sent", json!({ "path": path.0, "length": wire_len }))
+        }
+        TraceEvent::PacketReceived { path, wire_len } => (
+            "transport:packet_received",
+            json!({ "path": path.map(|path| path.0), "length": wire_len }),
+        ),
+        TraceEvent::Discarded { reason } => (
+            "transport:packet_dropped",
+            json!({ "trigger": word(&format!("{reason:?}")) }),
+        ),
+        TraceEvent::TsnSent {
+            path,
+            tsn,
+            len,
+            retransmission,
+        } => (
+            "transport:tsn_sent",
+            json!({ "path": path.0, "tsn": tsn.0, "length": len, "retransmission": retransmission }),
+        ),
+        TraceEvent::TsnAcked { path, tsn } => ("transport:tsn_acked", json!({ "path": path.0, "tsn": tsn.0 })),
+        TraceEvent::TsnLost { path, tsn, rule } => (
+            "recovery:tsn_lost",
+            json!({ "path": path.0, "tsn": tsn.0, "trigger": word(&format!("{rule:?}")) }),
+        ),
+        TraceEvent::Window {
+            path,
+            cwnd,
+            ssthresh,
+            flight,
+            peer_rwnd,
+        } => (
+            "recovery:metrics_updated",
+            json!({
+                "path": path.0, "congestion_window": cwnd, "ssthresh": ssthresh, "bytes_in_flight": flight,
+                "peer_receive_window": peer_rwnd,
+            }),
+        ),
+        TraceEvent::Rtt {
+            path,
+            sample,
+            srtt,
+            rttvar,
+            rto,
+        } => (
+            "recovery:metrics_updated",
+            json!({
+                "path": path.0, "latest_rtt": millis(sample), "smoothed_rtt": millis(srtt), "rtt_variance": millis(rttvar),
+                "retransmission_timeout": millis(rto),
+            }),
+        ),
+        TraceEvent::PathState { path, state } => (
+            "connectivity:path_state_updated",
+            json!({ "path": path.0, "new": word(&format!("{state:?}")) }),
+        ),
+        TraceEvent::SendingPath { path } => ("connectivity:sending_path_updated", json!({ "path": path.0 })),
+        TraceEvent::Timer { timer, path } => (
+            "recovery:timer_expired",
+            json!({ "timer": word(&format!("{timer:?}")), "path": path.map(|path| path.0) }),
+        ),
+        TraceEvent::State { state } => (
+            "connectivity:connection_state_updated",
+            json!({ "new": word(&format!("{state:?}")) }),
+        ),
+    };
+    (name, object(data))
+}
+
+/// What the network did to a packet, if it killed it.
+pub(crate) fn drop(event: &PacketEvent<'_>, link: Option<&str>) -> Option<(&'static str, Map<String, Value>)> {
+    let PacketFate::Dropped(cause) = event.fate else {
+        return None;
+    };
+    let data = json!({
+        "trigger": cause.name(), "congestion": cause.is_congestion(), "link": link, "length": event.size,
+        "number": event.number, "forward": event.forward, "sent": millis(event.sent.since(Time::ZERO)),
+    });
+    Some(("network:packet_dropped", object(data)))
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+/// Milliseconds, exact to the nanosecond for runs of up to a hundred days.
+fn millis(span: Span) -> f64 {
+    span.as_nanos() as f64 / 1e6
+}
+
+/// A variant's name as a word of qlog: `MissingReports` is `missing_reports`.
+fn word(variant: &str) -> String {
+    let name = variant.split([' ', '(', '{']).next().unwrap_or_default();
+    let mut word = String::with_capacity(name.len() + 4);
+    for (i, c) in name.char_indices() {
+        if c.is_ascii_uppercase() && i > 0 {
+            word.push('_');
+        }
+        word.push(c.to_ascii_lowercase());
+    }
+    word
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use whimbrel_proto::PathId;
+
+    #[test]
+    fn words_are_in_snake_case() {
+        assert_eq!(word("MissingReports"), "missing_reports");
+        assert_eq!(word("Malformed(Chunk)"), "malformed");
+        assert_eq!(word("BadTag { got: 1 }"), "bad_tag");
+    }
+
+    #[test]
+    fn a_window_is_a_line_that_qlog_tools_know() {
+        let event = TraceEvent::Window {
+            path: PathId(1),
+            cwnd: 4380,
+            ssthresh: 8000,
+            flight: 1468,
+            peer_rwnd: 65536,
+        };
+        let at = Time::from_nanos(1_500_000_001);
+        let (name, data) = trace(&TraceRecord {
+            at,
+            association: None,
+            event,
+        });
+        assert_eq!(
+            line(at, name, "upload", "phone", data),
+            "{\"data\":{\"bytes_in_flight\":1468,\"congestion_window\":4380,\"path\":1,\"peer_receive_window\":65536,\
+             \"ssthresh\":8000},\"flow\":\"upload\",\"name\":\"recovery:metrics_updated\",\"node\":\"phone\",\
+             \"time\":1500.000001}"
+        );
+    }
+}

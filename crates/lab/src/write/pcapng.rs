@@ -1,0 +1,226 @@
+//! Captures in the pcapng format: one interface per link, simulated times in nanoseconds, comments on packets.
+//!
+//! Layout after draft-ietf-opsawg-pcapng: section header, interface descriptions, enhanced packets; all little-endian.
+
+use std::io::{self, Write};
+
+/// LINKTYPE_RAW: the packet begins with its IPv4 or IPv6 header.
+const LINK_TYPE_RAW: u16 = 101;
+
+const SECTION_HEADER: u32 = 0x0a0d_0d0a;
+const INTERFACE_DESCRIPTION: u32 = 1;
+const ENHANCED_PACKET: u32 = 6;
+
+const OPTION_COMMENT: u16 = 1;
+const OPTION_INTERFACE_NAME: u16 = 2;
+const OPTION_INTERFACE_DESCRIPTION: u16 = 3;
+const OPTION_INTERFACE_SPEED: u16 = 8;
+const OPTION_TIME_RESOLUTION: u16 = 9;
+const OPTION_PACKET_FLAGS: u16 = 2;
+const OPTION_APPLICATION: u16 = 4;
+
+/// An interface of a capture.
+#[derive(Clone, Debug)]
+pub(crate) struct Interface {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    /// Bits per second, if it is constant.
+    pub(crate) speed: Option<u64>,
+}
+
+/// Writes a capture.
+#[derive(Debug)]
+pub(crate) struct Capture<W> {
+    out: W,
+    block: Vec<u8>,
+    written: u64,
+}
+
+/// A packet's direction as seen by the interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Inbound,
+    Outbound,
+}
+
+impl<W: Write> Capture<W> {
+    /// Begins a capture with these interfaces; packets name them by their place.
+    pub(crate) fn new(out: W, application: &str, interfaces: &[Interface]) -> io::Result<Self> {
+        let mut capture = Capture {
+            out,
+            block: Vec::new(),
+            written: 0,
+        };
+        capture.begin(SECTION_HEADER);
+        capture.block.extend(0x1a2b_3c4d_u32.to_le_bytes());
+        capture.block.extend(1_u16.to_le_bytes());
+        capture.block.extend(0_u16.to_le_bytes());
+        // The section's length is not known before its end.
+        capture.block.extend(u64::MAX.to_le_bytes());
+        capture.option(OPTION_APPLICATION, application.as_bytes());
+        capture.end()?;
+        for interface in interfaces {
+            capture.begin(INTERFACE_DESCRIPTION);
+            capture.block.extend(LINK_TYPE_RAW.to_le_bytes());
+            capture.block.extend([0; 2]);
+            // No limit to the length of packets.
+            capture.block.extend(0_u32.to_le_bytes());
+            capture.option(OPTION_INTERFACE_NAME, interface.name.as_bytes());
+            capture.option(OPTION_INTERFACE_DESCRIPTION, interface.description.as_bytes());
+            if let Some(speed) = interface.speed {
+                capture.option(OPTION_INTERFACE_SPEED, &speed.to_le_bytes());
+            }
+            capture.option(OPTION_TIME_RESOLUTION, &[9]);
+            capture.end()?;
+        }
+        Ok(capture)
+    }
+
+    /// Adds a packet. `nanos` count from the beginning of the run, which stands for 1970-01-01T00:00:00Z.
+    pub(crate) fn packet(
+        &mut self,
+        interface: u32,
+        nanos: u64,
+        direction: Direction,
+        bytes: &[u8],
+        comment: Option<&str>,
+    ) -> io::Result<()> {
+        self.begin(ENHANCED_PACKET);
+        self.block.extend(interface.to_le_bytes());
+        self.block.extend(((nanos >> 32) as u32).to_le_bytes());
+        self.block.extend((nanos as u32).to_le_bytes());
+        let length = u32::try_from(bytes.len()).map_err(io::Error::other)?;
+        self.block.extend(length.to_le_bytes());
+        self.block.extend(length.to_le_bytes());
+        self.padded(bytes);
+        if let Some(comment) = comment {
+            self.option(OPTION_COMMENT, comment.as_bytes());
+        }
+        let flags: u32 = match direction {
+            Direction::Inbound => 1,
+            Direction::Outbound => 2,
+        };
+        self.option(OPTION_PACKET_FLAGS, &flags.to_le_bytes());
+        self.end()
+    }
+
+    /// Bytes written so far.
+    pub(crate) fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Hands the underlying writer back.
+    pub(crate) fn finish(mut self) -> io::Result<W> {
+        self.out.flush()?;
+        Ok(self.out)
+    }
+
+    fn begin(&mut self, kind: u32) {
+        self.block.clear();
+        self.block.extend(kind.to_le_bytes());
+        // The length is put in at the end.
+        self.block.extend([0; 4]);
+    }
+
+    fn padded(&mut self, bytes: &[u8]) {
+        self.block.extend(bytes);
+        self.block.resize(self.block.len().next_multiple_of(4), 0);
+    }
+
+    fn option(&mut self, code: u16, value: &[u8]) {
+        let value = &value[..value.len().min(usize::from(u16::MAX))];
+        self.block.extend(code.to_le_bytes());
+        self.block.extend((value.len() as u16).to_le_bytes());
+        self.padded(value);
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        // End of options.
+        self.block.extend([0; 4]);
+        let length = u32::try_from(self.block.len() + 4).map_err(io::Error::other)?;
+        self.block[4..8].copy_from_slice(&length.to_le_bytes());
+        self.block.extend(length.to_le_bytes());
+        self.written += u64::from(length);
+        self.out.write_all(&self.block)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pcap_parser::traits::PcapReaderIterator;
+    use pcap_parser::{Block, Linktype, OptionCode, PcapBlockOwned, PcapNGReader};
+
+    #[test]
+    fn an_independent_reader_finds_what_was_written() {
+        let interfaces = [
+            Interface {
+                name: "wifi".into(),
+                description: "phone-server".into(),
+                speed: Some(20_000_000),
+            },
+            Interface {
+                name: "lte".into(),
+                description: "phone-server".into(),
+                speed: None,
+            },
+        ];
+        let mut capture = Capture::new(Vec::new(), "whimbrel test", &interfaces).expect("memory");
+        let time = 3_600_000_000_123_u64;
+        capture
+            .packet(0, 5, Direction::Outbound, &[0x45, 1, 2, 3, 4], None)
+            .expect("memory");
+        capture
+            .packet(1, time, Direction::Inbound, &[0x45; 8], Some("lost: bernoulli"))
+            .expect("memory");
+        let written = capture.written();
+        let bytes = capture.finish().expect("memory");
+        assert_eq!(bytes.len() as u64, written);
+
+        let mut reader = PcapNGReader::new(65536, bytes.as_slice()).expect("a section");
+        let (mut names, mut packets) = (Vec::new(), Vec::new());
+        loop {
+            let used = match reader.next() {
+                Ok((used, PcapBlockOwned::NG(block))) => {
+                    match block {
+                        Block::InterfaceDescription(interface) => {
+                            assert_eq!(interface.linktype, Linktype::RAW);
+                            assert_eq!(interface.if_tsresol, 9);
+                            let name = interface
+                                .options
+                                .iter()
+                                .find(|option| option.code == OptionCode::IfName);
+                            names.push(String::from_utf8(name.expect("named").value[..4].to_vec()).expect("text"));
+                        }
+                        Block::EnhancedPacket(packet) => {
+                            let comment = packet.options.iter().find(|option| option.code == OptionCode::Comment);
+                            packets.push((
+                                packet.if_id,
+                                u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low),
+                                packet.origlen,
+                                comment.map(|option| {
+                                    String::from_utf8_lossy(option.as_bytes().expect("bytes")).into_owned()
+                                }),
+                            ));
+                        }
+                        _ => {}
+                    }
+                    used
+                }
+                Ok((used, _)) => used,
+                Err(pcap_parser::PcapError::Eof) => break,
+                Err(pcap_parser::PcapError::Incomplete(_)) => {
+                    reader.refill().expect("memory");
+                    continue;
+                }
+                Err(error) => panic!("{error:?}"),
+            };
+            reader.consume(used);
+        }
+        assert_eq!(names, ["wifi", "lte\0"]);
+        assert_eq!(
+            packets,
+            [(0, 5, 5, None), (1, time, 8, Some("lost: bernoulli".to_owned()))]
+        );
+    }
+}
