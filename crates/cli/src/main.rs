@@ -1,2 +1,49 @@
 //! The `whimbrel` command.
-fn main() {}
+
+mod commands;
+mod execute;
+mod output;
+mod progress;
+mod transfer;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Standard SCTP, simulated and real: runs scenarios of lossy, multi-homed networks and says what they achieved
+#[derive(Parser, Debug)]
+#[command(name = "whimbrel", version, max_term_width = 100, after_help = output::EXIT_CODES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Send a file over two simulated radio links and look at everything that happened
+    Demo(commands::demo::Args),
+    /// Run a scenario: every point of its sweep with every seed
+    Run(commands::run::Args),
+    /// Run again what a manifest.json describes, and compare the files
+    Rerun(commands::rerun::Args),
+    /// Check a scenario without running it
+    Check(commands::check::Args),
+    /// Print the JSON schema of scenario files
+    Schema(commands::schema::Args),
+    /// Send a file over SCTP to `whimbrel recv`
+    Send(commands::send::Args),
+    /// Receive files over SCTP from `whimbrel send`
+    Recv(commands::recv::Args),
+}
+
+fn main() -> ExitCode {
+    match Cli::parse().command {
+        Command::Demo(args) => commands::demo::run(&args),
+        Command::Run(args) => commands::run::run(&args),
+        Command::Rerun(args) => commands::rerun::run(&args),
+        Command::Check(args) => commands::check::run(&args),
+        Command::Schema(args) => commands::schema::run(&args),
+        Command::Send(args) => commands::send::run(&args),
+        Command::Recv(args) => commands::recv::run(&args),
+    }
+}

@@ -1,0 +1,48 @@
+//! `whimbrel check`: what is wrong with a scenario, or how it is understood.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use whimbrel_scenario::{Resolved, Scenario, hash};
+
+use crate::output::{EXIT_CODES, Outcome, WRONG_USE, exit, fail, print, scenario_error, size};
+
+/// Check a scenario without running it
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Args {
+    /// The scenario file
+    file: PathBuf,
+    /// Change a field first, named by its dotted path: --set link.wifi.loss.rate=0.01
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Print the scenario with every default filled in and every change applied, as a scenario file
+    #[arg(long)]
+    explain: bool,
+}
+
+pub(crate) fn run(args: &Args) -> ExitCode {
+    exit(try_run(args))
+}
+
+fn try_run(args: &Args) -> Outcome {
+    let scenario = Scenario::load(&args.file, &args.set).map_err(|error| scenario_error(&error))?;
+    whimbrel_lab::load_resources(&scenario)
+        .map_err(|error| fail(WRONG_USE, format_args!("{}: {error}", args.file.display())))?;
+    if args.explain {
+        return match Resolved::of(&scenario) {
+            Some(resolved) => print(&resolved.to_toml(&scenario)),
+            None => Ok(()),
+        };
+    }
+    let config = &scenario.points[0].config;
+    print(&format!(
+        "{}: ok: {} nodes, {} links, {} flows, {}; hash {}\n",
+        args.file.display(),
+        config.node.len(),
+        config.link.len(),
+        config.flow.len(),
+        size(&scenario),
+        &hash(&scenario)[..16],
+    ))
+}

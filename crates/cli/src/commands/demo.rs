@@ -1,0 +1,96 @@
+//! `whimbrel demo`: a file over two simulated radio links, with everything written down.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use whimbrel_scenario::Scenario;
+
+use crate::execute::{Common, Destination, Executed, execute};
+use crate::output::{EXIT_CODES, FAILED, Outcome, exit, fail, note, print, scenario_error, size};
+
+/// The scenario, part of the program.
+const SCENARIO: &str = include_str!("../../../../examples/two-radios.toml");
+const SCENARIO_PATH: &str = "examples/two-radios.toml";
+
+/// Send a file over two simulated radio links and look at everything that happened
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Args {
+    /// Where to write the results; those of an earlier run are replaced
+    #[arg(long, value_name = "DIR", default_value = "out/demo")]
+    out: PathBuf,
+    #[command(flatten)]
+    common: Common,
+}
+
+pub(crate) fn run(args: &Args) -> ExitCode {
+    exit(try_run(args))
+}
+
+fn try_run(args: &Args) -> Outcome {
+    let scenario =
+        Scenario::from_text(Path::new(SCENARIO_PATH), SCENARIO, &[]).map_err(|error| scenario_error(&error))?;
+    let say = |text: &str| if args.common.json { Ok(()) } else { print(text) };
+    if !args.common.quiet {
+        note(format_args!("{}: {}", scenario.title, size(&scenario)));
+    }
+    say(&format!("{}\n\n", scenario.description.trim()))?;
+    let destination = Destination {
+        folder: args.out.clone(),
+        replace: true,
+        command: vec!["whimbrel".to_owned(), "demo".to_owned()],
+    };
+    let Executed { runs, .. } = execute(&scenario, Some(&destination), &args.common)?;
+    let files: Vec<_> = runs
+        .iter()
+        .flat_map(|run| run.flows.iter().filter_map(|flow| flow.file))
+        .collect();
+    if files.len() != runs.len() || files.iter().any(|file| !file.intact) {
+        let arrived = files.iter().filter(|file| file.intact).count();
+        return Err(fail(
+            FAILED,
+            format_args!("the file arrived unchanged in {arrived} of {} runs", runs.len()),
+        ));
+    }
+    let bytes = files.first().map_or(0, |file| file.bytes);
+    say(&format!(
+        "\nAll {bytes} bytes of the file arrived unchanged in each of {} runs.\n",
+        runs.len()
+    ))?;
+    say(&guide(&args.out))
+}
+
+/// What lies in the folder, and what to do with it.
+fn guide(folder: &Path) -> String {
+    let mut text = format!("\nIn {}:\n", folder.display());
+    let files = [
+        ("results.csv, results.parquet", "a row for each run and flow"),
+        ("links.csv", "what each link carried"),
+        (
+            "series.parquet",
+            "cwnd, ssthresh, flight, RTT, goodput and queues over time, of the first run",
+        ),
+        (
+            "events.jsonl",
+            "what the protocol did and which packets the network killed, of the first run",
+        ),
+        (
+            "packets.pcapng",
+            "the packets of the first run; comments say why one was lost",
+        ),
+        ("manifest.json", "everything needed to repeat the runs"),
+    ];
+    for (name, what) in files {
+        let _ = writeln!(text, "  {name:<29} {what}");
+    }
+    let folder = folder.display();
+    let _ = write!(
+        text,
+        "\nLook at the packets:  wireshark {folder}/packets.pcapng\n\
+         Only lost ones:       tshark -r {folder}/packets.pcapng -Y frame.comment\n\
+         Repeat and compare:   whimbrel rerun {folder}/manifest.json\n\
+         Change something:     whimbrel run {SCENARIO_PATH} --set link.wifi.loss.rate=0.05 --seeds 20\n"
+    );
+    text
+}

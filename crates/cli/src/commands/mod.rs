@@ -1,0 +1,9 @@
+//! One file per command.
+
+pub(crate) mod check;
+pub(crate) mod demo;
+pub(crate) mod recv;
+pub(crate) mod rerun;
+pub(crate) mod run;
+pub(crate) mod schema;
+pub(crate) mod send;

@@ -1,0 +1,106 @@
+//! `whimbrel rerun`: the runs of a manifest once more, and whether they give the same files.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use whimbrel_lab::Manifest;
+use whimbrel_scenario::Scenario;
+
+use crate::execute::{Common, Destination, execute};
+use crate::output::{EXIT_CODES, FAILED, Outcome, WRONG_USE, exit, fail, note, scenario_error};
+
+/// Run again what a manifest.json describes, and compare the files
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Args {
+    /// The manifest.json of an earlier run
+    manifest: PathBuf,
+    /// Where to write, by default beside the folder of the manifest, with -rerun at the end of its name
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Replace the results of an earlier run in that folder
+    #[arg(long)]
+    replace: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+pub(crate) fn run(args: &Args) -> ExitCode {
+    exit(try_run(args))
+}
+
+fn try_run(args: &Args) -> Outcome {
+    let path = if args.manifest.is_dir() {
+        args.manifest.join("manifest.json")
+    } else {
+        args.manifest.clone()
+    };
+    let earlier = Manifest::load(&path).map_err(|error| fail(WRONG_USE, error))?;
+    let source = &earlier.scenario;
+    let scenario =
+        Scenario::from_text(&source.path, &source.text, &source.changes).map_err(|error| scenario_error(&error))?;
+    let folder = args.out.clone().unwrap_or_else(|| beside(&path));
+    let destination = Destination {
+        folder: folder.clone(),
+        replace: args.replace,
+        command: earlier.command.clone(),
+    };
+    let manifest = execute(&scenario, Some(&destination), &args.common)?.manifest;
+    let differences = manifest.map_or_else(Vec::new, |manifest| differences(&earlier, &manifest));
+    if differences.is_empty() {
+        note(format_args!(
+            "identical: all {} files in {}",
+            earlier.files.len(),
+            folder.display()
+        ));
+        return Ok(());
+    }
+    for difference in &differences {
+        note(format_args!("  {difference}"));
+    }
+    Err(fail(
+        FAILED,
+        format_args!(
+            "the results in {} differ from those of {}",
+            folder.display(),
+            path.display()
+        ),
+    ))
+}
+
+/// The folder of the manifest with `-rerun` at its end.
+fn beside(manifest: &Path) -> PathBuf {
+    let folder = manifest
+        .parent()
+        .filter(|folder| *folder != Path::new(""))
+        .unwrap_or(Path::new("."));
+    match folder.file_name() {
+        Some(name) => folder.with_file_name(format!("{}-rerun", name.to_string_lossy())),
+        None => folder.join("rerun"),
+    }
+}
+
+fn differences(earlier: &Manifest, now: &Manifest) -> Vec<String> {
+    let mut differences = Vec::new();
+    if earlier.whimbrel != now.whimbrel {
+        differences.push(format!("version: {} then, {} now", earlier.whimbrel, now.whimbrel));
+    }
+    for input in &earlier.inputs {
+        if !now.inputs.contains(input) {
+            differences.push(format!("the input {} has changed", input.path.display()));
+        }
+    }
+    for file in &earlier.files {
+        match now.files.iter().find(|other| other.path == file.path) {
+            None => differences.push(format!("{} is missing", file.path)),
+            Some(other) if other != file => differences.push(format!("{} differs", file.path)),
+            Some(_) => {}
+        }
+    }
+    for file in &now.files {
+        if !earlier.files.iter().any(|other| other.path == file.path) {
+            differences.push(format!("{} is new", file.path));
+        }
+    }
+    differences
+}

@@ -1,0 +1,73 @@
+//! `whimbrel run`: every point of a scenario with every seed.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use whimbrel_scenario::Scenario;
+
+use crate::execute::{Common, Destination, execute};
+use crate::output::{EXIT_CODES, Outcome, exit, note, scenario_error, size};
+
+/// Run a scenario: every point of its sweep with every seed
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Args {
+    /// The scenario file
+    file: PathBuf,
+    /// Change a field, named by its dotted path; members of arrays go by their names: --set link.wifi.loss.rate=0.01
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Runs of each point
+    #[arg(long, value_name = "N")]
+    seeds: Option<u32>,
+    /// The first seed
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Write results.csv, results.parquet, links.csv, manifest.json, series.parquet, events.jsonl and packets.pcapng into
+    /// this folder; [record] in the scenario selects the last three. Without it nothing is written
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Replace the results of an earlier run in that folder
+    #[arg(long, requires = "out")]
+    replace: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+pub(crate) fn run(args: &Args) -> ExitCode {
+    exit(try_run(args))
+}
+
+fn try_run(args: &Args) -> Outcome {
+    let mut changes = args.set.clone();
+    changes.extend(args.seeds.map(|seeds| format!("seeds={seeds}")));
+    changes.extend(args.seed.map(|seed| format!("seed={seed}")));
+    let scenario = Scenario::load(&args.file, &changes).map_err(|error| scenario_error(&error))?;
+    if !args.common.quiet {
+        note(format_args!(
+            "{}: {}, from seed {}",
+            scenario.title,
+            size(&scenario),
+            scenario.seed
+        ));
+    }
+    let destination = args.out.as_ref().map(|folder| Destination {
+        folder: folder.clone(),
+        replace: args.replace,
+        command: command(&args.file.to_string_lossy(), &changes),
+    });
+    execute(&scenario, destination.as_ref(), &args.common)?;
+    if let Some(folder) = args.out.as_ref().filter(|_| !args.common.quiet) {
+        note(format_args!("results are in {}", folder.display()));
+    }
+    Ok(())
+}
+
+/// The command without what its results do not depend on.
+fn command(file: &str, changes: &[String]) -> Vec<String> {
+    let mut command = vec!["whimbrel".to_owned(), "run".to_owned(), file.to_owned()];
+    for change in changes {
+        command.extend(["--set".to_owned(), change.clone()]);
+    }
+    command
+}

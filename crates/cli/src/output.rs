@@ -1,0 +1,91 @@
+//! What commands print, and how they end.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use whimbrel_scenario::{Scenario, ScenarioError};
+
+/// Told in the help of the command.
+pub(crate) const EXIT_CODES: &str = "\
+Exit codes:
+  0    done
+  1    a run failed, or its results could not be written
+  2    wrong use: arguments, scenario, or output folder; nothing was run
+  130  interrupted (Ctrl-C); what was complete by then is kept
+send and recv have more; see their help.";
+
+/// A run failed, or its results could not be written.
+pub(crate) const FAILED: u8 = 1;
+/// Arguments, scenario or output folder are wrong; nothing was run.
+pub(crate) const WRONG_USE: u8 = 2;
+/// Ctrl-C.
+pub(crate) const INTERRUPTED: u8 = 130;
+
+/// Why a command ended early. The message was told, or nobody listens any more.
+#[derive(Debug)]
+pub(crate) struct Ended(pub(crate) u8);
+
+/// A command's way: done, or ended early with a code.
+pub(crate) type Outcome<T = ()> = Result<T, Ended>;
+
+/// The exit code of a command.
+pub(crate) fn exit(outcome: Outcome) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Ended(code)) => ExitCode::from(code),
+    }
+}
+
+/// Prints an error and ends with `code`.
+pub(crate) fn fail(code: u8, message: impl fmt::Display) -> Ended {
+    note(format_args!("error: {message}"));
+    Ended(code)
+}
+
+/// Prints a line to standard error. That nobody reads it is no error.
+pub(crate) fn note(line: impl fmt::Display) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// Prints text to standard output. A reader that has gone away (`| head`) ends the command quietly.
+pub(crate) fn print(text: &str) -> Outcome {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Ended(0)),
+        Err(error) => Err(fail(FAILED, format_args!("cannot write to standard output: {error}"))),
+    }
+}
+
+/// Tells everything that is wrong with a scenario.
+pub(crate) fn scenario_error(error: &ScenarioError) -> Ended {
+    if let ScenarioError::Invalid(problems) = error {
+        for problem in problems {
+            note(format_args!("error: {problem}"));
+        }
+        if problems.len() > 1 {
+            note(format_args!("error: {} problems; nothing was run", problems.len()));
+        }
+        Ended(WRONG_USE)
+    } else {
+        fail(WRONG_USE, error)
+    }
+}
+
+/// How much there is to run, in words.
+pub(crate) fn size(scenario: &Scenario) -> String {
+    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let points = scenario.points.len();
+    let runs = count(scenario.runs(), "run");
+    match (points, scenario.seeds) {
+        (1, 1) => runs,
+        (1, seeds) => format!("{runs} ({})", count(seeds as usize, "seed")),
+        (points, 1) => format!("{runs} ({})", count(points, "point")),
+        (points, seeds) => format!(
+            "{runs} ({} x {})",
+            count(points, "point"),
+            count(seeds as usize, "seed")
+        ),
+    }
+}
