@@ -16,6 +16,8 @@ pub(crate) struct Network {
     pub(crate) slab: Slab,
     pub(crate) topology: Topology,
     pub(crate) directions: Vec<Direction>,
+    /// The hops of all routes, in the order of the topology.
+    pub(crate) way: Vec<Hop>,
     pub(crate) ledger: Ledger,
     pub(crate) window: Window,
     /// When the run ends at the latest.
@@ -32,6 +34,14 @@ pub(crate) struct Network {
     pub(crate) needs_kinds: bool,
 }
 
+/// A hop of a route.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hop {
+    pub(crate) direction: DirectionId,
+    /// Whether it is entered ahead of time.
+    pub(crate) direct: bool,
+}
+
 /// Occasions that enter a fingerprint.
 #[derive(Clone, Copy)]
 enum Mark {
@@ -45,15 +55,15 @@ const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Mixes a word into a hash.
 #[inline]
 pub(crate) fn mix(hash: u64, word: u64) -> u64 {
-    (hash.rotate_left(23) ^ word).wrapping_mul(MIX)
+    hash.wrapping_mul(MIX).rotate_left(29) ^ word
 }
 
 impl Network {
     #[inline]
-    fn mark(fingerprints: &mut [u64], packet: &Packet, mark: Mark, now: Time) {
+    fn mark(fingerprints: &mut [u64], packet: &Packet, mark: Mark, at: Time) {
         let hash = &mut fingerprints[packet.flow as usize];
         let what = u64::from(packet.direction) << 36 ^ u64::from(packet.number) << 3 ^ u64::from(packet.agent & 1) << 2;
-        *hash = mix(mix(*hash, now.as_nanos()), what | mark as u64);
+        *hash = mix(*hash ^ at.as_nanos(), what | mark as u64);
     }
 
     /// Sends a packet whose record is complete on its way.
@@ -78,23 +88,22 @@ impl Network {
     fn forward(&mut self, now: Time, id: PacketId, observer: &mut dyn Observer) {
         let mut at = now;
         loop {
+            if self.wanted.link_packets {
+                self.report_entry(at, id, observer);
+            }
             let packet = self.slab.get_mut(id);
-            let next = self.topology.hops[packet.hop as usize];
+            let next = self.way[packet.hop as usize].direction;
             packet.hop += 1;
             packet.direction = next;
             let seq = self.queue.take_seq();
-            if self.wanted.link_packets {
-                let waiting = self.directions[next as usize].waiting(at).packets;
-                self.report(at, id, PacketFate::Enqueued { waiting }, Some(next), observer);
-            }
-            let packet = self.slab.get_mut(id);
             match self.directions[next as usize].enter(at, now, seq, id, packet, self.window) {
                 Ok(Admission::Behind) => return,
                 Ok(Admission::First(arrival)) => {
                     return self.queue.push_with(arrival, seq, Event::Arrival { direction: next });
                 }
                 Ok(Admission::Loose(arrival)) => {
-                    if !self.goes_on_at_once(id) {
+                    let at_once = packet.hop < packet.last_hop && self.way[packet.hop as usize].direct;
+                    if !at_once {
                         return self.queue.push_with(arrival, seq, Event::Loose { packet: id });
                     }
                     self.cross(arrival, id, observer);
@@ -110,28 +119,21 @@ impl Network {
         }
     }
 
-    /// Whether the packet enters its next direction as soon as it is known when.
-    #[inline]
-    fn goes_on_at_once(&self, id: PacketId) -> bool {
-        let packet = self.slab.get(id);
-        packet.hop < packet.last_hop
-            && self
-                .topology
-                .hops
-                .get(packet.hop as usize)
-                .is_some_and(|next| self.topology.direct[*next as usize])
+    #[cold]
+    fn report_entry(&mut self, at: Time, id: PacketId, observer: &mut dyn Observer) {
+        let next = self.way[self.slab.get(id).hop as usize].direction;
+        let waiting = self.directions[next as usize].waiting(at).packets;
+        self.report(at, id, PacketFate::Enqueued { waiting }, Some(next), observer);
     }
 
     /// A packet gets to the end of the direction it is on.
     #[inline]
     fn cross(&mut self, at: Time, id: PacketId, observer: &mut dyn Observer) {
-        if at < self.end {
-            self.hops_done += 1;
-        }
+        self.hops_done += u64::from(at < self.end);
         let packet = self.slab.get(id);
-        let direction = packet.direction;
         Self::mark(&mut self.fingerprints, packet, Mark::Arrived, at);
         if self.wanted.link_packets {
+            let direction = packet.direction;
             self.report(at, id, PacketFate::Crossed, Some(direction), observer);
         }
     }

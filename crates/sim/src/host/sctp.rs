@@ -61,8 +61,6 @@ pub(crate) struct SctpEnd {
     peer: Vec<SocketAddr>,
     peer_port: u16,
     carriage: Carriage,
-    /// Streams that may be used.
-    streams: u16,
     /// Whether the send buffer was full when last asked.
     blocked: bool,
     /// Whether the user has said that this was all.
@@ -105,7 +103,6 @@ impl SctpEnd {
             peer: setup.peer,
             peer_port: RECEIVER_PORT,
             carriage: setup.carriage,
-            streams: 1,
             blocked: false,
             shut: false,
             closed: None,
@@ -179,9 +176,10 @@ impl SctpEnd {
     /// Drains the endpoint: its events, what the user makes of them, and its packets; then sets the alarm.
     #[inline]
     fn drive(&mut self, context: &mut Context<'_>) {
-        self.react(context);
-        while self.transmit(context) {
-            self.react(context);
+        self.take_events(context);
+        self.offer(context);
+        while self.transmit(context) && self.take_events(context) {
+            self.offer(context);
         }
         if self.trace {
             let (flow, forward) = (self.agent / 2, self.agent & 1 == 0);
@@ -205,23 +203,27 @@ impl SctpEnd {
         earlier(due, stop).filter(|at| *at > now)
     }
 
-    /// Takes the endpoint's events, and lets the user act on them.
+    /// Takes the endpoint's events. Whether there were any.
     #[inline]
-    fn react(&mut self, context: &mut Context<'_>) {
+    fn take_events(&mut self, context: &mut Context<'_>) -> bool {
         if let Some(association) = self.id.and_then(|id| self.endpoint.association(id))
             && association.state() == State::Closed
         {
             // Its counters go with it.
             self.last_stats = *association.stats();
         }
+        let mut any = false;
         while let Some((id, event)) = self.endpoint.poll_event() {
+            any = true;
             match event {
                 Event::DataReady => self.read(context, id),
                 Event::SendSpace => self.blocked = false,
                 Event::Connected { outbound_streams, .. } => {
                     self.id = Some(id);
                     self.phase = Phase::Up;
-                    self.streams = outbound_streams;
+                    if let Some(source) = &mut self.source {
+                        source.limit_streams(outbound_streams);
+                    }
                 }
                 Event::Closed(reason) => {
                     self.read(context, id);
@@ -231,9 +233,7 @@ impl SctpEnd {
                 _ => {}
             }
         }
-        if self.phase == Phase::Up && !self.shut && self.source.is_some() {
-            self.offer(context);
-        }
+        any
     }
 
     /// Hands over everything that has been received; a file is compared with what was sent.
@@ -266,11 +266,14 @@ impl SctpEnd {
     /// Gives the endpoint the messages that are due, as long as it has room for them.
     #[inline]
     fn offer(&mut self, context: &mut Context<'_>) {
+        if self.phase != Phase::Up || self.shut {
+            return;
+        }
         let (Some(id), Some(source)) = (self.id, &mut self.source) else {
             return;
         };
         while !self.blocked && source.next_due().is_some_and(|due| due <= context.now) && source.stop() > context.now {
-            match self.endpoint.send(context.now, id, source.message(self.streams)) {
+            match self.endpoint.send(context.now, id, source.message()) {
                 Ok(()) => {
                     let created = source.advance(context.now);
                     context.flow.sink.sent(created);

@@ -22,6 +22,8 @@ pub(crate) struct Source {
     stop: Time,
     /// Number of the next message.
     next: u64,
+    /// The stream it goes to.
+    stream: u16,
     /// When the next message comes into being.
     due: Time,
 }
@@ -90,6 +92,7 @@ impl Source {
             total,
             stop: stop.map_or(Time::MAX, |stop| Time::ZERO + stop),
             next: 0,
+            stream: 0,
             due,
         }
     }
@@ -116,8 +119,14 @@ impl Source {
         self.next
     }
 
-    /// The message that is due, as it would be sent over `streams` streams at most.
-    pub(crate) fn message(&self, streams: u16) -> Message {
+    /// There are no more streams than this.
+    pub(crate) fn limit_streams(&mut self, streams: u16) {
+        self.streams = self.streams.min(streams).max(1);
+    }
+
+    /// The message that is due.
+    #[inline]
+    pub(crate) fn message(&self) -> Message {
         let payload = match &self.file {
             None => MessagePayload::Zeros(self.message_bytes),
             Some(file) => {
@@ -127,7 +136,7 @@ impl Source {
             }
         };
         Message {
-            stream: (self.next % u64::from(self.streams.min(streams).max(1))) as u16,
+            stream: self.stream,
             // Tells the receiving end which message it is.
             ppid: self.next as u32 ^ PPID_MASK,
             unordered: self.unordered,
@@ -142,6 +151,10 @@ impl Source {
     pub(crate) fn advance(&mut self, now: Time) -> Time {
         let created = self.due;
         self.next += 1;
+        self.stream += 1;
+        if self.stream == self.streams {
+            self.stream = 0;
+        }
         match &mut self.pace {
             Pace::Ready => return now,
             Pace::Constant { interval } => self.due += *interval,
@@ -250,9 +263,10 @@ mod tests {
         };
         let file = Bytes::from_static(b"0123456789");
         let mut source = Source::new(&config, Time::ZERO, None, Some(file), Rng::stream(1, "x"));
+        source.limit_streams(2);
         let mut parts = Vec::new();
         while !source.is_exhausted(Time::ZERO) {
-            let message = source.message(2);
+            let message = source.message();
             parts.push((message.stream, message.ppid ^ PPID_MASK, message.payload));
             source.advance(Time::ZERO);
         }

@@ -83,18 +83,32 @@ pub(crate) struct LinkStats {
 impl LinkStats {
     #[inline]
     fn record(&mut self, transit: &Transit, window: Window) {
+        if transit.entered < window.from || transit.departure > window.to {
+            return self.record_part(transit, window);
+        }
+        self.packets += 1;
+        self.bytes += u64::from(transit.size);
+        self.busy += transit.departure.since(transit.start).as_nanos();
+        if transit.start > transit.entered {
+            self.add_wait(transit.start.since(transit.entered).as_nanos(), transit.size);
+        }
+    }
+
+    #[inline]
+    fn add_wait(&mut self, wait: u64, size: u32) {
+        self.waited += wait;
+        self.waited_bytes += wait as f64 * f64::from(size);
+    }
+
+    /// A packet whose stay is not wholly within the window.
+    #[cold]
+    fn record_part(&mut self, transit: &Transit, window: Window) {
         if window.contains(transit.entered) {
             self.packets += 1;
             self.bytes += u64::from(transit.size);
         }
-        if transit.entered < window.to && transit.departure > window.from {
-            self.busy += window.overlap(transit.start, transit.departure);
-            if transit.start > transit.entered {
-                let wait = window.overlap(transit.entered, transit.start);
-                self.waited += wait;
-                self.waited_bytes += wait as f64 * f64::from(transit.size);
-            }
-        }
+        self.busy += window.overlap(transit.start, transit.departure);
+        self.add_wait(window.overlap(transit.entered, transit.start), transit.size);
     }
 
     /// Takes back what was recorded of a packet for the time after `end`.
@@ -158,6 +172,8 @@ pub(crate) struct Direction {
     /// Whether packets in the ring have events of their own or none: because they may overtake others, or because they enter the
     /// next direction ahead of time.
     loose: bool,
+    /// Whether packets enter the next direction ahead of time. Such a direction cannot fail.
+    ahead: bool,
     extras: Option<Box<Extras>>,
     pub(crate) stats: LinkStats,
 }
@@ -192,14 +208,16 @@ impl Direction {
             up: true,
             special: extras.is_some(),
             loose,
+            ahead: false,
             extras,
             stats: LinkStats::default(),
         }
     }
 
     /// Packets go on from here ahead of time.
-    pub(crate) fn set_loose(&mut self) {
+    pub(crate) fn set_ahead(&mut self) {
         self.loose = true;
+        self.ahead = true;
     }
 
     /// Whether this is a rate, a delay and a queue and nothing else.
@@ -257,7 +275,7 @@ impl Direction {
         window: Window,
     ) -> Result<Admission, DropCause> {
         let size = packet.size;
-        if self.loose {
+        if self.loose && !self.ring.is_empty() {
             self.trim(clock);
         }
         if self.special || size > self.mtu {
@@ -302,6 +320,10 @@ impl Direction {
     fn take(&mut self, transit: Transit, window: Window) -> Admission {
         self.busy_until = transit.departure;
         self.stats.record(&transit, window);
+        if self.ahead && transit.start == transit.entered {
+            // It never waits, and nobody asks for it again.
+            return Admission::Loose(transit.arrival);
+        }
         let first = self.ring.is_empty();
         self.ring.push_back(transit);
         self.waiting_bytes += u64::from(transit.size);

@@ -12,7 +12,7 @@ use crate::host::{Agent, Alarm, FlowState, SctpEnd, SctpSetup, Sink, Source, Udp
 use crate::ledger::Ledger;
 use crate::link::{Direction, Extras, Jitter, TraceClock, Window};
 use crate::loss::LossModel;
-use crate::network::Network;
+use crate::network::{Hop, Network};
 use crate::observer::Wanted;
 use crate::packet::Slab;
 use crate::queue::DropTail;
@@ -106,12 +106,21 @@ impl World {
             directions[direction as usize].is_plain() && config.link[(direction / 2) as usize].schedule.is_empty()
         };
         for direction in topology.find_direct(simple) {
-            directions[direction as usize].set_loose();
+            directions[direction as usize].set_ahead();
         }
+        let way = topology
+            .hops
+            .iter()
+            .map(|d| Hop {
+                direction: *d,
+                direct: topology.direct[*d as usize],
+            })
+            .collect();
         let needs_kinds = directions.iter().any(Direction::needs_kinds);
         let network = Network {
             queue,
             slab: Slab::default(),
+            way,
             topology,
             directions,
             ledger: Ledger {

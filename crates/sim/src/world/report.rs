@@ -117,7 +117,7 @@ impl World {
         let nanos = span.as_nanos().max(1) as f64;
         let utilisation = match self.plan.trace_bps[d] {
             Some(bps) if seconds > 0.0 => stats.bytes as f64 * 8.0 / (bps * seconds),
-            _ => stats.busy as f64 / nanos,
+            _ => (stats.busy as f64 / nanos).min(1.0),
         };
         LinkResult {
             name,
