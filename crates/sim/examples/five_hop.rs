@@ -1,12 +1,14 @@
 //! The 5-hop job: how long a simulated hour takes, and what it costs per packet and hop.
 //!
 //! `cargo run --release -p whimbrel-sim --example five_hop [SECONDS [FLOWS]]`
+//!
+//! Several flows share a chain that is as many times as fast, with room for as many times the packets in its queues.
 
 use std::time::Instant;
 
 use whimbrel_control::{Rate, Span};
 use whimbrel_proto::AssociationConfig;
-use whimbrel_sim::config::{FlowConfig, FlowKind, LinkConfig, NodeConfig, SimConfig};
+use whimbrel_sim::config::{FlowConfig, FlowKind, LinkConfig, NodeConfig, QueueConfig, SimConfig};
 use whimbrel_sim::{Resources, RunOptions, World};
 
 fn main() {
@@ -17,12 +19,15 @@ fn main() {
     config.node = (0..6).map(|i| NodeConfig { name: format!("n{i}") }).collect();
     config.link = (0..5)
         .map(|i| {
-            LinkConfig::new(
-                &format!("n{i}"),
-                &format!("n{}", i + 1),
-                Rate::from_mbps(2),
-                Span::from_micros(10),
-            )
+            let (from, to) = (format!("n{i}"), format!("n{}", i + 1));
+            let queue = QueueConfig::DropTail {
+                packets: Some(100 * flows as u32),
+                bytes: None,
+            };
+            LinkConfig {
+                queue,
+                ..LinkConfig::new(&from, &to, Rate::from_mbps(2 * flows), Span::from_micros(10))
+            }
         })
         .collect();
     let sctp = AssociationConfig {

@@ -128,7 +128,7 @@ impl World {
             bytes: stats.bytes,
             utilisation,
             mean_queue_packets: stats.waited as f64 / nanos,
-            mean_queue_bytes: stats.waited_bytes as f64 / nanos,
+            mean_queue_bytes: stats.waited_bytes / nanos,
             max_queue_packets: stats.max_waiting,
             max_queue_bytes: stats.max_waiting_bytes,
             drops: self.network.link_drops[d],
