@@ -278,3 +278,22 @@ fn explain(error: AssociationError, troubles: &[(SocketAddr, Option<Trouble>)]) 
         other => ConnectError::Closed(other),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_network_s_reports_become_reasons() {
+        let [a, b]: [SocketAddr; 2] = ["192.0.2.1:9899".parse().unwrap(), "192.0.2.2:9899".parse().unwrap()];
+        let aborted = || AssociationError::Closed(CloseReason::AbortedLocally("unreachable".into()));
+        let (closed, no_way) = (Some(Trouble::PortUnreachable), Some(Trouble::HostUnreachable));
+        let told = |troubles: &[_]| explain(aborted(), troubles).to_string();
+        assert_eq!(
+            told(&[(a, no_way), (b, no_way)]),
+            "peer unreachable: the network has no way to 192.0.2.1:9899, 192.0.2.2:9899"
+        );
+        assert!(told(&[(a, no_way), (b, closed)]).starts_with("connection refused: nobody listens on"));
+        assert!(told(&[(a, closed), (b, None)]).starts_with("aborted by this end"));
+    }
+}

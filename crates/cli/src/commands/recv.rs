@@ -1,0 +1,336 @@
+//! `whimbrel recv`: files from `whimbrel send`, into a folder.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+use tempfile::NamedTempFile;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use whimbrel::{Association, Listener, StackConfig};
+
+use crate::transfer::failure::{EXIT_CODES, Failure};
+use crate::transfer::frame::{DIGEST_BYTES, Frame, check_name};
+use crate::transfer::interrupt::Interrupt;
+use crate::transfer::progress::{Bars, hex, summary};
+use crate::transfer::{DEFAULT_PORT, address, association_config};
+
+/// Pieces of a file that wait for the disk.
+const WRITE_BEHIND: usize = 16;
+/// How long a sender may take to end the association after its transfer.
+const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Receive files over SCTP from `whimbrel send`
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Args {
+    /// The folder to write files into; it is made if it is not there
+    dir: PathBuf,
+    /// Local addresses to listen on, each an IP address with or without a UDP port (9899); 0.0.0.0 and [::] stand for
+    /// all addresses of this host
+    #[arg(long, value_name = "ADDR", value_delimiter = ',', required = true, value_parser = address::parse_listen)]
+    listen: Vec<SocketAddr>,
+    /// End after one transfer
+    #[arg(long)]
+    once: bool,
+    /// Replace files that exist already; by default they are kept and the sender is told
+    #[arg(long)]
+    force: bool,
+    /// The SCTP port
+    #[arg(long, default_value_t = DEFAULT_PORT, value_parser = clap::value_parser!(u16).range(1..))]
+    port: u16,
+}
+
+/// What every transfer needs to know.
+#[derive(Clone)]
+struct Place {
+    dir: PathBuf,
+    force: bool,
+    bars: Bars,
+    interrupt: Interrupt,
+}
+
+pub(crate) fn run(args: &Args) -> ExitCode {
+    let outcome = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Failure::file(format!("cannot start: {e}")))
+        .and_then(|runtime| runtime.block_on(receive(args)));
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {}", failure.message);
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+async fn receive(args: &Args) -> Result<(), Failure> {
+    prepare(&args.dir)?;
+    let interrupt = Interrupt::listen();
+    let config = StackConfig {
+        local: args.listen.clone(),
+        port: args.port,
+        association: association_config(),
+        ..StackConfig::default()
+    };
+    let listener = Listener::bind(config)?;
+    let stack = listener.stack().clone();
+    let addrs: Vec<String> = stack.local_addrs().iter().map(ToString::to_string).collect();
+    eprintln!("listening on UDP {}, SCTP port {}", addrs.join(", "), stack.port());
+
+    let place = Place {
+        dir: args.dir.clone(),
+        force: args.force,
+        bars: Bars::new(),
+        interrupt,
+    };
+    let mut transfers = JoinSet::new();
+    let mut outcome = Ok(());
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => {
+                let association = accepted?;
+                let place = place.clone();
+                transfers.spawn(async move { attend(association, &place).await });
+                if args.once {
+                    break;
+                }
+            }
+            Some(_) = transfers.join_next() => {}
+            () = place.interrupt.asked(1) => break,
+        }
+    }
+    let busy = !transfers.is_empty();
+    drop(listener);
+    while let Some(ended) = transfers.join_next().await {
+        outcome = ended.unwrap_or_else(|e| Err(Failure::file(format!("a transfer broke: {e}"))));
+    }
+    stack.wait_idle().await;
+    if args.once && !place.interrupt.is_asked() {
+        // The transfer has told its failure already; its code is what is left.
+        return outcome.map_err(|failure| Failure {
+            message: "the transfer failed".to_owned(),
+            ..failure
+        });
+    }
+    if busy || args.once {
+        Err(Failure::interrupted("interrupted"))
+    } else {
+        Ok(())
+    }
+}
+
+/// Makes the folder and checks that files can be made in it.
+fn prepare(dir: &Path) -> Result<(), Failure> {
+    let cannot = |e: std::io::Error| Failure::file(format!("cannot write into {}: {e}", dir.display()));
+    std::fs::create_dir_all(dir).map_err(cannot)?;
+    part_file(dir).map_err(cannot)?;
+    Ok(())
+}
+
+/// One sender, from its header to the end of the association.
+async fn attend(association: Association, place: &Place) -> Result<(), Failure> {
+    let peer = association
+        .peer_addrs()
+        .first()
+        .map_or_else(|| "?".to_owned(), ToString::to_string);
+    let outcome = tokio::select! {
+        outcome = take_file(&association, place) => outcome,
+        () = place.interrupt.asked(1) => Err(Failure::interrupted("the receiver was interrupted")),
+    };
+    match outcome {
+        Ok((name, size, digest, elapsed)) => {
+            let _ = association.send(Frame::Done.into_message()).await;
+            place
+                .bars
+                .println(&format!("received {name} from {peer}: {}", summary(size, elapsed)));
+            place.bars.println(&format!("sha256 {}", hex(&digest)));
+            farewell(&association).await;
+            Ok(())
+        }
+        Err(failure) => {
+            place
+                .bars
+                .eprintln(&format!("error: transfer from {peer}: {}", failure.message));
+            if association
+                .send(Frame::Failed(failure.message.clone()).into_message())
+                .await
+                .is_ok()
+            {
+                farewell(&association).await;
+            }
+            Err(failure)
+        }
+    }
+}
+
+/// Waits until the sender, whose turn it is, has ended the association; what it still sends is dropped.
+async fn farewell(association: &Association) {
+    let mut scrap = Vec::new();
+    let ended = async { while let Ok(Some(_)) = association.recv_into(&mut scrap).await {} };
+    if tokio::time::timeout(SHUTDOWN_PATIENCE, ended).await.is_err() {
+        association.abort("the transfer is over");
+    }
+}
+
+/// What a whole transfer gives: name, size, digest and how long it took.
+type Taken = (String, u64, [u8; DIGEST_BYTES], Duration);
+
+async fn take_file(association: &Association, place: &Place) -> Result<Taken, Failure> {
+    let (name, size) = match next_frame(association).await? {
+        Frame::Header { name, size } => (name, size),
+        Frame::Cancel => return Err(Failure::interrupted("the sender gave up")),
+        _ => return Err(Failure::file("the sender did not begin with a header")),
+    };
+    let start = Instant::now();
+    check_name(&name).map_err(|why| Failure::file(format!("cannot take the file name {name:?}: {why}")))?;
+    let path = place.dir.join(&name);
+    if !place.force && path.symlink_metadata().is_ok() {
+        return Err(Failure::file(format!(
+            "{name} exists already, and --force was not given"
+        )));
+    }
+    let cannot = |e: std::io::Error| Failure::file(format!("cannot write {name}: {e}"));
+    let part = part_file(&place.dir).map_err(cannot)?;
+    reserve(&part, size).map_err(cannot)?;
+
+    let bar = place.bars.add(&name, size);
+    let (mut writer, ended) = Writer::start(part);
+    let digest = take_content(association, size, &mut writer, &bar).await;
+    drop(writer);
+    bar.finish_and_clear();
+    // What the disk says comes first: a transfer that stopped because of it has no other reason.
+    let (part, written) = ended
+        .await
+        .map_err(|_| Failure::file("the writer stopped"))?
+        .map_err(cannot)?;
+    let told = digest?;
+    if written != told {
+        let (written, told) = (hex(&written), hex(&told));
+        return Err(Failure::file(format!(
+            "digest of {name} is {written}, the sender says {told}"
+        )));
+    }
+    let kept = if place.force {
+        part.persist(&path)
+    } else {
+        part.persist_noclobber(&path)
+    };
+    kept.map_err(|e| cannot(e.error))?;
+    Ok((name, size, told, start.elapsed()))
+}
+
+/// Hands the content to the writer; gives the digest that the sender tells at the end.
+async fn take_content(
+    association: &Association,
+    size: u64,
+    writer: &mut Writer,
+    bar: &indicatif::ProgressBar,
+) -> Result<[u8; DIGEST_BYTES], Failure> {
+    let mut left = size;
+    loop {
+        match next_frame(association).await? {
+            Frame::Data(bytes) => {
+                let len = bytes.len() as u64;
+                left = left
+                    .checked_sub(len)
+                    .ok_or_else(|| Failure::file(format!("the sender sent more than the {size} bytes it announced")))?;
+                writer.write(bytes).await?;
+                bar.inc(len);
+            }
+            Frame::Trailer(digest) if left == 0 => return Ok(digest),
+            Frame::Trailer(_) => {
+                return Err(Failure::file(format!(
+                    "the sender sent {left} bytes fewer than it announced"
+                )));
+            }
+            Frame::Cancel => return Err(Failure::interrupted("the sender gave up")),
+            _ => return Err(Failure::file("the sender said something that only a receiver says")),
+        }
+    }
+}
+
+async fn next_frame(association: &Association) -> Result<Frame, Failure> {
+    match association.recv().await? {
+        Some(message) => Frame::from_message(message).map_err(|what| Failure::file(format!("the sender sent {what}"))),
+        None => Err(Failure {
+            code: 6,
+            message: "the sender ended the association early".to_owned(),
+        }),
+    }
+}
+
+/// A file that vanishes unless it is given its name.
+fn part_file(dir: &Path) -> std::io::Result<NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".whimbrel-").suffix(".part");
+    builder.make_in(dir, |path| OpenOptions::new().write(true).create_new(true).open(path))
+}
+
+/// Has the disk set the file's space aside, so that a full disk is noticed before anything is sent.
+#[cfg(target_os = "linux")]
+fn reserve(part: &NamedTempFile, size: u64) -> std::io::Result<()> {
+    use nix::errno::Errno;
+    use nix::fcntl::{FallocateFlags, fallocate};
+
+    let Ok(size) = i64::try_from(size) else {
+        return Err(Errno::EFBIG.into());
+    };
+    if size == 0 {
+        return Ok(());
+    }
+    match fallocate(part, FallocateFlags::FALLOC_FL_KEEP_SIZE, 0, size) {
+        // Not every file system can.
+        Ok(()) | Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn reserve(_part: &NamedTempFile, _size: u64) -> std::io::Result<()> {
+    Ok(())
+}
+
+/// Writes to the disk in a thread of its own, so that a slow disk does not hold up the network.
+struct Writer {
+    pieces: mpsc::Sender<Bytes>,
+}
+
+type Written = std::io::Result<(NamedTempFile, [u8; DIGEST_BYTES])>;
+
+impl Writer {
+    /// The writer, and what comes of it once it is dropped: the file and its digest.
+    fn start(mut part: NamedTempFile) -> (Self, oneshot::Receiver<Written>) {
+        let (pieces, mut queue) = mpsc::channel::<Bytes>(WRITE_BEHIND);
+        let (ended, result) = oneshot::channel();
+        tokio::task::spawn_blocking(move || {
+            let mut hasher = Sha256::new();
+            let mut write_all = || {
+                while let Some(piece) = queue.blocking_recv() {
+                    hasher.update(&piece);
+                    part.write_all(&piece)?;
+                }
+                part.flush()
+            };
+            let written = write_all();
+            drop(queue);
+            // Nobody listens if the transfer has ended early.
+            let _ = ended.send(written.map(|()| (part, hasher.finalize().into())));
+        });
+        (Writer { pieces }, result)
+    }
+
+    async fn write(&mut self, piece: Bytes) -> Result<(), Failure> {
+        // The reason is the writer's result.
+        self.pieces
+            .send(piece)
+            .await
+            .map_err(|_| Failure::file("the disk takes no more"))
+    }
+}

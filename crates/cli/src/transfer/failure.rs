@@ -1,0 +1,121 @@
+//! How a transfer can fail, and the exit code that says so.
+
+use whimbrel::{AssociationError, BindError, CloseReason, ConnectError};
+
+use super::frame::printable;
+
+/// Told in the help of both commands.
+pub(crate) const EXIT_CODES: &str = "\
+Exit codes:
+  0    the file arrived and its SHA-256 digest is right
+  1    a file could not be read or written, or the other end turned it down
+  2    wrong use of this command
+  3    refused: nobody listens there
+  4    unreachable: the network has no way there
+  5    timed out: no answer, or no longer any
+  6    aborted by the other end
+  130  interrupted (Ctrl-C)";
+
+/// A failed transfer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) code: u8,
+    pub(crate) message: String,
+}
+
+impl Failure {
+    /// Files, or the other end's view of them.
+    pub(crate) fn file(message: impl Into<String>) -> Self {
+        Failure {
+            code: 1,
+            message: message.into(),
+        }
+    }
+
+    /// Ctrl-C.
+    pub(crate) fn interrupted(message: impl Into<String>) -> Self {
+        Failure {
+            code: 130,
+            message: message.into(),
+        }
+    }
+}
+
+impl From<BindError> for Failure {
+    fn from(error: BindError) -> Self {
+        let code = if matches!(error, BindError::NoRoute { .. }) {
+            4
+        } else {
+            1
+        };
+        Failure {
+            code,
+            message: error.to_string(),
+        }
+    }
+}
+
+impl From<ConnectError> for Failure {
+    fn from(error: ConnectError) -> Self {
+        let code = match &error {
+            ConnectError::Refused(_) => 3,
+            ConnectError::Unreachable(_) => 4,
+            ConnectError::TimedOut(_) => 5,
+            ConnectError::Closed(error) => code_of(error),
+            _ => 1,
+        };
+        Failure {
+            code,
+            message: printable(&error.to_string()),
+        }
+    }
+}
+
+impl From<AssociationError> for Failure {
+    fn from(error: AssociationError) -> Self {
+        Failure {
+            code: code_of(&error),
+            message: printable(&error.to_string()),
+        }
+    }
+}
+
+fn code_of(error: &AssociationError) -> u8 {
+    match error {
+        AssociationError::Closed(CloseReason::AbortedByPeer { .. }) => 6,
+        AssociationError::Closed(CloseReason::Refused { .. }) => 3,
+        AssociationError::Closed(
+            CloseReason::HandshakeTimeout | CloseReason::PeerUnreachable | CloseReason::ShutdownTimeout,
+        ) => 5,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_way_to_fail_has_its_code() {
+        let aborted = CloseReason::AbortedByPeer {
+            cause: Some(12),
+            reason: "\x1b[1mdisk full".into(),
+        };
+        let failure = Failure::from(AssociationError::Closed(aborted));
+        assert_eq!(failure.code, 6);
+        assert!(
+            failure.message.contains("disk full") && !failure.message.contains('\x1b'),
+            "{}",
+            failure.message
+        );
+        assert_eq!(
+            Failure::from(AssociationError::Closed(CloseReason::PeerUnreachable)).code,
+            5
+        );
+        assert_eq!(Failure::from(ConnectError::Refused("x".into())).code, 3);
+        assert_eq!(
+            Failure::from(ConnectError::TimedOut(CloseReason::HandshakeTimeout)).code,
+            5
+        );
+    }
+}

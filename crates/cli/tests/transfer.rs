@@ -1,0 +1,389 @@
+//! `whimbrel send` and `whimbrel recv` as processes.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use whimbrel::{Message, Stack, StackConfig};
+
+const WHIMBREL: &str = env!("CARGO_BIN_EXE_whimbrel");
+
+/// A running `whimbrel recv`, stopped at the end of the test.
+struct Receiver {
+    child: Child,
+    addrs: Vec<SocketAddr>,
+    /// What it says on standard error after its first line.
+    rest: BufReader<std::process::ChildStderr>,
+}
+
+impl Receiver {
+    /// Listens on free ports of these IP addresses.
+    fn start(listen: &str, dir: &Path, more: &[&str]) -> Self {
+        let mut command = Command::new(WHIMBREL);
+        command.args(["recv", "--listen", listen]).arg(dir).args(more);
+        Self::spawn(command)
+    }
+
+    fn spawn(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut rest = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        rest.read_line(&mut line).unwrap();
+        let (addrs, _) = line
+            .strip_prefix("listening on UDP ")
+            .and_then(|line| line.split_once(", SCTP port"))
+            .unwrap_or_else(|| panic!("{line}"));
+        Receiver {
+            child,
+            addrs: addrs.split(", ").map(|addr| addr.parse().unwrap()).collect(),
+            rest,
+        }
+    }
+
+    fn to(&self) -> String {
+        let addrs: Vec<String> = self.addrs.iter().map(ToString::to_string).collect();
+        addrs.join(",")
+    }
+
+    fn send(&self, file: &Path) -> Output {
+        sender(&self.to(), file).output().unwrap()
+    }
+
+    fn signal(&self, name: &str) {
+        signal(&self.child, name);
+    }
+
+    /// Waits for its end; gives exit code, standard output and standard error.
+    fn end(mut self) -> (Option<i32>, String, String) {
+        let status = wait(&mut self.child);
+        let (mut out, mut err) = (String::new(), String::new());
+        self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        self.rest.read_to_string(&mut err).unwrap();
+        (status, out, err)
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn sender(to: &str, file: &Path) -> Command {
+    let mut command = Command::new(WHIMBREL);
+    command
+        .args(["send", "--to", to])
+        .arg(file)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn signal(child: &Child, name: &str) {
+    assert!(
+        Command::new("kill")
+            .args([name, &child.id().to_string()])
+            .status()
+            .unwrap()
+            .success()
+    );
+}
+
+/// The exit code; a process that does not end within 30 s fails the test.
+fn wait(child: &mut Child) -> Option<i32> {
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        if start.elapsed() > Duration::from_secs(30) {
+            let _ = child.kill();
+            panic!("the process did not end");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Bytes that look like no pattern.
+fn content(len: usize) -> Vec<u8> {
+    let mut state = 12345_u32;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+/// Names in a folder.
+fn names(dir: &Path) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_file_arrives_over_two_addresses() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, into) = (dir.path().join("data.bin"), dir.path().join("made/for/it"));
+    std::fs::write(&file, content(5_000_001)).unwrap();
+    let receiver = Receiver::start("127.0.0.1:0,127.0.0.2:0", &into, &["--once"]);
+    let sent = receiver.send(&file);
+    assert_eq!(sent.status.code(), Some(0), "{}", text(&sent.stderr));
+    // SHA-256 of the content, as both ends tell it.
+    let told = text(&sent.stdout);
+    let (code, out, err) = receiver.end();
+    assert_eq!(code, Some(0), "{err}");
+    let digest = told.lines().nth(1).unwrap();
+    assert!(digest.starts_with("sha256 ") && digest.len() == 7 + 64, "{told}");
+    assert_eq!(out.lines().nth(1), Some(digest));
+    assert!(out.starts_with("received data.bin from 127.0.0.1:"), "{out}");
+    assert!(std::fs::read(into.join("data.bin")).unwrap() == content(5_000_001));
+    assert_eq!(names(&into), ["data.bin"]);
+}
+
+#[test]
+fn senders_may_come_together_and_files_may_be_empty() {
+    let dir = tempfile::tempdir().unwrap();
+    let into = dir.path().join("in");
+    let receiver = Receiver::start("127.0.0.1:0", &into, &[]);
+    let sizes = [0, 1, 100_000, 3_000_000];
+    let senders: Vec<Child> = sizes
+        .iter()
+        .map(|size| {
+            let file = dir.path().join(format!("f{size}"));
+            std::fs::write(&file, content(*size)).unwrap();
+            sender(&receiver.to(), &file).spawn().unwrap()
+        })
+        .collect();
+    for mut sender in senders {
+        assert_eq!(wait(&mut sender), Some(0));
+    }
+    for size in sizes {
+        assert!(std::fs::read(into.join(format!("f{size}"))).unwrap() == content(size));
+    }
+    receiver.signal("-INT");
+    assert_eq!(receiver.end().0, Some(0));
+}
+
+#[test]
+fn an_existing_file_is_kept_unless_forced() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, into) = (dir.path().join("a"), dir.path().join("in"));
+    std::fs::create_dir(&into).unwrap();
+    std::fs::write(&file, "new").unwrap();
+    std::fs::write(into.join("a"), "old").unwrap();
+
+    let receiver = Receiver::start("127.0.0.1:0", &into, &["--once"]);
+    let sent = receiver.send(&file);
+    assert_eq!(sent.status.code(), Some(1));
+    let told = text(&sent.stderr);
+    assert!(told.contains("a exists already"), "{told}");
+    let (code, _, err) = receiver.end();
+    assert_eq!(code, Some(1), "{err}");
+    assert_eq!(std::fs::read_to_string(into.join("a")).unwrap(), "old");
+
+    let receiver = Receiver::start("127.0.0.1:0", &into, &["--once", "--force"]);
+    assert_eq!(receiver.send(&file).status.code(), Some(0));
+    assert_eq!(receiver.end().0, Some(0));
+    assert_eq!(std::fs::read_to_string(into.join("a")).unwrap(), "new");
+}
+
+#[test]
+fn mistakes_are_told_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a");
+    std::fs::write(&file, "x").unwrap();
+    let closed = {
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.local_addr().unwrap().to_string()
+    };
+    let cases: [(&str, &Path, i32, &str); 4] = [
+        (
+            &closed,
+            &file,
+            3,
+            "connection refused: nobody listens on UDP 127.0.0.1:",
+        ),
+        (&closed, &dir.path().join("missing"), 1, "cannot read"),
+        (&closed, dir.path(), 1, "it is not a regular file"),
+        ("nonsense:x", &file, 2, "is not a UDP port"),
+    ];
+    for (to, file, code, words) in cases {
+        let sent = sender(to, file).output().unwrap();
+        let told = text(&sent.stderr);
+        assert_eq!(sent.status.code(), Some(code), "{to} {file:?}: {told}");
+        assert!(
+            told.contains("error: ") && told.contains(words),
+            "{to} {file:?}: {told}"
+        );
+    }
+    let unwritable = Command::new(WHIMBREL)
+        .args(["recv", "--listen", "127.0.0.1:0", "/proc/no/such"])
+        .output()
+        .unwrap();
+    assert_eq!(unwritable.status.code(), Some(1));
+    assert!(
+        text(&unwritable.stderr).contains("cannot write into /proc/no/such"),
+        "{}",
+        text(&unwritable.stderr)
+    );
+    let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let addr = taken.local_addr().unwrap().to_string();
+    let busy = Command::new(WHIMBREL)
+        .args(["recv", "--listen", &addr])
+        .arg(dir.path())
+        .output()
+        .unwrap();
+    assert_eq!(busy.status.code(), Some(1));
+    assert!(
+        text(&busy.stderr).contains(&format!("cannot bind UDP address {addr}")),
+        "{}",
+        text(&busy.stderr)
+    );
+}
+
+#[test]
+fn an_interrupted_sender_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, into) = (dir.path().join("sparse"), dir.path().join("in"));
+    // Takes minutes to send, and no room on the disk.
+    std::fs::File::create(&file).unwrap().set_len(1 << 36).unwrap();
+    let receiver = Receiver::start("127.0.0.1:0", &into, &["--once"]);
+    let mut sender = sender(&receiver.to(), &file).spawn().unwrap();
+    let start = Instant::now();
+    while names(&into).is_empty() {
+        assert!(start.elapsed() < Duration::from_secs(10), "the transfer did not begin");
+        if let Some(status) = sender.try_wait().unwrap() {
+            // A disk with less room than that turns the file down at once; that is another test's matter.
+            assert_eq!(status.code(), Some(1));
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    signal(&sender, "-INT");
+    assert_eq!(wait(&mut sender), Some(130));
+    let (code, _, err) = receiver.end();
+    assert_eq!(code, Some(130), "{err}");
+    assert!(err.contains("the sender gave up"), "{err}");
+    assert_eq!(names(&into), Vec::<String>::new());
+}
+
+#[test]
+fn an_interrupted_receiver_tells_its_sender() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, into) = (dir.path().join("sparse"), dir.path().join("in"));
+    std::fs::File::create(&file).unwrap().set_len(1 << 30).unwrap();
+    let receiver = Receiver::start("127.0.0.1:0", &into, &[]);
+    let sender = sender(&receiver.to(), &file).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    receiver.signal("-TERM");
+    let sent = sender.wait_with_output().unwrap();
+    assert_eq!(sent.status.code(), Some(1));
+    assert!(
+        text(&sent.stderr).contains("the receiver was interrupted"),
+        "{}",
+        text(&sent.stderr)
+    );
+    assert_eq!(receiver.end().0, Some(130));
+    assert_eq!(names(&into), Vec::<String>::new());
+}
+
+#[test]
+fn a_disk_that_takes_no_more_is_told_to_both() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, into) = (dir.path().join("large"), dir.path().join("in"));
+    std::fs::write(&file, content(1_000_000)).unwrap();
+    // Files of this process may have 100 blocks of 1024 bytes.
+    let mut command = Command::new("bash");
+    let script = "trap '' XFSZ; ulimit -f 100; exec \"$@\"";
+    command
+        .args([
+            "-c",
+            script,
+            "bash",
+            WHIMBREL,
+            "recv",
+            "--listen",
+            "127.0.0.1:0",
+            "--once",
+        ])
+        .arg(&into);
+    let receiver = Receiver::spawn(command);
+    let sent = receiver.send(&file);
+    assert_eq!(sent.status.code(), Some(1));
+    let told = text(&sent.stderr);
+    assert!(
+        told.contains("the receiver turned the file down: cannot write large: File too large"),
+        "{told}"
+    );
+    let (code, _, err) = receiver.end();
+    assert_eq!(code, Some(1));
+    assert!(err.contains("cannot write large: File too large"), "{err}");
+    assert_eq!(names(&into), Vec::<String>::new());
+}
+
+/// What a sender of its own making hears from a receiver.
+async fn answer_to(to: &[SocketAddr], messages: Vec<Message>) -> String {
+    let stack = Stack::toward(StackConfig::default(), to).unwrap();
+    let association = stack.connect(to, 5000).await.unwrap();
+    for message in messages {
+        association.send(message).await.unwrap();
+    }
+    let answer = association.recv().await.unwrap().unwrap();
+    association.shutdown().await.unwrap();
+    text(&answer.data)
+}
+
+#[tokio::test]
+async fn a_hostile_sender_cannot_leave_the_folder_or_lie_about_sizes() {
+    const HEADER: u32 = 0x5748_4201;
+    let dir = tempfile::tempdir().unwrap();
+    let into = dir.path().join("in");
+    let receiver = Receiver::start("127.0.0.1:0", &into, &[]);
+    let header = |name: &str, size: u64| {
+        let mut bytes = vec![1];
+        bytes.extend(size.to_be_bytes());
+        bytes.extend(name.as_bytes());
+        Message {
+            ppid: HEADER,
+            ..Message::new(0, bytes)
+        }
+    };
+    let data = |len: usize| Message {
+        ppid: HEADER + 1,
+        ..Message::new(0, vec![7; len])
+    };
+    let trailer = || Message {
+        ppid: HEADER + 2,
+        ..Message::new(0, vec![7; 32])
+    };
+    let cases = [
+        (vec![header("../evil", 1)], "it contains a folder"),
+        (vec![header("/tmp/evil", 1)], "it contains a folder"),
+        (vec![header("..", 1)], "it names no file"),
+        (vec![data(10)], "did not begin with a header"),
+        (vec![header("a", 5), data(10)], "more than the 5 bytes it announced"),
+        (
+            vec![header("a", 10), data(5), trailer()],
+            "5 bytes fewer than it announced",
+        ),
+        (vec![header("a", 10), data(10), trailer()], "digest of a is"),
+        (vec![Message::new(0, "GET / HTTP/1.1")], "a message of another protocol"),
+    ];
+    for (messages, words) in cases {
+        let answer = answer_to(&receiver.addrs, messages).await;
+        assert!(answer.contains(words), "{answer:?} instead of {words:?}");
+    }
+    assert_eq!(names(&into), Vec::<String>::new());
+    assert_eq!(names(dir.path()), ["in"]);
+}
