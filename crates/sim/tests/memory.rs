@@ -1,0 +1,46 @@
+//! How much memory a run takes. In a process of its own, so that nothing else is measured.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use common::{nodes, run};
+use whimbrel_control::{Rate, Span};
+use whimbrel_sim::config::{FlowConfig, FlowKind, LinkConfig};
+
+/// The most memory that this process has taken, in KiB.
+fn peak_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux tells a process about itself");
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmHWM:"))
+        .expect("its peak too");
+    line.split_whitespace()
+        .nth(1)
+        .and_then(|n| n.parse().ok())
+        .expect("a number")
+}
+
+#[test]
+fn a_long_run_takes_no_more_memory_than_a_short_one_and_little_at_all() {
+    let mut config = nodes(&["n0", "n1", "n2", "n3", "n4", "n5"], 60);
+    config.link = (0..5)
+        .map(|i| {
+            LinkConfig::new(
+                &format!("n{i}"),
+                &format!("n{}", i + 1),
+                Rate::from_mbps(2),
+                Span::from_micros(10),
+            )
+        })
+        .collect();
+    config.flow = vec![FlowConfig::new("bulk", FlowKind::Sctp, "n0", "n5")];
+    run(&config, 1);
+    let short = peak_kib();
+    config.duration = Span::from_secs(1200);
+    let result = run(&config, 1);
+    assert!(result.packet_hops > 1_400_000, "{}", result.packet_hops);
+    let long = peak_kib();
+    assert!(long < 20 * 1024, "{long} KiB");
+    // The ledger keeps the drops of the beginning; nothing else grows.
+    assert!(long < short + 512, "{short} KiB, then {long} KiB");
+}
