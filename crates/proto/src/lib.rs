@@ -30,4 +30,5 @@ pub use error::{ConfigError, ConnectError, Discard, SendError};
 pub use event::{CloseReason, Event};
 pub use message::{Message, MessagePayload, Received};
 pub use path::{PathInfo, PathState};
+pub use receive::ReceiverStats;
 pub use trace::{LossRule, TimerKind, TraceEvent, TraceKinds, TraceRecord};

@@ -28,7 +28,7 @@ use crate::error::SendError;
 use crate::event::{CloseReason, Event};
 use crate::message::{Message, Received};
 use crate::path::Path;
-use crate::receive::{Receiver, ReceiverConfig};
+use crate::receive::{Receiver, ReceiverConfig, ReceiverStats};
 use crate::send::{Outstanding, SendQueue};
 use crate::trace::{Trace, TraceEvent, TraceKinds};
 use crate::{PathId, PathInfo, TransportAddr};
@@ -229,6 +229,16 @@ impl Association {
         &self.stats
     }
 
+    /// Counters of what became of received DATA chunks.
+    pub fn receiver_stats(&self) -> ReceiverStats {
+        self.receiver.as_ref().map(|receiver| *receiver.stats()).unwrap_or_default()
+    }
+
+    /// Bytes of user data received and not yet read.
+    pub fn buffered_receive(&self) -> usize {
+        self.receiver.as_ref().map_or(0, |receiver| receiver.buffered_bytes())
+    }
+
     /// Bytes of messages waiting to be sent.
     pub fn queued(&self) -> usize {
         self.queue.bytes()
@@ -384,6 +394,17 @@ impl Association {
     /// Whether nobody needs it any more.
     pub(crate) fn is_done(&self) -> bool {
         self.notices.closed_polled && !self.has_message()
+    }
+
+    /// Nothing has been sent for a heartbeat's time: what the last transfer needed is given back.
+    fn release_memory(&mut self) {
+        self.queue.release_memory();
+        self.outstanding.release_memory();
+        self.outgoing.release_memory();
+        self.events.shrink_to_fit();
+        if let Some(receiver) = &mut self.receiver {
+            receiver.release_memory();
+        }
     }
 
     fn allow_burst(&mut self) {

@@ -59,6 +59,11 @@ impl OutgoingQueue {
         self.waiting.clear();
     }
 
+    /// Gives back memory that is not in use.
+    pub(crate) fn release_memory(&mut self) {
+        self.waiting.shrink_to_fit();
+    }
+
     pub(crate) fn heap_bytes(&self) -> usize {
         self.waiting.capacity() * size_of::<(u8, Outgoing)>()
     }

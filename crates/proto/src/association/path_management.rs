@@ -179,12 +179,15 @@ impl Association {
             || (path.state == PathState::Unconfirmed && path.errors <= self.config.path_max_retrans);
         // The shortest period: what is sent within it makes the path busy, not idle.
         let is_idle = !interval.is_zero() && ctx.now >= path.heartbeat.last_probe + interval + rto / 2;
+        if is_idle {
+            self.release_memory();
+        }
         if must_probe || is_idle {
             self.send_heartbeat(ctx, index);
-        } else if interval.is_zero() {
-            path.heartbeat.timer = NEVER;
         } else {
-            path.heartbeat.timer = path.heartbeat.last_probe + period(interval, rto, random);
+            let path = &mut self.paths[index];
+            path.heartbeat.timer =
+                if interval.is_zero() { NEVER } else { path.heartbeat.last_probe + period(interval, rto, random) };
         }
     }
 

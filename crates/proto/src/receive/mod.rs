@@ -94,19 +94,19 @@ pub(crate) enum DataOutcome {
 
 /// Counters of what the receiver did with DATA chunks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct ReceiverStats {
+pub struct ReceiverStats {
     /// Chunks received again.
-    pub(crate) duplicates: u64,
+    pub duplicates: u64,
     /// Chunks dropped because their TSN was too far ahead.
-    pub(crate) out_of_window: u64,
+    pub out_of_window: u64,
     /// Chunks dropped for lack of window or memory.
-    pub(crate) no_buffer: u64,
+    pub no_buffer: u64,
     /// Chunks dropped after they had been received, to make room for earlier ones.
-    pub(crate) reneged: u64,
+    pub reneged: u64,
     /// Chunks on streams that do not exist.
-    pub(crate) invalid_streams: u64,
+    pub invalid_streams: u64,
     /// Times a gap opened in a sequence that had none.
-    pub(crate) gaps: u64,
+    pub gaps: u64,
 }
 
 /// The receiving half of an association.
@@ -306,11 +306,6 @@ impl Receiver {
     /// What has been counted.
     pub(crate) fn stats(&self) -> &ReceiverStats {
         &self.stats
-    }
-
-    /// Follows a change of the path MTU.
-    pub(crate) fn set_mtu(&mut self, mtu: u16) {
-        self.config.mtu = mtu;
     }
 
     /// Gives back the memory kept for data to come. For an association that has been idle for a while.

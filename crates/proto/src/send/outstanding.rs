@@ -394,6 +394,18 @@ impl Outstanding {
         &self.acks
     }
 
+    /// Gives back memory that is not in use.
+    pub(crate) fn release_memory(&mut self) {
+        self.slots.shrink_to_fit();
+        self.suspects.shrink_to_fit();
+        self.reported.shrink_to_fit();
+        self.reported_spare = Vec::new();
+        // Stale entries wait there until the next loss.
+        if self.slots.is_empty() {
+            self.lost = VecDeque::new();
+        }
+    }
+
     /// Bytes this ring has allocated.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.slots.capacity() * size_of::<Slot>()

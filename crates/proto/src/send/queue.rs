@@ -113,6 +113,11 @@ impl SendQueue {
         self.next_ssn.clear();
     }
 
+    /// Gives back memory that is not in use.
+    pub(crate) fn release_memory(&mut self) {
+        self.waiting.shrink_to_fit();
+    }
+
     /// Bytes this queue has allocated.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.waiting.capacity() * size_of::<Waiting>() + self.next_ssn.capacity() * size_of::<Ssn>()
