@@ -18,19 +18,17 @@ const MAX_HEARTBEAT_INFO: usize = 1024;
 const MAX_REPORT: usize = 512;
 
 impl Association {
-    /// The path whose peer address this is. Behind a translator the port of the encapsulation may change: it is followed
-    /// (RFC 6951 §5.4).
-    pub(crate) fn path_of(&mut self, remote: TransportAddr) -> Option<usize> {
-        if let Some(index) = self.paths.iter().position(|path| path.remote == remote) {
-            return Some(index);
-        }
-        let mut same_host = self
-            .paths
-            .iter_mut()
-            .enumerate()
-            .filter(|(_, path)| path.remote.ip() == remote.ip());
-        let (index, path) = same_host.next()?;
-        path.remote = remote;
+    /// The path whose peer address this is.
+    pub(crate) fn path_of(&self, remote: TransportAddr) -> Option<usize> {
+        self.paths.iter().position(|path| path.remote == remote)
+    }
+
+    /// Behind a translator the port of the encapsulation may change: it is followed (RFC 6951 §5.4). The caller has checked that
+    /// the packet is the peer's.
+    pub(crate) fn follow_port(&mut self, remote: TransportAddr) -> Option<usize> {
+        let index = self.paths.iter().position(|path| path.remote.ip() == remote.ip())?;
+        self.paths[index].remote = remote;
+        self.notices.renamed = true;
         Some(index)
     }
 

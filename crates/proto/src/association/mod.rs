@@ -141,6 +141,8 @@ struct Notices {
     wants_space: bool,
     wants_idle: bool,
     shutdown_wanted: bool,
+    /// The tag or the peer's addresses have changed: the endpoint finds it by others from now on.
+    renamed: bool,
     closed_polled: bool,
 }
 
@@ -372,6 +374,11 @@ impl Association {
     /// The user knows that it is over.
     pub(crate) fn note_closed_polled(&mut self) {
         self.notices.closed_polled = true;
+    }
+
+    /// Whether its tag or the peer's addresses have changed since the last call.
+    pub(crate) fn take_renamed(&mut self) -> bool {
+        core::mem::take(&mut self.notices.renamed)
     }
 
     /// The reader made room that the peer should know of (RFC 9260 §6.2).

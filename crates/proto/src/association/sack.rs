@@ -14,20 +14,18 @@ use crate::{AssocId, PathId};
 
 /// Notes what a SACK says about single chunks.
 struct Notes<'a> {
-    paths: &'a [Path],
+    paths: &'a mut [Path],
     trace: &'a mut Trace,
     now: Time,
     association: AssocId,
-    /// Sample of the round trip being measured on a path.
-    samples: [Option<(u8, Span)>; 2],
 }
 
 impl SackObserver for Notes<'_> {
     fn acked(&mut self, seq: Seq, tsn: Tsn, path: u8, sent_at: Time, _retransmitted: bool) {
-        if self.paths[usize::from(path)].timed == Some((seq, sent_at)) {
-            // More than two paths cannot finish their measurement with one SACK often enough to matter.
-            let place = usize::from(self.samples[0].is_some());
-            self.samples[place] = Some((path, self.now.since(sent_at)));
+        let timed = &mut self.paths[usize::from(path)];
+        if timed.timed == Some((seq, sent_at)) {
+            timed.timed = None;
+            timed.sampled = Some(self.now.since(sent_at));
         }
         let (now, association) = (self.now, self.association);
         self.trace
@@ -84,11 +82,10 @@ impl Association {
         let in_recovery = self.recovery.is_active();
         let held_before = self.outstanding.data_held();
         let mut notes = Notes {
-            paths: &self.paths,
+            paths: &mut self.paths,
             trace: ctx.trace,
             now: ctx.now,
             association: self.id,
-            samples: [None; 2],
         };
         let rules = MissingRules {
             limit: self.config.resolved_missing_reports() as u8,
@@ -96,7 +93,6 @@ impl Association {
             complete,
         };
         let outcome = self.outstanding.on_sack(sack, rules, &mut notes);
-        let samples = notes.samples;
         let SackOutcome::Processed {
             advanced,
             newly_acked,
@@ -110,14 +106,14 @@ impl Association {
         };
         self.stats.sacks_received += 1;
         self.stats.data_bytes_acked += held_before - self.outstanding.data_held();
-        for (path, sample) in samples.into_iter().flatten() {
-            self.on_rtt_sample(ctx, usize::from(path), sample);
-        }
         if newly_acked {
             // RFC 9260 §8.1
             self.errors = 0;
         }
         for index in 0..self.paths.len() {
+            if let Some(sample) = self.paths[index].sampled.take() {
+                self.on_rtt_sample(ctx, index, sample);
+            }
             self.take_path_acknowledgement(ctx, index, advanced, in_recovery);
         }
         if let Some(acked) = self.outstanding.cumulative_ack() {

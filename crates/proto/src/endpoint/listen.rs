@@ -299,7 +299,6 @@ impl Endpoint {
         if local_matches {
             // Cases B and D
             association.on_own_cookie(context!(self, now), cookie, meta.remote);
-            self.table.update(index, local_tag);
             return Ok(index);
         }
         if !peer_matches && cookie_ties == association.tie_tags() {
@@ -310,7 +309,6 @@ impl Endpoint {
                 return Err(Discard::Unexpected);
             }
             association.restart(context!(self, now), cookie, meta.remote, random);
-            self.table.update(index, local_tag);
             return Ok(index);
         }
         // Case C, and everything that Table 12 does not show

@@ -445,6 +445,8 @@ impl Endpoint {
         }
         if association.state() == State::Closed {
             self.table.hide(index);
+        } else if association.take_renamed() {
+            self.table.rename(index);
         }
         self.schedule(index);
         self.mark_ready(index);

@@ -34,10 +34,19 @@ impl Hasher for TagHasher {
     }
 }
 
+/// What an association is found by.
+#[derive(Debug, Default)]
+struct Names {
+    tag: u32,
+    port: u16,
+    addrs: Box<[TransportAddr]>,
+}
+
 #[derive(Debug)]
 struct Place {
     generation: u32,
     association: Option<Box<Association>>,
+    names: Names,
 }
 
 /// All associations.
@@ -68,10 +77,7 @@ impl Table {
             Some(&index) => index,
             None => {
                 let index = self.places.len() as u32;
-                self.places.push(Place {
-                    generation: 0,
-                    association: None,
-                });
+                self.places.push(Place { generation: 0, association: None, names: Names::default() });
                 self.free.push(index);
                 index
             }
@@ -87,26 +93,19 @@ impl Table {
         let index = association.id().index;
         debug_assert_eq!(self.free.last(), Some(&index));
         self.free.pop();
-        self.by_tag.insert(association.tags().0, index);
-        let port = association.peer_port();
-        for addr in association.remote_addrs() {
-            self.by_peer.insert((addr, port), index);
-        }
         self.places[index as usize].association = Some(Box::new(association));
+        self.rename(index);
     }
 
     /// Makes the association unknown to the network; the user can still read from it.
     pub(super) fn hide(&mut self, index: u32) {
-        let Some(association) = self.places[index as usize].association.as_deref() else {
-            return;
-        };
-        if self.by_tag.get(&association.tags().0) == Some(&index) {
-            self.by_tag.remove(&association.tags().0);
+        let names = core::mem::take(&mut self.places[index as usize].names);
+        if self.by_tag.get(&names.tag) == Some(&index) {
+            self.by_tag.remove(&names.tag);
         }
-        let port = association.peer_port();
-        for addr in association.remote_addrs() {
-            if self.by_peer.get(&(addr, port)) == Some(&index) {
-                self.by_peer.remove(&(addr, port));
+        for &addr in &names.addrs {
+            if self.by_peer.get(&(addr, names.port)) == Some(&index) {
+                self.by_peer.remove(&(addr, names.port));
             }
         }
     }
@@ -121,21 +120,20 @@ impl Table {
         }
     }
 
-    /// Follows a change of tag or addresses of the association, which was known by `old_tag`.
-    pub(super) fn update(&mut self, index: u32, old_tag: u32) {
-        let Some(association) = self.places[index as usize].association.as_deref() else {
-            return;
+    /// Follows a change of tag or addresses of the association.
+    pub(super) fn rename(&mut self, index: u32) {
+        self.hide(index);
+        let Some(association) = self.places[index as usize].association.as_deref() else { return };
+        let names = Names {
+            tag: association.tags().0,
+            port: association.peer_port(),
+            addrs: association.remote_addrs().collect(),
         };
-        let tag = association.tags().0;
-        if tag != old_tag {
-            self.by_tag.remove(&old_tag);
-            self.by_tag.insert(tag, index);
+        self.by_tag.insert(names.tag, index);
+        for &addr in &names.addrs {
+            self.by_peer.insert((addr, names.port), index);
         }
-        let port = association.peer_port();
-        self.by_peer.retain(|_, found| *found != index);
-        for addr in association.remote_addrs() {
-            self.by_peer.insert((addr, port), index);
-        }
+        self.places[index as usize].names = names;
     }
 
     pub(super) fn has_tag(&self, tag: u32) -> bool {

@@ -73,6 +73,8 @@ pub(crate) struct Path {
     pub(crate) errors: u32,
     /// The chunk whose round-trip time is being measured, and when it was sent (RFC 9260 §6.3.1 rules C4, C5).
     pub(crate) timed: Option<(Seq, Time)>,
+    /// The round-trip time that the SACK being processed measured.
+    pub(crate) sampled: Option<Span>,
     /// When data was last sent on it, for the decay of an idle window (RFC 9260 §7.2.1).
     pub(crate) last_data: Time,
     /// Packets with new data that may still be sent on this occasion (RFC 9260 §6.1 D).
@@ -112,6 +114,7 @@ impl Path {
             heartbeat: HeartbeatState::default(),
             errors: 0,
             timed: None,
+            sampled: None,
             last_data: Time::ZERO,
             burst_left: 0,
             one_packet_only: false,
