@@ -194,7 +194,9 @@ impl Network {
             for transit in self.directions[direction as usize].set_up(now, up, self.window) {
                 if loose {
                     // Its event finds out.
-                    self.slab.get_mut(transit.packet).fate = DropCause::LinkDown.fate();
+                    let packet = self.slab.get_mut(transit.packet);
+                    packet.fate = DropCause::LinkDown.fate();
+                    packet.twice = false;
                 } else {
                     self.drop(now, transit.packet, DropCause::LinkDown, Some(direction), observer);
                 }

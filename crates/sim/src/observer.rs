@@ -22,6 +22,10 @@ pub enum Interest {
 }
 
 /// Somebody who watches a run. It is asked once, when the run begins, what it wants; it cannot change the run.
+///
+/// Events come in the order of their times, with one exception: what happens to a packet at links within the network
+/// ([`PacketFate::Enqueued`], [`PacketFate::Crossed`]) is told when it is known, which may be ahead of time. A writer that needs these
+/// in order sorts them.
 pub trait Observer {
     /// Whether events of this kind are wanted.
     fn wants(&self, interest: Interest) -> bool;

@@ -254,6 +254,21 @@ fn the_window_measures_a_part_of_the_run() {
 }
 
 #[test]
+fn a_run_that_ends_before_its_window_opens_measures_nothing() {
+    let mut config = pair(Rate::from_mbps(1), Span::from_millis(10), 100);
+    config.flow = vec![flow("file", FlowKind::Sctp, file(10_000))];
+    config.measure.from = Span::from_secs(50);
+    let result = run(&config, 1);
+    let flow = &result.flows[0];
+    assert_eq!((result.end, flow.completion.is_some()), (EndReason::AllDone, true));
+    assert_eq!(
+        (flow.goodput_bytes, flow.sender_packets, flow.sender.packets_sent),
+        (0, 0, 0)
+    );
+    assert_eq!((flow.goodput_bps, result.links[0].utilisation), (0.0, 0.0));
+}
+
+#[test]
 fn paths_are_disjoint_and_a_dead_primary_is_left_for_the_other() {
     let mut config = nodes(&["a", "r", "s", "b"], 150);
     let queue = QueueConfig::DropTail {

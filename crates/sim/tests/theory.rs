@@ -258,6 +258,73 @@ fn a_link_that_is_down_carries_nothing_and_says_so() {
 }
 
 #[test]
+fn a_chain_behaves_the_same_whether_packets_go_on_ahead_of_time_or_not() {
+    // A slow link in the middle, so that queues and drops come about within the chain.
+    let mut config = nodes(&["a", "r", "s", "t", "b"], 60);
+    let link = |from: &str, to: &str, rate| LinkConfig {
+        queue: QueueConfig::DropTail {
+            packets: Some(6),
+            bytes: None,
+        },
+        ..LinkConfig::new(from, to, Rate::from_bps(rate), Span::from_millis(3))
+    };
+    config.link = vec![
+        link("a", "r", 4_000_000),
+        link("r", "s", 1_000_000),
+        link("s", "t", 3_000_000),
+        link("t", "b", 900_000),
+    ];
+    config.flow = vec![
+        flow("bulk", FlowKind::Sctp, Default::default()),
+        flow(
+            "cross",
+            FlowKind::Udp,
+            paced(TrafficKind::Poisson, Rate::from_bps(300_000), 400),
+        ),
+    ];
+    config.measure.from = Span::from_secs(1);
+    config.measure.to = Some(Span::from_secs(50));
+    let ahead = run(&config, 9);
+    // A loss model that never strikes makes each hop an event of its own.
+    for link in &mut config.link {
+        link.loss = LossConfig::List { packets: Vec::new() }.into();
+    }
+    let stepwise = run(&config, 9);
+    assert!(
+        stepwise.events > ahead.events * 3 / 2,
+        "{} and {}",
+        stepwise.events,
+        ahead.events
+    );
+    assert!(ahead.drops.of(DropCause::QueueFull) > 50, "{:?}", ahead.drops);
+    assert_eq!((ahead.packet_hops, ahead.drops), (stepwise.packet_hops, stepwise.drops));
+    assert_eq!(ahead.ledger.entries(), stepwise.ledger.entries());
+    for (a, b) in ahead.flows.iter().zip(&stepwise.flows) {
+        assert_eq!(
+            (a.goodput_bytes, a.delay, a.sender),
+            (b.goodput_bytes, b.delay, b.sender)
+        );
+    }
+    for (a, b) in ahead.links.iter().zip(&stepwise.links) {
+        assert_eq!(
+            (a.packets, a.bytes, a.drops),
+            (b.packets, b.bytes, b.drops),
+            "{} {}",
+            a.name,
+            a.forward
+        );
+        assert_eq!(
+            (a.max_queue_packets, a.max_queue_bytes),
+            (b.max_queue_packets, b.max_queue_bytes)
+        );
+        assert_eq!(
+            (a.utilisation, a.mean_queue_packets),
+            (b.utilisation, b.mean_queue_packets)
+        );
+    }
+}
+
+#[test]
 fn a_packet_above_the_mtu_dies_of_it() {
     let mut config = nodes(&["a", "m", "b"], 10);
     config.link = vec![

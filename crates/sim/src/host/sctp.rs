@@ -68,8 +68,9 @@ pub(crate) struct SctpEnd {
     closed: Option<CloseReason>,
     /// Counters of an association that is over.
     last_stats: AssociationStats,
-    /// Counters when the measurement window opened and closed.
-    opened_stats: AssociationStats,
+    /// Counters when the measurement window opened, if it has.
+    opened_stats: Option<AssociationStats>,
+    /// What was counted in the window, once it has closed.
     window_stats: Option<AssociationStats>,
     trace: bool,
 }
@@ -107,7 +108,7 @@ impl SctpEnd {
             shut: false,
             closed: None,
             last_stats: AssociationStats::default(),
-            opened_stats: AssociationStats::default(),
+            opened_stats: None,
             window_stats: None,
             trace: false,
         })
@@ -365,18 +366,20 @@ impl SctpEnd {
 
     /// The measurement window opens.
     pub(crate) fn open_window(&mut self) {
-        self.opened_stats = self.stats();
+        self.opened_stats = Some(self.stats());
     }
 
     /// The measurement window closes.
     pub(crate) fn close_window(&mut self) {
-        self.window_stats = Some(crate::measure::stats_since(&self.stats(), &self.opened_stats));
+        self.window_stats = Some(self.window_stats());
     }
 
-    /// Counters of the measurement window.
+    /// What was counted in the measurement window, up to now if it is still open; nothing if it never opened.
     pub(crate) fn window_stats(&self) -> AssociationStats {
+        let since = |opened: &AssociationStats| crate::measure::stats_since(&self.stats(), opened);
         self.window_stats
-            .unwrap_or_else(|| crate::measure::stats_since(&self.stats(), &self.opened_stats))
+            .or(self.opened_stats.as_ref().map(since))
+            .unwrap_or_default()
     }
 
     /// Whether the association is over, or never was.

@@ -231,3 +231,15 @@ impl World {
         self.network.queue.push(at + self.plan.interval, Event::Sample);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_world_may_move_to_another_thread() {
+        fn is_send<T: Send>() {}
+        is_send::<World>();
+        is_send::<RunResult>();
+    }
+}
