@@ -15,7 +15,10 @@ fn an_idle_association_takes_less_than_2300_bytes_at_each_end() {
         (at_a, at_b)
     };
     let (at_a, at_b) = idle(&mut net);
-    assert!(at_a < 2300 && at_b < 2300, "{at_a} and {at_b} bytes after the handshake");
+    assert!(
+        at_a < 2300 && at_b < 2300,
+        "{at_a} and {at_b} bytes after the handshake"
+    );
 
     // What a transfer needed is given back by the time of the next heartbeat.
     for _ in 0..1000 {

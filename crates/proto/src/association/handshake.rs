@@ -138,7 +138,9 @@ impl Association {
 
     /// Answers COOKIE ECHO where it came from. To an address not confirmed yet, a HEARTBEAT goes along (RFC 9260 §5.4).
     pub(crate) fn send_cookie_ack(&mut self, ctx: &mut Context<'_>, to: TransportAddr) {
-        let Some(index) = self.path_of(to).or_else(|| self.follow_port(to)) else { return };
+        let Some(index) = self.path_of(to).or_else(|| self.follow_port(to)) else {
+            return;
+        };
         self.outgoing.push(index as u8, Outgoing::CookieAck);
         if self.paths[index].state == PathState::Unconfirmed {
             self.paths[index].heartbeat.timer = ctx.now;
@@ -341,7 +343,10 @@ impl Association {
         self.probe = super::ZeroWindowProbe::default();
         self.timers = super::Timers::default();
         self.outgoing.clear();
-        self.notices = super::Notices { renamed: true, ..super::Notices::default() };
+        self.notices = super::Notices {
+            renamed: true,
+            ..super::Notices::default()
+        };
         self.tie_tags = ((random >> 32) as u32 | 1, random as u32 | 1);
         let config = self.config.clone();
         for path in &mut self.paths {

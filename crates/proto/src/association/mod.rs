@@ -233,7 +233,10 @@ impl Association {
 
     /// Counters of what became of received DATA chunks.
     pub fn receiver_stats(&self) -> ReceiverStats {
-        self.receiver.as_ref().map(|receiver| *receiver.stats()).unwrap_or_default()
+        self.receiver
+            .as_ref()
+            .map(|receiver| *receiver.stats())
+            .unwrap_or_default()
     }
 
     /// Bytes of user data received and not yet read.

@@ -186,8 +186,11 @@ impl Association {
             self.send_heartbeat(ctx, index);
         } else {
             let path = &mut self.paths[index];
-            path.heartbeat.timer =
-                if interval.is_zero() { NEVER } else { path.heartbeat.last_probe + period(interval, rto, random) };
+            path.heartbeat.timer = if interval.is_zero() {
+                NEVER
+            } else {
+                path.heartbeat.last_probe + period(interval, rto, random)
+            };
         }
     }
 

@@ -38,7 +38,10 @@ impl Endpoint {
         if association.ports().1 != header.source_port {
             return self.out_of_the_blue(meta, packet);
         }
-        let Some(from) = association.path_of(meta.remote).or_else(|| association.follow_port(meta.remote)) else {
+        let Some(from) = association
+            .path_of(meta.remote)
+            .or_else(|| association.follow_port(meta.remote))
+        else {
             return self.out_of_the_blue(meta, packet);
         };
         let result = association.on_packet(context!(self, now), meta, from, packet);

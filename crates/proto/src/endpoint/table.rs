@@ -77,7 +77,11 @@ impl Table {
             Some(&index) => index,
             None => {
                 let index = self.places.len() as u32;
-                self.places.push(Place { generation: 0, association: None, names: Names::default() });
+                self.places.push(Place {
+                    generation: 0,
+                    association: None,
+                    names: Names::default(),
+                });
                 self.free.push(index);
                 index
             }
@@ -123,7 +127,9 @@ impl Table {
     /// Follows a change of tag or addresses of the association.
     pub(super) fn rename(&mut self, index: u32) {
         self.hide(index);
-        let Some(association) = self.places[index as usize].association.as_deref() else { return };
+        let Some(association) = self.places[index as usize].association.as_deref() else {
+            return;
+        };
         let names = Names {
             tag: association.tags().0,
             port: association.peer_port(),

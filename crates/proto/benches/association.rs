@@ -1,0 +1,135 @@
+//! The protocol core in memory: both ends in one thread, real checksums.
+//!
+//! `cargo bench -p whimbrel-proto`; other stacks beside it are in `bench/peers`.
+
+use bytes::Bytes;
+use divan::counter::{BytesCount, ItemsCount};
+use whimbrel_control::{Rng, Span, Time};
+use whimbrel_proto::{
+    AssocId, AssociationConfig, Endpoint, EndpointConfig, Event, Message, PacketMeta, SendError, TransportAddr,
+};
+use whimbrel_wire::{ByteSink, ChecksumField};
+
+fn main() {
+    divan::main();
+}
+
+const WINDOW: u32 = 262_144;
+
+struct Pair {
+    a: Endpoint,
+    b: Endpoint,
+    to: AssocId,
+    from: AssocId,
+    now: Time,
+    datagram: Vec<u8>,
+    content: Vec<u8>,
+}
+
+fn endpoint(addr: &str, listen: bool) -> Endpoint {
+    let association = config();
+    let local_addrs = vec![addr.parse().expect("an address")];
+    let config = EndpointConfig {
+        local_addrs,
+        listen,
+        association,
+        ..EndpointConfig::default()
+    };
+    Endpoint::new(config, Box::new(Rng::stream(1, addr))).expect("a valid configuration")
+}
+
+fn config() -> AssociationConfig {
+    AssociationConfig {
+        recv_buffer: WINDOW,
+        send_buffer: WINDOW,
+        ..AssociationConfig::default()
+    }
+}
+
+impl Pair {
+    fn connected() -> Pair {
+        let (mut a, b) = (endpoint("10.0.0.1:9899", false), endpoint("10.0.0.2:9899", true));
+        let peer: TransportAddr = "10.0.0.2:9899".parse().expect("an address");
+        let from = a.connect(Time::ZERO, config(), 5000, &[peer]).expect("can be begun");
+        let mut pair = Pair {
+            a,
+            b,
+            from,
+            to: from,
+            now: Time::ZERO,
+            datagram: Vec::new(),
+            content: Vec::new(),
+        };
+        while pair.carry(true) + pair.carry(false) > 0 {}
+        while let Some((id, event)) = pair.b.poll_event() {
+            if matches!(event, Event::Connected { .. }) {
+                pair.to = id;
+            }
+        }
+        pair
+    }
+
+    /// Carries what one end has to send to the other; returns the packets.
+    fn carry(&mut self, from_a: bool) -> usize {
+        let (from, to) = if from_a {
+            (&mut self.a, &mut self.b)
+        } else {
+            (&mut self.b, &mut self.a)
+        };
+        let mut packets = 0;
+        loop {
+            self.datagram.clear();
+            let mut sink = ByteSink::new(&mut self.datagram, ChecksumField::Compute);
+            let Some(sent) = from.poll_transmit(self.now, &mut sink) else {
+                return packets;
+            };
+            let meta = PacketMeta {
+                local: sent.remote,
+                remote: sent.local,
+                ecn: sent.ecn,
+            };
+            to.handle_datagram(self.now, meta, &self.datagram)
+                .expect("the other end understands");
+            packets += 1;
+        }
+    }
+
+    /// Sends a message and lets it arrive.
+    fn transfer(&mut self, message: &Bytes) {
+        match self.a.send(self.now, self.from, Message::new(0, message.clone())) {
+            Ok(()) | Err(SendError::Full(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+        while self.carry(true) + self.carry(false) > 0 {}
+        let content = &mut self.content;
+        while self
+            .b
+            .recv(self.now, self.to, &mut |part| part.append_to(content))
+            .is_some()
+        {
+            content.clear();
+        }
+        while self.a.poll_event().is_some() {}
+        while self.b.poll_event().is_some() {}
+        self.now += Span::from_millis(250);
+        self.b.handle_timeout(self.now);
+        self.a.handle_timeout(self.now);
+    }
+}
+
+/// Messages one after the other: the cost of a round, its SACK and timers included.
+#[divan::bench(args = [100, 1200, 65_536])]
+fn message(bencher: divan::Bencher<'_, '_>, len: usize) {
+    let mut pair = Pair::connected();
+    let message = Bytes::from(vec![0x55; len]);
+    (0..100).for_each(|_| pair.transfer(&message));
+    bencher
+        .counter(BytesCount::new(len))
+        .bench_local(|| pair.transfer(&message));
+}
+
+/// INIT to COOKIE ACK at both ends, the signed cookie included.
+#[divan::bench]
+fn handshake(bencher: divan::Bencher<'_, '_>) {
+    bencher.counter(ItemsCount::new(1_usize)).bench_local(Pair::connected);
+}
