@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::available_parallelism;
 
-use whimbrel_lab::{Manifest, Options, Outcome as LabOutcome, Results, Run, RunError, Status};
+use whimbrel_lab::{Manifest, Options, Outcome as LabOutcome, Results, Run, Status};
 use whimbrel_scenario::Scenario;
 
 use crate::output::{Ended, FAILED, INTERRUPTED, Outcome, WRONG_USE, fail, note, print};
@@ -45,8 +45,7 @@ pub(crate) struct Executed {
 
 /// Runs a scenario, prints the table or the JSON object, and writes results.
 pub(crate) fn execute(scenario: &Scenario, destination: Option<&Destination>, common: &Common) -> Outcome<Executed> {
-    let wrong_use = |error: RunError| fail(WRONG_USE, error);
-    let resources = whimbrel_lab::load_resources(scenario).map_err(wrong_use)?;
+    let interrupted = listen()?;
     let mut results = match destination {
         Some(destination) => {
             whimbrel_lab::prepare(&destination.folder, destination.replace).map_err(|error| fail(WRONG_USE, error))?;
@@ -55,7 +54,6 @@ pub(crate) fn execute(scenario: &Scenario, destination: Option<&Destination>, co
         }
         None => None,
     };
-    let interrupted = listen()?;
     let jobs = common
         .jobs
         .map_or_else(|| available_parallelism().map_or(1, usize::from), usize::from);
@@ -67,7 +65,7 @@ pub(crate) fn execute(scenario: &Scenario, destination: Option<&Destination>, co
     };
     let mut teller = Teller::new(common.quiet);
     let mut runs = Vec::with_capacity(scenario.runs());
-    let outcome = whimbrel_lab::run(scenario, &resources, &options, &mut teller, &mut |run| {
+    let outcome = whimbrel_lab::run(scenario, &options, &mut teller, &mut |run| {
         if let Some(results) = &mut results {
             results.add(&run)?;
         }

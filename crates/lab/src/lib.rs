@@ -15,7 +15,7 @@ mod write;
 pub use metric::{COUNT, Metric, Values, metrics};
 pub use output::{Input, Manifest, ManifestScenario, Results, Status};
 pub use report::{PointReport, Summaries, json, summarise, table};
-pub use runner::{FlowRun, LinkRun, Options, Outcome, Progress, Run, RunError, load_resources, run};
+pub use runner::{FlowRun, LinkRun, Options, Outcome, Progress, Run, RunError, run};
 pub use stats::{Summary, jain_index};
 pub use write::file::{Digested, WriteError};
 pub use write::folder::{FolderError, prepare};

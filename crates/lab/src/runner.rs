@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use whimbrel_scenario::{Point, Scenario};
-use whimbrel_sim::config::{ConfigError, SimConfig};
-use whimbrel_sim::{EndReason, FileCheck, FlowOutcome, NoObserver, Resources, RunControl, RunOptions, World};
+use whimbrel_sim::config::ConfigError;
+use whimbrel_sim::{EndReason, FileCheck, FlowOutcome, NoObserver, RunControl, RunOptions, World};
 
 use crate::metric::{Values, queue_utilisation};
 use crate::record::{Recorded, Recorder, Selection};
@@ -106,7 +106,7 @@ pub struct Options<'o> {
 /// Why runs failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// A file that the scenario names, or something that only the simulator finds wrong.
+    /// Something that only the simulator finds wrong with the scenario.
     #[error("{}: {} given, allowed is {}{}", .0.path, .0.value, .0.allowed, hint(.0))]
     Scenario(ConfigError),
     /// A file of the results.
@@ -150,42 +150,10 @@ struct Job<'s> {
     seed_number: u32,
 }
 
-/// Reads the files that the points name.
-///
-/// # Errors
-/// The first file that cannot be read or makes no sense.
-pub fn load_resources(scenario: &Scenario) -> Result<Vec<Arc<Resources>>, RunError> {
-    let mut loaded: Vec<Arc<Resources>> = Vec::with_capacity(scenario.points.len());
-    for point in &scenario.points {
-        // Sweeps seldom change files: points that name the same ones share them.
-        let resources = match loaded.last() {
-            Some(known) if names_known_files(&point.config, known) => Arc::clone(known),
-            _ => Arc::new(Resources::load(&point.config, Path::new(""))?),
-        };
-        loaded.push(resources);
-    }
-    Ok(loaded)
-}
-
-fn names_known_files(config: &SimConfig, known: &Resources) -> bool {
-    let traces = config
-        .link
-        .iter()
-        .flat_map(|link| link.directions())
-        .filter_map(|direction| direction.trace);
-    traces.into_iter().all(|trace| known.traces.contains_key(&trace.file))
-        && config
-            .flow
-            .iter()
-            .filter_map(|flow| flow.traffic.file.as_ref())
-            .all(|file| known.files.contains_key(file))
-}
-
 /// Runs every point with every seed. Finished runs are handed to `finished` in their order; after an interruption or an error,
 /// those that were done are still handed over.
 pub fn run(
     scenario: &Scenario,
-    resources: &[Arc<Resources>],
     options: &Options<'_>,
     progress: &mut dyn Progress,
     finished: &mut dyn FnMut(Run) -> Result<(), RunError>,
@@ -208,7 +176,6 @@ pub fn run(
     let workers = options.jobs.clamp(1, jobs.len().max(1));
     let plan = Plan {
         scenario,
-        resources,
         folder: options.folder.map(Path::to_owned),
         jobs: &jobs,
     };
@@ -318,7 +285,6 @@ impl Active {
 /// What all threads need to know.
 struct Plan<'s> {
     scenario: &'s Scenario,
-    resources: &'s [Arc<Resources>],
     folder: Option<PathBuf>,
     jobs: &'s [Job<'s>],
 }
@@ -359,10 +325,9 @@ impl Plan<'_> {
     fn simulate(&self, job: &Job<'_>, control: &Arc<RunControl>) -> Result<Option<Run>, RunError> {
         let seed = self.scenario.seed + u64::from(job.seed_number);
         let config = &job.point.config;
-        let resources = &self.resources[job.point_number];
         let selection = Selection::of(&self.scenario.record, job.seed_number);
         let began = Instant::now();
-        let world = World::new(config, seed, resources, RunOptions::default())?;
+        let world = World::new(config, seed, &job.point.resources, RunOptions::default())?;
         let (result, recorded) = match self.folder.as_deref().filter(|_| selection.any()) {
             Some(folder) => {
                 let prefix = self.prefix(job.point_number, seed);

@@ -4,51 +4,23 @@ use std::path::{Path, PathBuf};
 
 use whimbrel_sim::config::{ConfigError, FlowConfig, SimConfig};
 
+use crate::de::in_order;
 use crate::problem::{LineIndex, Problem};
 use crate::scenario::reason;
 use crate::tree::{Node, Step, Value};
 
+/// Problems with their places in the file.
+type Found = Vec<(usize, Problem)>;
+
 /// Checks a point and completes the paths in it.
 pub(crate) fn check(config: &mut SimConfig, tree: &Node, lines: &LineIndex) -> Result<(), Vec<Problem>> {
-    let mut found: Vec<(usize, Problem)> = Vec::new();
-    let mut report = |error: ConfigError| {
-        let trail = steps(&error.path);
-        let place = tree.nearest_place(&trail);
-        let value = match tree.at(&trail) {
-            Some(
-                node @ Node {
-                    value: Value::Text(_), ..
-                },
-            ) => node.to_string(),
-            _ => error.value,
-        };
-        let problem = Problem {
-            origin: place.origin(lines),
-            field: tree.dotted(&trail),
-            message: format!("{} given, allowed is {}", value, error.allowed),
-            hint: error.hint,
-        };
-        if !found.iter().any(|(_, known)| *known == problem) {
-            found.push((place.offset(), problem));
-        }
-    };
-    for (i, link) in config.link.iter().enumerate() {
-        link.validate()
-            .unwrap_or_else(|error| report(error.within(&format!("link[{i}]"))));
-    }
-    let mut rest = config.clone();
-    let mut numbers: Vec<usize> = Vec::new();
-    for (i, flow) in config.flow.iter().enumerate() {
-        let result = match association(flow) {
-            Some(error) => Err(error),
-            None => flow.validate(),
-        };
-        match result {
-            Ok(()) => numbers.push(i),
-            Err(error) => report(error.within(&format!("flow[{i}]"))),
-        }
-    }
+    let mut found = Found::new();
+    let mut report = |error: ConfigError| push(&mut found, located(error, tree, lines));
+    let (errors, good) = values(config);
+    errors.into_iter().for_each(&mut report);
     // What concerns the whole: names, routes. A flow that was reported is left out to see what else there is.
+    let mut rest = config.clone();
+    let mut numbers = good;
     rest.flow = numbers.iter().map(|&i| config.flow[i].clone()).collect();
     while let Err(mut error) = rest.validate() {
         let Some([Step::Key(key), Step::Index(index)]) = steps(&error.path).first_chunk::<2>().cloned() else {
@@ -69,12 +41,58 @@ pub(crate) fn check(config: &mut SimConfig, tree: &Node, lines: &LineIndex) -> R
     for error in complete_paths(config, lines.path().parent().unwrap_or(Path::new(""))) {
         report(error);
     }
-    found.sort_by_key(|(offset, _)| *offset);
-    if found.is_empty() {
-        Ok(())
-    } else {
-        Err(found.into_iter().map(|(_, problem)| problem).collect())
+    if found.is_empty() { Ok(()) } else { Err(in_order(found)) }
+}
+
+/// Checks the single values of a point of which something has been taken out as wrong already. What seems to be missing may be
+/// what was taken out.
+pub(crate) fn check_values(config: &SimConfig, tree: &Node, lines: &LineIndex) -> Found {
+    let mut found = Found::new();
+    let given = values(config).0.into_iter().filter(|error| error.value != "nothing");
+    given.for_each(|error| push(&mut found, located(error, tree, lines)));
+    found
+}
+
+/// What is wrong with single values, link by link and flow by flow; the numbers of the flows that are good.
+fn values(config: &SimConfig) -> (Vec<ConfigError>, Vec<usize>) {
+    let (mut errors, mut good) = (Vec::new(), Vec::new());
+    for (i, link) in config.link.iter().enumerate() {
+        errors.extend(link.validate().err().map(|error| error.within(&format!("link[{i}]"))));
     }
+    for (i, flow) in config.flow.iter().enumerate() {
+        match association(flow).map_or_else(|| flow.validate(), Err) {
+            Ok(()) => good.push(i),
+            Err(error) => errors.push(error.within(&format!("flow[{i}]"))),
+        }
+    }
+    (errors, good)
+}
+
+fn push(found: &mut Found, (offset, problem): (usize, Problem)) {
+    if !found.iter().any(|(_, known)| *known == problem) {
+        found.push((offset, problem));
+    }
+}
+
+/// The simulator's error with its place in the file.
+pub(crate) fn located(error: ConfigError, tree: &Node, lines: &LineIndex) -> (usize, Problem) {
+    let trail = steps(&error.path);
+    let place = tree.nearest_place(&trail);
+    let value = match tree.at(&trail) {
+        Some(
+            node @ Node {
+                value: Value::Text(_), ..
+            },
+        ) => node.to_string(),
+        _ => error.value,
+    };
+    let problem = Problem {
+        origin: place.origin(lines),
+        field: tree.dotted(&trail),
+        message: format!("{value} given, allowed is {}", error.allowed),
+        hint: error.hint,
+    };
+    (place.offset(), problem)
 }
 
 /// What is wrong with the parameters of a flow's ends: the protocol names the field, which stands under `receiver` if it is

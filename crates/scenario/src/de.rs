@@ -13,20 +13,47 @@ use serde::de::{
 
 use crate::problem::{LineIndex, Origin, Problem, word_hint};
 use crate::scenario::OWN_KEYS;
-use crate::tree::{Entry, Node, Step, Value};
+use crate::tree::{Entry, Node, Place, Step, Value};
 
 /// More problems than this are not told: they probably have one cause.
 const MOST_PROBLEMS: usize = 25;
 
-/// Reads a `T`; on failure, everything that is wrong. The tree is left with the faulty entries taken out.
-pub(crate) fn read<T: DeserializeOwned>(root: &mut Node, lines: &LineIndex) -> Result<T, Vec<Problem>> {
+/// What was read, and what is wrong.
+#[derive(Debug)]
+pub(crate) struct Reading<T> {
+    /// The value; if something is wrong with the tree, what is left of it without the faulty entries.
+    pub(crate) value: Option<T>,
+    /// Everything that is wrong, with its place in the file.
+    pub(crate) problems: Vec<(usize, Problem)>,
+}
+
+impl<T> Reading<T> {
+    /// The value if nothing is wrong.
+    pub(crate) fn whole(self) -> Result<T, Vec<Problem>> {
+        match self {
+            Reading {
+                value: Some(value),
+                problems,
+            } if problems.is_empty() => Ok(value),
+            Reading { problems, .. } => Err(in_order(problems)),
+        }
+    }
+}
+
+/// Problems in the order of the file.
+pub(crate) fn in_order(mut problems: Vec<(usize, Problem)>) -> Vec<Problem> {
+    problems.sort_by_key(|(offset, _)| *offset);
+    problems.into_iter().map(|(_, problem)| problem).collect()
+}
+
+/// Reads a `T`. The tree is left with the faulty entries taken out.
+pub(crate) fn read<T: DeserializeOwned>(root: &mut Node, lines: &LineIndex) -> Reading<T> {
     let whole = root.clone();
     let mut problems: Vec<(usize, Problem)> = Vec::new();
     let mut removed: Vec<Vec<Step>> = Vec::new();
-    loop {
+    let value = loop {
         let error = match T::deserialize(NodeDeserializer(root)) {
-            Ok(value) if problems.is_empty() => return Ok(value),
-            Ok(_) => break,
+            Ok(value) => break Some(value),
             Err(error) => error,
         };
         let (trail, kind) = error.locate(root);
@@ -39,29 +66,35 @@ pub(crate) fn read<T: DeserializeOwned>(root: &mut Node, lines: &LineIndex) -> R
             _ => false,
         };
         if !follow_up {
-            let place = match (&kind, trail.split_last()) {
-                (Kind::UnknownKey { .. }, Some((Step::Key(key), parent))) => whole
-                    .at(parent)
-                    .and_then(Node::table)
-                    .and_then(|entries| entries.iter().find(|entry| entry.key == *key))
-                    .map_or_else(|| whole.nearest_place(&trail), |entry| &entry.key_place),
-                _ => whole.nearest_place(&trail),
-            };
+            let place = place_of(&whole, &trail, &kind);
             let problem = kind.problem(&whole, &trail, place.origin(lines));
             if !problems.iter().any(|(_, known)| *known == problem) {
                 problems.push((place.offset(), problem));
             }
         }
         if trail.is_empty() || problems.len() >= MOST_PROBLEMS || !take_out(root, &trail) {
-            break;
+            break None;
         }
         removed.push(trail);
-    }
+    };
     // A misspelt key is missing under its right name too; that need not be told.
     let meant: Vec<_> = problems.iter().filter_map(|(_, problem)| problem.meant()).collect();
     problems.retain(|(_, problem)| !meant.contains(&(problem.field.clone(), problem.message.clone())));
-    problems.sort_by_key(|(offset, _)| *offset);
-    Err(problems.into_iter().map(|(_, problem)| problem).collect())
+    Reading { value, problems }
+}
+
+/// Where a problem is: at the key if the key is unknown, otherwise at the value.
+fn place_of<'t>(whole: &'t Node, trail: &[Step], kind: &Kind) -> &'t Place {
+    if let (Kind::UnknownKey { .. }, Some((Step::Key(key), parent))) = (kind, trail.split_last()) {
+        let entry = whole
+            .at(parent)
+            .and_then(Node::table)
+            .and_then(|entries| entries.iter().find(|e| e.key == *key));
+        if let Some(entry) = entry {
+            return &entry.key_place;
+        }
+    }
+    whole.nearest_place(trail)
 }
 
 /// Takes the node at `trail` out of the tree. Members of arrays leave a gap, so that the others keep their numbers.

@@ -113,17 +113,15 @@ impl LineIndex {
     }
 }
 
-/// The hint for an unknown word: the nearest known one, and all of them if they are few.
+/// The hint for an unknown word: the nearest known one, or all of them if none is near and they are few.
 pub(crate) fn word_hint<S: AsRef<str>>(given: &str, known: &[S], what: &str) -> Option<String> {
-    let nearest = nearest(given, known.iter().map(AsRef::as_ref)).map(|word| format!("did you mean `{word}`?"));
-    let all = (!known.is_empty() && known.len() <= 40).then(|| {
+    if let Some(word) = nearest(given, known.iter().map(AsRef::as_ref)) {
+        return Some(format!("did you mean `{word}`?"));
+    }
+    (!known.is_empty() && known.len() <= 40).then(|| {
         let words: Vec<_> = known.iter().map(|word| format!("`{}`", word.as_ref())).collect();
         format!("known {what}: {}", words.join(", "))
-    });
-    match (nearest, all) {
-        (Some(nearest), Some(all)) => Some(format!("{nearest} {all}")),
-        (nearest, all) => nearest.or(all),
-    }
+    })
 }
 
 #[cfg(test)]

@@ -1,14 +1,16 @@
 //! From a file to checked points.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use whimbrel_sim::Resources;
 use whimbrel_sim::config::SimConfig;
 
 use crate::change::{Axis, Change, axes};
-use crate::check::check;
-use crate::de::read;
+use crate::check::{check, check_values, located};
+use crate::de::{Reading, in_order, read};
 use crate::problem::{LineIndex, Problem, ScenarioError};
 use crate::tree::{Entry, Node, Place, Value, parse};
 
@@ -51,12 +53,14 @@ pub struct Source {
 }
 
 /// A scenario with its sweep values fixed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Point {
     /// The value of each axis.
     pub params: Vec<(String, serde_json::Value)>,
     /// What is simulated; paths of files are complete.
     pub config: SimConfig,
+    /// The content of the files that it names, shared by points that name the same ones.
+    pub resources: Arc<Resources>,
 }
 
 /// Which runs leave files besides the results.
@@ -220,7 +224,7 @@ fn build(lines: &LineIndex, changes: &[String]) -> Result<Scenario, Vec<Problem>
 
 fn read_head(tree: &mut Node, lines: &LineIndex) -> Result<Head, Vec<Problem>> {
     let whole = tree.clone();
-    let head: Head = read(tree, lines)?;
+    let head: Head = read(tree, lines).whole()?;
     let mut problems = Vec::new();
     let mut check = |fine: bool, trail: &[&str], given: u64, allowed: &str| {
         if !fine {
@@ -302,13 +306,20 @@ fn points(root: &Node, axes: &[Axis], lines: &LineIndex) -> Result<Vec<Point>, V
             );
         }
         params.reverse();
+        let whole = tree.clone();
         let point = if wrong.is_empty() {
             read_point(&mut tree, lines)
         } else {
             Err(wrong)
         };
+        let before = points.last().map(|point: &Point| &point.resources);
+        let point = point.and_then(|config| Ok((read_files(&config, before, &whole, lines)?, config)));
         match point {
-            Ok(config) => points.push(Point { params, config }),
+            Ok((resources, config)) => points.push(Point {
+                params,
+                config,
+                resources,
+            }),
             Err(found) => {
                 for problem in found {
                     let same = |known: &Problem| (&known.field, &known.message) == (&problem.field, &problem.message);
@@ -324,9 +335,46 @@ fn points(root: &Node, axes: &[Axis], lines: &LineIndex) -> Result<Vec<Point>, V
 
 fn read_point(tree: &mut Node, lines: &LineIndex) -> Result<SimConfig, Vec<Problem>> {
     let whole = tree.clone();
-    let mut config: SimConfig = read(tree, lines)?;
-    check(&mut config, &whole, lines)?;
-    Ok(config)
+    let Reading { value, mut problems } = read::<SimConfig>(tree, lines);
+    match value {
+        Some(mut config) if problems.is_empty() => {
+            check(&mut config, &whole, lines)?;
+            Ok(config)
+        }
+        Some(config) => {
+            problems.extend(check_values(&config, &whole, lines));
+            Err(in_order(problems))
+        }
+        None => Err(in_order(problems)),
+    }
+}
+
+/// Reads the files that a point names, unless the point before names the same ones.
+fn read_files(
+    config: &SimConfig,
+    before: Option<&Arc<Resources>>,
+    tree: &Node,
+    lines: &LineIndex,
+) -> Result<Arc<Resources>, Vec<Problem>> {
+    let traces = config
+        .link
+        .iter()
+        .flat_map(|link| link.directions())
+        .filter_map(|direction| direction.trace);
+    let files = config.flow.iter().filter_map(|flow| flow.traffic.file.as_ref());
+    let known = |known: &&Arc<Resources>| {
+        traces.clone().all(|trace| known.traces.contains_key(&trace.file))
+            && files.clone().all(|file| known.files.contains_key(file))
+    };
+    match before.filter(known) {
+        Some(same) => Ok(Arc::clone(same)),
+        None => {
+            let loaded = Resources::load(config, Path::new(""));
+            loaded
+                .map(Arc::new)
+                .map_err(|error| vec![located(error, tree, lines).1])
+        }
+    }
 }
 
 /// The value as JSON, for reports.

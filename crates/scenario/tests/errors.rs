@@ -47,23 +47,27 @@ fn a_good_scenario_has_none() {
 fn unknown_keys() {
     insta::assert_snapshot!(broken("delay = ", "dealy = "), @r#"
     bad.toml:12:1: link.wifi: unknown key `dealy`
-      hint: did you mean `delay`? known keys: `name`, `between`, `rate`, `delay`, `mtu`, `queue`, `loss`, `jitter`, `duplicate`, `trace`, `schedule`, `cost`, `forward`, `reverse`
+      hint: did you mean `delay`?
     "#);
     insta::assert_snapshot!(broken("[[node]]", "sedes = 3\n[[node]]"), @r#"
     bad.toml:2:1: unknown key `sedes`
-      hint: did you mean `seed`? known keys: `node`, `link`, `flow`, `duration`, `measure`, `carriage`, `title`, `description`, `seed`, `seeds`, `record`, `sweep`
+      hint: did you mean `seed`?
     "#);
     insta::assert_snapshot!(broken("rate = 0.01", "rat = 0.01"), @r#"
     bad.toml:13:30: link.wifi.loss: unknown key `rat`
-      hint: did you mean `rate`? known keys: `rate`
+      hint: did you mean `rate`?
     "#);
     insta::assert_snapshot!(errors(&format!("{GOOD}[measure]\nfrm = \"1 s\"\n"), &[]), @r#"
     bad.toml:20:1: measure: unknown key `frm`
-      hint: did you mean `from`? known keys: `from`, `to`, `interval`
+      hint: did you mean `from`?
+    "#);
+    insta::assert_snapshot!(broken("delay = ", "bandwidth = "), @r#"
+    bad.toml:12:1: link.wifi: unknown key `bandwidth`
+      hint: known keys: `name`, `between`, `rate`, `delay`, `mtu`, `queue`, `loss`, `jitter`, `duplicate`, `trace`, `schedule`, `cost`, `forward`, `reverse`
     "#);
     insta::assert_snapshot!(errors(&format!("{GOOD}[record]\nevent = \"all\"\n"), &[]), @r#"
     bad.toml:20:1: record: unknown key `event`
-      hint: did you mean `events`? known keys: `series`, `events`, `packets`, `limit_bytes`
+      hint: did you mean `events`?
     "#);
 }
 
@@ -85,7 +89,7 @@ fn wrong_types_and_units() {
     "#);
     insta::assert_snapshot!(broken("bernoulli", "bernouli"), @r#"
     bad.toml:13:17: link.wifi.loss.kind: unknown word `bernouli`
-      hint: did you mean `bernoulli`? known words: `bernoulli`, `bit-errors`, `markov`, `gilbert-elliott`, `time-between-errors`, `periodic`, `list`, `chunk-type`
+      hint: did you mean `bernoulli`?
     "#);
 }
 
@@ -146,10 +150,10 @@ fn several_at_once_in_the_order_of_the_file() {
         .replace("to = \"server\"", "too = \"server\"\nstart = 3");
     insta::assert_snapshot!(errors(&text, &[]), @r#"
     bad.toml:10:1: link.wifi: unknown key `mtuu`
-      hint: did you mean `mtu`? known keys: `name`, `between`, `rate`, `delay`, `mtu`, `queue`, `loss`, `jitter`, `duplicate`, `trace`, `schedule`, `cost`, `forward`, `reverse`
+      hint: did you mean `mtu`?
     bad.toml:13:9: link.wifi.delay: "ten" is not a time span: expected a number and a unit (ns, us, ms, s, min, h, as in "10 ms")
     bad.toml:19:1: flow.upload: unknown key `too`
-      hint: did you mean `to`? known keys: `name`, `kind`, `from`, `to`, `from_links`, `to_links`, `start`, `stop`, `traffic`, `sctp`, `receiver`
+      hint: did you mean `to`?
     bad.toml:20:9: flow.upload.start: 3 lacks its unit: write a time span as a string with ns, us, ms, s, min, h, as in "10 ms"
     "#);
 }
@@ -166,11 +170,11 @@ fn changes_and_sweeps() {
     assert_eq!(errors(GOOD, &["link.wifi.rate=2 Mbit/s", "seeds=3"]), "no error");
     insta::assert_snapshot!(errors(GOOD, &["link.wfi.rate=2 Mbit/s"]), @r#"
     --set link.wfi.rate=2 Mbit/s: link.wfi.rate: there is no `wfi` in `link`
-      hint: did you mean `wifi`? known names: `wifi`
+      hint: did you mean `wifi`?
     "#);
     insta::assert_snapshot!(errors(GOOD, &["link.wifi.rat=2 Mbit/s"]), @r#"
     --set link.wifi.rat=2 Mbit/s: link.wifi: unknown key `rat`
-      hint: did you mean `rate`? known keys: `name`, `between`, `rate`, `delay`, `mtu`, `queue`, `loss`, `jitter`, `duplicate`, `trace`, `schedule`, `cost`, `forward`, `reverse`
+      hint: did you mean `rate`?
     "#);
     insta::assert_snapshot!(errors(GOOD, &["link.wifi.loss.rate=2"]), @r#"
     --set link.wifi.loss.rate=2: link.wifi.loss.rate: 2 given, allowed is a probability from 0 to 1
@@ -180,7 +184,7 @@ fn changes_and_sweeps() {
     assert_eq!(sweep("\"link.wifi.loss.rate\" = [0, 0.01]"), "no error");
     insta::assert_snapshot!(sweep("\"link.wifi.loss.rat\" = [0, 0.01]"), @r#"
     bad.toml:20:25: link.wifi.loss: unknown key `rat`
-      hint: did you mean `rate`? known keys: `rate`
+      hint: did you mean `rate`?
     "#);
     insta::assert_snapshot!(sweep("\"link.lte.rate\" = [\"1 Mbit/s\"]"), @r#"
     bad.toml:20:20: link.lte.rate: there is no `lte` in `link`

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use whimbrel_scenario::{Resolved, Scenario, hash};
 
-use crate::output::{EXIT_CODES, Outcome, WRONG_USE, exit, fail, print, scenario_error, size};
+use crate::output::{EXIT_CODES, Outcome, exit, print, scenario_error, size};
 
 /// Check a scenario without running it
 #[derive(clap::Args, Debug)]
@@ -27,8 +27,6 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 
 fn try_run(args: &Args) -> Outcome {
     let scenario = Scenario::load(&args.file, &args.set).map_err(|error| scenario_error(&error))?;
-    whimbrel_lab::load_resources(&scenario)
-        .map_err(|error| fail(WRONG_USE, format_args!("{}: {error}", args.file.display())))?;
     if args.explain {
         return match Resolved::of(&scenario) {
             Some(resolved) => print(&resolved.to_toml(&scenario)),

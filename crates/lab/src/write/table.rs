@@ -206,6 +206,7 @@ fn io_error(error: ParquetError) -> io::Error {
 mod tests {
     use super::*;
     use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::record::RowAccessor;
 
     #[test]
     fn rows_are_read_back_with_their_gaps_and_over_several_groups() {
@@ -230,13 +231,12 @@ mod tests {
         assert_eq!(reader.metadata().num_row_groups(), 2);
         let mut count = 0;
         for (i, row) in reader.get_row_iter(None).expect("rows").enumerate() {
-            let text = row.expect("a row").to_string();
-            let expected = match i % 2 {
-                0 => format!("{{t: {i}, name: \"a\", value: {:.1}}}", i as f64 / 2.0),
-                _ => format!("{{t: {i}, name: \"b\", value: null}}"),
-            };
-            if i < 4 || i + 4 > rows {
-                assert_eq!(text, expected);
+            let row = row.expect("a row");
+            assert_eq!(row.get_long(0).expect("an integer"), i as i64);
+            assert_eq!(row.get_string(1).expect("text"), ["a", "b"][i % 2]);
+            match row.get_double(2) {
+                Ok(value) => assert_eq!(value, i as f64 / 2.0),
+                Err(_) => assert_eq!(i % 2, 1, "only odd rows have a gap"),
             }
             count += 1;
         }
