@@ -74,6 +74,8 @@ pub(crate) struct LinkStats {
     pub(crate) waited: u64,
     /// Sum over packets of bytes times time spent waiting, byte ns.
     pub(crate) waited_bytes: f64,
+    /// Bytes that left a transmitter which follows a recorded capacity.
+    pub(crate) carried: u64,
     /// Most packets that waited.
     pub(crate) max_waiting: u32,
     /// Most bytes that waited.
@@ -118,6 +120,9 @@ impl LinkStats {
             self.bytes -= u64::from(transit.size);
         }
         self.busy -= window.overlap(transit.start.max(end), transit.departure);
+        if self.carried > 0 && window.contains(transit.departure) && transit.departure > end {
+            self.carried -= u64::from(transit.size);
+        }
         let wait = window.overlap(transit.entered.max(end), transit.start);
         self.waited -= wait;
         self.waited_bytes -= wait as f64 * f64::from(transit.size);
@@ -404,6 +409,9 @@ impl Direction {
         if let Some(extras) = &mut self.extras {
             if let Some(clock) = &mut extras.trace {
                 (transit.start, transit.departure) = clock.schedule(now, size);
+                if window.contains(transit.departure) {
+                    self.stats.carried += u64::from(size);
+                }
             }
             transit.arrival = transit.departure + self.delay;
             if let Some(jitter) = &mut extras.jitter {

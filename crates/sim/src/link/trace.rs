@@ -93,6 +93,12 @@ impl CapacityTrace {
         self.len() as f64 * f64::from(OPPORTUNITY_BYTES) * 8.0 / self.period().as_secs_f64()
     }
 
+    /// Bytes that can be delivered after `from` and up to `to`, in a run that begins at `offset` in the record.
+    pub fn bytes_between(&self, offset: Span, from: Time, to: Time) -> u64 {
+        let count = |at: Time| self.first_after(at.as_nanos() + offset.as_nanos());
+        count(to).saturating_sub(count(from)) * u64::from(OPPORTUNITY_BYTES)
+    }
+
     /// The time of opportunity `n` since the record began, over as many rounds as it takes.
     fn time(&self, n: u64) -> u64 {
         let rounds = n / self.times.len() as u64;
@@ -221,6 +227,18 @@ mod tests {
         assert_eq!(clock.schedule(ms(2), 1500).1, ms(3));
         assert_eq!(clock.schedule(ms(1000), 1500).1, ms(1001));
         assert_eq!(clock.schedule(ms(1000), 1500).1, ms(1002));
+    }
+
+    #[test]
+    fn capacity_is_counted_between_two_times() {
+        let trace = CapacityTrace::parse("2\n2\n5\n").expect("a trace");
+        let packets = |offset, from, to| trace.bytes_between(Span::from_millis(offset), ms(from), ms(to)) / 1500;
+        // Opportunities at 2 2 5 7 7 10 12 12 15 ...
+        assert_eq!(
+            [packets(0, 0, 2), packets(0, 2, 5), packets(0, 0, 15), packets(0, 1, 1)],
+            [2, 1, 9, 0]
+        );
+        assert_eq!(packets(4, 0, 3), 3);
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub struct Topology {
     /// Routes of each flow.
     pub flows: Vec<FlowRoutes>,
     /// Whether packets enter a direction ahead of time: everything that enters it comes out of one and the same other direction,
-    /// and both are simple. See [`Topology::find_direct`].
+    /// and neither has random losses, random delays or failures.
     pub direct: Vec<bool>,
 }
 

@@ -10,7 +10,7 @@ use crate::config::{ConfigError, FlowConfig, FlowKind, ResolvedDirection, SimCon
 use crate::engine::{Event, EventQueue};
 use crate::host::{Agent, Alarm, FlowState, SctpEnd, SctpSetup, Sink, Source, UdpReceiver, UdpSender};
 use crate::ledger::Ledger;
-use crate::link::{Direction, Extras, Jitter, TraceClock, Window};
+use crate::link::{CapacityTrace, Direction, Extras, Jitter, TraceClock, Window};
 use crate::loss::LossModel;
 use crate::network::{Hop, Network};
 use crate::observer::Wanted;
@@ -36,8 +36,8 @@ pub(super) struct Plan {
     pub(super) flows: Vec<FlowPlan>,
     /// Name of each direction's link, and of the nodes at its beginning and end.
     pub(super) directions: Vec<[String; 3]>,
-    /// Mean capacity of directions that follow a trace, bits per second.
-    pub(super) trace_bps: Vec<Option<f64>>,
+    /// Recorded capacities of the directions that follow one, and where in the record the run begins.
+    pub(super) traces: Vec<Option<(Arc<CapacityTrace>, Span)>>,
 }
 
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl World {
             }
             schedules.push(schedule);
         }
-        let (mut directions, names, trace_bps) = directions(config, seed, resources)?;
+        let (mut directions, names, traces) = directions(config, seed, resources)?;
         let mut flows = Vec::with_capacity(config.flow.len());
         let mut agents = Vec::with_capacity(config.flow.len() * 2);
         let mut plans = Vec::with_capacity(config.flow.len());
@@ -156,7 +156,7 @@ impl World {
                 schedules,
                 flows: plans,
                 directions: names,
-                trace_bps,
+                traces,
             },
         })
     }
@@ -168,12 +168,16 @@ fn fingerprint_seed(name: &str) -> u64 {
         .fold(0, |hash, byte| crate::network::mix(hash, u64::from(byte)))
 }
 
-type Directions = (Vec<Direction>, Vec<[String; 3]>, Vec<Option<f64>>);
+type Directions = (
+    Vec<Direction>,
+    Vec<[String; 3]>,
+    Vec<Option<(Arc<CapacityTrace>, Span)>>,
+);
 
 fn directions(config: &SimConfig, seed: u64, resources: &Resources) -> Result<Directions, ConfigError> {
     let mut directions = Vec::with_capacity(config.link.len() * 2);
     let mut names = Vec::with_capacity(config.link.len() * 2);
-    let mut trace_bps = Vec::with_capacity(config.link.len() * 2);
+    let mut traces = Vec::with_capacity(config.link.len() * 2);
     for (l, link) in config.link.iter().enumerate() {
         let name = link.display_name();
         for (side, resolved) in link.directions().into_iter().enumerate() {
@@ -188,7 +192,8 @@ fn directions(config: &SimConfig, seed: u64, resources: &Resources) -> Result<Di
                     )
                 })?),
             };
-            trace_bps.push(trace.as_ref().map(|trace| trace.mean_bps()));
+            let offset = resolved.trace.as_ref().map_or(Span::ZERO, |trace| trace.offset);
+            traces.push(trace.clone().map(|trace| (trace, offset)));
             let extras = extras(&resolved, trace, seed, &stream);
             let rate = resolved.rate.unwrap_or_default();
             let queue = DropTail::new(&resolved.queue);
@@ -201,12 +206,12 @@ fn directions(config: &SimConfig, seed: u64, resources: &Resources) -> Result<Di
             });
         }
     }
-    Ok((directions, names, trace_bps))
+    Ok((directions, names, traces))
 }
 
 fn extras(
     resolved: &ResolvedDirection,
-    trace: Option<Arc<crate::link::CapacityTrace>>,
+    trace: Option<Arc<CapacityTrace>>,
     seed: u64,
     stream: &str,
 ) -> Option<Box<Extras>> {

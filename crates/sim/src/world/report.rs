@@ -113,11 +113,17 @@ impl World {
         let [name, first, second] = self.plan.directions[d].clone();
         let span = to.since(from);
         let stats = &direction.stats;
-        let seconds = span.as_secs_f64();
         let nanos = span.as_nanos().max(1) as f64;
-        let utilisation = match self.plan.trace_bps[d] {
-            Some(bps) if seconds > 0.0 => stats.bytes as f64 * 8.0 / (bps * seconds),
-            _ => (stats.busy as f64 / nanos).min(1.0),
+        let utilisation = match &self.plan.traces[d] {
+            Some((trace, offset)) => {
+                let offered = trace.bytes_between(*offset, from, to);
+                if offered == 0 {
+                    0.0
+                } else {
+                    stats.carried as f64 / offered as f64
+                }
+            }
+            None => stats.busy as f64 / nanos,
         };
         LinkResult {
             name,
@@ -126,7 +132,7 @@ impl World {
             to: second,
             packets: stats.packets,
             bytes: stats.bytes,
-            utilisation,
+            utilisation: utilisation.min(1.0),
             mean_queue_packets: stats.waited as f64 / nanos,
             mean_queue_bytes: stats.waited_bytes / nanos,
             max_queue_packets: stats.max_waiting,
