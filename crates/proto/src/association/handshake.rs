@@ -1,21 +1,18 @@
 //! How an association begins: INIT, INIT ACK, COOKIE ECHO, COOKIE ACK (RFC 9260 §5).
 
 use rand_core::Rng;
-use whimbrel_control::Time;
-use whimbrel_wire::{Chunk, Init, Parameter, Parameters, Tsn, TypeList};
+use whimbrel_control::{Span, Time};
+use whimbrel_wire::{CHUNK_HEADER_LEN, Chunk, DATA_HEADER_LEN, Init, PacketView, Parameter, Parameters, Tsn, TypeList};
 
 use super::transmit::Packet;
 use super::{Agreement, Association, Context, Identity, Outgoing, State};
 use crate::config::NEVER;
-use crate::endpoint::{Cookie, PeerInit, Refusal, missing_cookie};
+use crate::endpoint::{Cookie, PeerInit, Refusal, Reply, ReplyChunk, missing_cookie};
 use crate::error::Discard;
 use crate::event::{CloseReason, Event};
-use crate::path::{Path, PathState};
+use crate::path::Path;
 use crate::send::{Outstanding, SendQueue};
 use crate::{PacketMeta, TransportAddr};
-
-/// Longest cookie that is taken: it has to fit into a packet of ours.
-const MAX_COOKIE: usize = 4096;
 
 /// Adds our addresses to the parameters of an INIT or INIT ACK.
 pub(crate) fn address_parameters(local_addrs: &[TransportAddr], list: &mut Vec<u8>) {
@@ -141,11 +138,27 @@ impl Association {
         let Some(index) = self.path_of(to).or_else(|| self.follow_port(to)) else {
             return;
         };
-        self.outgoing.push(index as u8, Outgoing::CookieAck);
-        if self.paths[index].state == PathState::Unconfirmed {
-            self.paths[index].heartbeat.timer = ctx.now;
-            self.on_heartbeat_timer(ctx, index);
+        if !self.paths[index].confirmed {
+            self.bundle_heartbeat(ctx, index);
         }
+        // RFC 9260 §5.1 D: first in its packet.
+        self.outgoing.push_first(index as u8, Outgoing::CookieAck);
+    }
+
+    /// Whether the packet is an INIT ACK that we wait for and names one of the addresses that our user gave: the peer may answer
+    /// from another one (RFC 9260 §5.1.2 D).
+    pub(crate) fn is_named_in_init_ack(&self, packet: &PacketView<'_>) -> bool {
+        if self.state != State::CookieWait {
+            return false;
+        }
+        let Some(Ok(Chunk::InitAck(init_ack))) = packet.chunks().next() else {
+            return false;
+        };
+        init_ack.parameters.iter().any(|parameter| match parameter {
+            Ok(Parameter::Ipv4(ip)) => self.has_remote(ip.into()),
+            Ok(Parameter::Ipv6(ip)) => self.has_remote(ip.into()),
+            _ => false,
+        })
     }
 
     /// RFC 9260 §5.1 C, §5.2.3
@@ -164,26 +177,13 @@ impl Association {
         let peer = match read {
             Ok(peer) => peer,
             Err(refusal) => {
-                // RFC 9260 §5.1: the ABORT carries the tag that the INIT ACK brought.
-                self.peer_tag = init_ack.initiate_tag;
-                let causes = if let Refusal::Abort(causes) = refusal {
-                    causes
-                } else {
-                    Vec::new()
-                };
-                self.abort_with(
-                    ctx,
-                    &causes,
-                    CloseReason::ProtocolViolation("an INIT ACK that cannot be accepted"),
-                );
+                self.refuse_init_ack(ctx, meta, init_ack.initiate_tag, &refusal);
                 return Err(Discard::InvalidChunk);
             }
         };
-        let Some(cookie) = init_ack
-            .parameters
-            .state_cookie()
-            .filter(|cookie| cookie.len() <= MAX_COOKIE)
-        else {
+        // It has to fit into a packet of ours.
+        let room = usize::from(self.max_data) + DATA_HEADER_LEN - CHUNK_HEADER_LEN;
+        let Some(cookie) = init_ack.parameters.state_cookie().filter(|cookie| cookie.len() <= room) else {
             self.peer_tag = peer.tag;
             self.abort_with(
                 ctx,
@@ -203,12 +203,14 @@ impl Association {
             outbound_streams: self.config.outbound_streams.min(peer.inbound_streams),
             inbound_streams: self.config.max_inbound_streams.min(peer.outbound_streams),
         });
-        self.take_addresses(meta, peer.addrs.as_slice());
-        if self.init_retransmits == 0 {
+        let waited = self.waited_for_t1(ctx.now);
+        let init_path = self.paths[usize::from(self.sending)].remote;
+        self.take_addresses(meta, peer.addrs.as_slice(), None);
+        if self.init_retransmits == 0
+            && let Some(index) = self.path_of(init_path)
+        {
             // The INIT was sent once: its answer measures the round trip (RFC 9260 §6.3.1 C5).
-            let path = &self.paths[usize::from(self.sending)];
-            let sent_at = Time::from_nanos(self.timers.t1.as_nanos().saturating_sub(path.rtt.rto().as_nanos()));
-            self.on_rtt_sample(ctx, usize::from(self.sending), ctx.now.since(sent_at));
+            self.on_rtt_sample(ctx, index, waited);
         }
         self.set_state(ctx, State::CookieEchoed);
         self.init_retransmits = 0;
@@ -218,14 +220,50 @@ impl Association {
             // RFC 9260 §3.2.2: reported with the COOKIE ECHO.
             let mut causes = Vec::new();
             whimbrel_wire::Cause::UnrecognizedParameters(Parameters::from_wire_bytes(&unrecognized)).emit(&mut causes);
-            self.outgoing.push(self.sending, Outgoing::Error(causes.into()));
+            // Nothing else may be sent before COOKIE ACK: there is no report if it does not fit.
+            if self.cookie.len().next_multiple_of(4) + CHUNK_HEADER_LEN + causes.len() <= room {
+                self.outgoing.push(self.sending, Outgoing::Error(causes.into()));
+            }
         }
         self.timers.t1 = ctx.now + self.paths[usize::from(self.sending)].rtt.rto();
         Ok(())
     }
 
-    /// The peer says which addresses it has; only those are used from now on (RFC 9260 §5.1.2 C).
-    fn take_addresses(&mut self, meta: PacketMeta, addrs: &[TransportAddr]) {
+    /// Time since INIT or COOKIE ECHO was sent last.
+    fn waited_for_t1(&self, now: Time) -> Span {
+        let rto = self.paths[usize::from(self.sending)].rtt.rto();
+        let sent_at = Time::from_nanos(self.timers.t1.as_nanos().saturating_sub(rto.as_nanos()));
+        now.since(sent_at)
+    }
+
+    /// RFC 9260 §3.3.3, §5.1: the ABORT carries the tag that the INIT ACK brought, or reflects ours if that is zero.
+    fn refuse_init_ack(&mut self, ctx: &mut Context<'_>, meta: PacketMeta, peer_tag: u32, refusal: &Refusal) {
+        let (reflected, causes) = match refusal {
+            Refusal::Abort(causes) | Refusal::AbortOnly(causes) => (false, causes.as_slice()),
+            Refusal::Silent => (true, &[][..]),
+        };
+        ctx.replies.push(Reply {
+            local: meta.local,
+            remote: meta.remote,
+            source_port: self.local_port,
+            destination_port: self.peer_port,
+            verification_tag: if reflected { self.local_tag } else { peer_tag },
+            chunk: ReplyChunk::Abort {
+                reflected,
+                causes: causes.into(),
+            },
+        });
+        if !matches!(refusal, Refusal::AbortOnly(_)) {
+            self.close(
+                ctx,
+                CloseReason::ProtocolViolation("an INIT ACK that cannot be accepted"),
+            );
+        }
+    }
+
+    /// The peer says which addresses it has; only those are used from now on (RFC 9260 §5.1.2 C). Confirmed are those that our
+    /// user gave, and the one that an INIT ACK of ours went to (§5.4 rules 1 to 3).
+    fn take_addresses(&mut self, meta: PacketMeta, addrs: &[TransportAddr], init_ack_to: Option<TransportAddr>) {
         let is_named = |path: &Path| addrs.iter().any(|addr| addr.ip() == path.remote.ip());
         self.paths.retain(is_named);
         for &remote in addrs {
@@ -238,33 +276,29 @@ impl Association {
                 pair_address(&self.local_addrs, &self.paths, remote)
             };
             if let Some(local) = local {
-                // RFC 9260 §5.4 rule 3
-                let confirmed = remote == meta.remote;
+                let confirmed = init_ack_to == Some(remote);
                 self.paths.push(Path::new(&self.config, local, remote, confirmed));
             }
         }
         self.notices.renamed = true;
         self.max_data = super::max_data(&self.paths);
         self.outstanding.set_paths(self.paths.len());
-        let from = self
+        let confirmed = |path: &Path| path.confirmed;
+        let is_source = |path: &Path| path.remote == meta.remote && path.confirmed;
+        // The first address that the user gave stays the primary one if the peer has it.
+        self.primary = self.paths.iter().position(confirmed).unwrap_or(0) as u8;
+        self.sending = self
             .paths
             .iter()
-            .position(|path| path.remote == meta.remote)
-            .unwrap_or(0);
-        self.sending = from as u8;
-        // The first address that the user gave stays the primary one if the peer has it.
-        self.primary = 0;
-        if self.paths[0].state == PathState::Unconfirmed {
-            self.primary = self.sending;
-        }
+            .position(is_source)
+            .map_or(self.primary, |index| index as u8);
     }
 
-    pub(super) fn on_cookie_ack(&mut self, ctx: &mut Context<'_>, from: usize) -> Result<(), Discard> {
+    pub(super) fn on_cookie_ack(&mut self, ctx: &mut Context<'_>) -> Result<(), Discard> {
         // RFC 9260 §5.2.5
         if self.state != State::CookieEchoed {
             return Err(Discard::Unexpected);
         }
-        self.confirm_path(ctx, from);
         for path in &mut self.paths {
             path.errors = 0;
         }
@@ -275,20 +309,21 @@ impl Association {
     }
 
     /// RFC 9260 §5.2.6
-    pub(super) fn on_stale_cookie(&mut self, ctx: &mut Context<'_>, staleness_us: u32) -> Result<(), Discard> {
+    pub(super) fn on_stale_cookie(&mut self, ctx: &mut Context<'_>) -> Result<(), Discard> {
         if self.state != State::CookieEchoed {
             return Err(Discard::Unexpected);
         }
-        self.init_retransmits += 1;
-        if self.init_retransmits > self.config.max_init_retransmits {
+        self.stale_cookies += 1;
+        if self.stale_cookies > self.config.max_init_retransmits {
             self.close(ctx, CloseReason::HandshakeTimeout);
             return Ok(());
         }
-        // Alternatives 1 and 3: try again, asking for a longer life by no more than a second beyond what was too short.
+        // Alternatives 1 and 3: try again, asking for a longer life by the round trip just seen and one second.
+        let round_trip_ms = u32::try_from(self.waited_for_t1(ctx.now).as_millis()).unwrap_or(u32::MAX);
         let preserve_ms = self
             .config
             .extend_stale_cookie
-            .then(|| staleness_us.div_ceil(1000).saturating_add(1000));
+            .then(|| round_trip_ms.saturating_add(1000));
         self.set_state(ctx, State::CookieWait);
         self.outgoing.clear();
         self.cookie = Box::default();
@@ -315,7 +350,8 @@ impl Association {
                 remote: from,
                 ecn: crate::Ecn::NotEct,
             };
-            self.take_addresses(meta, cookie.peer_addrs.as_slice());
+            let addrs = cookie.peer_addrs.as_slice();
+            self.take_addresses(meta, addrs, addrs.first().copied());
             self.sending = self.primary;
             self.establish(ctx);
         } else {
@@ -356,6 +392,12 @@ impl Association {
         self.set_state(ctx, State::Established);
         self.errors = 0;
         self.events.push_back(Event::Restarted);
+        // RFC 9260 §5.4 rule 2
+        let init_ack_to = cookie.peer_addrs.as_slice().first().map(|addr| addr.ip());
+        if let Some(index) = self.paths.iter().position(|path| Some(path.remote.ip()) == init_ack_to) {
+            self.path_answered(ctx, index);
+        }
+        self.choose_sending_path(ctx);
         self.start_heartbeats(ctx);
         self.start_autoclose(ctx.now);
         self.allow_burst();

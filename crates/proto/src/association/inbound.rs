@@ -7,7 +7,6 @@ use crate::PathId;
 use crate::endpoint::{Reply, ReplyChunk};
 use crate::error::Discard;
 use crate::event::{CloseReason, Event};
-use crate::path::PathState;
 use crate::receive::DataOutcome;
 use crate::trace::{TraceEvent, TraceKinds};
 use crate::{PacketMeta, TransportAddr};
@@ -53,7 +52,7 @@ impl Association {
         });
         let mut result = Ok(());
         let mut has_data = false;
-        for chunk in packet.chunks() {
+        for (position, chunk) in packet.chunks().enumerate() {
             let taken = match chunk {
                 Ok(Chunk::Data(data)) => {
                     has_data = true;
@@ -75,6 +74,8 @@ impl Association {
                         break;
                     }
                 },
+                // RFC 9260 §6.10
+                Ok(chunk) if position > 0 && chunk.chunk_type().must_be_alone() => Err(Discard::Bundled),
                 Ok(chunk) => self.on_control(ctx, meta, from, &chunk, packet.header().verification_tag),
                 Err(ChunkError::Malformed { .. }) => Err(Discard::InvalidChunk),
                 Err(_) => Err(Discard::Malformed),
@@ -103,7 +104,7 @@ impl Association {
             Chunk::Heartbeat(info) => self.on_heartbeat(from, info.0),
             Chunk::HeartbeatAck(info) => self.on_heartbeat_ack(ctx, info.0),
             Chunk::InitAck(init_ack) => self.on_init_ack(ctx, meta, init_ack),
-            Chunk::CookieAck => self.on_cookie_ack(ctx, from),
+            Chunk::CookieAck => self.on_cookie_ack(ctx),
             // RFC 9260 §8.5.1 B: our own tag and the T bit do not go together.
             Chunk::Abort {
                 tag_reflected: true, ..
@@ -159,7 +160,7 @@ impl Association {
             DataOutcome::InvalidStream => {
                 let mut causes = Vec::new();
                 Cause::InvalidStreamIdentifier { stream: data.stream }.emit(&mut causes);
-                self.outgoing.push(from as u8, Outgoing::Error(causes.into()));
+                self.report(from, causes);
                 Err(Discard::InvalidChunk)
             }
             DataOutcome::NoUserData(tsn) => {
@@ -209,7 +210,13 @@ impl Association {
     fn report_unknown_chunk(&mut self, from: usize, chunk: &[u8]) {
         let mut causes = Vec::new();
         Cause::UnrecognizedChunkType(&chunk[..chunk.len().min(MAX_REPORT)]).emit(&mut causes);
-        self.outgoing.push(from as u8, Outgoing::Error(causes.into()));
+        self.report(from, causes);
+    }
+
+    /// Tells the peer what was wrong, where it came from if that address is known to be the peer's (RFC 9260 §5.4).
+    fn report(&mut self, from: usize, causes: Vec<u8>) {
+        let to = self.confirmed_or_sending(from);
+        self.outgoing.push(to as u8, Outgoing::Error(causes.into()));
     }
 
     fn on_error(&mut self, ctx: &mut Context<'_>, causes: Causes<'_>) -> Result<(), Discard> {
@@ -218,18 +225,11 @@ impl Association {
             return Ok(());
         };
         match cause.map_err(|_| Discard::InvalidChunk)? {
-            Cause::StaleCookie { staleness_us } => self.on_stale_cookie(ctx, staleness_us),
+            Cause::StaleCookie { .. } => self.on_stale_cookie(ctx),
             cause => {
                 self.events.push_back(Event::RemoteError { cause: cause.code() });
                 Ok(())
             }
-        }
-    }
-
-    /// The peer has proven that it receives at this address (RFC 9260 §5.4).
-    pub(super) fn confirm_path(&mut self, ctx: &mut Context<'_>, index: usize) {
-        if self.paths[index].state == PathState::Unconfirmed {
-            self.set_path_state(ctx, index, PathState::Active);
         }
     }
 }

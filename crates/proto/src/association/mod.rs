@@ -113,6 +113,8 @@ pub struct Association {
     timers: Timers,
     /// Handshake attempts made (RFC 9260 §5.1.4).
     init_retransmits: u32,
+    /// Times that the peer called its own cookie stale.
+    stale_cookies: u32,
     /// The peer's cookie, while it may have to be sent again.
     cookie: Box<[u8]>,
     outgoing: OutgoingQueue,
@@ -198,6 +200,7 @@ impl Association {
             errors: 0,
             timers: Timers::default(),
             init_retransmits: 0,
+            stale_cookies: 0,
             cookie: Box::default(),
             outgoing: OutgoingQueue::default(),
             events: VecDeque::new(),
@@ -319,6 +322,11 @@ impl Association {
 
     pub(crate) fn remote_addrs(&self) -> impl Iterator<Item = TransportAddr> + '_ {
         self.paths.iter().map(|path| path.remote)
+    }
+
+    /// Whether the peer has this address.
+    pub(crate) fn has_remote(&self, ip: std::net::IpAddr) -> bool {
+        self.paths.iter().any(|path| path.remote.ip() == ip)
     }
 
     /// Takes a message (RFC 9260 §11.1.5).

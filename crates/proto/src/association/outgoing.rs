@@ -47,6 +47,12 @@ impl OutgoingQueue {
         }
     }
 
+    /// Puts the chunk before all others.
+    pub(crate) fn push_first(&mut self, path: u8, chunk: Outgoing) {
+        self.waiting.retain(|waiting| *waiting != (path, chunk.clone()));
+        self.waiting.push_front((path, chunk));
+    }
+
     pub(crate) fn front(&self) -> Option<&(u8, Outgoing)> {
         self.waiting.front()
     }

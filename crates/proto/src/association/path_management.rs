@@ -46,6 +46,7 @@ impl Association {
     pub(super) fn path_answered(&mut self, ctx: &mut Context<'_>, index: usize) {
         let path = &mut self.paths[index];
         path.errors = 0;
+        path.confirmed = true;
         if path.state != PathState::Active {
             self.set_path_state(ctx, index, PathState::Active);
             self.choose_sending_path(ctx);
@@ -67,7 +68,8 @@ impl Association {
     }
 
     /// New data goes to the primary path; while that is not active, to another one that is (RFC 9260 §6.4.1); while none is,
-    /// to the potentially failed one with the fewest errors (RFC 7829 §3.2), or else to the primary as before.
+    /// to the potentially failed one with the fewest errors (RFC 7829 §3.2), or else to the primary as before; never to an
+    /// address that nobody has heard from (RFC 9260 §5.4).
     pub(super) fn choose_sending_path(&mut self, ctx: &mut Context<'_>) {
         let is = |index: u8, state| self.paths[usize::from(index)].state == state;
         let all = 0..self.paths.len() as u8;
@@ -82,7 +84,7 @@ impl Association {
                     all.filter(|&index| is(index, PathState::PotentiallyFailed))
                         .min_by_key(|&index| self.paths[usize::from(index)].errors)
                 })
-                .unwrap_or(self.primary)
+                .unwrap_or(self.confirmed_or_sending(usize::from(self.primary)) as u8)
         };
         if chosen != self.sending {
             self.sending = chosen;
@@ -91,6 +93,15 @@ impl Association {
                 .emit(TraceKinds::STATES, ctx.now, Some(self.id), || TraceEvent::SendingPath {
                     path: PathId(chosen),
                 });
+        }
+    }
+
+    /// The path, or the one that data is sent on if the peer has not shown that it receives there.
+    pub(super) fn confirmed_or_sending(&self, index: usize) -> usize {
+        if self.paths[index].confirmed {
+            index
+        } else {
+            usize::from(self.sending)
         }
     }
 
@@ -213,6 +224,21 @@ impl Association {
                 soonest.map_or(ctx.now + rto, |at| at.max(ctx.now + Span::from_nanos(1)));
             return;
         }
+        self.begin_heartbeat(ctx, index);
+    }
+
+    /// A HEARTBEAT that goes along with a COOKIE ACK (RFC 9260 §5.4): the same again if one is unanswered.
+    pub(super) fn bundle_heartbeat(&mut self, ctx: &mut Context<'_>, index: usize) {
+        if self.paths[index].heartbeat.pending.is_none() {
+            self.begin_heartbeat(ctx, index);
+        }
+        if let Some(nonce) = self.paths[index].heartbeat.pending {
+            self.outgoing.push_first(index as u8, Outgoing::Heartbeat { nonce });
+        }
+    }
+
+    fn begin_heartbeat(&mut self, ctx: &mut Context<'_>, index: usize) {
+        let rto = self.paths[index].rtt.rto();
         let nonce = ctx.random.next_u64();
         let path = &mut self.paths[index];
         path.heartbeat.pending = Some(nonce);

@@ -173,7 +173,7 @@ impl Association {
             .receiver
             .as_ref()
             .map_or(0, |receiver| usize::from(receiver.sack_path()));
-        path.min(self.paths.len() - 1)
+        self.confirmed_or_sending(path.min(self.paths.len() - 1))
     }
 
     /// Adds a SACK if one is due, or if data goes out and one could (RFC 9260 §6.1).

@@ -3,6 +3,7 @@
 use whimbrel_control::Time;
 use whimbrel_wire::{Cause, Chunk, ChunkType, PacketView};
 
+use super::peer_init::is_unicast;
 use super::{Context, Endpoint, Reply, ReplyChunk, context};
 use crate::address::PacketMeta;
 use crate::error::Discard;
@@ -18,6 +19,10 @@ impl Endpoint {
         }
         if header.destination_port != self.config.local_port {
             return Err(Discard::NotForUs);
+        }
+        // RFC 9260 §8.4 rule 1; an association has unicast addresses only.
+        if !is_unicast(meta.remote.ip()) || !is_unicast(meta.local.ip()) {
+            return Err(Discard::OutOfTheBlue);
         }
         // RFC 9260 §6.10: INIT, INIT ACK and SHUTDOWN COMPLETE come alone.
         if first.must_be_alone() && packet.chunks().nth(1).is_some() {
@@ -38,11 +43,14 @@ impl Endpoint {
         if association.ports().1 != header.source_port {
             return self.out_of_the_blue(meta, packet);
         }
-        let Some(from) = association
+        let from = match association
             .path_of(meta.remote)
             .or_else(|| association.follow_port(meta.remote))
-        else {
-            return self.out_of_the_blue(meta, packet);
+        {
+            Some(from) => from,
+            // RFC 9260 §5.1.2 D
+            None if association.is_named_in_init_ack(packet) => usize::from(association.sending_path().0),
+            None => return self.out_of_the_blue(meta, packet),
         };
         let result = association.on_packet(context!(self, now), meta, from, packet);
         self.after_change(index);
@@ -82,10 +90,9 @@ impl Endpoint {
         result
     }
 
-    /// RFC 9260 §8.4, rules 1 to 8; INIT and COOKIE ECHO have been dealt with.
+    /// RFC 9260 §8.4, rules 2 to 8; INIT and COOKIE ECHO have been dealt with.
     pub(super) fn out_of_the_blue(&mut self, meta: PacketMeta, packet: &PacketView<'_>) -> Result<(), Discard> {
-        let is_unicast = |ip: std::net::IpAddr| !ip.is_multicast() && !ip.is_unspecified();
-        if !is_unicast(meta.remote.ip()) || !is_unicast(meta.local.ip()) || !self.config.answer_out_of_the_blue {
+        if !self.config.answer_out_of_the_blue {
             return Err(Discard::OutOfTheBlue);
         }
         let mut has_shutdown_ack = false;

@@ -31,7 +31,7 @@ impl Endpoint {
         let peer = match PeerInit::read(&init, meta.remote, &mut unrecognized, report) {
             Ok(peer) => peer,
             Err(Refusal::Silent) => return Err(Discard::InvalidChunk),
-            Err(Refusal::Abort(causes)) => {
+            Err(Refusal::Abort(causes) | Refusal::AbortOnly(causes)) => {
                 self.abort_init(meta, packet, init.initiate_tag, causes);
                 return Err(Discard::InvalidChunk);
             }
@@ -79,6 +79,10 @@ impl Endpoint {
         if association.state() == State::ShutdownAckSent {
             association.resend_shutdown_ack();
             self.mark_ready(index);
+            return Err(Discard::Unexpected);
+        }
+        if association.state() == State::CookieWait && !association.has_remote(meta.remote.ip()) {
+            // RFC 9260 §5.2.1 rules 1 to 3: only an address that our user gave is answered, and the source should be.
             return Err(Discard::Unexpected);
         }
         let in_handshake = matches!(association.state(), State::CookieWait | State::CookieEchoed);
@@ -157,7 +161,8 @@ impl Endpoint {
         let chunk = ReplyChunk::InitAck {
             initiate_tag: answer.tag,
             a_rwnd: answer.a_rwnd,
-            outbound_streams: answer.outbound_streams,
+            // RFC 9260 §3.3.3: no more than the INIT allows.
+            outbound_streams: answer.outbound_streams.min(peer.inbound_streams),
             inbound_streams: answer.inbound_streams,
             initial_tsn: answer.initial_tsn,
             parameters: parameters.into(),

@@ -22,11 +22,16 @@ pub(crate) struct PeerInit {
 /// Parameters not recognized that are reported at most, in bytes.
 const MAX_UNRECOGNIZED: usize = 256;
 
+/// The smallest receive window that may be offered, in bytes (RFC 9260 §3.3.2).
+const MIN_RWND: u32 = 1500;
+
 /// Why an INIT or INIT ACK cannot be accepted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Refusal {
     /// To be answered with ABORT and these causes.
     Abort(Vec<u8>),
+    /// The same, but an attempt of ours to connect goes on as if nothing had come (RFC 9260 §3.3.3, a_rwnd).
+    AbortOnly(Vec<u8>),
     /// To be discarded in silence: there is no tag to answer with.
     Silent,
 }
@@ -44,10 +49,13 @@ impl PeerInit {
             // RFC 9260 §3.3.2: the tag must not be zero; there is nobody to tell.
             return Err(Refusal::Silent);
         }
+        let mut invalid = Vec::new();
+        Cause::InvalidMandatoryParameter.emit(&mut invalid);
         if init.outbound_streams == 0 || init.inbound_streams == 0 {
-            let mut causes = Vec::new();
-            Cause::InvalidMandatoryParameter.emit(&mut causes);
-            return Err(Refusal::Abort(causes));
+            return Err(Refusal::Abort(invalid));
+        }
+        if init.a_rwnd < MIN_RWND {
+            return Err(Refusal::AbortOnly(invalid));
         }
         let mut peer = PeerInit {
             tag: init.initiate_tag,
@@ -102,16 +110,17 @@ impl PeerInit {
 
     /// Addresses listed have the UDP port that the packet came from (RFC 6951 §5.4). Others than unicast are passed over.
     fn add_address(&mut self, ip: std::net::IpAddr, source: TransportAddr) {
-        let is_usable = !ip.is_unspecified() && !ip.is_multicast() && !is_broadcast(ip);
-        if is_usable {
+        if is_unicast(ip) {
             // A full list takes no more: the peer stays reachable by the others.
             self.addrs.push(TransportAddr::new(ip, source.port()));
         }
     }
 }
 
-fn is_broadcast(ip: std::net::IpAddr) -> bool {
-    matches!(ip, std::net::IpAddr::V4(ip) if ip.is_broadcast())
+/// Whether a single host can have the address.
+pub(super) fn is_unicast(ip: std::net::IpAddr) -> bool {
+    let is_broadcast = matches!(ip, std::net::IpAddr::V4(ip) if ip.is_broadcast());
+    !ip.is_unspecified() && !ip.is_multicast() && !is_broadcast
 }
 
 fn violation(what: &str) -> Vec<u8> {

@@ -137,7 +137,8 @@ impl Table {
         };
         self.by_tag.insert(names.tag, index);
         for &addr in &names.addrs {
-            self.by_peer.insert((addr, names.port), index);
+            // An address that another association has stays with that one.
+            self.by_peer.entry((addr, names.port)).or_insert(index);
         }
         self.places[index as usize].names = names;
     }

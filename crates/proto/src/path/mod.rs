@@ -64,6 +64,8 @@ pub(crate) struct Path {
     pub(crate) local: TransportAddr,
     pub(crate) remote: TransportAddr,
     pub(crate) state: PathState,
+    /// The peer has shown that it receives there, or our user said so (RFC 9260 §5.4).
+    pub(crate) confirmed: bool,
     pub(crate) rtt: RttEstimator,
     pub(crate) control: Controller,
     /// When T3-rtx goes off.
@@ -102,6 +104,7 @@ impl Path {
             } else {
                 PathState::Unconfirmed
             },
+            confirmed,
             rtt: RttEstimator::new(RttConfig {
                 initial: config.resolved_rto_initial(),
                 min: config.rto_min,
@@ -132,10 +135,6 @@ impl Path {
         self.mtu
     }
 
-    pub(crate) fn is_usable(&self) -> bool {
-        matches!(self.state, PathState::Active | PathState::PotentiallyFailed)
-    }
-
     /// The congestion window decays by each retransmission timeout without data (RFC 9260 §7.2.1, last rule).
     pub(crate) fn decay_if_idle(&mut self, now: Time) {
         let idle = now.since(self.last_data);
@@ -147,7 +146,7 @@ impl Path {
 
     /// Starts over: the peer restarted, or the path leads through another network (RFC 9260 §7.2.5).
     pub(crate) fn reinitialize(&mut self, config: &AssociationConfig) {
-        let fresh = Path::new(config, self.local, self.remote, self.is_usable());
+        let fresh = Path::new(config, self.local, self.remote, self.confirmed);
         *self = Path {
             heartbeat: core::mem::take(&mut self.heartbeat),
             ..fresh

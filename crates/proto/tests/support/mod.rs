@@ -3,6 +3,8 @@
 #![allow(unreachable_pub, reason = "a module of test binaries")]
 #![allow(dead_code, reason = "each test binary uses its own part of the harness")]
 
+mod packets;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -11,6 +13,8 @@ use whimbrel_proto::{
     AssocId, AssociationConfig, CloseReason, Endpoint, EndpointConfig, Event, Message, PacketMeta, State, TransportAddr,
 };
 use whimbrel_wire::{ByteSink, Checksum, ChecksumField, Chunk, ChunkType, PacketView, Tsn};
+
+pub use packets::*;
 
 /// One of the two hosts: A opens associations, B listens.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -102,6 +106,9 @@ pub struct Net {
     pub messages: BTreeMap<Host, Vec<(u16, bool, Vec<u8>)>>,
     /// Every packet sent: when, by whom, with which chunks.
     pub log: Vec<(Time, Host, TransportAddr, Vec<ChunkType>)>,
+    /// The same with all their bytes, unless `capture` is off.
+    pub wire: Vec<Sent>,
+    pub capture: bool,
     partial: BTreeMap<(Host, AssocId, u16, bool), Vec<u8>>,
     packets: BinaryHeap<Reverse<(Time, u64)>>,
     in_flight: BTreeMap<u64, Packet>,
@@ -150,6 +157,8 @@ impl Net {
             events: BTreeMap::new(),
             messages: BTreeMap::new(),
             log: Vec::new(),
+            wire: Vec::new(),
+            capture: true,
             partial: BTreeMap::new(),
             packets: BinaryHeap::new(),
             in_flight: BTreeMap::new(),
@@ -236,6 +245,15 @@ impl Net {
             assert_eq!(sent.wire_len, bytes.len());
             assert!(bytes.len() + 20 <= 1500, "a packet of {} bytes", bytes.len());
             self.log.push((now, host, sent.remote, chunk_types(&bytes)));
+            if self.capture {
+                self.wire.push(Sent {
+                    at: now,
+                    from: host,
+                    local: sent.local,
+                    remote: sent.remote,
+                    bytes: bytes.clone(),
+                });
+            }
             let in_flight = InFlight {
                 now,
                 from: host,
