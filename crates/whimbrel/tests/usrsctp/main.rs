@@ -1,0 +1,251 @@
+//! Whimbrel and usrsctp (Debian's libusrsctp-examples) over UDP on loopback: each as client and as server, data both ways,
+//! shutdown by either end. Every test captures its packets, and tshark must decode them all.
+//!
+//! `cargo xtask test` installs what this needs.
+
+mod capture;
+mod peer;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::timeout;
+use whimbrel::{Association, Listener, Message, Stack, StackConfig};
+
+use capture::{Capture, Chunk};
+use peer::{Peer, free_udp_port};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Payload protocol identifiers from here on mean nothing to tshark, which would else decode the content.
+const PPID: u32 = 1_000_000;
+
+/// Our end: UDP on loopback, one packet a system call so that captures show packets as they are.
+fn config(udp_port: u16, sctp_port: u16) -> StackConfig {
+    StackConfig {
+        local: vec![([127, 0, 0, 1], udp_port).into()],
+        port: sctp_port,
+        segmentation_offload: false,
+        ..StackConfig::default()
+    }
+}
+
+async fn connect(ours: u16, theirs: u16, port: u16) -> Association {
+    let stack = Stack::bind(config(ours, 0)).unwrap();
+    timeout(PATIENCE, stack.connect(&[([127, 0, 0, 1], theirs).into()], port))
+        .await
+        .unwrap()
+        .unwrap()
+}
+
+async fn accept(listener: &Listener) -> Association {
+    timeout(PATIENCE, listener.accept())
+        .await
+        .expect("usrsctp did not connect")
+        .unwrap()
+}
+
+fn content(i: usize) -> Vec<u8> {
+    let len = 1 + (i * 911) % 9000;
+    (0..len).map(|at| (at * 7 + i) as u8).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn our_client_and_their_echo_server() {
+    let (ours, theirs) = (free_udp_port(), free_udp_port());
+    let capture = Capture::start(theirs);
+    let _peer = Peer::start("echo_server", &[&theirs.to_string(), &ours.to_string()], theirs);
+    let association = connect(ours, theirs, 7).await;
+    let sending = async {
+        for i in 0..200 {
+            let message = Message {
+                ppid: PPID + i as u32,
+                unordered: i % 5 == 0,
+                ..Message::new(i as u16 % 10, content(i))
+            };
+            association.send(message).await.unwrap();
+        }
+    };
+    let receiving = async {
+        let mut seen = vec![false; 200];
+        for _ in 0..200 {
+            let message = association.recv().await.unwrap().expect("usrsctp echoes everything");
+            let i = (message.ppid - PPID) as usize;
+            assert_eq!((message.stream, message.unordered), (i as u16 % 10, i % 5 == 0));
+            assert!(message.data == content(i), "message {i} came back changed");
+            assert!(!std::mem::replace(&mut seen[i], true), "message {i} came twice");
+        }
+    };
+    timeout(PATIENCE, async { tokio::join!(sending, receiving) })
+        .await
+        .expect("the echo stopped");
+    timeout(PATIENCE, association.shutdown())
+        .await
+        .expect("usrsctp did not shut down")
+        .unwrap();
+
+    let decoded = capture.decode();
+    decoded.must_hold(&[
+        Chunk::INIT,
+        Chunk::INIT_ACK,
+        Chunk::COOKIE_ECHO,
+        Chunk::COOKIE_ACK,
+        Chunk::DATA,
+        Chunk::SACK,
+        Chunk::SHUTDOWN,
+        Chunk::SHUTDOWN_ACK,
+        Chunk::SHUTDOWN_COMPLETE,
+    ]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn their_client_talks_and_shuts_down() {
+    let (ours, theirs) = (free_udp_port(), free_udp_port());
+    let capture = Capture::start(ours);
+    let listener = Listener::bind(config(ours, 5010)).unwrap();
+    let mut peer = Peer::start(
+        "client",
+        &["127.0.0.1", "5010", "0", &theirs.to_string(), &ours.to_string()],
+        theirs,
+    );
+    let association = accept(&listener).await;
+    for i in 0..20 {
+        peer.write_line(&format!("line {i}"));
+        let message = timeout(PATIENCE, association.recv()).await.unwrap().unwrap().unwrap();
+        assert_eq!(message.data, format!("line {i}\n").as_bytes());
+        association.send(Message::new(0, format!("echo {i}\n"))).await.unwrap();
+        peer.expect(&[&format!("echo {i}")]);
+    }
+    peer.close_input();
+    assert_eq!(
+        timeout(PATIENCE, association.recv()).await.expect("no shutdown came"),
+        Ok(None)
+    );
+    peer.expect_end();
+    capture
+        .decode()
+        .must_hold(&[Chunk::SHUTDOWN, Chunk::SHUTDOWN_ACK, Chunk::SHUTDOWN_COMPLETE]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn we_shut_their_client_down() {
+    let (ours, theirs) = (free_udp_port(), free_udp_port());
+    let capture = Capture::start(ours);
+    let listener = Listener::bind(config(ours, 5011)).unwrap();
+    let mut peer = Peer::start(
+        "client",
+        &["127.0.0.1", "5011", "0", &theirs.to_string(), &ours.to_string()],
+        theirs,
+    );
+    let association = accept(&listener).await;
+    peer.write_line("hello");
+    assert_eq!(
+        timeout(PATIENCE, association.recv())
+            .await
+            .unwrap()
+            .unwrap()
+            .unwrap()
+            .data,
+        b"hello\n"
+    );
+    association.send(Message::new(0, "goodbye\n")).await.unwrap();
+    timeout(PATIENCE, association.shutdown())
+        .await
+        .expect("usrsctp did not shut down")
+        .unwrap();
+    peer.expect(&["goodbye"]);
+    // It looks at its association again when its input ends.
+    peer.expect_end();
+    capture
+        .decode()
+        .must_hold(&[Chunk::SHUTDOWN, Chunk::SHUTDOWN_ACK, Chunk::SHUTDOWN_COMPLETE]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn their_daytime_server_shuts_us_down() {
+    let (ours, theirs) = (free_udp_port(), free_udp_port());
+    let capture = Capture::start(theirs);
+    let _peer = Peer::start("daytime_server", &[&theirs.to_string(), &ours.to_string()], theirs);
+    let association = connect(ours, theirs, 13).await;
+    let time = timeout(PATIENCE, association.recv())
+        .await
+        .unwrap()
+        .unwrap()
+        .expect("the time of day");
+    assert!(time.data.contains(&b':'), "{:?}", String::from_utf8_lossy(&time.data));
+    assert_eq!(
+        timeout(PATIENCE, association.recv()).await.expect("no shutdown came"),
+        Ok(None)
+    );
+    capture
+        .decode()
+        .must_hold(&[Chunk::SHUTDOWN, Chunk::SHUTDOWN_ACK, Chunk::SHUTDOWN_COMPLETE]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn their_bulk_sender_fills_us() {
+    let (ours, theirs) = (free_udp_port(), free_udp_port());
+    let capture = Capture::start(ours);
+    let listener = Listener::bind(config(ours, 5012)).unwrap();
+    let (theirs_text, ours_text) = (theirs.to_string(), ours.to_string());
+    let options = [
+        "-E",
+        &theirs_text,
+        "-U",
+        &ours_text,
+        "-p",
+        "5012",
+        "-n",
+        "3000",
+        "-l",
+        "5000",
+        "127.0.0.1",
+    ];
+    let mut peer = Peer::start("tsctp", &options, theirs);
+    let association = accept(&listener).await;
+    let (mut messages, mut data) = (0, Vec::new());
+    let receiving = async {
+        while association.recv_into(&mut data).await.unwrap().is_some() {
+            assert_eq!(data.len(), 5000);
+            messages += 1;
+        }
+    };
+    timeout(PATIENCE, receiving).await.expect("the bulk stopped");
+    assert_eq!(messages, 3000);
+    peer.expect_end();
+    capture.decode().must_hold(&[Chunk::DATA, Chunk::SACK]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn we_fill_their_bulk_receiver() {
+    let (ours, theirs) = (free_udp_port(), free_udp_port());
+    let capture = Capture::start(theirs);
+    let (theirs_text, ours_text) = (theirs.to_string(), ours.to_string());
+    let mut peer = Peer::start("tsctp", &["-E", &theirs_text, "-U", &ours_text, "-p", "5013"], theirs);
+    let association = connect(ours, theirs, 5013).await;
+    let payload = Bytes::from(vec![0x55; 5000]);
+    let sending = async {
+        for _ in 0..3000 {
+            association.send(Message::new(0, payload.clone())).await.unwrap();
+        }
+        association.shutdown().await.unwrap();
+    };
+    timeout(PATIENCE, sending).await.expect("the bulk stopped");
+    // First length, messages, receive calls, bytes in all, ...
+    peer.expect(&["5000, 3000, ", ", 15000000, "]);
+    capture.decode().must_hold(&[Chunk::DATA, Chunk::SACK]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_abort_of_ours_ends_their_server_s_association() {
+    let (ours, theirs) = (free_udp_port(), free_udp_port());
+    let capture = Capture::start(theirs);
+    let (theirs_text, ours_text) = (theirs.to_string(), ours.to_string());
+    let mut peer = Peer::start("tsctp", &["-E", &theirs_text, "-U", &ours_text, "-p", "5014"], theirs);
+    let association = connect(ours, theirs, 5014).await;
+    association.send(Message::new(0, vec![1; 100])).await.unwrap();
+    association.flush().await.unwrap();
+    association.abort("that is enough");
+    // It tells of a connection once that has ended: first length, messages, ...
+    peer.expect(&["100, 1, "]);
+    capture.decode().must_hold(&[Chunk::ABORT]);
+}
