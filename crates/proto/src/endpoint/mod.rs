@@ -275,8 +275,9 @@ impl Endpoint {
         }
     }
 
-    /// When [`Endpoint::handle_timeout`] is to be called next, unless something else happens first. It may be sooner than anything
-    /// is due: then the call does nothing but correct it.
+    /// When [`Endpoint::handle_timeout`] is to be called next, unless something else happens first. To be asked after
+    /// [`Endpoint::poll_transmit`] has returned `None`. It may be sooner than anything is due: then the call does nothing but
+    /// correct it.
     pub fn next_timeout(&self) -> Option<Time> {
         self.deadlines.peek().map(|&Reverse((at, _))| at)
     }
@@ -296,6 +297,7 @@ impl Endpoint {
             });
         }
         while let Some(&index) = self.ready.front() {
+            let mut is_done = false;
             if let Some(association) = self.table.at_mut(index) {
                 if let Some((path, wire_len)) = association.poll_transmit(context!(self, now), sink) {
                     let (local, remote) = association.path_addrs(path);
@@ -308,12 +310,16 @@ impl Endpoint {
                         wire_len,
                     });
                 }
-                // Sending moved its timers.
-                self.schedule(index);
+                // Only now, with nothing left to send, do its timers stand still.
+                let due = association.next_timeout();
+                is_done = association.is_done();
+                self.schedule(index, due);
             }
             self.ready.pop_front();
             self.is_ready[index as usize] = false;
-            self.forget_if_done(index);
+            if is_done {
+                self.forget_if_done(index);
+            }
         }
         None
     }
@@ -435,7 +441,7 @@ impl Endpoint {
         self.trace.drain(f);
     }
 
-    /// Follows up on a change of an association: events, timers, things to send, its end.
+    /// Follows up on a change of an association: events and its end now, timers when everything has been sent.
     fn after_change(&mut self, index: u32) {
         let Some(association) = self.table.at_mut(index) else {
             return;
@@ -448,18 +454,14 @@ impl Endpoint {
         } else if association.take_renamed() {
             self.table.rename(index);
         }
-        self.schedule(index);
         self.mark_ready(index);
     }
 
-    fn schedule(&mut self, index: u32) {
+    /// Sees to it that the association is looked at when something of it is due.
+    fn schedule(&mut self, index: u32, due: Time) {
         if index as usize >= self.scheduled.len() {
             self.scheduled.resize(index as usize + 1, NEVER);
         }
-        let Some(association) = self.table.at(index) else {
-            return;
-        };
-        let due = association.next_timeout();
         // A deadline that moved back is corrected when the old one is reached: timers that are restarted all the time cost nothing.
         if due < self.scheduled[index as usize] {
             self.scheduled[index as usize] = due;
