@@ -73,9 +73,13 @@ pub(crate) fn scenario_error(error: &ScenarioError) -> Ended {
     }
 }
 
+/// A number of things.
+pub(crate) fn count(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
 /// How much there is to run, in words.
 pub(crate) fn size(scenario: &Scenario) -> String {
-    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     let points = scenario.points.len();
     let runs = count(scenario.runs(), "run");
     match (points, scenario.seeds) {

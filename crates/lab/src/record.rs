@@ -301,14 +301,18 @@ impl Observer for Recorder {
                 rto,
             } => {
                 let values = [
-                    ("cwnd_bytes", cwnd as f64),
-                    ("ssthresh_bytes", ssthresh as f64),
-                    ("flight_bytes", flight as f64),
-                    ("rto_ms", millis(rto)),
-                    ("srtt_ms", srtt.map_or(f64::NAN, millis)),
+                    ("cwnd_bytes", Some(cwnd as f64)),
+                    // Unlimited before the first loss.
+                    ("ssthresh_bytes", (ssthresh != u64::MAX).then_some(ssthresh as f64)),
+                    ("flight_bytes", Some(flight as f64)),
+                    ("rto_ms", Some(millis(rto))),
+                    ("srtt_ms", srtt.map(millis)),
                 ];
-                let known = if srtt.is_some() { &values[..] } else { &values[..4] };
-                self.values(at, Some((flow, forward)), Some(path.0), None, known);
+                let known: Vec<_> = values
+                    .iter()
+                    .filter_map(|&(name, value)| Some((name, value?)))
+                    .collect();
+                self.values(at, Some((flow, forward)), Some(path.0), None, &known);
             }
             Sample::Goodput { at, flow, bytes, over } => {
                 let rate = bytes as f64 * 8.0 / over.as_secs_f64() / 1e6;

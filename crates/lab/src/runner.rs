@@ -217,7 +217,7 @@ pub fn run(
             outcome.interrupted |= options.interrupted.load(Ordering::Relaxed);
             if outcome.interrupted || outcome.error.is_some() {
                 stop.store(true, Ordering::Relaxed);
-                active.iter().for_each(|slot| Active::cancel(slot));
+                active.iter().for_each(Active::cancel);
             }
             let running: f64 = active.iter().map(Active::fraction).sum();
             progress.update(

@@ -1,5 +1,7 @@
 //! The scenario as it is understood: every default filled in, every change applied.
 
+use std::path::Path;
+
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use whimbrel_sim::config::{FlowKind, SimConfig};
@@ -22,11 +24,8 @@ impl<'s> Resolved<'s> {
     /// The scenario at its first point.
     pub fn of(scenario: &'s Scenario) -> Option<Self> {
         let mut config = scenario.points.first()?.config.clone();
-        for flow in &mut config.flow {
-            if flow.kind == FlowKind::Sctp {
-                flow.sctp = Some(flow.sender_association());
-            }
-        }
+        fill_in(&mut config);
+        relative(&mut config, scenario.source.path.parent().unwrap_or(Path::new("")));
         Some(Resolved {
             title: &scenario.title,
             description: &scenario.description,
@@ -60,10 +59,20 @@ impl<'s> Resolved<'s> {
     }
 }
 
+/// Writes out what is left to defaults.
+fn fill_in(config: &mut SimConfig) {
+    for link in &mut config.link {
+        link.name = Some(link.display_name());
+    }
+    for flow in config.flow.iter_mut().filter(|flow| flow.kind == FlowKind::Sctp) {
+        flow.sctp = Some(flow.sender_association());
+    }
+}
+
 /// SHA-256 of what determines the results, in hexadecimal: every point's network, the seeds and what is recorded. Comments,
 /// order of keys, spelling of units, the title and the folder the file lies in do not matter.
 pub fn hash(scenario: &Scenario) -> String {
-    let folder = scenario.source.path.parent().unwrap_or(std::path::Path::new(""));
+    let folder = scenario.source.path.parent().unwrap_or(Path::new(""));
     let mut hasher = Sha256::new();
     hasher.update(b"whimbrel scenario 1\n");
     hasher.update(format!("{} {}\n", scenario.seed, scenario.seeds));
@@ -71,6 +80,7 @@ pub fn hash(scenario: &Scenario) -> String {
     for point in &scenario.points {
         let mut config = point.config.clone();
         relative(&mut config, folder);
+        fill_in(&mut config);
         let value = serde_json::to_value(&config).expect("a scenario is plain data with text keys");
         // Keys of a JSON value are sorted.
         hasher.update(format!(
@@ -82,7 +92,7 @@ pub fn hash(scenario: &Scenario) -> String {
 }
 
 /// Takes the scenario's folder off the paths again.
-fn relative(config: &mut SimConfig, folder: &std::path::Path) {
+fn relative(config: &mut SimConfig, folder: &Path) {
     let strip = |file: &mut std::path::PathBuf| {
         if let Ok(rest) = file.strip_prefix(folder) {
             *file = rest.to_owned();

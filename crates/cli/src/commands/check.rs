@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use whimbrel_scenario::{Resolved, Scenario, hash};
 
-use crate::output::{EXIT_CODES, Outcome, exit, print, scenario_error, size};
+use crate::output::{EXIT_CODES, Outcome, count, exit, print, scenario_error, size};
 
 /// Check a scenario without running it
 #[derive(clap::Args, Debug)]
@@ -35,11 +35,11 @@ fn try_run(args: &Args) -> Outcome {
     }
     let config = &scenario.points[0].config;
     print(&format!(
-        "{}: ok: {} nodes, {} links, {} flows, {}; hash {}\n",
+        "{}: ok: {}, {}, {}, {}; hash {}\n",
         args.file.display(),
-        config.node.len(),
-        config.link.len(),
-        config.flow.len(),
+        count(config.node.len(), "node"),
+        count(config.link.len(), "link"),
+        count(config.flow.len(), "flow"),
         size(&scenario),
         &hash(&scenario)[..16],
     ))

@@ -162,8 +162,15 @@ fn digits(mean: f64, ci95: f64) -> usize {
     if value == 0.0 || !value.is_finite() || (mean == mean.trunc() && ci95 == 0.0) {
         return 0;
     }
-    let magnitude = value.log10().floor() as i32 + 1;
-    (significant - magnitude).clamp(0, 6) as usize
+    let magnitude = |value: f64| {
+        if value == 0.0 {
+            1
+        } else {
+            value.abs().log10().floor() as i32 + 1
+        }
+    };
+    // More than five digits of a mean mean nothing to anybody.
+    (significant - magnitude(value)).min(5 - magnitude(mean)).clamp(0, 6) as usize
 }
 
 #[cfg(test)]
@@ -186,6 +193,7 @@ mod tests {
         assert_eq!(figure(&summary(0.000_123_4, f64::NAN, 1)), "0.000123");
         assert_eq!(figure(&summary(42.0, f64::NAN, 1)), "42");
         assert_eq!(figure(&summary(42.0, 0.0, 3)), "42 ± 0");
+        assert_eq!(figure(&summary(168.800_094, 0.000_012, 3)), "168.80 ± 0.00");
         assert_eq!(
             figure(&Summary {
                 mean: None,

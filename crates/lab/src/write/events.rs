@@ -47,7 +47,7 @@ pub(crate) fn trace(record: &TraceRecord) -> (&'static str, Map<String, Value>) 
         } => (
             "recovery:metrics_updated",
             json!({
-                "path": path.0, "congestion_window": cwnd, "ssthresh": ssthresh, "bytes_in_flight": flight,
+                "path": path.0, "congestion_window": cwnd, "ssthresh": (ssthresh != u64::MAX).then_some(ssthresh), "bytes_in_flight": flight,
                 "peer_receive_window": peer_rwnd,
             }),
         ),
