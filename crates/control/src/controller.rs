@@ -21,7 +21,14 @@ pub struct Controller {
 impl Controller {
     /// A controller at the start of slow start: ssthresh is arbitrarily high (RFC 9260 §7.2.1). All in bytes.
     pub fn new(initial_cwnd: u64, unit: u64, discriminator: Discriminator, window: Window) -> Self {
-        Controller { cwnd: initial_cwnd, ssthresh: u64::MAX, unit, initial_cwnd, discriminator, window }
+        Controller {
+            cwnd: initial_cwnd,
+            ssthresh: u64::MAX,
+            unit,
+            initial_cwnd,
+            discriminator,
+            window,
+        }
     }
 
     /// Congestion window in bytes.
@@ -84,7 +91,11 @@ impl Controller {
     }
 
     fn view(&self) -> WindowView {
-        WindowView { cwnd: self.cwnd, ssthresh: self.ssthresh, unit: self.unit }
+        WindowView {
+            cwnd: self.cwnd,
+            ssthresh: self.ssthresh,
+            unit: self.unit,
+        }
     }
 
     fn apply(&mut self, reduction: Reduction) {
@@ -149,7 +160,12 @@ mod tests {
     }
 
     fn controller(discriminator: Discriminator) -> Controller {
-        Controller::new(20 * UNIT, UNIT, discriminator, Window::Standard(StandardWindow::default()))
+        Controller::new(
+            20 * UNIT,
+            UNIT,
+            discriminator,
+            Window::Standard(StandardWindow::default()),
+        )
     }
 
     #[derive(Debug)]
@@ -187,7 +203,13 @@ mod tests {
     fn a_timeout_restarts_from_one_unit() {
         // RFC 9260 §7.2.3
         let mut path = controller(Discriminator::default());
-        path.on_loss(&LossEvent { signal: LossSignal::Timeout, ..gap() }, false);
+        path.on_loss(
+            &LossEvent {
+                signal: LossSignal::Timeout,
+                ..gap()
+            },
+            false,
+        );
         assert_eq!((path.cwnd(), path.ssthresh()), (UNIT, 10 * UNIT));
     }
 

@@ -127,7 +127,11 @@ impl Rate {
             Some(bit_nanos) => Span(bit_nanos.div_ceil(self.0)),
             None => {
                 let nanos = (bytes as u128 * 8 * NANOS_PER_SEC as u128).div_ceil(self.0 as u128);
-                Span(if nanos > u64::MAX as u128 { u64::MAX } else { nanos as u64 })
+                Span(if nanos > u64::MAX as u128 {
+                    u64::MAX
+                } else {
+                    nanos as u64
+                })
             }
         }
     }
@@ -144,7 +148,11 @@ impl Rate {
     /// The whole bytes that pass in `span` at this rate, rounded down.
     pub const fn bytes_in(self, span: Span) -> u64 {
         let bytes = self.0 as u128 * span.0 as u128 / (8 * NANOS_PER_SEC as u128);
-        if bytes > u64::MAX as u128 { u64::MAX } else { bytes as u64 }
+        if bytes > u64::MAX as u128 {
+            u64::MAX
+        } else {
+            bytes as u64
+        }
     }
 }
 
@@ -216,9 +224,9 @@ impl fmt::Display for Span {
         let n = self.0;
         match n {
             0 => f.write_str("0 s"),
-            _ if n % NANOS_PER_SEC == 0 => write!(f, "{} s", n / NANOS_PER_SEC),
-            _ if n % NANOS_PER_MILLI == 0 => write!(f, "{} ms", n / NANOS_PER_MILLI),
-            _ if n % NANOS_PER_MICRO == 0 => write!(f, "{} us", n / NANOS_PER_MICRO),
+            _ if n.is_multiple_of(NANOS_PER_SEC) => write!(f, "{} s", n / NANOS_PER_SEC),
+            _ if n.is_multiple_of(NANOS_PER_MILLI) => write!(f, "{} ms", n / NANOS_PER_MILLI),
+            _ if n.is_multiple_of(NANOS_PER_MICRO) => write!(f, "{} us", n / NANOS_PER_MICRO),
             _ => write!(f, "{n} ns"),
         }
     }
@@ -236,9 +244,9 @@ impl fmt::Display for Rate {
         let n = self.0;
         match n {
             0 => f.write_str("0 bit/s"),
-            _ if n % 1_000_000_000 == 0 => write!(f, "{} Gbit/s", n / 1_000_000_000),
-            _ if n % 1_000_000 == 0 => write!(f, "{} Mbit/s", n / 1_000_000),
-            _ if n % 1_000 == 0 => write!(f, "{} kbit/s", n / 1_000),
+            _ if n.is_multiple_of(1_000_000_000) => write!(f, "{} Gbit/s", n / 1_000_000_000),
+            _ if n.is_multiple_of(1_000_000) => write!(f, "{} Mbit/s", n / 1_000_000),
+            _ if n.is_multiple_of(1_000) => write!(f, "{} kbit/s", n / 1_000),
             _ => write!(f, "{n} bit/s"),
         }
     }

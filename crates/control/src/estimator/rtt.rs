@@ -49,7 +49,13 @@ pub struct RttEstimator {
 impl RttEstimator {
     /// An estimator that has seen nothing (rule C1).
     pub fn new(config: RttConfig) -> Self {
-        RttEstimator { config, srtt: Span::ZERO, rttvar: Span::ZERO, rto: config.initial, min_rtt: Span::MAX }
+        RttEstimator {
+            config,
+            srtt: Span::ZERO,
+            rttvar: Span::ZERO,
+            rto: config.initial,
+            min_rtt: Span::MAX,
+        }
     }
 
     /// Takes a measurement. Ends any back-off: the timeout follows from the estimates again.
@@ -111,7 +117,10 @@ mod tests {
     }
 
     fn estimator() -> RttEstimator {
-        RttEstimator::new(RttConfig { min: ms(10), ..RttConfig::default() })
+        RttEstimator::new(RttConfig {
+            min: ms(10),
+            ..RttConfig::default()
+        })
     }
 
     #[test]
@@ -123,7 +132,10 @@ mod tests {
         assert_eq!((rtt.srtt(), rtt.rttvar(), rtt.rto()), (Some(ms(100)), ms(50), ms(300)));
         rtt.on_sample(ms(180));
         // RTTVAR = 3/4 * 50 + 1/4 * 80, SRTT = 7/8 * 100 + 1/8 * 180
-        assert_eq!((rtt.srtt(), rtt.rttvar(), rtt.rto()), (Some(ms(110)), Span::from_micros(57_500), ms(340)));
+        assert_eq!(
+            (rtt.srtt(), rtt.rttvar(), rtt.rto()),
+            (Some(ms(110)), Span::from_micros(57_500), ms(340))
+        );
         assert_eq!(rtt.min_rtt(), Some(ms(100)));
     }
 

@@ -28,7 +28,10 @@ pub struct StandardWindow {
 impl StandardWindow {
     /// A window control with these rules.
     pub fn new(rules: StandardRules) -> Self {
-        StandardWindow { rules, partial_bytes_acked: 0 }
+        StandardWindow {
+            rules,
+            partial_bytes_acked: 0,
+        }
     }
 
     fn halved(&self, window: WindowView) -> u64 {
@@ -65,19 +68,28 @@ impl WindowControl for StandardWindow {
         // RFC 9260 §7.2.3
         self.partial_bytes_acked = 0;
         let ssthresh = self.halved(window);
-        Reduction { cwnd: ssthresh, ssthresh }
+        Reduction {
+            cwnd: ssthresh,
+            ssthresh,
+        }
     }
 
     fn on_timeout(&mut self, window: WindowView, _loss: &LossEvent) -> Reduction {
         // RFC 9260 §7.2.3
         self.partial_bytes_acked = 0;
-        Reduction { cwnd: window.unit, ssthresh: self.halved(window) }
+        Reduction {
+            cwnd: window.unit,
+            ssthresh: self.halved(window),
+        }
     }
 
     fn on_idle(&mut self, window: WindowView) -> Reduction {
         // RFC 9260 §7.2.1, last rule: decays towards the floor, never grows by it.
         self.partial_bytes_acked = 0;
-        Reduction { cwnd: self.halved(window).min(window.cwnd), ssthresh: window.ssthresh }
+        Reduction {
+            cwnd: self.halved(window).min(window.cwnd),
+            ssthresh: window.ssthresh,
+        }
     }
 }
 
@@ -102,7 +114,11 @@ mod tests {
     }
 
     fn view(cwnd: u64, ssthresh: u64) -> WindowView {
-        WindowView { cwnd, ssthresh, unit: UNIT }
+        WindowView {
+            cwnd,
+            ssthresh,
+            unit: UNIT,
+        }
     }
 
     fn loss(signal: LossSignal) -> LossEvent {
@@ -131,8 +147,26 @@ mod tests {
         let mut window = StandardWindow::default();
         let at = view(4 * UNIT, u64::MAX);
         assert_eq!(window.growth(at, &ack(UNIT, 4 * UNIT - 1)), 0);
-        assert_eq!(window.growth(at, &AckSample { cumulative_advanced: false, ..ack(UNIT, 4 * UNIT) }), 0);
-        assert_eq!(window.growth(at, &AckSample { in_recovery: true, ..ack(UNIT, 4 * UNIT) }), 0);
+        assert_eq!(
+            window.growth(
+                at,
+                &AckSample {
+                    cumulative_advanced: false,
+                    ..ack(UNIT, 4 * UNIT)
+                }
+            ),
+            0
+        );
+        assert_eq!(
+            window.growth(
+                at,
+                &AckSample {
+                    in_recovery: true,
+                    ..ack(UNIT, 4 * UNIT)
+                }
+            ),
+            0
+        );
     }
 
     #[test]
@@ -161,7 +195,13 @@ mod tests {
         // RFC 9260 §7.2.2, last rule
         let mut window = StandardWindow::default();
         let at = view(4 * UNIT, 2 * UNIT);
-        window.growth(at, &AckSample { all_acked: true, ..ack(3 * UNIT, 3 * UNIT) });
+        window.growth(
+            at,
+            &AckSample {
+                all_acked: true,
+                ..ack(3 * UNIT, 3 * UNIT)
+            },
+        );
         assert_eq!(window.growth(at, &ack(3 * UNIT, 4 * UNIT)), 0);
     }
 
@@ -172,16 +212,34 @@ mod tests {
         let gap = loss(LossSignal::Gap);
         assert_eq!(
             window.on_gap(view(20 * UNIT, 40 * UNIT), &gap),
-            Reduction { cwnd: 10 * UNIT, ssthresh: 10 * UNIT }
+            Reduction {
+                cwnd: 10 * UNIT,
+                ssthresh: 10 * UNIT
+            }
         );
-        assert_eq!(window.on_gap(view(5 * UNIT, 40 * UNIT), &gap), Reduction { cwnd: 4 * UNIT, ssthresh: 4 * UNIT });
+        assert_eq!(
+            window.on_gap(view(5 * UNIT, 40 * UNIT), &gap),
+            Reduction {
+                cwnd: 4 * UNIT,
+                ssthresh: 4 * UNIT
+            }
+        );
         let timeout = loss(LossSignal::Timeout);
         assert_eq!(
             window.on_timeout(view(20 * UNIT, 40 * UNIT), &timeout),
-            Reduction { cwnd: UNIT, ssthresh: 10 * UNIT }
+            Reduction {
+                cwnd: UNIT,
+                ssthresh: 10 * UNIT
+            }
         );
         let mut old = StandardWindow::new(StandardRules { floor_units: 2 });
-        assert_eq!(old.on_gap(view(2 * UNIT, 40 * UNIT), &gap), Reduction { cwnd: 2 * UNIT, ssthresh: 2 * UNIT });
+        assert_eq!(
+            old.on_gap(view(2 * UNIT, 40 * UNIT), &gap),
+            Reduction {
+                cwnd: 2 * UNIT,
+                ssthresh: 2 * UNIT
+            }
+        );
     }
 
     #[test]

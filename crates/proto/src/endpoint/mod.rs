@@ -1,14 +1,14 @@
 //! An endpoint: one SCTP port with its addresses, and all associations of it.
 
 mod cookie;
+mod deadlines;
 mod inbound;
 mod listen;
 mod peer_init;
 mod reply;
 mod table;
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rand_core::Rng;
@@ -17,6 +17,7 @@ use whimbrel_wire::{Checksum, PacketError, PacketSink, PacketView, Payload};
 
 pub(crate) use cookie::Cookie;
 use cookie::CookieKey;
+use deadlines::Deadlines;
 pub(crate) use peer_init::{PeerInit, Refusal, missing_cookie};
 pub(crate) use reply::{Replies, Reply, ReplyChunk};
 pub use table::AssocId;
@@ -24,7 +25,7 @@ use table::Table;
 
 use crate::address::{Ecn, PacketMeta, PathId, Transmit, TransportAddr};
 use crate::association::{Association, Context, Identity, Scratch, State};
-use crate::config::{AssociationConfig, EndpointConfig, MAX_ADDRESSES, NEVER};
+use crate::config::{AssociationConfig, EndpointConfig, MAX_ADDRESSES};
 use crate::error::{ConfigError, ConnectError, Discard, SendError};
 use crate::event::Event;
 use crate::message::{Message, Received};
@@ -93,9 +94,7 @@ pub struct Endpoint {
     /// Associations that may have something to send or to tell, each once.
     ready: VecDeque<u32>,
     is_ready: Vec<bool>,
-    /// Deadlines, soonest first. An entry is stale unless it is the one noted in `scheduled`.
-    deadlines: BinaryHeap<Reverse<(Time, u32)>>,
-    scheduled: Vec<Time>,
+    deadlines: Deadlines,
     events: VecDeque<(AssocId, Event)>,
     trace: Trace,
     scratch: Scratch,
@@ -145,8 +144,7 @@ impl Endpoint {
             replies: Replies::new(config.max_pending_replies),
             ready: VecDeque::new(),
             is_ready: Vec::new(),
-            deadlines: BinaryHeap::new(),
-            scheduled: Vec::new(),
+            deadlines: Deadlines::default(),
             events: VecDeque::new(),
             trace: Trace::default(),
             scratch: Scratch::default(),
@@ -256,15 +254,7 @@ impl Endpoint {
 
     /// Lets every timer that is due go off.
     pub fn handle_timeout(&mut self, now: Time) {
-        while let Some(&Reverse((at, index))) = self.deadlines.peek() {
-            if at > now {
-                break;
-            }
-            self.deadlines.pop();
-            if self.scheduled[index as usize] != at {
-                continue;
-            }
-            self.scheduled[index as usize] = NEVER;
+        while let Some(index) = self.deadlines.pop_due(now) {
             let Some(association) = self.table.at_mut(index) else {
                 continue;
             };
@@ -279,7 +269,7 @@ impl Endpoint {
     /// [`Endpoint::poll_transmit`] has returned `None`. It may be sooner than anything is due: then the call does nothing but
     /// correct it.
     pub fn next_timeout(&self) -> Option<Time> {
-        self.deadlines.peek().map(|&Reverse((at, _))| at)
+        self.deadlines.next()
     }
 
     /// Writes the next packet to be sent into `sink`, exactly one; none if there is nothing to send now.
@@ -313,7 +303,7 @@ impl Endpoint {
                 // Only now, with nothing left to send, do its timers stand still.
                 let due = association.next_timeout();
                 is_done = association.is_done();
-                self.schedule(index, due);
+                self.deadlines.no_later_than(index, due);
             }
             self.ready.pop_front();
             self.is_ready[index as usize] = false;
@@ -457,18 +447,6 @@ impl Endpoint {
         self.mark_ready(index);
     }
 
-    /// Sees to it that the association is looked at when something of it is due.
-    fn schedule(&mut self, index: u32, due: Time) {
-        if index as usize >= self.scheduled.len() {
-            self.scheduled.resize(index as usize + 1, NEVER);
-        }
-        // A deadline that moved back is corrected when the old one is reached: timers that are restarted all the time cost nothing.
-        if due < self.scheduled[index as usize] {
-            self.scheduled[index as usize] = due;
-            self.deadlines.push(Reverse((due, index)));
-        }
-    }
-
     fn mark_ready(&mut self, index: u32) {
         if index as usize >= self.is_ready.len() {
             self.is_ready.resize(index as usize + 1, false);
@@ -481,9 +459,7 @@ impl Endpoint {
     fn forget_if_done(&mut self, index: u32) {
         if self.table.at(index).is_some_and(Association::is_done) {
             self.table.remove(index);
-            if let Some(scheduled) = self.scheduled.get_mut(index as usize) {
-                *scheduled = NEVER;
-            }
+            self.deadlines.remove(index);
         }
     }
 }
