@@ -1,7 +1,11 @@
 //! How fast one association is over UDP on loopback: payload Gbit per CPU second of both ends, which are two processes.
 //!
 //! `cargo run --release -p whimbrel --example loopback -- [MESSAGE BYTES] [MESSAGES] [MAX.BURST]`
+//!
+//! With `udp` instead of a length: bare UDP datagrams of 1200 bytes, one system call each, as a yardstick.
 
+use std::io::BufRead;
+use std::net::UdpSocket;
 use std::process::Stdio;
 use std::time::Instant;
 
@@ -25,6 +29,12 @@ fn main() -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     if first.as_deref() == Some("receive") {
         return Ok(runtime.block_on(async { tokio::spawn(receive()).await })??);
+    }
+    if first.as_deref() == Some("receive-udp") {
+        return receive_udp();
+    }
+    if first.as_deref() == Some("udp") {
+        return send_udp();
     }
     let len = first.map_or(Ok(1200), |text| text.parse())?;
     let count = args
@@ -101,6 +111,48 @@ async fn receive() -> Outcome {
     drop(association);
     listener.stack().wait_idle().await;
     println!("{total}");
+    Ok(())
+}
+
+/// Datagrams that may be on their way at a time, so that none is lost.
+const FLIGHT: usize = 64;
+const DATAGRAMS: usize = 8192 * FLIGHT;
+
+fn send_udp() -> Outcome {
+    let mut receiver = std::process::Command::new(std::env::current_exe()?)
+        .arg("receive-udp")
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut addr = String::new();
+    std::io::BufReader::new(receiver.stdout.take().ok_or("no output")?).read_line(&mut addr)?;
+    let socket = UdpSocket::bind("127.0.0.1:0")?;
+    socket.connect(addr.trim())?;
+    let (datagram, mut word) = ([0x55; 1200], [0; 8]);
+    for _ in 0..DATAGRAMS / FLIGHT {
+        for _ in 0..FLIGHT {
+            socket.send(&datagram)?;
+        }
+        socket.recv(&mut word)?;
+    }
+    receiver.wait()?;
+    let both = cpu(&getrusage(UsageWho::RUSAGE_SELF)?) + cpu(&getrusage(UsageWho::RUSAGE_CHILDREN)?);
+    println!(
+        "bare UDP: {:.2} Gbit per CPU second of both ends",
+        (DATAGRAMS * 1200) as f64 * 8.0 / 1e9 / both
+    );
+    Ok(())
+}
+
+fn receive_udp() -> Outcome {
+    let socket = UdpSocket::bind("127.0.0.1:0")?;
+    println!("{}", socket.local_addr()?);
+    let mut buffer = [0; 2048];
+    for count in 1..=DATAGRAMS {
+        let (_, from) = socket.recv_from(&mut buffer)?;
+        if count % FLIGHT == 0 {
+            socket.send_to(b"go on", from)?;
+        }
+    }
     Ok(())
 }
 

@@ -1,0 +1,188 @@
+//! Whimbrel's protocol core.
+
+use std::any::Any;
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
+use whimbrel_control::{Span, Time};
+use whimbrel_proto::{
+    AssocId, AssociationConfig, Ecn, Endpoint, EndpointConfig, Event, Message, PacketMeta, SendError,
+};
+use whimbrel_wire::{ByteSink, ChecksumField};
+
+use crate::measure::{PACKET, Pair, Stack, WINDOW};
+
+pub(crate) struct Whimbrel;
+
+/// IPv4 and UDP headers: the configured MTU is that of IP.
+const HEADERS: usize = 28;
+
+struct End {
+    endpoint: Endpoint,
+    id: Option<AssocId>,
+    connected: bool,
+    /// A packet on its way out, written again and again.
+    packet: Vec<u8>,
+}
+
+struct Ends {
+    a: End,
+    b: End,
+    now: Time,
+    packets: u64,
+}
+
+impl Stack for Whimbrel {
+    fn name(&self) -> &'static str {
+        "whimbrel"
+    }
+
+    fn connect(&self) -> Box<dyn Pair> {
+        let mut ends = ends();
+        let peer: SocketAddr = "127.0.0.2:9899".parse().expect("an address");
+        let port = EndpointConfig::default().local_port;
+        ends.a
+            .endpoint
+            .connect(ends.now, config(), port, &[peer])
+            .expect("a valid configuration");
+        ends.exchange();
+        assert!(ends.a.connected && ends.b.connected);
+        Box::new(ends)
+    }
+
+    fn endpoints(&self) -> Option<Box<dyn Any>> {
+        Some(Box::new(ends()))
+    }
+}
+
+fn config() -> AssociationConfig {
+    AssociationConfig {
+        recv_buffer: WINDOW as u32,
+        send_buffer: WINDOW as u32,
+        mtu: (PACKET + HEADERS) as u16,
+        ..AssociationConfig::default()
+    }
+}
+
+/// Two endpoints, nothing between them yet.
+fn ends() -> Ends {
+    let end = |addr: &str, listen, seed| {
+        let config = EndpointConfig {
+            local_addrs: vec![addr.parse().expect("an address")],
+            listen,
+            association: config(),
+            ..EndpointConfig::default()
+        };
+        let random = Box::new(ChaCha8Rng::seed_from_u64(seed));
+        let endpoint = Endpoint::new(config, random).expect("a valid configuration");
+        End {
+            endpoint,
+            id: None,
+            connected: false,
+            packet: Vec::with_capacity(PACKET),
+        }
+    };
+    Ends {
+        a: end("127.0.0.1:9899", false, 1),
+        b: end("127.0.0.2:9899", true, 2),
+        now: Time::ZERO,
+        packets: 0,
+    }
+}
+
+impl End {
+    fn events(&mut self) {
+        while let Some((id, event)) = self.endpoint.poll_event() {
+            match event {
+                Event::Connected { .. } => {
+                    self.connected = true;
+                    self.id = Some(id);
+                }
+                Event::Closed(reason) => panic!("{reason}"),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn carry(from: &mut End, to: &mut End, now: Time) -> u64 {
+    let mut sent = 0;
+    loop {
+        from.packet.clear();
+        let mut sink = ByteSink::new(&mut from.packet, ChecksumField::Compute);
+        let Some(transmit) = from.endpoint.poll_transmit(now, &mut sink) else {
+            break;
+        };
+        let meta = PacketMeta {
+            local: transmit.remote,
+            remote: transmit.local,
+            ecn: Ecn::NotEct,
+        };
+        to.endpoint
+            .handle_datagram(now, meta, &from.packet)
+            .expect("the other end understands");
+        sent += 1;
+    }
+    from.events();
+    to.events();
+    sent
+}
+
+impl Ends {
+    fn exchange(&mut self) {
+        loop {
+            let sent = carry(&mut self.a, &mut self.b, self.now) + carry(&mut self.b, &mut self.a, self.now);
+            self.packets += sent;
+            if sent == 0 {
+                return;
+            }
+        }
+    }
+}
+
+impl Pair for Ends {
+    fn transfer(&mut self, len: usize, count: usize) -> u64 {
+        let before = self.packets;
+        let payload = Bytes::from(vec![0x55; len]);
+        let mut message = Vec::with_capacity(len);
+        let (mut sent, mut received) = (0, 0);
+        let (from, to) = (self.a.id.expect("connected"), self.b.id.expect("connected"));
+        while received < count {
+            while sent < count {
+                match self.a.endpoint.send(self.now, from, Message::new(0, payload.clone())) {
+                    Ok(()) => sent += 1,
+                    Err(SendError::Full(_)) => break,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            self.exchange();
+            let mut progress = false;
+            loop {
+                let mut take = |part: whimbrel_wire::Payload<'_>| match part {
+                    whimbrel_wire::Payload::Bytes(bytes) => message.extend_from_slice(bytes),
+                    whimbrel_wire::Payload::Zeros(_) => panic!("real bytes were sent"),
+                };
+                let Some(part) = self.b.endpoint.recv(self.now, to, &mut take) else {
+                    break;
+                };
+                progress = true;
+                if part.end {
+                    assert_eq!(message.len(), len);
+                    message.clear();
+                    received += 1;
+                }
+            }
+            self.exchange();
+            if !progress {
+                self.now += Span::from_millis(10);
+                for end in [&mut self.a, &mut self.b] {
+                    end.endpoint.handle_timeout(self.now);
+                }
+            }
+        }
+        self.exchange();
+        self.packets - before
+    }
+}
