@@ -2,7 +2,7 @@
 
 use rand_core::Rng;
 use whimbrel_control::{Span, Time};
-use whimbrel_wire::{CHUNK_HEADER_LEN, Chunk, DATA_HEADER_LEN, Init, PacketView, Parameter, Parameters, Tsn, TypeList};
+use whimbrel_wire::{CHUNK_HEADER_LEN, Chunk, Init, PacketView, Parameter, Parameters, Tsn, TypeList};
 
 use super::transmit::Packet;
 use super::{Agreement, Association, Context, Identity, Outgoing, State};
@@ -182,7 +182,7 @@ impl Association {
             }
         };
         // It has to fit into a packet of ours.
-        let room = usize::from(self.max_data) + DATA_HEADER_LEN - CHUNK_HEADER_LEN;
+        let room = self.largest_chunk() - CHUNK_HEADER_LEN;
         let Some(cookie) = init_ack.parameters.state_cookie().filter(|cookie| cookie.len() <= room) else {
             self.peer_tag = peer.tag;
             self.abort_with(

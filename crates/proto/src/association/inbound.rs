@@ -11,10 +11,10 @@ use crate::receive::DataOutcome;
 use crate::trace::{TraceEvent, TraceKinds};
 use crate::{PacketMeta, TransportAddr};
 
-/// Bytes of a HEARTBEAT that are carried back; a longer one fits no packet of ours.
-const MAX_HEARTBEAT_INFO: usize = 1024;
-/// Bytes of an unknown chunk that are reported.
+/// Bytes of an unknown chunk that are reported at most.
 const MAX_REPORT: usize = 512;
+/// Chunk header and header of the parameter or cause in it.
+const TWO_HEADERS: usize = 8;
 
 impl Association {
     /// The path whose peer address this is.
@@ -199,8 +199,12 @@ impl Association {
 
     /// RFC 9260 §8.3: carried back unchanged to where it came from.
     fn on_heartbeat(&mut self, from: usize, info: &[u8]) -> Result<(), Discard> {
-        if self.state == State::CookieWait || info.len() > MAX_HEARTBEAT_INFO {
+        if self.state == State::CookieWait {
             return Err(Discard::Unexpected);
+        }
+        // One that fits no packet of ours cannot be carried back.
+        if TWO_HEADERS + info.len() > self.largest_chunk() {
+            return Err(Discard::InvalidChunk);
         }
         self.outgoing.push(from as u8, Outgoing::HeartbeatAck(info.into()));
         Ok(())
@@ -209,7 +213,8 @@ impl Association {
     /// RFC 9260 §3.2: the two high bits of the type ask for a report.
     fn report_unknown_chunk(&mut self, from: usize, chunk: &[u8]) {
         let mut causes = Vec::new();
-        Cause::UnrecognizedChunkType(&chunk[..chunk.len().min(MAX_REPORT)]).emit(&mut causes);
+        let shown = chunk.len().min(MAX_REPORT).min(self.largest_chunk() - TWO_HEADERS);
+        Cause::UnrecognizedChunkType(&chunk[..shown]).emit(&mut causes);
         self.report(from, causes);
     }
 

@@ -324,6 +324,11 @@ impl Association {
         self.paths.iter().map(|path| path.remote)
     }
 
+    /// Bytes of a chunk that fits into a packet on every path.
+    fn largest_chunk(&self) -> usize {
+        usize::from(self.max_data) + DATA_HEADER_LEN
+    }
+
     /// Whether the peer has this address.
     pub(crate) fn has_remote(&self, ip: std::net::IpAddr) -> bool {
         self.paths.iter().any(|path| path.remote.ip() == ip)

@@ -147,7 +147,9 @@ impl Association {
     /// ABORT primitive (RFC 9260 §11.1.4).
     pub(crate) fn abort(&mut self, ctx: &mut Context<'_>, reason: &str) {
         let mut causes = Vec::new();
-        Cause::UserInitiatedAbort(reason.as_bytes()).emit(&mut causes);
+        // As much of it as fits behind the headers of chunk and cause.
+        let told = reason.len().min(self.largest_chunk() - 8);
+        Cause::UserInitiatedAbort(&reason.as_bytes()[..told]).emit(&mut causes);
         self.abort_with(ctx, &causes, CloseReason::AbortedLocally(reason.to_owned()));
     }
 

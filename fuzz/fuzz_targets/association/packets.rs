@@ -1,0 +1,204 @@
+//! Packets that no endpoint sent: changed ones, and invented ones with tags and numbers that are nearly right.
+
+use whimbrel_wire::{
+    ByteSink, Cause, Causes, Checksum, ChecksumField, Chunk, CommonHeader, Data, DuplicateTsns, GapBlock, GapBlocks,
+    HeartbeatInfo, Init, PacketSink, PacketView, Parameter, Parameters, Payload, RawChunk, Sack, Ssn, Tsn,
+};
+
+use crate::input::Input;
+use crate::port;
+
+/// What an observer of the wire knows, by sending host.
+#[derive(Default)]
+pub struct Knowledge {
+    tags: [u32; 2],
+    /// The last TSN sent.
+    tsns: [u32; 2],
+    /// The last cumulative TSN ack sent.
+    acks: [u32; 2],
+    cookie: Vec<u8>,
+    heartbeat: Vec<u8>,
+}
+
+impl Knowledge {
+    pub fn learn(&mut self, from: usize, bytes: &[u8]) {
+        let Ok(packet) = PacketView::parse(bytes, Checksum::Ignore) else { return };
+        if packet.header().verification_tag != 0 {
+            self.tags[1 - from] = packet.header().verification_tag;
+        }
+        for chunk in packet.chunks().flatten() {
+            match chunk {
+                Chunk::Init(init) | Chunk::InitAck(init) => {
+                    self.tags[from] = init.initiate_tag;
+                    self.tsns[from] = init.initial_tsn.0.wrapping_sub(1);
+                    if let Some(cookie) = init.parameters.state_cookie() {
+                        self.cookie = cookie.to_vec();
+                    }
+                }
+                Chunk::Data(data) => self.tsns[from] = data.tsn.0,
+                Chunk::Sack(sack) => self.acks[from] = sack.cumulative_tsn_ack.0,
+                Chunk::Heartbeat(info) => self.heartbeat = info.0.to_vec(),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Makes the checksum right, mostly: otherwise hardly anything would get past it.
+fn seal(bytes: &mut [u8], input: &mut Input<'_>) {
+    if input.below(16) != 15
+        && let Some(checksum) = whimbrel_wire::packet_checksum(bytes)
+    {
+        bytes[8..12].copy_from_slice(&checksum.to_le_bytes());
+    }
+}
+
+pub fn mutate(bytes: &mut Vec<u8>, input: &mut Input<'_>) {
+    for _ in 0..1 + input.below(4) {
+        let at = usize::from(input.half()) % bytes.len().max(1);
+        match input.below(6) {
+            0 => bytes[at] = input.byte(),
+            1 => bytes[at] ^= 1 << input.below(8),
+            2 => bytes.truncate(at.max(12)),
+            3 => bytes.extend_from_slice(input.bytes(8)),
+            4 => {
+                // Chunks of it once more.
+                let copy = bytes[12.min(bytes.len())..].to_vec();
+                bytes.extend_from_slice(&copy);
+            }
+            _ => {
+                let four = input.bytes(4);
+                let end = (at + four.len()).min(bytes.len());
+                bytes[at..end].copy_from_slice(&four[..end - at]);
+            }
+        }
+        bytes.truncate(4000);
+    }
+    seal(bytes, input);
+}
+
+pub fn invent(knowledge: &Knowledge, to: usize, input: &mut Input<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut sink = ByteSink::new(&mut bytes, ChecksumField::Compute);
+    let tag = match input.below(12) {
+        0 => 0,
+        1 => knowledge.tags[1 - to],
+        2 => input.word(),
+        _ => knowledge.tags[to],
+    };
+    sink.begin(CommonHeader { source_port: port(1 - to), destination_port: port(to), verification_tag: tag });
+    for _ in 0..1 + input.below(4) {
+        push_chunk(knowledge, to, input, &mut sink);
+    }
+    sink.finish();
+    seal(&mut bytes, input);
+    bytes
+}
+
+/// A number near one that would be right, or any.
+fn near(right: u32, input: &mut Input<'_>) -> Tsn {
+    match input.below(8) {
+        0 => Tsn(input.word()),
+        1 => Tsn(right.wrapping_sub(input.byte().into())),
+        2 => Tsn(right.wrapping_add(u32::from(input.byte()) * 16)),
+        _ => Tsn(right.wrapping_add(input.below(4) as u32)),
+    }
+}
+
+const ZEROS: [u8; 2000] = [0; 2000];
+
+fn push_chunk(knowledge: &Knowledge, to: usize, input: &mut Input<'_>, sink: &mut dyn PacketSink) {
+    let from = 1 - to;
+    let mut list = Vec::new();
+    match input.below(18) {
+        0..=3 => {
+            let flags = input.byte();
+            let len = [1, 1, 4, 1000, 1452, 0][input.below(6)];
+            sink.push(&Chunk::Data(Data {
+                tsn: near(knowledge.tsns[from].wrapping_add(1), input),
+                stream: [0, 0, 1, 2, 999][input.below(5)],
+                ssn: Ssn(input.below(4) as u16),
+                ppid: 0,
+                unordered: flags & 4 != 0,
+                begin: flags & 2 == 0,
+                end: flags & 1 == 0,
+                immediate: flags & 8 != 0,
+                payload: Payload::Bytes(&ZEROS[..len]),
+            }));
+        }
+        4..=6 => {
+            let mut duplicates = Vec::new();
+            for _ in 0..input.below(6) {
+                let start = 1 + u16::from(input.byte()) % 40;
+                GapBlock { start, end: start.wrapping_add(input.below(5) as u16) }.emit(&mut list);
+            }
+            for _ in 0..input.below(3) {
+                DuplicateTsns::append(&mut duplicates, near(knowledge.tsns[to], input));
+            }
+            let base = if input.below(2) == 0 { knowledge.acks[from] } else { knowledge.tsns[to].wrapping_sub(4) };
+            sink.push(&Chunk::Sack(Sack {
+                cumulative_tsn_ack: near(base, input),
+                a_rwnd: [0, 1, 700, 1500, 65_536, u32::MAX][input.below(6)],
+                gaps: GapBlocks::from_wire_bytes(&list),
+                duplicates: DuplicateTsns::from_wire_bytes(&duplicates),
+            }));
+        }
+        7 => sink.push(&Chunk::Heartbeat(HeartbeatInfo(&ZEROS[..usize::from(input.half()) % 1500]))),
+        8 => {
+            let own = if input.below(2) == 0 { &knowledge.heartbeat[..] } else { input.bytes(17) };
+            sink.push(&Chunk::HeartbeatAck(HeartbeatInfo(own)));
+        }
+        9 => sink.push(&Chunk::Shutdown { cumulative_tsn_ack: near(knowledge.tsns[to], input) }),
+        10 => sink.push(&Chunk::ShutdownAck),
+        11 => sink.push(&Chunk::ShutdownComplete { tag_reflected: input.below(2) == 0 }),
+        12 => {
+            let cause = [
+                Cause::StaleCookie { staleness_us: input.word() },
+                Cause::OutOfResource,
+                Cause::UserInitiatedAbort(input.bytes(20)),
+            ][input.below(3)];
+            cause.emit(&mut list);
+            let causes = Causes::from_wire_bytes(&list);
+            let is_abort = input.below(8) == 0;
+            sink.push(&if is_abort { Chunk::Abort { tag_reflected: input.below(2) == 0, causes } } else { Chunk::Error { causes } });
+        }
+        13 => sink.push(&Chunk::CookieAck),
+        14 => {
+            let cookie = if input.below(4) == 0 { input.bytes(40) } else { &knowledge.cookie };
+            sink.push(&Chunk::CookieEcho { cookie });
+        }
+        15..=16 => {
+            for _ in 0..input.below(5) {
+                parameter(knowledge, input).emit(&mut list);
+            }
+            let init = Init {
+                initiate_tag: if input.below(4) == 0 { knowledge.tags[from] } else { input.word() },
+                a_rwnd: [1500, 65_536, 0, u32::MAX][input.below(4)],
+                outbound_streams: [1, 10, u16::MAX, 0][input.below(4)],
+                inbound_streams: [1, 10, u16::MAX, 0][input.below(4)],
+                initial_tsn: near(knowledge.tsns[from], input),
+                parameters: Parameters::from_wire_bytes(&list),
+            };
+            sink.push(&if input.below(2) == 0 { Chunk::Init(init) } else { Chunk::InitAck(init) });
+        }
+        _ => {
+            let value = input.bytes(12);
+            let mut raw = vec![input.byte() | 0x20, input.byte(), 0, 4 + value.len() as u8];
+            raw.extend_from_slice(value);
+            if let Some(chunk) = RawChunk::from_bytes(&raw) {
+                sink.push(&Chunk::Unknown(chunk));
+            }
+        }
+    }
+}
+
+fn parameter<'a, 'i: 'a>(knowledge: &'a Knowledge, input: &mut Input<'i>) -> Parameter<'a> {
+    match input.below(6) {
+        0 => Parameter::Ipv4([10, 0, input.byte() % 5, 1 + input.byte() % 2].into()),
+        1 => Parameter::Ipv6([0; 16].into()),
+        2 => Parameter::StateCookie(&knowledge.cookie),
+        3 => Parameter::CookiePreservative { increment_ms: input.word() },
+        4 => Parameter::Unrecognized(input.bytes(4)),
+        _ => Parameter::HostName(b"x"),
+    }
+}
