@@ -112,7 +112,7 @@ fn carry(from: &mut End, to: &mut End, now: Instant) -> u64 {
             Some(transmit) => Some(transmit),
             None => from
                 .association
-                .as_mut()
+                .as_deref_mut()
                 .and_then(|(_, association)| association.poll_transmit(now)),
         };
         let Some(transmit) = transmit else { break };

@@ -1,5 +1,7 @@
 //! `whimbrel send` and `whimbrel recv` as processes.
 
+#![allow(clippy::unwrap_used, reason = "what a test cannot do without fails it")]
+
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::Path;

@@ -99,7 +99,7 @@ async fn send(len: usize, count: usize, max_burst: u32) -> Outcome {
 async fn receive() -> Outcome {
     let listener = Listener::bind(StackConfig {
         port: PORT,
-        ..config()?
+        ..config(StackConfig::MAX_BURST)?
     })?;
     println!("{}", listener.stack().local_addrs()[0]);
     let association = listener.accept().await?;

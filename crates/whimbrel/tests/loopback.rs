@@ -1,5 +1,7 @@
 //! Two stacks of this crate over UDP on loopback.
 
+#![allow(clippy::unwrap_used, reason = "what a test cannot do without fails it")]
+
 use std::net::SocketAddr;
 use std::time::Duration;
 
