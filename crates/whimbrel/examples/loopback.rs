@@ -28,7 +28,7 @@ fn main() -> Outcome {
         .map_or(Ok(StackConfig::MAX_BURST), |text| text.parse())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     if first.as_deref() == Some("receive") {
-        return Ok(runtime.block_on(async { tokio::spawn(receive()).await })??);
+        return runtime.block_on(async { tokio::spawn(receive()).await })?;
     }
     if first.as_deref() == Some("receive-udp") {
         return receive_udp();
@@ -40,7 +40,7 @@ fn main() -> Outcome {
     let count = args
         .next()
         .map_or(Ok((2_000_000_000 / len).max(1)), |text| text.parse())?;
-    Ok(runtime.block_on(async { tokio::spawn(send(len, count, max_burst)).await })??)
+    runtime.block_on(async { tokio::spawn(send(len, count, max_burst)).await })?
 }
 
 /// Buffers so that one packet of 1472 bytes holds one message of 1200.

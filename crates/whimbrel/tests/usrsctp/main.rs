@@ -61,18 +61,21 @@ async fn our_client_and_their_echo_server() {
         for i in 0..200 {
             let message = Message {
                 ppid: PPID + i as u32,
-                unordered: i % 5 == 0,
+                unordered: i.is_multiple_of(5),
                 ..Message::new(i as u16 % 10, content(i))
             };
             association.send(message).await.unwrap();
         }
     };
     let receiving = async {
-        let mut seen = vec![false; 200];
+        let mut seen = [false; 200];
         for _ in 0..200 {
             let message = association.recv().await.unwrap().expect("usrsctp echoes everything");
             let i = (message.ppid - PPID) as usize;
-            assert_eq!((message.stream, message.unordered), (i as u16 % 10, i % 5 == 0));
+            assert_eq!(
+                (message.stream, message.unordered),
+                (i as u16 % 10, i.is_multiple_of(5))
+            );
             assert!(message.data == content(i), "message {i} came back changed");
             assert!(!std::mem::replace(&mut seen[i], true), "message {i} came twice");
         }
