@@ -58,7 +58,7 @@ async fn our_client_and_their_echo_server() {
     let _peer = Peer::start("echo_server", &[&theirs.to_string(), &ours.to_string()], theirs);
     let association = connect(ours, theirs, 7).await;
     let sending = async {
-        for i in 0..200 {
+        for i in 0..200_usize {
             let message = Message {
                 ppid: PPID + i as u32,
                 unordered: i.is_multiple_of(5),
