@@ -123,6 +123,18 @@ fn conclude(scenario: &Scenario, runs: &[Run], folder: Option<&Path>, outcome: &
     if let Some(error) = &outcome.error {
         return Err(fail(FAILED, format_args!("{error}\n  {complete}")));
     }
+    let wrong = |run: &&Run| {
+        run.flows
+            .iter()
+            .any(|flow| flow.file.is_some_and(|file| file.wrong > 0))
+    };
+    if let Some(run) = runs.iter().find(wrong) {
+        let message = format_args!(
+            "with seed {} a file did not arrive as it was sent: a defect of this program",
+            run.seed
+        );
+        return Err(fail(FAILED, message));
+    }
     if outcome.interrupted {
         note(format_args!("interrupted: {complete}"));
         return Err(Ended(INTERRUPTED));

@@ -413,11 +413,21 @@ fn the_demo_carries_the_file_and_says_where_everything_is() {
 #[test]
 fn tshark_finds_no_fault_with_a_capture() {
     let folder = small();
-    let output = whimbrel(folder.path(), &["run", "small.toml", "--seeds", "1", "--quiet", "--out", "out"]);
+    let output = whimbrel(
+        folder.path(),
+        &["run", "small.toml", "--seeds", "1", "--quiet", "--out", "out"],
+    );
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let tshark = |args: &[&str]| {
         let output = Command::new("tshark")
-            .args(["-r", "out/packets.pcapng", "-o", "sctp.checksum:CRC 32c", "-o", "ip.check_checksum:TRUE"])
+            .args([
+                "-r",
+                "out/packets.pcapng",
+                "-o",
+                "sctp.checksum:CRC 32c",
+                "-o",
+                "ip.check_checksum:TRUE",
+            ])
             .args(args)
             .current_dir(folder.path())
             .output()
@@ -425,14 +435,30 @@ fn tshark_finds_no_fault_with_a_capture() {
         assert!(output.status.success(), "{}", stderr(&output));
         stdout(&output)
     };
-    let faults = tshark(&["-Y", "_ws.malformed || sctp.checksum.status != 1 || ip.checksum.status != 1 || !sctp"]);
+    let faults = tshark(&[
+        "-Y",
+        "_ws.malformed || sctp.checksum.status != 1 || ip.checksum.status != 1 || !sctp",
+    ]);
     assert_eq!(faults, "");
-    let first = tshark(&["-c", "1", "-T", "fields", "-e", "frame.time_epoch", "-e", "frame.interface_name"]);
+    let first = tshark(&[
+        "-c",
+        "1",
+        "-T",
+        "fields",
+        "-e",
+        "frame.time_epoch",
+        "-e",
+        "frame.interface_name",
+    ]);
     assert_eq!(first, "0.000000000\tradio\n");
     let chunks = tshark(&["-T", "fields", "-e", "sctp.chunk_type"]);
     // INIT, INIT ACK, COOKIE ECHO, COOKIE ACK begin; SHUTDOWN COMPLETE ends.
     assert!(chunks.starts_with("1\n2\n10") && chunks.ends_with("14\n"), "{chunks}");
     let comments = tshark(&["-Y", "frame.comment", "-T", "fields", "-e", "frame.comment"]);
     assert!(comments.lines().count() > 1, "{comments}");
-    assert!(comments.lines().all(|line| line.starts_with("dropped on radio at ") && line.ends_with(": loss-bernoulli")));
+    assert!(
+        comments
+            .lines()
+            .all(|line| line.starts_with("dropped on radio at ") && line.ends_with(": loss-bernoulli"))
+    );
 }

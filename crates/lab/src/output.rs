@@ -9,7 +9,7 @@ use whimbrel_sim::FlowOutcome;
 
 use crate::metric::metrics;
 use crate::runner::Run;
-use crate::write::file::{Digested, Output, WriteError, digest_of};
+use crate::write::file::{Digested, Output, WriteError, digest_of, plain};
 use crate::write::folder::MANIFEST;
 use crate::write::table::{Cell, Kind, Table};
 
@@ -83,7 +83,7 @@ impl Manifest {
     /// It cannot be read or is none, in a sentence.
     pub fn load(path: &Path) -> Result<Manifest, String> {
         let text = std::fs::read_to_string(path)
-            .map_err(|error| format!("cannot read {}: {}", path.display(), error.to_string().to_lowercase()))?;
+            .map_err(|error| format!("cannot read {}: {}", path.display(), plain(&error)))?;
         serde_json::from_str(&text).map_err(|error| format!("{} is not a manifest: {error}", path.display()))
     }
 }

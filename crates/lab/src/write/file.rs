@@ -39,7 +39,7 @@ impl WriteError {
 }
 
 /// What the operating system says, in lower case and without its number.
-fn plain(error: &io::Error) -> String {
+pub(crate) fn plain(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::StorageFull => "no space left on the disk".to_owned(),
         io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
