@@ -88,6 +88,9 @@ impl Association {
         if has_data {
             self.after_data(ctx, from);
         }
+        if self.state == State::ShutdownSent {
+            self.on_packet_in_shutdown_sent(ctx.now);
+        }
         result
     }
 
@@ -111,7 +114,7 @@ impl Association {
             }
             | Chunk::ShutdownComplete { tag_reflected: true } => Err(Discard::VerificationTag),
             Chunk::Abort { causes, .. } => {
-                self.on_abort(ctx, *causes);
+                self.on_abort(ctx, false, *causes);
                 Ok(())
             }
             Chunk::Error { causes } => self.on_error(ctx, *causes),
@@ -193,7 +196,7 @@ impl Association {
         }
         self.timers.touch_autoclose(ctx.now);
         if self.state == State::ShutdownSent {
-            self.on_data_in_shutdown_sent(ctx.now);
+            self.on_data_in_shutdown_sent();
         }
     }
 

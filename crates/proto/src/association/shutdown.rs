@@ -76,16 +76,20 @@ impl Association {
         self.restart_t2(ctx.now);
     }
 
+    /// The peer is there while we wait for SHUTDOWN ACK: it gets more time (RFC 9260 §9.2).
+    pub(super) fn on_packet_in_shutdown_sent(&mut self, now: Time) {
+        self.errors = 0;
+        self.restart_t2(now);
+    }
+
     /// Data came while we wait for SHUTDOWN ACK: it is answered at once with SHUTDOWN (RFC 9260 §9.2).
-    pub(super) fn on_data_in_shutdown_sent(&mut self, now: Time) {
+    pub(super) fn on_data_in_shutdown_sent(&mut self) {
         self.outgoing.push(self.sending, Outgoing::Shutdown);
         if let Some(receiver) = &mut self.receiver
             && receiver.has_gap()
         {
             receiver.request_sack();
         }
-        self.errors = 0;
-        self.restart_t2(now);
     }
 
     pub(super) fn on_shutdown(&mut self, ctx: &mut Context<'_>, cumulative_tsn_ack: Tsn) -> Result<(), Discard> {
@@ -93,8 +97,10 @@ impl Association {
             State::Established | State::ShutdownPending => {
                 self.set_state(ctx, State::ShutdownReceived);
                 self.events.push_back(Event::PeerShutdown);
-                self.on_cumulative_ack(ctx, cumulative_tsn_ack)?;
+                // One that a SACK has overtaken acknowledges nothing, and is a SHUTDOWN all the same.
+                let acknowledged = self.on_cumulative_ack(ctx, cumulative_tsn_ack);
                 self.advance_shutdown(ctx);
+                return acknowledged;
             }
             State::ShutdownReceived => self.on_cumulative_ack(ctx, cumulative_tsn_ack)?,
             State::ShutdownSent => {
@@ -127,7 +133,8 @@ impl Association {
         Ok(())
     }
 
-    pub(crate) fn on_abort(&mut self, ctx: &mut Context<'_>, causes: Causes<'_>) {
+    /// `reflected`: the peer knows no such association (RFC 9260 §8.4 rule 8).
+    pub(crate) fn on_abort(&mut self, ctx: &mut Context<'_>, reflected: bool, causes: Causes<'_>) {
         let first = causes.iter().find_map(Result::ok);
         let cause = first.as_ref().map(Cause::code);
         let reason = match first {
@@ -139,6 +146,9 @@ impl Association {
         };
         if self.state == State::CookieWait {
             self.close(ctx, CloseReason::Refused { cause });
+        } else if self.state == State::ShutdownAckSent && reflected {
+            // All data is delivered in both directions: the peer has finished, and its SHUTDOWN COMPLETE was lost.
+            self.close(ctx, CloseReason::Graceful);
         } else {
             self.close(ctx, CloseReason::AbortedByPeer { cause, reason });
         }

@@ -80,7 +80,7 @@ impl Endpoint {
                 tag_reflected: true,
                 causes,
             })) => {
-                association.on_abort(ctx, causes);
+                association.on_abort(ctx, true, causes);
                 Ok(())
             }
             Some(Ok(Chunk::ShutdownComplete { tag_reflected: true })) => association.on_shutdown_complete(ctx),
