@@ -24,7 +24,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Write results.csv, results.parquet, links.csv, manifest.json, series.parquet, events.jsonl and packets.pcapng into
-    /// this folder; [record] in the scenario selects the last three. Without it nothing is written
+    /// this folder; the table `record` of the scenario selects the last three. Without it nothing is written
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Replace the results of an earlier run in that folder
