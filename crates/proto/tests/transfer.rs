@@ -88,6 +88,7 @@ fn hostile_networks_deliver_everything_once_and_in_order() {
             path_max_retrans: 50,
             rto_max: Span::from_secs(4),
             max_init_retransmits: 200,
+            shutdown_guard: Some(Span::from_secs(3600)),
             ..AssociationConfig::default()
         };
         let mut net = Net::with_config(paths, &config, seed);
