@@ -6,7 +6,7 @@ use super::{Association, Context, Outgoing, State};
 use crate::config::{NEVER, RetransmitPath};
 use crate::error::Discard;
 use crate::event::{CloseReason, Event};
-use crate::path::{HeartbeatContent, period};
+use crate::path::{HeartbeatContent, Path, period};
 use crate::trace::{TimerKind, TraceEvent, TraceKinds};
 use crate::{PathId, PathState};
 
@@ -206,23 +206,21 @@ impl Association {
     }
 
     fn send_heartbeat(&mut self, ctx: &mut Context<'_>, index: usize) {
-        // RFC 9260 §5.4: HB.Max.Burst bounds the heartbeats sent in one RTO over all paths.
-        let unanswered = self
-            .paths
-            .iter()
-            .filter(|path| path.heartbeat.pending.is_some())
-            .count();
-        let rto = self.paths[index].rtt.rto();
-        if unanswered >= self.config.hb_max_burst as usize {
-            let soonest = self
-                .paths
-                .iter()
-                .filter(|p| p.heartbeat.pending.is_some())
-                .map(|p| p.heartbeat.timer)
-                .min();
-            self.paths[index].heartbeat.timer =
-                soonest.map_or(ctx.now + rto, |at| at.max(ctx.now + Span::from_nanos(1)));
-            return;
+        // RFC 9260 §5.4: HB.Max.Burst bounds the probes of unconfirmed addresses in one RTO.
+        if !self.paths[index].confirmed {
+            let unanswered = |path: &&Path| !path.confirmed && path.heartbeat.pending.is_some();
+            if self.paths.iter().filter(unanswered).count() >= self.config.hb_max_burst as usize {
+                let soonest = self
+                    .paths
+                    .iter()
+                    .filter(unanswered)
+                    .map(|path| path.heartbeat.timer)
+                    .min();
+                let rto = self.paths[index].rtt.rto();
+                self.paths[index].heartbeat.timer =
+                    soonest.map_or(ctx.now + rto, |at| at.max(ctx.now + Span::from_nanos(1)));
+                return;
+            }
         }
         self.begin_heartbeat(ctx, index);
     }

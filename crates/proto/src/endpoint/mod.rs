@@ -177,6 +177,9 @@ impl Endpoint {
             if self.table.by_peer(remote, peer_port).is_some() {
                 return Err(ConnectError::Exists(remote));
             }
+            if peer[..index].contains(&remote) {
+                continue;
+            }
             let same_version = || {
                 self.local_addrs
                     .iter()
