@@ -20,6 +20,7 @@ pub struct Controller {
 
 impl Controller {
     /// A controller at the start of slow start: ssthresh is arbitrarily high (RFC 9260 §7.2.1). All in bytes.
+    // [9260:7.2.1-3]
     pub fn new(initial_cwnd: u64, unit: u64, discriminator: Discriminator, window: Window) -> Self {
         Controller {
             cwnd: initial_cwnd,
@@ -55,6 +56,7 @@ impl Controller {
 
     /// Takes a loss and returns how it was judged. `in_recovery`: a reaction to this window of data has been made already,
     /// so a gap changes nothing more.
+    // [9260:7.2.4-5]
     pub fn on_loss(&mut self, loss: &LossEvent, in_recovery: bool) -> Verdict {
         let verdict = self.discriminator.as_part().judge(loss);
         let view = self.view();
@@ -85,6 +87,7 @@ impl Controller {
     }
 
     /// Starts over on an unknown network (RFC 9260 §7.2.5).
+    // [9260:7.2.5-1]
     pub fn reinitialize(&mut self) {
         self.cwnd = self.initial_cwnd;
         self.ssthresh = u64::MAX;
@@ -179,6 +182,7 @@ mod tests {
         }
     }
 
+    // [9260:7.2.4-5]
     #[test]
     fn only_the_first_gap_of_a_recovery_reduces() {
         // RFC 9260 §7.2.4 item 6
@@ -199,6 +203,7 @@ mod tests {
         assert_eq!(path.cwnd(), 10 * UNIT);
     }
 
+    // [9260:7.2.3-2, 7.2.1-2]
     #[test]
     fn a_timeout_restarts_from_one_unit() {
         // RFC 9260 §7.2.3
@@ -213,6 +218,7 @@ mod tests {
         assert_eq!((path.cwnd(), path.ssthresh()), (UNIT, 10 * UNIT));
     }
 
+    // [9260:7.2.1-10, 7.2.1-11]
     #[test]
     fn idle_timeouts_decay_the_window_and_remember_it() {
         // RFC 9260 §7.2.1, last rule

@@ -44,6 +44,7 @@ pub enum RetransmitPath {
     feature = "config",
     derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)
 )]
+// [9260:16-1]
 #[cfg_attr(feature = "config", serde(default, deny_unknown_fields))]
 pub struct AssociationConfig {
     /// Edition of the standard: `rfc9260`, `rfc4960` or `rfc2960`.
@@ -243,6 +244,7 @@ impl AssociationConfig {
         self.validate_times()
     }
 
+    // [9260:6.2-13, 6.2-14]
     fn validate_times(&self) -> Result<(), ConfigError> {
         let spans = |field, value: Span, low: Span, high: Span| {
             if value < low || value > high {
@@ -380,6 +382,7 @@ mod tests {
         config.validate().expect_err("must be rejected")
     }
 
+    // [9260:16-1, 16-2]
     #[test]
     fn defaults_are_those_of_section_16() {
         // RFC 9260 §16
@@ -407,6 +410,7 @@ mod tests {
         assert_eq!(EndpointConfig::default().valid_cookie_life, Span::from_secs(60));
     }
 
+    // [9260:6.2-13]
     #[test]
     fn impossible_values_are_named_with_what_is_allowed() {
         // RFC 9260 §6.2: SACK.Delay

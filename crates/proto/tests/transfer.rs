@@ -13,6 +13,7 @@ fn content(len: usize, seed: u8) -> Vec<u8> {
         .collect()
 }
 
+// [9260:6-8, 6-11, 6.9-1, 6.9-14]
 #[test]
 fn messages_of_all_sizes_arrive_unchanged_in_both_directions() {
     let (mut net, a, b) = Net::established(1, &AssociationConfig::default());
@@ -33,6 +34,7 @@ fn messages_of_all_sizes_arrive_unchanged_in_both_directions() {
     assert_eq!(net.contents(Host::A), sent(100));
 }
 
+// [9260:7.2.4-2, 7.2.4-4]
 #[test]
 fn section_7_2_4_one_lost_packet_is_fast_retransmitted_once_without_a_timeout() {
     let (mut net, a, _) = Net::established(1, &AssociationConfig::default());
@@ -57,6 +59,7 @@ fn section_7_2_4_one_lost_packet_is_fast_retransmitted_once_without_a_timeout() 
     assert_eq!(net.contents(Host::B).len(), 100);
 }
 
+// [9260:6.3.3-2, 6.1-18]
 #[test]
 fn section_6_3_3_a_lost_tail_is_sent_again_after_the_timeout() {
     let (mut net, a, _) = Net::established(1, &AssociationConfig::default());
@@ -76,6 +79,7 @@ fn section_6_3_3_a_lost_tail_is_sent_again_after_the_timeout() {
     assert_eq!(net.a.association(a).unwrap().stats().timeouts, 1);
 }
 
+// [9260:6.6-1, 6.6-2]
 #[test]
 fn hostile_networks_deliver_everything_once_and_in_order() {
     for seed in 0..2000_u64 {

@@ -18,6 +18,7 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
 
 /// The checksum `packet` should have, whatever its checksum field holds now. The packet is neither changed nor
 /// copied. `None` when it is shorter than a common header.
+// [9260:6.8-1, 6.8-2]
 #[must_use]
 pub fn packet_checksum(packet: &[u8]) -> Option<u32> {
     let (header, chunks) = packet.split_first_chunk::<COMMON_HEADER_LEN>()?;
@@ -63,6 +64,7 @@ mod tests {
     }
 
     // RFC 3720 appendix B.4 (iSCSI, the same CRC) and the usual check value.
+    // [9260:6.8-1]
     #[test]
     fn known_vectors() {
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);
@@ -73,6 +75,7 @@ mod tests {
     }
 
     // RFC 9260 §6.8: the field counts as zero, whatever it holds.
+    // [9260:6.8-2]
     #[test]
     fn checksum_field_counts_as_zero_at_every_length() {
         let packet: Vec<u8> = (0..2000_u32).map(|i| ((i * i) >> 3) as u8).collect();

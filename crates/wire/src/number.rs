@@ -13,6 +13,7 @@ macro_rules! serial_number {
         pub struct $name(pub $int);
 
         impl $name {
+            // [9260:1.6-1, 1.6-4]
             #[doc = concat!("The number that follows; wraps to 0 after 2^", $bits, " - 1.")]
             #[must_use]
             pub const fn next(self) -> Self {
@@ -38,6 +39,7 @@ macro_rules! serial_number {
             }
 
             /// Whether `self` is greater than `other` in serial number arithmetic.
+            // [9260:1.6-2, 1.6-5]
             #[must_use]
             pub const fn is_after(self, other: Self) -> bool {
                 let distance = self.distance(other);
@@ -112,6 +114,7 @@ mod tests {
     use super::*;
 
     // RFC 9260 §1.6: the number after 2^32 - 1 is 0.
+    // [9260:1.6-1, 1.6-4]
     #[test]
     fn wraps() {
         assert_eq!(Tsn(u32::MAX).next(), Tsn(0));
@@ -123,6 +126,7 @@ mod tests {
         assert_eq!(Tsn(u32::MAX).distance(Tsn(2)), u32::MAX - 2);
     }
 
+    // [9260:1.6-2, 1.6-5]
     #[test]
     fn compares_across_the_wrap() {
         assert!(Tsn(0).is_after(Tsn(u32::MAX)));

@@ -78,6 +78,7 @@ impl<'a> PacketView<'a> {
     ///
     /// # Errors
     /// When there is no complete common header, or the checksum is to be verified and wrong.
+    // [9260:6.8-3]
     #[inline]
     pub fn parse(packet: &'a [u8], checksum: Checksum) -> Result<Self, PacketError> {
         let Some((header, chunks)) = packet.split_first_chunk::<COMMON_HEADER_LEN>() else {
@@ -175,6 +176,7 @@ pub struct Chunks<'a> {
 impl<'a> Iterator for Chunks<'a> {
     type Item = Result<Chunk<'a>, ChunkError>;
 
+    // [9260:6.10-7, 3.2-4]
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let rest = self.rest;
@@ -230,6 +232,7 @@ mod tests {
     }
 
     // §3.1, §6.8: a packet with one COOKIE ACK. The checksum comes from a bitwise computation in Python.
+    // [9260:3-2]
     #[test]
     fn common_header_on_the_wire() {
         let bytes = written(&[Chunk::CookieAck]);
@@ -241,6 +244,7 @@ mod tests {
     }
 
     // §6.8: a wrong checksum makes the packet invalid.
+    // [9260:6.8-3, 6.8-4]
     #[test]
     fn any_flipped_bit_is_noticed() {
         let good = written(&[Chunk::Shutdown {
@@ -266,6 +270,7 @@ mod tests {
     }
 
     // §6.10: bundled chunks come one after the other, each padded.
+    // [9260:6.10-6]
     #[test]
     fn bundled_chunks() {
         let chunks = [
@@ -290,6 +295,7 @@ mod tests {
     }
 
     // §3.2: the last chunk's padding may be missing, padding bytes are ignored.
+    // [9260:3.2-4]
     #[test]
     fn padding_is_not_read() {
         let mut bytes = written(&[Chunk::CookieEcho { cookie: &[1, 2, 3] }]);
@@ -301,6 +307,7 @@ mod tests {
     }
 
     // §6.10: a partial chunk at the end is dropped, what came before it is read.
+    // [9260:6.10-7]
     #[test]
     fn a_bad_length_is_reported_once_and_ends_the_packet() {
         for length in [0, 1, 2, 3, 13, 0xffff_u16] {

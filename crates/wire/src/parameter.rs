@@ -67,6 +67,7 @@ impl<'a> RawParameter<'a> {
     ///
     /// # Errors
     /// [`TlvError::BadValue`] when a known type has a value of the wrong size.
+    // [9260:3.2.1-4, 3.2.1-5]
     pub fn decode(self) -> Result<Parameter<'a>, TlvError> {
         Parameter::decode(self)
     }
@@ -278,6 +279,7 @@ mod tests {
     }
 
     // RFC 9260 §3.3.2.1, §3.3.3.1, §3.3.5; RFC 4960 Appendix A: every parameter field by field.
+    // [9260:3.2.1-4, 3.2.1-5]
     #[test]
     fn every_parameter_on_the_wire() {
         both_ways(&[0, 1, 0, 7, 1, 2, 3], Parameter::HeartbeatInfo(&[1, 2, 3]));

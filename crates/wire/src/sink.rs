@@ -19,6 +19,7 @@ pub trait PacketSink {
     fn push(&mut self, chunk: &Chunk<'_>);
 
     /// Ends the packet and returns its length on the wire in bytes, common header included.
+    // [9260:6.8-2]
     fn finish(&mut self) -> usize;
 }
 

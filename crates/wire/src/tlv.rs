@@ -173,6 +173,7 @@ pub(crate) fn append_parts(list: &mut Vec<u8>, tlv_type: u16, head: &[u8], tail:
 }
 
 /// The longest run of whole TLVs at the front of `list` that takes at most `max` bytes.
+// [9260:3.2-4, 3.2.1-3]
 pub(crate) fn whole_within(list: &[u8], max: usize) -> &[u8] {
     if list.len() <= max {
         return list;
@@ -194,6 +195,7 @@ pub(crate) const fn padded(len: usize) -> usize {
 }
 
 /// Appends zeros up to a multiple of four bytes.
+// [9260:3.2-1, 3.2-2, 3.2-3, 3.2.1-1, 3.2.1-2, 3.3.1-8, 3.3.1-10]
 pub(crate) fn pad(bytes: &mut Vec<u8>) {
     let missing = bytes.len().wrapping_neg() & 3;
     bytes.extend_from_slice(&[0; 3][..missing]);
@@ -269,6 +271,7 @@ mod tests {
     }
 
     // §3.2.1: the length leaves the padding out; §3.2: the last one may come with or without padding.
+    // [9260:3.2-4, 3.2.1-3]
     #[test]
     fn padding_between_and_behind() {
         let list = [0, 7, 0, 5, 0xaa, 0, 0, 0, 0, 9, 0, 6, 1, 2];
@@ -302,6 +305,7 @@ mod tests {
         }
     }
 
+    // [9260:3.2.1-1, 3.2.1-2]
     #[test]
     fn appending_pads_in_front() {
         let mut list = Vec::new();

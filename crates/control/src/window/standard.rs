@@ -40,6 +40,7 @@ impl StandardWindow {
 }
 
 impl WindowControl for StandardWindow {
+    // [9260:7.2-1, 7.2-2, 7.2.1-5, 7.2.1-6, 7.2.1-7, 7.2.1-8, 7.2.2-1, 7.2.2-2, 7.2.2-3]
     fn growth(&mut self, window: WindowView, ack: &AckSample) -> u64 {
         if window.cwnd <= window.ssthresh {
             // RFC 9260 §7.2.1: only with the window fully used, outside of fast recovery, and when the cumulative
@@ -64,6 +65,7 @@ impl WindowControl for StandardWindow {
         growth
     }
 
+    // [9260:7.2.3-1]
     fn on_gap(&mut self, window: WindowView, _loss: &LossEvent) -> Reduction {
         // RFC 9260 §7.2.3
         self.partial_bytes_acked = 0;
@@ -74,6 +76,7 @@ impl WindowControl for StandardWindow {
         }
     }
 
+    // [9260:7.2.3-2, 7.2.1-2]
     fn on_timeout(&mut self, window: WindowView, _loss: &LossEvent) -> Reduction {
         // RFC 9260 §7.2.3
         self.partial_bytes_acked = 0;
@@ -83,6 +86,7 @@ impl WindowControl for StandardWindow {
         }
     }
 
+    // [9260:7.2.1-10, 7.2.2-4]
     fn on_idle(&mut self, window: WindowView) -> Reduction {
         // RFC 9260 §7.2.1, last rule: decays towards the floor, never grows by it.
         self.partial_bytes_acked = 0;
@@ -133,6 +137,7 @@ mod tests {
         }
     }
 
+    // [9260:7.2.1-7, 7.2.1-8]
     #[test]
     fn slow_start_grows_by_what_was_acked_up_to_one_unit() {
         // RFC 9260 §7.2.1
@@ -141,6 +146,7 @@ mod tests {
         assert_eq!(window.growth(view(2 * UNIT, u64::MAX), &ack(100, 2 * UNIT)), 100);
     }
 
+    // [9260:7.2.1-5, 7.2.1-6]
     #[test]
     fn slow_start_needs_a_full_window_progress_and_no_recovery() {
         // RFC 9260 §7.2.1
@@ -169,6 +175,7 @@ mod tests {
         );
     }
 
+    // [9260:7.2.2-1, 7.2.2-2, 7.2.2-3]
     #[test]
     fn avoidance_grows_by_one_unit_per_window_acked() {
         // RFC 9260 §7.2.2
@@ -205,6 +212,7 @@ mod tests {
         assert_eq!(window.growth(at, &ack(3 * UNIT, 4 * UNIT)), 0);
     }
 
+    // [9260:7.2.3-1, 7.2.3-2]
     #[test]
     fn losses_halve_down_to_the_floor() {
         // RFC 9260 §7.2.3
@@ -242,6 +250,7 @@ mod tests {
         );
     }
 
+    // [9260:7.2.1-10, 7.2.2-4]
     #[test]
     fn idle_time_halves_but_never_grows_the_window() {
         // RFC 9260 §7.2.1, last rule

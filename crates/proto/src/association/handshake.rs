@@ -15,6 +15,7 @@ use crate::send::{Outstanding, SendQueue};
 use crate::{PacketMeta, TransportAddr};
 
 /// Adds our addresses to the parameters of an INIT or INIT ACK.
+// [9260:3.3.2.1.2-1]
 pub(crate) fn address_parameters(local_addrs: &[TransportAddr], list: &mut Vec<u8>) {
     // RFC 9260 §5.1.2 A: one address needs no mention, the packet shows it.
     if local_addrs.len() > 1 {
@@ -30,6 +31,7 @@ pub(crate) fn address_parameters(local_addrs: &[TransportAddr], list: &mut Vec<u
 impl Association {
     /// Opens an association: ASSOCIATE primitive (RFC 9260 §5.1 A). The addresses are confirmed, since the user gave them
     /// (§5.4 rule 1).
+    // [9260:5.1-1, 5.1-2, 3.3.2-15, 5-1]
     pub(crate) fn open(
         ctx: &mut Context<'_>,
         identity: Identity,
@@ -51,6 +53,7 @@ impl Association {
         self.timers.t1 = now + self.paths[usize::from(self.sending)].rtt.rto();
     }
 
+    // [9260:5.1-1, 5.1.1-1, 3.3.2-1, 3.3.2-2, 3.3.2-8, 3.3.2-11, 3.3.2-13, 3.3.2.1.4-1, 8.5.1-1, 3.1-4]
     pub(super) fn push_init(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>, preserve_ms: Option<u32>) {
         let list = &mut ctx.scratch.parameters;
         list.clear();
@@ -70,6 +73,7 @@ impl Association {
     }
 
     /// Accepts an association with what a valid cookie says (RFC 9260 §5.1.5 step 5).
+    // [9260:5.1-20]
     pub(crate) fn accept(
         ctx: &mut Context<'_>,
         identity: Identity,
@@ -106,6 +110,7 @@ impl Association {
         association
     }
 
+    // [9260:5.1.1-2, 5.1.1-3, 5.1.1-4]
     fn agree(&mut self, agreement: &Agreement) {
         self.local_tag = agreement.local_tag;
         self.peer_tag = agreement.peer_tag;
@@ -134,6 +139,7 @@ impl Association {
     }
 
     /// Answers COOKIE ECHO where it came from. To an address not confirmed yet, a HEARTBEAT goes along (RFC 9260 §5.4).
+    // [9260:5.1-8, 5.1.5-5, 5.1.5-7, 5.4-3, 3.3.12-1]
     pub(crate) fn send_cookie_ack(&mut self, ctx: &mut Context<'_>, to: TransportAddr) {
         let Some(index) = self.path_of(to).or_else(|| self.follow_port(to)) else {
             return;
@@ -147,6 +153,7 @@ impl Association {
 
     /// Whether the packet is an INIT ACK that we wait for and names one of the addresses that our user gave: the peer may answer
     /// from another one (RFC 9260 §5.1.2 D).
+    // [9260:5.1.2-6]
     pub(crate) fn is_named_in_init_ack(&self, packet: &PacketView<'_>) -> bool {
         if self.state != State::CookieWait {
             return false;
@@ -162,6 +169,7 @@ impl Association {
     }
 
     /// RFC 9260 §5.1 C, §5.2.3
+    // [9260:5.1.4-1, 5.1.4-2, 5.2.3-1, 3.3.3-7, 3.3.3-13, 3.3.3-16, 3.3.3-19, 3.2.2-2]
     pub(super) fn on_init_ack(
         &mut self,
         ctx: &mut Context<'_>,
@@ -237,6 +245,7 @@ impl Association {
     }
 
     /// RFC 9260 §3.3.3, §5.1: the ABORT carries the tag that the INIT ACK brought, or reflects ours if that is zero.
+    // [9260:3.3.3-2, 3.3.3-6, 3.3.3-9, 3.3.3-12, 3.3.3-15, 5.1-15, 5.1-16, 5.1-17]
     fn refuse_init_ack(&mut self, ctx: &mut Context<'_>, meta: PacketMeta, peer_tag: u32, refusal: &Refusal) {
         let (reflected, causes) = match refusal {
             Refusal::Abort(causes) | Refusal::AbortOnly(causes) => (false, causes.as_slice()),
@@ -263,6 +272,7 @@ impl Association {
 
     /// The peer says which addresses it has; only those are used from now on (RFC 9260 §5.1.2 C). Confirmed are those that our
     /// user gave, and the one that an INIT ACK of ours went to (§5.4 rules 1 to 3).
+    // [9260:5.1.2-1, 5.1.2-4, 5.1.2-5, 3.3.3-20]
     fn take_addresses(&mut self, meta: PacketMeta, addrs: &[TransportAddr], init_ack_to: Option<TransportAddr>) {
         let is_named = |path: &Path| addrs.iter().any(|addr| addr.ip() == path.remote.ip());
         self.paths.retain(is_named);
@@ -294,6 +304,7 @@ impl Association {
             .map_or(self.primary, |index| index as u8);
     }
 
+    // [9260:5.2.5-1]
     pub(super) fn on_cookie_ack(&mut self, ctx: &mut Context<'_>) -> Result<(), Discard> {
         // RFC 9260 §5.2.5
         if self.state != State::CookieEchoed {
@@ -309,6 +320,7 @@ impl Association {
     }
 
     /// RFC 9260 §5.2.6
+    // [9260:5.2.6-1, 5.2.6-2, 5.2.6-3]
     pub(super) fn on_stale_cookie(&mut self, ctx: &mut Context<'_>) -> Result<(), Discard> {
         if self.state != State::CookieEchoed {
             return Err(Discard::Unexpected);
@@ -333,6 +345,7 @@ impl Association {
     }
 
     /// Cases B and D of RFC 9260 §5.2.4: the cookie belongs to this association.
+    // [9260:5.2.4-7, 5.2.4-10, 5.2.4-11]
     pub(crate) fn on_own_cookie(&mut self, ctx: &mut Context<'_>, cookie: &Cookie, from: TransportAddr) {
         if matches!(self.state, State::CookieWait | State::CookieEchoed) {
             self.outgoing.clear();
@@ -361,6 +374,7 @@ impl Association {
     }
 
     /// Case A of RFC 9260 §5.2.4: the peer lost its state and begins anew.
+    // [9260:5.2.4-4, 5.2.4-5]
     pub(crate) fn restart(&mut self, ctx: &mut Context<'_>, cookie: &Cookie, from: TransportAddr, random: u64) {
         let restart = Agreement {
             local_tag: cookie.local_tag,
@@ -405,6 +419,7 @@ impl Association {
     }
 
     /// RFC 9260 §5.2.4 A: a restart while we wait for SHUTDOWN COMPLETE.
+    // [9260:5.2.4-6]
     pub(crate) fn refuse_restart_while_shutting_down(&mut self) {
         let mut causes = Vec::new();
         whimbrel_wire::Cause::CookieReceivedWhileShuttingDown.emit(&mut causes);
@@ -413,11 +428,13 @@ impl Association {
     }
 
     /// RFC 9260 §9.2: an INIT in SHUTDOWN-ACK-SENT is answered with SHUTDOWN ACK.
+    // [9260:9.2-22]
     pub(crate) fn resend_shutdown_ack(&mut self) {
         self.outgoing.push(self.sending, Outgoing::ShutdownAck);
     }
 
     /// The INIT as it was sent, for an INIT ACK in a collision (RFC 9260 §5.2.1).
+    // [9260:5.2.1-1, 5.2.1-6]
     pub(crate) fn own_init(&self) -> (u32, Tsn, u16, u16) {
         (
             self.local_tag,
@@ -433,6 +450,7 @@ impl Association {
 }
 
 /// Our address to use with a peer address: one not used yet if there is one, so that paths are apart (RFC 9260 §6.4.1).
+// [9260:6.4.1-2]
 fn pair_address(locals: &[TransportAddr], paths: &[Path], remote: TransportAddr) -> Option<TransportAddr> {
     let same_version = || locals.iter().filter(|local| local.is_ipv4() == remote.is_ipv4());
     same_version()
@@ -441,6 +459,7 @@ fn pair_address(locals: &[TransportAddr], paths: &[Path], remote: TransportAddr)
         .copied()
 }
 
+// [9260:3.3.2.1.5-1]
 fn supported_types(locals: &[TransportAddr]) -> TypeList<'static> {
     match (locals.iter().any(|a| a.is_ipv4()), locals.iter().any(|a| a.is_ipv6())) {
         (true, true) => TypeList::IPV4_AND_IPV6,
@@ -450,6 +469,7 @@ fn supported_types(locals: &[TransportAddr]) -> TypeList<'static> {
 }
 
 /// A tag that is never zero (RFC 9260 §5.3.1).
+// [9260:5.1-2, 5.3.1-1, 3.3.3-5]
 pub(crate) fn random_tag(random: &mut dyn Rng) -> u32 {
     loop {
         let tag = random.next_u32();

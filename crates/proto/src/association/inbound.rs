@@ -35,6 +35,7 @@ impl Association {
     ///
     /// # Errors
     /// The first reason for which a chunk was not taken; the others were processed as the RFC says.
+    // [9260:6.10-6, 6.10-7]
     pub(crate) fn on_packet(
         &mut self,
         ctx: &mut Context<'_>,
@@ -94,6 +95,7 @@ impl Association {
         result
     }
 
+    // [9260:8.5.1-13, 9.2-23, 9.2-24]
     fn on_control(
         &mut self,
         ctx: &mut Context<'_>,
@@ -142,6 +144,7 @@ impl Association {
     }
 
     /// RFC 9260 §6, §6.2
+    // [9260:6-2, 6-4, 6.5-2, 6.2-31]
     fn on_data(&mut self, ctx: &mut Context<'_>, data: &Data<'_>, from: usize) -> Result<(), Discard> {
         let takes_data = matches!(
             self.state,
@@ -183,6 +186,7 @@ impl Association {
         }
     }
 
+    // [9260:5.1-18, 5.1-19, 5.1.5-6]
     fn after_data(&mut self, ctx: &mut Context<'_>, from: usize) {
         let Some(receiver) = &mut self.receiver else { return };
         // RFC 9260 §5.1: the first DATA of an association is acknowledged at once.
@@ -201,6 +205,7 @@ impl Association {
     }
 
     /// RFC 9260 §8.3: carried back unchanged to where it came from.
+    // [9260:8.3-2, 8.3-8, 3.3.6-1, 3.3.6-2]
     fn on_heartbeat(&mut self, from: usize, info: &[u8]) -> Result<(), Discard> {
         if self.state == State::CookieWait {
             return Err(Discard::Unexpected);

@@ -73,6 +73,7 @@ pub(crate) struct Scratch {
 }
 
 /// Chunks outstanding at most, so that no stream has more than 65535 ordered messages in the window (RFC 9260 §6.1).
+// [9260:1.6-3, 6.1-22, 6.1-23]
 const MAX_OUTSTANDING: usize = 65_535;
 
 /// One association of an [`Endpoint`](crate::Endpoint).
@@ -335,6 +336,7 @@ impl Association {
     }
 
     /// Takes a message (RFC 9260 §11.1.5).
+    // [9260:4-10, 4-12, 9.2-21, 6.2-32, 6.5-1]
     pub(crate) fn send(&mut self, ctx: &mut Context<'_>, message: Message) -> Result<(), SendError> {
         let takes_data = matches!(self.state, State::CookieWait | State::CookieEchoed | State::Established);
         if !takes_data || self.notices.shutdown_wanted {
@@ -398,6 +400,7 @@ impl Association {
     }
 
     /// The reader made room that the peer should know of (RFC 9260 §6.2).
+    // [9260:6.2-11]
     pub(crate) fn window_update_due(&self, now: Time) -> bool {
         self.state != State::Closed && self.receiver.as_ref().is_some_and(|receiver| receiver.sack_due(now))
     }
@@ -430,6 +433,7 @@ impl Association {
         }
     }
 
+    // [9260:6.1-14, 6.1-15]
     fn allow_burst(&mut self) {
         let burst = if self.config.max_burst == 0 {
             u32::MAX
@@ -450,6 +454,7 @@ impl Association {
     }
 
     /// Ends the association. Data that has arrived can still be read.
+    // [9260:14.2-1]
     pub(crate) fn close(&mut self, ctx: &mut Context<'_>, reason: CloseReason) {
         if self.state == State::Closed {
             return;
@@ -476,6 +481,7 @@ impl Association {
     }
 }
 
+// [9260:7.3-3, 7.3-4, 6-9]
 fn max_data(paths: &[Path]) -> u16 {
     let smallest = paths.iter().map(Path::max_packet).min().unwrap_or(0);
     smallest.saturating_sub(COMMON_HEADER_LEN + DATA_HEADER_LEN) as u16

@@ -12,6 +12,7 @@ use crate::{PathId, PathState};
 
 impl Association {
     /// A retransmission timeout or an unanswered heartbeat (RFC 9260 §8.1, §8.2).
+    // [9260:8.1-1, 8.1-2, 8.1-3, 8.1-4, 8.2-1, 8.2-2, 8.3-3, 8.3-4, 8.3-5]
     pub(super) fn count_path_error(&mut self, ctx: &mut Context<'_>, index: usize, counts_for_association: bool) {
         let path = &mut self.paths[index];
         if path.errors <= self.config.path_max_retrans {
@@ -43,6 +44,7 @@ impl Association {
     }
 
     /// Something sent on the path was acknowledged (RFC 9260 §8.2).
+    // [9260:8.1-5, 8.1-6, 8.2-3, 8.3-7, 8.3-9, 8.3-10, 8.3-11]
     pub(super) fn path_answered(&mut self, ctx: &mut Context<'_>, index: usize) {
         let path = &mut self.paths[index];
         path.errors = 0;
@@ -70,6 +72,7 @@ impl Association {
     /// New data goes to the primary path; while that is not active, to another one that is (RFC 9260 §6.4.1); while none is,
     /// to the potentially failed one with the fewest errors (RFC 7829 §3.2), or else to the primary as before; never to an
     /// address that nobody has heard from (RFC 9260 §5.4).
+    // [9260:6.4-1, 6.4.1-1, 8.2-4]
     pub(super) fn choose_sending_path(&mut self, ctx: &mut Context<'_>) {
         let is = |index: u8, state| self.paths[usize::from(index)].state == state;
         let all = 0..self.paths.len() as u8;
@@ -116,6 +119,7 @@ impl Association {
     }
 
     /// Where data lost on `from` goes (RFC 9260 §6.4, §6.4.1).
+    // [9260:6.4-4, 6.4-5]
     pub(super) fn retransmission_path(&self, from: PathId, timed_out: bool) -> (PathId, usize) {
         let other = match self.config.retransmit_path {
             RetransmitPath::Same => false,
@@ -135,6 +139,7 @@ impl Association {
     }
 
     /// Paths the peer named and nobody has heard from are probed from now on; idle ones get heartbeats (RFC 9260 §5.4, §8.3).
+    // [9260:8.3-1]
     pub(super) fn start_heartbeats(&mut self, ctx: &mut Context<'_>) {
         for index in 0..self.paths.len() {
             let verify = self.paths[index].state == PathState::Unconfirmed;
@@ -165,6 +170,7 @@ impl Association {
         true
     }
 
+    // [9260:8.3-13, 8.3-14]
     pub(super) fn on_heartbeat_timer(&mut self, ctx: &mut Context<'_>, index: usize) {
         let may_send = matches!(
             self.state,
@@ -205,6 +211,7 @@ impl Association {
         }
     }
 
+    // [9260:5.4-1]
     fn send_heartbeat(&mut self, ctx: &mut Context<'_>, index: usize) {
         // RFC 9260 §5.4: HB.Max.Burst bounds the probes of unconfirmed addresses in one RTO.
         if !self.paths[index].confirmed {
@@ -226,6 +233,7 @@ impl Association {
     }
 
     /// A HEARTBEAT that goes along with a COOKIE ACK (RFC 9260 §5.4): the same again if one is unanswered.
+    // [9260:5.4-3]
     pub(super) fn bundle_heartbeat(&mut self, ctx: &mut Context<'_>, index: usize) {
         if self.paths[index].heartbeat.pending.is_none() {
             self.begin_heartbeat(ctx, index);
@@ -235,6 +243,7 @@ impl Association {
         }
     }
 
+    // [9260:3.3.5-1, 3.3.5-2, 3.3.5-3, 8.3-6]
     fn begin_heartbeat(&mut self, ctx: &mut Context<'_>, index: usize) {
         let rto = self.paths[index].rtt.rto();
         let nonce = ctx.random.next_u64();
@@ -258,6 +267,7 @@ impl Association {
     }
 
     /// RFC 9260 §8.3
+    // [9260:8.3-12]
     pub(super) fn on_heartbeat_ack(&mut self, ctx: &mut Context<'_>, info: &[u8]) -> Result<(), Discard> {
         let content = HeartbeatContent::from_bytes(info).ok_or(Discard::InvalidChunk)?;
         let index = usize::from(content.path);

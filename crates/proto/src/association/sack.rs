@@ -47,6 +47,7 @@ impl SackObserver for Notes<'_> {
 }
 
 impl Association {
+    // [9260:6-5, 6-7]
     pub(super) fn on_sack(&mut self, ctx: &mut Context<'_>, sack: &Sack<'_>) -> Result<(), Discard> {
         let takes_sacks = matches!(
             self.state,
@@ -72,6 +73,7 @@ impl Association {
         self.take_acknowledgement(ctx, &sack, false, None)
     }
 
+    // [9260:7.2.4-6]
     fn take_acknowledgement(
         &mut self,
         ctx: &mut Context<'_>,
@@ -132,6 +134,7 @@ impl Association {
         Ok(())
     }
 
+    // [9260:7.2.1-9]
     fn take_path_acknowledgement(&mut self, ctx: &mut Context<'_>, index: usize, advanced: bool, in_recovery: bool) {
         let PathAck {
             acked,
@@ -167,6 +170,7 @@ impl Association {
     }
 
     /// RFC 9260 §7.2.4, steps 2, 3 and 6.
+    // [9260:7.2.3-1, 7.2.4-2]
     fn take_losses(&mut self, ctx: &mut Context<'_>) {
         let in_recovery = self.recovery.is_active();
         let mut entered = false;
@@ -215,6 +219,7 @@ impl Association {
     }
 
     /// RFC 9260 §6.2.1 D ii
+    // [9260:6.2.1-1]
     fn take_window(&mut self, a_rwnd: u32) {
         let in_flight = u32::try_from(self.outstanding.data_in_flight()).unwrap_or(u32::MAX);
         self.peer_rwnd = a_rwnd.saturating_sub(in_flight);
@@ -239,6 +244,7 @@ impl Association {
         }
     }
 
+    // [9260:6.3.1-1, 6.3.1-2]
     pub(super) fn on_rtt_sample(&mut self, ctx: &mut Context<'_>, index: usize, sample: Span) {
         let path = &mut self.paths[index];
         path.timed = None;
@@ -269,6 +275,7 @@ impl Association {
     }
 
     /// The peer broke the protocol: ABORT with the cause Protocol Violation (RFC 9260 §3.3.10.13).
+    // [9260:12.4-4]
     pub(super) fn violate(&mut self, ctx: &mut Context<'_>, what: &'static str) {
         let mut causes = Vec::new();
         whimbrel_wire::Cause::ProtocolViolation(what.as_bytes()).emit(&mut causes);

@@ -12,6 +12,7 @@ use crate::trace::TimerKind;
 
 impl Association {
     /// SHUTDOWN primitive (RFC 9260 §11.1.3): what was taken is still delivered, nothing more is taken.
+    // [9260:9.2-7]
     pub(crate) fn shutdown(&mut self, ctx: &mut Context<'_>) {
         match self.state {
             State::CookieWait | State::CookieEchoed => self.notices.shutdown_wanted = true,
@@ -32,6 +33,7 @@ impl Association {
     }
 
     /// Takes the next step if all data is delivered.
+    // [9260:9.2-1, 9.2-11, 9.2-12, 9.2-13, 9.2-20, 3.3.8-1, 3.3.9-1]
     pub(super) fn advance_shutdown(&mut self, ctx: &mut Context<'_>) {
         if !self.outstanding.is_empty() || !self.queue.is_empty() {
             return;
@@ -62,6 +64,7 @@ impl Association {
         self.timers.t2_shutdown = now + self.paths[usize::from(self.sending)].rtt.rto();
     }
 
+    // [9260:9.2-2, 9.2-3, 9.2-4, 9.2-5, 9.2-14, 9.2-15, 9.2-16]
     pub(super) fn on_t2_shutdown(&mut self, ctx: &mut Context<'_>) {
         self.trace_timer(ctx, TimerKind::T2Shutdown, None);
         self.timers.t2_shutdown = NEVER;
@@ -77,12 +80,14 @@ impl Association {
     }
 
     /// The peer is there while we wait for SHUTDOWN ACK: it gets more time (RFC 9260 §9.2).
+    // [9260:9.2-6]
     pub(super) fn on_packet_in_shutdown_sent(&mut self, now: Time) {
         self.errors = 0;
         self.restart_t2(now);
     }
 
     /// Data came while we wait for SHUTDOWN ACK: it is answered at once with SHUTDOWN (RFC 9260 §9.2).
+    // [9260:9.2-9, 9.2-10, 4-9, 6.2-18]
     pub(super) fn on_data_in_shutdown_sent(&mut self) {
         self.outgoing.push(self.sending, Outgoing::Shutdown);
         if let Some(receiver) = &mut self.receiver
@@ -92,6 +97,7 @@ impl Association {
         }
     }
 
+    // [9260:9.2-8, 9.2-25, 4-11, 3.3.8-2]
     pub(super) fn on_shutdown(&mut self, ctx: &mut Context<'_>, cumulative_tsn_ack: Tsn) -> Result<(), Discard> {
         match self.state {
             State::Established | State::ShutdownPending => {
@@ -116,6 +122,7 @@ impl Association {
     }
 
     /// The caller has dealt with the states before ESTABLISHED, for which the chunk is out of the blue (RFC 9260 §8.5.1 E).
+    // [9260:9.2-17, 9.2-26, 8.5.1-8, 3.3.13-1]
     pub(super) fn on_shutdown_ack(&mut self, ctx: &mut Context<'_>, from: usize) -> Result<(), Discard> {
         if !matches!(self.state, State::ShutdownSent | State::ShutdownAckSent) {
             return Err(Discard::Unexpected);
@@ -125,6 +132,7 @@ impl Association {
         Ok(())
     }
 
+    // [9260:9.2-18, 9.2-19, 8.5.1-11]
     pub(crate) fn on_shutdown_complete(&mut self, ctx: &mut Context<'_>) -> Result<(), Discard> {
         if self.state != State::ShutdownAckSent {
             return Err(Discard::Unexpected);
@@ -134,6 +142,7 @@ impl Association {
     }
 
     /// `reflected`: the peer knows no such association (RFC 9260 §8.4 rule 8).
+    // [9260:9.1-4, 9.1-6, 9.1-7, 3.3.7-4]
     pub(crate) fn on_abort(&mut self, ctx: &mut Context<'_>, reflected: bool, causes: Causes<'_>) {
         let first = causes.iter().find_map(Result::ok);
         let cause = first.as_ref().map(Cause::code);
@@ -155,6 +164,7 @@ impl Association {
     }
 
     /// ABORT primitive (RFC 9260 §11.1.4).
+    // [9260:9.1-1, 9.1-3]
     pub(crate) fn abort(&mut self, ctx: &mut Context<'_>, reason: &str) {
         let mut causes = Vec::new();
         // As much of it as fits behind the headers of chunk and cause.
@@ -180,6 +190,7 @@ impl Association {
     }
 
     /// A packet that outlives the association.
+    // [9260:9.1-2, 3.3.7-1, 8.5.1-4]
     fn reply_last(&self, ctx: &mut Context<'_>, path: usize, chunk: ReplyChunk) {
         let path = &self.paths[path];
         ctx.replies.push(Reply {
@@ -193,6 +204,7 @@ impl Association {
     }
 
     /// Names addresses that a restarted peer must not bring along (RFC 9260 §5.2.2).
+    // [9260:5.2.1-9, 5.2.2-4]
     pub(crate) fn new_addresses(&self, addrs: &[crate::TransportAddr]) -> Vec<u8> {
         let mut parameters = Vec::new();
         for addr in addrs

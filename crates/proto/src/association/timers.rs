@@ -64,6 +64,7 @@ impl Association {
     }
 
     /// Lets every timer that is due go off.
+    // [9260:9.2-11, 6.1-7]
     pub(crate) fn handle_timeout(&mut self, ctx: &mut Context<'_>) {
         if self.timers.t1 <= ctx.now {
             self.on_t1(ctx);
@@ -129,6 +130,7 @@ impl Association {
     }
 
     /// RFC 9260 §6.3.3
+    // [9260:6.1-6, 6.3.3-1, 6.3.3-2, 7.2.3-2, 7.2.1-2]
     fn on_t3_rtx(&mut self, ctx: &mut Context<'_>, index: usize) {
         self.trace_timer(ctx, TimerKind::T3Rtx, Some(index));
         self.paths[index].t3 = NEVER;
@@ -184,6 +186,7 @@ impl Association {
     }
 
     /// RFC 9260 §5.1.4, §5.1: INIT and COOKIE ECHO are repeated, over all addresses in turn.
+    // [9260:4-3, 4-4, 4-5, 4-6, 4-7, 4-8, 5.1-12, 5.1.4-3, 5.1.6-1]
     fn on_t1(&mut self, ctx: &mut Context<'_>) {
         let waits_for_init_ack = self.state == State::CookieWait;
         self.trace_timer(
@@ -212,6 +215,7 @@ impl Association {
     }
 
     /// The next confirmed path in turn.
+    // [9260:5.1-13, 5.1-14]
     fn next_handshake_path(&self) -> u8 {
         let count = self.paths.len();
         (1..=count)

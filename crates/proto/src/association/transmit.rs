@@ -28,6 +28,7 @@ impl Packet<'_> {
         self.sink.push(chunk);
     }
 
+    // [9260:6.10-1]
     fn fits(&self, chunk: &Chunk<'_>) -> bool {
         chunk.wire_len() <= self.room
     }
@@ -98,6 +99,7 @@ impl Association {
     }
 
     /// Control chunks to this path. True if nothing else may follow in the packet.
+    // [9260:6-10, 6.10-3, 5.1-7, 3.2.2-3, 3.3.11-1]
     fn push_control(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>) -> bool {
         while let Some((to, waiting)) = self.outgoing.front() {
             if usize::from(*to) != packet.path {
@@ -168,6 +170,7 @@ impl Association {
         )
     }
 
+    // [9260:6.4-3, 6.7-2]
     fn sack_path(&self) -> usize {
         let path = self
             .receiver
@@ -177,6 +180,7 @@ impl Association {
     }
 
     /// Adds a SACK if one is due, or if data goes out and one could (RFC 9260 §6.1).
+    // [9260:6.1-16, 6.2-17]
     fn push_sack(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>, with_data: bool) {
         if !self.may_send_sack() || packet.room < SACK_HEADER_LEN {
             return;
@@ -197,6 +201,7 @@ impl Association {
     }
 
     /// Which data may be sent now (RFC 9260 §6.1 rules A to E).
+    // [9260:6-1, 6.1-1, 6.1-13]
     fn next_data(&mut self, now: Time) -> Option<NextData> {
         let takes_data = matches!(
             self.state,
@@ -230,12 +235,14 @@ impl Association {
     }
 
     /// Rule B: less than cwnd in flight; the packet that is begun may exceed it.
+    // [9260:6.1-10, 6.1-11, 6.1-12, 7.2.1-2, 7.2.1-4]
     fn window_open(&self, id: PathId, index: usize) -> bool {
         let (path, flight) = (&self.paths[index], self.outstanding.flight(id));
         flight < path.control.cwnd() && !(path.one_packet_only && flight > 0)
     }
 
     /// User data in the next new chunk, if it may be sent in a packet with `room` bytes left (RFC 9260 §6.1 A, §6.9).
+    // [9260:6.1-2, 6.1-9, 6.1-17, 6-8, 6.9-2, 6.9-5, 6.9-7, 6.9-8, 6.9-10, 6.10-5]
     fn next_new_len(&self, room: usize) -> Option<usize> {
         let left = self.queue.next_len()?;
         // RFC 9260 §7.3: cut so that a fragment can be sent again on any path.
@@ -283,6 +290,7 @@ impl Association {
         }
     }
 
+    // [9260:6.1-13, 7.2.4-4]
     fn push_retransmissions(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>) -> bool {
         let (path, id) = (packet.path, PathId(packet.path as u8));
         let mut pushed = false;
@@ -305,6 +313,7 @@ impl Association {
         pushed
     }
 
+    // [9260:3.3.1-13, 6.10-4]
     fn push_new(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>) -> bool {
         let (path, id) = (packet.path, PathId(packet.path as u8));
         let mut pushed = false;
@@ -332,6 +341,7 @@ impl Association {
     }
 
     /// Accounts for a DATA chunk just put into a packet.
+    // [9260:6.1-18, 6.1-19, 6.1-20, 6.1-21, 6.3.1-4, 6.3.1-5]
     fn note_sent(&mut self, ctx: &mut Context<'_>, seq: Seq, path: usize, len: u64, retransmission: bool) {
         self.stats.data_chunks_sent += 1;
         self.stats.data_bytes_sent += len;
@@ -365,6 +375,7 @@ impl Association {
     }
 
     /// Data waits, nothing is under way, and the peer's window is too small: it has to be asked (RFC 9260 §6.1 A).
+    // [9260:6.1-4, 6.1-5, 6.1-7]
     fn watch_zero_window(&mut self, ctx: &mut Context<'_>) {
         let takes_data = matches!(
             self.state,

@@ -9,6 +9,7 @@ use crate::address::PacketMeta;
 use crate::error::Discard;
 
 impl Endpoint {
+    // [9260:3-1, 6.10-8, 3.1-1, 3.1-2, 8.4-1, 8.4-3, 8.4-5, 8.5-2, 8.5.1-2, 8.5.1-3, 12.3-2, 5.1.2-6]
     pub(super) fn dispatch(&mut self, now: Time, meta: PacketMeta, packet: &PacketView<'_>) -> Result<(), Discard> {
         let header = packet.header();
         let Some(first) = packet.first_chunk_type() else {
@@ -58,6 +59,7 @@ impl Endpoint {
     }
 
     /// The tag is none of ours. ABORT and SHUTDOWN COMPLETE may carry the peer's own, reflected (RFC 9260 §8.5.1 B and C).
+    // [9260:8.5-3, 8.5.1-6, 8.5.1-7, 8.5.1-10, 9.1-5]
     fn on_unknown_tag(&mut self, now: Time, meta: PacketMeta, packet: &PacketView<'_>) -> Result<(), Discard> {
         let header = packet.header();
         let Some(index) = self.table.by_peer(meta.remote, header.source_port) else {
@@ -91,6 +93,7 @@ impl Endpoint {
     }
 
     /// RFC 9260 §8.4, rules 2 to 8; INIT and COOKIE ECHO have been dealt with.
+    // [9260:8.4-2, 8.4-6, 8.4-7, 8.4-8, 8.4-9, 8.4-10, 8.4-11, 8.4-12, 8.5.1-5, 8.5.1-9, 6-3, 6-6, 3.1-5, 3.3.7-3]
     pub(super) fn out_of_the_blue(&mut self, meta: PacketMeta, packet: &PacketView<'_>) -> Result<(), Discard> {
         if !self.config.answer_out_of_the_blue {
             return Err(Discard::OutOfTheBlue);

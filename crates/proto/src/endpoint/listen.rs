@@ -19,6 +19,7 @@ struct Answer {
 }
 
 impl Endpoint {
+    // [9260:5.1-3, 5.1-11, 5.1.2-6, 5.1.2-7, 3.3.2-4]
     pub(super) fn on_init(&mut self, now: Time, meta: PacketMeta, packet: &PacketView<'_>) -> Result<(), Discard> {
         let Some(Ok(Chunk::Init(init))) = packet.chunks().next() else {
             return Err(Discard::InvalidChunk);
@@ -66,6 +67,8 @@ impl Endpoint {
     }
 
     /// RFC 9260 §5.2.1, §5.2.2, §9.2: the answer depends on the state; the association itself is left as it is.
+    // [9260:5.2.1-1, 5.2.1-2, 5.2.1-3, 5.2.1-4, 5.2.1-5, 5.2.1-6, 5.2.1-7, 5.2.1-8, 5.2.1-11, 5.2.1-12, 5.2.2-1]
+    // [9260:5.2.2-2, 5.2.2-3, 5.2.2-5, 5.2.2-8, 5.2.2-9]
     fn answer_to_known_peer(
         &mut self,
         meta: PacketMeta,
@@ -117,6 +120,7 @@ impl Endpoint {
         })
     }
 
+    // [9260:5.1-4, 5.1-5, 5.1-6, 5.1-9, 5.1-10, 5.2.1-10, 5.2.2-6, 5.2.2-7, 5.2.2-10, 3.2.2-1, 3.3.3-1, 3.3.3-8]
     fn send_init_ack(
         &mut self,
         now: Time,
@@ -181,6 +185,7 @@ impl Endpoint {
     }
 
     /// RFC 9260 §5.1, §8.4 rule 3: the ABORT carries the tag of the INIT.
+    // [9260:3.3.2-3, 3.3.2-9, 3.3.2-12, 3.3.2-14, 5.1-15, 5.1-16, 5.1-17, 5.1.2-2, 5.1.2-3, 8.4-4, 12.2.4.1-1]
     fn abort_init(&mut self, meta: PacketMeta, packet: &PacketView<'_>, tag: u32, causes: Vec<u8>) {
         self.reply(
             meta,
@@ -194,6 +199,7 @@ impl Endpoint {
     }
 
     /// RFC 9260 §5.1.5 and §5.2.4
+    // [9260:5.1.5-2, 5.1.5-3, 5.1.5-4, 5.1.5-8, 4-1, 4-2]
     pub(super) fn on_cookie_echo(
         &mut self,
         now: Time,
@@ -287,6 +293,7 @@ impl Endpoint {
     }
 
     /// RFC 9260 §5.2.4, Table 12
+    // [9260:5.2.4-1, 5.2.4-2, 5.2.4-3, 5.2.4-8, 5.2.4-9]
     fn on_cookie_for_known_peer(
         &mut self,
         now: Time,

@@ -157,6 +157,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// If it cannot even be begun.
+    // [9260:1.3-1]
     pub fn connect(
         &mut self,
         now: Time,
@@ -207,6 +208,7 @@ impl Endpoint {
     }
 
     /// A verification tag that is not in use.
+    // [9260:5.3.1-3]
     fn new_tag(&mut self) -> u32 {
         loop {
             let tag = crate::association::random_tag(&mut *self.random);
@@ -220,6 +222,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// Why it, or a part of it, was not taken. That is information: everything needed has been done.
+    // [9260:6.8-3, 6.8-4]
     pub fn handle_datagram(&mut self, now: Time, meta: PacketMeta, datagram: &[u8]) -> Result<(), Discard> {
         match PacketView::parse(datagram, Checksum::Verify) {
             Ok(packet) => self.handle_packet(now, meta, &packet),

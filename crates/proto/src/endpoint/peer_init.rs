@@ -39,6 +39,8 @@ pub(crate) enum Refusal {
 impl PeerInit {
     /// Reads a chunk that came from `source`. Raw parameters to be reported as not recognized are added to `unrecognized`, one
     /// after the other as the caller's `report` wraps them.
+    // [9260:3.3.2-3, 3.3.2-7, 3.3.2-9, 3.3.2-12, 3.3.2-14, 3.3.2.1.4-2, 3.3.3-2, 5.1.2-2, 5.1.2-8, 5.1.2-9, 5.1.2-10]
+    // [9260:5.1.2-11]
     pub(crate) fn read(
         init: &Init<'_>,
         source: TransportAddr,
@@ -109,6 +111,7 @@ impl PeerInit {
     }
 
     /// Addresses listed have the UDP port that the packet came from (RFC 6951 §5.4). Others than unicast are passed over.
+    // [9260:5.1.2-4, 3.3.2.1.2-2]
     fn add_address(&mut self, ip: std::net::IpAddr, source: TransportAddr) {
         if is_unicast(ip) {
             // A full list takes no more: the peer stays reachable by the others.

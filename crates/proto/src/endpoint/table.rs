@@ -151,6 +151,7 @@ impl Table {
         self.by_tag.get(&tag).copied()
     }
 
+    // [9260:1.3-1]
     pub(super) fn by_peer(&self, remote: TransportAddr, port: u16) -> Option<u32> {
         self.by_peer.get(&(remote, port)).copied()
     }

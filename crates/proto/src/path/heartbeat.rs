@@ -30,6 +30,7 @@ impl Default for HeartbeatState {
 
 /// Time from one heartbeat to the next on an idle path: HB.interval plus RTO, with a jitter of half the RTO either way
 /// (RFC 9260 §8.3). `random` is uniform.
+// [9260:8.3-13]
 pub(crate) fn period(interval: Span, rto: Span, random: u64) -> Span {
     let jitter = Span::from_nanos(((u128::from(random) * u128::from(rto.as_nanos())) >> 64) as u64);
     interval + rto / 2 + jitter
@@ -50,6 +51,7 @@ pub(crate) struct HeartbeatContent {
 }
 
 impl HeartbeatContent {
+    // [9260:3.3.5-2, 8.3-6]
     pub(crate) fn to_bytes(self) -> [u8; HEARTBEAT_INFO_LEN] {
         let mut bytes = [0; HEARTBEAT_INFO_LEN];
         bytes[..8].copy_from_slice(&self.nonce.to_be_bytes());
@@ -77,6 +79,7 @@ impl HeartbeatContent {
 mod tests {
     use super::*;
 
+    // [9260:3.3.5-2]
     #[test]
     fn the_content_survives_the_round_trip() {
         let content = HeartbeatContent {
@@ -88,6 +91,7 @@ mod tests {
         assert_eq!(HeartbeatContent::from_bytes(&content.to_bytes()[1..]), None);
     }
 
+    // [9260:8.3-13]
     #[test]
     fn the_period_is_interval_plus_rto_with_half_an_rto_of_jitter() {
         // RFC 9260 §8.3

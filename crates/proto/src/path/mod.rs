@@ -59,6 +59,7 @@ pub struct PathInfo {
     pub errors: u32,
 }
 
+// [9260:7.2-3]
 #[derive(Debug)]
 pub(crate) struct Path {
     pub(crate) local: TransportAddr,
@@ -127,6 +128,7 @@ impl Path {
     }
 
     /// Largest SCTP packet on this path in bytes, without IP and UDP headers.
+    // [9260:7.3-2, 6.10-1, 6.10-2]
     pub(crate) fn max_packet(&self) -> usize {
         max_packet(self.mtu, self.remote)
     }
@@ -136,6 +138,7 @@ impl Path {
     }
 
     /// The congestion window decays by each retransmission timeout without data (RFC 9260 §7.2.1, last rule).
+    // [9260:7.1-1, 7.2.1-10, 7.2.1-11, 7.2.2-4]
     pub(crate) fn decay_if_idle(&mut self, now: Time) {
         let idle = now.since(self.last_data);
         let rto = self.rtt.rto();
@@ -145,6 +148,7 @@ impl Path {
     }
 
     /// Starts over: the peer restarted, or the path leads through another network (RFC 9260 §7.2.5).
+    // [9260:7.2.5-1]
     pub(crate) fn reinitialize(&mut self, config: &AssociationConfig) {
         let fresh = Path::new(config, self.local, self.remote, self.confirmed);
         *self = Path {
@@ -176,7 +180,7 @@ fn controller(config: &AssociationConfig, remote: TransportAddr) -> Controller {
     let (unit, standard_cwnd, floor_units) = match config.preset {
         Preset::Rfc9260 => {
             let unit = pmdcs(config.mtu, remote) as u64;
-            // RFC 9260 §7.2.1
+            // RFC 9260 §7.2.1 [9260:7.2.1-1]
             let floor = if remote.is_ipv4() { 4404 } else { 4344 };
             (unit, (4 * unit).min((2 * unit).max(floor)), 4)
         }
@@ -207,6 +211,7 @@ mod tests {
         Path::new(config, remote, remote, true)
     }
 
+    // [9260:7.2.1-1]
     #[test]
     fn initial_windows_of_the_editions() {
         let cwnd = |preset, mtu, remote| {
@@ -226,6 +231,7 @@ mod tests {
         assert_eq!(cwnd(Preset::Rfc2960, 1500, "10.0.0.1:0"), 3000);
     }
 
+    // [9260:6.10-1]
     #[test]
     fn packets_leave_room_for_ip_and_udp() {
         let config = AssociationConfig::default();
@@ -234,6 +240,7 @@ mod tests {
         assert_eq!(path(&config, "[2001:db8::1]:0").max_packet(), 1460);
     }
 
+    // [9260:7.1-1, 7.2.1-10, 7.2.1-11]
     #[test]
     fn an_idle_window_decays_once_per_timeout() {
         // RFC 9260 §7.2.1, last rule

@@ -45,6 +45,7 @@ pub(super) struct Slot {
 
 impl Slot {
     /// Bytes that count for congestion control: the chunk with header and padding (RFC 9260 §7.2).
+    // [9260:7.2-4]
     pub(super) fn chunk_len(&self) -> u64 {
         (DATA_HEADER + self.fragment.payload.len()).next_multiple_of(4) as u64
     }
@@ -200,6 +201,7 @@ impl Outstanding {
     }
 
     /// Adds a chunk sent for the first time.
+    // [9260:3.3.1-12, 6.9-11]
     pub(crate) fn push(&mut self, fragment: Fragment, path: PathId, now: Time) -> Seq {
         let seq = self.next_seq();
         let slot = Slot {
@@ -345,6 +347,7 @@ impl Outstanding {
     }
 
     /// Removes the first slot, which the cumulative ack has passed.
+    // [9260:6.7-3]
     pub(super) fn pop(&mut self) -> Option<Slot> {
         let slot = self.slots.pop_front()?;
         self.base += 1;

@@ -61,6 +61,7 @@ impl SendQueue {
     }
 
     /// Stream sequence numbers count ordered messages, from 0 (RFC 9260 §6.5).
+    // [9260:6.5-3, 6.5-4, 6.5-5, 6.5-6]
     fn take_ssn(&mut self, stream: u16) -> Ssn {
         let index = usize::from(stream);
         if index >= self.next_ssn.len() {
@@ -77,6 +78,7 @@ impl SendQueue {
     }
 
     /// Cuts the next `len` bytes off the message whose turn it is. `len` is at least 1 and at most [`SendQueue::next_len`].
+    // [9260:6.9-9, 6.9-12, 6.9-13, 3.3.1-4, 3.3.1-6, 3.3.1-7, 3.3.1-11]
     pub(crate) fn take(&mut self, len: usize) -> Option<Fragment> {
         let first = self.waiting.front_mut()?;
         let begin = first.offset == 0;
@@ -128,6 +130,7 @@ impl SendQueue {
 mod tests {
     use super::*;
 
+    // [9260:6.9-9, 6.9-12, 6.9-13, 3.3.1-4, 3.3.1-6, 3.3.1-11]
     #[test]
     fn a_long_message_is_cut_and_marked_at_both_ends() {
         // RFC 9260 §6.9
@@ -150,6 +153,7 @@ mod tests {
         assert!(queue.take(1).is_none());
     }
 
+    // [9260:6.5-3, 6.5-4, 6.5-6]
     #[test]
     fn ordered_messages_are_numbered_by_stream_and_unordered_ones_are_not() {
         // RFC 9260 §6.5, §6.6
@@ -166,6 +170,7 @@ mod tests {
         assert_eq!(numbers, [(0, 0), (5, 0), (0, 0), (0, 1), (5, 1)]);
     }
 
+    // [9260:6.5-5]
     #[test]
     fn stream_sequence_numbers_wrap() {
         // RFC 9260 §6.5: after 65535 comes 0

@@ -107,6 +107,7 @@ impl Outstanding {
     }
 
     /// Compares the gap ack blocks with the ranges known; returns whether the receiver took any back.
+    // [9260:6.7-4]
     fn on_gap_blocks(
         &mut self,
         sack: &Sack<'_>,
@@ -183,6 +184,7 @@ impl Outstanding {
     }
 
     /// Chunks reported before and not any more: the receiver dropped them (RFC 9260 §6.2.1 D iii).
+    // [9260:6.2.1-1]
     fn on_taken_back(&mut self, known: &[(Seq, Seq)], reported: &[(Seq, Seq)], complete: bool) -> bool {
         let base = self.base();
         // A SACK with no room for more blocks says nothing about what lies above them.
@@ -224,6 +226,7 @@ impl Outstanding {
 
     /// Highest TSN newly acknowledged (RFC 9260 §7.2.4): only chunks before it get a report, unless a fast recovery makes
     /// progress, which reports every chunk missing.
+    // [9260:6.7-5, 7.2.4-3]
     fn count_missing_reports(&mut self, htna: Seq, report_all: bool, limit: u8, observer: &mut impl SackObserver) {
         let highest = self.reported.last().map_or(0, |&(_, end)| end);
         self.find_suspects(highest);

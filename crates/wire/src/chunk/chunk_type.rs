@@ -68,6 +68,7 @@ impl ChunkType {
     }
 
     /// Whether RFC 9260 §3 forbids other chunks in the same packet: INIT, INIT ACK and SHUTDOWN COMPLETE.
+    // [9260:3-1]
     #[must_use]
     pub const fn must_be_alone(self) -> bool {
         matches!(self, Self::INIT | Self::INIT_ACK | Self::SHUTDOWN_COMPLETE)

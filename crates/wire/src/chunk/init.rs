@@ -46,6 +46,7 @@ pub struct Init<'a> {
 }
 
 impl<'a> Init<'a> {
+    // [9260:3.3.2-5, 3.3.3-3, 3.3.3-18]
     pub(super) fn decode(value: &'a [u8]) -> Option<Self> {
         let (fields, parameters) = value.split_first_chunk::<FIELDS_LEN>()?;
         let [g0, g1, g2, g3, w0, w1, w2, w3, o0, o1, i0, i1, t0, t1, t2, t3] = *fields;
@@ -68,6 +69,7 @@ impl<'a> Init<'a> {
         FIELDS_LEN + self.parameter_bytes().len()
     }
 
+    // [9260:3.3.2-5, 3.3.3-3, 3.3.2.1-1, 3.3.3.1-2]
     pub(super) fn encode(&self, chunk_type: ChunkType, out: &mut Vec<u8>) {
         let parameters = self.parameter_bytes();
         out.extend_from_slice(&chunk_header(chunk_type, 0, FIELDS_LEN + parameters.len()));

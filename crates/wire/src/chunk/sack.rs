@@ -262,6 +262,7 @@ impl<'a> Sack<'a> {
         FIELDS_LEN + 4 * (gaps.len() + duplicates.len())
     }
 
+    // [9260:3.3.4-1]
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         let (gaps, duplicates) = self.lists();
         let value_len = FIELDS_LEN + 4 * (gaps.len() + duplicates.len());

@@ -70,6 +70,7 @@ fn data(payload: Payload<'_>) -> Data<'_> {
 }
 
 // RFC 9260 §3.3.1: one byte of user data gives length 17 and three bytes of padding.
+// [9260:3.3.1-1, 3.3.1-5, 3.3.1-8, 3.3.1-9, 3-2, 3.2-1, 3.2-2]
 #[test]
 fn data_on_the_wire() {
     both_ways(
@@ -173,6 +174,7 @@ fn data_that_does_not_fit_is_a_bug() {
 }
 
 // §3.3.2, §3.3.3.
+// [9260:3.3.2-5, 3.3.2.1-1]
 #[test]
 fn init_on_the_wire() {
     let bytes = [
@@ -219,6 +221,7 @@ fn init_leaves_out_parameters_that_do_not_fit() {
 }
 
 // §3.3.4: the example there, with cumulative TSN ack 12 and two blocks.
+// [9260:3.3.4-1, 3.3.4-3]
 #[test]
 fn sack_on_the_wire() {
     let bytes = [
@@ -301,6 +304,7 @@ fn sack_leaves_out_what_does_not_fit() {
 }
 
 // §3.3.5, §3.3.6.
+// [9260:3.3.6-2]
 #[test]
 fn heartbeat_on_the_wire() {
     both_ways(
@@ -322,6 +326,7 @@ fn heartbeat_on_the_wire() {
 }
 
 // §3.3.7, §3.3.10, §3.3.13 and the T bit of §8.5.1.
+// [9260:3.3.7-5, 3.3.13-2]
 #[test]
 fn abort_error_and_shutdown_complete_on_the_wire() {
     let mut causes = Vec::new();
@@ -421,6 +426,7 @@ fn unknown_chunks() {
     }
 }
 
+// [9260:3-1]
 #[test]
 fn names_and_bundling() {
     assert_eq!(ChunkType::INIT_ACK.to_string(), "INIT ACK");
