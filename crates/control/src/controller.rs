@@ -76,13 +76,17 @@ impl Controller {
 
     /// The path has not been used for `timeouts` retransmission timeouts (RFC 9260 §7.2.1, last rule).
     pub fn on_idle(&mut self, timeouts: u64) {
-        // ssthresh keeps the window that was reached, so that slow start leads back to it.
-        self.ssthresh = self.cwnd;
+        let before = self.cwnd;
         // The window halves each time: after 64 halvings nothing changes any more.
         for _ in 0..timeouts.min(64) {
             let view = self.view();
             let reduction = self.window.as_part().on_idle(view);
             self.apply(reduction);
+        }
+        if self.cwnd < before {
+            // ssthresh keeps the window that was reached, so that slow start leads back to it. A window that is small already,
+            // after a timeout for instance, keeps the threshold that it has.
+            self.ssthresh = before;
         }
     }
 
@@ -226,7 +230,9 @@ mod tests {
         path.on_idle(1);
         assert_eq!((path.cwnd(), path.ssthresh()), (10 * UNIT, 20 * UNIT));
         path.on_idle(u64::MAX);
-        assert_eq!(path.cwnd(), 4 * UNIT);
+        assert_eq!((path.cwnd(), path.ssthresh()), (4 * UNIT, 10 * UNIT));
+        path.on_idle(1);
+        assert_eq!((path.cwnd(), path.ssthresh()), (4 * UNIT, 10 * UNIT));
         path.reinitialize();
         assert_eq!((path.cwnd(), path.ssthresh()), (20 * UNIT, u64::MAX));
     }

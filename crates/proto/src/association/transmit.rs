@@ -360,8 +360,8 @@ impl Association {
             self.paths[path].timed = Some((seq, ctx.now));
         }
         let path_state = &mut self.paths[path];
-        // RFC 9260 §6.1, §6.3.2 rule R1
-        if path_state.t3 == NEVER || retransmission && is_earliest {
+        // RFC 9260 §6.1, §6.3.2 rules R1 and R2: a new chunk is the earliest one only where nothing else is in flight.
+        if path_state.t3 == NEVER || is_earliest {
             path_state.t3 = ctx.now + path_state.rtt.rto();
         }
         let tsn = self.outstanding.tsn(seq);

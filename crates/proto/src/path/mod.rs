@@ -78,7 +78,7 @@ pub(crate) struct Path {
     pub(crate) timed: Option<(Seq, Time)>,
     /// The round-trip time that the SACK being processed measured.
     pub(crate) sampled: Option<Span>,
-    /// When data was last sent on it, for the decay of an idle window (RFC 9260 §7.2.1).
+    /// When data was last sent on it, or its idle window last decayed (RFC 9260 §7.2.1).
     pub(crate) last_data: Time,
     /// Packets with new data that may still be sent on this occasion (RFC 9260 §6.1 D).
     pub(crate) burst_left: u32,
@@ -144,6 +144,8 @@ impl Path {
         let rto = self.rtt.rto();
         if idle >= rto && self.last_data > Time::ZERO {
             self.control.on_idle(idle.as_nanos() / rto.as_nanos().max(1));
+            // Once for each timeout, however often somebody asks.
+            self.last_data = now;
         }
     }
 
