@@ -258,18 +258,13 @@ fn mistakes_are_told_apart() {
 fn an_interrupted_sender_leaves_nothing_behind() {
     let dir = tempfile::tempdir().unwrap();
     let (file, into) = (dir.path().join("sparse"), dir.path().join("in"));
-    // Takes minutes to send, and no room on the disk.
-    std::fs::File::create(&file).unwrap().set_len(1 << 36).unwrap();
+    // Takes many seconds to send.
+    std::fs::File::create(&file).unwrap().set_len(8 << 30).unwrap();
     let receiver = Receiver::start("127.0.0.1:0", &into, &["--once"]);
     let mut sender = sender(&receiver.to(), &file).spawn().unwrap();
     let start = Instant::now();
     while names(&into).is_empty() {
         assert!(start.elapsed() < Duration::from_secs(10), "the transfer did not begin");
-        if let Some(status) = sender.try_wait().unwrap() {
-            // A disk with less room than that turns the file down at once; that is another test's matter.
-            assert_eq!(status.code(), Some(1));
-            return;
-        }
         std::thread::sleep(Duration::from_millis(10));
     }
     signal(&sender, "-INT");

@@ -19,6 +19,9 @@ pub struct Sent {
     pub bytes: Vec<u8>,
 }
 
+/// Cumulative TSN, window, gaps, duplicates.
+pub type SackFields = (u32, u32, Vec<(u16, u16)>, Vec<u32>);
+
 impl Sent {
     pub fn tag(&self) -> u32 {
         view(&self.bytes).header().verification_tag
@@ -64,7 +67,7 @@ impl Sent {
     }
 
     /// Its SACK: cumulative TSN, window, gaps, duplicates.
-    pub fn sack(&self) -> Option<(u32, u32, Vec<(u16, u16)>, Vec<u32>)> {
+    pub fn sack(&self) -> Option<SackFields> {
         self.chunks().into_iter().find_map(|chunk| match chunk {
             Chunk::Sack(sack) => Some((
                 sack.cumulative_tsn_ack.0,
