@@ -141,7 +141,7 @@ fn section_5_1_5_cookies_hold_for_their_ports_tag_and_addresses_only() {
 fn section_5_1_5_an_expired_cookie_is_answered_with_stale_cookie() {
     let (mut net, echo) = fresh_cookie_echo();
     net.knob = Box::new(|_| Fate::Drop);
-    net.now = net.now + Span::from_secs(61);
+    net.now += Span::from_secs(61);
     let before = net.wire.len();
     assert_eq!(
         net.hand_from(Host::B, echo.meta(), &echo.bytes),

@@ -500,7 +500,7 @@ fn section_5_2_4_d_a_repeated_cookie_echo_is_answered_even_when_expired() {
 fn section_5_2_4_an_expired_cookie_with_other_tags_is_answered_with_stale_cookie() {
     let (mut net, _, b) = Net::established(1, &config());
     let (tag, cookie) = init_ack_for(&mut net, 77);
-    net.now = net.now + Span::from_secs(61);
+    net.now += Span::from_secs(61);
     let stale = net.forge(Host::B, tag, &[Chunk::CookieEcho { cookie: &cookie }]);
     assert_eq!(stale, Err(Discard::StaleCookie));
     let error = net.last(Host::B, ChunkType::ERROR);
