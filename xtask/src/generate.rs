@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::{Outcome, process, requirements, root};
+use crate::{Outcome, picture, process, requirements, root};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -15,6 +15,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let files = [
         ("docs/scenario.schema.json", schema()?),
         ("docs/rfc9260-requirements.md", requirements::table()?),
+        ("docs/demo.svg", picture::demo()?),
     ];
     let mut stale = Vec::new();
     for (name, text) in files {

@@ -4,6 +4,7 @@ mod bench;
 mod fuzz;
 mod generate;
 mod packages;
+mod picture;
 mod process;
 mod requirements;
 mod test;

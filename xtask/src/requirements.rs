@@ -160,21 +160,21 @@ fn scan(file: &str, source: &str, places: &mut BTreeMap<String, Places>) {
         }
     };
     for line in source.lines() {
-        in_tests |= line.trim_start().starts_with("mod tests");
-        // Marks in a comment right above an item belong to that item.
-        let above_item = line.trim_start().starts_with("///") || !line.starts_with(' ');
+        let text = line.trim_start();
+        in_tests |= text.starts_with("mod tests");
+        // A comment belongs to the item that it stands above, or else to the one that it stands in.
+        if text.starts_with("//") {
+            waiting.extend(marks(line));
+            continue;
+        }
+        if text.starts_with("#[") {
+            continue;
+        }
         if let Some(name) = item_name(line) {
             item = name;
-            for id in waiting.drain(..) {
-                note(id, &item, in_tests);
-            }
         }
-        for id in marks(line) {
-            if above_item && line.trim_start().starts_with("//") {
-                waiting.push(id);
-            } else {
-                note(id, &item, in_tests);
-            }
+        for id in waiting.drain(..).chain(marks(line)) {
+            note(id, &item, in_tests);
         }
     }
     for id in waiting {
@@ -234,7 +234,9 @@ mod tests {
     use super::*;
 
     const SOURCE: &str = "\
-/// Answers an INIT. [9260:5.1-2]
+/// Answers an INIT.
+// [9260:5.1-2]
+#[inline]
 pub(crate) fn on_init() {
     // RFC 9260 §5.1.3 [9260:5.1.3-1, 5.1.3-2]
     go();
