@@ -231,6 +231,7 @@ impl State {
     /// Takes in what the network says about datagrams to `remote`: ends associations that are only being set up and
     /// have no address left. An established association outlives such reports, which anyone could forge; its own
     /// timers decide.
+    // [9260:10-2, 10-4]
     pub(crate) fn on_trouble(&mut self, now: Time, remote: SocketAddr, trouble: Trouble) {
         for (id, slot) in &mut self.slots {
             if slot.progress != Progress::Connecting {
@@ -248,6 +249,7 @@ impl State {
     }
 
     /// The last handle is gone: ends the association unless it is ending already.
+    // [9260:9-1]
     pub(crate) fn abandon(&mut self, now: Time, id: AssocId) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
         slot.orphan = true;

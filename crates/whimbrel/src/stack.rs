@@ -214,6 +214,7 @@ fn os_seeded() -> Result<ChaCha12Rng, BindError> {
 /// Binds a socket to each address. All share one UDP port where the configuration leaves the choice: the addresses that an
 /// INIT lists carry no UDP port, so the peer assumes the one that the INIT came from.
 // [9260:1.3-2]
+// [9260:1.3-3]
 fn bind_all(config: &StackConfig) -> Result<Vec<Socket>, BindError> {
     let mut addrs = Vec::new();
     for &addr in &config.local {

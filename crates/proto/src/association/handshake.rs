@@ -54,6 +54,7 @@ impl Association {
     }
 
     // [9260:5.1-1, 5.1.1-1, 3.3.2-1, 3.3.2-2, 3.3.2-8, 3.3.2-11, 3.3.2-13, 3.3.2.1.4-1, 8.5.1-1, 3.1-4]
+    // [9260:12.3-1]
     pub(super) fn push_init(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>, preserve_ms: Option<u32>) {
         let list = &mut ctx.scratch.parameters;
         list.clear();
@@ -170,6 +171,7 @@ impl Association {
 
     /// RFC 9260 §5.1 C, §5.2.3
     // [9260:5.1.4-1, 5.1.4-2, 5.2.3-1, 3.3.3-7, 3.3.3-13, 3.3.3-16, 3.3.3-19, 3.2.2-2]
+    // [9260:3.3.11-2]
     pub(super) fn on_init_ack(
         &mut self,
         ctx: &mut Context<'_>,

@@ -473,6 +473,7 @@ impl Association {
         self.events.push_back(Event::Closed(reason));
     }
 
+    // [9260:3.3.2-10, 3.3.3-10]
     fn new_receiver(&self, peer_initial_tsn: Tsn) -> Box<Receiver> {
         let mut config = ReceiverConfig::new(self.config.recv_buffer, self.inbound_streams, self.config.mtu);
         config.sack_delay = self.config.sack_delay;

@@ -100,6 +100,7 @@ impl Association {
     }
 
     /// The path, or the one that data is sent on if the peer has not shown that it receives there.
+    // [9260:5.4-2]
     pub(super) fn confirmed_or_sending(&self, index: usize) -> usize {
         if self.paths[index].confirmed {
             index

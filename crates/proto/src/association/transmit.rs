@@ -51,6 +51,7 @@ impl NextData {
 
 impl Association {
     /// Writes the next packet into `sink`, if there is one to send; returns its path and its length.
+    // [9260:3.1-3, 3.3.2-6, 3.3.3-4, 8.5-1, 8.5.1-12]
     pub(crate) fn poll_transmit(&mut self, ctx: &mut Context<'_>, sink: &mut dyn PacketSink) -> Option<(usize, usize)> {
         if self.state == State::Closed {
             return None;

@@ -35,6 +35,7 @@ pub(crate) struct AddressList {
 
 impl AddressList {
     /// No address.
+    // [9260:5.1.3-4, 14.1-1]
     pub(crate) fn new() -> Self {
         AddressList {
             len: 0,
@@ -192,6 +193,7 @@ fn keyed(secret: &[u8; 32]) -> Hmac<Sha256> {
 }
 
 impl Cookie {
+    // [9260:3.3.11-3, 5.1.3-6]
     fn write(&self, generation: u8, out: &mut Vec<u8>) {
         let flags = if self.ecn { FLAG_ECN } else { 0 };
         out.extend_from_slice(&[VERSION, generation, flags, self.supports]);

@@ -222,6 +222,7 @@ impl<'a> Chunk<'a> {
     }
 
     /// Appends the chunk with its padding; `out` must start at a multiple of four from the packet's begin.
+    // [9260:3.3.7-5, 3.3.13-2]
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Data(data) => data.encode(out),
