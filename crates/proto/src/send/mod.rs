@@ -1,5 +1,7 @@
 //! The data sender: messages waiting, chunks outstanding, and what SACKs say about them.
 
+#[cfg(test)]
+mod model;
 mod outstanding;
 mod queue;
 mod sack;

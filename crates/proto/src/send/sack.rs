@@ -78,14 +78,12 @@ impl Outstanding {
             }
         }
         let reneged = self.on_gap_blocks(sack, rules.complete, &mut highest_newly_acked, observer);
-        for path in 0..self.acks.len() {
-            if self.acks[path].acked > 0 || reneged {
-                self.advance_earliest(path);
-            }
-        }
         let advanced = ahead > 0;
         if let Some(htna) = highest_newly_acked {
             self.count_missing_reports(htna, rules.in_recovery && advanced, rules.limit, observer);
+        }
+        for path in 0..self.acks.len() {
+            self.advance_earliest(path);
         }
         SackOutcome::Processed {
             advanced,

@@ -1,0 +1,456 @@
+//! The ring of outstanding chunks against a slow model that walks through everything for each SACK
+//! (RFC 9260 §6.2.1, §6.3.2, §6.3.3, §7.2.4).
+
+use std::collections::BTreeMap;
+
+use whimbrel_control::{Rng, Seq, Span, Time};
+use whimbrel_wire::{DuplicateTsns, GapBlock, GapBlocks, Sack, Ssn, Tsn};
+
+use super::outstanding::{Fate, Outstanding};
+use super::queue::Fragment;
+use super::sack::{MissingRules, SackObserver, SackOutcome};
+use crate::PathId;
+use crate::message::MessagePayload;
+
+#[derive(Clone, Debug)]
+struct Chunk {
+    len: u64,
+    path: u8,
+    fate: Fate,
+    missing: u32,
+    sent_at: Time,
+    retransmitted: bool,
+    fast_retransmitted: bool,
+    credited: bool,
+}
+
+impl Chunk {
+    fn bytes(&self) -> u64 {
+        (16 + self.len).next_multiple_of(4)
+    }
+}
+
+/// What a SACK told about a path.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Told {
+    acked: u64,
+    flight_before: u64,
+    earliest_acked: bool,
+    newest_sent_at: Option<Time>,
+    lost: u32,
+    first_lost: Option<Seq>,
+}
+
+#[derive(Debug, Default)]
+struct Model {
+    chunks: BTreeMap<Seq, Chunk>,
+    base: Seq,
+    reported: Vec<Seq>,
+    acked: Vec<Seq>,
+    lost: Vec<Seq>,
+}
+
+/// A SACK in positions: everything below `cumulative`, and these ranges, half open.
+#[derive(Clone, Debug)]
+struct Report {
+    cumulative: Seq,
+    ranges: Vec<(Seq, Seq)>,
+    complete: bool,
+}
+
+impl Model {
+    fn next(&self) -> Seq {
+        self.base + self.chunks.len() as Seq
+    }
+
+    fn flight(&self, path: u8) -> u64 {
+        let on_path = |chunk: &&Chunk| chunk.fate == Fate::InFlight && chunk.path == path;
+        self.chunks.values().filter(on_path).map(Chunk::bytes).sum()
+    }
+
+    fn earliest(&self, path: u8) -> Option<Seq> {
+        let on_path = |(_, chunk): &(&Seq, &Chunk)| chunk.fate == Fate::InFlight && chunk.path == path;
+        self.chunks.iter().find(on_path).map(|(seq, _)| *seq)
+    }
+
+    fn acknowledge(&mut self, seq: Seq, told: &mut [Told], earliest: &[Option<Seq>]) -> bool {
+        let Some(chunk) = self.chunks.get_mut(&seq) else {
+            return false;
+        };
+        if chunk.fate == Fate::Acked {
+            return false;
+        }
+        let told = &mut told[usize::from(chunk.path)];
+        if chunk.fate == Fate::InFlight && earliest[usize::from(chunk.path)] == Some(seq) {
+            told.earliest_acked = true;
+        }
+        chunk.fate = Fate::Acked;
+        if !chunk.credited {
+            chunk.credited = true;
+            told.acked += chunk.bytes();
+            told.newest_sent_at = (!chunk.retransmitted).then_some(chunk.sent_at);
+            self.acked.push(seq);
+        }
+        true
+    }
+
+    fn on_sack(&mut self, report: &Report, paths: u8, limit: u32, in_recovery: bool) -> Option<(Vec<Told>, bool)> {
+        if report.cumulative < self.base {
+            return None;
+        }
+        let mut told: Vec<_> = (0..paths)
+            .map(|path| Told {
+                flight_before: self.flight(path),
+                ..Told::default()
+            })
+            .collect();
+        let mut highest_new = None;
+        let advanced = report.cumulative > self.base;
+        let in_ranges = |seq: Seq| report.ranges.iter().any(|&(start, end)| (start..end).contains(&seq));
+        for seq in self.base..self.next() {
+            // The earliest in flight as it stands before this one, the ones before it being acknowledged.
+            let earliest: Vec<_> = (0..paths).map(|path| self.earliest(path)).collect();
+            if (seq < report.cumulative || in_ranges(seq)) && self.acknowledge(seq, &mut told, &earliest) {
+                highest_new = Some(seq);
+            }
+        }
+        while self.base < report.cumulative {
+            self.chunks.remove(&self.base);
+            self.base += 1;
+        }
+        let horizon = if report.complete {
+            Seq::MAX
+        } else {
+            report.ranges.last().map_or(0, |&(_, end)| end)
+        };
+        let mut reneged = false;
+        for seq in core::mem::take(&mut self.reported) {
+            if let Some(chunk) = self.chunks.get_mut(&seq)
+                && !in_ranges(seq)
+                && seq < horizon
+            {
+                chunk.fate = Fate::InFlight;
+                chunk.missing = 1;
+                reneged = true;
+            }
+        }
+        self.reported = self.chunks.keys().copied().filter(|seq| in_ranges(*seq)).collect();
+        let highest = report.ranges.last().map_or(0, |&(_, end)| end);
+        if let Some(htna) = highest_new {
+            let below = if in_recovery && advanced {
+                highest
+            } else {
+                htna.min(highest)
+            };
+            for (&seq, chunk) in &mut self.chunks {
+                if seq >= below || chunk.fate != Fate::InFlight || chunk.fast_retransmitted {
+                    continue;
+                }
+                chunk.missing += 1;
+                if chunk.missing >= limit {
+                    chunk.fate = Fate::Lost;
+                    chunk.fast_retransmitted = true;
+                    self.lost.push(seq);
+                    let told = &mut told[usize::from(chunk.path)];
+                    told.lost += 1;
+                    told.first_lost = told.first_lost.or(Some(seq));
+                }
+            }
+        }
+        Some((told, reneged))
+    }
+}
+
+#[derive(Default)]
+struct Seen {
+    acked: Vec<Seq>,
+    lost: Vec<Tsn>,
+}
+
+impl SackObserver for Seen {
+    fn acked(&mut self, seq: Seq, _tsn: Tsn, _path: u8, _sent_at: Time, _retransmitted: bool) {
+        self.acked.push(seq);
+    }
+
+    fn lost(&mut self, tsn: Tsn, _path: u8) {
+        self.lost.push(tsn);
+    }
+}
+
+struct Pair {
+    real: Outstanding,
+    model: Model,
+    initial: u32,
+    paths: u8,
+    limit: u32,
+    now: Time,
+    /// What the receiver holds beyond its cumulative ack.
+    held: std::collections::BTreeSet<Seq>,
+    cumulative: Seq,
+}
+
+impl Pair {
+    fn new(rng: &mut Rng) -> Self {
+        let paths = 1 + rng.below(3) as u8;
+        let initial = [0, 1, u32::MAX - 20, 0x7fff_fff0][rng.below(4) as usize];
+        let mut real = Outstanding::new(Tsn(initial));
+        real.set_paths(paths.into());
+        Pair {
+            real,
+            model: Model::default(),
+            initial,
+            paths,
+            limit: 2 + rng.below(3) as u32,
+            now: Time::from_nanos(1),
+            held: std::collections::BTreeSet::new(),
+            cumulative: 0,
+        }
+    }
+
+    fn push(&mut self, rng: &mut Rng) {
+        let path = rng.below(self.paths.into()) as u8;
+        let len = 1 + rng.below(1452);
+        let fragment = Fragment {
+            stream: 0,
+            ssn: Ssn(0),
+            ppid: 0,
+            unordered: false,
+            immediate: false,
+            begin: true,
+            end: true,
+            payload: MessagePayload::Zeros(len as u32),
+        };
+        let seq = self.real.push(fragment, PathId(path), self.now);
+        assert_eq!(seq, self.model.next());
+        let chunk = Chunk {
+            len,
+            path,
+            fate: Fate::InFlight,
+            missing: 0,
+            sent_at: self.now,
+            retransmitted: false,
+            fast_retransmitted: false,
+            credited: false,
+        };
+        self.model.chunks.insert(seq, chunk);
+    }
+
+    fn lowest_lost(&self) -> Option<Seq> {
+        let is_lost = |(_, chunk): &(&Seq, &Chunk)| chunk.fate == Fate::Lost;
+        self.model.chunks.iter().find(is_lost).map(|(seq, _)| *seq)
+    }
+
+    fn retransmit(&mut self, rng: &mut Rng) {
+        let lowest = self.lowest_lost();
+        let offered = self.real.next_lost();
+        assert_eq!(offered.map(|(seq, ..)| seq), lowest);
+        let Some((seq, from, _)) = offered else { return };
+        let path = rng.below(self.paths.into()) as u8;
+        let data = self.real.retransmit(seq, PathId(path), self.now);
+        let now = self.now;
+        let chunk = self.model.chunks.get_mut(&seq).expect("the model has it");
+        assert_eq!((data, from.0), (chunk.len, chunk.path));
+        chunk.fate = Fate::InFlight;
+        chunk.path = path;
+        chunk.sent_at = now;
+        chunk.retransmitted = true;
+        chunk.missing = 0;
+    }
+
+    fn time_out(&mut self, rng: &mut Rng) {
+        let path = rng.below(self.paths.into()) as u8;
+        let mut lost = Vec::new();
+        let first = self.real.lose_path(PathId(path), |tsn| lost.push(tsn));
+        let mut expected = Vec::new();
+        for (&seq, chunk) in &mut self.model.chunks {
+            if chunk.fate == Fate::InFlight && chunk.path == path {
+                chunk.fate = Fate::Lost;
+                chunk.fast_retransmitted = false;
+                expected.push(seq);
+            }
+        }
+        assert_eq!(first, expected.first().copied());
+        let expected: Vec<_> = expected.into_iter().map(|seq| self.tsn(seq)).collect();
+        assert_eq!(lost, expected);
+    }
+
+    fn tsn(&self, seq: Seq) -> Tsn {
+        Tsn(self.initial.wrapping_add(seq as u32))
+    }
+
+    /// Chunks arrive, and rarely are dropped again; then the receiver reports.
+    fn report(&mut self, rng: &mut Rng) -> Report {
+        let (next, base) = (self.model.next(), self.cumulative);
+        for seq in base..next {
+            if rng.chance(0.3) {
+                self.held.insert(seq);
+            }
+        }
+        if rng.chance(0.05) {
+            let keep: Vec<_> = (0..next).filter(|_| rng.chance(0.5)).collect();
+            self.held.retain(|seq| keep.contains(seq));
+        }
+        while self.held.remove(&self.cumulative) {
+            self.cumulative += 1;
+        }
+        let mut ranges: Vec<(Seq, Seq)> = Vec::new();
+        for &seq in &self.held {
+            match ranges.last_mut() {
+                Some((_, end)) if *end == seq => *end += 1,
+                _ => ranges.push((seq, seq + 1)),
+            }
+        }
+        let complete = rng.chance(0.8);
+        if !complete {
+            ranges.truncate(rng.below(1 + ranges.len() as u64) as usize);
+        }
+        Report {
+            cumulative: self.cumulative,
+            ranges,
+            complete,
+        }
+    }
+
+    fn sack(&mut self, report: &Report, in_recovery: bool) {
+        let mut gaps = Vec::new();
+        for &(start, end) in &report.ranges {
+            let offset = |seq: Seq| (seq + 1 - report.cumulative) as u16;
+            GapBlock {
+                start: offset(start),
+                end: offset(end) - 1,
+            }
+            .emit(&mut gaps);
+        }
+        let sack = Sack {
+            cumulative_tsn_ack: Tsn(self.tsn(report.cumulative).0.wrapping_sub(1)),
+            a_rwnd: 0,
+            gaps: GapBlocks::from_wire_bytes(&gaps),
+            duplicates: DuplicateTsns::from_wire_bytes(&[]),
+        };
+        let rules = MissingRules {
+            limit: self.limit as u8,
+            in_recovery,
+            complete: report.complete,
+        };
+        let mut seen = Seen::default();
+        let outcome = self.real.on_sack(&sack, rules, &mut seen);
+        let base_before = self.model.base;
+        self.model.acked.clear();
+        self.model.lost.clear();
+        let expected = self.model.on_sack(report, self.paths, self.limit, in_recovery);
+        let Some((told, reneged)) = expected else {
+            assert_eq!(outcome, SackOutcome::Old);
+            return;
+        };
+        let SackOutcome::Processed {
+            advanced,
+            reneged: real_reneged,
+            ..
+        } = outcome
+        else {
+            panic!("{outcome:?} for {report:?}");
+        };
+        assert_eq!((advanced, real_reneged), (report.cumulative > base_before, reneged));
+        seen.acked.sort_unstable();
+        assert_eq!(seen.acked, self.model.acked, "newly acknowledged");
+        let lost: Vec<_> = self.model.lost.iter().map(|&seq| self.tsn(seq)).collect();
+        assert_eq!(seen.lost, lost, "lost by missing reports");
+        let real: Vec<_> = self
+            .real
+            .acks()
+            .iter()
+            .map(|ack| Told {
+                acked: ack.acked,
+                flight_before: ack.flight_before,
+                earliest_acked: ack.earliest_acked,
+                newest_sent_at: ack.newest_sent_at,
+                lost: ack.lost,
+                first_lost: (ack.lost > 0).then_some(ack.first_lost),
+            })
+            .collect();
+        assert_eq!(real, told);
+    }
+
+    fn check(&mut self) {
+        let model = &self.model;
+        assert_eq!(self.real.len(), model.chunks.len());
+        assert_eq!(self.real.next_seq(), model.next());
+        for path in 0..self.paths {
+            assert_eq!(
+                self.real.flight(PathId(path)),
+                model.flight(path),
+                "flight of path {path}"
+            );
+            assert_eq!(
+                self.real.earliest(PathId(path)),
+                model.earliest(path),
+                "earliest of path {path}"
+            );
+        }
+        let in_flight = |chunk: &&Chunk| chunk.fate == Fate::InFlight;
+        let data: u64 = model.chunks.values().filter(in_flight).map(|chunk| chunk.len).sum();
+        assert_eq!(self.real.data_in_flight(), data);
+        assert_eq!(
+            self.real.data_held(),
+            model.chunks.values().map(|chunk| chunk.len).sum::<u64>()
+        );
+        for (&seq, chunk) in &model.chunks {
+            let slot = self.real.slot(seq).expect("the ring has it");
+            assert_eq!((slot.fate, slot.path), (chunk.fate, chunk.path), "{seq}");
+            if chunk.fate == Fate::InFlight {
+                assert_eq!(u32::from(slot.missing), chunk.missing, "missing reports of {seq}");
+            }
+        }
+        let lowest = self.lowest_lost();
+        assert_eq!(self.real.next_lost().map(|(seq, ..)| seq), lowest);
+    }
+}
+
+#[test]
+fn the_ring_agrees_with_a_model_that_walks_through_everything() {
+    let only: Option<u64> = std::env::var("WHIMBREL_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seeds = only.map_or(0..1500, |seed| seed..seed + 1);
+    for seed in seeds {
+        let _announce = Announce(seed);
+        let mut rng = Rng::stream(seed, "ring");
+        let mut pair = Pair::new(&mut rng);
+        let mut old: Vec<Report> = Vec::new();
+        for step in 0..150 {
+            pair.now = pair.now + Span::from_micros(1);
+            let what = rng.below(12);
+            if only.is_some() {
+                eprintln!("step {step}: {what}");
+            }
+            match what {
+                0..=3 => (0..rng.below(6)).for_each(|_| pair.push(&mut rng)),
+                4..=5 => (0..rng.below(4)).for_each(|_| pair.retransmit(&mut rng)),
+                6 if rng.chance(0.3) => pair.time_out(&mut rng),
+                7 if !old.is_empty() => {
+                    // One that was overtaken.
+                    let report = old[rng.below(old.len() as u64) as usize].clone();
+                    if report.cumulative < pair.model.base {
+                        pair.sack(&report, rng.chance(0.3));
+                    }
+                }
+                _ => {
+                    let report = pair.report(&mut rng);
+                    let in_recovery = rng.chance(0.3);
+                    pair.sack(&report, in_recovery);
+                    old.push(report);
+                }
+            }
+            pair.check();
+        }
+    }
+}
+
+/// Tells which seed it was when a check fails.
+struct Announce(u64);
+
+impl Drop for Announce {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("WHIMBREL_SEED={}", self.0);
+        }
+    }
+}
