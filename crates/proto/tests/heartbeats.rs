@@ -123,14 +123,14 @@ fn section_8_3_a_path_in_use_needs_no_heartbeats() {
 // [9260:8.3-3, 8.3-4, 8.3-13, 8.1-2]
 #[test]
 fn section_8_3_unanswered_heartbeats_back_off_and_make_the_path_inactive_but_end_nothing() {
-    let (mut net, a, _) = confirmed(
-        2,
-        &AssociationConfig {
-            hb_interval: Span::from_secs(10),
-            ..quiet()
-        },
-    );
-    cut(&mut net, &[1]);
+    // Those of three dead paths would exceed Association.Max.Retrans between two answers of the path in use.
+    let config = AssociationConfig {
+        hb_interval: Span::from_secs(10),
+        association_max_retrans: 1,
+        ..quiet()
+    };
+    let (mut net, a, _) = confirmed(4, &config);
+    cut(&mut net, &[1, 2, 3]);
     let start = net.now;
     when(
         &mut net,
