@@ -50,4 +50,8 @@ fn main() {
             median(|f| f.idle_bytes),
         );
     }
+    println!(
+        "whimbrel, idle association at both ends, each an endpoint with 500 of them: {:.0} bytes",
+        whimbrel::idle_bytes_shared(500)
+    );
 }

@@ -12,6 +12,7 @@ use whimbrel_proto::{
 };
 use whimbrel_wire::{ByteSink, ChecksumField};
 
+use crate::count;
 use crate::measure::{PACKET, Pair, Stack, WINDOW};
 
 pub(crate) struct Whimbrel;
@@ -66,30 +67,64 @@ fn config() -> AssociationConfig {
     }
 }
 
+fn end(addr: SocketAddr, listen: bool, seed: u64) -> End {
+    let config = EndpointConfig {
+        local_addrs: vec![addr],
+        listen,
+        association: config(),
+        ..EndpointConfig::default()
+    };
+    let random = Box::new(ChaCha8Rng::seed_from_u64(seed));
+    let endpoint = Endpoint::new(config, random).expect("a valid configuration");
+    End {
+        endpoint,
+        id: None,
+        connected: false,
+        packet: Vec::with_capacity(PACKET),
+    }
+}
+
 /// Two endpoints, nothing between them yet.
 fn ends() -> Ends {
-    let end = |addr: &str, listen, seed| {
-        let config = EndpointConfig {
-            local_addrs: vec![addr.parse().expect("an address")],
-            listen,
-            association: config(),
-            ..EndpointConfig::default()
-        };
-        let random = Box::new(ChaCha8Rng::seed_from_u64(seed));
-        let endpoint = Endpoint::new(config, random).expect("a valid configuration");
-        End {
-            endpoint,
-            id: None,
-            connected: false,
-            packet: Vec::with_capacity(PACKET),
-        }
-    };
     Ends {
-        a: end("127.0.0.1:9899", false, 1),
-        b: end("127.0.0.2:9899", true, 2),
+        a: end(SocketAddr::from(([127, 0, 0, 1], 9899)), false, 1),
+        b: end(SocketAddr::from(([127, 0, 0, 2], 9899)), true, 2),
         now: Time::ZERO,
         packets: 0,
     }
+}
+
+/// Memory of an idle association at both ends where each end is one endpoint with many associations, as servers are: an
+/// endpoint with `count` associations is dropped, and what that frees is shared out; once for either end.
+pub(crate) fn idle_bytes_shared(count: u16) -> f64 {
+    freed_by_hub(count, true) + freed_by_hub(count, false)
+}
+
+fn freed_by_hub(count: u16, hub_listens: bool) -> f64 {
+    let (hub_addr, port) = (
+        SocketAddr::from(([127, 0, 0, 1], 9899)),
+        EndpointConfig::default().local_port,
+    );
+    let mut hub = end(hub_addr, hub_listens, 1);
+    let mut spokes = Vec::new();
+    for number in 1..=count {
+        let [high, low] = number.to_be_bytes();
+        let addr = SocketAddr::from(([127, 1, high, low], 9899));
+        let mut spoke = end(addr, !hub_listens, 1 + u64::from(number));
+        let (opener, peer) = if hub_listens {
+            (&mut spoke, hub_addr)
+        } else {
+            (&mut hub, addr)
+        };
+        let opened = opener.endpoint.connect(Time::ZERO, config(), port, &[peer]);
+        opened.expect("a valid configuration");
+        while carry(&mut hub, &mut spoke, Time::ZERO) + carry(&mut spoke, &mut hub, Time::ZERO) > 0 {}
+        assert!(spoke.connected);
+        spokes.push(spoke);
+    }
+    let before = count::live_bytes();
+    drop(hub);
+    (before - count::live_bytes()) as f64 / f64::from(count)
 }
 
 impl End {
