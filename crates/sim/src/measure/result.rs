@@ -195,6 +195,12 @@ pub(crate) fn stats_since(now: &AssociationStats, then: &AssociationStats) -> As
         messages_delivered,
         bytes_delivered,
         zero_window_probes,
+        ce_received,
+        ecne_sent,
+        ecne_received,
+        cwr_sent,
+        cwr_received,
+        ecn_reductions,
         path_switches,
     )
 }
