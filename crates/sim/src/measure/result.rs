@@ -162,6 +162,8 @@ pub struct LinkResult {
     pub max_queue_packets: u32,
     /// Most bytes that waited.
     pub max_queue_bytes: u64,
+    /// Packets that got a mark here: CE, or an indication of the simulator's own ([`Congestion`](crate::Congestion)).
+    pub marked: u64,
     /// Packets that died here.
     pub drops: DropCounts,
 }
