@@ -1,6 +1,6 @@
 //! The figures that runs are compared by.
 
-use whimbrel_sim::config::{FlowKind, QueueConfig, SimConfig};
+use whimbrel_sim::config::{FlowKind, SimConfig};
 use whimbrel_sim::{DelaySummary, FlowResult, Histogram, LinkResult, RunResult};
 use whimbrel_sim::{DropCause, DropCounts};
 
@@ -55,6 +55,8 @@ metrics! {
 /// Names of the drops by cause, in the order of [`DropCause::ALL`].
 const DROPS: [(&str, &str); DropCause::ALL.len()] = [
     ("drops_queue_full", "drops: queue full"),
+    ("drops_red_early", "drops: RED, early"),
+    ("drops_red_forced", "drops: RED, forced"),
     ("drops_link_down", "drops: link down"),
     ("drops_no_route", "drops: no route"),
     ("drops_too_big", "drops: too big"),
@@ -204,13 +206,10 @@ pub(crate) fn queue_utilisation(link: &LinkResult, config: &SimConfig, direction
     let Some(limits) = config.link.get(direction / 2).map(|link| link.directions()) else {
         return f64::NAN;
     };
-    match &limits[direction % 2].queue {
-        QueueConfig::DropTail { packets, bytes } => {
-            let by_packets = packets.map_or(0.0, |limit| link.mean_queue_packets / f64::from(limit));
-            let by_bytes = bytes.map_or(0.0, |limit| link.mean_queue_bytes / limit as f64);
-            by_packets.max(by_bytes)
-        }
-    }
+    let (packets, bytes) = limits[direction % 2].queue.limits();
+    let by_packets = packets.map_or(0.0, |limit| link.mean_queue_packets / f64::from(limit));
+    let by_bytes = bytes.map_or(0.0, |limit| link.mean_queue_bytes / limit as f64);
+    by_packets.max(by_bytes)
 }
 
 #[cfg(test)]

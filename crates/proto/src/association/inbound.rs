@@ -1,6 +1,6 @@
 //! A packet that belongs to the association: its chunks in order (RFC 9260 §3.2, §6.10).
 
-use whimbrel_wire::{Cause, Causes, Chunk, ChunkError, Data, PacketView, UnknownAction};
+use whimbrel_wire::{Cause, Causes, Chunk, ChunkError, Data, PacketView, Tsn, UnknownAction};
 
 use super::{Association, Context, Outgoing, State};
 use crate::PathId;
@@ -53,11 +53,17 @@ impl Association {
         });
         let mut result = Ok(());
         let mut has_data = false;
+        // The lowest TSN taken.
+        let mut lowest: Option<Tsn> = None;
         for (position, chunk) in packet.chunks().enumerate() {
             let taken = match chunk {
                 Ok(Chunk::Data(data)) => {
                     has_data = true;
-                    self.on_data(ctx, &data, from)
+                    let taken = self.on_data(ctx, &data, from);
+                    if taken.is_ok() && lowest.is_none_or(|lowest| data.tsn.is_before(lowest)) {
+                        lowest = Some(data.tsn);
+                    }
+                    taken
                 }
                 Ok(Chunk::Unknown(raw)) => match raw.action() {
                     UnknownAction::Skip => Ok(()),
@@ -87,6 +93,9 @@ impl Association {
             }
         }
         if has_data {
+            if let Some(lowest) = lowest {
+                self.on_data_ecn(ctx, meta.ecn, lowest, from);
+            }
             self.after_data(ctx, from);
         }
         if self.state == State::ShutdownSent {
@@ -135,8 +144,8 @@ impl Association {
             }
             Chunk::ShutdownAck => self.on_shutdown_ack(ctx, from),
             Chunk::ShutdownComplete { .. } => self.on_shutdown_complete(ctx),
-            // ECN was not negotiated: the chunks are passed over like unknown ones that ask for no report.
-            Chunk::Ecne { .. } | Chunk::Cwr { .. } => Ok(()),
+            Chunk::Ecne { lowest_tsn } => self.on_ecne(ctx, *lowest_tsn, from),
+            Chunk::Cwr { lowest_tsn } => self.on_cwr(*lowest_tsn),
             // The endpoint has dealt with it before it handed on the packet.
             Chunk::CookieEcho { .. } => Ok(()),
             _ => Err(Discard::Unexpected),

@@ -7,10 +7,10 @@ use whimbrel_wire::{
 };
 
 use super::{Association, Context, MAX_OUTSTANDING, Outgoing, State};
-use crate::PathId;
 use crate::config::NEVER;
 use crate::path::HeartbeatContent;
 use crate::trace::{TraceEvent, TraceKinds};
+use crate::{Ecn, PathId};
 
 /// A packet being put together.
 pub(super) struct Packet<'s> {
@@ -19,6 +19,10 @@ pub(super) struct Packet<'s> {
     /// Bytes left in the path MTU.
     room: usize,
     has_chunk: bool,
+    /// It carries data sent for the first time.
+    has_new_data: bool,
+    /// It carries data that may not be marked: sent before, or a probe of a closed window.
+    has_other_data: bool,
 }
 
 impl Packet<'_> {
@@ -29,8 +33,12 @@ impl Packet<'_> {
     }
 
     // [9260:6.10-1]
-    fn fits(&self, chunk: &Chunk<'_>) -> bool {
+    pub(super) fn fits(&self, chunk: &Chunk<'_>) -> bool {
         chunk.wire_len() <= self.room
+    }
+
+    pub(super) fn path(&self) -> usize {
+        self.path
     }
 }
 
@@ -50,9 +58,13 @@ impl NextData {
 }
 
 impl Association {
-    /// Writes the next packet into `sink`, if there is one to send; returns its path and its length.
+    /// Writes the next packet into `sink`, if there is one to send; returns its path, its ECN bits and its length.
     // [9260:3.1-3, 3.3.2-6, 3.3.3-4, 8.5-1, 8.5.1-12]
-    pub(crate) fn poll_transmit(&mut self, ctx: &mut Context<'_>, sink: &mut dyn PacketSink) -> Option<(usize, usize)> {
+    pub(crate) fn poll_transmit(
+        &mut self,
+        ctx: &mut Context<'_>,
+        sink: &mut dyn PacketSink,
+    ) -> Option<(usize, Ecn, usize)> {
         if self.state == State::Closed {
             return None;
         }
@@ -80,6 +92,8 @@ impl Association {
             path,
             room,
             has_chunk: false,
+            has_new_data: false,
+            has_other_data: false,
         };
         if !self.push_control(ctx, &mut packet) {
             self.push_sack(ctx, &mut packet, next_data.is_some_and(|next| next.to() == path));
@@ -88,6 +102,8 @@ impl Association {
             }
         }
         debug_assert!(packet.has_chunk, "a packet was begun for nothing");
+        let capable = self.ecn.in_use && packet.has_new_data && !packet.has_other_data;
+        let ecn = if capable { Ecn::Ect0 } else { Ecn::NotEct };
         let wire_len = packet.sink.finish();
         self.stats.packets_sent += 1;
         self.stats.bytes_sent += wire_len as u64;
@@ -96,7 +112,7 @@ impl Association {
                 path: PathId(path as u8),
                 wire_len: wire_len as u32,
             });
-        Some((path, wire_len))
+        Some((path, ecn, wire_len))
     }
 
     /// Control chunks to this path. True if nothing else may follow in the packet.
@@ -141,6 +157,14 @@ impl Association {
                     }
                 }
                 Outgoing::ShutdownAck => packet.push(&Chunk::ShutdownAck),
+                Outgoing::Ecne { lowest_tsn } => {
+                    packet.push(&Chunk::Ecne { lowest_tsn });
+                    self.note_ecne_sent(ctx, packet.path, lowest_tsn);
+                }
+                Outgoing::Cwr { lowest_tsn } => {
+                    packet.push(&Chunk::Cwr { lowest_tsn });
+                    self.stats.cwr_sent += 1;
+                }
             }
         }
         // RFC 9260 §5.1 C: nothing else goes out before COOKIE ACK; §6.10: DATA never follows SHUTDOWN ACK.
@@ -156,7 +180,7 @@ impl Association {
             Outgoing::Heartbeat { .. } => padded(8 + crate::path::HEARTBEAT_INFO_LEN),
             Outgoing::HeartbeatAck(info) => padded(8 + info.len()),
             Outgoing::Error(causes) => padded(4 + causes.len()),
-            Outgoing::Shutdown => 8,
+            Outgoing::Shutdown | Outgoing::Ecne { .. } | Outgoing::Cwr { .. } => 8,
         }
     }
 
@@ -186,10 +210,12 @@ impl Association {
         if !self.may_send_sack() || packet.room < SACK_HEADER_LEN {
             return;
         }
-        let Some(receiver) = &mut self.receiver else { return };
+        let Some(receiver) = &self.receiver else { return };
         if !(receiver.sack_due(ctx.now) || with_data && receiver.sack_pending()) {
             return;
         }
+        self.push_echo(ctx, packet);
+        let Some(receiver) = &mut self.receiver else { return };
         let scratch = &mut *ctx.scratch;
         let content = receiver.write_sack(&mut scratch.gaps, &mut scratch.duplicates, packet.room);
         packet.push(&Chunk::Sack(Sack {
@@ -307,6 +333,7 @@ impl Association {
                 break;
             }
             packet.push(&chunk);
+            packet.has_other_data = true;
             pushed = true;
             let len = self.outstanding.retransmit(seq, id, ctx.now);
             self.note_sent(ctx, seq, path, len, true);
@@ -335,6 +362,8 @@ impl Association {
             if let Some(data) = self.outstanding.data(seq, immediate) {
                 packet.push(&Chunk::Data(data));
             }
+            packet.has_new_data = true;
+            packet.has_other_data |= is_probe;
             pushed = true;
             self.note_sent(ctx, seq, path, len as u64, false);
         }
