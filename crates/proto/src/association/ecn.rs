@@ -16,13 +16,13 @@
 //! that is lost costs a reduction.
 
 use whimbrel_control::{LossEvent, LossSignal, RecoveryEpoch, Seq};
-use whimbrel_wire::{Chunk, Tsn};
+use whimbrel_wire::{Chunk, PacketView, Tsn};
 
 use super::transmit::Packet;
 use super::{Association, Context, Outgoing};
+use crate::PathId;
 use crate::error::Discard;
 use crate::trace::{TraceEvent, TraceKinds};
-use crate::{Ecn, PathId};
 
 /// What both ends agreed on, and what the receiver repeats.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,7 +30,7 @@ pub(super) struct EcnState {
     /// Both ends are capable of ECN.
     pub(super) in_use: bool,
     /// With CWR: the lowest TSN of the first packet that arrived marked since the last CWR.
-    echo: Option<Tsn>,
+    pub(super) echo: Option<Tsn>,
 }
 
 /// For which windows of data a path's congestion window has been reduced. Kept only while ECN is in use.
@@ -76,11 +76,16 @@ impl Association {
         };
     }
 
-    /// A packet of data has arrived with these ECN bits; `lowest` is the lowest TSN in it.
-    pub(super) fn on_data_ecn(&mut self, ctx: &mut Context<'_>, ecn: Ecn, lowest: Tsn, from: usize) {
-        if ecn != Ecn::Ce {
+    /// A packet of data has arrived marked.
+    #[cold]
+    pub(super) fn on_ce(&mut self, ctx: &mut Context<'_>, packet: &PacketView<'_>, from: usize) {
+        let tsns = packet.chunks().flatten().filter_map(|chunk| match chunk {
+            Chunk::Data(data) => Some(data.tsn),
+            _ => None,
+        });
+        let Some(lowest) = tsns.reduce(|a, b| if b.is_before(a) { b } else { a }) else {
             return;
-        }
+        };
         self.stats.ce_received += 1;
         ctx.trace
             .emit(TraceKinds::ECN, ctx.now, Some(self.id), || TraceEvent::CeReceived {
@@ -97,25 +102,23 @@ impl Association {
         }
     }
 
-    /// With CWR: the echo that goes with each SACK.
-    pub(super) fn push_echo(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>) {
-        let Some(lowest_tsn) = self.ecn.echo else { return };
+    /// Adds an ECNE chunk, unless the packet is full: the next SACK carries it if CWR is used, and otherwise it comes first.
+    #[cold]
+    pub(super) fn push_ecne(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>, lowest_tsn: Tsn) {
         let chunk = Chunk::Ecne { lowest_tsn };
-        if packet.fits(&chunk) {
-            packet.push(&chunk);
-            self.note_ecne_sent(ctx, packet.path(), lowest_tsn);
+        if !packet.fits(&chunk) {
+            return;
         }
-    }
-
-    pub(super) fn note_ecne_sent(&mut self, ctx: &mut Context<'_>, path: usize, tsn: Tsn) {
+        packet.push(&chunk);
         self.stats.ecne_sent += 1;
         ctx.trace
             .emit(TraceKinds::ECN, ctx.now, Some(self.id), || TraceEvent::EcneSent {
-                path: PathId(path as u8),
-                tsn,
+                path: PathId(packet.path() as u8),
+                tsn: lowest_tsn,
             });
     }
 
+    #[cold]
     pub(super) fn on_ecne(&mut self, ctx: &mut Context<'_>, lowest_tsn: Tsn, from: usize) -> Result<(), Discard> {
         // Who has not agreed to ECN passes it over like an unknown chunk that asks for no report.
         if !self.ecn.in_use {

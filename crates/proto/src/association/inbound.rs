@@ -1,6 +1,6 @@
 //! A packet that belongs to the association: its chunks in order (RFC 9260 §3.2, §6.10).
 
-use whimbrel_wire::{Cause, Causes, Chunk, ChunkError, Data, PacketView, Tsn, UnknownAction};
+use whimbrel_wire::{Cause, Causes, Chunk, ChunkError, Data, PacketView, UnknownAction};
 
 use super::{Association, Context, Outgoing, State};
 use crate::PathId;
@@ -9,7 +9,7 @@ use crate::error::Discard;
 use crate::event::{CloseReason, Event};
 use crate::receive::DataOutcome;
 use crate::trace::{TraceEvent, TraceKinds};
-use crate::{PacketMeta, TransportAddr};
+use crate::{Ecn, PacketMeta, TransportAddr};
 
 /// Bytes of an unknown chunk that are reported at most.
 const MAX_REPORT: usize = 512;
@@ -53,17 +53,11 @@ impl Association {
         });
         let mut result = Ok(());
         let mut has_data = false;
-        // The lowest TSN taken.
-        let mut lowest: Option<Tsn> = None;
         for (position, chunk) in packet.chunks().enumerate() {
             let taken = match chunk {
                 Ok(Chunk::Data(data)) => {
                     has_data = true;
-                    let taken = self.on_data(ctx, &data, from);
-                    if taken.is_ok() && lowest.is_none_or(|lowest| data.tsn.is_before(lowest)) {
-                        lowest = Some(data.tsn);
-                    }
-                    taken
+                    self.on_data(ctx, &data, from)
                 }
                 Ok(Chunk::Unknown(raw)) => match raw.action() {
                     UnknownAction::Skip => Ok(()),
@@ -93,8 +87,8 @@ impl Association {
             }
         }
         if has_data {
-            if let Some(lowest) = lowest {
-                self.on_data_ecn(ctx, meta.ecn, lowest, from);
+            if meta.ecn == Ecn::Ce {
+                self.on_ce(ctx, packet, from);
             }
             self.after_data(ctx, from);
         }

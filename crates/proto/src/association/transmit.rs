@@ -19,10 +19,7 @@ pub(super) struct Packet<'s> {
     /// Bytes left in the path MTU.
     room: usize,
     has_chunk: bool,
-    /// It carries data sent for the first time.
-    has_new_data: bool,
-    /// It carries data that may not be marked: sent before, or a probe of a closed window.
-    has_other_data: bool,
+    ecn: Ecn,
 }
 
 impl Packet<'_> {
@@ -92,8 +89,7 @@ impl Association {
             path,
             room,
             has_chunk: false,
-            has_new_data: false,
-            has_other_data: false,
+            ecn: Ecn::NotEct,
         };
         if !self.push_control(ctx, &mut packet) {
             self.push_sack(ctx, &mut packet, next_data.is_some_and(|next| next.to() == path));
@@ -102,8 +98,7 @@ impl Association {
             }
         }
         debug_assert!(packet.has_chunk, "a packet was begun for nothing");
-        let capable = self.ecn.in_use && packet.has_new_data && !packet.has_other_data;
-        let ecn = if capable { Ecn::Ect0 } else { Ecn::NotEct };
+        let ecn = packet.ecn;
         let wire_len = packet.sink.finish();
         self.stats.packets_sent += 1;
         self.stats.bytes_sent += wire_len as u64;
@@ -157,10 +152,7 @@ impl Association {
                     }
                 }
                 Outgoing::ShutdownAck => packet.push(&Chunk::ShutdownAck),
-                Outgoing::Ecne { lowest_tsn } => {
-                    packet.push(&Chunk::Ecne { lowest_tsn });
-                    self.note_ecne_sent(ctx, packet.path, lowest_tsn);
-                }
+                Outgoing::Ecne { lowest_tsn } => self.push_ecne(ctx, packet, lowest_tsn),
                 Outgoing::Cwr { lowest_tsn } => {
                     packet.push(&Chunk::Cwr { lowest_tsn });
                     self.stats.cwr_sent += 1;
@@ -210,12 +202,10 @@ impl Association {
         if !self.may_send_sack() || packet.room < SACK_HEADER_LEN {
             return;
         }
-        let Some(receiver) = &self.receiver else { return };
+        let Some(receiver) = &mut self.receiver else { return };
         if !(receiver.sack_due(ctx.now) || with_data && receiver.sack_pending()) {
             return;
         }
-        self.push_echo(ctx, packet);
-        let Some(receiver) = &mut self.receiver else { return };
         let scratch = &mut *ctx.scratch;
         let content = receiver.write_sack(&mut scratch.gaps, &mut scratch.duplicates, packet.room);
         packet.push(&Chunk::Sack(Sack {
@@ -225,6 +215,9 @@ impl Association {
             duplicates: DuplicateTsns::from_wire_bytes(&scratch.duplicates),
         }));
         self.stats.sacks_sent += 1;
+        if let Some(lowest_tsn) = self.ecn.echo {
+            self.push_ecne(ctx, packet, lowest_tsn);
+        }
     }
 
     /// Which data may be sent now (RFC 9260 §6.1 rules A to E).
@@ -307,6 +300,9 @@ impl Association {
             && (matches!(next, NextData::New { .. })
                 || self.outstanding.next_lost().is_none() && self.window_open(id, path));
         if may_add_new && self.push_new(ctx, packet) {
+            if self.ecn.in_use && !pushed && !self.probe.in_flight {
+                packet.ecn = Ecn::Ect0;
+            }
             pushed = true;
             self.paths[path].burst_left -= 1;
             self.paths[path].heartbeat.last_probe = ctx.now;
@@ -333,7 +329,6 @@ impl Association {
                 break;
             }
             packet.push(&chunk);
-            packet.has_other_data = true;
             pushed = true;
             let len = self.outstanding.retransmit(seq, id, ctx.now);
             self.note_sent(ctx, seq, path, len, true);
@@ -362,8 +357,6 @@ impl Association {
             if let Some(data) = self.outstanding.data(seq, immediate) {
                 packet.push(&Chunk::Data(data));
             }
-            packet.has_new_data = true;
-            packet.has_other_data |= is_probe;
             pushed = true;
             self.note_sent(ctx, seq, path, len as u64, false);
         }

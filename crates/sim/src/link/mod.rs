@@ -356,7 +356,7 @@ impl Direction {
         admitted
     }
 
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, transit: Transit, window: Window) -> Admission {
         self.busy_until = transit.departure;
         self.stats.record(&transit, window);
