@@ -95,7 +95,7 @@ impl Weather {
         while *down > 0.0 && *until <= packet.now {
             let mean = if *alive { *up } else { *down };
             *alive = !*alive;
-            *until = *until + Span::from_secs_f64(0.1 + self.rng.exponential(mean));
+            *until += Span::from_secs_f64(0.1 + self.rng.exponential(mean));
         }
         let draw = self.rng.unit();
         if !*alive || draw < self.loss {

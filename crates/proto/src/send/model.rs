@@ -416,7 +416,7 @@ fn the_ring_agrees_with_a_model_that_walks_through_everything() {
         let mut pair = Pair::new(&mut rng);
         let mut old: Vec<Report> = Vec::new();
         for step in 0..150 {
-            pair.now = pair.now + Span::from_micros(1);
+            pair.now += Span::from_micros(1);
             let what = rng.below(12);
             if only.is_some() {
                 eprintln!("step {step}: {what}");
