@@ -257,7 +257,7 @@ fn section_7_2_4_three_missing_reports_make_a_fast_retransmit() {
     }
 }
 
-// [9260:7.2.4-3, 6.7-5]
+// [9260:6.7-4, 6.7-5, 7.2.4-3]
 #[test]
 fn section_7_2_4_only_what_lies_before_the_highest_newly_acknowledged_gets_a_report() {
     let (mut net, a) = alone(1, &wide());
@@ -282,7 +282,7 @@ fn section_7_2_4_only_what_lies_before_the_highest_newly_acknowledged_gets_a_rep
     assert_eq!(data_sent(&net, start)[21..], [(0, vec![7,]), (0, vec![8])]);
 }
 
-// [9260:7.2.4-2]
+// [9260:6.1-19, 7.2.4-2]
 #[test]
 fn section_7_2_4_no_second_fast_retransmit_of_the_same_chunk() {
     let (mut net, a) = alone(1, &wide());

@@ -237,6 +237,7 @@ fn payload_protocol_identifiers_pass_through() {
     );
 }
 
+// [9260:6.5-1]
 #[test]
 fn section_11_1_5_what_cannot_be_sent_comes_back() {
     let (mut net, a, _) = Net::established(

@@ -423,7 +423,7 @@ fn section_3_1_ports() {
     assert_eq!(net.state(Host::B, b), State::Established);
 }
 
-// [9260:6.8-3, 6.8-4]
+// [9260:6.8-1, 6.8-2, 6.8-3, 6.8-4]
 #[test]
 fn section_6_8_a_wrong_checksum_is_dropped_in_silence_and_counted() {
     let (mut net, _, b) = established();
