@@ -54,20 +54,29 @@ impl Controller {
         self.cwnd = self.cwnd.saturating_add(self.window.as_part().growth(view, ack));
     }
 
-    /// Takes a loss and returns how it was judged. `in_recovery`: a reaction to this window of data has been made already,
-    /// so a gap changes nothing more.
+    /// Takes a loss or a mark and returns how it was judged. `in_recovery`: a reaction to this window of data has been made already,
+    /// so a gap or a mark changes nothing more, and a timeout leaves ssthresh as that reaction has set it (Ye 2004, Figure 16).
+    ///
+    /// A mark is congestion without asking the discriminator; the window is asked as for a gap, and may look at the signal.
     // [9260:7.2.4-5]
     pub fn on_loss(&mut self, loss: &LossEvent, in_recovery: bool) -> Verdict {
-        let verdict = self.discriminator.as_part().judge(loss);
+        let verdict = match loss.signal {
+            LossSignal::Mark => Verdict::Congestion,
+            LossSignal::Gap | LossSignal::Timeout => self.discriminator.as_part().judge(loss),
+        };
         let view = self.view();
         match loss.signal {
             LossSignal::Gap if in_recovery || verdict == Verdict::Transmission => {}
-            LossSignal::Gap => {
+            LossSignal::Mark if in_recovery => {}
+            LossSignal::Gap | LossSignal::Mark => {
                 let reduction = self.window.as_part().on_gap(view, loss);
                 self.apply(reduction);
             }
             LossSignal::Timeout => {
-                let reduction = self.window.as_part().on_timeout(view, loss);
+                let mut reduction = self.window.as_part().on_timeout(view, loss);
+                if in_recovery {
+                    reduction.ssthresh = view.ssthresh;
+                }
                 self.apply(reduction);
             }
         }
@@ -223,6 +232,27 @@ mod tests {
     }
 
     // [9260:7.2.1-10, 7.2.1-11]
+    #[test]
+    fn a_mark_halves_and_is_congestion_whatever_the_discriminator_says() {
+        // Ye 2004, Figure 16
+        let mark = LossEvent {
+            signal: LossSignal::Mark,
+            packets: 0,
+            ..gap()
+        };
+        let mut path = controller(Discriminator::Custom(Box::new(Always(Verdict::Transmission))));
+        assert_eq!(path.on_loss(&mark, true), Verdict::Congestion);
+        assert_eq!(path.cwnd(), 20 * UNIT, "once per window of data");
+        path.on_loss(&mark, false);
+        assert_eq!((path.cwnd(), path.ssthresh()), (10 * UNIT, 10 * UNIT));
+        let timeout = LossEvent {
+            signal: LossSignal::Timeout,
+            ..gap()
+        };
+        path.on_loss(&timeout, true);
+        assert_eq!((path.cwnd(), path.ssthresh()), (UNIT, 10 * UNIT), "reduced already");
+    }
+
     #[test]
     fn idle_timeouts_decay_the_window_and_remember_it() {
         // RFC 9260 §7.2.1, last rule

@@ -31,6 +31,8 @@ pub enum LossSignal {
     Gap,
     /// Nothing was acknowledged for a retransmission timeout.
     Timeout,
+    /// Nothing was lost, but a queue on the way marked a packet (ECN): `first_lost` is the packet marked, `packets` is zero.
+    Mark,
 }
 
 /// Packets of one path given up as lost on one occasion.

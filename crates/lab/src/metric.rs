@@ -1,6 +1,6 @@
 //! The figures that runs are compared by.
 
-use whimbrel_sim::config::{FlowKind, QueueConfig, SimConfig};
+use whimbrel_sim::config::{FlowKind, SimConfig};
 use whimbrel_sim::{DelaySummary, FlowResult, Histogram, LinkResult, RunResult};
 use whimbrel_sim::{DropCause, DropCounts};
 
@@ -43,6 +43,10 @@ metrics! {
     Timeouts false "timeouts" "timeouts" "expiries of T3-rtx";
     Spurious false "spurious_retransmissions" "spurious retransmissions"
         "DATA chunks that the receiver had already";
+    Marks false "ce_marks" "CE marks" "packets of data that arrived marked by a queue";
+    Ecne false "ecne" "ECNE" "ECNE chunks that the receiver sent";
+    Cwr false "cwr" "CWR" "CWR chunks that the sender sent";
+    EcnReductions false "ecn_reductions" "ECN reductions" "times that an ECNE chunk reduced the congestion window";
     TrRatio false "tr_ratio" "T-R ratio" "bytes of IP packets sent by both ends over bytes of user data delivered";
     Jain true "jain_index" "Jain index" "fairness of goodput across the SCTP flows, 1/n to 1";
     LinkUtilisation true "link_utilisation" "link utilisation"
@@ -55,6 +59,8 @@ metrics! {
 /// Names of the drops by cause, in the order of [`DropCause::ALL`].
 const DROPS: [(&str, &str); DropCause::ALL.len()] = [
     ("drops_queue_full", "drops: queue full"),
+    ("drops_red_early", "drops: RED, early"),
+    ("drops_red_forced", "drops: RED, forced"),
     ("drops_link_down", "drops: link down"),
     ("drops_no_route", "drops: no route"),
     ("drops_too_big", "drops: too big"),
@@ -142,6 +148,10 @@ impl Values {
             values.set(Id::FastRetransmits, flow.sender.fast_retransmits as f64);
             values.set(Id::Timeouts, flow.sender.timeouts as f64);
             values.set(Id::Spurious, flow.spurious_retransmissions() as f64);
+            values.set(Id::Marks, flow.receiver.ce_received as f64);
+            values.set(Id::Ecne, flow.receiver.ecne_sent as f64);
+            values.set(Id::Cwr, flow.sender.cwr_sent as f64);
+            values.set(Id::EcnReductions, flow.sender.ecn_reductions as f64);
         }
         values.set(Id::TrRatio, flow.transmit_ratio().unwrap_or(f64::NAN));
         values.set_drops(&flow.drops);
@@ -171,6 +181,10 @@ impl Values {
             values.set(Id::FastRetransmits, sum(&|flow| flow.sender.fast_retransmits as f64));
             values.set(Id::Timeouts, sum(&|flow| flow.sender.timeouts as f64));
             values.set(Id::Spurious, sum(&|flow| flow.spurious_retransmissions() as f64));
+            values.set(Id::Marks, sum(&|flow| flow.receiver.ce_received as f64));
+            values.set(Id::Ecne, sum(&|flow| flow.receiver.ecne_sent as f64));
+            values.set(Id::Cwr, sum(&|flow| flow.sender.cwr_sent as f64));
+            values.set(Id::EcnReductions, sum(&|flow| flow.sender.ecn_reductions as f64));
         }
         let delivered = sum(&|flow| flow.goodput_bytes as f64);
         if delivered > 0.0 {
@@ -204,13 +218,10 @@ pub(crate) fn queue_utilisation(link: &LinkResult, config: &SimConfig, direction
     let Some(limits) = config.link.get(direction / 2).map(|link| link.directions()) else {
         return f64::NAN;
     };
-    match &limits[direction % 2].queue {
-        QueueConfig::DropTail { packets, bytes } => {
-            let by_packets = packets.map_or(0.0, |limit| link.mean_queue_packets / f64::from(limit));
-            let by_bytes = bytes.map_or(0.0, |limit| link.mean_queue_bytes / limit as f64);
-            by_packets.max(by_bytes)
-        }
-    }
+    let (packets, bytes) = limits[direction % 2].queue.limits();
+    let by_packets = packets.map_or(0.0, |limit| link.mean_queue_packets / f64::from(limit));
+    let by_bytes = bytes.map_or(0.0, |limit| link.mean_queue_bytes / limit as f64);
+    by_packets.max(by_bytes)
 }
 
 #[cfg(test)]

@@ -323,9 +323,15 @@ impl Observer for Recorder {
                 direction,
                 packets,
                 bytes,
+                average,
             } => {
-                let values = [("queue_packets", f64::from(packets)), ("queue_bytes", bytes as f64)];
-                self.values(at, None, None, Some(direction), &values);
+                let values = [
+                    ("queue_packets", f64::from(packets)),
+                    ("queue_bytes", bytes as f64),
+                    ("queue_average", average.unwrap_or_default()),
+                ];
+                let known = if average.is_some() { &values[..] } else { &values[..2] };
+                self.values(at, None, None, Some(direction), known);
             }
         }
     }

@@ -99,6 +99,12 @@ pub struct AssociationConfig {
     pub autoclose: Option<Span>,
     /// T5-shutdown-guard: the longest time a shutdown may take; absent: five times RTO.Max (RFC 9260 §9.2).
     pub shutdown_guard: Option<Span>,
+    /// Explicit congestion notification, used if the peer is capable of it as well: data is sent as ECT(0), and the receiver answers
+    /// each marked packet with an ECNE chunk.
+    pub ecn: bool,
+    /// ECN as in RFC 4960 appendix A: the receiver repeats ECNE with each SACK until CWR answers, and the sender sends CWR as it
+    /// reduces its window. Both ends should agree; needs `ecn`.
+    pub ecn_cwr: bool,
     /// Lifetime asked for the state cookie beyond the peer's default (Cookie Preservative) when it turned out stale.
     pub extend_stale_cookie: bool,
 }
@@ -132,6 +138,8 @@ impl Default for AssociationConfig {
             retransmit_path: RetransmitPath::Standard,
             autoclose: None,
             shutdown_guard: None,
+            ecn: false,
+            ecn_cwr: false,
             extend_stale_cookie: true,
         }
     }
@@ -240,6 +248,9 @@ impl AssociationConfig {
                 self.path_max_retrans.into(),
                 " retransmissions",
             )?;
+        }
+        if self.ecn_cwr && !self.ecn {
+            return Err(ConfigError::new("ecn_cwr", true, "allowed is false unless ecn is true"));
         }
         self.validate_times()
     }

@@ -22,8 +22,10 @@ impl TraceKinds {
     pub const RTT: TraceKinds = TraceKinds(8);
     /// Path states, association states, timers that went off.
     pub const STATES: TraceKinds = TraceKinds(16);
+    /// Marks and their echoes.
+    pub const ECN: TraceKinds = TraceKinds(32);
     /// Everything.
-    pub const ALL: TraceKinds = TraceKinds(31);
+    pub const ALL: TraceKinds = TraceKinds(63);
 
     /// This set and the other one together.
     #[must_use]
@@ -152,6 +154,29 @@ pub enum TraceEvent {
         rttvar: Span,
         /// Retransmission timeout that follows.
         rto: Span,
+    },
+    /// A packet of data arrived marked: CE.
+    CeReceived {
+        /// The path it came on.
+        path: PathId,
+        /// The lowest TSN in it.
+        tsn: Tsn,
+    },
+    /// An ECNE chunk was sent.
+    EcneSent {
+        /// On this path.
+        path: PathId,
+        /// The lowest TSN of the packet that was marked.
+        tsn: Tsn,
+    },
+    /// An ECNE chunk was received and taken.
+    EcneReceived {
+        /// The path that the marked packet was sent on.
+        path: PathId,
+        /// The lowest TSN of the packet that was marked.
+        tsn: Tsn,
+        /// Whether it reduces the congestion window; if not, that has been done for this window of data.
+        reduces: bool,
     },
     /// A path changed state.
     PathState {

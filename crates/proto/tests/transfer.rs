@@ -93,6 +93,8 @@ fn hostile_networks_deliver_everything_once_and_in_order() {
             rto_max: Span::from_secs(4),
             max_init_retransmits: 200,
             shutdown_guard: Some(Span::from_secs(3600)),
+            ecn: seed % 3 > 0,
+            ecn_cwr: seed % 3 == 2,
             ..AssociationConfig::default()
         };
         let mut net = Net::with_config(paths, &config, seed);
@@ -106,6 +108,8 @@ fn hostile_networks_deliver_everything_once_and_in_order() {
                 Fate::Duplicate
             } else if draw < loss + duplication + reordering {
                 Fate::Delay(Span::from_micros(network.below(50_000)))
+            } else if draw < loss + duplication + reordering + 0.1 {
+                Fate::Mark
             } else {
                 Fate::Deliver
             }

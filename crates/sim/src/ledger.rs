@@ -10,6 +10,10 @@ use crate::packet::ChunkKinds;
 pub enum DropCause {
     /// The queue had no room: congestion.
     QueueFull,
+    /// Random early detection chose it: congestion.
+    RedEarly,
+    /// Random early detection drops everything while the queue is so long on average: congestion.
+    RedForced,
     /// The channel spoilt it.
     ChannelLoss(LossKind),
     /// The link was down, or went down while the packet waited.
@@ -42,8 +46,10 @@ pub enum LossKind {
 
 impl DropCause {
     /// Every cause, in the order in which they are counted.
-    pub const ALL: [DropCause; 11] = [
+    pub const ALL: [DropCause; 13] = [
         DropCause::QueueFull,
+        DropCause::RedEarly,
+        DropCause::RedForced,
         DropCause::LinkDown,
         DropCause::NoRoute,
         DropCause::TooBig,
@@ -60,10 +66,12 @@ impl DropCause {
     pub const fn index(self) -> usize {
         match self {
             DropCause::QueueFull => 0,
-            DropCause::LinkDown => 1,
-            DropCause::NoRoute => 2,
-            DropCause::TooBig => 3,
-            DropCause::ChannelLoss(kind) => 4 + kind as usize,
+            DropCause::RedEarly => 1,
+            DropCause::RedForced => 2,
+            DropCause::LinkDown => 3,
+            DropCause::NoRoute => 4,
+            DropCause::TooBig => 5,
+            DropCause::ChannelLoss(kind) => 6 + kind as usize,
         }
     }
 
@@ -76,6 +84,8 @@ impl DropCause {
     pub const fn name(self) -> &'static str {
         match self {
             DropCause::QueueFull => "queue-full",
+            DropCause::RedEarly => "red-early",
+            DropCause::RedForced => "red-forced",
             DropCause::LinkDown => "link-down",
             DropCause::NoRoute => "no-route",
             DropCause::TooBig => "too-big",
@@ -91,7 +101,7 @@ impl DropCause {
 
     /// Whether it was congestion, as opposed to an error of transmission or a broken link.
     pub const fn is_congestion(self) -> bool {
-        matches!(self, DropCause::QueueFull)
+        matches!(self, DropCause::QueueFull | DropCause::RedEarly | DropCause::RedForced)
     }
 }
 

@@ -42,6 +42,6 @@ pub use ledger::{DropCause, DropCounts, DropEntry, Ledger, LossKind};
 pub use link::{CapacityTrace, OPPORTUNITY_BYTES, TraceError};
 pub use measure::{DelaySummary, EndReason, FileCheck, FlowOutcome, FlowResult, Histogram, LinkResult, RunResult};
 pub use observer::{Interest, NoObserver, Observer, PacketEvent, PacketFate, Sample};
-pub use packet::{ChunkKinds, IP_HEADER, UDP_HEADER};
+pub use packet::{ChunkKinds, Congestion, IP_HEADER, UDP_HEADER};
 pub use resources::Resources;
 pub use world::{RunOptions, World};

@@ -265,6 +265,7 @@ impl Network {
             source: route.source,
             destination: route.destination,
             ecn: packet.ecn,
+            congestion: packet.congestion,
             size: packet.size,
             sctp: self.slab.body(id).view(),
         });

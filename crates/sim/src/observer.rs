@@ -7,6 +7,7 @@ use whimbrel_proto::{Ecn, PathId, TraceKinds, TraceRecord};
 use whimbrel_wire::PacketView;
 
 use crate::ledger::DropCause;
+use crate::packet::Congestion;
 
 /// Kinds of events that an observer may want.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,6 +103,8 @@ pub struct PacketEvent<'a> {
     pub destination: SocketAddr,
     /// The ECN bits of its IP header.
     pub ecn: Ecn,
+    /// What queues have told by it beyond the ECN bits.
+    pub congestion: Congestion,
     /// Bytes of IP packet.
     pub size: u32,
     /// The SCTP packet; none for a datagram of a UDP flow, whose content is nothing but a length.
@@ -153,6 +156,8 @@ pub enum Sample {
         packets: u32,
         /// Their bytes.
         bytes: u64,
+        /// The average that an active queue goes by, as of the last arrival and in the unit of its thresholds.
+        average: Option<f64>,
     },
 }
 

@@ -84,6 +84,41 @@ impl ChunkKind {
     }
 }
 
+/// What queues tell beyond the ECN bits of the IP header. It exists in the simulator alone: no header of today has a place for it,
+/// and captures do not show it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+pub struct Congestion(u8);
+
+impl Congestion {
+    /// Nothing was told.
+    pub const NONE: Congestion = Congestion(0);
+    /// Explicit congestion indication (Shishir 2000): a queue was long on average when the packet passed.
+    pub const ECI: Congestion = Congestion(1);
+    /// Congestion warning (TCP Jersey), told by a bit of its own.
+    pub const CW: Congestion = Congestion(2);
+
+    /// Both told.
+    #[must_use]
+    pub const fn with(self, other: Congestion) -> Self {
+        Congestion(self.0 | other.0)
+    }
+
+    /// Whether everything in `other` was told.
+    pub const fn has(self, other: Congestion) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// The codepoint of Shishir's Table II, ECT bit and CE bit: 00 not capable, 01 nothing indicated, 10 ECI, 11 ECI and ECN.
+    pub const fn eci_codepoint(self, ecn: Ecn) -> u8 {
+        match ecn {
+            Ecn::NotEct => 0b00,
+            Ecn::Ce => 0b11,
+            Ecn::Ect0 | Ecn::Ect1 if self.has(Congestion::ECI) => 0b10,
+            Ecn::Ect0 | Ecn::Ect1 => 0b01,
+        }
+    }
+}
+
 /// What links and routes need to know of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
@@ -109,6 +144,8 @@ pub(crate) struct Packet {
     pub(crate) kinds: ChunkKinds,
     /// ECN bits of its IP header.
     pub(crate) ecn: Ecn,
+    /// What queues have told by it beyond the ECN bits.
+    pub(crate) congestion: Congestion,
     /// Why it will not reach the end of the link it is on: one more than the number of the cause, or zero.
     pub(crate) fate: u8,
     /// Whether a copy of it arrives at the end of the link it is on.
@@ -204,6 +241,7 @@ impl Slab {
             direction: 0,
             kinds: ChunkKinds::default(),
             ecn: Ecn::NotEct,
+            congestion: Congestion::NONE,
             fate: 0,
             twice: false,
         });
@@ -250,5 +288,21 @@ impl Slab {
     #[inline]
     pub(crate) fn body_mut(&mut self, id: PacketId) -> &mut Body {
         &mut self.bodies[id as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codepoints_are_those_of_table_2() {
+        // Shishir 2000, Table II
+        let codepoint = |ecn, congestion: Congestion| congestion.eci_codepoint(ecn);
+        assert_eq!(codepoint(Ecn::NotEct, Congestion::ECI), 0b00);
+        assert_eq!(codepoint(Ecn::Ect0, Congestion::NONE), 0b01);
+        assert_eq!(codepoint(Ecn::Ect0, Congestion::CW), 0b01);
+        assert_eq!(codepoint(Ecn::Ect1, Congestion::ECI.with(Congestion::CW)), 0b10);
+        assert_eq!(codepoint(Ecn::Ce, Congestion::NONE), 0b11);
     }
 }

@@ -64,6 +64,12 @@ pub(crate) fn trace(record: &TraceRecord) -> (&'static str, Map<String, Value>) 
                 "retransmission_timeout": millis(rto),
             }),
         ),
+        TraceEvent::CeReceived { path, tsn } => ("transport:ce_received", json!({ "path": path.0, "tsn": tsn.0 })),
+        TraceEvent::EcneSent { path, tsn } => ("transport:ecne_sent", json!({ "path": path.0, "tsn": tsn.0 })),
+        TraceEvent::EcneReceived { path, tsn, reduces } => (
+            "transport:ecne_received",
+            json!({ "path": path.0, "tsn": tsn.0, "reduces": reduces }),
+        ),
         TraceEvent::PathState { path, state } => (
             "connectivity:path_state_updated",
             json!({ "path": path.0, "new": word(&format!("{state:?}")) }),

@@ -62,6 +62,10 @@ impl Association {
         if let Some(increment_ms) = preserve_ms {
             Parameter::CookiePreservative { increment_ms }.emit(list);
         }
+        if self.config.ecn {
+            // RFC 4960 appendix A
+            Parameter::EcnCapable.emit(list);
+        }
         Parameter::SupportedAddressTypes(supported_types(&self.local_addrs)).emit(list);
         packet.push(&Chunk::Init(Init {
             initiate_tag: self.local_tag,
@@ -102,6 +106,7 @@ impl Association {
             peer_rwnd: cookie.peer_rwnd,
             outbound_streams: cookie.outbound_streams,
             inbound_streams: cookie.inbound_streams,
+            ecn: cookie.ecn,
         };
         let mut association = Association::new(identity, cookie.local_tag, cookie.local_initial_tsn, paths, ctx.random);
         association.accepted = true;
@@ -117,6 +122,7 @@ impl Association {
         self.peer_tag = agreement.peer_tag;
         self.outbound_streams = agreement.outbound_streams;
         self.inbound_streams = agreement.inbound_streams;
+        self.agree_on_ecn(agreement.ecn);
         // RFC 9260 §6.2.1 A
         self.peer_rwnd = agreement.peer_rwnd;
         self.largest_peer_rwnd = agreement.peer_rwnd;
@@ -212,6 +218,7 @@ impl Association {
             // RFC 9260 §5.1.1
             outbound_streams: self.config.outbound_streams.min(peer.inbound_streams),
             inbound_streams: self.config.max_inbound_streams.min(peer.outbound_streams),
+            ecn: peer.ecn,
         });
         let waited = self.waited_for_t1(ctx.now);
         let init_path = self.paths[usize::from(self.sending)].remote;
@@ -359,6 +366,7 @@ impl Association {
                 peer_rwnd: cookie.peer_rwnd,
                 outbound_streams: cookie.outbound_streams,
                 inbound_streams: cookie.inbound_streams,
+                ecn: cookie.ecn,
             });
             let meta = PacketMeta {
                 local: cookie.local,
@@ -386,6 +394,7 @@ impl Association {
             peer_rwnd: cookie.peer_rwnd,
             outbound_streams: cookie.outbound_streams,
             inbound_streams: cookie.inbound_streams,
+            ecn: cookie.ecn,
         };
         self.queue = SendQueue::default();
         self.outstanding = Outstanding::new(restart.local_initial_tsn);
@@ -444,6 +453,11 @@ impl Association {
             self.config.outbound_streams,
             self.config.max_inbound_streams,
         )
+    }
+
+    /// Whether it would use ECN if the peer is capable of it too.
+    pub(crate) fn is_ecn_capable(&self) -> bool {
+        self.config.ecn
     }
 
     pub(crate) fn recv_buffer(&self) -> u32 {

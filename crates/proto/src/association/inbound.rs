@@ -9,7 +9,7 @@ use crate::error::Discard;
 use crate::event::{CloseReason, Event};
 use crate::receive::DataOutcome;
 use crate::trace::{TraceEvent, TraceKinds};
-use crate::{PacketMeta, TransportAddr};
+use crate::{Ecn, PacketMeta, TransportAddr};
 
 /// Bytes of an unknown chunk that are reported at most.
 const MAX_REPORT: usize = 512;
@@ -87,6 +87,9 @@ impl Association {
             }
         }
         if has_data {
+            if meta.ecn == Ecn::Ce {
+                self.on_ce(ctx, packet, from);
+            }
             self.after_data(ctx, from);
         }
         if self.state == State::ShutdownSent {
@@ -135,8 +138,8 @@ impl Association {
             }
             Chunk::ShutdownAck => self.on_shutdown_ack(ctx, from),
             Chunk::ShutdownComplete { .. } => self.on_shutdown_complete(ctx),
-            // ECN was not negotiated: the chunks are passed over like unknown ones that ask for no report.
-            Chunk::Ecne { .. } | Chunk::Cwr { .. } => Ok(()),
+            Chunk::Ecne { lowest_tsn } => self.on_ecne(ctx, *lowest_tsn, from),
+            Chunk::Cwr { lowest_tsn } => self.on_cwr(*lowest_tsn),
             // The endpoint has dealt with it before it handed on the packet.
             Chunk::CookieEcho { .. } => Ok(()),
             _ => Err(Discard::Unexpected),

@@ -1,5 +1,6 @@
 //! An association: one conversation with one peer over one or more paths.
 
+mod ecn;
 mod handshake;
 mod inbound;
 mod outgoing;
@@ -17,6 +18,7 @@ use rand_core::Rng;
 use whimbrel_control::{RecoveryEpoch, Time};
 use whimbrel_wire::{COMMON_HEADER_LEN, DATA_HEADER_LEN, Payload, Tsn};
 
+pub(crate) use ecn::Reductions;
 pub(crate) use handshake::{address_parameters, random_tag};
 pub(crate) use outgoing::{Outgoing, OutgoingQueue};
 pub use stats::AssociationStats;
@@ -109,6 +111,7 @@ pub struct Association {
     probe: ZeroWindowProbe,
     receiver: Option<Box<Receiver>>,
     recovery: RecoveryEpoch,
+    ecn: ecn::EcnState,
     /// Retransmissions in a row over all paths (RFC 9260 §8.1).
     errors: u32,
     timers: Timers,
@@ -158,6 +161,8 @@ pub(crate) struct Agreement {
     pub(crate) peer_rwnd: u32,
     pub(crate) outbound_streams: u16,
     pub(crate) inbound_streams: u16,
+    /// Both ends are capable of ECN.
+    pub(crate) ecn: bool,
 }
 
 /// Names and numbers that do not change in an association's life.
@@ -198,6 +203,7 @@ impl Association {
             probe: ZeroWindowProbe::default(),
             receiver: None,
             recovery: RecoveryEpoch::default(),
+            ecn: ecn::EcnState::default(),
             errors: 0,
             timers: Timers::default(),
             init_retransmits: 0,

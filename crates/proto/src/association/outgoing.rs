@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use whimbrel_wire::Tsn;
+
 /// A control chunk waiting to be sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Outgoing {
@@ -18,6 +20,14 @@ pub(crate) enum Outgoing {
     HeartbeatAck(Box<[u8]>),
     /// A list of error causes.
     Error(Box<[u8]>),
+    /// The lowest TSN of a packet that arrived marked.
+    Ecne {
+        lowest_tsn: Tsn,
+    },
+    /// The TSN of the ECNE that reduced the window.
+    Cwr {
+        lowest_tsn: Tsn,
+    },
     Shutdown,
     ShutdownAck,
 }
@@ -28,13 +38,16 @@ pub(crate) struct OutgoingQueue {
     waiting: VecDeque<(u8, Outgoing)>,
 }
 
-/// Answers to HEARTBEATs and unknown chunks that may wait; what comes beyond is dropped, and the peer asks again.
+/// Answers to HEARTBEATs, marks and unknown chunks that may wait; what comes beyond is dropped, and the peer asks again.
 const LIMIT: usize = 32;
 
 impl OutgoingQueue {
     pub(crate) fn push(&mut self, path: u8, chunk: Outgoing) {
         // What is no answer to the peer is bounded by our own timers, and is queued once only.
-        let is_answer = matches!(chunk, Outgoing::HeartbeatAck(_) | Outgoing::Error(_));
+        let is_answer = matches!(
+            chunk,
+            Outgoing::HeartbeatAck(_) | Outgoing::Error(_) | Outgoing::Ecne { .. } | Outgoing::Cwr { .. }
+        );
         let known = if is_answer {
             self.waiting.len() >= LIMIT
         } else {

@@ -120,6 +120,11 @@ impl Association {
         }
         if let Some(acked) = self.outstanding.cumulative_ack() {
             self.recovery.on_cumulative_ack(acked);
+            if self.ecn.in_use {
+                self.paths
+                    .iter_mut()
+                    .for_each(|path| path.reductions.on_cumulative_ack(acked));
+            }
         }
         self.take_losses(ctx);
         if reneged {
@@ -195,7 +200,12 @@ impl Association {
                 srtt: path.rtt.srtt(),
                 min_rtt: path.rtt.min_rtt(),
             };
-            path.control.on_loss(&loss, in_recovery);
+            // What a mark has reduced is not reduced again for the same window of data.
+            let marked = path.reductions.marked();
+            path.control.on_loss(&loss, in_recovery || marked);
+            if !in_recovery && !marked {
+                self.note_reduction_by_loss(index);
+            }
             if !in_recovery {
                 entered = true;
                 let (_, to) = self.retransmission_path(PathId(index as u8), false);

@@ -45,6 +45,18 @@ pub struct AssociationStats {
     pub bytes_delivered: u64,
     /// Probes of a closed receive window.
     pub zero_window_probes: u64,
+    /// Packets of data that arrived marked (CE), whether or not ECN is in use.
+    pub ce_received: u64,
+    /// ECNE chunks sent.
+    pub ecne_sent: u64,
+    /// ECNE chunks received and taken.
+    pub ecne_received: u64,
+    /// CWR chunks sent.
+    pub cwr_sent: u64,
+    /// CWR chunks received and taken.
+    pub cwr_received: u64,
+    /// Times that an ECNE chunk reduced a congestion window.
+    pub ecn_reductions: u64,
     /// Times that new data was moved to another path.
     pub path_switches: u64,
 }

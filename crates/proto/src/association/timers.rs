@@ -168,13 +168,14 @@ impl Association {
                 srtt: path.rtt.srtt(),
                 min_rtt: path.rtt.min_rtt(),
             };
-            path.control.on_loss(&loss, false);
+            path.control.on_loss(&loss, path.reductions.marked());
             path.one_packet_only = true;
         }
         path.rtt.back_off();
         path.timed = None;
         self.recovery.leave();
         if !only_probed {
+            self.note_reduction_by_loss(index);
             self.count_path_error(ctx, index, true);
         }
         if self.state != State::Closed {

@@ -7,10 +7,10 @@ use whimbrel_wire::{
 };
 
 use super::{Association, Context, MAX_OUTSTANDING, Outgoing, State};
-use crate::PathId;
 use crate::config::NEVER;
 use crate::path::HeartbeatContent;
 use crate::trace::{TraceEvent, TraceKinds};
+use crate::{Ecn, PathId};
 
 /// A packet being put together.
 pub(super) struct Packet<'s> {
@@ -19,6 +19,7 @@ pub(super) struct Packet<'s> {
     /// Bytes left in the path MTU.
     room: usize,
     has_chunk: bool,
+    ecn: Ecn,
 }
 
 impl Packet<'_> {
@@ -29,8 +30,12 @@ impl Packet<'_> {
     }
 
     // [9260:6.10-1]
-    fn fits(&self, chunk: &Chunk<'_>) -> bool {
+    pub(super) fn fits(&self, chunk: &Chunk<'_>) -> bool {
         chunk.wire_len() <= self.room
+    }
+
+    pub(super) fn path(&self) -> usize {
+        self.path
     }
 }
 
@@ -50,9 +55,13 @@ impl NextData {
 }
 
 impl Association {
-    /// Writes the next packet into `sink`, if there is one to send; returns its path and its length.
+    /// Writes the next packet into `sink`, if there is one to send; returns its path, its ECN bits and its length.
     // [9260:3.1-3, 3.3.2-6, 3.3.3-4, 8.5-1, 8.5.1-12]
-    pub(crate) fn poll_transmit(&mut self, ctx: &mut Context<'_>, sink: &mut dyn PacketSink) -> Option<(usize, usize)> {
+    pub(crate) fn poll_transmit(
+        &mut self,
+        ctx: &mut Context<'_>,
+        sink: &mut dyn PacketSink,
+    ) -> Option<(usize, Ecn, usize)> {
         if self.state == State::Closed {
             return None;
         }
@@ -80,6 +89,7 @@ impl Association {
             path,
             room,
             has_chunk: false,
+            ecn: Ecn::NotEct,
         };
         if !self.push_control(ctx, &mut packet) {
             self.push_sack(ctx, &mut packet, next_data.is_some_and(|next| next.to() == path));
@@ -88,6 +98,7 @@ impl Association {
             }
         }
         debug_assert!(packet.has_chunk, "a packet was begun for nothing");
+        let ecn = packet.ecn;
         let wire_len = packet.sink.finish();
         self.stats.packets_sent += 1;
         self.stats.bytes_sent += wire_len as u64;
@@ -96,7 +107,7 @@ impl Association {
                 path: PathId(path as u8),
                 wire_len: wire_len as u32,
             });
-        Some((path, wire_len))
+        Some((path, ecn, wire_len))
     }
 
     /// Control chunks to this path. True if nothing else may follow in the packet.
@@ -141,6 +152,11 @@ impl Association {
                     }
                 }
                 Outgoing::ShutdownAck => packet.push(&Chunk::ShutdownAck),
+                Outgoing::Ecne { lowest_tsn } => self.push_ecne(ctx, packet, lowest_tsn),
+                Outgoing::Cwr { lowest_tsn } => {
+                    packet.push(&Chunk::Cwr { lowest_tsn });
+                    self.stats.cwr_sent += 1;
+                }
             }
         }
         // RFC 9260 §5.1 C: nothing else goes out before COOKIE ACK; §6.10: DATA never follows SHUTDOWN ACK.
@@ -156,7 +172,7 @@ impl Association {
             Outgoing::Heartbeat { .. } => padded(8 + crate::path::HEARTBEAT_INFO_LEN),
             Outgoing::HeartbeatAck(info) => padded(8 + info.len()),
             Outgoing::Error(causes) => padded(4 + causes.len()),
-            Outgoing::Shutdown => 8,
+            Outgoing::Shutdown | Outgoing::Ecne { .. } | Outgoing::Cwr { .. } => 8,
         }
     }
 
@@ -199,6 +215,9 @@ impl Association {
             duplicates: DuplicateTsns::from_wire_bytes(&scratch.duplicates),
         }));
         self.stats.sacks_sent += 1;
+        if let Some(lowest_tsn) = self.ecn.echo {
+            self.push_ecne(ctx, packet, lowest_tsn);
+        }
     }
 
     /// Which data may be sent now (RFC 9260 §6.1 rules A to E).
@@ -281,6 +300,9 @@ impl Association {
             && (matches!(next, NextData::New { .. })
                 || self.outstanding.next_lost().is_none() && self.window_open(id, path));
         if may_add_new && self.push_new(ctx, packet) {
+            if self.ecn.in_use && !pushed && !self.probe.in_flight {
+                packet.ecn = Ecn::Ect0;
+            }
             pushed = true;
             self.paths[path].burst_left -= 1;
             self.paths[path].heartbeat.last_probe = ctx.now;

@@ -15,6 +15,8 @@ struct Answer {
     outbound_streams: u16,
     inbound_streams: u16,
     a_rwnd: u32,
+    /// Capable of ECN.
+    ecn: bool,
     tie_tags: (u32, u32),
 }
 
@@ -58,6 +60,7 @@ impl Endpoint {
                 outbound_streams: self.accepted_config.outbound_streams,
                 inbound_streams: self.accepted_config.max_inbound_streams,
                 a_rwnd: self.accepted_config.recv_buffer,
+                ecn: self.accepted_config.ecn,
                 // RFC 9260 §5.2.2: no association before this one.
                 tie_tags: (0, 0),
             },
@@ -104,7 +107,7 @@ impl Endpoint {
         } else {
             association.tie_tags()
         };
-        let a_rwnd = association.recv_buffer();
+        let (a_rwnd, ecn) = (association.recv_buffer(), association.is_ecn_capable());
         let (tag, initial_tsn) = if in_handshake {
             (own_tag, own_tsn)
         } else {
@@ -116,6 +119,7 @@ impl Endpoint {
             outbound_streams,
             inbound_streams,
             a_rwnd,
+            ecn,
             tie_tags,
         })
     }
@@ -132,6 +136,7 @@ impl Endpoint {
         unrecognized: &[u8],
     ) {
         self.replace_key_if_old(now);
+        let both_capable_of_ecn = answer.ecn && peer.ecn;
         // RFC 9260 §3.3.2.1.3: the peer may ask for more time, but not for any amount.
         let wish = Span::from_millis(peer.preserve_ms.into()).min(self.config.valid_cookie_life);
         let cookie = Cookie {
@@ -149,7 +154,7 @@ impl Endpoint {
             peer_port: packet.header().source_port,
             local_tie_tag: answer.tie_tags.0,
             peer_tie_tag: answer.tie_tags.1,
-            ecn: false,
+            ecn: both_capable_of_ecn,
             supports: 0,
             local: meta.local,
             peer_addrs: peer.addrs,
@@ -160,6 +165,10 @@ impl Endpoint {
         let mut parameters = Vec::with_capacity(sealed.len() + unrecognized.len() + 64);
         address_parameters(&self.local_addrs, &mut parameters);
         Parameter::StateCookie(sealed).emit(&mut parameters);
+        if both_capable_of_ecn {
+            // RFC 4960 appendix A
+            Parameter::EcnCapable.emit(&mut parameters);
+        }
         for report in Parameters::from_wire_bytes(unrecognized).raw().flatten() {
             whimbrel_wire::tlv::append_tlv(&mut parameters, report.bytes());
         }

@@ -295,14 +295,14 @@ impl Endpoint {
         while let Some(&index) = self.ready.front() {
             let mut is_done = false;
             if let Some(association) = self.table.at_mut(index) {
-                if let Some((path, wire_len)) = association.poll_transmit(context!(self, now), sink) {
+                if let Some((path, ecn, wire_len)) = association.poll_transmit(context!(self, now), sink) {
                     let (local, remote) = association.path_addrs(path);
                     return Some(Transmit {
                         association: Some(association.id()),
                         path: Some(PathId(path as u8)),
                         local,
                         remote,
-                        ecn: Ecn::NotEct,
+                        ecn,
                         wire_len,
                     });
                 }

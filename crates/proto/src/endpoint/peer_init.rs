@@ -17,6 +17,8 @@ pub(crate) struct PeerInit {
     pub(crate) addrs: AddressList,
     /// Milliseconds by which the peer wants its cookie to live longer.
     pub(crate) preserve_ms: u32,
+    /// It is capable of ECN.
+    pub(crate) ecn: bool,
 }
 
 /// Parameters not recognized that are reported at most, in bytes.
@@ -67,6 +69,7 @@ impl PeerInit {
             initial_tsn: init.initial_tsn,
             addrs: AddressList::new(),
             preserve_ms: 0,
+            ecn: false,
         };
         // RFC 9260 §5.1.2 A and C: the source address always belongs to the list.
         peer.addrs.push(source);
@@ -103,7 +106,8 @@ impl PeerInit {
                         break;
                     }
                 }
-                // The cookie is read by who expects one; ECN is not negotiated; the rest asks for nothing.
+                Parameter::EcnCapable => peer.ecn = true,
+                // The cookie is read by who expects one; the rest asks for nothing.
                 _ => {}
             }
         }

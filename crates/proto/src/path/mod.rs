@@ -12,6 +12,7 @@ use whimbrel_wire::COMMON_HEADER_LEN;
 
 pub(crate) use heartbeat::{HEARTBEAT_INFO_LEN, HeartbeatContent, HeartbeatState, period};
 
+use crate::association::Reductions;
 use crate::config::{AssociationConfig, NEVER, Preset};
 use crate::{PathId, TransportAddr};
 
@@ -87,6 +88,8 @@ pub(crate) struct Path {
     /// Packets that must go out now, whatever the window says: a fast retransmit (RFC 9260 §7.2.4 item 3) or the one after
     /// a timeout (RFC 9260 §6.3.3 rule E3).
     pub(crate) urgent_packets: u32,
+    /// For which windows of data cwnd has been reduced, as far as ECN has to know.
+    pub(crate) reductions: Reductions,
     mtu: u16,
 }
 
@@ -123,6 +126,7 @@ impl Path {
             burst_left: 0,
             one_packet_only: false,
             urgent_packets: 0,
+            reductions: Reductions::default(),
             mtu: config.mtu,
         }
     }

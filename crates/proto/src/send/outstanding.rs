@@ -192,6 +192,21 @@ impl Outstanding {
         Tsn(self.initial_tsn.0.wrapping_add(seq as u32))
     }
 
+    /// The position of a TSN that has been sent within the last 2^31; none for one that has not.
+    pub(crate) fn seq_of(&self, tsn: Tsn) -> Option<Seq> {
+        let next = self.next_seq();
+        let back = self.tsn(next).distance(tsn);
+        (1..1 << 31)
+            .contains(&back)
+            .then(|| next.checked_sub(Seq::from(back)))
+            .flatten()
+    }
+
+    /// The path that a chunk still held was last sent on.
+    pub(crate) fn path_of(&self, seq: Seq) -> Option<u8> {
+        self.slot(seq).map(|slot| slot.path)
+    }
+
     pub(super) fn slot(&self, seq: Seq) -> Option<&Slot> {
         self.slots.get(seq.checked_sub(self.base)? as usize)
     }

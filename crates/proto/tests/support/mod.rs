@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use whimbrel_control::{Rng, Span, Time};
 use whimbrel_proto::{
-    AssocId, AssociationConfig, CloseReason, Endpoint, EndpointConfig, Event, Message, PacketMeta, State, TransportAddr,
+    AssocId, AssociationConfig, CloseReason, Ecn, Endpoint, EndpointConfig, Event, Message, PacketMeta, State,
+    TransportAddr,
 };
 use whimbrel_wire::{ByteSink, Checksum, ChecksumField, Chunk, ChunkType, PacketView, Tsn};
 
@@ -39,6 +40,8 @@ pub enum Fate {
     Drop,
     Delay(Span),
     Duplicate,
+    /// Deliver with CE set.
+    Mark,
 }
 
 /// A packet on its way, as the knob sees it.
@@ -47,6 +50,7 @@ pub struct InFlight<'a> {
     pub from: Host,
     pub local: TransportAddr,
     pub remote: TransportAddr,
+    pub ecn: Ecn,
     pub bytes: &'a [u8],
 }
 
@@ -251,6 +255,7 @@ impl Net {
                     from: host,
                     local: sent.local,
                     remote: sent.remote,
+                    ecn: sent.ecn,
                     bytes: bytes.clone(),
                 });
             }
@@ -259,13 +264,14 @@ impl Net {
                 from: host,
                 local: sent.local,
                 remote: sent.remote,
+                ecn: sent.ecn,
                 bytes: &bytes,
             };
             let fate = (self.knob)(&in_flight);
             let meta = PacketMeta {
                 local: sent.remote,
                 remote: sent.local,
-                ecn: sent.ecn,
+                ecn: if fate == Fate::Mark { Ecn::Ce } else { sent.ecn },
             };
             let at = now + self.delay;
             let packet = |bytes| Packet {
@@ -275,7 +281,7 @@ impl Net {
             };
             match fate {
                 Fate::Drop => {}
-                Fate::Deliver => self.deliver_at(at, packet(bytes)),
+                Fate::Deliver | Fate::Mark => self.deliver_at(at, packet(bytes)),
                 Fate::Delay(extra) => self.deliver_at(at + extra, packet(bytes)),
                 Fate::Duplicate => {
                     self.deliver_at(at, packet(bytes.clone()));

@@ -1,7 +1,7 @@
 //! Packets seen on the wire, and packets made by hand.
 
 use whimbrel_control::Time;
-use whimbrel_proto::{Discard, PacketMeta, TransportAddr};
+use whimbrel_proto::{Discard, Ecn, PacketMeta, TransportAddr};
 use whimbrel_wire::{
     ByteSink, Cause, ChecksumField, Chunk, ChunkType, CommonHeader, Data, Init, PacketSink, Parameter, Parameters,
     Payload, Ssn, Tsn,
@@ -16,6 +16,7 @@ pub struct Sent {
     pub from: Host,
     pub local: TransportAddr,
     pub remote: TransportAddr,
+    pub ecn: Ecn,
     pub bytes: Vec<u8>,
 }
 

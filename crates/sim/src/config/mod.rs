@@ -22,7 +22,7 @@ pub use self::link::{
 };
 pub use self::one_or_many::OneOrMany;
 pub use crate::loss::{ChunkKind, LossConfig};
-pub use crate::queue::QueueConfig;
+pub use crate::queue::{AboveMax, CongestionWarningConfig, QueueConfig, QueueUnit, RedConfig, WarningMark};
 
 /// Most links in one network: each has a subnet of its own in 10.0.0.0/8.
 pub const MAX_LINKS: usize = 65_536;

@@ -15,7 +15,7 @@ use whimbrel_control::Time;
 use crate::engine::{Event, EventQueue};
 use crate::link::Window;
 use crate::network::Network;
-use crate::packet::{IP_HEADER, PacketId};
+use crate::packet::{Congestion, IP_HEADER, PacketId};
 use crate::topology::{FlowRoutes, RouteId};
 
 /// A message's number, with this bit turned over, is its payload protocol identifier: the numbers that IANA has assigned are small,
@@ -82,6 +82,7 @@ impl FlowState {
         packet.agent = from ^ 1;
         packet.direction = u32::MAX;
         packet.kinds = kinds;
+        packet.congestion = Congestion::NONE;
         packet.fate = 0;
         packet.twice = false;
     }

@@ -318,22 +318,16 @@ impl SctpEnd {
             };
             any = true;
             let len = sent.wire_len as u32;
-            match self.route(context.flow, &sent) {
-                Some(route) => {
-                    context
-                        .flow
-                        .address_packet(context.network, context.now, id, self.agent, route, len);
-                    context.network.slab.get_mut(id).ecn = sent.ecn;
-                }
-                None => {
-                    // An address outside the scenario: a packet without a hop dies of having no route.
-                    let route = context.flow.routes.forward[0];
-                    context
-                        .flow
-                        .address_packet(context.network, context.now, id, self.agent, route, len);
-                    let packet = context.network.slab.get_mut(id);
-                    packet.hop = packet.last_hop;
-                }
+            let route = self.route(context.flow, &sent);
+            let way = route.unwrap_or(context.flow.routes.forward[0]);
+            context
+                .flow
+                .address_packet(context.network, context.now, id, self.agent, way, len);
+            let packet = context.network.slab.get_mut(id);
+            packet.ecn = sent.ecn;
+            if route.is_none() {
+                // An address outside the scenario: a packet without a hop dies of having no route.
+                packet.hop = packet.last_hop;
             }
             context.network.send(context.now, id, context.observer);
         }

@@ -14,14 +14,15 @@ mod trace;
 use std::collections::VecDeque;
 
 use whimbrel_control::{Rate, Span, Time};
+use whimbrel_proto::Ecn;
 
 pub(crate) use self::jitter::Jitter;
 pub(crate) use self::trace::TraceClock;
 pub use self::trace::{CapacityTrace, OPPORTUNITY_BYTES, TraceError};
 use crate::ledger::DropCause;
 use crate::loss::LossModel;
-use crate::packet::{Packet, PacketId};
-use crate::queue::{DropTail, Occupancy};
+use crate::packet::{Congestion, Packet, PacketId};
+use crate::queue::{Active, Advice, DropTail, Occupancy};
 
 /// A packet between its entry into the queue and its arrival at the other end.
 #[derive(Clone, Copy, Debug)]
@@ -136,6 +137,10 @@ pub(crate) struct Extras {
     pub(crate) jitter: Option<Jitter>,
     pub(crate) duplicate: Option<(f64, whimbrel_control::Rng)>,
     pub(crate) trace: Option<TraceClock>,
+    /// The rule of a queue that has more than a limit.
+    pub(crate) queue: Option<Active>,
+    /// Packets that it marked within the measurement window.
+    pub(crate) marked: u64,
 }
 
 impl Extras {
@@ -351,7 +356,7 @@ impl Direction {
         admitted
     }
 
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, transit: Transit, window: Window) -> Admission {
         self.busy_until = transit.departure;
         self.stats.record(&transit, window);
@@ -392,9 +397,16 @@ impl Direction {
         if size > self.mtu {
             return Err(DropCause::TooBig);
         }
+        let advice = self.consult(now, packet);
         let follows_trace = self.extras.as_ref().is_some_and(|extras| extras.trace.is_some());
-        if (self.busy_until > now || follows_trace) && !self.admit(now, size, window) {
-            return Err(DropCause::QueueFull);
+        let waits = self.busy_until > now || follows_trace;
+        match advice {
+            // What there is no room for dies of that, whatever the rule says.
+            Some(Advice::Drop(_)) if waits && !self.has_room(now, size) => return Err(DropCause::QueueFull),
+            Some(Advice::Drop(cause)) => return Err(cause),
+            _ if waits && !self.admit(now, size, window) => return Err(DropCause::QueueFull),
+            Some(Advice::Pass(ecn, congestion)) => self.mark(now, packet, ecn, congestion, window),
+            None => {}
         }
         let start = self.busy_until.max(now);
         let mut transit = Transit {
@@ -424,6 +436,41 @@ impl Direction {
             self.last_arrival = transit.arrival;
         }
         Ok(self.take(transit, window))
+    }
+
+    /// Asks the rule of an active queue about an arriving packet.
+    fn consult(&mut self, now: Time, packet: &Packet) -> Option<Advice> {
+        self.extras.as_ref()?.queue.as_ref()?;
+        let waiting = self.waiting(now);
+        let is_idle = waiting.packets == 0 && self.busy_until <= now;
+        let idle = is_idle.then(|| now.since(self.busy_until));
+        let rule = self.extras.as_mut()?.queue.as_mut()?;
+        Some(rule.advise(waiting, idle, packet))
+    }
+
+    fn has_room(&mut self, now: Time, size: u32) -> bool {
+        let waiting = self.waiting(now);
+        self.queue.admits(waiting, size)
+    }
+
+    fn mark(&mut self, now: Time, packet: &mut Packet, ecn: Ecn, congestion: Congestion, window: Window) {
+        if (packet.ecn, packet.congestion) == (ecn, congestion) {
+            return;
+        }
+        (packet.ecn, packet.congestion) = (ecn, congestion);
+        if let Some(extras) = self.extras.as_mut().filter(|_| window.contains(now)) {
+            extras.marked += 1;
+        }
+    }
+
+    /// The average that an active queue goes by.
+    pub(crate) fn average_queue(&self) -> Option<f64> {
+        Some(self.extras.as_ref()?.queue.as_ref()?.average())
+    }
+
+    /// Packets marked within the measurement window.
+    pub(crate) fn marked(&self) -> u64 {
+        self.extras.as_ref().map_or(0, |extras| extras.marked)
     }
 
     /// Removes the packet that arrives now. `None` if the event was overtaken by a failure of the link.

@@ -35,6 +35,8 @@ fn nothing() -> Extras {
         jitter: None,
         duplicate: None,
         trace: None,
+        queue: None,
+        marked: 0,
     }
 }
 

@@ -162,6 +162,8 @@ pub struct LinkResult {
     pub max_queue_packets: u32,
     /// Most bytes that waited.
     pub max_queue_bytes: u64,
+    /// Packets that got a mark here: CE, or an indication of the simulator's own ([`Congestion`](crate::Congestion)).
+    pub marked: u64,
     /// Packets that died here.
     pub drops: DropCounts,
 }
@@ -195,6 +197,12 @@ pub(crate) fn stats_since(now: &AssociationStats, then: &AssociationStats) -> As
         messages_delivered,
         bytes_delivered,
         zero_window_probes,
+        ce_received,
+        ecne_sent,
+        ecne_received,
+        cwr_sent,
+        cwr_received,
+        ecn_reductions,
         path_switches,
     )
 }

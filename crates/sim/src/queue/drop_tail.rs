@@ -9,9 +9,9 @@ pub(crate) struct Occupancy {
     pub(crate) bytes: u64,
 }
 
-/// The rule by which a queue admits packets.
+/// The limit of a queue: with nothing else a drop-tail queue, and what [`super::Active`] queues have besides their rules.
 ///
-/// A drop-tail queue decides when a packet comes in, and so does RED; with a first-in-first-out order the time at which each
+/// Such a queue decides when a packet comes in, and so does RED; with a first-in-first-out order the time at which each
 /// packet will leave is then known, and no event is needed for it. A queue that decides as packets leave (CoDel) or that reorders
 /// (FQ) needs an event for each departure: it becomes a second kind of transmitter beside the one in `link`.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct DropTail {
 
 impl DropTail {
     pub(crate) fn new(config: &QueueConfig) -> Self {
-        let QueueConfig::DropTail { packets, bytes } = config;
+        let (packets, bytes) = config.limits();
         DropTail {
             packets: packets.unwrap_or(u32::MAX),
             bytes: bytes.unwrap_or(u64::MAX),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use whimbrel_control::{Rng, Span, Time};
+use whimbrel_control::{Rate, Rng, Span, Time};
 
 use super::World;
 use crate::config::{ConfigError, FlowConfig, FlowKind, ResolvedDirection, SimConfig};
@@ -15,7 +15,7 @@ use crate::loss::LossModel;
 use crate::network::{Hop, Network};
 use crate::observer::Wanted;
 use crate::packet::Slab;
-use crate::queue::DropTail;
+use crate::queue::{Active, DropTail};
 use crate::resources::Resources;
 use crate::topology::Topology;
 
@@ -216,7 +216,16 @@ fn extras(
     stream: &str,
 ) -> Option<Box<Extras>> {
     let rng = |what: &str| Rng::stream(seed, &format!("{stream}/{what}"));
-    let plain = resolved.loss.is_empty() && resolved.jitter.is_none() && resolved.duplicate == 0.0 && trace.is_none();
+    let rate = match &trace {
+        Some(trace) => Rate::from_bps((trace.mean_bps() as u64).max(1)),
+        None => resolved.rate.unwrap_or_default(),
+    };
+    let queue = Active::new(&resolved.queue, rate, || rng("queue"));
+    let plain = resolved.loss.is_empty()
+        && resolved.jitter.is_none()
+        && resolved.duplicate == 0.0
+        && trace.is_none()
+        && queue.is_none();
     if plain {
         return None;
     }
@@ -231,6 +240,8 @@ fn extras(
         jitter: resolved.jitter.clone().map(|jitter| Jitter::new(jitter, rng("jitter"))),
         duplicate: (resolved.duplicate > 0.0).then(|| (resolved.duplicate, rng("duplicate"))),
         trace: trace.map(|trace| TraceClock::new(trace, offset)),
+        queue,
+        marked: 0,
     }))
 }
 

@@ -226,6 +226,7 @@ impl World {
                 direction,
                 packets: waiting.packets,
                 bytes: waiting.bytes,
+                average: link.average_queue(),
             });
         }
         self.network.queue.push(at + self.plan.interval, Event::Sample);

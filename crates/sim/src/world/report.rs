@@ -137,6 +137,7 @@ impl World {
             mean_queue_bytes: stats.waited_bytes / nanos,
             max_queue_packets: stats.max_waiting,
             max_queue_bytes: stats.max_waiting_bytes,
+            marked: direction.marked(),
             drops: self.network.link_drops[d],
         }
     }

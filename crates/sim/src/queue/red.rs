@@ -1,0 +1,205 @@
+//! Random early detection: when to mark or drop (Floyd and Jacobson 1993, figure 2).
+
+use whimbrel_control::Rng;
+
+use super::{QueueUnit, RedConfig};
+
+/// What RED says of an arriving packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Strike {
+    /// It may pass.
+    No,
+    /// It was chosen at random.
+    Early,
+    /// Every packet is.
+    Forced,
+}
+
+/// The marking rule with its memory.
+#[derive(Clone, Debug)]
+pub(super) struct Red {
+    config: RedConfig,
+    /// Packets in a row that were not struck since the average rose above the minimum threshold, or since the last strike.
+    spared: u64,
+    rng: Rng,
+}
+
+impl Red {
+    pub(super) fn new(config: RedConfig, rng: Rng) -> Self {
+        Red { config, spared: 0, rng }
+    }
+
+    pub(super) fn config(&self) -> &RedConfig {
+        &self.config
+    }
+
+    /// Judges a packet of `size` bytes; `average` includes its arrival, `length` is what it found, both in the configured unit.
+    pub(super) fn judge(&mut self, average: f64, length: f64, size: u32) -> Strike {
+        let Some(base) = self.base_probability(average, length, size) else {
+            self.spared = 0;
+            return Strike::No;
+        };
+        if base >= 1.0 {
+            self.spared = 0;
+            return Strike::Forced;
+        }
+        if self.rng.chance(spread(base, self.spared)) {
+            self.spared = 0;
+            return Strike::Early;
+        }
+        self.spared += 1;
+        Strike::No
+    }
+
+    /// The probability before it is spread evenly; 1 where every packet is struck, `None` where none is.
+    fn base_probability(&self, average: f64, length: f64, size: u32) -> Option<f64> {
+        let red = &self.config;
+        // Ye 2004, 4.6.3: the queue itself has to exceed the same threshold.
+        let exceeds = |threshold: f64| !red.enhanced || length > threshold;
+        if average < red.min {
+            return None;
+        }
+        let probability = if average < red.max {
+            exceeds(red.min).then(|| red.max_p * (average - red.min) / (red.max - red.min))?
+        } else if !exceeds(red.max) {
+            return None;
+        } else if red.gentle && average < 2.0 * red.max {
+            red.max_p + (1.0 - red.max_p) * (average - red.max) / red.max
+        } else {
+            return Some(1.0);
+        };
+        Some(match red.unit {
+            QueueUnit::Packets => probability,
+            // Not to become 1, which means another thing.
+            QueueUnit::Bytes => (probability * f64::from(size) / f64::from(red.typical_packet)).min(1.0 - f64::EPSILON),
+        })
+    }
+}
+
+/// Spreads strikes evenly instead of geometrically: with a constant `base` the distance between two is uniform from 1 to 1/`base`
+/// (section VII, method 2). `spared` are the packets since the last strike; the paper's figure 2 counts the present one as well,
+/// which would make the shortest distance twice as likely and the longest impossible.
+fn spread(base: f64, spared: u64) -> f64 {
+    let left = 1.0 - spared as f64 * base;
+    if left <= base { 1.0 } else { base / left }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn red(change: impl FnOnce(&mut RedConfig)) -> Red {
+        let mut config = RedConfig {
+            max_p: 0.5,
+            ..RedConfig::new(100, 10.0, 20.0)
+        };
+        change(&mut config);
+        Red::new(config, Rng::stream(1, "red"))
+    }
+
+    #[track_caller]
+    fn assert_base(red: &Red, average: f64, length: f64, size: u32, expected: Option<f64>) {
+        let found = red.base_probability(average, length, size);
+        let near = match (found, expected) {
+            (Some(a), Some(b)) => (a - b).abs() < 1e-12,
+            (a, b) => a == b,
+        };
+        assert!(near, "{found:?} at {average}, not {expected:?}");
+    }
+
+    #[test]
+    fn the_probability_rises_from_min_to_max() {
+        // Floyd and Jacobson 1993, figure 2: p_b = max_p (avg - min) / (max - min)
+        let red = red(|_| ());
+        for (average, expected) in [
+            (9.99, None),
+            (10.0, Some(0.0)),
+            (12.0, Some(0.1)),
+            (15.0, Some(0.25)),
+            (20.0, Some(1.0)),
+            (35.0, Some(1.0)),
+        ] {
+            assert_base(&red, average, 0.0, 1500, expected);
+        }
+    }
+
+    #[test]
+    fn gently_it_rises_on_to_twice_max() {
+        // Floyd 2000: from max_p at max to 1 at 2 max
+        let red = red(|config| config.gentle = true);
+        assert_base(&red, 20.0, 0.0, 1500, Some(0.5));
+        assert_base(&red, 30.0, 0.0, 1500, Some(0.75));
+        assert_base(&red, 40.0, 0.0, 1500, Some(1.0));
+    }
+
+    #[test]
+    fn small_packets_are_struck_less_often_if_bytes_are_counted() {
+        // p_b = p_b * PacketSize / MaximumPacketSize
+        let red = red(|config| config.unit = QueueUnit::Bytes);
+        assert_base(&red, 15.0, 0.0, 1500, Some(0.25));
+        assert_base(&red, 15.0, 0.0, 300, Some(0.05));
+    }
+
+    #[test]
+    fn enhanced_it_also_asks_for_the_queue_itself() {
+        // Ye 2004, 4.6.3: average and actual length, each against both thresholds
+        let red = red(|config| config.enhanced = true);
+        for (average, length, expected) in [
+            (15.0, 10.0, None),
+            (15.0, 11.0, Some(0.25)),
+            (15.0, 50.0, Some(0.25)),
+            (25.0, 15.0, None),
+            (25.0, 20.0, None),
+            (25.0, 21.0, Some(1.0)),
+            (5.0, 50.0, None),
+        ] {
+            assert_base(&red, average, length, 1500, expected);
+        }
+    }
+
+    #[test]
+    fn the_longer_none_is_struck_the_likelier_the_next() {
+        // p_a = p_b / (1 - count p_b), worked by hand for p_b = 1/4: 1/4, 1/3, 1/2, 1
+        for (spared, expected) in [(0, 0.25), (1, 1.0 / 3.0), (2, 0.5), (3, 1.0), (4, 1.0), (100, 1.0)] {
+            assert!((spread(0.25, spared) - expected).abs() < 1e-12, "after {spared}");
+        }
+        assert_eq!(spread(0.0, 1_000_000), 0.0);
+    }
+
+    #[test]
+    fn distances_between_strikes_are_uniform() {
+        // With p_b = 1/8 the distance is uniform over 1..=8: mean 4.5, variance 5.25, each value 1/8 of the time.
+        // 4.5 standard deviations of 20 000 distances either way.
+        let mut red = red(|_| ());
+        let mut counts = [0_u32; 9];
+        let (mut distance, n) = (0, 20_000);
+        while counts.iter().sum::<u32>() < n {
+            distance += 1;
+            if red.judge(12.5, 0.0, 1500) == Strike::Early {
+                counts[distance] += 1;
+                distance = 0;
+            }
+        }
+        assert_eq!(counts[0], 0);
+        let (expected, deviation) = (f64::from(n) / 8.0, (f64::from(n) * 7.0 / 64.0).sqrt());
+        for (distance, count) in counts.iter().enumerate().skip(1) {
+            assert!(
+                (f64::from(*count) - expected).abs() < 4.5 * deviation,
+                "{count} distances of {distance}, expected {expected}"
+            );
+        }
+    }
+
+    #[test]
+    fn below_min_the_count_starts_over() {
+        let mut red = red(|_| ());
+        assert_eq!(red.judge(25.0, 0.0, 1500), Strike::Forced);
+        for expected in 1..=3 {
+            // A probability of zero
+            assert_eq!(red.judge(10.0, 0.0, 1500), Strike::No);
+            assert_eq!(red.spared, expected);
+        }
+        assert_eq!(red.judge(5.0, 0.0, 1500), Strike::No);
+        assert_eq!(red.spared, 0);
+    }
+}
