@@ -124,7 +124,7 @@ impl Values {
         }
     }
 
-    /// The value of the metric with this place in [`metrics`]; none if it has none.
+    /// The value of the metric with this place in `metrics()`; none if it has none.
     pub fn get(&self, place: usize) -> Option<f64> {
         self.0.get(place).copied().filter(|value| value.is_finite())
     }

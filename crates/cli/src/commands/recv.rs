@@ -31,7 +31,7 @@ const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct Args {
     /// The folder to write files into; it is made if it is not there
     dir: PathBuf,
-    /// Local addresses to listen on, each an IP address with or without a UDP port (9899); 0.0.0.0 and [::] stand for
+    /// Local addresses to listen on, each an IP address with or without a UDP port (9899); 0.0.0.0 and `[::]` stand for
     /// all addresses of this host
     #[arg(long, value_name = "ADDR", value_delimiter = ',', required = true, value_parser = address::parse_listen)]
     listen: Vec<SocketAddr>,
