@@ -1,38 +1,55 @@
 //! The skeleton that owns a path's congestion state and asks the parts, always in the same order.
 
 use crate::discriminator::Discriminator;
-use crate::sample::{AckSample, LossEvent, LossSignal, Seq, Verdict};
-use crate::window::{Reduction, Window, WindowView};
+use crate::sample::{AckSample, LossEvent, LossSignal, MarkEvent, Needs, Seq, Verdict};
+use crate::window::{Window, WindowUpdate, WindowView};
+use crate::{Rate, Span};
+
+/// What a transport's standard sets for its windows, all in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WindowRules {
+    /// The window at the start.
+    pub initial_cwnd: u64,
+    /// The unit of growth: PMDCS, or MSS for TCP.
+    pub unit: u64,
+    /// Smallest ssthresh after a loss.
+    pub floor: u64,
+}
 
 /// Congestion state of one path: cwnd and ssthresh in bytes, a discriminator, a window control.
 ///
 /// For each acknowledgement: estimators (held by the transport), discriminator, window. For each loss: discriminator, then
-/// window if the verdict asks for it. What to send again is the transport's recovery.
+/// window by the verdict. What to send again is the transport's recovery.
 #[derive(Debug)]
 pub struct Controller {
     cwnd: u64,
     ssthresh: u64,
-    unit: u64,
-    initial_cwnd: u64,
+    rules: WindowRules,
     discriminator: Discriminator,
     window: Window,
+    /// The window before the last timeout, for the case that it was spurious.
+    before_timeout: WindowUpdate,
 }
 
 impl Controller {
-    /// A controller at the start of slow start: ssthresh is arbitrarily high (RFC 9260 §7.2.1). All in bytes.
+    /// A controller at the start of slow start: ssthresh is arbitrarily high (RFC 9260 §7.2.1).
     // [9260:7.2.1-3]
-    pub fn new(initial_cwnd: u64, unit: u64, discriminator: Discriminator, window: Window) -> Self {
+    pub fn new(rules: WindowRules, discriminator: Discriminator, window: Window) -> Self {
         Controller {
-            cwnd: initial_cwnd,
+            cwnd: rules.initial_cwnd,
             ssthresh: u64::MAX,
-            unit,
-            initial_cwnd,
+            rules,
             discriminator,
             window,
+            before_timeout: WindowUpdate {
+                cwnd: rules.initial_cwnd,
+                ssthresh: u64::MAX,
+            },
         }
     }
 
     /// Congestion window in bytes.
+    #[inline]
     pub fn cwnd(&self) -> u64 {
         self.cwnd
     }
@@ -44,43 +61,89 @@ impl Controller {
 
     /// The unit of growth in bytes.
     pub fn unit(&self) -> u64 {
-        self.unit
+        self.rules.unit
+    }
+
+    /// What the parts want to be told beyond the usual.
+    pub fn needs(&self) -> Needs {
+        self.discriminator.needs().or(self.window.needs())
+    }
+
+    /// The rate at which packets are to be sent, if the window control has an opinion.
+    #[inline]
+    pub fn pacing_rate(&self, srtt: Option<Span>) -> Option<Rate> {
+        self.window.pacing_rate(self.view(), srtt)
+    }
+
+    /// The rate that spreads a window over a round-trip time, for windows without an opinion: twice that in slow start, so that the
+    /// window can grow, and a fifth more afterwards.
+    pub fn even_rate(&self, srtt: Span) -> Rate {
+        let view = self.view();
+        let gain = if view.in_slow_start() { 10 } else { 6 };
+        Rate::of(self.cwnd.saturating_mul(gain) / 5, srtt)
     }
 
     /// Takes an acknowledgement that newly acknowledged data of this path.
+    #[inline]
     pub fn on_ack(&mut self, ack: &AckSample) {
-        self.discriminator.as_part().on_ack(ack);
         let view = self.view();
-        self.cwnd = self.cwnd.saturating_add(self.window.as_part().growth(view, ack));
+        self.discriminator.on_ack(view, ack);
+        let update = self.window.on_ack(view, ack);
+        self.apply(update);
     }
 
-    /// Takes a loss or a mark and returns how it was judged. `in_recovery`: a reaction to this window of data has been made already,
-    /// so a gap or a mark changes nothing more, and a timeout leaves ssthresh as that reaction has set it (Ye 2004, Figure 16).
-    ///
-    /// A mark is congestion without asking the discriminator; the window is asked as for a gap, and may look at the signal.
+    /// Takes a loss and returns how it was judged. `in_recovery`: a reaction to this window of data has been made already, so a gap
+    /// changes nothing more, and a timeout leaves ssthresh as that reaction has set it (Ye 2004, Figure 16).
     // [9260:7.2.4-5]
     pub fn on_loss(&mut self, loss: &LossEvent, in_recovery: bool) -> Verdict {
-        let verdict = match loss.signal {
-            LossSignal::Mark => Verdict::Congestion,
-            LossSignal::Gap | LossSignal::Timeout => self.discriminator.as_part().judge(loss),
-        };
+        let verdict = self.judge(loss);
+        self.react(loss, verdict, in_recovery);
+        verdict
+    }
+
+    /// Judges a loss without reacting to it.
+    pub fn judge(&mut self, loss: &LossEvent) -> Verdict {
         let view = self.view();
+        self.discriminator.as_part().judge(view, loss)
+    }
+
+    /// Reacts to a loss that was judged so.
+    pub fn react(&mut self, loss: &LossEvent, verdict: Verdict, in_recovery: bool) {
+        let view = self.view();
+        let window = self.window.as_part();
         match loss.signal {
-            LossSignal::Gap if in_recovery || verdict == Verdict::Transmission => {}
-            LossSignal::Mark if in_recovery => {}
-            LossSignal::Gap | LossSignal::Mark => {
-                let reduction = self.window.as_part().on_gap(view, loss);
-                self.apply(reduction);
+            LossSignal::Gap if verdict == Verdict::Transmission => {
+                let update = window.on_transmission_loss(view, loss);
+                self.apply(update);
+            }
+            LossSignal::Gap if in_recovery => {}
+            LossSignal::Gap => {
+                let update = window.on_congestion(view, loss);
+                self.apply(update);
             }
             LossSignal::Timeout => {
-                let mut reduction = self.window.as_part().on_timeout(view, loss);
+                self.before_timeout = view.unchanged();
+                let mut update = window.on_timeout(view, loss, verdict);
                 if in_recovery {
-                    reduction.ssthresh = view.ssthresh;
+                    update.ssthresh = view.ssthresh;
                 }
-                self.apply(reduction);
+                self.apply(update);
             }
         }
-        verdict
+    }
+
+    /// The last timeout was spurious: the window is as before it again.
+    pub fn on_spurious_timeout(&mut self) {
+        self.window.as_part().on_spurious_timeout();
+        self.apply(self.before_timeout);
+    }
+
+    /// Takes a mark: congestion without asking the discriminator, which may learn from it.
+    pub fn on_mark(&mut self, mark: &MarkEvent) {
+        self.discriminator.as_part().on_mark(mark);
+        let view = self.view();
+        let update = self.window.as_part().on_mark(view, mark);
+        self.apply(update);
     }
 
     /// The path has not been used for `timeouts` retransmission timeouts (RFC 9260 §7.2.1, last rule).
@@ -89,8 +152,8 @@ impl Controller {
         // The window halves each time: after 64 halvings nothing changes any more.
         for _ in 0..timeouts.min(64) {
             let view = self.view();
-            let reduction = self.window.as_part().on_idle(view);
-            self.apply(reduction);
+            let update = self.window.as_part().on_idle(view);
+            self.apply(update);
         }
         if self.cwnd < before {
             // ssthresh keeps the window that was reached, so that slow start leads back to it. A window that is small already,
@@ -99,25 +162,22 @@ impl Controller {
         }
     }
 
-    /// Starts over on an unknown network (RFC 9260 §7.2.5).
-    // [9260:7.2.5-1]
-    pub fn reinitialize(&mut self) {
-        self.cwnd = self.initial_cwnd;
-        self.ssthresh = u64::MAX;
-    }
-
+    #[inline]
     fn view(&self) -> WindowView {
         WindowView {
             cwnd: self.cwnd,
             ssthresh: self.ssthresh,
-            unit: self.unit,
+            unit: self.rules.unit,
+            initial_cwnd: self.rules.initial_cwnd,
+            floor: self.rules.floor,
         }
     }
 
-    fn apply(&mut self, reduction: Reduction) {
+    #[inline]
+    fn apply(&mut self, update: WindowUpdate) {
         // At least one packet can always be sent.
-        self.cwnd = reduction.cwnd.max(self.unit.min(self.initial_cwnd));
-        self.ssthresh = reduction.ssthresh;
+        self.cwnd = update.cwnd.max(self.rules.unit.min(self.rules.initial_cwnd));
+        self.ssthresh = update.ssthresh;
     }
 }
 
@@ -164,33 +224,23 @@ mod tests {
     const UNIT: u64 = 1468;
 
     fn gap() -> LossEvent {
-        LossEvent {
-            now: Time::ZERO,
-            signal: LossSignal::Gap,
-            first_lost: 3,
-            packets: 1,
-            flight_before: 0,
-            srtt: None,
-            min_rtt: None,
-        }
+        LossEvent::of(Time::ZERO, LossSignal::Gap, 3)
     }
 
     fn controller(discriminator: Discriminator) -> Controller {
-        Controller::new(
-            20 * UNIT,
-            UNIT,
-            discriminator,
-            Window::Standard(StandardWindow::default()),
-        )
+        let rules = WindowRules {
+            initial_cwnd: 20 * UNIT,
+            unit: UNIT,
+            floor: 4 * UNIT,
+        };
+        Controller::new(rules, discriminator, Window::Standard(StandardWindow::default()))
     }
 
     #[derive(Debug)]
     struct Always(Verdict);
 
     impl Discriminate for Always {
-        fn on_ack(&mut self, _ack: &AckSample) {}
-
-        fn judge(&mut self, _loss: &LossEvent) -> Verdict {
+        fn judge(&mut self, _window: WindowView, _loss: &LossEvent) -> Verdict {
             self.0
         }
     }
@@ -208,10 +258,10 @@ mod tests {
 
     #[test]
     fn a_transmission_loss_leaves_the_window_alone_and_an_unsure_one_does_not() {
-        let mut path = controller(Discriminator::Custom(Box::new(Always(Verdict::Transmission))));
+        let mut path = controller(Discriminator::Other(Box::new(Always(Verdict::Transmission))));
         path.on_loss(&gap(), false);
         assert_eq!(path.cwnd(), 20 * UNIT);
-        let mut path = controller(Discriminator::Custom(Box::new(Always(Verdict::Unsure))));
+        let mut path = controller(Discriminator::Other(Box::new(Always(Verdict::Unsure))));
         path.on_loss(&gap(), false);
         assert_eq!(path.cwnd(), 10 * UNIT);
     }
@@ -235,15 +285,11 @@ mod tests {
     #[test]
     fn a_mark_halves_and_is_congestion_whatever_the_discriminator_says() {
         // Ye 2004, Figure 16
-        let mark = LossEvent {
-            signal: LossSignal::Mark,
-            packets: 0,
-            ..gap()
-        };
-        let mut path = controller(Discriminator::Custom(Box::new(Always(Verdict::Transmission))));
-        assert_eq!(path.on_loss(&mark, true), Verdict::Congestion);
+        let mark = MarkEvent::of(Time::ZERO, 3);
+        let mut path = controller(Discriminator::Other(Box::new(Always(Verdict::Transmission))));
+        path.on_mark(&MarkEvent { reduces: false, ..mark });
         assert_eq!(path.cwnd(), 20 * UNIT, "once per window of data");
-        path.on_loss(&mark, false);
+        path.on_mark(&mark);
         assert_eq!((path.cwnd(), path.ssthresh()), (10 * UNIT, 10 * UNIT));
         let timeout = LossEvent {
             signal: LossSignal::Timeout,
@@ -251,6 +297,8 @@ mod tests {
         };
         path.on_loss(&timeout, true);
         assert_eq!((path.cwnd(), path.ssthresh()), (UNIT, 10 * UNIT), "reduced already");
+        path.on_spurious_timeout();
+        assert_eq!((path.cwnd(), path.ssthresh()), (10 * UNIT, 10 * UNIT));
     }
 
     #[test]
@@ -263,8 +311,6 @@ mod tests {
         assert_eq!((path.cwnd(), path.ssthresh()), (4 * UNIT, 10 * UNIT));
         path.on_idle(1);
         assert_eq!((path.cwnd(), path.ssthresh()), (4 * UNIT, 10 * UNIT));
-        path.reinitialize();
-        assert_eq!((path.cwnd(), path.ssthresh()), (20 * UNIT, u64::MAX));
     }
 
     #[test]

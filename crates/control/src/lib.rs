@@ -5,10 +5,15 @@
 //! - [`estimator`]: round-trip time and retransmission timeout.
 //! - [`discriminator`]: did a loss mean congestion?
 //! - [`window`]: how much may be in flight?
+//! - [`recovery`]: what is sent again, when, with which timer?
+//! - [`Pacer`]: when the next packet may go out.
+//! - [`Scheme`]: named bundles of parts.
 //! - [`Controller`]: owns the window of a path and asks the parts in a fixed order.
 
 pub mod discriminator;
 pub mod estimator;
+pub mod part;
+pub mod recovery;
 pub mod rng;
 pub mod sample;
 pub mod time;
@@ -17,8 +22,13 @@ pub mod window;
 #[cfg(feature = "config")]
 mod config;
 mod controller;
+mod pacer;
+mod scheme;
 
-pub use controller::{Controller, RecoveryEpoch};
+pub use controller::{Controller, RecoveryEpoch, WindowRules};
+pub use pacer::Pacer;
+pub use part::{BuildContext, Cause, GroundTruth};
 pub use rng::Rng;
-pub use sample::{AckSample, LossEvent, LossSignal, Seq, Verdict};
+pub use sample::{AckSample, LossEvent, LossSignal, MarkEvent, Needs, RateSample, Seq, Stamps, Verdict};
+pub use scheme::{Scheme, SchemeParts};
 pub use time::{Rate, Span, Time};

@@ -1,6 +1,11 @@
 //! Every constant of RFC 9260 §16 and every choice the RFC leaves open, checked before anything runs.
 
-use whimbrel_control::{Span, Time};
+use std::sync::Arc;
+
+use whimbrel_control::discriminator::DiscriminatorSpec;
+use whimbrel_control::recovery::{Recovery, RecoveryChanges};
+use whimbrel_control::window::WindowSpec;
+use whimbrel_control::{GroundTruth, Scheme, SchemeParts, Span, Time};
 
 use crate::{ConfigError, TransportAddr};
 
@@ -99,12 +104,30 @@ pub struct AssociationConfig {
     pub autoclose: Option<Span>,
     /// T5-shutdown-guard: the longest time a shutdown may take; absent: five times RTO.Max (RFC 9260 §9.2).
     pub shutdown_guard: Option<Span>,
+    /// The scheme, a named bundle of parts; the settings below change single parts of it.
+    pub scheme: Scheme,
+    /// Did a loss mean congestion? A name, or a table with its `kind` and parameters; absent: the scheme's.
+    #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
+    pub discriminator: Option<DiscriminatorSpec>,
+    /// How much may be in flight? A name, or a table with its `kind` and parameters; absent: the scheme's.
+    #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
+    pub window: Option<WindowSpec>,
+    /// Changes to the scheme's recovery: what is sent again, when, with which timer.
+    pub recovery: RecoveryChanges,
     /// Explicit congestion notification, used if the peer is capable of it as well: data is sent as ECT(0), and the receiver answers
-    /// each marked packet with an ECNE chunk.
-    pub ecn: bool,
+    /// each marked packet with an ECNE chunk. Absent: as the scheme has it.
+    pub ecn: Option<bool>,
     /// ECN as in RFC 4960 appendix A: the receiver repeats ECNE with each SACK until CWR answers, and the sender sends CWR as it
-    /// reduces its window. Both ends should agree; needs `ecn`.
-    pub ecn_cwr: bool,
+    /// reduces its window. Both ends should agree; needs `ecn`. Absent: as the scheme has it.
+    pub ecn_cwr: Option<bool>,
+    /// The receiver echoes the congestion that routers indicate on every packet (ECI, congestion warning), if both ends agree. Absent:
+    /// as the scheme has it.
+    pub eci: Option<bool>,
+    /// Packets of data carry the time at which they were sent (TIMESTAMP chunk, 12 bytes), and SACKs bring it back with the time of
+    /// arrival, if both ends agree. Absent: as the scheme has it.
+    pub timestamps: Option<bool>,
+    /// Packets are spread over the round-trip time instead of following each acknowledgement. Absent: as the scheme has it.
+    pub pacing: Option<bool>,
     /// Lifetime asked for the state cookie beyond the peer's default (Cookie Preservative) when it turned out stale.
     pub extend_stale_cookie: bool,
 }
@@ -138,8 +161,15 @@ impl Default for AssociationConfig {
             retransmit_path: RetransmitPath::Standard,
             autoclose: None,
             shutdown_guard: None,
-            ecn: false,
-            ecn_cwr: false,
+            scheme: Scheme::default(),
+            discriminator: None,
+            window: None,
+            recovery: RecoveryChanges::default(),
+            ecn: None,
+            ecn_cwr: None,
+            eci: None,
+            timestamps: None,
+            pacing: None,
             extend_stale_cookie: true,
         }
     }
@@ -162,6 +192,47 @@ impl AssociationConfig {
             Preset::Rfc9260 | Preset::Rfc4960 => 3,
             Preset::Rfc2960 => 4,
         })
+    }
+
+    /// The scheme's parts, with the changes made to single ones.
+    pub fn parts(&self) -> SchemeParts {
+        let scheme = self.scheme.parts();
+        SchemeParts {
+            discriminator: self.discriminator.clone().unwrap_or(scheme.discriminator),
+            window: self.window.clone().unwrap_or(scheme.window),
+            recovery: self.recovery.over(scheme.recovery),
+            ecn: self.ecn.unwrap_or(scheme.ecn),
+            ecn_cwr: self.ecn_cwr.unwrap_or(scheme.ecn_cwr),
+            eci: self.eci.unwrap_or(scheme.eci),
+            timestamps: self.timestamps.unwrap_or(scheme.timestamps),
+            pacing: self.pacing.unwrap_or(scheme.pacing),
+        }
+    }
+
+    /// Checks that a discriminator which asks for the truth can have it.
+    pub(crate) fn validate_truth(&self, is_known: bool) -> Result<(), ConfigError> {
+        let discriminator = self.parts().discriminator;
+        if discriminator.asks_for_truth() && !is_known {
+            return Err(ConfigError::new(
+                "discriminator",
+                discriminator.name(),
+                "only a simulation knows why a packet died; allowed here is any other",
+            ));
+        }
+        Ok(())
+    }
+
+    /// What an association asks of its configuration all the time.
+    pub(crate) fn switches(&self) -> Switches {
+        let parts = self.parts();
+        Switches {
+            ecn: parts.ecn,
+            ecn_cwr: parts.ecn_cwr,
+            eci: parts.eci,
+            timestamps: parts.timestamps,
+            pacing: parts.pacing,
+            recovery: parts.recovery,
+        }
     }
 
     /// Checks every value.
@@ -249,10 +320,28 @@ impl AssociationConfig {
                 " retransmissions",
             )?;
         }
-        if self.ecn_cwr && !self.ecn {
+        self.validate_parts()?;
+        self.validate_times()
+    }
+
+    fn validate_parts(&self) -> Result<(), ConfigError> {
+        let parts = self.parts();
+        if parts.ecn_cwr && !parts.ecn {
             return Err(ConfigError::new("ecn_cwr", true, "allowed is false unless ecn is true"));
         }
-        self.validate_times()
+        let within = |family: &str, error: whimbrel_control::part::ParameterError| {
+            ConfigError::new(format!("{family}.{}", error.field), error.value, error.allowed)
+        };
+        parts.discriminator.validate().map_err(|e| within("discriminator", e))?;
+        parts.window.validate().map_err(|e| within("window", e))?;
+        if parts.recovery.loss_rto_min > self.rto_min {
+            return Err(ConfigError::new(
+                "recovery.loss_rto_min",
+                parts.recovery.loss_rto_min,
+                format!("allowed are 0 s to rto_min, {}", self.rto_min),
+            ));
+        }
+        Ok(())
     }
 
     // [9260:6.2-13, 6.2-14]
@@ -290,6 +379,17 @@ impl AssociationConfig {
     }
 }
 
+/// The parts of a scheme that an association itself acts by.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(crate) struct Switches {
+    pub(crate) ecn: bool,
+    pub(crate) ecn_cwr: bool,
+    pub(crate) eci: bool,
+    pub(crate) timestamps: bool,
+    pub(crate) pacing: bool,
+    pub(crate) recovery: Recovery,
+}
+
 /// Settings of an endpoint: one SCTP port with its addresses.
 #[derive(Clone, Debug)]
 pub struct EndpointConfig {
@@ -309,6 +409,8 @@ pub struct EndpointConfig {
     pub max_associations: usize,
     /// Replies without an association (INIT ACK, ABORT, ...) waiting to be sent at most; more are dropped.
     pub max_pending_replies: usize,
+    /// The truth about losses, for discriminators that may ask for it: only a simulation has it.
+    pub truth: Option<Arc<dyn GroundTruth>>,
     /// Answer packets that belong to no association (RFC 9260 §8.4). Off where other stacks share the addresses.
     pub answer_out_of_the_blue: bool,
 }
@@ -324,6 +426,7 @@ impl Default for EndpointConfig {
             cookie_key_life: Span::from_secs(3600),
             max_associations: 65_536,
             max_pending_replies: 1024,
+            truth: None,
             answer_out_of_the_blue: true,
         }
     }
@@ -376,7 +479,8 @@ impl EndpointConfig {
                 "allowed are 1 to 16777216",
             ));
         }
-        self.association.validate()
+        self.association.validate()?;
+        self.association.validate_truth(self.truth.is_some())
     }
 }
 

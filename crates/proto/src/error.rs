@@ -1,5 +1,7 @@
 //! Errors of user calls, and the reasons for which packets are discarded.
 
+use std::borrow::Cow;
+
 use crate::Message;
 
 /// A value of the configuration that cannot work.
@@ -7,7 +9,7 @@ use crate::Message;
 #[error("{field} = {value}: {hint}")]
 pub struct ConfigError {
     /// The field as it is spelled in configuration files.
-    pub field: &'static str,
+    pub field: Cow<'static, str>,
     /// The value given.
     pub value: String,
     /// What is allowed, with the unit.
@@ -15,9 +17,9 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    pub(crate) fn new(field: &'static str, value: impl ToString, hint: impl Into<String>) -> Self {
+    pub(crate) fn new(field: impl Into<Cow<'static, str>>, value: impl ToString, hint: impl Into<String>) -> Self {
         ConfigError {
-            field,
+            field: field.into(),
             value: value.to_string(),
             hint: hint.into(),
         }

@@ -11,7 +11,7 @@ const UNIT: u64 = 1468;
 
 fn config() -> AssociationConfig {
     AssociationConfig {
-        ecn: true,
+        ecn: Some(true),
         initial_cwnd: Some(32 * UNIT as u32),
         max_burst: 0,
         ..AssociationConfig::default()
@@ -20,7 +20,7 @@ fn config() -> AssociationConfig {
 
 fn with_cwr() -> AssociationConfig {
     AssociationConfig {
-        ecn_cwr: true,
+        ecn_cwr: Some(true),
         ..config()
     }
 }
@@ -74,11 +74,14 @@ fn offers_ecn(sent: &Sent) -> bool {
 fn both_ends_have_to_be_capable() {
     // RFC 4960 appendix A: the parameter in INIT and INIT ACK
     let capable = AssociationConfig {
-        ecn: true,
+        ecn: Some(true),
         ..AssociationConfig::default()
     };
     for (ours, theirs) in [(false, false), (false, true), (true, false), (true, true)] {
-        let config = |ecn| AssociationConfig { ecn, ..capable.clone() };
+        let config = |ecn| AssociationConfig {
+            ecn: Some(ecn),
+            ..capable.clone()
+        };
         let mut net = Net::with_config(1, &config(theirs), 1);
         let a = net.connect(&config(ours), 1);
         net.run_for(Span::from_millis(100));
@@ -294,7 +297,13 @@ fn belated_and_impossible_echoes_do_nothing() {
 
 #[test]
 fn marks_mean_nothing_to_those_who_did_not_agree() {
-    let (mut net, a, b) = Net::established(1, &AssociationConfig { ecn: false, ..config() });
+    let (mut net, a, b) = Net::established(
+        1,
+        &AssociationConfig {
+            ecn: Some(false),
+            ..config()
+        },
+    );
     treat(&mut net, &[(2, Fate::Mark)]);
     send(&mut net, a, 20);
     net.run_for(Span::from_secs(2));
@@ -374,8 +383,8 @@ fn appendix_a_a_lost_cwr_costs_another_reduction() {
 #[test]
 fn cwr_needs_ecn() {
     let config = AssociationConfig {
-        ecn: false,
-        ecn_cwr: true,
+        ecn: Some(false),
+        ecn_cwr: Some(true),
         ..AssociationConfig::default()
     };
     assert!(config.validate().unwrap_err().to_string().contains("ecn_cwr"));

@@ -46,8 +46,8 @@ fn dumbbell(queue: QueueConfig, sctp: AssociationConfig) -> SimConfig {
 fn sctp(ecn: bool, ecn_cwr: bool) -> AssociationConfig {
     AssociationConfig {
         preset: Preset::Rfc2960,
-        ecn,
-        ecn_cwr,
+        ecn: Some(ecn),
+        ecn_cwr: Some(ecn_cwr),
         ..AssociationConfig::default()
     }
 }

@@ -1,16 +1,27 @@
 //! The standard: every loss means congestion (RFC 9260 §7.2.3).
 
 use super::Discriminate;
-use crate::sample::{AckSample, LossEvent, Verdict};
+use crate::part::{BuildContext, Part};
+use crate::sample::{LossEvent, Verdict};
+use crate::window::WindowView;
 
-/// Judges every loss as congestion.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct EveryLoss;
+/// Judges every loss as congestion. It has no parameters.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(default, deny_unknown_fields)
+)]
+pub struct EveryLoss {}
+
+impl Part<dyn Discriminate> for EveryLoss {
+    fn build(&self, _context: &BuildContext) -> Box<dyn Discriminate> {
+        Box::new(*self)
+    }
+}
 
 impl Discriminate for EveryLoss {
-    fn on_ack(&mut self, _ack: &AckSample) {}
-
-    fn judge(&mut self, _loss: &LossEvent) -> Verdict {
+    fn judge(&mut self, _window: WindowView, _loss: &LossEvent) -> Verdict {
         Verdict::Congestion
     }
 }

@@ -6,9 +6,11 @@ mod standard;
 
 use core::fmt;
 
-pub use standard::{StandardRules, StandardWindow};
+pub use standard::{StandardParameters, StandardWindow};
 
-use crate::sample::{AckSample, LossEvent};
+use crate::part::{BuildContext, registry};
+use crate::sample::{AckSample, LossEvent, MarkEvent, Needs, Verdict};
+use crate::{Rate, Span};
 
 /// The window as a part sees it. All in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,46 +21,168 @@ pub struct WindowView {
     pub ssthresh: u64,
     /// The unit in which the window grows: PMDCS for SCTP (RFC 9260 §7.2), MSS for TCP.
     pub unit: u64,
+    /// The window at the start.
+    pub initial_cwnd: u64,
+    /// Smallest ssthresh after a loss: 4 units by RFC 9260, 2 by RFC 2960.
+    pub floor: u64,
 }
 
-/// A new window after a loss, in bytes.
+impl WindowView {
+    /// The window as it is: the answer of a part that changes nothing.
+    pub fn unchanged(&self) -> WindowUpdate {
+        WindowUpdate {
+            cwnd: self.cwnd,
+            ssthresh: self.ssthresh,
+        }
+    }
+
+    /// Whether slow start goes on.
+    pub fn in_slow_start(&self) -> bool {
+        self.cwnd <= self.ssthresh
+    }
+
+    /// Half of the window, but not below the floor.
+    pub fn halved(&self) -> u64 {
+        (self.cwnd / 2).max(self.floor)
+    }
+}
+
+/// A new window, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Reduction {
+pub struct WindowUpdate {
     /// Congestion window.
     pub cwnd: u64,
     /// Slow-start threshold.
     pub ssthresh: u64,
 }
 
-/// The questions a window control answers.
-pub trait WindowControl: fmt::Debug + Send + Sync {
-    /// Bytes by which an acknowledgement lets the congestion window grow.
-    fn growth(&mut self, window: WindowView, ack: &AckSample) -> u64;
-
-    /// The window after a loss that counts as congestion and was noticed by a gap; asked once per recovery.
-    fn on_gap(&mut self, window: WindowView, loss: &LossEvent) -> Reduction;
-
-    /// The window after a retransmission timeout.
-    fn on_timeout(&mut self, window: WindowView, loss: &LossEvent) -> Reduction;
-
-    /// The window after the path was idle for one retransmission timeout.
-    fn on_idle(&mut self, window: WindowView) -> Reduction;
+impl WindowUpdate {
+    /// Both set to `window`: the usual answer to congestion.
+    pub fn both(window: u64) -> Self {
+        WindowUpdate {
+            cwnd: window,
+            ssthresh: window,
+        }
+    }
 }
 
-/// The window control of a path.
+/// The questions a window control answers.
+pub trait WindowControl: fmt::Debug + Send + Sync {
+    /// The window after an acknowledgement.
+    fn on_ack(&mut self, window: WindowView, ack: &AckSample) -> WindowUpdate;
+
+    /// The window after a loss that counts as congestion and was noticed by a gap; asked once per window of data.
+    fn on_congestion(&mut self, window: WindowView, loss: &LossEvent) -> WindowUpdate;
+
+    /// The window after a loss that was noticed by a gap and judged a transmission error; by default as it is.
+    fn on_transmission_loss(&mut self, window: WindowView, loss: &LossEvent) -> WindowUpdate {
+        let _ = loss;
+        window.unchanged()
+    }
+
+    /// The window after a mark; asked for each. By default the first of a window of data counts as a loss by congestion.
+    fn on_mark(&mut self, window: WindowView, mark: &MarkEvent) -> WindowUpdate {
+        if !mark.reduces {
+            return window.unchanged();
+        }
+        let loss = LossEvent {
+            packets: 0,
+            next: mark.next,
+            flight_before: mark.flight,
+            srtt: mark.srtt,
+            min_rtt: mark.min_rtt,
+            ..LossEvent::of(mark.now, crate::LossSignal::Gap, mark.seq)
+        };
+        self.on_congestion(window, &loss)
+    }
+
+    /// The window after a retransmission timeout that was judged so. By default a judgement changes nothing: one unit is left,
+    /// and ssthresh is as after any loss.
+    fn on_timeout(&mut self, window: WindowView, loss: &LossEvent, verdict: Verdict) -> WindowUpdate {
+        let _ = verdict;
+        WindowUpdate {
+            cwnd: window.unit,
+            ssthresh: self.on_congestion(window, loss).ssthresh,
+        }
+    }
+
+    /// The window after the path was idle for one retransmission timeout: by default half, down to the floor (RFC 9260 §7.2.1).
+    fn on_idle(&mut self, window: WindowView) -> WindowUpdate {
+        WindowUpdate {
+            cwnd: window.halved().min(window.cwnd),
+            ssthresh: window.ssthresh,
+        }
+    }
+
+    /// The timeout was spurious: what it changed in the part is taken back, as the controller does with its window.
+    fn on_spurious_timeout(&mut self) {}
+
+    /// The rate at which packets are to be sent, if the part has an opinion.
+    fn pacing_rate(&self, window: WindowView, srtt: Option<Span>) -> Option<Rate> {
+        let _ = (window, srtt);
+        None
+    }
+
+    /// What it wants to be told beyond the usual.
+    fn needs(&self) -> Needs {
+        Needs::default()
+    }
+}
+
+registry! {
+    /// A window control by its name and parameters.
+    WindowSpec for dyn WindowControl, default Standard;
+    Standard(standard::StandardParameters) = "standard", "Slow start, congestion avoidance, halving: the standard.", "RFC 9260 §7.2";
+}
+
+impl WindowSpec {
+    /// The window control of one path.
+    pub fn build(&self, context: &BuildContext) -> Window {
+        match self {
+            WindowSpec::Standard(_) => Window::Standard(StandardWindow::default()),
+            #[allow(unreachable_patterns, reason = "the register may hold the standard alone")]
+            other => Window::Other(other.build_boxed(context)),
+        }
+    }
+}
+
+/// The window control of a path. The standard one costs no call through a pointer.
 #[derive(Debug)]
 pub enum Window {
     /// The rules of the standard.
     Standard(StandardWindow),
-    /// A part from outside this crate.
-    Custom(Box<dyn WindowControl>),
+    /// Any other, also from outside this crate.
+    Other(Box<dyn WindowControl>),
 }
 
 impl Window {
+    #[inline]
+    pub(crate) fn on_ack(&mut self, window: WindowView, ack: &AckSample) -> WindowUpdate {
+        match self {
+            Window::Standard(part) => part.on_ack(window, ack),
+            Window::Other(part) => part.on_ack(window, ack),
+        }
+    }
+
     pub(crate) fn as_part(&mut self) -> &mut dyn WindowControl {
         match self {
             Window::Standard(part) => part,
-            Window::Custom(part) => part.as_mut(),
+            Window::Other(part) => part.as_mut(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn pacing_rate(&self, window: WindowView, srtt: Option<Span>) -> Option<Rate> {
+        match self {
+            Window::Standard(_) => None,
+            Window::Other(part) => part.pacing_rate(window, srtt),
+        }
+    }
+
+    pub(crate) fn needs(&self) -> Needs {
+        match self {
+            Window::Standard(_) => Needs::default(),
+            Window::Other(part) => part.needs(),
         }
     }
 }

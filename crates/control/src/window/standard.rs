@@ -2,47 +2,38 @@
 //!
 //! RFC 9260 §7.2.1 to §7.2.3; its predecessors differ in constants only.
 
-use super::{Reduction, WindowControl, WindowView};
-use crate::sample::{AckSample, LossEvent};
+use super::{WindowControl, WindowUpdate, WindowView};
+use crate::part::{BuildContext, Part};
+use crate::sample::{AckSample, LossEvent, Verdict};
 
-/// What editions of the standard set differently.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct StandardRules {
-    /// Smallest ssthresh after a loss and smallest window after idle time, in units: 4, in RFC 2960 2.
-    pub floor_units: u64,
-}
+/// Parameters of the standard window: none. What editions of the standard set differently, the unit, the initial window and the
+/// floor, is the transport's.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(default, deny_unknown_fields)
+)]
+pub struct StandardParameters {}
 
-impl Default for StandardRules {
-    fn default() -> Self {
-        StandardRules { floor_units: 4 }
+impl Part<dyn WindowControl> for StandardParameters {
+    fn build(&self, _context: &BuildContext) -> Box<dyn WindowControl> {
+        Box::new(StandardWindow::default())
     }
 }
 
-/// State of the standard window control.
+/// State of the standard window control. Others that differ from it in their answer to loss alone grow by it.
 #[derive(Clone, Debug, Default)]
 pub struct StandardWindow {
-    rules: StandardRules,
     partial_bytes_acked: u64,
 }
 
 impl StandardWindow {
-    /// A window control with these rules.
-    pub fn new(rules: StandardRules) -> Self {
-        StandardWindow {
-            rules,
-            partial_bytes_acked: 0,
-        }
-    }
-
-    fn halved(&self, window: WindowView) -> u64 {
-        (window.cwnd / 2).max(self.rules.floor_units * window.unit)
-    }
-}
-
-impl WindowControl for StandardWindow {
+    /// Bytes by which an acknowledgement lets the congestion window grow.
     // [9260:7.2-1, 7.2-2, 7.2.1-5, 7.2.1-6, 7.2.1-7, 7.2.1-8, 7.2.2-1, 7.2.2-2, 7.2.2-3]
-    fn growth(&mut self, window: WindowView, ack: &AckSample) -> u64 {
-        if window.cwnd <= window.ssthresh {
+    #[inline]
+    pub fn growth(&mut self, window: WindowView, ack: &AckSample) -> u64 {
+        if window.in_slow_start() {
             // RFC 9260 §7.2.1: only with the window fully used, outside of fast recovery, and when the cumulative
             // acknowledgement moves (kept from RFC 4960), by no more than one unit.
             let grows = ack.cumulative_advanced && ack.flight_before >= window.cwnd && !ack.in_recovery;
@@ -65,33 +56,44 @@ impl WindowControl for StandardWindow {
         growth
     }
 
-    // [9260:7.2.3-1]
-    fn on_gap(&mut self, window: WindowView, _loss: &LossEvent) -> Reduction {
-        // RFC 9260 §7.2.3
+    /// Forgets what was acknowledged towards the next step of growth.
+    pub fn restart(&mut self) {
         self.partial_bytes_acked = 0;
-        let ssthresh = self.halved(window);
-        Reduction {
-            cwnd: ssthresh,
-            ssthresh,
+    }
+}
+
+impl WindowControl for StandardWindow {
+    #[inline]
+    fn on_ack(&mut self, window: WindowView, ack: &AckSample) -> WindowUpdate {
+        WindowUpdate {
+            cwnd: window.cwnd.saturating_add(self.growth(window, ack)),
+            ssthresh: window.ssthresh,
         }
     }
 
-    // [9260:7.2.3-2, 7.2.1-2]
-    fn on_timeout(&mut self, window: WindowView, _loss: &LossEvent) -> Reduction {
+    // [9260:7.2.3-1]
+    fn on_congestion(&mut self, window: WindowView, _loss: &LossEvent) -> WindowUpdate {
         // RFC 9260 §7.2.3
-        self.partial_bytes_acked = 0;
-        Reduction {
+        self.restart();
+        WindowUpdate::both(window.halved())
+    }
+
+    // [9260:7.2.3-2, 7.2.1-2]
+    fn on_timeout(&mut self, window: WindowView, _loss: &LossEvent, _verdict: Verdict) -> WindowUpdate {
+        // RFC 9260 §7.2.3
+        self.restart();
+        WindowUpdate {
             cwnd: window.unit,
-            ssthresh: self.halved(window),
+            ssthresh: window.halved(),
         }
     }
 
     // [9260:7.2.1-10, 7.2.2-4]
-    fn on_idle(&mut self, window: WindowView) -> Reduction {
+    fn on_idle(&mut self, window: WindowView) -> WindowUpdate {
         // RFC 9260 §7.2.1, last rule: decays towards the floor, never grows by it.
-        self.partial_bytes_acked = 0;
-        Reduction {
-            cwnd: self.halved(window).min(window.cwnd),
+        self.restart();
+        WindowUpdate {
+            cwnd: window.halved().min(window.cwnd),
             ssthresh: window.ssthresh,
         }
     }
@@ -100,21 +102,13 @@ impl WindowControl for StandardWindow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Time;
     use crate::sample::LossSignal;
-    use crate::{Span, Time};
 
     const UNIT: u64 = 1468;
 
     fn ack(acked: u64, flight_before: u64) -> AckSample {
-        AckSample {
-            now: Time::ZERO,
-            acked,
-            flight_before,
-            cumulative_advanced: true,
-            all_acked: false,
-            in_recovery: false,
-            rtt: None,
-        }
+        AckSample::of(Time::ZERO, acked, flight_before)
     }
 
     fn view(cwnd: u64, ssthresh: u64) -> WindowView {
@@ -122,19 +116,13 @@ mod tests {
             cwnd,
             ssthresh,
             unit: UNIT,
+            initial_cwnd: 3 * UNIT,
+            floor: 4 * UNIT,
         }
     }
 
     fn loss(signal: LossSignal) -> LossEvent {
-        LossEvent {
-            now: Time::ZERO,
-            signal,
-            first_lost: 0,
-            packets: 1,
-            flight_before: 0,
-            srtt: Some(Span::from_millis(1)),
-            min_rtt: None,
-        }
+        LossEvent::of(Time::ZERO, signal, 0)
     }
 
     // [9260:7.2.1-7, 7.2.1-8]
@@ -219,31 +207,34 @@ mod tests {
         let mut window = StandardWindow::default();
         let gap = loss(LossSignal::Gap);
         assert_eq!(
-            window.on_gap(view(20 * UNIT, 40 * UNIT), &gap),
-            Reduction {
+            window.on_congestion(view(20 * UNIT, 40 * UNIT), &gap),
+            WindowUpdate {
                 cwnd: 10 * UNIT,
                 ssthresh: 10 * UNIT
             }
         );
         assert_eq!(
-            window.on_gap(view(5 * UNIT, 40 * UNIT), &gap),
-            Reduction {
+            window.on_congestion(view(5 * UNIT, 40 * UNIT), &gap),
+            WindowUpdate {
                 cwnd: 4 * UNIT,
                 ssthresh: 4 * UNIT
             }
         );
         let timeout = loss(LossSignal::Timeout);
         assert_eq!(
-            window.on_timeout(view(20 * UNIT, 40 * UNIT), &timeout),
-            Reduction {
+            window.on_timeout(view(20 * UNIT, 40 * UNIT), &timeout, Verdict::Congestion),
+            WindowUpdate {
                 cwnd: UNIT,
                 ssthresh: 10 * UNIT
             }
         );
-        let mut old = StandardWindow::new(StandardRules { floor_units: 2 });
+        let old_floor = WindowView {
+            floor: 2 * UNIT,
+            ..view(2 * UNIT, 40 * UNIT)
+        };
         assert_eq!(
-            old.on_gap(view(2 * UNIT, 40 * UNIT), &gap),
-            Reduction {
+            window.on_congestion(old_floor, &gap),
+            WindowUpdate {
                 cwnd: 2 * UNIT,
                 ssthresh: 2 * UNIT
             }

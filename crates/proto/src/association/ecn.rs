@@ -15,7 +15,7 @@
 //! counts as new congestion, since TCP's flag names no packet. That is the weakness which Ye 2004 (4.6.1) shows: each CWR
 //! that is lost costs a reduction.
 
-use whimbrel_control::{LossEvent, LossSignal, RecoveryEpoch, Seq};
+use whimbrel_control::{MarkEvent, RecoveryEpoch, Seq};
 use whimbrel_wire::{Chunk, PacketView, Tsn};
 
 use super::transmit::Packet;
@@ -71,7 +71,7 @@ impl Association {
     /// What an association agrees on with a peer that is capable of ECN or not.
     pub(super) fn agree_on_ecn(&mut self, both_capable: bool) {
         self.ecn = EcnState {
-            in_use: both_capable && self.config.ecn,
+            in_use: both_capable && self.switches.ecn,
             echo: None,
         };
     }
@@ -95,7 +95,7 @@ impl Association {
         if !self.ecn.in_use {
             return;
         }
-        if self.config.ecn_cwr {
+        if self.switches.ecn_cwr {
             self.ecn.echo.get_or_insert(lowest);
         } else {
             self.outgoing.push(from as u8, Outgoing::Ecne { lowest_tsn: lowest });
@@ -131,7 +131,7 @@ impl Association {
             .path_of(seq)
             .map_or(from, |path| usize::from(path).min(self.paths.len() - 1));
         let reductions = &self.paths[index].reductions;
-        let is_belated = !self.config.ecn_cwr && reductions.last.is_some_and(|last| seq <= last);
+        let is_belated = !self.switches.ecn_cwr && reductions.last.is_some_and(|last| seq <= last);
         let reduces = !reductions.by_any.is_active() && !is_belated;
         ctx.trace
             .emit(TraceKinds::ECN, ctx.now, Some(self.id), || TraceEvent::EcneReceived {
@@ -140,22 +140,22 @@ impl Association {
                 reduces,
             });
         let path = &mut self.paths[index];
-        let mark = LossEvent {
+        path.control.on_mark(&MarkEvent {
             now: ctx.now,
-            signal: LossSignal::Mark,
-            first_lost: seq,
-            packets: 0,
-            flight_before: self.outstanding.flight(PathId(index as u8)),
+            seq,
+            packets: 1,
+            next: self.outstanding.next_seq(),
+            flight: self.outstanding.flight(PathId(index as u8)),
             srtt: path.rtt.srtt(),
             min_rtt: path.rtt.min_rtt(),
-        };
-        path.control.on_loss(&mark, !reduces);
+            reduces,
+        });
         if reduces {
             let highest = self.outstanding.next_seq().saturating_sub(1);
             path.reductions.by_mark.enter(highest);
             path.reductions.enter(highest);
             self.stats.ecn_reductions += 1;
-            if self.config.ecn_cwr {
+            if self.switches.ecn_cwr {
                 self.outgoing.push(index as u8, Outgoing::Cwr { lowest_tsn });
             }
             self.trace_window(ctx, index);

@@ -39,7 +39,7 @@ impl Association {
         peers: impl Iterator<Item = (TransportAddr, TransportAddr)>,
     ) -> Association {
         let paths = peers
-            .map(|(local, remote)| Path::new(&identity.config, local, remote, true))
+            .map(|(local, remote)| Path::new(&identity.config, identity.truth.as_ref(), local, remote, true))
             .collect();
         let initial_tsn = Tsn(ctx.random.next_u32());
         let mut association = Association::new(identity, local_tag, initial_tsn, paths, ctx.random);
@@ -62,7 +62,7 @@ impl Association {
         if let Some(increment_ms) = preserve_ms {
             Parameter::CookiePreservative { increment_ms }.emit(list);
         }
-        if self.config.ecn {
+        if self.switches.ecn {
             // RFC 4960 appendix A
             Parameter::EcnCapable.emit(list);
         }
@@ -95,7 +95,13 @@ impl Association {
                 pair_address(&locals, &paths, remote)
             };
             if let Some(local) = local {
-                paths.push(Path::new(&identity.config, local, remote, index == 0));
+                paths.push(Path::new(
+                    &identity.config,
+                    identity.truth.as_ref(),
+                    local,
+                    remote,
+                    index == 0,
+                ));
             }
         }
         let agreement = Agreement {
@@ -296,7 +302,8 @@ impl Association {
             };
             if let Some(local) = local {
                 let confirmed = init_ack_to == Some(remote);
-                self.paths.push(Path::new(&self.config, local, remote, confirmed));
+                self.paths
+                    .push(Path::new(&self.config, self.truth.as_ref(), local, remote, confirmed));
             }
         }
         self.notices.renamed = true;
@@ -411,7 +418,7 @@ impl Association {
         self.tie_tags = ((random >> 32) as u32 | 1, random as u32 | 1);
         let config = self.config.clone();
         for path in &mut self.paths {
-            path.reinitialize(&config);
+            path.reinitialize(&config, self.truth.as_ref());
         }
         self.agree(&restart);
         self.set_state(ctx, State::Established);
@@ -457,7 +464,7 @@ impl Association {
 
     /// Whether it would use ECN if the peer is capable of it too.
     pub(crate) fn is_ecn_capable(&self) -> bool {
-        self.config.ecn
+        self.switches.ecn
     }
 
     pub(crate) fn recv_buffer(&self) -> u32 {

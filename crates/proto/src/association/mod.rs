@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rand_core::Rng;
-use whimbrel_control::{RecoveryEpoch, Time};
+use whimbrel_control::{GroundTruth, RecoveryEpoch, Time};
 use whimbrel_wire::{COMMON_HEADER_LEN, DATA_HEADER_LEN, Payload, Tsn};
 
 pub(crate) use ecn::Reductions;
@@ -24,7 +24,7 @@ pub(crate) use outgoing::{Outgoing, OutgoingQueue};
 pub use stats::AssociationStats;
 pub(crate) use timers::Timers;
 
-use crate::config::AssociationConfig;
+use crate::config::{AssociationConfig, Switches};
 use crate::endpoint::{AssocId, Replies};
 use crate::error::SendError;
 use crate::event::{CloseReason, Event};
@@ -83,6 +83,9 @@ const MAX_OUTSTANDING: usize = 65_535;
 pub struct Association {
     id: AssocId,
     config: Arc<AssociationConfig>,
+    /// What the scheme decides here.
+    switches: Switches,
+    truth: Option<Arc<dyn GroundTruth>>,
     local_addrs: Arc<[TransportAddr]>,
     state: State,
     /// The peer opened it.
@@ -172,6 +175,8 @@ pub(crate) struct Identity {
     pub(crate) local_addrs: Arc<[TransportAddr]>,
     pub(crate) local_port: u16,
     pub(crate) peer_port: u16,
+    /// For discriminators that may ask it.
+    pub(crate) truth: Option<Arc<dyn GroundTruth>>,
 }
 
 impl Association {
@@ -195,6 +200,8 @@ impl Association {
             sending: 0,
             outbound_streams: identity.config.outbound_streams,
             inbound_streams: identity.config.max_inbound_streams,
+            switches: identity.config.switches(),
+            truth: identity.truth,
             config: identity.config,
             queue: SendQueue::default(),
             outstanding,

@@ -146,22 +146,36 @@ impl Association {
             flight_before,
             earliest_acked,
             newest_sent_at,
+            packets,
+            newest,
             ..
         } = self.outstanding.acks()[index];
         if acked == 0 {
             return;
         }
         let flight = self.outstanding.flight(PathId(index as u8));
+        let path = &mut self.paths[index];
+        path.delivered += acked;
         let sample = AckSample {
             now: ctx.now,
             acked,
+            packets,
             flight_before,
+            flight,
             cumulative_advanced: advanced,
             all_acked: self.outstanding.is_empty(),
             in_recovery,
+            acked_to: self.outstanding.base(),
+            newest,
+            next: self.outstanding.next_seq(),
             rtt: newest_sent_at.map(|sent_at| ctx.now.since(sent_at)),
+            srtt: path.rtt.srtt(),
+            min_rtt: path.rtt.min_rtt(),
+            delivered: path.delivered,
+            rate: None,
+            stamps: None,
+            eci: None,
         };
-        let path = &mut self.paths[index];
         path.control.on_ack(&sample);
         path.one_packet_only = false;
         // RFC 9260 §6.3.2 rules R2 and R3
@@ -183,6 +197,8 @@ impl Association {
             let PathAck {
                 lost,
                 first_lost,
+                last_lost,
+                lost_bytes,
                 flight_before,
                 ..
             } = self.outstanding.acks()[index];
@@ -195,7 +211,11 @@ impl Association {
                 now: ctx.now,
                 signal: LossSignal::Gap,
                 first_lost,
+                last_lost,
                 packets: lost,
+                bytes: lost_bytes,
+                label: self.outstanding.tsn(first_lost).0,
+                next: self.outstanding.next_seq(),
                 flight_before,
                 srtt: path.rtt.srtt(),
                 min_rtt: path.rtt.min_rtt(),

@@ -137,9 +137,10 @@ impl Association {
         let (id, flight_before) = (PathId(index as u8), self.outstanding.flight(PathId(index as u8)));
         let in_flight_before = self.outstanding.data_in_flight();
         let (trace, now, association) = (&mut *ctx.trace, ctx.now, self.id);
-        let mut packets = 0;
-        let Some(first_lost) = self.outstanding.lose_path(id, |tsn| {
+        let (mut packets, mut last_lost) = (0, 0);
+        let Some(first_lost) = self.outstanding.lose_path(id, |seq, tsn| {
             packets += 1;
+            last_lost = seq;
             trace.emit(TraceKinds::TSNS, now, Some(association), || TraceEvent::TsnLost {
                 path: id,
                 tsn,
@@ -163,7 +164,11 @@ impl Association {
                 now: ctx.now,
                 signal: LossSignal::Timeout,
                 first_lost,
+                last_lost,
                 packets,
+                bytes: flight_before,
+                label: self.outstanding.tsn(first_lost).0,
+                next: self.outstanding.next_seq(),
                 flight_before,
                 srtt: path.rtt.srtt(),
                 min_rtt: path.rtt.min_rtt(),

@@ -60,7 +60,7 @@ impl Endpoint {
                 outbound_streams: self.accepted_config.outbound_streams,
                 inbound_streams: self.accepted_config.max_inbound_streams,
                 a_rwnd: self.accepted_config.recv_buffer,
-                ecn: self.accepted_config.ecn,
+                ecn: self.accepted_config.parts().ecn,
                 // RFC 9260 §5.2.2: no association before this one.
                 tie_tags: (0, 0),
             },
@@ -295,6 +295,7 @@ impl Endpoint {
             local_addrs: self.local_addrs.clone(),
             local_port: cookie.local_port,
             peer_port: cookie.peer_port,
+            truth: self.config.truth.clone(),
         };
         let association = Association::accept(context!(self, now), identity, cookie, meta.remote);
         self.table.insert(association);

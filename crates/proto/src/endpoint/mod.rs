@@ -166,6 +166,7 @@ impl Endpoint {
         peer: &[TransportAddr],
     ) -> Result<AssocId, ConnectError> {
         config.validate()?;
+        config.validate_truth(self.config.truth.is_some())?;
         if peer.is_empty() {
             return Err(ConnectError::NoAddress);
         }
@@ -199,6 +200,7 @@ impl Endpoint {
             local_addrs: self.local_addrs.clone(),
             local_port: self.config.local_port,
             peer_port,
+            truth: self.config.truth.clone(),
         };
         let tag = self.new_tag();
         let association = Association::open(context!(self, now), identity, tag, pairs.into_iter());

@@ -3,11 +3,10 @@
 mod heartbeat;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use whimbrel_control::discriminator::Discriminator;
 use whimbrel_control::estimator::{RttConfig, RttEstimator};
-use whimbrel_control::window::{StandardRules, StandardWindow, Window};
-use whimbrel_control::{Controller, Seq, Span, Time};
+use whimbrel_control::{BuildContext, Controller, GroundTruth, Seq, Span, Time, WindowRules};
 use whimbrel_wire::COMMON_HEADER_LEN;
 
 pub(crate) use heartbeat::{HEARTBEAT_INFO_LEN, HeartbeatContent, HeartbeatState, period};
@@ -70,6 +69,8 @@ pub(crate) struct Path {
     pub(crate) confirmed: bool,
     pub(crate) rtt: RttEstimator,
     pub(crate) control: Controller,
+    /// Bytes delivered so far, chunk headers and padding included.
+    pub(crate) delivered: u64,
     /// When T3-rtx goes off.
     pub(crate) t3: Time,
     pub(crate) heartbeat: HeartbeatState,
@@ -96,6 +97,7 @@ pub(crate) struct Path {
 impl Path {
     pub(crate) fn new(
         config: &AssociationConfig,
+        truth: Option<&Arc<dyn GroundTruth>>,
         local: TransportAddr,
         remote: TransportAddr,
         confirmed: bool,
@@ -116,7 +118,8 @@ impl Path {
                 alpha: config.rto_alpha,
                 beta: config.rto_beta,
             }),
-            control: controller(config, remote),
+            control: controller(config, truth, remote),
+            delivered: 0,
             t3: NEVER,
             heartbeat: HeartbeatState::default(),
             errors: 0,
@@ -155,8 +158,8 @@ impl Path {
 
     /// Starts over: the peer restarted, or the path leads through another network (RFC 9260 §7.2.5).
     // [9260:7.2.5-1]
-    pub(crate) fn reinitialize(&mut self, config: &AssociationConfig) {
-        let fresh = Path::new(config, self.local, self.remote, self.confirmed);
+    pub(crate) fn reinitialize(&mut self, config: &AssociationConfig, truth: Option<&Arc<dyn GroundTruth>>) {
+        let fresh = Path::new(config, truth, self.local, self.remote, self.confirmed);
         *self = Path {
             heartbeat: core::mem::take(&mut self.heartbeat),
             ..fresh
@@ -181,7 +184,7 @@ pub(crate) fn pmdcs(mtu: u16, remote: TransportAddr) -> usize {
     max_packet(mtu, remote) - COMMON_HEADER_LEN
 }
 
-fn controller(config: &AssociationConfig, remote: TransportAddr) -> Controller {
+fn controller(config: &AssociationConfig, truth: Option<&Arc<dyn GroundTruth>>, remote: TransportAddr) -> Controller {
     // RFC 9260 counts in PMDCS; its predecessors counted in path MTU.
     let (unit, standard_cwnd, floor_units) = match config.preset {
         Preset::Rfc9260 => {
@@ -200,12 +203,18 @@ fn controller(config: &AssociationConfig, remote: TransportAddr) -> Controller {
     };
     let initial_cwnd = config.initial_cwnd.map_or(standard_cwnd, u64::from);
     let floor_units = config.min_ssthresh_mtus.map_or(floor_units, u64::from);
-    Controller::new(
+    let rules = WindowRules {
         initial_cwnd,
         unit,
-        Discriminator::default(),
-        Window::Standard(StandardWindow::new(StandardRules { floor_units })),
-    )
+        floor: floor_units * unit,
+    };
+    let parts = config.parts();
+    let context = BuildContext {
+        unit,
+        floor: rules.floor,
+        truth: truth.cloned(),
+    };
+    Controller::new(rules, parts.discriminator.build(&context), parts.window.build(&context))
 }
 
 #[cfg(test)]
@@ -214,7 +223,7 @@ mod tests {
 
     fn path(config: &AssociationConfig, remote: &str) -> Path {
         let remote: TransportAddr = remote.parse().unwrap();
-        Path::new(config, remote, remote, true)
+        Path::new(config, None, remote, remote, true)
     }
 
     // [9260:7.2.1-1]

@@ -260,7 +260,7 @@ impl Pair {
     fn time_out(&mut self, rng: &mut Rng) {
         let path = rng.below(self.paths.into()) as u8;
         let mut lost = Vec::new();
-        let first = self.real.lose_path(PathId(path), |tsn| lost.push(tsn));
+        let first = self.real.lose_path(PathId(path), |_, tsn| lost.push(tsn));
         let mut expected = Vec::new();
         for (&seq, chunk) in &mut self.model.chunks {
             if chunk.fate == Fate::InFlight && chunk.path == path {

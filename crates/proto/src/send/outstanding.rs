@@ -79,6 +79,14 @@ pub(crate) struct PathAck {
     pub(crate) lost: u32,
     /// The first of them.
     pub(crate) first_lost: Seq,
+    /// The last of them.
+    pub(crate) last_lost: Seq,
+    /// Their bytes, chunk headers and padding included.
+    pub(crate) lost_bytes: u64,
+    /// Chunks acknowledged for the first time.
+    pub(crate) packets: u32,
+    /// The newest of them.
+    pub(crate) newest: Seq,
 }
 
 /// The ring.
@@ -174,7 +182,7 @@ impl Outstanding {
         self.base + self.slots.len() as Seq
     }
 
-    pub(super) fn base(&self) -> Seq {
+    pub(crate) fn base(&self) -> Seq {
         self.base
     }
 
@@ -287,7 +295,7 @@ impl Outstanding {
 
     /// T3-rtx of a path went off: everything in flight there is lost (RFC 9260 §6.3.3). Calls `each` for every chunk and
     /// returns the first.
-    pub(crate) fn lose_path(&mut self, path: PathId, mut each: impl FnMut(Tsn)) -> Option<Seq> {
+    pub(crate) fn lose_path(&mut self, path: PathId, mut each: impl FnMut(Seq, Tsn)) -> Option<Seq> {
         let flight = self.paths[usize::from(path.0)];
         if flight.chunks == 0 {
             return None;
@@ -305,7 +313,7 @@ impl Outstanding {
                     slot.timed_out = true;
                 }
                 self.lose(seq);
-                each(self.tsn(seq));
+                each(seq, self.tsn(seq));
             }
         }
         first

@@ -100,6 +100,8 @@ impl Outstanding {
         let tsn = self.tsn(seq);
         let ack = &mut self.acks[usize::from(slot.path)];
         ack.acked += slot.chunk_len();
+        ack.packets += 1;
+        ack.newest = seq;
         ack.newest_sent_at = (!slot.retransmitted).then_some(slot.sent_at);
         observer.acked(seq, tsn, slot.path, slot.sent_at, slot.retransmitted);
     }
@@ -176,6 +178,8 @@ impl Outstanding {
             let tsn = self.tsn(seq);
             let ack = &mut self.acks[usize::from(path)];
             ack.acked += chunk_len;
+            ack.packets += 1;
+            ack.newest = seq;
             ack.newest_sent_at = (!retransmitted).then_some(sent_at);
             observer.acked(seq, tsn, path, sent_at, retransmitted);
         }
@@ -241,13 +245,15 @@ impl Outstanding {
             }
             if slot.missing >= limit {
                 slot.fast_retransmitted = true;
-                let path = slot.path;
+                let (path, chunk_len) = (slot.path, slot.chunk_len());
                 self.lose(seq);
                 let ack = &mut self.acks[usize::from(path)];
                 if ack.lost == 0 {
                     ack.first_lost = seq;
                 }
                 ack.lost += 1;
+                ack.last_lost = seq;
+                ack.lost_bytes += chunk_len;
                 observer.lost(self.tsn(seq), path);
             } else {
                 self.suspects[kept] = seq;

@@ -268,7 +268,7 @@ impl FlowConfig {
     }
 }
 
-/// Puts the keys of `over` into `base`, table by table.
+/// Puts the keys of `over` into `base`, table by table. A part of another kind replaces the whole part.
 fn overlay(base: &mut serde_json::Value, over: &serde_json::Map<String, serde_json::Value>) {
     let Some(table) = base.as_object_mut() else {
         *base = serde_json::Value::Object(over.clone());
@@ -276,7 +276,14 @@ fn overlay(base: &mut serde_json::Value, over: &serde_json::Map<String, serde_js
     };
     for (key, value) in over {
         match (table.get_mut(key), value) {
-            (Some(inner), serde_json::Value::Object(inner_over)) if inner.is_object() => overlay(inner, inner_over),
+            (Some(inner), serde_json::Value::Object(inner_over))
+                if inner.is_object()
+                    && inner_over
+                        .get("kind")
+                        .is_none_or(|kind| inner.get("kind") == Some(kind)) =>
+            {
+                overlay(inner, inner_over);
+            }
             _ => {
                 table.insert(key.clone(), value.clone());
             }

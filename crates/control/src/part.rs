@@ -1,0 +1,226 @@
+//! Registers of parts: one line makes a part known to scenario files, their schema, `whimbrel schemes` and the documentation.
+//!
+//! A part's file holds its parameters (a structure with defaults, units and ranges in its documentation) and the rule itself.
+//! [`Part::build`] makes the state of one path from the parameters.
+
+use core::fmt;
+use std::sync::Arc;
+
+/// What is known of a part without building it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PartInfo {
+    /// The name in scenario files.
+    pub name: &'static str,
+    /// What it does, in a sentence.
+    pub summary: &'static str,
+    /// Where it comes from.
+    pub source: &'static str,
+}
+
+/// A parameter that cannot be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ParameterError {
+    /// Its name.
+    pub field: &'static str,
+    /// Its value.
+    pub value: String,
+    /// What would be allowed.
+    pub allowed: String,
+}
+
+impl ParameterError {
+    /// An error in this parameter.
+    pub fn new(field: &'static str, value: impl fmt::Display, allowed: impl Into<String>) -> Self {
+        ParameterError {
+            field,
+            value: value.to_string(),
+            allowed: allowed.into(),
+        }
+    }
+}
+
+impl fmt::Display for ParameterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} = {}: {}", self.field, self.value, self.allowed)
+    }
+}
+
+impl std::error::Error for ParameterError {}
+
+/// Checks that a number lies in `low..=high`.
+///
+/// # Errors
+/// It does not; the error says what is allowed, in `unit`.
+pub fn in_range(field: &'static str, value: f64, low: f64, high: f64, unit: &str) -> Result<(), ParameterError> {
+    if (low..=high).contains(&value) {
+        Ok(())
+    } else {
+        let space = if unit.is_empty() { "" } else { " " };
+        Err(ParameterError::new(
+            field,
+            value,
+            format!("allowed are {low} to {high}{space}{unit}"),
+        ))
+    }
+}
+
+/// Parameters of a part that becomes a `T`.
+pub trait Part<T: ?Sized> {
+    /// Checks every parameter.
+    ///
+    /// # Errors
+    /// The first one that cannot be.
+    fn validate(&self) -> Result<(), ParameterError> {
+        Ok(())
+    }
+
+    /// The state of one path.
+    fn build(&self, context: &BuildContext) -> Box<T>;
+}
+
+/// What parts are built from besides their parameters.
+#[derive(Clone, Debug)]
+pub struct BuildContext {
+    /// The unit of the window in bytes: PMDCS for SCTP, MSS for TCP.
+    pub unit: u64,
+    /// Smallest ssthresh after a loss, in bytes.
+    pub floor: u64,
+    /// The truth about losses, where somebody knows it: in a simulation.
+    pub truth: Option<Arc<dyn GroundTruth>>,
+}
+
+/// Why a packet died.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Cause {
+    /// A queue refused it.
+    Congestion,
+    /// The channel spoilt it, or the link was down.
+    Transmission,
+}
+
+/// Somebody who knows why packets died: a simulator's ledger. For oracles only.
+pub trait GroundTruth: fmt::Debug + Send + Sync {
+    /// Why the last packet with this label died; none if it is alive, for all one knows.
+    fn cause(&self, label: u32) -> Option<Cause>;
+
+    /// True with probability `p`, from a stream of random numbers of its own.
+    fn chance(&self, p: f64) -> bool;
+}
+
+/// Makes the enumeration of a family of parts from a line for each: `Variant(file::Parameters) = "name", "summary", "source";`.
+macro_rules! registry {
+    (
+        $(#[$meta:meta])*
+        $spec:ident for dyn $part:ident, default $default:ident;
+        $( $variant:ident($module:ident::$params:ident) = $name:literal, $summary:literal, $source:literal; )*
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, PartialEq, Debug)]
+        #[cfg_attr(feature = "config", derive(serde::Serialize))]
+        #[cfg_attr(feature = "config", serde(tag = "kind"))]
+        pub enum $spec {
+            $(
+                #[doc = $summary]
+                #[cfg_attr(feature = "config", serde(rename = $name))]
+                $variant($module::$params),
+            )*
+        }
+
+        impl Default for $spec {
+            fn default() -> Self {
+                $spec::$default(Default::default())
+            }
+        }
+
+        impl $spec {
+            /// Every part of the family.
+            pub const ALL: &[$crate::part::PartInfo] = &[
+                $( $crate::part::PartInfo { name: $name, summary: $summary, source: $source }, )*
+            ];
+
+            /// The part with this name and its default parameters.
+            pub fn by_name(name: &str) -> Option<Self> {
+                match name {
+                    $( $name => Some($spec::$variant(Default::default())), )*
+                    _ => None,
+                }
+            }
+
+            /// Its name.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $( $spec::$variant(_) => $name, )*
+                }
+            }
+
+            /// Checks its parameters.
+            ///
+            /// # Errors
+            /// The first one that cannot be.
+            pub fn validate(&self) -> Result<(), $crate::part::ParameterError> {
+                match self {
+                    $( $spec::$variant(parameters) => $crate::part::Part::<dyn $part>::validate(parameters), )*
+                }
+            }
+
+            pub(crate) fn build_boxed(&self, context: &$crate::part::BuildContext) -> Box<dyn $part> {
+                match self {
+                    $( $spec::$variant(parameters) => $crate::part::Part::<dyn $part>::build(parameters, context), )*
+                }
+            }
+        }
+
+        #[cfg(feature = "config")]
+        const _: () = {
+            /// The same as a table with its name under `kind`.
+            #[derive(serde::Deserialize, schemars::JsonSchema)]
+            #[serde(tag = "kind")]
+            enum Table {
+                $( #[doc = $summary] #[serde(rename = $name)] $variant($module::$params), )*
+            }
+
+            impl<'de> serde::Deserialize<'de> for $spec {
+                fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                    struct Visitor;
+
+                    impl<'de> serde::de::Visitor<'de> for Visitor {
+                        type Value = $spec;
+
+                        fn expecting(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                            f.write_str("a name or a table with its kind and parameters")
+                        }
+
+                        fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<$spec, E> {
+                            $spec::by_name(name).ok_or_else(|| E::unknown_variant(name, &[$($name),*]))
+                        }
+
+                        fn visit_map<A: serde::de::MapAccess<'de>>(self, map: A) -> Result<$spec, A::Error> {
+                            let table = <Table as serde::Deserialize>::deserialize(serde::de::value::MapAccessDeserializer::new(map))?;
+                            Ok(match table {
+                                $( Table::$variant(parameters) => $spec::$variant(parameters), )*
+                            })
+                        }
+                    }
+
+                    deserializer.deserialize_any(Visitor)
+                }
+            }
+
+            impl schemars::JsonSchema for $spec {
+                fn schema_name() -> std::borrow::Cow<'static, str> {
+                    stringify!($spec).into()
+                }
+
+                fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                    let table = Table::json_schema(generator);
+                    schemars::json_schema!({
+                        "description": "A name, or a table with its kind and parameters.",
+                        "anyOf": [{ "type": "string", "enum": [$($name),*] }, table]
+                    })
+                }
+            }
+        };
+    };
+}
+
+pub(crate) use registry;

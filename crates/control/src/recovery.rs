@@ -1,0 +1,120 @@
+//! Recovery: what is sent again, when, and with which timer. Data only; the transport acts by it.
+
+use crate::Span;
+
+/// What is sent again after missing reports for packets whose loss was judged a transmission error.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
+pub enum TransmissionRetransmit {
+    /// As after any loss: one packet at once, the rest as the window allows (RFC 9260 §7.2.4).
+    #[default]
+    Standard,
+    /// As much as the window allows, at once: AMAP (Ye 2004, 5.3).
+    Amap,
+    /// One packet in each round-trip time (Ye 2004, 5.3: recommended).
+    OnePerRtt,
+}
+
+/// How the timer backs off when it goes off again.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
+pub enum BackOff {
+    /// It doubles each time (RFC 9260 §6.3.3 rule E2).
+    #[default]
+    Exponential,
+    /// While losses are judged transmission errors, it is drawn evenly between one and one and a half RTO and does not double
+    /// (Ye 2004, 5.3).
+    Limited,
+}
+
+/// Makes a structure of values and one of overrides, in which each may be absent.
+macro_rules! overridable {
+    (
+        $(#[$meta:meta])*
+        $name:ident, $(#[$over_meta:meta])* $over:ident {
+            $( $(#[$field_meta:meta])* $field:ident: $kind:ty = $default:expr, )*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, PartialEq, Debug)]
+        pub struct $name {
+            $( $(#[$field_meta])* pub $field: $kind, )*
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                $name { $( $field: $default, )* }
+            }
+        }
+
+        $(#[$over_meta])*
+        #[derive(Clone, Copy, PartialEq, Debug, Default)]
+        #[cfg_attr(
+            feature = "config",
+            derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+            serde(default, deny_unknown_fields)
+        )]
+        pub struct $over {
+            $(
+                $(#[$field_meta])*
+                #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
+                pub $field: Option<$kind>,
+            )*
+        }
+
+        impl $over {
+            /// These values where they are given, and those of `base` elsewhere.
+            #[must_use]
+            pub fn over(&self, base: $name) -> $name {
+                $name { $( $field: self.$field.unwrap_or(base.$field), )* }
+            }
+
+            /// What turns the default into `wanted`.
+            pub fn between(wanted: &$name) -> Self {
+                let default = $name::default();
+                $over { $( $field: (wanted.$field != default.$field).then_some(wanted.$field), )* }
+            }
+        }
+    };
+}
+
+overridable! {
+    /// The recovery of a transport.
+    Recovery,
+    /// Changes to the recovery that a scheme brings.
+    RecoveryChanges {
+        /// What is sent again after missing reports for packets whose loss was judged a transmission error.
+        transmission_retransmit: TransmissionRetransmit = TransmissionRetransmit::Standard,
+        /// A packet sent again by fast retransmit may be declared lost by missing reports again (Caro et al. 2002, multiple fast
+        /// retransmit), instead of waiting for the timeout.
+        multiple_fast_retransmit: bool = false,
+        /// After a timeout judged a transmission error, a HEARTBEAT probes the path before data is sent again (Ye 2004, 5.3).
+        probe_after_timeout: bool = false,
+        /// How the timer backs off when it goes off again.
+        back_off: BackOff = BackOff::Exponential,
+        /// RTO.Min while losses are judged transmission errors (Ye 2004, 5.3), 1 ms to RTO.Min; 0 s leaves RTO.Min as it is.
+        loss_rto_min: Span = Span::ZERO,
+        /// A timeout after which data that was outstanding is acknowledged before anything of it was sent again was spurious: what it
+        /// changed is taken back (Ye 2004, 5.3).
+        cancel_spurious: bool = false,
+        /// A timeout judged a transmission error leaves the window as it is.
+        keep_window_on_transmission_timeout: bool = false,
+        /// Small-window recovery (Ye 2004, 3.4): where the window is too small for a fast retransmit, the lowest packet outstanding is
+        /// sent again once as soon as the highest one is acknowledged by a gap.
+        small_window: bool = false,
+        /// Early retransmit: where too little is outstanding for enough missing reports, fewer are enough (after RFC 5827 and
+        /// RFC 8985).
+        early_retransmit: bool = false,
+        /// Tail-loss probe: after two round-trip times of silence the last packet is sent again, so that missing reports come
+        /// before a timeout (after RFC 8985 §7).
+        tail_loss_probe: bool = false,
+    }
+}
