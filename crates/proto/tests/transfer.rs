@@ -93,8 +93,8 @@ fn hostile_networks_deliver_everything_once_and_in_order() {
             rto_max: Span::from_secs(4),
             max_init_retransmits: 200,
             shutdown_guard: Some(Span::from_secs(3600)),
-            ecn: seed % 3 > 0,
-            ecn_cwr: seed % 3 == 2,
+            ecn: Some(seed % 3 > 0),
+            ecn_cwr: Some(seed % 3 == 2),
             ..AssociationConfig::default()
         };
         let mut net = Net::with_config(paths, &config, seed);

@@ -144,7 +144,6 @@ impl Outstanding {
                 earliest: 0,
             },
         );
-        self.acks.resize(paths, PathAck::default());
     }
 
     /// Nothing sent is left to be acknowledged.
@@ -407,12 +406,11 @@ impl Outstanding {
     }
 
     pub(super) fn start_acks(&mut self) {
-        for (ack, flight) in self.acks.iter_mut().zip(&self.paths) {
-            *ack = PathAck {
-                flight_before: flight.bytes,
-                ..PathAck::default()
-            };
-        }
+        self.acks.clear();
+        self.acks.extend(self.paths.iter().map(|flight| PathAck {
+            flight_before: flight.bytes,
+            ..PathAck::default()
+        }));
     }
 
     /// What the SACK processed last told about each path.
@@ -426,6 +424,7 @@ impl Outstanding {
         self.suspects.shrink_to_fit();
         self.reported.shrink_to_fit();
         self.reported_spare = Vec::new();
+        self.acks = Vec::new();
         // Stale entries wait there until the next loss.
         if self.slots.is_empty() {
             self.lost = VecDeque::new();
