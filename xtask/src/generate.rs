@@ -13,7 +13,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let files = [
-        ("docs/scenario.schema.json", schema()?),
+        ("docs/scenario.schema.json", whimbrel(&["schema"])?),
+        ("studies/RESULTS.md", whimbrel(&["study", "results"])?),
         ("docs/rfc9260-requirements.md", requirements::table()?),
         ("docs/demo.svg", picture::demo()?),
     ];
@@ -37,16 +38,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
 }
 
-/// The JSON schema of scenario files, from the command that users call.
-fn schema() -> Outcome<String> {
-    process::output(&mut process::cargo(&[
-        "run",
-        "--quiet",
-        "--package",
-        "whimbrel-cli",
-        "--",
-        "schema",
-    ]))
+/// What the command that users call prints.
+fn whimbrel(args: &[&str]) -> Outcome<String> {
+    let mut cargo = process::cargo(&["run", "--quiet", "--package", "whimbrel-cli", "--"]);
+    process::output(cargo.args(args))
 }
 
 fn read(path: &Path) -> Outcome<Option<String>> {

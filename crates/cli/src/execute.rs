@@ -54,14 +54,12 @@ pub(crate) fn execute(scenario: &Scenario, destination: Option<&Destination>, co
         }
         None => None,
     };
-    let jobs = common
-        .jobs
-        .map_or_else(|| available_parallelism().map_or(1, usize::from), usize::from);
     let folder = destination.map(|destination| destination.folder.as_path());
     let options = Options {
-        jobs,
+        jobs: jobs(common.jobs),
         folder,
         interrupted: &interrupted,
+        watch: false,
     };
     let mut teller = Teller::new(common.quiet);
     let mut runs = Vec::with_capacity(scenario.runs());
@@ -173,8 +171,13 @@ fn tell_cuts(manifest: Option<&Manifest>) {
     }
 }
 
+/// Runs at the same time: as asked for, or as many as there are processors.
+pub(crate) fn jobs(asked: Option<u16>) -> usize {
+    asked.map_or_else(|| available_parallelism().map_or(1, usize::from), usize::from)
+}
+
 /// Characters in a line.
-fn width() -> usize {
+pub(crate) fn width() -> usize {
     let term = console::Term::stdout();
     if term.is_term() {
         usize::from(term.size().1).max(60)
@@ -184,7 +187,7 @@ fn width() -> usize {
 }
 
 /// Set by Ctrl-C or SIGTERM; the second time ends the process at once.
-fn listen() -> Outcome<Arc<AtomicBool>> {
+pub(crate) fn listen() -> Outcome<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let set = Arc::clone(&interrupted);
     ctrlc::set_handler(move || {

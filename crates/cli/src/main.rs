@@ -26,6 +26,8 @@ enum Command {
     Run(commands::run::Args),
     /// Run again what a manifest.json describes, and compare the files
     Rerun(commands::rerun::Args),
+    /// Run studies: scenarios with claims of papers about what comes out
+    Study(commands::study::Args),
     /// Check a scenario without running it
     Check(commands::check::Args),
     /// Print the JSON schema of scenario files
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => commands::demo::run(&args),
         Command::Run(args) => commands::run::run(&args),
         Command::Rerun(args) => commands::rerun::run(&args),
+        Command::Study(args) => commands::study::run(&args),
         Command::Check(args) => commands::check::run(&args),
         Command::Schema(args) => commands::schema::run(&args),
         Command::Send(args) => commands::send::run(&args),

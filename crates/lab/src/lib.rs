@@ -10,6 +10,8 @@ mod record;
 mod report;
 mod runner;
 mod stats;
+mod study;
+mod watch;
 mod write;
 
 pub use metric::{COUNT, Metric, Values, metrics};
@@ -17,5 +19,6 @@ pub use output::{Input, Manifest, ManifestScenario, Results, Status};
 pub use report::{PointReport, Summaries, json, summarise, table};
 pub use runner::{FlowRun, LinkRun, Options, Outcome, Progress, Run, RunError, run};
 pub use stats::{Summary, jain_index};
+pub use study::{ClaimReport, PlannedScenario, Study, StudyError, StudyReport, Verdict, markdown, run_planned};
 pub use write::file::{Digested, WriteError};
 pub use write::folder::{FolderError, prepare};

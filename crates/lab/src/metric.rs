@@ -5,6 +5,7 @@ use whimbrel_sim::{DelaySummary, FlowResult, Histogram, LinkResult, RunResult};
 use whimbrel_sim::{DropCause, DropCounts};
 
 use crate::stats::jain_index;
+use crate::watch::Windows;
 
 /// A figure of a run or of one of its flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,12 +49,37 @@ metrics! {
     Cwr false "cwr" "CWR" "CWR chunks that the sender sent";
     EcnReductions false "ecn_reductions" "ECN reductions" "times that an ECNE chunk reduced the congestion window";
     TrRatio false "tr_ratio" "T-R ratio" "bytes of IP packets sent by both ends over bytes of user data delivered";
+    CwndLeast false "cwnd_least_mtu" "cwnd least, MTU"
+        "least congestion window in the measurement window, in units of 1500 bytes; studies measure it";
+    CwndMost false "cwnd_most_mtu" "cwnd most, MTU" "the same, greatest";
+    CwndMean false "cwnd_mean_mtu" "cwnd mean, MTU" "the same, mean over time";
+    Reductions false "window_reductions" "window reductions"
+        "times that the congestion window became smaller; studies measure it";
+    Unprovoked false "reductions_unprovoked" "unprovoked reductions"
+        "of these, those while no queue had been over its threshold for a second";
+    PerEpisode false "reductions_per_episode" "reductions per episode"
+        "reductions of the congestion window for each rise of a queue over its threshold that one followed";
     Jain true "jain_index" "Jain index" "fairness of goodput across the SCTP flows, 1/n to 1";
     LinkUtilisation true "link_utilisation" "link utilisation"
         "share of the window in which the busiest direction of a link was transmitting, 0 to 1";
     QueueUtilisation true "queue_utilisation" "queue utilisation"
         "mean length of the fullest queue over its limit, 0 to 1";
     Drops false "drops" "drops" "packets that died, of any cause";
+}
+
+/// Figures for which a run has to be watched.
+const WATCHED: [Id; 6] = [
+    Id::CwndLeast,
+    Id::CwndMost,
+    Id::CwndMean,
+    Id::Reductions,
+    Id::Unprovoked,
+    Id::PerEpisode,
+];
+
+/// Whether a run has to be watched for this figure.
+pub(crate) fn is_watched(name: &str) -> bool {
+    WATCHED.into_iter().any(|id| FIXED[id as usize].name == name)
 }
 
 /// Names of the drops by cause, in the order of [`DropCause::ALL`].
@@ -135,8 +161,17 @@ impl Values {
     }
 
     /// What a flow achieved.
-    pub(crate) fn of_flow(flow: &FlowResult) -> Self {
+    pub(crate) fn of_flow(flow: &FlowResult, windows: Option<Windows>) -> Self {
         let mut values = Values::NONE;
+        if let Some(windows) = windows {
+            values.set(Id::CwndLeast, windows.least as f64 / 1500.0);
+            values.set(Id::CwndMost, windows.most as f64 / 1500.0);
+            values.set(Id::CwndMean, windows.mean / 1500.0);
+            values.set(Id::Reductions, windows.reductions as f64);
+            values.set(Id::Unprovoked, windows.unprovoked as f64);
+            // No episode: no value.
+            values.set(Id::PerEpisode, windows.reductions as f64 / windows.episodes as f64);
+        }
         values.set(Id::Goodput, flow.goodput_bps / 1e6);
         values.set(
             Id::Completion,

@@ -13,6 +13,7 @@ use whimbrel_sim::{EndReason, FileCheck, FlowOutcome, NoObserver, RunControl, Ru
 
 use crate::metric::{Values, queue_utilisation};
 use crate::record::{Recorded, Recorder, Selection};
+use crate::watch::Watch;
 use crate::write::file::WriteError;
 
 /// How often progress is told and interruption looked for.
@@ -101,6 +102,8 @@ pub struct Options<'o> {
     pub folder: Option<&'o Path>,
     /// Set from outside to end early.
     pub interrupted: &'o AtomicBool,
+    /// Whether runs that record nothing are watched for the figures of congestion windows.
+    pub watch: bool,
 }
 
 /// Why runs failed.
@@ -177,6 +180,7 @@ pub fn run(
     let plan = Plan {
         scenario,
         folder: options.folder.map(Path::to_owned),
+        watch: options.watch,
         jobs: &jobs,
     };
     let next = AtomicUsize::new(0);
@@ -286,6 +290,7 @@ impl Active {
 struct Plan<'s> {
     scenario: &'s Scenario,
     folder: Option<PathBuf>,
+    watch: bool,
     jobs: &'s [Job<'s>],
 }
 
@@ -328,6 +333,7 @@ impl Plan<'_> {
         let selection = Selection::of(&self.scenario.record, job.seed_number);
         let began = Instant::now();
         let world = World::new(config, seed, &job.point.resources, RunOptions::default())?;
+        let mut windows = Vec::new();
         let (result, recorded) = match self.folder.as_deref().filter(|_| selection.any()) {
             Some(folder) => {
                 let prefix = self.prefix(job.point_number, seed);
@@ -336,15 +342,21 @@ impl Plan<'_> {
                 let result = world.run_with(&mut recorder, control);
                 (result, recorder.finish()?)
             }
+            None if self.watch => {
+                let mut watch = Watch::new(config);
+                let result = world.run_with(&mut watch, control);
+                windows = watch.finish(result.ended_at);
+                (result, Recorded::default())
+            }
             None => (world.run_with(&mut NoObserver, control), Recorded::default()),
         };
         let wall_s = began.elapsed().as_secs_f64();
         if result.end == EndReason::Cancelled {
             return Ok(None);
         }
-        let flows = result.flows.iter().map(|flow| FlowRun {
+        let flows = result.flows.iter().enumerate().map(|(place, flow)| FlowRun {
             name: flow.name.clone(),
-            values: Values::of_flow(flow),
+            values: Values::of_flow(flow, windows.get(place).copied().flatten()),
             outcome: flow.outcome.clone(),
             file: flow.file,
         });

@@ -66,6 +66,7 @@ fn run_into(scenario: &Scenario, folder: &Path, jobs: usize, interrupted: bool) 
         jobs,
         folder: Some(folder),
         interrupted: &interrupted,
+        watch: false,
     };
     let mut runs = Vec::new();
     let outcome = whimbrel_lab::run(scenario, &options, &mut Silent, &mut |run| {
@@ -220,6 +221,7 @@ fn a_disk_that_fills_up_ends_the_runs_with_one_error() {
         jobs: 1,
         folder: Some(&folder),
         interrupted: &interrupted,
+        watch: false,
     };
     let mut done = 0;
     let outcome = whimbrel_lab::run(&scenario, &options, &mut Silent, &mut |_| {

@@ -151,7 +151,7 @@ fn complete_paths(config: &mut SimConfig, folder: &Path) -> Vec<ConfigError> {
 }
 
 /// The steps of a path such as `link[2].loss[0].rate`.
-fn steps(path: &str) -> Vec<Step> {
+pub(crate) fn steps(path: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     for part in path.split('.') {
         let (key, indices) = part.split_at(part.find('[').unwrap_or(part.len()));

@@ -12,7 +12,6 @@ use serde::de::{
 };
 
 use crate::problem::{LineIndex, Origin, Problem, word_hint};
-use crate::scenario::OWN_KEYS;
 use crate::tree::{Entry, Node, Place, Step, Value};
 
 /// More problems than this are not told: they probably have one cause.
@@ -46,8 +45,9 @@ pub(crate) fn in_order(mut problems: Vec<(usize, Problem)>) -> Vec<Problem> {
     problems.into_iter().map(|(_, problem)| problem).collect()
 }
 
-/// Reads a `T`. The tree is left with the faulty entries taken out.
-pub(crate) fn read<T: DeserializeOwned>(root: &mut Node, lines: &LineIndex) -> Reading<T> {
+/// Reads a `T`. The tree is left with the faulty entries taken out. `more` are keys at the top that have been taken out before,
+/// for hints.
+pub(crate) fn read<T: DeserializeOwned>(root: &mut Node, lines: &LineIndex, more: &[&str]) -> Reading<T> {
     let whole = root.clone();
     let mut problems: Vec<(usize, Problem)> = Vec::new();
     let mut removed: Vec<Vec<Step>> = Vec::new();
@@ -67,7 +67,7 @@ pub(crate) fn read<T: DeserializeOwned>(root: &mut Node, lines: &LineIndex) -> R
         };
         if !follow_up {
             let place = place_of(&whole, &trail, &kind);
-            let problem = kind.problem(&whole, &trail, place.origin(lines));
+            let problem = kind.problem(&whole, &trail, place.origin(lines), more);
             if !problems.iter().any(|(_, known)| *known == problem) {
                 problems.push((place.offset(), problem));
             }
@@ -217,13 +217,13 @@ fn find(node: &Node, wanted: &dyn Fn(&Entry) -> bool) -> Option<Vec<Step>> {
 }
 
 impl Kind {
-    fn problem(&self, root: &Node, trail: &[Step], origin: Origin) -> Problem {
+    fn problem(&self, root: &Node, trail: &[Step], origin: Origin, more: &[&str]) -> Problem {
         let (field, message, hint) = match self {
             Kind::UnknownKey { given, known } => {
                 let table = trail.split_last().map_or(trail, |(_, parent)| parent);
                 let mut known = known.clone();
                 if table.is_empty() {
-                    known.extend(OWN_KEYS.map(str::to_owned));
+                    known.extend(more.iter().map(|&key| key.to_owned()));
                 }
                 (
                     root.dotted(table),

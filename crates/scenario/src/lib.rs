@@ -7,13 +7,15 @@
 mod change;
 mod check;
 mod de;
+mod document;
 mod explain;
 mod problem;
 mod scenario;
 mod schema;
 mod tree;
 
+pub use document::Document;
 pub use explain::{Resolved, hash};
-pub use problem::{Origin, Problem, ScenarioError};
+pub use problem::{Origin, Problem, ScenarioError, word_hint};
 pub use scenario::{Point, Record, Recorded, Scenario, Source};
 pub use schema::schema;

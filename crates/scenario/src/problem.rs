@@ -114,7 +114,7 @@ impl LineIndex {
 }
 
 /// The hint for an unknown word: the nearest known one, or all of them if none is near and they are few.
-pub(crate) fn word_hint<S: AsRef<str>>(given: &str, known: &[S], what: &str) -> Option<String> {
+pub fn word_hint<S: AsRef<str>>(given: &str, known: &[S], what: &str) -> Option<String> {
     if let Some(word) = nearest(given, known.iter().map(AsRef::as_ref)) {
         return Some(format!("did you mean `{word}`?"));
     }

@@ -224,7 +224,7 @@ fn build(lines: &LineIndex, changes: &[String]) -> Result<Scenario, Vec<Problem>
 
 fn read_head(tree: &mut Node, lines: &LineIndex) -> Result<Head, Vec<Problem>> {
     let whole = tree.clone();
-    let head: Head = read(tree, lines).whole()?;
+    let head: Head = read(tree, lines, &OWN_KEYS).whole()?;
     let mut problems = Vec::new();
     let mut check = |fine: bool, trail: &[&str], given: u64, allowed: &str| {
         if !fine {
@@ -335,7 +335,7 @@ fn points(root: &Node, axes: &[Axis], lines: &LineIndex) -> Result<Vec<Point>, V
 
 fn read_point(tree: &mut Node, lines: &LineIndex) -> Result<SimConfig, Vec<Problem>> {
     let whole = tree.clone();
-    let Reading { value, mut problems } = read::<SimConfig>(tree, lines);
+    let Reading { value, mut problems } = read::<SimConfig>(tree, lines, &OWN_KEYS);
     match value {
         Some(mut config) if problems.is_empty() => {
             check(&mut config, &whole, lines)?;

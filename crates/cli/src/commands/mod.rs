@@ -7,3 +7,4 @@ pub(crate) mod rerun;
 pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod send;
+pub(crate) mod study;

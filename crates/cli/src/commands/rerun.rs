@@ -36,6 +36,13 @@ fn try_run(args: &Args) -> Outcome {
         args.manifest.clone()
     };
     let earlier = Manifest::load(&path).map_err(|error| fail(WRONG_USE, error))?;
+    if earlier.command.get(1).is_some_and(|word| word == "study") {
+        let message = format_args!(
+            "these are results of a study\n  hint: {} --out DIR makes them again",
+            earlier.command.join(" ")
+        );
+        return Err(fail(WRONG_USE, message));
+    }
     let source = &earlier.scenario;
     let scenario =
         Scenario::from_text(&source.path, &source.text, &source.changes).map_err(|error| scenario_error(&error))?;

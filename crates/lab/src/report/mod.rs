@@ -10,6 +10,7 @@ use crate::runner::Run;
 use crate::stats::Summary;
 
 pub use json::json;
+pub(crate) use table::figure;
 pub use table::table;
 
 /// The summary of every metric, in their order.

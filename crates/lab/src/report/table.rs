@@ -133,7 +133,7 @@ fn short(path: &str) -> &str {
 }
 
 /// Mean and half-width of the interval; the number of values if it is not that of the runs.
-fn figure(summary: &Summary) -> String {
+pub(crate) fn figure(summary: &Summary) -> String {
     match (summary.mean, summary.ci95) {
         (None, _) => "-".to_owned(),
         (Some(mean), None) => number(mean),

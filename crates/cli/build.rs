@@ -1,0 +1,39 @@
+//! Puts the studies of the project into the binary, so that `whimbrel study` works anywhere.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+fn main() {
+    let studies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies");
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed={}", studies.display());
+    let mut text = String::from("&[\n");
+    for folder in sorted(&studies)
+        .into_iter()
+        .filter(|path| path.join("study.toml").is_file())
+    {
+        for file in sorted(&folder).into_iter().filter(|path| path.is_file()) {
+            let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let full = fs::canonicalize(&file).expect("a file that was listed exists");
+            writeln!(
+                text,
+                "({:?}, {:?}, include_bytes!({full:?})),",
+                name(&folder),
+                name(&file)
+            )
+            .expect("writing to a string cannot fail");
+        }
+    }
+    text.push_str("]\n");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it")).join("studies.rs");
+    fs::write(out, text).expect("cargo's folder for generated files is writable");
+}
+
+/// What lies in a folder, in the order of names; nothing if there is no such folder.
+fn sorted(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    let mut paths: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.sort();
+    paths
+}

@@ -1,0 +1,304 @@
+//! `whimbrel study`: what papers claim, and what comes out here.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use whimbrel_lab::{PlannedScenario, Results, Run, Status, Study, StudyError, StudyReport, markdown, run_planned};
+
+use crate::execute::{jobs, listen, width};
+use crate::output::{EXIT_CODES, Ended, FAILED, INTERRUPTED, Outcome, WRONG_USE, count, exit, fail, note, print};
+use crate::progress::Teller;
+
+/// The studies of the project, as they were when this was built: study, file, content.
+const EMBEDDED: &[(&str, &str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/studies.rs"));
+
+/// Run studies: scenarios with claims about what comes out
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Command {
+    /// List the studies
+    List(ListArgs),
+    /// Run studies and say for each claim whether it came out
+    Run(RunArgs),
+    /// Print the table of all studies, from what `run --keep` left, as Markdown
+    Results(ListArgs),
+}
+
+#[derive(clap::Args, Debug)]
+struct ListArgs {
+    /// The folder of studies; by default ./studies, or the studies that came with this program
+    #[arg(long, value_name = "DIR")]
+    studies: Option<PathBuf>,
+}
+
+#[derive(clap::Args, Debug)]
+struct RunArgs {
+    /// Studies by their names; see `whimbrel study list`
+    #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "ID")]
+    ids: Vec<String>,
+    /// Run all of them
+    #[arg(long)]
+    all: bool,
+    /// The short form: fewer seeds, thinner sweeps
+    #[arg(long)]
+    quick: bool,
+    /// Write study.json and, for each scenario, results.csv, results.parquet, links.csv and manifest.json into DIR/ID/
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Replace the results of earlier runs in that folder
+    #[arg(long, requires = "out")]
+    replace: bool,
+    /// Print JSON instead of tables: {"study", "claims": [{"id", "claim", "paper", "measured", "ci95", "verdict", "note"}]}, an
+    /// array of these with --all or several studies
+    #[arg(long)]
+    json: bool,
+    /// Keep what came out in the study's folder, as results.json, for the table of all studies
+    #[arg(long, conflicts_with = "quick")]
+    keep: bool,
+    /// Runs at the same time, by default as many as there are processors; the results do not depend on it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    /// Tell nothing on standard error but errors
+    #[arg(long, short)]
+    quiet: bool,
+    #[command(flatten)]
+    list: ListArgs,
+}
+
+pub(crate) fn run(args: &Args) -> ExitCode {
+    exit(match &args.command {
+        Command::List(args) => list(args),
+        Command::Run(args) => run_studies(args),
+        Command::Results(args) => results(args),
+    })
+}
+
+/// Where the studies lie.
+struct Shelf {
+    folders: Vec<PathBuf>,
+    /// Holds the studies of the program while they are in use.
+    unpacked: Option<tempfile::TempDir>,
+}
+
+impl Shelf {
+    fn open(args: &ListArgs) -> Outcome<Self> {
+        let here = Path::new("studies");
+        let folder = args.studies.as_deref().or_else(|| here.is_dir().then_some(here));
+        if let Some(folder) = folder {
+            let folders = Study::folders(folder).map_err(|error| study_error(&error))?;
+            if folders.is_empty() {
+                let message = format_args!(
+                    "no studies in {}: a study is a folder with a study.toml",
+                    folder.display()
+                );
+                return Err(fail(WRONG_USE, message));
+            }
+            return Ok(Shelf {
+                folders,
+                unpacked: None,
+            });
+        }
+        let unpack = || -> std::io::Result<tempfile::TempDir> {
+            let folder = tempfile::tempdir()?;
+            for (study, file, content) in EMBEDDED {
+                std::fs::create_dir_all(folder.path().join(study))?;
+                std::fs::write(folder.path().join(study).join(file), content)?;
+            }
+            Ok(folder)
+        };
+        let unpacked = unpack().map_err(|error| fail(FAILED, format_args!("cannot unpack the studies: {error}")))?;
+        Ok(Shelf {
+            folders: Study::folders(unpacked.path()).map_err(|error| study_error(&error))?,
+            unpacked: Some(unpacked),
+        })
+    }
+
+    fn load(&self, folder: &Path) -> Outcome<Study> {
+        Study::load(folder).map_err(|error| study_error(&error))
+    }
+}
+
+fn study_error(error: &StudyError) -> Ended {
+    if let StudyError::Invalid(problems) = error {
+        problems
+            .iter()
+            .for_each(|problem| note(format_args!("error: {problem}")));
+        return Ended(WRONG_USE);
+    }
+    fail(WRONG_USE, error)
+}
+
+fn list(args: &ListArgs) -> Outcome {
+    let shelf = Shelf::open(args)?;
+    let mut rows = Vec::new();
+    for folder in &shelf.folders {
+        let study = shelf.load(folder)?;
+        let claims = count(study.claims().count(), "claim");
+        rows.push((
+            study.id().to_owned(),
+            format!("{}; {}; {claims}", study.title(), study.source()),
+        ));
+    }
+    let widest = rows.iter().map(|(id, _)| id.len()).max().unwrap_or(0);
+    let text: String = rows
+        .iter()
+        .map(|(id, rest)| format!("{id:widest$}  {rest}\n"))
+        .collect();
+    print(&text)
+}
+
+fn results(args: &ListArgs) -> Outcome {
+    let shelf = Shelf::open(args)?;
+    let studies = shelf
+        .folders
+        .iter()
+        .map(|folder| shelf.load(folder))
+        .collect::<Outcome<Vec<_>>>()?;
+    print(&markdown(&studies).map_err(|error| fail(WRONG_USE, error))?)
+}
+
+fn run_studies(args: &RunArgs) -> Outcome {
+    let shelf = Shelf::open(&args.list)?;
+    if args.keep && shelf.unpacked.is_some() {
+        return Err(fail(
+            WRONG_USE,
+            "--keep needs a folder of studies: name it with --studies",
+        ));
+    }
+    let folders = if args.all {
+        shelf.folders.clone()
+    } else {
+        let find = |id: &String| {
+            Study::find(&shelf.folders, id).map_err(|hint| {
+                let hint = hint.map_or_else(String::new, |hint| format!("\n  hint: {hint}"));
+                fail(WRONG_USE, format_args!("there is no study `{id}`{hint}"))
+            })
+        };
+        args.ids.iter().map(find).collect::<Outcome<Vec<_>>>()?
+    };
+    // All of them are checked before any of them runs.
+    let studies = folders
+        .iter()
+        .map(|folder| shelf.load(folder))
+        .collect::<Outcome<Vec<_>>>()?;
+    let interrupted = listen()?;
+    let mut reports = Vec::with_capacity(studies.len());
+    for study in &studies {
+        let report = run_study(study, args, &interrupted)?;
+        if args.json {
+            reports.push(report.json());
+        } else {
+            let heading = format!("{}: {} ({})", study.id(), study.title(), study.source());
+            let gap = if reports.is_empty() { "" } else { "\n" };
+            reports.push(serde_json::Value::Null);
+            print(&format!("{gap}{heading}\n{}", report.table(width())))?;
+        }
+    }
+    if args.json {
+        let value = match reports.as_slice() {
+            [one] if !args.all => one.clone(),
+            several => serde_json::Value::from(several),
+        };
+        print(&format!("{value:#}\n"))?;
+    }
+    Ok(())
+}
+
+fn run_study(study: &Study, args: &RunArgs, interrupted: &std::sync::atomic::AtomicBool) -> Outcome<StudyReport> {
+    let planned = study.plan(args.quick).map_err(|error| study_error(&error))?;
+    let out = args.out.as_ref().map(|out| out.join(study.id()));
+    let command = command(study.id(), args.quick);
+    // Every folder is tried before anything runs.
+    for planned in &planned {
+        if let Some(out) = &out {
+            let folder = out.join(&planned.name);
+            whimbrel_lab::prepare(&folder, args.replace).map_err(|error| fail(WRONG_USE, error))?;
+        }
+    }
+    let mut runs = Vec::with_capacity(planned.len());
+    for planned in &planned {
+        if !args.quiet {
+            let size = crate::output::size(&planned.scenario);
+            note(format_args!("{}: {}: {size}", study.id(), planned.name));
+        }
+        let folder = out.as_ref().map(|out| out.join(&planned.name));
+        runs.push(run_scenario(planned, folder.as_deref(), &command, args, interrupted)?);
+    }
+    let report = study
+        .judge(&planned, &runs, args.quick)
+        .map_err(|error| study_error(&error))?;
+    let kept = format!("{:#}\n", report.kept(&command.join(" ")));
+    let write = |path: PathBuf| {
+        std::fs::write(&path, &kept)
+            .map_err(|error| fail(FAILED, format_args!("cannot write {}: {error}", path.display())))
+    };
+    if let Some(out) = &out {
+        write(out.join("study.json"))?;
+    }
+    if args.keep {
+        write(study.folder().join("results.json"))?;
+    }
+    Ok(report)
+}
+
+fn run_scenario(
+    planned: &PlannedScenario,
+    folder: Option<&Path>,
+    command: &[String],
+    args: &RunArgs,
+    interrupted: &std::sync::atomic::AtomicBool,
+) -> Outcome<Vec<Run>> {
+    let mut results = folder
+        .map(|folder| Results::create(folder, &planned.scenario, command.to_vec()))
+        .transpose()
+        .map_err(|error| fail(FAILED, error))?;
+    let options = whimbrel_lab::Options {
+        jobs: jobs(args.jobs),
+        folder: None,
+        interrupted,
+        watch: planned.watch,
+    };
+    let mut teller = Teller::new(args.quiet);
+    let mut runs = Vec::with_capacity(planned.scenario.runs());
+    let outcome = run_planned(planned, &options, &mut teller, &mut |run| {
+        if let Some(results) = &mut results {
+            results.add(&run)?;
+        }
+        runs.push(run);
+        Ok(())
+    });
+    teller.finish();
+    let status = match &outcome {
+        whimbrel_lab::Outcome { error: Some(_), .. } => Status::Failed,
+        whimbrel_lab::Outcome { interrupted: true, .. } => Status::Interrupted,
+        _ => Status::Complete,
+    };
+    let written = results.map(|results| results.finish(status)).transpose();
+    if let Some(error) = outcome.error {
+        return Err(fail(FAILED, error));
+    }
+    if outcome.interrupted {
+        note("interrupted: a study is judged when all its runs are complete");
+        return Err(Ended(INTERRUPTED));
+    }
+    written.map_err(|error| fail(FAILED, error))?;
+    Ok(runs)
+}
+
+/// The command without what its results do not depend on.
+fn command(id: &str, quick: bool) -> Vec<String> {
+    let mut command = vec![
+        "whimbrel".to_owned(),
+        "study".to_owned(),
+        "run".to_owned(),
+        id.to_owned(),
+    ];
+    command.extend(quick.then(|| "--quick".to_owned()));
+    command
+}

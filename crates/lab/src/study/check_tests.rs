@@ -1,0 +1,387 @@
+//! Each kind of check with data made to pass, to pass in part, and to fail.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::study::figures::{Figures, Measured, PointRuns, Subject};
+
+/// A run with one figure, whatever is asked for; flows have one each.
+struct Fake(BTreeMap<&'static str, f64>);
+
+impl Figures for Fake {
+    fn figures(&self, subject: Subject<'_>, _: &str) -> Vec<f64> {
+        match subject {
+            Subject::Run => vec![self.0[""]],
+            Subject::Flow(wanted) => {
+                let meant = self
+                    .0
+                    .iter()
+                    .filter(|(name, _)| crate::study::figures::matches(name, wanted));
+                meant.map(|(_, value)| *value).collect()
+            }
+            Subject::Link(_) => Vec::new(),
+        }
+    }
+}
+
+/// Runs of points on the axes `x` and `scheme`.
+struct Data(Vec<(f64, &'static str, Vec<Fake>)>);
+
+impl Data {
+    fn of(points: &[(f64, &'static str, &[f64])]) -> Self {
+        let fakes = |samples: &[f64]| {
+            samples
+                .iter()
+                .map(|&sample| Fake(BTreeMap::from([("", sample)])))
+                .collect()
+        };
+        Data(
+            points
+                .iter()
+                .map(|(x, scheme, samples)| (*x, *scheme, fakes(samples)))
+                .collect(),
+        )
+    }
+
+    fn figured(&self, thinned: bool) -> Figured<'_> {
+        let (mut xs, mut schemes): (Vec<Value>, Vec<Value>) = Default::default();
+        for (x, scheme, _) in &self.0 {
+            for (values, value) in [(&mut xs, json!(*x as i64)), (&mut schemes, json!(scheme))] {
+                if !values.contains(&value) {
+                    values.push(value);
+                }
+            }
+        }
+        let points = self.0.iter().map(|(x, scheme, runs)| PointRuns {
+            params: vec![
+                ("link.radio.x".to_owned(), json!(*x as i64)),
+                ("scheme".to_owned(), json!(scheme)),
+            ],
+            runs: runs.iter().map(|run| run as &dyn Figures).collect(),
+        });
+        Figured {
+            scenarios: vec![Measured {
+                name: "only".to_owned(),
+                axes: vec![("link.radio.x".to_owned(), xs), ("scheme".to_owned(), schemes)],
+                points: points.collect(),
+            }],
+            thinned,
+        }
+    }
+
+    fn find(&self, claim: &Value) -> Result<Finding, Trouble> {
+        let claim = serde_json::from_value(claim.clone()).expect("a claim");
+        evaluate(&claim, &self.figured(false))
+    }
+}
+
+/// A claim with this check, about the scheme `a`.
+fn claim(check: Value) -> Value {
+    let mut check = check;
+    let of = json!({ "metric": "goodput_mbps", "at": { "scheme": "a" } });
+    if check["of"].is_null() {
+        check["of"] = of;
+    }
+    json!({ "id": "c", "claim": "c", "paper": "p", "check": check })
+}
+
+fn verdict(data: &Data, check: Value) -> Verdict {
+    data.find(&claim(check)).expect("everything is there").verdict
+}
+
+const R: Verdict = Verdict::Reproduced;
+const P: Verdict = Verdict::Partly;
+const N: Verdict = Verdict::Not;
+
+fn line(values: &[f64]) -> Data {
+    let samples: Vec<[f64; 1]> = values.iter().map(|&value| [value]).collect();
+    let points: Vec<(f64, &'static str, &[f64])> = samples
+        .iter()
+        .enumerate()
+        .map(|(x, sample)| (x as f64, "a", sample.as_slice()))
+        .collect();
+    Data::of(&points)
+}
+
+#[test]
+fn bounds_hold_hold_in_part_or_do_not() {
+    let check = || json!({ "kind": "bounds", "at_least": 5.0, "at_least_partly": 2.0, "at_most": 9.0 });
+    for (value, expected) in [(5.0, R), (9.0, R), (4.9, P), (2.0, P), (1.9, N), (9.1, N)] {
+        assert_eq!(verdict(&line(&[value]), check()), expected, "{value}");
+    }
+    // Two points of which one holds: in part.
+    let finding = line(&[6.0, 1.0]).find(&claim(check())).expect("good");
+    assert_eq!(
+        (finding.verdict, finding.text.as_str()),
+        (P, "1 of 2 hold; worst: 1 at link.radio.x 1")
+    );
+    assert_eq!(verdict(&line(&[1.0, 1.5]), check()), N);
+}
+
+#[test]
+fn a_bound_may_be_reached_by_the_interval() {
+    let data = Data::of(&[(0.0, "a", &[0.9, 1.0, 1.0, 0.98])]);
+    let strict = json!({ "kind": "bounds", "at_least": 1.0 });
+    assert_eq!(verdict(&data, strict.clone()), N);
+    let mut noise = strict;
+    noise["noise"] = true.into();
+    assert_eq!(verdict(&data, noise.clone()), R);
+    let below = Data::of(&[(0.0, "a", &[0.9, 0.91, 0.9])]);
+    assert_eq!(verdict(&below, noise), N);
+}
+
+#[test]
+fn figures_are_near_the_papers() {
+    let one = |value: f64| {
+        verdict(
+            &line(&[value]),
+            json!({ "kind": "near", "value": 100.0, "within": 0.1, "within_partly": 0.2 }),
+        )
+    };
+    assert_eq!((one(109.0), one(91.0), one(115.0), one(125.0)), (R, R, P, N));
+    let table = json!({
+        "kind": "near", "within": 0.1,
+        "values": [{ "at": { "x": 0 }, "value": 10.0 }, { "at": { "x": 1 }, "value": 20.0 }],
+    });
+    assert_eq!(verdict(&line(&[10.5, 19.0]), table.clone()), R);
+    let finding = line(&[10.5, 15.0]).find(&claim(table.clone())).expect("good");
+    assert_eq!(finding.verdict, P);
+    assert!(finding.text.contains("15 for 20 at link.radio.x 1"), "{}", finding.text);
+    assert_eq!(verdict(&line(&[20.0, 15.0]), table.clone()), N);
+    // A point that the table names is there, except in the short form.
+    let claim = serde_json::from_value(claim(table)).expect("a claim");
+    let data = line(&[10.5]);
+    let trouble = evaluate(&claim, &data.figured(false)).expect_err("the point x = 1 is missing");
+    assert_eq!(trouble.field, "values[1].at");
+    assert_eq!(evaluate(&claim, &data.figured(true)).expect("thinned").verdict, R);
+}
+
+#[test]
+fn trends_go_their_way_at_each_step_or_only_from_end_to_end() {
+    let rising = |values: &[f64]| {
+        verdict(
+            &line(values),
+            json!({ "kind": "trend", "over": "x", "direction": "rising" }),
+        )
+    };
+    assert_eq!(rising(&[1.0, 2.0, 3.0]), R);
+    assert_eq!(rising(&[1.0, 3.0, 2.0]), P);
+    assert_eq!(rising(&[3.0, 2.0, 1.0]), N);
+    assert_eq!(rising(&[1.0, 1.0]), N);
+    let falling = |values: &[f64], slack: f64, ties: bool| {
+        let check = json!({ "kind": "trend", "over": "x", "direction": "falling", "slack": slack, "ties": ties });
+        verdict(&line(values), check)
+    };
+    assert_eq!(falling(&[3.0, 1.0, 1.01], 0.0, false), P);
+    assert_eq!(falling(&[3.0, 1.0, 1.01], 0.02, false), R);
+    assert_eq!(falling(&[1.0, 1.0], 0.0, true), R);
+    assert_eq!(falling(&[1.0, 1.1], 0.0, true), N);
+    let factor = |factor: f64| {
+        verdict(
+            &line(&[1.0, 2.0]),
+            json!({ "kind": "trend", "over": "x", "direction": "rising", "factor": factor }),
+        )
+    };
+    assert_eq!((factor(1.9), factor(2.1)), (R, P));
+}
+
+#[test]
+fn steps_within_noise_do_not_count() {
+    // Down by 0.1 in the mean, with pairs that go both ways.
+    let noisy = Data::of(&[
+        (0.0, "a", &[1.0, 2.0, 3.0]),
+        (1.0, "a", &[1.5, 1.5, 2.7]),
+        (2.0, "a", &[4.0, 5.0, 6.0]),
+    ]);
+    let check = json!({ "kind": "trend", "over": "x", "direction": "rising" });
+    assert_eq!(verdict(&noisy, check.clone()), R);
+    // The same step, each pair alike.
+    let clear = Data::of(&[
+        (0.0, "a", &[1.0, 2.0, 3.0]),
+        (1.0, "a", &[0.9, 1.9, 2.9]),
+        (2.0, "a", &[4.0, 5.0, 6.0]),
+    ]);
+    assert_eq!(verdict(&clear, check), P);
+}
+
+#[test]
+fn a_list_gives_the_order() {
+    let data = Data::of(&[(0.0, "a", &[1.0]), (0.0, "b", &[3.0]), (0.0, "c", &[2.0])]);
+    let order = |schemes: Value| {
+        let check = json!({
+            "kind": "trend", "over": "scheme", "direction": "falling",
+            "of": { "metric": "goodput_mbps", "at": { "x": 0, "scheme": schemes } },
+        });
+        verdict(&data, check)
+    };
+    assert_eq!(order(json!(["b", "c", "a"])), R);
+    assert_eq!(order(json!(["c", "b", "a"])), P);
+    assert_eq!(order(json!(["a", "c", "b"])), N);
+}
+
+#[test]
+fn flat_is_a_small_span() {
+    let flat = |values: &[f64]| {
+        verdict(
+            &line(values),
+            json!({ "kind": "flat", "over": "x", "within": 0.1, "within_partly": 0.3 }),
+        )
+    };
+    assert_eq!(
+        (flat(&[1.0, 1.05, 0.98]), flat(&[1.0, 1.2]), flat(&[1.0, 2.0])),
+        (R, P, N)
+    );
+}
+
+#[test]
+fn the_best_is_highest_or_tied() {
+    let best = |is: Value, slack: f64| {
+        let check = json!({ "kind": "best", "over": "x", "is": is, "slack": slack, "slack_partly": 0.1 });
+        verdict(&line(&[1.0, 2.0, 1.9, 0.5]), check)
+    };
+    assert_eq!(best(json!(1), 0.0), R);
+    assert_eq!(best(json!(2), 0.0), P);
+    assert_eq!(best(json!(2), 0.06), R);
+    assert_eq!(best(json!([0, 1]), 0.0), R);
+    assert_eq!(best(json!(0), 0.0), N);
+}
+
+#[test]
+fn lines_are_straight_and_go_their_way() {
+    let linear = |values: &[f64], direction: &str| {
+        let check = json!({ "kind": "linear", "over": "x", "direction": direction, "r2": 0.95, "r2_partly": 0.8 });
+        verdict(&line(values), check)
+    };
+    assert_eq!(linear(&[1.0, 2.0, 3.1, 4.0], "rising"), R);
+    assert_eq!(linear(&[1.0, 2.0, 3.1, 4.0], "falling"), N);
+    assert_eq!(linear(&[0.0, 1.0, 4.0, 9.0], "rising"), P);
+    assert_eq!(linear(&[0.0, 3.0, 0.0, 3.0], "rising"), N);
+}
+
+#[test]
+fn ratios_and_differences_pair_the_points() {
+    let data = Data::of(&[
+        (0.0, "a", &[4.0]),
+        (0.0, "b", &[2.0]),
+        (1.0, "a", &[9.0]),
+        (1.0, "b", &[3.0]),
+    ]);
+    let of = |other: &str, at: Value| {
+        let mut of = json!({ "metric": "goodput_mbps", "at": { "scheme": "a" } });
+        of[other] = json!({ "at": at });
+        claim(json!({ "kind": "trend", "over": "x", "direction": "rising", "of": of }))
+    };
+    let text = |claim: &Value| data.find(claim).expect("good").text;
+    assert_eq!(text(&of("to", json!({ "scheme": "b" }))), "2 at 0, 3 at 1");
+    assert_eq!(text(&of("minus", json!({ "scheme": "b" }))), "2 at 0, 6 at 1");
+    // The other side may stay at one point.
+    assert_eq!(text(&of("to", json!({ "scheme": "b", "x": 0 }))), "2 at 0, 4.500 at 1");
+}
+
+#[test]
+fn constants_divide_point_by_point() {
+    let data = line(&[10.0, 30.0]);
+    let per = json!([{ "at": { "x": 0 }, "value": 10.0 }, { "at": { "x": 1 }, "value": 15.0 }]);
+    let check = |per: Value| json!({ "kind": "flat", "over": "x", "within": 10.0, "of": { "metric": "goodput_mbps", "at": { "scheme": "a" }, "per": per } });
+    let finding = data.find(&claim(check(per))).expect("good");
+    assert!(finding.text.starts_with("1 at 0, 2 at 1"), "{}", finding.text);
+    let trouble = data
+        .find(&claim(check(json!([{ "at": { "x": 0 }, "value": 1.0 }]))))
+        .expect_err("x = 1 has none");
+    assert_eq!(trouble.field, "of.per");
+}
+
+#[test]
+fn one_value_of_an_axis_may_be_enough() {
+    let data = Data::of(&[
+        (0.0, "a", &[4.0]),
+        (1.0, "a", &[1.0]),
+        (0.0, "b", &[3.0]),
+        (1.0, "b", &[3.0]),
+    ]);
+    let mut claim = claim(json!({ "kind": "bounds", "at_least": 2.0, "of": { "metric": "goodput_mbps" } }));
+    assert_eq!(data.find(&claim).expect("good").verdict, P);
+    claim["for_some"] = json!("scheme");
+    let finding = data.find(&claim).expect("good");
+    assert_eq!(finding.verdict, R);
+    assert_eq!(finding.text, "with scheme b: 2 of 2 hold; closest: 3 at link.radio.x 0");
+}
+
+#[test]
+fn flows_are_summed_or_compared() {
+    let runs = vec![Fake(BTreeMap::from([("tcp1", 1.0), ("tcp2", 3.0), ("sctp", 7.0)]))];
+    let data = Data(vec![(0.0, "a", runs)]);
+    let text = |across: &str| {
+        let of = json!({ "metric": "goodput_mbps", "flow": "tcp*", "across": across });
+        data.find(&claim(json!({ "kind": "bounds", "at_least": 0.0, "of": of })))
+            .expect("good")
+            .text
+    };
+    assert_eq!(
+        (text("sum").as_str(), text("min").as_str(), text("mean").as_str()),
+        ("4", "1", "2")
+    );
+    let of = json!({ "metric": "goodput_mbps", "flow": "udp" });
+    let trouble = data
+        .find(&claim(json!({ "kind": "bounds", "at_least": 0.0, "of": of })))
+        .expect_err("no such flow");
+    assert_eq!(
+        (trouble.field.as_str(), trouble.message.as_str()),
+        ("of.flow", "there is no flow `udp`")
+    );
+}
+
+#[test]
+fn nothing_measured_is_not_reproduced() {
+    for check in [
+        json!({ "kind": "bounds", "at_most": 1.0 }),
+        json!({ "kind": "near", "value": 1.0, "within": 0.1 }),
+        json!({ "kind": "flat", "over": "x", "within": 1.0 }),
+    ] {
+        let finding = line(&[f64::NAN, f64::NAN]).find(&claim(check)).expect("good");
+        assert_eq!(finding.verdict, N);
+        assert!(finding.text.contains("nothing was measured"), "{}", finding.text);
+    }
+}
+
+#[test]
+fn what_a_claim_asks_for_must_be_there() {
+    let data = line(&[1.0, 2.0]);
+    let trouble = |check: Value| {
+        let trouble = data.find(&claim(check)).expect_err("wrong");
+        format!("{}: {}", trouble.field, trouble.message)
+    };
+    let of = |of: Value| json!({ "kind": "bounds", "at_least": 1.0, "of": of });
+    assert_eq!(
+        trouble(of(json!({ "metric": "goodput" }))),
+        "of.metric: there is no metric `goodput` here"
+    );
+    assert_eq!(trouble(of(json!({}))), "of: `metric` is missing");
+    let metric = "goodput_mbps";
+    assert_eq!(
+        trouble(of(json!({ "metric": metric, "at": { "y": 1 } }))),
+        "of.at.y: there is no axis `y`"
+    );
+    assert_eq!(
+        trouble(of(json!({ "metric": metric, "at": { "x": 7 } }))),
+        "of.at.x: the axis has no value 7"
+    );
+    assert_eq!(
+        trouble(of(json!({ "metric": metric, "scenario": "other" }))),
+        "of.scenario: there is no scenario `other`"
+    );
+    assert_eq!(
+        trouble(json!({ "kind": "flat", "over": "scheme", "within": 1.0 })),
+        "over: there is no free axis `scheme`"
+    );
+    assert_eq!(
+        trouble(json!({ "kind": "bounds" })),
+        ": `at_least`, `at_most` or both expected"
+    );
+    assert_eq!(
+        trouble(json!({ "kind": "bounds", "at_least": 1.0, "at_least_partly": 2.0 })),
+        "at_least_partly: a bound wider than the strict one expected"
+    );
+}

@@ -1,0 +1,496 @@
+//! What selections find: figures of runs by scenario and point, as a sample for each seed.
+
+use serde_json::Value;
+
+use super::file::{Across, Expected, Pairs, Per, Selection};
+use crate::metric::metrics;
+use crate::output::text;
+use crate::runner::{LinkRun, Run};
+use crate::stats::{Summary, jain_index};
+use whimbrel_scenario::word_hint;
+
+/// Whose figure is meant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Subject<'s> {
+    Run,
+    /// A flow, or all whose names begin so if there is a `*` at the end.
+    Flow(&'s str),
+    Link(&'s str),
+}
+
+/// The figures of a run.
+pub(crate) trait Figures {
+    /// One for each flow that is meant; none if there is no such flow or link.
+    fn figures(&self, subject: Subject<'_>, metric: &str) -> Vec<f64>;
+}
+
+/// Figures of a link's direction.
+pub(crate) const LINK_METRICS: [&str; 7] = [
+    "packets",
+    "bytes",
+    "utilisation",
+    "queue_utilisation",
+    "mean_queue_packets",
+    "max_queue_packets",
+    "drops",
+];
+
+/// Whether a flow is meant by `wanted`, which may end with `*`.
+pub(crate) fn matches(name: &str, wanted: &str) -> bool {
+    match wanted.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => name == wanted,
+    }
+}
+
+impl Figures for Run {
+    fn figures(&self, subject: Subject<'_>, metric: &str) -> Vec<f64> {
+        let place = metrics().position(|known| known.name == metric);
+        let of = |values: &crate::metric::Values| place.and_then(|place| values.get(place)).unwrap_or(f64::NAN);
+        match subject {
+            Subject::Run => vec![of(&self.values)],
+            Subject::Flow(wanted) => {
+                let meant = self.flows.iter().filter(|flow| matches(&flow.name, wanted));
+                meant.map(|flow| of(&flow.values)).collect()
+            }
+            // The direction from the link's first node comes first.
+            Subject::Link(name) => {
+                let link = self.links.iter().find(|link| link.name == name);
+                link.map(|link| link_figure(link, metric)).into_iter().collect()
+            }
+        }
+    }
+}
+
+fn link_figure(link: &LinkRun, metric: &str) -> f64 {
+    match metric {
+        "packets" => link.packets as f64,
+        "bytes" => link.bytes as f64,
+        "utilisation" => link.utilisation,
+        "queue_utilisation" => link.queue_utilisation,
+        "mean_queue_packets" => link.mean_queue_packets,
+        "max_queue_packets" => f64::from(link.max_queue_packets),
+        "drops" => link.drops.iter().map(|(_, count)| *count).sum::<u64>() as f64,
+        _ => f64::NAN,
+    }
+}
+
+/// The runs of a scenario.
+pub(crate) struct Measured<'r> {
+    pub(crate) name: String,
+    /// The axes and their values.
+    pub(crate) axes: Vec<(String, Vec<Value>)>,
+    pub(crate) points: Vec<PointRuns<'r>>,
+}
+
+/// The runs of a point, in the order of their seeds.
+pub(crate) struct PointRuns<'r> {
+    pub(crate) params: Vec<(String, Value)>,
+    pub(crate) runs: Vec<&'r dyn Figures>,
+}
+
+/// The values of axes at a point.
+pub(crate) type At = Vec<(String, Value)>;
+
+/// A figure at a point.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Case {
+    /// The values of the free axes.
+    pub(crate) at: At,
+    /// A sample for each seed; those of a ratio are the jackknife's.
+    pub(crate) samples: Vec<f64>,
+}
+
+impl Case {
+    pub(crate) fn summary(&self) -> Summary {
+        Summary::of(self.samples.iter().copied())
+    }
+
+    /// The free axes but this one, and its value on this one.
+    pub(crate) fn split(&self, axis: &str) -> (At, Option<&Value>) {
+        let rest = self.at.iter().filter(|(name, _)| name != axis).cloned().collect();
+        let value = self.at.iter().find(|(name, _)| name == axis).map(|(_, value)| value);
+        (rest, value)
+    }
+}
+
+/// The point in words: `loss.rate 0.01, scheme jsctp`.
+pub(crate) fn label(at: &[(String, Value)]) -> String {
+    let parts: Vec<_> = at
+        .iter()
+        .map(|(name, value)| format!("{name} {}", text(value)))
+        .collect();
+    parts.join(", ")
+}
+
+/// Something in a study that does not fit what is run.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Trouble {
+    /// The field below the check, as in `of.at.rate`.
+    pub(crate) field: String,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+}
+
+impl Trouble {
+    pub(crate) fn new(field: impl Into<String>, message: impl Into<String>, hint: Option<String>) -> Self {
+        Trouble {
+            field: field.into(),
+            message: message.into(),
+            hint,
+        }
+    }
+
+    pub(crate) fn within(mut self, field: &str) -> Self {
+        self.field = if self.field.is_empty() {
+            field.to_owned()
+        } else {
+            format!("{field}.{}", self.field)
+        };
+        self
+    }
+}
+
+/// Equal as numbers, or equal.
+pub(crate) fn same(a: &Value, b: &Value) -> bool {
+    match (a.as_f64(), b.as_f64()) {
+        (Some(a), Some(b)) => a == b,
+        _ => a == b,
+    }
+}
+
+/// The axis that is called so, or whose name ends so after a dot.
+fn axis<'n>(given: &str, names: &'n [String]) -> Option<&'n str> {
+    if let Some(name) = names.iter().find(|name| *name == given) {
+        return Some(name);
+    }
+    let mut ending = names.iter().filter(|name| name.ends_with(&format!(".{given}")));
+    match (ending.next(), ending.next()) {
+        (Some(name), None) => Some(name),
+        _ => None,
+    }
+}
+
+/// The name of an axis as it stands in the cases.
+pub(crate) fn axis_of(given: &str, cases: &[Case]) -> Option<String> {
+    let names: Vec<_> = cases.first()?.at.iter().map(|(name, _)| name.clone()).collect();
+    axis(given, &names).map(str::to_owned)
+}
+
+/// What was measured, all scenarios of a study.
+pub(crate) struct Figured<'r> {
+    pub(crate) scenarios: Vec<Measured<'r>>,
+    /// Whether points that a list of expected values names may be missing: the short form leaves points out.
+    pub(crate) thinned: bool,
+}
+
+impl Figured<'_> {
+    /// The figures that a selection finds, point by point; those of listed values in the order of the list.
+    pub(crate) fn cases(&self, selection: &Selection) -> Result<Vec<Case>, Trouble> {
+        let mut cases = self.plain(selection)?;
+        for (other, field, ratio) in [(&selection.to, "to", true), (&selection.minus, "minus", false)] {
+            let Some(other) = other else { continue };
+            let others = self
+                .plain(&inherit(other, selection))
+                .map_err(|trouble| trouble.within(field))?;
+            for case in &mut cases {
+                let fits = |other: &&Case| {
+                    other.at.iter().all(|(name, value)| {
+                        let here = case.at.iter().find(|(known, _)| known == name);
+                        here.is_none_or(|(_, here)| same(here, value))
+                    })
+                };
+                let mut fitting = others.iter().filter(fits);
+                let (Some(partner), None) = (fitting.next(), fitting.next()) else {
+                    return Err(Trouble::new(
+                        field,
+                        format!("not one figure for the point {}", label(&case.at)),
+                        Some("fix the axes that the other selection does not have".to_owned()),
+                    ));
+                };
+                let n = case.samples.len().min(partner.samples.len());
+                let (a, b) = (&case.samples[..n], &partner.samples[..n]);
+                case.samples = if ratio {
+                    jackknife_ratio(a, b)
+                } else {
+                    a.iter().zip(b).map(|(a, b)| a - b).collect()
+                };
+            }
+        }
+        Ok(cases)
+    }
+
+    fn plain(&self, selection: &Selection) -> Result<Vec<Case>, Trouble> {
+        let scenario = self.scenario(selection)?;
+        let metric = checked_metric(selection)?;
+        let subject = match (&selection.flow, &selection.link) {
+            (Some(_), Some(_)) => {
+                return Err(Trouble::new(
+                    "link",
+                    "either a flow or a link expected, both given",
+                    None,
+                ));
+            }
+            (Some(flow), None) => Subject::Flow(flow),
+            (None, Some(link)) => Subject::Link(link),
+            (None, None) => Subject::Run,
+        };
+        let names: Vec<_> = scenario.axes.iter().map(|(name, _)| name.clone()).collect();
+        let filters = self.filters(scenario, &names, &selection.at)?;
+        let fixed = |name: &str| filters.iter().any(|filter| filter.name == name && filter.one);
+        let mut cases = Vec::new();
+        for point in &scenario.points {
+            let wanted = filters.iter().all(|filter| {
+                let value = point.params.iter().find(|(name, _)| *name == filter.name);
+                value.is_some_and(|(_, value)| filter.values.iter().any(|wanted| same(wanted, value)))
+            });
+            if !wanted {
+                continue;
+            }
+            let per = per_point(&selection.per, &point.params, &names)?;
+            let mut samples = Vec::with_capacity(point.runs.len());
+            for run in &point.runs {
+                let figures = run.figures(subject, metric);
+                if figures.is_empty() {
+                    let (field, what) = match subject {
+                        Subject::Link(name) => ("link", format!("there is no link `{name}`")),
+                        Subject::Flow(name) => ("flow", format!("there is no flow `{name}`")),
+                        Subject::Run => ("metric", "nothing was measured".to_owned()),
+                    };
+                    return Err(Trouble::new(field, what, None));
+                }
+                samples.push(combined(&figures, selection.across) / per);
+            }
+            let at = point.params.iter().filter(|(name, _)| !fixed(name)).cloned().collect();
+            cases.push(Case { at, samples });
+        }
+        // Listed values come in the order of the list: an order of schemes, say.
+        for filter in filters.iter().rev().filter(|filter| !filter.one) {
+            cases.sort_by_key(|case| {
+                let value = case.at.iter().find(|(name, _)| *name == filter.name);
+                value.and_then(|(_, value)| filter.values.iter().position(|listed| same(listed, value)))
+            });
+        }
+        if cases.is_empty() {
+            return Err(Trouble::new("at", "no point has all of these values", None));
+        }
+        Ok(cases)
+    }
+
+    fn scenario(&self, selection: &Selection) -> Result<&Measured<'_>, Trouble> {
+        let names: Vec<_> = self.scenarios.iter().map(|scenario| &scenario.name).collect();
+        match &selection.scenario {
+            Some(wanted) => self
+                .scenarios
+                .iter()
+                .find(|scenario| scenario.name == *wanted)
+                .ok_or_else(|| {
+                    let hint = word_hint(wanted, &names, "scenarios");
+                    Trouble::new("scenario", format!("there is no scenario `{wanted}`"), hint)
+                }),
+            None => match self.scenarios.as_slice() {
+                [only] => Ok(only),
+                _ => Err(Trouble::new(
+                    "",
+                    "`scenario` is missing",
+                    word_hint("", &names, "scenarios"),
+                )),
+            },
+        }
+    }
+
+    fn filters(&self, scenario: &Measured<'_>, names: &[String], at: &Pairs) -> Result<Vec<Filter>, Trouble> {
+        let mut filters = Vec::new();
+        for (given, value) in &at.0 {
+            let field = format!("at.{given}");
+            let Some(name) = axis(given, names) else {
+                let message = format!("there is no axis `{given}`");
+                return Err(Trouble::new(field, message, word_hint(given, names, "axes")));
+            };
+            let (one, mut values) = match value {
+                Value::Array(values) => (false, values.clone()),
+                value => (true, vec![value.clone()]),
+            };
+            let known = scenario.axes.iter().find(|(known, _)| known == name);
+            let known = known.map_or(&[][..], |(_, values)| values);
+            let there = |value: &Value| known.iter().any(|known| same(known, value));
+            if self.thinned && !one {
+                values.retain(there);
+            } else if let Some(value) = values.iter().find(|value| !there(value)) {
+                let known: Vec<_> = known.iter().map(text).collect();
+                return Err(Trouble::new(
+                    field,
+                    format!("the axis has no value {value}"),
+                    Some(format!("its values: {}", known.join(", "))),
+                ));
+            }
+            filters.push(Filter {
+                name: name.to_owned(),
+                one,
+                values,
+            });
+        }
+        Ok(filters)
+    }
+}
+
+/// Which values of an axis are wanted.
+struct Filter {
+    name: String,
+    one: bool,
+    values: Vec<Value>,
+}
+
+/// A selection's metric, if it exists for what is selected.
+fn checked_metric(selection: &Selection) -> Result<&str, Trouble> {
+    let Some(metric) = &selection.metric else {
+        return Err(Trouble::new("", "`metric` is missing", None));
+    };
+    let known: Vec<_> = match (&selection.link, &selection.flow) {
+        (Some(_), _) => LINK_METRICS.to_vec(),
+        (None, Some(_)) => metrics()
+            .filter(|metric| !metric.of_run)
+            .map(|metric| metric.name)
+            .collect(),
+        (None, None) => metrics().map(|metric| metric.name).collect(),
+    };
+    if known.contains(&metric.as_str()) {
+        Ok(metric)
+    } else {
+        let hint = word_hint(metric, &known, "metrics");
+        Err(Trouble::new(
+            "metric",
+            format!("there is no metric `{metric}` here"),
+            hint,
+        ))
+    }
+}
+
+/// The other side of a ratio or a difference: what it leaves out is as on this side.
+fn inherit(other: &Selection, from: &Selection) -> Selection {
+    let mut at = from.at.0.clone();
+    at.retain(|(name, _)| !other.at.0.iter().any(|(own, _)| own == name));
+    at.extend(other.at.0.iter().cloned());
+    let own_subject = other.flow.is_some() || other.link.is_some();
+    Selection {
+        scenario: other.scenario.clone().or_else(|| from.scenario.clone()),
+        flow: if own_subject {
+            other.flow.clone()
+        } else {
+            from.flow.clone()
+        },
+        link: if own_subject {
+            other.link.clone()
+        } else {
+            from.link.clone()
+        },
+        metric: other.metric.clone().or_else(|| from.metric.clone()),
+        at: Pairs(at),
+        across: other.across.or(from.across),
+        per: match &other.per {
+            Per::One => from.per.clone(),
+            own => own.clone(),
+        },
+        to: None,
+        minus: None,
+    }
+}
+
+fn combined(figures: &[f64], across: Option<Across>) -> f64 {
+    let known: Vec<f64> = figures.iter().copied().filter(|figure| figure.is_finite()).collect();
+    if known.is_empty() {
+        return f64::NAN;
+    }
+    match across.unwrap_or_default() {
+        Across::Mean => known.iter().sum::<f64>() / known.len() as f64,
+        Across::Sum => known.iter().sum(),
+        Across::Min => known.iter().copied().fold(f64::INFINITY, f64::min),
+        Across::Max => known.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        Across::Jain => jain_index(&known).unwrap_or(f64::NAN),
+    }
+}
+
+fn per_point(per: &Per, params: &[(String, Value)], names: &[String]) -> Result<f64, Trouble> {
+    match per {
+        Per::One => Ok(1.0),
+        Per::Number(number) => Ok(*number),
+        Per::Points(points) => {
+            for expected in points {
+                if expected_fits(expected, params, names)? {
+                    return Ok(expected.value);
+                }
+            }
+            Err(Trouble::new(
+                "per",
+                format!("no value for the point {}", label(params)),
+                None,
+            ))
+        }
+    }
+}
+
+/// Whether a listed value belongs to the point.
+pub(crate) fn expected_fits(
+    expected: &Expected,
+    params: &[(String, Value)],
+    names: &[String],
+) -> Result<bool, Trouble> {
+    for (given, wanted) in &expected.at.0 {
+        let Some(name) = axis(given, names) else {
+            let message = format!("there is no axis `{given}`");
+            return Err(Trouble::new("", message, word_hint(given, names, "axes")));
+        };
+        let value = params.iter().find(|(known, _)| known == name);
+        if !value.is_some_and(|(_, value)| same(value, wanted)) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Samples of the ratio of two means: the jackknife's pseudo-values, whose mean is the ratio with its first-order bias taken off
+/// and whose spread is that of the ratio. A pair that is missing on one side is missing; a ratio to nothing is none.
+fn jackknife_ratio(a: &[f64], b: &[f64]) -> Vec<f64> {
+    let pairs: Vec<(f64, f64)> = a
+        .iter()
+        .copied()
+        .zip(b.iter().copied())
+        .filter(|(a, b)| a.is_finite() && b.is_finite())
+        .collect();
+    let n = pairs.len() as f64;
+    let (sum_a, sum_b) = pairs.iter().fold((0.0, 0.0), |(a, b), pair| (a + pair.0, b + pair.1));
+    let ratio = sum_a / sum_b;
+    if pairs.len() < 2 {
+        return vec![ratio; pairs.len()];
+    }
+    let without = pairs.iter().map(|pair| (sum_a - pair.0) / (sum_b - pair.1));
+    without.map(|other| n * ratio - (n - 1.0) * other).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_jackknife_of_a_constant_ratio_is_that_ratio_without_spread() {
+        let samples = jackknife_ratio(&[2.0, 4.0, 6.0], &[1.0, 2.0, 3.0]);
+        assert!(samples.iter().all(|sample| (sample - 2.0).abs() < 1e-12), "{samples:?}");
+        assert_eq!(jackknife_ratio(&[3.0], &[2.0]), [1.5]);
+        // 1/1 and 3/2: the ratio of means is 4/3, those without one of them 3/2 and 1.
+        let samples = jackknife_ratio(&[1.0, 3.0], &[1.0, 2.0]);
+        assert!((samples[0] - (8.0 / 3.0 - 1.5)).abs() < 1e-12, "{samples:?}");
+        assert!((samples[1] - (8.0 / 3.0 - 1.0)).abs() < 1e-12, "{samples:?}");
+    }
+
+    #[test]
+    fn flows_make_one_figure() {
+        let figures = [1.0, 2.0, f64::NAN, 3.0];
+        let of = |across| combined(&figures, Some(across));
+        assert_eq!(
+            (of(Across::Mean), of(Across::Sum), of(Across::Min), of(Across::Max)),
+            (2.0, 6.0, 1.0, 3.0)
+        );
+        assert!((of(Across::Jain) - 36.0 / 42.0).abs() < 1e-12);
+        assert!(combined(&[f64::NAN], None).is_nan());
+    }
+}

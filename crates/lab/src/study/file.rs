@@ -1,0 +1,287 @@
+//! `study.toml` as it is written.
+
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+/// A study: what is run, and what a paper says comes out.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StudyFile {
+    /// What the study is called.
+    pub(crate) title: String,
+    /// Paper and section, or who asks.
+    pub(crate) source: String,
+    /// What is done.
+    #[serde(default)]
+    pub(crate) description: String,
+    /// What was chosen where the paper is silent.
+    #[serde(default)]
+    pub(crate) chosen: Vec<String>,
+    /// The short form, for all scenarios.
+    #[serde(default)]
+    pub(crate) quick: Quick,
+    pub(crate) scenario: Vec<ScenarioEntry>,
+    pub(crate) claim: Vec<ClaimEntry>,
+}
+
+/// What the short form changes.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Quick {
+    pub(crate) seeds: Option<u32>,
+    pub(crate) set: Pairs,
+}
+
+/// A scenario of the study, at one point or more.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ScenarioEntry {
+    pub(crate) name: String,
+    /// A scenario file in the study's folder.
+    #[serde(default = "scenario_file")]
+    pub(crate) file: String,
+    /// Runs of each point; by default those of the scenario file.
+    pub(crate) seeds: Option<u32>,
+    /// Fields by dotted path and the values they have here.
+    #[serde(default)]
+    pub(crate) set: Pairs,
+    #[serde(default)]
+    pub(crate) quick: Quick,
+    #[serde(default)]
+    pub(crate) axis: Vec<AxisEntry>,
+}
+
+fn scenario_file() -> String {
+    "scenario.toml".to_owned()
+}
+
+/// Values that a scenario takes in turn; several axes make the product, last axis fastest.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AxisEntry {
+    pub(crate) name: String,
+    /// Fields that get the value itself.
+    #[serde(default)]
+    pub(crate) fields: Vec<String>,
+    pub(crate) values: Vec<AxisValue>,
+    /// Those of the values that the short form keeps.
+    pub(crate) quick: Option<Vec<Value>>,
+}
+
+/// A value of an axis: alone, or `{ is = VALUE, set = { FIELD = VALUE } }`.
+#[derive(Clone, Debug)]
+pub(crate) struct AxisValue {
+    pub(crate) is: Value,
+    pub(crate) set: Pairs,
+}
+
+impl<'de> Deserialize<'de> for AxisValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut table = match Value::deserialize(deserializer)? {
+            Value::Object(table) => table,
+            is => {
+                return Ok(AxisValue {
+                    is,
+                    set: Pairs::default(),
+                });
+            }
+        };
+        let (is, set) = (table.remove("is"), table.remove("set"));
+        let (Some(is), true) = (is, table.is_empty()) else {
+            return Err(D::Error::custom("a table of the keys `is` and `set` expected"));
+        };
+        let set = match set {
+            None => Vec::new(),
+            Some(Value::Object(set)) => set.into_iter().collect(),
+            Some(_) => return Err(D::Error::custom("a table of fields and values expected as `set`")),
+        };
+        Ok(AxisValue { is, set: Pairs(set) })
+    }
+}
+
+/// Keys and values in the order of the file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Pairs(pub(crate) Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Pairs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Pairs;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a table")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+        deserializer.deserialize_map(InOrder)
+    }
+}
+
+/// Something a paper says that can be measured.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ClaimEntry {
+    pub(crate) id: String,
+    /// What is said, in our words.
+    pub(crate) claim: String,
+    /// The paper's figure: a number or a phrase.
+    pub(crate) paper: Value,
+    /// What there is to say about ours: the reason, if it does not come out.
+    #[serde(default)]
+    pub(crate) note: String,
+    pub(crate) check: Check,
+    /// The axis of which one value must fulfil the check at all values of the others.
+    pub(crate) for_some: Option<String>,
+}
+
+/// How a claim is checked. Every free axis of a selection is gone through: the claim must hold at each of its values.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) enum Check {
+    /// A figure lies between bounds.
+    Bounds {
+        of: Selection,
+        at_least: Option<f64>,
+        at_most: Option<f64>,
+        /// The bounds within which the claim is partly reproduced.
+        at_least_partly: Option<f64>,
+        at_most_partly: Option<f64>,
+        /// Whether it is enough that the 95 % interval reaches the bound.
+        #[serde(default)]
+        noise: bool,
+    },
+    /// A figure is the paper's, up to a share of it.
+    Near {
+        of: Selection,
+        value: Option<f64>,
+        /// The paper's values by point.
+        #[serde(default)]
+        values: Vec<Expected>,
+        within: f64,
+        within_partly: Option<f64>,
+    },
+    /// A figure rises or falls along an axis, or along the list of values that `at` gives for it.
+    Trend {
+        of: Selection,
+        over: String,
+        direction: Direction,
+        /// A step against the direction counts if it is more than this share of the figure, and more than noise.
+        #[serde(default)]
+        slack: f64,
+        /// Whether the ends may be equal.
+        #[serde(default)]
+        ties: bool,
+        /// Least last-to-first ratio (rising) or first-to-last ratio (falling).
+        factor: Option<f64>,
+    },
+    /// A figure hardly changes along an axis: its span over its mean.
+    Flat {
+        of: Selection,
+        over: String,
+        within: f64,
+        within_partly: Option<f64>,
+    },
+    /// The figure is highest at one of these values of an axis, or tied with the highest.
+    Best {
+        of: Selection,
+        over: String,
+        is: Value,
+        /// Relative difference that counts as a tie, beside noise.
+        #[serde(default)]
+        slack: f64,
+        slack_partly: Option<f64>,
+    },
+    /// A figure is a straight line over an axis of numbers.
+    Linear {
+        of: Selection,
+        over: String,
+        direction: Direction,
+        /// Least share of the variance that the line explains, 0 to 1.
+        r2: f64,
+        r2_partly: Option<f64>,
+    },
+}
+
+/// Which way a figure goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Direction {
+    Rising,
+    Falling,
+}
+
+/// The paper's value at a point.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Expected {
+    pub(crate) at: Pairs,
+    pub(crate) value: f64,
+}
+
+/// A figure of the runs at some points.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Selection {
+    /// By default the study's only scenario.
+    pub(crate) scenario: Option<String>,
+    /// A flow, or several by a `*` at the end; by default the run as a whole.
+    pub(crate) flow: Option<String>,
+    /// A link instead of a flow: its direction from its first node to its second.
+    pub(crate) link: Option<String>,
+    pub(crate) metric: Option<String>,
+    /// Values of axes: one fixes the axis, an array keeps it free and limits it to those.
+    #[serde(default)]
+    pub(crate) at: Pairs,
+    /// How several flows make one figure.
+    pub(crate) across: Option<Across>,
+    /// What the figure is divided by: a number, or one for each point.
+    #[serde(default)]
+    pub(crate) per: Per,
+    /// Divide by another selection; what it leaves out is as here.
+    pub(crate) to: Option<Box<Selection>>,
+    /// Subtract another selection; what it leaves out is as here.
+    pub(crate) minus: Option<Box<Selection>>,
+}
+
+/// How the figures of several flows make one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Across {
+    #[default]
+    Mean,
+    Sum,
+    Min,
+    Max,
+    /// Jain's fairness index.
+    Jain,
+}
+
+/// What a figure is divided by.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Per {
+    #[default]
+    One,
+    Number(f64),
+    Points(Vec<Expected>),
+}
+
+impl<'de> Deserialize<'de> for Per {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::Number(number) => Ok(Per::Number(number.as_f64().unwrap_or(f64::NAN))),
+            value @ Value::Array(_) => Ok(Per::Points(serde_json::from_value(value).map_err(D::Error::custom)?)),
+            _ => Err(D::Error::custom(
+                "a number or an array of { at = { .. }, value = .. } expected",
+            )),
+        }
+    }
+}

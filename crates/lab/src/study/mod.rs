@@ -1,0 +1,164 @@
+//! Studies: what papers claim, as data, and what comes out here.
+//!
+//! A study is a folder with a `study.toml` and scenario files. It names what is run (scenarios with changes and axes) and what is
+//! claimed; [`Study::load`] checks that each claim finds its figures, [`Study::run`] runs everything and gives each claim a verdict.
+
+mod check;
+mod figures;
+mod file;
+mod plan;
+mod report;
+
+use std::path::PathBuf;
+
+use whimbrel_scenario::{Document, Problem, Scenario};
+
+use self::figures::{Figured, Figures, PointRuns};
+use self::file::{Check, Selection, StudyFile};
+use crate::runner::{Options, Outcome, Progress, Run, RunError, run};
+
+pub use self::check::Verdict;
+pub use self::report::{ClaimReport, StudyReport, markdown};
+
+/// A study, checked.
+#[derive(Clone, Debug)]
+pub struct Study {
+    id: String,
+    folder: PathBuf,
+    file: StudyFile,
+    document: Document,
+}
+
+/// A scenario of a study, ready to run: the points of all its axes.
+#[derive(Clone, Debug)]
+pub struct PlannedScenario {
+    /// Its name in the study.
+    pub name: String,
+    /// All its points; nothing is recorded.
+    pub scenario: Scenario,
+    /// Whether its runs are watched.
+    pub watch: bool,
+}
+
+/// Why there is no study.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum StudyError {
+    /// A file could not be read.
+    #[error("cannot read {}: {reason}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        reason: String,
+    },
+    /// Everything that is wrong.
+    #[error("{}", .0.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n"))]
+    Invalid(Vec<Problem>),
+}
+
+impl Check {
+    fn of(&self) -> &Selection {
+        match self {
+            Check::Bounds { of, .. }
+            | Check::Near { of, .. }
+            | Check::Trend { of, .. }
+            | Check::Flat { of, .. }
+            | Check::Best { of, .. }
+            | Check::Linear { of, .. } => of,
+        }
+    }
+}
+
+impl Study {
+    /// The name of its folder.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// What it is called.
+    pub fn title(&self) -> &str {
+        &self.file.title
+    }
+
+    /// Paper and section, or who asks.
+    pub fn source(&self) -> &str {
+        &self.file.source
+    }
+
+    /// What is done.
+    pub fn description(&self) -> &str {
+        &self.file.description
+    }
+
+    /// What was chosen where the paper is silent.
+    pub fn chosen(&self) -> &[String] {
+        &self.file.chosen
+    }
+
+    /// The ids of its claims.
+    pub fn claims(&self) -> impl Iterator<Item = &str> {
+        self.file.claim.iter().map(|claim| claim.id.as_str())
+    }
+
+    /// The folder in which it lies.
+    pub fn folder(&self) -> &std::path::Path {
+        &self.folder
+    }
+
+    /// The study of that id among `folders`.
+    ///
+    /// # Errors
+    /// There is none; a hint if a name is near.
+    pub fn find(folders: &[PathBuf], id: &str) -> Result<PathBuf, Option<String>> {
+        plan::find(folders, id)
+    }
+
+    /// Judges its claims by finished runs, scenario by scenario in the order of the plan.
+    ///
+    /// # Errors
+    /// A claim asks for what was not measured.
+    pub fn judge(
+        &self,
+        planned: &[PlannedScenario],
+        runs: &[Vec<Run>],
+        quick: bool,
+    ) -> Result<StudyReport, StudyError> {
+        let scenarios = planned.iter().zip(runs).map(|(planned, runs)| {
+            let points = planned
+                .scenario
+                .points
+                .iter()
+                .enumerate()
+                .map(|(number, point)| PointRuns {
+                    params: point.params.clone(),
+                    runs: runs
+                        .iter()
+                        .filter(|run| run.point == number)
+                        .map(|run| run as &dyn Figures)
+                        .collect(),
+                });
+            plan::measured(planned, points.collect())
+        });
+        let data = Figured {
+            scenarios: scenarios.collect(),
+            thinned: quick,
+        };
+        report::report(self, &data)
+    }
+}
+
+/// Runs a scenario of a study.
+pub fn run_planned(
+    planned: &PlannedScenario,
+    options: &Options<'_>,
+    progress: &mut dyn Progress,
+    finished: &mut dyn FnMut(Run) -> Result<(), RunError>,
+) -> Outcome {
+    let options = Options {
+        jobs: options.jobs,
+        folder: options.folder,
+        interrupted: options.interrupted,
+        watch: planned.watch,
+    };
+    run(&planned.scenario, &options, progress, finished)
+}

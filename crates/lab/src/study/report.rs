@@ -1,0 +1,219 @@
+//! What a study says: for programs, and as the table of all studies.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::check::{Verdict, evaluate};
+use super::figures::Figured;
+use super::{Study, StudyError};
+
+/// The claims of a study and what came out.
+#[derive(Clone, Debug)]
+pub struct StudyReport {
+    /// The study.
+    pub study: String,
+    /// Its claims in the order of the file.
+    pub claims: Vec<ClaimReport>,
+}
+
+/// A claim and what came out.
+#[derive(Clone, Debug)]
+pub struct ClaimReport {
+    /// Its id.
+    pub id: String,
+    /// What is said.
+    pub claim: String,
+    /// The paper's figure: a number or a phrase.
+    pub paper: Value,
+    /// Ours: a number if the claim is about one figure, otherwise a phrase with the figures.
+    pub measured: Value,
+    /// Half the width of the 95 % confidence interval of a number over the seeds.
+    pub ci95: Option<f64>,
+    /// Whether it came out.
+    pub verdict: Verdict,
+    /// Ours in words, with its interval.
+    pub text: String,
+    /// What there is to say about it.
+    pub note: String,
+}
+
+pub(super) fn report(study: &Study, data: &Figured<'_>) -> Result<StudyReport, StudyError> {
+    let mut claims = Vec::with_capacity(study.file.claim.len());
+    let mut problems = Vec::new();
+    for (number, claim) in study.file.claim.iter().enumerate() {
+        match evaluate(claim, data) {
+            Err(trouble) => problems.push(study.claim_problem(number, claim, trouble, data.thinned)),
+            Ok(finding) => {
+                // With several points the figure alone would hide where it was found.
+                let single = finding
+                    .figure
+                    .filter(|figure| crate::report::figure(figure) == finding.text);
+                let measured = match single.and_then(|figure| figure.mean) {
+                    Some(mean) => json!(mean),
+                    None => json!(finding.text),
+                };
+                claims.push(ClaimReport {
+                    id: claim.id.clone(),
+                    claim: claim.claim.clone(),
+                    paper: claim.paper.clone(),
+                    measured,
+                    ci95: finding.figure.and_then(|figure| figure.ci95),
+                    verdict: finding.verdict,
+                    text: finding.text,
+                    note: claim.note.clone(),
+                });
+            }
+        }
+    }
+    if problems.is_empty() {
+        Ok(StudyReport {
+            study: study.id.clone(),
+            claims,
+        })
+    } else {
+        Err(StudyError::Invalid(problems))
+    }
+}
+
+impl StudyReport {
+    /// As JSON: `{"study", "claims": [{"id", "claim", "paper", "measured", "ci95", "verdict", "note"}]}`.
+    pub fn json(&self) -> Value {
+        let claims = self.claims.iter().map(|claim| {
+            json!({
+                "id": claim.id,
+                "claim": claim.claim,
+                "paper": claim.paper,
+                "measured": claim.measured,
+                "ci95": claim.ci95,
+                "verdict": claim.verdict,
+                "note": claim.note,
+            })
+        });
+        json!({ "study": self.study, "claims": claims.collect::<Vec<_>>() })
+    }
+
+    /// For people: a block for each claim, in lines of `width` characters.
+    pub fn table(&self, width: usize) -> String {
+        let mut text = String::new();
+        for claim in &self.claims {
+            let _ = writeln!(text, "\n  {:10}  {}", claim.verdict.name(), claim.id);
+            let parts = [
+                ("claim", claim.claim.as_str()),
+                ("paper", &crate::output::text(&claim.paper)),
+                ("ours", &claim.text),
+                ("note", &claim.note),
+            ];
+            for (name, part) in parts.into_iter().filter(|(_, part)| !part.is_empty()) {
+                for (number, line) in wrapped(part, width.saturating_sub(22)).iter().enumerate() {
+                    let name = if number == 0 { name } else { "" };
+                    let _ = writeln!(text, "              {name:5}  {line}");
+                }
+            }
+        }
+        text
+    }
+
+    /// Everything that goes into the table of all studies, to be kept in the study's folder.
+    pub fn kept(&self, command: &str) -> Value {
+        let mut value = self.json();
+        value["whimbrel"] = json!(env!("CARGO_PKG_VERSION"));
+        value["command"] = json!(command);
+        for (kept, claim) in value["claims"].as_array_mut().into_iter().flatten().zip(&self.claims) {
+            kept["text"] = json!(claim.text);
+        }
+        value
+    }
+}
+
+/// Words in lines of at most `width` characters.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines
+            .last_mut()
+            .filter(|line| line.is_empty() || line.chars().count() + 1 + word.chars().count() <= width);
+        match line {
+            Some(line) => {
+                if !line.is_empty() {
+                    line.push(' ');
+                }
+                line.push_str(word);
+            }
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// What a study's folder keeps of its last full run.
+#[derive(Debug, Deserialize)]
+struct Kept {
+    whimbrel: String,
+    command: String,
+    claims: Vec<KeptClaim>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct KeptClaim {
+    id: String,
+    text: String,
+    verdict: String,
+}
+
+/// Figures of a study's last full run, as its folder keeps them.
+pub(crate) const KEPT: &str = "results.json";
+
+/// The table of all studies in Markdown, from what their last full runs left in their folders.
+///
+/// # Errors
+/// What was kept cannot be read, in a sentence.
+pub fn markdown(studies: &[Study]) -> Result<String, String> {
+    let mut text = String::from(
+        "# Results of the studies\n\nWritten by `cargo xtask generate` from the `results.json` of each study, which \
+         `whimbrel study run ID --keep` renews: do not edit.\nOurs is the mean over the seeds with its 95 % interval. \
+         A verdict is `reproduced`, `partly` (within the wider bounds, or not at all points) or `not`.\n",
+    );
+    let mut counts = [0_usize; 3];
+    let mut body = String::new();
+    for study in studies {
+        let path = study.folder.join(KEPT);
+        let kept: Kept = match std::fs::read_to_string(&path) {
+            Ok(kept) => serde_json::from_str(&kept).map_err(|error| format!("{}: {error}", path.display()))?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(format!("{}: {error}", path.display())),
+        };
+        let _ = write!(
+            body,
+            "\n## {}: {}\n\n{}. whimbrel {}, `{}`.\n\n| claim | paper | ours | verdict | note |\n|---|---|---|---|---|\n",
+            study.id,
+            study.title(),
+            study.source(),
+            kept.whimbrel,
+            kept.command
+        );
+        for claim in &study.file.claim {
+            let kept = kept.claims.iter().find(|kept| kept.id == claim.id);
+            let (ours, verdict) = kept.map_or(("not run yet", ""), |kept| (kept.text.as_str(), kept.verdict.as_str()));
+            for (count, name) in counts.iter_mut().zip(["reproduced", "partly", "not"]) {
+                *count += usize::from(verdict == name);
+            }
+            let cells = [
+                &claim.claim,
+                &crate::output::text(&claim.paper),
+                ours,
+                verdict,
+                &claim.note,
+            ];
+            let cells: Vec<_> = cells
+                .iter()
+                .map(|cell| cell.replace('|', "\\|").replace('\n', " "))
+                .collect();
+            let _ = writeln!(body, "| {} |", cells.join(" | "));
+        }
+    }
+    let [reproduced, partly, not] = counts;
+    let _ = writeln!(text, "\n{reproduced} claims reproduced, {partly} partly, {not} not.");
+    Ok(text + &body)
+}

@@ -1,0 +1,240 @@
+//! Figures for which a run has to be watched: how the congestion window goes.
+
+use whimbrel_control::{Span, Time};
+use whimbrel_proto::{TraceEvent, TraceKinds, TraceRecord};
+use whimbrel_sim::config::{QueueConfig, QueueUnit, SimConfig};
+use whimbrel_sim::{Interest, Observer, Sample};
+
+/// How long a reduction may come after its queue was long: signals take their time to the sender and back.
+const PROVOKED: Span = Span::from_secs(1);
+
+/// How the window of a flow's sender went within the measurement window, over its primary path.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Windows {
+    /// Smallest cwnd, bytes.
+    pub(crate) least: u64,
+    /// Largest cwnd, bytes.
+    pub(crate) most: u64,
+    /// Mean over time, bytes.
+    pub(crate) mean: f64,
+    /// Times that it became smaller.
+    pub(crate) reductions: u64,
+    /// Of these, those while no queue had been over its threshold for a second.
+    pub(crate) unprovoked: u64,
+    /// Times that a queue rose over its threshold and a reduction followed.
+    pub(crate) episodes: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Flow {
+    cwnd: Option<u64>,
+    since: Time,
+    /// Bytes times nanoseconds.
+    area: f64,
+    windows: Windows,
+    /// The number of the queue's last rise that a reduction followed.
+    episode: u64,
+}
+
+/// Watches a run for the figures of [`Windows`].
+#[derive(Debug)]
+pub(crate) struct Watch {
+    from: Time,
+    to: Time,
+    flows: Vec<Flow>,
+    /// By direction: the length in packets over which a queue counts as long, and whether it is.
+    queues: Vec<(f64, bool)>,
+    /// When a queue was last over its threshold.
+    last_long: Option<Time>,
+    /// How often a queue rose over its threshold after having been at half of it or less.
+    rises: u64,
+}
+
+impl Watch {
+    pub(crate) fn new(config: &SimConfig) -> Self {
+        let threshold = |queue: &QueueConfig| match queue {
+            QueueConfig::Red(red) if red.unit == QueueUnit::Packets => red.min,
+            other => other
+                .limits()
+                .0
+                .map_or(f64::INFINITY, |packets| f64::from(packets) / 2.0),
+        };
+        let directions = config.link.iter().flat_map(|link| link.directions());
+        Watch {
+            from: Time::ZERO + config.measure.from,
+            to: config
+                .measure
+                .to
+                .map_or(Time::ZERO + config.duration, |to| Time::ZERO + to),
+            flows: vec![Flow::default(); config.flow.len()],
+            queues: directions
+                .map(|direction| (threshold(&direction.queue), false))
+                .collect(),
+            last_long: None,
+            rises: 0,
+        }
+    }
+
+    /// What was seen of each flow that has a window.
+    pub(crate) fn finish(mut self, end: Time) -> Vec<Option<Windows>> {
+        let until = end.min(self.to);
+        let over = until.since(self.from).as_secs_f64() * 1e9;
+        for flow in &mut self.flows {
+            flow.pass(until, self.from, self.to);
+        }
+        let seen = self.flows.into_iter().map(|flow| {
+            flow.cwnd?;
+            Some(Windows {
+                mean: if over > 0.0 { flow.area / over } else { f64::NAN },
+                ..flow.windows
+            })
+        });
+        seen.collect()
+    }
+}
+
+impl Flow {
+    /// Time passes with the window as it is.
+    fn pass(&mut self, now: Time, from: Time, to: Time) {
+        if let Some(cwnd) = self.cwnd {
+            let (begin, end) = (self.since.max(from), now.min(to));
+            if begin < end {
+                self.area += cwnd as f64 * end.since(begin).as_nanos() as f64;
+                let windows = &mut self.windows;
+                windows.least = if windows.least == 0 {
+                    cwnd
+                } else {
+                    windows.least.min(cwnd)
+                };
+                windows.most = windows.most.max(cwnd);
+            }
+        }
+        self.since = now;
+    }
+}
+
+impl Observer for Watch {
+    fn wants(&self, interest: Interest) -> bool {
+        interest == Interest::Series
+    }
+
+    fn trace_kinds(&self) -> TraceKinds {
+        TraceKinds::WINDOWS
+    }
+
+    fn sample(&mut self, sample: &Sample) {
+        let Sample::Queue {
+            at, direction, packets, ..
+        } = *sample
+        else {
+            return;
+        };
+        let Some((threshold, long)) = self.queues.get_mut(direction as usize) else {
+            return;
+        };
+        let packets = f64::from(packets);
+        if packets > *threshold {
+            self.last_long = Some(at);
+            self.rises += u64::from(!*long);
+            *long = true;
+        } else if packets <= *threshold / 2.0 {
+            *long = false;
+        }
+    }
+
+    fn trace(&mut self, flow: u32, forward: bool, record: &TraceRecord) {
+        let TraceEvent::Window { path, cwnd, .. } = record.event else {
+            return;
+        };
+        let Some(flow) = self.flows.get_mut(flow as usize).filter(|_| forward && path.0 == 0) else {
+            return;
+        };
+        flow.pass(record.at, self.from, self.to);
+        let reduced = flow.cwnd.is_some_and(|before| cwnd < before);
+        if reduced && (self.from..self.to).contains(&record.at) {
+            flow.windows.reductions += 1;
+            let provoked = self.last_long.is_some_and(|long| record.at.since(long) <= PROVOKED);
+            flow.windows.unprovoked += u64::from(!provoked);
+            flow.windows.episodes += u64::from(self.rises > flow.episode || flow.windows.reductions == 1);
+            flow.episode = self.rises;
+        }
+        flow.cwnd = Some(cwnd);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use whimbrel_control::Rate;
+    use whimbrel_proto::PathId;
+    use whimbrel_sim::config::{FlowConfig, FlowKind, LinkConfig, RedConfig};
+
+    use super::*;
+
+    fn watch() -> Watch {
+        let mut config = SimConfig::empty(Span::from_secs(10));
+        config.measure.from = Span::from_secs(2);
+        let mut link = LinkConfig::new("a", "b", Rate::from_mbps(2), Span::ZERO);
+        link.queue = QueueConfig::Red(RedConfig::new(100, 10.0, 20.0));
+        config.link.push(link);
+        config.flow.push(FlowConfig::new("bulk", FlowKind::Sctp, "a", "b"));
+        Watch::new(&config)
+    }
+
+    fn window(watch: &mut Watch, ms: u64, cwnd: u64) {
+        let record = TraceRecord {
+            at: Time::ZERO + Span::from_millis(ms),
+            association: None,
+            event: TraceEvent::Window {
+                path: PathId(0),
+                cwnd,
+                ssthresh: 0,
+                flight: 0,
+                peer_rwnd: 0,
+            },
+        };
+        watch.trace(0, true, &record);
+    }
+
+    fn queue(watch: &mut Watch, ms: u64, packets: u32) {
+        watch.sample(&Sample::Queue {
+            at: Time::ZERO + Span::from_millis(ms),
+            direction: 0,
+            packets,
+            bytes: 0,
+            average: None,
+        });
+    }
+
+    #[test]
+    fn windows_are_measured_over_the_measurement_window() {
+        let mut watch = watch();
+        window(&mut watch, 0, 1_000);
+        window(&mut watch, 1_000, 500);
+        window(&mut watch, 4_000, 4_000);
+        window(&mut watch, 6_000, 2_000);
+        let seen = watch.finish(Time::ZERO + Span::from_secs(10));
+        let windows = seen[0].expect("a window was seen");
+        assert_eq!((windows.least, windows.most, windows.reductions), (500, 4_000, 1));
+        // 2 s of 500, 2 s of 4000, 4 s of 2000.
+        assert!((windows.mean - 2_125.0).abs() < 1e-6, "{windows:?}");
+    }
+
+    #[test]
+    fn reductions_belong_to_the_rise_of_the_queue_before_them() {
+        let mut watch = watch();
+        window(&mut watch, 2_000, 9_000);
+        queue(&mut watch, 3_000, 11);
+        window(&mut watch, 3_100, 8_000);
+        window(&mut watch, 3_200, 7_000);
+        // It wavers about its threshold: the same rise.
+        queue(&mut watch, 3_300, 9);
+        queue(&mut watch, 3_400, 11);
+        window(&mut watch, 3_500, 6_000);
+        queue(&mut watch, 4_000, 4);
+        window(&mut watch, 5_000, 5_000);
+        queue(&mut watch, 6_000, 12);
+        window(&mut watch, 6_100, 4_000);
+        let windows = watch.finish(Time::ZERO + Span::from_secs(10))[0].expect("a window was seen");
+        assert_eq!((windows.reductions, windows.episodes, windows.unprovoked), (5, 2, 1));
+    }
+}
