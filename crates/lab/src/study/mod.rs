@@ -1,7 +1,8 @@
 //! Studies: what papers claim, as data, and what comes out here.
 //!
 //! A study is a folder with a `study.toml` and scenario files. It names what is run (scenarios with changes and axes) and what is
-//! claimed; [`Study::load`] checks that each claim finds its figures, [`Study::run`] runs everything and gives each claim a verdict.
+//! claimed; [`Study::load`] checks that each claim finds its figures, [`run_planned`] runs a scenario, [`Study::judge`] gives each
+//! claim a verdict.
 
 mod check;
 mod figures;
