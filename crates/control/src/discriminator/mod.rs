@@ -1,10 +1,38 @@
 //! Loss discrimination: did this loss mean congestion, a transmission error, or is there no telling?
 
+mod biaz;
+mod eci;
+mod ecn;
 mod every_loss;
+mod history;
+mod jitter;
+mod oracle;
+mod spike;
+mod trend;
+mod veno;
+mod warning;
+mod wise;
+mod zbs;
+mod zigzag;
+
+#[cfg(test)]
+mod testing;
 
 use core::fmt;
 
+pub use biaz::{BiazParameters, MBiazParameters};
+pub use eci::EciParameters;
+pub use ecn::EcnParameters;
 pub use every_loss::EveryLoss;
+pub use jitter::JitterParameters;
+pub use oracle::{NoisyParameters, OracleParameters};
+pub use spike::SpikeParameters;
+pub use trend::TrendParameters;
+pub use veno::VenoParameters;
+pub use warning::WarningParameters;
+pub use wise::WiseParameters;
+pub use zbs::ZbsParameters;
+pub use zigzag::ZigZagParameters;
 
 use crate::part::{BuildContext, registry};
 use crate::sample::{AckSample, LossEvent, MarkEvent, Needs, Verdict};
@@ -35,19 +63,32 @@ registry! {
     /// A discriminator by its name and parameters.
     DiscriminatorSpec for dyn Discriminate, default EveryLoss;
     EveryLoss(every_loss::EveryLoss) = "every-loss", "Every loss is congestion: the standard.", "RFC 9260 §7.2.3";
+    Ecn(ecn::EcnParameters) = "ecn", "A loss without a mark in its window of data is the channel's.", "Ye 2004, 5.3.1";
+    Eci(eci::EciParameters) = "eci", "A loss is the channel's if its neighbours and the average indicate no congestion.", "Shishir 2000, III.D";
+    Warning(warning::WarningParameters) = "warning", "A loss without a congestion warning is the channel's.", "Xu, Tian and Ansari 2004 (TCP Jersey)";
+    Jitter(jitter::JitterParameters) = "jitter", "A loss while the queue grows by k bytes a window, by the jitter ratio, is congestion.", "Chen et al. 2011, 3.1; Wu and Chen 2004 (JTCP)";
+    Veno(veno::VenoParameters) = "veno", "A loss while three packets wait in queues is congestion.", "Fu and Liew 2003, II.A";
+    Wise(wise::WiseParameters) = "wise", "A loss while the window fits the estimated bandwidth is the channel's.", "Fracchia et al. 2005";
+    Biaz(biaz::BiazParameters) = "biaz", "A loss is the channel's if the gap lasts as long as its packets.", "Biaz and Vaidya 1999";
+    MBiaz(biaz::MBiazParameters) = "mbiaz", "Biaz with a narrower window.", "Cen, Cosman and Voelker 2003";
+    Spike(spike::SpikeParameters) = "spike", "A loss while the one-way time is high is congestion.", "Tobe et al. 2000; Cen, Cosman and Voelker 2003";
+    ZigZag(zigzag::ZigZagParameters) = "zigzag", "A loss is the channel's if the one-way time is low for so many packets lost.", "Cen, Cosman and Voelker 2003";
+    Zbs(zbs::ZbsParameters) = "zbs", "ZigZag, mBiaz or Spike, by the shape of the traffic.", "Cen, Cosman and Voelker 2003";
+    Trend(trend::TrendParameters) = "trend", "A loss while one-way times keep rising is congestion.", "Hsiao et al. 2005";
+    Oracle(oracle::OracleParameters) = "oracle", "Asks the simulator why the packet died: the upper bound.", "Whimbrel";
+    Noisy(oracle::NoisyParameters) = "noisy", "An oracle that errs at set rates.", "Whimbrel";
 }
 
 impl DiscriminatorSpec {
     /// Whether it cannot be built without [`GroundTruth`](crate::GroundTruth).
     pub fn asks_for_truth(&self) -> bool {
-        false
+        matches!(self, DiscriminatorSpec::Oracle(_) | DiscriminatorSpec::Noisy(_))
     }
 
     /// The discriminator of one path.
     pub fn build(&self, context: &BuildContext) -> Discriminator {
         match self {
             DiscriminatorSpec::EveryLoss(part) => Discriminator::EveryLoss(*part),
-            #[allow(unreachable_patterns, reason = "the register may hold the standard alone")]
             other => Discriminator::Other(other.build_boxed(context)),
         }
     }

@@ -1,0 +1,46 @@
+//! What the tests of discriminators share.
+
+use crate::Time;
+use crate::sample::{AckSample, LossEvent, LossSignal, Seq, Stamps};
+use crate::window::WindowView;
+
+pub(super) const UNIT: u64 = 1456;
+
+/// A window of ten units in congestion avoidance.
+pub(super) const VIEW: WindowView = WindowView {
+    cwnd: 10 * UNIT,
+    ssthresh: 5 * UNIT,
+    unit: UNIT,
+    initial_cwnd: 3 * UNIT,
+    floor: 4 * UNIT,
+};
+
+pub(super) fn gap(first_lost: Seq) -> LossEvent {
+    LossEvent::of(Time::ZERO, LossSignal::Gap, first_lost)
+}
+
+pub(super) fn timeout(first_lost: Seq) -> LossEvent {
+    LossEvent::of(Time::ZERO, LossSignal::Timeout, first_lost)
+}
+
+/// Everything below `acked_to` is acknowledged.
+pub(super) fn ack_to(acked_to: Seq) -> AckSample {
+    AckSample {
+        acked_to,
+        newest: acked_to.saturating_sub(1),
+        next: acked_to + 10,
+        ..AckSample::of(Time::ZERO, UNIT, 10 * UNIT)
+    }
+}
+
+/// Packet `seq` arrived at so many microseconds after so many microseconds on its way; everything below `acked_to` has.
+pub(super) fn arrival(seq: Seq, acked_to: Seq, received: u64, one_way: u64) -> AckSample {
+    AckSample {
+        newest: seq,
+        stamps: Some(Stamps {
+            sent: Time::from_nanos((1_000_000_000 + received - one_way) * 1000),
+            received: Time::from_nanos((1_000_000_000 + received) * 1000),
+        }),
+        ..ack_to(acked_to)
+    }
+}

@@ -1,0 +1,194 @@
+//! Delivery rate: how fast a path delivers, measured from the sending of a packet to its acknowledgement.
+//!
+//! Cheng et al., draft-cheng-iccrg-delivery-rate-estimation-00. The rate is taken over the longer one of the time in which the data
+//! was sent and the time in which it was acknowledged, so that neither bursts nor compressed acknowledgements make it too high.
+
+use crate::sample::RateSample;
+use crate::{Span, Time};
+
+/// What a packet takes along when it is sent, kept in its slot until it is acknowledged (draft-cheng §2.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SendStamp {
+    /// When it was sent.
+    pub sent_at: Time,
+    /// When the packet was sent from which the sending of this stretch of data is counted.
+    pub first_sent_at: Time,
+    /// When the last data was delivered before it was sent.
+    pub delivered_at: Time,
+    /// Bytes delivered on the path before it was sent.
+    pub delivered: u64,
+    /// Bytes declared lost on the path before it was sent.
+    pub lost: u64,
+    /// Bytes in flight with it.
+    pub flight: u64,
+    /// Whether the sender's user had nothing more to send.
+    pub app_limited: bool,
+}
+
+/// The delivery rate of one path.
+///
+/// For each packet [`on_sent`](Self::on_sent), for each acknowledgement [`on_delivered`](Self::on_delivered) and then
+/// [`sample`](Self::sample) with the stamp of the newest packet that it acknowledged for the first time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DeliveryEstimator {
+    delivered: u64,
+    delivered_at: Time,
+    first_sent_at: Time,
+    lost: u64,
+    /// While this much has not been delivered, rates are limited by the user.
+    app_limited_until: u64,
+}
+
+impl DeliveryEstimator {
+    /// A packet of so many bytes is sent, or sent again, while `flight` bytes are in flight without it.
+    #[inline]
+    pub fn on_sent(&mut self, now: Time, bytes: u64, flight: u64) -> SendStamp {
+        if flight == 0 {
+            // draft-cheng §3.2: a new stretch begins.
+            self.first_sent_at = now;
+            self.delivered_at = now;
+        }
+        SendStamp {
+            sent_at: now,
+            first_sent_at: self.first_sent_at,
+            delivered_at: self.delivered_at,
+            delivered: self.delivered,
+            lost: self.lost,
+            flight: flight.saturating_add(bytes),
+            app_limited: self.app_limited_until > 0,
+        }
+    }
+
+    /// So many bytes are acknowledged for the first time.
+    #[inline]
+    pub fn on_delivered(&mut self, now: Time, bytes: u64) {
+        self.delivered = self.delivered.saturating_add(bytes);
+        self.delivered_at = now;
+        if self.delivered > self.app_limited_until {
+            self.app_limited_until = 0;
+        }
+    }
+
+    /// So many bytes are declared lost.
+    #[inline]
+    pub fn on_lost(&mut self, bytes: u64) {
+        self.lost = self.lost.saturating_add(bytes);
+    }
+
+    /// The user has nothing more to send while the window has room and so many bytes are in flight (draft-cheng §3.4).
+    #[inline]
+    pub fn on_app_limited(&mut self, flight: u64) {
+        self.app_limited_until = self.delivered.saturating_add(flight).max(1);
+    }
+
+    /// Bytes delivered so far.
+    #[inline]
+    pub fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// The rate since the newest packet just acknowledged was sent; none if it was acknowledged sooner than any packet can be, which
+    /// happens to packets sent again whose first copy arrived (draft-cheng §3.3).
+    #[inline]
+    pub fn sample(&mut self, stamp: &SendStamp, min_rtt: Option<Span>) -> Option<RateSample> {
+        self.first_sent_at = self.first_sent_at.max(stamp.sent_at);
+        let sending = stamp.sent_at.since(stamp.first_sent_at);
+        let acknowledging = self.delivered_at.since(stamp.delivered_at);
+        let interval = sending.max(acknowledging);
+        let too_short = interval.is_zero() || min_rtt.is_some_and(|min_rtt| interval < min_rtt);
+        (!too_short).then(|| RateSample {
+            delivered: self.delivered.saturating_sub(stamp.delivered),
+            interval,
+            prior_delivered: stamp.delivered,
+            lost: self.lost.saturating_sub(stamp.lost),
+            flight_at_send: stamp.flight,
+            app_limited: stamp.app_limited,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Rate;
+
+    fn ms(n: u64) -> Time {
+        Time::from_nanos(n * 1_000_000)
+    }
+
+    #[test]
+    fn a_steady_stream_is_measured_exactly() {
+        // A packet of 1500 bytes each 10 ms, acknowledged 100 ms later: 1.2 Mbit/s.
+        let mut estimator = DeliveryEstimator::default();
+        let mut stamps = Vec::new();
+        let mut rates = Vec::new();
+        for step in 0..50 {
+            if step >= 10 {
+                estimator.on_delivered(ms(step * 10), 1500);
+                let stamp: SendStamp = stamps[(step - 10) as usize];
+                let sample = estimator.sample(&stamp, Some(Span::from_millis(100))).unwrap();
+                rates.push(Rate::of(sample.delivered, sample.interval).as_bps());
+                assert_eq!(sample.prior_delivered, stamp.delivered);
+            }
+            let flight = 1500 * step.min(9);
+            stamps.push(estimator.on_sent(ms(step * 10), 1500, flight));
+        }
+        assert_eq!(rates[0], 120_000, "one packet in the first 100 ms");
+        assert!(rates[20..].iter().all(|&rate| rate == 1_200_000), "{rates:?}");
+    }
+
+    #[test]
+    fn compressed_acknowledgements_do_not_raise_the_rate() {
+        // Ten packets sent over 90 ms are acknowledged all at once at 200 ms: no more than 15000 bytes in 90 ms counts, and the
+        // interval of acknowledging is longer still.
+        let mut estimator = DeliveryEstimator::default();
+        let stamps: Vec<_> = (0..10)
+            .map(|step| estimator.on_sent(ms(step * 10), 1500, step * 1500))
+            .collect();
+        estimator.on_delivered(ms(200), 15_000);
+        let sample = estimator.sample(&stamps[9], Some(Span::from_millis(100))).unwrap();
+        assert_eq!((sample.delivered, sample.interval), (15_000, Span::from_millis(200)));
+    }
+
+    #[test]
+    fn bursts_of_sending_are_measured_by_their_acknowledgements() {
+        let mut estimator = DeliveryEstimator::default();
+        let stamps: Vec<_> = (0..4).map(|n| estimator.on_sent(ms(0), 1500, n * 1500)).collect();
+        for (n, stamp) in stamps.iter().enumerate() {
+            estimator.on_delivered(ms(100 + 10 * n as u64), 1500);
+            let sample = estimator.sample(stamp, None).unwrap();
+            assert_eq!(sample.interval, Span::from_millis(100 + 10 * n as u64));
+        }
+    }
+
+    #[test]
+    fn what_the_user_limits_is_said_until_it_is_delivered() {
+        let mut estimator = DeliveryEstimator::default();
+        let first = estimator.on_sent(ms(0), 1500, 0);
+        estimator.on_app_limited(1500);
+        let second = estimator.on_sent(ms(10), 1500, 1500);
+        assert!(!first.app_limited && second.app_limited);
+        estimator.on_delivered(ms(100), 1500);
+        assert!(
+            estimator.on_sent(ms(105), 1500, 1500).app_limited,
+            "not more than was in flight is delivered"
+        );
+        estimator.on_delivered(ms(110), 1500);
+        assert!(!estimator.on_sent(ms(111), 1500, 1500).app_limited);
+        assert_eq!(
+            estimator.sample(&second, Some(Span::from_millis(500))),
+            None,
+            "sooner than any packet can be"
+        );
+    }
+
+    #[test]
+    fn losses_since_the_packet_was_sent_are_told() {
+        let mut estimator = DeliveryEstimator::default();
+        estimator.on_lost(3000);
+        let stamp = estimator.on_sent(ms(0), 1500, 0);
+        estimator.on_lost(1500);
+        estimator.on_delivered(ms(100), 1500);
+        assert_eq!(estimator.sample(&stamp, None).unwrap().lost, 1500);
+    }
+}

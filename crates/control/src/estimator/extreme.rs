@@ -1,0 +1,81 @@
+//! The greatest value of a sliding window.
+
+/// The greatest of the values taken within a span of rounds or time, from three candidates (after Nichols' filter, as in Linux): the
+/// greatest one, and the greatest ones of what came after it. Constant memory; exact as long as values do not fall all the time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WindowedMax {
+    /// When taken, and how much; from the greatest and oldest to the latest.
+    best: [(u64, f64); 3],
+}
+
+impl WindowedMax {
+    /// Takes a value at `at`; what is older than `window` is forgotten. Returns the greatest one left.
+    pub fn take(&mut self, at: u64, value: f64, window: u64) -> f64 {
+        let new = (at, value);
+        let best = &mut self.best;
+        if value >= best[0].1 || at.saturating_sub(best[2].0) > window {
+            *best = [new; 3];
+            return value;
+        }
+        if value >= best[1].1 {
+            best[1] = new;
+            best[2] = new;
+        } else if value >= best[2].1 {
+            best[2] = new;
+        }
+        let age = at.saturating_sub(best[0].0);
+        if age > window {
+            // The greatest one is too old: the next one takes its place.
+            *best = [best[1], best[2], new];
+            if at.saturating_sub(best[0].0) > window {
+                *best = [best[1], best[2], new];
+            }
+        } else if best[1].0 == best[0].0 && age > window / 4 {
+            // A quarter of the window without a better one: a second candidate from the next quarter.
+            best[1] = new;
+            best[2] = new;
+        } else if best[2].0 == best[1].0 && age > window / 2 {
+            best[2] = new;
+        }
+        best[0].1
+    }
+
+    /// The greatest value.
+    pub fn get(&self) -> f64 {
+        self.best[0].1
+    }
+
+    /// Forgets everything but this value.
+    pub fn reset(&mut self, at: u64, value: f64) {
+        self.best = [(at, value); 3];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_greatest_value_lasts_as_long_as_the_window() {
+        let mut max = WindowedMax::default();
+        assert!((max.take(0, 100.0, 10) - 100.0).abs() < f64::EPSILON);
+        for at in 1..=10 {
+            assert!((max.take(at, 50.0, 10) - 100.0).abs() < f64::EPSILON, "{at}");
+        }
+        assert!((max.take(11, 50.0, 10) - 50.0).abs() < f64::EPSILON);
+        assert!((max.take(12, 70.0, 10) - 70.0).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn it_is_never_below_the_values_of_the_last_quarter_nor_older_than_the_window() {
+        let mut rng = crate::Rng::stream(3, "extreme");
+        let values: Vec<f64> = (0..2000).map(|_| rng.unit()).collect();
+        let mut max = WindowedMax::default();
+        for at in 0..values.len() {
+            let got = max.take(at as u64, values[at], 20);
+            let recent = values[at.saturating_sub(4)..=at].iter().copied().fold(0.0, f64::max);
+            let whole = values[at.saturating_sub(20)..=at].iter().copied().fold(0.0, f64::max);
+            assert!(recent <= got && got <= whole, "{at}: {recent} {got} {whole}");
+        }
+    }
+}
