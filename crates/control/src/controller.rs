@@ -112,11 +112,11 @@ impl Controller {
         let view = self.view();
         let window = self.window.as_part();
         match loss.signal {
+            LossSignal::Gap if in_recovery => {}
             LossSignal::Gap if verdict == Verdict::Transmission => {
                 let update = window.on_transmission_loss(view, loss);
                 self.apply(update);
             }
-            LossSignal::Gap if in_recovery => {}
             LossSignal::Gap => {
                 let update = window.on_congestion(view, loss);
                 self.apply(update);

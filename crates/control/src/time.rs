@@ -102,6 +102,9 @@ impl Span {
 }
 
 impl Rate {
+    /// Nothing at all.
+    pub const ZERO: Rate = Rate(0);
+
     /// A rate of `n` bits per second.
     pub const fn from_bps(n: u64) -> Self {
         Rate(n)

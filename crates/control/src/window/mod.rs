@@ -2,11 +2,26 @@
 //!
 //! A part answers with numbers; the [`Controller`](crate::Controller) owns the window and applies them.
 
+mod max_x;
 mod standard;
+mod tabe;
+mod three_quarters;
+mod vegas;
+mod veno;
+mod westwood;
+
+#[cfg(test)]
+mod testing;
 
 use core::fmt;
 
+pub use max_x::{MaxXParameters, Reduction};
 pub use standard::{StandardParameters, StandardWindow};
+pub use tabe::{ArrivalClock, PipeRtt, TabeParameters};
+pub use three_quarters::ThreeQuartersParameters;
+pub use vegas::VegasParameters;
+pub use veno::VenoParameters;
+pub use westwood::WestwoodParameters;
 
 use crate::part::{BuildContext, registry};
 use crate::sample::{AckSample, LossEvent, MarkEvent, Needs, Verdict};
@@ -44,6 +59,16 @@ impl WindowView {
     /// Half of the window, but not below the floor.
     pub fn halved(&self) -> u64 {
         (self.cwnd / 2).max(self.floor)
+    }
+
+    /// A share of the window, 0 to 1.
+    pub fn scaled(&self, share: f64) -> u64 {
+        (self.cwnd as f64 * share) as u64
+    }
+
+    /// Whether the window was used up, to less than a unit, when an acknowledgement came: only then it may grow (RFC 9438 §5.8).
+    pub fn is_used(&self, ack: &AckSample) -> bool {
+        ack.flight_before.saturating_add(self.unit) > self.cwnd
     }
 }
 
@@ -133,6 +158,12 @@ registry! {
     /// A window control by its name and parameters.
     WindowSpec for dyn WindowControl, default Standard;
     Standard(standard::StandardParameters) = "standard", "Slow start, congestion avoidance, halving: the standard.", "RFC 9260 §7.2";
+    MaxX(max_x::MaxXParameters) = "max-x", "Marks reduce to max(x, 2 MTU).", "Ye 2004, 4.5, 4.6.5";
+    ThreeQuarters(three_quarters::ThreeQuartersParameters) = "three-quarters", "ModReno: losses by the channel cost a quarter.", "Shishir 2000, III.D";
+    Tabe(tabe::TabeParameters) = "tabe", "Congestion sets the window to the estimated bandwidth times the round-trip time.", "Chen et al. 2011, 3.2; Xu, Tian and Ansari 2004, 2005";
+    Westwood(westwood::WestwoodParameters) = "westwood", "Westwood+: congestion sets the window to what the path delivered.", "Grieco and Mascolo 2004";
+    Vegas(vegas::VegasParameters) = "vegas", "Keeps two to four packets waiting at the bottleneck.", "Brakmo and Peterson 1995";
+    Veno(veno::VenoParameters) = "veno", "Grows slowly while packets wait; losses by the channel cost a fifth.", "Fu and Liew 2003";
 }
 
 impl WindowSpec {
@@ -140,7 +171,6 @@ impl WindowSpec {
     pub fn build(&self, context: &BuildContext) -> Window {
         match self {
             WindowSpec::Standard(_) => Window::Standard(StandardWindow::default()),
-            #[allow(unreachable_patterns, reason = "the register may hold the standard alone")]
             other => Window::Other(other.build_boxed(context)),
         }
     }

@@ -1,0 +1,259 @@
+//! The optimal window of TCP Jersey, New Jersey and JSCTP: the estimated bandwidth times the round-trip time (Chen et al. 2011, 3.2).
+
+use super::{StandardWindow, WindowControl, WindowUpdate, WindowView};
+use crate::Span;
+use crate::controller::RecoveryEpoch;
+use crate::estimator::ArrivalRate;
+use crate::part::{BuildContext, Part};
+use crate::sample::{AckSample, LossEvent, Verdict};
+
+/// Whose clock the bandwidth is estimated by.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
+pub enum ArrivalClock {
+    /// The receiver's stamps: TABE (New Jersey, JSCTP). Where there are none, acknowledgements' arrivals.
+    #[default]
+    Receiver,
+    /// Acknowledgements' arrivals: ABE (Jersey).
+    Acknowledgements,
+}
+
+/// Which round-trip time makes a window of a bandwidth.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
+pub enum PipeRtt {
+    /// The shortest one: the path without its queues, so that a queue that overflowed drains.
+    #[default]
+    Min,
+    /// The smoothed one: the window stays about as it is, the queue too.
+    Smoothed,
+}
+
+/// Parameters of the optimal window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(default, deny_unknown_fields)
+)]
+pub struct TabeParameters {
+    /// Whose clock the bandwidth is estimated by.
+    pub clock: ArrivalClock,
+    /// Which round-trip time makes a window of a bandwidth. Chen (equation 10) says RTT without saying which.
+    pub rtt: PipeRtt,
+    /// Congestion that routers indicate sets the window to the optimum as well, once in each window of data: Jersey's rate control.
+    pub on_warning: bool,
+}
+
+impl Part<dyn WindowControl> for TabeParameters {
+    fn build(&self, _context: &BuildContext) -> Box<dyn WindowControl> {
+        Box::new(Tabe::new(*self))
+    }
+}
+
+/// Grows as the standard. A loss judged congestion sets ssthresh to the optimum, and cwnd with it where it is larger (Algorithm 1). After
+/// a timeout ssthresh is the optimum; cwnd is one unit after congestion and the optimum after a transmission error (Algorithm 2).
+#[derive(Clone, Debug)]
+struct Tabe {
+    parameters: TabeParameters,
+    rate: ArrivalRate,
+    min_rtt: Option<Span>,
+    srtt: Option<Span>,
+    warned: RecoveryEpoch,
+    standard: StandardWindow,
+}
+
+impl Tabe {
+    fn new(parameters: TabeParameters) -> Self {
+        Tabe {
+            parameters,
+            rate: ArrivalRate::default(),
+            min_rtt: None,
+            srtt: None,
+            warned: RecoveryEpoch::default(),
+            standard: StandardWindow::default(),
+        }
+    }
+
+    /// RTT R (equation 10), but no less than 2 units; half of the window before the first measurement.
+    fn optimum(&self, window: WindowView) -> u64 {
+        let rtt = match self.parameters.rtt {
+            PipeRtt::Min => self.min_rtt,
+            PipeRtt::Smoothed => self.srtt,
+        };
+        rtt.map_or(window.halved(), |rtt| self.rate.pipe(rtt).max(2 * window.unit))
+    }
+
+    fn adjust(&mut self, window: WindowView) -> WindowUpdate {
+        self.standard.restart();
+        let optimum = self.optimum(window);
+        WindowUpdate {
+            cwnd: optimum.min(window.cwnd),
+            ssthresh: optimum,
+        }
+    }
+}
+
+impl WindowControl for Tabe {
+    fn on_ack(&mut self, window: WindowView, ack: &AckSample) -> WindowUpdate {
+        self.min_rtt = ack.min_rtt.or(self.min_rtt);
+        self.srtt = ack.srtt.or(self.srtt);
+        if let Some(rtt) = self.srtt {
+            let arrived = match (self.parameters.clock, ack.stamps) {
+                (ArrivalClock::Receiver, Some(stamps)) => stamps.received,
+                _ => ack.now,
+            };
+            self.rate.take(arrived, ack.acked, rtt);
+        }
+        if self.parameters.on_warning {
+            if let Some(acked) = ack.acked_to.checked_sub(1) {
+                self.warned.on_cumulative_ack(acked);
+            }
+            if ack.eci == Some(true) && !self.warned.is_active() {
+                self.warned.enter(ack.next.saturating_sub(1));
+                return self.adjust(window);
+            }
+        }
+        self.standard.on_ack(window, ack)
+    }
+
+    fn on_congestion(&mut self, window: WindowView, _loss: &LossEvent) -> WindowUpdate {
+        self.adjust(window)
+    }
+
+    fn on_timeout(&mut self, window: WindowView, _loss: &LossEvent, verdict: Verdict) -> WindowUpdate {
+        self.standard.restart();
+        let optimum = self.optimum(window);
+        WindowUpdate {
+            cwnd: match verdict {
+                Verdict::Transmission => optimum,
+                Verdict::Congestion | Verdict::Unsure => window.unit,
+            },
+            ssthresh: optimum,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Time;
+    use crate::sample::Stamps;
+    use crate::window::testing::{UNIT, gap, timeout, view};
+
+    /// A packet each 10 ms by the receiver's clock, acknowledged two at a time each 20 ms, at an RTT of 120 ms, 100 ms without queue.
+    fn fed(parameters: TabeParameters) -> Tabe {
+        let mut part = Tabe::new(parameters);
+        for step in 1..400 {
+            let ms = |n: u64| Time::from_nanos(n * 1_000_000);
+            let ack = AckSample {
+                srtt: Some(Span::from_millis(120)),
+                min_rtt: Some(Span::from_millis(100)),
+                stamps: Some(Stamps {
+                    sent: ms(20 * step),
+                    // Received at half the rate at which acknowledgements come, to tell the clocks apart.
+                    received: ms(40 * step),
+                }),
+                newest: 2 * step,
+                acked_to: 2 * step + 1,
+                next: 2 * step + 12,
+                ..AckSample::of(ms(20 * step), 2 * UNIT, 20 * UNIT)
+            };
+            part.on_ack(view(20 * UNIT, 10 * UNIT), &ack);
+        }
+        part
+    }
+
+    fn units(window: u64) -> f64 {
+        window as f64 / UNIT as f64
+    }
+
+    #[test]
+    fn the_optimum_by_hand() {
+        // Chen, equations 9 and 10: 50 packets a second by the receiver, 100 by the acknowledgements; times 100 or 120 ms
+        use ArrivalClock::{Acknowledgements, Receiver};
+        for (clock, rtt, expected) in [
+            (Receiver, PipeRtt::Min, 5.0),
+            (Receiver, PipeRtt::Smoothed, 6.0),
+            (Acknowledgements, PipeRtt::Min, 10.0),
+            (Acknowledgements, PipeRtt::Smoothed, 12.0),
+        ] {
+            let part = fed(TabeParameters {
+                clock,
+                rtt,
+                on_warning: false,
+            });
+            let optimum = units(part.optimum(view(20 * UNIT, 10 * UNIT)));
+            assert!((optimum - expected).abs() < 0.01, "{clock:?} {rtt:?}: {optimum}");
+        }
+    }
+
+    #[test]
+    fn algorithm_1_sets_both_to_the_optimum() {
+        let mut part = fed(TabeParameters::default());
+        let update = part.on_congestion(view(20 * UNIT, 40 * UNIT), &gap());
+        assert!((units(update.cwnd) - 5.0).abs() < 0.01, "{update:?}");
+        assert_eq!(update.cwnd, update.ssthresh);
+        let small = part.on_congestion(view(3 * UNIT, 40 * UNIT), &gap());
+        assert_eq!(small.cwnd, 3 * UNIT, "loss never enlarges the window");
+        let at = view(20 * UNIT, 40 * UNIT);
+        assert_eq!(part.on_transmission_loss(at, &gap()), at.unchanged());
+    }
+
+    #[test]
+    fn algorithm_2_restarts_after_congestion_only() {
+        let mut part = fed(TabeParameters::default());
+        let at = view(20 * UNIT, 40 * UNIT);
+        let congestion = part.on_timeout(at, &timeout(), Verdict::Congestion);
+        assert_eq!(congestion.cwnd, UNIT);
+        assert!((units(congestion.ssthresh) - 5.0).abs() < 0.01);
+        let transmission = part.on_timeout(at, &timeout(), Verdict::Transmission);
+        assert_eq!(
+            (transmission.cwnd, transmission.ssthresh),
+            (congestion.ssthresh, congestion.ssthresh)
+        );
+    }
+
+    #[test]
+    fn before_any_measurement_loss_halves() {
+        let mut part = Tabe::new(TabeParameters::default());
+        assert_eq!(
+            part.on_congestion(view(20 * UNIT, 40 * UNIT), &gap()),
+            WindowUpdate::both(10 * UNIT)
+        );
+    }
+
+    #[test]
+    fn a_warning_is_rate_control_once_in_a_window_of_data() {
+        // TCP Jersey, as told by Chen, 2.2
+        let mut part = fed(TabeParameters {
+            clock: ArrivalClock::Acknowledgements,
+            on_warning: true,
+            ..TabeParameters::default()
+        });
+        let warned = |seq| AckSample {
+            newest: seq,
+            acked_to: seq + 1,
+            next: seq + 12,
+            eci: Some(true),
+            srtt: Some(Span::from_millis(120)),
+            ..AckSample::of(Time::from_nanos(7_990_000_000), UNIT, 20 * UNIT)
+        };
+        let at = view(20 * UNIT, 10 * UNIT);
+        let first = part.on_ack(at, &warned(1000)).cwnd;
+        assert!(first < 12 * UNIT, "{first}");
+        assert_eq!(part.on_ack(at, &warned(1001)).cwnd, 20 * UNIT);
+        assert!(
+            part.on_ack(at, &warned(1011)).cwnd < 20 * UNIT,
+            "the next window of data"
+        );
+    }
+}

@@ -1,0 +1,85 @@
+//! ModReno: a loss judged a transmission error costs a quarter of the window, any other one half (Shishir 2000, III.D).
+
+use super::{StandardWindow, WindowControl, WindowUpdate, WindowView};
+use crate::part::{BuildContext, ParameterError, Part, in_range};
+use crate::sample::{AckSample, LossEvent, Verdict};
+
+/// Parameters of ModReno's window.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(default, deny_unknown_fields)
+)]
+pub struct ThreeQuartersParameters {
+    /// The share of the window that is left after a loss judged a transmission error, 0.5 to 1.
+    pub keep: f64,
+}
+
+impl Default for ThreeQuartersParameters {
+    fn default() -> Self {
+        ThreeQuartersParameters { keep: 0.75 }
+    }
+}
+
+impl Part<dyn WindowControl> for ThreeQuartersParameters {
+    fn validate(&self) -> Result<(), ParameterError> {
+        in_range("keep", self.keep, 0.5, 1.0, "")
+    }
+
+    fn build(&self, _context: &BuildContext) -> Box<dyn WindowControl> {
+        Box::new(ThreeQuarters {
+            keep: self.keep,
+            standard: StandardWindow::default(),
+        })
+    }
+}
+
+#[derive(Clone, Debug)]
+struct ThreeQuarters {
+    keep: f64,
+    standard: StandardWindow,
+}
+
+impl WindowControl for ThreeQuarters {
+    fn on_ack(&mut self, window: WindowView, ack: &AckSample) -> WindowUpdate {
+        self.standard.on_ack(window, ack)
+    }
+
+    fn on_congestion(&mut self, window: WindowView, loss: &LossEvent) -> WindowUpdate {
+        self.standard.on_congestion(window, loss)
+    }
+
+    fn on_transmission_loss(&mut self, window: WindowView, _loss: &LossEvent) -> WindowUpdate {
+        self.standard.restart();
+        WindowUpdate::both(window.scaled(self.keep).max(window.floor.min(window.cwnd)))
+    }
+
+    fn on_timeout(&mut self, window: WindowView, loss: &LossEvent, verdict: Verdict) -> WindowUpdate {
+        self.standard.on_timeout(window, loss, verdict)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::window::testing::{UNIT, gap, timeout, view};
+
+    #[test]
+    fn a_quarter_for_the_channel_and_half_for_congestion() {
+        // Shishir 2000, III.D, step 3 b
+        let mut part = ThreeQuarters {
+            keep: 0.75,
+            standard: StandardWindow::default(),
+        };
+        let at = view(20 * UNIT, 40 * UNIT);
+        assert_eq!(part.on_transmission_loss(at, &gap()), WindowUpdate::both(15 * UNIT));
+        assert_eq!(part.on_congestion(at, &gap()), WindowUpdate::both(10 * UNIT));
+        assert_eq!(part.on_timeout(at, &timeout(), Verdict::Transmission).cwnd, UNIT);
+        assert_eq!(
+            part.on_transmission_loss(view(2 * UNIT, UNIT), &gap()).cwnd,
+            2 * UNIT,
+            "never enlarges"
+        );
+    }
+}
