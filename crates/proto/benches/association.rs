@@ -87,6 +87,7 @@ impl Pair {
                 local: sent.remote,
                 remote: sent.local,
                 ecn: sent.ecn,
+                congestion_indicated: false,
             };
             to.handle_datagram(self.now, meta, &self.datagram)
                 .expect("the other end understands");

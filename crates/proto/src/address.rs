@@ -43,6 +43,8 @@ pub struct PacketMeta {
     pub remote: TransportAddr,
     /// The ECN bits it arrived with.
     pub ecn: Ecn,
+    /// Routers indicated congestion by other means than the ECN bits; no header of today can, simulated ones do.
+    pub congestion_indicated: bool,
 }
 
 /// Says where the packet just written into the sink goes.

@@ -16,6 +16,7 @@ mod config;
 mod endpoint;
 mod error;
 mod event;
+mod extensions;
 mod message;
 mod path;
 mod receive;

@@ -1,6 +1,6 @@
 //! Observation: typed records of what happens inside, built only if somebody asked for their kind.
 
-use whimbrel_control::{Span, Time};
+use whimbrel_control::{LossSignal, Span, Time, Verdict};
 use whimbrel_wire::Tsn;
 
 use crate::{AssocId, Discard, PathId, PathState, State};
@@ -24,8 +24,10 @@ impl TraceKinds {
     pub const STATES: TraceKinds = TraceKinds(16);
     /// Marks and their echoes.
     pub const ECN: TraceKinds = TraceKinds(32);
+    /// How losses were judged.
+    pub const VERDICTS: TraceKinds = TraceKinds(64);
     /// Everything.
-    pub const ALL: TraceKinds = TraceKinds(63);
+    pub const ALL: TraceKinds = TraceKinds(127);
 
     /// This set and the other one together.
     #[must_use]
@@ -129,6 +131,21 @@ pub enum TraceEvent {
         /// The rule that said so.
         rule: LossRule,
     },
+    /// The loss of a TSN was judged.
+    Verdict {
+        /// The path it was last sent on.
+        path: PathId,
+        /// The TSN.
+        tsn: Tsn,
+        /// How the loss was noticed.
+        signal: LossSignal,
+        /// What it meant.
+        verdict: Verdict,
+        /// Congestion window before the reaction, bytes.
+        cwnd_before: u64,
+        /// Congestion window after it, bytes.
+        cwnd: u64,
+    },
     /// The congestion control of a path changed.
     Window {
         /// The path.
@@ -214,6 +231,12 @@ pub(crate) struct Trace {
 impl Trace {
     pub(crate) fn set_kinds(&mut self, kinds: TraceKinds) {
         self.kinds = kinds;
+    }
+
+    /// Whether somebody asked for any of these kinds.
+    #[inline]
+    pub(crate) fn wants(&self, kinds: TraceKinds) -> bool {
+        self.kinds.wants(kinds)
     }
 
     /// Adds a record of these kinds if somebody asked for them; `event` runs only then.

@@ -206,6 +206,7 @@ fn take_in(state: &mut State, now: Time, local: SocketAddr, bytes: &[u8], meta: 
         local,
         remote: SocketAddr::new(meta.addr.ip(), meta.addr.port()),
         ecn: socket::ecn(meta),
+        congestion_indicated: false,
     };
     for datagram in bytes.chunks(meta.stride.max(1)) {
         if let Err(reason) = state.endpoint.handle_datagram(now, meta_of_packet, datagram) {

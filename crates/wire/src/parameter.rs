@@ -26,6 +26,10 @@ pub mod parameter_type {
     pub const SUPPORTED_ADDRESS_TYPES: u16 = 12;
     /// ECN Capable, RFC 4960 Appendix A.
     pub const ECN_CAPABLE: u16 = 0x8000;
+    /// TIMESTAMP chunks are understood; not of any RFC.
+    pub const TIMESTAMPS: u16 = 0xbe01;
+    /// Congestion that routers indicate is echoed with each SACK (Shishir 2000); not of any RFC.
+    pub const ECI_CAPABLE: u16 = 0xbe02;
 }
 
 /// A parameter this crate has no reading for. [`RawParameter::action`] tells what RFC 9260 §3.2.1 asks for.
@@ -96,6 +100,10 @@ pub enum Parameter<'a> {
     SupportedAddressTypes(TypeList<'a>),
     /// The sender understands ECNE and CWR (0x8000).
     EcnCapable,
+    /// The sender understands TIMESTAMP chunks and would like to use them (0xbe01).
+    Timestamps,
+    /// The sender echoes the congestion that routers indicate (0xbe02).
+    EciCapable,
     /// Opaque to everybody but the sender of a HEARTBEAT (1).
     HeartbeatInfo(&'a [u8]),
     /// Everything else.
@@ -131,6 +139,9 @@ impl<'a> Parameter<'a> {
             parameter_type::SUPPORTED_ADDRESS_TYPES => return Err(bad_value),
             parameter_type::ECN_CAPABLE if value.is_empty() => Self::EcnCapable,
             parameter_type::ECN_CAPABLE => return Err(bad_value),
+            parameter_type::TIMESTAMPS if value.is_empty() => Self::Timestamps,
+            parameter_type::ECI_CAPABLE if value.is_empty() => Self::EciCapable,
+            parameter_type::TIMESTAMPS | parameter_type::ECI_CAPABLE => return Err(bad_value),
             _ => Self::Unknown(raw),
         })
     }
@@ -148,6 +159,8 @@ impl<'a> Parameter<'a> {
             Self::HostName(_) => parameter_type::HOST_NAME_ADDRESS,
             Self::SupportedAddressTypes(_) => parameter_type::SUPPORTED_ADDRESS_TYPES,
             Self::EcnCapable => parameter_type::ECN_CAPABLE,
+            Self::Timestamps => parameter_type::TIMESTAMPS,
+            Self::EciCapable => parameter_type::ECI_CAPABLE,
             Self::Unknown(raw) => raw.parameter_type(),
         }
     }
@@ -167,7 +180,7 @@ impl<'a> Parameter<'a> {
             | Self::HeartbeatInfo(value) => tlv::append(list, code, value),
             Self::CookiePreservative { increment_ms } => tlv::append(list, code, &increment_ms.to_be_bytes()),
             Self::SupportedAddressTypes(types) => tlv::append(list, code, types.wire_bytes()),
-            Self::EcnCapable => tlv::append(list, code, &[]),
+            Self::EcnCapable | Self::Timestamps | Self::EciCapable => tlv::append(list, code, &[]),
             Self::Unknown(raw) => raw.0.emit(list),
         }
     }
@@ -304,6 +317,8 @@ mod tests {
         );
         both_ways(&[0, 12, 0, 6, 0, 6], Parameter::SupportedAddressTypes(TypeList::IPV6));
         both_ways(&[0x80, 0, 0, 4], Parameter::EcnCapable);
+        both_ways(&[0xbe, 1, 0, 4], Parameter::Timestamps);
+        both_ways(&[0xbe, 2, 0, 4], Parameter::EciCapable);
         let raw = [0x80, 0x08, 0, 6, 0x82, 0xc0]; // Supported Extensions, RFC 5061
         both_ways(
             &raw,
@@ -319,6 +334,8 @@ mod tests {
             &[0, 9, 0, 6, 1, 2, 0, 0],     // two of cookie preservative
             &[0, 12, 0, 5, 1, 0, 0, 0],    // half an address type
             &[0x80, 0, 0, 8, 0, 0, 0, 0],  // ECN capable with a value
+            &[0xbe, 1, 0, 8, 0, 0, 0, 0],  // timestamps with a value
+            &[0xbe, 2, 0, 8, 0, 0, 0, 0],  // ECI capable with a value
             &[0x80, 0, 0, 4],
         ]
         .concat();
@@ -332,6 +349,8 @@ mod tests {
                 bad(9, 2),
                 bad(12, 1),
                 bad(0x8000, 4),
+                bad(0xbe01, 4),
+                bad(0xbe02, 4),
                 Ok(Parameter::EcnCapable)
             ]
         );

@@ -38,6 +38,20 @@ pub(crate) fn trace(record: &TraceRecord) -> (&'static str, Map<String, Value>) 
             "recovery:tsn_lost",
             json!({ "path": path.0, "tsn": tsn.0, "trigger": word(&format!("{rule:?}")) }),
         ),
+        TraceEvent::Verdict {
+            path,
+            tsn,
+            signal,
+            verdict,
+            cwnd_before,
+            cwnd,
+        } => (
+            "recovery:loss_judged",
+            json!({
+                "path": path.0, "tsn": tsn.0, "trigger": word(&format!("{signal:?}")), "verdict": word(&format!("{verdict:?}")),
+                "congestion_window_before": cwnd_before, "congestion_window": cwnd,
+            }),
+        ),
         TraceEvent::Window {
             path,
             cwnd,

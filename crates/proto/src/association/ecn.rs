@@ -140,6 +140,7 @@ impl Association {
                 reduces,
             });
         let path = &mut self.paths[index];
+        let before = path.control.cwnd();
         path.control.on_mark(&MarkEvent {
             now: ctx.now,
             seq,
@@ -150,6 +151,7 @@ impl Association {
             min_rtt: path.rtt.min_rtt(),
             reduces,
         });
+        self.stats.window_reductions += u64::from(path.control.cwnd() < before);
         if reduces {
             let highest = self.outstanding.next_seq().saturating_sub(1);
             path.reductions.by_mark.enter(highest);

@@ -10,6 +10,7 @@ use crate::config::NEVER;
 use crate::endpoint::{Cookie, PeerInit, Refusal, Reply, ReplyChunk, missing_cookie};
 use crate::error::Discard;
 use crate::event::{CloseReason, Event};
+use crate::extensions::Extensions;
 use crate::path::Path;
 use crate::send::{Outstanding, SendQueue};
 use crate::{PacketMeta, TransportAddr};
@@ -66,6 +67,7 @@ impl Association {
             // RFC 4960 appendix A
             Parameter::EcnCapable.emit(list);
         }
+        Extensions::wanted(&self.switches).emit(list);
         Parameter::SupportedAddressTypes(supported_types(&self.local_addrs)).emit(list);
         packet.push(&Chunk::Init(Init {
             initiate_tag: self.local_tag,
@@ -113,6 +115,7 @@ impl Association {
             outbound_streams: cookie.outbound_streams,
             inbound_streams: cookie.inbound_streams,
             ecn: cookie.ecn,
+            extensions: Extensions(cookie.supports),
         };
         let mut association = Association::new(identity, cookie.local_tag, cookie.local_initial_tsn, paths, ctx.random);
         association.accepted = true;
@@ -129,6 +132,8 @@ impl Association {
         self.outbound_streams = agreement.outbound_streams;
         self.inbound_streams = agreement.inbound_streams;
         self.agree_on_ecn(agreement.ecn);
+        self.agree_on_timestamps(agreement.extensions);
+        self.agree_on_eci(agreement.extensions);
         // RFC 9260 §6.2.1 A
         self.peer_rwnd = agreement.peer_rwnd;
         self.largest_peer_rwnd = agreement.peer_rwnd;
@@ -225,6 +230,7 @@ impl Association {
             outbound_streams: self.config.outbound_streams.min(peer.inbound_streams),
             inbound_streams: self.config.max_inbound_streams.min(peer.outbound_streams),
             ecn: peer.ecn,
+            extensions: Extensions::wanted(&self.switches).in_common(peer.extensions),
         });
         let waited = self.waited_for_t1(ctx.now);
         let init_path = self.paths[usize::from(self.sending)].remote;
@@ -307,7 +313,7 @@ impl Association {
             }
         }
         self.notices.renamed = true;
-        self.max_data = super::max_data(&self.paths);
+        self.limit_data();
         self.outstanding.set_paths(self.paths.len());
         let confirmed = |path: &Path| path.confirmed;
         let is_source = |path: &Path| path.remote == meta.remote && path.confirmed;
@@ -374,11 +380,13 @@ impl Association {
                 outbound_streams: cookie.outbound_streams,
                 inbound_streams: cookie.inbound_streams,
                 ecn: cookie.ecn,
+            extensions: Extensions(cookie.supports),
             });
             let meta = PacketMeta {
                 local: cookie.local,
                 remote: from,
                 ecn: crate::Ecn::NotEct,
+                congestion_indicated: false,
             };
             let addrs = cookie.peer_addrs.as_slice();
             self.take_addresses(meta, addrs, addrs.first().copied());
@@ -402,12 +410,14 @@ impl Association {
             outbound_streams: cookie.outbound_streams,
             inbound_streams: cookie.inbound_streams,
             ecn: cookie.ecn,
+            extensions: Extensions(cookie.supports),
         };
         self.queue = SendQueue::default();
         self.outstanding = Outstanding::new(restart.local_initial_tsn);
         self.outstanding.set_paths(self.paths.len());
         self.local_initial_tsn = restart.local_initial_tsn;
         self.recovery.leave();
+        self.reduced.leave();
         self.probe = super::ZeroWindowProbe::default();
         self.timers = super::Timers::default();
         self.outgoing.clear();
@@ -465,6 +475,11 @@ impl Association {
     /// Whether it would use ECN if the peer is capable of it too.
     pub(crate) fn is_ecn_capable(&self) -> bool {
         self.switches.ecn
+    }
+
+    /// The extensions it would use if the peer would too.
+    pub(crate) fn extensions(&self) -> Extensions {
+        Extensions::wanted(&self.switches)
     }
 
     pub(crate) fn recv_buffer(&self) -> u32 {

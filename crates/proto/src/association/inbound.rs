@@ -87,10 +87,16 @@ impl Association {
             }
         }
         if has_data {
+            if self.eci.in_use {
+                self.eci.on_data(meta, self.ecn.in_use);
+            }
             if meta.ecn == Ecn::Ce {
                 self.on_ce(ctx, packet, from);
             }
             self.after_data(ctx, from);
+        }
+        if let Some(stamping) = &mut self.stamping {
+            stamping.on_packet_end(ctx.now, has_data);
         }
         if self.state == State::ShutdownSent {
             self.on_packet_in_shutdown_sent(ctx.now);
@@ -108,7 +114,10 @@ impl Association {
         tag: u32,
     ) -> Result<(), Discard> {
         match chunk {
-            Chunk::Sack(sack) => self.on_sack(ctx, sack),
+            Chunk::Sack(sack) => {
+                let echo = self.take_echo(ctx.now, from, sack.congestion_indicated);
+                self.on_sack(ctx, sack, echo)
+            }
             Chunk::Heartbeat(info) => self.on_heartbeat(from, info.0),
             Chunk::HeartbeatAck(info) => self.on_heartbeat_ack(ctx, info.0),
             Chunk::InitAck(init_ack) => self.on_init_ack(ctx, meta, init_ack),
@@ -140,6 +149,10 @@ impl Association {
             Chunk::ShutdownComplete { .. } => self.on_shutdown_complete(ctx),
             Chunk::Ecne { lowest_tsn } => self.on_ecne(ctx, *lowest_tsn, from),
             Chunk::Cwr { lowest_tsn } => self.on_cwr(*lowest_tsn),
+            Chunk::Timestamp(timestamp) => {
+                self.on_timestamp(*timestamp);
+                Ok(())
+            }
             // The endpoint has dealt with it before it handed on the packet.
             Chunk::CookieEcho { .. } => Ok(()),
             _ => Err(Discard::Unexpected),

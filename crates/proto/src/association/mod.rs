@@ -1,14 +1,17 @@
 //! An association: one conversation with one peer over one or more paths.
 
 mod ecn;
+mod eci;
 mod handshake;
 mod inbound;
 mod outgoing;
 mod path_management;
+mod recovery;
 mod sack;
 mod shutdown;
 mod stats;
 mod timers;
+mod timestamp;
 mod transmit;
 
 use std::collections::VecDeque;
@@ -28,6 +31,7 @@ use crate::config::{AssociationConfig, Switches};
 use crate::endpoint::{AssocId, Replies};
 use crate::error::SendError;
 use crate::event::{CloseReason, Event};
+use crate::extensions::Extensions;
 use crate::message::{Message, Received};
 use crate::path::Path;
 use crate::receive::{Receiver, ReceiverConfig, ReceiverStats};
@@ -72,6 +76,8 @@ pub(crate) struct Scratch {
     pub(crate) gaps: Vec<u8>,
     pub(crate) duplicates: Vec<u8>,
     pub(crate) parameters: Vec<u8>,
+    /// Chunks given up on this occasion, if anybody wants to know how their loss was judged.
+    pub(crate) lost: Vec<recovery::Lost>,
 }
 
 /// Chunks outstanding at most, so that no stream has more than 65535 ordered messages in the window (RFC 9260 §6.1).
@@ -113,8 +119,14 @@ pub struct Association {
     largest_peer_rwnd: u32,
     probe: ZeroWindowProbe,
     receiver: Option<Box<Receiver>>,
+    /// Fast recovery, whatever the losses meant.
     recovery: RecoveryEpoch,
+    /// The window of data for which congestion seen by a gap has reduced a window.
+    reduced: RecoveryEpoch,
     ecn: ecn::EcnState,
+    eci: eci::EciState,
+    /// Only if both ends put the time on their packets.
+    stamping: Option<Box<timestamp::Stamping>>,
     /// Retransmissions in a row over all paths (RFC 9260 §8.1).
     errors: u32,
     timers: Timers,
@@ -166,6 +178,8 @@ pub(crate) struct Agreement {
     pub(crate) inbound_streams: u16,
     /// Both ends are capable of ECN.
     pub(crate) ecn: bool,
+    /// What both ends would use besides.
+    pub(crate) extensions: Extensions,
 }
 
 /// Names and numbers that do not change in an association's life.
@@ -194,7 +208,7 @@ impl Association {
             peer_tag: 0,
             tie_tags: (random.next_u32().max(1), random.next_u32().max(1)),
             local_initial_tsn,
-            max_data: max_data(&paths),
+            max_data: max_data(&paths, 0),
             paths,
             primary: 0,
             sending: 0,
@@ -210,7 +224,10 @@ impl Association {
             probe: ZeroWindowProbe::default(),
             receiver: None,
             recovery: RecoveryEpoch::default(),
+            reduced: RecoveryEpoch::default(),
             ecn: ecn::EcnState::default(),
+            eci: eci::EciState::default(),
+            stamping: None,
             errors: 0,
             timers: Timers::default(),
             init_retransmits: 0,
@@ -336,6 +353,11 @@ impl Association {
 
     pub(crate) fn remote_addrs(&self) -> impl Iterator<Item = TransportAddr> + '_ {
         self.paths.iter().map(|path| path.remote)
+    }
+
+    /// Sets how much user data fits into a packet on every path.
+    fn limit_data(&mut self) {
+        self.max_data = max_data(&self.paths, self.stamp_len());
     }
 
     /// Bytes of a chunk that fits into a packet on every path.
@@ -496,7 +518,7 @@ impl Association {
 }
 
 // [9260:7.3-3, 7.3-4, 6-9]
-fn max_data(paths: &[Path]) -> u16 {
+fn max_data(paths: &[Path], stamp: usize) -> u16 {
     let smallest = paths.iter().map(Path::max_packet).min().unwrap_or(0);
-    smallest.saturating_sub(COMMON_HEADER_LEN + DATA_HEADER_LEN) as u16
+    smallest.saturating_sub(COMMON_HEADER_LEN + stamp + DATA_HEADER_LEN) as u16
 }

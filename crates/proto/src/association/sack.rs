@@ -1,8 +1,10 @@
 //! A received SACK, from top to bottom (RFC 9260 §6.2.1, §6.3, §7.2).
 
-use whimbrel_control::{AckSample, LossEvent, LossSignal, Seq, Span, Time};
+use whimbrel_control::{AckSample, LossEvent, LossSignal, Seq, Span, Time, Verdict};
 use whimbrel_wire::{Sack, Tsn};
 
+use super::recovery::Lost;
+use super::timestamp::Echo;
 use super::{Association, Context, State};
 use crate::config::NEVER;
 use crate::error::Discard;
@@ -18,6 +20,7 @@ struct Notes<'a> {
     trace: &'a mut Trace,
     now: Time,
     association: AssocId,
+    lost: &'a mut Vec<Lost>,
 }
 
 impl SackObserver for Notes<'_> {
@@ -36,6 +39,9 @@ impl SackObserver for Notes<'_> {
     }
 
     fn lost(&mut self, tsn: Tsn, path: u8) {
+        if self.trace.wants(TraceKinds::VERDICTS) {
+            self.lost.push((path, tsn));
+        }
         let (now, association) = (self.now, self.association);
         self.trace
             .emit(TraceKinds::TSNS, now, Some(association), || TraceEvent::TsnLost {
@@ -48,7 +54,7 @@ impl SackObserver for Notes<'_> {
 
 impl Association {
     // [9260:6-5, 6-7]
-    pub(super) fn on_sack(&mut self, ctx: &mut Context<'_>, sack: &Sack<'_>) -> Result<(), Discard> {
+    pub(super) fn on_sack(&mut self, ctx: &mut Context<'_>, sack: &Sack<'_>, echo: Echo) -> Result<(), Discard> {
         let takes_sacks = matches!(
             self.state,
             State::Established | State::ShutdownPending | State::ShutdownReceived
@@ -59,7 +65,7 @@ impl Association {
         self.stats.duplicates_reported += sack.duplicates.len() as u64;
         // A SACK shorter than the largest packet had room for more blocks.
         let complete = 4 * (sack.gaps.len() + sack.duplicates.len() + 1) <= usize::from(self.max_data);
-        self.take_acknowledgement(ctx, sack, complete, Some(sack.a_rwnd))
+        self.take_acknowledgement(ctx, sack, complete, Some(sack.a_rwnd), echo)
     }
 
     /// Takes the cumulative TSN ack of a SHUTDOWN (RFC 9260 §9.2), which says nothing about gaps and window.
@@ -69,8 +75,9 @@ impl Association {
             a_rwnd: 0,
             gaps: whimbrel_wire::GapBlocks::from_wire_bytes(&[]),
             duplicates: whimbrel_wire::DuplicateTsns::from_wire_bytes(&[]),
+            congestion_indicated: false,
         };
-        self.take_acknowledgement(ctx, &sack, false, None)
+        self.take_acknowledgement(ctx, &sack, false, None, Echo::NONE)
     }
 
     // [9260:7.2.4-6]
@@ -80,14 +87,17 @@ impl Association {
         sack: &Sack<'_>,
         complete: bool,
         a_rwnd: Option<u32>,
+        echo: Echo,
     ) -> Result<(), Discard> {
-        let in_recovery = self.recovery.is_active();
+        let (in_recovery, in_reduced) = (self.recovery.is_active(), self.reduced.is_active());
         let held_before = self.outstanding.data_held();
+        ctx.scratch.lost.clear();
         let mut notes = Notes {
             paths: &mut self.paths,
             trace: ctx.trace,
             now: ctx.now,
             association: self.id,
+            lost: &mut ctx.scratch.lost,
         };
         let rules = MissingRules {
             limit: self.config.resolved_missing_reports() as u8,
@@ -116,10 +126,11 @@ impl Association {
             if let Some(sample) = self.paths[index].sampled.take() {
                 self.on_rtt_sample(ctx, index, sample);
             }
-            self.take_path_acknowledgement(ctx, index, advanced, in_recovery);
+            self.take_path_acknowledgement(ctx, index, advanced, in_reduced, &echo);
         }
         if let Some(acked) = self.outstanding.cumulative_ack() {
             self.recovery.on_cumulative_ack(acked);
+            self.reduced.on_cumulative_ack(acked);
             if self.ecn.in_use {
                 self.paths
                     .iter_mut()
@@ -140,7 +151,14 @@ impl Association {
     }
 
     // [9260:7.2.1-9]
-    fn take_path_acknowledgement(&mut self, ctx: &mut Context<'_>, index: usize, advanced: bool, in_recovery: bool) {
+    fn take_path_acknowledgement(
+        &mut self,
+        ctx: &mut Context<'_>,
+        index: usize,
+        advanced: bool,
+        in_recovery: bool,
+        echo: &Echo,
+    ) {
         let PathAck {
             acked,
             flight_before,
@@ -153,8 +171,14 @@ impl Association {
         if acked == 0 {
             return;
         }
-        let flight = self.outstanding.flight(PathId(index as u8));
+        let id = PathId(index as u8);
+        let flight = self.outstanding.flight(id);
         let path = &mut self.paths[index];
+        let (stamps, eci) = if echo.path == Some(id) {
+            (echo.stamps, echo.eci)
+        } else {
+            (None, None)
+        };
         path.delivered += acked;
         let sample = AckSample {
             now: ctx.now,
@@ -168,13 +192,16 @@ impl Association {
             acked_to: self.outstanding.base(),
             newest,
             next: self.outstanding.next_seq(),
-            rtt: newest_sent_at.map(|sent_at| ctx.now.since(sent_at)),
+            // A stamp tells even for what was sent again which of the transmissions it was.
+            rtt: newest_sent_at
+                .or(stamps.map(|stamps| stamps.sent))
+                .map(|sent_at| ctx.now.since(sent_at)),
             srtt: path.rtt.srtt(),
             min_rtt: path.rtt.min_rtt(),
             delivered: path.delivered,
             rate: None,
-            stamps: None,
-            eci: None,
+            stamps,
+            eci,
         };
         path.control.on_ack(&sample);
         path.one_packet_only = false;
@@ -191,8 +218,8 @@ impl Association {
     /// RFC 9260 §7.2.4, steps 2, 3 and 6.
     // [9260:7.2.3-1, 7.2.4-2]
     fn take_losses(&mut self, ctx: &mut Context<'_>) {
-        let in_recovery = self.recovery.is_active();
-        let mut entered = false;
+        let (in_recovery, in_reduced) = (self.recovery.is_active(), self.reduced.is_active());
+        let (mut entered, mut reduced) = (false, false);
         for index in 0..self.paths.len() {
             let PathAck {
                 lost,
@@ -222,9 +249,15 @@ impl Association {
             };
             // What a mark has reduced is not reduced again for the same window of data.
             let marked = path.reductions.marked();
-            path.control.on_loss(&loss, in_recovery || marked);
-            if !in_recovery && !marked {
-                self.note_reduction_by_loss(index);
+            let cwnd_before = path.control.cwnd();
+            let verdict = self.judge(index, &loss);
+            self.react(index, &loss, verdict, in_reduced || marked);
+            self.trace_verdicts(ctx, index, LossSignal::Gap, verdict, cwnd_before);
+            if verdict != Verdict::Transmission {
+                reduced = true;
+                if !in_reduced && !marked {
+                    self.note_reduction_by_loss(index);
+                }
             }
             if !in_recovery {
                 entered = true;
@@ -233,9 +266,13 @@ impl Association {
             }
             self.trace_window(ctx, index);
         }
+        let highest = self.outstanding.next_seq().saturating_sub(1);
         if entered {
+            self.recovery.enter(highest);
+        }
+        if reduced && !in_reduced {
             self.stats.recoveries += 1;
-            self.recovery.enter(self.outstanding.next_seq().saturating_sub(1));
+            self.reduced.enter(highest);
         }
     }
 

@@ -57,6 +57,18 @@ pub struct AssociationStats {
     pub cwr_received: u64,
     /// Times that an ECNE chunk reduced a congestion window.
     pub ecn_reductions: u64,
+    /// DATA chunks lost whose loss was judged congestion.
+    pub losses_judged_congestion: u64,
+    /// DATA chunks lost whose loss was judged a transmission error.
+    pub losses_judged_transmission: u64,
+    /// DATA chunks lost of which the discriminator could not tell what it meant.
+    pub losses_unsure: u64,
+    /// Times that loss or a mark made a congestion window smaller.
+    pub window_reductions: u64,
+    /// Timeouts found to be spurious, and taken back.
+    pub spurious_timeouts: u64,
+    /// Probes of a path after a timeout, and tail-loss probes.
+    pub probes: u64,
     /// Times that new data was moved to another path.
     pub path_switches: u64,
 }

@@ -136,11 +136,15 @@ impl Association {
         self.paths[index].t3 = NEVER;
         let (id, flight_before) = (PathId(index as u8), self.outstanding.flight(PathId(index as u8)));
         let in_flight_before = self.outstanding.data_in_flight();
-        let (trace, now, association) = (&mut *ctx.trace, ctx.now, self.id);
+        let (trace, lost, now, association) = (&mut *ctx.trace, &mut ctx.scratch.lost, ctx.now, self.id);
+        lost.clear();
         let (mut packets, mut last_lost) = (0, 0);
         let Some(first_lost) = self.outstanding.lose_path(id, |seq, tsn| {
             packets += 1;
             last_lost = seq;
+            if trace.wants(TraceKinds::VERDICTS) {
+                lost.push((id.0, tsn));
+            }
             trace.emit(TraceKinds::TSNS, now, Some(association), || TraceEvent::TsnLost {
                 path: id,
                 tsn,
@@ -173,12 +177,17 @@ impl Association {
                 srtt: path.rtt.srtt(),
                 min_rtt: path.rtt.min_rtt(),
             };
-            path.control.on_loss(&loss, path.reductions.marked());
-            path.one_packet_only = true;
+            let (marked, cwnd_before) = (path.reductions.marked(), path.control.cwnd());
+            let verdict = self.judge(index, &loss);
+            self.react(index, &loss, verdict, marked);
+            self.trace_verdicts(ctx, index, LossSignal::Timeout, verdict, cwnd_before);
+            self.paths[index].one_packet_only = true;
         }
+        let path = &mut self.paths[index];
         path.rtt.back_off();
         path.timed = None;
         self.recovery.leave();
+        self.reduced.leave();
         if !only_probed {
             self.note_reduction_by_loss(index);
             self.count_path_error(ctx, index, true);

@@ -2,8 +2,8 @@
 
 use whimbrel_control::{Seq, Time};
 use whimbrel_wire::{
-    COMMON_HEADER_LEN, Causes, Chunk, CommonHeader, DATA_HEADER_LEN, DuplicateTsns, GapBlocks, HeartbeatInfo,
-    PacketSink, SACK_HEADER_LEN, Sack,
+    COMMON_HEADER_LEN, Causes, Chunk, CommonHeader, DATA_HEADER_LEN, Data, DuplicateTsns, GapBlocks, HeartbeatInfo,
+    PacketSink, SACK_HEADER_LEN, Sack, TIMESTAMP_LEN, Timestamp,
 };
 
 use super::{Association, Context, MAX_OUTSTANDING, Outgoing, State};
@@ -20,6 +20,8 @@ pub(super) struct Packet<'s> {
     room: usize,
     has_chunk: bool,
     ecn: Ecn,
+    /// Goes in front of the first DATA chunk; its room is reserved.
+    stamp: Option<Timestamp>,
 }
 
 impl Packet<'_> {
@@ -27,6 +29,21 @@ impl Packet<'_> {
         self.room = self.room.saturating_sub(chunk.wire_len());
         self.has_chunk = true;
         self.sink.push(chunk);
+    }
+
+    /// Reserves room for a stamp, which goes in front of the first DATA chunk.
+    fn reserve(&mut self, stamp: Option<Timestamp>) {
+        if stamp.is_some() {
+            self.room = self.room.saturating_sub(TIMESTAMP_LEN);
+            self.stamp = stamp;
+        }
+    }
+
+    fn push_data(&mut self, data: Data<'_>) {
+        if let Some(stamp) = self.stamp.take() {
+            self.sink.push(&Chunk::Timestamp(stamp));
+        }
+        self.push(&Chunk::Data(data));
     }
 
     // [9260:6.10-1]
@@ -90,6 +107,7 @@ impl Association {
             room,
             has_chunk: false,
             ecn: Ecn::NotEct,
+            stamp: None,
         };
         if !self.push_control(ctx, &mut packet) {
             self.push_sack(ctx, &mut packet, next_data.is_some_and(|next| next.to() == path));
@@ -199,12 +217,16 @@ impl Association {
     /// Adds a SACK if one is due, or if data goes out and one could (RFC 9260 §6.1).
     // [9260:6.1-16, 6.2-17]
     fn push_sack(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>, with_data: bool) {
-        if !self.may_send_sack() || packet.room < SACK_HEADER_LEN {
+        if !self.may_send_sack() || packet.room < SACK_HEADER_LEN + self.stamp_len() {
             return;
         }
         let Some(receiver) = &mut self.receiver else { return };
         if !(receiver.sack_due(ctx.now) || with_data && receiver.sack_pending()) {
             return;
+        }
+        if let Some(stamp) = self.stamping.as_mut().and_then(|stamping| stamping.take_to_return()) {
+            // In front of the SACK, so that its times are known when the SACK is read.
+            packet.push(&Chunk::Timestamp(stamp));
         }
         let scratch = &mut *ctx.scratch;
         let content = receiver.write_sack(&mut scratch.gaps, &mut scratch.duplicates, packet.room);
@@ -213,6 +235,7 @@ impl Association {
             a_rwnd: content.a_rwnd,
             gaps: GapBlocks::from_wire_bytes(&scratch.gaps),
             duplicates: DuplicateTsns::from_wire_bytes(&scratch.duplicates),
+            congestion_indicated: self.eci.tell(),
         }));
         self.stats.sacks_sent += 1;
         if let Some(lowest_tsn) = self.ecn.echo {
@@ -249,7 +272,7 @@ impl Association {
         let may_send = self.paths[to].burst_left > 0
             && self.window_open(PathId(self.sending), to)
             && self
-                .next_new_len(self.paths[to].max_packet() - COMMON_HEADER_LEN)
+                .next_new_len(self.paths[to].max_packet() - COMMON_HEADER_LEN - self.stamp_len())
                 .is_some();
         may_send.then_some(NextData::New { to })
     }
@@ -290,6 +313,7 @@ impl Association {
         let path = packet.path;
         let id = PathId(path as u8);
         let mut pushed = false;
+        packet.reserve(self.stamp(ctx.now));
         if matches!(next, NextData::Retransmission { .. }) {
             pushed = self.push_retransmissions(ctx, packet);
             let urgent = &mut self.paths[path].urgent_packets;
@@ -301,7 +325,7 @@ impl Association {
                 || self.outstanding.next_lost().is_none() && self.window_open(id, path));
         if may_add_new && self.push_new(ctx, packet) {
             if self.ecn.in_use && !pushed && !self.probe.in_flight {
-                packet.ecn = Ecn::Ect0;
+                packet.ecn = self.capable_codepoint();
             }
             pushed = true;
             self.paths[path].burst_left -= 1;
@@ -324,11 +348,10 @@ impl Association {
             let Some(data) = self.outstanding.data(seq, false) else {
                 break;
             };
-            let chunk = Chunk::Data(data);
-            if !packet.fits(&chunk) {
+            if !packet.fits(&Chunk::Data(data)) {
                 break;
             }
-            packet.push(&chunk);
+            packet.push_data(data);
             pushed = true;
             let len = self.outstanding.retransmit(seq, id, ctx.now);
             self.note_sent(ctx, seq, path, len, true);
@@ -355,7 +378,7 @@ impl Association {
             let immediate = is_probe || self.state == State::ShutdownPending && self.queue.is_empty();
             let seq = self.outstanding.push(fragment, id, ctx.now);
             if let Some(data) = self.outstanding.data(seq, immediate) {
-                packet.push(&Chunk::Data(data));
+                packet.push_data(data);
             }
             pushed = true;
             self.note_sent(ctx, seq, path, len as u64, false);
@@ -406,7 +429,7 @@ impl Association {
         );
         let waits = takes_data && !self.queue.is_empty() && self.outstanding.is_empty();
         let armed = self.timers.zero_window_probe != NEVER;
-        let room = self.paths[usize::from(self.sending)].max_packet() - COMMON_HEADER_LEN;
+        let room = self.paths[usize::from(self.sending)].max_packet() - COMMON_HEADER_LEN - self.stamp_len();
         if waits && !armed && !self.probe.permitted && self.next_new_len(room).is_none() {
             let path = &self.paths[usize::from(self.sending)];
             let wait = (path.rtt.rto() * (1 << self.probe.sent.min(16))).min(self.config.rto_max);

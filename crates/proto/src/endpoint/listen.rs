@@ -7,6 +7,7 @@ use super::{Context, Cookie, Endpoint, PeerInit, Refusal, ReplyChunk, context};
 use crate::address::PacketMeta;
 use crate::association::{Association, Identity, State, address_parameters};
 use crate::error::Discard;
+use crate::extensions::Extensions;
 
 /// How the local side of an INIT ACK is made up.
 struct Answer {
@@ -17,6 +18,8 @@ struct Answer {
     a_rwnd: u32,
     /// Capable of ECN.
     ecn: bool,
+    /// Extensions that it would use.
+    extensions: Extensions,
     tie_tags: (u32, u32),
 }
 
@@ -61,6 +64,7 @@ impl Endpoint {
                 inbound_streams: self.accepted_config.max_inbound_streams,
                 a_rwnd: self.accepted_config.recv_buffer,
                 ecn: self.accepted_config.parts().ecn,
+                extensions: Extensions::wanted(&self.accepted_config.switches()),
                 // RFC 9260 §5.2.2: no association before this one.
                 tie_tags: (0, 0),
             },
@@ -108,6 +112,7 @@ impl Endpoint {
             association.tie_tags()
         };
         let (a_rwnd, ecn) = (association.recv_buffer(), association.is_ecn_capable());
+        let extensions = association.extensions();
         let (tag, initial_tsn) = if in_handshake {
             (own_tag, own_tsn)
         } else {
@@ -120,6 +125,7 @@ impl Endpoint {
             inbound_streams,
             a_rwnd,
             ecn,
+            extensions,
             tie_tags,
         })
     }
@@ -137,6 +143,7 @@ impl Endpoint {
     ) {
         self.replace_key_if_old(now);
         let both_capable_of_ecn = answer.ecn && peer.ecn;
+        let extensions = answer.extensions.in_common(peer.extensions);
         // RFC 9260 §3.3.2.1.3: the peer may ask for more time, but not for any amount.
         let wish = Span::from_millis(peer.preserve_ms.into()).min(self.config.valid_cookie_life);
         let cookie = Cookie {
@@ -155,7 +162,7 @@ impl Endpoint {
             local_tie_tag: answer.tie_tags.0,
             peer_tie_tag: answer.tie_tags.1,
             ecn: both_capable_of_ecn,
-            supports: 0,
+            supports: extensions.0,
             local: meta.local,
             peer_addrs: peer.addrs,
         };
@@ -169,6 +176,7 @@ impl Endpoint {
             // RFC 4960 appendix A
             Parameter::EcnCapable.emit(&mut parameters);
         }
+        extensions.emit(&mut parameters);
         for report in Parameters::from_wire_bytes(unrecognized).raw().flatten() {
             whimbrel_wire::tlv::append_tlv(&mut parameters, report.bytes());
         }

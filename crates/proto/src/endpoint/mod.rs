@@ -66,7 +66,7 @@ pub struct EndpointStats {
 ///     let Some(sent) = from.poll_transmit(now, &mut ByteSink::new(&mut datagram, ChecksumField::Compute)) else {
 ///         return false;
 ///     };
-///     let meta = PacketMeta { local: sent.remote, remote: sent.local, ecn: sent.ecn };
+///     let meta = PacketMeta { local: sent.remote, remote: sent.local, ecn: sent.ecn, congestion_indicated: false };
 ///     to.handle_datagram(now, meta, &datagram).expect("a packet of ours is well-formed");
 ///     true
 /// }

@@ -4,6 +4,7 @@ use whimbrel_wire::{Cause, Init, Parameter, Tsn, TypeList, UnknownAction};
 
 use super::cookie::AddressList;
 use crate::TransportAddr;
+use crate::extensions::Extensions;
 
 /// The peer's side of the agreement.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +20,8 @@ pub(crate) struct PeerInit {
     pub(crate) preserve_ms: u32,
     /// It is capable of ECN.
     pub(crate) ecn: bool,
+    /// Extensions that it would use.
+    pub(crate) extensions: Extensions,
 }
 
 /// Parameters not recognized that are reported at most, in bytes.
@@ -70,6 +73,7 @@ impl PeerInit {
             addrs: AddressList::new(),
             preserve_ms: 0,
             ecn: false,
+            extensions: Extensions::default(),
         };
         // RFC 9260 §5.1.2 A and C: the source address always belongs to the list.
         peer.addrs.push(source);
@@ -108,7 +112,7 @@ impl PeerInit {
                 }
                 Parameter::EcnCapable => peer.ecn = true,
                 // The cookie is read by who expects one; the rest asks for nothing.
-                _ => {}
+                other => peer.extensions.take(&other),
             }
         }
         Ok(peer)

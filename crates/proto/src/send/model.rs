@@ -322,6 +322,7 @@ impl Pair {
             .emit(&mut gaps);
         }
         let sack = Sack {
+            congestion_indicated: false,
             cumulative_tsn_ack: Tsn(self.tsn(report.cumulative).0.wrapping_sub(1)),
             a_rwnd: 0,
             gaps: GapBlocks::from_wire_bytes(&gaps),

@@ -42,6 +42,10 @@ pub enum Fate {
     Duplicate,
     /// Deliver with CE set.
     Mark,
+    /// Deliver with ECI set: ECT(0), if the packet can be marked.
+    Indicate,
+    /// Deliver with a congestion warning.
+    Warn,
 }
 
 /// A packet on its way, as the knob sees it.
@@ -222,6 +226,7 @@ impl Net {
             local,
             remote,
             ecn: Default::default(),
+            congestion_indicated: false,
         };
         self.deliver_at(self.now, Packet { to, meta, bytes });
     }
@@ -271,7 +276,12 @@ impl Net {
             let meta = PacketMeta {
                 local: sent.remote,
                 remote: sent.local,
-                ecn: if fate == Fate::Mark { Ecn::Ce } else { sent.ecn },
+                ecn: match fate {
+                    Fate::Mark => Ecn::Ce,
+                    Fate::Indicate if sent.ecn != Ecn::NotEct => Ecn::Ect0,
+                    _ => sent.ecn,
+                },
+                congestion_indicated: fate == Fate::Warn,
             };
             let at = now + self.delay;
             let packet = |bytes| Packet {
@@ -281,7 +291,7 @@ impl Net {
             };
             match fate {
                 Fate::Drop => {}
-                Fate::Deliver | Fate::Mark => self.deliver_at(at, packet(bytes)),
+                Fate::Deliver | Fate::Mark | Fate::Indicate | Fate::Warn => self.deliver_at(at, packet(bytes)),
                 Fate::Delay(extra) => self.deliver_at(at + extra, packet(bytes)),
                 Fate::Duplicate => {
                     self.deliver_at(at, packet(bytes.clone()));

@@ -117,6 +117,7 @@ pub fn meta(local: TransportAddr, remote: TransportAddr) -> PacketMeta {
         local,
         remote,
         ecn: Default::default(),
+        congestion_indicated: false,
     }
 }
 

@@ -13,7 +13,7 @@ use super::sink::Delivery;
 use super::{Alarm, Context, FlowState, PPID_MASK, Source};
 use crate::config::{Carriage, ConfigError};
 use crate::measure::FlowOutcome;
-use crate::packet::{Form, PacketId};
+use crate::packet::{Congestion, Form, PacketId};
 use crate::topology::{RouteId, interface};
 
 /// SCTP port of every receiver; the senders count up from the one above.
@@ -162,6 +162,7 @@ impl SctpEnd {
             local: route.destination,
             remote: route.source,
             ecn: packet.ecn,
+            congestion_indicated: packet.congestion != Congestion::NONE,
         };
         let body = context.network.slab.body(id);
         let taken = match body.form {

@@ -203,6 +203,12 @@ pub(crate) fn stats_since(now: &AssociationStats, then: &AssociationStats) -> As
         cwr_sent,
         cwr_received,
         ecn_reductions,
+        losses_judged_congestion,
+        losses_judged_transmission,
+        losses_unsure,
+        window_reductions,
+        spurious_timeouts,
+        probes,
         path_switches,
     )
 }

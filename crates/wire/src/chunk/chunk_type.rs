@@ -37,8 +37,10 @@ impl ChunkType {
     pub const CWR: Self = Self(13);
     /// Answers SHUTDOWN ACK.
     pub const SHUTDOWN_COMPLETE: Self = Self(14);
+    /// When a packet was sent and when it arrived; not of the RFC.
+    pub const TIMESTAMP: Self = Self(190);
 
-    /// The name RFC 9260 gives the chunk; `None` for a type this crate does not know.
+    /// The name of the chunk, for those of RFC 9260 as it is there; `None` for a type this crate does not know.
     #[must_use]
     pub const fn name(self) -> Option<&'static str> {
         Some(match self {
@@ -57,6 +59,7 @@ impl ChunkType {
             Self::ECNE => "ECNE",
             Self::CWR => "CWR",
             Self::SHUTDOWN_COMPLETE => "SHUTDOWN COMPLETE",
+            Self::TIMESTAMP => "TIMESTAMP",
             _ => return None,
         })
     }
@@ -64,7 +67,7 @@ impl ChunkType {
     /// Whether this crate reads the chunk's value.
     #[must_use]
     pub const fn is_known(self) -> bool {
-        self.0 <= Self::SHUTDOWN_COMPLETE.0
+        self.0 <= Self::SHUTDOWN_COMPLETE.0 || self.0 == Self::TIMESTAMP.0
     }
 
     /// Whether RFC 9260 §3 forbids other chunks in the same packet: INIT, INIT ACK and SHUTDOWN COMPLETE.

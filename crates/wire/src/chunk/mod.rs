@@ -1,4 +1,4 @@
-//! Chunks: RFC 9260 §3.2 and §3.3; ECNE and CWR from RFC 4960 Appendix A.
+//! Chunks: RFC 9260 §3.2 and §3.3; ECNE and CWR from RFC 4960 Appendix A; TIMESTAMP for Chen et al. 2011.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -21,6 +21,7 @@ mod init;
 mod raw;
 mod sack;
 mod shutdown;
+mod timestamp;
 
 pub use chunk_type::{ChunkType, UnknownAction};
 pub use data::{DATA_HEADER_LEN, Data, MAX_DATA_PAYLOAD_LEN, Payload};
@@ -28,6 +29,7 @@ pub use heartbeat::HeartbeatInfo;
 pub use init::{INIT_HEADER_LEN, Init};
 pub use raw::RawChunk;
 pub use sack::{DuplicateTsnIter, DuplicateTsns, GapBlock, GapBlockIter, GapBlocks, SACK_HEADER_LEN, Sack};
+pub use timestamp::{TIMESTAMP_LEN, Timestamp};
 
 pub(crate) use data::ELIDED;
 
@@ -135,6 +137,8 @@ pub enum Chunk<'a> {
         /// The T bit: the packet's Verification Tag is the receiver's own, reflected (§8.5.1).
         tag_reflected: bool,
     },
+    /// When a packet was sent and when it arrived (190).
+    Timestamp(Timestamp),
     /// Any other type; [`ChunkType::action`] tells what to do with it.
     Unknown(RawChunk<'a>),
 }
@@ -151,7 +155,7 @@ impl<'a> Chunk<'a> {
         let tag_reflected = raw.flags() & T_BIT != 0;
         let chunk = match chunk_type {
             ChunkType::DATA => Data::decode(raw.flags(), value).map(Self::Data),
-            ChunkType::SACK => Sack::decode(value).map(Self::Sack),
+            ChunkType::SACK => Sack::decode(raw.flags(), value).map(Self::Sack),
             ChunkType::INIT => Init::decode(value).map(Self::Init),
             ChunkType::INIT_ACK => Init::decode(value).map(Self::InitAck),
             ChunkType::HEARTBEAT => HeartbeatInfo::decode(value).map(Self::Heartbeat),
@@ -170,6 +174,7 @@ impl<'a> Chunk<'a> {
             ChunkType::ECNE => ecn::decode(value).map(|lowest_tsn| Self::Ecne { lowest_tsn }),
             ChunkType::CWR => ecn::decode(value).map(|lowest_tsn| Self::Cwr { lowest_tsn }),
             ChunkType::SHUTDOWN_COMPLETE => value.is_empty().then_some(Self::ShutdownComplete { tag_reflected }),
+            ChunkType::TIMESTAMP => Timestamp::decode(raw.flags(), value).map(Self::Timestamp),
             _ => Some(Self::Unknown(raw)),
         };
         chunk.ok_or(malformed)
@@ -194,6 +199,7 @@ impl<'a> Chunk<'a> {
             Self::Ecne { .. } => ChunkType::ECNE,
             Self::Cwr { .. } => ChunkType::CWR,
             Self::ShutdownComplete { .. } => ChunkType::SHUTDOWN_COMPLETE,
+            Self::Timestamp(_) => ChunkType::TIMESTAMP,
             Self::Unknown(raw) => raw.chunk_type(),
         }
     }
@@ -211,6 +217,7 @@ impl<'a> Chunk<'a> {
                 Self::CookieEcho { cookie } => cookie.len().min(MAX_CHUNK_VALUE_LEN),
                 Self::Shutdown { .. } | Self::Ecne { .. } | Self::Cwr { .. } => 4,
                 Self::ShutdownAck | Self::CookieAck | Self::ShutdownComplete { .. } => 0,
+                Self::Timestamp(_) => TIMESTAMP_LEN - CHUNK_HEADER_LEN,
                 Self::Unknown(raw) => raw.value().len(),
             }
     }
@@ -249,6 +256,7 @@ impl<'a> Chunk<'a> {
             Self::ShutdownComplete { tag_reflected } => {
                 encode_plain(ChunkType::SHUTDOWN_COMPLETE, u8::from(*tag_reflected), &[], out);
             }
+            Self::Timestamp(timestamp) => timestamp.encode(out),
             Self::Unknown(raw) => encode_plain(raw.chunk_type(), raw.flags(), raw.value(), out),
         }
     }

@@ -4,7 +4,7 @@
 //!  0                   1                   2                   3
 //!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
 //! +---------------+---------------+-------------------------------+
-//! |    type 3     |     zero      |      length: 16 + 4N + 4M     |
+//! |    type 3     |   zero    |I|0|      length: 16 + 4N + 4M     |
 //! +---------------+---------------+-------------------------------+
 //! |            cumulative TSN ack: all up to here came            |
 //! +---------------------------------------------------------------+
@@ -18,6 +18,11 @@
 //! |  M times: a TSN that came again                               |
 //! +---------------------------------------------------------------+
 //! ```
+//!
+//! The I bit is not of the RFC, which has all flags zero: between ends that agreed on it ([`Parameter::EciCapable`]) it says that a
+//! router indicated congestion on a packet that this SACK answers. The bits that extensions of others use are left alone.
+//!
+//! [`Parameter::EciCapable`]: crate::Parameter::EciCapable
 
 use std::fmt;
 use std::iter::Copied;
@@ -28,6 +33,9 @@ use crate::number::Tsn;
 
 /// Bytes of a SACK in front of the gap blocks, chunk header included.
 pub const SACK_HEADER_LEN: usize = 16;
+
+/// The I bit.
+const INDICATED: u8 = 0x02;
 
 const FIELDS_LEN: usize = SACK_HEADER_LEN - CHUNK_HEADER_LEN;
 
@@ -230,12 +238,14 @@ pub struct Sack<'a> {
     pub gaps: GapBlocks<'a>,
     /// What arrived more than once since the last SACK.
     pub duplicates: DuplicateTsns<'a>,
+    /// The I bit: a router indicated congestion on the way. Means something only if both ends agreed on it.
+    pub congestion_indicated: bool,
 }
 
 impl<'a> Sack<'a> {
     /// Bytes behind the announced blocks and duplicates are ignored; fewer than announced make the chunk malformed.
     #[inline]
-    pub(super) fn decode(value: &'a [u8]) -> Option<Self> {
+    pub(super) fn decode(flags: u8, value: &'a [u8]) -> Option<Self> {
         let (fields, lists) = value.split_first_chunk::<FIELDS_LEN>()?;
         let [c0, c1, c2, c3, w0, w1, w2, w3, n0, n1, m0, m1] = *fields;
         let entries = lists.as_chunks().0;
@@ -246,6 +256,7 @@ impl<'a> Sack<'a> {
             a_rwnd: u32::from_be_bytes([w0, w1, w2, w3]),
             gaps: GapBlocks { blocks: gaps },
             duplicates: DuplicateTsns { tsns: duplicates },
+            congestion_indicated: flags & INDICATED != 0,
         })
     }
 
@@ -266,8 +277,9 @@ impl<'a> Sack<'a> {
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         let (gaps, duplicates) = self.lists();
         let value_len = FIELDS_LEN + 4 * (gaps.len() + duplicates.len());
+        let flags = if self.congestion_indicated { INDICATED } else { 0 };
         let mut header = [0; SACK_HEADER_LEN];
-        header[..4].copy_from_slice(&chunk_header(ChunkType::SACK, 0, value_len));
+        header[..4].copy_from_slice(&chunk_header(ChunkType::SACK, flags, value_len));
         header[4..8].copy_from_slice(&self.cumulative_tsn_ack.0.to_be_bytes());
         header[8..12].copy_from_slice(&self.a_rwnd.to_be_bytes());
         header[12..14].copy_from_slice(&(gaps.len() as u16).to_be_bytes());

@@ -236,8 +236,15 @@ fn sack_on_the_wire() {
         a_rwnd: 4660,
         gaps: GapBlocks::from_wire_bytes(&gaps),
         duplicates: DuplicateTsns::from_wire_bytes(&duplicates),
+        congestion_indicated: false,
     };
     both_ways(&bytes, Chunk::Sack(sack));
+    let indicated = Sack {
+        congestion_indicated: true,
+        ..sack
+    };
+    let with_flag = [&[3, 2][..], &bytes[2..]].concat();
+    both_ways(&with_flag, Chunk::Sack(indicated));
     assert_eq!(
         sack.gaps.iter().collect::<Vec<_>>(),
         [GapBlock { start: 2, end: 3 }, GapBlock { start: 5, end: 5 }]
@@ -284,6 +291,7 @@ fn sack_leaves_out_what_does_not_fit() {
         a_rwnd: 0,
         gaps,
         duplicates,
+        congestion_indicated: false,
     };
     let duplicates = DuplicateTsns::from_wire_bytes(&entries);
     for sack in [
@@ -465,4 +473,25 @@ fn control_values_are_cut_where_the_length_field_ends() {
         causes: Causes::from_wire_bytes(&causes),
     };
     assert_eq!((encoded(&chunk).len(), chunk.wire_len()), (65532, 65532));
+}
+
+#[test]
+fn timestamp_on_the_wire() {
+    both_ways(
+        &[190, 0, 0, 12, 1, 2, 3, 4, 0, 0, 0, 0],
+        Chunk::Timestamp(Timestamp {
+            sent: 0x0102_0304,
+            received: None,
+        }),
+    );
+    both_ways(
+        &[190, 1, 0, 12, 1, 2, 3, 4, 0, 0, 0, 5],
+        Chunk::Timestamp(Timestamp {
+            sent: 0x0102_0304,
+            received: Some(5),
+        }),
+    );
+    malformed(&[190, 0, 0, 8, 1, 2, 3, 4]);
+    // RFC 9260 §3.2: who does not know it skips it and says nothing.
+    assert_eq!(ChunkType::TIMESTAMP.action(), UnknownAction::Skip);
 }

@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use whimbrel_wire::{
     ByteSink, Cause, Causes, ChecksumField, Chunk, CommonHeader, Data, DuplicateTsns, GapBlocks, HeartbeatInfo, Init,
-    PacketSink, Parameter, Parameters, Payload, RawCause, RawChunk, RawParameter, Sack, Ssn, Tsn, TypeList,
+    PacketSink, Parameter, Parameters, Payload, RawCause, RawChunk, RawParameter, Sack, Ssn, Timestamp, Tsn, TypeList,
 };
 
 /// User data as a test owns it.
@@ -28,6 +28,7 @@ pub(crate) enum OwnedChunk {
         parameters: Vec<u8>,
     },
     Sack {
+        indicated: bool,
         numbers: (u32, u32),
         gaps: Vec<[u8; 4]>,
         duplicates: Vec<[u8; 4]>,
@@ -87,6 +88,7 @@ impl OwnedChunk {
                 if *ack { Chunk::InitAck(init) } else { Chunk::Init(init) }
             }
             Self::Sack {
+                indicated,
                 numbers: (tsn, a_rwnd),
                 gaps,
                 duplicates,
@@ -95,6 +97,7 @@ impl OwnedChunk {
                 a_rwnd: *a_rwnd,
                 gaps: GapBlocks::from_wire_bytes(gaps.as_flattened()),
                 duplicates: DuplicateTsns::from_wire_bytes(duplicates.as_flattened()),
+                congestion_indicated: *indicated,
             }),
             Self::Heartbeat { ack: false, info } => Chunk::Heartbeat(HeartbeatInfo(info)),
             Self::Heartbeat { ack: true, info } => Chunk::HeartbeatAck(HeartbeatInfo(info)),
@@ -134,6 +137,8 @@ pub(crate) fn every_parameter(bytes: &[u8], number: u128, raw: &[u8], mut with: 
     with(Parameter::HostName(bytes));
     with(Parameter::SupportedAddressTypes(TypeList::from_wire_bytes(bytes)));
     with(Parameter::EcnCapable);
+    with(Parameter::Timestamps);
+    with(Parameter::EciCapable);
     with(Parameter::HeartbeatInfo(bytes));
     with(Parameter::Unknown(
         RawParameter::from_bytes(raw).expect("built as one TLV"),
@@ -164,7 +169,7 @@ pub(crate) fn every_cause(bytes: &[u8], number: u128, raw: &[u8], mut with: impl
 
 /// One TLV whose type is neither a known parameter nor a known cause.
 pub(crate) fn unknown_tlv() -> impl Strategy<Value = Vec<u8>> {
-    raw_tlv(prop_oneof![14_u16..0x8000, 0x8001_u16..])
+    raw_tlv(prop_oneof![14_u16..0x8000, 0x8001_u16..0xbe00, 0xbe03_u16..])
 }
 
 fn parameter_list() -> impl Strategy<Value = Vec<u8>> {
@@ -202,7 +207,7 @@ fn payload() -> impl Strategy<Value = OwnedPayload> {
 }
 
 fn plain() -> impl Strategy<Value = Chunk<'static>> {
-    (any::<u32>(), any::<bool>(), 0..6).prop_map(|(number, tag_reflected, kind)| match kind {
+    (any::<u32>(), any::<bool>(), 0..7).prop_map(|(number, tag_reflected, kind)| match kind {
         0 => Chunk::Shutdown {
             cumulative_tsn_ack: Tsn(number),
         },
@@ -214,6 +219,10 @@ fn plain() -> impl Strategy<Value = Chunk<'static>> {
         4 => Chunk::Cwr {
             lowest_tsn: Tsn(number),
         },
+        5 => Chunk::Timestamp(Timestamp {
+            sent: number,
+            received: tag_reflected.then_some(number ^ 7),
+        }),
         _ => Chunk::ShutdownComplete { tag_reflected },
     })
 }
@@ -225,15 +234,15 @@ pub(crate) fn chunk() -> impl Strategy<Value = OwnedChunk> {
             .prop_map(|(numbers, flags, payload)| OwnedChunk::Data { numbers, flags, payload }),
         1 => (any::<bool>(), any::<(u32, u32, u16, u16, u32)>(), parameter_list())
             .prop_map(|(ack, numbers, parameters)| OwnedChunk::Init { ack, numbers, parameters }),
-        3 => (any::<(u32, u32)>(), vec(any::<[u8; 4]>(), 0..30), vec(any::<[u8; 4]>(), 0..30))
-            .prop_map(|(numbers, gaps, duplicates)| OwnedChunk::Sack { numbers, gaps, duplicates }),
+        3 => (any::<bool>(), any::<(u32, u32)>(), vec(any::<[u8; 4]>(), 0..30), vec(any::<[u8; 4]>(), 0..30))
+            .prop_map(|(indicated, numbers, gaps, duplicates)| OwnedChunk::Sack { indicated, numbers, gaps, duplicates }),
         1 => (any::<bool>(), vec(any::<u8>(), 0..60)).prop_map(|(ack, info)| OwnedChunk::Heartbeat { ack, info }),
         1 => (any::<bool>(), cause_list())
             .prop_map(|(tag_reflected, causes)| OwnedChunk::Abort { tag_reflected, causes }),
         1 => cause_list().prop_map(|causes| OwnedChunk::Error { causes }),
         1 => vec(any::<u8>(), 0..200).prop_map(|cookie| OwnedChunk::CookieEcho { cookie }),
         3 => plain().prop_map(OwnedChunk::Plain),
-        1 => (15_u8.., any::<u8>(), vec(any::<u8>(), 0..60)).prop_map(|(chunk_type, flags, value)| {
+        1 => (prop_oneof![15_u8..190, 191_u8..], any::<u8>(), vec(any::<u8>(), 0..60)).prop_map(|(chunk_type, flags, value)| {
             let mut bytes = vec![chunk_type, flags, 0, 4 + value.len() as u8];
             bytes.extend(value);
             OwnedChunk::Unknown(bytes)

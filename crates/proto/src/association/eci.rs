@@ -1,0 +1,116 @@
+//! Explicit congestion indication: what routers tell on every packet, echoed with every SACK (Shishir 2000, III; the congestion
+//! warning of TCP Jersey is echoed alike).
+//!
+//! Sender. With ECN and ECI agreed, packets of new data carry ECT(1), the codepoint that Shishir's Table II calls valid with nothing
+//! indicated. A router with a queue that is long on average turns it into ECT(0), which the table calls ECI, or into CE, which means
+//! ECI and ECN.
+//!
+//! Receiver. A SACK says by its I bit whether any packet of data since the last SACK brought an indication. Packets that cannot
+//! carry one, retransmissions for instance, say nothing; if there were no others, the SACK repeats what the last one said.
+
+use super::Association;
+use crate::extensions::Extensions;
+use crate::{Ecn, PacketMeta};
+
+/// What both ends agreed on, and what the next SACK says.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct EciState {
+    /// Both ends echo what routers indicate.
+    pub(super) in_use: bool,
+    /// The I bit of the next SACK.
+    indicated: bool,
+    /// A SACK has said so.
+    is_old: bool,
+}
+
+impl EciState {
+    /// A packet of data has arrived. `ecn`: those that could be marked are.
+    pub(super) fn on_data(&mut self, meta: PacketMeta, ecn: bool) {
+        let indicated = meta.congestion_indicated || matches!(meta.ecn, Ecn::Ect0 | Ecn::Ce);
+        if !indicated && ecn && meta.ecn == Ecn::NotEct {
+            return;
+        }
+        self.indicated = indicated || self.indicated && !self.is_old;
+        self.is_old = false;
+    }
+
+    /// The I bit of a SACK that goes out now.
+    pub(super) fn tell(&mut self) -> bool {
+        self.is_old = true;
+        self.in_use && self.indicated
+    }
+}
+
+impl Association {
+    /// Whether both ends echo the congestion that routers indicate.
+    pub fn uses_eci(&self) -> bool {
+        self.eci.in_use
+    }
+
+    pub(super) fn agree_on_eci(&mut self, both: Extensions) {
+        self.eci = EciState {
+            in_use: both.has(Extensions::ECI),
+            ..EciState::default()
+        };
+    }
+
+    /// The codepoint of packets of new data while ECN is in use.
+    pub(super) fn capable_codepoint(&self) -> Ecn {
+        if self.eci.in_use { Ecn::Ect1 } else { Ecn::Ect0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet(ecn: Ecn, congestion_indicated: bool) -> PacketMeta {
+        let addr = "10.0.0.1:0".parse().expect("an address");
+        PacketMeta {
+            local: addr,
+            remote: addr,
+            ecn,
+            congestion_indicated,
+        }
+    }
+
+    #[test]
+    fn codepoints_are_those_of_table_2() {
+        // Shishir 2000, Table II
+        let mut state = EciState {
+            in_use: true,
+            ..EciState::default()
+        };
+        let mut told = |ecn, indicated| {
+            state.on_data(packet(ecn, indicated), true);
+            state.tell()
+        };
+        assert!(!told(Ecn::Ect1, false), "01: nothing");
+        assert!(told(Ecn::Ect0, false), "10: ECI");
+        assert!(told(Ecn::NotEct, false), "00 says nothing: as before");
+        assert!(!told(Ecn::Ect1, false));
+        assert!(told(Ecn::Ce, false), "11: ECI and ECN");
+        assert!(!told(Ecn::Ect1, false));
+        assert!(told(Ecn::NotEct, true), "a congestion warning needs no codepoint");
+        state.on_data(packet(Ecn::NotEct, false), false);
+        assert!(!state.tell(), "without ECN every packet says something");
+    }
+
+    #[test]
+    fn one_of_the_packets_that_a_sack_answers_is_enough() {
+        let mut state = EciState {
+            in_use: true,
+            ..EciState::default()
+        };
+        for (first, second, expected) in [
+            (Ecn::Ect0, Ecn::Ect1, true),
+            (Ecn::Ect1, Ecn::Ect1, false),
+            (Ecn::Ect1, Ecn::Ect0, true),
+            (Ecn::NotEct, Ecn::Ect1, false),
+        ] {
+            state.on_data(packet(first, false), true);
+            state.on_data(packet(second, false), true);
+            assert_eq!(state.tell(), expected, "{first:?} {second:?}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What a loss meant: the discriminator is asked once for each occasion, and every chunk lost on it is told of.
+
+use whimbrel_control::{LossEvent, LossSignal, Verdict};
+use whimbrel_wire::Tsn;
+
+use super::super::{Association, Context};
+use crate::PathId;
+use crate::trace::{TraceEvent, TraceKinds};
+
+/// A chunk given up as lost on a path, remembered until the verdict is known.
+pub(crate) type Lost = (u8, Tsn);
+
+impl Association {
+    /// Asks what the loss meant.
+    pub(in super::super) fn judge(&mut self, index: usize, loss: &LossEvent) -> Verdict {
+        let verdict = self.paths[index].control.judge(loss);
+        let counter = match verdict {
+            Verdict::Congestion => &mut self.stats.losses_judged_congestion,
+            Verdict::Transmission => &mut self.stats.losses_judged_transmission,
+            Verdict::Unsure => &mut self.stats.losses_unsure,
+        };
+        *counter += u64::from(loss.packets);
+        verdict
+    }
+
+    /// Lets the window control react. `in_recovery`: it has done so for this window of data.
+    pub(in super::super) fn react(&mut self, index: usize, loss: &LossEvent, verdict: Verdict, in_recovery: bool) {
+        let control = &mut self.paths[index].control;
+        let before = control.cwnd();
+        control.react(loss, verdict, in_recovery);
+        self.stats.window_reductions += u64::from(control.cwnd() < before);
+    }
+
+    /// Tells of each chunk of the path in `ctx.scratch.lost` how its loss was judged and what became of the window.
+    pub(in super::super) fn trace_verdicts(
+        &self,
+        ctx: &mut Context<'_>,
+        index: usize,
+        signal: LossSignal,
+        verdict: Verdict,
+        cwnd_before: u64,
+    ) {
+        if !ctx.trace.wants(TraceKinds::VERDICTS) {
+            return;
+        }
+        let cwnd = self.paths[index].control.cwnd();
+        for &(path, tsn) in &ctx.scratch.lost {
+            if usize::from(path) == index {
+                ctx.trace
+                    .emit(TraceKinds::VERDICTS, ctx.now, Some(self.id), || TraceEvent::Verdict {
+                        path: PathId(path),
+                        tsn,
+                        signal,
+                        verdict,
+                        cwnd_before,
+                        cwnd,
+                    });
+            }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Extensions beyond the RFC that both ends have to agree on, in INIT and INIT ACK.
+
+use whimbrel_wire::Parameter;
+
+use crate::config::Switches;
+
+/// A set of extensions. The cookie carries it as one byte.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Extensions(pub(crate) u8);
+
+impl Extensions {
+    /// TIMESTAMP chunks go with data, and SACKs return them.
+    pub(crate) const TIMESTAMPS: Extensions = Extensions(1);
+    /// SACKs echo the congestion that routers indicate.
+    pub(crate) const ECI: Extensions = Extensions(2);
+
+    /// What an end with these settings would use.
+    pub(crate) fn wanted(switches: &Switches) -> Extensions {
+        let mut wanted = Extensions::default();
+        wanted.add(switches.timestamps, Extensions::TIMESTAMPS);
+        wanted.add(switches.eci, Extensions::ECI);
+        wanted
+    }
+
+    fn add(&mut self, condition: bool, extension: Extensions) {
+        if condition {
+            self.0 |= extension.0;
+        }
+    }
+
+    pub(crate) fn has(self, extension: Extensions) -> bool {
+        self.0 & extension.0 != 0
+    }
+
+    /// What both ends would use.
+    pub(crate) fn in_common(self, other: Extensions) -> Extensions {
+        Extensions(self.0 & other.0)
+    }
+
+    /// Takes a parameter of the peer's, if it names an extension.
+    pub(crate) fn take(&mut self, parameter: &Parameter<'_>) {
+        self.add(*parameter == Parameter::Timestamps, Extensions::TIMESTAMPS);
+        self.add(*parameter == Parameter::EciCapable, Extensions::ECI);
+    }
+
+    /// Adds the parameters that name them.
+    pub(crate) fn emit(self, list: &mut Vec<u8>) {
+        if self.has(Extensions::TIMESTAMPS) {
+            Parameter::Timestamps.emit(list);
+        }
+        if self.has(Extensions::ECI) {
+            Parameter::EciCapable.emit(list);
+        }
+    }
+}
