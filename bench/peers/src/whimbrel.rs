@@ -154,6 +154,7 @@ fn carry(from: &mut End, to: &mut End, now: Time) -> u64 {
             local: transmit.remote,
             remote: transmit.local,
             ecn: Ecn::NotEct,
+            congestion_indicated: false,
         };
         to.endpoint
             .handle_datagram(now, meta, &from.packet)

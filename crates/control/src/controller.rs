@@ -48,6 +48,16 @@ impl Controller {
         }
     }
 
+    /// Asks another discriminator from now on.
+    pub fn set_discriminator(&mut self, discriminator: Discriminator) {
+        self.discriminator = discriminator;
+    }
+
+    /// Lets another window control decide from now on. It finds the window as it is.
+    pub fn set_window(&mut self, window: Window) {
+        self.window = window;
+    }
+
     /// Congestion window in bytes.
     #[inline]
     pub fn cwnd(&self) -> u64 {

@@ -24,7 +24,7 @@ mod send;
 mod trace;
 
 pub use address::{Ecn, PacketMeta, PathId, Transmit, TransportAddr};
-pub use association::{Association, AssociationStats, State};
+pub use association::{Association, AssociationStats, RecoveryMode, State};
 pub use config::{AssociationConfig, EndpointConfig, MAX_ADDRESSES, Preset, RetransmitPath};
 pub use endpoint::{AssocId, Endpoint, EndpointStats};
 pub use error::{ConfigError, ConnectError, Discard, SendError};

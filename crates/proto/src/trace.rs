@@ -3,7 +3,7 @@
 use whimbrel_control::{LossSignal, Span, Time, Verdict};
 use whimbrel_wire::Tsn;
 
-use crate::{AssocId, Discard, PathId, PathState, State};
+use crate::{AssocId, Discard, PathId, PathState, RecoveryMode, State};
 
 /// A set of kinds of records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -59,6 +59,10 @@ pub enum LossRule {
     MissingReports,
     /// T3-rtx went off (RFC 9260 §6.3.3).
     Timeout,
+    /// The highest one outstanding has arrived, and too few are for enough missing reports (Ye 2004, 3.4).
+    SmallWindow,
+    /// Not lost for all one knows: it is sent again as a tail-loss probe (RFC 8985 §7).
+    TailProbe,
 }
 
 /// A timer of an association (RFC 9260) or of one of its paths.
@@ -76,6 +80,8 @@ pub enum TimerKind {
     T3Rtx,
     /// Heartbeat of a path: time to send one, or time to give one up.
     Heartbeat,
+    /// Tail-loss probe of a path (RFC 8985 §7).
+    TailLossProbe,
     /// Probe of a closed receive window.
     ZeroWindowProbe,
     /// Nothing was sent or received for the configured time.
@@ -145,6 +151,13 @@ pub enum TraceEvent {
         cwnd_before: u64,
         /// Congestion window after it, bytes.
         cwnd: u64,
+    },
+    /// What a path recovers from changed. Told only where the scheme has a recovery beyond the standard.
+    RecoveryMode {
+        /// The path.
+        path: PathId,
+        /// Its mode now.
+        mode: RecoveryMode,
     },
     /// The congestion control of a path changed.
     Window {

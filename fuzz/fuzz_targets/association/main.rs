@@ -158,7 +158,7 @@ impl World {
         let bytes = packets::invent(&self.knowledge, to, input);
         let path = input.below(self.paths + 1);
         let remote = if path == self.paths { addr(1 - to, 77) } else { addr(1 - to, path) };
-        let meta = PacketMeta { local: addr(to, 0), remote, ecn: Default::default() };
+        let meta = PacketMeta { local: addr(to, 0), remote, ecn: Default::default(), congestion_indicated: false };
         self.deliver(Packet { to, meta, bytes });
     }
 
@@ -232,7 +232,7 @@ impl World {
             assert_eq!(transmit.wire_len, bytes.len());
             self.check_packet(&bytes);
             self.knowledge.learn(host, &bytes);
-            let meta = PacketMeta { local: transmit.remote, remote: transmit.local, ecn: transmit.ecn };
+            let meta = PacketMeta { local: transmit.remote, remote: transmit.local, ecn: transmit.ecn, congestion_indicated: false };
             let packet = Packet { to: 1 - host, meta, bytes };
             self.history.push_back(packet.clone());
             self.in_flight.push_back(packet);

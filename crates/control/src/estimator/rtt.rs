@@ -82,6 +82,11 @@ impl RttEstimator {
         self.rto = (self.rto * 2).min(self.config.max);
     }
 
+    /// The timeout that the latest measurement gives, before its bounds and any back-off; none before the first measurement.
+    pub fn computed(&self) -> Option<Span> {
+        self.srtt().map(|srtt| srtt + self.rttvar * 4)
+    }
+
     /// The retransmission timeout to use now.
     pub fn rto(&self) -> Span {
         self.rto
@@ -162,6 +167,7 @@ mod tests {
             rtt.back_off();
         }
         assert_eq!(rtt.rto(), Span::from_secs(60));
+        assert_eq!(rtt.computed(), Some(ms(300)), "knows of no back-off");
         rtt.on_sample(ms(100));
         assert_eq!(rtt.rto(), Span::from_micros(250_000));
     }

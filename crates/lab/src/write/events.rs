@@ -52,6 +52,10 @@ pub(crate) fn trace(record: &TraceRecord) -> (&'static str, Map<String, Value>) 
                 "congestion_window_before": cwnd_before, "congestion_window": cwnd,
             }),
         ),
+        TraceEvent::RecoveryMode { path, mode } => (
+            "recovery:mode_updated",
+            json!({ "path": path.0, "new": word(&format!("{mode:?}")) }),
+        ),
         TraceEvent::Window {
             path,
             cwnd,

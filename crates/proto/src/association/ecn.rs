@@ -15,7 +15,7 @@
 //! counts as new congestion, since TCP's flag names no packet. That is the weakness which Ye 2004 (4.6.1) shows: each CWR
 //! that is lost costs a reduction.
 
-use whimbrel_control::{MarkEvent, RecoveryEpoch, Seq};
+use whimbrel_control::{MarkEvent, RecoveryEpoch, Seq, Verdict};
 use whimbrel_wire::{Chunk, PacketView, Tsn};
 
 use super::transmit::Packet;
@@ -157,6 +157,7 @@ impl Association {
             path.reductions.by_mark.enter(highest);
             path.reductions.enter(highest);
             self.stats.ecn_reductions += 1;
+            self.enter_mode(ctx, index, Verdict::Congestion);
             if self.switches.ecn_cwr {
                 self.outgoing.push(index as u8, Outgoing::Cwr { lowest_tsn });
             }

@@ -12,7 +12,7 @@ use crate::error::Discard;
 use crate::event::{CloseReason, Event};
 use crate::extensions::Extensions;
 use crate::path::Path;
-use crate::send::{Outstanding, SendQueue};
+use crate::send::SendQueue;
 use crate::{PacketMeta, TransportAddr};
 
 /// Adds our addresses to the parameters of an INIT or INIT ACK.
@@ -380,7 +380,7 @@ impl Association {
                 outbound_streams: cookie.outbound_streams,
                 inbound_streams: cookie.inbound_streams,
                 ecn: cookie.ecn,
-            extensions: Extensions(cookie.supports),
+                extensions: Extensions(cookie.supports),
             });
             let meta = PacketMeta {
                 local: cookie.local,
@@ -413,8 +413,7 @@ impl Association {
             extensions: Extensions(cookie.supports),
         };
         self.queue = SendQueue::default();
-        self.outstanding = Outstanding::new(restart.local_initial_tsn);
-        self.outstanding.set_paths(self.paths.len());
+        self.outstanding = super::fresh_ring(restart.local_initial_tsn, self.paths.len(), &self.switches);
         self.local_initial_tsn = restart.local_initial_tsn;
         self.recovery.leave();
         self.reduced.leave();

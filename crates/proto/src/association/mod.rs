@@ -1,7 +1,7 @@
 //! An association: one conversation with one peer over one or more paths.
 
-mod ecn;
 mod eci;
+mod ecn;
 mod handshake;
 mod inbound;
 mod outgoing;
@@ -18,12 +18,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rand_core::Rng;
-use whimbrel_control::{GroundTruth, RecoveryEpoch, Time};
+use whimbrel_control::{Controller, GroundTruth, RecoveryEpoch, Time};
 use whimbrel_wire::{COMMON_HEADER_LEN, DATA_HEADER_LEN, Payload, Tsn};
 
 pub(crate) use ecn::Reductions;
 pub(crate) use handshake::{address_parameters, random_tag};
 pub(crate) use outgoing::{Outgoing, OutgoingQueue};
+pub(crate) use recovery::PathRecovery;
+pub use recovery::RecoveryMode;
 pub use stats::AssociationStats;
 pub(crate) use timers::Timers;
 
@@ -195,8 +197,8 @@ pub(crate) struct Identity {
 
 impl Association {
     fn new(identity: Identity, local_tag: u32, local_initial_tsn: Tsn, paths: Vec<Path>, random: &mut dyn Rng) -> Self {
-        let mut outstanding = Outstanding::new(local_initial_tsn);
-        outstanding.set_paths(paths.len());
+        let switches = identity.config.switches();
+        let outstanding = fresh_ring(local_initial_tsn, paths.len(), &switches);
         Association {
             id: identity.id,
             local_addrs: identity.local_addrs,
@@ -214,7 +216,7 @@ impl Association {
             sending: 0,
             outbound_streams: identity.config.outbound_streams,
             inbound_streams: identity.config.max_inbound_streams,
-            switches: identity.config.switches(),
+            switches,
             truth: identity.truth,
             config: identity.config,
             queue: SendQueue::default(),
@@ -258,6 +260,11 @@ impl Association {
     /// Streams we may send on: `0..outbound_streams`.
     pub fn outbound_streams(&self) -> u16 {
         self.outbound_streams
+    }
+
+    /// The congestion control of a path.
+    pub(crate) fn control(&mut self, path: PathId) -> Option<&mut Controller> {
+        self.paths.get_mut(usize::from(path.0)).map(|path| &mut path.control)
     }
 
     /// Counters.
@@ -496,11 +503,12 @@ impl Association {
         }
         self.set_state(ctx, State::Closed);
         self.queue.clear();
-        self.outstanding = Outstanding::new(self.local_initial_tsn);
-        self.outstanding.set_paths(self.paths.len());
+        self.outstanding = fresh_ring(self.local_initial_tsn, self.paths.len(), &self.switches);
         self.timers = Timers::default();
         for path in &mut self.paths {
             path.t3 = crate::config::NEVER;
+            path.release = crate::config::NEVER;
+            path.recovery = None;
             path.heartbeat.timer = crate::config::NEVER;
         }
         self.outgoing.clear();
@@ -515,6 +523,16 @@ impl Association {
         config.sack_frequency = self.config.sack_frequency;
         Box::new(Receiver::new(peer_initial_tsn, &config))
     }
+}
+
+/// Nothing outstanding.
+fn fresh_ring(initial_tsn: Tsn, paths: usize, switches: &Switches) -> Outstanding {
+    let mut ring = Outstanding::new(initial_tsn);
+    ring.set_paths(paths);
+    if switches.recovery.multiple_fast_retransmit {
+        ring.allow_multiple_fast_retransmit();
+    }
+    ring
 }
 
 // [9260:7.3-3, 7.3-4, 6-9]

@@ -193,6 +193,7 @@ impl Association {
         let path = &mut self.paths[index];
         let rto = path.rtt.rto();
         let must_probe = path.heartbeat.requested
+            || path.is_probed() && path.state != PathState::Inactive
             || path.state == PathState::PotentiallyFailed
             || (path.state == PathState::Unconfirmed && path.errors <= self.config.path_max_retrans);
         // The shortest period: what is sent within it makes the path busy, not idle.
@@ -245,8 +246,9 @@ impl Association {
     }
 
     // [9260:3.3.5-1, 3.3.5-2, 3.3.5-3, 8.3-6]
-    fn begin_heartbeat(&mut self, ctx: &mut Context<'_>, index: usize) {
-        let rto = self.paths[index].rtt.rto();
+    pub(super) fn begin_heartbeat(&mut self, ctx: &mut Context<'_>, index: usize) {
+        let rto = self.paths[index].timeout();
+        self.stats.probes += u64::from(self.paths[index].is_probed());
         let nonce = ctx.random.next_u64();
         let path = &mut self.paths[index];
         path.heartbeat.pending = Some(nonce);
@@ -260,8 +262,8 @@ impl Association {
     /// RFC 9260 §8.3
     fn on_heartbeat_unanswered(&mut self, ctx: &mut Context<'_>, index: usize) {
         self.trace_timer(ctx, TimerKind::Heartbeat, Some(index));
+        self.back_off(ctx, index);
         let path = &mut self.paths[index];
-        path.rtt.back_off();
         // RFC 9260 §5.4 and §8.1: probes of addresses unconfirmed or not in use do not count against the association.
         let counts = index == usize::from(self.sending) && path.state != PathState::Unconfirmed;
         self.count_path_error(ctx, index, counts);
@@ -288,6 +290,7 @@ impl Association {
             ctx.now + period(interval, path.rtt.rto(), random)
         };
         self.path_answered(ctx, index);
+        self.end_probe(index);
         // The next address to verify need not wait for a timeout.
         for path in &mut self.paths {
             if path.state == PathState::Unconfirmed && path.heartbeat.pending.is_none() {

@@ -92,6 +92,7 @@ impl Association {
         let (in_recovery, in_reduced) = (self.recovery.is_active(), self.reduced.is_active());
         let held_before = self.outstanding.data_held();
         ctx.scratch.lost.clear();
+        let limit = self.missing_limit();
         let mut notes = Notes {
             paths: &mut self.paths,
             trace: ctx.trace,
@@ -100,7 +101,7 @@ impl Association {
             lost: &mut ctx.scratch.lost,
         };
         let rules = MissingRules {
-            limit: self.config.resolved_missing_reports() as u8,
+            limit,
             in_recovery,
             complete,
         };
@@ -122,6 +123,7 @@ impl Association {
             // RFC 9260 §8.1
             self.errors = 0;
         }
+        self.check_recovery(ctx, sack, &echo);
         for index in 0..self.paths.len() {
             if let Some(sample) = self.paths[index].sampled.take() {
                 self.on_rtt_sample(ctx, index, sample);
@@ -136,6 +138,7 @@ impl Association {
                     .iter_mut()
                     .for_each(|path| path.reductions.on_cumulative_ack(acked));
             }
+            self.leave_modes(ctx, acked);
         }
         self.take_losses(ctx);
         if reneged {
@@ -145,6 +148,9 @@ impl Association {
             self.take_window(a_rwnd);
         }
         self.allow_burst();
+        if newly_acked && self.switches.recovery.small_window {
+            self.recover_small_window(ctx);
+        }
         self.tell_user_about_progress();
         self.advance_shutdown(ctx);
         Ok(())
@@ -209,8 +215,9 @@ impl Association {
         if flight == 0 {
             path.t3 = NEVER;
         } else if earliest_acked {
-            path.t3 = ctx.now + path.rtt.rto();
+            path.t3 = ctx.now + path.timeout();
         }
+        self.renew_tail_probe(ctx.now, index, true);
         self.path_answered(ctx, index);
         self.trace_window(ctx, index);
     }
@@ -247,18 +254,7 @@ impl Association {
                 srtt: path.rtt.srtt(),
                 min_rtt: path.rtt.min_rtt(),
             };
-            // What a mark has reduced is not reduced again for the same window of data.
-            let marked = path.reductions.marked();
-            let cwnd_before = path.control.cwnd();
-            let verdict = self.judge(index, &loss);
-            self.react(index, &loss, verdict, in_reduced || marked);
-            self.trace_verdicts(ctx, index, LossSignal::Gap, verdict, cwnd_before);
-            if verdict != Verdict::Transmission {
-                reduced = true;
-                if !in_reduced && !marked {
-                    self.note_reduction_by_loss(index);
-                }
-            }
+            reduced |= self.take_loss(ctx, index, &loss, in_reduced) != Verdict::Transmission;
             if !in_recovery {
                 entered = true;
                 let (_, to) = self.retransmission_path(PathId(index as u8), false);
@@ -276,11 +272,47 @@ impl Association {
         }
     }
 
+    /// A gap gave up chunks of a path: what did it mean, and what follows for the window? `in_reduced`: it has been reduced for this
+    /// window of data.
+    pub(super) fn take_loss(
+        &mut self,
+        ctx: &mut Context<'_>,
+        index: usize,
+        loss: &LossEvent,
+        in_reduced: bool,
+    ) -> Verdict {
+        // What a mark has reduced is not reduced again for the same window of data.
+        let has_reacted = in_reduced || self.paths[index].reductions.marked();
+        let cwnd_before = self.paths[index].control.cwnd();
+        let verdict = self.judge(index, loss);
+        self.react(index, loss, verdict, has_reacted);
+        self.trace_verdicts(ctx, index, LossSignal::Gap, verdict, cwnd_before);
+        if verdict != Verdict::Transmission && !has_reacted {
+            self.note_reduction_by_loss(index);
+        }
+        self.enter_mode(ctx, index, verdict);
+        verdict
+    }
+
+    /// What a SACK says of earlier timeouts and probes.
+    fn check_recovery(&mut self, ctx: &mut Context<'_>, sack: &Sack<'_>, echo: &Echo) {
+        for index in 0..self.paths.len() {
+            if self.paths[index].recovery.is_none() {
+                continue;
+            }
+            if self.outstanding.acks()[index].acked > 0 {
+                let is_about_it = echo.path == Some(PathId(index as u8));
+                self.check_timeout(ctx, index, echo.stamps.filter(|_| is_about_it));
+            }
+            self.check_tail_probe(ctx, index, sack);
+        }
+    }
+
     /// RFC 9260 §6.2.1 D iii, §6.3.2 rule R4: data that the receiver took back is in flight without a timer.
-    fn start_missing_t3(&mut self, now: Time) {
+    pub(super) fn start_missing_t3(&mut self, now: Time) {
         for (index, path) in self.paths.iter_mut().enumerate() {
             if path.t3 == NEVER && self.outstanding.flight(PathId(index as u8)) > 0 {
-                path.t3 = now + path.rtt.rto();
+                path.t3 = now + path.timeout();
             }
         }
     }
@@ -316,7 +348,8 @@ impl Association {
         let path = &mut self.paths[index];
         path.timed = None;
         path.rtt.on_sample(sample);
-        let rtt = &path.rtt;
+        self.renew_loss_timeout(index);
+        let rtt = &self.paths[index].rtt;
         ctx.trace
             .emit(TraceKinds::RTT, ctx.now, Some(self.id), || TraceEvent::Rtt {
                 path: PathId(index as u8),

@@ -1,6 +1,6 @@
 //! Timers of an association: when the next goes off, and what happens then.
 
-use whimbrel_control::{LossEvent, LossSignal, Span, Time};
+use whimbrel_control::{LossEvent, LossSignal, Span, Time, Verdict};
 
 use super::{Association, Context, Outgoing, State};
 use crate::config::NEVER;
@@ -58,9 +58,7 @@ impl Association {
             .and_then(|receiver| receiver.sack_deadline())
             .unwrap_or(NEVER);
         let own = self.timers.next().min(sack);
-        self.paths
-            .iter()
-            .fold(own, |next, path| next.min(path.t3).min(path.heartbeat.timer))
+        self.paths.iter().fold(own, |next, path| next.min(path.next_timeout()))
     }
 
     /// Lets every timer that is due go off.
@@ -72,6 +70,13 @@ impl Association {
         for index in 0..self.paths.len() {
             if self.paths[index].t3 <= ctx.now {
                 self.on_t3_rtx(ctx, index);
+            }
+            if self.paths[index].release <= ctx.now {
+                self.paths[index].release = NEVER;
+                self.allow_burst();
+            }
+            if self.paths[index].tail_probe() <= ctx.now {
+                self.on_tail_probe(ctx, index);
             }
             if self
                 .paths
@@ -163,6 +168,11 @@ impl Association {
         let only_probed = self.probe.in_flight && self.probe.answered;
         self.probe.answered = false;
         let path = &mut self.paths[index];
+        let (probes, keeps_window) = (
+            self.switches.recovery.probe_after_timeout,
+            self.switches.recovery.keep_window_on_transmission_timeout,
+        );
+        let mut is_transmission = false;
         if !only_probed {
             let loss = LossEvent {
                 now: ctx.now,
@@ -179,23 +189,35 @@ impl Association {
             };
             let (marked, cwnd_before) = (path.reductions.marked(), path.control.cwnd());
             let verdict = self.judge(index, &loss);
-            self.react(index, &loss, verdict, marked);
+            is_transmission = verdict == Verdict::Transmission;
+            // Before a probe the window stays as it is, to be used as soon as the path answers (Ye 2004, 5.3.4).
+            let reacts = !(is_transmission && (probes || keeps_window));
+            if reacts {
+                self.react(index, &loss, verdict, marked);
+            }
             self.trace_verdicts(ctx, index, LossSignal::Timeout, verdict, cwnd_before);
-            self.paths[index].one_packet_only = true;
+            self.paths[index].one_packet_only = !is_transmission;
+            self.enter_mode(ctx, index, verdict);
+            self.watch_timeout(ctx, index, reacts);
         }
-        let path = &mut self.paths[index];
-        path.rtt.back_off();
-        path.timed = None;
+        self.back_off(ctx, index);
+        self.paths[index].timed = None;
         self.recovery.leave();
         self.reduced.leave();
         if !only_probed {
-            self.note_reduction_by_loss(index);
+            if !is_transmission {
+                self.note_reduction_by_loss(index);
+            }
             self.count_path_error(ctx, index, true);
         }
         if self.state != State::Closed {
-            // Rule E3: one packet goes out at once.
-            let (_, to) = self.retransmission_path(id, true);
-            self.paths[to].urgent_packets = 1;
+            if is_transmission && probes {
+                self.probe_path(ctx, index);
+            } else {
+                // Rule E3: one packet goes out at once.
+                let (_, to) = self.retransmission_path(id, true);
+                self.paths[to].urgent_packets = 1;
+            }
             self.trace_window(ctx, index);
         }
     }

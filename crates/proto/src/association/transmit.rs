@@ -257,19 +257,22 @@ impl Association {
         if let Some((_, from, timed_out)) = self.outstanding.next_lost() {
             // Rule C: what was lost goes first.
             let (id, to) = self.retransmission_path(from, timed_out);
-            if self.paths[to].urgent_packets > 0 || self.window_open(id, to) {
-                return Some(NextData::Retransmission { to });
+            if !self.holds_back(now, to, timed_out) {
+                if self.paths[to].urgent_packets > 0 || self.window_open(id, to) {
+                    return Some(NextData::Retransmission { to });
+                }
+                blocked = Some(to);
             }
-            blocked = Some(to);
         }
         let to = usize::from(self.sending);
         if blocked == Some(to) || self.queue.is_empty() || self.outstanding.len() >= MAX_OUTSTANDING {
             return None;
         }
-        if self.outstanding.flight(PathId(self.sending)) == 0 {
+        if self.outstanding.flight(PathId(self.sending)) == 0 && !self.paths[to].is_probed() {
             self.paths[to].decay_if_idle(now);
         }
         let may_send = self.paths[to].burst_left > 0
+            && !self.paths[to].is_probed()
             && self.window_open(PathId(self.sending), to)
             && self
                 .next_new_len(self.paths[to].max_packet() - COMMON_HEADER_LEN - self.stamp_len())
@@ -279,14 +282,14 @@ impl Association {
 
     /// Rule B: less than cwnd in flight; the packet that is begun may exceed it.
     // [9260:6.1-10, 6.1-11, 6.1-12, 7.2.1-2, 7.2.1-4]
-    fn window_open(&self, id: PathId, index: usize) -> bool {
+    pub(super) fn window_open(&self, id: PathId, index: usize) -> bool {
         let (path, flight) = (&self.paths[index], self.outstanding.flight(id));
         flight < path.control.cwnd() && !(path.one_packet_only && flight > 0)
     }
 
     /// User data in the next new chunk, if it may be sent in a packet with `room` bytes left (RFC 9260 §6.1 A, §6.9).
     // [9260:6.1-2, 6.1-9, 6.1-17, 6-8, 6.9-2, 6.9-5, 6.9-7, 6.9-8, 6.9-10, 6.10-5]
-    fn next_new_len(&self, room: usize) -> Option<usize> {
+    pub(super) fn next_new_len(&self, room: usize) -> Option<usize> {
         let left = self.queue.next_len()?;
         // RFC 9260 §7.3: cut so that a fragment can be sent again on any path.
         let largest = usize::from(self.max_data);
@@ -318,6 +321,9 @@ impl Association {
             pushed = self.push_retransmissions(ctx, packet);
             let urgent = &mut self.paths[path].urgent_packets;
             *urgent = urgent.saturating_sub(u32::from(pushed));
+            if pushed {
+                self.note_retransmission(ctx.now, path);
+            }
         }
         let may_add_new = path == usize::from(self.sending)
             && self.paths[path].burst_left > 0
@@ -353,6 +359,9 @@ impl Association {
             }
             packet.push_data(data);
             pushed = true;
+            if timed_out {
+                self.note_resent(from);
+            }
             let len = self.outstanding.retransmit(seq, id, ctx.now);
             self.note_sent(ctx, seq, path, len, true);
         }
@@ -408,8 +417,9 @@ impl Association {
         let path_state = &mut self.paths[path];
         // RFC 9260 §6.1, §6.3.2 rules R1 and R2: a new chunk is the earliest one only where nothing else is in flight.
         if path_state.t3 == NEVER || is_earliest {
-            path_state.t3 = ctx.now + path_state.rtt.rto();
+            path_state.t3 = ctx.now + path_state.timeout();
         }
+        self.renew_tail_probe(ctx.now, path, false);
         let tsn = self.outstanding.tsn(seq);
         ctx.trace
             .emit(TraceKinds::TSNS, ctx.now, Some(self.id), || TraceEvent::TsnSent {

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rand_core::Rng;
-use whimbrel_control::Time;
+use whimbrel_control::{Controller, Time};
 use whimbrel_wire::{Checksum, PacketError, PacketSink, PacketView, Payload};
 
 pub(crate) use cookie::Cookie;
@@ -390,6 +390,12 @@ impl Endpoint {
     pub fn request_heartbeat(&mut self, now: Time, id: AssocId, path: PathId) -> bool {
         self.with(id, now, |association, ctx| association.request_heartbeat(ctx, path))
             .unwrap_or(false)
+    }
+
+    /// The congestion control of a path, to give it parts from outside this workspace; none if there is no such association or path.
+    pub fn control(&mut self, id: AssocId, path: PathId) -> Option<&mut Controller> {
+        let index = self.table.index(id)?;
+        self.table.at_mut(index)?.control(path)
     }
 
     /// The network says that nothing listens at the peer's address (an ICMP error that the driver has checked): an association

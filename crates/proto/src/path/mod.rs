@@ -6,12 +6,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use whimbrel_control::estimator::{RttConfig, RttEstimator};
+use whimbrel_control::recovery::Recovery;
 use whimbrel_control::{BuildContext, Controller, GroundTruth, Seq, Span, Time, WindowRules};
 use whimbrel_wire::COMMON_HEADER_LEN;
 
 pub(crate) use heartbeat::{HEARTBEAT_INFO_LEN, HeartbeatContent, HeartbeatState, period};
 
-use crate::association::Reductions;
+use crate::association::{PathRecovery, Reductions};
 use crate::config::{AssociationConfig, NEVER, Preset};
 use crate::{PathId, TransportAddr};
 
@@ -89,6 +90,10 @@ pub(crate) struct Path {
     /// Packets that must go out now, whatever the window says: a fast retransmit (RFC 9260 §7.2.4 item 3) or the one after
     /// a timeout (RFC 9260 §6.3.3 rule E3).
     pub(crate) urgent_packets: u32,
+    /// Data that the window allows waits until then: for the pacer, or for its turn to be sent again.
+    pub(crate) release: Time,
+    /// Recovery beyond the standard, if the scheme has any.
+    pub(crate) recovery: Option<Box<PathRecovery>>,
     /// For which windows of data cwnd has been reduced, as far as ECN has to know.
     pub(crate) reductions: Reductions,
     mtu: u16,
@@ -129,6 +134,8 @@ impl Path {
             burst_left: 0,
             one_packet_only: false,
             urgent_packets: 0,
+            release: NEVER,
+            recovery: (config.parts().recovery != Recovery::default()).then(Box::default),
             reductions: Reductions::default(),
             mtu: config.mtu,
         }

@@ -114,6 +114,8 @@ pub(crate) struct Outstanding {
     pub(super) scanned: Seq,
     /// What the SACK being processed told, by path.
     pub(super) acks: Vec<PathAck>,
+    /// With multiple fast retransmit: chunks sent again, each with the next position of that moment (Caro et al. 2002).
+    resent: Option<Box<Vec<(Seq, Seq)>>>,
 }
 
 impl Outstanding {
@@ -131,6 +133,7 @@ impl Outstanding {
             suspects: VecDeque::new(),
             scanned: 0,
             acks: Vec::new(),
+            resent: None,
         }
     }
 
@@ -272,6 +275,7 @@ impl Outstanding {
 
     /// Puts a lost chunk back in flight on `path`; returns its user data in bytes.
     pub(crate) fn retransmit(&mut self, seq: Seq, path: PathId, now: Time) -> u64 {
+        let (base, next, again) = (self.base, self.next_seq(), self.resent.is_some());
         let Some(slot) = self.slot_mut(seq) else { return 0 };
         debug_assert_eq!(slot.fate, Fate::Lost, "only lost chunks are sent again");
         slot.fate = Fate::InFlight;
@@ -281,10 +285,13 @@ impl Outstanding {
         slot.missing = 0;
         slot.timed_out = false;
         let (chunk, data) = (slot.chunk_len(), slot.data_len());
-        let may_be_suspected = !slot.fast_retransmitted && seq < self.scanned;
-        if may_be_suspected && let Err(place) = self.suspects.binary_search(&seq) {
-            self.suspects.insert(place, seq);
+        slot.fast_retransmitted &= !again;
+        if let Some(resent) = &mut self.resent {
+            // Only what is sent after it can show that it was lost again.
+            resent.retain(|&(known, _)| known != seq && known >= base);
+            resent.push((seq, next));
         }
+        self.suspect(seq);
         if self.lost.front() == Some(&seq) {
             self.lost.pop_front();
         }
@@ -316,6 +323,71 @@ impl Outstanding {
             }
         }
         first
+    }
+
+    /// The timeout of a path was spurious: what it gave up and has not been sent again since is in flight as before.
+    pub(crate) fn take_timeout_back(&mut self, path: PathId) {
+        for index in 0..self.lost.len() {
+            let seq = self.lost[index];
+            let is_meant = self
+                .slot(seq)
+                .is_some_and(|s| s.fate == Fate::Lost && s.timed_out && s.path == path.0);
+            if !is_meant {
+                continue;
+            }
+            self.put_back_in_flight(seq);
+            if let Some(slot) = self.slot_mut(seq) {
+                slot.timed_out = false;
+            }
+            self.suspect(seq);
+        }
+    }
+
+    /// Whether the highest chunk outstanding has been acknowledged by a gap.
+    pub(crate) fn newest_is_reported(&self) -> bool {
+        self.reported.last().is_some_and(|&(_, end)| end == self.next_seq())
+    }
+
+    /// Whether a chunk that was sent has been acknowledged.
+    pub(crate) fn is_acked(&self, seq: Seq) -> bool {
+        self.slot(seq).is_none_or(|slot| slot.fate == Fate::Acked)
+    }
+
+    /// Chunks in flight on a path.
+    pub(crate) fn chunks_in_flight(&self, path: PathId) -> u32 {
+        self.paths[usize::from(path.0)].chunks
+    }
+
+    /// Gives the lowest chunk outstanding up, if it is in flight and has been sent only once; returns its TSN, path and user data.
+    pub(crate) fn lose_lowest(&mut self) -> Option<(Tsn, PathId, u64)> {
+        let seq = self.base;
+        let slot = self.slot_mut(seq)?;
+        if slot.fate != Fate::InFlight || slot.retransmitted {
+            return None;
+        }
+        // Sent again once: missing reports that come later must not do so again.
+        slot.fast_retransmitted = true;
+        let (path, len) = (PathId(slot.path), slot.data_len());
+        self.lose(seq);
+        Some((self.tsn(seq), path, len))
+    }
+
+    /// Gives the highest chunk in flight on a path up; returns its position, TSN and user data.
+    pub(crate) fn lose_last(&mut self, path: PathId) -> Option<(Seq, Tsn, u64)> {
+        let is_meant = |slot: &Slot| slot.fate == Fate::InFlight && slot.path == path.0;
+        let place = self.slots.iter().rposition(is_meant)?;
+        let seq = self.base + place as Seq;
+        let len = self.slots[place].data_len();
+        self.lose(seq);
+        Some((seq, self.tsn(seq), len))
+    }
+
+    /// Missing reports may be counted for a chunk in flight from now on.
+    fn suspect(&mut self, seq: Seq) {
+        let may_be = self.slot(seq).is_some_and(|slot| !slot.fast_retransmitted) && seq < self.scanned;
+        if may_be && let Err(place) = self.suspects.binary_search(&seq) {
+            self.suspects.insert(place, seq);
+        }
     }
 
     /// Takes a chunk in flight out of flight and queues it for retransmission.
@@ -411,6 +483,21 @@ impl Outstanding {
             flight_before: flight.bytes,
             ..PathAck::default()
         }));
+    }
+
+    /// Chunks sent again may be declared lost by missing reports again.
+    pub(crate) fn allow_multiple_fast_retransmit(&mut self) {
+        self.resent = Some(Box::default());
+    }
+
+    /// The first position whose acknowledgement counts as a missing report for the chunk, if not any does.
+    pub(super) fn reported_from(&self, seq: Seq) -> Seq {
+        let resent = self.resent.iter().flat_map(|all| all.iter());
+        resent
+            .filter(|(known, _)| *known == seq)
+            .map(|(_, from)| *from)
+            .next()
+            .unwrap_or(0)
     }
 
     /// What the SACK processed last told about each path.

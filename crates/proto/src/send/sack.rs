@@ -236,11 +236,13 @@ impl Outstanding {
         let mut kept = 0;
         for index in 0..self.suspects.len() {
             let seq = self.suspects[index];
-            let Some(slot) = self.slot_mut(seq) else { continue };
+            let Some(slot) = self.slot(seq) else { continue };
             if slot.fate != Fate::InFlight || slot.fast_retransmitted {
                 continue;
             }
-            if seq < below {
+            let counts = seq < below && (!slot.retransmitted || htna >= self.reported_from(seq));
+            let Some(slot) = self.slot_mut(seq) else { continue };
+            if counts {
                 slot.missing = slot.missing.saturating_add(1);
             }
             if slot.missing >= limit {

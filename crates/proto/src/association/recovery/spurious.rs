@@ -1,0 +1,56 @@
+//! Spurious timeouts: data that was outstanding when the timer went off is acknowledged before anything of it was sent again. The
+//! retransmission is cancelled, and what the timeout changed is taken back (Ye 2004, 5.4.2).
+//!
+//! If something was sent again, an acknowledgement may be that of the copy. Where packets carry times, the one that comes back tells
+//! (Ludwig and Katz 2000, the Eifel algorithm, RFC 3522): if it is of before the timeout, the original has arrived.
+
+use whimbrel_control::Stamps;
+
+use super::super::{Association, Context};
+use super::mode::{RecoveryMode, Undo};
+use crate::PathId;
+
+impl Association {
+    /// Remembers a timeout that may be found to be spurious.
+    pub(in super::super) fn watch_timeout(&mut self, ctx: &Context<'_>, index: usize, reacted: bool) {
+        let wanted = self.switches.recovery.cancel_spurious;
+        if let Some(recovery) = self.paths[index].recovery.as_mut().filter(|_| wanted) {
+            recovery.undo = Some(Undo {
+                at: ctx.now,
+                reacted,
+                resent: false,
+            });
+        }
+    }
+
+    /// Data that a timeout gave up is sent again.
+    pub(in super::super) fn note_resent(&mut self, from: PathId) {
+        if let Some(recovery) = &mut self.paths[usize::from(from.0)].recovery
+            && let Some(undo) = &mut recovery.undo
+        {
+            undo.resent = true;
+        }
+    }
+
+    /// A SACK has acknowledged data of the path: the timeout was spurious, or there is no doubt about it any more.
+    pub(in super::super) fn check_timeout(&mut self, ctx: &mut Context<'_>, index: usize, stamps: Option<Stamps>) {
+        let path = &mut self.paths[index];
+        let Some(recovery) = &mut path.recovery else { return };
+        let Some(undo) = recovery.undo.take() else { return };
+        let is_of_before = stamps.is_some_and(|stamps| stamps.sent < undo.at);
+        if undo.resent && !is_of_before {
+            return;
+        }
+        recovery.probing = false;
+        if undo.reacted {
+            path.control.on_spurious_timeout();
+        }
+        path.one_packet_only = false;
+        path.urgent_packets = 0;
+        self.stats.spurious_timeouts += 1;
+        self.outstanding.take_timeout_back(PathId(index as u8));
+        self.start_missing_t3(ctx.now);
+        self.set_mode(ctx, index, RecoveryMode::Normal);
+        self.trace_window(ctx, index);
+    }
+}
