@@ -115,7 +115,7 @@ pub(crate) struct Outstanding {
     /// What the SACK being processed told, by path.
     pub(super) acks: Vec<PathAck>,
     /// With multiple fast retransmit: chunks sent again, each with the next position of that moment (Caro et al. 2002).
-    resent: Option<Box<Vec<(Seq, Seq)>>>,
+    resent: Option<Vec<(Seq, Seq)>>,
 }
 
 impl Outstanding {
@@ -487,7 +487,7 @@ impl Outstanding {
 
     /// Chunks sent again may be declared lost by missing reports again.
     pub(crate) fn allow_multiple_fast_retransmit(&mut self) {
-        self.resent = Some(Box::default());
+        self.resent = Some(Vec::new());
     }
 
     /// The first position whose acknowledgement counts as a missing report for the chunk, if not any does.
