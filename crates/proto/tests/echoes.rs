@@ -229,7 +229,7 @@ fn echoes(
             sent.chunks().iter().filter_map(bit).collect::<Vec<_>>()
         })
         .collect();
-    let samples = heard.lock().unwrap().clone();
+    let samples = heard.lock().expect("no other thread").clone();
     (net, bits, samples)
 }
 
