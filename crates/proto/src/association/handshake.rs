@@ -150,6 +150,7 @@ impl Association {
             outbound_streams: self.outbound_streams,
             inbound_streams: self.inbound_streams,
         });
+        self.start_rates();
         self.start_heartbeats(ctx);
         self.start_autoclose(ctx.now);
         self.allow_burst();
@@ -439,6 +440,7 @@ impl Association {
             self.path_answered(ctx, index);
         }
         self.choose_sending_path(ctx);
+        self.start_rates();
         self.start_heartbeats(ctx);
         self.start_autoclose(ctx.now);
         self.allow_burst();

@@ -6,6 +6,7 @@ mod handshake;
 mod inbound;
 mod outgoing;
 mod path_management;
+mod rate;
 mod recovery;
 mod sack;
 mod shutdown;
@@ -127,6 +128,8 @@ pub struct Association {
     reduced: RecoveryEpoch,
     ecn: ecn::EcnState,
     eci: eci::EciState,
+    /// Only if a part asks for delivery rates.
+    rates: Option<Box<rate::DeliveryRates>>,
     /// Only if both ends put the time on their packets.
     stamping: Option<Box<timestamp::Stamping>>,
     /// Retransmissions in a row over all paths (RFC 9260 §8.1).
@@ -229,6 +232,7 @@ impl Association {
             reduced: RecoveryEpoch::default(),
             ecn: ecn::EcnState::default(),
             eci: eci::EciState::default(),
+            rates: None,
             stamping: None,
             errors: 0,
             timers: Timers::default(),
@@ -323,6 +327,7 @@ impl Association {
             + self.events.capacity() * size_of::<Event>()
             + self.outgoing.heap_bytes()
             + self.cookie.len()
+            + self.rates.as_ref().map_or(0, |rates| rates.heap_bytes())
             + size_of::<AssociationStats>()
     }
 
@@ -470,6 +475,9 @@ impl Association {
         self.outstanding.release_memory();
         self.outgoing.release_memory();
         self.events.shrink_to_fit();
+        if let Some(rates) = &mut self.rates {
+            rates.release_memory();
+        }
         if let Some(receiver) = &mut self.receiver {
             receiver.release_memory();
         }

@@ -3,6 +3,7 @@
 use whimbrel_control::{AckSample, LossEvent, LossSignal, Seq, Span, Time, Verdict};
 use whimbrel_wire::{Sack, Tsn};
 
+use super::rate::DeliveryRates;
 use super::recovery::Lost;
 use super::timestamp::Echo;
 use super::{Association, Context, State};
@@ -21,6 +22,7 @@ struct Notes<'a> {
     now: Time,
     association: AssocId,
     lost: &'a mut Vec<Lost>,
+    rates: Option<&'a mut DeliveryRates>,
 }
 
 impl SackObserver for Notes<'_> {
@@ -29,6 +31,9 @@ impl SackObserver for Notes<'_> {
         if timed.timed == Some((seq, sent_at)) {
             timed.timed = None;
             timed.sampled = Some(self.now.since(sent_at));
+        }
+        if let Some(rates) = &mut self.rates {
+            rates.on_acked(seq, path);
         }
         let (now, association) = (self.now, self.association);
         self.trace
@@ -99,6 +104,7 @@ impl Association {
             now: ctx.now,
             association: self.id,
             lost: &mut ctx.scratch.lost,
+            rates: self.rates.as_deref_mut(),
         };
         let rules = MissingRules {
             limit,
@@ -139,6 +145,9 @@ impl Association {
                     .for_each(|path| path.reductions.on_cumulative_ack(acked));
             }
             self.leave_modes(ctx, acked);
+        }
+        if let Some(rates) = &mut self.rates {
+            rates.release(self.outstanding.base());
         }
         self.take_losses(ctx);
         if reneged {
@@ -186,6 +195,11 @@ impl Association {
             (None, None)
         };
         path.delivered += acked;
+        let min_rtt = path.rtt.min_rtt();
+        let rate = match &mut self.rates {
+            Some(rates) => rates.on_delivered(ctx.now, index, acked, min_rtt),
+            None => None,
+        };
         let sample = AckSample {
             now: ctx.now,
             acked,
@@ -205,7 +219,7 @@ impl Association {
             srtt: path.rtt.srtt(),
             min_rtt: path.rtt.min_rtt(),
             delivered: path.delivered,
-            rate: None,
+            rate,
             stamps,
             eci,
         };
@@ -240,6 +254,9 @@ impl Association {
                 continue;
             }
             self.stats.fast_retransmits += u64::from(lost);
+            if let Some(rates) = &mut self.rates {
+                rates.on_lost(index, lost_bytes);
+            }
             let path = &mut self.paths[index];
             let loss = LossEvent {
                 now: ctx.now,

@@ -159,6 +159,9 @@ impl Association {
             return;
         };
         self.stats.timeouts += 1;
+        if let Some(rates) = &mut self.rates {
+            rates.on_lost(index, flight_before);
+        }
         // RFC 9260 §6.2.1 C: what is to be sent again is room in the peer's buffer again.
         let data_lost = in_flight_before - self.outstanding.data_in_flight();
         self.peer_rwnd = self

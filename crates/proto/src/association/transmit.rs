@@ -90,6 +90,7 @@ impl Association {
             (None, None) if self.sack_due(ctx.now) => self.sack_path(),
             (None, None) => {
                 self.watch_zero_window(ctx);
+                self.note_app_limited();
                 return None;
             }
         };
@@ -258,7 +259,7 @@ impl Association {
             // Rule C: what was lost goes first.
             let (id, to) = self.retransmission_path(from, timed_out);
             if !self.holds_back(now, to, timed_out) {
-                if self.paths[to].urgent_packets > 0 || self.window_open(id, to) {
+                if self.paths[to].urgent_packets > 0 || self.window_open(id, to) && self.paths[to].is_its_time(now) {
                     return Some(NextData::Retransmission { to });
                 }
                 blocked = Some(to);
@@ -277,7 +278,7 @@ impl Association {
             && self
                 .next_new_len(self.paths[to].max_packet() - COMMON_HEADER_LEN - self.stamp_len())
                 .is_some();
-        may_send.then_some(NextData::New { to })
+        (may_send && self.paths[to].is_its_time(now)).then_some(NextData::New { to })
     }
 
     /// Rule B: less than cwnd in flight; the packet that is begun may exceed it.
@@ -316,6 +317,7 @@ impl Association {
         let path = packet.path;
         let id = PathId(path as u8);
         let mut pushed = false;
+        let flight_before = self.outstanding.flight(id);
         packet.reserve(self.stamp(ctx.now));
         if matches!(next, NextData::Retransmission { .. }) {
             pushed = self.push_retransmissions(ctx, packet);
@@ -338,6 +340,8 @@ impl Association {
             self.paths[path].heartbeat.last_probe = ctx.now;
         }
         if pushed {
+            let bytes = self.outstanding.flight(id) - flight_before;
+            self.paths[path].pace(ctx.now, bytes, self.switches.pacing);
             self.paths[path].last_data = ctx.now;
             self.timers.zero_window_probe = NEVER;
         }
@@ -399,6 +403,7 @@ impl Association {
     // [9260:6.1-18, 6.1-19, 6.1-20, 6.1-21, 6.3.1-4, 6.3.1-5]
     fn note_sent(&mut self, ctx: &mut Context<'_>, seq: Seq, path: usize, len: u64, retransmission: bool) {
         self.stats.data_chunks_sent += 1;
+        self.stamp_chunk(ctx.now, seq, path, chunk_len(len));
         self.stats.data_bytes_sent += len;
         // RFC 9260 §6.2.1 B
         self.peer_rwnd = self.peer_rwnd.saturating_sub(u32::try_from(len).unwrap_or(u32::MAX));
@@ -448,4 +453,9 @@ impl Association {
             self.timers.zero_window_probe = NEVER;
         }
     }
+}
+
+/// Bytes of a chunk with so much user data, as congestion control counts them.
+fn chunk_len(data: u64) -> u64 {
+    (DATA_HEADER_LEN as u64 + data).next_multiple_of(4)
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use whimbrel_control::estimator::{RttConfig, RttEstimator};
 use whimbrel_control::recovery::Recovery;
-use whimbrel_control::{BuildContext, Controller, GroundTruth, Seq, Span, Time, WindowRules};
+use whimbrel_control::{BuildContext, Controller, GroundTruth, Pacer, Seq, Span, Time, WindowRules};
 use whimbrel_wire::COMMON_HEADER_LEN;
 
 pub(crate) use heartbeat::{HEARTBEAT_INFO_LEN, HeartbeatContent, HeartbeatState, period};
@@ -92,6 +92,8 @@ pub(crate) struct Path {
     pub(crate) urgent_packets: u32,
     /// Data that the window allows waits until then: for the pacer, or for its turn to be sent again.
     pub(crate) release: Time,
+    /// Spaces packets of data, if the window control or the scheme wants that.
+    pub(crate) pacer: Pacer,
     /// Recovery beyond the standard, if the scheme has any.
     pub(crate) recovery: Option<Box<PathRecovery>>,
     /// For which windows of data cwnd has been reduced, as far as ECN has to know.
@@ -135,6 +137,7 @@ impl Path {
             one_packet_only: false,
             urgent_packets: 0,
             release: NEVER,
+            pacer: Pacer::default(),
             recovery: (config.parts().recovery != Recovery::default()).then(Box::default),
             reductions: Reductions::default(),
             mtu: config.mtu,
@@ -149,6 +152,29 @@ impl Path {
 
     pub(crate) fn mtu(&self) -> u16 {
         self.mtu
+    }
+
+    /// Whether the pacer lets a packet go now; notes when it will.
+    #[inline]
+    pub(crate) fn is_its_time(&mut self, now: Time) -> bool {
+        let may_send = self.pacer.may_send(now);
+        if !may_send {
+            self.release = self.release.min(self.pacer.next());
+        }
+        may_send
+    }
+
+    /// A packet of data with so many bytes goes out. `even`: where the window control has no rate, a window is spread over a
+    /// round-trip time.
+    #[inline]
+    pub(crate) fn pace(&mut self, now: Time, bytes: u64, even: bool) {
+        let srtt = self.rtt.srtt();
+        let even_rate = || srtt.filter(|_| even).map(|srtt| self.control.even_rate(srtt));
+        let rate = self.control.pacing_rate(srtt).or_else(even_rate);
+        // A rate of zero would be for ever.
+        if let Some(rate) = rate.filter(|rate| rate.as_bps() > 0) {
+            self.pacer.on_sent(now, bytes, rate);
+        }
     }
 
     /// The congestion window decays by each retransmission timeout without data (RFC 9260 §7.2.1, last rule).

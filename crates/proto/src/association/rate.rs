@@ -1,0 +1,125 @@
+//! Delivery rates, for parts that ask for them (draft-cheng-iccrg-delivery-rate-estimation §3): a stamp for each outstanding chunk,
+//! in a ring beside that of the chunks.
+
+use std::collections::VecDeque;
+
+use whimbrel_control::estimator::{DeliveryEstimator, SendStamp};
+use whimbrel_control::{RateSample, Seq, Span, Time};
+
+use super::Association;
+use crate::PathId;
+
+/// What the parts of an association's paths want to know of rates.
+#[derive(Clone, Debug, Default)]
+pub(super) struct DeliveryRates {
+    /// Position of the first stamp.
+    base: Seq,
+    stamps: VecDeque<SendStamp>,
+    paths: Vec<PathRate>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct PathRate {
+    estimator: DeliveryEstimator,
+    /// Of the chunk sent last among those that the SACK being processed has acknowledged for the first time.
+    newest: Option<SendStamp>,
+}
+
+impl DeliveryRates {
+    /// A chunk of so many bytes is sent, or sent again, while `flight` bytes are in flight on the path without it.
+    fn on_sent(&mut self, now: Time, seq: Seq, path: usize, bytes: u64, flight: u64) {
+        let Some(rate) = self.paths.get_mut(path) else { return };
+        let stamp = rate.estimator.on_sent(now, bytes, flight);
+        if self.stamps.is_empty() {
+            self.base = seq;
+        }
+        let place = seq.checked_sub(self.base).map_or(usize::MAX, |place| place as usize);
+        if place == self.stamps.len() {
+            self.stamps.push_back(stamp);
+        } else if let Some(known) = self.stamps.get_mut(place) {
+            *known = stamp;
+        }
+    }
+
+    /// A chunk is acknowledged for the first time.
+    pub(super) fn on_acked(&mut self, seq: Seq, path: u8) {
+        let place = seq.checked_sub(self.base).map_or(usize::MAX, |place| place as usize);
+        if let (Some(stamp), Some(rate)) = (self.stamps.get(place), self.paths.get_mut(usize::from(path)))
+            && rate.newest.is_none_or(|newest| newest.sent_at <= stamp.sent_at)
+        {
+            rate.newest = Some(*stamp);
+        }
+    }
+
+    /// So many bytes were delivered on the path; what rate does the newest of them show?
+    pub(super) fn on_delivered(
+        &mut self,
+        now: Time,
+        path: usize,
+        bytes: u64,
+        min_rtt: Option<Span>,
+    ) -> Option<RateSample> {
+        let rate = self.paths.get_mut(path)?;
+        rate.estimator.on_delivered(now, bytes);
+        rate.estimator.sample(&rate.newest.take()?, min_rtt)
+    }
+
+    /// Everything below the position is acknowledged.
+    pub(super) fn release(&mut self, base: Seq) {
+        while self.base < base && self.stamps.pop_front().is_some() {
+            self.base += 1;
+        }
+    }
+
+    pub(super) fn on_lost(&mut self, path: usize, bytes: u64) {
+        if let Some(rate) = self.paths.get_mut(path) {
+            rate.estimator.on_lost(bytes);
+        }
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.stamps.capacity() * size_of::<SendStamp>()
+            + self.paths.capacity() * size_of::<PathRate>()
+    }
+
+    pub(super) fn release_memory(&mut self) {
+        self.stamps.shrink_to_fit();
+    }
+}
+
+impl Association {
+    /// Measures rates from now on, if any part asks for them.
+    pub(super) fn start_rates(&mut self) {
+        let wanted = self.paths.iter().any(|path| path.control.needs().rate);
+        self.rates = wanted.then(|| {
+            Box::new(DeliveryRates {
+                paths: vec![PathRate::default(); self.paths.len()],
+                ..DeliveryRates::default()
+            })
+        });
+    }
+
+    /// A chunk has been put in flight.
+    #[inline]
+    pub(super) fn stamp_chunk(&mut self, now: Time, seq: Seq, path: usize, chunk_len: u64) {
+        if let Some(rates) = &mut self.rates {
+            let flight = self.outstanding.flight(PathId(path as u8)).saturating_sub(chunk_len);
+            rates.on_sent(now, seq, path, chunk_len, flight);
+        }
+    }
+
+    /// Nothing is there to be sent.
+    #[inline]
+    pub(super) fn note_app_limited(&mut self) {
+        let index = usize::from(self.sending);
+        let id = PathId(self.sending);
+        if self.rates.is_none() || !self.queue.is_empty() || !self.window_open(id, index) {
+            return;
+        }
+        let flight = self.outstanding.flight(id);
+        if let Some(rate) = self.rates.as_mut().and_then(|rates| rates.paths.get_mut(index)) {
+            rate.estimator.on_app_limited(flight);
+        }
+    }
+}
