@@ -58,9 +58,8 @@ fn listen(net: &mut Net, a: AssocId) -> Arc<Mutex<Vec<AckSample>>> {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let listener = Discriminator::Other(Box::new(Listener(heard.clone())));
     net.a
-        .control(a, PathId(0))
-        .expect("it is up")
-        .set_discriminator(listener);
+        .with_control(a, PathId(0), |control| control.set_discriminator(listener))
+        .expect("it is up");
     heard
 }
 

@@ -126,15 +126,29 @@ impl WindowControl for Steady {
 #[test]
 fn a_window_with_a_rate_is_paced_by_it() {
     let (mut net, a) = warm(&config());
-    let window = Window::Other(Box::new(Steady(Arc::default())));
-    net.a.control(a, PathId(0)).unwrap().set_window(window);
+    let heard = Arc::default();
+    let window = Window::Other(Box::new(Steady(Arc::clone(&heard))));
+    net.a
+        .with_control(a, PathId(0), |control| control.set_window(window))
+        .expect("it is up");
     let begin = net.wire.len();
     send(&mut net, a, 50);
     net.run_for(Span::from_secs(1));
     let times = times(&net, begin);
     assert_eq!(times.len(), 50);
     // 1468 bytes at that rate take 10 ms.
-    assert!(times.windows(2).all(|pair| pair[1] - pair[0] == 10_000), "{times:?}");
+    assert!(
+        times.windows(2).skip(1).all(|pair| pair[1] - pair[0] == 10_000),
+        "{times:?}"
+    );
+    // What is sent at that rate is delivered at that rate; samples of the first round trip are of its beginning.
+    let rates = heard.lock().unwrap();
+    assert!(rates.len() > 20, "{}", rates.len());
+    for (at, sample) in rates.iter().filter(|(at, _)| at.as_nanos() > 750_000_000) {
+        let rate = Rate::of(sample.delivered, sample.interval).as_bps();
+        assert!((900_000..=1_800_000).contains(&rate), "{at}: {sample:?}");
+        assert!(!sample.app_limited);
+    }
 }
 
 #[test]

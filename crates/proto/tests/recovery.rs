@@ -72,7 +72,9 @@ impl Story {
     fn with(config: &AssociationConfig, verdicts: &[Verdict]) -> Story {
         let (mut net, a, _) = Net::established(1, config);
         let script = Discriminator::Other(Box::new(Script(verdicts.to_vec())));
-        net.a.control(a, PathId(0)).expect("it is up").set_discriminator(script);
+        net.a
+            .with_control(a, PathId(0), |control| control.set_discriminator(script))
+            .expect("it is up");
         net.send(Host::A, a, Message::zeros(0, 100));
         net.run_for(Span::from_millis(500));
         net.a.set_trace(TraceKinds::ALL);

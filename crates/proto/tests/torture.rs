@@ -9,9 +9,12 @@ mod support;
 use std::collections::{BTreeMap, BTreeSet};
 
 use support::{Fate, Host, InFlight, Net, addrs};
-use whimbrel_control::{Rng, Span, Time};
+use whimbrel_control::discriminator::DiscriminatorSpec;
+use whimbrel_control::recovery::{BackOff, RecoveryChanges, TransmissionRetransmit};
+use whimbrel_control::window::WindowSpec;
+use whimbrel_control::{Rng, Scheme, Span, Time};
 use whimbrel_proto::{
-    AssocId, AssociationConfig, CloseReason, Event, Message, MessagePayload, Preset, RetransmitPath, SendError,
+    AssocId, AssociationConfig, CloseReason, Ecn, Event, Message, MessagePayload, Preset, RetransmitPath, SendError,
 };
 
 const SEEDS: u64 = 6000;
@@ -53,12 +56,61 @@ fn config(rng: &mut Rng) -> AssociationConfig {
     }
 }
 
+/// Half of the associations get other parts than the standard's: any of the registers, in any mixture.
+fn mix(rng: &mut Rng, config: AssociationConfig) -> AssociationConfig {
+    if rng.chance(0.5) {
+        return config;
+    }
+    let flag = |rng: &mut Rng| pick(rng, &[None, Some(false), Some(true)]);
+    let discriminator = DiscriminatorSpec::by_name(pick(rng, DiscriminatorSpec::ALL).name);
+    let window = WindowSpec::by_name(pick(rng, WindowSpec::ALL).name);
+    let schemes: Vec<_> = Scheme::all().collect();
+    let recovery = RecoveryChanges {
+        transmission_retransmit: pick(
+            rng,
+            &[
+                None,
+                Some(TransmissionRetransmit::Amap),
+                Some(TransmissionRetransmit::OnePerRtt),
+            ],
+        ),
+        multiple_fast_retransmit: flag(rng),
+        probe_after_timeout: flag(rng),
+        back_off: pick(rng, &[None, Some(BackOff::Limited)]),
+        loss_rto_min: pick(rng, &[None, Some(Span::from_millis(20))]),
+        cancel_spurious: flag(rng),
+        keep_window_on_transmission_timeout: flag(rng),
+        small_window: flag(rng),
+        early_retransmit: flag(rng),
+        tail_loss_probe: flag(rng),
+    };
+    let mixed = AssociationConfig {
+        scheme: pick(rng, &schemes),
+        discriminator: discriminator.filter(|_| rng.chance(0.7)),
+        window: window.filter(|_| rng.chance(0.7)),
+        recovery,
+        ecn: Some(rng.chance(0.5)),
+        ecn_cwr: Some(false),
+        eci: flag(rng),
+        timestamps: flag(rng),
+        pacing: flag(rng),
+        ..config.clone()
+    };
+    // Only a simulation knows why packets died.
+    if mixed.parts().discriminator.asks_for_truth() {
+        config
+    } else {
+        mixed
+    }
+}
+
 /// Paths die and come back after random times.
 struct Weather {
     rng: Rng,
     loss: f64,
     duplication: f64,
     reordering: f64,
+    marking: f64,
     /// Mean time up and down of each path, in seconds, and when it changes next.
     paths: Vec<(f64, f64, bool, Time)>,
 }
@@ -80,6 +132,7 @@ impl Weather {
             loss: rng.unit() * rng.unit() * 0.3,
             duplication: rng.unit() * 0.1,
             reordering: rng.unit() * 0.3,
+            marking: 0.1,
             rng: Rng::stream(seed, "weather"),
             paths,
         }
@@ -102,6 +155,12 @@ impl Weather {
             Fate::Drop
         } else if draw < self.loss + self.duplication {
             Fate::Duplicate
+        } else if packet.ecn != Ecn::NotEct && self.rng.chance(self.marking) {
+            if self.rng.chance(0.5) {
+                Fate::Mark
+            } else {
+                Fate::Indicate
+            }
         } else if draw < self.loss + self.duplication + self.reordering {
             Fate::Delay(Span::from_micros(self.rng.below(60_000)))
         } else {
@@ -264,6 +323,8 @@ fn torture(seed: u64) {
     let mut rng = Rng::stream(seed, "torture");
     let paths = 1 + rng.below(3) as usize;
     let (ours, theirs) = (config(&mut rng), config(&mut rng));
+    let mut parts = Rng::stream(seed, "parts");
+    let (ours, theirs) = (mix(&mut parts, ours), mix(&mut parts, theirs));
     let mut net = Net::with_config(paths, &theirs, seed);
     net.capture = false;
     net.auto_read = rng.chance(0.5);

@@ -266,9 +266,13 @@ impl Association {
         self.outbound_streams
     }
 
-    /// The congestion control of a path.
-    pub(crate) fn control(&mut self, path: PathId) -> Option<&mut Controller> {
-        self.paths.get_mut(usize::from(path.0)).map(|path| &mut path.control)
+    /// Lends the congestion control of a path to `f`, which may give it other parts.
+    pub(crate) fn with_control<R>(&mut self, path: PathId, f: impl FnOnce(&mut Controller) -> R) -> Option<R> {
+        let result = f(&mut self.paths.get_mut(usize::from(path.0))?.control);
+        if self.rates.is_none() {
+            self.start_rates();
+        }
+        Some(result)
     }
 
     /// Counters.

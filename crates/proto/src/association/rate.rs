@@ -30,9 +30,6 @@ impl DeliveryRates {
     fn on_sent(&mut self, now: Time, seq: Seq, path: usize, bytes: u64, flight: u64) {
         let Some(rate) = self.paths.get_mut(path) else { return };
         let stamp = rate.estimator.on_sent(now, bytes, flight);
-        if self.stamps.is_empty() {
-            self.base = seq;
-        }
         let place = seq.checked_sub(self.base).map_or(usize::MAX, |place| place as usize);
         if place == self.stamps.len() {
             self.stamps.push_back(stamp);
@@ -69,6 +66,9 @@ impl DeliveryRates {
         while self.base < base && self.stamps.pop_front().is_some() {
             self.base += 1;
         }
+        if self.stamps.is_empty() {
+            self.base = self.base.max(base);
+        }
     }
 
     pub(super) fn on_lost(&mut self, path: usize, bytes: u64) {
@@ -92,8 +92,10 @@ impl Association {
     /// Measures rates from now on, if any part asks for them.
     pub(super) fn start_rates(&mut self) {
         let wanted = self.paths.iter().any(|path| path.control.needs().rate);
+        let base = self.outstanding.next_seq();
         self.rates = wanted.then(|| {
             Box::new(DeliveryRates {
+                base,
                 paths: vec![PathRate::default(); self.paths.len()],
                 ..DeliveryRates::default()
             })

@@ -392,10 +392,11 @@ impl Endpoint {
             .unwrap_or(false)
     }
 
-    /// The congestion control of a path, to give it parts from outside this workspace; none if there is no such association or path.
-    pub fn control(&mut self, id: AssocId, path: PathId) -> Option<&mut Controller> {
+    /// Lends the congestion control of a path to `f`, which may give it parts from outside this workspace; none if there is no such
+    /// association or path.
+    pub fn with_control<R>(&mut self, id: AssocId, path: PathId, f: impl FnOnce(&mut Controller) -> R) -> Option<R> {
         let index = self.table.index(id)?;
-        self.table.at_mut(index)?.control(path)
+        self.table.at_mut(index)?.with_control(path, f)
     }
 
     /// The network says that nothing listens at the peer's address (an ICMP error that the driver has checked): an association
