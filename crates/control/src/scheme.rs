@@ -2,9 +2,10 @@
 
 use core::fmt;
 
-use crate::discriminator::DiscriminatorSpec;
-use crate::recovery::Recovery;
-use crate::window::WindowSpec;
+use crate::Span;
+use crate::discriminator::{DiscriminatorSpec, JitterParameters};
+use crate::recovery::{BackOff, Recovery, TransmissionRetransmit};
+use crate::window::{ArrivalClock, DctcpParameters, TabeParameters, WindowSpec};
 
 /// What a scheme decides, with everything that can be mixed. The default is standard SCTP.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -38,7 +39,7 @@ struct Entry {
     parts: fn() -> SchemeParts,
 }
 
-/// The register: a line for each scheme.
+/// The register: an entry for each scheme.
 static SCHEMES: &[Entry] = &[
     Entry {
         name: "standard",
@@ -65,7 +66,211 @@ static SCHEMES: &[Entry] = &[
             ..SchemeParts::default()
         },
     },
+    Entry {
+        name: "wireless-aware",
+        summary: "W-A SCTP: a loss without a mark is the channel's; probes after a timeout.",
+        source: "Ye 2004, 5.3, Figures 28 and 31",
+        parts: || SchemeParts {
+            discriminator: DiscriminatorSpec::Ecn(Default::default()),
+            recovery: wireless_aware(),
+            ecn: true,
+            ..SchemeParts::default()
+        },
+    },
+    Entry {
+        name: "eci",
+        summary: "ModReno: routers indicate congestion on every packet; a loss by the channel costs a quarter.",
+        source: "Shishir 2000, III",
+        parts: || SchemeParts {
+            discriminator: DiscriminatorSpec::Eci(Default::default()),
+            window: WindowSpec::ThreeQuarters(Default::default()),
+            ecn: true,
+            eci: true,
+            ..SchemeParts::default()
+        },
+    },
+    Entry {
+        name: "jsctp",
+        summary: "Filtered jitter ratio, and the bandwidth estimated from the receiver's stamps.",
+        source: "Chen et al. 2011, Algorithms 1 and 2",
+        parts: || SchemeParts {
+            discriminator: DiscriminatorSpec::Jitter(Default::default()),
+            window: WindowSpec::Tabe(Default::default()),
+            timestamps: true,
+            ..SchemeParts::default()
+        },
+    },
+    Entry {
+        name: "jsctp-no-tabe",
+        summary: "Filtered jitter ratio; congestion halves the window.",
+        source: "Chen et al. 2011, 3.1",
+        parts: || SchemeParts {
+            discriminator: DiscriminatorSpec::Jitter(Default::default()),
+            timestamps: true,
+            ..SchemeParts::default()
+        },
+    },
+    Entry {
+        name: "jtcp",
+        summary: "Jitter ratio of each window as it is; congestion halves the window.",
+        source: "Wu and Chen 2004",
+        parts: || SchemeParts {
+            discriminator: DiscriminatorSpec::Jitter(JitterParameters::jtcp()),
+            timestamps: true,
+            ..SchemeParts::default()
+        },
+    },
+    Entry {
+        name: "jersey",
+        summary: "Congestion warnings, and the bandwidth estimated from acknowledgements.",
+        source: "Xu, Tian and Ansari 2004",
+        parts: || SchemeParts {
+            discriminator: DiscriminatorSpec::Warning(Default::default()),
+            window: WindowSpec::Tabe(TabeParameters {
+                clock: ArrivalClock::Acknowledgements,
+                on_warning: true,
+                ..TabeParameters::default()
+            }),
+            ecn: true,
+            eci: true,
+            ..SchemeParts::default()
+        },
+    },
+    Entry {
+        name: "new-jersey",
+        summary: "Congestion warnings, and the bandwidth estimated from the receiver's stamps.",
+        source: "Xu, Tian and Ansari 2005",
+        parts: || SchemeParts {
+            discriminator: DiscriminatorSpec::Warning(Default::default()),
+            window: WindowSpec::Tabe(TabeParameters {
+                on_warning: true,
+                ..TabeParameters::default()
+            }),
+            ecn: true,
+            eci: true,
+            timestamps: true,
+            ..SchemeParts::default()
+        },
+    },
+    Entry {
+        name: "wise",
+        summary: "A loss is the channel's while the window fits the estimated bandwidth.",
+        source: "Fracchia et al. 2005",
+        parts: || SchemeParts {
+            discriminator: DiscriminatorSpec::Wise(Default::default()),
+            ..SchemeParts::default()
+        },
+    },
+    Entry {
+        name: "veno",
+        summary: "A loss while few packets wait is the channel's and costs a fifth.",
+        source: "Fu and Liew 2003",
+        parts: || SchemeParts {
+            discriminator: DiscriminatorSpec::Veno(Default::default()),
+            window: WindowSpec::Veno(Default::default()),
+            ..SchemeParts::default()
+        },
+    },
+    Entry {
+        name: "westwood",
+        summary: "Westwood+: congestion sets the window to what the path delivered.",
+        source: "Grieco and Mascolo 2004",
+        parts: || SchemeParts {
+            window: WindowSpec::Westwood(Default::default()),
+            ..SchemeParts::default()
+        },
+    },
+    Entry {
+        name: "vegas",
+        summary: "Keeps a few packets waiting at the bottleneck, no more.",
+        source: "Brakmo and Peterson 1995",
+        parts: || SchemeParts {
+            window: WindowSpec::Vegas(Default::default()),
+            ..SchemeParts::default()
+        },
+    },
+    Entry {
+        name: "cubic",
+        summary: "CUBIC with HyStart++, and recovery as kernels have it today.",
+        source: "RFC 9438, RFC 9406",
+        parts: || SchemeParts {
+            window: WindowSpec::Cubic(Default::default()),
+            recovery: modern(),
+            ..SchemeParts::default()
+        },
+    },
+    Entry {
+        name: "bbr",
+        summary: "BBR version 1: a model of bandwidth and round-trip time, paced.",
+        source: "draft-cardwell-iccrg-bbr-congestion-control-00",
+        parts: || SchemeParts {
+            window: WindowSpec::Bbr(Default::default()),
+            recovery: modern(),
+            pacing: true,
+            ..SchemeParts::default()
+        },
+    },
+    Entry {
+        name: "dctcp",
+        summary: "Shrinks by as much as the queue marks.",
+        source: "RFC 8257",
+        parts: || SchemeParts {
+            window: WindowSpec::Dctcp(Default::default()),
+            ecn: true,
+            ..SchemeParts::default()
+        },
+    },
+    Entry {
+        name: "prague",
+        summary: "DCTCP in the manner of TCP Prague: paced, and fair to longer paths.",
+        source: "draft-briscoe-iccrg-prague-congestion-control",
+        parts: || SchemeParts {
+            window: WindowSpec::Dctcp(DctcpParameters::prague()),
+            recovery: modern(),
+            ecn: true,
+            pacing: true,
+            ..SchemeParts::default()
+        },
+    },
+    Entry {
+        name: "oracle",
+        summary: "Knows of each loss whether it was congestion: what the best discriminator could reach.",
+        source: "Whimbrel",
+        parts: || SchemeParts {
+            discriminator: DiscriminatorSpec::Oracle(Default::default()),
+            recovery: Recovery {
+                cancel_spurious: true,
+                keep_window_on_transmission_timeout: true,
+                ..Recovery::default()
+            },
+            ..SchemeParts::default()
+        },
+    },
 ];
+
+/// Ye 2004, 5.3: retransmission once in each round-trip time, a probe after a timeout, limited back-off. 200 ms is one of the minima
+/// of Figure 35.
+fn wireless_aware() -> Recovery {
+    Recovery {
+        transmission_retransmit: TransmissionRetransmit::OnePerRtt,
+        probe_after_timeout: true,
+        back_off: BackOff::Limited,
+        loss_rto_min: Span::from_millis(200),
+        cancel_spurious: true,
+        keep_window_on_transmission_timeout: true,
+        ..Recovery::default()
+    }
+}
+
+/// What the stacks have that these windows come from: lost retransmissions are noticed, and so is a lost tail.
+fn modern() -> Recovery {
+    Recovery {
+        multiple_fast_retransmit: true,
+        early_retransmit: true,
+        tail_loss_probe: true,
+        ..Recovery::default()
+    }
+}
 
 impl Scheme {
     /// Every scheme, in the order of the register.

@@ -2,6 +2,10 @@
 //!
 //! A part answers with numbers; the [`Controller`](crate::Controller) owns the window and applies them.
 
+mod bbr;
+mod cubic;
+mod dctcp;
+mod hystart;
 mod max_x;
 mod standard;
 mod tabe;
@@ -15,6 +19,9 @@ mod testing;
 
 use core::fmt;
 
+pub use bbr::BbrParameters;
+pub use cubic::CubicParameters;
+pub use dctcp::DctcpParameters;
 pub use max_x::{MaxXParameters, Reduction};
 pub use standard::{StandardParameters, StandardWindow};
 pub use tabe::{ArrivalClock, PipeRtt, TabeParameters};
@@ -164,6 +171,9 @@ registry! {
     Westwood(westwood::WestwoodParameters) = "westwood", "Westwood+: congestion sets the window to what the path delivered.", "Grieco and Mascolo 2004";
     Vegas(vegas::VegasParameters) = "vegas", "Keeps two to four packets waiting at the bottleneck.", "Brakmo and Peterson 1995";
     Veno(veno::VenoParameters) = "veno", "Grows slowly while packets wait; losses by the channel cost a fifth.", "Fu and Liew 2003";
+    Cubic(cubic::CubicParameters) = "cubic", "A cubic function of the time since congestion, with HyStart++.", "RFC 9438, RFC 9406";
+    Bbr(bbr::BbrParameters) = "bbr", "BBR version 1: a model of bandwidth and round-trip time, paced.", "draft-cardwell-iccrg-bbr-congestion-control-00";
+    Dctcp(dctcp::DctcpParameters) = "dctcp", "Shrinks by as much as the queue marks.", "RFC 8257; draft-briscoe-iccrg-prague-congestion-control";
 }
 
 impl WindowSpec {

@@ -40,7 +40,7 @@ impl StandardWindow {
             return if grows { ack.acked.min(window.unit) } else { 0 };
         }
         // RFC 9260 §7.2.2
-        self.partial_bytes_acked += ack.acked;
+        self.partial_bytes_acked = self.partial_bytes_acked.saturating_add(ack.acked);
         let mut growth = 0;
         if self.partial_bytes_acked >= window.cwnd {
             if ack.flight_before >= window.cwnd {

@@ -1,6 +1,7 @@
 //! ModReno: a loss judged a transmission error costs a quarter of the window, any other one half (Shishir 2000, III.D).
 
 use super::{StandardWindow, WindowControl, WindowUpdate, WindowView};
+use crate::controller::RecoveryEpoch;
 use crate::part::{BuildContext, ParameterError, Part, in_range};
 use crate::sample::{AckSample, LossEvent, Verdict};
 
@@ -31,6 +32,7 @@ impl Part<dyn WindowControl> for ThreeQuartersParameters {
         Box::new(ThreeQuarters {
             keep: self.keep,
             standard: StandardWindow::default(),
+            reduced: RecoveryEpoch::default(),
         })
     }
 }
@@ -39,23 +41,34 @@ impl Part<dyn WindowControl> for ThreeQuartersParameters {
 struct ThreeQuarters {
     keep: f64,
     standard: StandardWindow,
+    /// The window of data for which the window was reduced: once is enough.
+    reduced: RecoveryEpoch,
 }
 
 impl WindowControl for ThreeQuarters {
     fn on_ack(&mut self, window: WindowView, ack: &AckSample) -> WindowUpdate {
+        if let Some(acked) = ack.acked_to.checked_sub(1) {
+            self.reduced.on_cumulative_ack(acked);
+        }
         self.standard.on_ack(window, ack)
     }
 
     fn on_congestion(&mut self, window: WindowView, loss: &LossEvent) -> WindowUpdate {
+        self.reduced.enter(loss.next.saturating_sub(1));
         self.standard.on_congestion(window, loss)
     }
 
-    fn on_transmission_loss(&mut self, window: WindowView, _loss: &LossEvent) -> WindowUpdate {
+    fn on_transmission_loss(&mut self, window: WindowView, loss: &LossEvent) -> WindowUpdate {
+        if self.reduced.is_active() {
+            return window.unchanged();
+        }
+        self.reduced.enter(loss.next.saturating_sub(1));
         self.standard.restart();
         WindowUpdate::both(window.scaled(self.keep).max(window.floor.min(window.cwnd)))
     }
 
     fn on_timeout(&mut self, window: WindowView, loss: &LossEvent, verdict: Verdict) -> WindowUpdate {
+        self.reduced.leave();
         self.standard.on_timeout(window, loss, verdict)
     }
 }
@@ -65,21 +78,37 @@ mod tests {
     use super::*;
     use crate::window::testing::{UNIT, gap, timeout, view};
 
+    fn part() -> ThreeQuarters {
+        ThreeQuarters {
+            keep: 0.75,
+            standard: StandardWindow::default(),
+            reduced: RecoveryEpoch::default(),
+        }
+    }
+
     #[test]
     fn a_quarter_for_the_channel_and_half_for_congestion() {
         // Shishir 2000, III.D, step 3 b
-        let mut part = ThreeQuarters {
-            keep: 0.75,
-            standard: StandardWindow::default(),
-        };
         let at = view(20 * UNIT, 40 * UNIT);
-        assert_eq!(part.on_transmission_loss(at, &gap()), WindowUpdate::both(15 * UNIT));
-        assert_eq!(part.on_congestion(at, &gap()), WindowUpdate::both(10 * UNIT));
-        assert_eq!(part.on_timeout(at, &timeout(), Verdict::Transmission).cwnd, UNIT);
-        assert_eq!(
-            part.on_transmission_loss(view(2 * UNIT, UNIT), &gap()).cwnd,
-            2 * UNIT,
-            "never enlarges"
-        );
+        assert_eq!(part().on_transmission_loss(at, &gap()), WindowUpdate::both(15 * UNIT));
+        assert_eq!(part().on_congestion(at, &gap()), WindowUpdate::both(10 * UNIT));
+        assert_eq!(part().on_timeout(at, &timeout(), Verdict::Transmission).cwnd, UNIT);
+        let small = part().on_transmission_loss(view(2 * UNIT, UNIT), &gap());
+        assert_eq!(small.cwnd, 2 * UNIT, "never enlarges");
+    }
+
+    #[test]
+    fn one_reduction_in_a_window_of_data() {
+        let mut part = part();
+        let at = view(20 * UNIT, 40 * UNIT);
+        let loss = LossEvent { next: 10, ..gap() };
+        assert_eq!(part.on_transmission_loss(at, &loss).cwnd, 15 * UNIT);
+        assert_eq!(part.on_transmission_loss(at, &loss).cwnd, 20 * UNIT);
+        let ack = AckSample {
+            acked_to: 10,
+            ..AckSample::of(crate::Time::ZERO, UNIT, UNIT)
+        };
+        part.on_ack(at, &ack);
+        assert_eq!(part.on_transmission_loss(at, &loss).cwnd, 15 * UNIT);
     }
 }

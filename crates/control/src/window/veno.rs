@@ -1,6 +1,7 @@
 //! Veno: grows at half speed while packets wait, and gives up a fifth of the window for a loss by the channel (Fu and Liew 2003).
 
 use super::{StandardWindow, WindowControl, WindowUpdate, WindowView};
+use crate::controller::RecoveryEpoch;
 use crate::estimator::Backlog;
 use crate::part::{BuildContext, ParameterError, Part, in_range};
 use crate::sample::{AckSample, LossEvent, Verdict};
@@ -36,6 +37,7 @@ impl Part<dyn WindowControl> for VenoParameters {
             parameters: *self,
             backlog: Backlog::default(),
             standard: StandardWindow::default(),
+            reduced: RecoveryEpoch::default(),
             skipped: false,
         })
     }
@@ -46,6 +48,8 @@ struct Veno {
     parameters: VenoParameters,
     backlog: Backlog,
     standard: StandardWindow,
+    /// The window of data for which the window was reduced: once is enough.
+    reduced: RecoveryEpoch,
     /// The last step of growth was left out.
     skipped: bool,
 }
@@ -53,6 +57,9 @@ struct Veno {
 impl WindowControl for Veno {
     fn on_ack(&mut self, window: WindowView, ack: &AckSample) -> WindowUpdate {
         self.backlog.on_ack(ack);
+        if let Some(acked) = ack.acked_to.checked_sub(1) {
+            self.reduced.on_cumulative_ack(acked);
+        }
         let mut growth = self.standard.growth(window, ack);
         if growth > 0 && !window.in_slow_start() {
             let waiting = self.backlog.packets(window.cwnd, window.unit);
@@ -69,15 +76,21 @@ impl WindowControl for Veno {
     }
 
     fn on_congestion(&mut self, window: WindowView, loss: &LossEvent) -> WindowUpdate {
+        self.reduced.enter(loss.next.saturating_sub(1));
         self.standard.on_congestion(window, loss)
     }
 
-    fn on_transmission_loss(&mut self, window: WindowView, _loss: &LossEvent) -> WindowUpdate {
+    fn on_transmission_loss(&mut self, window: WindowView, loss: &LossEvent) -> WindowUpdate {
+        if self.reduced.is_active() {
+            return window.unchanged();
+        }
+        self.reduced.enter(loss.next.saturating_sub(1));
         self.standard.restart();
         WindowUpdate::both(window.scaled(self.parameters.keep).max(window.floor.min(window.cwnd)))
     }
 
     fn on_timeout(&mut self, window: WindowView, loss: &LossEvent, verdict: Verdict) -> WindowUpdate {
+        self.reduced.leave();
         self.standard.on_timeout(window, loss, verdict)
     }
 }
@@ -96,6 +109,7 @@ mod tests {
                 parameters: VenoParameters::default(),
                 backlog: Backlog::default(),
                 standard: StandardWindow::default(),
+                reduced: RecoveryEpoch::default(),
                 skipped: false,
             };
             let (mut window, mut seq) = (view(20 * UNIT, 10 * UNIT), 0);
@@ -115,14 +129,15 @@ mod tests {
     #[test]
     fn a_fifth_for_the_channel_and_half_for_congestion() {
         // Fu and Liew 2003, II.C
-        let mut part = Veno {
-            parameters: VenoParameters::default(),
-            backlog: Backlog::default(),
-            standard: StandardWindow::default(),
-            skipped: false,
+        let part = || {
+            VenoParameters::default().build(&BuildContext {
+                unit: UNIT,
+                floor: 4 * UNIT,
+                truth: None,
+            })
         };
         let at = view(20 * UNIT, 10 * UNIT);
-        assert_eq!(part.on_transmission_loss(at, &gap()), WindowUpdate::both(16 * UNIT));
-        assert_eq!(part.on_congestion(at, &gap()), WindowUpdate::both(10 * UNIT));
+        assert_eq!(part().on_transmission_loss(at, &gap()), WindowUpdate::both(16 * UNIT));
+        assert_eq!(part().on_congestion(at, &gap()), WindowUpdate::both(10 * UNIT));
     }
 }

@@ -1,0 +1,200 @@
+//! HyStart++: slow start ends when round-trip times rise, with a slower stretch before that may show the rise to be a mistake
+//! (RFC 9406 §4).
+
+use crate::Span;
+use crate::estimator::Rounds;
+use crate::sample::AckSample;
+
+const MIN_RTT_THRESH: Span = Span::from_millis(4);
+const MAX_RTT_THRESH: Span = Span::from_millis(16);
+const MIN_RTT_DIVISOR: u64 = 8;
+const N_RTT_SAMPLE: u32 = 8;
+const CSS_GROWTH_DIVISOR: u64 = 4;
+const CSS_ROUNDS: u32 = 5;
+
+/// What slow start does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum SlowStart {
+    /// It goes on.
+    #[default]
+    Full,
+    /// It goes on at a quarter of its speed: conservative slow start.
+    Conservative,
+    /// It is over.
+    Over,
+}
+
+/// State of RFC 9406 §4.2.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HyStart {
+    phase: SlowStart,
+    rounds: Rounds,
+    last_round_min: Span,
+    this_round_min: Span,
+    samples: u32,
+    css_baseline: Span,
+    css_rounds: u32,
+    /// Growth of less than a byte that conservative slow start owes.
+    owed: u64,
+}
+
+impl Default for HyStart {
+    fn default() -> Self {
+        HyStart {
+            phase: SlowStart::Full,
+            rounds: Rounds::default(),
+            last_round_min: Span::MAX,
+            this_round_min: Span::MAX,
+            samples: 0,
+            css_baseline: Span::MAX,
+            css_rounds: 0,
+            owed: 0,
+        }
+    }
+}
+
+impl HyStart {
+    pub(super) fn on_ack(&mut self, ack: &AckSample) -> SlowStart {
+        if self.phase == SlowStart::Over {
+            return self.phase;
+        }
+        if self.rounds.on_ack(ack) {
+            self.last_round_min = self.this_round_min;
+            self.this_round_min = Span::MAX;
+            self.samples = 0;
+            if self.phase == SlowStart::Conservative {
+                self.css_rounds += 1;
+                if self.css_rounds >= CSS_ROUNDS {
+                    self.phase = SlowStart::Over;
+                    return self.phase;
+                }
+            }
+        }
+        if let Some(rtt) = ack.rtt {
+            self.this_round_min = self.this_round_min.min(rtt);
+            self.samples += 1;
+        }
+        if self.samples < N_RTT_SAMPLE || self.this_round_min == Span::MAX {
+            return self.phase;
+        }
+        match self.phase {
+            SlowStart::Full if self.last_round_min != Span::MAX => {
+                let threshold = (self.last_round_min / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH);
+                if self.this_round_min >= self.last_round_min + threshold {
+                    self.css_baseline = self.this_round_min;
+                    self.css_rounds = 0;
+                    self.phase = SlowStart::Conservative;
+                }
+            }
+            // The rise was a mistake.
+            SlowStart::Conservative if self.this_round_min < self.css_baseline => {
+                self.css_baseline = Span::MAX;
+                self.phase = SlowStart::Full;
+            }
+            _ => {}
+        }
+        self.phase
+    }
+
+    /// Growth in conservative slow start.
+    pub(super) fn slowed(&mut self, growth: u64) -> u64 {
+        let due = growth.saturating_add(self.owed);
+        self.owed = due % CSS_GROWTH_DIVISOR;
+        due / CSS_GROWTH_DIVISOR
+    }
+
+    /// Congestion ended slow start.
+    pub(super) fn finish(&mut self) {
+        self.phase = SlowStart::Over;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Time;
+
+    /// A round of ten measurements of so many microseconds each.
+    fn round(hystart: &mut HyStart, seq: &mut u64, micros: u64) -> SlowStart {
+        let mut phase = SlowStart::Full;
+        let next = *seq + 10;
+        for _ in 0..10 {
+            phase = hystart.on_ack(&AckSample {
+                newest: *seq,
+                next,
+                rtt: Some(Span::from_micros(micros)),
+                ..AckSample::of(Time::ZERO, 1468, 1468)
+            });
+            *seq += 1;
+        }
+        phase
+    }
+
+    #[test]
+    fn the_threshold_is_an_eighth_between_4_and_16_ms() {
+        // RFC 9406 §4.2 and §4.3
+        for (base, rise) in [(10_000, 4_000), (80_000, 10_000), (400_000, 16_000)] {
+            let (mut hystart, mut seq) = (HyStart::default(), 0);
+            assert_eq!(round(&mut hystart, &mut seq, base), SlowStart::Full);
+            assert_eq!(
+                round(&mut hystart, &mut seq, base + rise - 1),
+                SlowStart::Full,
+                "{base}"
+            );
+            let (mut hystart, mut seq) = (HyStart::default(), 0);
+            round(&mut hystart, &mut seq, base);
+            assert_eq!(
+                round(&mut hystart, &mut seq, base + rise),
+                SlowStart::Conservative,
+                "{base}"
+            );
+        }
+    }
+
+    #[test]
+    fn five_conservative_rounds_end_slow_start() {
+        let (mut hystart, mut seq) = (HyStart::default(), 0);
+        round(&mut hystart, &mut seq, 80_000);
+        round(&mut hystart, &mut seq, 100_000);
+        for rounds in 1..5 {
+            assert_eq!(
+                round(&mut hystart, &mut seq, 100_000),
+                SlowStart::Conservative,
+                "{rounds}"
+            );
+        }
+        assert_eq!(round(&mut hystart, &mut seq, 100_000), SlowStart::Over);
+    }
+
+    #[test]
+    fn a_rise_that_vanishes_resumes_slow_start() {
+        let (mut hystart, mut seq) = (HyStart::default(), 0);
+        round(&mut hystart, &mut seq, 80_000);
+        assert_eq!(round(&mut hystart, &mut seq, 100_000), SlowStart::Conservative);
+        assert_eq!(round(&mut hystart, &mut seq, 90_000), SlowStart::Full);
+    }
+
+    #[test]
+    fn fewer_than_eight_measurements_decide_nothing() {
+        let (mut hystart, mut seq) = (HyStart::default(), 0);
+        round(&mut hystart, &mut seq, 80_000);
+        let next = seq + 10;
+        for _ in 0..7 {
+            let ack = AckSample {
+                newest: seq,
+                next,
+                rtt: Some(Span::from_secs(1)),
+                ..AckSample::of(Time::ZERO, 1468, 1468)
+            };
+            assert_eq!(hystart.on_ack(&ack), SlowStart::Full);
+            seq += 1;
+        }
+    }
+
+    #[test]
+    fn conservative_growth_is_a_quarter() {
+        let mut hystart = HyStart::default();
+        let grown: u64 = (0..8).map(|_| hystart.slowed(1469)).sum();
+        assert_eq!(grown, 8 * 1469 / 4);
+    }
+}
