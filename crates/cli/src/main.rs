@@ -30,6 +30,8 @@ enum Command {
     Study(commands::study::Args),
     /// Check a scenario without running it
     Check(commands::check::Args),
+    /// List the schemes, show what one is made of, or list the parts to make one of
+    Schemes(commands::schemes::Args),
     /// Print the JSON schema of scenario files
     Schema(commands::schema::Args),
     /// Send a file over SCTP to `whimbrel recv`
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         Command::Rerun(args) => commands::rerun::run(&args),
         Command::Study(args) => commands::study::run(&args),
         Command::Check(args) => commands::check::run(&args),
+        Command::Schemes(args) => commands::schemes::run(&args),
         Command::Schema(args) => commands::schema::run(&args),
         Command::Send(args) => commands::send::run(&args),
         Command::Recv(args) => commands::recv::run(&args),

@@ -12,6 +12,7 @@ mod explain;
 mod problem;
 mod scenario;
 mod schema;
+mod scheme;
 mod tree;
 
 pub use document::Document;
@@ -19,3 +20,5 @@ pub use explain::{Resolved, hash};
 pub use problem::{Origin, Problem, ScenarioError, word_hint};
 pub use scenario::{Point, Record, Recorded, Scenario, Source};
 pub use schema::schema;
+pub use scheme::{ParameterText, PartText, discriminators, scheme_snippet, windows};
+pub use whimbrel_control::Scheme;

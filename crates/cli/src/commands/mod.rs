@@ -6,5 +6,6 @@ pub(crate) mod recv;
 pub(crate) mod rerun;
 pub(crate) mod run;
 pub(crate) mod schema;
+pub(crate) mod schemes;
 pub(crate) mod send;
 pub(crate) mod study;

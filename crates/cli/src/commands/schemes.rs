@@ -1,0 +1,130 @@
+//! `whimbrel schemes`: named bundles of parts, and the parts.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use whimbrel_scenario::{PartText, Scheme, discriminators, scheme_snippet, windows, word_hint};
+
+use crate::output::{EXIT_CODES, Outcome, WRONG_USE, exit, fail, print};
+
+/// List the schemes: named bundles of parts
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXIT_CODES, args_conflicts_with_subcommands = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Command {
+    /// Print a scheme as tables of a scenario file, to be changed there
+    Show {
+        /// The scheme's name
+        name: String,
+    },
+    /// List the parts that schemes are made of, with their parameters
+    Parts {
+        /// Only parts of this name
+        name: Option<String>,
+    },
+}
+
+pub(crate) fn run(args: &Args) -> ExitCode {
+    exit(match &args.command {
+        None => print(&list()),
+        Some(Command::Show { name }) => show(name),
+        Some(Command::Parts { name }) => parts(name.as_deref()),
+    })
+}
+
+fn list() -> String {
+    let mut text = String::new();
+    for scheme in Scheme::all() {
+        let parts = scheme.parts();
+        let mut made_of = format!("{} + {}", parts.discriminator.name(), parts.window.name());
+        let extras = [
+            (parts.recovery != Default::default(), "recovery"),
+            (parts.ecn && !parts.ecn_cwr, "ecn"),
+            (parts.ecn_cwr, "ecn with cwr"),
+            (parts.eci, "eci"),
+            (parts.timestamps, "timestamps"),
+            (parts.pacing, "pacing"),
+        ];
+        for (_, extra) in extras.iter().filter(|(is_on, _)| *is_on) {
+            let _ = write!(made_of, ", {extra}");
+        }
+        let _ = writeln!(text, "{:<16}{}", scheme.name(), scheme.summary());
+        let _ = writeln!(text, "{:<16}{made_of} ({})", "", scheme.source());
+    }
+    text
+}
+
+fn show(name: &str) -> Outcome {
+    match Scheme::by_name(name) {
+        Some(scheme) => print(&scheme_snippet(scheme)),
+        None => Err(fail(
+            WRONG_USE,
+            unknown("scheme", name, Scheme::all().map(Scheme::name)),
+        )),
+    }
+}
+
+fn unknown(what: &str, name: &str, known: impl Iterator<Item = &'static str>) -> String {
+    let known: Vec<_> = known.collect();
+    let hint = word_hint(name, &known, &format!("{what}s")).unwrap_or_default();
+    format!("there is no {what} `{name}`; {hint}")
+}
+
+fn parts(name: Option<&str>) -> Outcome {
+    let families = [("discriminator", discriminators()), ("window", windows())];
+    let mut text = String::new();
+    for (slot, parts) in &families {
+        for part in parts
+            .iter()
+            .filter(|part| name.is_none_or(|name| name == part.info.name))
+        {
+            describe(&mut text, slot, part);
+        }
+    }
+    match name {
+        Some(name) if text.is_empty() => {
+            let names = families
+                .iter()
+                .flat_map(|(_, parts)| parts.iter().map(|part| part.info.name));
+            Err(fail(WRONG_USE, unknown("part", name, names)))
+        }
+        _ => print(&text),
+    }
+}
+
+fn describe(text: &mut String, slot: &str, part: &PartText) {
+    let info = part.info;
+    let _ = writeln!(text, "{slot} = \"{}\"  {} ({})", info.name, info.summary, info.source);
+    for parameter in &part.parameters {
+        let default = parameter.default.as_deref().unwrap_or("absent");
+        let _ = writeln!(text, "    {} = {default}", parameter.name);
+        for line in wrapped(&parameter.meaning, 100) {
+            let _ = writeln!(text, "        {line}");
+        }
+    }
+    text.push('\n');
+}
+
+/// Breaks a text at spaces into lines of at most so many characters.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines
+            .last_mut()
+            .filter(|line| line.len() + 1 + word.len() <= width || line.is_empty());
+        match line {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}

@@ -1,0 +1,137 @@
+//! `whimbrel schemes` as a user calls it: list, show, parts, errors.
+
+use std::process::{Command, Output};
+
+fn whimbrel(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_whimbrel"))
+        .args(args)
+        .output()
+        .expect("the command starts")
+}
+
+fn good(args: &[&str]) -> String {
+    let output = whimbrel(args);
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn bad(args: &[&str]) -> String {
+    let output = whimbrel(args);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
+    String::from_utf8(output.stderr).expect("text")
+}
+
+#[test]
+fn the_list_names_every_scheme_with_its_parts() {
+    let list = good(&["schemes"]);
+    let names: Vec<_> = list
+        .lines()
+        .filter(|line| !line.starts_with(' '))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    for name in [
+        "standard",
+        "ecn",
+        "ecn-cwr",
+        "wireless-aware",
+        "jsctp",
+        "jsctp-no-tabe",
+        "eci",
+        "wise",
+        "veno",
+        "westwood",
+        "cubic",
+        "bbr",
+        "oracle",
+    ] {
+        assert!(names.contains(&name), "{name}");
+    }
+    let wireless_aware: Vec<_> = list
+        .lines()
+        .skip_while(|line| !line.starts_with("wireless-aware"))
+        .take(2)
+        .collect();
+    insta::assert_snapshot!(wireless_aware.join("\n"), @r"
+    wireless-aware  W-A SCTP: a loss without a mark is the channel's; probes after a timeout.
+                    ecn + standard, recovery, ecn (Ye 2004, 5.3, Figures 28 and 31)
+    ");
+}
+
+#[test]
+fn a_scheme_is_shown_as_tables_of_a_scenario() {
+    insta::assert_snapshot!(good(&["schemes", "show", "jersey"]), @r#"
+    # jersey: Congestion warnings, and the bandwidth estimated from acknowledgements.
+    # Xu, Tian and Ansari 2004
+    [flow.sctp]
+    eci = true
+    ecn = true
+    ecn_cwr = false
+    pacing = false
+    timestamps = false
+
+    [flow.sctp.discriminator]
+    kind = "warning"
+
+    [flow.sctp.window]
+    clock = "acknowledgements"
+    kind = "tabe"
+    on_warning = true
+    rtt = "min"
+    "#);
+    insta::assert_snapshot!(good(&["schemes", "show", "wireless-aware"]), @r#"
+    # wireless-aware: W-A SCTP: a loss without a mark is the channel's; probes after a timeout.
+    # Ye 2004, 5.3, Figures 28 and 31
+    [flow.sctp]
+    eci = false
+    ecn = true
+    ecn_cwr = false
+    pacing = false
+    timestamps = false
+
+    [flow.sctp.discriminator]
+    kind = "ecn"
+
+    [flow.sctp.recovery]
+    back_off = "limited"
+    cancel_spurious = true
+    keep_window_on_transmission_timeout = true
+    loss_rto_min = "200 ms"
+    probe_after_timeout = true
+    transmission_retransmit = "one-per-rtt"
+
+    [flow.sctp.window]
+    kind = "standard"
+    "#);
+}
+
+#[test]
+fn parts_are_listed_with_parameters_units_and_defaults() {
+    insta::assert_snapshot!(good(&["schemes", "parts", "veno"]), @r#"
+    discriminator = "veno"  A loss while three packets wait in queues is congestion. (Fu and Liew 2003, II.A)
+        beta = 3.0
+            Beta in packets, 0 to 1000: a loss while at least so many wait is congestion (Fu and Liew 2003,
+            II.A).
+
+    window = "veno"  Grows slowly while packets wait; losses by the channel cost a fifth. (Fu and Liew 2003)
+        beta = 3.0
+            Beta in packets, 0 to 1000: while at least so many wait, the window grows in every other round-trip
+            time only.
+        keep = 0.8
+            The share of the window that is left after a loss judged a transmission error, 0.5 to 1 (Fu and Liew
+            2003, II.C: 4/5).
+    "#);
+    let all = good(&["schemes", "parts"]);
+    assert!(all.contains("window = \"bbr\"") && all.contains("discriminator = \"zbs\""));
+}
+
+#[test]
+fn unknown_names_are_told_with_the_nearest_known_one() {
+    insta::assert_snapshot!(bad(&["schemes", "show", "jsctp-notabe"]), @"error: there is no scheme `jsctp-notabe`; did you mean `jsctp-no-tabe`?");
+    insta::assert_snapshot!(bad(&["schemes", "parts", "cubik"]), @"error: there is no part `cubik`; did you mean `cubic`?");
+}
