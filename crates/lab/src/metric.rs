@@ -39,15 +39,15 @@ metrics! {
     DelayP50 false "delay_p50_ms" "delay p50, ms" "the same, median";
     DelayP95 false "delay_p95_ms" "delay p95, ms" "the same, not exceeded by 95 % of messages";
     DelayP99 false "delay_p99_ms" "delay p99, ms" "the same, not exceeded by 99 % of messages";
-    Retransmissions false "retransmissions" "retransmissions" "DATA chunks sent again";
-    FastRetransmits false "fast_retransmits" "fast retransmits" "DATA chunks declared lost by missing reports";
-    Timeouts false "timeouts" "timeouts" "expiries of T3-rtx";
+    Retransmissions false "retransmissions" "retransmissions" "DATA chunks, or segments of TCP, sent again";
+    FastRetransmits false "fast_retransmits" "fast retransmits" "DATA chunks declared lost by missing reports, or segments by acknowledgements of later ones";
+    Timeouts false "timeouts" "timeouts" "expiries of T3-rtx, or of the retransmission timer of TCP";
     Spurious false "spurious_retransmissions" "spurious retransmissions"
-        "DATA chunks that the receiver had already";
+        "DATA chunks or segments that the receiver had already";
     Marks false "ce_marks" "CE marks" "packets of data that arrived marked by a queue";
-    Ecne false "ecne" "ECNE" "ECNE chunks that the receiver sent";
-    Cwr false "cwr" "CWR" "CWR chunks that the sender sent";
-    EcnReductions false "ecn_reductions" "ECN reductions" "times that an ECNE chunk reduced the congestion window";
+    Ecne false "ecne" "ECNE" "ECNE chunks, or acknowledgements with ECN-Echo, that the receiver sent";
+    Cwr false "cwr" "CWR" "CWR chunks, or segments with CWR, that the sender sent";
+    EcnReductions false "ecn_reductions" "ECN reductions" "times that an echoed mark reduced the congestion window";
     TrRatio false "tr_ratio" "T-R ratio" "bytes of IP packets sent by both ends over bytes of user data delivered";
     CwndLeast false "cwnd_least_mtu" "cwnd least, MTU"
         "least congestion window in the measurement window, in units of 1500 bytes; studies measure it";
@@ -59,7 +59,7 @@ metrics! {
         "of these, those while no queue had been over its threshold for a second";
     PerEpisode false "reductions_per_episode" "reductions per episode"
         "reductions of the congestion window for each rise of a queue over its threshold that one followed";
-    Jain true "jain_index" "Jain index" "fairness of goodput across the SCTP flows, 1/n to 1";
+    Jain true "jain_index" "Jain index" "fairness of goodput across the SCTP and TCP flows, 1/n to 1";
     LinkUtilisation true "link_utilisation" "link utilisation"
         "share of the window in which the busiest direction of a link was transmitting, 0 to 1";
     QueueUtilisation true "queue_utilisation" "queue utilisation"
@@ -178,7 +178,7 @@ impl Values {
             flow.completion.map_or(f64::NAN, |span| span.as_secs_f64()),
         );
         values.set_delay(&flow.delay);
-        if flow.kind == FlowKind::Sctp {
+        if flow.kind != FlowKind::Udp {
             values.set(Id::Retransmissions, flow.sender.retransmissions as f64);
             values.set(Id::FastRetransmits, flow.sender.fast_retransmits as f64);
             values.set(Id::Timeouts, flow.sender.timeouts as f64);
@@ -211,7 +211,7 @@ impl Values {
         let mut delays = Histogram::default();
         flows.iter().for_each(|flow| delays.merge(&flow.delays));
         values.set_delay(&delays.summary());
-        if flows.iter().any(|flow| flow.kind == FlowKind::Sctp) {
+        if flows.iter().any(|flow| flow.kind != FlowKind::Udp) {
             values.set(Id::Retransmissions, sum(&|flow| flow.sender.retransmissions as f64));
             values.set(Id::FastRetransmits, sum(&|flow| flow.sender.fast_retransmits as f64));
             values.set(Id::Timeouts, sum(&|flow| flow.sender.timeouts as f64));
@@ -228,7 +228,7 @@ impl Values {
         }
         let shares: Vec<_> = flows
             .iter()
-            .filter(|flow| flow.kind == FlowKind::Sctp)
+            .filter(|flow| flow.kind != FlowKind::Udp)
             .map(|flow| flow.goodput_bps)
             .collect();
         values.set(Id::Jain, jain_index(&shares).unwrap_or(f64::NAN));

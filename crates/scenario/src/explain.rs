@@ -67,6 +67,9 @@ fn fill_in(config: &mut SimConfig) {
     for flow in config.flow.iter_mut().filter(|flow| flow.kind == FlowKind::Sctp) {
         flow.sctp = Some(flow.sender_association());
     }
+    for flow in config.flow.iter_mut().filter(|flow| flow.kind == FlowKind::Tcp) {
+        flow.tcp = Some(flow.tcp_parameters());
+    }
 }
 
 /// SHA-256 of what determines the results, in hexadecimal: every point's network, the seeds and what is recorded. Comments,

@@ -168,7 +168,7 @@ pub struct DropEntry {
     pub size: u32,
     /// What it carried.
     pub kinds: ChunkKinds,
-    /// The TSN of its first DATA chunk.
+    /// The TSN of its first DATA chunk, or the sequence number of a TCP segment that carries data.
     pub tsn: Option<u32>,
 }
 

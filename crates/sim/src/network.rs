@@ -254,6 +254,7 @@ impl Network {
     ) {
         let packet = self.slab.get(id);
         let route = &self.topology.routes[packet.route as usize];
+        let body = self.slab.body(id);
         observer.packet(&PacketEvent {
             at,
             fate,
@@ -267,7 +268,8 @@ impl Network {
             ecn: packet.ecn,
             congestion: packet.congestion,
             size: packet.size,
-            sctp: self.slab.body(id).view(),
+            sctp: body.view(),
+            tcp: body.segment().map(|segment| (segment, body.bytes.as_slice())),
         });
     }
 }

@@ -6,6 +6,7 @@ use whimbrel_control::{Span, Time};
 use whimbrel_proto::{Ecn, PathId, TraceKinds, TraceRecord};
 use whimbrel_wire::PacketView;
 
+use crate::host::TcpSegment;
 use crate::ledger::DropCause;
 use crate::packet::Congestion;
 
@@ -46,7 +47,8 @@ pub trait Observer {
         let _ = sample;
     }
 
-    /// The protocol reports from the end of a flow; `forward` is the sender.
+    /// The protocol reports from the end of a flow; `forward` is the sender. TCP has no TSNs: what is called so is a sequence number,
+    /// and an ECNE is ECN-Echo.
     fn trace(&mut self, flow: u32, forward: bool, record: &TraceRecord) {
         let _ = (flow, forward, record);
     }
@@ -107,8 +109,10 @@ pub struct PacketEvent<'a> {
     pub congestion: Congestion,
     /// Bytes of IP packet.
     pub size: u32,
-    /// The SCTP packet; none for a datagram of a UDP flow, whose content is nothing but a length.
+    /// The SCTP packet; none for a TCP segment, and for a datagram of a UDP flow, whose content is nothing but a length.
     pub sctp: Option<PacketView<'a>>,
+    /// The TCP segment, if it is one, and the bytes of its payload if the flow carries a file.
+    pub tcp: Option<(&'a TcpSegment, &'a [u8])>,
 }
 
 /// A value of a series.

@@ -4,6 +4,7 @@ use whimbrel_control::Time;
 use whimbrel_proto::Ecn;
 use whimbrel_wire::{Checksum, Chunk, ChunkType, OwnedPacket, PacketView};
 
+use crate::host::{TcpFlags, TcpSegment};
 use crate::loss::ChunkKind;
 use crate::topology::RouteId;
 
@@ -75,6 +76,19 @@ impl ChunkKind {
         ChunkKind::ShutdownComplete,
         ChunkKind::Udp,
     ];
+
+    fn of_segment(segment: &TcpSegment) -> ChunkKind {
+        let is_answer = segment.flags.has(TcpFlags::ACK);
+        if segment.flags.has(TcpFlags::SYN) {
+            if is_answer { ChunkKind::InitAck } else { ChunkKind::Init }
+        } else if segment.payload > 0 {
+            ChunkKind::Data
+        } else if segment.flags.has(TcpFlags::FIN) {
+            ChunkKind::Shutdown
+        } else {
+            ChunkKind::Sack
+        }
+    }
 
     fn of_type(chunk: ChunkType) -> Option<ChunkKind> {
         ChunkKind::ALL
@@ -160,11 +174,13 @@ impl Packet {
     }
 }
 
-/// What a packet carries: structures, bytes, or nothing but its length (a datagram of a UDP flow).
+/// What a packet carries: structures, bytes, a TCP segment with the bytes of its payload if somebody looks at them, or nothing but
+/// its length (a datagram of a UDP flow).
 #[derive(Debug, Default)]
 pub(crate) struct Body {
     pub(crate) structures: OwnedPacket,
     pub(crate) bytes: Vec<u8>,
+    pub(crate) tcp: TcpSegment,
     pub(crate) form: Form,
 }
 
@@ -178,29 +194,42 @@ pub(crate) enum Form {
     Structures,
     /// SCTP as bytes.
     Bytes,
+    /// TCP.
+    Tcp,
 }
 
 impl Body {
     /// The SCTP packet, if it is one.
     pub(crate) fn view(&self) -> Option<PacketView<'_>> {
         match self.form {
-            Form::Datagram => None,
+            Form::Datagram | Form::Tcp => None,
             Form::Structures => Some(self.structures.view()),
             // The checksum is the receiver's business.
             Form::Bytes => PacketView::parse(&self.bytes, Checksum::Ignore).ok(),
         }
     }
 
-    /// What it carries.
+    /// The TCP segment, if it is one.
+    pub(crate) fn segment(&self) -> Option<&TcpSegment> {
+        (self.form == Form::Tcp).then_some(&self.tcp)
+    }
+
+    /// What it carries. The segments of TCP count as the chunks that do the same for SCTP.
     pub(crate) fn kinds(&self) -> ChunkKinds {
+        if self.form == Form::Tcp {
+            return ChunkKinds::of(ChunkKind::of_segment(&self.tcp));
+        }
         match self.view() {
             Some(view) => ChunkKinds::of_packet(&view),
             None => ChunkKinds::of(ChunkKind::Udp),
         }
     }
 
-    /// The TSN of its first DATA chunk.
+    /// The TSN of its first DATA chunk, or the sequence number of a TCP segment that carries data.
     pub(crate) fn first_tsn(&self) -> Option<u32> {
+        if let Some(segment) = self.segment() {
+            return (segment.payload > 0).then_some(segment.seq);
+        }
         self.view()?.chunks().flatten().find_map(|chunk| match chunk {
             Chunk::Data(data) => Some(data.tsn.0),
             _ => None,
@@ -267,6 +296,7 @@ impl Slab {
         body.form = original.form;
         body.structures.clone_from(&original.structures);
         body.bytes.clone_from(&original.bytes);
+        body.tcp = original.tcp;
         copy
     }
 

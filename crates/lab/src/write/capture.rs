@@ -13,6 +13,7 @@ use whimbrel_wire::{ByteSink, ChecksumField, PacketSink};
 
 use super::ip::{Header, Protocol, emit};
 use super::pcapng::{Capture, Direction, Interface};
+use super::tcp;
 
 /// Packets that may wait for their fate. More are in flight only in networks of huge queues; the oldest then goes without.
 const MOST_WAITING: usize = 1 << 16;
@@ -157,7 +158,7 @@ impl<W: Write> PacketWriter<W> {
     }
 }
 
-/// The packet as it would be on the wire: IPv4, then SCTP with its checksum, or UDP with zeros.
+/// The packet as it would be on the wire: IPv4, then SCTP or TCP with its checksum, or UDP with zeros.
 fn packet_bytes(event: &PacketEvent<'_>, out: &mut Vec<u8>) {
     let ecn = match event.ecn {
         Ecn::NotEct => 0,
@@ -167,6 +168,8 @@ fn packet_bytes(event: &PacketEvent<'_>, out: &mut Vec<u8>) {
     };
     let protocol = if event.sctp.is_some() {
         Protocol::Sctp
+    } else if event.tcp.is_some() {
+        Protocol::Tcp
     } else {
         Protocol::Udp
     };
@@ -177,6 +180,11 @@ fn packet_bytes(event: &PacketEvent<'_>, out: &mut Vec<u8>) {
         identification: event.number as u16,
         protocol,
     };
+    if let Some((segment, payload)) = event.tcp {
+        emit(header, segment.len() as usize, out);
+        tcp::emit(&header, segment, payload, out);
+        return;
+    }
     match &event.sctp {
         Some(view) => {
             let length = (event.size as usize).saturating_sub(20);

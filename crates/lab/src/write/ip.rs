@@ -1,7 +1,8 @@
-//! IP headers around simulated SCTP packets, for captures.
+//! IP headers around simulated packets, for captures.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
 const PROTOCOL_SCTP: u8 = 132;
 
@@ -21,6 +22,7 @@ pub(crate) struct Header {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Sctp,
+    Tcp,
     Udp,
 }
 
@@ -39,10 +41,10 @@ pub(crate) fn emit(header: Header, length: usize, out: &mut Vec<u8>) {
         0x40,
         0,
         64,
-        if header.protocol == Protocol::Udp {
-            PROTOCOL_UDP
-        } else {
-            PROTOCOL_SCTP
+        match header.protocol {
+            Protocol::Sctp => PROTOCOL_SCTP,
+            Protocol::Tcp => PROTOCOL_TCP,
+            Protocol::Udp => PROTOCOL_UDP,
         },
         0,
         0,
@@ -60,7 +62,7 @@ pub(crate) fn emit(header: Header, length: usize, out: &mut Vec<u8>) {
     }
 }
 
-fn v4(address: IpAddr) -> Ipv4Addr {
+pub(super) fn v4(address: IpAddr) -> Ipv4Addr {
     match address {
         IpAddr::V4(address) => address,
         IpAddr::V6(address) => address.to_ipv4().unwrap_or(Ipv4Addr::UNSPECIFIED),
@@ -68,7 +70,7 @@ fn v4(address: IpAddr) -> Ipv4Addr {
 }
 
 /// The ones' complement sum of RFC 1071 over an even number of bytes.
-fn internet_checksum(bytes: &[u8]) -> u16 {
+pub(super) fn internet_checksum(bytes: &[u8]) -> u16 {
     let mut sum: u32 = bytes
         .chunks_exact(2)
         .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])))

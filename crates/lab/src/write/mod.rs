@@ -7,3 +7,4 @@ pub(crate) mod folder;
 pub(crate) mod ip;
 pub(crate) mod pcapng;
 pub(crate) mod table;
+mod tcp;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use whimbrel_control::{Rate, Span};
 use whimbrel_proto::AssociationConfig;
 
-use super::ConfigError;
+use super::{ConfigError, TcpConfig};
 
 /// Data that one node sends to another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -31,7 +31,8 @@ pub struct FlowConfig {
     /// When the sender begins to set up the association or to send datagrams.
     #[serde(default)]
     pub start: Span,
-    /// When the sender stops to offer messages; an SCTP flow then shuts its association down. By default never.
+    /// When the sender stops to offer messages; an SCTP flow then shuts its association down, a TCP flow sends its FIN. By default
+    /// never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<Span>,
     /// What the sender's user wants to send.
@@ -40,6 +41,9 @@ pub struct FlowConfig {
     /// Parameters of both ends of an SCTP flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sctp: Option<AssociationConfig>,
+    /// Parameters of both ends of a TCP flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<TcpConfig>,
     /// Parameters of `sctp` that differ at the receiver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<AssociationConfig>")]
@@ -53,6 +57,8 @@ pub enum FlowKind {
     /// An SCTP association.
     #[default]
     Sctp,
+    /// A TCP connection over the first interface of each end.
+    Tcp,
     /// Plain datagrams that nobody acknowledges: cross traffic.
     Udp,
 }
@@ -183,6 +189,7 @@ impl FlowConfig {
             stop: None,
             traffic: TrafficConfig::default(),
             sctp: None,
+            tcp: None,
             receiver: None,
         }
     }
@@ -190,6 +197,11 @@ impl FlowConfig {
     /// The sender's parameters.
     pub fn sender_association(&self) -> AssociationConfig {
         self.sctp.clone().unwrap_or_default()
+    }
+
+    /// Parameters of a TCP flow.
+    pub fn tcp_parameters(&self) -> TcpConfig {
+        self.tcp.clone().unwrap_or_default()
     }
 
     /// The receiver's parameters: the sender's with the overrides of `receiver`.
@@ -227,7 +239,11 @@ impl FlowConfig {
                 format!("later than start, which is {}", self.start),
             ));
         }
+        if self.tcp.is_some() && self.kind != FlowKind::Tcp {
+            return Err(ConfigError::new("tcp", "{ .. }", "nothing unless the flow is of kind \"tcp\""));
+        }
         match self.kind {
+            FlowKind::Tcp => self.validate_tcp()?,
             FlowKind::Sctp => {
                 let check = |association: AssociationConfig, place: &str| {
                     association
@@ -240,6 +256,21 @@ impl FlowConfig {
             FlowKind::Udp => self.validate_udp()?,
         }
         self.traffic.validate().map_err(|e| e.within("traffic"))
+    }
+
+    fn validate_tcp(&self) -> Result<(), ConfigError> {
+        if self.sctp.is_some() || self.receiver.is_some() {
+            return Err(
+                ConfigError::new("sctp", "{ .. }", "nothing for a flow of kind \"tcp\"").hint("its table is tcp")
+            );
+        }
+        if self.traffic.streams != 1 {
+            return Err(ConfigError::new("traffic.streams", self.traffic.streams, "1 over tcp"));
+        }
+        if self.traffic.unordered {
+            return Err(ConfigError::new("traffic.unordered", true, "false over tcp"));
+        }
+        self.tcp_parameters().validate().map_err(|e| e.within("tcp"))
     }
 
     fn validate_udp(&self) -> Result<(), ConfigError> {

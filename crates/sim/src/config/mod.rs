@@ -7,6 +7,7 @@ mod error;
 mod flow;
 mod link;
 mod one_or_many;
+mod tcp;
 
 use std::collections::BTreeMap;
 
@@ -21,6 +22,7 @@ pub use self::link::{
     DirectionConfig, JitterConfig, LinkConfig, NodeConfig, ResolvedDirection, ScheduleStep, TraceConfig,
 };
 pub use self::one_or_many::OneOrMany;
+pub use self::tcp::{TcpConfig, TcpEcn, TcpFlavour};
 pub use crate::loss::{ChunkKind, LossConfig};
 pub use crate::queue::{AboveMax, CongestionWarningConfig, QueueConfig, QueueUnit, RedConfig, WarningMark};
 
@@ -37,7 +39,7 @@ pub struct SimConfig {
     pub link: Vec<LinkConfig>,
     /// Data sent over them.
     pub flow: Vec<FlowConfig>,
-    /// Simulated time at which the run ends at the latest. If every SCTP flow has an end (a file, a number of messages, a time
+    /// Simulated time at which the run ends at the latest. If every SCTP and TCP flow has an end (a file, a number of messages, a time
     /// to stop), the run is over as soon as the last of them has reached it.
     #[serde(default = "default_duration")]
     pub duration: Span,

@@ -3,11 +3,14 @@
 mod sctp;
 mod sink;
 mod source;
+mod tcp;
 mod udp;
 
 pub(crate) use self::sctp::{SctpEnd, SctpSetup};
 pub(crate) use self::sink::Sink;
 pub(crate) use self::source::Source;
+pub(crate) use self::tcp::{ReceiverSetup, SenderSetup, TcpReceiver, TcpSender};
+pub use self::tcp::{TcpFlags, TcpSegment};
 pub(crate) use self::udp::{UdpReceiver, UdpSender};
 
 use whimbrel_control::Time;
@@ -26,8 +29,32 @@ const PPID_MASK: u32 = 1 << 31;
 #[derive(Debug)]
 pub(crate) enum Agent {
     Sctp(Box<SctpEnd>),
+    TcpSender(Box<TcpSender>),
+    TcpReceiver(Box<TcpReceiver>),
     UdpSender(Box<UdpSender>),
     UdpReceiver(UdpReceiver),
+}
+
+impl Agent {
+    /// The measurement window opens.
+    pub(crate) fn open_window(&mut self) {
+        match self {
+            Agent::Sctp(end) => end.open_window(),
+            Agent::TcpSender(end) => end.open_window(),
+            Agent::TcpReceiver(end) => end.open_window(),
+            Agent::UdpSender(_) | Agent::UdpReceiver(_) => {}
+        }
+    }
+
+    /// The measurement window closes.
+    pub(crate) fn close_window(&mut self) {
+        match self {
+            Agent::Sctp(end) => end.close_window(),
+            Agent::TcpSender(end) => end.close_window(),
+            Agent::TcpReceiver(end) => end.close_window(),
+            Agent::UdpSender(_) | Agent::UdpReceiver(_) => {}
+        }
+    }
 }
 
 /// What the two ends of a flow share: what was sent and what of it was delivered. A real network has no such place; here it

@@ -124,6 +124,17 @@ impl Source {
         self.streams = self.streams.min(streams).max(1);
     }
 
+    /// Bytes of the message that is due.
+    pub(crate) fn message_len(&self) -> u32 {
+        match &self.file {
+            None => self.message_bytes,
+            Some(file) => {
+                let left = (file.len() as u64).saturating_sub(self.next * u64::from(self.message_bytes));
+                left.min(u64::from(self.message_bytes)) as u32
+            }
+        }
+    }
+
     /// The message that is due.
     #[inline]
     pub(crate) fn message(&self) -> Message {

@@ -41,7 +41,7 @@ pub struct RunResult {
 pub enum EndReason {
     /// Its time was up.
     Duration,
-    /// Every SCTP flow had come to its end.
+    /// Every SCTP and TCP flow had come to its end.
     AllDone,
     /// It was told to stop.
     Cancelled,
@@ -52,13 +52,13 @@ pub enum EndReason {
 pub enum FlowOutcome {
     /// Its time to start had not come.
     NotStarted,
-    /// The association was not yet established.
+    /// The association or connection was not yet established.
     Connecting,
     /// It was still sending when the run ended.
     Running,
-    /// Everything was sent and delivered, and the association was shut down in good order. For UDP: the sender had stopped.
+    /// Everything was sent and delivered, and the association or connection was ended in good order. For UDP: the sender had stopped.
     Completed,
-    /// The association ended otherwise; the sentence says why.
+    /// The association or connection ended otherwise; the sentence says why.
     Failed(String),
 }
 
@@ -110,9 +110,10 @@ pub struct FlowResult {
     pub sender_packets: u64,
     /// IP packets that the receiver sent in the window.
     pub receiver_packets: u64,
-    /// The sender's association in the window.
+    /// The sender's association in the window, or its TCP connection in the same words: a segment is a chunk, an acknowledgement a
+    /// SACK, ECN-Echo an ECNE.
     pub sender: AssociationStats,
-    /// The receiver's association in the window.
+    /// The receiver's end in the window, likewise.
     pub receiver: AssociationStats,
     /// Packets that an end received and discarded, over the whole run.
     pub discarded: u64,

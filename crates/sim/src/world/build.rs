@@ -8,7 +8,10 @@ use whimbrel_control::{Rate, Rng, Span, Time};
 use super::World;
 use crate::config::{ConfigError, FlowConfig, FlowKind, ResolvedDirection, SimConfig};
 use crate::engine::{Event, EventQueue};
-use crate::host::{Agent, Alarm, FlowState, SctpEnd, SctpSetup, Sink, Source, UdpReceiver, UdpSender};
+use crate::host::{
+    Agent, Alarm, FlowState, ReceiverSetup, SctpEnd, SctpSetup, SenderSetup, Sink, Source, TcpReceiver, TcpSender, UdpReceiver,
+    UdpSender,
+};
 use crate::ledger::Ledger;
 use crate::link::{CapacityTrace, Direction, Extras, Jitter, TraceClock, Window};
 use crate::loss::LossModel;
@@ -45,7 +48,7 @@ pub(super) struct FlowPlan {
     pub(super) name: String,
     pub(super) kind: FlowKind,
     pub(super) start: Time,
-    /// Whether an SCTP flow comes to an end by itself.
+    /// Whether an SCTP or TCP flow comes to an end by itself.
     pub(super) has_end: bool,
 }
 
@@ -99,7 +102,7 @@ impl World {
                 name: flow.name.clone(),
                 kind: flow.kind,
                 start: Time::ZERO + flow.start,
-                has_end: flow.kind == FlowKind::Sctp && (flow.traffic.is_finite() || flow.stop.is_some()),
+                has_end: flow.kind != FlowKind::Udp && (flow.traffic.is_finite() || flow.stop.is_some()),
             });
         }
         let simple = |direction: u32| {
@@ -136,7 +139,7 @@ impl World {
             link_drops: vec![Default::default(); config.link.len() * 2],
             needs_kinds,
         };
-        let sctp_flows = plans.iter().filter(|plan| plan.kind == FlowKind::Sctp).count();
+        let transport_flows = plans.iter().filter(|plan| plan.kind != FlowKind::Udp).count();
         let unfinished = plans.iter().filter(|plan| plan.has_end).count();
         Ok(World {
             seed,
@@ -152,7 +155,7 @@ impl World {
             plan: Plan {
                 end,
                 interval: config.measure.interval,
-                ends_when_done: sctp_flows > 0 && unfinished == sctp_flows,
+                ends_when_done: transport_flows > 0 && unfinished == transport_flows,
                 schedules,
                 flows: plans,
                 directions: names,
@@ -295,6 +298,25 @@ impl FlowBuilder<'_> {
                 let (ours, theirs) = (flow.sender_association(), flow.receiver_association()?);
                 agents.push(end(0, &sender, &receiver, &ours, Some(source), self.rng("sender"))?);
                 agents.push(end(1, &receiver, &sender, &theirs, None, self.rng("receiver"))?);
+            }
+            FlowKind::Tcp => {
+                let config = &flow.tcp_parameters();
+                agents.push(Agent::TcpSender(Box::new(TcpSender::new(SenderSetup {
+                    agent: self.f * 2,
+                    config,
+                    source,
+                    file: file.clone(),
+                    start,
+                    truth: None,
+                    random: self.rng("sender"),
+                }))));
+                agents.push(Agent::TcpReceiver(Box::new(TcpReceiver::new(ReceiverSetup {
+                    agent: self.f * 2 + 1,
+                    config,
+                    message_bytes: traffic.message_bytes,
+                    file: file.clone(),
+                    random: self.rng("receiver"),
+                }))));
             }
             FlowKind::Udp => {
                 agents.push(Agent::UdpSender(Box::new(UdpSender {

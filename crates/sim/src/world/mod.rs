@@ -30,7 +30,7 @@ pub struct World {
     next_steps: Vec<usize>,
     now: Time,
     events: u64,
-    /// SCTP flows that have an end and have not come to it.
+    /// SCTP and TCP flows that have an end and have not come to it.
     unfinished: usize,
     /// Flows that have come to their end, or have none.
     finished: Vec<bool>,
@@ -92,8 +92,9 @@ impl World {
                     end.begin(context);
                     end.set_trace(context.network.wanted.trace);
                 }
+                Agent::TcpSender(sender) => sender.begin(context),
                 Agent::UdpSender(sender) => sender.begin(context),
-                Agent::UdpReceiver(_) => {}
+                Agent::TcpReceiver(_) | Agent::UdpReceiver(_) => {}
             });
         }
     }
@@ -129,6 +130,8 @@ impl World {
         let agent = self.network.slab.get(id).agent;
         self.with_agent(agent, observer, |agent, context| match agent {
             Agent::Sctp(end) => end.receive(context, id),
+            Agent::TcpSender(sender) => sender.receive(context, id),
+            Agent::TcpReceiver(receiver) => receiver.receive(context, id),
             Agent::UdpReceiver(receiver) => receiver.receive(context, id),
             Agent::UdpSender(_) => context.network.slab.release(id),
         });
@@ -143,6 +146,8 @@ impl World {
             Event::Wake { agent } => {
                 self.with_agent(agent, observer, |agent, context| match agent {
                     Agent::Sctp(end) => end.wake(context, seq),
+                    Agent::TcpSender(sender) => sender.wake(context, seq),
+                    Agent::TcpReceiver(receiver) => receiver.wake(context, seq),
                     Agent::UdpSender(sender) => sender.wake(context, seq),
                     Agent::UdpReceiver(_) => {}
                 });
@@ -150,16 +155,8 @@ impl World {
             }
             Event::LinkStep { link } => self.step_link(link, observer),
             Event::Sample => self.sample(observer),
-            Event::WindowOpens => self.each_sctp_end(|end| end.open_window()),
-            Event::WindowCloses => self.each_sctp_end(|end| end.close_window()),
-        }
-    }
-
-    fn each_sctp_end(&mut self, f: impl Fn(&mut crate::host::SctpEnd)) {
-        for agent in &mut self.agents {
-            if let Agent::Sctp(end) = agent {
-                f(end);
-            }
+            Event::WindowOpens => self.agents.iter_mut().for_each(Agent::open_window),
+            Event::WindowCloses => self.agents.iter_mut().for_each(Agent::close_window),
         }
     }
 
@@ -181,11 +178,17 @@ impl World {
         if self.finished[flow] {
             return;
         }
-        let (Agent::Sctp(sender), Agent::Sctp(receiver)) = (&self.agents[flow * 2], &self.agents[flow * 2 + 1]) else {
-            return;
-        };
         // A receiver that never heard of it, or that cannot have been told, is not waited for.
-        if sender.is_over() && (receiver.is_over() || !receiver.was_up() || !sender.ended_well()) {
+        let is_finished = match (&self.agents[flow * 2], &self.agents[flow * 2 + 1]) {
+            (Agent::Sctp(sender), Agent::Sctp(receiver)) => {
+                sender.is_over() && (receiver.is_over() || !receiver.was_up() || !sender.ended_well())
+            }
+            (Agent::TcpSender(sender), Agent::TcpReceiver(receiver)) => {
+                sender.is_over() && (receiver.is_over() || !receiver.was_up() || !sender.ended_well())
+            }
+            _ => return,
+        };
+        if is_finished {
             self.finished[flow] = true;
             self.unfinished -= 1;
         }
@@ -196,6 +199,11 @@ impl World {
         let over: Span = at.since(self.last_sample);
         self.last_sample = at;
         for (agent, end) in self.agents.iter().enumerate() {
+            if let Agent::TcpSender(sender) = end
+                && sender.is_up()
+            {
+                observer.sample(&sender.sample(at));
+            }
             let Agent::Sctp(end) = end else { continue };
             for path in end
                 .association()

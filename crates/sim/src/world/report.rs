@@ -53,6 +53,12 @@ impl World {
                 sender.window_stats(),
                 receiver.window_stats(),
             ),
+            (Agent::TcpSender(sender), Agent::TcpReceiver(receiver)) => (
+                sender.outcome(),
+                Some(sender.source()),
+                sender.window_stats(),
+                receiver.window_stats(),
+            ),
             (Agent::UdpSender(sender), _) => {
                 let source = &sender.source;
                 let outcome = match source.next_due() {

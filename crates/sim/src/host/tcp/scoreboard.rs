@@ -1,0 +1,452 @@
+//! What has been sent and is not acknowledged, segment by segment (RFC 6675 §3, §4).
+//!
+//! Segments are numbered in the order of their first transmission and lie in a ring. Each is in flight, selectively acknowledged
+//! or lost and waiting; the bytes of each state are counted as it changes. SACK blocks are compared with the ranges known
+//! before, so that an acknowledgement costs what it newly tells.
+
+use std::collections::VecDeque;
+
+use whimbrel_control::{Seq, Time};
+
+/// What is known of a segment that is not cumulatively acknowledged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum State {
+    InFlight,
+    Sacked,
+    /// Given up, and not yet sent again.
+    Lost,
+}
+
+/// A segment under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    /// Offset of its first byte in the stream.
+    pub(super) start: u64,
+    /// Sequence numbers it takes: its payload and the FIN.
+    pub(super) len: u32,
+    pub(super) fin: bool,
+    pub(super) state: State,
+    pub(super) retransmitted: bool,
+    /// When it was sent last.
+    pub(super) sent_at: Time,
+    /// Number of its last transmission among all transmissions.
+    order: u64,
+}
+
+impl Slot {
+    pub(super) fn end(&self) -> u64 {
+        self.start + u64::from(self.len)
+    }
+
+    /// Bytes of payload.
+    pub(super) fn payload(&self) -> u32 {
+        self.len - u32::from(self.fin)
+    }
+}
+
+/// Which segments count as lost.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum LossRule {
+    /// So many segments after it have been selectively acknowledged (RFC 6675 §4, IsLost, with segments for bytes).
+    Sacked(u32),
+    /// The forward-most selective acknowledgement lies so many segments ahead (FACK: Mathis and Mahdavi 1996, §2.2).
+    Forward(u32),
+}
+
+/// What an acknowledgement newly told.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct AckOutcome {
+    /// Bytes acknowledged for the first time, cumulatively or selectively.
+    pub(super) bytes: u64,
+    /// Segments acknowledged for the first time.
+    pub(super) packets: u32,
+    /// Segments taken off the front.
+    pub(super) front_packets: u32,
+    /// Of these, bytes that a SACK block had told before.
+    pub(super) front_known: u64,
+    /// Whether the cumulative acknowledgement moved.
+    pub(super) advanced: bool,
+    /// The segment sent last among those newly acknowledged.
+    pub(super) newest: Option<(Seq, Slot)>,
+}
+
+/// Segments given up on one occasion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Lost {
+    pub(super) first: Seq,
+    pub(super) last: Seq,
+    pub(super) packets: u32,
+    pub(super) bytes: u64,
+}
+
+impl Lost {
+    /// Both together.
+    pub(super) fn merge(&mut self, other: &Lost) {
+        self.first = self.first.min(other.first);
+        self.last = self.last.max(other.last);
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+    }
+
+    fn add(&mut self, seq: Seq, slot: &Slot) {
+        self.first = if self.packets == 0 { seq } else { self.first.min(seq) };
+        self.last = self.last.max(seq);
+        self.packets += 1;
+        self.bytes += u64::from(slot.len);
+    }
+}
+
+/// All segments under way.
+#[derive(Debug, Default)]
+pub(super) struct Scoreboard {
+    slots: VecDeque<Slot>,
+    /// Position of the first slot.
+    base: Seq,
+    /// Offset that is acknowledged cumulatively.
+    una: u64,
+    /// Offset behind the last segment.
+    next: u64,
+    in_flight: u64,
+    sacked: u64,
+    lost: u64,
+    lost_packets: u32,
+    /// Positions that are selectively acknowledged, as ranges in order.
+    ranges: Vec<(Seq, Seq)>,
+    /// Segments below have been examined for loss.
+    frontier: Seq,
+    /// No segment below is lost.
+    hint: Seq,
+    /// Transmissions so far.
+    transmissions: u64,
+    /// The latest transmission that is known to have arrived.
+    delivered_order: u64,
+    /// Retransmissions in flight, in their order: position and number of the transmission.
+    retransmissions: VecDeque<(Seq, u64)>,
+}
+
+impl Scoreboard {
+    /// Offset that is acknowledged cumulatively.
+    pub(super) fn una(&self) -> u64 {
+        self.una
+    }
+
+    /// Offset behind the last segment sent.
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Position of the first segment that is not cumulatively acknowledged.
+    pub(super) fn first(&self) -> Seq {
+        self.base
+    }
+
+    /// Position of the next new segment.
+    pub(super) fn next_seq(&self) -> Seq {
+        self.base + self.slots.len() as Seq
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Bytes sent, neither acknowledged in any way nor given up: pipe of RFC 6675.
+    pub(super) fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    /// Bytes selectively acknowledged.
+    pub(super) fn sacked(&self) -> u64 {
+        self.sacked
+    }
+
+    /// Bytes given up and not yet sent again.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Whether the last segment sent is selectively acknowledged: nothing after the holes is under way.
+    pub(super) fn ends_sacked(&self) -> bool {
+        self.slots.back().is_some_and(|slot| slot.state == State::Sacked)
+    }
+
+    pub(super) fn get(&self, seq: Seq) -> Option<&Slot> {
+        self.slots.get(seq.checked_sub(self.base)? as usize)
+    }
+
+    fn index(&self, seq: Seq) -> usize {
+        (seq - self.base) as usize
+    }
+
+    /// A new segment is sent.
+    pub(super) fn push(&mut self, now: Time, len: u32, fin: bool) -> Seq {
+        let seq = self.next_seq();
+        if self.slots.is_empty() {
+            self.hint = seq;
+            self.frontier = seq;
+        }
+        self.transmissions += 1;
+        self.slots.push_back(Slot {
+            start: self.next,
+            len,
+            fin,
+            state: State::InFlight,
+            retransmitted: false,
+            sent_at: now,
+            order: self.transmissions,
+        });
+        self.next += u64::from(len);
+        self.in_flight += u64::from(len);
+        seq
+    }
+
+    /// A segment is sent again.
+    pub(super) fn resend(&mut self, now: Time, seq: Seq) {
+        let index = self.index(seq);
+        self.transmissions += 1;
+        let order = self.transmissions;
+        let slot = &mut self.slots[index];
+        let len = u64::from(slot.len);
+        match slot.state {
+            State::Lost => {
+                self.lost -= len;
+                self.lost_packets -= 1;
+                self.in_flight += len;
+            }
+            // Sent again although it may yet arrive: it counts once.
+            State::InFlight | State::Sacked => {}
+        }
+        if slot.state == State::Lost {
+            slot.state = State::InFlight;
+        }
+        slot.retransmitted = true;
+        slot.sent_at = now;
+        slot.order = order;
+        self.retransmissions.push_back((seq, order));
+    }
+
+    /// The first segment that is lost and not yet sent again.
+    pub(super) fn next_lost(&mut self) -> Option<Seq> {
+        if self.lost_packets == 0 {
+            return None;
+        }
+        self.hint = self.hint.max(self.base);
+        while self.get(self.hint)?.state != State::Lost {
+            self.hint += 1;
+        }
+        Some(self.hint)
+    }
+
+    /// The first segment that is in flight, was not sent again, and lies below the highest one that was selectively acknowledged.
+    pub(super) fn next_hole(&self) -> Option<Seq> {
+        let end = self.ranges.last()?.1;
+        (self.base..end).find(|seq| {
+            self.get(*seq)
+                .is_some_and(|slot| slot.state == State::InFlight && !slot.retransmitted)
+        })
+    }
+
+    fn settle(&mut self, outcome: &mut AckOutcome, seq: Seq, slot: Slot) {
+        let len = u64::from(slot.len);
+        match slot.state {
+            State::InFlight => self.in_flight -= len,
+            State::Lost => {
+                self.lost -= len;
+                self.lost_packets -= 1;
+            }
+            State::Sacked => return,
+        }
+        outcome.bytes += len;
+        outcome.packets += 1;
+        self.delivered_order = self.delivered_order.max(slot.order);
+        if outcome.newest.is_none_or(|(_, newest)| slot.order > newest.order) {
+            outcome.newest = Some((seq, slot));
+        }
+    }
+
+    /// Takes an acknowledgement: everything below `cumulative`, and the blocks, all in offsets. Returns what is new, nothing if it
+    /// acknowledges what was never sent.
+    pub(super) fn on_ack(
+        &mut self,
+        cumulative: u64,
+        blocks: impl Iterator<Item = (u64, u64)>,
+    ) -> Option<AckOutcome> {
+        if cumulative > self.next {
+            return None;
+        }
+        let mut outcome = AckOutcome::default();
+        if cumulative > self.una {
+            outcome.advanced = true;
+            self.una = cumulative;
+            while let Some(slot) = self.slots.front().copied().filter(|slot| slot.end() <= cumulative) {
+                let seq = self.base;
+                outcome.front_packets += 1;
+                if slot.state == State::Sacked {
+                    self.sacked -= u64::from(slot.len);
+                    outcome.front_known += u64::from(slot.len);
+                }
+                self.settle(&mut outcome, seq, slot);
+                self.slots.pop_front();
+                self.base += 1;
+            }
+            self.forget_ranges();
+        }
+        for (from, to) in blocks {
+            self.take_block(from, to, &mut outcome);
+        }
+        Some(outcome)
+    }
+
+    fn forget_ranges(&mut self) {
+        let base = self.base;
+        let gone = self.ranges.iter().take_while(|(_, to)| *to <= base).count();
+        self.ranges.drain(..gone);
+        if let Some(first) = self.ranges.first_mut() {
+            first.0 = first.0.max(base);
+        }
+        while self.retransmissions.front().is_some_and(|(seq, _)| *seq < base) {
+            self.retransmissions.pop_front();
+        }
+        self.frontier = self.frontier.max(base);
+    }
+
+    /// The positions that lie wholly within a block.
+    fn positions(&self, from: u64, to: u64) -> (Seq, Seq) {
+        let first = self.slots.partition_point(|slot| slot.start < from);
+        let end = self.slots.partition_point(|slot| slot.end() <= to);
+        (self.base + first as Seq, self.base + end as Seq)
+    }
+
+    fn take_block(&mut self, from: u64, to: u64, outcome: &mut AckOutcome) {
+        // A block at or below the cumulative acknowledgement tells of a duplicate (RFC 2883 §4).
+        if to <= self.una || from < self.una || to > self.next || from >= to {
+            return;
+        }
+        let (from, to) = self.positions(from, to);
+        if from >= to {
+            return;
+        }
+        // The ranges that the block touches are merged with it; what lies between them is new.
+        let begin = self.ranges.partition_point(|(_, end)| *end < from);
+        let mut merged = (from, to);
+        let mut at = from;
+        let mut touched = begin;
+        while let Some(&(start, end)) = self.ranges.get(touched).filter(|(start, _)| *start <= to) {
+            self.take_new(at, start, outcome);
+            at = at.max(end);
+            merged = (merged.0.min(start), merged.1.max(end));
+            touched += 1;
+        }
+        self.take_new(at, to, outcome);
+        if touched == begin {
+            self.ranges.insert(begin, merged);
+        } else {
+            self.ranges[begin] = merged;
+            self.ranges.drain(begin + 1..touched);
+        }
+    }
+
+    fn take_new(&mut self, from: Seq, to: Seq, outcome: &mut AckOutcome) {
+        for seq in from..to {
+            let index = self.index(seq);
+            let slot = self.slots[index];
+            self.settle(outcome, seq, slot);
+            self.sacked += u64::from(slot.len);
+            self.slots[index].state = State::Sacked;
+        }
+    }
+
+    fn give_up(&mut self, seq: Seq, lost: &mut Lost) {
+        let index = self.index(seq);
+        let slot = &mut self.slots[index];
+        slot.state = State::Lost;
+        self.in_flight -= u64::from(slot.len);
+        self.lost += u64::from(slot.len);
+        self.lost_packets += 1;
+        self.hint = self.hint.min(seq);
+        lost.add(seq, slot);
+    }
+
+    /// Finds the segments that count as lost now. `again`: also retransmissions after which so many transmissions have been made that
+    /// one of them has arrived.
+    pub(super) fn find_losses(&mut self, rule: LossRule, again: Option<u32>) -> Lost {
+        let mut lost = Lost::default();
+        let end = match rule {
+            LossRule::Sacked(count) => self.nth_sacked_from_the_end(count),
+            LossRule::Forward(count) => self
+                .ranges
+                .last()
+                .map(|(_, end)| (end - 1).saturating_sub(u64::from(count).saturating_sub(1))),
+        };
+        if let Some(end) = end {
+            while self.frontier < end {
+                let seq = self.frontier;
+                self.frontier += 1;
+                let open = |slot: &Slot| slot.state == State::InFlight && !slot.retransmitted;
+                if self.get(seq).is_some_and(open) {
+                    self.give_up(seq, &mut lost);
+                }
+            }
+        }
+        if let Some(count) = again {
+            while let Some((seq, order)) = self.retransmissions.front().copied() {
+                let current = self
+                    .get(seq)
+                    .is_some_and(|slot| slot.order == order && slot.state == State::InFlight);
+                if current && order + u64::from(count) > self.delivered_order {
+                    break;
+                }
+                self.retransmissions.pop_front();
+                if current {
+                    self.give_up(seq, &mut lost);
+                }
+            }
+        }
+        lost
+    }
+
+    /// The position of which, with those after it, `count` segments have been selectively acknowledged.
+    fn nth_sacked_from_the_end(&self, count: u32) -> Option<Seq> {
+        let mut left = u64::from(count);
+        for (from, to) in self.ranges.iter().rev() {
+            if to - from >= left {
+                return Some(to - left);
+            }
+            left -= to - from;
+        }
+        None
+    }
+
+    /// Gives up the first segment, whatever is known of it (duplicate acknowledgements tell of no other).
+    pub(super) fn give_up_first(&mut self) -> Lost {
+        let mut lost = Lost::default();
+        if self.slots.front().is_some_and(|slot| slot.state == State::InFlight) {
+            self.give_up(self.base, &mut lost);
+        }
+        lost
+    }
+
+    /// Takes back what has been given up and not yet sent again: it is in flight after all.
+    pub(super) fn revive(&mut self) {
+        for slot in self.slots.iter_mut().filter(|slot| slot.state == State::Lost) {
+            slot.state = State::InFlight;
+            self.in_flight += u64::from(slot.len);
+        }
+        self.lost = 0;
+        self.lost_packets = 0;
+        self.frontier = self.base;
+    }
+
+    /// Gives up everything that is in flight (RFC 6298 §5.4, RFC 6675 §5.1). What was selectively acknowledged is not sent again:
+    /// receivers here never take back what they have acknowledged.
+    pub(super) fn give_up_all(&mut self) -> Lost {
+        let mut lost = Lost::default();
+        for seq in self.base..self.next_seq() {
+            if self.get(seq).is_some_and(|slot| slot.state == State::InFlight) {
+                self.give_up(seq, &mut lost);
+            }
+        }
+        self.frontier = self.next_seq();
+        self.retransmissions.clear();
+        lost
+    }
+}

@@ -1,0 +1,394 @@
+//! An acknowledgement, from top to bottom: what is new, what the parts are told, what was lost, what was marked.
+
+use whimbrel_control::{AckSample, LossEvent, LossSignal, MarkEvent, Stamps, Verdict};
+
+use super::super::scoreboard::{AckOutcome, Lost};
+use super::super::time_of;
+use super::*;
+
+impl TcpSender {
+    pub(super) fn on_ack(&mut self, context: &mut Context<'_>, segment: &TcpSegment) {
+        let una = self.board.una();
+        let here = self.wire(una);
+        let offset = |number: u32| una.checked_add_signed(distance(here, number));
+        let is_old = distance(here, segment.ack) < 0;
+        let cumulative = offset(segment.ack).unwrap_or(una).max(una);
+        let blocks = if self.agreed.sack { segment.sack_blocks() } else { &[] };
+        let blocks = blocks.iter().filter_map(|(from, to)| Some((offset(*from)?, offset(*to)?)));
+        let flight_before = self.flight();
+        let was_empty = self.board.is_empty();
+        let Some(outcome) = self.board.on_ack(cumulative, blocks) else {
+            context.flow.discarded += 1;
+            return;
+        };
+        self.stats.sacks_received += 1;
+        self.stats.data_bytes_acked += cumulative - una;
+        if !is_old {
+            let window = u64::from(segment.window) << self.agreed.scale;
+            self.right_edge = self.right_edge.max(cumulative + window);
+        }
+        self.measure(context, segment, &outcome);
+        // RFC 5681 §2; with SACK, RFC 6675 §2: it must tell something new.
+        let is_duplicate = !outcome.advanced
+            && !is_old
+            && !was_empty
+            && segment.sequence_len() == 0
+            && (!self.agreed.sack || outcome.packets > 0);
+        self.tell(context, segment, &outcome, is_duplicate, flight_before);
+        if outcome.advanced {
+            self.check_spurious(context, segment);
+            self.timeouts = 0;
+            self.probed = false;
+            // RFC 6298 §5.2, §5.3
+            self.rto_at = (!self.board.is_empty()).then(|| context.now + self.rtt.rto());
+        }
+        if self.board.first() > 0 {
+            self.reduced.on_cumulative_ack(self.board.first() - 1);
+        }
+        if self.agreed.ecn && segment.flags.has(TcpFlags::ECE) {
+            self.on_echo(context, &outcome, segment);
+        }
+        if self.config.flavour.uses_sack() {
+            self.find_losses(context, &outcome, flight_before);
+        } else {
+            self.count_duplicates(context, &outcome, is_duplicate, flight_before);
+        }
+        self.trace_window(context);
+    }
+
+    /// What counts as in flight towards window controls: all of the window, if it holds back a segment.
+    fn flight(&self) -> u64 {
+        if self.limited {
+            self.pipe().max(self.control.cwnd())
+        } else {
+            self.pipe()
+        }
+    }
+
+    pub(super) fn take_rtt(&mut self, context: &mut Context<'_>, sample: Span) {
+        self.rtt.on_sample(sample);
+        self.trace(context, TraceKinds::RTT, || TraceEvent::Rtt {
+            path: PathId(0),
+            sample,
+            srtt: self.rtt.srtt().unwrap_or(sample),
+            rttvar: self.rtt.rttvar(),
+            rto: self.rtt.rto(),
+        });
+    }
+
+    /// RFC 6298 §3: a segment that was sent twice measures nothing, unless a timestamp tells which one arrived (RFC 7323 §4.1).
+    fn measure(&mut self, context: &mut Context<'_>, segment: &TcpSegment, outcome: &AckOutcome) {
+        let Some((_, newest)) = outcome.newest else { return };
+        let sent_at = if !newest.retransmitted {
+            newest.sent_at
+        } else if let Some((_, echo)) = segment.timestamps.filter(|_| outcome.advanced) {
+            time_of(echo, context.now)
+        } else {
+            return;
+        };
+        self.take_rtt(context, context.now.since(sent_at));
+    }
+
+    /// Tells the parts what is new.
+    fn tell(
+        &mut self,
+        context: &mut Context<'_>,
+        segment: &TcpSegment,
+        outcome: &AckOutcome,
+        is_duplicate: bool,
+        flight_before: u64,
+    ) {
+        let now = context.now;
+        let (mut acked, mut packets) = (outcome.bytes, outcome.packets);
+        if !self.agreed.sack {
+            // A duplicate acknowledgement says that a segment has arrived, though not which. When a later one says which, it is not
+            // counted again.
+            if is_duplicate {
+                (acked, packets) = (u64::from(self.segment_bytes), 1);
+                self.estimated += acked;
+            } else {
+                let known = self.estimated.min(acked);
+                self.estimated = if self.board.is_empty() { 0 } else { self.estimated - known };
+                acked -= known;
+                packets = packets.saturating_sub((known / u64::from(self.segment_bytes)) as u32);
+            }
+        }
+        if acked == 0 && !outcome.advanced {
+            return;
+        }
+        self.delivered += acked;
+        let newest = outcome.newest.map(|(seq, _)| seq);
+        let rtt = outcome
+            .newest
+            .filter(|(_, slot)| !slot.retransmitted)
+            .map(|(_, slot)| now.since(slot.sent_at));
+        let stamps = segment
+            .timestamps
+            .filter(|_| outcome.advanced)
+            .map(|(value, echo)| Stamps {
+                sent: time_of(echo, now),
+                received: time_of(value, now),
+            });
+        self.control.on_ack(&AckSample {
+            now,
+            acked,
+            packets: packets.max(1),
+            flight_before,
+            flight: self.pipe(),
+            cumulative_advanced: outcome.advanced,
+            all_acked: self.board.is_empty(),
+            in_recovery: matches!(self.recovering, Recovering::Fast(_)),
+            acked_to: self.board.first(),
+            newest: newest.unwrap_or_else(|| self.board.first() + u64::from(self.dup_acks)),
+            next: self.board.next_seq(),
+            rtt,
+            srtt: self.rtt.srtt(),
+            min_rtt: self.rtt.min_rtt(),
+            delivered: self.delivered,
+            rate: None,
+            stamps,
+            eci: self.eci.then(|| segment.flags.has(TcpFlags::ECI)),
+        });
+    }
+
+    /// RFC 3168 §6.1.2, or RFC 8257 §3.3 where echoes are accurate.
+    fn on_echo(&mut self, context: &mut Context<'_>, outcome: &AckOutcome, segment: &TcpSegment) {
+        self.stats.ecne_received += 1;
+        let accurate = self.ecn == TcpEcn::Accurate;
+        let reduces = !self.reduced.is_active();
+        self.trace(context, TraceKinds::ECN, || TraceEvent::EcneReceived {
+            path: PathId(0),
+            tsn: Tsn(segment.ack),
+            reduces,
+        });
+        // A classic echo goes on until CWR arrives: it says once that something was marked.
+        if !reduces && !accurate || accurate && outcome.packets == 0 {
+            return;
+        }
+        let mark = MarkEvent {
+            now: context.now,
+            seq: outcome.newest.map_or(self.board.first(), |(seq, _)| seq),
+            packets: if accurate { outcome.packets } else { 1 },
+            next: self.board.next_seq(),
+            flight: self.pipe(),
+            srtt: self.rtt.srtt(),
+            min_rtt: self.rtt.min_rtt(),
+            reduces,
+        };
+        self.control.on_mark(&mark);
+        if reduces {
+            // Until the segment that carries CWR is acknowledged.
+            self.reduced.enter(self.board.next_seq());
+            self.send_cwr = true;
+            self.stats.ecn_reductions += 1;
+        }
+    }
+
+    /// Tahoe, Reno, NewReno: losses are found by counting duplicate acknowledgements.
+    fn count_duplicates(
+        &mut self,
+        context: &mut Context<'_>,
+        outcome: &AckOutcome,
+        is_duplicate: bool,
+        flight_before: u64,
+    ) {
+        if outcome.advanced {
+            self.dup_acks = 0;
+            match self.recovering {
+                Recovering::Fast(until) | Recovering::Timeout(until) if self.board.first() > until => self.end_recovery(),
+                Recovering::Fast(_) if self.config.flavour == TcpFlavour::NewReno => {
+                    // RFC 6582 §3.2 step 3, partial acknowledgement: the next one is lost as well.
+                    self.left = (self.left + 1).saturating_sub(outcome.front_packets);
+                    let lost = self.board.give_up_first();
+                    self.urgent = true;
+                    self.more_losses(context, &lost, flight_before);
+                }
+                Recovering::Fast(_) => self.end_recovery(),
+                Recovering::Timeout(_) => {}
+                Recovering::No => self.left = 0,
+            }
+        } else if is_duplicate {
+            self.dup_acks += 1;
+            match self.recovering {
+                Recovering::No => {
+                    // RFC 6582 §3.2 step 2: not for duplicates that a timeout has brought about.
+                    let fresh = self.guard.is_none_or(|guard| self.board.first() > guard);
+                    if self.dup_acks >= self.threshold() && fresh {
+                        self.left = self.dup_acks;
+                        let lost = self.board.give_up_first();
+                        self.enter_recovery(context, &lost, flight_before);
+                    } else if self.config.limited_transmit {
+                        // RFC 3042 §2: two segments beyond the window at most
+                        self.left = self.dup_acks.min(2);
+                    }
+                }
+                Recovering::Fast(_) => self.left += 1,
+                Recovering::Timeout(_) => {}
+            }
+        }
+    }
+
+    /// SACK, FACK: losses are found on the scoreboard.
+    fn find_losses(&mut self, context: &mut Context<'_>, outcome: &AckOutcome, flight_before: u64) {
+        if outcome.advanced {
+            match self.recovering {
+                Recovering::Fast(until) | Recovering::Timeout(until) if self.board.first() > until => {
+                    self.end_recovery();
+                    // What was lost after the recovery had begun belongs to another window of data.
+                    if let Some(later) = self.later.take().filter(|later| later.last >= self.board.first()) {
+                        self.enter_recovery(context, &later, flight_before);
+                    }
+                }
+                _ => {}
+            }
+        }
+        if outcome.packets == 0 {
+            return;
+        }
+        let threshold = self.threshold();
+        let rule = match (self.config.flavour, self.recovering) {
+            // Mathis and Mahdavi 1996, §2.2: in recovery every hole has left the network.
+            (TcpFlavour::Fack, Recovering::Fast(_)) => LossRule::Forward(1),
+            (TcpFlavour::Fack, _) => LossRule::Forward(threshold),
+            _ => LossRule::Sacked(threshold),
+        };
+        let again = self
+            .rules
+            .multiple_fast_retransmit
+            .then_some(self.config.dup_ack_threshold);
+        let lost = self.board.find_losses(rule, again);
+        if lost.packets == 0 {
+            return;
+        }
+        match self.recovering {
+            Recovering::No => self.enter_recovery(context, &lost, flight_before),
+            Recovering::Fast(until) | Recovering::Timeout(until) if lost.first > until => {
+                match &mut self.later {
+                    Some(later) => later.merge(&lost),
+                    None => self.later = Some(lost),
+                }
+                self.stats.fast_retransmits += u64::from(lost.packets);
+                self.trace_lost(context, &lost);
+            }
+            _ => self.more_losses(context, &lost, flight_before),
+        }
+    }
+
+    /// How many segments must have arrived after one that is then lost.
+    fn threshold(&self) -> u32 {
+        let usual = self.config.dup_ack_threshold;
+        let outstanding = self.board.next_seq() - self.board.first();
+        let is_tail = (self.rules.small_window || self.probed) && self.board.ends_sacked();
+        if is_tail {
+            return 1;
+        }
+        // RFC 5827 §3: where too little is outstanding, fewer are enough.
+        if self.rules.early_retransmit && outstanding <= u64::from(usual) && !self.has_new() {
+            return (outstanding as u32).saturating_sub(1).max(1);
+        }
+        usual
+    }
+
+    pub(super) fn loss_event(&self, now: Time, signal: LossSignal, lost: &Lost, flight_before: u64) -> LossEvent {
+        LossEvent {
+            now,
+            signal,
+            first_lost: lost.first,
+            last_lost: lost.last,
+            packets: lost.packets,
+            bytes: lost.bytes,
+            label: self.label(lost.first),
+            next: self.board.next_seq(),
+            flight_before,
+            srtt: self.rtt.srtt(),
+            min_rtt: self.rtt.min_rtt(),
+        }
+    }
+
+    pub(super) fn trace_lost(&self, context: &mut Context<'_>, lost: &Lost) {
+        self.trace(context, TraceKinds::TSNS, || TraceEvent::TsnLost {
+            path: PathId(0),
+            tsn: Tsn(self.label(lost.first)),
+            rule: whimbrel_proto::LossRule::MissingReports,
+        });
+    }
+
+    /// The first losses of a window of data: fast retransmit and fast recovery.
+    fn enter_recovery(&mut self, context: &mut Context<'_>, lost: &Lost, flight_before: u64) {
+        let loss = self.loss_event(context.now, LossSignal::Gap, lost, flight_before);
+        self.stats.fast_retransmits += u64::from(lost.packets);
+        self.stats.recoveries += 1;
+        self.trace_lost(context, lost);
+        let verdict = self.control.judge(&loss);
+        self.note_verdict(context, &loss, verdict);
+        self.by_transmission = verdict == Verdict::Transmission;
+        let until = self.board.next_seq().saturating_sub(1);
+        let already = self.reduced.is_active();
+        if self.config.flavour == TcpFlavour::Tahoe && !self.by_transmission {
+            // Slow start from one segment, as after a timeout; everything is sent again.
+            let collapse = LossEvent {
+                signal: LossSignal::Timeout,
+                ..loss
+            };
+            self.control.react(&collapse, verdict, already);
+            self.board.give_up_all();
+            self.recovering = Recovering::Timeout(until);
+            self.guard = Some(until);
+            self.left = 0;
+        } else {
+            self.control.react(&loss, verdict, already);
+            self.recovering = Recovering::Fast(until);
+            self.urgent = true;
+        }
+        if !self.by_transmission && !already {
+            self.reduced.enter(until);
+        }
+    }
+
+    /// More losses in a window of data that is being recovered.
+    fn more_losses(&mut self, context: &mut Context<'_>, lost: &Lost, flight_before: u64) {
+        if lost.packets == 0 {
+            return;
+        }
+        let loss = self.loss_event(context.now, LossSignal::Gap, lost, flight_before);
+        self.stats.fast_retransmits += u64::from(lost.packets);
+        self.trace_lost(context, lost);
+        let verdict = self.control.judge(&loss);
+        self.note_verdict(context, &loss, verdict);
+        if verdict == Verdict::Transmission {
+            return;
+        }
+        let already = self.reduced.is_active();
+        self.by_transmission = false;
+        self.control.react(&loss, verdict, already);
+        if !already {
+            self.reduced.enter(self.board.next_seq().saturating_sub(1));
+        }
+    }
+
+    /// Counts what a judgement came to.
+    pub(super) fn note_verdict(&mut self, _context: &mut Context<'_>, _loss: &LossEvent, _verdict: Verdict) {}
+
+    fn end_recovery(&mut self) {
+        self.recovering = Recovering::No;
+        self.by_transmission = false;
+        self.left = 0;
+        self.undo = None;
+    }
+
+    /// RFC 3522: an acknowledgement that answers what was sent before the timeout shows that the timeout was spurious.
+    fn check_spurious(&mut self, context: &mut Context<'_>, segment: &TcpSegment) {
+        let Some(again_at) = self.undo.take() else { return };
+        if segment
+            .timestamps
+            .is_some_and(|(_, echo)| distance(again_at, echo) < 0)
+        {
+            self.control.on_spurious_timeout();
+            self.board.revive();
+            self.end_recovery();
+            self.reduced.leave();
+            self.guard = None;
+            self.trace_window(context);
+        }
+    }
+}

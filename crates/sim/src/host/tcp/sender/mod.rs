@@ -1,0 +1,460 @@
+//! The sending end.
+
+mod ack;
+mod timers;
+mod transmit;
+
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use whimbrel_control::estimator::{RttConfig, RttEstimator};
+use whimbrel_control::recovery::Recovery;
+use whimbrel_control::{
+    BuildContext, Controller, GroundTruth, Pacer, Rate, RecoveryEpoch, Rng, Seq, Span, Time, WindowRules,
+};
+use whimbrel_proto::{AssociationStats, Ecn, PathId, TraceEvent, TraceKinds, TraceRecord};
+use whimbrel_wire::Tsn;
+
+use super::scoreboard::{LossRule, Lost, Scoreboard};
+use super::segment::{TcpFlags, TcpSegment};
+use super::{RECEIVER_PORT, distance, send, sender_port, timestamp, window_scale};
+use crate::config::{TcpConfig, TcpEcn, TcpFlavour};
+use crate::host::{Alarm, Context, Source};
+use crate::measure::FlowOutcome;
+use crate::observer::Sample;
+use crate::packet::PacketId;
+
+/// What a sender needs to begin.
+#[derive(Debug)]
+pub(crate) struct SenderSetup<'a> {
+    /// Twice the flow's number.
+    pub(crate) agent: u32,
+    pub(crate) config: &'a TcpConfig,
+    pub(crate) source: Source,
+    /// The file to send, if there is one.
+    pub(crate) file: Option<Bytes>,
+    pub(crate) start: Time,
+    /// Why packets died, for discriminators that may ask.
+    pub(crate) truth: Option<Arc<dyn GroundTruth>>,
+    pub(crate) random: Rng,
+}
+
+/// How far the sender has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Waiting,
+    SynSent,
+    Up,
+    /// Everything is acknowledged in both directions.
+    Closed,
+    Failed(&'static str),
+}
+
+/// What the sender does about losses at the moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Recovering {
+    No,
+    /// Fast recovery, until this position and everything below is acknowledged.
+    Fast(Seq),
+    /// Slow start after a timeout, the same.
+    Timeout(Seq),
+}
+
+/// What the peer agreed to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Agreed {
+    sack: bool,
+    timestamps: bool,
+    ecn: bool,
+    /// The peer's window scale.
+    scale: u8,
+}
+
+/// The sending end of a TCP flow.
+#[derive(Debug)]
+pub(crate) struct TcpSender {
+    agent: u32,
+    config: TcpConfig,
+    rules: Recovery,
+    ecn: TcpEcn,
+    eci: bool,
+    pacing: bool,
+    timestamps: bool,
+    source: Source,
+    file: Option<Bytes>,
+    start: Time,
+    alarm: Alarm,
+    phase: Phase,
+    rng: Rng,
+    /// Our initial sequence number.
+    isn: u32,
+    /// The next sequence number of the peer.
+    peer_next: u32,
+    agreed: Agreed,
+    /// Bytes of user data in a full segment.
+    segment_bytes: u32,
+    control: Controller,
+    rtt: RttEstimator,
+    pacer: Pacer,
+    board: Scoreboard,
+    /// Bytes that the user has written.
+    written: u64,
+    /// Whether the user has said that this was all.
+    shut: bool,
+    fin_sent: bool,
+    /// Offset behind the last byte that the peer has room for.
+    right_edge: u64,
+    /// When the retransmission timer goes off.
+    rto_at: Option<Time>,
+    /// When the last segment is sent again to make the peer speak (tail-loss probe).
+    probe_at: Option<Time>,
+    /// Whether that has been done since something was acknowledged.
+    probed: bool,
+    /// Timeouts since something was acknowledged; SYNs sent again before that.
+    timeouts: u32,
+    /// Duplicate acknowledgements since the last new one.
+    dup_acks: u32,
+    /// Segments that duplicate acknowledgements show to have left the network (without SACK).
+    left: u32,
+    recovering: Recovering,
+    /// Duplicate acknowledgements up to this position are of before a timeout (RFC 6582 §3.2, `recover`).
+    guard: Option<Seq>,
+    /// The window of data for which the congestion window has been reduced.
+    reduced: RecoveryEpoch,
+    /// Losses of segments sent after the recovery began: those of the next window of data.
+    later: Option<Lost>,
+    /// Whether the loss being recovered was judged a transmission error.
+    by_transmission: bool,
+    /// When the next retransmission may go out, if only one may in each round-trip time.
+    next_retransmission: Time,
+    /// A retransmission that does not wait for the window.
+    urgent: bool,
+    /// The timestamp of the first retransmission after a timeout, while it may turn out spurious (RFC 3522).
+    undo: Option<u32>,
+    /// CWR goes with the next new segment (RFC 3168 §6.1.2).
+    send_cwr: bool,
+    /// Whether the window or the pacer, and nothing else, held back a segment when last asked.
+    limited: bool,
+    /// Whether a segment waits for the pacer.
+    paced: bool,
+    last_sent: Time,
+    /// Bytes delivered so far.
+    delivered: u64,
+    /// Of these, bytes that duplicate acknowledgements have told before a cumulative one (without SACK).
+    estimated: u64,
+    stats: AssociationStats,
+    opened_stats: Option<AssociationStats>,
+    window_stats: Option<AssociationStats>,
+}
+
+impl TcpSender {
+    /// A sender that waits for its time to start.
+    pub(crate) fn new(setup: SenderSetup<'_>) -> Self {
+        let SenderSetup {
+            agent,
+            config,
+            source,
+            file,
+            start,
+            truth,
+            mut random,
+        } = setup;
+        let parts = config.parts();
+        let segment_bytes = u32::from(config.mss) - if parts.timestamps { 12 } else { 0 };
+        let unit = u64::from(segment_bytes);
+        let rules = WindowRules {
+            initial_cwnd: unit * u64::from(config.initial_window),
+            unit,
+            // RFC 5681 §3.1, equation 4
+            floor: 2 * unit,
+        };
+        let context = BuildContext {
+            unit,
+            floor: rules.floor,
+            truth,
+        };
+        let control = Controller::new(rules, parts.discriminator.build(&context), parts.window.build(&context));
+        TcpSender {
+            agent,
+            rules: parts.recovery,
+            ecn: config.resolved_ecn(),
+            eci: parts.eci,
+            pacing: parts.pacing,
+            timestamps: parts.timestamps,
+            source,
+            file,
+            start,
+            alarm: Alarm::default(),
+            phase: Phase::Waiting,
+            isn: random.next_u64() as u32,
+            rng: random,
+            peer_next: 0,
+            agreed: Agreed::default(),
+            segment_bytes,
+            control,
+            rtt: RttEstimator::new(RttConfig {
+                initial: config.rto_initial,
+                min: config.rto_min,
+                max: config.rto_max,
+                ..RttConfig::default()
+            }),
+            pacer: Pacer::default(),
+            board: Scoreboard::default(),
+            written: 0,
+            shut: false,
+            fin_sent: false,
+            right_edge: 0,
+            rto_at: None,
+            probe_at: None,
+            probed: false,
+            timeouts: 0,
+            dup_acks: 0,
+            left: 0,
+            recovering: Recovering::No,
+            guard: None,
+            reduced: RecoveryEpoch::default(),
+            later: None,
+            by_transmission: false,
+            next_retransmission: Time::ZERO,
+            urgent: false,
+            undo: None,
+            send_cwr: false,
+            limited: false,
+            paced: false,
+            last_sent: Time::ZERO,
+            delivered: 0,
+            estimated: 0,
+            stats: AssociationStats::default(),
+            opened_stats: None,
+            window_stats: None,
+            config: config.clone(),
+        }
+    }
+
+    /// Sets the first alarm.
+    pub(crate) fn begin(&mut self, context: &mut Context<'_>) {
+        self.alarm.arm(&mut context.network.queue, self.agent, Some(self.start));
+    }
+
+    /// A wake-up has come; a stale one does nothing.
+    pub(crate) fn wake(&mut self, context: &mut Context<'_>, seq: u64) {
+        if !self.alarm.ring(seq) {
+            return;
+        }
+        if self.phase == Phase::Waiting {
+            self.phase = Phase::SynSent;
+            self.send_syn(context);
+        }
+        self.check_timers(context);
+        self.drive(context);
+    }
+
+    /// A segment has arrived.
+    #[inline]
+    pub(crate) fn receive(&mut self, context: &mut Context<'_>, id: PacketId) {
+        let segment = context.network.slab.body(id).tcp;
+        context.network.slab.release(id);
+        self.stats.packets_received += 1;
+        self.stats.bytes_received += u64::from(segment.len());
+        match self.phase {
+            Phase::SynSent if segment.flags.has(TcpFlags::SYN.with(TcpFlags::ACK)) => self.on_syn_ack(context, &segment),
+            Phase::Up if segment.flags.has(TcpFlags::SYN) => self.send_ack(context),
+            Phase::Up => {
+                self.on_ack(context, &segment);
+                self.check_end(context, &segment);
+            }
+            // The last acknowledgement was lost (RFC 9293 §3.10.7.8, TIME-WAIT).
+            Phase::Closed if segment.flags.has(TcpFlags::FIN) => self.send_ack(context),
+            _ => context.flow.discarded += 1,
+        }
+        self.drive(context);
+    }
+
+    fn on_syn_ack(&mut self, context: &mut Context<'_>, segment: &TcpSegment) {
+        if segment.ack != self.isn.wrapping_add(1) {
+            context.flow.discarded += 1;
+            return;
+        }
+        self.phase = Phase::Up;
+        self.peer_next = segment.seq.wrapping_add(1);
+        self.agreed = Agreed {
+            sack: segment.sack_permitted,
+            timestamps: segment.timestamps.is_some(),
+            ecn: segment.flags.has(TcpFlags::ECE) && self.ecn != TcpEcn::Off,
+            scale: segment.window_scale.unwrap_or(0),
+        };
+        self.right_edge = u64::from(segment.window);
+        // Karn: a SYN sent twice measures nothing.
+        if self.timeouts == 0 {
+            self.take_rtt(context, context.now.since(self.start));
+        }
+        self.timeouts = 0;
+        self.rto_at = None;
+        self.send_ack(context);
+    }
+
+    /// Whether the peer has acknowledged everything and ended its side.
+    fn check_end(&mut self, context: &mut Context<'_>, segment: &TcpSegment) {
+        if segment.flags.has(TcpFlags::FIN) && segment.seq == self.peer_next && self.is_done() {
+            self.peer_next = self.peer_next.wrapping_add(1);
+            self.phase = Phase::Closed;
+            self.rto_at = None;
+            self.probe_at = None;
+            self.send_ack(context);
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.fin_sent && self.board.is_empty()
+    }
+
+    /// Takes what the user has to say, sends what may be sent, sets the alarm.
+    #[inline]
+    fn drive(&mut self, context: &mut Context<'_>) {
+        if self.phase == Phase::Up {
+            self.offer(context);
+            self.transmit(context);
+        }
+        let mut deadline = self.rto_at;
+        for at in [self.probe_at, self.pacing_deadline(context.now), self.user_deadline(context.now)] {
+            deadline = match (deadline, at) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (one, other) => one.or(other),
+            };
+        }
+        self.alarm.arm(&mut context.network.queue, self.agent, deadline);
+    }
+
+    /// Room in the send buffer.
+    fn has_room(&self) -> bool {
+        let buffered = self.written - self.board.una();
+        buffered == 0 || buffered + u64::from(self.source.message_len()) <= u64::from(self.config.send_buffer)
+    }
+
+    /// Takes the messages that are due, as long as there is room for them.
+    fn offer(&mut self, context: &mut Context<'_>) {
+        if self.shut {
+            return;
+        }
+        while self.has_room()
+            && self.source.next_due().is_some_and(|due| due <= context.now)
+            && self.source.stop() > context.now
+        {
+            self.written += u64::from(self.source.message_len());
+            let created = self.source.advance(context.now);
+            context.flow.sink.sent(created);
+            self.stats.messages_sent += 1;
+        }
+        self.shut = self.source.is_exhausted(context.now);
+    }
+
+    /// When the user will do something by himself.
+    fn user_deadline(&self, now: Time) -> Option<Time> {
+        if self.phase != Phase::Up || self.shut {
+            return None;
+        }
+        let due = if self.has_room() { self.source.next_due() } else { None };
+        let stop = Some(self.source.stop()).filter(|stop| *stop < Time::MAX);
+        match (due, stop) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (one, other) => one.or(other),
+        }
+        .filter(|at| *at > now)
+    }
+
+    /// The sequence number of an offset in the stream.
+    fn wire(&self, offset: u64) -> u32 {
+        self.isn.wrapping_add(1).wrapping_add(offset as u32)
+    }
+
+    /// What a segment is called in the ledger and in traces: its first sequence number.
+    fn label(&self, seq: Seq) -> u32 {
+        self.wire(self.board.get(seq).map_or(self.board.next(), |slot| slot.start))
+    }
+
+    fn trace(&self, context: &mut Context<'_>, kinds: TraceKinds, event: impl FnOnce() -> TraceEvent) {
+        if context.network.wanted.trace.wants(kinds) {
+            let record = TraceRecord {
+                at: context.now,
+                association: None,
+                event: event(),
+            };
+            context.observer.trace(self.agent / 2, true, &record);
+        }
+    }
+
+    fn trace_window(&self, context: &mut Context<'_>) {
+        self.trace(context, TraceKinds::WINDOWS, || TraceEvent::Window {
+            path: PathId(0),
+            cwnd: self.control.cwnd(),
+            ssthresh: self.control.ssthresh(),
+            flight: self.pipe(),
+            peer_rwnd: u32::try_from(self.right_edge.saturating_sub(self.board.next())).unwrap_or(u32::MAX),
+        });
+    }
+
+    /// The measurement window opens.
+    pub(crate) fn open_window(&mut self) {
+        self.opened_stats = Some(self.stats);
+    }
+
+    /// The measurement window closes.
+    pub(crate) fn close_window(&mut self) {
+        self.window_stats = Some(self.window_stats());
+    }
+
+    /// What was counted in the measurement window, up to now if it is still open; nothing if it never opened.
+    pub(crate) fn window_stats(&self) -> AssociationStats {
+        let since = |opened: &AssociationStats| crate::measure::stats_since(&self.stats, opened);
+        self.window_stats
+            .or(self.opened_stats.as_ref().map(since))
+            .unwrap_or_default()
+    }
+
+    /// Whether the connection is over, or never was.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Closed | Phase::Failed(_))
+    }
+
+    /// Whether the connection ended in good order.
+    pub(crate) fn ended_well(&self) -> bool {
+        self.phase == Phase::Closed
+    }
+
+    /// The user at this end.
+    pub(crate) fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// The state of the connection's only path.
+    pub(crate) fn sample(&self, at: Time) -> Sample {
+        Sample::Path {
+            at,
+            flow: self.agent / 2,
+            forward: true,
+            path: PathId(0),
+            cwnd: self.control.cwnd(),
+            ssthresh: self.control.ssthresh(),
+            flight: self.pipe(),
+            srtt: self.rtt.srtt(),
+            rto: self.rtt.rto(),
+        }
+    }
+
+    /// Whether the connection is there to be sampled.
+    pub(crate) fn is_up(&self) -> bool {
+        self.phase == Phase::Up
+    }
+
+    /// How far this end has come.
+    pub(crate) fn outcome(&self) -> FlowOutcome {
+        match self.phase {
+            Phase::Waiting => FlowOutcome::NotStarted,
+            Phase::SynSent => FlowOutcome::Connecting,
+            Phase::Up => FlowOutcome::Running,
+            Phase::Closed => FlowOutcome::Completed,
+            Phase::Failed(reason) => FlowOutcome::Failed(reason.to_owned()),
+        }
+    }
+}
