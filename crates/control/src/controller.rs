@@ -142,6 +142,14 @@ impl Controller {
         }
     }
 
+    /// A window equal to ssthresh belongs to congestion avoidance from now on. RFC 5681 §3.1 leaves the choice, RFC 9260 §7.2.1 says
+    /// slow start: which is one more unit after each recovery.
+    pub fn begin_avoidance(&mut self) {
+        if self.cwnd == self.ssthresh {
+            self.ssthresh -= 1;
+        }
+    }
+
     /// The last timeout was spurious: the window is as before it again.
     pub fn on_spurious_timeout(&mut self) {
         self.window.as_part().on_spurious_timeout();

@@ -38,6 +38,12 @@ pub struct World {
 }
 
 impl World {
+    /// The network and the flows, for tests of one end alone.
+    #[cfg(test)]
+    pub(crate) fn into_parts(self) -> (Network, Vec<FlowState>) {
+        (self.network, self.flows)
+    }
+
     /// Runs to the end with nobody watching.
     pub fn run(self) -> RunResult {
         self.run_with(&mut NoObserver, &RunControl::new())

@@ -10,6 +10,8 @@ mod receiver;
 mod scoreboard;
 mod segment;
 mod sender;
+#[cfg(test)]
+mod testbed;
 
 pub(crate) use self::receiver::{ReceiverSetup, TcpReceiver};
 pub use self::segment::{TcpFlags, TcpSegment};

@@ -450,3 +450,137 @@ impl Scoreboard {
         lost
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use whimbrel_control::Rng;
+
+    use super::*;
+
+    const LEN: u64 = 10;
+
+    fn at(n: u64) -> Time {
+        Time::from_nanos(n)
+    }
+
+    fn board(segments: u64) -> Scoreboard {
+        let mut board = Scoreboard::default();
+        for n in 0..segments {
+            assert_eq!(board.push(at(n), LEN as u32, false), n);
+        }
+        board
+    }
+
+    fn ack(board: &mut Scoreboard, next: u64, blocks: &[(u64, u64)]) -> AckOutcome {
+        let blocks = blocks.iter().map(|(from, to)| (from * LEN, to * LEN));
+        board.on_ack(next * LEN, blocks).expect("a possible acknowledgement")
+    }
+
+    #[test]
+    fn losses_are_found_by_what_arrived_later() {
+        // RFC 6675 §4, IsLost: 3 is not, because only two have arrived after it
+        let mut board = board(8);
+        ack(&mut board, 0, &[(1, 2), (4, 6)]);
+        let lost = board.find_losses(LossRule::Sacked(3), None);
+        assert_eq!((lost.first, lost.last, lost.packets, lost.bytes), (0, 0, 1, LEN));
+        assert_eq!(board.find_losses(LossRule::Sacked(3), None).packets, 0, "each once");
+        ack(&mut board, 0, &[(4, 7)]);
+        let lost = board.find_losses(LossRule::Sacked(3), None);
+        assert_eq!((lost.first, lost.last, lost.packets), (2, 3, 2));
+        // Mathis and Mahdavi 1996: fack - una > 3 segments
+        let mut forward = self::board(8);
+        ack(&mut forward, 0, &[(3, 4)]);
+        let lost = forward.find_losses(LossRule::Forward(3), None);
+        assert_eq!((lost.first, lost.packets), (0, 1));
+    }
+
+    #[test]
+    fn what_was_never_sent_cannot_be_acknowledged() {
+        let mut board = board(3);
+        assert!(board.on_ack(4 * LEN, core::iter::empty()).is_none());
+        assert_eq!(ack(&mut board, 0, &[(2, 9)]).packets, 0);
+        assert_eq!(ack(&mut board, 2, &[(0, 1)]).packets, 2, "a block below tells of a duplicate");
+    }
+
+    /// The same by looking at each segment.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    enum Plain {
+        Flying,
+        Sacked,
+        Lost,
+        Acked,
+    }
+
+    #[test]
+    fn counts_are_those_of_a_model_that_looks_at_every_segment() {
+        for seed in 0..300 {
+            let rng = &mut Rng::stream(seed, "scoreboard");
+            let mut board = Scoreboard::default();
+            let mut model: Vec<Plain> = Vec::new();
+            let mut again: Vec<bool> = Vec::new();
+            let mut una = 0_usize;
+            for step in 0..200 {
+                match rng.below(5) {
+                    0 | 1 => {
+                        board.push(at(step), LEN as u32, false);
+                        model.push(Plain::Flying);
+                        again.push(false);
+                    }
+                    2 => {
+                        let expected = model.iter().position(|state| *state == Plain::Lost);
+                        let found = board.next_lost();
+                        assert_eq!(found, expected.map(|n| n as u64), "seed {seed}");
+                        if let Some(seq) = found {
+                            board.resend(at(step), seq);
+                            model[seq as usize] = Plain::Flying;
+                            again[seq as usize] = true;
+                        }
+                    }
+                    3 if rng.chance(0.1) => {
+                        board.give_up_all();
+                        model.iter_mut().filter(|s| **s == Plain::Flying).for_each(|s| *s = Plain::Lost);
+                    }
+                    _ => {
+                        let span = (model.len() - una) as u64 + 1;
+                        let next = una + if rng.chance(0.3) { rng.below(span) as usize } else { 0 };
+                        let blocks: Vec<_> = (0..rng.below(4))
+                            .map(|_| {
+                                let from = rng.below(model.len() as u64 + 1);
+                                (from, from + rng.below(model.len() as u64 + 1 - from))
+                            })
+                            .filter(|(from, _)| *from as usize >= next)
+                            .collect();
+                        let outcome = ack(&mut board, next as u64, &blocks);
+                        let mut new = 0;
+                        for (n, state) in model.iter_mut().enumerate() {
+                            let reported = blocks.iter().any(|(from, to)| (*from..*to).contains(&(n as u64)));
+                            if n < next && *state != Plain::Acked {
+                                new += u32::from(*state != Plain::Sacked);
+                                *state = Plain::Acked;
+                            } else if n >= next && reported && *state != Plain::Sacked {
+                                new += 1;
+                                *state = Plain::Sacked;
+                            }
+                        }
+                        una = next;
+                        assert_eq!(outcome.packets, new, "seed {seed}");
+                        board.find_losses(LossRule::Sacked(3), None);
+                        let arrived: Vec<_> = (0..model.len()).filter(|n| model[*n] == Plain::Sacked).collect();
+                        if arrived.len() >= 3 {
+                            let third = arrived[arrived.len() - 3];
+                            for n in 0..third {
+                                if model[n] == Plain::Flying && !again[n] {
+                                    model[n] = Plain::Lost;
+                                }
+                            }
+                        }
+                    }
+                }
+                let count = |wanted| model.iter().filter(|state| **state == wanted).count() as u64 * LEN;
+                let found = (board.in_flight(), board.sacked(), board.lost());
+                let expected = (count(Plain::Flying), count(Plain::Sacked), count(Plain::Lost));
+                assert_eq!(found, expected, "seed {seed} step {step}");
+            }
+        }
+    }
+}

@@ -34,6 +34,12 @@ impl TcpSender {
             && !was_empty
             && segment.sequence_len() == 0
             && (!self.agreed.sack || outcome.packets > 0);
+        if self.board.first() > 0 {
+            self.reduced.on_cumulative_ack(self.board.first() - 1);
+        }
+        if self.agreed.ecn && segment.flags.has(TcpFlags::ECE) {
+            self.on_echo(context, &outcome, segment);
+        }
         self.tell(context, segment, &outcome, is_duplicate, flight_before);
         if outcome.advanced {
             self.check_spurious(context, segment);
@@ -41,12 +47,6 @@ impl TcpSender {
             self.probed = false;
             // RFC 6298 §5.2, §5.3
             self.rto_at = (!self.board.is_empty()).then(|| context.now + self.rtt.rto());
-        }
-        if self.board.first() > 0 {
-            self.reduced.on_cumulative_ack(self.board.first() - 1);
-        }
-        if self.agreed.ecn && segment.flags.has(TcpFlags::ECE) {
-            self.on_echo(context, &outcome, segment);
         }
         if self.config.flavour.uses_sack() {
             self.find_losses(context, &outcome, flight_before);
@@ -129,6 +129,8 @@ impl TcpSender {
                 sent: time_of(echo, now),
                 received: time_of(value, now),
             });
+        // RFC 3168 §6.1.2: an acknowledgement with a classic echo does not make the window grow.
+        let echoes = self.agreed.ecn && self.ecn == TcpEcn::Classic && segment.flags.has(TcpFlags::ECE);
         self.control.on_ack(&AckSample {
             now,
             acked,
@@ -137,7 +139,7 @@ impl TcpSender {
             flight: self.pipe(),
             cumulative_advanced: outcome.advanced,
             all_acked: self.board.is_empty(),
-            in_recovery: matches!(self.recovering, Recovering::Fast(_)),
+            in_recovery: echoes || matches!(self.recovering, Recovering::Fast(_)),
             acked_to: self.board.first(),
             newest: newest.unwrap_or_else(|| self.board.first() + u64::from(self.dup_acks)),
             next: self.board.next_seq(),
@@ -370,6 +372,7 @@ impl TcpSender {
     pub(super) fn note_verdict(&mut self, _context: &mut Context<'_>, _loss: &LossEvent, _verdict: Verdict) {}
 
     fn end_recovery(&mut self) {
+        self.control.begin_avoidance();
         self.recovering = Recovering::No;
         self.by_transmission = false;
         self.left = 0;

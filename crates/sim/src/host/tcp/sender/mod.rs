@@ -1,9 +1,10 @@
 //! The sending end.
 
 mod ack;
+#[cfg(test)]
+mod tests;
 mod timers;
 mod transmit;
-
 
 use std::sync::Arc;
 

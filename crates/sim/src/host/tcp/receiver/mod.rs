@@ -1,5 +1,8 @@
 //! The receiving end: what has arrived, when to acknowledge it, and what to tell with that.
 
+#[cfg(test)]
+mod tests;
+
 use bytes::Bytes;
 use whimbrel_control::{Rng, Span, Time};
 use whimbrel_proto::{AssociationStats, Ecn, PathId, TraceEvent, TraceKinds, TraceRecord};
