@@ -85,3 +85,69 @@ fn checksum(ip: &Header, at: usize, out: &[u8]) -> u16 {
     }
     internet_checksum(&pseudo)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::ip::{self, Protocol};
+    use super::*;
+    use whimbrel_sim::TcpFlags;
+
+    fn bytes(segment: &TcpSegment, payload: &[u8]) -> Vec<u8> {
+        let header = Header {
+            from: "10.0.0.1:9".parse().expect("an address"),
+            to: "10.0.0.2:10".parse().expect("an address"),
+            ecn: 0,
+            identification: 7,
+            protocol: Protocol::Tcp,
+        };
+        let mut out = Vec::new();
+        ip::emit(header, segment.len() as usize, &mut out);
+        emit(&header, segment, payload, &mut out);
+        out
+    }
+
+    #[test]
+    fn a_syn_byte_by_byte() {
+        // RFC 9293 §3.1 and §3.2, RFC 7323 §2.2 and §3.2, RFC 2018 §2
+        let syn = TcpSegment {
+            source_port: 0x1234,
+            destination_port: 5000,
+            seq: 0x0102_0304,
+            ack: 0,
+            flags: TcpFlags::SYN.with(TcpFlags::ECE).with(TcpFlags::CWR),
+            window: 0xfffe,
+            mss: Some(1460),
+            window_scale: Some(3),
+            sack_permitted: true,
+            timestamps: Some((0xa0b0_c0d0, 1)),
+            ..TcpSegment::default()
+        };
+        let out = bytes(&syn, &[]);
+        assert_eq!(out.len(), 20 + 40);
+        assert_eq!((out[9], u16::from_be_bytes([out[2], out[3]])), (6, 60));
+        let tcp = &out[20..];
+        assert_eq!(tcp[..16], [0x12, 0x34, 0x13, 0x88, 1, 2, 3, 4, 0, 0, 0, 0, 0xa0, 0xc2, 0xff, 0xfe]);
+        assert_eq!(
+            tcp[20..],
+            [2, 4, 0x05, 0xb4, 4, 2, 8, 10, 0xa0, 0xb0, 0xc0, 0xd0, 0, 0, 0, 1, 3, 3, 3, 0]
+        );
+    }
+
+    #[test]
+    fn the_checksum_covers_pseudo_header_header_and_payload() {
+        let data = TcpSegment {
+            flags: TcpFlags::ACK.with(TcpFlags::PSH),
+            payload: 5,
+            ..TcpSegment::default()
+        };
+        let out = bytes(&data, b"hello");
+        assert_eq!((out.len(), &out[40..]), (45, &b"hello"[..]));
+        // Summed with its own checksum it gives zero.
+        let mut pseudo = vec![10, 0, 0, 1, 10, 0, 0, 2, 0, 6, 0, 25];
+        pseudo.extend(&out[20..]);
+        pseudo.push(0);
+        assert_eq!(internet_checksum(&pseudo), 0);
+        // A payload that nobody looks at is zeros.
+        assert_eq!(bytes(&data, &[])[40..], [0; 5]);
+    }
+}

@@ -240,7 +240,11 @@ impl FlowConfig {
             ));
         }
         if self.tcp.is_some() && self.kind != FlowKind::Tcp {
-            return Err(ConfigError::new("tcp", "{ .. }", "nothing unless the flow is of kind \"tcp\""));
+            return Err(ConfigError::new(
+                "tcp",
+                "{ .. }",
+                "nothing unless the flow is of kind \"tcp\"",
+            ));
         }
         match self.kind {
             FlowKind::Tcp => self.validate_tcp()?,

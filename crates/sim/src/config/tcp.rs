@@ -198,7 +198,13 @@ impl TcpConfig {
         within("initial_window", self.initial_window.into(), 1, 10_000, "segments")?;
         within("ack_frequency", self.ack_frequency.into(), 1, 100, "segments")?;
         within("dup_ack_threshold", self.dup_ack_threshold.into(), 1, 255, "segments")?;
-        within("max_retransmissions", self.max_retransmissions.into(), 1, 255, "timeouts")?;
+        within(
+            "max_retransmissions",
+            self.max_retransmissions.into(),
+            1,
+            255,
+            "timeouts",
+        )?;
         let syns = self.max_syn_retransmissions;
         within("max_syn_retransmissions", syns.into(), 0, 255, "retransmissions")?;
         if self.ack_delay > Span::from_millis(500) {
@@ -228,7 +234,11 @@ impl TcpConfig {
         let recovery = parts.recovery;
         if recovery.loss_rto_min > self.rto_min {
             let allowed = format!("0 s to rto_min, {}", self.rto_min);
-            return Err(ConfigError::new("recovery.loss_rto_min", recovery.loss_rto_min, allowed));
+            return Err(ConfigError::new(
+                "recovery.loss_rto_min",
+                recovery.loss_rto_min,
+                allowed,
+            ));
         }
         if recovery.probe_after_timeout {
             let allowed = "false: TCP has no heartbeat to probe with";

@@ -9,8 +9,8 @@ use super::World;
 use crate::config::{ConfigError, FlowConfig, FlowKind, ResolvedDirection, SimConfig};
 use crate::engine::{Event, EventQueue};
 use crate::host::{
-    Agent, Alarm, FlowState, ReceiverSetup, SctpEnd, SctpSetup, SenderSetup, Sink, Source, TcpReceiver, TcpSender, UdpReceiver,
-    UdpSender,
+    Agent, Alarm, FlowState, ReceiverSetup, SctpEnd, SctpSetup, SenderSetup, Sink, Source, TcpReceiver, TcpSender,
+    UdpReceiver, UdpSender,
 };
 use crate::ledger::Ledger;
 use crate::link::{CapacityTrace, Direction, Extras, Jitter, TraceClock, Window};

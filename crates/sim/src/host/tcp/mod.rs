@@ -46,7 +46,9 @@ fn time_of(timestamp_value: u32, now: Time) -> Time {
 
 /// The scale that lets a buffer be told in 16 bits (RFC 7323 §2.3: at most 14).
 fn window_scale(buffer: u32) -> u8 {
-    (0..14).find(|scale| buffer >> scale <= u32::from(u16::MAX)).unwrap_or(14)
+    (0..14)
+        .find(|scale| buffer >> scale <= u32::from(u16::MAX))
+        .unwrap_or(14)
 }
 
 /// What goes below zero, or above where it should be, by wrapping: the signed distance from `from` to `to`.

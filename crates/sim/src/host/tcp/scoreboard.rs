@@ -265,11 +265,7 @@ impl Scoreboard {
 
     /// Takes an acknowledgement: everything below `cumulative`, and the blocks, all in offsets. Returns what is new, nothing if it
     /// acknowledges what was never sent.
-    pub(super) fn on_ack(
-        &mut self,
-        cumulative: u64,
-        blocks: impl Iterator<Item = (u64, u64)>,
-    ) -> Option<AckOutcome> {
+    pub(super) fn on_ack(&mut self, cumulative: u64, blocks: impl Iterator<Item = (u64, u64)>) -> Option<AckOutcome> {
         if cumulative > self.next {
             return None;
         }
@@ -499,7 +495,11 @@ mod tests {
         let mut board = board(3);
         assert!(board.on_ack(4 * LEN, core::iter::empty()).is_none());
         assert_eq!(ack(&mut board, 0, &[(2, 9)]).packets, 0);
-        assert_eq!(ack(&mut board, 2, &[(0, 1)]).packets, 2, "a block below tells of a duplicate");
+        assert_eq!(
+            ack(&mut board, 2, &[(0, 1)]).packets,
+            2,
+            "a block below tells of a duplicate"
+        );
     }
 
     /// The same by looking at each segment.
@@ -538,7 +538,10 @@ mod tests {
                     }
                     3 if rng.chance(0.1) => {
                         board.give_up_all();
-                        model.iter_mut().filter(|s| **s == Plain::Flying).for_each(|s| *s = Plain::Lost);
+                        model
+                            .iter_mut()
+                            .filter(|s| **s == Plain::Flying)
+                            .for_each(|s| *s = Plain::Lost);
                     }
                     _ => {
                         let span = (model.len() - una) as u64 + 1;

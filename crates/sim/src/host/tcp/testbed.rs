@@ -85,7 +85,7 @@ impl Testbed {
         core::mem::take(&mut self.log.sent)
     }
 
-    pub(super) fn delivered(&self) -> u64 {
+    pub(super) fn bytes_delivered(&self) -> u64 {
         self.flow.sink.bytes
     }
 

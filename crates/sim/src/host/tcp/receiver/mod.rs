@@ -222,9 +222,7 @@ impl TcpReceiver {
         let segment = TcpSegment {
             seq: self.isn,
             ack: self.peer_isn.wrapping_add(1),
-            flags: TcpFlags::SYN
-                .with(TcpFlags::ACK)
-                .with_if(TcpFlags::ECE, self.uses_ecn),
+            flags: TcpFlags::SYN.with(TcpFlags::ACK).with_if(TcpFlags::ECE, self.uses_ecn),
             // A window on a SYN is never scaled (RFC 7323 §2.2).
             window: self.config.recv_buffer.min(u32::from(u16::MAX)) as u16,
             mss: Some(self.config.mss),

@@ -64,7 +64,9 @@ impl Receiver {
                 let blocks = ack.sack_blocks().iter();
                 (
                     Self::number(ack.ack),
-                    blocks.map(|(from, to)| (Self::number(*from), Self::number(*to))).collect(),
+                    blocks
+                        .map(|(from, to)| (Self::number(*from), Self::number(*to)))
+                        .collect(),
                 )
             })
             .collect()
@@ -84,7 +86,7 @@ fn every_second_segment_is_acknowledged_or_the_timer_does_it() {
     assert!(receiver.data(2).is_empty());
     let at = receiver.end.ack_at.expect("a delayed acknowledgement");
     assert_eq!(at.since(receiver.bed.now), config.ack_delay);
-    assert_eq!(receiver.bed.delivered(), 3 * MSS);
+    assert_eq!(receiver.bed.bytes_delivered(), 3 * MSS);
 }
 
 #[test]
@@ -107,7 +109,7 @@ fn blocks_come_newest_first() {
     // What is there already brings a duplicate acknowledgement.
     assert_eq!(receiver.data(6), [(5, vec![(8, 9), (6, 7)])]);
     assert_eq!(receiver.end.stats.duplicates_received, 1);
-    assert_eq!(receiver.bed.delivered(), 5 * MSS);
+    assert_eq!(receiver.bed.bytes_delivered(), 5 * MSS);
     assert_eq!(receiver.data(5), [(7, vec![(8, 9)])]);
     assert_eq!(receiver.data(7), [(9, vec![])]);
 }
@@ -147,7 +149,9 @@ fn a_classic_echo_goes_on_until_cwr() {
     let mut echo = |n: u64, ecn: Ecn, cwr: bool| {
         let segment = Receiver::segment(n);
         let flags = segment.flags.with_if(TcpFlags::CWR, cwr);
-        receiver.feed(TcpSegment { flags, ..segment }, ecn)[0].flags.has(TcpFlags::ECE)
+        receiver.feed(TcpSegment { flags, ..segment }, ecn)[0]
+            .flags
+            .has(TcpFlags::ECE)
     };
     assert!(!echo(0, Ecn::Ect0, false));
     assert!(echo(1, Ecn::Ce, false));
@@ -214,7 +218,7 @@ fn fin_is_acknowledged_and_answered_in_order_only() {
     let last = receiver.feed(Receiver::segment(0), Ecn::NotEct)[0];
     assert!(last.flags.has(TcpFlags::FIN));
     assert_eq!(last.ack, PEER.wrapping_add(2 + 2 * MSS as u32));
-    assert_eq!(receiver.bed.delivered(), 2 * MSS);
+    assert_eq!(receiver.bed.bytes_delivered(), 2 * MSS);
     assert!(!receiver.end.is_over());
     receiver.feed(
         TcpSegment {

@@ -14,7 +14,9 @@ impl TcpSender {
         let is_old = distance(here, segment.ack) < 0;
         let cumulative = offset(segment.ack).unwrap_or(una).max(una);
         let blocks = if self.agreed.sack { segment.sack_blocks() } else { &[] };
-        let blocks = blocks.iter().filter_map(|(from, to)| Some((offset(*from)?, offset(*to)?)));
+        let blocks = blocks
+            .iter()
+            .filter_map(|(from, to)| Some((offset(*from)?, offset(*to)?)));
         let flight_before = self.flight();
         let was_empty = self.board.is_empty();
         let Some(outcome) = self.board.on_ack(cumulative, blocks) else {
@@ -108,7 +110,11 @@ impl TcpSender {
                 self.estimated += acked;
             } else {
                 let known = self.estimated.min(acked);
-                self.estimated = if self.board.is_empty() { 0 } else { self.estimated - known };
+                self.estimated = if self.board.is_empty() {
+                    0
+                } else {
+                    self.estimated - known
+                };
                 acked -= known;
                 packets = packets.saturating_sub((known / u64::from(self.segment_bytes)) as u32);
             }
@@ -138,7 +144,9 @@ impl TcpSender {
             flight_before,
             flight: self.pipe(),
             cumulative_advanced: outcome.advanced,
-            all_acked: self.board.is_empty(),
+            // SCTP's credit for growth ends when everything is acknowledged (RFC 9260 §7.2.2). TCP has no such rule, and its window
+            // may be as small as what one acknowledgement covers: only a user who has nothing to say ends it.
+            all_acked: self.board.is_empty() && !self.has_new(),
             in_recovery: echoes || matches!(self.recovering, Recovering::Fast(_)),
             acked_to: self.board.first(),
             newest: newest.unwrap_or_else(|| self.board.first() + u64::from(self.dup_acks)),
@@ -197,7 +205,9 @@ impl TcpSender {
         if outcome.advanced {
             self.dup_acks = 0;
             match self.recovering {
-                Recovering::Fast(until) | Recovering::Timeout(until) if self.board.first() > until => self.end_recovery(),
+                Recovering::Fast(until) | Recovering::Timeout(until) if self.board.first() > until => {
+                    self.end_recovery()
+                }
                 Recovering::Fast(_) if self.config.flavour == TcpFlavour::NewReno => {
                     // RFC 6582 §3.2 step 3, partial acknowledgement: the next one is lost as well.
                     self.left = (self.left + 1).saturating_sub(outcome.front_packets);
@@ -382,10 +392,7 @@ impl TcpSender {
     /// RFC 3522: an acknowledgement that answers what was sent before the timeout shows that the timeout was spurious.
     fn check_spurious(&mut self, context: &mut Context<'_>, segment: &TcpSegment) {
         let Some(again_at) = self.undo.take() else { return };
-        if segment
-            .timestamps
-            .is_some_and(|(_, echo)| distance(again_at, echo) < 0)
-        {
+        if segment.timestamps.is_some_and(|(_, echo)| distance(again_at, echo) < 0) {
             self.control.on_spurious_timeout();
             self.board.revive();
             self.end_recovery();

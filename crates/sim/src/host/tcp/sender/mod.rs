@@ -259,7 +259,9 @@ impl TcpSender {
         self.stats.packets_received += 1;
         self.stats.bytes_received += u64::from(segment.len());
         match self.phase {
-            Phase::SynSent if segment.flags.has(TcpFlags::SYN.with(TcpFlags::ACK)) => self.on_syn_ack(context, &segment),
+            Phase::SynSent if segment.flags.has(TcpFlags::SYN.with(TcpFlags::ACK)) => {
+                self.on_syn_ack(context, &segment)
+            }
             Phase::Up if segment.flags.has(TcpFlags::SYN) => self.send_ack(context),
             Phase::Up => {
                 self.on_ack(context, &segment);
@@ -318,7 +320,11 @@ impl TcpSender {
             self.transmit(context);
         }
         let mut deadline = self.rto_at;
-        for at in [self.probe_at, self.pacing_deadline(context.now), self.user_deadline(context.now)] {
+        for at in [
+            self.probe_at,
+            self.pacing_deadline(context.now),
+            self.user_deadline(context.now),
+        ] {
             deadline = match (deadline, at) {
                 (Some(a), Some(b)) => Some(a.min(b)),
                 (one, other) => one.or(other),

@@ -90,7 +90,8 @@ impl Sender {
     fn sent(&mut self) -> Vec<u64> {
         let first = self.isn.wrapping_add(1);
         let data = self.bed.take().into_iter().filter(|(segment, _)| segment.payload > 0);
-        data.map(|(segment, _)| u64::from(segment.seq.wrapping_sub(first)) / MSS).collect()
+        data.map(|(segment, _)| u64::from(segment.seq.wrapping_sub(first)) / MSS)
+            .collect()
     }
 
     /// Acknowledges everything before segment `next`, and the blocks; what is sent then.
@@ -346,7 +347,13 @@ fn an_echo_reduces_once_for_a_window_of_data_and_is_answered_by_cwr() {
         ..plain()
     };
     let mut sender = Sender::established(&config, source(TrafficKind::Endless, None, MSS as u32));
-    assert!(sender.bed.take().iter().all(|(segment, ecn)| segment.payload == 0 || *ecn == Ecn::Ect0));
+    assert!(
+        sender
+            .bed
+            .take()
+            .iter()
+            .all(|(segment, ecn)| segment.payload == 0 || *ecn == Ecn::Ect0)
+    );
     let echo = |sender: &mut Sender, next: u64| {
         let segment = sender.ack_of(next, &[]);
         sender.feed(TcpSegment {
@@ -389,7 +396,10 @@ fn short_segments_wait_and_the_last_one_carries_fin() {
     let mut ending = Sender::established(&plain(), source(TrafficKind::Messages, Some(1), 2500));
     let sent = ending.bed.take();
     let last = sent.last().expect("three segments").0;
-    assert_eq!((last.payload, last.flags.has(TcpFlags::FIN.with(TcpFlags::PSH))), (500, true));
+    assert_eq!(
+        (last.payload, last.flags.has(TcpFlags::FIN.with(TcpFlags::PSH))),
+        (500, true)
+    );
     let mut fin = ending.ack_of(0, &[]);
     fin.ack = ending.number(0).wrapping_add(2501);
     fin.flags = fin.flags.with(TcpFlags::FIN);

@@ -106,7 +106,11 @@ impl TcpSender {
     fn pace(&self) -> Option<Rate> {
         let srtt = self.rtt.srtt();
         let by_window = self.control.pacing_rate(srtt);
-        by_window.or_else(|| self.pacing.then(|| srtt.map(|srtt| self.control.even_rate(srtt))).flatten())
+        by_window.or_else(|| {
+            self.pacing
+                .then(|| srtt.map(|srtt| self.control.even_rate(srtt)))
+                .flatten()
+        })
     }
 
     /// When the pacer lets the next packet out, if one waits for it.
