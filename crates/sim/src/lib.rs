@@ -38,7 +38,7 @@ pub mod topology;
 mod world;
 
 pub use control::RunControl;
-pub use host::{TcpFlags, TcpSegment};
+pub use host::{SackBlocks, TcpFlags, TcpSegment};
 pub use ledger::{DropCause, DropCounts, DropEntry, Ledger, LossKind};
 pub use link::{CapacityTrace, OPPORTUNITY_BYTES, TraceError};
 pub use measure::{DelaySummary, EndReason, FileCheck, FlowOutcome, FlowResult, Histogram, LinkResult, RunResult};

@@ -54,7 +54,7 @@ fn options(segment: &TcpSegment, out: &mut Vec<u8>) {
     if let Some(scale) = segment.window_scale {
         out.extend([WINDOW_SCALE, 3, scale]);
     }
-    let blocks = segment.sack_blocks();
+    let blocks = segment.sack.as_slice();
     if !blocks.is_empty() {
         out.extend([SACK, 2 + 8 * blocks.len() as u8]);
         for (from, to) in blocks {
@@ -126,10 +126,15 @@ mod tests {
         assert_eq!(out.len(), 20 + 40);
         assert_eq!((out[9], u16::from_be_bytes([out[2], out[3]])), (6, 60));
         let tcp = &out[20..];
-        assert_eq!(tcp[..16], [0x12, 0x34, 0x13, 0x88, 1, 2, 3, 4, 0, 0, 0, 0, 0xa0, 0xc2, 0xff, 0xfe]);
+        assert_eq!(
+            tcp[..16],
+            [0x12, 0x34, 0x13, 0x88, 1, 2, 3, 4, 0, 0, 0, 0, 0xa0, 0xc2, 0xff, 0xfe]
+        );
         assert_eq!(
             tcp[20..],
-            [2, 4, 0x05, 0xb4, 4, 2, 8, 10, 0xa0, 0xb0, 0xc0, 0xd0, 0, 0, 0, 1, 3, 3, 3, 0]
+            [
+                2, 4, 0x05, 0xb4, 4, 2, 8, 10, 0xa0, 0xb0, 0xc0, 0xd0, 0, 0, 0, 1, 3, 3, 3, 0
+            ]
         );
     }
 

@@ -10,7 +10,7 @@ pub(crate) use self::sctp::{SctpEnd, SctpSetup};
 pub(crate) use self::sink::Sink;
 pub(crate) use self::source::Source;
 pub(crate) use self::tcp::{ReceiverSetup, SenderSetup, TcpReceiver, TcpSender};
-pub use self::tcp::{TcpFlags, TcpSegment};
+pub use self::tcp::{SackBlocks, TcpFlags, TcpSegment};
 pub(crate) use self::udp::{UdpReceiver, UdpSender};
 
 use whimbrel_control::Time;

@@ -14,7 +14,7 @@ mod sender;
 mod testbed;
 
 pub(crate) use self::receiver::{ReceiverSetup, TcpReceiver};
-pub use self::segment::{TcpFlags, TcpSegment};
+pub use self::segment::{SackBlocks, TcpFlags, TcpSegment};
 pub(crate) use self::sender::{SenderSetup, TcpSender};
 
 use whimbrel_control::Time;

@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 
+use whimbrel_control::estimator::SendStamp;
 use whimbrel_control::{Seq, Time};
 
 /// What is known of a segment that is not cumulatively acknowledged.
@@ -31,6 +32,8 @@ pub(super) struct Slot {
     pub(super) sent_at: Time,
     /// Number of its last transmission among all transmissions.
     order: u64,
+    /// What it took along for the delivery rate, if that is measured.
+    pub(super) stamp: SendStamp,
 }
 
 impl Slot {
@@ -173,6 +176,12 @@ impl Scoreboard {
         self.slots.get(seq.checked_sub(self.base)? as usize)
     }
 
+    /// Notes what a segment takes along.
+    pub(super) fn set_stamp(&mut self, seq: Seq, stamp: SendStamp) {
+        let index = self.index(seq);
+        self.slots[index].stamp = stamp;
+    }
+
     fn index(&self, seq: Seq) -> usize {
         (seq - self.base) as usize
     }
@@ -193,6 +202,7 @@ impl Scoreboard {
             retransmitted: false,
             sent_at: now,
             order: self.transmissions,
+            stamp: SendStamp::default(),
         });
         self.next += u64::from(len);
         self.in_flight += u64::from(len);

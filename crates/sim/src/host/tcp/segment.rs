@@ -77,16 +77,25 @@ pub struct TcpSegment {
     pub timestamps: Option<(u32, u32)>,
     /// Bytes of payload.
     pub payload: u32,
-    pub(super) blocks: [(u32, u32); MAX_BLOCKS],
-    pub(super) block_count: u8,
+    /// Option: selective acknowledgements (RFC 2018).
+    pub sack: SackBlocks,
+}
+
+/// SACK blocks: first sequence number of each, and the one behind its last (RFC 2018 §3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SackBlocks {
+    blocks: [(u32, u32); MAX_BLOCKS],
+    count: u8,
+}
+
+impl SackBlocks {
+    /// The blocks, in their order.
+    pub fn as_slice(&self) -> &[(u32, u32)] {
+        &self.blocks[..usize::from(self.count)]
+    }
 }
 
 impl TcpSegment {
-    /// SACK blocks: first sequence number of each, and the one behind its last (RFC 2018 §3).
-    pub fn sack_blocks(&self) -> &[(u32, u32)] {
-        &self.blocks[..usize::from(self.block_count)]
-    }
-
     /// Adds a SACK block. Whether there was room.
     pub(crate) fn push_sack_block(&mut self, block: (u32, u32)) -> bool {
         let most = if self.timestamps.is_some() {
@@ -94,12 +103,12 @@ impl TcpSegment {
         } else {
             MAX_BLOCKS
         };
-        let place = usize::from(self.block_count);
+        let place = usize::from(self.sack.count);
         if place >= most {
             return false;
         }
-        self.blocks[place] = block;
-        self.block_count += 1;
+        self.sack.blocks[place] = block;
+        self.sack.count += 1;
         true
     }
 
@@ -110,8 +119,8 @@ impl TcpSegment {
         options += if self.window_scale.is_some() { 3 } else { 0 };
         options += if self.sack_permitted { 2 } else { 0 };
         options += if self.timestamps.is_some() { 10 } else { 0 };
-        options += if self.block_count > 0 {
-            2 + 8 * u32::from(self.block_count)
+        options += if self.sack.count > 0 {
+            2 + 8 * u32::from(self.sack.count)
         } else {
             0
         };

@@ -61,7 +61,7 @@ impl Receiver {
         let acks = self.feed(Self::segment(n), Ecn::NotEct);
         acks.iter()
             .map(|ack| {
-                let blocks = ack.sack_blocks().iter();
+                let blocks = ack.sack.as_slice().iter();
                 (
                     Self::number(ack.ack),
                     blocks
@@ -128,7 +128,7 @@ fn timestamps_leave_room_for_three_blocks_and_echo_what_moved_the_window() {
             ..Receiver::segment(n)
         };
         let acks = receiver.feed(segment, Ecn::NotEct);
-        (acks[0].timestamps.expect("stamped").1, acks[0].sack_blocks().len())
+        (acks[0].timestamps.expect("stamped").1, acks[0].sack.as_slice().len())
     };
     assert_eq!(stamped(0, 10), (10, 0));
     assert_eq!(stamped(2, 12), (10, 1));

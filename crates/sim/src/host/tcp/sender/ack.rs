@@ -13,7 +13,7 @@ impl TcpSender {
         let offset = |number: u32| una.checked_add_signed(distance(here, number));
         let is_old = distance(here, segment.ack) < 0;
         let cumulative = offset(segment.ack).unwrap_or(una).max(una);
-        let blocks = if self.agreed.sack { segment.sack_blocks() } else { &[] };
+        let blocks = if self.agreed.sack { segment.sack.as_slice() } else { &[] };
         let blocks = blocks
             .iter()
             .filter_map(|(from, to)| Some((offset(*from)?, offset(*to)?)));
@@ -128,6 +128,14 @@ impl TcpSender {
             .newest
             .filter(|(_, slot)| !slot.retransmitted)
             .map(|(_, slot)| now.since(slot.sent_at));
+        let min_rtt = self.rtt.min_rtt();
+        let rate = match (&mut self.delivery, outcome.newest) {
+            (Some(delivery), newest) => {
+                delivery.on_delivered(now, acked);
+                newest.and_then(|(_, slot)| delivery.sample(&slot.stamp, min_rtt))
+            }
+            (None, _) => None,
+        };
         let stamps = segment
             .timestamps
             .filter(|_| outcome.advanced)
@@ -153,9 +161,9 @@ impl TcpSender {
             next: self.board.next_seq(),
             rtt,
             srtt: self.rtt.srtt(),
-            min_rtt: self.rtt.min_rtt(),
+            min_rtt,
             delivered: self.delivered,
-            rate: None,
+            rate,
             stamps,
             eci: self.eci.then(|| segment.flags.has(TcpFlags::ECI)),
         });
@@ -332,7 +340,7 @@ impl TcpSender {
         self.stats.recoveries += 1;
         self.trace_lost(context, lost);
         let verdict = self.control.judge(&loss);
-        self.note_verdict(context, &loss, verdict);
+        self.note_verdict(&loss, verdict);
         self.by_transmission = verdict == Verdict::Transmission;
         let until = self.board.next_seq().saturating_sub(1);
         let already = self.reduced.is_active();
@@ -366,7 +374,7 @@ impl TcpSender {
         self.stats.fast_retransmits += u64::from(lost.packets);
         self.trace_lost(context, lost);
         let verdict = self.control.judge(&loss);
-        self.note_verdict(context, &loss, verdict);
+        self.note_verdict(&loss, verdict);
         if verdict == Verdict::Transmission {
             return;
         }
@@ -378,8 +386,13 @@ impl TcpSender {
         }
     }
 
-    /// Counts what a judgement came to.
-    pub(super) fn note_verdict(&mut self, _context: &mut Context<'_>, _loss: &LossEvent, _verdict: Verdict) {}
+    /// Notes a loss and what its judgement came to.
+    pub(super) fn note_verdict(&mut self, loss: &LossEvent, verdict: Verdict) {
+        if let Some(delivery) = &mut self.delivery {
+            delivery.on_lost(loss.bytes);
+        }
+        let _ = verdict;
+    }
 
     fn end_recovery(&mut self) {
         self.control.begin_avoidance();

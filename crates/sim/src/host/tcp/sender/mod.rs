@@ -9,7 +9,7 @@ mod transmit;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use whimbrel_control::estimator::{RttConfig, RttEstimator};
+use whimbrel_control::estimator::{DeliveryEstimator, RttConfig, RttEstimator};
 use whimbrel_control::recovery::Recovery;
 use whimbrel_control::{
     BuildContext, Controller, GroundTruth, Pacer, Rate, RecoveryEpoch, Rng, Seq, Span, Time, WindowRules,
@@ -68,6 +68,8 @@ struct Agreed {
     sack: bool,
     timestamps: bool,
     ecn: bool,
+    /// Window scaling.
+    scaling: bool,
     /// The peer's window scale.
     scale: u8,
 }
@@ -92,6 +94,8 @@ pub(crate) struct TcpSender {
     isn: u32,
     /// The next sequence number of the peer.
     peer_next: u32,
+    /// The peer's last timestamp, to be echoed.
+    recent: u32,
     agreed: Agreed,
     /// Bytes of user data in a full segment.
     segment_bytes: u32,
@@ -142,6 +146,8 @@ pub(crate) struct TcpSender {
     last_sent: Time,
     /// Bytes delivered so far.
     delivered: u64,
+    /// The delivery rate, if a part asks for it.
+    delivery: Option<DeliveryEstimator>,
     /// Of these, bytes that duplicate acknowledgements have told before a cumulative one (without SACK).
     estimated: u64,
     stats: AssociationStats,
@@ -176,6 +182,7 @@ impl TcpSender {
             truth,
         };
         let control = Controller::new(rules, parts.discriminator.build(&context), parts.window.build(&context));
+        let measures_rate = control.needs().rate;
         TcpSender {
             agent,
             rules: parts.recovery,
@@ -191,6 +198,7 @@ impl TcpSender {
             isn: random.next_u64() as u32,
             rng: random,
             peer_next: 0,
+            recent: 0,
             agreed: Agreed::default(),
             segment_bytes,
             control,
@@ -225,6 +233,7 @@ impl TcpSender {
             paced: false,
             last_sent: Time::ZERO,
             delivered: 0,
+            delivery: measures_rate.then(DeliveryEstimator::default),
             estimated: 0,
             stats: AssociationStats::default(),
             opened_stats: None,
@@ -258,6 +267,7 @@ impl TcpSender {
         context.network.slab.release(id);
         self.stats.packets_received += 1;
         self.stats.bytes_received += u64::from(segment.len());
+        self.recent = segment.timestamps.map_or(0, |(value, _)| value);
         match self.phase {
             Phase::SynSent if segment.flags.has(TcpFlags::SYN.with(TcpFlags::ACK)) => {
                 self.on_syn_ack(context, &segment)
@@ -285,6 +295,7 @@ impl TcpSender {
             sack: segment.sack_permitted,
             timestamps: segment.timestamps.is_some(),
             ecn: segment.flags.has(TcpFlags::ECE) && self.ecn != TcpEcn::Off,
+            scaling: segment.window_scale.is_some(),
             scale: segment.window_scale.unwrap_or(0),
         };
         self.right_edge = u64::from(segment.window);

@@ -67,7 +67,7 @@ impl TcpSender {
         };
         let loss = self.loss_event(now, LossSignal::Timeout, &lost, flight_before);
         let verdict = self.control.judge(&loss);
-        self.note_verdict(context, &loss, verdict);
+        self.note_verdict(&loss, verdict);
         let is_transmission = verdict == Verdict::Transmission;
         // RFC 5681 §3.1: ssthresh is set once for a segment however often it is sent again.
         let already = self.reduced.is_active();

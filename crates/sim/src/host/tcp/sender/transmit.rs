@@ -10,9 +10,18 @@ impl TcpSender {
             destination_port: RECEIVER_PORT,
             ack: self.peer_next,
             // Nothing is received here: the buffer is always empty.
-            window: self.config.recv_buffer.min(u32::from(u16::MAX)) as u16,
-            timestamps: self.agreed.timestamps.then(|| (timestamp(now), 0)),
+            window: (self.config.recv_buffer >> self.our_scale()).min(u32::from(u16::MAX)) as u16,
+            timestamps: self.agreed.timestamps.then(|| (timestamp(now), self.recent)),
             ..TcpSegment::default()
+        }
+    }
+
+    /// The scale of the windows that we tell.
+    fn our_scale(&self) -> u8 {
+        if self.agreed.scaling {
+            window_scale(self.config.recv_buffer)
+        } else {
+            0
         }
     }
 
@@ -32,6 +41,8 @@ impl TcpSender {
             seq: self.isn,
             ack: 0,
             flags,
+            // A window on a SYN is never scaled (RFC 7323 §2.2).
+            window: self.config.recv_buffer.min(u32::from(u16::MAX)) as u16,
             mss: Some(self.config.mss),
             window_scale: self
                 .config
@@ -141,6 +152,13 @@ impl TcpSender {
                 let sent = self.stats.data_bytes_sent - before + u64::from(header);
                 self.pacer.on_sent(context.now, sent, rate);
             }
+        }
+        if let Some(delivery) = &mut self.delivery
+            && !self.limited
+            && self.board.lost() == 0
+        {
+            // Room in the window and nothing to send: what follows is limited by the user.
+            delivery.on_app_limited(self.board.in_flight());
         }
         self.set_timers(context.now);
     }
@@ -255,6 +273,12 @@ impl TcpSender {
                 self.stats.cwr_sent += 1;
                 flags = flags.with(TcpFlags::CWR);
             }
+        }
+        if let Some(delivery) = &mut self.delivery {
+            let bytes = u64::from(slot.len);
+            let flight = self.board.in_flight().saturating_sub(bytes);
+            let stamp = delivery.on_sent(context.now, bytes, flight);
+            self.board.set_stamp(seq, stamp);
         }
         let segment = TcpSegment {
             seq: self.wire(slot.start),
