@@ -1,8 +1,9 @@
 //! The figures that runs are compared by.
 
+use whimbrel_control::Cause;
 use whimbrel_sim::config::{FlowKind, SimConfig};
 use whimbrel_sim::{DelaySummary, FlowResult, Histogram, LinkResult, RunResult};
-use whimbrel_sim::{DropCause, DropCounts};
+use whimbrel_sim::{DropCause, DropCounts, VerdictCounts};
 
 use crate::stats::jain_index;
 use crate::watch::Windows;
@@ -48,6 +49,18 @@ metrics! {
     Ecne false "ecne" "ECNE" "ECNE chunks, or acknowledgements with ECN-Echo, that the receiver sent";
     Cwr false "cwr" "CWR" "CWR chunks, or segments with CWR, that the sender sent";
     EcnReductions false "ecn_reductions" "ECN reductions" "times that an echoed mark reduced the congestion window";
+    CongestionLosses false "losses_congestion" "losses by congestion"
+        "packets that had died of congestion and that the sender declared lost";
+    TransmissionLosses false "losses_transmission" "losses by transmission"
+        "packets that had died of anything else and that the sender declared lost";
+    Ac false "a_c" "A_c" "fraction of losses by congestion that the sender judged so, 0 to 1";
+    Aw false "a_w" "A_w" "fraction of transmission losses that the sender judged so, 0 to 1";
+    AcGap false "a_c_gap" "A_c, gaps" "the same as A_c of losses noticed by missing reports or duplicate acknowledgements";
+    AwGap false "a_w_gap" "A_w, gaps" "the same as A_w of losses noticed by missing reports or duplicate acknowledgements";
+    UnnecessaryReductions false "unnecessary_reductions" "unnecessary reductions"
+        "times that loss reduced the window although no packet had died of congestion";
+    MissedCongestion false "missed_congestion" "missed congestion"
+        "times that loss was judged a transmission error although a packet had died of congestion";
     TrRatio false "tr_ratio" "T-R ratio" "bytes of IP packets sent by both ends over bytes of user data delivered";
     CwndLeast false "cwnd_least_mtu" "cwnd least, MTU"
         "least congestion window in the measurement window, in units of 1500 bytes; studies measure it";
@@ -87,6 +100,7 @@ const DROPS: [(&str, &str); DropCause::ALL.len()] = [
     ("drops_queue_full", "drops: queue full"),
     ("drops_red_early", "drops: RED, early"),
     ("drops_red_forced", "drops: RED, forced"),
+    ("drops_codel", "drops: CoDel"),
     ("drops_link_down", "drops: link down"),
     ("drops_no_route", "drops: no route"),
     ("drops_too_big", "drops: too big"),
@@ -150,6 +164,18 @@ impl Values {
         }
     }
 
+    fn set_verdicts(&mut self, verdicts: &VerdictCounts) {
+        let noticed = |cause| verdicts.noticed(Some(cause)) as f64;
+        self.set(Id::CongestionLosses, noticed(Cause::Congestion));
+        self.set(Id::TransmissionLosses, noticed(Cause::Transmission));
+        self.set(Id::Ac, verdicts.a_c().unwrap_or(f64::NAN));
+        self.set(Id::Aw, verdicts.a_w().unwrap_or(f64::NAN));
+        self.set(Id::AcGap, verdicts.a_c_by_gap().unwrap_or(f64::NAN));
+        self.set(Id::AwGap, verdicts.a_w_by_gap().unwrap_or(f64::NAN));
+        self.set(Id::UnnecessaryReductions, verdicts.unnecessary_reductions as f64);
+        self.set(Id::MissedCongestion, verdicts.missed_congestion as f64);
+    }
+
     /// The value of the metric with this place in `metrics()`; none if it has none.
     pub fn get(&self, place: usize) -> Option<f64> {
         self.0.get(place).copied().filter(|value| value.is_finite())
@@ -187,6 +213,7 @@ impl Values {
             values.set(Id::Ecne, flow.receiver.ecne_sent as f64);
             values.set(Id::Cwr, flow.sender.cwr_sent as f64);
             values.set(Id::EcnReductions, flow.sender.ecn_reductions as f64);
+            values.set_verdicts(&flow.verdicts);
         }
         values.set(Id::TrRatio, flow.transmit_ratio().unwrap_or(f64::NAN));
         values.set_drops(&flow.drops);
@@ -220,6 +247,9 @@ impl Values {
             values.set(Id::Ecne, sum(&|flow| flow.receiver.ecne_sent as f64));
             values.set(Id::Cwr, sum(&|flow| flow.sender.cwr_sent as f64));
             values.set(Id::EcnReductions, sum(&|flow| flow.sender.ecn_reductions as f64));
+            let mut verdicts = VerdictCounts::default();
+            flows.iter().for_each(|flow| verdicts.merge(&flow.verdicts));
+            values.set_verdicts(&verdicts);
         }
         let delivered = sum(&|flow| flow.goodput_bytes as f64);
         if delivered > 0.0 {

@@ -14,6 +14,8 @@ pub enum DropCause {
     RedEarly,
     /// Random early detection drops everything while the queue is so long on average: congestion.
     RedForced,
+    /// It had waited for too long: controlled delay chose it. Congestion.
+    Codel,
     /// The channel spoilt it.
     ChannelLoss(LossKind),
     /// The link was down, or went down while the packet waited.
@@ -46,10 +48,11 @@ pub enum LossKind {
 
 impl DropCause {
     /// Every cause, in the order in which they are counted.
-    pub const ALL: [DropCause; 13] = [
+    pub const ALL: [DropCause; 14] = [
         DropCause::QueueFull,
         DropCause::RedEarly,
         DropCause::RedForced,
+        DropCause::Codel,
         DropCause::LinkDown,
         DropCause::NoRoute,
         DropCause::TooBig,
@@ -68,10 +71,11 @@ impl DropCause {
             DropCause::QueueFull => 0,
             DropCause::RedEarly => 1,
             DropCause::RedForced => 2,
-            DropCause::LinkDown => 3,
-            DropCause::NoRoute => 4,
-            DropCause::TooBig => 5,
-            DropCause::ChannelLoss(kind) => 6 + kind as usize,
+            DropCause::Codel => 3,
+            DropCause::LinkDown => 4,
+            DropCause::NoRoute => 5,
+            DropCause::TooBig => 6,
+            DropCause::ChannelLoss(kind) => 7 + kind as usize,
         }
     }
 
@@ -86,6 +90,7 @@ impl DropCause {
             DropCause::QueueFull => "queue-full",
             DropCause::RedEarly => "red-early",
             DropCause::RedForced => "red-forced",
+            DropCause::Codel => "codel",
             DropCause::LinkDown => "link-down",
             DropCause::NoRoute => "no-route",
             DropCause::TooBig => "too-big",
@@ -101,7 +106,10 @@ impl DropCause {
 
     /// Whether it was congestion, as opposed to an error of transmission or a broken link.
     pub const fn is_congestion(self) -> bool {
-        matches!(self, DropCause::QueueFull | DropCause::RedEarly | DropCause::RedForced)
+        matches!(
+            self,
+            DropCause::QueueFull | DropCause::RedEarly | DropCause::RedForced | DropCause::Codel
+        )
     }
 }
 

@@ -35,13 +35,16 @@ mod packet;
 pub mod queue;
 mod resources;
 pub mod topology;
+mod truth;
 mod world;
 
 pub use control::RunControl;
 pub use host::{SackBlocks, TcpFlags, TcpSegment};
 pub use ledger::{DropCause, DropCounts, DropEntry, Ledger, LossKind};
 pub use link::{CapacityTrace, OPPORTUNITY_BYTES, TraceError};
-pub use measure::{DelaySummary, EndReason, FileCheck, FlowOutcome, FlowResult, Histogram, LinkResult, RunResult};
+pub use measure::{
+    DelaySummary, EndReason, FileCheck, FlowOutcome, FlowResult, Histogram, LinkResult, RunResult, VerdictCounts,
+};
 pub use observer::{Interest, NoObserver, Observer, PacketEvent, PacketFate, Sample};
 pub use packet::{ChunkKinds, Congestion, IP_HEADER, UDP_HEADER};
 pub use resources::Resources;

@@ -1,5 +1,7 @@
 //! The network between the hosts: takes packets from them, carries them hop by hop, and hands them over.
 
+use std::sync::Arc;
+
 use whimbrel_control::Time;
 
 use crate::engine::{Event, EventQueue};
@@ -8,6 +10,7 @@ use crate::link::{Admission, Direction, Window};
 use crate::observer::{Observer, PacketEvent, PacketFate, Wanted};
 use crate::packet::{Packet, PacketId, Slab};
 use crate::topology::{DirectionId, Topology};
+use crate::truth::Truth;
 
 /// Everything that a packet meets on its way.
 #[derive(Debug)]
@@ -19,6 +22,8 @@ pub(crate) struct Network {
     /// The hops of all routes, in the order of the topology.
     pub(crate) way: Vec<Hop>,
     pub(crate) ledger: Ledger,
+    /// Of each flow, why packets of its sender died.
+    pub(crate) truths: Vec<Arc<Truth>>,
     pub(crate) window: Window,
     /// When the run ends at the latest.
     pub(crate) end: Time,
@@ -101,6 +106,15 @@ impl Network {
                 Ok(Admission::First(arrival)) => {
                     return self.queue.push_with(arrival, seq, Event::Arrival { direction: next });
                 }
+                Ok(Admission::Queued { departs_at, refused }) => {
+                    if let Some(free) = departs_at {
+                        self.queue.push(free, Event::Departure { direction: next });
+                    }
+                    if let Some(refused) = refused {
+                        self.drop(now, refused, DropCause::QueueFull, Some(next), observer);
+                    }
+                    return;
+                }
                 Ok(Admission::Loose(arrival)) => {
                     let at_once = packet.hop < packet.last_hop && self.way[packet.hop as usize].direct;
                     if !at_once {
@@ -117,6 +131,28 @@ impl Network {
                 }
             }
         }
+    }
+
+    /// A transmitter is free: its queue, which decides as packets leave, sends the next one.
+    pub(crate) fn depart(&mut self, now: Time, direction: DirectionId, observer: &mut dyn Observer) {
+        let next = self.directions[direction as usize].depart(now);
+        for index in 0..self.directions[direction as usize].dropped().len() {
+            let dropped = self.directions[direction as usize].dropped()[index].packet;
+            self.drop(now, dropped, DropCause::Codel, Some(direction), observer);
+        }
+        let Some((waiting, mark)) = next else { return };
+        let packet = self.slab.get_mut(waiting.packet);
+        let link = &mut self.directions[direction as usize];
+        let (admission, free) = link.send_departing(now, waiting, mark, packet, self.window);
+        match admission {
+            Admission::First(arrival) => self.queue.push_with(arrival, waiting.seq, Event::Arrival { direction }),
+            Admission::Loose(arrival) => {
+                let packet = waiting.packet;
+                self.queue.push_with(arrival, waiting.seq, Event::Loose { packet });
+            }
+            Admission::Behind | Admission::Queued { .. } => {}
+        }
+        self.queue.push(free, Event::Departure { direction });
     }
 
     #[cold]
@@ -190,6 +226,9 @@ impl Network {
     /// Takes both directions of a link up or down.
     pub(crate) fn set_link(&mut self, now: Time, link: u32, up: bool, observer: &mut dyn Observer) {
         for direction in [link * 2, link * 2 + 1] {
+            for waiting in self.directions[direction as usize].flush() {
+                self.drop(now, waiting.packet, DropCause::LinkDown, Some(direction), observer);
+            }
             let loose = self.directions[direction as usize].is_loose();
             for transit in self.directions[direction as usize].set_up(now, up, self.window) {
                 if loose {
@@ -217,6 +256,10 @@ impl Network {
         let packet = *self.slab.get(id);
         Self::mark(&mut self.fingerprints, &packet, Mark::Dropped, now);
         self.ledger.counts.add(cause);
+        if packet.is_forward() {
+            let truth = &self.truths[packet.flow as usize];
+            self.slab.body(id).labels(&mut |label| truth.died(label, cause));
+        }
         if self.window.contains(now) {
             self.flow_drops[packet.flow as usize].add(cause);
             if let Some(direction) = direction {

@@ -225,6 +225,19 @@ impl Body {
         }
     }
 
+    /// Names what it carries as the transport names it in its losses: the TSN of each DATA chunk, or the
+    /// sequence number of a TCP segment that carries data.
+    pub(crate) fn labels(&self, each: &mut dyn FnMut(u32)) {
+        if let Some(segment) = self.segment().filter(|segment| segment.payload > 0) {
+            return each(segment.seq);
+        }
+        for chunk in self.view().iter().flat_map(PacketView::chunks).flatten() {
+            if let Chunk::Data(data) = chunk {
+                each(data.tsn.0);
+            }
+        }
+    }
+
     /// The TSN of its first DATA chunk, or the sequence number of a TCP segment that carries data.
     pub(crate) fn first_tsn(&self) -> Option<u32> {
         if let Some(segment) = self.segment() {

@@ -24,7 +24,10 @@ pub use self::link::{
 pub use self::one_or_many::OneOrMany;
 pub use self::tcp::{TcpConfig, TcpEcn, TcpFlavour};
 pub use crate::loss::{ChunkKind, LossConfig};
-pub use crate::queue::{AboveMax, CongestionWarningConfig, QueueConfig, QueueUnit, RedConfig, WarningMark};
+pub use crate::queue::{
+    AboveMax, CodelConfig, CongestionWarningConfig, FqCodelConfig, QueueConfig, QueueUnit, RedConfig, StepConfig,
+    WarningMark,
+};
 
 /// Most links in one network: each has a subnet of its own in 10.0.0.0/8.
 pub const MAX_LINKS: usize = 65_536;

@@ -9,6 +9,8 @@ pub(crate) enum Event {
     Arrival { direction: u32 },
     /// A packet that does not wait for others reaches the other end of the link it is on, or dies there.
     Loose { packet: u32 },
+    /// A direction's transmitter is free again: the queue in front of it decides what comes next.
+    Departure { direction: u32 },
     /// An agent asked to be woken.
     Wake { agent: u32 },
     /// The next step of a link's schedule is due.

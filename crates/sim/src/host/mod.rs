@@ -17,6 +17,7 @@ use whimbrel_control::Time;
 
 use crate::engine::{Event, EventQueue};
 use crate::link::Window;
+use crate::measure::VerdictCounts;
 use crate::network::Network;
 use crate::packet::{Congestion, IP_HEADER, PacketId};
 use crate::topology::{FlowRoutes, RouteId};
@@ -70,6 +71,8 @@ pub(crate) struct FlowState {
     pub(crate) numbers: [u32; 2],
     /// Packets received and discarded by either end.
     pub(crate) discarded: u64,
+    /// What the sender made of its losses.
+    pub(crate) verdicts: VerdictCounts,
 }
 
 impl FlowState {

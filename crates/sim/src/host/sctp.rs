@@ -1,20 +1,22 @@
 //! The end of an SCTP flow: drives an endpoint of the protocol as its documentation says.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use whimbrel_control::{Rng, Time};
 use whimbrel_proto::{
     AssocId, AssociationConfig, AssociationStats, CloseReason, Endpoint, EndpointConfig, Event, PacketMeta, SendError,
-    State, TraceKinds, Transmit,
+    State, TraceEvent, TraceKinds, Transmit,
 };
 use whimbrel_wire::{ByteSink, ChecksumField, Payload};
 
 use super::sink::Delivery;
 use super::{Alarm, Context, FlowState, PPID_MASK, Source};
 use crate::config::{Carriage, ConfigError};
-use crate::measure::FlowOutcome;
+use crate::measure::{FlowOutcome, Occasions};
 use crate::packet::{Congestion, Form, PacketId};
 use crate::topology::{RouteId, interface};
+use crate::truth::Truth;
 
 /// SCTP port of every receiver; the senders count up from the one above.
 pub(crate) const RECEIVER_PORT: u16 = 5000;
@@ -35,6 +37,7 @@ pub(crate) struct SctpSetup<'a> {
     pub(crate) start: Time,
     pub(crate) carriage: Carriage,
     pub(crate) random: Rng,
+    pub(crate) truth: Arc<Truth>,
 }
 
 /// How far an end has come.
@@ -73,6 +76,9 @@ pub(crate) struct SctpEnd {
     /// What was counted in the window, once it has closed.
     window_stats: Option<AssociationStats>,
     trace: bool,
+    truth: Arc<Truth>,
+    /// Verdicts of one call to the endpoint, by the occasion that they belong to.
+    occasions: Occasions,
 }
 
 impl SctpEnd {
@@ -88,10 +94,14 @@ impl SctpEnd {
             local_addrs: setup.local,
             listen: !is_sender,
             association: setup.association.clone(),
+            truth: Some(setup.truth.clone()),
             ..EndpointConfig::default()
         };
-        let endpoint = Endpoint::new(config, Box::new(setup.random))
+        let mut endpoint = Endpoint::new(config, Box::new(setup.random))
             .map_err(|error| ConfigError::new("sctp", error.to_string(), "parameters that proto accepts"))?;
+        if is_sender {
+            endpoint.set_trace(TraceKinds::VERDICTS);
+        }
         Ok(SctpEnd {
             agent: setup.agent,
             endpoint,
@@ -111,6 +121,8 @@ impl SctpEnd {
             opened_stats: None,
             window_stats: None,
             trace: false,
+            truth: setup.truth,
+            occasions: Occasions::default(),
         })
     }
 
@@ -124,7 +136,13 @@ impl SctpEnd {
     /// Asks the protocol for records of these kinds.
     pub(crate) fn set_trace(&mut self, kinds: TraceKinds) {
         self.trace = kinds != TraceKinds::NONE;
-        self.endpoint.set_trace(kinds);
+        // The sender's verdicts are always counted.
+        let always = if self.agent & 1 == 0 {
+            TraceKinds::VERDICTS
+        } else {
+            TraceKinds::NONE
+        };
+        self.endpoint.set_trace(kinds.with(always));
     }
 
     /// A wake-up has come; a stale one does nothing.
@@ -183,14 +201,43 @@ impl SctpEnd {
         while self.transmit(context) && self.take_events(context) {
             self.offer(context);
         }
-        if self.trace {
-            let (flow, forward) = (self.agent / 2, self.agent & 1 == 0);
-            let observer = &mut *context.observer;
-            self.endpoint
-                .drain_trace(&mut |record| observer.trace(flow, forward, record));
-        }
+        self.drain_trace(context);
         let deadline = earlier(self.endpoint.next_timeout(), self.user_deadline(context.now));
         self.alarm.arm(&mut context.network.queue, self.agent, deadline);
+    }
+
+    /// Takes the records of what happened inside: verdicts are joined with the truth, and the observer sees what it asked for.
+    #[inline]
+    fn drain_trace(&mut self, context: &mut Context<'_>) {
+        let (flow, forward) = (self.agent / 2, self.agent & 1 == 0);
+        if !forward && !self.trace {
+            return;
+        }
+        let (truth, occasions, observed) = (&self.truth, &mut self.occasions, self.trace);
+        let (observer, window) = (&mut *context.observer, context.network.window);
+        let verdicts = &mut context.flow.verdicts;
+        self.endpoint.drain_trace(&mut |record| {
+            if let TraceEvent::Verdict {
+                path,
+                tsn,
+                signal,
+                verdict,
+                cwnd_before,
+                cwnd,
+            } = record.event
+                && forward
+            {
+                let cause = truth.noticed(tsn.0);
+                if window.contains(record.at) {
+                    verdicts.add(cause, signal, verdict);
+                    occasions.add((path.0, signal), cause, verdict, cwnd < cwnd_before);
+                }
+            }
+            if observed {
+                observer.trace(flow, forward, record);
+            }
+        });
+        occasions.close(verdicts);
     }
 
     /// When the user will do something by himself.

@@ -22,7 +22,7 @@ pub use self::trace::{CapacityTrace, OPPORTUNITY_BYTES, TraceError};
 use crate::ledger::DropCause;
 use crate::loss::LossModel;
 use crate::packet::{Congestion, Packet, PacketId};
-use crate::queue::{Active, Advice, DropTail, Occupancy};
+use crate::queue::{Active, Advice, DropTail, Occupancy, Scheduler, Waiting};
 
 /// A packet between its entry into the queue and its arrival at the other end.
 #[derive(Clone, Copy, Debug)]
@@ -139,6 +139,8 @@ pub(crate) struct Extras {
     pub(crate) trace: Option<TraceClock>,
     /// The rule of a queue that has more than a limit.
     pub(crate) queue: Option<Active>,
+    /// The queue itself, if it decides as packets leave.
+    pub(crate) scheduler: Option<Box<Scheduler>>,
     /// Packets that it marked within the measurement window.
     pub(crate) marked: u64,
 }
@@ -195,6 +197,13 @@ pub(crate) enum Admission {
     Behind,
     /// It is the next to arrive on this direction, which needs an event for that.
     First(Time),
+    /// It waits in a queue that decides as packets leave.
+    Queued {
+        /// When the transmitter is free, if nobody has asked for that yet.
+        departs_at: Option<Time>,
+        /// A packet that there is no room for: this one, or another.
+        refused: Option<PacketId>,
+    },
     /// It arrives then, whatever others do: it needs an event of its own, unless it enters the next direction at once.
     Loose(Time),
 }
@@ -244,6 +253,9 @@ impl Direction {
 
     /// What waits for the transmitter at a time that is not ahead of the run's.
     pub(crate) fn waiting_at(&self, at: Time) -> Occupancy {
+        if let Some(scheduler) = self.extras.as_ref().and_then(|extras| extras.scheduler.as_deref()) {
+            return scheduler.waiting();
+        }
         let mut waiting = Occupancy::default();
         for transit in self
             .ring
@@ -397,6 +409,9 @@ impl Direction {
         if size > self.mtu {
             return Err(DropCause::TooBig);
         }
+        if self.scheduler().is_some() {
+            return self.enter_scheduler(now, seq, id, packet, window);
+        }
         let advice = self.consult(now, packet);
         let follows_trace = self.extras.as_ref().is_some_and(|extras| extras.trace.is_some());
         let waits = self.busy_until > now || follows_trace;
@@ -408,9 +423,23 @@ impl Direction {
             Some(Advice::Pass(ecn, congestion)) => self.mark(now, packet, ecn, congestion, window),
             None => {}
         }
+        Ok(self.start(now, now, seq, id, packet, window))
+    }
+
+    /// Sends a packet that entered then as soon as the transmitter is free, with everything that the channel does to it.
+    fn start(
+        &mut self,
+        now: Time,
+        entered: Time,
+        seq: u64,
+        id: PacketId,
+        packet: &mut Packet,
+        window: Window,
+    ) -> Admission {
+        let size = packet.size;
         let start = self.busy_until.max(now);
         let mut transit = Transit {
-            entered: now,
+            entered,
             start,
             departure: start + self.transmission_time(size),
             arrival: now,
@@ -435,7 +464,82 @@ impl Direction {
             transit.arrival = transit.arrival.max(self.last_arrival);
             self.last_arrival = transit.arrival;
         }
-        Ok(self.take(transit, window))
+        self.take(transit, window)
+    }
+
+    fn scheduler(&mut self) -> Option<&mut Scheduler> {
+        self.extras.as_mut()?.scheduler.as_deref_mut()
+    }
+
+    /// A packet comes into a queue that decides as packets leave.
+    fn enter_scheduler(
+        &mut self,
+        now: Time,
+        seq: u64,
+        id: PacketId,
+        packet: &Packet,
+        window: Window,
+    ) -> Result<Admission, DropCause> {
+        let free_at = self.busy_until.max(now);
+        let Some(scheduler) = self.scheduler() else {
+            return Err(DropCause::QueueFull);
+        };
+        let refused = scheduler.enqueue(
+            u64::from(packet.flow) << 1 | u64::from(packet.agent & 1),
+            Waiting {
+                packet: id,
+                size: packet.size,
+                entered: now,
+                seq,
+                capable: packet.ecn != Ecn::NotEct,
+            },
+        );
+        let waiting = scheduler.waiting();
+        let departs = !core::mem::replace(&mut scheduler.armed, true);
+        if window.contains(now) {
+            self.stats.max_waiting = self.stats.max_waiting.max(waiting.packets);
+            self.stats.max_waiting_bytes = self.stats.max_waiting_bytes.max(waiting.bytes);
+        }
+        Ok(Admission::Queued {
+            departs_at: departs.then_some(free_at),
+            refused: refused.map(|refused| refused.packet),
+        })
+    }
+
+    /// The transmitter is free, and the queue decides what comes next. Packets that it drops on the way are told by
+    /// [`Direction::dropped`]. Without a packet, the next one to enter has to ask for its departure.
+    pub(crate) fn depart(&mut self, now: Time) -> Option<(Waiting, bool)> {
+        let scheduler = self.scheduler()?;
+        let leaving = scheduler.dequeue(now);
+        scheduler.armed = leaving.is_some();
+        leaving.map(|leaving| (leaving.waiting, leaving.mark))
+    }
+
+    /// Packets that the last departure dropped.
+    pub(crate) fn dropped(&self) -> &[Waiting] {
+        let scheduler = self.extras.as_ref().and_then(|extras| extras.scheduler.as_deref());
+        scheduler.map_or(&[], Scheduler::dropped)
+    }
+
+    /// Sends a packet that its queue has let go. Returns what must be done for it to arrive, and when the transmitter is free again.
+    pub(crate) fn send_departing(
+        &mut self,
+        now: Time,
+        waiting: Waiting,
+        mark: bool,
+        packet: &mut Packet,
+        window: Window,
+    ) -> (Admission, Time) {
+        if mark {
+            self.mark(now, packet, Ecn::Ce, packet.congestion, window);
+        }
+        let admission = self.start(now, waiting.entered, waiting.seq, waiting.packet, packet, window);
+        (admission, self.busy_until)
+    }
+
+    /// Takes everything out of a queue that decides as packets leave: the link has failed.
+    pub(crate) fn flush(&mut self) -> Vec<Waiting> {
+        self.scheduler().map_or_else(Vec::new, Scheduler::flush)
     }
 
     /// Asks the rule of an active queue about an arriving packet.
@@ -445,7 +549,7 @@ impl Direction {
         let is_idle = waiting.packets == 0 && self.busy_until <= now;
         let idle = is_idle.then(|| now.since(self.busy_until));
         let rule = self.extras.as_mut()?.queue.as_mut()?;
-        Some(rule.advise(waiting, idle, packet))
+        Some(rule.advise(waiting, idle, self.busy_until.since(now), packet))
     }
 
     fn has_room(&mut self, now: Time, size: u32) -> bool {

@@ -36,6 +36,7 @@ fn nothing() -> Extras {
         duplicate: None,
         trace: None,
         queue: None,
+        scheduler: None,
         marked: 0,
     }
 }
@@ -67,6 +68,7 @@ fn arrival(direction: &Direction, entry: Result<Admission, DropCause>) -> Time {
     match entry {
         Ok(Admission::First(at) | Admission::Loose(at)) => at,
         Ok(Admission::Behind) => direction.ring.back().expect("a packet").arrival,
+        Ok(Admission::Queued { .. }) => panic!("nothing here decides as packets leave"),
         Err(cause) => panic!("refused: {cause:?}"),
     }
 }

@@ -2,7 +2,10 @@
 
 mod histogram;
 mod result;
+mod verdicts;
 
 pub use self::histogram::{DelaySummary, Histogram};
 pub(crate) use self::result::stats_since;
 pub use self::result::{EndReason, FileCheck, FlowOutcome, FlowResult, LinkResult, RunResult};
+pub(crate) use self::verdicts::Occasions;
+pub use self::verdicts::VerdictCounts;

@@ -6,6 +6,7 @@ use whimbrel_proto::AssociationStats;
 use super::{DelaySummary, Histogram};
 use crate::config::FlowKind;
 use crate::ledger::{DropCounts, Ledger};
+use crate::measure::VerdictCounts;
 
 /// Everything that a run measured. What is counted "in the window" lies between [`RunResult::from`] and [`RunResult::to`].
 #[derive(Clone, Debug)]
@@ -119,6 +120,8 @@ pub struct FlowResult {
     pub discarded: u64,
     /// Packets of the flow that died in the window.
     pub drops: DropCounts,
+    /// The sender's verdicts on its losses in the window, against the true causes.
+    pub verdicts: VerdictCounts,
     /// The file, if one was sent.
     pub file: Option<FileCheck>,
     /// A hash of what happened to the flow's packets; packets of other flows that cross none of its links do not change it.

@@ -5,7 +5,7 @@ use whimbrel_proto::Ecn;
 
 use super::average::Average;
 use super::red::{Red, Strike};
-use super::{AboveMax, Occupancy, QueueConfig, WarningMark};
+use super::{AboveMax, Occupancy, QueueConfig, QueueUnit, WarningMark};
 use crate::ledger::DropCause;
 use crate::packet::{Congestion, Packet};
 
@@ -29,13 +29,21 @@ pub(crate) struct Active {
 enum Rule {
     Red(Box<Red>),
     Warning { threshold: f64, mark: WarningMark },
+    Step { threshold: Span, classic: bool },
 }
 
 impl Active {
     /// The rule of a queue, if it has any beyond its limit. `rate` is that of the transmitter, or its mean.
     pub(crate) fn new(config: &QueueConfig, rate: Rate, rng: impl FnOnce() -> Rng) -> Option<Active> {
         match config {
-            QueueConfig::DropTail { .. } => None,
+            QueueConfig::DropTail { .. } | QueueConfig::Codel(_) | QueueConfig::FqCodel(_) => None,
+            QueueConfig::Step(step) => Some(Active {
+                average: Average::new(QueueUnit::Packets, 1.0, 1500, rate),
+                rule: Rule::Step {
+                    threshold: step.threshold,
+                    classic: step.classic,
+                },
+            }),
             QueueConfig::Red(red) => Some(Active {
                 average: Average::new(red.unit, red.weight, red.typical_packet, rate),
                 rule: Rule::Red(Box::new(Red::new(red.clone(), rng()))),
@@ -56,7 +64,8 @@ impl Active {
     }
 
     /// A packet arrives that finds so much waiting, or a transmitter that has been idle for so long.
-    pub(crate) fn advise(&mut self, waiting: Occupancy, idle: Option<Span>, packet: &Packet) -> Advice {
+    /// `wait` is how long it will wait, if it is taken.
+    pub(crate) fn advise(&mut self, waiting: Occupancy, idle: Option<Span>, wait: Span, packet: &Packet) -> Advice {
         self.average.update(waiting, idle);
         let average = self.average.value();
         let (ecn, congestion) = (packet.ecn, packet.congestion);
@@ -77,6 +86,10 @@ impl Active {
                     }
                     Strike::No => Advice::Pass(ecn, congestion),
                 }
+            }
+            Rule::Step { threshold, classic } => {
+                let marks = ecn == Ecn::Ect1 || *classic && capable;
+                Advice::Pass(if marks && wait > *threshold { Ecn::Ce } else { ecn }, congestion)
             }
             Rule::Warning { threshold, mark } => match mark {
                 WarningMark::Ce if capable && average > *threshold => Advice::Pass(Ecn::Ce, congestion),
@@ -120,7 +133,7 @@ mod tests {
             packets,
             bytes: u64::from(packets) * 1500,
         };
-        queue.advise(waiting, None, packet)
+        queue.advise(waiting, None, Span::from_millis(packets.into()), packet)
     }
 
     const UNMARKED: Advice = Advice::Pass(Ecn::Ect0, Congestion::NONE);
@@ -170,6 +183,28 @@ mod tests {
             "Table II has no such state"
         );
         assert_eq!(advise(&mut queue, 20, Ecn::Ect0), MARKED);
+    }
+
+    #[test]
+    fn a_step_marks_what_will_wait_for_long() {
+        // RFC 9331: a threshold on the delay itself, and only packets that ask for it by ECT(1) where others get drops.
+        let step = |classic| {
+            active(&QueueConfig::Step(crate::queue::StepConfig {
+                packets: Some(100),
+                bytes: None,
+                threshold: Span::from_millis(3),
+                classic,
+            }))
+        };
+        let (mut queue, mut l4s) = (step(true), step(false));
+        assert_eq!(advise(&mut queue, 3, Ecn::Ect0), UNMARKED);
+        assert_eq!(advise(&mut queue, 4, Ecn::Ect0), MARKED);
+        assert_eq!(advise(&mut l4s, 4, Ecn::Ect0), UNMARKED);
+        assert_eq!(advise(&mut l4s, 4, Ecn::Ect1), MARKED);
+        assert_eq!(
+            advise(&mut queue, 4, Ecn::NotEct),
+            Advice::Pass(Ecn::NotEct, Congestion::NONE)
+        );
     }
 
     #[test]

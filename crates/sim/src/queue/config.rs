@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use whimbrel_control::Span;
 
 use crate::config::{ConfigError, probability};
 
@@ -25,6 +26,12 @@ pub enum QueueConfig {
     Red(RedConfig),
     /// Congestion warning: marks every packet while the queue is long on average.
     CongestionWarning(CongestionWarningConfig),
+    /// Marks every packet that will wait for more than a threshold: what L4S asks of a queue in its simplest form.
+    Step(StepConfig),
+    /// Controlled delay: drops, or marks, when packets have waited too long for some time (RFC 8289).
+    Codel(CodelConfig),
+    /// A queue for each flow, served in turn, each with controlled delay (RFC 8290).
+    FqCodel(FqCodelConfig),
 }
 
 /// What a queue's average and thresholds count.
@@ -168,6 +175,158 @@ pub struct CongestionWarningConfig {
     pub typical_packet: u32,
 }
 
+/// A step marker (RFC 9331, RFC 9332): a packet is marked if it will wait for longer than the threshold; one that finds no room is
+/// dropped.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StepConfig {
+    /// The most packets that may wait, 1 to 10 000 000. At least one of the limits is given; both may be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 10_000_000))]
+    pub packets: Option<u32>,
+    /// The most bytes (of IP packets) that may wait, 1 or more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub bytes: Option<u64>,
+    /// The longest time to wait without a mark; 1 ms by default.
+    #[serde(default = "default_step")]
+    pub threshold: Span,
+    /// Whether packets sent as ECT(0) are marked as well as those sent as ECT(1); true by default. L4S queues mark ECT(1) alone.
+    #[serde(default = "default_ecn")]
+    pub classic: bool,
+}
+
+/// Controlled delay.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CodelConfig {
+    /// The most packets that may wait, 1 to 10 000 000; 1000 by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 10_000_000))]
+    pub packets: Option<u32>,
+    /// The most bytes (of IP packets) that may wait, 1 or more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub bytes: Option<u64>,
+    /// The standing delay that is accepted, above 0 s; 5 ms by default. On a slow link at least the time that a packet takes.
+    pub target: Span,
+    /// For how long it may be exceeded, above `target`: about the largest round-trip time. 100 ms by default.
+    pub interval: Span,
+    /// Whether ECN-capable packets are marked instead of dropped; true by default.
+    pub ecn: bool,
+    /// With no more than so many bytes left nothing is dropped, 1 to 65535; 1500 by default.
+    #[schemars(range(min = 1, max = 65_535))]
+    pub largest_packet: u32,
+}
+
+impl Default for CodelConfig {
+    fn default() -> Self {
+        CodelConfig {
+            packets: None,
+            bytes: None,
+            target: Span::from_millis(5),
+            interval: Span::from_millis(100),
+            ecn: true,
+            largest_packet: 1500,
+        }
+    }
+}
+
+impl CodelConfig {
+    fn validate(&self, kind: &str) -> Result<(), ConfigError> {
+        limits(self.packets.or(Some(1)), self.bytes, kind)?;
+        if self.target.is_zero() {
+            return Err(ConfigError::new("target", self.target, "a time above 0 s"));
+        }
+        if self.interval <= self.target {
+            return Err(ConfigError::new(
+                "interval",
+                self.interval,
+                format!("longer than target, which is {}", self.target),
+            ));
+        }
+        if !(1..=65_535).contains(&self.largest_packet) {
+            return Err(ConfigError::new(
+                "largest_packet",
+                self.largest_packet,
+                "1 to 65535 bytes",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// A queue for each flow, served in turn by bytes; each has controlled delay, and when there is no room the longest loses its oldest
+/// packet.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FqCodelConfig {
+    /// The most packets that may wait, 1 to 10 000 000; 10 240 by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 10_000_000))]
+    pub packets: Option<u32>,
+    /// The most bytes (of IP packets) that may wait, 1 or more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub bytes: Option<u64>,
+    /// The standing delay that is accepted, above 0 s; 5 ms by default. On a slow link at least the time that a packet takes.
+    pub target: Span,
+    /// For how long it may be exceeded, above `target`: about the largest round-trip time. 100 ms by default.
+    pub interval: Span,
+    /// Whether ECN-capable packets are marked instead of dropped; true by default.
+    pub ecn: bool,
+    /// With no more than so many bytes left nothing is dropped, 1 to 65535; 1500 by default.
+    #[schemars(range(min = 1, max = 65_535))]
+    pub largest_packet: u32,
+    /// Bytes that a flow may send in its turn, 1 to 65535; 1514 by default.
+    #[schemars(range(min = 1, max = 65_535))]
+    pub quantum: u32,
+    /// Queues that flows are spread over, 1 to 65536; 1024 by default.
+    #[schemars(range(min = 1, max = 65_536))]
+    pub queues: u32,
+}
+
+impl FqCodelConfig {
+    /// The limits and the rule of each queue.
+    pub(crate) fn codel(&self) -> CodelConfig {
+        CodelConfig {
+            packets: self.packets,
+            bytes: self.bytes,
+            target: self.target,
+            interval: self.interval,
+            ecn: self.ecn,
+            largest_packet: self.largest_packet,
+        }
+    }
+}
+
+impl Default for FqCodelConfig {
+    fn default() -> Self {
+        let CodelConfig {
+            packets,
+            bytes,
+            target,
+            interval,
+            ecn,
+            largest_packet,
+        } = CodelConfig::default();
+        FqCodelConfig {
+            packets,
+            bytes,
+            target,
+            interval,
+            ecn,
+            largest_packet,
+            quantum: 1514,
+            queues: 1024,
+        }
+    }
+}
+
+fn default_step() -> Span {
+    Span::from_millis(1)
+}
+
 /// How a congestion warning is told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -211,7 +370,10 @@ impl QueueConfig {
         match self {
             QueueConfig::DropTail { packets, bytes }
             | QueueConfig::Red(RedConfig { packets, bytes, .. })
-            | QueueConfig::CongestionWarning(CongestionWarningConfig { packets, bytes, .. }) => (*packets, *bytes),
+            | QueueConfig::CongestionWarning(CongestionWarningConfig { packets, bytes, .. })
+            | QueueConfig::Step(StepConfig { packets, bytes, .. }) => (*packets, *bytes),
+            QueueConfig::Codel(codel) => codel_limits(codel, 1000),
+            QueueConfig::FqCodel(fq) => codel_limits(&fq.codel(), 10_240),
         }
     }
 
@@ -229,8 +391,25 @@ impl QueueConfig {
                 weight(warning.weight)?;
                 typical_packet(warning.typical_packet)
             }
+            QueueConfig::Step(step) => limits(step.packets, step.bytes, "step"),
+            QueueConfig::Codel(codel) => codel.validate("codel"),
+            QueueConfig::FqCodel(fq) => {
+                if !(1..=65_535).contains(&fq.quantum) {
+                    return Err(ConfigError::new("quantum", fq.quantum, "1 to 65535 bytes"));
+                }
+                if !(1..=65_536).contains(&fq.queues) {
+                    return Err(ConfigError::new("queues", fq.queues, "1 to 65536 queues"));
+                }
+                fq.codel().validate("fq-codel")
+            }
         }
     }
+}
+
+/// The limits given, or room for so many packets.
+fn codel_limits(codel: &CodelConfig, packets: u32) -> (Option<u32>, Option<u64>) {
+    let unlimited = codel.packets.is_none() && codel.bytes.is_none();
+    (codel.packets.or(unlimited.then_some(packets)), codel.bytes)
 }
 
 fn limits(packets: Option<u32>, bytes: Option<u64>, kind: &str) -> Result<(), ConfigError> {

@@ -2,10 +2,18 @@
 
 mod active;
 mod average;
+mod codel;
 mod config;
 mod drop_tail;
+mod fq_codel;
 mod red;
+mod scheduler;
 
 pub(crate) use self::active::{Active, Advice};
-pub use self::config::{AboveMax, CongestionWarningConfig, QueueConfig, QueueUnit, RedConfig, WarningMark};
+pub(crate) use self::codel::Waiting;
+pub use self::config::{
+    AboveMax, CodelConfig, CongestionWarningConfig, FqCodelConfig, QueueConfig, QueueUnit, RedConfig, StepConfig,
+    WarningMark,
+};
 pub(crate) use self::drop_tail::{DropTail, Occupancy};
+pub(crate) use self::scheduler::Scheduler;

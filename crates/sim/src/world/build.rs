@@ -15,12 +15,14 @@ use crate::host::{
 use crate::ledger::Ledger;
 use crate::link::{CapacityTrace, Direction, Extras, Jitter, TraceClock, Window};
 use crate::loss::LossModel;
+use crate::measure::VerdictCounts;
 use crate::network::{Hop, Network};
 use crate::observer::Wanted;
 use crate::packet::Slab;
-use crate::queue::{Active, DropTail};
+use crate::queue::{Active, DropTail, Scheduler};
 use crate::resources::Resources;
 use crate::topology::Topology;
+use crate::truth::Truth;
 
 /// What a run keeps besides its counts.
 #[derive(Clone, Copy, Debug, Default)]
@@ -87,6 +89,7 @@ impl World {
         let mut flows = Vec::with_capacity(config.flow.len());
         let mut agents = Vec::with_capacity(config.flow.len() * 2);
         let mut plans = Vec::with_capacity(config.flow.len());
+        let mut truths = Vec::with_capacity(config.flow.len());
         for (f, flow) in config.flow.iter().enumerate() {
             let builder = FlowBuilder {
                 config,
@@ -94,7 +97,9 @@ impl World {
                 f: f as u32,
                 seed,
                 topology: &topology,
+                truth: Truth::new(Rng::stream(seed, &format!("flow/{}/truth", flow.name))),
             };
+            truths.push(builder.truth.clone());
             builder
                 .build(resources, &mut agents, &mut flows)
                 .map_err(|e| e.within(&format!("flow[{f}]")))?;
@@ -130,6 +135,7 @@ impl World {
                 entries: options.ledger_entries.then(Vec::new),
                 ..Ledger::default()
             },
+            truths,
             window,
             end,
             wanted: Wanted::default(),
@@ -224,11 +230,13 @@ fn extras(
         None => resolved.rate.unwrap_or_default(),
     };
     let queue = Active::new(&resolved.queue, rate, || rng("queue"));
+    let scheduler = Scheduler::new(&resolved.queue).map(Box::new);
     let plain = resolved.loss.is_empty()
         && resolved.jitter.is_none()
         && resolved.duplicate == 0.0
         && trace.is_none()
-        && queue.is_none();
+        && queue.is_none()
+        && scheduler.is_none();
     if plain {
         return None;
     }
@@ -244,6 +252,7 @@ fn extras(
         duplicate: (resolved.duplicate > 0.0).then(|| (resolved.duplicate, rng("duplicate"))),
         trace: trace.map(|trace| TraceClock::new(trace, offset)),
         queue,
+        scheduler,
         marked: 0,
     }))
 }
@@ -254,6 +263,7 @@ struct FlowBuilder<'a> {
     f: u32,
     seed: u64,
     topology: &'a Topology,
+    truth: Arc<Truth>,
 }
 
 impl FlowBuilder<'_> {
@@ -292,6 +302,7 @@ impl FlowBuilder<'_> {
                         start,
                         carriage: self.config.carriage,
                         random,
+                        truth: self.truth.clone(),
                     })
                     .map(|end| Agent::Sctp(Box::new(end)))
                 };
@@ -345,6 +356,7 @@ impl FlowBuilder<'_> {
             sent_bytes: [0; 2],
             numbers: [0; 2],
             discarded: 0,
+            verdicts: VerdictCounts::default(),
         });
         Ok(())
     }

@@ -159,6 +159,7 @@ impl World {
                 });
                 self.check_finished(agent);
             }
+            Event::Departure { direction } => self.network.depart(self.now, direction, observer),
             Event::LinkStep { link } => self.step_link(link, observer),
             Event::Sample => self.sample(observer),
             Event::WindowOpens => self.agents.iter_mut().for_each(Agent::open_window),

@@ -96,6 +96,7 @@ impl World {
             receiver,
             discarded: state.discarded,
             drops: self.network.flow_drops[f],
+            verdicts: state.verdicts,
             file: sink.file_check(),
             fingerprint: self.flow_fingerprint(f),
         }

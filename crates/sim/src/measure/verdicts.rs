@@ -1,0 +1,176 @@
+//! What a sender made of its losses, against their true causes: A_c and A_w.
+
+use whimbrel_control::{Cause, LossSignal, Verdict};
+
+const CAUSES: usize = 3;
+const SIGNALS: usize = 2;
+const VERDICTS: usize = 3;
+
+/// Packets that a sender declared lost, by true cause, by how it noticed, and by its verdict; and its reactions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct VerdictCounts {
+    packets: [[[u64; VERDICTS]; SIGNALS]; CAUSES],
+    /// Occasions on which a loss reduced the window although none of the packets had died of congestion.
+    pub unnecessary_reductions: u64,
+    /// Occasions on which loss was judged a transmission error although some of the packets had died of congestion.
+    pub missed_congestion: u64,
+}
+
+fn place(cause: Option<Cause>) -> usize {
+    match cause {
+        Some(Cause::Congestion) => 0,
+        Some(Cause::Transmission) => 1,
+        None => 2,
+    }
+}
+
+impl VerdictCounts {
+    /// Counts a packet declared lost; without a cause if it was alive.
+    pub(crate) fn add(&mut self, cause: Option<Cause>, signal: LossSignal, verdict: Verdict) {
+        self.packets[place(cause)][signal as usize][verdict as usize] += 1;
+    }
+
+    /// Packets that died of this (none: were alive), were noticed so, and judged so.
+    pub fn of(&self, cause: Option<Cause>, signal: LossSignal, verdict: Verdict) -> u64 {
+        self.packets[place(cause)][signal as usize][verdict as usize]
+    }
+
+    /// Packets that died of this (none: were alive) and were declared lost.
+    pub fn noticed(&self, cause: Option<Cause>) -> u64 {
+        self.packets[place(cause)].iter().flatten().sum()
+    }
+
+    fn share(&self, cause: Cause, verdict: Verdict, signals: &[LossSignal]) -> Option<f64> {
+        let rows = signals
+            .iter()
+            .map(|signal| self.packets[place(Some(cause))][*signal as usize]);
+        let (right, all) = rows.fold((0, 0), |(right, all), row| {
+            (right + row[verdict as usize], all + row.iter().sum::<u64>())
+        });
+        (all > 0).then(|| right as f64 / all as f64)
+    }
+
+    /// A_c: the fraction of losses by congestion that were judged so; none if there were none.
+    pub fn a_c(&self) -> Option<f64> {
+        self.share(
+            Cause::Congestion,
+            Verdict::Congestion,
+            &[LossSignal::Gap, LossSignal::Timeout],
+        )
+    }
+
+    /// A_w: the fraction of transmission losses that were judged so; none if there were none.
+    pub fn a_w(&self) -> Option<f64> {
+        self.share(
+            Cause::Transmission,
+            Verdict::Transmission,
+            &[LossSignal::Gap, LossSignal::Timeout],
+        )
+    }
+
+    /// A_c of the losses that were noticed by missing reports or duplicate acknowledgements.
+    pub fn a_c_by_gap(&self) -> Option<f64> {
+        self.share(Cause::Congestion, Verdict::Congestion, &[LossSignal::Gap])
+    }
+
+    /// A_w of the losses that were noticed by missing reports or duplicate acknowledgements.
+    pub fn a_w_by_gap(&self) -> Option<f64> {
+        self.share(Cause::Transmission, Verdict::Transmission, &[LossSignal::Gap])
+    }
+
+    /// Adds other counts.
+    pub fn merge(&mut self, other: &VerdictCounts) {
+        let all = self.packets.iter_mut().flatten().flatten();
+        for (count, more) in all.zip(other.packets.iter().flatten().flatten()) {
+            *count += more;
+        }
+        self.unnecessary_reductions += other.unnecessary_reductions;
+        self.missed_congestion += other.missed_congestion;
+    }
+}
+
+/// Verdicts on packets, put together to the occasions on which they were found lost: by one acknowledgement or one timeout.
+#[derive(Debug, Default)]
+pub(crate) struct Occasions(Vec<Occasion>);
+
+#[derive(Debug)]
+struct Occasion {
+    /// The path and the signal.
+    key: (u8, LossSignal),
+    verdict: Verdict,
+    congestion: bool,
+    reduces: bool,
+}
+
+impl Occasions {
+    /// A packet that died of `cause` was declared lost on a path and judged; that reduced the window or not.
+    pub(crate) fn add(&mut self, key: (u8, LossSignal), cause: Option<Cause>, verdict: Verdict, reduces: bool) {
+        let congestion = cause == Some(Cause::Congestion);
+        match self.0.iter_mut().find(|occasion| occasion.key == key) {
+            Some(occasion) => {
+                occasion.congestion |= congestion;
+                occasion.reduces |= reduces;
+            }
+            None => self.0.push(Occasion {
+                key,
+                verdict,
+                congestion,
+                reduces,
+            }),
+        }
+    }
+
+    /// Everything that was found lost has been told.
+    #[inline]
+    pub(crate) fn close(&mut self, counts: &mut VerdictCounts) {
+        for occasion in self.0.drain(..) {
+            counts.unnecessary_reductions += u64::from(occasion.reduces && !occasion.congestion);
+            counts.missed_congestion += u64::from(occasion.verdict == Verdict::Transmission && occasion.congestion);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_of_the_losses_of_one_cause() {
+        let mut counts = VerdictCounts::default();
+        assert_eq!(counts.a_c(), None);
+        let (c, w) = (Some(Cause::Congestion), Some(Cause::Transmission));
+        for (cause, signal, verdict, packets) in [
+            (c, LossSignal::Gap, Verdict::Congestion, 3),
+            (c, LossSignal::Gap, Verdict::Transmission, 1),
+            (c, LossSignal::Timeout, Verdict::Congestion, 4),
+            (w, LossSignal::Gap, Verdict::Transmission, 1),
+            (w, LossSignal::Gap, Verdict::Unsure, 1),
+            (None, LossSignal::Timeout, Verdict::Congestion, 5),
+        ] {
+            (0..packets).for_each(|_| counts.add(cause, signal, verdict));
+        }
+        assert_eq!((counts.a_c(), counts.a_w()), (Some(7.0 / 8.0), Some(0.5)));
+        assert_eq!((counts.a_c_by_gap(), counts.a_w_by_gap()), (Some(0.75), Some(0.5)));
+        assert_eq!(counts.noticed(None), 5);
+    }
+
+    #[test]
+    fn occasions_are_judged_as_a_whole() {
+        let mut counts = VerdictCounts::default();
+        let mut occasions = Occasions::default();
+        let (gap, timeout) = (LossSignal::Gap, LossSignal::Timeout);
+        occasions.add((0, gap), Some(Cause::Transmission), Verdict::Congestion, true);
+        occasions.add((0, gap), None, Verdict::Congestion, true);
+        occasions.close(&mut counts);
+        assert_eq!((counts.unnecessary_reductions, counts.missed_congestion), (1, 0));
+        occasions.add((1, timeout), Some(Cause::Transmission), Verdict::Transmission, false);
+        occasions.add((1, timeout), Some(Cause::Congestion), Verdict::Transmission, false);
+        occasions.close(&mut counts);
+        occasions.close(&mut counts);
+        assert_eq!((counts.unnecessary_reductions, counts.missed_congestion), (1, 1));
+        occasions.add((0, gap), Some(Cause::Transmission), Verdict::Congestion, true);
+        occasions.add((0, gap), Some(Cause::Congestion), Verdict::Congestion, true);
+        occasions.close(&mut counts);
+        assert_eq!((counts.unnecessary_reductions, counts.missed_congestion), (1, 1));
+    }
+}
