@@ -172,6 +172,20 @@ static SCHEMES: &[Entry] = &[
         },
     },
     Entry {
+        name: "veno-tabe",
+        summary: "Veno's verdict, Jersey's window and recovery as kernels have it: needs neither routers nor stamps.",
+        source: "a mix of Fu and Liew 2003 with Xu, Tian and Ansari 2004",
+        parts: || SchemeParts {
+            discriminator: DiscriminatorSpec::Veno(Default::default()),
+            window: WindowSpec::Tabe(TabeParameters {
+                clock: ArrivalClock::Acknowledgements,
+                ..TabeParameters::default()
+            }),
+            recovery: modern(),
+            ..SchemeParts::default()
+        },
+    },
+    Entry {
         name: "westwood",
         summary: "Westwood+: congestion sets the window to what the path delivered.",
         source: "Grieco and Mascolo 2004",

@@ -1,20 +1,22 @@
 //! The 5-hop job: how long a simulated hour takes, and what it costs per packet and hop.
 //!
-//! `cargo run --release -p whimbrel-sim --example five_hop [SECONDS [FLOWS]]`
+//! `cargo run --release -p whimbrel-sim --example five_hop [SECONDS [FLOWS [SCHEME]]]`
 //!
 //! Several flows share a chain that is as many times as fast, with room for as many times the packets in its queues.
 
 use std::time::Instant;
 
-use whimbrel_control::{Rate, Span};
+use whimbrel_control::{Rate, Scheme, Span};
 use whimbrel_proto::AssociationConfig;
 use whimbrel_sim::config::{FlowConfig, FlowKind, LinkConfig, NodeConfig, QueueConfig, SimConfig};
 use whimbrel_sim::{Resources, RunOptions, World};
 
 fn main() {
-    let mut arguments = std::env::args().skip(1).map(|a| a.parse::<u64>().expect("a number"));
-    let seconds = arguments.next().unwrap_or(3600);
-    let flows = arguments.next().unwrap_or(1);
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let number = |at: usize| arguments.get(at).map(|a| a.parse::<u64>().expect("a number"));
+    let seconds = number(0).unwrap_or(3600);
+    let flows = number(1).unwrap_or(1);
+    let scheme = arguments.get(2).map_or("standard", String::as_str);
     let mut config = SimConfig::empty(Span::from_secs(seconds));
     config.node = (0..6).map(|i| NodeConfig { name: format!("n{i}") }).collect();
     config.link = (0..5)
@@ -32,6 +34,7 @@ fn main() {
         .collect();
     let sctp = AssociationConfig {
         recv_buffer: 65_536,
+        scheme: Scheme::by_name(scheme).expect("the name of a scheme"),
         ..AssociationConfig::default()
     };
     config.flow = (0..flows)

@@ -159,3 +159,66 @@ fn a_dynamic_k_misjudges_less_congestion() {
     let (fixed, dynamic) = (lost(false), lost(true));
     assert!(dynamic * 2 < fixed, "{dynamic} of {fixed}");
 }
+
+/// 80 ms there and back, a queue of one bandwidth-delay product.
+fn long(flows: &[&str], mbps: u64, loss: Option<LossConfig>) -> SimConfig {
+    let mut config = pair(Rate::from_mbps(mbps), Span::from_millis(40), 60);
+    config.link[0].queue = QueueConfig::DropTail {
+        packets: Some((mbps as u32 * 80 / 12).max(20)),
+        bytes: None,
+    };
+    if let Some(loss) = loss {
+        config.link[0].loss = loss.into();
+    }
+    config.flow = flows
+        .iter()
+        .enumerate()
+        .map(|(n, scheme)| FlowConfig {
+            name: format!("f{n}"),
+            ..bulk(scheme)
+        })
+        .collect();
+    config.measure.from = Span::from_secs(15);
+    config
+}
+
+#[test]
+fn a_scheme_without_help_keeps_nine_tenths_of_what_the_channel_leaves() {
+    for mbps in [20, 2] {
+        let bursts = LossConfig::GilbertElliott {
+            good_to_bad: 0.005,
+            bad_to_good: 0.25,
+            good_loss: 0.0,
+            bad_loss: 1.0,
+        };
+        let bernoulli = |rate| Some(LossConfig::Bernoulli { rate });
+        for (loss, rate) in [
+            (None, 0.0),
+            (bernoulli(0.01), 0.01),
+            (bernoulli(0.02), 0.02),
+            (bernoulli(0.05), 0.05),
+            (Some(bursts), 0.005 / 0.255),
+        ] {
+            let possible = mbps as f64 * (1.0 - rate) * 1452.0 / 1500.0;
+            let share = goodput(&long(&["veno-tabe"], mbps, loss)) / possible;
+            println!("{mbps} Mbit/s, loss {rate:.3}: {share:.3}");
+            assert!(share > 0.9, "{mbps} Mbit/s, loss {rate}: {share}");
+        }
+    }
+}
+
+#[test]
+fn and_it_shares_with_cubic() {
+    for start in [[0, 0], [0, 1000], [1000, 0], [0, 5000], [5000, 0]] {
+        let mut config = long(&["veno-tabe", "cubic"], 20, None);
+        config.duration = Span::from_secs(100);
+        for (flow, millis) in config.flow.iter_mut().zip(start) {
+            flow.start = Span::from_millis(millis);
+        }
+        let result = run(&config, 1);
+        let [ours, cubic] = [0, 1].map(|n: usize| result.flows[n].goodput_bps / 1e6);
+        let jain = (ours + cubic) * (ours + cubic) / (2.0 * (ours * ours + cubic * cubic));
+        println!("{start:?}: {ours:.1} and {cubic:.1} Mbit/s: {jain:.3}");
+        assert!(jain > 0.9, "{start:?}: {ours} and {cubic} Mbit/s: {jain}");
+    }
+}
