@@ -178,6 +178,33 @@ fn senders_may_come_together_and_files_may_be_empty() {
 }
 
 #[test]
+fn both_ends_may_name_a_scheme() {
+    let from = tempfile::tempdir().unwrap();
+    let to = tempfile::tempdir().unwrap();
+    let file = from.path().join("marked");
+    std::fs::write(&file, content(300_000)).unwrap();
+    let receiver = Receiver::start("127.0.0.1:0", to.path(), &["--once", "--scheme", "ecn"]);
+    let sent = sender(&receiver.to(), &file)
+        .args(["--scheme", "ecn"])
+        .output()
+        .unwrap();
+    assert_eq!(sent.status.code(), Some(0), "{}", text(&sent.stderr));
+    assert_eq!(receiver.end().0, Some(0));
+    assert_eq!(std::fs::read(to.path().join("marked")).unwrap(), content(300_000));
+
+    let wrong = sender("127.0.0.1:9", &file)
+        .args(["--scheme", "magic"])
+        .output()
+        .unwrap();
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(
+        text(&wrong.stderr).contains("there are standard, ecn"),
+        "{}",
+        text(&wrong.stderr)
+    );
+}
+
+#[test]
 fn an_existing_file_is_kept_unless_forced() {
     let dir = tempfile::tempdir().unwrap();
     let (file, into) = (dir.path().join("a"), dir.path().join("in"));

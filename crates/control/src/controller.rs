@@ -79,6 +79,12 @@ impl Controller {
         self.discriminator.needs().or(self.window.needs())
     }
 
+    /// Whether the window control may have an opinion about rates; the standard has none.
+    #[inline]
+    pub fn may_pace(&self) -> bool {
+        matches!(self.window, Window::Other(_))
+    }
+
     /// The rate at which packets are to be sent, if the window control has an opinion.
     #[inline]
     pub fn pacing_rate(&self, srtt: Option<Span>) -> Option<Rate> {

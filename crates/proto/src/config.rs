@@ -231,6 +231,7 @@ impl AssociationConfig {
             eci: parts.eci,
             timestamps: parts.timestamps,
             pacing: parts.pacing,
+            recovers: parts.recovery != Recovery::default(),
             recovery: parts.recovery,
         }
     }
@@ -387,6 +388,8 @@ pub(crate) struct Switches {
     pub(crate) eci: bool,
     pub(crate) timestamps: bool,
     pub(crate) pacing: bool,
+    /// The recovery is not the standard's.
+    pub(crate) recovers: bool,
     pub(crate) recovery: Recovery,
 }
 

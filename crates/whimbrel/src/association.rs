@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::sync::Notify;
-use whimbrel_proto::{AssocId, SendError};
+use whimbrel_proto::{AssocId, AssociationStats, SendError};
 use whimbrel_wire::Payload;
 
 use crate::shared::{Progress, Shared, Signals, State};
@@ -251,6 +251,12 @@ impl Association {
             .endpoint
             .association(self.handle.id)
             .map_or(0, |a| a.buffered_send())
+    }
+
+    /// Counters of what it has done so far; none once it is over and forgotten.
+    pub fn stats(&self) -> Option<AssociationStats> {
+        let state = self.handle.shared.lock();
+        state.endpoint.association(self.handle.id).map(|a| *a.stats())
     }
 
     /// The peer's addresses with their UDP ports.

@@ -12,13 +12,13 @@ use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
-use whimbrel::{Association, Listener, StackConfig};
+use whimbrel::{Association, Listener, Scheme, StackConfig};
 
 use crate::transfer::failure::{EXIT_CODES, Failure};
 use crate::transfer::frame::{DIGEST_BYTES, Frame, check_name};
 use crate::transfer::interrupt::Interrupt;
 use crate::transfer::progress::{Bars, hex, summary};
-use crate::transfer::{DEFAULT_PORT, address, association_config};
+use crate::transfer::{DEFAULT_PORT, address, association_config, parse_scheme};
 
 /// Pieces of a file that wait for the disk.
 const WRITE_BEHIND: usize = 16;
@@ -44,6 +44,10 @@ pub(crate) struct Args {
     /// The SCTP port
     #[arg(long, default_value_t = DEFAULT_PORT, value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
+    /// How to recover from loss and control congestion: the name of a scheme; what both ends have to agree on is used if the other
+    /// end has it too
+    #[arg(long, value_name = "NAME", default_value = "standard", value_parser = parse_scheme)]
+    scheme: Scheme,
 }
 
 /// What every transfer needs to know.
@@ -76,7 +80,7 @@ async fn receive(args: &Args) -> Result<(), Failure> {
     let config = StackConfig {
         local: args.listen.clone(),
         port: args.port,
-        association: association_config(),
+        association: association_config(args.scheme),
         ..StackConfig::default()
     };
     let listener = Listener::bind(config)?;

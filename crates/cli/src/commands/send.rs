@@ -11,13 +11,13 @@ use bytes::Bytes;
 use indicatif::ProgressBar;
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
-use whimbrel::{Association, Stack, StackConfig};
+use whimbrel::{Association, Scheme, Stack, StackConfig};
 
 use crate::transfer::failure::{EXIT_CODES, Failure};
 use crate::transfer::frame::{DATA_BYTES, DIGEST_BYTES, Frame, check_name};
 use crate::transfer::interrupt::Interrupt;
 use crate::transfer::progress::{Bars, hex, summary};
-use crate::transfer::{DEFAULT_PORT, address, association_config};
+use crate::transfer::{DEFAULT_PORT, address, association_config, parse_scheme};
 
 /// Pieces of the file read ahead of the network.
 const READ_AHEAD: usize = 16;
@@ -41,6 +41,10 @@ pub(crate) struct Args {
     /// The SCTP port of `whimbrel recv`
     #[arg(long, default_value_t = DEFAULT_PORT, value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
+    /// How to recover from loss and control congestion: the name of a scheme; what both ends have to agree on is used if the other
+    /// end has it too
+    #[arg(long, value_name = "NAME", default_value = "standard", value_parser = parse_scheme)]
+    scheme: Scheme,
 }
 
 /// How long to wait for the receiver's reason once sending has failed.
@@ -73,7 +77,7 @@ async fn send(args: &Args) -> Result<(), Failure> {
     let interrupt = Interrupt::listen();
     let config = StackConfig {
         local: args.local.clone(),
-        association: association_config(),
+        association: association_config(args.scheme),
         ..StackConfig::default()
     };
     let stack = Stack::toward(config, &args.to)?;

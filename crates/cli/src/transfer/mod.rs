@@ -6,14 +6,25 @@ pub(crate) mod frame;
 pub(crate) mod interrupt;
 pub(crate) mod progress;
 
-use whimbrel::{AssociationConfig, StackConfig};
+use whimbrel::{AssociationConfig, Scheme, StackConfig};
 
 /// The SCTP port of `whimbrel recv`, unless `--port` says otherwise.
 pub(crate) const DEFAULT_PORT: u16 = 5000;
 
+/// Reads the name of a scheme that needs no simulator.
+pub(crate) fn parse_scheme(name: &str) -> Result<Scheme, String> {
+    let usable = |scheme: &Scheme| !scheme.parts().discriminator.asks_for_truth();
+    let known = || Scheme::all().filter(usable);
+    known().find(|scheme| scheme.name() == name).ok_or_else(|| {
+        let names: Vec<_> = known().map(Scheme::name).collect();
+        format!("there is no such scheme; there are {}", names.join(", "))
+    })
+}
+
 /// Buffers for files: a megabyte keeps 100 Mbit/s busy over 80 ms.
-pub(crate) fn association_config() -> AssociationConfig {
+pub(crate) fn association_config(scheme: Scheme) -> AssociationConfig {
     AssociationConfig {
+        scheme,
         recv_buffer: 1 << 20,
         send_buffer: 1 << 20,
         outbound_streams: 1,

@@ -114,10 +114,7 @@ impl Association {
         tag: u32,
     ) -> Result<(), Discard> {
         match chunk {
-            Chunk::Sack(sack) => {
-                let echo = self.take_echo(ctx.now, from, sack.congestion_indicated);
-                self.on_sack(ctx, sack, echo)
-            }
+            Chunk::Sack(sack) => self.on_sack(ctx, sack, from),
             Chunk::Heartbeat(info) => self.on_heartbeat(from, info.0),
             Chunk::HeartbeatAck(info) => self.on_heartbeat_ack(ctx, info.0),
             Chunk::InitAck(init_ack) => self.on_init_ack(ctx, meta, init_ack),

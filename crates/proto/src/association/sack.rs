@@ -26,6 +26,7 @@ struct Notes<'a> {
 }
 
 impl SackObserver for Notes<'_> {
+    #[inline]
     fn acked(&mut self, seq: Seq, tsn: Tsn, path: u8, sent_at: Time, _retransmitted: bool) {
         let timed = &mut self.paths[usize::from(path)];
         if timed.timed == Some((seq, sent_at)) {
@@ -59,7 +60,7 @@ impl SackObserver for Notes<'_> {
 
 impl Association {
     // [9260:6-5, 6-7]
-    pub(super) fn on_sack(&mut self, ctx: &mut Context<'_>, sack: &Sack<'_>, echo: Echo) -> Result<(), Discard> {
+    pub(super) fn on_sack(&mut self, ctx: &mut Context<'_>, sack: &Sack<'_>, from: usize) -> Result<(), Discard> {
         let takes_sacks = matches!(
             self.state,
             State::Established | State::ShutdownPending | State::ShutdownReceived
@@ -70,7 +71,12 @@ impl Association {
         self.stats.duplicates_reported += sack.duplicates.len() as u64;
         // A SACK shorter than the largest packet had room for more blocks.
         let complete = 4 * (sack.gaps.len() + sack.duplicates.len() + 1) <= usize::from(self.max_data);
-        self.take_acknowledgement(ctx, sack, complete, Some(sack.a_rwnd), echo)
+        let echo = if self.stamping.is_some() || self.eci.in_use {
+            self.take_echo(ctx.now, from, sack.congestion_indicated)
+        } else {
+            Echo::NONE
+        };
+        self.take_acknowledgement(ctx, sack, complete, Some(sack.a_rwnd), &echo)
     }
 
     /// Takes the cumulative TSN ack of a SHUTDOWN (RFC 9260 §9.2), which says nothing about gaps and window.
@@ -82,7 +88,7 @@ impl Association {
             duplicates: whimbrel_wire::DuplicateTsns::from_wire_bytes(&[]),
             congestion_indicated: false,
         };
-        self.take_acknowledgement(ctx, &sack, false, None, Echo::NONE)
+        self.take_acknowledgement(ctx, &sack, false, None, &Echo::NONE)
     }
 
     // [9260:7.2.4-6]
@@ -92,7 +98,7 @@ impl Association {
         sack: &Sack<'_>,
         complete: bool,
         a_rwnd: Option<u32>,
-        echo: Echo,
+        echo: &Echo,
     ) -> Result<(), Discard> {
         let (in_recovery, in_reduced) = (self.recovery.is_active(), self.reduced.is_active());
         let held_before = self.outstanding.data_held();
@@ -129,12 +135,14 @@ impl Association {
             // RFC 9260 §8.1
             self.errors = 0;
         }
-        self.check_recovery(ctx, sack, &echo);
+        if self.switches.recovers {
+            self.check_recovery(ctx, sack, echo);
+        }
         for index in 0..self.paths.len() {
             if let Some(sample) = self.paths[index].sampled.take() {
                 self.on_rtt_sample(ctx, index, sample);
             }
-            self.take_path_acknowledgement(ctx, index, advanced, in_reduced, &echo);
+            self.take_path_acknowledgement(ctx, index, advanced, in_reduced, echo);
         }
         if let Some(acked) = self.outstanding.cumulative_ack() {
             self.recovery.on_cumulative_ack(acked);
@@ -144,7 +152,9 @@ impl Association {
                     .iter_mut()
                     .for_each(|path| path.reductions.on_cumulative_ack(acked));
             }
-            self.leave_modes(ctx, acked);
+            if self.switches.recovers {
+                self.leave_modes(ctx, acked);
+            }
         }
         if let Some(rates) = &mut self.rates {
             rates.release(self.outstanding.base());
@@ -231,7 +241,9 @@ impl Association {
         } else if earliest_acked {
             path.t3 = ctx.now + path.timeout();
         }
-        self.renew_tail_probe(ctx.now, index, true);
+        if self.switches.recovery.tail_loss_probe {
+            self.renew_tail_probe(ctx.now, index, true);
+        }
         self.path_answered(ctx, index);
         self.trace_window(ctx, index);
     }

@@ -317,7 +317,9 @@ impl Association {
         let path = packet.path;
         let id = PathId(path as u8);
         let mut pushed = false;
-        let flight_before = self.outstanding.flight(id);
+        let paced_from = self.paths[path]
+            .is_paced(self.switches.pacing)
+            .then(|| self.outstanding.flight(id));
         packet.reserve(self.stamp(ctx.now));
         if matches!(next, NextData::Retransmission { .. }) {
             pushed = self.push_retransmissions(ctx, packet);
@@ -340,8 +342,10 @@ impl Association {
             self.paths[path].heartbeat.last_probe = ctx.now;
         }
         if pushed {
-            let bytes = self.outstanding.flight(id) - flight_before;
-            self.paths[path].pace(ctx.now, bytes, self.switches.pacing);
+            if let Some(flight) = paced_from {
+                let bytes = self.outstanding.flight(id).saturating_sub(flight);
+                self.paths[path].pace(ctx.now, bytes, self.switches.pacing);
+            }
             self.paths[path].last_data = ctx.now;
             self.timers.zero_window_probe = NEVER;
         }
@@ -424,7 +428,9 @@ impl Association {
         if path_state.t3 == NEVER || is_earliest {
             path_state.t3 = ctx.now + path_state.timeout();
         }
-        self.renew_tail_probe(ctx.now, path, false);
+        if self.switches.recovery.tail_loss_probe {
+            self.renew_tail_probe(ctx.now, path, false);
+        }
         let tsn = self.outstanding.tsn(seq);
         ctx.trace
             .emit(TraceKinds::TSNS, ctx.now, Some(self.id), || TraceEvent::TsnSent {

@@ -329,6 +329,7 @@ impl Endpoint {
     }
 
     /// The next event. Poll after [`Endpoint::poll_transmit`] has returned `None`.
+    #[inline]
     pub fn poll_event(&mut self) -> Option<(AssocId, Event)> {
         let (id, event) = self.events.pop_front()?;
         if matches!(event, Event::Closed(_)) {

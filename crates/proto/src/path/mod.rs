@@ -164,9 +164,14 @@ impl Path {
         may_send
     }
 
+    /// Whether packets of data may have to be spaced. `even`: as the scheme wants it.
+    #[inline]
+    pub(crate) fn is_paced(&self, even: bool) -> bool {
+        even || self.control.may_pace()
+    }
+
     /// A packet of data with so many bytes goes out. `even`: where the window control has no rate, a window is spread over a
     /// round-trip time.
-    #[inline]
     pub(crate) fn pace(&mut self, now: Time, bytes: u64, even: bool) {
         let srtt = self.rtt.srtt();
         let even_rate = || srtt.filter(|_| even).map(|srtt| self.control.even_rate(srtt));

@@ -103,9 +103,6 @@ impl Association {
 
     /// Data went out on the path, or some of it was acknowledged: the tail-loss probe waits for silence from now on.
     pub(in super::super) fn renew_tail_probe(&mut self, now: Time, index: usize, acknowledged: bool) {
-        if !self.switches.recovery.tail_loss_probe {
-            return;
-        }
         let chunks = self.outstanding.chunks_in_flight(PathId(index as u8));
         let in_recovery = self.recovery.is_active();
         let path = &mut self.paths[index];
