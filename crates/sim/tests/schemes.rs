@@ -3,7 +3,7 @@
 mod common;
 
 use common::{flow, pair, run};
-use whimbrel_control::discriminator::{DiscriminatorSpec, JitterParameters};
+use whimbrel_control::discriminator::{DiscriminatorSpec, JitterParameters, NoisyParameters};
 use whimbrel_control::{Rate, Scheme, Span};
 use whimbrel_proto::AssociationConfig;
 use whimbrel_sim::LinkResult;
@@ -76,6 +76,7 @@ fn random_loss_costs_less_than_with_the_standard() {
         ("jsctp", false, 2.4),
         ("jsctp-no-tabe", false, 1.8),
         ("jtcp", false, 1.5),
+        ("oracle", false, 2.0),
         ("wise", false, 1.1),
         ("veno", false, 1.5),
         ("westwood", false, 2.0),
@@ -106,6 +107,7 @@ fn pure_congestion_is_no_worse_than_with_the_standard() {
         ("vegas", 0),
         ("cubic", 2 * lost),
         ("bbr", lost),
+        ("oracle", lost),
         ("jsctp", 2 * lost),
         ("jsctp-no-tabe", packets / 66),
         ("jtcp", packets / 66),
@@ -221,4 +223,17 @@ fn and_it_shares_with_cubic() {
         println!("{start:?}: {ours:.1} and {cubic:.1} Mbit/s: {jain:.3}");
         assert!(jain > 0.9, "{start:?}: {ours} and {cubic} Mbit/s: {jain}");
     }
+}
+
+#[test]
+fn an_oracle_that_errs_lies_between_the_oracle_and_its_opposite() {
+    let at = |a_c, a_w| {
+        let mut config = path("oracle", 0.01);
+        let sctp = config.flow[0].sctp.get_or_insert_default();
+        sctp.discriminator = Some(DiscriminatorSpec::Noisy(NoisyParameters { a_c, a_w }));
+        goodput(&config)
+    };
+    let (right, half, blind) = (at(1.0, 1.0), at(1.0, 0.5), at(1.0, 0.0));
+    assert!(right > 1.2 * half && half > 1.1 * blind, "{right} {half} {blind}");
+    assert!((right - goodput(&path("oracle", 0.01))).abs() < 0.01);
 }
