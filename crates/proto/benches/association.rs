@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use divan::counter::{BytesCount, ItemsCount};
-use whimbrel_control::{Rng, Span, Time};
+use whimbrel_control::{Rng, Scheme, Span, Time};
 use whimbrel_proto::{
     AssocId, AssociationConfig, Endpoint, EndpointConfig, Event, Message, PacketMeta, SendError, TransportAddr,
 };
@@ -22,12 +22,13 @@ struct Pair {
     to: AssocId,
     from: AssocId,
     now: Time,
+    /// Time from one end to the other.
+    one_way: Span,
     datagram: Vec<u8>,
     content: Vec<u8>,
 }
 
-fn endpoint(addr: &str, listen: bool) -> Endpoint {
-    let association = config();
+fn endpoint(addr: &str, listen: bool, association: AssociationConfig) -> Endpoint {
     let local_addrs = vec![addr.parse().expect("an address")];
     let config = EndpointConfig {
         local_addrs,
@@ -48,15 +49,23 @@ fn config() -> AssociationConfig {
 
 impl Pair {
     fn connected() -> Pair {
-        let (mut a, b) = (endpoint("10.0.0.1:9899", false), endpoint("10.0.0.2:9899", true));
+        Pair::with(&config())
+    }
+
+    fn with(config: &AssociationConfig) -> Pair {
+        let mut a = endpoint("10.0.0.1:9899", false, config.clone());
+        let b = endpoint("10.0.0.2:9899", true, config.clone());
         let peer: TransportAddr = "10.0.0.2:9899".parse().expect("an address");
-        let from = a.connect(Time::ZERO, config(), 5000, &[peer]).expect("can be begun");
+        let from = a
+            .connect(Time::ZERO, config.clone(), 5000, &[peer])
+            .expect("can be begun");
         let mut pair = Pair {
             a,
             b,
             from,
             to: from,
             now: Time::ZERO,
+            one_way: Span::ZERO,
             datagram: Vec::new(),
             content: Vec::new(),
         };
@@ -101,7 +110,15 @@ impl Pair {
             Ok(()) | Err(SendError::Full(_)) => {}
             Err(error) => panic!("{error}"),
         }
-        while self.carry(true) + self.carry(false) > 0 {}
+        loop {
+            let there = self.carry(true);
+            self.now += self.one_way;
+            let back = self.carry(false);
+            self.now += self.one_way;
+            if there + back == 0 {
+                break;
+            }
+        }
         let content = &mut self.content;
         while self
             .b
@@ -133,4 +150,23 @@ fn message(bencher: divan::Bencher<'_, '_>, len: usize) {
 #[divan::bench]
 fn handshake(bencher: divan::Bencher<'_, '_>) {
     bencher.counter(ItemsCount::new(1_usize)).bench_local(Pair::connected);
+}
+
+/// Messages of 64 KiB with a round-trip time of 2 ms, by scheme: what its parts cost. Unpaced, since a pacer would wait.
+#[divan::bench(args = [
+    "standard", "wireless-aware", "eci", "jsctp", "jersey", "wise", "veno", "veno-tabe", "westwood", "vegas", "cubic", "bbr", "dctcp",
+])]
+fn scheme(bencher: divan::Bencher<'_, '_>, name: &str) {
+    let scheme = Scheme::by_name(name).expect("a scheme");
+    let mut pair = Pair::with(&AssociationConfig {
+        scheme,
+        pacing: Some(false),
+        ..config()
+    });
+    pair.one_way = Span::from_millis(1);
+    let message = Bytes::from(vec![0x55; 65_536]);
+    (0..100).for_each(|_| pair.transfer(&message));
+    bencher
+        .counter(BytesCount::new(message.len()))
+        .bench_local(|| pair.transfer(&message));
 }
