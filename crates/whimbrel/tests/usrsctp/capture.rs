@@ -20,6 +20,7 @@ impl Chunk {
     pub(crate) const COOKIE_ECHO: Chunk = Chunk(10);
     pub(crate) const COOKIE_ACK: Chunk = Chunk(11);
     pub(crate) const SHUTDOWN_COMPLETE: Chunk = Chunk(14);
+    pub(crate) const TIMESTAMP: Chunk = Chunk(190);
 }
 
 /// A running dumpcap on the loopback interface.
@@ -108,6 +109,13 @@ impl Decoded {
                 self.chunks
             );
         }
+    }
+}
+
+impl Decoded {
+    /// Whether the capture holds the chunk.
+    pub(crate) fn holds(&self, chunk: Chunk) -> bool {
+        self.chunks.contains(&chunk)
     }
 }
 

@@ -254,3 +254,64 @@ async fn an_abort_of_ours_ends_their_server_s_association() {
     peer.expect(&["100, 1, "]);
     capture.decode().must_hold(&[Chunk::ABORT]);
 }
+
+/// Our end with everything that both ends would have to agree on.
+fn with_extensions(udp_port: u16, sctp_port: u16) -> StackConfig {
+    let mut config = config(udp_port, sctp_port);
+    config.association.ecn = Some(true);
+    config.association.eci = Some(true);
+    config.association.timestamps = Some(true);
+    config
+}
+
+async fn echo(association: &Association, messages: usize) {
+    for i in 0..messages {
+        let message = Message {
+            ppid: PPID + i as u32,
+            ..Message::new(0, content(i))
+        };
+        association.send(message).await.unwrap();
+        let back = timeout(PATIENCE, association.recv()).await.expect("the echo stopped");
+        assert!(back.unwrap().expect("everything comes back").data == content(i));
+    }
+    timeout(PATIENCE, association.shutdown())
+        .await
+        .expect("no shutdown")
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn our_extensions_are_passed_over_by_their_server() {
+    // RFC 9260 §3.2.1: parameters of unknown types that ask to be skipped; without agreement there are no TIMESTAMP chunks.
+    let (ours, theirs) = (free_udp_port(), free_udp_port());
+    let capture = Capture::start(theirs);
+    let _peer = Peer::start("echo_server", &[&theirs.to_string(), &ours.to_string()], theirs);
+    let stack = Stack::bind(with_extensions(ours, 0)).unwrap();
+    let peer = [([127, 0, 0, 1], theirs).into()];
+    let association = timeout(PATIENCE, stack.connect(&peer, 7)).await.unwrap().unwrap();
+    echo(&association, 20).await;
+    let decoded = capture.decode();
+    decoded.must_hold(&[Chunk::INIT, Chunk::DATA, Chunk::SHUTDOWN_COMPLETE]);
+    assert!(!decoded.holds(Chunk::TIMESTAMP));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tshark_reads_past_our_timestamps() {
+    // RFC 9260 §3.2: a chunk of unknown type that asks to be skipped, in front of DATA and SACK.
+    let (ours, theirs) = (free_udp_port(), free_udp_port());
+    let capture = Capture::start(theirs);
+    let listener = Listener::bind(with_extensions(theirs, 7)).unwrap();
+    let stack = Stack::bind(with_extensions(ours, 0)).unwrap();
+    let peer = [([127, 0, 0, 1], theirs).into()];
+    let (connected, accepted) = tokio::join!(timeout(PATIENCE, stack.connect(&peer, 7)), accept(&listener));
+    let association = connected.unwrap().unwrap();
+    let server = tokio::spawn(async move {
+        while let Ok(Some(message)) = accepted.recv().await {
+            accepted.send(Message::new(message.stream, message.data)).await.unwrap();
+        }
+    });
+    echo(&association, 20).await;
+    timeout(PATIENCE, server).await.unwrap().unwrap();
+    let decoded = capture.decode();
+    decoded.must_hold(&[Chunk::TIMESTAMP, Chunk::DATA, Chunk::SACK, Chunk::SHUTDOWN_COMPLETE]);
+}
