@@ -43,4 +43,14 @@ fn a_long_run_takes_no_more_memory_than_a_short_one_and_little_at_all() {
     assert!(long < 20 * 1024, "{long} KiB");
     // The ledger keeps the drops of the beginning; nothing else grows.
     assert!(long < short + 512, "{short} KiB, then {long} KiB");
+    // The same with TCP, which fills the queue again and again.
+    config.flow = vec![FlowConfig::new("bulk", FlowKind::Tcp, "n0", "n5")];
+    config.duration = Span::from_secs(60);
+    run(&config, 1);
+    let short = peak_kib();
+    config.duration = Span::from_secs(1200);
+    let result = run(&config, 1);
+    assert!(result.packet_hops > 1_400_000, "{}", result.packet_hops);
+    let long = peak_kib();
+    assert!(long < short + 512, "{short} KiB, then {long} KiB");
 }

@@ -3,12 +3,12 @@
 mod common;
 
 use common::{file, flow, pair, run};
-use whimbrel_control::{Rate, Rng, Span};
+use whimbrel_control::{Rate, Rng, Scheme, Span};
 use whimbrel_sim::config::{
     ChunkKind, FlowConfig, FlowKind, JitterConfig, LossConfig, OneOrMany, QueueConfig, RedConfig, ScheduleStep,
     SimConfig, TcpConfig, TcpEcn, TcpFlavour, TrafficConfig, TrafficKind,
 };
-use whimbrel_sim::{DropCause, EndReason, FlowOutcome, RunResult};
+use whimbrel_sim::{DropCause, EndReason, FlowOutcome, FlowResult, RunResult};
 
 const FLAVOURS: [TcpFlavour; 5] = [
     TcpFlavour::Tahoe,
@@ -106,6 +106,74 @@ fn every_kind_of_traffic_goes_over_tcp() {
         (result.end, &result.flows[0].outcome),
         (EndReason::AllDone, &FlowOutcome::Completed)
     );
+}
+
+/// What each scheme achieves over TCP on a link that loses so much, in Mbit/s.
+fn with_scheme(scheme: Scheme, loss: f64) -> FlowResult {
+    let mut config = lossy(loss, Rate::from_mbps(5), Span::from_millis(30), 60, 90);
+    config.measure.from = Span::from_secs(10);
+    let connection = TcpConfig {
+        scheme,
+        ..TcpConfig::default()
+    };
+    config.flow = vec![tcp_flow("bulk", TrafficConfig::default(), connection)];
+    run(&config, 3).flows.remove(0)
+}
+
+#[test]
+fn every_scheme_of_sctp_is_one_of_tcp() {
+    let scheme = |name: &str| Scheme::by_name(name).expect("a scheme");
+    for scheme in Scheme::all() {
+        let parts = scheme.parts();
+        if parts.recovery.probe_after_timeout || parts.discriminator.asks_for_truth() {
+            continue;
+        }
+        let clean = with_scheme(scheme, 0.0);
+        let share = clean.goodput_bps / 5e6;
+        assert!(share > 0.85, "{scheme}: {share} of a clean link");
+        assert_eq!(clean.receiver.duplicates_received, 0, "{scheme}");
+    }
+    // Westwood and Veno were made for losses by the channel; BBR does not mind them.
+    let standard = with_scheme(scheme("standard"), 0.02).goodput_bps;
+    for better in ["westwood", "veno"] {
+        let found = with_scheme(scheme(better), 0.02).goodput_bps;
+        assert!(found > 1.1 * standard, "{better}: {found}, standard: {standard}");
+    }
+    let bbr = with_scheme(scheme("bbr"), 0.02);
+    assert!(
+        bbr.goodput_bps > 0.85 * 5e6 * 0.98 * 1448.0 / 1500.0,
+        "{}",
+        bbr.goodput_bps
+    );
+    // Vegas keeps a queue of few packets where the standard fills it.
+    let (vegas, full) = (with_scheme(scheme("vegas"), 0.0), with_scheme(scheme("standard"), 0.0));
+    assert!(vegas.sender.retransmissions <= full.sender.retransmissions);
+}
+
+#[test]
+fn what_tcp_does_not_have_is_refused() {
+    let refused = |connection: TcpConfig| {
+        let mut config = pair(Rate::from_mbps(5), Span::from_millis(30), 90);
+        config.flow = vec![tcp_flow("bulk", TrafficConfig::default(), connection)];
+        config.validate().expect_err("refused").path
+    };
+    let scheme = Scheme::by_name("wireless-aware").expect("a scheme");
+    let with = |change: &dyn Fn(&mut TcpConfig)| {
+        let mut connection = TcpConfig::default();
+        change(&mut connection);
+        refused(connection)
+    };
+    assert_eq!(with(&|c| c.scheme = scheme), "flow[0].tcp.recovery.probe_after_timeout");
+    assert_eq!(with(&|c| c.mss = 20), "flow[0].tcp.mss");
+    assert_eq!(with(&|c| c.rto_max = Span::from_millis(1)), "flow[0].tcp.rto_max");
+    assert_eq!(with(&|c| c.ack_delay = Span::from_secs(1)), "flow[0].tcp.ack_delay");
+    let mut config = pair(Rate::from_mbps(5), Span::from_millis(30), 90);
+    config.flow = vec![tcp_flow("bulk", TrafficConfig::default(), TcpConfig::default())];
+    config.flow[0].traffic.streams = 2;
+    assert_eq!(config.validate().expect_err("refused").path, "flow[0].traffic.streams");
+    config.flow[0].traffic.streams = 1;
+    config.flow[0].kind = FlowKind::Sctp;
+    assert_eq!(config.validate().expect_err("refused").path, "flow[0].tcp");
 }
 
 /// Segments per round trip at random loss `p` if every segment is acknowledged: sqrt(3 / (2 p)) (Mathis et al. 1997, equation 3).

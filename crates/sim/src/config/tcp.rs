@@ -65,7 +65,7 @@ pub struct TcpConfig {
     pub window: Option<WindowSpec>,
     /// Changes to the scheme's recovery: what is sent again, when, with which timer.
     pub recovery: RecoveryChanges,
-    /// Explicit congestion notification; absent: `classic` if the scheme uses ECN.
+    /// Explicit congestion notification; absent: if the scheme uses ECN, `accurate` for the window `dctcp` and `classic` for others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<TcpEcn>,
     /// The receiver copies the congestion that routers indicate on a packet (ECI, congestion warning) into the acknowledgement that
@@ -170,12 +170,14 @@ impl TcpConfig {
 
     /// How marks are echoed.
     pub fn resolved_ecn(&self) -> TcpEcn {
-        let by_scheme = if self.scheme.parts().ecn {
-            TcpEcn::Classic
-        } else {
-            TcpEcn::Off
-        };
-        self.ecn.unwrap_or(by_scheme)
+        self.ecn.unwrap_or_else(|| {
+            let parts = self.parts();
+            match parts.window {
+                _ if !parts.ecn => TcpEcn::Off,
+                WindowSpec::Dctcp(_) => TcpEcn::Accurate,
+                _ => TcpEcn::Classic,
+            }
+        })
     }
 
     /// Checks every value.

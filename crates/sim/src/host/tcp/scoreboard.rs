@@ -125,6 +125,8 @@ pub(super) struct Scoreboard {
     delivered_order: u64,
     /// Retransmissions in flight, in their order: position and number of the transmission.
     retransmissions: VecDeque<(Seq, u64)>,
+    /// The segments given up on the last occasion.
+    given_up: Vec<Seq>,
 }
 
 impl Scoreboard {
@@ -361,7 +363,13 @@ impl Scoreboard {
         }
     }
 
+    /// The segments given up on the last occasion.
+    pub(super) fn given_up(&self) -> &[Seq] {
+        &self.given_up
+    }
+
     fn give_up(&mut self, seq: Seq, lost: &mut Lost) {
+        self.given_up.push(seq);
         let index = self.index(seq);
         let slot = &mut self.slots[index];
         slot.state = State::Lost;
@@ -376,6 +384,7 @@ impl Scoreboard {
     /// one of them has arrived.
     pub(super) fn find_losses(&mut self, rule: LossRule, again: Option<u32>) -> Lost {
         let mut lost = Lost::default();
+        self.given_up.clear();
         let end = match rule {
             LossRule::Sacked(count) => self.nth_sacked_from_the_end(count),
             LossRule::Forward(count) => self
@@ -425,6 +434,7 @@ impl Scoreboard {
     /// Gives up the first segment, whatever is known of it (duplicate acknowledgements tell of no other).
     pub(super) fn give_up_first(&mut self) -> Lost {
         let mut lost = Lost::default();
+        self.given_up.clear();
         if self.slots.front().is_some_and(|slot| slot.state == State::InFlight) {
             self.give_up(self.base, &mut lost);
         }
@@ -446,6 +456,7 @@ impl Scoreboard {
     /// receivers here never take back what they have acknowledged.
     pub(super) fn give_up_all(&mut self) -> Lost {
         let mut lost = Lost::default();
+        self.given_up.clear();
         for seq in self.base..self.next_seq() {
             if self.get(seq).is_some_and(|slot| slot.state == State::InFlight) {
                 self.give_up(seq, &mut lost);

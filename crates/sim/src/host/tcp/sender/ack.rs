@@ -1,6 +1,6 @@
 //! An acknowledgement, from top to bottom: what is new, what the parts are told, what was lost, what was marked.
 
-use whimbrel_control::{AckSample, LossEvent, LossSignal, MarkEvent, Stamps, Verdict};
+use whimbrel_control::{AckSample, LossEvent, LossSignal, MarkEvent, Stamps};
 
 use super::super::scoreboard::{AckOutcome, Lost};
 use super::super::time_of;
@@ -48,7 +48,7 @@ impl TcpSender {
             self.timeouts = 0;
             self.probed = false;
             // RFC 6298 §5.2, §5.3
-            self.rto_at = (!self.board.is_empty()).then(|| context.now + self.rtt.rto());
+            self.rto_at = (!self.board.is_empty()).then(|| context.now + self.timeout());
         }
         if self.config.flavour.uses_sack() {
             self.find_losses(context, &outcome, flight_before);
@@ -255,8 +255,10 @@ impl TcpSender {
                 Recovering::Fast(until) | Recovering::Timeout(until) if self.board.first() > until => {
                     self.end_recovery();
                     // What was lost after the recovery had begun belongs to another window of data.
-                    if let Some(later) = self.later.take().filter(|later| later.last >= self.board.first()) {
-                        self.enter_recovery(context, &later, flight_before);
+                    let later = self.later.take();
+                    if let Some((lost, verdict)) = later.filter(|(lost, _)| lost.last >= self.board.first()) {
+                        let loss = self.loss_event(context.now, LossSignal::Gap, &lost, flight_before);
+                        self.begin_recovery(&loss, verdict);
                     }
                 }
                 _ => {}
@@ -283,12 +285,15 @@ impl TcpSender {
         match self.recovering {
             Recovering::No => self.enter_recovery(context, &lost, flight_before),
             Recovering::Fast(until) | Recovering::Timeout(until) if lost.first > until => {
+                let verdict = self.judge(context, LossSignal::Gap, &lost, flight_before).1;
                 match &mut self.later {
-                    Some(later) => later.merge(&lost),
-                    None => self.later = Some(lost),
+                    Some((later, Verdict::Transmission)) => {
+                        later.merge(&lost);
+                        self.later = Some((*later, verdict));
+                    }
+                    Some((later, _)) => later.merge(&lost),
+                    None => self.later = Some((lost, verdict)),
                 }
-                self.stats.fast_retransmits += u64::from(lost.packets);
-                self.trace_lost(context, &lost);
             }
             _ => self.more_losses(context, &lost, flight_before),
         }
@@ -335,12 +340,12 @@ impl TcpSender {
 
     /// The first losses of a window of data: fast retransmit and fast recovery.
     fn enter_recovery(&mut self, context: &mut Context<'_>, lost: &Lost, flight_before: u64) {
-        let loss = self.loss_event(context.now, LossSignal::Gap, lost, flight_before);
-        self.stats.fast_retransmits += u64::from(lost.packets);
+        let (loss, verdict) = self.judge(context, LossSignal::Gap, lost, flight_before);
+        self.begin_recovery(&loss, verdict);
+    }
+
+    fn begin_recovery(&mut self, loss: &LossEvent, verdict: Verdict) {
         self.stats.recoveries += 1;
-        self.trace_lost(context, lost);
-        let verdict = self.control.judge(&loss);
-        self.note_verdict(&loss, verdict);
         self.by_transmission = verdict == Verdict::Transmission;
         let until = self.board.next_seq().saturating_sub(1);
         let already = self.reduced.is_active();
@@ -348,7 +353,7 @@ impl TcpSender {
             // Slow start from one segment, as after a timeout; everything is sent again.
             let collapse = LossEvent {
                 signal: LossSignal::Timeout,
-                ..loss
+                ..*loss
             };
             self.control.react(&collapse, verdict, already);
             self.board.give_up_all();
@@ -356,7 +361,7 @@ impl TcpSender {
             self.guard = Some(until);
             self.left = 0;
         } else {
-            self.control.react(&loss, verdict, already);
+            self.control.react(loss, verdict, already);
             self.recovering = Recovering::Fast(until);
             self.urgent = true;
         }
@@ -370,11 +375,7 @@ impl TcpSender {
         if lost.packets == 0 {
             return;
         }
-        let loss = self.loss_event(context.now, LossSignal::Gap, lost, flight_before);
-        self.stats.fast_retransmits += u64::from(lost.packets);
-        self.trace_lost(context, lost);
-        let verdict = self.control.judge(&loss);
-        self.note_verdict(&loss, verdict);
+        let (loss, verdict) = self.judge(context, LossSignal::Gap, lost, flight_before);
         if verdict == Verdict::Transmission {
             return;
         }
@@ -386,12 +387,24 @@ impl TcpSender {
         }
     }
 
-    /// Notes a loss and what its judgement came to.
-    pub(super) fn note_verdict(&mut self, loss: &LossEvent, verdict: Verdict) {
+    /// Judges what the scoreboard has just given up.
+    pub(super) fn judge(
+        &mut self,
+        context: &mut Context<'_>,
+        signal: LossSignal,
+        lost: &Lost,
+        flight_before: u64,
+    ) -> (LossEvent, Verdict) {
+        let loss = self.loss_event(context.now, signal, lost, flight_before);
         if let Some(delivery) = &mut self.delivery {
             delivery.on_lost(loss.bytes);
         }
-        let _ = verdict;
+        if signal == LossSignal::Gap {
+            self.stats.fast_retransmits += u64::from(lost.packets);
+            self.trace_lost(context, lost);
+        }
+        let verdict = self.control.judge(&loss);
+        (loss, verdict)
     }
 
     fn end_recovery(&mut self) {

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use whimbrel_control::estimator::{DeliveryEstimator, RttConfig, RttEstimator};
 use whimbrel_control::recovery::Recovery;
 use whimbrel_control::{
-    BuildContext, Controller, GroundTruth, Pacer, Rate, RecoveryEpoch, Rng, Seq, Span, Time, WindowRules,
+    BuildContext, Controller, GroundTruth, Pacer, Rate, RecoveryEpoch, Rng, Seq, Span, Time, Verdict, WindowRules,
 };
 use whimbrel_proto::{AssociationStats, Ecn, PathId, TraceEvent, TraceKinds, TraceRecord};
 use whimbrel_wire::Tsn;
@@ -128,7 +128,7 @@ pub(crate) struct TcpSender {
     /// The window of data for which the congestion window has been reduced.
     reduced: RecoveryEpoch,
     /// Losses of segments sent after the recovery began: those of the next window of data.
-    later: Option<Lost>,
+    later: Option<(Lost, Verdict)>,
     /// Whether the loss being recovered was judged a transmission error.
     by_transmission: bool,
     /// When the next retransmission may go out, if only one may in each round-trip time.

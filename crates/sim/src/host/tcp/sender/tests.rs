@@ -435,6 +435,56 @@ fn a_spurious_timeout_is_taken_back_if_timestamps_show_it() {
     }
 }
 
+/// Judges every loss a transmission error.
+#[derive(Debug)]
+struct Channel;
+
+impl whimbrel_control::discriminator::Discriminate for Channel {
+    fn judge(&mut self, _: whimbrel_control::window::WindowView, _: &whimbrel_control::LossEvent) -> Verdict {
+        Verdict::Transmission
+    }
+}
+
+#[test]
+fn a_loss_by_the_channel_costs_no_window_and_may_have_a_timer_of_its_own() {
+    // Ye 2004, 5.3
+    use whimbrel_control::discriminator::Discriminator;
+    use whimbrel_control::recovery::BackOff;
+    let mut config = plain();
+    config.recovery.keep_window_on_transmission_timeout = Some(true);
+    config.recovery.back_off = Some(BackOff::Limited);
+    config.recovery.loss_rto_min = Some(ms(200));
+    let mut sender = Sender::established(&config, source(TrafficKind::Endless, None, MSS as u32));
+    let rules = WindowRules {
+        initial_cwnd: 10 * MSS,
+        unit: MSS,
+        floor: 2 * MSS,
+    };
+    let window = whimbrel_control::window::WindowSpec::default().build(&BuildContext {
+        unit: MSS,
+        floor: 2 * MSS,
+        truth: None,
+    });
+    sender.end.control = Controller::new(rules, Discriminator::Other(Box::new(Channel)), window);
+    sender.sent();
+    assert!(sender.ack(0, &[(1, 2)]) == [10] && sender.ack(0, &[(1, 3)]) == [11]);
+    assert_eq!(
+        sender.ack(0, &[(1, 4)]),
+        [0, 12],
+        "sent again, and the window is as it was"
+    );
+    assert_eq!((sender.cwnd(), sender.end.recovering), (10.0, Recovering::Fast(11)));
+    sender.bed.now += ms(100);
+    // RTO is 100 + 4 x 50 ms at first, 1 s at least while losses may be congestion.
+    let (_, again) = sender.wait_for_timeout();
+    assert_eq!((again[0], sender.cwnd()), (0, 10.0));
+    for _ in 0..5 {
+        let (waited, again) = sender.wait_for_timeout();
+        assert!(waited >= ms(200) && waited <= ms(450), "{waited}");
+        assert_eq!(again[0], 0);
+    }
+}
+
 #[test]
 fn early_retransmit_needs_fewer_duplicates_where_little_is_outstanding() {
     // RFC 5827 §3.1: three segments and no more to send; the first is lost, two duplicates come

@@ -1,7 +1,7 @@
 //! Timers: SYN, retransmission (RFC 6298), tail-loss probe.
 
+use whimbrel_control::LossSignal;
 use whimbrel_control::recovery::BackOff;
-use whimbrel_control::{LossSignal, Verdict};
 use whimbrel_proto::TimerKind;
 
 use super::super::scoreboard::Lost;
@@ -65,9 +65,7 @@ impl TcpSender {
             last: given_up.last.max(first),
             ..given_up
         };
-        let loss = self.loss_event(now, LossSignal::Timeout, &lost, flight_before);
-        let verdict = self.control.judge(&loss);
-        self.note_verdict(&loss, verdict);
+        let (loss, verdict) = self.judge(context, LossSignal::Timeout, &lost, flight_before);
         let is_transmission = verdict == Verdict::Transmission;
         // RFC 5681 §3.1: ssthresh is set once for a segment however often it is sent again.
         let already = self.reduced.is_active();
@@ -87,12 +85,29 @@ impl TcpSender {
         self.undo = (self.rules.cancel_spurious && self.agreed.timestamps && first_of_these).then(|| timestamp(now));
         if self.rules.back_off == BackOff::Limited && is_transmission {
             let stretch = 1.0 + 0.5 * self.rng.unit();
-            self.rto_at = Some(now + Span::from_secs_f64(self.rtt.rto().as_secs_f64() * stretch));
+            self.rto_at = Some(now + Span::from_secs_f64(self.timeout().as_secs_f64() * stretch));
         } else {
             self.rtt.back_off();
-            self.rto_at = Some(now + self.rtt.rto());
+            self.rto_at = Some(now + self.timeout());
         }
         self.trace_window(context);
+    }
+
+    /// The retransmission timeout to use now: while losses are judged transmission errors it may have a minimum of its own, and may not
+    /// back off (Ye 2004, 5.3).
+    pub(super) fn timeout(&self) -> Span {
+        let limited = self.rules.back_off == BackOff::Limited;
+        let own_min = Some(self.rules.loss_rto_min).filter(|min| !min.is_zero());
+        if !self.by_transmission || !limited && own_min.is_none() {
+            return self.rtt.rto();
+        }
+        let base = self.rtt.computed().unwrap_or(self.config.rto_initial);
+        let base = base.clamp(own_min.unwrap_or(self.config.rto_min), self.config.rto_max);
+        if limited {
+            base
+        } else {
+            (base * (1 << self.timeouts.min(20))).min(self.config.rto_max)
+        }
     }
 
     /// The timers after everything that may be sent has been sent.
@@ -102,7 +117,8 @@ impl TcpSender {
             self.probe_at = None;
             return;
         }
-        let rto_at = *self.rto_at.get_or_insert(now + self.rtt.rto());
+        let timeout = self.timeout();
+        let rto_at = *self.rto_at.get_or_insert(now + timeout);
         self.probe_at = None;
         if self.rules.tail_loss_probe
             && !self.probed
@@ -127,6 +143,6 @@ impl TcpSender {
             let last = self.board.next_seq() - 1;
             self.retransmit(context, last);
         }
-        self.rto_at = Some(context.now + self.rtt.rto());
+        self.rto_at = Some(context.now + self.timeout());
     }
 }

@@ -250,7 +250,7 @@ impl TcpSender {
         self.next_retransmission = context.now + self.rtt.srtt().unwrap_or_default();
         if seq == self.board.first() {
             // RFC 6298 §5.1: the timer runs for the segment that everything waits for.
-            self.rto_at = Some(context.now + self.rtt.rto());
+            self.rto_at = Some(context.now + self.timeout());
         }
         self.send_segment(context, seq, true);
     }
