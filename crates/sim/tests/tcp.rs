@@ -3,7 +3,7 @@
 mod common;
 
 use common::{file, flow, pair, run};
-use whimbrel_control::{Rate, Rng, Scheme, Span};
+use whimbrel_control::{Cause, LossSignal, Rate, Rng, Scheme, Span, Verdict};
 use whimbrel_sim::config::{
     ChunkKind, FlowConfig, FlowKind, JitterConfig, LossConfig, OneOrMany, QueueConfig, RedConfig, ScheduleStep,
     SimConfig, TcpConfig, TcpEcn, TcpFlavour, TrafficConfig, TrafficKind,
@@ -125,7 +125,7 @@ fn every_scheme_of_sctp_is_one_of_tcp() {
     let scheme = |name: &str| Scheme::by_name(name).expect("a scheme");
     for scheme in Scheme::all() {
         let parts = scheme.parts();
-        if parts.recovery.probe_after_timeout || parts.discriminator.asks_for_truth() {
+        if parts.recovery.probe_after_timeout {
             continue;
         }
         let clean = with_scheme(scheme, 0.0);
@@ -148,6 +148,40 @@ fn every_scheme_of_sctp_is_one_of_tcp() {
     // Vegas keeps a queue of few packets where the standard fills it.
     let (vegas, full) = (with_scheme(scheme("vegas"), 0.0), with_scheme(scheme("standard"), 0.0));
     assert!(vegas.sender.retransmissions <= full.sender.retransmissions);
+}
+
+#[test]
+fn verdicts_are_compared_with_the_causes_of_death() {
+    // Every loss is congestion to the standard; the oracle is always right, and does not slow down for the channel.
+    let scheme = |name: &str| Scheme::by_name(name).expect("a scheme");
+    let standard = with_scheme(scheme("standard"), 0.02);
+    let oracle = with_scheme(scheme("oracle"), 0.02);
+    for flow in [&standard, &oracle] {
+        let verdicts = &flow.verdicts;
+        let channel = verdicts.noticed(Some(Cause::Transmission));
+        let died = flow.drops.total();
+        let seen = channel + verdicts.noticed(Some(Cause::Congestion));
+        // All but a few are noticed, each once: a retransmission that dies may have been given up before; only a timeout gives up what is alive.
+        assert!(seen.abs_diff(died) * 25 <= died, "{died} died, {seen} were noticed");
+        assert!(channel > 100, "{channel}");
+        let alive = |verdict| verdicts.of(None, LossSignal::Gap, verdict);
+        assert_eq!(alive(Verdict::Congestion) + alive(Verdict::Transmission), 0);
+    }
+    assert_eq!((standard.verdicts.a_w(), oracle.verdicts.a_w()), (Some(0.0), Some(1.0)));
+    assert!(standard.verdicts.unnecessary_reductions > 50);
+    assert_eq!(
+        (
+            oracle.verdicts.unnecessary_reductions,
+            oracle.verdicts.missed_congestion
+        ),
+        (0, 0)
+    );
+    assert!(
+        oracle.goodput_bps > 1.5 * standard.goodput_bps,
+        "{} {}",
+        oracle.goodput_bps,
+        standard.goodput_bps
+    );
 }
 
 #[test]

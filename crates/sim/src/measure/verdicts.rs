@@ -120,6 +120,11 @@ impl Occasions {
         }
     }
 
+    /// Whether nothing was found lost since they were last closed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Everything that was found lost has been told.
     #[inline]
     pub(crate) fn close(&mut self, counts: &mut VerdictCounts) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use whimbrel_control::{GroundTruth, Rate, Rng, Span, Time};
+use whimbrel_control::{Rate, Rng, Span, Time};
 
 use super::World;
 use crate::config::{ConfigError, FlowConfig, FlowKind, ResolvedDirection, SimConfig};
@@ -312,19 +312,13 @@ impl FlowBuilder<'_> {
             }
             FlowKind::Tcp => {
                 let config = &flow.tcp_parameters();
-                let truth: Option<Arc<dyn GroundTruth>> = None;
-                let discriminator = config.parts().discriminator;
-                if discriminator.asks_for_truth() && truth.is_none() {
-                    let allowed = "any that does not ask for the truth";
-                    return Err(ConfigError::new("tcp.discriminator", discriminator.name(), allowed));
-                }
                 agents.push(Agent::TcpSender(Box::new(TcpSender::new(SenderSetup {
                     agent: self.f * 2,
                     config,
                     source,
                     file: file.clone(),
                     start,
-                    truth,
+                    truth: self.truth.clone(),
                     random: self.rng("sender"),
                 }))));
                 agents.push(Agent::TcpReceiver(Box::new(TcpReceiver::new(ReceiverSetup {

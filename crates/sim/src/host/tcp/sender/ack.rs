@@ -1,6 +1,6 @@
 //! An acknowledgement, from top to bottom: what is new, what the parts are told, what was lost, what was marked.
 
-use whimbrel_control::{AckSample, LossEvent, LossSignal, MarkEvent, Stamps};
+use whimbrel_control::{AckSample, Cause, LossEvent, LossSignal, MarkEvent, Stamps};
 
 use super::super::scoreboard::{AckOutcome, Lost};
 use super::super::time_of;
@@ -285,7 +285,10 @@ impl TcpSender {
         match self.recovering {
             Recovering::No => self.enter_recovery(context, &lost, flight_before),
             Recovering::Fast(until) | Recovering::Timeout(until) if lost.first > until => {
-                let verdict = self.judge(context, LossSignal::Gap, &lost, flight_before).1;
+                let (loss, verdict) = self.judge(context, LossSignal::Gap, &lost, flight_before);
+                // Its reaction comes when this recovery ends.
+                let cwnd = self.control.cwnd();
+                self.note_reaction(context, &loss, verdict, cwnd, verdict != Verdict::Transmission);
                 match &mut self.later {
                     Some((later, Verdict::Transmission)) => {
                         later.merge(&lost);
@@ -341,7 +344,9 @@ impl TcpSender {
     /// The first losses of a window of data: fast retransmit and fast recovery.
     fn enter_recovery(&mut self, context: &mut Context<'_>, lost: &Lost, flight_before: u64) {
         let (loss, verdict) = self.judge(context, LossSignal::Gap, lost, flight_before);
+        let before = self.control.cwnd();
         self.begin_recovery(&loss, verdict);
+        self.note_reaction(context, &loss, verdict, before, self.control.cwnd() < before);
     }
 
     fn begin_recovery(&mut self, loss: &LossEvent, verdict: Verdict) {
@@ -376,15 +381,16 @@ impl TcpSender {
             return;
         }
         let (loss, verdict) = self.judge(context, LossSignal::Gap, lost, flight_before);
-        if verdict == Verdict::Transmission {
-            return;
+        let before = self.control.cwnd();
+        if verdict != Verdict::Transmission {
+            let already = self.reduced.is_active();
+            self.by_transmission = false;
+            self.control.react(&loss, verdict, already);
+            if !already {
+                self.reduced.enter(self.board.next_seq().saturating_sub(1));
+            }
         }
-        let already = self.reduced.is_active();
-        self.by_transmission = false;
-        self.control.react(&loss, verdict, already);
-        if !already {
-            self.reduced.enter(self.board.next_seq().saturating_sub(1));
-        }
+        self.note_reaction(context, &loss, verdict, before, self.control.cwnd() < before);
     }
 
     /// Judges what the scoreboard has just given up.
@@ -404,7 +410,39 @@ impl TcpSender {
             self.trace_lost(context, lost);
         }
         let verdict = self.control.judge(&loss);
+        let counts = context.window().contains(context.now);
+        for seq in self.board.given_up() {
+            let cause = self.truth.noticed(self.label(*seq));
+            if counts {
+                context.flow.verdicts.add(cause, signal, verdict);
+                let congestion = cause.filter(|cause| *cause == Cause::Congestion);
+                self.occasions.add((0, signal), congestion, verdict, false);
+            }
+        }
         (loss, verdict)
+    }
+
+    /// Notes what a judgement came to, now that the window has changed or not.
+    pub(super) fn note_reaction(
+        &mut self,
+        context: &mut Context<'_>,
+        loss: &LossEvent,
+        verdict: Verdict,
+        cwnd_before: u64,
+        reduces: bool,
+    ) {
+        if context.window().contains(context.now) && !self.occasions.is_empty() {
+            self.occasions.add((0, loss.signal), None, verdict, reduces);
+        }
+        self.occasions.close(&mut context.flow.verdicts);
+        self.trace(context, TraceKinds::VERDICTS, || TraceEvent::Verdict {
+            path: PathId(0),
+            tsn: Tsn(loss.label),
+            signal: loss.signal,
+            verdict,
+            cwnd_before,
+            cwnd: self.control.cwnd(),
+        });
     }
 
     fn end_recovery(&mut self) {

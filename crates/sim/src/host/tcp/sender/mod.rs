@@ -12,7 +12,7 @@ use bytes::Bytes;
 use whimbrel_control::estimator::{DeliveryEstimator, RttConfig, RttEstimator};
 use whimbrel_control::recovery::Recovery;
 use whimbrel_control::{
-    BuildContext, Controller, GroundTruth, Pacer, Rate, RecoveryEpoch, Rng, Seq, Span, Time, Verdict, WindowRules,
+    BuildContext, Controller, Pacer, Rate, RecoveryEpoch, Rng, Seq, Span, Time, Verdict, WindowRules,
 };
 use whimbrel_proto::{AssociationStats, Ecn, PathId, TraceEvent, TraceKinds, TraceRecord};
 use whimbrel_wire::Tsn;
@@ -22,9 +22,10 @@ use super::segment::{TcpFlags, TcpSegment};
 use super::{RECEIVER_PORT, distance, send, sender_port, timestamp, window_scale};
 use crate::config::{TcpConfig, TcpEcn, TcpFlavour};
 use crate::host::{Alarm, Context, Source};
-use crate::measure::FlowOutcome;
+use crate::measure::{FlowOutcome, Occasions};
 use crate::observer::Sample;
 use crate::packet::PacketId;
+use crate::truth::Truth;
 
 /// What a sender needs to begin.
 #[derive(Debug)]
@@ -36,8 +37,8 @@ pub(crate) struct SenderSetup<'a> {
     /// The file to send, if there is one.
     pub(crate) file: Option<Bytes>,
     pub(crate) start: Time,
-    /// Why packets died, for discriminators that may ask.
-    pub(crate) truth: Option<Arc<dyn GroundTruth>>,
+    /// Why packets died: to be compared with verdicts, and for discriminators that may ask.
+    pub(crate) truth: Arc<Truth>,
     pub(crate) random: Rng,
 }
 
@@ -150,6 +151,8 @@ pub(crate) struct TcpSender {
     delivery: Option<DeliveryEstimator>,
     /// Of these, bytes that duplicate acknowledgements have told before a cumulative one (without SACK).
     estimated: u64,
+    truth: Arc<Truth>,
+    occasions: Occasions,
     stats: AssociationStats,
     opened_stats: Option<AssociationStats>,
     window_stats: Option<AssociationStats>,
@@ -179,7 +182,7 @@ impl TcpSender {
         let context = BuildContext {
             unit,
             floor: rules.floor,
-            truth,
+            truth: Some(truth.clone()),
         };
         let control = Controller::new(rules, parts.discriminator.build(&context), parts.window.build(&context));
         let measures_rate = control.needs().rate;
@@ -235,6 +238,8 @@ impl TcpSender {
             delivered: 0,
             delivery: measures_rate.then(DeliveryEstimator::default),
             estimated: 0,
+            truth,
+            occasions: Occasions::default(),
             stats: AssociationStats::default(),
             opened_stats: None,
             window_stats: None,

@@ -28,7 +28,7 @@ impl Sender {
             source,
             file: None,
             start: bed.now,
-            truth: None,
+            truth: Truth::new(Rng::stream(1, "truth")),
             random: Rng::stream(1, "sender"),
         });
         let isn = end.isn;

@@ -70,10 +70,12 @@ impl TcpSender {
         // RFC 5681 §3.1: ssthresh is set once for a segment however often it is sent again.
         let already = self.reduced.is_active();
         let until = self.board.next_seq().saturating_sub(1);
+        let before = self.control.cwnd();
         if !(is_transmission && self.rules.keep_window_on_transmission_timeout) {
             self.control.react(&loss, verdict, already);
             self.reduced.enter(until);
         }
+        self.note_reaction(context, &loss, verdict, before, self.control.cwnd() < before);
         self.recovering = Recovering::Timeout(until);
         self.guard = Some(until);
         self.by_transmission = is_transmission;
