@@ -97,7 +97,7 @@ fn unknown_keys_are_refused_where_they_stand() {
         ("delay = \"10 ms\"", "dealy = \"10 ms\"", "dealy"),
         ("packets = 50", "pakets = 50", "pakets"),
         ("rate = 0.01", "rate = 0.01, burst = 2", "burst"),
-        ("kind = \"udp\"", "kind = \"tcp\"", "tcp"),
+        ("kind = \"udp\"", "kind = \"dccp\"", "dccp"),
         ("\"10 ms\"", "\"10 msec\"", "msec"),
         ("\"10 ms\"", "10", "unit"),
         ("recv_buffer = 65536", "recv_bufer = 65536", "recv_bufer"),
