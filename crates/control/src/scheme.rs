@@ -255,7 +255,8 @@ static SCHEMES: &[Entry] = &[
             recovery: Recovery {
                 cancel_spurious: true,
                 keep_window_on_transmission_timeout: true,
-                ..Recovery::default()
+                // A verdict helps little where lost retransmissions wait for the timeout.
+                ..modern()
             },
             ..SchemeParts::default()
         },
