@@ -270,6 +270,11 @@ impl Trace {
         }
     }
 
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
     pub(crate) fn drain(&mut self, f: &mut dyn FnMut(&TraceRecord)) {
         for record in &self.records {
             f(record);

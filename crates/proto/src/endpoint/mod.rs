@@ -442,6 +442,12 @@ impl Endpoint {
         self.trace.set_kinds(kinds);
     }
 
+    /// Whether there are records to drain.
+    #[inline]
+    pub fn has_trace(&self) -> bool {
+        !self.trace.is_empty()
+    }
+
     /// Hands over the records made since the last call, oldest first.
     pub fn drain_trace(&mut self, f: &mut dyn FnMut(&TraceRecord)) {
         self.trace.drain(f);

@@ -201,18 +201,17 @@ impl SctpEnd {
         while self.transmit(context) && self.take_events(context) {
             self.offer(context);
         }
-        self.drain_trace(context);
+        if self.endpoint.has_trace() {
+            self.drain_trace(context);
+        }
         let deadline = earlier(self.endpoint.next_timeout(), self.user_deadline(context.now));
         self.alarm.arm(&mut context.network.queue, self.agent, deadline);
     }
 
     /// Takes the records of what happened inside: verdicts are joined with the truth, and the observer sees what it asked for.
-    #[inline]
+    #[cold]
     fn drain_trace(&mut self, context: &mut Context<'_>) {
         let (flow, forward) = (self.agent / 2, self.agent & 1 == 0);
-        if !forward && !self.trace {
-            return;
-        }
         let (truth, occasions, observed) = (&self.truth, &mut self.occasions, self.trace);
         let (observer, window) = (&mut *context.observer, context.network.window);
         let verdicts = &mut context.flow.verdicts;
