@@ -1,6 +1,6 @@
 //! The figures that runs are compared by.
 
-use whimbrel_control::Cause;
+use whimbrel_control::{Cause, Span, Time};
 use whimbrel_sim::config::{FlowKind, SimConfig};
 use whimbrel_sim::{DelaySummary, FlowResult, Histogram, LinkResult, RunResult};
 use whimbrel_sim::{DropCause, DropCounts, VerdictCounts};
@@ -186,9 +186,12 @@ impl Values {
         (0..COUNT).map(|place| self.get(place))
     }
 
-    /// What a flow achieved.
-    pub(crate) fn of_flow(flow: &FlowResult, windows: Option<Windows>) -> Self {
+    /// What a flow achieved; `ran` unless its start lies after what is measured.
+    pub(crate) fn of_flow(flow: &FlowResult, ran: bool, windows: Option<Windows>) -> Self {
         let mut values = Values::NONE;
+        if !ran {
+            return values;
+        }
         if let Some(windows) = windows {
             values.set(Id::CwndLeast, windows.least as f64 / 1500.0);
             values.set(Id::CwndMost, windows.most as f64 / 1500.0);
@@ -258,8 +261,9 @@ impl Values {
         }
         let shares: Vec<_> = flows
             .iter()
-            .filter(|flow| flow.kind != FlowKind::Udp)
-            .map(|flow| flow.goodput_bps)
+            .zip(&config.flow)
+            .filter(|(flow, config)| flow.kind != FlowKind::Udp && ran(config.start, result))
+            .map(|(flow, _)| flow.goodput_bps)
             .collect();
         values.set(Id::Jain, jain_index(&shares).unwrap_or(f64::NAN));
         let most = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::NAN, f64::max);
@@ -276,6 +280,11 @@ impl Values {
         values.set_drops(&result.drops);
         values
     }
+}
+
+/// Whether a flow that starts then ran while it was measured.
+pub(crate) fn ran(start: Span, result: &RunResult) -> bool {
+    Time::ZERO + start < result.to
 }
 
 /// Mean length of a direction's queue over its limit, the nearer one if there are two.

@@ -11,7 +11,7 @@ use whimbrel_scenario::{Point, Scenario};
 use whimbrel_sim::config::ConfigError;
 use whimbrel_sim::{EndReason, FileCheck, FlowOutcome, NoObserver, RunControl, RunOptions, World};
 
-use crate::metric::{Values, queue_utilisation};
+use crate::metric::{Values, queue_utilisation, ran};
 use crate::record::{Recorded, Recorder, Selection};
 use crate::watch::Watch;
 use crate::write::file::WriteError;
@@ -356,7 +356,11 @@ impl Plan<'_> {
         }
         let flows = result.flows.iter().enumerate().map(|(place, flow)| FlowRun {
             name: flow.name.clone(),
-            values: Values::of_flow(flow, windows.get(place).copied().flatten()),
+            values: Values::of_flow(
+                flow,
+                config.flow.get(place).is_some_and(|flow| ran(flow.start, &result)),
+                windows.get(place).copied().flatten(),
+            ),
             outcome: flow.outcome.clone(),
             file: flow.file,
         });

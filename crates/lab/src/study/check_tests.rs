@@ -347,6 +347,17 @@ fn nothing_measured_is_not_reproduced() {
 }
 
 #[test]
+fn points_without_a_value_may_be_left_out() {
+    let check = |where_measured: bool| {
+        let of = json!({ "metric": "goodput_mbps", "where_measured": where_measured });
+        json!({ "kind": "bounds", "at_least": 1.0, "of": of })
+    };
+    let data = line(&[1.0, f64::NAN, 2.0]);
+    assert_eq!((verdict(&data, check(false)), verdict(&data, check(true))), (P, R));
+    assert_eq!(verdict(&line(&[f64::NAN]), check(true)), N);
+}
+
+#[test]
 fn what_a_claim_asks_for_must_be_there() {
     let data = line(&[1.0, 2.0]);
     let trouble = |check: Value| {

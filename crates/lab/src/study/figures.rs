@@ -264,6 +264,10 @@ impl Figured<'_> {
             let at = point.params.iter().filter(|(name, _)| !fixed(name)).cloned().collect();
             cases.push(Case { at, samples });
         }
+        let measured = |case: &Case| case.samples.iter().any(|sample| sample.is_finite());
+        if selection.where_measured && cases.iter().any(measured) {
+            cases.retain(measured);
+        }
         // Listed values come in the order of the list: an order of schemes, say.
         for filter in filters.iter().rev().filter(|filter| !filter.one) {
             cases.sort_by_key(|case| {
@@ -386,6 +390,7 @@ fn inherit(other: &Selection, from: &Selection) -> Selection {
         },
         metric: other.metric.clone().or_else(|| from.metric.clone()),
         at: Pairs(at),
+        where_measured: false,
         across: other.across.or(from.across),
         per: match &other.per {
             Per::One => from.per.clone(),

@@ -241,6 +241,9 @@ pub(crate) struct Selection {
     /// Values of axes: one fixes the axis, an array keeps it free and limits it to those.
     #[serde(default)]
     pub(crate) at: Pairs,
+    /// Whether points without any value are left out: accuracies where nothing was lost.
+    #[serde(default)]
+    pub(crate) where_measured: bool,
     /// How several flows make one figure.
     pub(crate) across: Option<Across>,
     /// What the figure is divided by: a number, or one for each point.
