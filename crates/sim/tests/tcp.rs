@@ -167,14 +167,15 @@ fn verdicts_are_compared_with_the_causes_of_death() {
         let alive = |verdict| verdicts.of(None, LossSignal::Gap, verdict);
         assert_eq!(alive(Verdict::Congestion) + alive(Verdict::Transmission), 0);
     }
-    assert_eq!((standard.verdicts.a_w(), oracle.verdicts.a_w()), (Some(0.0), Some(1.0)));
+    assert_eq!(standard.verdicts.a_w(), Some(0.0));
+    // It judges packets found lost on one occasion by the first of them.
+    assert!(oracle.verdicts.a_w() > Some(0.99), "{:?}", oracle.verdicts.a_w());
     assert!(standard.verdicts.unnecessary_reductions > 50);
-    assert_eq!(
-        (
-            oracle.verdicts.unnecessary_reductions,
-            oracle.verdicts.missed_congestion
-        ),
-        (0, 0)
+    assert_eq!(oracle.verdicts.unnecessary_reductions, 0);
+    assert!(
+        oracle.verdicts.missed_congestion <= 2,
+        "{}",
+        oracle.verdicts.missed_congestion
     );
     assert!(
         oracle.goodput_bps > 1.5 * standard.goodput_bps,
