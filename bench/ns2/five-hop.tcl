@@ -1,17 +1,26 @@
-# The five-hop job for ns-2: a chain of five 2 Mbit/s links of 0.01 ms with drop-tail queues of 100 packets, one endless
+# The five-hop job for ns-2: a chain of five 2 Mbit/s links of 0.01 ms with queues of 100 packets, one endless
 # SCTP association, DATA chunks of 1468 bytes in packets of 1500, delayed SACKs, a window of 65536 bytes.
-# Use: ns five-hop.tcl ?SECONDS? ?count?
+# Use: ns five-hop.tcl ?SECONDS? ?QUEUE? ?count?   QUEUE is DropTail or RED, of thresholds 10 and 30.
 # With `count` it counts the packets at every queue, which takes time of its own, and prints one line: goodput in Mbit/s,
 # packet-hops, simulated seconds. Without, it prints nothing and is the yardstick for speed.
 set seconds [expr {$argc > 0 ? [lindex $argv 0] : 3600}]
-set count [expr {$argc > 1}]
+set queue [expr {$argc > 1 ? [lindex $argv 1] : "DropTail"}]
+set count [expr {$argc > 2}]
+
+Queue/RED set thresh_ 10
+Queue/RED set maxthresh_ 30
+Queue/RED set q_weight_ 0.002
+Queue/RED set linterm_ 10
+Queue/RED set bytes_ false
+Queue/RED set queue_in_bytes_ false
+Queue/RED set gentle_ false
 
 Trace set show_sctphdr_ 0
 set ns [new Simulator]
 set hops 5
 for {set i 0} {$i <= $hops} {incr i} { set node($i) [$ns node] }
 for {set i 0} {$i < $hops} {incr i} {
-    $ns duplex-link $node($i) $node([expr {$i + 1}]) 2Mb 0.01ms DropTail
+    $ns duplex-link $node($i) $node([expr {$i + 1}]) 2Mb 0.01ms $queue
     $ns queue-limit $node($i) $node([expr {$i + 1}]) 100
     $ns queue-limit $node([expr {$i + 1}]) $node($i) 100
 }

@@ -173,12 +173,14 @@ static SCHEMES: &[Entry] = &[
     },
     Entry {
         name: "veno-tabe",
-        summary: "Veno's verdict, Jersey's window and recovery as kernels have it: needs neither routers nor stamps.",
+        summary: "Veno's verdict, Jersey's window with a memory, recovery as kernels have it: needs neither routers nor stamps.",
         source: "a mix of Fu and Liew 2003 with Xu, Tian and Ansari 2004",
         parts: || SchemeParts {
             discriminator: DiscriminatorSpec::Veno(Default::default()),
             window: WindowSpec::Tabe(TabeParameters {
                 clock: ArrivalClock::Acknowledgements,
+                // An outage of the channel is no smaller bandwidth.
+                memory: 10,
                 ..TabeParameters::default()
             }),
             recovery: modern(),

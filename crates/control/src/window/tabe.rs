@@ -3,8 +3,8 @@
 use super::{StandardWindow, WindowControl, WindowUpdate, WindowView};
 use crate::Span;
 use crate::controller::RecoveryEpoch;
-use crate::estimator::ArrivalRate;
-use crate::part::{BuildContext, Part};
+use crate::estimator::{ArrivalRate, Rounds, WindowedMax};
+use crate::part::{BuildContext, ParameterError, Part, in_range};
 use crate::sample::{AckSample, LossEvent, Verdict};
 
 /// Whose clock the bandwidth is estimated by.
@@ -51,9 +51,17 @@ pub struct TabeParameters {
     pub rtt: PipeRtt,
     /// Congestion that routers indicate sets the window to the optimum as well, once in each window of data: Jersey's rate control.
     pub on_warning: bool,
+    /// The greatest estimate of so many round-trip times counts, 0 to 1000; 0, as in the papers, takes the latest one, which is low after an
+    /// outage because nothing has arrived for some time.
+    #[cfg_attr(feature = "config", schemars(range(max = 1000)))]
+    pub memory: u32,
 }
 
 impl Part<dyn WindowControl> for TabeParameters {
+    fn validate(&self) -> Result<(), ParameterError> {
+        in_range("memory", self.memory.into(), 0.0, 1000.0, "round-trip times")
+    }
+
     fn build(&self, _context: &BuildContext) -> Box<dyn WindowControl> {
         Box::new(Tabe::new(*self))
     }
@@ -65,6 +73,9 @@ impl Part<dyn WindowControl> for TabeParameters {
 struct Tabe {
     parameters: TabeParameters,
     rate: ArrivalRate,
+    rounds: Rounds,
+    /// The greatest estimate of the last rounds, bytes a second.
+    greatest: WindowedMax,
     min_rtt: Option<Span>,
     srtt: Option<Span>,
     warned: RecoveryEpoch,
@@ -76,6 +87,8 @@ impl Tabe {
         Tabe {
             parameters,
             rate: ArrivalRate::default(),
+            rounds: Rounds::default(),
+            greatest: WindowedMax::default(),
             min_rtt: None,
             srtt: None,
             warned: RecoveryEpoch::default(),
@@ -89,7 +102,11 @@ impl Tabe {
             PipeRtt::Min => self.min_rtt,
             PipeRtt::Smoothed => self.srtt,
         };
-        rtt.map_or(window.halved(), |rtt| self.rate.pipe(rtt).max(2 * window.unit))
+        let pipe = |rtt: Span| match self.parameters.memory {
+            0 => self.rate.pipe(rtt),
+            _ => (self.greatest.get() * rtt.as_secs_f64()) as u64,
+        };
+        rtt.map_or(window.halved(), |rtt| pipe(rtt).max(2 * window.unit))
     }
 
     fn adjust(&mut self, window: WindowView) -> WindowUpdate {
@@ -112,6 +129,12 @@ impl WindowControl for Tabe {
                 _ => ack.now,
             };
             self.rate.take(arrived, ack.acked, rtt);
+            if self.parameters.memory > 0 {
+                self.rounds.on_ack(ack);
+                let window = self.parameters.memory.into();
+                self.greatest
+                    .take(self.rounds.count(), self.rate.bytes_per_second(), window);
+            }
         }
         if self.parameters.on_warning {
             if let Some(acked) = ack.acked_to.checked_sub(1) {
@@ -189,7 +212,7 @@ mod tests {
             let part = fed(TabeParameters {
                 clock,
                 rtt,
-                on_warning: false,
+                ..TabeParameters::default()
             });
             let optimum = units(part.optimum(view(20 * UNIT, 10 * UNIT)));
             assert!((optimum - expected).abs() < 0.01, "{clock:?} {rtt:?}: {optimum}");
@@ -220,6 +243,26 @@ mod tests {
             (transmission.cwnd, transmission.ssthresh),
             (congestion.ssthresh, congestion.ssthresh)
         );
+    }
+
+    #[test]
+    fn with_memory_an_outage_does_not_shrink_the_optimum() {
+        for (memory, expected) in [(0, 10.0 * 120.0 / 220.0), (10, 10.0)] {
+            let mut part = fed(TabeParameters {
+                clock: ArrivalClock::Acknowledgements,
+                memory,
+                ..TabeParameters::default()
+            });
+            // 399 steps of 20 ms, then 100 ms of silence and a packet without weight (equation 9).
+            let late = AckSample {
+                srtt: Some(Span::from_millis(120)),
+                min_rtt: Some(Span::from_millis(100)),
+                ..AckSample::of(Time::from_nanos((399 * 20 + 100) * 1_000_000), 0, 20 * UNIT)
+            };
+            part.on_ack(view(20 * UNIT, 10 * UNIT), &late);
+            let optimum = units(part.optimum(view(20 * UNIT, 10 * UNIT)));
+            assert!((optimum - expected).abs() < 0.05, "{memory}: {optimum}");
+        }
     }
 
     #[test]

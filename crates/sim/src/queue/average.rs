@@ -40,6 +40,8 @@ impl Average {
     /// A packet arrives that finds so much waiting, or a transmitter that has been idle for so long.
     pub(super) fn update(&mut self, waiting: Occupancy, idle: Option<Span>) {
         match idle {
+            // An empty queue stays so: most arrivals on most links.
+            Some(_) if self.value == 0.0 => {}
             Some(idle) => self.value *= libm::pow(1.0 - self.weight, idle.as_nanos() as f64 / self.typical_time),
             None => self.value += self.weight * (self.length(waiting) - self.value),
         }
