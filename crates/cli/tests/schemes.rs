@@ -81,6 +81,7 @@ fn a_scheme_is_shown_as_tables_of_a_scenario() {
     [flow.sctp.window]
     clock = "acknowledgements"
     kind = "tabe"
+    memory = 0
     on_warning = true
     rtt = "min"
     "#);
