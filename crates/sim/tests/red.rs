@@ -3,7 +3,7 @@
 mod common;
 
 use common::{build, flow, nodes, run};
-use whimbrel_control::{Rate, Span};
+use whimbrel_control::{Cause, Rate, Scheme, Span};
 use whimbrel_proto::{AssociationConfig, Preset};
 use whimbrel_sim::config::{
     ChunkKind, CongestionWarningConfig, FlowConfig, FlowKind, LinkConfig, LossConfig, QueueConfig, RedConfig,
@@ -246,6 +246,55 @@ fn a_congestion_warning_by_its_own_bit_leaves_the_ecn_bits_alone() {
     let by_ce = seen(&dumbbell(warning(WarningMark::Ce), sctp(true, false)));
     assert!(by_ce.ce > 50);
     assert_eq!((by_ce.cw, by_ce.eci), (0, 0));
+}
+
+/// A scheme over this queue, with losses by the channel behind it.
+fn lossy(queue: QueueConfig, scheme: &str, rate: f64) -> RunResult {
+    let sctp = AssociationConfig {
+        scheme: Scheme::by_name(scheme).expect("a scheme"),
+        ..sctp_of_the_time()
+    };
+    let mut config = dumbbell(queue, sctp);
+    config.flow[0].traffic.message_bytes = 1440;
+    config.link[4].loss = LossConfig::Bernoulli { rate }.into();
+    run(&config, 1)
+}
+
+fn sctp_of_the_time() -> AssociationConfig {
+    AssociationConfig {
+        preset: Preset::Rfc2960,
+        ..AssociationConfig::default()
+    }
+}
+
+#[test]
+fn echoed_indications_tell_the_losses_of_the_channel_from_those_of_the_queue() {
+    // Shishir 2000, III, and congestion warning (TCP Jersey), from the queue by the receiver's echo to the sender's verdict
+    let eci = || QueueConfig::Red(RedConfig { eci: true, ..red() });
+    let warning = || {
+        QueueConfig::CongestionWarning(CongestionWarningConfig {
+            packets: Some(60),
+            bytes: None,
+            unit: Default::default(),
+            threshold: 14.0,
+            weight: 0.02,
+            mark: WarningMark::Cw,
+            typical_packet: 1500,
+        })
+    };
+    for (queue, scheme) in [(eci(), "eci"), (warning(), "new-jersey")] {
+        let standard = lossy(queue.clone(), "standard", 0.02);
+        let result = lossy(queue, scheme, 0.02);
+        let counts = &only(&result).verdicts;
+        assert!(counts.noticed(Some(Cause::Transmission)) > 100, "{scheme}");
+        assert!(counts.a_w_by_gap() > Some(0.6), "{scheme}: {:?}", counts.a_w_by_gap());
+        let (ours, theirs) = (only(&result).goodput_bps, only(&standard).goodput_bps);
+        assert!(ours > 1.1 * theirs, "{scheme}: {ours} and {theirs}");
+    }
+    // Without the agreement nobody echoes, and every loss counts as congestion.
+    let mut config = dumbbell(eci(), sctp_of_the_time());
+    config.link[4].loss = LossConfig::Bernoulli { rate: 0.02 }.into();
+    assert_eq!(only(&run(&config, 1)).verdicts.a_w(), Some(0.0));
 }
 
 #[test]
