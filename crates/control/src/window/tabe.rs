@@ -51,8 +51,9 @@ pub struct TabeParameters {
     pub rtt: PipeRtt,
     /// Congestion that routers indicate sets the window to the optimum as well, once in each window of data: Jersey's rate control.
     pub on_warning: bool,
-    /// The greatest estimate of so many round-trip times counts, 0 to 1000; 0, as in the papers, takes the latest one, which is low after an
-    /// outage because nothing has arrived for some time.
+    /// For so many round-trip times after an outage, which takes an eighth of the window or more at once, the greatest estimate of so many
+    /// round-trip times counts, 0 to 1000. The latest one, which always counts with 0 as in the papers, is low then because nothing has
+    /// arrived for some time.
     #[cfg_attr(feature = "config", schemars(range(max = 1000)))]
     pub memory: u32,
 }
@@ -76,6 +77,8 @@ struct Tabe {
     rounds: Rounds,
     /// The greatest estimate of the last rounds, bytes a second.
     greatest: WindowedMax,
+    /// The round before which it counts: an outage was not long ago.
+    remembers_until: u64,
     min_rtt: Option<Span>,
     srtt: Option<Span>,
     warned: RecoveryEpoch,
@@ -89,6 +92,7 @@ impl Tabe {
             rate: ArrivalRate::default(),
             rounds: Rounds::default(),
             greatest: WindowedMax::default(),
+            remembers_until: 0,
             min_rtt: None,
             srtt: None,
             warned: RecoveryEpoch::default(),
@@ -97,21 +101,25 @@ impl Tabe {
     }
 
     /// RTT R (equation 10), but no less than 2 units; half of the window before the first measurement.
-    fn optimum(&self, window: WindowView) -> u64 {
+    fn optimum(&mut self, window: WindowView, loss: Option<&LossEvent>) -> u64 {
         let rtt = match self.parameters.rtt {
             PipeRtt::Min => self.min_rtt,
             PipeRtt::Smoothed => self.srtt,
         };
+        if loss.is_some_and(|loss| loss.bytes >= window.cwnd / 8) {
+            self.remembers_until = self.rounds.count() + u64::from(self.parameters.memory);
+        }
+        let remembers = self.rounds.count() < self.remembers_until;
         let pipe = |rtt: Span| match self.parameters.memory {
-            0 => self.rate.pipe(rtt),
-            _ => (self.greatest.get() * rtt.as_secs_f64()) as u64,
+            1.. if remembers => (self.greatest.get() * rtt.as_secs_f64()) as u64,
+            _ => self.rate.pipe(rtt),
         };
         rtt.map_or(window.halved(), |rtt| pipe(rtt).max(2 * window.unit))
     }
 
-    fn adjust(&mut self, window: WindowView) -> WindowUpdate {
+    fn adjust(&mut self, window: WindowView, loss: Option<&LossEvent>) -> WindowUpdate {
         self.standard.restart();
-        let optimum = self.optimum(window);
+        let optimum = self.optimum(window, loss);
         WindowUpdate {
             cwnd: optimum.min(window.cwnd),
             ssthresh: optimum,
@@ -142,19 +150,19 @@ impl WindowControl for Tabe {
             }
             if ack.eci == Some(true) && !self.warned.is_active() {
                 self.warned.enter(ack.next.saturating_sub(1));
-                return self.adjust(window);
+                return self.adjust(window, None);
             }
         }
         self.standard.on_ack(window, ack)
     }
 
-    fn on_congestion(&mut self, window: WindowView, _loss: &LossEvent) -> WindowUpdate {
-        self.adjust(window)
+    fn on_congestion(&mut self, window: WindowView, loss: &LossEvent) -> WindowUpdate {
+        self.adjust(window, Some(loss))
     }
 
-    fn on_timeout(&mut self, window: WindowView, _loss: &LossEvent, verdict: Verdict) -> WindowUpdate {
+    fn on_timeout(&mut self, window: WindowView, loss: &LossEvent, verdict: Verdict) -> WindowUpdate {
         self.standard.restart();
-        let optimum = self.optimum(window);
+        let optimum = self.optimum(window, Some(loss));
         WindowUpdate {
             cwnd: match verdict {
                 Verdict::Transmission => optimum,
@@ -209,12 +217,12 @@ mod tests {
             (Acknowledgements, PipeRtt::Min, 10.0),
             (Acknowledgements, PipeRtt::Smoothed, 12.0),
         ] {
-            let part = fed(TabeParameters {
+            let mut part = fed(TabeParameters {
                 clock,
                 rtt,
                 ..TabeParameters::default()
             });
-            let optimum = units(part.optimum(view(20 * UNIT, 10 * UNIT)));
+            let optimum = units(part.optimum(view(20 * UNIT, 10 * UNIT), None));
             assert!((optimum - expected).abs() < 0.01, "{clock:?} {rtt:?}: {optimum}");
         }
     }
@@ -247,7 +255,8 @@ mod tests {
 
     #[test]
     fn with_memory_an_outage_does_not_shrink_the_optimum() {
-        for (memory, expected) in [(0, 10.0 * 120.0 / 220.0), (10, 10.0)] {
+        let low = 10.0 * 120.0 / 220.0;
+        for (memory, lost, expected) in [(0, 3, low), (10, 2, low), (10, 3, 10.0)] {
             let mut part = fed(TabeParameters {
                 clock: ArrivalClock::Acknowledgements,
                 memory,
@@ -260,8 +269,12 @@ mod tests {
                 ..AckSample::of(Time::from_nanos((399 * 20 + 100) * 1_000_000), 0, 20 * UNIT)
             };
             part.on_ack(view(20 * UNIT, 10 * UNIT), &late);
-            let optimum = units(part.optimum(view(20 * UNIT, 10 * UNIT)));
-            assert!((optimum - expected).abs() < 0.05, "{memory}: {optimum}");
+            let loss = LossEvent {
+                bytes: lost * UNIT,
+                ..gap()
+            };
+            let optimum = units(part.optimum(view(20 * UNIT, 10 * UNIT), Some(&loss)));
+            assert!((optimum - expected).abs() < 0.05, "{memory}, {lost}: {optimum}");
         }
     }
 
