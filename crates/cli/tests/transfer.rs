@@ -192,16 +192,18 @@ fn both_ends_may_name_a_scheme() {
     assert_eq!(receiver.end().0, Some(0));
     assert_eq!(std::fs::read(to.path().join("marked")).unwrap(), content(300_000));
 
-    let wrong = sender("127.0.0.1:9", &file)
-        .args(["--scheme", "magic"])
-        .output()
-        .unwrap();
-    assert_eq!(wrong.status.code(), Some(2));
-    assert!(
-        text(&wrong.stderr).contains("there are standard, ecn"),
-        "{}",
-        text(&wrong.stderr)
-    );
+    for (name, problem) in [
+        ("magic", "there is no such scheme"),
+        ("oracle", "it asks the simulator"),
+    ] {
+        let wrong = sender("127.0.0.1:9", &file).args(["--scheme", name]).output().unwrap();
+        assert_eq!(wrong.status.code(), Some(2));
+        let said = text(&wrong.stderr);
+        assert!(
+            said.contains(problem) && said.contains("there are standard, ecn"),
+            "{said}"
+        );
+    }
 }
 
 #[test]

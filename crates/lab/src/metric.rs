@@ -19,6 +19,8 @@ pub struct Metric {
     pub doc: &'static str,
     /// Whether it tells of the run as a whole and has no value for one flow.
     pub of_run: bool,
+    /// Whether tables leave it out where it is zero everywhere: it counts something that most runs have not.
+    pub quiet: bool,
 }
 
 macro_rules! metrics {
@@ -27,7 +29,13 @@ macro_rules! metrics {
         enum Id { $($id),* }
 
         /// Every metric but the drops by cause, in the order of tables and columns.
-        const FIXED: &[Metric] = &[$(Metric { name: $name, label: $label, doc: $doc, of_run: $of_run }),*];
+        const FIXED: &[Metric] = &[$(Metric {
+            name: $name,
+            label: $label,
+            doc: $doc,
+            of_run: $of_run,
+            quiet: Id::$id.is_quiet(),
+        }),*];
     };
 }
 
@@ -95,6 +103,23 @@ pub(crate) fn is_watched(name: &str) -> bool {
     WATCHED.into_iter().any(|id| FIXED[id as usize].name == name)
 }
 
+impl Id {
+    /// Zero unless a queue marks, the sender uses ECN, packets are lost, or a discriminator errs.
+    const fn is_quiet(self) -> bool {
+        matches!(
+            self,
+            Id::Marks
+                | Id::Ecne
+                | Id::Cwr
+                | Id::EcnReductions
+                | Id::CongestionLosses
+                | Id::TransmissionLosses
+                | Id::UnnecessaryReductions
+                | Id::MissedCongestion
+        )
+    }
+}
+
 /// Names of the drops by cause, in the order of [`DropCause::ALL`].
 const DROPS: [(&str, &str); DropCause::ALL.len()] = [
     ("drops_queue_full", "drops: queue full"),
@@ -127,6 +152,7 @@ pub fn metrics() -> impl ExactSizeIterator<Item = Metric> + Clone {
                 label,
                 doc: "packets that died of this cause",
                 of_run: false,
+                quiet: true,
             }
         }
     })

@@ -128,7 +128,7 @@ fn numeric_axes(scenario: &Scenario) -> Vec<bool> {
 }
 
 /// Columns of links.csv.
-const LINK_COLUMNS: [&str; 12] = [
+const LINK_COLUMNS: [&str; 13] = [
     "run",
     "seed",
     "link",
@@ -140,6 +140,7 @@ const LINK_COLUMNS: [&str; 12] = [
     "queue_utilisation",
     "mean_queue_packets",
     "max_queue_packets",
+    "marked",
     "drops",
 ];
 
@@ -253,6 +254,7 @@ impl Results {
                 link.queue_utilisation.to_string(),
                 link.mean_queue_packets.to_string(),
                 link.max_queue_packets.to_string(),
+                link.marked.to_string(),
                 drops.join(" "),
             ];
             self.links.write_record(record).map_err(csv_error)?;

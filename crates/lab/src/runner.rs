@@ -89,6 +89,8 @@ pub struct LinkRun {
     pub mean_queue_packets: f64,
     /// Most packets that waited.
     pub max_queue_packets: u32,
+    /// Packets that got a mark there: CE, or an indication of the simulator's own.
+    pub marked: u64,
     /// Packets that died there, with the names of the causes.
     pub drops: Vec<(&'static str, u64)>,
 }
@@ -374,6 +376,7 @@ impl Plan<'_> {
             queue_utilisation: queue_utilisation(link, config, direction),
             mean_queue_packets: link.mean_queue_packets,
             max_queue_packets: link.max_queue_packets,
+            marked: link.marked,
             drops: link.drops.iter().map(|(cause, count)| (cause.name(), count)).collect(),
         });
         Ok(Some(Run {

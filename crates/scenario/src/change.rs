@@ -31,6 +31,11 @@ impl Change {
         }
     }
 
+    /// The steps of its path.
+    pub(crate) fn steps(&self) -> Vec<String> {
+        split(&self.path)
+    }
+
     /// Puts the value where the path leads. Keys that the file leaves out are added; whether they exist in a scenario is seen
     /// when the tree is read.
     pub(crate) fn apply(&self, root: &mut Node, lines: &LineIndex) -> Result<(), Problem> {
@@ -152,6 +157,13 @@ fn descend<'t>(node: &'t mut Node, segment: &str, place: &Place) -> Result<&'t m
 pub(crate) struct Axis {
     pub(crate) path: String,
     pub(crate) values: Vec<Node>,
+}
+
+impl Axis {
+    /// The steps of its path.
+    pub(crate) fn steps(&self) -> Vec<String> {
+        split(&self.path)
+    }
 }
 
 /// The axes under `[sweep]`, in the order of the file.

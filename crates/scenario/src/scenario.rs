@@ -175,9 +175,11 @@ pub(crate) fn reason(error: &std::io::Error) -> String {
 fn build(lines: &LineIndex, changes: &[String]) -> Result<Scenario, Vec<Problem>> {
     let mut root = parse(lines)?;
     let mut problems = Vec::new();
+    let mut fixed = Vec::new();
     for argument in changes {
-        match Change::from_argument(argument, lines).and_then(|change| change.apply(&mut root, lines)) {
-            Ok(()) => {}
+        let change = Change::from_argument(argument, lines);
+        match change.and_then(|change| change.apply(&mut root, lines).map(|()| change)) {
+            Ok(change) => fixed.push(change.steps()),
             Err(problem) => problems.push(problem),
         }
     }
@@ -195,9 +197,11 @@ fn build(lines: &LineIndex, changes: &[String]) -> Result<Scenario, Vec<Problem>
     let head = read_head(&mut head_tree, lines)
         .map_err(|found| problems.extend(found))
         .ok();
-    let axes = sweep_axes(sweep.as_ref(), lines)
+    let mut axes = sweep_axes(sweep.as_ref(), lines)
         .map_err(|found| problems.extend(found))
         .unwrap_or_default();
+    // A field that was set has the value it was set to, at every point.
+    axes.retain(|axis| !fixed.contains(&axis.steps()));
     let points = points(&root, &axes, lines).map_err(|found| problems.extend(found)).ok();
     let (Some(head), Some(points), true) = (head, points, problems.is_empty()) else {
         return Err(problems);

@@ -182,6 +182,12 @@ fn changes_and_sweeps() {
     "#);
     let sweep = |axes: &str| errors(&format!("{GOOD}[sweep]\n{axes}\n"), &[]);
     assert_eq!(sweep("\"link.wifi.loss.rate\" = [0, 0.01]"), "no error");
+    // What is set is set at every point, and seen to be wrong if it is.
+    let swept = format!("{GOOD}[sweep]\n\"link.wifi.loss.rate\" = [0, 0.01]\n");
+    let set = |value: &str| Scenario::from_text(Path::new("a.toml"), &swept, &[format!("link.wifi.loss.rate={value}")]);
+    let scenario = set("0.5").unwrap();
+    assert_eq!((scenario.axes.len(), scenario.points.len()), (0, 1));
+    assert!(set("7").unwrap_err().to_string().contains("7"));
     insta::assert_snapshot!(sweep("\"link.wifi.loss.rat\" = [0, 0.01]"), @r#"
     bad.toml:20:25: link.wifi.loss: unknown key `rat`
       hint: did you mean `rate`?

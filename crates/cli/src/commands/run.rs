@@ -14,7 +14,8 @@ use crate::output::{EXIT_CODES, Outcome, exit, note, scenario_error, size};
 pub(crate) struct Args {
     /// The scenario file
     file: PathBuf,
-    /// Change a field, named by its dotted path; members of arrays go by their names: --set link.wifi.loss.rate=0.01
+    /// Change a field, named by its dotted path; members of arrays go by their names: --set link.wifi.loss.rate=0.01.
+    /// A field that the scenario sweeps keeps the value given here
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Runs of each point

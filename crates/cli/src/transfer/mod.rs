@@ -14,10 +14,14 @@ pub(crate) const DEFAULT_PORT: u16 = 5000;
 /// Reads the name of a scheme that needs no simulator.
 pub(crate) fn parse_scheme(name: &str) -> Result<Scheme, String> {
     let usable = |scheme: &Scheme| !scheme.parts().discriminator.asks_for_truth();
-    let known = || Scheme::all().filter(usable);
-    known().find(|scheme| scheme.name() == name).ok_or_else(|| {
-        let names: Vec<_> = known().map(Scheme::name).collect();
-        format!("there is no such scheme; there are {}", names.join(", "))
+    let found = Scheme::by_name(name);
+    found.filter(usable).ok_or_else(|| {
+        let names: Vec<_> = Scheme::all().filter(usable).map(Scheme::name).collect();
+        let problem = match found {
+            Some(_) => "it asks the simulator why packets died, and here nobody knows",
+            None => "there is no such scheme",
+        };
+        format!("{problem}; there are {}", names.join(", "))
     })
 }
 

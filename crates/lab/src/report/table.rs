@@ -14,8 +14,8 @@ struct Column {
     width: usize,
 }
 
-/// The tables for all points, wrapped into blocks of columns that fit `width` characters. Rows that are zero or empty
-/// everywhere in drops by cause are left out.
+/// The tables for all points, wrapped into blocks of columns that fit `width` characters. Rows that are empty
+/// everywhere are left out, and those that are zero everywhere if they are quiet.
 pub fn table(points: &[PointReport], width: usize) -> String {
     let columns = columns(points);
     let rows: Vec<usize> = metrics()
@@ -26,7 +26,7 @@ pub fn table(points: &[PointReport], width: usize) -> String {
                     .iter()
                     .any(|column| column.summaries[*place].mean.is_some_and(wanted))
             };
-            if metric.name.starts_with("drops_") {
+            if metric.quiet {
                 any(&|mean| mean != 0.0)
             } else {
                 any(&|_| true)

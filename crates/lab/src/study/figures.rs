@@ -25,13 +25,14 @@ pub(crate) trait Figures {
 }
 
 /// Figures of a link's direction.
-pub(crate) const LINK_METRICS: [&str; 7] = [
+pub(crate) const LINK_METRICS: [&str; 8] = [
     "packets",
     "bytes",
     "utilisation",
     "queue_utilisation",
     "mean_queue_packets",
     "max_queue_packets",
+    "marked",
     "drops",
 ];
 
@@ -70,6 +71,7 @@ fn link_figure(link: &LinkRun, metric: &str) -> f64 {
         "queue_utilisation" => link.queue_utilisation,
         "mean_queue_packets" => link.mean_queue_packets,
         "max_queue_packets" => f64::from(link.max_queue_packets),
+        "marked" => link.marked as f64,
         "drops" => link.drops.iter().map(|(_, count)| *count).sum::<u64>() as f64,
         _ => f64::NAN,
     }
