@@ -6,12 +6,14 @@
 //! - [`discriminator`]: did a loss mean congestion?
 //! - [`window`]: how much may be in flight?
 //! - [`recovery`]: what is sent again, when, with which timer?
+//! - [`multipath`]: which path takes what, and which one is fit?
 //! - [`Pacer`]: when the next packet may go out.
 //! - [`Scheme`]: named bundles of parts.
 //! - [`Controller`]: owns the window of a path and asks the parts in a fixed order.
 
 pub mod discriminator;
 pub mod estimator;
+pub mod multipath;
 pub mod part;
 pub mod recovery;
 pub mod rng;
@@ -22,6 +24,7 @@ pub mod window;
 #[cfg(feature = "config")]
 mod config;
 mod controller;
+mod overridable;
 mod pacer;
 mod scheme;
 

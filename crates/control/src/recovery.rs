@@ -1,6 +1,7 @@
 //! Recovery: what is sent again, when, and with which timer. Data only; the transport acts by it.
 
 use crate::Span;
+use crate::overridable::overridable;
 
 /// What is sent again after missing reports for packets whose loss was judged a transmission error.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -33,57 +34,6 @@ pub enum BackOff {
     /// While losses are judged transmission errors, it is drawn evenly between one and one and a half RTO and does not double
     /// (Ye 2004, 5.3).
     Limited,
-}
-
-/// Makes a structure of values and one of overrides, in which each may be absent.
-macro_rules! overridable {
-    (
-        $(#[$meta:meta])*
-        $name:ident, $(#[$over_meta:meta])* $over:ident {
-            $( $(#[$field_meta:meta])* $field:ident: $kind:ty = $default:expr, )*
-        }
-    ) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, PartialEq, Debug)]
-        pub struct $name {
-            $( $(#[$field_meta])* pub $field: $kind, )*
-        }
-
-        impl Default for $name {
-            fn default() -> Self {
-                $name { $( $field: $default, )* }
-            }
-        }
-
-        $(#[$over_meta])*
-        #[derive(Clone, Copy, PartialEq, Debug, Default)]
-        #[cfg_attr(
-            feature = "config",
-            derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-            serde(default, deny_unknown_fields)
-        )]
-        pub struct $over {
-            $(
-                $(#[$field_meta])*
-                #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
-                pub $field: Option<$kind>,
-            )*
-        }
-
-        impl $over {
-            /// These values where they are given, and those of `base` elsewhere.
-            #[must_use]
-            pub fn over(&self, base: $name) -> $name {
-                $name { $( $field: self.$field.unwrap_or(base.$field), )* }
-            }
-
-            /// What turns the default into `wanted`.
-            pub fn between(wanted: &$name) -> Self {
-                let default = $name::default();
-                $over { $( $field: (wanted.$field != default.$field).then_some(wanted.$field), )* }
-            }
-        }
-    };
 }
 
 overridable! {

@@ -4,6 +4,10 @@ use core::fmt;
 
 use crate::Span;
 use crate::discriminator::{DiscriminatorSpec, JitterParameters};
+use crate::multipath::coupling::CouplingSpec;
+use crate::multipath::distribution::DistributionSpec;
+use crate::multipath::policy::PathPolicySpec;
+use crate::multipath::{Accounting, BufferSplit, Reporting, RetransmitPath};
 use crate::recovery::{BackOff, Recovery, TransmissionRetransmit};
 use crate::window::{ArrivalClock, DctcpParameters, TabeParameters, WindowSpec};
 
@@ -26,6 +30,20 @@ pub struct SchemeParts {
     pub timestamps: bool,
     /// Packets are spread over the round-trip time.
     pub pacing: bool,
+    /// Whose sequence numbers drive congestion control?
+    pub accounting: Accounting,
+    /// Which path takes the next packet of new data?
+    pub distribution: DistributionSpec,
+    /// Where does lost data go?
+    pub retransmit_path: RetransmitPath,
+    /// What does one path's window have to do with the others'?
+    pub coupling: CouplingSpec,
+    /// May one path fill the buffers?
+    pub buffer_split: BufferSplit,
+    /// Is a path fit, and which one should carry data?
+    pub path_policy: PathPolicySpec,
+    /// When and how does the receiver report what has arrived?
+    pub reporting: Reporting,
 }
 
 /// A named bundle of parts.
@@ -411,6 +429,9 @@ mod tests {
             let parts = scheme.parts();
             assert_eq!(parts.discriminator.validate(), Ok(()), "{scheme}");
             assert_eq!(parts.window.validate(), Ok(()), "{scheme}");
+            assert_eq!(parts.distribution.validate(), Ok(()), "{scheme}");
+            assert_eq!(parts.coupling.validate(), Ok(()), "{scheme}");
+            assert_eq!(parts.path_policy.validate(), Ok(()), "{scheme}");
             assert!(parts.ecn || !parts.ecn_cwr, "{scheme}");
             assert_eq!(Scheme::by_name(scheme.name()), Some(scheme));
         }

@@ -3,6 +3,10 @@
 use std::sync::Arc;
 
 use whimbrel_control::discriminator::DiscriminatorSpec;
+use whimbrel_control::multipath::coupling::CouplingSpec;
+use whimbrel_control::multipath::distribution::DistributionSpec;
+use whimbrel_control::multipath::policy::PathPolicySpec;
+use whimbrel_control::multipath::{Accounting, BufferSplit, Reporting, ReportingChanges, RetransmitPath};
 use whimbrel_control::recovery::{Recovery, RecoveryChanges};
 use whimbrel_control::window::WindowSpec;
 use whimbrel_control::{GroundTruth, Scheme, SchemeParts, Span, Time};
@@ -24,23 +28,6 @@ pub enum Preset {
     Rfc4960,
     /// RFC 2960 (2000): initial window and floor of two MTU, four missing reports. What the older literature calls standard.
     Rfc2960,
-}
-
-/// Where lost data is sent again when there is more than one path.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[cfg_attr(
-    feature = "config",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)
-)]
-#[cfg_attr(feature = "config", serde(rename_all = "kebab-case"))]
-pub enum RetransmitPath {
-    /// After a timeout on another active path, after a fast retransmit on the same (RFC 9260 §6.4).
-    #[default]
-    Standard,
-    /// Always on the path of the original, as long as it is active.
-    Same,
-    /// Always on another active path.
-    Alternate,
 }
 
 /// Settings of one association: the same names in scenario files.
@@ -98,8 +85,6 @@ pub struct AssociationConfig {
     pub initial_cwnd: Option<u32>,
     /// Smallest ssthresh after a loss, in units of the preset (PMDCS or MTU): 4, with `rfc2960` 2.
     pub min_ssthresh_mtus: Option<u32>,
-    /// Where lost data is sent again.
-    pub retransmit_path: RetransmitPath,
     /// Shut the association down after so long without user data in either direction; absent: never.
     pub autoclose: Option<Span>,
     /// T5-shutdown-guard: the longest time a shutdown may take; absent: five times RTO.Max (RFC 9260 §9.2).
@@ -128,6 +113,24 @@ pub struct AssociationConfig {
     pub timestamps: Option<bool>,
     /// Packets are spread over the round-trip time instead of following each acknowledgement. Absent: as the scheme has it.
     pub pacing: Option<bool>,
+    /// Whose sequence numbers drive congestion control? Absent: as the scheme has it.
+    pub accounting: Option<Accounting>,
+    /// Which path takes the next packet of new data? A name, or a table with its `kind` and parameters; absent: the scheme's.
+    #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
+    pub distribution: Option<DistributionSpec>,
+    /// Where is lost data sent again? Absent: as the scheme has it.
+    pub retransmit_path: Option<RetransmitPath>,
+    /// What does one path's window have to do with the others'? A name, or a table with its `kind` and parameters; absent: the
+    /// scheme's.
+    #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
+    pub coupling: Option<CouplingSpec>,
+    /// May one path fill the buffers? Absent: as the scheme has it.
+    pub buffer_split: Option<BufferSplit>,
+    /// Is a path fit, and which one should carry data? A name, or a table with its `kind` and parameters; absent: the scheme's.
+    #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
+    pub path_policy: Option<PathPolicySpec>,
+    /// Changes to the scheme's reporting: when and how the receiver reports what has arrived.
+    pub reporting: ReportingChanges,
     /// Lifetime asked for the state cookie beyond the peer's default (Cookie Preservative) when it turned out stale.
     pub extend_stale_cookie: bool,
 }
@@ -158,7 +161,6 @@ impl Default for AssociationConfig {
             missing_reports: None,
             initial_cwnd: None,
             min_ssthresh_mtus: None,
-            retransmit_path: RetransmitPath::Standard,
             autoclose: None,
             shutdown_guard: None,
             scheme: Scheme::default(),
@@ -170,6 +172,13 @@ impl Default for AssociationConfig {
             eci: None,
             timestamps: None,
             pacing: None,
+            accounting: None,
+            distribution: None,
+            retransmit_path: None,
+            coupling: None,
+            buffer_split: None,
+            path_policy: None,
+            reporting: ReportingChanges::default(),
             extend_stale_cookie: true,
         }
     }
@@ -206,6 +215,13 @@ impl AssociationConfig {
             eci: self.eci.unwrap_or(scheme.eci),
             timestamps: self.timestamps.unwrap_or(scheme.timestamps),
             pacing: self.pacing.unwrap_or(scheme.pacing),
+            accounting: self.accounting.unwrap_or(scheme.accounting),
+            distribution: self.distribution.clone().unwrap_or(scheme.distribution),
+            retransmit_path: self.retransmit_path.unwrap_or(scheme.retransmit_path),
+            coupling: self.coupling.clone().unwrap_or(scheme.coupling),
+            buffer_split: self.buffer_split.unwrap_or(scheme.buffer_split),
+            path_policy: self.path_policy.clone().unwrap_or(scheme.path_policy),
+            reporting: self.reporting.over(scheme.reporting),
         }
     }
 
@@ -232,6 +248,10 @@ impl AssociationConfig {
             timestamps: parts.timestamps,
             pacing: parts.pacing,
             recovers: parts.recovery != Recovery::default(),
+            accounting: parts.accounting,
+            retransmit_path: parts.retransmit_path,
+            buffer_split: parts.buffer_split,
+            reporting: parts.reporting,
             recovery: parts.recovery,
         }
     }
@@ -335,6 +355,9 @@ impl AssociationConfig {
         };
         parts.discriminator.validate().map_err(|e| within("discriminator", e))?;
         parts.window.validate().map_err(|e| within("window", e))?;
+        parts.distribution.validate().map_err(|e| within("distribution", e))?;
+        parts.coupling.validate().map_err(|e| within("coupling", e))?;
+        parts.path_policy.validate().map_err(|e| within("path_policy", e))?;
         if parts.recovery.loss_rto_min > self.rto_min {
             return Err(ConfigError::new(
                 "recovery.loss_rto_min",
@@ -390,6 +413,10 @@ pub(crate) struct Switches {
     pub(crate) pacing: bool,
     /// The recovery is not the standard's.
     pub(crate) recovers: bool,
+    pub(crate) accounting: Accounting,
+    pub(crate) retransmit_path: RetransmitPath,
+    pub(crate) buffer_split: BufferSplit,
+    pub(crate) reporting: Reporting,
     pub(crate) recovery: Recovery,
 }
 

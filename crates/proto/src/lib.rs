@@ -25,7 +25,7 @@ mod trace;
 
 pub use address::{Ecn, PacketMeta, PathId, Transmit, TransportAddr};
 pub use association::{Association, AssociationStats, RecoveryMode, State};
-pub use config::{AssociationConfig, EndpointConfig, MAX_ADDRESSES, Preset, RetransmitPath};
+pub use config::{AssociationConfig, EndpointConfig, MAX_ADDRESSES, Preset};
 pub use endpoint::{AssocId, Endpoint, EndpointStats};
 pub use error::{ConfigError, ConnectError, Discard, SendError};
 pub use event::{CloseReason, Event};

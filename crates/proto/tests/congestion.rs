@@ -3,10 +3,10 @@
 mod support;
 
 use support::{Fate, Host, Net, addrs};
+use whimbrel_control::multipath::RetransmitPath;
 use whimbrel_control::{Span, Time};
 use whimbrel_proto::{
-    AssocId, AssociationConfig, Discard, LossRule, Message, PathId, PathInfo, Preset, RetransmitPath, TraceEvent,
-    TraceKinds,
+    AssocId, AssociationConfig, Discard, LossRule, Message, PathId, PathInfo, Preset, TraceEvent, TraceKinds,
 };
 use whimbrel_wire::{Chunk, ChunkType, DuplicateTsns, GapBlock, GapBlocks, Sack, Tsn};
 
@@ -540,7 +540,7 @@ fn section_6_3_2_when_t3_rtx_runs() {
 #[test]
 fn section_6_3_2_r4_a_receiver_that_takes_data_back_starts_the_timer_again() {
     let two = AssociationConfig {
-        retransmit_path: RetransmitPath::Same,
+        retransmit_path: Some(RetransmitPath::Same),
         ..wide()
     };
     let (mut net, a) = alone(2, &two);
@@ -616,7 +616,7 @@ fn section_6_2_1_the_peers_window_is_followed_while_data_is_sent_lost_and_sent_a
 #[test]
 fn section_6_3_2_r2_a_path_whose_data_moved_away_has_no_timer() {
     let moving = AssociationConfig {
-        retransmit_path: RetransmitPath::Alternate,
+        retransmit_path: Some(RetransmitPath::Alternate),
         ..wide()
     };
     let (mut net, a) = alone(2, &moving);

@@ -2,10 +2,9 @@
 
 mod support;
 use support::{Fate, Host, InFlight, Net, addr, addrs};
+use whimbrel_control::multipath::RetransmitPath;
 use whimbrel_control::{Rng, Span, Time};
-use whimbrel_proto::{
-    AssocId, AssociationConfig, CloseReason, Event, Message, PathId, PathInfo, PathState, RetransmitPath, State,
-};
+use whimbrel_proto::{AssocId, AssociationConfig, CloseReason, Event, Message, PathId, PathInfo, PathState, State};
 use whimbrel_wire::ChunkType;
 
 /// No heartbeats of its own accord.
@@ -355,7 +354,7 @@ fn paths_of_a_fast_retransmit(rule: RetransmitPath) -> Vec<usize> {
     let (mut net, a, _) = confirmed(
         2,
         &AssociationConfig {
-            retransmit_path: rule,
+            retransmit_path: Some(rule),
             ..quiet()
         },
     );
@@ -393,7 +392,7 @@ fn paths_of_a_timeout(rule: RetransmitPath) -> Vec<usize> {
     let (mut net, a, _) = confirmed(
         2,
         &AssociationConfig {
-            retransmit_path: rule,
+            retransmit_path: Some(rule),
             ..quiet()
         },
     );

@@ -10,12 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use support::{Fate, Host, InFlight, Net, addrs};
 use whimbrel_control::discriminator::DiscriminatorSpec;
+use whimbrel_control::multipath::RetransmitPath;
 use whimbrel_control::recovery::{BackOff, RecoveryChanges, TransmissionRetransmit};
 use whimbrel_control::window::WindowSpec;
 use whimbrel_control::{Rng, Scheme, Span, Time};
-use whimbrel_proto::{
-    AssocId, AssociationConfig, CloseReason, Ecn, Event, Message, MessagePayload, Preset, RetransmitPath, SendError,
-};
+use whimbrel_proto::{AssocId, AssociationConfig, CloseReason, Ecn, Event, Message, MessagePayload, Preset, SendError};
 
 const SEEDS: u64 = 6000;
 
@@ -43,14 +42,14 @@ fn config(rng: &mut Rng) -> AssociationConfig {
         sack_delay: pick(rng, &[Span::ZERO, Span::from_millis(40), Span::from_millis(200)]),
         sack_frequency: pick(rng, &[1, 2, 5]),
         initial_cwnd: pick(rng, &[None, None, Some(100_000)]),
-        retransmit_path: pick(
+        retransmit_path: Some(pick(
             rng,
             &[
                 RetransmitPath::Standard,
                 RetransmitPath::Same,
                 RetransmitPath::Alternate,
             ],
-        ),
+        )),
         shutdown_guard: pick(rng, &[None, Some(Span::from_secs(600))]),
         ..AssociationConfig::default()
     }

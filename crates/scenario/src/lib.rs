@@ -20,5 +20,6 @@ pub use explain::{Resolved, hash};
 pub use problem::{Origin, Problem, ScenarioError, word_hint};
 pub use scenario::{Point, Record, Recorded, Scenario, Source};
 pub use schema::schema;
-pub use scheme::{ParameterText, PartText, discriminators, scheme_snippet, windows};
+pub use scheme::{ParameterText, PartText, families, scheme_snippet};
 pub use whimbrel_control::Scheme;
+pub use whimbrel_control::multipath::Accounting;

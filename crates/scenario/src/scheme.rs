@@ -8,6 +8,10 @@ use serde::Serialize;
 use serde_json::Value;
 use whimbrel_control::Scheme;
 use whimbrel_control::discriminator::DiscriminatorSpec;
+use whimbrel_control::multipath::coupling::CouplingSpec;
+use whimbrel_control::multipath::distribution::DistributionSpec;
+use whimbrel_control::multipath::policy::PathPolicySpec;
+use whimbrel_control::multipath::{Accounting, BufferSplit, ReportingChanges, RetransmitPath};
 use whimbrel_control::part::PartInfo;
 use whimbrel_control::recovery::RecoveryChanges;
 use whimbrel_control::window::WindowSpec;
@@ -22,12 +26,26 @@ struct Snippet {
     eci: bool,
     timestamps: bool,
     pacing: bool,
-    #[serde(skip_serializing_if = "is_plain")]
+    #[serde(skip_serializing_if = "is_default")]
+    accounting: Accounting,
+    #[serde(skip_serializing_if = "is_default")]
+    distribution: DistributionSpec,
+    #[serde(skip_serializing_if = "is_default")]
+    retransmit_path: RetransmitPath,
+    #[serde(skip_serializing_if = "is_default")]
+    coupling: CouplingSpec,
+    #[serde(skip_serializing_if = "is_default")]
+    buffer_split: BufferSplit,
+    #[serde(skip_serializing_if = "is_default")]
+    path_policy: PathPolicySpec,
+    #[serde(skip_serializing_if = "is_default")]
+    reporting: ReportingChanges,
+    #[serde(skip_serializing_if = "is_default")]
     recovery: RecoveryChanges,
 }
 
-fn is_plain(recovery: &RecoveryChanges) -> bool {
-    *recovery == RecoveryChanges::default()
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// The tables of a flow that make up a scheme without naming it: to be put behind a `[[flow]]` and changed there.
@@ -42,6 +60,13 @@ pub fn scheme_snippet(scheme: Scheme) -> String {
         eci: parts.eci,
         timestamps: parts.timestamps,
         pacing: parts.pacing,
+        accounting: parts.accounting,
+        distribution: parts.distribution,
+        retransmit_path: parts.retransmit_path,
+        coupling: parts.coupling,
+        buffer_split: parts.buffer_split,
+        path_policy: parts.path_policy,
+        reporting: ReportingChanges::between(&parts.reporting),
     };
     let tables = [(
         "flow",
@@ -77,14 +102,15 @@ pub struct PartText {
     pub parameters: Vec<ParameterText>,
 }
 
-/// Every discriminator.
-pub fn discriminators() -> Vec<PartText> {
-    texts::<DiscriminatorSpec>(DiscriminatorSpec::ALL)
-}
-
-/// Every window control.
-pub fn windows() -> Vec<PartText> {
-    texts::<WindowSpec>(WindowSpec::ALL)
+/// Families of parts, by the name of their slot in scenario files.
+pub fn families() -> [(&'static str, Vec<PartText>); 5] {
+    [
+        ("discriminator", texts::<DiscriminatorSpec>(DiscriminatorSpec::ALL)),
+        ("window", texts::<WindowSpec>(WindowSpec::ALL)),
+        ("distribution", texts::<DistributionSpec>(DistributionSpec::ALL)),
+        ("coupling", texts::<CouplingSpec>(CouplingSpec::ALL)),
+        ("path_policy", texts::<PathPolicySpec>(PathPolicySpec::ALL)),
+    ]
 }
 
 /// What the schema of a family of parts says of each.
@@ -188,7 +214,7 @@ to = "b"
 
     #[test]
     fn every_parameter_has_a_meaning_and_a_default() {
-        let parts = [discriminators(), windows()].concat();
+        let parts: Vec<_> = families().into_iter().flat_map(|(_, parts)| parts).collect();
         assert!(parts.len() >= 20);
         for part in parts {
             for parameter in part.parameters {
@@ -198,7 +224,8 @@ to = "b"
                 assert!(parameter.default.is_some() || is_optional, "{place}");
             }
         }
-        let jitter = discriminators()
+        let [(_, discriminators), ..] = families();
+        let jitter = discriminators
             .into_iter()
             .find(|part| part.info.name == "jitter")
             .unwrap();

@@ -6,8 +6,9 @@
 mod common;
 
 use common::{file, flow, nodes, run};
+use whimbrel_control::multipath::RetransmitPath;
 use whimbrel_control::{Rate, Rng, Span};
-use whimbrel_proto::{AssociationConfig, Preset, RetransmitPath};
+use whimbrel_proto::{AssociationConfig, Preset};
 use whimbrel_sim::config::{
     Carriage, ChunkKind, FlowConfig, FlowKind, JitterConfig, LinkConfig, LossConfig, OneOrMany, QueueConfig,
     ScheduleStep, SimConfig, TrafficConfig,
@@ -117,11 +118,13 @@ fn association(rng: &mut Rng) -> AssociationConfig {
         sack_delay: Span::from_millis(between(rng, 0, 500)),
         max_burst: between(rng, 0, 8) as u32,
         potentially_failed_max_retrans: rng.chance(0.3).then_some(1),
-        retransmit_path: [
-            RetransmitPath::Standard,
-            RetransmitPath::Same,
-            RetransmitPath::Alternate,
-        ][rng.below(3) as usize],
+        retransmit_path: Some(
+            [
+                RetransmitPath::Standard,
+                RetransmitPath::Same,
+                RetransmitPath::Alternate,
+            ][rng.below(3) as usize],
+        ),
         hb_interval: Span::from_secs(between(rng, 1, 30)),
         ..defaults
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use whimbrel_scenario::{PartText, Scheme, discriminators, scheme_snippet, windows, word_hint};
+use whimbrel_scenario::{Accounting, PartText, Scheme, families, scheme_snippet, word_hint};
 
 use crate::output::{EXIT_CODES, Outcome, WRONG_USE, exit, fail, print};
 
@@ -49,6 +49,12 @@ fn list() -> String {
             (parts.eci, "eci"),
             (parts.timestamps, "timestamps"),
             (parts.pacing, "pacing"),
+            (parts.accounting == Accounting::Path, "path sequence numbers"),
+            (parts.accounting == Accounting::Cmt, "cmt"),
+            (parts.distribution != Default::default(), parts.distribution.name()),
+            (parts.coupling != Default::default(), parts.coupling.name()),
+            (parts.path_policy != Default::default(), parts.path_policy.name()),
+            (parts.reporting != Default::default(), "reporting"),
         ];
         for (_, extra) in extras.iter().filter(|(is_on, _)| *is_on) {
             let _ = write!(made_of, ", {extra}");
@@ -76,7 +82,7 @@ fn unknown(what: &str, name: &str, known: impl Iterator<Item = &'static str>) ->
 }
 
 fn parts(name: Option<&str>) -> Outcome {
-    let families = [("discriminator", discriminators()), ("window", windows())];
+    let families = families();
     let mut text = String::new();
     for (slot, parts) in &families {
         for part in parts

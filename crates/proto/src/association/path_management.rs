@@ -1,9 +1,10 @@
 //! Which path is fit, which one carries new data, and where lost data goes (RFC 9260 §5.4, §6.4, §8.1 to §8.3, RFC 7829).
 
 use whimbrel_control::Span;
+use whimbrel_control::multipath::RetransmitPath;
 
 use super::{Association, Context, Outgoing, State};
-use crate::config::{NEVER, RetransmitPath};
+use crate::config::NEVER;
 use crate::error::Discard;
 use crate::event::{CloseReason, Event};
 use crate::path::{HeartbeatContent, Path, period};
@@ -122,7 +123,7 @@ impl Association {
     /// Where data lost on `from` goes (RFC 9260 §6.4, §6.4.1).
     // [9260:6.4-4, 6.4-5]
     pub(super) fn retransmission_path(&self, from: PathId, timed_out: bool) -> (PathId, usize) {
-        let other = match self.config.retransmit_path {
+        let other = match self.switches.retransmit_path {
             RetransmitPath::Same => false,
             RetransmitPath::Alternate => true,
             RetransmitPath::Standard => timed_out,

@@ -1,0 +1,58 @@
+//! Choices among a few fixed answers.
+
+/// Whose sequence numbers drive congestion control.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Accounting {
+    /// TSNs, for the association as a whole: one fast recovery, and a window grows only while the cumulative TSN ack advances
+    /// (RFC 9260 §7.2).
+    #[default]
+    Association,
+    /// Path sequence numbers, implicit and kept by the sender: each path has its own cumulative ack point, missing reports and fast
+    /// recovery (IPCC: Ye 2004, 6.4).
+    Path,
+    /// TSNs with split fast retransmit and cwnd update for each path, and delayed acknowledgements taken into account (CMT: Iyengar,
+    /// Amer and Stewart 2006: SFR, CUC, DAC).
+    Cmt,
+}
+
+impl Accounting {
+    /// Whether each path has its own fast recovery.
+    pub const fn is_per_path(self) -> bool {
+        !matches!(self, Accounting::Association)
+    }
+}
+
+/// Where lost data is sent again when there is more than one path.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
+pub enum RetransmitPath {
+    /// After a timeout on another active path, after a fast retransmit on the same (RFC 9260 §6.4).
+    #[default]
+    Standard,
+    /// Always on the path of the original, as long as it is active.
+    Same,
+    /// Always on another active path.
+    Alternate,
+}
+
+/// Whether one path may fill the buffers that all share.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
+pub enum BufferSplit {
+    /// It may.
+    #[default]
+    None,
+}

@@ -1,0 +1,54 @@
+//! Bundles of options in which a scenario changes single ones.
+
+/// Makes a structure of values and one of overrides, in which each may be absent.
+macro_rules! overridable {
+    (
+        $(#[$meta:meta])*
+        $name:ident, $(#[$over_meta:meta])* $over:ident {
+            $( $(#[$field_meta:meta])* $field:ident: $kind:ty = $default:expr, )*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, PartialEq, Debug)]
+        pub struct $name {
+            $( $(#[$field_meta])* pub $field: $kind, )*
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                $name { $( $field: $default, )* }
+            }
+        }
+
+        $(#[$over_meta])*
+        #[derive(Clone, Copy, PartialEq, Debug, Default)]
+        #[cfg_attr(
+            feature = "config",
+            derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+            serde(default, deny_unknown_fields)
+        )]
+        pub struct $over {
+            $(
+                $(#[$field_meta])*
+                #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
+                pub $field: Option<$kind>,
+            )*
+        }
+
+        impl $over {
+            /// These values where they are given, and those of `base` elsewhere.
+            #[must_use]
+            pub fn over(&self, base: $name) -> $name {
+                $name { $( $field: self.$field.unwrap_or(base.$field), )* }
+            }
+
+            /// What turns the default into `wanted`.
+            pub fn between(wanted: &$name) -> Self {
+                let default = $name::default();
+                $over { $( $field: (wanted.$field != default.$field).then_some(wanted.$field), )* }
+            }
+        }
+    };
+}
+
+pub(crate) use overridable;
