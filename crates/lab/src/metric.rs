@@ -48,6 +48,10 @@ metrics! {
     DelayP50 false "delay_p50_ms" "delay p50, ms" "the same, median";
     DelayP95 false "delay_p95_ms" "delay p95, ms" "the same, not exceeded by 95 % of messages";
     DelayP99 false "delay_p99_ms" "delay p99, ms" "the same, not exceeded by 99 % of messages";
+    Silence false "longest_silence_ms" "longest silence, ms"
+        "longest time without a delivery to the receiver's user, from a flow's first delivery to its last or to the end";
+    Switches false "path_switches" "path switches" "times that new data moved to another path because of the path policy";
+    FirstSwitch false "first_switch_s" "first switch, s" "when it first did, from the beginning of the run; studies measure it";
     Retransmissions false "retransmissions" "retransmissions" "DATA chunks, or segments of TCP, sent again";
     FastRetransmits false "fast_retransmits" "fast retransmits" "DATA chunks declared lost by missing reports, or segments by acknowledgements of later ones";
     Timeouts false "timeouts" "timeouts" "expiries of T3-rtx, or of the retransmission timer of TCP";
@@ -89,7 +93,8 @@ metrics! {
 }
 
 /// Figures for which a run has to be watched.
-const WATCHED: [Id; 6] = [
+const WATCHED: [Id; 7] = [
+    Id::FirstSwitch,
     Id::CwndLeast,
     Id::CwndMost,
     Id::CwndMean,
@@ -108,7 +113,8 @@ impl Id {
     const fn is_quiet(self) -> bool {
         matches!(
             self,
-            Id::Marks
+            Id::Switches
+                | Id::Marks
                 | Id::Ecne
                 | Id::Cwr
                 | Id::EcnReductions
@@ -219,6 +225,8 @@ impl Values {
             return values;
         }
         if let Some(windows) = windows {
+            let first_switch = windows.first_switch.map_or(f64::NAN, |at| at.as_secs_f64());
+            values.set(Id::FirstSwitch, first_switch);
             values.set(Id::CwndLeast, windows.least as f64 / 1500.0);
             values.set(Id::CwndMost, windows.most as f64 / 1500.0);
             values.set(Id::CwndMean, windows.mean / 1500.0);
@@ -233,6 +241,11 @@ impl Values {
             flow.completion.map_or(f64::NAN, |span| span.as_secs_f64()),
         );
         values.set_delay(&flow.delay);
+        let silence = flow.longest_silence.map_or(f64::NAN, |span| span.as_secs_f64() * 1e3);
+        values.set(Id::Silence, silence);
+        if flow.kind == FlowKind::Sctp {
+            values.set(Id::Switches, flow.sender.path_switches as f64);
+        }
         if flow.kind != FlowKind::Udp {
             values.set(Id::Retransmissions, flow.sender.retransmissions as f64);
             values.set(Id::FastRetransmits, flow.sender.fast_retransmits as f64);
@@ -267,6 +280,12 @@ impl Values {
         let mut delays = Histogram::default();
         flows.iter().for_each(|flow| delays.merge(&flow.delays));
         values.set_delay(&delays.summary());
+        let silences = flows.iter().filter_map(|flow| flow.longest_silence);
+        let silence = silences.max().map_or(f64::NAN, |span| span.as_secs_f64() * 1e3);
+        values.set(Id::Silence, silence);
+        if flows.iter().any(|flow| flow.kind == FlowKind::Sctp) {
+            values.set(Id::Switches, sum(&|flow| flow.sender.path_switches as f64));
+        }
         if flows.iter().any(|flow| flow.kind != FlowKind::Udp) {
             values.set(Id::Retransmissions, sum(&|flow| flow.sender.retransmissions as f64));
             values.set(Id::FastRetransmits, sum(&|flow| flow.sender.fast_retransmits as f64));

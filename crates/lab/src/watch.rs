@@ -23,6 +23,8 @@ pub(crate) struct Windows {
     pub(crate) unprovoked: u64,
     /// Times that a queue rose over its threshold and a reduction followed.
     pub(crate) episodes: u64,
+    /// When new data first moved to another path.
+    pub(crate) first_switch: Option<Time>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -119,7 +121,7 @@ impl Observer for Watch {
     }
 
     fn trace_kinds(&self) -> TraceKinds {
-        TraceKinds::WINDOWS
+        TraceKinds::WINDOWS.with(TraceKinds::STATES)
     }
 
     fn sample(&mut self, sample: &Sample) {
@@ -143,11 +145,16 @@ impl Observer for Watch {
     }
 
     fn trace(&mut self, flow: u32, forward: bool, record: &TraceRecord) {
-        let TraceEvent::Window { path, cwnd, .. } = record.event else {
+        let Some(flow) = self.flows.get_mut(flow as usize).filter(|_| forward) else {
             return;
         };
-        let Some(flow) = self.flows.get_mut(flow as usize).filter(|_| forward && path.0 == 0) else {
-            return;
+        let cwnd = match record.event {
+            TraceEvent::SendingPath { .. } => {
+                flow.windows.first_switch = flow.windows.first_switch.or(Some(record.at));
+                return;
+            }
+            TraceEvent::Window { path, cwnd, .. } if path.0 == 0 => cwnd,
+            _ => return,
         };
         flow.pass(record.at, self.from, self.to);
         let reduced = flow.cwnd.is_some_and(|before| cwnd < before);
@@ -217,6 +224,24 @@ mod tests {
         assert_eq!((windows.least, windows.most, windows.reductions), (500, 4_000, 1));
         // 2 s of 500, 2 s of 4000, 4 s of 2000.
         assert!((windows.mean - 2_125.0).abs() < 1e-6, "{windows:?}");
+    }
+
+    #[test]
+    fn the_first_move_to_another_path_is_noted() {
+        let mut watch = watch();
+        window(&mut watch, 0, 1_000);
+        for (ms, path) in [(1_500, 1), (2_500, 0)] {
+            let record = TraceRecord {
+                at: Time::ZERO + Span::from_millis(ms),
+                association: None,
+                event: TraceEvent::SendingPath { path: PathId(path) },
+            };
+            watch.trace(0, false, &record);
+            watch.trace(0, true, &record);
+        }
+        let seen = watch.finish(Time::ZERO + Span::from_secs(10));
+        let first = seen[0].and_then(|windows| windows.first_switch);
+        assert_eq!(first, Some(Time::ZERO + Span::from_millis(1_500)));
     }
 
     #[test]

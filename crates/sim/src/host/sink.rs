@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use whimbrel_control::Time;
+use whimbrel_control::{Span, Time};
 
 use crate::link::Window;
 use crate::measure::{FileCheck, Histogram};
@@ -35,6 +35,8 @@ pub(crate) struct Sink {
     pub(crate) disordered: u64,
     /// When the last message so far was delivered.
     pub(crate) last_delivery: Time,
+    /// The longest time in the window between two deliveries.
+    longest_silence: Span,
     /// Bytes delivered when the last sample was taken.
     pub(crate) sampled_bytes: u64,
 }
@@ -95,14 +97,31 @@ impl Sink {
         self.file_wrong += wrong as u64;
     }
 
+    /// User data was handed over.
+    #[inline]
+    fn count(&mut self, now: Time, window: Window, len: u64) {
+        if window.contains(now) {
+            self.window_bytes += len;
+            if self.bytes > 0 {
+                let silence = now.since(self.last_delivery.max(window.from));
+                self.longest_silence = self.longest_silence.max(silence);
+            }
+        }
+        self.bytes += len;
+        self.last_delivery = now;
+    }
+
+    /// The longest time without a delivery between the first one and `end`, as far as it lies in the window; none if nothing was
+    /// delivered before `end`.
+    pub(crate) fn longest_silence(&self, window: Window, end: Time) -> Option<Span> {
+        let last = end.min(window.to).since(self.last_delivery.max(window.from));
+        (self.bytes > 0).then(|| self.longest_silence.max(last))
+    }
+
     /// A message, or a part of one, was handed to the user.
     #[inline]
     pub(crate) fn deliver(&mut self, now: Time, window: Window, delivery: Delivery) {
-        self.bytes += delivery.len;
-        self.last_delivery = now;
-        if window.contains(now) {
-            self.window_bytes += delivery.len;
-        }
+        self.count(now, window, delivery.len);
         if !delivery.end || !self.partial.is_empty() {
             self.note_part(&delivery);
         }
@@ -113,11 +132,9 @@ impl Sink {
 
     /// A datagram arrived that may have come before, after others, or not at all.
     pub(crate) fn deliver_datagram(&mut self, now: Time, window: Window, delivery: Delivery, created: Time) {
-        self.bytes += delivery.len;
-        self.last_delivery = now;
+        self.count(now, window, delivery.len);
         self.delivered += 1;
         if window.contains(now) {
-            self.window_bytes += delivery.len;
             self.delays.add(now.since(created));
         }
     }
@@ -186,8 +203,6 @@ impl Sink {
 
 #[cfg(test)]
 mod tests {
-    use whimbrel_control::Span;
-
     use super::*;
 
     const WINDOW: Window = Window {
@@ -219,6 +234,23 @@ mod tests {
             (2, 10, 1, 2)
         );
         assert_eq!(sink.delays.mean(), Span::from_millis(35));
+    }
+
+    #[test]
+    fn silence_is_measured_between_deliveries_and_within_the_window() {
+        let at = |ms| Time::ZERO + Span::from_millis(ms);
+        let window = Window {
+            from: at(100),
+            to: at(1000),
+        };
+        let mut sink = Sink::default();
+        assert_eq!(sink.longest_silence(window, at(500)), None);
+        for (number, ms) in [(0, 10), (1, 150), (2, 350), (3, 600)] {
+            sink.sent(at(0));
+            sink.deliver(at(ms), window, message(number, 5));
+        }
+        assert_eq!(sink.longest_silence(window, at(700)), Some(Span::from_millis(250)));
+        assert_eq!(sink.longest_silence(window, at(5000)), Some(Span::from_millis(400)));
     }
 
     #[test]

@@ -91,6 +91,9 @@ pub struct FlowResult {
     pub goodput_bps: f64,
     /// From the flow's start to the delivery of the last byte, if it has an end and reached it.
     pub completion: Option<Span>,
+    /// The longest time in the window without a delivery to the receiver's user, from the first delivery to the completion or the end
+    /// of the window; none if nothing was delivered.
+    pub longest_silence: Option<Span>,
     /// From a message's creation to its delivery, for messages delivered in the window.
     pub delay: DelaySummary,
     /// The distribution behind `delay`.

@@ -5,6 +5,7 @@ use whimbrel_control::{Span, Time};
 use super::World;
 use crate::host::Agent;
 use crate::ledger::DropCounts;
+use crate::link::Window;
 use crate::measure::{EndReason, FlowOutcome, FlowResult, LinkResult, RunResult};
 use crate::network::mix;
 
@@ -82,6 +83,7 @@ impl World {
             goodput_bytes: sink.window_bytes,
             goodput_bps: per_second(sink.window_bytes as f64 * 8.0, active),
             completion,
+            longest_silence: sink.longest_silence(Window { from, to }, active_to),
             delay: sink.delays.summary(),
             delays: sink.delays.clone(),
             messages_sent: sent,
