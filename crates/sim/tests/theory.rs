@@ -158,6 +158,7 @@ fn a_recorded_capacity_is_delivered_exactly() {
     config.link[0].trace = Some(TraceConfig {
         file: "wander".into(),
         offset: Span::ZERO,
+        random_offset: false,
     });
     config.link[0].queue = QueueConfig::DropTail {
         packets: Some(50),
@@ -191,6 +192,25 @@ fn a_recorded_capacity_is_delivered_exactly() {
     assert!(capacity - received < 60 * 1500, "{received} of {capacity}");
     let link = &result.links[0];
     assert!((link.utilisation - 1.0).abs() < 0.01, "{}", link.utilisation);
+
+    // Three rounds from a random place are as many bytes, and a third of a round is not.
+    config.link[0].trace.as_mut().expect("a trace").random_offset = true;
+    let carried = |config: &whimbrel_sim::config::SimConfig, seed| {
+        let world = World::new(config, seed, &resources, RunOptions::default()).expect("a world");
+        let result = world.run();
+        assert!((result.links[0].utilisation - 1.0).abs() < 0.01, "seed {seed}");
+        let bytes = result
+            .flows
+            .iter()
+            .map(|f| f.goodput_bytes + f.messages_delivered * u64::from(HEADERS));
+        bytes.sum::<u64>()
+    };
+    let whole = carried(&config, 6);
+    assert!(capacity.abs_diff(whole) < 60 * 1500, "{whole} of {capacity}");
+    config.duration = Span::from_secs(3);
+    let (one, other) = (carried(&config, 6), carried(&config, 7));
+    assert!(one.abs_diff(other) > 60 * 1500, "{one} and {other}");
+    assert_eq!(one, carried(&config, 6));
 }
 
 #[test]

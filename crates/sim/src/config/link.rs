@@ -153,6 +153,9 @@ pub struct TraceConfig {
     /// Where in the record the run begins.
     #[serde(default)]
     pub offset: Span,
+    /// The run begins at a random place of the record after `offset`, another one for each seed.
+    #[serde(default)]
+    pub random_offset: bool,
 }
 
 /// A change of a link's state.

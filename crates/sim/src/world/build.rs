@@ -201,8 +201,15 @@ fn directions(config: &SimConfig, seed: u64, resources: &Resources) -> Result<Di
                     )
                 })?),
             };
-            let offset = resolved.trace.as_ref().map_or(Span::ZERO, |trace| trace.offset);
-            traces.push(trace.clone().map(|trace| (trace, offset)));
+            let trace = trace.zip(resolved.trace.as_ref()).map(|(trace, config)| {
+                let mut offset = config.offset;
+                if config.random_offset {
+                    let mut rng = Rng::stream(seed, &format!("{stream}/trace"));
+                    offset += Span::from_millis(rng.below(trace.period().as_millis()));
+                }
+                (trace, offset)
+            });
+            traces.push(trace.clone());
             let extras = extras(&resolved, trace, seed, &stream);
             let rate = resolved.rate.unwrap_or_default();
             let queue = DropTail::new(&resolved.queue);
@@ -220,13 +227,13 @@ fn directions(config: &SimConfig, seed: u64, resources: &Resources) -> Result<Di
 
 fn extras(
     resolved: &ResolvedDirection,
-    trace: Option<Arc<CapacityTrace>>,
+    trace: Option<(Arc<CapacityTrace>, Span)>,
     seed: u64,
     stream: &str,
 ) -> Option<Box<Extras>> {
     let rng = |what: &str| Rng::stream(seed, &format!("{stream}/{what}"));
     let rate = match &trace {
-        Some(trace) => Rate::from_bps((trace.mean_bps() as u64).max(1)),
+        Some((trace, _)) => Rate::from_bps((trace.mean_bps() as u64).max(1)),
         None => resolved.rate.unwrap_or_default(),
     };
     let queue = Active::new(&resolved.queue, rate, || rng("queue"));
@@ -245,12 +252,11 @@ fn extras(
         .iter()
         .enumerate()
         .map(|(i, loss)| LossModel::new(loss, rng(&format!("loss{i}"))));
-    let offset = resolved.trace.as_ref().map_or(Span::ZERO, |trace| trace.offset);
     Some(Box::new(Extras {
         losses: losses.collect(),
         jitter: resolved.jitter.clone().map(|jitter| Jitter::new(jitter, rng("jitter"))),
         duplicate: (resolved.duplicate > 0.0).then(|| (resolved.duplicate, rng("duplicate"))),
-        trace: trace.map(|trace| TraceClock::new(trace, offset)),
+        trace: trace.map(|(trace, offset)| TraceClock::new(trace, offset)),
         queue,
         scheduler,
         marked: 0,
