@@ -42,7 +42,6 @@ pub(crate) fn demo() -> Outcome<String> {
     process::output(&mut process::cargo(&[
         "run",
         "--quiet",
-        "--release",
         "--package",
         "whimbrel-cli",
         "--",
