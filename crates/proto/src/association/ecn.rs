@@ -22,6 +22,7 @@ use super::transmit::Packet;
 use super::{Association, Context, Outgoing};
 use crate::PathId;
 use crate::error::Discard;
+use crate::send::Outstanding;
 use crate::trace::{TraceEvent, TraceKinds};
 
 /// What both ends agreed on, and what the receiver repeats.
@@ -40,14 +41,15 @@ pub(crate) struct Reductions {
     by_mark: RecoveryEpoch,
     /// By anything.
     by_any: RecoveryEpoch,
-    /// The highest position that was outstanding at the last one.
+    /// The highest position of the association that was outstanding at the last one.
     last: Option<Seq>,
 }
 
 impl Reductions {
-    fn enter(&mut self, highest_outstanding: Seq) {
-        self.by_any.enter(highest_outstanding);
-        self.last = Some(highest_outstanding);
+    /// `on_path`: the highest position outstanding as the path counts; `of_all`: as the association counts.
+    fn enter(&mut self, on_path: Seq, of_all: Seq) {
+        self.by_any.enter(on_path);
+        self.last = Some(of_all);
     }
 
     /// Everything up to and including `acked` is acknowledged.
@@ -145,7 +147,7 @@ impl Association {
             now: ctx.now,
             seq,
             packets: 1,
-            next: self.outstanding.next_seq(),
+            next: self.outstanding.next_position(PathId(index as u8)),
             flight: self.outstanding.flight(PathId(index as u8)),
             srtt: path.rtt.srtt(),
             min_rtt: path.rtt.min_rtt(),
@@ -153,9 +155,9 @@ impl Association {
         });
         self.stats.window_reductions += u64::from(path.control.cwnd() < before);
         if reduces {
-            let highest = self.outstanding.next_seq().saturating_sub(1);
-            path.reductions.by_mark.enter(highest);
-            path.reductions.enter(highest);
+            let (on_path, of_all) = highest_positions(&self.outstanding, index);
+            path.reductions.by_mark.enter(on_path);
+            path.reductions.enter(on_path, of_all);
             self.stats.ecn_reductions += 1;
             self.enter_mode(ctx, index, Verdict::Congestion);
             if self.switches.ecn_cwr {
@@ -181,8 +183,14 @@ impl Association {
     /// Loss has reduced a path's window for all that is outstanding.
     pub(super) fn note_reduction_by_loss(&mut self, index: usize) {
         if self.ecn.in_use {
-            let highest = self.outstanding.next_seq().saturating_sub(1);
-            self.paths[index].reductions.enter(highest);
+            let (on_path, of_all) = highest_positions(&self.outstanding, index);
+            self.paths[index].reductions.enter(on_path, of_all);
         }
     }
+}
+
+/// The highest position sent, as the path counts and as the association counts.
+fn highest_positions(outstanding: &Outstanding, index: usize) -> (Seq, Seq) {
+    let on_path = outstanding.next_position(PathId(index as u8)).saturating_sub(1);
+    (on_path, outstanding.next_seq().saturating_sub(1))
 }

@@ -8,6 +8,7 @@ mod outgoing;
 mod path_management;
 mod rate;
 mod recovery;
+mod retransmission;
 mod sack;
 mod shutdown;
 mod stats;
@@ -19,14 +20,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rand_core::Rng;
-use whimbrel_control::{Controller, GroundTruth, RecoveryEpoch, Time};
+use whimbrel_control::{Controller, GroundTruth, Time};
 use whimbrel_wire::{COMMON_HEADER_LEN, DATA_HEADER_LEN, Payload, Tsn};
 
 pub(crate) use ecn::Reductions;
 pub(crate) use handshake::{address_parameters, random_tag};
 pub(crate) use outgoing::{Outgoing, OutgoingQueue};
-pub(crate) use recovery::PathRecovery;
 pub use recovery::RecoveryMode;
+pub(crate) use recovery::{Epochs, PathRecovery};
 pub use stats::AssociationStats;
 pub(crate) use timers::Timers;
 
@@ -122,10 +123,8 @@ pub struct Association {
     largest_peer_rwnd: u32,
     probe: ZeroWindowProbe,
     receiver: Option<Box<Receiver>>,
-    /// Fast recovery, whatever the losses meant.
-    recovery: RecoveryEpoch,
-    /// The window of data for which congestion seen by a gap has reduced a window.
-    reduced: RecoveryEpoch,
+    /// The windows of data that losses belong to, unless every path has its own.
+    epochs: recovery::Epochs,
     ecn: ecn::EcnState,
     eci: eci::EciState,
     /// Only if a part asks for delivery rates.
@@ -228,8 +227,7 @@ impl Association {
             largest_peer_rwnd: 0,
             probe: ZeroWindowProbe::default(),
             receiver: None,
-            recovery: RecoveryEpoch::default(),
-            reduced: RecoveryEpoch::default(),
+            epochs: recovery::Epochs::default(),
             ecn: ecn::EcnState::default(),
             eci: eci::EciState::default(),
             rates: None,
@@ -539,7 +537,7 @@ impl Association {
 
 /// Nothing outstanding.
 fn fresh_ring(initial_tsn: Tsn, paths: usize, switches: &Switches) -> Outstanding {
-    let mut ring = Outstanding::new(initial_tsn);
+    let mut ring = Outstanding::new(initial_tsn, switches.accounting);
     ring.set_paths(paths);
     if switches.recovery.multiple_fast_retransmit {
         ring.allow_multiple_fast_retransmit();

@@ -1,7 +1,6 @@
 //! Which path is fit, which one carries new data, and where lost data goes (RFC 9260 §5.4, §6.4, §8.1 to §8.3, RFC 7829).
 
 use whimbrel_control::Span;
-use whimbrel_control::multipath::RetransmitPath;
 
 use super::{Association, Context, Outgoing, State};
 use crate::config::NEVER;
@@ -118,26 +117,6 @@ impl Association {
             self.choose_sending_path(ctx);
         }
         exists
-    }
-
-    /// Where data lost on `from` goes (RFC 9260 §6.4, §6.4.1).
-    // [9260:6.4-4, 6.4-5]
-    pub(super) fn retransmission_path(&self, from: PathId, timed_out: bool) -> (PathId, usize) {
-        let other = match self.switches.retransmit_path {
-            RetransmitPath::Same => false,
-            RetransmitPath::Alternate => true,
-            RetransmitPath::Standard => timed_out,
-        };
-        let count = self.paths.len();
-        let active = |index: &usize| self.paths[*index].state == PathState::Active;
-        let index = if other {
-            (1..count).map(|step| (usize::from(from.0) + step) % count).find(active)
-        } else {
-            Some(usize::from(from.0)).filter(active)
-        };
-        let sending = usize::from(self.sending);
-        let index = index.unwrap_or(sending);
-        (PathId(index as u8), index)
     }
 
     /// Paths the peer named and nobody has heard from are probed from now on; idle ones get heartbeats (RFC 9260 §5.4, §8.3).

@@ -4,7 +4,7 @@ use whimbrel_control::{AckSample, LossEvent, LossSignal, Seq, Span, Time, Verdic
 use whimbrel_wire::{Sack, Tsn};
 
 use super::rate::DeliveryRates;
-use super::recovery::Lost;
+use super::recovery::{Epochs, Lost};
 use super::timestamp::Echo;
 use super::{Association, Context, State};
 use crate::config::NEVER;
@@ -100,7 +100,7 @@ impl Association {
         a_rwnd: Option<u32>,
         echo: &Echo,
     ) -> Result<(), Discard> {
-        let (in_recovery, in_reduced) = (self.recovery.is_active(), self.reduced.is_active());
+        let in_recovery = self.epochs.recovery.is_active();
         let held_before = self.outstanding.data_held();
         ctx.scratch.lost.clear();
         let limit = self.missing_limit();
@@ -142,20 +142,9 @@ impl Association {
             if let Some(sample) = self.paths[index].sampled.take() {
                 self.on_rtt_sample(ctx, index, sample);
             }
-            self.take_path_acknowledgement(ctx, index, advanced, in_reduced, echo);
+            self.take_path_acknowledgement(ctx, index, advanced, echo);
         }
-        if let Some(acked) = self.outstanding.cumulative_ack() {
-            self.recovery.on_cumulative_ack(acked);
-            self.reduced.on_cumulative_ack(acked);
-            if self.ecn.in_use {
-                self.paths
-                    .iter_mut()
-                    .for_each(|path| path.reductions.on_cumulative_ack(acked));
-            }
-            if self.switches.recovers {
-                self.leave_modes(ctx, acked);
-            }
-        }
+        self.end_epochs(ctx);
         if let Some(rates) = &mut self.rates {
             rates.release(self.outstanding.base());
         }
@@ -176,14 +165,7 @@ impl Association {
     }
 
     // [9260:7.2.1-9]
-    fn take_path_acknowledgement(
-        &mut self,
-        ctx: &mut Context<'_>,
-        index: usize,
-        advanced: bool,
-        in_recovery: bool,
-        echo: &Echo,
-    ) {
+    fn take_path_acknowledgement(&mut self, ctx: &mut Context<'_>, index: usize, advanced: bool, echo: &Echo) {
         let PathAck {
             acked,
             flight_before,
@@ -198,6 +180,7 @@ impl Association {
         }
         let id = PathId(index as u8);
         let flight = self.outstanding.flight(id);
+        let in_recovery = self.epochs(index).reduced.is_active();
         let path = &mut self.paths[index];
         let (stamps, eci) = if echo.path == Some(id) {
             (echo.stamps, echo.eci)
@@ -219,9 +202,9 @@ impl Association {
             cumulative_advanced: advanced,
             all_acked: self.outstanding.is_empty(),
             in_recovery,
-            acked_to: self.outstanding.base(),
+            acked_to: self.outstanding.acked_to(id),
             newest,
-            next: self.outstanding.next_seq(),
+            next: self.outstanding.next_position(id),
             // A stamp tells even for what was sent again which of the transmissions it was.
             rtt: newest_sent_at
                 .or(stamps.map(|stamps| stamps.sent))
@@ -251,8 +234,7 @@ impl Association {
     /// RFC 9260 §7.2.4, steps 2, 3 and 6.
     // [9260:7.2.3-1, 7.2.4-2]
     fn take_losses(&mut self, ctx: &mut Context<'_>) {
-        let (in_recovery, in_reduced) = (self.recovery.is_active(), self.reduced.is_active());
-        let (mut entered, mut reduced) = (false, false);
+        let before = self.epochs;
         for index in 0..self.paths.len() {
             let PathAck {
                 lost,
@@ -265,6 +247,13 @@ impl Association {
             if lost == 0 {
                 continue;
             }
+            let Epochs { recovery, reduced } = if self.outstanding.is_per_path() {
+                self.paths[index].epochs
+            } else {
+                before
+            };
+            let (in_recovery, in_reduced) = (recovery.is_active(), reduced.is_active());
+            let highest = self.outstanding.next_position(PathId(index as u8)).saturating_sub(1);
             self.stats.fast_retransmits += u64::from(lost);
             if let Some(rates) = &mut self.rates {
                 rates.on_lost(index, lost_bytes);
@@ -278,26 +267,24 @@ impl Association {
                 packets: lost,
                 bytes: lost_bytes,
                 label: self.outstanding.tsn(first_lost).0,
-                next: self.outstanding.next_seq(),
+                next: self.outstanding.next_position(PathId(index as u8)),
                 flight_before,
                 srtt: path.rtt.srtt(),
                 min_rtt: path.rtt.min_rtt(),
             };
-            reduced |= self.take_loss(ctx, index, &loss, in_reduced) != Verdict::Transmission;
+            if self.take_loss(ctx, index, &loss, in_reduced) != Verdict::Transmission && !in_reduced {
+                // Paths that share the window of data are reduced together, and that counts as one.
+                let epochs = self.epochs_mut(index);
+                let is_first = !epochs.reduced.is_active();
+                epochs.reduced.enter(highest);
+                self.stats.recoveries += u64::from(is_first);
+            }
             if !in_recovery {
-                entered = true;
+                self.epochs_mut(index).recovery.enter(highest);
                 let (_, to) = self.retransmission_path(PathId(index as u8), false);
                 self.paths[to].urgent_packets = 1;
             }
             self.trace_window(ctx, index);
-        }
-        let highest = self.outstanding.next_seq().saturating_sub(1);
-        if entered {
-            self.recovery.enter(highest);
-        }
-        if reduced && !in_reduced {
-            self.stats.recoveries += 1;
-            self.reduced.enter(highest);
         }
     }
 

@@ -185,7 +185,7 @@ impl Association {
                 packets,
                 bytes: flight_before,
                 label: self.outstanding.tsn(first_lost).0,
-                next: self.outstanding.next_seq(),
+                next: self.outstanding.next_position(id),
                 flight_before,
                 srtt: path.rtt.srtt(),
                 min_rtt: path.rtt.min_rtt(),
@@ -205,8 +205,7 @@ impl Association {
         }
         self.back_off(ctx, index);
         self.paths[index].timed = None;
-        self.recovery.leave();
-        self.reduced.leave();
+        self.epochs_mut(index).leave();
         if !only_probed {
             if !is_transmission {
                 self.note_reduction_by_loss(index);

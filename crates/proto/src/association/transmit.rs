@@ -6,6 +6,7 @@ use whimbrel_wire::{
     PacketSink, SACK_HEADER_LEN, Sack, TIMESTAMP_LEN, Timestamp,
 };
 
+use super::retransmission::LostData;
 use super::{Association, Context, MAX_OUTSTANDING, Outgoing, State};
 use crate::config::NEVER;
 use crate::path::HeartbeatContent;
@@ -39,7 +40,7 @@ impl Packet<'_> {
         }
     }
 
-    fn push_data(&mut self, data: Data<'_>) {
+    pub(super) fn push_data(&mut self, data: Data<'_>) {
         if let Some(stamp) = self.stamp.take() {
             self.sink.push(&Chunk::Timestamp(stamp));
         }
@@ -255,15 +256,10 @@ impl Association {
             return None;
         }
         let mut blocked = None;
-        if let Some((_, from, timed_out)) = self.outstanding.next_lost() {
-            // Rule C: what was lost goes first.
-            let (id, to) = self.retransmission_path(from, timed_out);
-            if !self.holds_back(now, to, timed_out) {
-                if self.paths[to].urgent_packets > 0 || self.window_open(id, to) && self.paths[to].is_its_time(now) {
-                    return Some(NextData::Retransmission { to });
-                }
-                blocked = Some(to);
-            }
+        match self.next_retransmission(now) {
+            LostData::Ready(to) => return Some(NextData::Retransmission { to }),
+            LostData::Waits(to) => blocked = Some(to),
+            LostData::None => {}
         }
         let to = usize::from(self.sending);
         if blocked == Some(to) || self.queue.is_empty() || self.outstanding.len() >= MAX_OUTSTANDING {
@@ -332,7 +328,7 @@ impl Association {
         let may_add_new = path == usize::from(self.sending)
             && self.paths[path].burst_left > 0
             && (matches!(next, NextData::New { .. })
-                || self.outstanding.next_lost().is_none() && self.window_open(id, path));
+                || !self.outstanding.any_lost_on(id) && self.window_open(id, path));
         if may_add_new && self.push_new(ctx, packet) {
             if self.ecn.in_use && !pushed && !self.probe.in_flight {
                 packet.ecn = self.capable_codepoint();
@@ -349,31 +345,6 @@ impl Association {
             self.paths[path].last_data = ctx.now;
             self.timers.zero_window_probe = NEVER;
         }
-    }
-
-    // [9260:6.1-13, 7.2.4-4]
-    fn push_retransmissions(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>) -> bool {
-        let (path, id) = (packet.path, PathId(packet.path as u8));
-        let mut pushed = false;
-        while let Some((seq, from, timed_out)) = self.outstanding.next_lost() {
-            if self.retransmission_path(from, timed_out).1 != path {
-                break;
-            }
-            let Some(data) = self.outstanding.data(seq, false) else {
-                break;
-            };
-            if !packet.fits(&Chunk::Data(data)) {
-                break;
-            }
-            packet.push_data(data);
-            pushed = true;
-            if timed_out {
-                self.note_resent(from);
-            }
-            let len = self.outstanding.retransmit(seq, id, ctx.now);
-            self.note_sent(ctx, seq, path, len, true);
-        }
-        pushed
     }
 
     // [9260:3.3.1-13, 6.10-4]
@@ -405,7 +376,7 @@ impl Association {
 
     /// Accounts for a DATA chunk just put into a packet.
     // [9260:6.1-18, 6.1-19, 6.1-20, 6.1-21, 6.3.1-4, 6.3.1-5]
-    fn note_sent(&mut self, ctx: &mut Context<'_>, seq: Seq, path: usize, len: u64, retransmission: bool) {
+    pub(super) fn note_sent(&mut self, ctx: &mut Context<'_>, seq: Seq, path: usize, len: u64, retransmission: bool) {
         self.stats.data_chunks_sent += 1;
         self.stamp_chunk(ctx.now, seq, path, chunk_len(len));
         self.stats.data_bytes_sent += len;

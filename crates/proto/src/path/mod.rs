@@ -12,7 +12,7 @@ use whimbrel_wire::COMMON_HEADER_LEN;
 
 pub(crate) use heartbeat::{HEARTBEAT_INFO_LEN, HeartbeatContent, HeartbeatState, period};
 
-use crate::association::{PathRecovery, Reductions};
+use crate::association::{Epochs, PathRecovery, Reductions};
 use crate::config::{AssociationConfig, NEVER, Preset};
 use crate::{PathId, TransportAddr};
 
@@ -96,6 +96,8 @@ pub(crate) struct Path {
     pub(crate) pacer: Pacer,
     /// Recovery beyond the standard, if the scheme has any.
     pub(crate) recovery: Option<Box<PathRecovery>>,
+    /// The windows of data that its losses belong to, if congestion control is accounted for by path.
+    pub(crate) epochs: Epochs,
     /// For which windows of data cwnd has been reduced, as far as ECN has to know.
     pub(crate) reductions: Reductions,
     mtu: u16,
@@ -139,6 +141,7 @@ impl Path {
             release: NEVER,
             pacer: Pacer::default(),
             recovery: (config.parts().recovery != Recovery::default()).then(Box::default),
+            epochs: Epochs::default(),
             reductions: Reductions::default(),
             mtu: config.mtu,
         }

@@ -1,11 +1,13 @@
 //! The data sender: messages waiting, chunks outstanding, and what SACKs say about them.
 
+mod lost;
 #[cfg(test)]
 mod model;
 mod outstanding;
 mod queue;
 mod sack;
 
+pub(crate) use lost::LostChunk;
 pub(crate) use outstanding::{Outstanding, PathAck};
 pub(crate) use queue::SendQueue;
 pub(crate) use sack::{MissingRules, SackObserver, SackOutcome};

@@ -3,9 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use whimbrel_control::multipath::Accounting;
 use whimbrel_control::{Rng, Seq, Span, Time};
 use whimbrel_wire::{DuplicateTsns, GapBlock, GapBlocks, Sack, Ssn, Tsn};
 
+use super::lost::LostChunk;
 use super::outstanding::{Fate, Outstanding};
 use super::queue::Fragment;
 use super::sack::{MissingRules, SackObserver, SackOutcome};
@@ -193,7 +195,7 @@ impl Pair {
     fn new(rng: &mut Rng) -> Self {
         let paths = 1 + rng.below(3) as u8;
         let initial = [0, 1, u32::MAX - 20, 0x7fff_fff0][rng.below(4) as usize];
-        let mut real = Outstanding::new(Tsn(initial));
+        let mut real = Outstanding::new(Tsn(initial), Accounting::Association);
         real.set_paths(paths.into());
         Pair {
             real,
@@ -243,8 +245,10 @@ impl Pair {
     fn retransmit(&mut self, rng: &mut Rng) {
         let lowest = self.lowest_lost();
         let offered = self.real.next_lost();
-        assert_eq!(offered.map(|(seq, ..)| seq), lowest);
-        let Some((seq, from, _)) = offered else { return };
+        assert_eq!(offered.map(|lost| lost.seq), lowest);
+        let Some(LostChunk { seq, from, .. }) = offered else {
+            return;
+        };
         let path = rng.below(self.paths.into()) as u8;
         let data = self.real.retransmit(seq, PathId(path), self.now);
         let now = self.now;
@@ -403,7 +407,7 @@ impl Pair {
             }
         }
         let lowest = self.lowest_lost();
-        assert_eq!(self.real.next_lost().map(|(seq, ..)| seq), lowest);
+        assert_eq!(self.real.next_lost().map(|lost| lost.seq), lowest);
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 
+use whimbrel_control::multipath::Accounting;
 use whimbrel_control::{Seq, Time};
 use whimbrel_wire::{Data, Tsn};
 
@@ -102,8 +103,10 @@ pub(crate) struct Outstanding {
     data_in_flight: u64,
     /// User data in all slots.
     data_held: u64,
-    /// Positions given up as lost, ascending; entries whose fate has changed since are stale.
-    lost: VecDeque<Seq>,
+    /// Whose sequence numbers drive congestion control.
+    accounting: Accounting,
+    /// Positions given up as lost, ascending in each queue; entries whose fate has changed since are stale.
+    pub(super) lost: Vec<VecDeque<Seq>>,
     /// Ranges above the base that the peer has reported, half open, ascending and apart.
     pub(super) reported: Vec<(Seq, Seq)>,
     /// Spare vector for building the next one.
@@ -115,11 +118,11 @@ pub(crate) struct Outstanding {
     /// What the SACK being processed told, by path.
     pub(super) acks: Vec<PathAck>,
     /// With multiple fast retransmit: chunks sent again, each with the next position of that moment (Caro et al. 2002).
-    resent: Option<Vec<(Seq, Seq)>>,
+    pub(super) resent: Option<Vec<(Seq, Seq)>>,
 }
 
 impl Outstanding {
-    pub(crate) fn new(initial_tsn: Tsn) -> Self {
+    pub(crate) fn new(initial_tsn: Tsn, accounting: Accounting) -> Self {
         Outstanding {
             initial_tsn,
             base: 0,
@@ -127,7 +130,8 @@ impl Outstanding {
             paths: Vec::new(),
             data_in_flight: 0,
             data_held: 0,
-            lost: VecDeque::new(),
+            accounting,
+            lost: vec![VecDeque::new()],
             reported: Vec::new(),
             reported_spare: Vec::new(),
             suspects: VecDeque::new(),
@@ -147,6 +151,15 @@ impl Outstanding {
                 earliest: 0,
             },
         );
+        if self.is_per_path() {
+            self.lost.resize(2 * paths, VecDeque::new());
+        }
+    }
+
+    /// Whether each path has its own fast recovery.
+    #[inline]
+    pub(crate) fn is_per_path(&self) -> bool {
+        self.accounting.is_per_path()
     }
 
     /// Nothing sent is left to be acknowledged.
@@ -188,9 +201,14 @@ impl Outstanding {
         self.base
     }
 
-    /// The highest position acknowledged without a gap, if any has been.
-    pub(crate) fn cumulative_ack(&self) -> Option<Seq> {
-        self.base.checked_sub(1)
+    /// The position that the next new chunk on a path gets, as congestion control counts them.
+    pub(crate) fn next_position(&self, _path: PathId) -> Seq {
+        self.next_seq()
+    }
+
+    /// Everything below this position on a path is acknowledged, as congestion control counts them.
+    pub(crate) fn acked_to(&self, _path: PathId) -> Seq {
+        self.base
     }
 
     /// The TSN of the chunk that has been acknowledged last without a gap.
@@ -262,87 +280,6 @@ impl Outstanding {
         })
     }
 
-    /// The lowest position waiting to be sent again, with the path it was lost on, and whether by a timeout.
-    pub(crate) fn next_lost(&mut self) -> Option<(Seq, PathId, bool)> {
-        while let Some(&seq) = self.lost.front() {
-            match self.slot(seq) {
-                Some(slot) if slot.fate == Fate::Lost => return Some((seq, PathId(slot.path), slot.timed_out)),
-                _ => self.lost.pop_front(),
-            };
-        }
-        None
-    }
-
-    /// Puts a lost chunk back in flight on `path`; returns its user data in bytes.
-    pub(crate) fn retransmit(&mut self, seq: Seq, path: PathId, now: Time) -> u64 {
-        let (base, next, again) = (self.base, self.next_seq(), self.resent.is_some());
-        let Some(slot) = self.slot_mut(seq) else { return 0 };
-        debug_assert_eq!(slot.fate, Fate::Lost, "only lost chunks are sent again");
-        slot.fate = Fate::InFlight;
-        slot.path = path.0;
-        slot.sent_at = now;
-        slot.retransmitted = true;
-        slot.missing = 0;
-        slot.timed_out = false;
-        let (chunk, data) = (slot.chunk_len(), slot.data_len());
-        slot.fast_retransmitted &= !again;
-        if let Some(resent) = &mut self.resent {
-            // Only what is sent after it can show that it was lost again.
-            resent.retain(|&(known, _)| known != seq && known >= base);
-            resent.push((seq, next));
-        }
-        self.suspect(seq);
-        if self.lost.front() == Some(&seq) {
-            self.lost.pop_front();
-        }
-        self.add_flight(seq, path.0, chunk, data);
-        data
-    }
-
-    /// T3-rtx of a path went off: everything in flight there is lost (RFC 9260 §6.3.3). Calls `each` for every chunk and
-    /// returns the first.
-    pub(crate) fn lose_path(&mut self, path: PathId, mut each: impl FnMut(Seq, Tsn)) -> Option<Seq> {
-        let flight = self.paths[usize::from(path.0)];
-        if flight.chunks == 0 {
-            return None;
-        }
-        let mut first = None;
-        for seq in flight.earliest.max(self.base)..self.next_seq() {
-            let is_in_flight = self
-                .slot(seq)
-                .is_some_and(|s| s.fate == Fate::InFlight && s.path == path.0);
-            if is_in_flight {
-                first = first.or(Some(seq));
-                if let Some(slot) = self.slot_mut(seq) {
-                    // A timeout begins anew: the chunk may be fast retransmitted again.
-                    slot.fast_retransmitted = false;
-                    slot.timed_out = true;
-                }
-                self.lose(seq);
-                each(seq, self.tsn(seq));
-            }
-        }
-        first
-    }
-
-    /// The timeout of a path was spurious: what it gave up and has not been sent again since is in flight as before.
-    pub(crate) fn take_timeout_back(&mut self, path: PathId) {
-        for index in 0..self.lost.len() {
-            let seq = self.lost[index];
-            let is_meant = self
-                .slot(seq)
-                .is_some_and(|s| s.fate == Fate::Lost && s.timed_out && s.path == path.0);
-            if !is_meant {
-                continue;
-            }
-            self.put_back_in_flight(seq);
-            if let Some(slot) = self.slot_mut(seq) {
-                slot.timed_out = false;
-            }
-            self.suspect(seq);
-        }
-    }
-
     /// Whether the highest chunk outstanding has been acknowledged by a gap.
     pub(crate) fn newest_is_reported(&self) -> bool {
         self.reported.last().is_some_and(|&(_, end)| end == self.next_seq())
@@ -358,51 +295,6 @@ impl Outstanding {
         self.paths[usize::from(path.0)].chunks
     }
 
-    /// Gives the lowest chunk outstanding up, if it is in flight and has been sent only once; returns its TSN, path and user data.
-    pub(crate) fn lose_lowest(&mut self) -> Option<(Tsn, PathId, u64)> {
-        let seq = self.base;
-        let slot = self.slot_mut(seq)?;
-        if slot.fate != Fate::InFlight || slot.retransmitted {
-            return None;
-        }
-        // Sent again once: missing reports that come later must not do so again.
-        slot.fast_retransmitted = true;
-        let (path, len) = (PathId(slot.path), slot.data_len());
-        self.lose(seq);
-        Some((self.tsn(seq), path, len))
-    }
-
-    /// Gives the highest chunk in flight on a path up; returns its position, TSN and user data.
-    pub(crate) fn lose_last(&mut self, path: PathId) -> Option<(Seq, Tsn, u64)> {
-        let is_meant = |slot: &Slot| slot.fate == Fate::InFlight && slot.path == path.0;
-        let place = self.slots.iter().rposition(is_meant)?;
-        let seq = self.base + place as Seq;
-        let len = self.slots[place].data_len();
-        self.lose(seq);
-        Some((seq, self.tsn(seq), len))
-    }
-
-    /// Missing reports may be counted for a chunk in flight from now on.
-    fn suspect(&mut self, seq: Seq) {
-        let may_be = self.slot(seq).is_some_and(|slot| !slot.fast_retransmitted) && seq < self.scanned;
-        if may_be && let Err(place) = self.suspects.binary_search(&seq) {
-            self.suspects.insert(place, seq);
-        }
-    }
-
-    /// Takes a chunk in flight out of flight and queues it for retransmission.
-    pub(super) fn lose(&mut self, seq: Seq) {
-        self.take_out_of_flight(seq, Fate::Lost);
-        match self.lost.back() {
-            Some(&last) if last >= seq => {
-                if let Err(place) = self.lost.binary_search(&seq) {
-                    self.lost.insert(place, seq);
-                }
-            }
-            _ => self.lost.push_back(seq),
-        }
-    }
-
     pub(super) fn take_out_of_flight(&mut self, seq: Seq, fate: Fate) {
         let Some(slot) = self.slot_mut(seq) else { return };
         let (path, chunk, data) = (slot.path, slot.chunk_len(), slot.data_len());
@@ -413,7 +305,7 @@ impl Outstanding {
         }
     }
 
-    fn add_flight(&mut self, seq: Seq, path: u8, chunk: u64, data: u64) {
+    pub(super) fn add_flight(&mut self, seq: Seq, path: u8, chunk: u64, data: u64) {
         let flight = &mut self.paths[usize::from(path)];
         flight.earliest = if flight.chunks == 0 {
             seq
@@ -485,21 +377,6 @@ impl Outstanding {
         }));
     }
 
-    /// Chunks sent again may be declared lost by missing reports again.
-    pub(crate) fn allow_multiple_fast_retransmit(&mut self) {
-        self.resent = Some(Vec::new());
-    }
-
-    /// The first position whose acknowledgement counts as a missing report for the chunk, if not any does.
-    pub(super) fn reported_from(&self, seq: Seq) -> Seq {
-        let resent = self.resent.iter().flat_map(|all| all.iter());
-        resent
-            .filter(|(known, _)| *known == seq)
-            .map(|(_, from)| *from)
-            .next()
-            .unwrap_or(0)
-    }
-
     /// What the SACK processed last told about each path.
     pub(crate) fn acks(&self) -> &[PathAck] {
         &self.acks
@@ -514,7 +391,7 @@ impl Outstanding {
         self.acks = Vec::new();
         // Stale entries wait there until the next loss.
         if self.slots.is_empty() {
-            self.lost = VecDeque::new();
+            self.lost.iter_mut().for_each(|queue| *queue = VecDeque::new());
         }
     }
 
@@ -522,7 +399,8 @@ impl Outstanding {
     pub(crate) fn heap_bytes(&self) -> usize {
         self.slots.capacity() * size_of::<Slot>()
             + self.paths.capacity() * size_of::<PathFlight>()
-            + (self.lost.capacity() + self.suspects.capacity()) * size_of::<Seq>()
+            + self.lost.capacity() * size_of::<VecDeque<Seq>>()
+            + (self.lost.iter().map(VecDeque::capacity).sum::<usize>() + self.suspects.capacity()) * size_of::<Seq>()
             + (self.reported.capacity() + self.reported_spare.capacity()) * size_of::<(Seq, Seq)>()
             + self.acks.capacity() * size_of::<PathAck>()
     }

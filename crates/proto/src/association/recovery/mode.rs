@@ -137,19 +137,19 @@ impl Association {
         } else {
             RecoveryMode::Congestion
         };
-        recovery.epoch.enter(self.outstanding.next_seq().saturating_sub(1));
+        recovery
+            .epoch
+            .enter(self.outstanding.next_position(PathId(index as u8)).saturating_sub(1));
         recovery.timeout = base;
         self.set_mode(ctx, index, mode);
     }
 
-    /// Everything up to and including `acked` is acknowledged.
-    pub(in super::super) fn leave_modes(&mut self, ctx: &mut Context<'_>, acked: Seq) {
-        for index in 0..self.paths.len() {
-            if let Some(recovery) = &mut self.paths[index].recovery
-                && recovery.epoch.on_cumulative_ack(acked)
-            {
-                self.set_mode(ctx, index, RecoveryMode::Normal);
-            }
+    /// Everything up to and including `acked` is acknowledged on the path.
+    pub(super) fn leave_mode(&mut self, ctx: &mut Context<'_>, index: usize, acked: Seq) {
+        if let Some(recovery) = &mut self.paths[index].recovery
+            && recovery.epoch.on_cumulative_ack(acked)
+        {
+            self.set_mode(ctx, index, RecoveryMode::Normal);
         }
     }
 

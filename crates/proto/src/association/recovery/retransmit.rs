@@ -104,7 +104,7 @@ impl Association {
     /// Data went out on the path, or some of it was acknowledged: the tail-loss probe waits for silence from now on.
     pub(in super::super) fn renew_tail_probe(&mut self, now: Time, index: usize, acknowledged: bool) {
         let chunks = self.outstanding.chunks_in_flight(PathId(index as u8));
-        let in_recovery = self.recovery.is_active();
+        let in_recovery = self.epochs(index).recovery.is_active();
         let path = &mut self.paths[index];
         let t3 = path.t3;
         let Some(recovery) = &mut path.recovery else { return };
@@ -131,7 +131,7 @@ impl Association {
             return;
         };
         recovery.tail_probe = NEVER;
-        if recovery.tail_probed || recovery.probing || self.outstanding.next_lost().is_some() {
+        if recovery.tail_probed || recovery.probing || self.outstanding.any_lost_on(PathId(index as u8)) {
             return;
         }
         let id = PathId(index as u8);
@@ -167,21 +167,23 @@ impl Association {
             return;
         }
         recovery.tail = None;
-        if self.reduced.is_active() {
+        let (srtt, min_rtt) = (path.rtt.srtt(), path.rtt.min_rtt());
+        if self.epochs(index).reduced.is_active() {
             return;
         }
         let loss = LossEvent {
             label: tsn.0,
-            next: self.outstanding.next_seq(),
+            next: self.outstanding.next_position(PathId(index as u8)),
             flight_before: ack.flight_before,
-            srtt: path.rtt.srtt(),
-            min_rtt: path.rtt.min_rtt(),
+            srtt,
+            min_rtt,
             ..LossEvent::of(ctx.now, LossSignal::Gap, tail.seq)
         };
         let verdict = self.take_loss(ctx, index, &loss, false);
         if verdict != Verdict::Transmission {
             self.stats.recoveries += 1;
-            self.reduced.enter(self.outstanding.next_seq().saturating_sub(1));
+            let highest = self.outstanding.next_position(PathId(index as u8)).saturating_sub(1);
+            self.epochs_mut(index).reduced.enter(highest);
         }
     }
 }

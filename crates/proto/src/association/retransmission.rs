@@ -1,0 +1,119 @@
+//! What was lost and is sent again: when, and on which path.
+
+use whimbrel_control::Time;
+use whimbrel_control::multipath::RetransmitPath;
+use whimbrel_wire::Chunk;
+
+use super::transmit::Packet;
+use super::{Association, Context};
+use crate::send::LostChunk;
+use crate::{PathId, PathState};
+
+/// Whether something that was lost may be sent again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum LostData {
+    /// Nothing waits that could hold new data up.
+    None,
+    /// It may go out on this path.
+    Ready(usize),
+    /// It waits for this path; so does new data there.
+    Waits(usize),
+}
+
+impl Association {
+    /// What was lost goes first (RFC 9260 §6.1 C). With accounting for each path, what waits for one path holds up no other.
+    pub(super) fn next_retransmission(&mut self, now: Time) -> LostData {
+        if !self.outstanding.is_per_path() {
+            let lost = self.outstanding.next_lost();
+            return lost.map_or(LostData::None, |lost| self.readiness(now, lost));
+        }
+        let (mut best, mut waits) = (None, LostData::None);
+        for queue in 0..self.outstanding.lost_queues() {
+            let Some(lost) = self.outstanding.first_lost_in(queue) else {
+                continue;
+            };
+            if best.is_some_and(|(seq, _)| seq < lost.seq) {
+                continue;
+            }
+            match self.readiness(now, lost) {
+                LostData::Ready(to) => best = Some((lost.seq, to)),
+                LostData::Waits(to) => waits = LostData::Waits(to),
+                LostData::None => {}
+            }
+        }
+        best.map_or(waits, |(_, to)| LostData::Ready(to))
+    }
+
+    fn readiness(&mut self, now: Time, lost: LostChunk) -> LostData {
+        let (id, to) = self.retransmission_path(lost.from, lost.timed_out);
+        if self.holds_back(now, to, lost.timed_out) {
+            return LostData::None;
+        }
+        if self.paths[to].urgent_packets > 0 || self.window_open(id, to) && self.paths[to].is_its_time(now) {
+            LostData::Ready(to)
+        } else {
+            LostData::Waits(to)
+        }
+    }
+
+    /// The lowest chunk that waits to be sent again on the path.
+    fn next_lost_for(&mut self, now: Time, to: usize) -> Option<LostChunk> {
+        if !self.outstanding.is_per_path() {
+            let lost = self.outstanding.next_lost()?;
+            return (self.retransmission_path(lost.from, lost.timed_out).1 == to).then_some(lost);
+        }
+        let mut best: Option<LostChunk> = None;
+        for queue in 0..self.outstanding.lost_queues() {
+            if let Some(lost) = self.outstanding.first_lost_in(queue)
+                && best.is_none_or(|best| lost.seq < best.seq)
+                && self.retransmission_path(lost.from, lost.timed_out).1 == to
+                && !self.holds_back(now, to, lost.timed_out)
+            {
+                best = Some(lost);
+            }
+        }
+        best
+    }
+
+    // [9260:6.1-13, 7.2.4-4]
+    pub(super) fn push_retransmissions(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>) -> bool {
+        let path = packet.path();
+        let mut pushed = false;
+        while let Some(LostChunk { seq, from, timed_out }) = self.next_lost_for(ctx.now, path) {
+            let Some(data) = self.outstanding.data(seq, false) else {
+                break;
+            };
+            if !packet.fits(&Chunk::Data(data)) {
+                break;
+            }
+            packet.push_data(data);
+            pushed = true;
+            if timed_out {
+                self.note_resent(from);
+            }
+            let len = self.outstanding.retransmit(seq, PathId(path as u8), ctx.now);
+            self.note_sent(ctx, seq, path, len, true);
+        }
+        pushed
+    }
+
+    /// Where data lost on `from` goes (RFC 9260 §6.4, §6.4.1).
+    // [9260:6.4-4, 6.4-5]
+    pub(super) fn retransmission_path(&self, from: PathId, timed_out: bool) -> (PathId, usize) {
+        let other = match self.switches.retransmit_path {
+            RetransmitPath::Same => false,
+            RetransmitPath::Alternate => true,
+            RetransmitPath::Standard => timed_out,
+        };
+        let count = self.paths.len();
+        let active = |index: &usize| self.paths[*index].state == PathState::Active;
+        let index = if other {
+            (1..count).map(|step| (usize::from(from.0) + step) % count).find(active)
+        } else {
+            Some(usize::from(from.0)).filter(active)
+        };
+        let sending = usize::from(self.sending);
+        let index = index.unwrap_or(sending);
+        (PathId(index as u8), index)
+    }
+}

@@ -1,0 +1,209 @@
+//! What is given up as lost, and what waits to be sent again.
+//!
+//! With accounting for the association as a whole there is one queue, the lowest TSN first. With accounting for each path every path
+//! has two of its own, one for what missing reports gave up and one for what a timeout gave up, so that all of a queue goes to the
+//! same place and what waits for one path's window holds nothing up that another could carry.
+
+use whimbrel_control::{Seq, Time};
+use whimbrel_wire::Tsn;
+
+use super::outstanding::{Fate, Outstanding, Slot};
+use crate::PathId;
+
+/// A chunk that waits to be sent again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct LostChunk {
+    pub(crate) seq: Seq,
+    /// The path it was lost on.
+    pub(crate) from: PathId,
+    /// Given up by a timeout.
+    pub(crate) timed_out: bool,
+}
+
+impl Outstanding {
+    /// The queue of what was lost on a path, by a timeout or not.
+    fn lost_queue(&self, path: u8, timed_out: bool) -> usize {
+        if self.is_per_path() {
+            2 * usize::from(path) + usize::from(timed_out)
+        } else {
+            0
+        }
+    }
+
+    /// Queues of lost chunks, each for [`Outstanding::first_lost_in`].
+    pub(crate) fn lost_queues(&self) -> usize {
+        self.lost.len()
+    }
+
+    /// The lowest position that waits in a queue.
+    #[inline]
+    pub(crate) fn first_lost_in(&mut self, queue: usize) -> Option<LostChunk> {
+        while let Some(&seq) = self.lost[queue].front() {
+            match self.slot(seq) {
+                Some(slot) if slot.fate == Fate::Lost && self.lost_queue(slot.path, slot.timed_out) == queue => {
+                    return Some(LostChunk {
+                        seq,
+                        from: PathId(slot.path),
+                        timed_out: slot.timed_out,
+                    });
+                }
+                _ => self.lost[queue].pop_front(),
+            };
+        }
+        None
+    }
+
+    /// The lowest position waiting to be sent again.
+    #[inline]
+    pub(crate) fn next_lost(&mut self) -> Option<LostChunk> {
+        if !self.is_per_path() {
+            return self.first_lost_in(0);
+        }
+        (0..self.lost.len())
+            .filter_map(|queue| self.first_lost_in(queue))
+            .min_by_key(|lost| lost.seq)
+    }
+
+    /// Whether something that was lost on the path waits to be sent again.
+    pub(crate) fn any_lost_on(&mut self, path: PathId) -> bool {
+        if !self.is_per_path() {
+            return self.next_lost().is_some();
+        }
+        [false, true]
+            .into_iter()
+            .any(|timed_out| self.first_lost_in(self.lost_queue(path.0, timed_out)).is_some())
+    }
+
+    /// Puts a lost chunk back in flight on `path`; returns its user data in bytes.
+    pub(crate) fn retransmit(&mut self, seq: Seq, path: PathId, now: Time) -> u64 {
+        let (base, next, again) = (self.base(), self.next_seq(), self.resent.is_some());
+        let Some(slot) = self.slot(seq) else { return 0 };
+        let queue = self.lost_queue(slot.path, slot.timed_out);
+        let Some(slot) = self.slot_mut(seq) else { return 0 };
+        debug_assert_eq!(slot.fate, Fate::Lost, "only lost chunks are sent again");
+        slot.fate = Fate::InFlight;
+        slot.path = path.0;
+        slot.sent_at = now;
+        slot.retransmitted = true;
+        slot.missing = 0;
+        slot.timed_out = false;
+        let (chunk, data) = (slot.chunk_len(), slot.data_len());
+        slot.fast_retransmitted &= !again;
+        if let Some(resent) = &mut self.resent {
+            // Only what is sent after it can show that it was lost again.
+            resent.retain(|&(known, _)| known != seq && known >= base);
+            resent.push((seq, next));
+        }
+        self.suspect(seq);
+        if self.lost[queue].front() == Some(&seq) {
+            self.lost[queue].pop_front();
+        }
+        self.add_flight(seq, path.0, chunk, data);
+        data
+    }
+
+    /// T3-rtx of a path went off: everything in flight there is lost (RFC 9260 §6.3.3). Calls `each` for every chunk and
+    /// returns the first.
+    pub(crate) fn lose_path(&mut self, path: PathId, mut each: impl FnMut(Seq, Tsn)) -> Option<Seq> {
+        let earliest = self.earliest(path)?;
+        let mut first = None;
+        for seq in earliest.max(self.base())..self.next_seq() {
+            let is_in_flight = self
+                .slot(seq)
+                .is_some_and(|s| s.fate == Fate::InFlight && s.path == path.0);
+            if is_in_flight {
+                first = first.or(Some(seq));
+                if let Some(slot) = self.slot_mut(seq) {
+                    // A timeout begins anew: the chunk may be fast retransmitted again.
+                    slot.fast_retransmitted = false;
+                    slot.timed_out = true;
+                }
+                self.lose(seq);
+                each(seq, self.tsn(seq));
+            }
+        }
+        first
+    }
+
+    /// The timeout of a path was spurious: what it gave up and has not been sent again since is in flight as before.
+    pub(crate) fn take_timeout_back(&mut self, path: PathId) {
+        let queue = self.lost_queue(path.0, true);
+        for index in 0..self.lost[queue].len() {
+            let seq = self.lost[queue][index];
+            let is_meant = self
+                .slot(seq)
+                .is_some_and(|s| s.fate == Fate::Lost && s.timed_out && s.path == path.0);
+            if !is_meant {
+                continue;
+            }
+            self.put_back_in_flight(seq);
+            if let Some(slot) = self.slot_mut(seq) {
+                slot.timed_out = false;
+            }
+            self.suspect(seq);
+        }
+    }
+
+    /// Gives the lowest chunk outstanding up, if it is in flight and has been sent only once; returns its TSN, path and user data.
+    pub(crate) fn lose_lowest(&mut self) -> Option<(Tsn, PathId, u64)> {
+        let seq = self.base();
+        let slot = self.slot_mut(seq)?;
+        if slot.fate != Fate::InFlight || slot.retransmitted {
+            return None;
+        }
+        // Sent again once: missing reports that come later must not do so again.
+        slot.fast_retransmitted = true;
+        let (path, len) = (PathId(slot.path), slot.data_len());
+        self.lose(seq);
+        Some((self.tsn(seq), path, len))
+    }
+
+    /// Gives the highest chunk in flight on a path up; returns its position, TSN and user data.
+    pub(crate) fn lose_last(&mut self, path: PathId) -> Option<(Seq, Tsn, u64)> {
+        let is_meant = |slot: &Slot| slot.fate == Fate::InFlight && slot.path == path.0;
+        let place = self.slots.iter().rposition(is_meant)?;
+        let seq = self.base() + place as Seq;
+        let len = self.slots[place].data_len();
+        self.lose(seq);
+        Some((seq, self.tsn(seq), len))
+    }
+
+    /// Missing reports may be counted for a chunk in flight from now on.
+    fn suspect(&mut self, seq: Seq) {
+        let may_be = self.slot(seq).is_some_and(|slot| !slot.fast_retransmitted) && seq < self.scanned;
+        if may_be && let Err(place) = self.suspects.binary_search(&seq) {
+            self.suspects.insert(place, seq);
+        }
+    }
+
+    /// Takes a chunk in flight out of flight and queues it for retransmission.
+    pub(super) fn lose(&mut self, seq: Seq) {
+        self.take_out_of_flight(seq, Fate::Lost);
+        let Some(slot) = self.slot(seq) else { return };
+        let queue = self.lost_queue(slot.path, slot.timed_out);
+        let lost = &mut self.lost[queue];
+        match lost.back() {
+            Some(&last) if last >= seq => {
+                if let Err(place) = lost.binary_search(&seq) {
+                    lost.insert(place, seq);
+                }
+            }
+            _ => lost.push_back(seq),
+        }
+    }
+
+    /// Chunks sent again may be declared lost by missing reports again.
+    pub(crate) fn allow_multiple_fast_retransmit(&mut self) {
+        self.resent = Some(Vec::new());
+    }
+
+    /// The first position whose acknowledgement counts as a missing report for the chunk, if not any does.
+    pub(super) fn reported_from(&self, seq: Seq) -> Seq {
+        let resent = self.resent.iter().flat_map(|all| all.iter());
+        resent
+            .filter(|(known, _)| *known == seq)
+            .map(|(_, from)| *from)
+            .next()
+            .unwrap_or(0)
+    }
+}
