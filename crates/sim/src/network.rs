@@ -6,7 +6,7 @@ use whimbrel_control::Time;
 
 use crate::engine::{Event, EventQueue};
 use crate::ledger::{DropCause, DropCounts, DropEntry, Ledger};
-use crate::link::{Admission, Direction, Window};
+use crate::link::{Admission, Direction, LinkChange, Window};
 use crate::observer::{Observer, PacketEvent, PacketFate, Wanted};
 use crate::packet::{Packet, PacketId, Slab};
 use crate::topology::{DirectionId, Topology};
@@ -54,6 +54,9 @@ enum Mark {
     Arrived = 1,
     Dropped = 2,
 }
+
+/// Fate of what is left of a packet that has another event instead.
+const MOVED: u8 = u8::MAX;
 
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -179,6 +182,10 @@ impl Network {
     pub(crate) fn arrived(&mut self, now: Time, id: PacketId, observer: &mut dyn Observer) -> Option<PacketId> {
         let packet = self.slab.get(id);
         if packet.fate != 0 {
+            if packet.fate == MOVED {
+                self.slab.release(id);
+                return None;
+            }
             let cause = DropCause::ALL[usize::from(packet.fate - 1)];
             let direction = packet.direction;
             self.drop(now, id, cause, Some(direction), observer);
@@ -240,6 +247,34 @@ impl Network {
                     self.drop(now, transit.packet, DropCause::LinkDown, Some(direction), observer);
                 }
             }
+        }
+    }
+
+    /// Changes a direction's rate, delay or channel.
+    pub(crate) fn change(&mut self, now: Time, direction: DirectionId, change: &LinkChange) {
+        let link = &mut self.directions[direction as usize];
+        let moved = link.change(now, change, &mut self.slab, self.window);
+        if let Some(free) = moved.departure {
+            self.queue.push(free, Event::Departure { direction });
+        }
+        if moved.head
+            && !link.is_loose()
+            && let Some(head) = link.transit_mut(0)
+        {
+            // The event with its old place finds nobody.
+            head.seq = self.queue.take_seq();
+            self.queue
+                .push_with(head.arrival, head.seq, Event::Arrival { direction });
+        }
+        for place in moved.loose {
+            let Some(transit) = link.transit_mut(place) else {
+                continue;
+            };
+            // Its event finds an empty shell and clears it away.
+            let packet = self.slab.duplicate(transit.packet);
+            let shell = self.slab.get_mut(core::mem::replace(&mut transit.packet, packet));
+            (shell.fate, shell.twice) = (MOVED, false);
+            self.queue.push(transit.arrival, Event::Loose { packet });
         }
     }
 

@@ -125,10 +125,7 @@ fn what_waits_dies_with_the_link_and_the_flow_goes_on() {
     ] {
         let mut config = bottleneck(queue, false);
         config.link[1].schedule = [(30, false), (33, true)]
-            .map(|(at, up)| ScheduleStep {
-                at: Span::from_secs(at),
-                up,
-            })
+            .map(|(at, up)| ScheduleStep::up(Span::from_secs(at), up))
             .into();
         config.measure.from = Span::from_secs(45);
         let result = run(&config, 1);

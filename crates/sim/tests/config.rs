@@ -116,6 +116,21 @@ fn impossible_values_are_told_with_their_place() {
         ("packets = 50", "packets = 0", "link[0].queue.packets"),
         ("every = 10", "every = 0", "link[1].loss[1].model.every"),
         ("at = \"20 s\"", "at = \"10 s\"", "link[0].schedule[1].at"),
+        (
+            "{ at = \"20 s\", up = true }",
+            "{ at = \"20 s\" }",
+            "link[0].schedule[1]",
+        ),
+        (
+            "{ at = \"20 s\", up = true }",
+            "{ at = \"20 s\", reverse = { rate = \"0 bit/s\" } }",
+            "link[0].schedule[1].reverse.rate",
+        ),
+        (
+            "{ at = \"20 s\", up = true }",
+            "{ at = \"20 s\", loss = { kind = \"bernoulli\", rate = 2.0 } }",
+            "link[0].schedule[1].loss.rate",
+        ),
         ("trace = { file = \"cell.up\" }", "delay = \"1 ms\"", "link[1].rate"),
         ("to = \"b\"", "to = \"c\"", "flow[0].to"),
         ("start = \"1 s\"", "start = \"6 min\"", "flow[1].start"),

@@ -24,14 +24,8 @@ fn eventful() -> SimConfig {
         bytes: None,
     };
     config.link[0].schedule = vec![
-        ScheduleStep {
-            at: Span::from_secs(20),
-            up: false,
-        },
-        ScheduleStep {
-            at: Span::from_secs(40),
-            up: true,
-        },
+        ScheduleStep::up(Span::from_secs(20), false),
+        ScheduleStep::up(Span::from_secs(40), true),
     ];
     config.link[1].jitter = Some(JitterConfig::Exponential {
         mean: Span::from_millis(5),
@@ -280,10 +274,7 @@ fn paths_are_disjoint_and_a_dead_primary_is_left_for_the_other() {
         ..LinkConfig::new(from, to, Rate::from_mbps(1), Span::from_millis(10))
     };
     config.link = vec![link("a", "r"), link("a", "s"), link("r", "b"), link("s", "b")];
-    config.link[2].schedule = vec![ScheduleStep {
-        at: Span::from_secs(20),
-        up: false,
-    }];
+    config.link[2].schedule = vec![ScheduleStep::up(Span::from_secs(20), false)];
     config.flow = vec![endless("bulk")];
     let result = run(&config, 1);
     // The second path carries heartbeats and what timed out until the first is given up after six timeouts, 1 + 2 + .. + 32 s

@@ -397,7 +397,7 @@ fn torture(seed: u64) -> SimConfig {
     if rng.chance(0.3) {
         let down = Span::from_millis(between(rng, 1, 20_000));
         let up = down + Span::from_millis(between(rng, 100, 60_000));
-        link.schedule = vec![ScheduleStep { at: down, up: false }, ScheduleStep { at: up, up: true }];
+        link.schedule = vec![ScheduleStep::up(down, false), ScheduleStep::up(up, true)];
     }
     let mut connection = TcpConfig {
         flavour: FLAVOURS[rng.below(5) as usize],

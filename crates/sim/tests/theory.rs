@@ -7,7 +7,8 @@ use std::sync::Arc;
 use common::{flow, nodes, paced, pair, run};
 use whimbrel_control::{Rate, Rng, Span};
 use whimbrel_sim::config::{
-    FlowKind, JitterConfig, LinkConfig, LossConfig, OneOrMany, QueueConfig, TraceConfig, TrafficKind,
+    FlowKind, JitterConfig, LinkConfig, LinkValues, LossConfig, OneOrMany, QueueConfig, ScheduleStep, TraceConfig,
+    TrafficKind,
 };
 use whimbrel_sim::{CapacityTrace, DropCause, LossKind, Resources, RunOptions, World};
 
@@ -252,10 +253,7 @@ fn jitter_adds_its_mean_and_reorders_only_if_told_to() {
 #[test]
 fn a_link_that_is_down_carries_nothing_and_says_so() {
     let mut config = pair(Rate::from_mbps(1), Span::from_millis(5), 30);
-    let step = |at, up| whimbrel_sim::config::ScheduleStep {
-        at: Span::from_secs(at),
-        up,
-    };
+    let step = |at, up| whimbrel_sim::config::ScheduleStep::up(Span::from_secs(at), up);
     config.link[0].schedule = vec![step(10, false), step(20, true)];
     config.flow = vec![flow(
         "cross",
@@ -275,6 +273,86 @@ fn a_link_that_is_down_carries_nothing_and_says_so() {
     let at = |i: usize| result.ledger.entries()[i].at.as_secs_f64();
     assert!(at(0) >= 10.0 && at(lost as usize - 1) < 20.0);
     assert_eq!(result.flows[0].messages_delivered + lost, 3000);
+}
+
+#[test]
+fn a_rate_a_delay_and_a_channel_may_change_at_a_time() {
+    for queue in [
+        QueueConfig::DropTail {
+            packets: Some(100),
+            bytes: None,
+        },
+        QueueConfig::FqCodel(Default::default()),
+    ] {
+        // 1250 bytes take 10 ms at 1 Mbit/s, of which 80 % are used; 40 ms at a quarter of it, more than there is.
+        let mut config = pair(Rate::from_mbps(1), Span::from_millis(5), 40);
+        config.link[0].queue = queue;
+        let step = |at| ScheduleStep {
+            at: Span::from_secs(at),
+            ..ScheduleStep::default()
+        };
+        config.link[0].schedule = vec![
+            ScheduleStep {
+                rate: Some(Rate::from_bps(250_000)),
+                ..step(10)
+            },
+            ScheduleStep {
+                rate: Some(Rate::from_mbps(4)),
+                ..step(20)
+            },
+            ScheduleStep {
+                loss: Some(LossConfig::Bernoulli { rate: 0.2 }.into()),
+                reverse: Some(LinkValues {
+                    loss: Some(OneOrMany(Vec::new())),
+                    ..LinkValues::default()
+                }),
+                ..step(25)
+            },
+            ScheduleStep {
+                loss: Some(OneOrMany(Vec::new())),
+                delay: Some(Span::from_millis(55)),
+                ..step(30)
+            },
+        ];
+        let message = 1250 - HEADERS;
+        let rate = Rate::from_bps(u64::from(message) * 8 * 80);
+        config.flow = vec![flow("cross", FlowKind::Udp, paced(TrafficKind::Cbr, rate, message))];
+        let measured = |from, to| {
+            let mut config = config.clone();
+            config.measure.from = Span::from_secs(from);
+            config.measure.to = Some(Span::from_secs(to));
+            let result = run(&config, 1);
+            let flow = &result.flows[0];
+            (
+                flow.goodput_bps / rate.as_bps() as f64,
+                result.links[0].utilisation,
+                result.drops.of(DropCause::ChannelLoss(LossKind::Bernoulli)),
+                flow.delay.mean.as_nanos() / 1000,
+            )
+        };
+        let near = |a: f64, b: f64| assert!((a - b).abs() < 0.01, "{a} instead of {b}");
+        let (goodput, utilisation, lost, delay) = measured(2, 10);
+        near(goodput, 1.0);
+        near(utilisation, 0.8);
+        assert_eq!((lost, delay), (0, 15_000));
+        let (goodput, utilisation, lost, _) = measured(11, 20);
+        // 25 packets a second of 80.
+        near(goodput, 0.3125);
+        near(utilisation, 1.0);
+        assert_eq!(lost, 0);
+        // What waits at 20 s leaves at the new rate: 100 packets take 250 ms.
+        let (goodput, utilisation, ..) = measured(21, 25);
+        near(goodput, 1.0);
+        near(utilisation, 0.2);
+        let (_, _, lost, delay) = measured(25, 30);
+        // 400 packets, four standard deviations.
+        assert!((48..=112).contains(&lost), "{lost}");
+        assert_eq!(delay, 7_500);
+        let (goodput, utilisation, lost, delay) = measured(31, 40);
+        near(goodput, 1.0);
+        near(utilisation, 0.2);
+        assert_eq!((lost, delay), (0, 57_500));
+    }
 }
 
 #[test]

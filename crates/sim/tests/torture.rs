@@ -93,7 +93,22 @@ fn link(rng: &mut Rng, name: String, ends: [&str; 2]) -> LinkConfig {
         let mut at = Span::from_millis(between(rng, 1, 20_000));
         let mut up = false;
         for _ in 0..between(rng, 1, 6) {
-            link.schedule.push(ScheduleStep { at, up });
+            let mut step = ScheduleStep::up(at, up);
+            if rng.chance(0.3) {
+                step.rate = Some(Rate::from_bps(between(rng, 20_000, 20_000_000)));
+            }
+            if rng.chance(0.3) {
+                step.delay = Some(Span::from_millis(between(rng, 0, 400)));
+            }
+            if rng.chance(0.3) {
+                let rate = 0.2 * rng.unit();
+                step.loss = Some(LossConfig::Bernoulli { rate }.into());
+            }
+            let changes = step.rate.is_some() || step.delay.is_some() || step.loss.is_some();
+            if changes && rng.chance(0.5) {
+                step.up = None;
+            }
+            link.schedule.push(step);
             at += Span::from_millis(between(rng, 100, 60_000));
             up = !up;
         }

@@ -53,7 +53,8 @@ pub struct LinkConfig {
     /// Recorded capacity that varies over time, instead of `rate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceConfig>,
-    /// When the link goes down and comes up again. Packets in the queue of a link that goes down are lost.
+    /// When the link goes down and comes up again, and when its rate, delay or channel change. Packets in the queue of a link that
+    /// goes down are lost.
     #[serde(default)]
     pub schedule: Vec<ScheduleStep>,
     /// Cost of the link in the choice of routes, 1 or more; by default 1, which makes routes of the fewest hops.
@@ -158,14 +159,129 @@ pub struct TraceConfig {
     pub random_offset: bool,
 }
 
-/// A change of a link's state.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// A change of a link at a time: it fails or works again, or has another rate, delay or channel from then on. What is left out
+/// stays as it was. A packet that has not left when a rate or delay changes has the new one; none overtakes an earlier one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleStep {
     /// When, since the run began.
     pub at: Span,
     /// Whether the link works from then on.
-    pub up: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub up: Option<bool>,
+    /// Capacity of each direction; not for one that follows a trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// Propagation delay of each direction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Span>,
+    /// What makes the channel lose packets in each direction; an empty list makes it perfect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<OneOrMany<LossConfig>>,
+    /// What differs from the first node to the second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forward: Option<LinkValues>,
+    /// What differs from the second node to the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reverse: Option<LinkValues>,
+}
+
+/// Values of one direction that a schedule changes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LinkValues {
+    /// Capacity; not for a direction that follows a trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// Propagation delay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Span>,
+    /// What makes the channel lose packets; an empty list makes it perfect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<OneOrMany<LossConfig>>,
+}
+
+impl ScheduleStep {
+    /// The link fails, or works again.
+    pub fn up(at: Span, up: bool) -> Self {
+        ScheduleStep {
+            at,
+            up: Some(up),
+            ..ScheduleStep::default()
+        }
+    }
+
+    /// What becomes different forward (0) and reverse (1).
+    pub fn directions(&self) -> [LinkValues; 2] {
+        [&self.forward, &self.reverse].map(|values| {
+            let values = values.clone().unwrap_or_default();
+            LinkValues {
+                rate: values.rate.or(self.rate),
+                delay: values.delay.or(self.delay),
+                loss: values.loss.or_else(|| self.loss.clone()),
+            }
+        })
+    }
+
+    /// Checks every value. `traced` tells which directions follow a trace.
+    fn validate(&self, traced: [bool; 2]) -> Result<(), ConfigError> {
+        let whole = LinkValues {
+            rate: self.rate,
+            delay: self.delay,
+            loss: self.loss.clone(),
+        };
+        if (self.up, &self.forward, &self.reverse) == (None, &None, &None) && whole == LinkValues::default() {
+            return Err(
+                ConfigError::new("", format!("nothing but at = \"{}\"", self.at), "a change").hint("up = false"),
+            );
+        }
+        whole.validate(traced[0] || traced[1])?;
+        for (values, name, traced) in [
+            (&self.forward, "forward", traced[0]),
+            (&self.reverse, "reverse", traced[1]),
+        ] {
+            let values = values.as_ref();
+            values.map_or(Ok(()), |v| v.validate(traced).map_err(|e| e.within(name)))?;
+        }
+        Ok(())
+    }
+}
+
+impl LinkValues {
+    fn validate(&self, traced: bool) -> Result<(), ConfigError> {
+        if let Some(rate) = self.rate.filter(|_| traced) {
+            return Err(ConfigError::new("rate", rate, "no rate, as a trace gives it"));
+        }
+        self.rate.map_or(Ok(()), check_rate)?;
+        self.delay.map_or(Ok(()), check_delay)?;
+        check_loss(self.loss.as_ref().map_or(&[], |loss| &loss.0))
+    }
+}
+
+fn check_rate(rate: Rate) -> Result<(), ConfigError> {
+    if !(1..=1_000_000_000_000_000).contains(&rate.as_bps()) {
+        return Err(ConfigError::new("rate", rate, "1 bit/s to 1000000 Gbit/s"));
+    }
+    Ok(())
+}
+
+fn check_delay(delay: Span) -> Result<(), ConfigError> {
+    if delay > Span::from_secs(3600) {
+        return Err(ConfigError::new("delay", delay, "0 s to 1 h"));
+    }
+    Ok(())
+}
+
+fn check_loss(models: &[LossConfig]) -> Result<(), ConfigError> {
+    for (i, loss) in models.iter().enumerate() {
+        let place = if models.len() == 1 {
+            "loss".to_owned()
+        } else {
+            format!("loss[{i}]")
+        };
+        loss.validate().map_err(|e| e.within(&place))?;
+    }
+    Ok(())
 }
 
 /// One direction of a link with every override applied.
@@ -261,6 +377,10 @@ impl LinkConfig {
                 return Err(ConfigError::new(path, pair[1].at, format!("later than {}", pair[0].at)));
             }
         }
+        let traced = self.directions().map(|direction| direction.trace.is_some());
+        for (i, step) in self.schedule.iter().enumerate() {
+            step.validate(traced).map_err(|e| e.within(&format!("schedule[{i}]")))?;
+        }
         for (direction, (resolved, name)) in self.directions().iter().zip(["forward", "reverse"]).enumerate() {
             let overrides = [&self.forward, &self.reverse][direction].is_some();
             resolved
@@ -279,26 +399,15 @@ impl ResolvedDirection {
                     ConfigError::new("rate", "nothing", "a rate above 0 bit/s, or a trace").hint("rate = \"2 Mbit/s\"")
                 );
             }
-            Some(rate) if !(1..=1_000_000_000_000_000).contains(&rate.as_bps()) => {
-                return Err(ConfigError::new("rate", rate, "1 bit/s to 1000000 Gbit/s"));
-            }
-            _ => {}
+            Some(rate) => check_rate(rate)?,
+            None => {}
         }
-        if self.delay > Span::from_secs(3600) {
-            return Err(ConfigError::new("delay", self.delay, "0 s to 1 h"));
-        }
+        check_delay(self.delay)?;
         if !(68..=65_535).contains(&self.mtu) {
             return Err(ConfigError::new("mtu", self.mtu, "68 to 65535 bytes"));
         }
         self.queue.validate().map_err(|e| e.within("queue"))?;
-        for (i, loss) in self.loss.iter().enumerate() {
-            let place = if self.loss.len() == 1 {
-                "loss".to_owned()
-            } else {
-                format!("loss[{i}]")
-            };
-            loss.validate().map_err(|e| e.within(&place))?;
-        }
+        check_loss(&self.loss)?;
         if let Some(jitter) = &self.jitter {
             jitter.validate().map_err(|e| e.within("jitter"))?;
         }

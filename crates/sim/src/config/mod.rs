@@ -19,7 +19,7 @@ pub(crate) use self::error::probability;
 pub use self::error::{ConfigError, nearest};
 pub use self::flow::{FlowConfig, FlowKind, Periods, TrafficConfig, TrafficKind};
 pub use self::link::{
-    DirectionConfig, JitterConfig, LinkConfig, NodeConfig, ResolvedDirection, ScheduleStep, TraceConfig,
+    DirectionConfig, JitterConfig, LinkConfig, LinkValues, NodeConfig, ResolvedDirection, ScheduleStep, TraceConfig,
 };
 pub use self::one_or_many::OneOrMany;
 pub use self::tcp::{TcpConfig, TcpEcn, TcpFlavour};

@@ -8,6 +8,7 @@
 //! known, ahead of time and without an event (see [`crate::topology::Topology::direct`]). Time within a direction only moves
 //! forward, but it may be ahead of the run's.
 
+mod change;
 mod jitter;
 mod trace;
 
@@ -16,6 +17,7 @@ use std::collections::VecDeque;
 use whimbrel_control::{Rate, Span, Time};
 use whimbrel_proto::Ecn;
 
+pub(crate) use self::change::LinkChange;
 pub(crate) use self::jitter::Jitter;
 pub(crate) use self::trace::TraceClock;
 pub use self::trace::{CapacityTrace, OPPORTUNITY_BYTES, TraceError};
@@ -114,6 +116,18 @@ impl LinkStats {
         self.add_wait(window.overlap(transit.entered, transit.start), transit.size);
     }
 
+    /// A packet's times are others than those it was recorded with.
+    fn correct(&mut self, before: &Transit, after: &Transit, window: Window) {
+        self.busy -= window.overlap(before.start, before.departure);
+        self.busy += window.overlap(after.start, after.departure);
+        let (waited, waits) = (
+            window.overlap(before.entered, before.start),
+            window.overlap(after.entered, after.start),
+        );
+        self.waited = self.waited - waited + waits;
+        self.waited_bytes += (waits as f64 - waited as f64) * f64::from(after.size);
+    }
+
     /// Takes back what was recorded of a packet for the time after `end`.
     fn cut(&mut self, transit: &Transit, end: Time, window: Window) {
         if window.contains(transit.entered) && transit.entered > end {
@@ -131,7 +145,7 @@ impl LinkStats {
 }
 
 /// What most directions do without.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Extras {
     pub(crate) losses: Vec<LossModel>,
     pub(crate) jitter: Option<Jitter>,
@@ -181,6 +195,8 @@ pub(crate) struct Direction {
     up: bool,
     /// Whether packets need more than a rate and a delay.
     special: bool,
+    /// Whether its rate, delay or channel has changed since the run began.
+    changes: bool,
     /// Whether packets in the ring have events of their own or none: because they may overtake others, or because they enter the
     /// next direction ahead of time.
     loose: bool,
@@ -226,6 +242,7 @@ impl Direction {
             mtu,
             up: true,
             special: extras.is_some(),
+            changes: false,
             loose,
             ahead: false,
             extras,
@@ -447,6 +464,7 @@ impl Direction {
             packet: id,
             size,
         };
+        transit.arrival = transit.departure + self.delay;
         if let Some(extras) = &mut self.extras {
             if let Some(clock) = &mut extras.trace {
                 (transit.start, transit.departure) = clock.schedule(now, size);
@@ -509,6 +527,10 @@ impl Direction {
     /// The transmitter is free, and the queue decides what comes next. Packets that it drops on the way are told by
     /// [`Direction::dropped`]. Without a packet, the next one to enter has to ask for its departure.
     pub(crate) fn depart(&mut self, now: Time) -> Option<(Waiting, bool)> {
+        if self.busy_until > now {
+            // The link failed or changed since this departure was asked for: another one has been.
+            return None;
+        }
         let scheduler = self.scheduler()?;
         let leaving = scheduler.dequeue(now);
         scheduler.armed = leaving.is_some();
@@ -615,7 +637,7 @@ impl Direction {
     /// Takes the link up or down. Going down gives back the packets that have not left, which are lost with it.
     pub(crate) fn set_up(&mut self, now: Time, up: bool, window: Window) -> Vec<Transit> {
         self.up = up;
-        self.special = !up || self.extras.is_some();
+        self.special = !up || self.changes || self.extras.is_some();
         let mut lost = Vec::new();
         if up {
             return lost;

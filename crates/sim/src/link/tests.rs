@@ -5,17 +5,17 @@ use crate::config::JitterConfig;
 use crate::packet::Slab;
 use crate::queue::QueueConfig;
 
-const ALL: Window = Window {
+pub(super) const ALL: Window = Window {
     from: Time::ZERO,
     to: Time::MAX,
 };
 
-fn ms(n: u64) -> Time {
+pub(super) fn ms(n: u64) -> Time {
     Time::ZERO + Span::from_millis(n)
 }
 
 /// 12 Mbit/s: a packet of 1500 bytes takes a millisecond. Room for three packets.
-fn direction(extras: Option<Extras>) -> Direction {
+pub(super) fn direction(extras: Option<Extras>) -> Direction {
     let queue = DropTail::new(&QueueConfig::DropTail {
         packets: Some(3),
         bytes: None,
@@ -29,7 +29,7 @@ fn direction(extras: Option<Extras>) -> Direction {
     )
 }
 
-fn nothing() -> Extras {
+pub(super) fn nothing() -> Extras {
     Extras {
         losses: Vec::new(),
         jitter: None,
@@ -59,7 +59,7 @@ fn enter_sized(
     direction.enter(now, now, seq, seq as u32, packet(&mut Slab::default(), size), window)
 }
 
-fn enter(direction: &mut Direction, now: Time, seq: u64) -> Result<Admission, DropCause> {
+pub(super) fn enter(direction: &mut Direction, now: Time, seq: u64) -> Result<Admission, DropCause> {
     enter_sized(direction, now, seq, 1500, ALL)
 }
 
@@ -74,7 +74,7 @@ fn arrival(direction: &Direction, entry: Result<Admission, DropCause>) -> Time {
 }
 
 /// Enters a packet that must be taken, and tells when it arrives.
-fn arrives(direction: &mut Direction, now: Time, seq: u64) -> Time {
+pub(super) fn arrives(direction: &mut Direction, now: Time, seq: u64) -> Time {
     let entry = enter(direction, now, seq);
     arrival(direction, entry)
 }

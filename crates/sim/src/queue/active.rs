@@ -63,6 +63,11 @@ impl Active {
         self.average.value()
     }
 
+    /// The transmitter has another rate.
+    pub(crate) fn set_rate(&mut self, rate: Rate) {
+        self.average.set_rate(rate);
+    }
+
     /// A packet arrives that finds so much waiting, or a transmitter that has been idle for so long.
     /// `wait` is how long it will wait, if it is taken.
     pub(crate) fn advise(&mut self, waiting: Occupancy, idle: Option<Span>, wait: Span, packet: &Packet) -> Advice {

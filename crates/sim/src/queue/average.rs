@@ -14,19 +14,27 @@ pub(super) struct Average {
     value: f64,
     weight: f64,
     unit: QueueUnit,
+    typical_packet: u32,
     /// Transmission time of a typical packet, ns.
     typical_time: f64,
 }
 
 impl Average {
     pub(super) fn new(unit: QueueUnit, weight: f64, typical_packet: u32, rate: Rate) -> Self {
-        let typical_time = rate.time_for(u64::from(typical_packet)).as_nanos().max(1) as f64;
-        Average {
+        let mut average = Average {
             value: 0.0,
             weight,
             unit,
-            typical_time,
-        }
+            typical_packet,
+            typical_time: 1.0,
+        };
+        average.set_rate(rate);
+        average
+    }
+
+    /// The transmitter has another rate.
+    pub(super) fn set_rate(&mut self, rate: Rate) {
+        self.typical_time = rate.time_for(u64::from(self.typical_packet)).as_nanos().max(1) as f64;
     }
 
     /// A length in the unit of the average.

@@ -6,14 +6,14 @@ use bytes::Bytes;
 use whimbrel_control::{Rate, Rng, Span, Time};
 
 use super::World;
-use crate::config::{ConfigError, FlowConfig, FlowKind, ResolvedDirection, SimConfig};
+use crate::config::{ConfigError, FlowConfig, FlowKind, LinkConfig, ResolvedDirection, SimConfig};
 use crate::engine::{Event, EventQueue};
 use crate::host::{
     Agent, Alarm, FlowState, ReceiverSetup, SctpEnd, SctpSetup, SenderSetup, Sink, Source, TcpReceiver, TcpSender,
     UdpReceiver, UdpSender,
 };
 use crate::ledger::Ledger;
-use crate::link::{CapacityTrace, Direction, Extras, Jitter, TraceClock, Window};
+use crate::link::{CapacityTrace, Direction, Extras, Jitter, LinkChange, TraceClock, Window};
 use crate::loss::LossModel;
 use crate::measure::VerdictCounts;
 use crate::network::{Hop, Network};
@@ -37,12 +37,22 @@ pub(super) struct Plan {
     pub(super) end: Time,
     pub(super) interval: Span,
     pub(super) ends_when_done: bool,
-    pub(super) schedules: Vec<Vec<(Span, bool)>>,
+    pub(super) schedules: Vec<Vec<LinkStep>>,
     pub(super) flows: Vec<FlowPlan>,
     /// Name of each direction's link, and of the nodes at its beginning and end.
     pub(super) directions: Vec<[String; 3]>,
     /// Recorded capacities of the directions that follow one, and where in the record the run begins.
     pub(super) traces: Vec<Option<(Arc<CapacityTrace>, Span)>>,
+}
+
+/// A step of a link's schedule.
+#[derive(Debug)]
+pub(super) struct LinkStep {
+    pub(super) at: Span,
+    /// Whether the link works from then on, if that changes.
+    pub(super) up: Option<bool>,
+    /// What changes in each direction.
+    pub(super) changes: [LinkChange; 2],
 }
 
 #[derive(Debug)]
@@ -79,11 +89,10 @@ impl World {
         }
         let mut schedules = Vec::with_capacity(config.link.len());
         for (link, l) in config.link.iter().zip(0..) {
-            let schedule: Vec<_> = link.schedule.iter().map(|step| (step.at, step.up)).collect();
-            if let Some((at, _)) = schedule.first() {
-                queue.push(Time::ZERO + *at, Event::LinkStep { link: l });
+            if let Some(first) = link.schedule.first() {
+                queue.push(Time::ZERO + first.at, Event::LinkStep { link: l });
             }
-            schedules.push(schedule);
+            schedules.push(schedule(link, seed));
         }
         let (mut directions, names, traces) = directions(config, seed, resources)?;
         let mut flows = Vec::with_capacity(config.flow.len());
@@ -124,7 +133,13 @@ impl World {
                 direct: topology.direct[*d as usize],
             })
             .collect();
-        let needs_kinds = directions.iter().any(Direction::needs_kinds);
+        let needs_kinds = directions.iter().any(Direction::needs_kinds)
+            || schedules
+                .iter()
+                .flatten()
+                .flat_map(|step| &step.changes)
+                .filter_map(|change| change.losses.as_deref())
+                .any(crate::loss::any_needs_kinds);
         let network = Network {
             queue,
             slab: Slab::default(),
@@ -223,6 +238,33 @@ fn directions(config: &SimConfig, seed: u64, resources: &Resources) -> Result<Di
         }
     }
     Ok((directions, names, traces))
+}
+
+/// The steps of a link's schedule, with the channels that come with them.
+fn schedule(link: &LinkConfig, seed: u64) -> Vec<LinkStep> {
+    let name = link.display_name();
+    let change = |i: usize, side: &str, step: crate::config::LinkValues| LinkChange {
+        rate: step.rate,
+        delay: step.delay,
+        losses: step.loss.map(|losses| {
+            let stream = |j| format!("link/{name}/{side}/step{i}/loss{j}");
+            let models = losses.0.iter().enumerate();
+            models
+                .map(|(j, loss)| LossModel::new(loss, Rng::stream(seed, &stream(j))))
+                .collect()
+        }),
+    };
+    let steps = link.schedule.iter().enumerate();
+    steps
+        .map(|(i, step)| {
+            let [forward, reverse] = step.directions();
+            LinkStep {
+                at: step.at,
+                up: step.up,
+                changes: [change(i, "forward", forward), change(i, "reverse", reverse)],
+            }
+        })
+        .collect()
 }
 
 fn extras(

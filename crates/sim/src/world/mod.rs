@@ -170,12 +170,19 @@ impl World {
     fn step_link(&mut self, link: u32, observer: &mut dyn Observer) {
         let schedule = &self.plan.schedules[link as usize];
         let place = &mut self.next_steps[link as usize];
-        let step = schedule[*place];
+        let step = &schedule[*place];
         *place += 1;
         if let Some(next) = schedule.get(*place) {
-            self.network.queue.push(Time::ZERO + next.0, Event::LinkStep { link });
+            self.network.queue.push(Time::ZERO + next.at, Event::LinkStep { link });
         }
-        self.network.set_link(self.now, link, step.1, observer);
+        if let Some(up) = step.up {
+            self.network.set_link(self.now, link, up, observer);
+        }
+        for (direction, change) in (link * 2..).zip(&step.changes) {
+            if !change.is_empty() {
+                self.network.change(self.now, direction, change);
+            }
+        }
     }
 
     /// Whether a flow with an end has now come to it.
