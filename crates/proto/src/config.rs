@@ -358,6 +358,13 @@ impl AssociationConfig {
         parts.distribution.validate().map_err(|e| within("distribution", e))?;
         parts.coupling.validate().map_err(|e| within("coupling", e))?;
         parts.path_policy.validate().map_err(|e| within("path_policy", e))?;
+        if parts.reporting.arrivals_per_sack > 255 {
+            return Err(ConfigError::new(
+                "reporting.arrivals_per_sack",
+                parts.reporting.arrivals_per_sack,
+                "allowed are 0 to 255 packets",
+            ));
+        }
         if parts.recovery.loss_rto_min > self.rto_min {
             return Err(ConfigError::new(
                 "recovery.loss_rto_min",
@@ -564,6 +571,10 @@ mod tests {
         assert_eq!(rejected(|c| c.rto_min = Span::from_secs(61)).field, "rto_min");
         assert_eq!(rejected(|c| c.rto_alpha = f64::NAN).field, "rto_alpha");
         assert_eq!(rejected(|c| c.mtu = 100).field, "mtu");
+        assert_eq!(
+            rejected(|c| c.reporting.arrivals_per_sack = Some(256)).field,
+            "reporting.arrivals_per_sack"
+        );
         assert_eq!(rejected(|c| c.outbound_streams = 0).field, "outbound_streams");
         assert_eq!(
             rejected(|c| c.potentially_failed_max_retrans = Some(6)).field,

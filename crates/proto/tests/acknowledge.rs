@@ -334,6 +334,7 @@ fn section_6_1_the_sender_does_not_fill_a_small_window_with_crumbs() {
         let tsn = net.last(Host::A, ChunkType::DATA).tsns();
         let sack = whimbrel_wire::Sack {
             congestion_indicated: false,
+            packets: 0,
             cumulative_tsn_ack: whimbrel_wire::Tsn(tsn[tsn.len() - 1]),
             a_rwnd,
             gaps: whimbrel_wire::GapBlocks::from_wire_bytes(&[]),

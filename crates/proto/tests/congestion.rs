@@ -65,6 +65,7 @@ fn sack_with_window(net: &mut Net, cumulative: u32, gaps: &[(u32, u32)], a_rwnd:
     }
     let chunk = Sack {
         congestion_indicated: false,
+        packets: 0,
         cumulative_tsn_ack: Tsn(first_tsn(net).wrapping_add(cumulative).wrapping_sub(1)),
         a_rwnd,
         gaps: GapBlocks::from_wire_bytes(&list),

@@ -361,6 +361,7 @@ fn section_9_2_a_shutdown_that_was_overtaken_by_a_sack_is_heeded() {
     let tsn = net.last(Host::A, ChunkType::DATA).tsns()[0];
     let sack = whimbrel_wire::Sack {
         congestion_indicated: false,
+        packets: 0,
         cumulative_tsn_ack: Tsn(tsn),
         a_rwnd: 65_536,
         gaps: whimbrel_wire::GapBlocks::from_wire_bytes(&[]),

@@ -91,6 +91,7 @@ fn section_6_where_acknowledgements_are_taken() {
         let sack = |cumulative| {
             Chunk::Sack(Sack {
                 congestion_indicated: false,
+                packets: 0,
                 cumulative_tsn_ack: Tsn(cumulative),
                 a_rwnd: 65_536,
                 gaps: GapBlocks::from_wire_bytes(&[]),
@@ -214,6 +215,7 @@ fn section_7_2_4_growth_for_what_a_sack_acknowledges_comes_before_the_reduction(
         .emit(&mut gaps);
         let sack = Sack {
             congestion_indicated: false,
+            packets: 0,
             cumulative_tsn_ack: Tsn(first.wrapping_add(cumulative).wrapping_sub(1)),
             a_rwnd: 1 << 20,
             gaps: GapBlocks::from_wire_bytes(&gaps),

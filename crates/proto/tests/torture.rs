@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use support::{Fate, Host, InFlight, Net, addrs};
 use whimbrel_control::discriminator::DiscriminatorSpec;
-use whimbrel_control::multipath::RetransmitPath;
+use whimbrel_control::multipath::{ReportingChanges, RetransmitPath};
 use whimbrel_control::recovery::{BackOff, RecoveryChanges, TransmissionRetransmit};
 use whimbrel_control::window::WindowSpec;
 use whimbrel_control::{Rng, Scheme, Span, Time};
@@ -94,6 +94,7 @@ fn mix(rng: &mut Rng, config: AssociationConfig) -> AssociationConfig {
         eci: flag(rng),
         timestamps: flag(rng),
         pacing: flag(rng),
+        reporting: reporting(rng),
         ..config.clone()
     };
     // Only a simulation knows why packets died.
@@ -101,6 +102,15 @@ fn mix(rng: &mut Rng, config: AssociationConfig) -> AssociationConfig {
         config
     } else {
         mixed
+    }
+}
+
+/// How a receiver reports; both ends choose for themselves.
+fn reporting(rng: &mut Rng) -> ReportingChanges {
+    let flag = |rng: &mut Rng| pick(rng, &[None, Some(false), Some(true)]);
+    ReportingChanges {
+        arrivals_per_sack: pick(rng, &[None, Some(0), Some(1), Some(3), Some(20)]),
+        dac: flag(rng),
     }
 }
 

@@ -6,7 +6,7 @@
 mod common;
 
 use common::{file, flow, nodes, run};
-use whimbrel_control::multipath::RetransmitPath;
+use whimbrel_control::multipath::{ReportingChanges, RetransmitPath};
 use whimbrel_control::{Rate, Rng, Span};
 use whimbrel_proto::{AssociationConfig, Preset};
 use whimbrel_sim::config::{
@@ -141,7 +141,19 @@ fn association(rng: &mut Rng) -> AssociationConfig {
             ][rng.below(3) as usize],
         ),
         hb_interval: Span::from_secs(between(rng, 1, 30)),
+        reporting: reporting(rng),
         ..defaults
+    }
+}
+
+/// Half of the receivers report by other rules than the standard's.
+fn reporting(rng: &mut Rng) -> ReportingChanges {
+    if rng.chance(0.5) {
+        return ReportingChanges::default();
+    }
+    ReportingChanges {
+        arrivals_per_sack: Some(between(rng, 0, 10) as u32),
+        dac: Some(rng.chance(0.3)),
     }
 }
 

@@ -50,6 +50,7 @@ fn gap_bytes(count: u16) -> Vec<u8> {
 fn sack(gaps: &[u8]) -> Chunk<'_> {
     Chunk::Sack(Sack {
         congestion_indicated: false,
+        packets: 0,
         cumulative_tsn_ack: Tsn(76),
         a_rwnd: 65536,
         gaps: GapBlocks::from_wire_bytes(gaps),

@@ -50,8 +50,8 @@ pub mod tlv;
 pub use cause::{Cause, CauseIter, Causes, RawCause, cause_code};
 pub use chunk::{
     CHUNK_HEADER_LEN, Chunk, ChunkError, ChunkType, DATA_HEADER_LEN, Data, DuplicateTsnIter, DuplicateTsns, GapBlock,
-    GapBlockIter, GapBlocks, HeartbeatInfo, INIT_HEADER_LEN, Init, MAX_CHUNK_VALUE_LEN, MAX_DATA_PAYLOAD_LEN, Payload,
-    RawChunk, SACK_HEADER_LEN, Sack, TIMESTAMP_LEN, Timestamp, UnknownAction,
+    GapBlockIter, GapBlocks, HeartbeatInfo, INIT_HEADER_LEN, Init, MAX_CHUNK_VALUE_LEN, MAX_DATA_PAYLOAD_LEN,
+    MAX_PACKETS_TOLD, Payload, RawChunk, SACK_HEADER_LEN, Sack, TIMESTAMP_LEN, Timestamp, UnknownAction,
 };
 pub use crc::{crc32c, packet_checksum, stored_checksum};
 pub use number::{Ssn, Tsn};

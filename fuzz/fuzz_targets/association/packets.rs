@@ -138,6 +138,7 @@ fn push_chunk(knowledge: &Knowledge, to: usize, input: &mut Input<'_>, sink: &mu
             let base = if input.below(2) == 0 { knowledge.acks[from] } else { knowledge.tsns[to].wrapping_sub(4) };
             sink.push(&Chunk::Sack(Sack {
                 congestion_indicated: false,
+                packets: 0,
                 cumulative_tsn_ack: near(base, input),
                 a_rwnd: [0, 1, 700, 1500, 65_536, u32::MAX][input.below(6)],
                 gaps: GapBlocks::from_wire_bytes(&list),

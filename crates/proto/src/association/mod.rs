@@ -530,7 +530,13 @@ impl Association {
     fn new_receiver(&self, peer_initial_tsn: Tsn) -> Box<Receiver> {
         let mut config = ReceiverConfig::new(self.config.recv_buffer, self.inbound_streams, self.config.mtu);
         config.sack_delay = self.config.sack_delay;
-        config.sack_frequency = self.config.sack_frequency;
+        let reporting = &self.switches.reporting;
+        config.sack_frequency = match reporting.arrivals_per_sack {
+            0 => self.config.sack_frequency,
+            arrivals => arrivals,
+        };
+        config.sack_any_order = reporting.arrivals_per_sack > 0 || reporting.dac;
+        config.tells_packets = reporting.dac;
         Box::new(Receiver::new(peer_initial_tsn, &config))
     }
 }

@@ -87,6 +87,7 @@ impl Association {
             gaps: whimbrel_wire::GapBlocks::from_wire_bytes(&[]),
             duplicates: whimbrel_wire::DuplicateTsns::from_wire_bytes(&[]),
             congestion_indicated: false,
+            packets: 0,
         };
         self.take_acknowledgement(ctx, &sack, false, None, &Echo::NONE)
     }

@@ -238,6 +238,7 @@ impl Association {
             gaps: GapBlocks::from_wire_bytes(&scratch.gaps),
             duplicates: DuplicateTsns::from_wire_bytes(&scratch.duplicates),
             congestion_indicated: self.eci.tell(),
+            packets: content.packets,
         }));
         self.stats.sacks_sent += 1;
         if let Some(lowest_tsn) = self.ecn.echo {

@@ -43,6 +43,10 @@ pub(crate) struct ReceiverConfig {
     pub(crate) sack_delay: Span,
     /// Packets with DATA after which a SACK is sent: 2 in the RFC.
     pub(crate) sack_frequency: u32,
+    /// Gaps do not make a SACK due at once: only the number of packets does, and the time (Ye 2004, 6.6; DAC).
+    pub(crate) sack_any_order: bool,
+    /// SACKs tell how many packets with DATA came since the one before (DAC).
+    pub(crate) tells_packets: bool,
     /// How far beyond the cumulative TSN a TSN may be to be accepted, at most 65535.
     pub(crate) max_tsn_window: u16,
     /// Gap Ack Blocks in a SACK at most, besides the limit of the packet.
@@ -66,6 +70,8 @@ impl ReceiverConfig {
             mtu,
             sack_delay: Span::from_millis(200),
             sack_frequency: 2,
+            sack_any_order: false,
+            tells_packets: false,
             max_tsn_window: max_tsn_window as u16,
             max_gap_blocks: u16::MAX,
             max_duplicates: 64,

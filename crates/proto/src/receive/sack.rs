@@ -1,7 +1,7 @@
 //! When to acknowledge, and what to say (RFC 9260 §3.3.4, §6.2, §6.7).
 
 use whimbrel_control::Time;
-use whimbrel_wire::Tsn;
+use whimbrel_wire::{MAX_PACKETS_TOLD, Tsn};
 
 use super::Receiver;
 
@@ -42,6 +42,8 @@ pub(crate) struct SackContent {
     pub(crate) cumulative_tsn_ack: Tsn,
     /// Advertised receiver window credit in bytes.
     pub(crate) a_rwnd: u32,
+    /// Packets with DATA since the SACK before; 0 if they are not told.
+    pub(crate) packets: u8,
 }
 
 impl Receiver {
@@ -58,7 +60,12 @@ impl Receiver {
         sack.packets += 1;
         // RFC 9260 §6.2, §6.7 [9260:6.2-1, 6.2-4, 6.2-19, 6.2-20, 6.7-1]: at once if DATA was dropped, came twice, or
         // asks for it (RFC 7053); §6.7: or leaves a gap. RFC 5681 §4.2: or fills one.
-        let at_once = packet.dropped || packet.duplicate || packet.immediate || gap || sack.had_gap;
+        let at_once = if self.config.sack_any_order {
+            // Ye 2004, 6.6, says nothing of these; the sender waits for the answer. §6.2: at once if nothing in it is new.
+            packet.dropped || packet.immediate || !packet.new
+        } else {
+            packet.dropped || packet.duplicate || packet.immediate || gap || sack.had_gap
+        };
         sack.had_gap = gap;
         // RFC 9260 §6.2 [9260:6.2-7, 6.2-8, 6.2-9, 6.2-10]: at least every second packet, and within SACK.Delay.
         if at_once || sack.packets >= self.config.sack_frequency {
@@ -119,10 +126,15 @@ impl Receiver {
         self.sack.duplicates.clear();
         self.sack.due = false;
         self.sack.deadline = None;
-        self.sack.packets = 0;
+        let packets = core::mem::take(&mut self.sack.packets);
         SackContent {
             cumulative_tsn_ack: self.cumulative,
             a_rwnd: self.promise_window(),
+            packets: if self.config.tells_packets {
+                packets.min(MAX_PACKETS_TOLD.into()) as u8
+            } else {
+                0
+            },
         }
     }
 

@@ -327,6 +327,7 @@ impl Pair {
         }
         let sack = Sack {
             congestion_indicated: false,
+            packets: 0,
             cumulative_tsn_ack: Tsn(self.tsn(report.cumulative).0.wrapping_sub(1)),
             a_rwnd: 0,
             gaps: GapBlocks::from_wire_bytes(&gaps),

@@ -28,7 +28,9 @@ pub use data::{DATA_HEADER_LEN, Data, MAX_DATA_PAYLOAD_LEN, Payload};
 pub use heartbeat::HeartbeatInfo;
 pub use init::{INIT_HEADER_LEN, Init};
 pub use raw::RawChunk;
-pub use sack::{DuplicateTsnIter, DuplicateTsns, GapBlock, GapBlockIter, GapBlocks, SACK_HEADER_LEN, Sack};
+pub use sack::{
+    DuplicateTsnIter, DuplicateTsns, GapBlock, GapBlockIter, GapBlocks, MAX_PACKETS_TOLD, SACK_HEADER_LEN, Sack,
+};
 pub use timestamp::{TIMESTAMP_LEN, Timestamp};
 
 pub(crate) use data::ELIDED;

@@ -4,7 +4,7 @@
 //!  0                   1                   2                   3
 //!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
 //! +---------------+---------------+-------------------------------+
-//! |    type 3     |   zero    |I|0|      length: 16 + 4N + 4M     |
+//! |    type 3     | K | zero  |I|0|      length: 16 + 4N + 4M     |
 //! +---------------+---------------+-------------------------------+
 //! |            cumulative TSN ack: all up to here came            |
 //! +---------------------------------------------------------------+
@@ -20,7 +20,9 @@
 //! ```
 //!
 //! The I bit is not of the RFC, which has all flags zero: between ends that agreed on it ([`Parameter::EciCapable`]) it says that a
-//! router indicated congestion on a packet that this SACK answers. The bits that extensions of others use are left alone.
+//! router indicated congestion on a packet that this SACK answers. K is how many packets with DATA came since the SACK before, 3 if
+//! more did, or 0 if the receiver does not say (DAC: Iyengar, Amer and Stewart 2006, with the bits that FreeBSD's SCTP uses). The
+//! bits that extensions of others use are left alone.
 //!
 //! [`Parameter::EciCapable`]: crate::Parameter::EciCapable
 
@@ -34,8 +36,13 @@ use crate::number::Tsn;
 /// Bytes of a SACK in front of the gap blocks, chunk header included.
 pub const SACK_HEADER_LEN: usize = 16;
 
+/// Packets that a SACK can tell of.
+pub const MAX_PACKETS_TOLD: u8 = 3;
+
 /// The I bit.
 const INDICATED: u8 = 0x02;
+/// Where K begins.
+const PACKETS_SHIFT: u32 = 6;
 
 const FIELDS_LEN: usize = SACK_HEADER_LEN - CHUNK_HEADER_LEN;
 
@@ -240,6 +247,8 @@ pub struct Sack<'a> {
     pub duplicates: DuplicateTsns<'a>,
     /// The I bit: a router indicated congestion on the way. Means something only if both ends agreed on it.
     pub congestion_indicated: bool,
+    /// Packets with DATA that came since the SACK before, at most [`MAX_PACKETS_TOLD`], which may stand for more; 0 if not told.
+    pub packets: u8,
 }
 
 impl<'a> Sack<'a> {
@@ -257,6 +266,7 @@ impl<'a> Sack<'a> {
             gaps: GapBlocks { blocks: gaps },
             duplicates: DuplicateTsns { tsns: duplicates },
             congestion_indicated: flags & INDICATED != 0,
+            packets: flags >> PACKETS_SHIFT,
         })
     }
 
@@ -277,7 +287,8 @@ impl<'a> Sack<'a> {
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         let (gaps, duplicates) = self.lists();
         let value_len = FIELDS_LEN + 4 * (gaps.len() + duplicates.len());
-        let flags = if self.congestion_indicated { INDICATED } else { 0 };
+        let indicated = if self.congestion_indicated { INDICATED } else { 0 };
+        let flags = indicated | self.packets.min(MAX_PACKETS_TOLD) << PACKETS_SHIFT;
         let mut header = [0; SACK_HEADER_LEN];
         header[..4].copy_from_slice(&chunk_header(ChunkType::SACK, flags, value_len));
         header[4..8].copy_from_slice(&self.cumulative_tsn_ack.0.to_be_bytes());

@@ -237,14 +237,18 @@ fn sack_on_the_wire() {
         gaps: GapBlocks::from_wire_bytes(&gaps),
         duplicates: DuplicateTsns::from_wire_bytes(&duplicates),
         congestion_indicated: false,
+        packets: 0,
     };
     both_ways(&bytes, Chunk::Sack(sack));
     let indicated = Sack {
         congestion_indicated: true,
+        packets: 2,
         ..sack
     };
-    let with_flag = [&[3, 2][..], &bytes[2..]].concat();
+    let with_flag = [&[3, 0x82][..], &bytes[2..]].concat();
     both_ways(&with_flag, Chunk::Sack(indicated));
+    let many = Chunk::Sack(Sack { packets: 200, ..sack });
+    assert_eq!(encoded(&many)[1], 0xc0, "what two bits can hold");
     assert_eq!(
         sack.gaps.iter().collect::<Vec<_>>(),
         [GapBlock { start: 2, end: 3 }, GapBlock { start: 5, end: 5 }]
@@ -292,6 +296,7 @@ fn sack_leaves_out_what_does_not_fit() {
         gaps,
         duplicates,
         congestion_indicated: false,
+        packets: 0,
     };
     let duplicates = DuplicateTsns::from_wire_bytes(&entries);
     for sack in [

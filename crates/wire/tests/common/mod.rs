@@ -29,6 +29,7 @@ pub(crate) enum OwnedChunk {
     },
     Sack {
         indicated: bool,
+        packets: u8,
         numbers: (u32, u32),
         gaps: Vec<[u8; 4]>,
         duplicates: Vec<[u8; 4]>,
@@ -89,6 +90,7 @@ impl OwnedChunk {
             }
             Self::Sack {
                 indicated,
+                packets,
                 numbers: (tsn, a_rwnd),
                 gaps,
                 duplicates,
@@ -98,6 +100,7 @@ impl OwnedChunk {
                 gaps: GapBlocks::from_wire_bytes(gaps.as_flattened()),
                 duplicates: DuplicateTsns::from_wire_bytes(duplicates.as_flattened()),
                 congestion_indicated: *indicated,
+                packets: *packets,
             }),
             Self::Heartbeat { ack: false, info } => Chunk::Heartbeat(HeartbeatInfo(info)),
             Self::Heartbeat { ack: true, info } => Chunk::HeartbeatAck(HeartbeatInfo(info)),
@@ -234,8 +237,10 @@ pub(crate) fn chunk() -> impl Strategy<Value = OwnedChunk> {
             .prop_map(|(numbers, flags, payload)| OwnedChunk::Data { numbers, flags, payload }),
         1 => (any::<bool>(), any::<(u32, u32, u16, u16, u32)>(), parameter_list())
             .prop_map(|(ack, numbers, parameters)| OwnedChunk::Init { ack, numbers, parameters }),
-        3 => (any::<bool>(), any::<(u32, u32)>(), vec(any::<[u8; 4]>(), 0..30), vec(any::<[u8; 4]>(), 0..30))
-            .prop_map(|(indicated, numbers, gaps, duplicates)| OwnedChunk::Sack { indicated, numbers, gaps, duplicates }),
+        3 => (any::<bool>(), 0_u8..4, any::<(u32, u32)>(), vec(any::<[u8; 4]>(), 0..30), vec(any::<[u8; 4]>(), 0..30))
+            .prop_map(|(indicated, packets, numbers, gaps, duplicates)| OwnedChunk::Sack {
+                indicated, packets, numbers, gaps, duplicates
+            }),
         1 => (any::<bool>(), vec(any::<u8>(), 0..60)).prop_map(|(ack, info)| OwnedChunk::Heartbeat { ack, info }),
         1 => (any::<bool>(), cause_list())
             .prop_map(|(tag_reflected, causes)| OwnedChunk::Abort { tag_reflected, causes }),

@@ -3,6 +3,7 @@
 mod acknowledge;
 mod limits;
 mod model;
+mod options;
 mod order;
 
 use whimbrel_control::{Rng, Span, Time};
