@@ -156,6 +156,15 @@ impl Controller {
         }
     }
 
+    /// The path begins anew with a window of so many units; ssthresh stays.
+    pub fn restart(&mut self, units: u32) {
+        let cwnd = self.rules.unit.saturating_mul(units.into());
+        self.apply(WindowUpdate {
+            cwnd,
+            ssthresh: self.ssthresh,
+        });
+    }
+
     /// The last timeout was spurious: the window is as before it again.
     pub fn on_spurious_timeout(&mut self) {
         self.window.as_part().on_spurious_timeout();

@@ -281,6 +281,24 @@ static SCHEMES: &[Entry] = &[
             ..SchemeParts::default()
         },
     },
+    Entry {
+        name: "pf",
+        summary: "SCTP-PF: data leaves a path after one timeout, and returns when a probe is answered.",
+        source: "RFC 7829",
+        parts: || SchemeParts {
+            path_policy: PathPolicySpec::PotentiallyFailed(Default::default()),
+            ..SchemeParts::default()
+        },
+    },
+    Entry {
+        name: "a-sctp",
+        summary: "A-SCTP: rising numbers of gap ack blocks and duplicates send data to the co-primary path.",
+        source: "Pongaliur 2005, 4",
+        parts: || SchemeParts {
+            path_policy: PathPolicySpec::GapTrend(Default::default()),
+            ..SchemeParts::default()
+        },
+    },
 ];
 
 /// Ye 2004, 5.3: retransmission once in each round-trip time, a probe after a timeout, limited back-off. 200 ms is one of the minima

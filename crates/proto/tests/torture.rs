@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use support::{Fate, Host, InFlight, Net, addrs};
 use whimbrel_control::discriminator::DiscriminatorSpec;
+use whimbrel_control::multipath::policy::PathPolicySpec;
 use whimbrel_control::multipath::{ReportingChanges, RetransmitPath};
 use whimbrel_control::recovery::{BackOff, RecoveryChanges, TransmissionRetransmit};
 use whimbrel_control::window::WindowSpec;
@@ -95,6 +96,7 @@ fn mix(rng: &mut Rng, config: AssociationConfig) -> AssociationConfig {
         timestamps: flag(rng),
         pacing: flag(rng),
         reporting: reporting(rng),
+        path_policy: PathPolicySpec::by_name(pick(rng, PathPolicySpec::ALL).name).filter(|_| rng.chance(0.7)),
         ..config.clone()
     };
     // Only a simulation knows why packets died.

@@ -6,6 +6,7 @@
 mod common;
 
 use common::{file, flow, nodes, run};
+use whimbrel_control::multipath::policy::PathPolicySpec;
 use whimbrel_control::multipath::{ReportingChanges, RetransmitPath};
 use whimbrel_control::{Rate, Rng, Span};
 use whimbrel_proto::{AssociationConfig, Preset};
@@ -142,6 +143,9 @@ fn association(rng: &mut Rng) -> AssociationConfig {
         ),
         hb_interval: Span::from_secs(between(rng, 1, 30)),
         reporting: reporting(rng),
+        path_policy: PathPolicySpec::by_name(
+            PathPolicySpec::ALL[rng.below(PathPolicySpec::ALL.len() as u64) as usize].name,
+        ),
         ..defaults
     }
 }

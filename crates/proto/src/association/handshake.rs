@@ -152,6 +152,7 @@ impl Association {
         });
         self.start_rates();
         self.start_heartbeats(ctx);
+        self.start_policy(ctx);
         self.start_autoclose(ctx.now);
         self.allow_burst();
         self.shutdown_if_wanted(ctx);
@@ -441,6 +442,7 @@ impl Association {
         self.choose_sending_path(ctx);
         self.start_rates();
         self.start_heartbeats(ctx);
+        self.start_policy(ctx);
         self.start_autoclose(ctx.now);
         self.allow_burst();
         self.send_cookie_ack(ctx, from);

@@ -6,6 +6,7 @@ mod handshake;
 mod inbound;
 mod outgoing;
 mod path_management;
+mod path_policy;
 mod rate;
 mod recovery;
 mod retransmission;
@@ -129,6 +130,8 @@ pub struct Association {
     eci: eci::EciState,
     /// Only if a part asks for delivery rates.
     rates: Option<Box<rate::DeliveryRates>>,
+    /// Only if the scheme has one beyond the standard's.
+    policy: Option<Box<path_policy::PathPolicy>>,
     /// Only if both ends put the time on their packets.
     stamping: Option<Box<timestamp::Stamping>>,
     /// Retransmissions in a row over all paths (RFC 9260 §8.1).
@@ -231,6 +234,7 @@ impl Association {
             ecn: ecn::EcnState::default(),
             eci: eci::EciState::default(),
             rates: None,
+            policy: None,
             stamping: None,
             errors: 0,
             timers: Timers::default(),
@@ -330,6 +334,7 @@ impl Association {
             + self.outgoing.heap_bytes()
             + self.cookie.len()
             + self.rates.as_ref().map_or(0, |rates| rates.heap_bytes())
+            + self.policy.as_ref().map_or(0, |policy| policy.heap_bytes())
             + size_of::<AssociationStats>()
     }
 
@@ -515,6 +520,7 @@ impl Association {
         self.queue.clear();
         self.outstanding = fresh_ring(self.local_initial_tsn, self.paths.len(), &self.switches);
         self.timers = Timers::default();
+        self.policy = None;
         for path in &mut self.paths {
             path.t3 = crate::config::NEVER;
             path.release = crate::config::NEVER;

@@ -1,6 +1,7 @@
 //! Which path is fit, which one carries new data, and where lost data goes (RFC 9260 §5.4, §6.4, §8.1 to §8.3, RFC 7829).
 
 use whimbrel_control::Span;
+use whimbrel_control::multipath::policy::PathSign;
 
 use super::{Association, Context, Outgoing, State};
 use crate::config::NEVER;
@@ -23,15 +24,14 @@ impl Association {
             .config
             .potentially_failed_max_retrans
             .is_some_and(|limit| errors > limit);
-        if errors > self.config.path_max_retrans {
+        if self.policy.is_some() {
+            // The policy says below what follows for the path.
+        } else if errors > self.config.path_max_retrans {
             self.set_path_state(ctx, index, PathState::Inactive);
         } else if potentially_failed && state == PathState::Active {
             self.set_path_state(ctx, index, PathState::PotentiallyFailed);
             // RFC 7829 §3: it is probed once per RTO.
-            if self.paths[index].heartbeat.pending.is_none() {
-                self.paths[index].heartbeat.timer = ctx.now;
-                self.paths[index].heartbeat.requested = true;
-            }
+            self.probe_soon(ctx.now, index);
         }
         if counts_for_association {
             self.errors += 1;
@@ -40,7 +40,11 @@ impl Association {
                 return;
             }
         }
-        self.choose_sending_path(ctx);
+        if self.policy.is_some() {
+            self.tell_policy(ctx, index, PathSign::Timeout { consecutive: errors });
+        } else {
+            self.choose_sending_path(ctx);
+        }
     }
 
     /// Something sent on the path was acknowledged (RFC 9260 §8.2).
@@ -49,7 +53,8 @@ impl Association {
         let path = &mut self.paths[index];
         path.errors = 0;
         path.confirmed = true;
-        if path.state != PathState::Active {
+        // A policy says itself what an answer is worth, once it has been told.
+        if path.state == PathState::Unconfirmed || self.policy.is_none() && path.state != PathState::Active {
             self.set_path_state(ctx, index, PathState::Active);
             self.choose_sending_path(ctx);
         }
@@ -83,11 +88,17 @@ impl Association {
         } else {
             all.clone()
                 .find(|&index| is(index, PathState::Active))
+                .or_else(|| self.least_failed())
                 .or_else(|| {
                     all.filter(|&index| is(index, PathState::PotentiallyFailed))
                         .min_by_key(|&index| self.paths[usize::from(index)].errors)
                 })
                 .unwrap_or(self.confirmed_or_sending(usize::from(self.primary)) as u8)
+        };
+        let chosen = if self.policy.is_some() {
+            self.ask_policy_for_path(ctx.now, chosen)
+        } else {
+            chosen
         };
         if chosen != self.sending {
             self.sending = chosen;
@@ -114,7 +125,11 @@ impl Association {
         let exists = usize::from(path.0) < self.paths.len();
         if exists {
             self.primary = path.0;
-            self.choose_sending_path(ctx);
+            if self.policy.is_some() {
+                self.tell_policy(ctx, usize::from(path.0), PathSign::Chosen);
+            } else {
+                self.choose_sending_path(ctx);
+            }
         }
         exists
     }
@@ -175,6 +190,8 @@ impl Association {
         let must_probe = path.heartbeat.requested
             || path.is_probed() && path.state != PathState::Inactive
             || path.state == PathState::PotentiallyFailed
+            // Out of use by a policy's will alone: without heartbeats nothing else would ever bring it back.
+            || path.state == PathState::Inactive && interval.is_zero() && path.errors <= self.config.path_max_retrans
             || (path.state == PathState::Unconfirmed && path.errors <= self.config.path_max_retrans);
         // The shortest period: what is sent within it makes the path busy, not idle.
         let is_idle = !interval.is_zero() && ctx.now >= path.heartbeat.last_probe + interval + rto / 2;
@@ -271,6 +288,8 @@ impl Association {
         };
         self.path_answered(ctx, index);
         self.end_probe(index);
+        let rtt = ctx.now.since(content.sent_at);
+        self.tell_policy(ctx, index, PathSign::Answered { rtt });
         // The next address to verify need not wait for a timeout.
         for path in &mut self.paths {
             if path.state == PathState::Unconfirmed && path.heartbeat.pending.is_none() {

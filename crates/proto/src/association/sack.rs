@@ -156,6 +156,7 @@ impl Association {
         if let Some(a_rwnd) = a_rwnd {
             self.take_window(a_rwnd);
         }
+        self.tell_policy_of_sack(ctx, sack);
         self.allow_burst();
         if newly_acked && self.switches.recovery.small_window {
             self.recover_small_window(ctx);

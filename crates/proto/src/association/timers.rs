@@ -17,6 +17,8 @@ pub(crate) struct Timers {
     pub(crate) t5_shutdown_guard: Time,
     pub(crate) zero_window_probe: Time,
     pub(crate) autoclose: Time,
+    /// The path policy wants to be asked.
+    pub(crate) policy: Time,
     /// When user data last moved.
     last_activity: Time,
 }
@@ -29,6 +31,7 @@ impl Default for Timers {
             t5_shutdown_guard: NEVER,
             zero_window_probe: NEVER,
             autoclose: NEVER,
+            policy: NEVER,
             last_activity: Time::ZERO,
         }
     }
@@ -41,6 +44,7 @@ impl Timers {
             .min(self.t5_shutdown_guard)
             .min(self.zero_window_probe)
             .min(self.autoclose)
+            .min(self.policy)
     }
 
     /// User data moved: the autoclose timer finds out when it goes off.
@@ -98,6 +102,9 @@ impl Association {
             self.timers.zero_window_probe = NEVER;
             self.probe.permitted = true;
             self.allow_burst();
+        }
+        if self.timers.policy <= ctx.now {
+            self.on_policy_timer(ctx);
         }
         if self.timers.autoclose <= ctx.now {
             self.on_autoclose(ctx);

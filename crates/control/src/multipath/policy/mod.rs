@@ -1,10 +1,23 @@
 //! Path policy: is a path fit, and which one should carry data?
 
+mod cycle_count;
+mod delay_centric;
 mod error_count;
+mod gap_trend;
+mod potentially_failed;
+mod two_level;
+
+#[cfg(test)]
+mod testing;
 
 use core::fmt;
 
+pub use cycle_count::CycleCountParameters;
+pub use delay_centric::DelayCentricParameters;
 pub use error_count::ErrorCountParameters;
+pub use gap_trend::GapTrendParameters;
+pub use potentially_failed::PotentiallyFailedParameters;
+pub use two_level::TwoLevelParameters;
 
 use super::PathView;
 use crate::part::{BuildContext, registry};
@@ -15,7 +28,7 @@ use crate::{Span, Time};
 pub enum Fitness {
     /// In use or ready for use.
     Active,
-    /// Data goes elsewhere while another path is active (RFC 7829).
+    /// Data goes elsewhere while another path is active, and it is probed once per retransmission timeout (RFC 7829).
     PotentiallyFailed,
     /// Out of use until something that was sent there is answered.
     Inactive,
@@ -33,10 +46,10 @@ pub enum PathSign {
     },
     /// The retransmission timer went off, or a heartbeat was not answered, for the `consecutive`th time in a row.
     Timeout {
-        /// Times in a row, from 1.
+        /// Times in a row, from 1; not counted beyond the limit of the standard's error counter.
         consecutive: u32,
     },
-    /// A SACK arrived whose newest acknowledged packet was sent on the path.
+    /// A SACK arrived that acknowledged packets of the path, or none at all while the path carries new data.
     Report {
         /// Gap ack blocks in it.
         gaps: u32,
@@ -48,30 +61,89 @@ pub enum PathSign {
         /// Its round-trip time.
         rtt: Span,
     },
+    /// The user made it the primary path.
+    Chosen,
 }
 
-/// The questions a path policy answers. It has one state for all paths of an association.
+/// The paths of an association at one moment.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Paths<'a> {
+    /// The time now.
+    pub now: Time,
+    /// The primary path.
+    pub primary: usize,
+    /// The path that carries new data.
+    pub current: usize,
+    /// Each path.
+    pub views: &'a [PathView],
+}
+
+impl Paths<'_> {
+    /// The path, if it may carry new data.
+    pub fn usable(&self, path: usize) -> Option<usize> {
+        self.views.get(path).filter(|view| view.usable).map(|_| path)
+    }
+
+    /// The paths besides the current one that may carry new data.
+    pub fn others(&self) -> impl Iterator<Item = (usize, &PathView)> + '_ {
+        let current = self.current;
+        self.views
+            .iter()
+            .enumerate()
+            .filter(move |(path, view)| *path != current && view.usable)
+    }
+}
+
+/// Something that a policy wants done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// Send a heartbeat on the path, unless one is under way.
+    Heartbeat,
+    /// Set the path's congestion window to so many units (ns-2's CMT-PF).
+    Restart {
+        /// Its new size in units of the window.
+        units: u32,
+    },
+}
+
+/// The questions a path policy answers. It has one state for all paths of an association, whose number may grow.
 pub trait ManagePaths: fmt::Debug + Send + Sync {
-    /// Learns from a sign.
-    fn on_sign(&mut self, now: Time, path: usize, sign: &PathSign, paths: &[PathView]) {
-        let _ = (now, path, sign, paths);
+    /// Learns from a sign about `path`.
+    fn on_sign(&mut self, paths: &Paths<'_>, path: usize, sign: &PathSign) {
+        let _ = (paths, path, sign);
+    }
+
+    /// The time it asked for has come.
+    fn on_timer(&mut self, paths: &Paths<'_>) {
+        let _ = paths;
+    }
+
+    /// When it wants [`on_timer`](ManagePaths::on_timer) to be called.
+    fn next_timer(&self) -> Time {
+        Time::MAX
     }
 
     /// Whether a path is fit; `counted` is the answer of the standard's error counter (RFC 9260 §8.2, RFC 7829).
-    fn fitness(&self, path: usize, counted: Fitness) -> Fitness {
-        let _ = path;
+    fn fitness(&self, path: usize, counted: Fitness, paths: &Paths<'_>) -> Fitness {
+        let _ = (path, paths);
         counted
     }
 
-    /// The path that should carry new data; `standard` is the standard's answer: the primary one while it is active.
-    fn sending(&mut self, now: Time, standard: usize, paths: &[PathView]) -> usize {
-        let _ = (now, paths);
+    /// The path that should carry new data; `standard` is the standard's answer: the primary one while it is active. An answer
+    /// that is not usable is not followed.
+    fn sending(&mut self, standard: usize, paths: &Paths<'_>) -> usize {
+        let _ = paths;
         standard
     }
 
-    /// When it wants to be asked again without a sign.
-    fn next_timer(&self) -> Time {
-        Time::MAX
+    /// The path that should be the primary one from now on.
+    fn primary(&mut self, paths: &Paths<'_>) -> usize {
+        paths.primary
+    }
+
+    /// Something to be done, and on which path; asked until there is nothing more.
+    fn next_order(&mut self) -> Option<(usize, Order)> {
+        None
     }
 }
 
@@ -79,6 +151,11 @@ registry! {
     /// A path policy by its name and parameters.
     PathPolicySpec for dyn ManagePaths, default ErrorCount;
     ErrorCount(error_count::ErrorCountParameters) = "error-count", "A path fails after so many timeouts in a row: the standard.", "RFC 9260 §8.2";
+    PotentiallyFailed(potentially_failed::PotentiallyFailedParameters) = "potentially-failed", "Data leaves a path after the first timeout, and a probe per timeout asks for its return.", "RFC 7829";
+    TwoLevel(two_level::TwoLevelParameters) = "two-level", "A few timeouts send data elsewhere for a while, more make another path the primary one.", "Caro et al. 2002";
+    CycleCount(cycle_count::CycleCountParameters) = "cycle-count", "Each timeout costs twice as much as the one before; a path fails by its cost per cycle of packets.", "Pan et al. 2010, 4.1.1";
+    GapTrend(gap_trend::GapTrendParameters) = "gap-trend", "A-SCTP: gap ack blocks and duplicate TSNs that keep rising send data to the co-primary path.", "Pongaliur 2005, 4";
+    DelayCentric(delay_centric::DelayCentricParameters) = "delay-centric", "The path with the lowest smoothed round-trip time carries data.", "Kelly et al. 2004";
 }
 
 impl PathPolicySpec {
@@ -86,4 +163,12 @@ impl PathPolicySpec {
     pub fn build(&self, context: &BuildContext) -> Option<Box<dyn ManagePaths>> {
         (!matches!(self, PathPolicySpec::ErrorCount(_))).then(|| self.build_boxed(context))
     }
+}
+
+/// The entry of a path in a list with one for each, which grows as paths appear.
+fn entry<T: Default>(all: &mut Vec<T>, path: usize) -> &mut T {
+    if all.len() <= path {
+        all.resize_with(path + 1, T::default);
+    }
+    &mut all[path]
 }

@@ -1,0 +1,324 @@
+//! A-SCTP (Pongaliur 2005, chapter 4): gap ack blocks and duplicate TSNs that both keep rising from SACK to SACK say that a path is
+//! degrading, long before its timer goes off. Data goes to the co-primary path, and comes back if nothing is acknowledged there within
+//! little more than a round-trip time.
+//!
+//! The thesis's Figure 4.6 with the exact counter is lost. Ours rises with each observation larger than the one before, falls to zero
+//! with each smaller one, and stays where nothing changed; a path is degrading when both counters exceed the threshold. An
+//! observation is one SACK, or what a period's SACKs add up to. Ours as well: no switch for a while after one was taken back.
+
+use super::{ManagePaths, PathSign, Paths};
+use crate::multipath::PathView;
+use crate::part::{BuildContext, ParameterError, Part, in_range};
+use crate::{Span, Time};
+
+/// Trends of gaps and duplicates.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(default, deny_unknown_fields)
+)]
+pub struct GapTrendParameters {
+    /// Observations in which a number must have risen; the path is degrading beyond it, 1 to 1000. With 2 the thesis saw paths left
+    /// too soon, with 4 too late.
+    pub threshold: u32,
+    /// What one observation is: the sum over so much time, up to 60 s; 0 s takes each SACK by itself.
+    pub period: Span,
+    /// The co-primary path has at most so many times the shortest round-trip time, 1 to 100.
+    pub rtt_ratio: f64,
+    /// path_shift: round-trip times of the primary path in which something must be acknowledged on the new one, 1 to 100.
+    pub shift: f64,
+    /// After a switch was taken back, no other for so long, up to 1 h.
+    pub hold: Span,
+}
+
+impl Default for GapTrendParameters {
+    fn default() -> Self {
+        GapTrendParameters {
+            threshold: 3,
+            period: Span::ZERO,
+            rtt_ratio: 1.1,
+            shift: 1.1,
+            hold: Span::from_secs(1),
+        }
+    }
+}
+
+/// A number that is observed again and again.
+#[derive(Clone, Copy, Debug, Default)]
+struct Trend {
+    last: u32,
+    rising: u32,
+}
+
+impl Trend {
+    fn observe(&mut self, value: u32) {
+        match value.cmp(&self.last) {
+            core::cmp::Ordering::Greater => self.rising = self.rising.saturating_add(1),
+            core::cmp::Ordering::Less => self.rising = 0,
+            core::cmp::Ordering::Equal => {}
+        }
+        self.last = value;
+    }
+}
+
+/// A switch that has to prove itself.
+#[derive(Clone, Copy, Debug)]
+struct Shift {
+    to: usize,
+    until: Time,
+}
+
+#[derive(Debug)]
+struct GapTrend {
+    parameters: GapTrendParameters,
+    gaps: Trend,
+    duplicates: Trend,
+    /// Sums of the period that runs, and when it ends.
+    sums: (u32, u32),
+    period_end: Time,
+    shift: Option<Shift>,
+    /// The new path has proved itself, and is the primary one from now on.
+    accepted: Option<usize>,
+    /// No switch before.
+    held_until: Time,
+}
+
+impl Part<dyn ManagePaths> for GapTrendParameters {
+    fn validate(&self) -> Result<(), ParameterError> {
+        in_range("threshold", self.threshold.into(), 1.0, 1000.0, "observations")?;
+        in_range("period", self.period.as_secs_f64(), 0.0, 60.0, "s")?;
+        in_range("rtt_ratio", self.rtt_ratio, 1.0, 100.0, "")?;
+        in_range("shift", self.shift, 1.0, 100.0, "round-trip times")?;
+        in_range("hold", self.hold.as_secs_f64(), 0.0, 3600.0, "s")
+    }
+
+    fn build(&self, _context: &BuildContext) -> Box<dyn ManagePaths> {
+        Box::new(GapTrend {
+            parameters: *self,
+            gaps: Trend::default(),
+            duplicates: Trend::default(),
+            sums: (0, 0),
+            period_end: Time::ZERO,
+            shift: None,
+            accepted: None,
+            held_until: Time::ZERO,
+        })
+    }
+}
+
+impl GapTrend {
+    fn observe(&mut self, paths: &Paths<'_>, gaps: u32, duplicates: u32) {
+        let (gaps, duplicates) = if self.parameters.period.is_zero() {
+            (gaps, duplicates)
+        } else if paths.now < self.period_end {
+            self.sums.0 = self.sums.0.saturating_add(gaps);
+            self.sums.1 = self.sums.1.saturating_add(duplicates);
+            return;
+        } else {
+            self.period_end = paths.now + self.parameters.period;
+            core::mem::replace(&mut self.sums, (gaps, duplicates))
+        };
+        self.gaps.observe(gaps);
+        self.duplicates.observe(duplicates);
+        let limit = self.parameters.threshold;
+        let is_degrading = self.gaps.rising > limit && self.duplicates.rising > limit;
+        if is_degrading && self.shift.is_none() && paths.now >= self.held_until {
+            self.switch(paths);
+        }
+    }
+
+    fn switch(&mut self, paths: &Paths<'_>) {
+        let Some(to) = self.co_primary(paths) else { return };
+        let rtt = paths.views.get(paths.current).map_or(Span::ZERO, PathView::round);
+        let wait = Span::from_secs_f64(rtt.as_secs_f64() * self.parameters.shift);
+        self.shift = Some(Shift {
+            to,
+            until: paths.now + wait,
+        });
+        self.begin_anew();
+    }
+
+    /// Of the paths with nearly the shortest round-trip time the fastest one that ends over another last hop than the current one;
+    /// the fastest of all where none does, or nobody knows (Pongaliur 2005, Figure 4.7).
+    fn co_primary(&self, paths: &Paths<'_>) -> Option<usize> {
+        let shortest = paths.others().map(|(_, view)| view.round()).min()?;
+        let limit = shortest.as_secs_f64() * self.parameters.rtt_ratio;
+        let here = paths.views.get(paths.current).and_then(|view| view.last_hop);
+        let is_apart = |view: &PathView| here.is_some() && view.last_hop.is_some() && view.last_hop != here;
+        paths
+            .others()
+            .filter(|(_, view)| view.round().as_secs_f64() <= limit)
+            .min_by_key(|(_, view)| (!is_apart(view), view.round()))
+            .map(|(path, _)| path)
+    }
+
+    fn begin_anew(&mut self) {
+        self.gaps = Trend::default();
+        self.duplicates = Trend::default();
+        self.sums = (0, 0);
+    }
+}
+
+impl ManagePaths for GapTrend {
+    fn on_sign(&mut self, paths: &Paths<'_>, path: usize, sign: &PathSign) {
+        match sign {
+            PathSign::Report { gaps, duplicates } if path == paths.current => self.observe(paths, *gaps, *duplicates),
+            PathSign::Delivered { .. } => {
+                if let Some(shift) = self.shift.take_if(|shift| shift.to == path) {
+                    self.accepted = Some(shift.to);
+                }
+            }
+            PathSign::Chosen => {
+                self.shift = None;
+                self.begin_anew();
+            }
+            PathSign::Report { .. } | PathSign::Timeout { .. } | PathSign::Answered { .. } => {}
+        }
+    }
+
+    fn on_timer(&mut self, paths: &Paths<'_>) {
+        if self.shift.take_if(|shift| shift.until <= paths.now).is_some() {
+            self.held_until = paths.now + self.parameters.hold;
+        }
+    }
+
+    fn next_timer(&self) -> Time {
+        self.shift.map_or(Time::MAX, |shift| shift.until)
+    }
+
+    fn sending(&mut self, standard: usize, paths: &Paths<'_>) -> usize {
+        let to = self.shift.map(|shift| shift.to).or(self.accepted);
+        to.and_then(|to| paths.usable(to)).unwrap_or(standard)
+    }
+
+    fn primary(&mut self, paths: &Paths<'_>) -> usize {
+        self.accepted.take().unwrap_or(paths.primary)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Bench;
+    use super::*;
+
+    fn bench(parameters: GapTrendParameters, srtts: &[u64]) -> Bench {
+        let context = BuildContext {
+            unit: 1468,
+            floor: 4 * 1468,
+            truth: None,
+        };
+        Bench::new(parameters.build(&context), srtts)
+    }
+
+    fn report(bench: &mut Bench, gaps: u32, duplicates: u32) {
+        let current = bench.current;
+        bench.sign(current, PathSign::Report { gaps, duplicates });
+    }
+
+    /// Four observations larger than the ones before.
+    fn degrade(bench: &mut Bench) {
+        for n in 0..=4 {
+            report(bench, n, n);
+        }
+    }
+
+    #[test]
+    fn chapter_4_both_numbers_must_rise_more_often_than_the_threshold() {
+        // Pongaliur 2005, 4.2: a threshold of 3.
+        let mut bench = self::bench(GapTrendParameters::default(), &[100, 100]);
+        for n in 0..=3 {
+            report(&mut bench, n, 2 * n);
+            assert_eq!(bench.current, 0, "{n}");
+        }
+        report(&mut bench, 3, 6);
+        assert_eq!(bench.current, 0, "as before: neither rises");
+        report(&mut bench, 4, 7);
+        assert_eq!(bench.current, 1);
+        // Gaps alone say nothing, nor does a trend that breaks.
+        let mut bench = self::bench(GapTrendParameters::default(), &[100, 100]);
+        for n in 0..20 {
+            report(&mut bench, n, 1);
+        }
+        for n in [1, 2, 3, 0, 1, 2, 3, 0] {
+            report(&mut bench, n, n);
+        }
+        assert_eq!(bench.current, 0);
+    }
+
+    #[test]
+    fn the_co_primary_is_nearly_the_fastest_and_ends_elsewhere() {
+        // Pongaliur 2005, Figure 4.7: t_a = 50 ms, and all paths up to 55 ms.
+        let mut bench = self::bench(GapTrendParameters::default(), &[100, 50, 54, 60]);
+        degrade(&mut bench);
+        assert_eq!(bench.current, 1, "nobody knows last hops: the fastest");
+        let mut bench = self::bench(GapTrendParameters::default(), &[100, 50, 54, 60]);
+        for (view, hop) in bench.views.iter_mut().zip([7, 7, 8, 9]) {
+            view.last_hop = Some(hop);
+        }
+        degrade(&mut bench);
+        assert_eq!(bench.current, 2, "60 ms is beyond 1.1 t_a");
+        let mut bench = self::bench(GapTrendParameters::default(), &[100, 50, 54]);
+        bench.views[1].usable = false;
+        degrade(&mut bench);
+        assert_eq!(bench.current, 2);
+        let mut bench = self::bench(GapTrendParameters::default(), &[100]);
+        degrade(&mut bench);
+        assert_eq!(bench.current, 0, "there is no other");
+    }
+
+    #[test]
+    fn path_shift_takes_the_switch_back_unless_something_is_acknowledged() {
+        // Pongaliur 2005, 4.2: 1.1 RTT of the primary path, which is 100 ms.
+        let mut bench = self::bench(GapTrendParameters::default(), &[100, 50]);
+        degrade(&mut bench);
+        assert_eq!((bench.current, bench.primary), (1, 0));
+        bench.pass(Span::from_millis(109));
+        assert_eq!(bench.current, 1);
+        bench.pass(Span::from_millis(1));
+        assert_eq!((bench.current, bench.primary), (0, 0));
+        degrade(&mut bench);
+        assert_eq!(bench.current, 0, "not again at once");
+        bench.pass(Span::from_secs(1));
+        degrade(&mut bench);
+        degrade(&mut bench);
+        assert_eq!(bench.current, 1);
+        bench.delivered(0, 1);
+        assert_eq!(bench.primary, 0, "it is about the other path");
+        bench.delivered(1, 1);
+        bench.pass(Span::from_secs(10));
+        assert_eq!((bench.current, bench.primary), (1, 1), "it stays the primary one");
+    }
+
+    #[test]
+    fn a_user_who_chooses_a_primary_is_obeyed() {
+        let mut bench = self::bench(GapTrendParameters::default(), &[100, 50]);
+        degrade(&mut bench);
+        bench.sign(0, PathSign::Chosen);
+        assert_eq!(bench.current, 0);
+        assert_eq!(bench.policy.next_timer(), Time::MAX);
+    }
+
+    #[test]
+    fn an_observation_may_be_what_a_period_adds_up_to() {
+        let parameters = GapTrendParameters {
+            period: Span::from_millis(500),
+            ..GapTrendParameters::default()
+        };
+        let mut bench = self::bench(parameters, &[100, 50]);
+        // One block in each SACK, and more SACKs in each period.
+        for period in 1..=5 {
+            for _ in 0..period {
+                assert_eq!(bench.current, 0, "in period {period}");
+                report(&mut bench, 1, 1);
+                if bench.current == 1 {
+                    break;
+                }
+            }
+            if period < 5 {
+                bench.pass(Span::from_millis(500));
+            }
+        }
+        assert_eq!(bench.current, 1, "0, 1, 2, 3, 4: known as the fifth period begins");
+    }
+}

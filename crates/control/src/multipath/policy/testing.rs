@@ -1,0 +1,111 @@
+//! What the tests of policies share.
+
+use super::{ManagePaths, Order, PathSign, Paths};
+use crate::multipath::PathView;
+use crate::{Span, Time};
+
+/// A path with this smoothed round-trip time in milliseconds, fit for use.
+pub(super) fn view(srtt: u64) -> PathView {
+    PathView {
+        usable: true,
+        open: true,
+        cwnd: 14_680,
+        ssthresh: u64::MAX,
+        flight: 0,
+        unit: 1468,
+        srtt: Some(Span::from_millis(srtt)),
+        rttvar: Span::ZERO,
+        min_rtt: Some(Span::from_millis(srtt)),
+        rto: Span::from_secs(1),
+        loss: 0.0,
+        rate: None,
+        errors: 0,
+        last_hop: None,
+    }
+}
+
+/// An association without a network: it follows what the policy answers, as a transport does.
+pub(super) struct Bench {
+    pub(super) now: Time,
+    pub(super) primary: usize,
+    pub(super) current: usize,
+    pub(super) views: Vec<PathView>,
+    pub(super) orders: Vec<(usize, Order)>,
+    pub(super) policy: Box<dyn ManagePaths>,
+}
+
+impl Bench {
+    pub(super) fn new(policy: Box<dyn ManagePaths>, srtts: &[u64]) -> Bench {
+        Bench {
+            now: Time::from_nanos(1_000_000_000),
+            primary: 0,
+            current: 0,
+            views: srtts.iter().map(|&srtt| view(srtt)).collect(),
+            orders: Vec::new(),
+            policy,
+        }
+    }
+
+    /// Calls the policy with the paths as they are.
+    pub(super) fn ask<R>(&mut self, f: impl FnOnce(&mut dyn ManagePaths, &Paths<'_>) -> R) -> R {
+        let paths = Paths {
+            now: self.now,
+            primary: self.primary,
+            current: self.current,
+            views: &self.views,
+        };
+        f(&mut *self.policy, &paths)
+    }
+
+    /// Tells of a sign, and follows what is answered then.
+    pub(super) fn sign(&mut self, path: usize, sign: PathSign) {
+        self.ask(|policy, paths| policy.on_sign(paths, path, &sign));
+        self.follow_now();
+    }
+
+    pub(super) fn timeout(&mut self, path: usize, consecutive: u32) {
+        self.views[path].errors = consecutive;
+        self.sign(path, PathSign::Timeout { consecutive });
+    }
+
+    pub(super) fn delivered(&mut self, path: usize, packets: u32) {
+        self.views[path].errors = 0;
+        self.sign(
+            path,
+            PathSign::Delivered {
+                packets,
+                bytes: u64::from(packets) * 1468,
+            },
+        );
+    }
+
+    pub(super) fn answered(&mut self, path: usize) {
+        self.views[path].errors = 0;
+        let rtt = self.views[path].srtt.unwrap_or(Span::ZERO);
+        self.sign(path, PathSign::Answered { rtt });
+    }
+
+    /// Time passes, and timers go off when they are due.
+    pub(super) fn pass(&mut self, span: Span) {
+        let end = self.now + span;
+        while self.policy.next_timer() <= end {
+            self.now = self.now.max(self.policy.next_timer());
+            self.ask(|policy, paths| policy.on_timer(paths));
+            self.follow_now();
+        }
+        self.now = end;
+    }
+
+    pub(super) fn follow_now(&mut self) {
+        while let Some(order) = self.policy.next_order() {
+            self.orders.push(order);
+        }
+        let standard = if self.views[self.primary].usable {
+            self.primary
+        } else {
+            self.views.iter().position(|view| view.usable).unwrap_or(self.primary)
+        };
+        self.current = self.ask(|policy, paths| policy.sending(standard, paths));
+        self.primary = self.ask(|policy, paths| policy.primary(paths));
+    }
+}

@@ -1,0 +1,239 @@
+//! A path policy beyond the standard: what it is told, and what follows from its answers.
+//!
+//! With the standard's policy, which counts errors (RFC 9260 §8.2, RFC 7829), nothing of this exists.
+
+use whimbrel_control::multipath::PathView;
+use whimbrel_control::multipath::policy::{Fitness, ManagePaths, Order, PathSign, Paths};
+use whimbrel_control::{BuildContext, Time};
+use whimbrel_wire::Sack;
+
+use super::{Association, Context};
+use crate::config::NEVER;
+use crate::{PathId, PathState};
+
+/// A policy with what it is shown.
+#[derive(Debug)]
+pub(super) struct PathPolicy {
+    policy: Box<dyn ManagePaths>,
+    /// The paths as the policy saw them last; filled anew each time.
+    views: Vec<PathView>,
+}
+
+impl PathPolicy {
+    pub(super) fn heap_bytes(&self) -> usize {
+        size_of::<Self>() + self.views.capacity() * size_of::<PathView>()
+    }
+}
+
+impl Association {
+    /// Asks a policy from now on, if the scheme has one of its own. What an earlier one has learnt is forgotten.
+    pub(super) fn start_policy(&mut self, ctx: &mut Context<'_>) {
+        let unit = self.paths.first().map_or(0, |path| path.control.unit());
+        let context = BuildContext {
+            unit,
+            floor: 4 * unit,
+            truth: self.truth.clone(),
+        };
+        self.policy = self.config.parts().path_policy.build(&context).map(|policy| {
+            Box::new(PathPolicy {
+                policy,
+                views: Vec::with_capacity(self.paths.len()),
+            })
+        });
+        self.timers.policy = NEVER;
+        self.consult(ctx, |_, _| {});
+    }
+
+    /// Tells the policy of something, and does what it answers.
+    pub(super) fn tell_policy(&mut self, ctx: &mut Context<'_>, index: usize, sign: PathSign) {
+        self.consult(ctx, |policy, paths| policy.on_sign(paths, index, &sign));
+    }
+
+    /// What a SACK said about each path.
+    pub(super) fn tell_policy_of_sack(&mut self, ctx: &mut Context<'_>, sack: &Sack<'_>) {
+        if self.policy.is_none() {
+            return;
+        }
+        let mut reported = None;
+        for index in 0..self.paths.len() {
+            let ack = self.outstanding.acks()[index];
+            if ack.acked == 0 {
+                continue;
+            }
+            reported = reported.max(Some((ack.packets, index)));
+            let sign = PathSign::Delivered {
+                packets: ack.packets,
+                bytes: ack.acked,
+            };
+            self.tell_policy(ctx, index, sign);
+        }
+        let about = reported.map_or(usize::from(self.sending), |(_, index)| index);
+        let count = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
+        let sign = PathSign::Report {
+            gaps: count(sack.gaps.len()),
+            duplicates: count(sack.duplicates.len()),
+        };
+        self.tell_policy(ctx, about, sign);
+    }
+
+    pub(super) fn on_policy_timer(&mut self, ctx: &mut Context<'_>) {
+        self.timers.policy = NEVER;
+        self.consult(ctx, |policy, paths| policy.on_timer(paths));
+    }
+
+    /// Lends the paths to the policy, and does what it answers afterwards.
+    fn consult(&mut self, ctx: &mut Context<'_>, tell: impl FnOnce(&mut dyn ManagePaths, &Paths<'_>)) {
+        // Lent out for the call, as it is asked about what it belongs to.
+        let Some(mut policy) = self.policy.take() else { return };
+        self.show(ctx.now, &mut policy);
+        tell(&mut *policy.policy, &self.shown(ctx.now, &policy.views));
+        for index in 0..self.paths.len() {
+            let counted = self.counted_fitness(index);
+            let fitness = policy
+                .policy
+                .fitness(index, counted, &self.shown(ctx.now, &policy.views));
+            self.apply_fitness(ctx, index, counted, fitness);
+        }
+        while let Some((index, order)) = policy.policy.next_order() {
+            self.obey(ctx.now, index, order);
+        }
+        self.timers.policy = policy.policy.next_timer();
+        self.policy = Some(policy);
+        self.choose_sending_path(ctx);
+    }
+
+    fn show(&self, now: Time, policy: &mut PathPolicy) {
+        policy.views.clear();
+        policy
+            .views
+            .extend((0..self.paths.len()).map(|index| self.view(now, index)));
+    }
+
+    fn shown<'a>(&self, now: Time, views: &'a [PathView]) -> Paths<'a> {
+        Paths {
+            now,
+            primary: usize::from(self.primary),
+            current: usize::from(self.sending),
+            views,
+        }
+    }
+
+    /// The answer of the error counter alone (RFC 9260 §8.2, RFC 7829 §3.2).
+    fn counted_fitness(&self, index: usize) -> Fitness {
+        let errors = self.paths[index].errors;
+        let limit = self.config.potentially_failed_max_retrans;
+        if errors > self.config.path_max_retrans {
+            Fitness::Inactive
+        } else if limit.is_some_and(|limit| errors > limit) {
+            Fitness::PotentiallyFailed
+        } else {
+            Fitness::Active
+        }
+    }
+
+    fn apply_fitness(&mut self, ctx: &mut Context<'_>, index: usize, counted: Fitness, fitness: Fitness) {
+        let path = &mut self.paths[index];
+        if path.state == PathState::Unconfirmed && counted != Fitness::Inactive {
+            return;
+        }
+        // The error counter has the last word about a path that does not answer at all.
+        let state = match fitness.max(counted) {
+            Fitness::Active => PathState::Active,
+            Fitness::PotentiallyFailed => PathState::PotentiallyFailed,
+            Fitness::Inactive => PathState::Inactive,
+        };
+        if path.state == state {
+            return;
+        }
+        self.set_path_state(ctx, index, state);
+        // A path is out of use by the policy's will alone: it is asked whether it is there, even without heartbeats of its own accord.
+        if state == PathState::PotentiallyFailed
+            || state == PathState::Inactive && counted != Fitness::Inactive && self.config.hb_interval.is_zero()
+        {
+            self.probe_soon(ctx.now, index);
+        }
+    }
+
+    fn obey(&mut self, now: Time, index: usize, order: Order) {
+        let Some(path) = self.paths.get_mut(index) else { return };
+        match order {
+            Order::Heartbeat if path.state != PathState::Unconfirmed => self.probe_soon(now, index),
+            Order::Heartbeat => {}
+            Order::Restart { units } => path.control.restart(units),
+        }
+    }
+
+    /// A heartbeat goes out as soon as none is unanswered.
+    pub(super) fn probe_soon(&mut self, now: Time, index: usize) {
+        let heartbeat = &mut self.paths[index].heartbeat;
+        if heartbeat.pending.is_none() {
+            heartbeat.timer = now;
+            heartbeat.requested = true;
+        }
+    }
+
+    /// Where the policy wants new data to go, and which path it wants to be the primary one; `standard` is the standard's answer.
+    pub(super) fn ask_policy_for_path(&mut self, now: Time, standard: u8) -> u8 {
+        let Some(mut policy) = self.policy.take() else {
+            return standard;
+        };
+        // Whether a path stands in for those that failed depends on the choice that the standard has just made.
+        let before = core::mem::replace(&mut self.sending, standard);
+        self.show(now, &mut policy);
+        self.sending = before;
+        let paths = self.shown(now, &policy.views);
+        let wanted = policy.policy.sending(usize::from(standard), &paths);
+        let chosen = paths.usable(wanted).map_or(standard, |path| path as u8);
+        let paths = Paths {
+            current: usize::from(chosen),
+            ..paths
+        };
+        let primary = policy.policy.primary(&paths);
+        if self.paths.get(primary).is_some_and(|path| path.confirmed) {
+            self.primary = primary as u8;
+        }
+        self.policy = Some(policy);
+        chosen
+    }
+
+    /// With a policy: of the paths that failed the one to try, which has the fewest errors, and the primary one before others (RFC 7829
+    /// §4). One that is out of use by the policy's will alone comes before those that do not answer.
+    pub(super) fn least_failed(&self) -> Option<u8> {
+        self.policy.as_ref()?;
+        (0..self.paths.len() as u8)
+            .filter(|&index| self.paths[usize::from(index)].confirmed)
+            .min_by_key(|&index| (self.paths[usize::from(index)].errors, index != self.primary))
+    }
+
+    /// Whether new data may go to a path at all: it is confirmed and active, or the best of those that are not.
+    fn is_usable(&self, index: usize) -> bool {
+        let is_active = |index: usize| {
+            let path = &self.paths[index];
+            path.confirmed && path.state == PathState::Active
+        };
+        let stands_in = || index == usize::from(self.sending) && !(0..self.paths.len()).any(is_active);
+        !self.paths[index].is_probed() && (is_active(index) || stands_in())
+    }
+
+    /// A path as parts see it.
+    fn view(&self, now: Time, index: usize) -> PathView {
+        let (path, id) = (&self.paths[index], PathId(index as u8));
+        let usable = self.is_usable(index);
+        PathView {
+            usable,
+            open: usable && path.burst_left > 0 && self.window_open(id, index) && path.pacer.may_send(now),
+            cwnd: path.control.cwnd(),
+            ssthresh: path.control.ssthresh(),
+            flight: self.outstanding.flight(id),
+            unit: path.control.unit(),
+            srtt: path.rtt.srtt(),
+            rttvar: path.rtt.rttvar(),
+            min_rtt: path.rtt.min_rtt(),
+            rto: path.rtt.rto(),
+            loss: 0.0,
+            rate: None,
+            errors: path.errors,
+            last_hop: None,
+        }
+    }
+}
