@@ -151,6 +151,7 @@ impl Association {
             inbound_streams: self.inbound_streams,
         });
         self.start_rates();
+        self.start_spread();
         self.start_heartbeats(ctx);
         self.start_policy(ctx);
         self.start_autoclose(ctx.now);
@@ -441,6 +442,7 @@ impl Association {
         }
         self.choose_sending_path(ctx);
         self.start_rates();
+        self.start_spread();
         self.start_heartbeats(ctx);
         self.start_policy(ctx);
         self.start_autoclose(ctx.now);

@@ -1,5 +1,6 @@
 //! An association: one conversation with one peer over one or more paths.
 
+mod distribution;
 mod eci;
 mod ecn;
 mod handshake;
@@ -132,6 +133,8 @@ pub struct Association {
     rates: Option<Box<rate::DeliveryRates>>,
     /// Only if the scheme has one beyond the standard's.
     policy: Option<Box<path_policy::PathPolicy>>,
+    /// Only if new data goes to several paths at once.
+    spread: Option<Box<distribution::Spread>>,
     /// Only if both ends put the time on their packets.
     stamping: Option<Box<timestamp::Stamping>>,
     /// Retransmissions in a row over all paths (RFC 9260 §8.1).
@@ -235,6 +238,7 @@ impl Association {
             eci: eci::EciState::default(),
             rates: None,
             policy: None,
+            spread: None,
             stamping: None,
             errors: 0,
             timers: Timers::default(),
@@ -335,6 +339,7 @@ impl Association {
             + self.cookie.len()
             + self.rates.as_ref().map_or(0, |rates| rates.heap_bytes())
             + self.policy.as_ref().map_or(0, |policy| policy.heap_bytes())
+            + self.spread.as_ref().map_or(0, |spread| spread.heap_bytes())
             + size_of::<AssociationStats>()
     }
 

@@ -113,10 +113,28 @@ impl Association {
 
     /// Nothing is there to be sent.
     #[inline]
-    pub(super) fn note_app_limited(&mut self) {
-        let index = usize::from(self.sending);
-        let id = PathId(self.sending);
-        if self.rates.is_none() || !self.queue.is_empty() || !self.window_open(id, index) {
+    pub(super) fn note_app_limited(&mut self, now: Time) {
+        if self.rates.is_none() {
+            return;
+        }
+        if self.spread.is_none() {
+            if self.queue.is_empty() {
+                self.note_path_app_limited(usize::from(self.sending));
+            }
+            return;
+        }
+        // Where data is spread, a path lacks data also if the distribution rather waits, or if the buffers that all share are full.
+        for index in 0..self.paths.len() {
+            let path = &self.paths[index];
+            if self.queue.is_empty() || path.burst_left > 0 && path.pacer.may_send(now) {
+                self.note_path_app_limited(index);
+            }
+        }
+    }
+
+    fn note_path_app_limited(&mut self, index: usize) {
+        let id = PathId(index as u8);
+        if !self.window_open(id, index) {
             return;
         }
         let flight = self.outstanding.flight(id);

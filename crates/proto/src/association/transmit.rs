@@ -91,7 +91,10 @@ impl Association {
             (None, None) if self.sack_due(ctx.now) => self.sack_path(),
             (None, None) => {
                 self.watch_zero_window(ctx);
-                self.note_app_limited();
+                self.note_app_limited(ctx.now);
+                if self.spread.is_some() {
+                    self.note_stall(ctx.now);
+                }
                 return None;
             }
         };
@@ -262,8 +265,14 @@ impl Association {
             LostData::Waits(to) => blocked = Some(to),
             LostData::None => {}
         }
+        if self.queue.is_empty() || self.outstanding.len() >= MAX_OUTSTANDING {
+            return None;
+        }
+        if self.spread.is_some() {
+            return self.distribute(now, blocked).map(|to| NextData::New { to });
+        }
         let to = usize::from(self.sending);
-        if blocked == Some(to) || self.queue.is_empty() || self.outstanding.len() >= MAX_OUTSTANDING {
+        if blocked == Some(to) {
             return None;
         }
         if self.outstanding.flight(PathId(self.sending)) == 0 && !self.paths[to].is_probed() {
@@ -272,9 +281,7 @@ impl Association {
         let may_send = self.paths[to].burst_left > 0
             && !self.paths[to].is_probed()
             && self.window_open(PathId(self.sending), to)
-            && self
-                .next_new_len(self.paths[to].max_packet() - COMMON_HEADER_LEN - self.stamp_len())
-                .is_some();
+            && self.next_new_len(self.room_on(to)).is_some();
         (may_send && self.paths[to].is_its_time(now)).then_some(NextData::New { to })
     }
 
@@ -326,10 +333,17 @@ impl Association {
                 self.note_retransmission(ctx.now, path);
             }
         }
-        let may_add_new = path == usize::from(self.sending)
-            && self.paths[path].burst_left > 0
-            && (matches!(next, NextData::New { .. })
-                || !self.outstanding.any_lost_on(id) && self.window_open(id, path));
+        // What is sent again may have company only where new data goes anyway.
+        let may_add_new = match next {
+            NextData::New { .. } => self.paths[path].burst_left > 0,
+            NextData::Retransmission { .. } => {
+                self.spread.is_none()
+                    && path == usize::from(self.sending)
+                    && self.paths[path].burst_left > 0
+                    && !self.outstanding.any_lost_on(id)
+                    && self.window_open(id, path)
+            }
+        };
         if may_add_new && self.push_new(ctx, packet) {
             if self.ecn.in_use && !pushed && !self.probe.in_flight {
                 packet.ecn = self.capable_codepoint();
@@ -422,7 +436,7 @@ impl Association {
         );
         let waits = takes_data && !self.queue.is_empty() && self.outstanding.is_empty();
         let armed = self.timers.zero_window_probe != NEVER;
-        let room = self.paths[usize::from(self.sending)].max_packet() - COMMON_HEADER_LEN - self.stamp_len();
+        let room = self.room_on(usize::from(self.sending));
         if waits && !armed && !self.probe.permitted && self.next_new_len(room).is_none() {
             let path = &self.paths[usize::from(self.sending)];
             let wait = (path.rtt.rto() * (1 << self.probe.sent.min(16))).min(self.config.rto_max);

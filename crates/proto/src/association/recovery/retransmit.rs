@@ -10,7 +10,7 @@
 
 use whimbrel_control::recovery::TransmissionRetransmit;
 use whimbrel_control::{LossEvent, LossSignal, Span, Time, Verdict};
-use whimbrel_wire::{COMMON_HEADER_LEN, Sack};
+use whimbrel_wire::Sack;
 
 use super::super::{Association, Context};
 use super::mode::Tail;
@@ -47,13 +47,6 @@ impl Association {
         }
     }
 
-    /// Whether the peer's window lets a message go out that waits.
-    fn may_send_new(&self) -> bool {
-        let path = &self.paths[usize::from(self.sending)];
-        self.next_new_len(path.max_packet() - COMMON_HEADER_LEN - self.stamp_len())
-            .is_some()
-    }
-
     /// Missing reports that make a loss.
     #[inline]
     pub(in super::super) fn missing_limit(&self) -> u8 {
@@ -72,8 +65,7 @@ impl Association {
         if !is_small || !self.outstanding.newest_is_reported() {
             return;
         }
-        let sending = PathId(self.sending);
-        if self.may_send_new() && self.window_open(sending, sending.0.into()) {
+        if self.may_send_new() && self.any_window_open() {
             return;
         }
         if let Some((tsn, from, len)) = self.outstanding.lose_lowest() {

@@ -1,0 +1,112 @@
+//! Earliest completion first (Lim, Nahum, Towsley and Gibbens 2017): the slower path is left idle where what waits would be through
+//! sooner by waiting for the faster one.
+
+use super::lowest_rtt::fastest;
+use super::{Demand, Distribute};
+use crate::multipath::PathView;
+use crate::part::{BuildContext, ParameterError, Part, in_range};
+
+/// Parameters of earliest completion first.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(default, deny_unknown_fields)
+)]
+pub struct EcfParameters {
+    /// Beta: a decision to wait holds until its reason is weaker by this share; 0 to 1.
+    pub beta: f64,
+}
+
+impl Default for EcfParameters {
+    fn default() -> Self {
+        EcfParameters { beta: 0.25 }
+    }
+}
+
+impl Part<dyn Distribute> for EcfParameters {
+    fn validate(&self) -> Result<(), ParameterError> {
+        in_range("beta", self.beta, 0.0, 1.0, "")
+    }
+
+    fn build(&self, _context: &BuildContext) -> Box<dyn Distribute> {
+        Box::new(Ecf {
+            beta: self.beta,
+            waiting: false,
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Ecf {
+    beta: f64,
+    /// The last decision was to wait.
+    waiting: bool,
+}
+
+impl Distribute for Ecf {
+    fn choose(&mut self, demand: &Demand, paths: &[PathView]) -> Option<usize> {
+        let fast = fastest(paths, |path| path.usable)?;
+        let slow = fastest(paths, |path| path.open)?;
+        if slow == fast {
+            return Some(fast);
+        }
+        let seconds = |index: usize| paths[index].round().as_secs_f64();
+        let (rtt_fast, rtt_slow) = (seconds(fast), seconds(slow));
+        let (cwnd_fast, cwnd_slow) = (paths[fast].cwnd as f64, paths[slow].cwnd as f64);
+        let waits = demand.queued as f64;
+        let delta = paths[fast].rttvar.max(paths[slow].rttvar).as_secs_f64();
+        // Lim et al. 2017, Algorithm 1: the rounds of the fast path that what waits takes, and one of waiting, against the slow path's
+        // round-trip time; then whether the slow path could have it through within two rounds of the fast one.
+        let margin = if self.waiting { 1.0 + self.beta } else { 1.0 };
+        if rtt_fast * (waits.max(cwnd_fast) + cwnd_fast) < margin * cwnd_fast * (rtt_slow + delta) {
+            if rtt_slow * waits.max(cwnd_slow) >= cwnd_slow * (2.0 * rtt_fast + delta) {
+                self.waiting = true;
+                return None;
+            }
+        } else {
+            self.waiting = false;
+        }
+        Some(slow)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{demand, path};
+    use super::*;
+    use crate::Span;
+
+    fn part() -> Ecf {
+        Ecf {
+            beta: 0.25,
+            waiting: false,
+        }
+    }
+
+    #[test]
+    fn it_waits_while_the_fast_path_is_sooner_through() {
+        // Windows of 10 units, 20 and 100 ms. With 10 units waiting: 20 (10 + 10) = 400 < 10 * 100, and 100 * 10 >= 10 * 40.
+        let paths = [path(10, 10, 20), path(10, 0, 100)];
+        let mut part = part();
+        assert_eq!(part.choose(&demand(10, 99), &paths), None);
+        // 20 (x + 10) < 1.25 * 1000 until x = 52: it goes on waiting, where it would not have begun to (20 * 60 > 1000).
+        assert_eq!(part.choose(&demand(50, 99), &paths), None);
+        assert_eq!(part.choose(&demand(53, 99), &paths), Some(1));
+        assert_eq!(part.choose(&demand(50, 99), &paths), Some(1));
+        assert_eq!(part.choose(&demand(39, 99), &paths), None);
+    }
+
+    #[test]
+    fn variation_is_allowed_for_and_the_fast_path_is_used_when_it_can() {
+        let mut part = part();
+        let mut paths = [path(10, 10, 20), path(10, 0, 45)];
+        // 20 (10 + 10) < 10 * 45, and 45 * 10 >= 10 * 40
+        assert_eq!(part.choose(&demand(10, 99), &paths), None);
+        // With a variation of 10 ms the second condition fails: 450 < 10 * 50.
+        paths[1].rttvar = Span::from_millis(10);
+        assert_eq!(part.choose(&demand(10, 99), &paths), Some(1));
+        paths[0] = path(10, 9, 20);
+        assert_eq!(part.choose(&demand(10, 99), &paths), Some(0));
+    }
+}

@@ -1,0 +1,40 @@
+//! Paths for the tests of distributions.
+
+use super::Demand;
+use crate::multipath::PathView;
+use crate::{Span, Time};
+
+pub(super) const UNIT: u64 = 1000;
+
+/// A path with an open window: so many units of window, so many of them in flight, and a smoothed round-trip time in milliseconds.
+pub(super) fn path(cwnd: u64, flight: u64, srtt_ms: u64) -> PathView {
+    PathView {
+        usable: true,
+        open: flight < cwnd,
+        cwnd: cwnd * UNIT,
+        ssthresh: u64::MAX,
+        flight: flight * UNIT,
+        unit: UNIT,
+        srtt: Some(Span::from_millis(srtt_ms)),
+        rttvar: Span::ZERO,
+        min_rtt: Some(Span::from_millis(srtt_ms)),
+        rto: Span::from_secs(1),
+        loss: 0.0,
+        rate: None,
+        errors: 0,
+        last_hop: None,
+    }
+}
+
+/// So many units wait, and the peer's window has room for so many.
+pub(super) fn demand(queued: u64, window: u64) -> Demand {
+    Demand {
+        now: Time::ZERO,
+        queued: queued * UNIT,
+        in_flight: 0,
+        window: window * UNIT,
+        unacknowledged: 0,
+        send_buffer: 1 << 30,
+        sending: 0,
+    }
+}

@@ -1,0 +1,176 @@
+//! Several paths at once: what the distribution is told of each path, and which one takes the next packet of new data.
+//!
+//! With the standard's distribution nothing of this exists: new data goes to the sending path (RFC 9260 §6.4).
+
+use whimbrel_control::multipath::PathView;
+use whimbrel_control::multipath::distribution::{Demand, Distribute};
+use whimbrel_control::{BuildContext, Time};
+use whimbrel_wire::COMMON_HEADER_LEN;
+
+use super::Association;
+use crate::{PathId, PathState};
+
+/// What an association keeps for several paths at once.
+#[derive(Debug)]
+pub(super) struct Spread {
+    distribution: Box<dyn Distribute>,
+    /// The paths as the distribution saw them last; filled anew each time.
+    views: Vec<PathView>,
+}
+
+impl Spread {
+    pub(super) fn heap_bytes(&self) -> usize {
+        size_of::<Self>() + self.views.capacity() * size_of::<PathView>()
+    }
+}
+
+impl Association {
+    /// Uses several paths at once from now on, if the scheme wants it and there are several.
+    pub(super) fn start_spread(&mut self) {
+        if self.spread.is_some() || self.paths.len() < 2 {
+            return;
+        }
+        let unit = self.paths[0].control.unit();
+        let context = BuildContext {
+            unit,
+            floor: 4 * unit,
+            truth: self.truth.clone(),
+        };
+        self.spread = self.config.parts().distribution.build(&context).map(|distribution| {
+            Box::new(Spread {
+                distribution,
+                views: Vec::with_capacity(self.paths.len()),
+            })
+        });
+    }
+
+    /// Whether new data may go to a path at all: it is confirmed and active, or the best of those that are not.
+    pub(super) fn is_usable(&self, index: usize) -> bool {
+        let is_active = |index: usize| {
+            let path = &self.paths[index];
+            path.confirmed && path.state == PathState::Active
+        };
+        let stands_in = || index == usize::from(self.sending) && !(0..self.paths.len()).any(is_active);
+        !self.paths[index].is_probed() && (is_active(index) || stands_in())
+    }
+
+    /// Room for chunks in a packet of data on a path.
+    pub(super) fn room_on(&self, index: usize) -> usize {
+        self.paths[index].max_packet() - COMMON_HEADER_LEN - self.stamp_len()
+    }
+
+    /// A path as parts see it.
+    pub(super) fn view(&self, now: Time, index: usize) -> PathView {
+        let (path, id) = (&self.paths[index], PathId(index as u8));
+        let usable = self.is_usable(index);
+        PathView {
+            usable,
+            open: usable
+                && path.burst_left > 0
+                && self.window_open(id, index)
+                && path.pacer.may_send(now)
+                && self.next_new_len(self.room_on(index)).is_some(),
+            cwnd: path.control.cwnd(),
+            ssthresh: path.control.ssthresh(),
+            flight: self.outstanding.flight(id),
+            unit: path.control.unit(),
+            srtt: path.rtt.srtt(),
+            rttvar: path.rtt.rttvar(),
+            min_rtt: path.rtt.min_rtt(),
+            rto: path.rtt.rto(),
+            loss: 0.0,
+            rate: None,
+            errors: path.errors,
+            last_hop: None,
+        }
+    }
+
+    /// The path that takes the next packet of new data. `blocked`: what was lost there waits for its window, and goes first.
+    // [9260:6.1-13]
+    pub(super) fn distribute(&mut self, now: Time, blocked: Option<usize>) -> Option<usize> {
+        for index in 0..self.paths.len() {
+            let id = PathId(index as u8);
+            if self.outstanding.flight(id) == 0 && !self.paths[index].is_probed() {
+                self.paths[index].decay_if_idle(now);
+            }
+        }
+        // Lent out for the call, as it is asked about what it belongs to.
+        let mut spread = self.spread.take()?;
+        let chosen = self.ask(now, blocked, &mut spread);
+        self.spread = Some(spread);
+        chosen
+    }
+
+    fn ask(&mut self, now: Time, blocked: Option<usize>, spread: &mut Spread) -> Option<usize> {
+        spread.views.clear();
+        let mut any_open = None;
+        for index in 0..self.paths.len() {
+            let mut view = self.view(now, index);
+            view.open &= blocked != Some(index);
+            if view.open {
+                any_open = any_open.or(Some(index));
+            } else if view.usable && blocked != Some(index) && self.window_open(PathId(index as u8), index) {
+                // Where the pacer is what it waits for, it says when it is over.
+                self.paths[index].is_its_time(now);
+            }
+            spread.views.push(view);
+        }
+        // Nothing is asked about what nobody could take.
+        let any_open = any_open?;
+        let sending = usize::from(self.sending);
+        if self.probe.permitted {
+            // A closed receive window is probed as the standard does it.
+            return Some(if spread.views[sending].open { sending } else { any_open });
+        }
+        let chosen = spread.distribution.choose(&self.demand(now), &spread.views);
+        let is_open = |&index: &usize| spread.views.get(index).is_some_and(|view| view.open);
+        // It may wait for an acknowledgement or a timer, but not for nothing.
+        chosen
+            .filter(is_open)
+            .or_else(|| self.outstanding.nothing_in_flight().then_some(any_open))
+    }
+
+    fn demand(&self, now: Time) -> Demand {
+        Demand {
+            now,
+            queued: self.queue.bytes() as u64,
+            in_flight: self.outstanding.data_in_flight(),
+            window: self.peer_rwnd.into(),
+            unacknowledged: self.outstanding.data_held(),
+            send_buffer: self.config.send_buffer.into(),
+            sending: usize::from(self.sending),
+        }
+    }
+
+    /// Nothing can be sent. If that is because the buffers are full that all paths share, the distribution hears of it.
+    pub(super) fn note_stall(&mut self, now: Time) {
+        let sender_full = self.queue.is_empty() && self.notices.wants_space;
+        let receiver_full = !self.queue.is_empty() && !self.may_send_new();
+        if !(sender_full || receiver_full) || !self.any_window_open() {
+            return;
+        }
+        let Some(mut spread) = self.spread.take() else { return };
+        spread.views.clear();
+        spread
+            .views
+            .extend((0..self.paths.len()).map(|index| self.view(now, index)));
+        spread.distribution.on_stall(&self.demand(now), &spread.views);
+        self.spread = Some(spread);
+    }
+
+    /// Whether new data could go out on some path, as far as the peer's window is concerned.
+    pub(super) fn may_send_new(&self) -> bool {
+        if self.spread.is_none() {
+            return self.next_new_len(self.room_on(usize::from(self.sending))).is_some();
+        }
+        (0..self.paths.len()).any(|index| self.is_usable(index) && self.next_new_len(self.room_on(index)).is_some())
+    }
+
+    /// Whether the window of a path that takes new data is open.
+    pub(super) fn any_window_open(&self) -> bool {
+        if self.spread.is_none() {
+            return self.window_open(PathId(self.sending), usize::from(self.sending));
+        }
+        (0..self.paths.len()).any(|index| self.is_usable(index) && self.window_open(PathId(index as u8), index))
+    }
+}
