@@ -8,8 +8,8 @@ use whimbrel_control::{BuildContext, Time};
 use whimbrel_wire::Sack;
 
 use super::{Association, Context};
+use crate::PathState;
 use crate::config::NEVER;
-use crate::{PathId, PathState};
 
 /// A policy with what it is shown.
 #[derive(Debug)]
@@ -203,37 +203,5 @@ impl Association {
         (0..self.paths.len() as u8)
             .filter(|&index| self.paths[usize::from(index)].confirmed)
             .min_by_key(|&index| (self.paths[usize::from(index)].errors, index != self.primary))
-    }
-
-    /// Whether new data may go to a path at all: it is confirmed and active, or the best of those that are not.
-    fn is_usable(&self, index: usize) -> bool {
-        let is_active = |index: usize| {
-            let path = &self.paths[index];
-            path.confirmed && path.state == PathState::Active
-        };
-        let stands_in = || index == usize::from(self.sending) && !(0..self.paths.len()).any(is_active);
-        !self.paths[index].is_probed() && (is_active(index) || stands_in())
-    }
-
-    /// A path as parts see it.
-    fn view(&self, now: Time, index: usize) -> PathView {
-        let (path, id) = (&self.paths[index], PathId(index as u8));
-        let usable = self.is_usable(index);
-        PathView {
-            usable,
-            open: usable && path.burst_left > 0 && self.window_open(id, index) && path.pacer.may_send(now),
-            cwnd: path.control.cwnd(),
-            ssthresh: path.control.ssthresh(),
-            flight: self.outstanding.flight(id),
-            unit: path.control.unit(),
-            srtt: path.rtt.srtt(),
-            rttvar: path.rtt.rttvar(),
-            min_rtt: path.rtt.min_rtt(),
-            rto: path.rtt.rto(),
-            loss: 0.0,
-            rate: None,
-            errors: path.errors,
-            last_hop: None,
-        }
     }
 }
