@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use support::{Fate, Host, InFlight, Net, addrs};
 use whimbrel_control::discriminator::DiscriminatorSpec;
 use whimbrel_control::multipath::policy::PathPolicySpec;
-use whimbrel_control::multipath::{ReportingChanges, RetransmitPath};
+use whimbrel_control::multipath::{Accounting, ReportingChanges, RetransmitPath};
 use whimbrel_control::recovery::{BackOff, RecoveryChanges, TransmissionRetransmit};
 use whimbrel_control::window::WindowSpec;
 use whimbrel_control::{Rng, Scheme, Span, Time};
@@ -113,6 +113,15 @@ fn reporting(rng: &mut Rng) -> ReportingChanges {
     ReportingChanges {
         arrivals_per_sack: pick(rng, &[None, Some(0), Some(1), Some(3), Some(20)]),
         dac: flag(rng),
+    }
+}
+
+/// Two thirds account for each path by itself.
+fn account(rng: &mut Rng, config: AssociationConfig) -> AssociationConfig {
+    let accounting = pick(rng, &[Accounting::Association, Accounting::Path, Accounting::Cmt]);
+    AssociationConfig {
+        accounting: Some(accounting),
+        ..config
     }
 }
 
@@ -337,6 +346,8 @@ fn torture(seed: u64) {
     let (ours, theirs) = (config(&mut rng), config(&mut rng));
     let mut parts = Rng::stream(seed, "parts");
     let (ours, theirs) = (mix(&mut parts, ours), mix(&mut parts, theirs));
+    let mut accounts = Rng::stream(seed, "accounts");
+    let (ours, theirs) = (account(&mut accounts, ours), account(&mut accounts, theirs));
     let mut net = Net::with_config(paths, &theirs, seed);
     net.capture = false;
     net.auto_read = rng.chance(0.5);

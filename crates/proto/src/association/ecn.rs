@@ -132,6 +132,12 @@ impl Association {
             .outstanding
             .path_of(seq)
             .map_or(from, |path| usize::from(path).min(self.paths.len() - 1));
+        // Of one that is not held any more nothing is known but that it is acknowledged.
+        let on_path = PathId(index as u8);
+        let position = self
+            .outstanding
+            .position(seq)
+            .unwrap_or_else(|| self.outstanding.acked_to(on_path).saturating_sub(1));
         let reductions = &self.paths[index].reductions;
         let is_belated = !self.switches.ecn_cwr && reductions.last.is_some_and(|last| seq <= last);
         let reduces = !reductions.by_any.is_active() && !is_belated;
@@ -145,7 +151,7 @@ impl Association {
         let before = path.control.cwnd();
         path.control.on_mark(&MarkEvent {
             now: ctx.now,
-            seq,
+            seq: position,
             packets: 1,
             next: self.outstanding.next_position(PathId(index as u8)),
             flight: self.outstanding.flight(PathId(index as u8)),

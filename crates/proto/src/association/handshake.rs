@@ -418,7 +418,6 @@ impl Association {
         self.queue = SendQueue::default();
         self.outstanding = super::fresh_ring(restart.local_initial_tsn, self.paths.len(), &self.switches);
         self.local_initial_tsn = restart.local_initial_tsn;
-        self.epochs.leave();
         self.probe = super::ZeroWindowProbe::default();
         self.timers = super::Timers::default();
         self.outgoing.clear();

@@ -125,8 +125,6 @@ pub struct Association {
     largest_peer_rwnd: u32,
     probe: ZeroWindowProbe,
     receiver: Option<Box<Receiver>>,
-    /// The windows of data that losses belong to, unless every path has its own.
-    epochs: recovery::Epochs,
     ecn: ecn::EcnState,
     eci: eci::EciState,
     /// Only if a part asks for delivery rates.
@@ -233,7 +231,6 @@ impl Association {
             largest_peer_rwnd: 0,
             probe: ZeroWindowProbe::default(),
             receiver: None,
-            epochs: recovery::Epochs::default(),
             ecn: ecn::EcnState::default(),
             eci: eci::EciState::default(),
             rates: None,

@@ -1,7 +1,7 @@
 //! What was lost and is sent again: when, and on which path.
 
-use whimbrel_control::Time;
 use whimbrel_control::multipath::RetransmitPath;
+use whimbrel_control::{Seq, Time};
 use whimbrel_wire::Chunk;
 
 use super::transmit::Packet;
@@ -95,6 +95,28 @@ impl Association {
             self.note_sent(ctx, seq, path, len, true);
         }
         pushed
+    }
+
+    /// A chunk was sent again on the path: a round-trip time measured with it, or with what followed it, would be ambiguous (RFC 9260
+    /// §6.3.1 rule C5). With accounting for each path that concerns its path alone.
+    pub(super) fn stop_timing(&mut self, seq: Seq, index: usize) {
+        if !self.outstanding.is_per_path() {
+            for path in &mut self.paths {
+                if path.timed.is_some_and(|(timed, _)| timed >= seq) {
+                    path.timed = None;
+                }
+            }
+            return;
+        }
+        let position = self.outstanding.position(seq);
+        for (here, path) in self.paths.iter_mut().enumerate() {
+            let is_ambiguous = path.timed.is_some_and(|(timed, _)| {
+                timed == seq || here == index && self.outstanding.position(timed) >= position
+            });
+            if is_ambiguous {
+                path.timed = None;
+            }
+        }
     }
 
     /// Where data lost on `from` goes (RFC 9260 §6.4, §6.4.1).

@@ -44,6 +44,10 @@ impl SackObserver for Notes<'_> {
             });
     }
 
+    fn in_recovery(&self, path: usize) -> bool {
+        self.paths[path].epochs.recovery.is_active()
+    }
+
     fn lost(&mut self, tsn: Tsn, path: u8) {
         if self.trace.wants(TraceKinds::VERDICTS) {
             self.lost.push((path, tsn));
@@ -101,7 +105,8 @@ impl Association {
         a_rwnd: Option<u32>,
         echo: &Echo,
     ) -> Result<(), Discard> {
-        let in_recovery = self.epochs.recovery.is_active();
+        self.note_epochs();
+        let (in_recovery, early) = (self.epochs(0).recovery.is_active(), self.retransmits_early());
         let held_before = self.outstanding.data_held();
         ctx.scratch.lost.clear();
         let limit = self.missing_limit();
@@ -116,6 +121,8 @@ impl Association {
         let rules = MissingRules {
             limit,
             in_recovery,
+            early,
+            arrivals: sack.packets,
             complete,
         };
         let outcome = self.outstanding.on_sack(sack, rules, &mut notes);
@@ -175,6 +182,7 @@ impl Association {
             newest_sent_at,
             packets,
             newest,
+            advanced: advanced_here,
             ..
         } = self.outstanding.acks()[index];
         if acked == 0 {
@@ -182,7 +190,12 @@ impl Association {
         }
         let id = PathId(index as u8);
         let flight = self.outstanding.flight(id);
-        let in_recovery = self.epochs(index).reduced.is_active();
+        let in_recovery = self.epochs(index).was_reduced;
+        let cumulative_advanced = if self.outstanding.is_per_path() {
+            advanced_here
+        } else {
+            advanced
+        };
         let path = &mut self.paths[index];
         let (stamps, eci) = if echo.path == Some(id) {
             (echo.stamps, echo.eci)
@@ -201,8 +214,8 @@ impl Association {
             packets,
             flight_before,
             flight,
-            cumulative_advanced: advanced,
-            all_acked: self.outstanding.is_empty(),
+            cumulative_advanced,
+            all_acked: self.outstanding.all_acked_on(id),
             in_recovery,
             acked_to: self.outstanding.acked_to(id),
             newest,
@@ -236,12 +249,13 @@ impl Association {
     /// RFC 9260 §7.2.4, steps 2, 3 and 6.
     // [9260:7.2.3-1, 7.2.4-2]
     fn take_losses(&mut self, ctx: &mut Context<'_>) {
-        let before = self.epochs;
+        let before = *self.epochs(0);
         for index in 0..self.paths.len() {
             let PathAck {
                 lost,
                 first_lost,
                 last_lost,
+                lost_tsn,
                 lost_bytes,
                 flight_before,
                 ..
@@ -249,7 +263,7 @@ impl Association {
             if lost == 0 {
                 continue;
             }
-            let Epochs { recovery, reduced } = if self.outstanding.is_per_path() {
+            let Epochs { recovery, reduced, .. } = if self.outstanding.is_per_path() {
                 self.paths[index].epochs
             } else {
                 before
@@ -268,7 +282,7 @@ impl Association {
                 last_lost,
                 packets: lost,
                 bytes: lost_bytes,
-                label: self.outstanding.tsn(first_lost).0,
+                label: lost_tsn.0,
                 next: self.outstanding.next_position(PathId(index as u8)),
                 flight_before,
                 srtt: path.rtt.srtt(),

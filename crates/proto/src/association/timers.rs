@@ -151,9 +151,9 @@ impl Association {
         let (trace, lost, now, association) = (&mut *ctx.trace, &mut ctx.scratch.lost, ctx.now, self.id);
         lost.clear();
         let (mut packets, mut last_lost) = (0, 0);
-        let Some(first_lost) = self.outstanding.lose_path(id, |seq, tsn| {
+        let Some((first_lost, lost_tsn)) = self.outstanding.lose_path(id, |position, tsn| {
             packets += 1;
-            last_lost = seq;
+            last_lost = position;
             if trace.wants(TraceKinds::VERDICTS) {
                 lost.push((id.0, tsn));
             }
@@ -191,7 +191,7 @@ impl Association {
                 last_lost,
                 packets,
                 bytes: flight_before,
-                label: self.outstanding.tsn(first_lost).0,
+                label: lost_tsn.0,
                 next: self.outstanding.next_position(id),
                 flight_before,
                 srtt: path.rtt.srtt(),

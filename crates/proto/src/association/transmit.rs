@@ -397,15 +397,11 @@ impl Association {
         self.stats.data_bytes_sent += len;
         // RFC 9260 §6.2.1 B
         self.peer_rwnd = self.peer_rwnd.saturating_sub(u32::try_from(len).unwrap_or(u32::MAX));
-        let is_earliest = self.outstanding.earliest(PathId(path as u8)) == Some(seq);
+        let is_earliest = self.outstanding.is_first_in_flight(PathId(path as u8), seq);
         if retransmission {
             self.stats.retransmissions += 1;
             // RFC 9260 §6.3.1 rule C5: a measurement with an earlier chunk sent again is ambiguous.
-            for path in &mut self.paths {
-                if path.timed.is_some_and(|(timed, _)| timed >= seq) {
-                    path.timed = None;
-                }
-            }
+            self.stop_timing(seq, path);
         } else if self.paths[path].timed.is_none() {
             self.paths[path].timed = Some((seq, ctx.now));
         }

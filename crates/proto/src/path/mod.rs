@@ -96,7 +96,7 @@ pub(crate) struct Path {
     pub(crate) pacer: Pacer,
     /// Recovery beyond the standard, if the scheme has any.
     pub(crate) recovery: Option<Box<PathRecovery>>,
-    /// The windows of data that its losses belong to, if congestion control is accounted for by path.
+    /// The windows of data that its losses belong to; on the first path those of the association, unless each accounts for itself.
     pub(crate) epochs: Epochs,
     /// For which windows of data cwnd has been reduced, as far as ECN has to know.
     pub(crate) reductions: Reductions,

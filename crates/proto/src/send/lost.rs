@@ -4,6 +4,7 @@
 //! has two of its own, one for what missing reports gave up and one for what a timeout gave up, so that all of a queue goes to the
 //! same place and what waits for one path's window holds nothing up that another could carry.
 
+use whimbrel_control::multipath::Accounting;
 use whimbrel_control::{Seq, Time};
 use whimbrel_wire::Tsn;
 
@@ -78,7 +79,8 @@ impl Outstanding {
     pub(crate) fn retransmit(&mut self, seq: Seq, path: PathId, now: Time) -> u64 {
         let (base, next, again) = (self.base(), self.next_seq(), self.resent.is_some());
         let Some(slot) = self.slot(seq) else { return 0 };
-        let queue = self.lost_queue(slot.path, slot.timed_out);
+        let (from, queue) = (slot.path, self.lost_queue(slot.path, slot.timed_out));
+        let by_tsn = self.accounting != Accounting::Path;
         let Some(slot) = self.slot_mut(seq) else { return 0 };
         debug_assert_eq!(slot.fate, Fate::Lost, "only lost chunks are sent again");
         slot.fate = Fate::InFlight;
@@ -88,8 +90,11 @@ impl Outstanding {
         slot.missing = 0;
         slot.timed_out = false;
         let (chunk, data) = (slot.chunk_len(), slot.data_len());
-        slot.fast_retransmitted &= !again;
-        if let Some(resent) = &mut self.resent {
+        // What has a new PSN comes after all that was sent on the path: its missing reports are its own (Ye 2004, 6.4.2.3).
+        slot.fast_retransmitted &= !again && (by_tsn || from == path.0);
+        if let Some(sequences) = &mut self.sequences {
+            sequences.retransmit((seq - base) as usize, seq, from, path.0, next, again);
+        } else if let Some(resent) = &mut self.resent {
             // Only what is sent after it can show that it was lost again.
             resent.retain(|&(known, _)| known != seq && known >= base);
             resent.push((seq, next));
@@ -98,31 +103,42 @@ impl Outstanding {
         if self.lost[queue].front() == Some(&seq) {
             self.lost[queue].pop_front();
         }
-        self.add_flight(seq, path.0, chunk, data);
+        self.add_flight(self.position_here(seq), path.0, chunk, data);
         data
     }
 
-    /// T3-rtx of a path went off: everything in flight there is lost (RFC 9260 §6.3.3). Calls `each` for every chunk and
-    /// returns the first.
-    pub(crate) fn lose_path(&mut self, path: PathId, mut each: impl FnMut(Seq, Tsn)) -> Option<Seq> {
-        let earliest = self.earliest(path)?;
+    /// T3-rtx of a path went off: everything in flight there is lost (RFC 9260 §6.3.3). Calls `each` with position and TSN of every
+    /// chunk, and returns those of the first.
+    pub(crate) fn lose_path(&mut self, path: PathId, mut each: impl FnMut(Seq, Tsn)) -> Option<(Seq, Tsn)> {
+        let mut position = self.earliest(path)?;
         let mut first = None;
-        for seq in earliest.max(self.base())..self.next_seq() {
+        while position < self.next_position(path) {
+            let seq = self.chunk_at(path, position);
+            let here = position;
+            position += 1;
+            let Some(seq) = seq else { continue };
             let is_in_flight = self
                 .slot(seq)
                 .is_some_and(|s| s.fate == Fate::InFlight && s.path == path.0);
             if is_in_flight {
-                first = first.or(Some(seq));
+                first = first.or(Some((here, self.tsn(seq))));
                 if let Some(slot) = self.slot_mut(seq) {
                     // A timeout begins anew: the chunk may be fast retransmitted again.
                     slot.fast_retransmitted = false;
                     slot.timed_out = true;
                 }
                 self.lose(seq);
-                each(seq, self.tsn(seq));
+                each(here, self.tsn(seq));
             }
         }
         first
+    }
+
+    fn chunk_at(&self, path: PathId, position: Seq) -> Option<Seq> {
+        match &self.sequences {
+            Some(sequences) => sequences.chunk_at(path.0.into(), position),
+            None => Some(position),
+        }
     }
 
     /// The timeout of a path was spurious: what it gave up and has not been sent again since is in flight as before.
@@ -144,9 +160,13 @@ impl Outstanding {
         }
     }
 
-    /// Gives the lowest chunk outstanding up, if it is in flight and has been sent only once; returns its TSN, path and user data.
-    pub(crate) fn lose_lowest(&mut self) -> Option<(Tsn, PathId, u64)> {
-        let seq = self.base();
+    /// Gives the lowest chunk outstanding up, of those on `path` with accounting for each, if it is in flight and has been sent only
+    /// once; returns its TSN, path and user data.
+    pub(crate) fn lose_lowest(&mut self, path: PathId) -> Option<(Tsn, PathId, u64)> {
+        let seq = match &self.sequences {
+            Some(sequences) => sequences.lowest_unacked(path.0.into())?,
+            None => self.base(),
+        };
         let slot = self.slot_mut(seq)?;
         if slot.fate != Fate::InFlight || slot.retransmitted {
             return None;
@@ -155,22 +175,42 @@ impl Outstanding {
         slot.fast_retransmitted = true;
         let (path, len) = (PathId(slot.path), slot.data_len());
         self.lose(seq);
+        if self.is_per_path() {
+            self.advance_earliest(path.0.into());
+        }
         Some((self.tsn(seq), path, len))
     }
 
     /// Gives the highest chunk in flight on a path up; returns its position, TSN and user data.
     pub(crate) fn lose_last(&mut self, path: PathId) -> Option<(Seq, Tsn, u64)> {
         let is_meant = |slot: &Slot| slot.fate == Fate::InFlight && slot.path == path.0;
-        let place = self.slots.iter().rposition(is_meant)?;
-        let seq = self.base() + place as Seq;
-        let len = self.slots[place].data_len();
+        let seq = match &self.sequences {
+            Some(sequences) if !sequences.by_tsn() => {
+                sequences.last_unacked(path.0.into(), |seq| self.slot(seq).is_some_and(is_meant))?
+            }
+            _ => self.base() + self.slots.iter().rposition(is_meant)? as Seq,
+        };
+        let len = self.slot(seq)?.data_len();
         self.lose(seq);
         Some((seq, self.tsn(seq), len))
     }
 
     /// Missing reports may be counted for a chunk in flight from now on.
     fn suspect(&mut self, seq: Seq) {
-        let may_be = self.slot(seq).is_some_and(|slot| !slot.fast_retransmitted) && seq < self.scanned;
+        let Some(&Slot {
+            path,
+            fast_retransmitted: false,
+            ..
+        }) = self.slot(seq)
+        else {
+            return;
+        };
+        let place = (seq - self.base()) as usize;
+        if let Some(sequences) = &mut self.sequences {
+            sequences.suspect(place, seq, path);
+            return;
+        }
+        let may_be = seq < self.scanned;
         if may_be && let Err(place) = self.suspects.binary_search(&seq) {
             self.suspects.insert(place, seq);
         }

@@ -3,7 +3,10 @@
 mod lost;
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod model_paths;
 mod outstanding;
+mod path_sequence;
 mod queue;
 mod sack;
 

@@ -54,10 +54,100 @@ struct Model {
 
 /// A SACK in positions: everything below `cumulative`, and these ranges, half open.
 #[derive(Clone, Debug)]
-struct Report {
+pub(super) struct Report {
+    pub(super) cumulative: Seq,
+    pub(super) ranges: Vec<(Seq, Seq)>,
+    pub(super) complete: bool,
+}
+
+impl Report {
+    pub(super) fn holds(&self, seq: Seq) -> bool {
+        seq < self.cumulative || self.ranges.iter().any(|&(start, end)| (start..end).contains(&seq))
+    }
+
+    /// Gives it to the ring.
+    pub(super) fn tell(
+        &self,
+        ring: &mut Outstanding,
+        initial: u32,
+        rules: MissingRules,
+        seen: &mut Seen,
+    ) -> SackOutcome {
+        let mut gaps = Vec::new();
+        for &(start, end) in &self.ranges {
+            let offset = |seq: Seq| (seq + 1 - self.cumulative) as u16;
+            GapBlock {
+                start: offset(start),
+                end: offset(end) - 1,
+            }
+            .emit(&mut gaps);
+        }
+        let sack = Sack {
+            congestion_indicated: false,
+            packets: 0,
+            cumulative_tsn_ack: Tsn(initial.wrapping_add(self.cumulative as u32).wrapping_sub(1)),
+            a_rwnd: 0,
+            gaps: GapBlocks::from_wire_bytes(&gaps),
+            duplicates: DuplicateTsns::from_wire_bytes(&[]),
+        };
+        ring.on_sack(&sack, rules, seen)
+    }
+}
+
+/// What a receiver holds.
+#[derive(Debug, Default)]
+pub(super) struct Holder {
+    /// Beyond its cumulative ack.
+    held: std::collections::BTreeSet<Seq>,
     cumulative: Seq,
-    ranges: Vec<(Seq, Seq)>,
-    complete: bool,
+}
+
+impl Holder {
+    /// Chunks below `next` arrive, and rarely are dropped again; then the receiver reports.
+    pub(super) fn report(&mut self, next: Seq, rng: &mut Rng, reneges: bool) -> Report {
+        for seq in self.cumulative..next {
+            if rng.chance(0.3) {
+                self.held.insert(seq);
+            }
+        }
+        if reneges && rng.chance(0.05) {
+            let keep: Vec<_> = (0..next).filter(|_| rng.chance(0.5)).collect();
+            self.held.retain(|seq| keep.contains(seq));
+        }
+        while self.held.remove(&self.cumulative) {
+            self.cumulative += 1;
+        }
+        let mut ranges: Vec<(Seq, Seq)> = Vec::new();
+        for &seq in &self.held {
+            match ranges.last_mut() {
+                Some((_, end)) if *end == seq => *end += 1,
+                _ => ranges.push((seq, seq + 1)),
+            }
+        }
+        let complete = rng.chance(0.8);
+        if !complete {
+            ranges.truncate(rng.below(1 + ranges.len() as u64) as usize);
+        }
+        Report {
+            cumulative: self.cumulative,
+            ranges,
+            complete,
+        }
+    }
+}
+
+/// A chunk with so many bytes of user data.
+pub(super) fn fragment(len: u64) -> Fragment {
+    Fragment {
+        stream: 0,
+        ssn: Ssn(0),
+        ppid: 0,
+        unordered: false,
+        immediate: false,
+        begin: true,
+        end: true,
+        payload: MessagePayload::Zeros(len as u32),
+    }
 }
 
 impl Model {
@@ -164,9 +254,11 @@ impl Model {
 }
 
 #[derive(Default)]
-struct Seen {
-    acked: Vec<Seq>,
-    lost: Vec<Tsn>,
+pub(super) struct Seen {
+    pub(super) acked: Vec<Seq>,
+    pub(super) lost: Vec<Tsn>,
+    /// Paths in fast recovery.
+    pub(super) recovering: Vec<usize>,
 }
 
 impl SackObserver for Seen {
@@ -177,6 +269,10 @@ impl SackObserver for Seen {
     fn lost(&mut self, tsn: Tsn, _path: u8) {
         self.lost.push(tsn);
     }
+
+    fn in_recovery(&self, path: usize) -> bool {
+        self.recovering.contains(&path)
+    }
 }
 
 struct Pair {
@@ -186,9 +282,7 @@ struct Pair {
     paths: u8,
     limit: u32,
     now: Time,
-    /// What the receiver holds beyond its cumulative ack.
-    held: std::collections::BTreeSet<Seq>,
-    cumulative: Seq,
+    holder: Holder,
 }
 
 impl Pair {
@@ -204,25 +298,14 @@ impl Pair {
             paths,
             limit: 2 + rng.below(3) as u32,
             now: Time::from_nanos(1),
-            held: std::collections::BTreeSet::new(),
-            cumulative: 0,
+            holder: Holder::default(),
         }
     }
 
     fn push(&mut self, rng: &mut Rng) {
         let path = rng.below(self.paths.into()) as u8;
         let len = 1 + rng.below(1452);
-        let fragment = Fragment {
-            stream: 0,
-            ssn: Ssn(0),
-            ppid: 0,
-            unordered: false,
-            immediate: false,
-            begin: true,
-            end: true,
-            payload: MessagePayload::Zeros(len as u32),
-        };
-        let seq = self.real.push(fragment, PathId(path), self.now);
+        let seq = self.real.push(fragment(len), PathId(path), self.now);
         assert_eq!(seq, self.model.next());
         let chunk = Chunk {
             len,
@@ -273,7 +356,7 @@ impl Pair {
                 expected.push(seq);
             }
         }
-        assert_eq!(first, expected.first().copied());
+        assert_eq!(first.map(|(position, _)| position), expected.first().copied());
         let expected: Vec<_> = expected.into_iter().map(|seq| self.tsn(seq)).collect();
         assert_eq!(lost, expected);
     }
@@ -282,64 +365,20 @@ impl Pair {
         Tsn(self.initial.wrapping_add(seq as u32))
     }
 
-    /// Chunks arrive, and rarely are dropped again; then the receiver reports.
     fn report(&mut self, rng: &mut Rng) -> Report {
-        let (next, base) = (self.model.next(), self.cumulative);
-        for seq in base..next {
-            if rng.chance(0.3) {
-                self.held.insert(seq);
-            }
-        }
-        if rng.chance(0.05) {
-            let keep: Vec<_> = (0..next).filter(|_| rng.chance(0.5)).collect();
-            self.held.retain(|seq| keep.contains(seq));
-        }
-        while self.held.remove(&self.cumulative) {
-            self.cumulative += 1;
-        }
-        let mut ranges: Vec<(Seq, Seq)> = Vec::new();
-        for &seq in &self.held {
-            match ranges.last_mut() {
-                Some((_, end)) if *end == seq => *end += 1,
-                _ => ranges.push((seq, seq + 1)),
-            }
-        }
-        let complete = rng.chance(0.8);
-        if !complete {
-            ranges.truncate(rng.below(1 + ranges.len() as u64) as usize);
-        }
-        Report {
-            cumulative: self.cumulative,
-            ranges,
-            complete,
-        }
+        self.holder.report(self.model.next(), rng, true)
     }
 
     fn sack(&mut self, report: &Report, in_recovery: bool) {
-        let mut gaps = Vec::new();
-        for &(start, end) in &report.ranges {
-            let offset = |seq: Seq| (seq + 1 - report.cumulative) as u16;
-            GapBlock {
-                start: offset(start),
-                end: offset(end) - 1,
-            }
-            .emit(&mut gaps);
-        }
-        let sack = Sack {
-            congestion_indicated: false,
-            packets: 0,
-            cumulative_tsn_ack: Tsn(self.tsn(report.cumulative).0.wrapping_sub(1)),
-            a_rwnd: 0,
-            gaps: GapBlocks::from_wire_bytes(&gaps),
-            duplicates: DuplicateTsns::from_wire_bytes(&[]),
-        };
         let rules = MissingRules {
             limit: self.limit as u8,
             in_recovery,
+            early: false,
+            arrivals: 1,
             complete: report.complete,
         };
         let mut seen = Seen::default();
-        let outcome = self.real.on_sack(&sack, rules, &mut seen);
+        let outcome = report.tell(&mut self.real, self.initial, rules, &mut seen);
         let base_before = self.model.base;
         self.model.acked.clear();
         self.model.lost.clear();
@@ -451,7 +490,7 @@ fn the_ring_agrees_with_a_model_that_walks_through_everything() {
 }
 
 /// Tells which seed it was when a check fails.
-struct Announce(u64);
+pub(super) struct Announce(pub(super) u64);
 
 impl Drop for Announce {
     fn drop(&mut self) {

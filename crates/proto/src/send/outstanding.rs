@@ -9,6 +9,7 @@ use whimbrel_control::multipath::Accounting;
 use whimbrel_control::{Seq, Time};
 use whimbrel_wire::{Data, Tsn};
 
+use super::path_sequence::{ChunkState, PathSequences};
 use super::queue::Fragment;
 use crate::PathId;
 
@@ -61,7 +62,7 @@ impl Slot {
 struct PathFlight {
     bytes: u64,
     chunks: u32,
-    /// No chunk in flight on this path comes before it.
+    /// No chunk in flight on this path has a position before it.
     earliest: Seq,
 }
 
@@ -78,16 +79,45 @@ pub(crate) struct PathAck {
     pub(crate) newest_sent_at: Option<Time>,
     /// Chunks declared lost by missing reports.
     pub(crate) lost: u32,
-    /// The first of them.
+    /// Position of the first of them.
     pub(crate) first_lost: Seq,
-    /// The last of them.
+    /// Position of the last of them.
     pub(crate) last_lost: Seq,
+    /// TSN of the first of them.
+    pub(crate) lost_tsn: Tsn,
     /// Their bytes, chunk headers and padding included.
     pub(crate) lost_bytes: u64,
     /// Chunks acknowledged for the first time.
     pub(crate) packets: u32,
-    /// The newest of them.
+    /// Position of the newest of them.
     pub(crate) newest: Seq,
+    /// With accounting for each path: its cumulative ack point has moved.
+    pub(crate) advanced: bool,
+}
+
+impl PathAck {
+    /// A chunk was acknowledged for the first time.
+    #[inline]
+    pub(super) fn credit(&mut self, position: Seq, bytes: u64, sent_at: Time, retransmitted: bool) {
+        self.acked += bytes;
+        self.packets += 1;
+        // TSNs come in ascending order; the PSNs of a path need not.
+        if position >= self.newest {
+            self.newest = position;
+            self.newest_sent_at = (!retransmitted).then_some(sent_at);
+        }
+    }
+
+    /// A chunk was declared lost.
+    pub(super) fn lose(&mut self, position: Seq, tsn: Tsn, bytes: u64) {
+        if self.lost == 0 {
+            self.first_lost = position;
+            self.lost_tsn = tsn;
+        }
+        self.lost += 1;
+        self.last_lost = position;
+        self.lost_bytes += bytes;
+    }
 }
 
 /// The ring.
@@ -96,7 +126,7 @@ pub(crate) struct Outstanding {
     /// TSN of position zero.
     initial_tsn: Tsn,
     /// Position of the first slot: one past the cumulative ack point.
-    base: Seq,
+    pub(super) base: Seq,
     pub(super) slots: VecDeque<Slot>,
     paths: Vec<PathFlight>,
     /// User data in flight on all paths.
@@ -104,7 +134,9 @@ pub(crate) struct Outstanding {
     /// User data in all slots.
     data_held: u64,
     /// Whose sequence numbers drive congestion control.
-    accounting: Accounting,
+    pub(super) accounting: Accounting,
+    /// With accounting for each path: what was sent on each.
+    pub(super) sequences: Option<Box<PathSequences>>,
     /// Positions given up as lost, ascending in each queue; entries whose fate has changed since are stale.
     pub(super) lost: Vec<VecDeque<Seq>>,
     /// Ranges above the base that the peer has reported, half open, ascending and apart.
@@ -131,6 +163,9 @@ impl Outstanding {
             data_in_flight: 0,
             data_held: 0,
             accounting,
+            sequences: accounting
+                .is_per_path()
+                .then(|| Box::new(PathSequences::new(accounting == Accounting::Cmt))),
             lost: vec![VecDeque::new()],
             reported: Vec::new(),
             reported_spare: Vec::new(),
@@ -151,7 +186,8 @@ impl Outstanding {
                 earliest: 0,
             },
         );
-        if self.is_per_path() {
+        if let Some(sequences) = &mut self.sequences {
+            sequences.set_paths(paths);
             self.lost.resize(2 * paths, VecDeque::new());
         }
     }
@@ -202,13 +238,56 @@ impl Outstanding {
     }
 
     /// The position that the next new chunk on a path gets, as congestion control counts them.
-    pub(crate) fn next_position(&self, _path: PathId) -> Seq {
-        self.next_seq()
+    #[inline]
+    pub(crate) fn next_position(&self, path: PathId) -> Seq {
+        match &self.sequences {
+            Some(sequences) if !sequences.by_tsn() => sequences.paths[usize::from(path.0)].next(),
+            _ => self.next_seq(),
+        }
     }
 
     /// Everything below this position on a path is acknowledged, as congestion control counts them.
-    pub(crate) fn acked_to(&self, _path: PathId) -> Seq {
-        self.base
+    #[inline]
+    pub(crate) fn acked_to(&self, path: PathId) -> Seq {
+        match &self.sequences {
+            Some(sequences) => sequences.acked_to(path.0.into(), self.next_seq()),
+            None => self.base,
+        }
+    }
+
+    /// The position of a chunk still held on the path that it was last sent on, as congestion control counts them.
+    #[inline]
+    pub(crate) fn position(&self, seq: Seq) -> Option<Seq> {
+        match &self.sequences {
+            Some(sequences) if !sequences.by_tsn() => {
+                let place = seq.checked_sub(self.base)? as usize;
+                (place < self.slots.len()).then(|| sequences.position(place, seq))
+            }
+            _ => Some(seq),
+        }
+    }
+
+    /// The same for one that is held for sure.
+    #[inline]
+    pub(super) fn position_here(&self, seq: Seq) -> Seq {
+        match &self.sequences {
+            Some(sequences) => sequences.position((seq - self.base) as usize, seq),
+            None => seq,
+        }
+    }
+
+    /// Chunks of a path that are not acknowledged cumulatively, as congestion control counts them.
+    pub(crate) fn span(&self, path: PathId) -> u64 {
+        match &self.sequences {
+            Some(sequences) => sequences.span(path.0.into()),
+            None => self.slots.len() as u64,
+        }
+    }
+
+    /// Whether nothing of what was sent on a path is left to be acknowledged, as congestion control counts it.
+    #[inline]
+    pub(crate) fn all_acked_on(&self, path: PathId) -> bool {
+        self.slots.is_empty() || self.is_per_path() && self.acked_to(path) == self.next_position(path)
     }
 
     /// The TSN of the chunk that has been acknowledged last without a gap.
@@ -259,8 +338,12 @@ impl Outstanding {
             credited: false,
         };
         self.data_held += slot.data_len();
-        self.add_flight(seq, path.0, slot.chunk_len(), slot.data_len());
+        let (chunk, data) = (slot.chunk_len(), slot.data_len());
         self.slots.push_back(slot);
+        if let Some(sequences) = &mut self.sequences {
+            sequences.push(seq, path.0);
+        }
+        self.add_flight(self.position_here(seq), path.0, chunk, data);
         seq
     }
 
@@ -280,8 +363,11 @@ impl Outstanding {
         })
     }
 
-    /// Whether the highest chunk outstanding has been acknowledged by a gap.
-    pub(crate) fn newest_is_reported(&self) -> bool {
+    /// Whether the highest chunk outstanding has been acknowledged by a gap, of those on a path with accounting for each.
+    pub(crate) fn newest_is_reported(&self, path: PathId) -> bool {
+        if let Some(sequences) = &self.sequences {
+            return sequences.newest_is_reported(path.0.into());
+        }
         self.reported.last().is_some_and(|&(_, end)| end == self.next_seq())
     }
 
@@ -305,12 +391,12 @@ impl Outstanding {
         }
     }
 
-    pub(super) fn add_flight(&mut self, seq: Seq, path: u8, chunk: u64, data: u64) {
+    pub(super) fn add_flight(&mut self, position: Seq, path: u8, chunk: u64, data: u64) {
         let flight = &mut self.paths[usize::from(path)];
         flight.earliest = if flight.chunks == 0 {
-            seq
+            position
         } else {
-            flight.earliest.min(seq)
+            flight.earliest.min(position)
         };
         flight.chunks += 1;
         flight.bytes += chunk;
@@ -329,7 +415,7 @@ impl Outstanding {
         let Some(slot) = self.slot_mut(seq) else { return };
         slot.fate = Fate::InFlight;
         let (path, chunk, data) = (slot.path, slot.chunk_len(), slot.data_len());
-        self.add_flight(seq, path, chunk, data);
+        self.add_flight(self.position_here(seq), path, chunk, data);
     }
 
     /// Removes the first slot, which the cumulative ack has passed.
@@ -338,19 +424,36 @@ impl Outstanding {
         let slot = self.slots.pop_front()?;
         self.base += 1;
         self.data_held -= slot.data_len();
+        if let Some(sequences) = &mut self.sequences {
+            sequences.on_passed(slot.path);
+        }
         if slot.fate == Fate::InFlight {
             self.remove_flight(slot.path, slot.chunk_len(), slot.data_len());
         }
         Some(slot)
     }
 
-    /// Whether `seq` is the earliest chunk in flight on its path, as it stands before it is acknowledged.
-    pub(super) fn is_earliest(&self, seq: Seq, path: u8) -> bool {
-        self.paths[usize::from(path)].earliest >= seq
+    /// Whether the chunk at a position is the earliest one in flight on its path, as it stands before it is acknowledged.
+    pub(super) fn is_earliest(&self, position: Seq, path: u8) -> bool {
+        self.paths[usize::from(path)].earliest >= position
     }
 
     /// Moves the earliest position of every path that a SACK touched past what is no longer in flight.
     pub(super) fn advance_earliest(&mut self, path: usize) {
+        if let Some(sequences) = self.sequences.as_ref().filter(|sequences| !sequences.by_tsn()) {
+            let mut earliest = self.paths[path].earliest;
+            if self.paths[path].chunks > 0 {
+                while let Some((psn, seq)) = sequences.next_unacked(path, earliest) {
+                    earliest = psn;
+                    if self.slot(seq).is_some_and(|s| s.fate == Fate::InFlight) {
+                        break;
+                    }
+                    earliest += 1;
+                }
+            }
+            self.paths[path].earliest = earliest;
+            return;
+        }
         let mut seq = self.paths[path].earliest.max(self.base);
         if self.paths[path].chunks > 0 {
             while self
@@ -363,7 +466,24 @@ impl Outstanding {
         self.paths[path].earliest = seq;
     }
 
+    /// What accounting for each path asks of a chunk.
+    pub(super) fn chunk_state(base: Seq, slots: &VecDeque<Slot>, seq: Seq) -> Option<ChunkState> {
+        let slot = slots.get(seq.checked_sub(base)? as usize)?;
+        Some(ChunkState {
+            path: slot.path,
+            acked: slot.fate == Fate::Acked,
+            retransmitted: slot.retransmitted,
+        })
+    }
+
+    /// Whether a chunk just sent is the earliest one in flight on the path.
+    #[inline]
+    pub(crate) fn is_first_in_flight(&self, path: PathId, seq: Seq) -> bool {
+        self.earliest(path) == Some(self.position_here(seq))
+    }
+
     /// The earliest position in flight on a path.
+    #[inline]
     pub(crate) fn earliest(&self, path: PathId) -> Option<Seq> {
         let flight = self.paths[usize::from(path.0)];
         (flight.chunks > 0).then_some(flight.earliest)
@@ -385,6 +505,9 @@ impl Outstanding {
     /// Gives back memory that is not in use.
     pub(crate) fn release_memory(&mut self) {
         self.slots.shrink_to_fit();
+        if let Some(sequences) = &mut self.sequences {
+            sequences.release_memory();
+        }
         self.suspects.shrink_to_fit();
         self.reported.shrink_to_fit();
         self.reported_spare = Vec::new();
@@ -398,6 +521,7 @@ impl Outstanding {
     /// Bytes this ring has allocated.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.slots.capacity() * size_of::<Slot>()
+            + self.sequences.as_ref().map_or(0, |sequences| sequences.heap_bytes())
             + self.paths.capacity() * size_of::<PathFlight>()
             + self.lost.capacity() * size_of::<VecDeque<Seq>>()
             + (self.lost.iter().map(VecDeque::capacity).sum::<usize>() + self.suspects.capacity()) * size_of::<Seq>()

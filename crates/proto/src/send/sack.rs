@@ -7,6 +7,7 @@ use whimbrel_control::{Seq, Time};
 use whimbrel_wire::{Sack, Tsn};
 
 use super::outstanding::{Fate, Outstanding, Slot};
+use super::path_sequence::PathSequences;
 
 /// The verdict on a SACK as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,6 +33,8 @@ pub(crate) trait SackObserver {
     fn acked(&mut self, seq: Seq, tsn: Tsn, path: u8, sent_at: Time, retransmitted: bool);
     /// A chunk was declared lost by missing reports.
     fn lost(&mut self, tsn: Tsn, path: u8);
+    /// With accounting for each path: whether the path is in fast recovery.
+    fn in_recovery(&self, path: usize) -> bool;
 }
 
 /// How missing reports are counted for this SACK.
@@ -39,10 +42,21 @@ pub(crate) trait SackObserver {
 pub(crate) struct MissingRules {
     /// Reports that make a loss.
     pub(crate) limit: u8,
-    /// The association is in fast recovery.
+    /// The association is in fast recovery; with accounting for each path that is asked of [`SackObserver::in_recovery`].
     pub(crate) in_recovery: bool,
+    /// With accounting for each path: where fewer chunks than the limit are outstanding on a path, fewer reports are enough.
+    pub(crate) early: bool,
+    /// Packets that the receiver says it has had since its last SACK, 0 if it does not say; CMT counts them (DAC).
+    pub(crate) arrivals: u8,
     /// More gap ack blocks would have fitted: a range not reported is a range not held.
     pub(crate) complete: bool,
+}
+
+/// How many missing reports a SACK is worth (CMT's DAC).
+struct DelayedAck {
+    arrivals: u8,
+    /// The lowest position that it has acknowledged.
+    lowest: Seq,
 }
 
 impl Outstanding {
@@ -63,23 +77,36 @@ impl Outstanding {
             };
         }
         self.start_acks();
+        if let Some(sequences) = &mut self.sequences {
+            let (base, slots) = (self.base, &self.slots);
+            sequences.start_sack(|seq| Self::chunk_state(base, slots, seq));
+        }
         let mut highest_newly_acked = None;
         for _ in 0..ahead {
             let seq = self.base();
-            let Some((path, is_earliest)) = self.slots.front().map(|s| (s.path, self.is_earliest(seq, s.path))) else {
+            let Some(&Slot { path, fate, .. }) = self.slots.front() else {
                 break;
             };
+            let position = self.position_here(seq);
+            let is_earliest = self.is_earliest(position, path);
+            if let Some(sequences) = &mut self.sequences
+                && fate != Fate::Acked
+            {
+                sequences.on_acked(0, seq, path);
+            }
             if let Some(slot) = self.pop()
                 && slot.fate != Fate::Acked
             {
                 highest_newly_acked = Some(seq);
                 self.acks[usize::from(path)].earliest_acked |= is_earliest && slot.fate == Fate::InFlight;
-                self.credit(seq, &slot, observer);
+                self.credit(seq, position, &slot, observer);
             }
         }
         let reneged = self.on_gap_blocks(sack, rules.complete, &mut highest_newly_acked, observer);
         let advanced = ahead > 0;
-        if let Some(htna) = highest_newly_acked {
+        if self.is_per_path() {
+            self.finish_paths(&rules, observer);
+        } else if let Some(htna) = highest_newly_acked {
             self.count_missing_reports(htna, rules.in_recovery && advanced, rules.limit, observer);
         }
         for path in 0..self.acks.len() {
@@ -93,16 +120,12 @@ impl Outstanding {
     }
 
     /// Accounts for a chunk acknowledged for the first time, or again after the receiver had taken it back.
-    fn credit(&mut self, seq: Seq, slot: &Slot, observer: &mut impl SackObserver) {
+    fn credit(&mut self, seq: Seq, position: Seq, slot: &Slot, observer: &mut impl SackObserver) {
         if slot.credited {
             return;
         }
         let tsn = self.tsn(seq);
-        let ack = &mut self.acks[usize::from(slot.path)];
-        ack.acked += slot.chunk_len();
-        ack.packets += 1;
-        ack.newest = seq;
-        ack.newest_sent_at = (!slot.retransmitted).then_some(slot.sent_at);
+        self.acks[usize::from(slot.path)].credit(position, slot.chunk_len(), slot.sent_at, slot.retransmitted);
         observer.acked(seq, tsn, slot.path, slot.sent_at, slot.retransmitted);
     }
 
@@ -165,8 +188,12 @@ impl Outstanding {
             return;
         }
         let (path, was_in_flight) = (slot.path, slot.fate == Fate::InFlight);
-        if was_in_flight && self.is_earliest(seq, path) {
+        let position = self.position_here(seq);
+        if was_in_flight && self.is_earliest(position, path) {
             self.acks[usize::from(path)].earliest_acked = true;
+        }
+        if let Some(sequences) = &mut self.sequences {
+            sequences.on_acked((seq - self.base) as usize, seq, path);
         }
         self.take_out_of_flight(seq, Fate::Acked);
         // The slot leaves the ring for a moment only because `credit` needs the rest of it.
@@ -176,11 +203,7 @@ impl Outstanding {
         *highest_newly_acked = (*highest_newly_acked).max(Some(seq));
         if first_time {
             let tsn = self.tsn(seq);
-            let ack = &mut self.acks[usize::from(path)];
-            ack.acked += chunk_len;
-            ack.packets += 1;
-            ack.newest = seq;
-            ack.newest_sent_at = (!retransmitted).then_some(sent_at);
+            self.acks[usize::from(path)].credit(position, chunk_len, sent_at, retransmitted);
             observer.acked(seq, tsn, path, sent_at, retransmitted);
         }
     }
@@ -210,10 +233,14 @@ impl Outstanding {
                         for taken_back in seq..stop {
                             self.put_back_in_flight(taken_back);
                             // One missing report for each (§6.2.1 D iii).
+                            let mut path = 0;
                             if let Some(slot) = self.slot_mut(taken_back) {
                                 slot.missing = 1;
+                                path = slot.path;
                             }
-                            if let Err(place) = self.suspects.binary_search(&taken_back) {
+                            if let Some(sequences) = &mut self.sequences {
+                                sequences.on_taken_back((taken_back - base) as usize, taken_back, path);
+                            } else if let Err(place) = self.suspects.binary_search(&taken_back) {
                                 self.suspects.insert(place, taken_back);
                             }
                         }
@@ -249,20 +276,100 @@ impl Outstanding {
                 slot.fast_retransmitted = true;
                 let (path, chunk_len) = (slot.path, slot.chunk_len());
                 self.lose(seq);
+                let tsn = self.tsn(seq);
                 let ack = &mut self.acks[usize::from(path)];
-                if ack.lost == 0 {
-                    ack.first_lost = seq;
-                }
-                ack.lost += 1;
-                ack.last_lost = seq;
-                ack.lost_bytes += chunk_len;
-                observer.lost(self.tsn(seq), path);
+                ack.lose(seq, tsn, chunk_len);
+                observer.lost(tsn, path);
             } else {
                 self.suspects[kept] = seq;
                 kept += 1;
             }
         }
         self.suspects.truncate(kept);
+    }
+
+    /// The SACK as each path sees it: its cumulative ack point, and missing reports for what was sent on it alone.
+    fn finish_paths(&mut self, rules: &MissingRules, observer: &mut impl SackObserver) {
+        let Some(mut sequences) = self.sequences.take() else {
+            return;
+        };
+        let told = sequences.paths.iter().filter(|path| path.newly.is_some()).count();
+        for index in 0..self.acks.len() {
+            let (base, slots) = (self.base, &self.slots);
+            let advanced = sequences.finish_sack(index, |seq| Self::chunk_state(base, slots, seq));
+            self.acks[index].advanced = advanced;
+            let path = &sequences.paths[index];
+            let Some((highest, lowest)) = path.newly else { continue };
+            let limit = if rules.early && path.span_before <= rules.limit.into() {
+                (path.span_before as u8).saturating_sub(1).max(1)
+            } else {
+                rules.limit
+            };
+            // DAC: the packets that the receiver has had are those of this path only if the SACK tells of no other.
+            let dac = DelayedAck {
+                arrivals: if told == 1 && sequences.by_tsn() {
+                    rules.arrivals.max(1)
+                } else {
+                    1
+                },
+                lowest,
+            };
+            sequences.find_suspects(index, |seq| {
+                let slot = slots.get((seq - base) as usize);
+                slot.is_some_and(|slot| slot.fate == Fate::InFlight && usize::from(slot.path) == index)
+            });
+            // As above: a fast recovery that makes progress reports everything missing.
+            let below = if advanced && observer.in_recovery(index) {
+                sequences.reported_to(index)
+            } else {
+                highest
+            };
+            self.count_on_path(&mut sequences, index, (highest, below), limit, &dac, observer);
+        }
+        self.sequences = Some(sequences);
+    }
+
+    /// Counts missing reports for suspects of a path below a position. `highest` has been acknowledged.
+    fn count_on_path(
+        &mut self,
+        sequences: &mut PathSequences,
+        index: usize,
+        (highest, below): (Seq, Seq),
+        limit: u8,
+        dac: &DelayedAck,
+        observer: &mut impl SackObserver,
+    ) {
+        let mut suspects = sequences.take_suspects(index);
+        let (mut kept, mut seen) = (0, 0);
+        while let Some(&position) = suspects.get(seen)
+            && position < below
+        {
+            seen += 1;
+            let Some(seq) = sequences.chunk_at(index, position) else {
+                continue;
+            };
+            let Some(slot) = self.slot_mut(seq) else { continue };
+            if slot.fate != Fate::InFlight || slot.fast_retransmitted || usize::from(slot.path) != index {
+                continue;
+            }
+            if !slot.retransmitted || highest >= sequences.reported_from(index, position) {
+                let reports = if position < dac.lowest { dac.arrivals } else { 1 };
+                slot.missing = slot.missing.saturating_add(reports);
+            }
+            if slot.missing >= limit {
+                slot.fast_retransmitted = true;
+                let chunk_len = slot.chunk_len();
+                self.lose(seq);
+                let tsn = self.tsn(seq);
+                self.acks[index].lose(position, tsn, chunk_len);
+                observer.lost(tsn, index as u8);
+            } else {
+                suspects[kept] = position;
+                kept += 1;
+            }
+        }
+        suspects.drain(kept..seen);
+        sequences.put_suspects(index, suspects);
     }
 
     /// Chunks in flight below the highest one reported that have not been looked at yet.

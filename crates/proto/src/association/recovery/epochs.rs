@@ -3,7 +3,7 @@
 
 use whimbrel_control::RecoveryEpoch;
 
-use super::super::Association;
+use super::super::{Association, Context};
 use crate::PathId;
 
 /// What has been done for the window of data that is outstanding.
@@ -13,9 +13,15 @@ pub(crate) struct Epochs {
     pub(in super::super) recovery: RecoveryEpoch,
     /// Congestion seen by a gap has reduced a window.
     pub(in super::super) reduced: RecoveryEpoch,
+    /// Whether that was so when the SACK being processed arrived.
+    pub(in super::super) was_reduced: bool,
 }
 
 impl Epochs {
+    fn note(&mut self) {
+        self.was_reduced = self.reduced.is_active();
+    }
+
     pub(in super::super) fn leave(&mut self) {
         self.recovery.leave();
         self.reduced.leave();
@@ -23,27 +29,32 @@ impl Epochs {
 }
 
 impl Association {
+    /// The first path keeps those of the association.
+    #[inline]
+    fn epochs_index(&self, index: usize) -> usize {
+        if self.outstanding.is_per_path() { index } else { 0 }
+    }
+
     /// The windows of data that losses on the path belong to.
     #[inline]
     pub(in super::super) fn epochs(&self, index: usize) -> &Epochs {
-        if self.outstanding.is_per_path() {
-            &self.paths[index].epochs
-        } else {
-            &self.epochs
-        }
+        let index = self.epochs_index(index);
+        &self.paths[index].epochs
     }
 
     #[inline]
     pub(in super::super) fn epochs_mut(&mut self, index: usize) -> &mut Epochs {
-        if self.outstanding.is_per_path() {
-            &mut self.paths[index].epochs
-        } else {
-            &mut self.epochs
-        }
+        let index = self.epochs_index(index);
+        &mut self.paths[index].epochs
+    }
+
+    /// A SACK has arrived.
+    pub(in super::super) fn note_epochs(&mut self) {
+        self.paths.iter_mut().for_each(|path| path.epochs.note());
     }
 
     /// The cumulative ack points are where they are now: what ends with them?
-    pub(in super::super) fn end_epochs(&mut self, ctx: &mut super::super::Context<'_>) {
+    pub(in super::super) fn end_epochs(&mut self, ctx: &mut Context<'_>) {
         for index in 0..self.paths.len() {
             // The association's own ends once.
             if index > 0 && !self.outstanding.is_per_path() && !self.ecn.in_use && !self.switches.recovers {

@@ -65,6 +65,8 @@ pub(super) struct Undo {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tail {
     pub(super) seq: Seq,
+    /// Its position on the path.
+    pub(super) position: Seq,
     /// It has been acknowledged.
     pub(super) acked: bool,
 }

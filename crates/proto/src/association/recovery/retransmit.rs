@@ -51,24 +51,50 @@ impl Association {
     #[inline]
     pub(in super::super) fn missing_limit(&self) -> u8 {
         let limit = self.config.resolved_missing_reports() as u8;
+        // Paths that are accounted for by themselves look at what they have outstanding.
+        if self.outstanding.is_per_path() {
+            return limit;
+        }
         if self.switches.recovery.early_retransmit && self.outstanding.len() <= limit.into() && !self.may_send_new() {
             return (self.outstanding.len() as u8).saturating_sub(1).max(1);
         }
         limit
     }
 
+    /// With accounting for each path: fewer missing reports are enough where fewer chunks are outstanding.
+    pub(in super::super) fn retransmits_early(&self) -> bool {
+        self.outstanding.is_per_path() && self.switches.recovery.early_retransmit && !self.may_send_new()
+    }
+
     /// Small-window recovery (Ye 2004, 3.4): the highest chunk outstanding has arrived, so the lowest one is lost; too few are
     /// outstanding for a fast retransmit, and no new one may be sent. It is sent again once, in the idle time, and the congestion
     /// parameters stay as they are.
     pub(in super::super) fn recover_small_window(&mut self, ctx: &mut Context<'_>) {
-        let is_small = self.outstanding.len() <= self.config.resolved_missing_reports() as usize;
-        if !is_small || !self.outstanding.newest_is_reported() {
+        if self.outstanding.is_per_path() {
+            for index in 0..self.paths.len() {
+                self.recover_small_window_of(ctx, index);
+            }
+        } else {
+            self.recover_small_window_of(ctx, self.sending.into());
+        }
+    }
+
+    /// The same for a path, or for the association which sends there.
+    fn recover_small_window_of(&mut self, ctx: &mut Context<'_>, index: usize) {
+        let id = PathId(index as u8);
+        let is_small = self.outstanding.span(id) <= self.config.resolved_missing_reports().into();
+        if !is_small || !self.outstanding.newest_is_reported(id) {
             return;
         }
-        if self.may_send_new() && self.any_window_open() {
+        let is_open = if self.outstanding.is_per_path() {
+            self.window_open(id, index)
+        } else {
+            self.any_window_open()
+        };
+        if is_open && self.may_send_new() {
             return;
         }
-        if let Some((tsn, from, len)) = self.outstanding.lose_lowest() {
+        if let Some((tsn, from, len)) = self.outstanding.lose_lowest(id) {
             self.send_again_at_once(ctx, tsn, from, len, LossRule::SmallWindow);
         }
     }
@@ -130,8 +156,13 @@ impl Association {
         let Some((seq, tsn, len)) = self.outstanding.lose_last(id) else {
             return;
         };
+        let position = self.outstanding.position(seq).unwrap_or(seq);
         recovery.tail_probed = true;
-        recovery.tail = Some(Tail { seq, acked: false });
+        recovery.tail = Some(Tail {
+            seq,
+            position,
+            acked: false,
+        });
         self.stats.probes += 1;
         self.trace_timer(ctx, TimerKind::TailLossProbe, Some(index));
         self.send_again_at_once(ctx, tsn, id, len, LossRule::TailProbe);
@@ -169,7 +200,7 @@ impl Association {
             flight_before: ack.flight_before,
             srtt,
             min_rtt,
-            ..LossEvent::of(ctx.now, LossSignal::Gap, tail.seq)
+            ..LossEvent::of(ctx.now, LossSignal::Gap, tail.position)
         };
         let verdict = self.take_loss(ctx, index, &loss, false);
         if verdict != Verdict::Transmission {

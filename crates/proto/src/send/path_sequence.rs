@@ -1,0 +1,391 @@
+//! Accounting for each path: implicit path sequence numbers (PSN; Ye 2004, 6.4), and what CMT keeps of TSNs instead.
+//!
+//! Every transmission gets the next PSN of its path. A chunk sent again on the same path keeps its PSN; sent again on another path it
+//! gets a new one there, and the old one counts as acknowledged (Figure 40). A SACK, which tells of TSNs, is taken as one SACK of PSNs
+//! for each path (Figure 39); here only what it newly tells is translated.
+//!
+//! With CMT (Iyengar, Amer and Stewart 2006) chunks are ordered by TSN. The PSNs then only serve to find the earliest chunk that was
+//! sent once, the pseudo-cumack; chunks that were sent again are kept apart, since CUCv2 follows their earliest one as well.
+//!
+//! The *position* of a chunk is what congestion control sees: its PSN, or its TSN's position with CMT.
+
+use std::collections::VecDeque;
+
+use whimbrel_control::Seq;
+
+/// The chunk with a PSN is acknowledged.
+const ACKED: u64 = 1 << 63;
+/// Its TSN is acknowledged without a gap, or it was sent again elsewhere: nothing about it changes any more.
+const GONE: u64 = 1 << 62;
+/// What belongs to no PSN.
+const NONE: Seq = Seq::MAX;
+
+/// Transmissions on one path.
+#[derive(Debug, Default)]
+pub(super) struct PathSequence {
+    /// PSN of the first entry.
+    base: Seq,
+    /// The association's position of the chunk that each PSN was given to, with marks.
+    entries: VecDeque<u64>,
+    /// Everything below this PSN is acknowledged or gone: one past the cumulative PSN ack point, which never moves back.
+    acked_to: Seq,
+    /// Where that was when it was last looked at.
+    acked_before: Seq,
+    /// One past the highest position acknowledged.
+    reported_to: Seq,
+    /// PSNs below it have been looked at for suspects.
+    scanned: Seq,
+    /// Positions in flight below the highest one acknowledged that can still become lost by missing reports, ascending.
+    suspects: VecDeque<Seq>,
+    /// With multiple fast retransmit: positions sent again here, each with the next position of that moment.
+    resent: Vec<(Seq, Seq)>,
+    /// With CMT: positions of chunks sent again on this path, ascending; some of them stale.
+    again: VecDeque<Seq>,
+    /// The first of them when the SACK being processed arrived.
+    again_before: Option<Seq>,
+    /// The highest and the lowest position that the SACK being processed has acknowledged.
+    pub(super) newly: Option<(Seq, Seq)>,
+    /// Positions not acknowledged when it arrived.
+    pub(super) span_before: u64,
+}
+
+/// What the ring tells of a chunk.
+pub(super) struct ChunkState {
+    pub(super) path: u8,
+    pub(super) acked: bool,
+    pub(super) retransmitted: bool,
+}
+
+/// All of them.
+#[derive(Debug)]
+pub(super) struct PathSequences {
+    by_tsn: bool,
+    /// PSN of each chunk in the ring.
+    psns: VecDeque<Seq>,
+    pub(super) paths: Vec<PathSequence>,
+}
+
+impl PathSequence {
+    /// The next PSN to be given out.
+    pub(super) fn next(&self) -> Seq {
+        self.base + self.entries.len() as Seq
+    }
+
+    fn entry(&self, psn: Seq) -> Option<u64> {
+        self.entries.get(psn.checked_sub(self.base)? as usize).copied()
+    }
+
+    /// The chunk that has a PSN, unless that is acknowledged or gone.
+    fn unacked(&self, psn: Seq) -> Option<Seq> {
+        self.entry(psn).filter(|entry| entry & (ACKED | GONE) == 0)
+    }
+
+    fn mark(&mut self, psn: Seq, marks: u64) {
+        if let Some(place) = psn.checked_sub(self.base)
+            && let Some(entry) = self.entries.get_mut(place as usize)
+        {
+            *entry |= marks;
+        }
+    }
+
+    /// The cumulative PSN ack point as far as it goes: over what is acknowledged (Figure 39) and what went elsewhere (Figure 40).
+    fn advance(&mut self) {
+        while self
+            .entry(self.acked_to)
+            .is_some_and(|entry| entry & (ACKED | GONE) != 0)
+        {
+            self.acked_to += 1;
+        }
+        while self.entries.front().is_some_and(|entry| entry & GONE != 0) {
+            self.entries.pop_front();
+            self.base += 1;
+        }
+    }
+
+    fn insert_suspect(&mut self, position: Seq) {
+        match self.suspects.back() {
+            Some(&last) if last >= position => {
+                if let Err(place) = self.suspects.binary_search(&position) {
+                    self.suspects.insert(place, position);
+                }
+            }
+            _ => self.suspects.push_back(position),
+        }
+    }
+
+    fn reported_from(&self, position: Seq) -> Seq {
+        let mut resent = self.resent.iter();
+        resent
+            .find(|(known, _)| *known == position)
+            .map_or(0, |&(_, from)| from)
+    }
+}
+
+impl PathSequences {
+    pub(super) fn new(by_tsn: bool) -> Self {
+        PathSequences {
+            by_tsn,
+            psns: VecDeque::new(),
+            paths: Vec::new(),
+        }
+    }
+
+    /// Whether positions are those of TSNs.
+    pub(super) fn by_tsn(&self) -> bool {
+        self.by_tsn
+    }
+
+    pub(super) fn set_paths(&mut self, paths: usize) {
+        self.paths.resize_with(paths, PathSequence::default);
+    }
+
+    /// The position of the chunk at `place` in the ring.
+    #[inline]
+    pub(super) fn position(&self, place: usize, seq: Seq) -> Seq {
+        if self.by_tsn {
+            seq
+        } else {
+            self.psns.get(place).copied().unwrap_or(NONE)
+        }
+    }
+
+    /// The chunk at a position of a path, if it is neither acknowledged nor gone.
+    pub(super) fn chunk_at(&self, path: usize, position: Seq) -> Option<Seq> {
+        if self.by_tsn {
+            Some(position)
+        } else {
+            self.paths[path].unacked(position)
+        }
+    }
+
+    /// A chunk is sent for the first time.
+    pub(super) fn push(&mut self, seq: Seq, path: u8) {
+        let path = &mut self.paths[usize::from(path)];
+        self.psns.push_back(path.next());
+        path.entries.push_back(seq);
+    }
+
+    /// A chunk is sent again. `multiple`: missing reports may give it up again, if they come from what is sent after it.
+    pub(super) fn retransmit(&mut self, place: usize, seq: Seq, from: u8, to: u8, next_seq: Seq, multiple: bool) {
+        let ring_base = seq - place as Seq;
+        let psn = self.psns.get(place).copied().unwrap_or(NONE);
+        let moves = from != to;
+        if self.by_tsn || moves {
+            self.paths[usize::from(from)].mark(psn, GONE);
+        }
+        let path = &mut self.paths[usize::from(to)];
+        let next = if self.by_tsn { next_seq } else { path.next() };
+        if self.by_tsn {
+            self.psns[place] = NONE;
+            if let Err(at) = path.again.binary_search(&seq) {
+                path.again.insert(at, seq);
+            }
+        } else if moves {
+            self.psns[place] = path.next();
+            path.entries.push_back(seq);
+        }
+        if multiple && (self.by_tsn || !moves) {
+            let (position, lowest) = if self.by_tsn {
+                (seq, ring_base)
+            } else {
+                (psn, path.base)
+            };
+            path.resent.retain(|&(known, _)| known != position && known >= lowest);
+            path.resent.push((position, next));
+        }
+    }
+
+    /// Missing reports may be counted for a chunk in flight from now on.
+    pub(super) fn suspect(&mut self, place: usize, seq: Seq, path: u8) {
+        let psn = self.psns.get(place).copied().unwrap_or(NONE);
+        let position = self.position(place, seq);
+        let path = &mut self.paths[usize::from(path)];
+        // What has not been looked at yet will be; only chunks sent again with CMT have no PSN.
+        if psn < path.scanned || psn == NONE {
+            path.insert_suspect(position);
+        }
+    }
+
+    /// A SACK has arrived.
+    pub(super) fn start_sack(&mut self, chunk: impl Fn(Seq) -> Option<ChunkState>) {
+        for index in 0..self.paths.len() {
+            self.drop_stale(index, &chunk);
+            let by_tsn = self.by_tsn;
+            let path = &mut self.paths[index];
+            path.advance();
+            path.newly = None;
+            path.span_before = path.next() - path.acked_to + path.again.len() as u64;
+            if by_tsn {
+                // CUC looks at what is acknowledged only.
+                path.acked_before = path.acked_to;
+                path.again_before = path.again.front().copied();
+            }
+        }
+    }
+
+    fn drop_stale(&mut self, index: usize, chunk: &impl Fn(Seq) -> Option<ChunkState>) {
+        let again = &mut self.paths[index].again;
+        let is_here = |state: ChunkState| usize::from(state.path) == index && !state.acked && state.retransmitted;
+        while again.front().is_some_and(|&seq| !chunk(seq).is_some_and(is_here)) {
+            again.pop_front();
+        }
+    }
+
+    /// A chunk is acknowledged.
+    pub(super) fn on_acked(&mut self, place: usize, seq: Seq, path: u8) {
+        let position = self.position(place, seq);
+        let psn = self.psns.get(place).copied().unwrap_or(NONE);
+        let path = &mut self.paths[usize::from(path)];
+        path.mark(psn, ACKED);
+        path.reported_to = path.reported_to.max(position + 1);
+        let (highest, lowest) = path.newly.unwrap_or((position, position));
+        path.newly = Some((highest.max(position), lowest.min(position)));
+    }
+
+    /// The first chunk leaves the ring.
+    pub(super) fn on_passed(&mut self, path: u8) {
+        if let Some(psn) = self.psns.pop_front() {
+            self.paths[usize::from(path)].mark(psn, ACKED | GONE);
+        }
+    }
+
+    /// The receiver took an acknowledgement back. The cumulative ack point stays where it is.
+    pub(super) fn on_taken_back(&mut self, place: usize, seq: Seq, path: u8) {
+        let position = self.position(place, seq);
+        let psn = self.psns.get(place).copied().unwrap_or(NONE);
+        let by_tsn = self.by_tsn;
+        let path = &mut self.paths[usize::from(path)];
+        if let Some(entry) = psn
+            .checked_sub(path.base)
+            .and_then(|at| path.entries.get_mut(at as usize))
+        {
+            *entry &= !ACKED;
+        } else if let Err(at) = path.again.binary_search(&seq) {
+            path.again.insert(at, seq);
+        }
+        if path.reported_to == position + 1 {
+            let highest = path.entries.iter().rposition(|entry| entry & ACKED != 0);
+            path.reported_to = highest.map_or(if by_tsn { 0 } else { path.base }, |at| {
+                if by_tsn {
+                    (path.entries[at] & !(ACKED | GONE)) + 1
+                } else {
+                    path.base + at as Seq + 1
+                }
+            });
+        }
+        path.insert_suspect(position);
+    }
+
+    /// Everything in the SACK has been read: where are the cumulative ack points? Returns whether that of `index` has moved: over a
+    /// PSN (Ye 2004, 6.4.2.1), or over one of the pseudo-cumacks (CUCv2).
+    pub(super) fn finish_sack(&mut self, index: usize, chunk: impl Fn(Seq) -> Option<ChunkState>) -> bool {
+        self.drop_stale(index, &chunk);
+        let path = &mut self.paths[index];
+        path.advance();
+        let moved = path.acked_to > path.acked_before;
+        path.acked_before = path.acked_to;
+        moved || path.again_before.is_some() && path.again.front().copied() != path.again_before
+    }
+
+    /// Everything below this position of a path is acknowledged.
+    pub(super) fn acked_to(&self, index: usize, next_seq: Seq) -> Seq {
+        if self.by_tsn {
+            self.lowest_unacked(index).unwrap_or(next_seq)
+        } else {
+            self.paths[index].acked_to
+        }
+    }
+
+    /// The chunk at the lowest position of a path that is not acknowledged.
+    pub(super) fn lowest_unacked(&self, index: usize) -> Option<Seq> {
+        let path = &self.paths[index];
+        let first = path.unacked(path.acked_to);
+        let again = path.again.front().copied();
+        first.into_iter().chain(again).min()
+    }
+
+    /// Positions of a path that are not acknowledged cumulatively.
+    pub(super) fn span(&self, index: usize) -> u64 {
+        let path = &self.paths[index];
+        path.next() - path.acked_to + path.again.len() as u64
+    }
+
+    /// Whether the chunk sent last on the path, for the first time or on another path before, has been acknowledged by a gap.
+    pub(super) fn newest_is_reported(&self, index: usize) -> bool {
+        self.paths[index].entries.back().is_some_and(|entry| entry & ACKED != 0)
+    }
+
+    /// The first position at or after `from` that a chunk holds which is not acknowledged, with the chunk.
+    pub(super) fn next_unacked(&self, index: usize, from: Seq) -> Option<(Seq, Seq)> {
+        let path = &self.paths[index];
+        (from.max(path.base)..path.next()).find_map(|psn| path.unacked(psn).map(|seq| (psn, seq)))
+    }
+
+    /// The chunk at the highest position of a path that is not acknowledged and fulfils the condition, if PSNs order chunks.
+    pub(super) fn last_unacked(&self, index: usize, is_meant: impl Fn(Seq) -> bool) -> Option<Seq> {
+        let path = &self.paths[index];
+        let unacked = path.entries.iter().rev().filter(|entry| **entry & (ACKED | GONE) == 0);
+        unacked.copied().find(|seq| is_meant(*seq))
+    }
+
+    /// Looks for suspects among what lies below the highest position acknowledged and has not been looked at yet.
+    pub(super) fn find_suspects(&mut self, index: usize, is_in_flight: impl Fn(Seq) -> bool) {
+        let by_tsn = self.by_tsn;
+        let path = &mut self.paths[index];
+        path.scanned = path.scanned.max(path.base);
+        while path.scanned < path.next() {
+            let psn = path.scanned;
+            if !by_tsn && psn >= path.reported_to {
+                break;
+            }
+            if let Some(seq) = path.unacked(psn) {
+                if by_tsn && seq >= path.reported_to {
+                    break;
+                }
+                if is_in_flight(seq) {
+                    path.insert_suspect(if by_tsn { seq } else { psn });
+                }
+            }
+            path.scanned += 1;
+        }
+    }
+
+    /// The first position whose acknowledgement counts as a missing report for the one at `position`, if not any does.
+    pub(super) fn reported_from(&self, index: usize, position: Seq) -> Seq {
+        self.paths[index].reported_from(position)
+    }
+
+    /// One past the highest position of the path that has been acknowledged.
+    pub(super) fn reported_to(&self, index: usize) -> Seq {
+        self.paths[index].reported_to
+    }
+
+    /// The suspects of a path, to be given back.
+    pub(super) fn take_suspects(&mut self, index: usize) -> VecDeque<Seq> {
+        core::mem::take(&mut self.paths[index].suspects)
+    }
+
+    pub(super) fn put_suspects(&mut self, index: usize, suspects: VecDeque<Seq>) {
+        self.paths[index].suspects = suspects;
+    }
+
+    /// Gives back memory that is not in use.
+    pub(super) fn release_memory(&mut self) {
+        self.psns.shrink_to_fit();
+        for path in &mut self.paths {
+            path.entries.shrink_to_fit();
+            path.suspects.shrink_to_fit();
+            path.again.shrink_to_fit();
+            path.resent.shrink_to_fit();
+        }
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        let of_path = |path: &PathSequence| {
+            size_of::<PathSequence>()
+                + (path.entries.capacity() + path.suspects.capacity() + path.again.capacity()) * size_of::<Seq>()
+                + path.resent.capacity() * size_of::<(Seq, Seq)>()
+        };
+        size_of::<Self>() + self.psns.capacity() * size_of::<Seq>() + self.paths.iter().map(of_path).sum::<usize>()
+    }
+}
