@@ -63,6 +63,9 @@ overridable! {
         /// Early retransmit: where too little is outstanding for enough missing reports, fewer are enough (after RFC 5827 and
         /// RFC 8985).
         early_retransmit: bool = false,
+        /// Heartbeat after timeout (Caro et al. 2004): a path that timed out, and whose data goes to another one, gets a HEARTBEAT at
+        /// once, so that its round-trip time and its errors are known soon.
+        heartbeat_after_timeout: bool = false,
         /// Tail-loss probe: after two round-trip times of silence the last packet is sent again, so that missing reports come
         /// before a timeout (after RFC 8985 §7).
         tail_loss_probe: bool = false,

@@ -299,6 +299,16 @@ static SCHEMES: &[Entry] = &[
             ..SchemeParts::default()
         },
     },
+    Entry {
+        name: "ipcc-retransmit",
+        summary: "IPCC: every path accounts for itself; lost data goes to another path.",
+        source: "Ye 2004, 6.4 and 6.5.1",
+        parts: || SchemeParts {
+            accounting: Accounting::Path,
+            retransmit_path: RetransmitPath::Alternate,
+            ..SchemeParts::default()
+        },
+    },
 ];
 
 /// Ye 2004, 5.3: retransmission once in each round-trip time, a probe after a timeout, limited back-off. 200 ms is one of the minima

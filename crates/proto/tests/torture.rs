@@ -43,14 +43,7 @@ fn config(rng: &mut Rng) -> AssociationConfig {
         sack_delay: pick(rng, &[Span::ZERO, Span::from_millis(40), Span::from_millis(200)]),
         sack_frequency: pick(rng, &[1, 2, 5]),
         initial_cwnd: pick(rng, &[None, None, Some(100_000)]),
-        retransmit_path: Some(pick(
-            rng,
-            &[
-                RetransmitPath::Standard,
-                RetransmitPath::Same,
-                RetransmitPath::Alternate,
-            ],
-        )),
+        retransmit_path: Some(pick(rng, RetransmitPath::ALL)),
         shutdown_guard: pick(rng, &[None, Some(Span::from_secs(600))]),
         ..AssociationConfig::default()
     }
@@ -83,6 +76,7 @@ fn mix(rng: &mut Rng, config: AssociationConfig) -> AssociationConfig {
         keep_window_on_transmission_timeout: flag(rng),
         small_window: flag(rng),
         early_retransmit: flag(rng),
+        heartbeat_after_timeout: flag(rng),
         tail_loss_probe: flag(rng),
     };
     let mixed = AssociationConfig {

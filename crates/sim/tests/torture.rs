@@ -7,7 +7,7 @@ mod common;
 
 use common::{file, flow, nodes, run};
 use whimbrel_control::multipath::policy::PathPolicySpec;
-use whimbrel_control::multipath::{ReportingChanges, RetransmitPath};
+use whimbrel_control::multipath::{Accounting, ReportingChanges, RetransmitPath};
 use whimbrel_control::{Rate, Rng, Span};
 use whimbrel_proto::{AssociationConfig, Preset};
 use whimbrel_sim::config::{
@@ -134,13 +134,8 @@ fn association(rng: &mut Rng) -> AssociationConfig {
         sack_delay: Span::from_millis(between(rng, 0, 500)),
         max_burst: between(rng, 0, 8) as u32,
         potentially_failed_max_retrans: rng.chance(0.3).then_some(1),
-        retransmit_path: Some(
-            [
-                RetransmitPath::Standard,
-                RetransmitPath::Same,
-                RetransmitPath::Alternate,
-            ][rng.below(3) as usize],
-        ),
+        retransmit_path: Some(RetransmitPath::ALL[rng.below(RetransmitPath::ALL.len() as u64) as usize]),
+        accounting: Some([Accounting::Association, Accounting::Path, Accounting::Cmt][rng.below(3) as usize]),
         hb_interval: Span::from_secs(between(rng, 1, 30)),
         reporting: reporting(rng),
         path_policy: PathPolicySpec::by_name(

@@ -27,7 +27,8 @@ impl Accounting {
     }
 }
 
-/// Where lost data is sent again when there is more than one path.
+/// Where lost data is sent again when there is more than one path. Paths that are not active are passed over while another one is; of
+/// equals the first is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[cfg_attr(
     feature = "config",
@@ -42,6 +43,31 @@ pub enum RetransmitPath {
     Same,
     /// Always on another active path.
     Alternate,
+    /// On the active path with the largest congestion window (Iyengar, Amer and Stewart 2006: RTX-CWND).
+    LargestCwnd,
+    /// On the active path with the largest slow-start threshold (RTX-SSTHRESH).
+    LargestSsthresh,
+    /// On the active path that has lost the smallest share of its packets of late (RTX-LOSSRATE).
+    LowestLoss,
+    /// On the active path with the lowest smoothed round-trip time.
+    LowestRtt,
+    /// As soon as possible: on an active path with an open window, the one with the lowest round-trip time first (after RTX-ASAP,
+    /// which draws among them).
+    Soonest,
+}
+
+impl RetransmitPath {
+    /// Every policy.
+    pub const ALL: &'static [RetransmitPath] = &[
+        RetransmitPath::Standard,
+        RetransmitPath::Same,
+        RetransmitPath::Alternate,
+        RetransmitPath::LargestCwnd,
+        RetransmitPath::LargestSsthresh,
+        RetransmitPath::LowestLoss,
+        RetransmitPath::LowestRtt,
+        RetransmitPath::Soonest,
+    ];
 }
 
 /// Whether one path may fill the buffers that all share.

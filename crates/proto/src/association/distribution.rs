@@ -78,7 +78,7 @@ impl Association {
             rttvar: path.rtt.rttvar(),
             min_rtt: path.rtt.min_rtt(),
             rto: path.rtt.rto(),
-            loss: 0.0,
+            loss: path.losses.share(),
             rate: None,
             errors: path.errors,
             last_hop: None,

@@ -1,11 +1,14 @@
 //! What was lost and is sent again: when, and on which path.
 
+use core::cmp::Reverse;
+
 use whimbrel_control::multipath::RetransmitPath;
 use whimbrel_control::{Seq, Time};
 use whimbrel_wire::Chunk;
 
 use super::transmit::Packet;
 use super::{Association, Context};
+use crate::path::Path;
 use crate::send::LostChunk;
 use crate::{PathId, PathState};
 
@@ -122,10 +125,18 @@ impl Association {
     /// Where data lost on `from` goes (RFC 9260 §6.4, §6.4.1).
     // [9260:6.4-4, 6.4-5]
     pub(super) fn retransmission_path(&self, from: PathId, timed_out: bool) -> (PathId, usize) {
+        let round = |path: &Path| path.rtt.srtt().unwrap_or(path.rtt.rto());
         let other = match self.switches.retransmit_path {
             RetransmitPath::Same => false,
             RetransmitPath::Alternate => true,
             RetransmitPath::Standard => timed_out,
+            RetransmitPath::LargestCwnd => return self.best_path(|_, path| Reverse(path.control.cwnd())),
+            RetransmitPath::LargestSsthresh => return self.best_path(|_, path| Reverse(path.control.ssthresh())),
+            RetransmitPath::LowestLoss => return self.best_path(|_, path| path.losses.share()),
+            RetransmitPath::LowestRtt => return self.best_path(|_, path| round(path)),
+            RetransmitPath::Soonest => {
+                return self.best_path(|index, path| (!self.window_open(PathId(index as u8), index), round(path)));
+            }
         };
         let count = self.paths.len();
         let active = |index: &usize| self.paths[*index].state == PathState::Active;
@@ -137,5 +148,31 @@ impl Association {
         let sending = usize::from(self.sending);
         let index = index.unwrap_or(sending);
         (PathId(index as u8), index)
+    }
+
+    /// The active path for which `key` is least, the first one of equals; the sending path if none is active.
+    fn best_path<K: PartialOrd>(&self, key: impl Fn(usize, &Path) -> K) -> (PathId, usize) {
+        let mut best: Option<(usize, K)> = None;
+        for (index, path) in self.paths.iter().enumerate() {
+            if path.state != PathState::Active || path.is_probed() {
+                continue;
+            }
+            let this = key(index, path);
+            if best.as_ref().is_none_or(|(_, least)| this < *least) {
+                best = Some((index, this));
+            }
+        }
+        let index = best.map_or(usize::from(self.sending), |(index, _)| index);
+        (PathId(index as u8), index)
+    }
+
+    /// Caro et al. 2004: data that timed out on the path goes elsewhere, and nothing else would tell how the path is.
+    pub(super) fn heartbeat_after_timeout(&mut self, ctx: &mut Context<'_>, index: usize, to: usize) {
+        if self.switches.recovery.heartbeat_after_timeout
+            && to != index
+            && self.paths[index].heartbeat.pending.is_none()
+        {
+            self.begin_heartbeat(ctx, index);
+        }
     }
 }

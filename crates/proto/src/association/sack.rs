@@ -203,6 +203,7 @@ impl Association {
             (None, None)
         };
         path.delivered += acked;
+        path.losses.on_delivered(packets);
         let min_rtt = path.rtt.min_rtt();
         let rate = match &mut self.rates {
             Some(rates) => rates.on_delivered(ctx.now, index, acked, min_rtt),
@@ -275,6 +276,7 @@ impl Association {
                 rates.on_lost(index, lost_bytes);
             }
             let path = &mut self.paths[index];
+            path.losses.on_lost(lost);
             let loss = LossEvent {
                 now: ctx.now,
                 signal: LossSignal::Gap,

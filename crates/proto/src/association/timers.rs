@@ -166,6 +166,7 @@ impl Association {
             return;
         };
         self.stats.timeouts += 1;
+        self.paths[index].losses.on_lost(packets);
         if let Some(rates) = &mut self.rates {
             rates.on_lost(index, flight_before);
         }
@@ -226,6 +227,7 @@ impl Association {
                 // Rule E3: one packet goes out at once.
                 let (_, to) = self.retransmission_path(id, true);
                 self.paths[to].urgent_packets = 1;
+                self.heartbeat_after_timeout(ctx, index, to);
             }
             self.trace_window(ctx, index);
         }

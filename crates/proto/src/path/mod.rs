@@ -1,6 +1,7 @@
 //! A path: one address of the peer with the address of ours that is used for it, its timers and its congestion control.
 
 mod heartbeat;
+mod losses;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,6 +12,8 @@ use whimbrel_control::{BuildContext, Controller, GroundTruth, Pacer, Seq, Span, 
 use whimbrel_wire::COMMON_HEADER_LEN;
 
 pub(crate) use heartbeat::{HEARTBEAT_INFO_LEN, HeartbeatContent, HeartbeatState, period};
+
+use losses::LossShare;
 
 use crate::association::{Epochs, PathRecovery, Reductions};
 use crate::config::{AssociationConfig, NEVER, Preset};
@@ -72,6 +75,8 @@ pub(crate) struct Path {
     pub(crate) control: Controller,
     /// Bytes delivered so far, chunk headers and padding included.
     pub(crate) delivered: u64,
+    /// How much is lost on it.
+    pub(crate) losses: LossShare,
     /// When T3-rtx goes off.
     pub(crate) t3: Time,
     pub(crate) heartbeat: HeartbeatState,
@@ -129,6 +134,7 @@ impl Path {
             }),
             control: controller(config, truth, remote),
             delivered: 0,
+            losses: LossShare::default(),
             t3: NEVER,
             heartbeat: HeartbeatState::default(),
             errors: 0,

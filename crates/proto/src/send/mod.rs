@@ -7,6 +7,8 @@ mod model;
 mod model_paths;
 mod outstanding;
 mod path_sequence;
+#[cfg(test)]
+mod path_tests;
 mod queue;
 mod sack;
 

@@ -103,14 +103,15 @@ pub(super) struct Holder {
 }
 
 impl Holder {
-    /// Chunks below `next` arrive, and rarely are dropped again; then the receiver reports.
-    pub(super) fn report(&mut self, next: Seq, rng: &mut Rng, reneges: bool) -> Report {
+    /// Chunks below `next` arrive; then the receiver reports. A careless one rarely drops some again, and may have no room for all
+    /// blocks.
+    pub(super) fn report(&mut self, next: Seq, rng: &mut Rng, careless: bool) -> Report {
         for seq in self.cumulative..next {
             if rng.chance(0.3) {
                 self.held.insert(seq);
             }
         }
-        if reneges && rng.chance(0.05) {
+        if careless && rng.chance(0.05) {
             let keep: Vec<_> = (0..next).filter(|_| rng.chance(0.5)).collect();
             self.held.retain(|seq| keep.contains(seq));
         }
@@ -124,7 +125,7 @@ impl Holder {
                 _ => ranges.push((seq, seq + 1)),
             }
         }
-        let complete = rng.chance(0.8);
+        let complete = !careless || rng.chance(0.8);
         if !complete {
             ranges.truncate(rng.below(1 + ranges.len() as u64) as usize);
         }

@@ -43,6 +43,8 @@ pub(super) struct PathSequence {
     again: VecDeque<Seq>,
     /// The first of them when the SACK being processed arrived.
     again_before: Option<Seq>,
+    /// With CMT: the lowest position that was not acknowledged then.
+    lowest_before: Option<Seq>,
     /// The highest and the lowest position that the SACK being processed has acknowledged.
     pub(super) newly: Option<(Seq, Seq)>,
     /// Positions not acknowledged when it arrived.
@@ -54,6 +56,14 @@ pub(super) struct ChunkState {
     pub(super) path: u8,
     pub(super) acked: bool,
     pub(super) retransmitted: bool,
+}
+
+/// What a SACK has moved on a path.
+pub(super) struct Progress {
+    /// The window may grow: the cumulative PSN ack point has moved (Ye 2004, 6.4.2.1), or one of the pseudo-cumacks (CUCv2).
+    pub(super) window: bool,
+    /// The lowest position that is not acknowledged.
+    pub(super) lowest: bool,
 }
 
 /// All of them.
@@ -100,6 +110,12 @@ impl PathSequence {
             self.entries.pop_front();
             self.base += 1;
         }
+    }
+
+    fn lowest_unacked(&self) -> Option<Seq> {
+        let first = self.unacked(self.acked_to);
+        let again = self.again.front().copied();
+        first.into_iter().chain(again).min()
     }
 
     fn insert_suspect(&mut self, position: Seq) {
@@ -219,6 +235,7 @@ impl PathSequences {
                 // CUC looks at what is acknowledged only.
                 path.acked_before = path.acked_to;
                 path.again_before = path.again.front().copied();
+                path.lowest_before = path.lowest_unacked();
             }
         }
     }
@@ -276,15 +293,24 @@ impl PathSequences {
         path.insert_suspect(position);
     }
 
-    /// Everything in the SACK has been read: where are the cumulative ack points? Returns whether that of `index` has moved: over a
-    /// PSN (Ye 2004, 6.4.2.1), or over one of the pseudo-cumacks (CUCv2).
-    pub(super) fn finish_sack(&mut self, index: usize, chunk: impl Fn(Seq) -> Option<ChunkState>) -> bool {
+    /// Everything in the SACK has been read: where are the cumulative ack points?
+    pub(super) fn finish_sack(&mut self, index: usize, chunk: impl Fn(Seq) -> Option<ChunkState>) -> Progress {
         self.drop_stale(index, &chunk);
         let path = &mut self.paths[index];
         path.advance();
         let moved = path.acked_to > path.acked_before;
         path.acked_before = path.acked_to;
-        moved || path.again_before.is_some() && path.again.front().copied() != path.again_before
+        if !self.by_tsn {
+            return Progress {
+                window: moved,
+                lowest: moved,
+            };
+        }
+        let is_other = |now: Option<Seq>, before: Option<Seq>| before.is_some() && now != before;
+        Progress {
+            window: moved || is_other(path.again.front().copied(), path.again_before),
+            lowest: is_other(path.lowest_unacked(), path.lowest_before),
+        }
     }
 
     /// Everything below this position of a path is acknowledged.
@@ -298,10 +324,7 @@ impl PathSequences {
 
     /// The chunk at the lowest position of a path that is not acknowledged.
     pub(super) fn lowest_unacked(&self, index: usize) -> Option<Seq> {
-        let path = &self.paths[index];
-        let first = path.unacked(path.acked_to);
-        let again = path.again.front().copied();
-        first.into_iter().chain(again).min()
+        self.paths[index].lowest_unacked()
     }
 
     /// Positions of a path that are not acknowledged cumulatively.

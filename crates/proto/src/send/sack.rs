@@ -296,8 +296,8 @@ impl Outstanding {
         let told = sequences.paths.iter().filter(|path| path.newly.is_some()).count();
         for index in 0..self.acks.len() {
             let (base, slots) = (self.base, &self.slots);
-            let advanced = sequences.finish_sack(index, |seq| Self::chunk_state(base, slots, seq));
-            self.acks[index].advanced = advanced;
+            let progress = sequences.finish_sack(index, |seq| Self::chunk_state(base, slots, seq));
+            self.acks[index].advanced = progress.window;
             let path = &sequences.paths[index];
             let Some((highest, lowest)) = path.newly else { continue };
             let limit = if rules.early && path.span_before <= rules.limit.into() {
@@ -319,7 +319,7 @@ impl Outstanding {
                 slot.is_some_and(|slot| slot.fate == Fate::InFlight && usize::from(slot.path) == index)
             });
             // As above: a fast recovery that makes progress reports everything missing.
-            let below = if advanced && observer.in_recovery(index) {
+            let below = if progress.lowest && observer.in_recovery(index) {
                 sequences.reported_to(index)
             } else {
                 highest

@@ -1,0 +1,372 @@
+//! Accounting for each path by examples worked by hand, and the three ways of accounting against each other.
+
+use whimbrel_control::multipath::Accounting;
+use whimbrel_control::{Rng, Seq, Span, Time};
+use whimbrel_wire::Tsn;
+
+use super::model::{Announce, Holder, Report, Seen, fragment};
+use super::outstanding::{Fate, Outstanding, PathAck};
+use super::sack::{MissingRules, SackOutcome};
+use crate::PathId;
+
+/// Chunks with TSNs from `first` on, each sent on the path named.
+struct Sender {
+    ring: Outstanding,
+    first: u32,
+    limit: u8,
+    lost: Vec<u32>,
+}
+
+impl Sender {
+    fn new(accounting: Accounting, first: u32, paths: &[u8]) -> Self {
+        let mut ring = Outstanding::new(Tsn(first), accounting);
+        ring.set_paths(2);
+        let mut sender = Sender {
+            ring,
+            first,
+            // RFC 2960 §7.2.4
+            limit: 4,
+            lost: Vec::new(),
+        };
+        paths.iter().for_each(|&path| sender.send(path));
+        sender
+    }
+
+    fn send(&mut self, path: u8) {
+        self.ring.push(fragment(1452), PathId(path), Time::ZERO);
+    }
+
+    fn seq(&self, tsn: u32) -> Seq {
+        Seq::from(tsn - self.first)
+    }
+
+    fn resend(&mut self, tsn: u32, path: u8) {
+        self.ring.retransmit(self.seq(tsn), PathId(path), Time::ZERO);
+    }
+
+    /// A SACK with this cumulative TSN ack and these blocks of TSNs, both ends included, that answers so many packets.
+    fn sack_of(&mut self, cumulative: u32, blocks: &[(u32, u32)], packets: u8) {
+        let report = Report {
+            cumulative: self.seq(cumulative + 1),
+            ranges: blocks
+                .iter()
+                .map(|&(from, to)| (self.seq(from), self.seq(to) + 1))
+                .collect(),
+            complete: true,
+        };
+        let rules = MissingRules {
+            limit: self.limit,
+            in_recovery: false,
+            early: false,
+            arrivals: packets,
+            complete: true,
+        };
+        let mut seen = Seen::default();
+        let outcome = report.tell(&mut self.ring, self.first, rules, &mut seen);
+        assert!(matches!(outcome, SackOutcome::Processed { .. }), "{outcome:?}");
+        self.lost.extend(seen.lost.iter().map(|tsn| tsn.0));
+    }
+
+    fn sack(&mut self, cumulative: u32, blocks: &[(u32, u32)]) {
+        self.sack_of(cumulative, blocks, 0);
+    }
+
+    fn acked_to(&self) -> [Seq; 2] {
+        [0, 1].map(|path| self.ring.acked_to(PathId(path)))
+    }
+
+    fn advanced(&self) -> [bool; 2] {
+        [0, 1].map(|path| self.ring.acks()[path].advanced)
+    }
+
+    fn missing(&self, tsn: u32) -> u8 {
+        self.ring.slot(self.seq(tsn)).expect("it is outstanding").missing
+    }
+}
+
+#[test]
+fn figure_39_a_sack_of_tsns_becomes_one_of_psns_for_each_path() {
+    // Ye 2004, Figure 39. Path 0 has TSNs 100, 102, 104, 106 as PSNs 0 to 3; path 1 has 101, 103, 105 as PSNs 0 to 2.
+    let mut sender = Sender::new(Accounting::Path, 100, &[0, 1, 0, 1, 0, 1, 0]);
+    let positions: Vec<_> = (0..7).map(|seq| sender.ring.position(seq).unwrap()).collect();
+    assert_eq!(positions, [0, 0, 1, 1, 2, 2, 3]);
+    // Cumulative TSN ack 100, blocks 102 and 104 to 105. Path 0: PSNs 0, 1 and 2 are acknowledged, a block that begins with the
+    // first one, so the cumulative PSN ack point is 2. Path 1: PSN 2 is a block by itself, 0 and 1 are missing.
+    sender.sack(100, &[(102, 102), (104, 105)]);
+    assert_eq!(sender.acked_to(), [3, 0]);
+    assert_eq!(sender.advanced(), [true, false]);
+    assert_eq!([101, 103, 106].map(|tsn| sender.missing(tsn)), [1, 1, 0]);
+    // 101 comes: path 1 has PSNs 0 and 2, and its cumulative PSN ack point is 0. Nothing new above PSN 1: no report.
+    sender.sack(102, &[(104, 105)]);
+    assert_eq!(sender.acked_to(), [3, 1]);
+    assert_eq!(sender.advanced(), [false, true]);
+    assert_eq!([103, 106].map(|tsn| sender.missing(tsn)), [1, 0]);
+    let newest = sender.ring.acks()[1];
+    assert_eq!((newest.newest, newest.packets), (0, 1));
+}
+
+#[test]
+fn figure_40_what_is_sent_again_elsewhere_counts_as_acknowledged() {
+    // Ye 2004, Figure 40. TSNs 100 to 105 are PSNs 0 to 5 of path 0; 101 and 102 are lost.
+    let mut sender = Sender::new(Accounting::Path, 100, &[0; 6]);
+    sender.limit = 2;
+    sender.sack(100, &[(103, 103)]);
+    sender.sack(100, &[(103, 104)]);
+    assert_eq!(sender.lost, [101, 102]);
+    assert_eq!(sender.acked_to(), [1, 0], "the cumulative PSN ack point is 0");
+    // 101 goes out on path 1 as PSN 0 there, and so does 102 as PSN 1. PSNs 1 and 2 of path 0 are the adjustment list.
+    sender.resend(101, 1);
+    sender.resend(102, 1);
+    assert_eq!([1, 2].map(|seq| sender.ring.position(seq)), [Some(0), Some(1)]);
+    assert_eq!(sender.acked_to(), [1, 0], "adjusted when a SACK comes");
+    // 105 comes. 1 = 0 + 1 and 2 = 1 + 1: the point moves to 2, and over 3, 4 and 5, which are acknowledged. The cumulative TSN ack
+    // is 100 as before.
+    sender.sack(100, &[(103, 105)]);
+    assert_eq!(sender.acked_to(), [6, 0]);
+    assert_eq!(sender.advanced(), [true, false]);
+    assert_eq!(sender.ring.flight(PathId(0)), 0);
+    // New data on both paths, TSNs 106 to 108, is PSN 6 of path 0, and PSNs 2 and 3 of path 1. 102 is lost again: the new PSN counts.
+    [0, 1, 1].into_iter().for_each(|path| sender.send(path));
+    sender.sack(101, &[(103, 107)]);
+    assert_eq!((sender.acked_to(), sender.missing(102)), ([7, 1], 1));
+    sender.sack(101, &[(103, 108)]);
+    assert_eq!(sender.lost, [101, 102, 102]);
+}
+
+#[test]
+fn a_chunk_sent_again_on_its_path_keeps_its_psn() {
+    // Ye 2004, 6.4.2.3
+    let mut sender = Sender::new(Accounting::Path, 7, &[0; 5]);
+    (9..12).for_each(|tsn| sender.sack(7, &[(9, tsn)]));
+    assert!(sender.lost.is_empty());
+    sender.send(0);
+    sender.sack(7, &[(9, 12)]);
+    assert_eq!(sender.lost, [8]);
+    sender.resend(8, 0);
+    assert_eq!(sender.ring.position(1), Some(1));
+    assert_eq!(sender.acked_to(), [1, 0]);
+    sender.sack(12, &[]);
+    assert_eq!(sender.acked_to(), [6, 0]);
+}
+
+/// Ye 2004, 6.3: TSNs 20 to 23 on path 0 and 24 to 27 on path 1, which is four times as fast. Four SACKs report 24 to 27.
+fn twenty_to_twenty_seven(accounting: Accounting) -> Sender {
+    let mut sender = Sender::new(accounting, 20, &[0, 0, 0, 0, 1, 1, 1, 1]);
+    for last in 24..=27 {
+        sender.sack(19, &[(24, last)]);
+    }
+    sender
+}
+
+#[test]
+fn section_6_3_reordering_between_paths_is_no_loss_where_paths_account_for_themselves() {
+    assert_eq!(twenty_to_twenty_seven(Accounting::Association).lost, [20, 21, 22, 23]);
+    for accounting in [Accounting::Path, Accounting::Cmt] {
+        let mut sender = twenty_to_twenty_seven(accounting);
+        assert!(sender.lost.is_empty(), "{accounting:?}");
+        // The window of path 1 may have grown with each SACK, although the cumulative TSN ack has not moved.
+        assert_eq!(sender.advanced(), [false, true], "{accounting:?}");
+        sender.sack(20, &[(24, 27)]);
+        assert_eq!(sender.advanced(), [true, false], "{accounting:?}");
+    }
+}
+
+#[test]
+fn cuc_follows_the_earliest_chunk_sent_once_and_the_earliest_one_sent_again() {
+    // Iyengar, Amer and Stewart 2006, CUCv2
+    let mut sender = Sender::new(Accounting::Cmt, 20, &[0, 0, 1, 1, 0]);
+    sender.limit = 2;
+    sender.sack(19, &[(22, 22)]);
+    assert_eq!(sender.advanced(), [false, true], "22 is the pseudo-cumack of path 1");
+    sender.sack(19, &[(21, 23)]);
+    assert_eq!(sender.advanced(), [false, true], "20 is that of path 0, not 21");
+    assert_eq!(sender.acked_to(), [0, 5], "nothing is left on path 1");
+    sender.sack(19, &[(21, 24)]);
+    assert_eq!(sender.lost, [20]);
+    sender.resend(20, 0);
+    sender.send(0);
+    sender.send(0);
+    // 20 is still missing; 25 is the earliest of those sent once.
+    sender.sack(19, &[(21, 25)]);
+    assert_eq!(sender.advanced(), [true, false]);
+    assert_eq!(sender.acked_to(), [0, 7]);
+    // 20 is the earliest of those sent again.
+    sender.sack(25, &[]);
+    assert_eq!(sender.advanced(), [true, false]);
+    assert_eq!(sender.acked_to(), [6, 7]);
+    // By PSN, the same has one cumulative ack point: 25 does not move it.
+    let mut sender = Sender::new(Accounting::Path, 20, &[0, 0, 1, 1, 0]);
+    sender.limit = 2;
+    sender.sack(19, &[(21, 23)]);
+    sender.sack(19, &[(21, 24)]);
+    sender.resend(20, 0);
+    sender.send(0);
+    sender.sack(19, &[(21, 25)]);
+    assert_eq!(sender.advanced(), [false, false]);
+}
+
+#[test]
+fn dac_counts_the_packets_that_a_sack_answers() {
+    // Iyengar, Amer and Stewart 2006, DAC
+    let mut sender = Sender::new(Accounting::Cmt, 20, &[0, 0, 0, 1, 0, 0, 1]);
+    sender.sack_of(19, &[(21, 22)], 2);
+    assert_eq!(sender.missing(20), 2, "two packets of path 0, both after 20");
+    sender.sack_of(19, &[(21, 24)], 2);
+    assert_eq!(sender.missing(20), 3, "one of them is of path 1");
+    // What the receiver does not say counts as one.
+    let mut sender = Sender::new(Accounting::Cmt, 20, &[0, 0, 0]);
+    sender.sack_of(19, &[(21, 22)], 0);
+    assert_eq!(sender.missing(20), 1);
+    // 20 comes late with 22: not both are above 21.
+    let mut sender = Sender::new(Accounting::Cmt, 20, &[0, 0, 0]);
+    sender.sack_of(20, &[(22, 22)], 2);
+    assert_eq!(sender.missing(21), 1);
+    // Paths that account by PSN do not ask.
+    let mut sender = Sender::new(Accounting::Path, 20, &[0, 0, 0]);
+    sender.sack_of(19, &[(21, 22)], 2);
+    assert_eq!(sender.missing(20), 1);
+}
+
+/// The same life of two rings.
+struct Twins {
+    rings: [Outstanding; 2],
+    holder: Holder,
+    paths: u64,
+    limit: u8,
+    now: Time,
+}
+
+impl Twins {
+    fn new(rng: &mut Rng, paths: u64, accountings: [Accounting; 2]) -> Self {
+        let multiple = rng.chance(0.5);
+        let rings = accountings.map(|accounting| {
+            let mut ring = Outstanding::new(Tsn(1), accounting);
+            ring.set_paths(paths as usize);
+            if multiple {
+                ring.allow_multiple_fast_retransmit();
+            }
+            ring
+        });
+        Twins {
+            rings,
+            holder: Holder::default(),
+            paths,
+            limit: 2 + rng.below(3) as u8,
+            now: Time::from_nanos(1),
+        }
+    }
+
+    fn step(&mut self, rng: &mut Rng) {
+        self.now += Span::from_micros(1);
+        match rng.below(12) {
+            0..=3 => {
+                for _ in 0..rng.below(8) {
+                    let path = PathId(rng.below(self.paths) as u8);
+                    let now = self.now;
+                    self.rings.iter_mut().for_each(|ring| {
+                        ring.push(fragment(700), path, now);
+                    });
+                }
+            }
+            4..=6 => {
+                for _ in 0..rng.below(6) {
+                    let [lost, other] = self.rings.each_mut().map(|ring| ring.next_lost());
+                    assert_eq!(lost, other);
+                    let Some(lost) = lost else { break };
+                    let now = self.now;
+                    for ring in &mut self.rings {
+                        ring.retransmit(lost.seq, lost.from, now);
+                    }
+                }
+            }
+            7 if rng.chance(0.3) => {
+                let path = PathId(rng.below(self.paths) as u8);
+                let [lost, other] = self
+                    .rings
+                    .each_mut()
+                    .map(|ring| ring.lose_path(path, |_, _| {}).map(|(_, tsn)| tsn));
+                assert_eq!(lost, other);
+            }
+            _ => self.sack(rng),
+        }
+        let [one, other] = &self.rings;
+        for seq in one.base()..one.next_seq() {
+            let state = |ring: &Outstanding| {
+                let slot = ring.slot(seq).expect("it is outstanding");
+                let missing = (slot.fate == Fate::InFlight && !slot.fast_retransmitted).then_some(slot.missing);
+                (slot.fate, slot.path, missing)
+            };
+            assert_eq!(state(one), state(other), "{seq}");
+        }
+        for path in 0..self.paths as u8 {
+            assert_eq!(one.flight(PathId(path)), other.flight(PathId(path)));
+        }
+    }
+
+    fn sack(&mut self, rng: &mut Rng) {
+        let report = self.holder.report(self.rings[0].next_seq(), rng, false);
+        let recovering: Vec<usize> = (0..self.paths as usize).filter(|_| rng.chance(0.3)).collect();
+        let rules = MissingRules {
+            limit: self.limit,
+            in_recovery: !recovering.is_empty(),
+            early: false,
+            arrivals: 0,
+            complete: true,
+        };
+        let [mut one, mut other] = self.rings.each_mut().map(|ring| {
+            let mut seen = Seen {
+                recovering: recovering.clone(),
+                ..Seen::default()
+            };
+            let outcome = report.tell(ring, 1, rules, &mut seen);
+            seen.lost.sort_unstable_by_key(|tsn| tsn.0);
+            (outcome, seen.acked, seen.lost, Vec::new())
+        });
+        let told = |ring: &Outstanding| -> Vec<_> {
+            let of = |ack: &PathAck| (ack.acked, ack.packets, ack.lost, ack.newest_sent_at);
+            ring.acks().iter().map(of).collect()
+        };
+        one.3 = told(&self.rings[0]);
+        other.3 = told(&self.rings[1]);
+        assert_eq!(one, other);
+    }
+}
+
+fn twins_agree(name: &str, most: u64, accountings: [Accounting; 2], also: impl Fn(&[Outstanding; 2])) {
+    for seed in 0..500 {
+        let _announce = Announce(seed);
+        let mut rng = Rng::stream(seed, name);
+        let paths = 1 + rng.below(most);
+        let mut twins = Twins::new(&mut rng, paths, accountings);
+        for _ in 0..150 {
+            twins.step(&mut rng);
+            also(&twins.rings);
+        }
+    }
+}
+
+#[test]
+fn on_a_single_path_psns_are_tsns() {
+    twins_agree(
+        "single",
+        1,
+        [Accounting::Association, Accounting::Path],
+        |[one, other]| {
+            let id = PathId(0);
+            assert_eq!(one.acked_to(id), other.acked_to(id));
+            assert_eq!(one.next_position(id), other.next_position(id));
+            assert_eq!(one.earliest(id), other.earliest(id));
+        },
+    );
+}
+
+#[test]
+fn psns_subsume_sfr_and_cuc_where_nothing_is_sent_again_elsewhere() {
+    // Both see the same losses; wherever the cumulative PSN ack point moves, so does a pseudo-cumack.
+    twins_agree("cmt", 4, [Accounting::Path, Accounting::Cmt], |[psns, tsns]| {
+        for (path, (by_psn, by_tsn)) in psns.acks().iter().zip(tsns.acks()).enumerate() {
+            assert!(by_tsn.advanced || !by_psn.advanced, "path {path}");
+            assert_eq!(by_psn.earliest_acked, by_tsn.earliest_acked, "path {path}");
+        }
+    });
+}
