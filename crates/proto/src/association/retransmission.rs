@@ -25,7 +25,15 @@ pub(super) enum LostData {
 
 impl Association {
     /// What was lost goes first (RFC 9260 §6.1 C). With accounting for each path, what waits for one path holds up no other.
+    #[inline]
     pub(super) fn next_retransmission(&mut self, now: Time) -> LostData {
+        if self.outstanding.nothing_lost() {
+            return LostData::None;
+        }
+        self.choose_retransmission(now)
+    }
+
+    fn choose_retransmission(&mut self, now: Time) -> LostData {
         if !self.outstanding.is_per_path() {
             let lost = self.outstanding.next_lost();
             return lost.map_or(LostData::None, |lost| self.readiness(now, lost));

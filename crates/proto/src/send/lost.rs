@@ -4,6 +4,8 @@
 //! has two of its own, one for what missing reports gave up and one for what a timeout gave up, so that all of a queue goes to the
 //! same place and what waits for one path's window holds nothing up that another could carry.
 
+use std::collections::VecDeque;
+
 use whimbrel_control::multipath::Accounting;
 use whimbrel_control::{Seq, Time};
 use whimbrel_wire::Tsn;
@@ -29,6 +31,12 @@ impl Outstanding {
         } else {
             0
         }
+    }
+
+    /// Whether nothing waits to be sent again. Where something does, it may have been acknowledged since.
+    #[inline]
+    pub(crate) fn nothing_lost(&self) -> bool {
+        self.lost.iter().all(VecDeque::is_empty)
     }
 
     /// Queues of lost chunks, each for [`Outstanding::first_lost_in`].
