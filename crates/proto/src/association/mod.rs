@@ -8,6 +8,7 @@ mod inbound;
 mod outgoing;
 mod path_management;
 mod path_policy;
+mod probing;
 mod rate;
 mod recovery;
 mod retransmission;
@@ -133,6 +134,8 @@ pub struct Association {
     policy: Option<Box<path_policy::PathPolicy>>,
     /// Only if new data goes to several paths at once.
     spread: Option<Box<distribution::Spread>>,
+    /// Only if that policy orders probes.
+    probing: Option<Box<probing::Probing>>,
     /// Only if both ends put the time on their packets.
     stamping: Option<Box<timestamp::Stamping>>,
     /// Retransmissions in a row over all paths (RFC 9260 §8.1).
@@ -236,6 +239,7 @@ impl Association {
             rates: None,
             policy: None,
             spread: None,
+            probing: None,
             stamping: None,
             errors: 0,
             timers: Timers::default(),
@@ -337,6 +341,7 @@ impl Association {
             + self.rates.as_ref().map_or(0, |rates| rates.heap_bytes())
             + self.policy.as_ref().map_or(0, |policy| policy.heap_bytes())
             + self.spread.as_ref().map_or(0, |spread| spread.heap_bytes())
+            + self.probing_bytes()
             + size_of::<AssociationStats>()
     }
 
@@ -523,6 +528,7 @@ impl Association {
         self.outstanding = fresh_ring(self.local_initial_tsn, self.paths.len(), &self.switches);
         self.timers = Timers::default();
         self.policy = None;
+        self.probing = None;
         for path in &mut self.paths {
             path.t3 = crate::config::NEVER;
             path.release = crate::config::NEVER;

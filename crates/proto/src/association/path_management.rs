@@ -7,7 +7,7 @@ use super::{Association, Context, Outgoing, State};
 use crate::config::NEVER;
 use crate::error::Discard;
 use crate::event::{CloseReason, Event};
-use crate::path::{HeartbeatContent, Path, period};
+use crate::path::{HEARTBEAT_INFO_LEN, HeartbeatContent, Path, period};
 use crate::trace::{TimerKind, TraceEvent, TraceKinds};
 use crate::{PathId, PathState};
 
@@ -269,6 +269,9 @@ impl Association {
     /// RFC 9260 §8.3
     // [9260:8.3-12]
     pub(super) fn on_heartbeat_ack(&mut self, ctx: &mut Context<'_>, info: &[u8]) -> Result<(), Discard> {
+        if info.len() > HEARTBEAT_INFO_LEN {
+            return self.on_probe_answer(ctx, info);
+        }
         let content = HeartbeatContent::from_bytes(info).ok_or(Discard::InvalidChunk)?;
         let index = usize::from(content.path);
         let path = self.paths.get_mut(index).ok_or(Discard::InvalidChunk)?;

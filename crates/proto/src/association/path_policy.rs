@@ -17,11 +17,15 @@ pub(super) struct PathPolicy {
     policy: Box<dyn ManagePaths>,
     /// The paths as the policy saw them last; filled anew each time.
     views: Vec<PathView>,
+    /// Windows of the probes.
+    probes: Vec<Option<u64>>,
 }
 
 impl PathPolicy {
     pub(super) fn heap_bytes(&self) -> usize {
-        size_of::<Self>() + self.views.capacity() * size_of::<PathView>()
+        size_of::<Self>()
+            + self.views.capacity() * size_of::<PathView>()
+            + self.probes.capacity() * size_of::<Option<u64>>()
     }
 }
 
@@ -38,9 +42,11 @@ impl Association {
             Box::new(PathPolicy {
                 policy,
                 views: Vec::with_capacity(self.paths.len()),
+                probes: Vec::with_capacity(self.paths.len()),
             })
         });
-        self.timers.policy = NEVER;
+        self.probing = None;
+        (self.timers.policy, self.timers.probing) = (NEVER, NEVER);
         self.consult(ctx, |_, _| {});
     }
 
@@ -86,12 +92,13 @@ impl Association {
         // Lent out for the call, as it is asked about what it belongs to.
         let Some(mut policy) = self.policy.take() else { return };
         self.show(ctx.now, &mut policy);
-        tell(&mut *policy.policy, &self.shown(ctx.now, &policy.views));
+        let shown = self.shown(ctx.now, &policy.views, &policy.probes);
+        tell(&mut *policy.policy, &shown);
         for index in 0..self.paths.len() {
             let counted = self.counted_fitness(index);
             let fitness = policy
                 .policy
-                .fitness(index, counted, &self.shown(ctx.now, &policy.views));
+                .fitness(index, counted, &self.shown(ctx.now, &policy.views, &policy.probes));
             self.apply_fitness(ctx, index, counted, fitness);
         }
         while let Some((index, order)) = policy.policy.next_order() {
@@ -104,17 +111,20 @@ impl Association {
 
     fn show(&self, now: Time, policy: &mut PathPolicy) {
         policy.views.clear();
-        policy
-            .views
-            .extend((0..self.paths.len()).map(|index| self.view(now, index)));
+        policy.probes.clear();
+        for index in 0..self.paths.len() {
+            policy.views.push(self.view(now, index));
+            policy.probes.push(self.probe_cwnd(index));
+        }
     }
 
-    fn shown<'a>(&self, now: Time, views: &'a [PathView]) -> Paths<'a> {
+    fn shown<'a>(&self, now: Time, views: &'a [PathView], probes: &'a [Option<u64>]) -> Paths<'a> {
         Paths {
             now,
             primary: usize::from(self.primary),
             current: usize::from(self.sending),
             views,
+            probes,
         }
     }
 
@@ -159,6 +169,9 @@ impl Association {
         match order {
             Order::Heartbeat if path.state != PathState::Unconfirmed => self.probe_soon(now, index),
             Order::Heartbeat => {}
+            Order::Train { packets } => self.send_train(index, packets),
+            Order::Follow => self.follow_with_probes(index),
+            Order::Rest => self.rest_from_probes(index),
             Order::Restart { units } => path.control.restart(units),
         }
     }
@@ -181,7 +194,7 @@ impl Association {
         let before = core::mem::replace(&mut self.sending, standard);
         self.show(now, &mut policy);
         self.sending = before;
-        let paths = self.shown(now, &policy.views);
+        let paths = self.shown(now, &policy.views, &policy.probes);
         let wanted = policy.policy.sending(usize::from(standard), &paths);
         let chosen = paths.usable(wanted).map_or(standard, |path| path as u8);
         let paths = Paths {

@@ -71,4 +71,10 @@ pub struct AssociationStats {
     pub probes: u64,
     /// Times that new data was moved to another path.
     pub path_switches: u64,
+    /// Heartbeats as large as packets of data, sent because the path policy ordered them.
+    pub path_probes_sent: u64,
+    /// Those that were answered.
+    pub path_probes_answered: u64,
+    /// Bytes of SCTP packets that they and their answers took.
+    pub path_probe_bytes: u64,
 }

@@ -19,6 +19,8 @@ pub(crate) struct Timers {
     pub(crate) autoclose: Time,
     /// The path policy wants to be asked.
     pub(crate) policy: Time,
+    /// Probes of a path are given up.
+    pub(crate) probing: Time,
     /// When user data last moved.
     last_activity: Time,
 }
@@ -32,6 +34,7 @@ impl Default for Timers {
             zero_window_probe: NEVER,
             autoclose: NEVER,
             policy: NEVER,
+            probing: NEVER,
             last_activity: Time::ZERO,
         }
     }
@@ -45,6 +48,7 @@ impl Timers {
             .min(self.zero_window_probe)
             .min(self.autoclose)
             .min(self.policy)
+            .min(self.probing)
     }
 
     /// User data moved: the autoclose timer finds out when it goes off.
@@ -102,6 +106,9 @@ impl Association {
             self.timers.zero_window_probe = NEVER;
             self.probe.permitted = true;
             self.allow_burst();
+        }
+        if self.timers.probing <= ctx.now {
+            self.on_probe_timer(ctx);
         }
         if self.timers.policy <= ctx.now {
             self.on_policy_timer(ctx);

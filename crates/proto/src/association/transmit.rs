@@ -90,6 +90,9 @@ impl Association {
             (None, Some(next)) => next.to(),
             (None, None) if self.sack_due(ctx.now) => self.sack_path(),
             (None, None) => {
+                if let Some(path) = self.next_probe() {
+                    return Some(self.send_probe(ctx, sink, path));
+                }
                 self.watch_zero_window(ctx);
                 self.note_app_limited(ctx.now);
                 if self.spread.is_some() {
@@ -359,6 +362,7 @@ impl Association {
             }
             self.paths[path].last_data = ctx.now;
             self.timers.zero_window_probe = NEVER;
+            self.allow_probes(path);
         }
     }
 

@@ -6,6 +6,7 @@ mod losses;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use whimbrel_control::discriminator::Discriminator;
 use whimbrel_control::estimator::{RttConfig, RttEstimator};
 use whimbrel_control::recovery::Recovery;
 use whimbrel_control::{BuildContext, Controller, GroundTruth, Pacer, Seq, Span, Time, WindowRules};
@@ -161,6 +162,15 @@ impl Path {
 
     pub(crate) fn mtu(&self) -> u16 {
         self.mtu
+    }
+
+    /// A window for probes of the path, as that of data has begun. Their losses are no TSNs, of which an oracle could know.
+    pub(crate) fn probe_control(&self, config: &AssociationConfig) -> Controller {
+        let mut control = controller(config, None, self.remote);
+        if config.parts().discriminator.asks_for_truth() {
+            control.set_discriminator(Discriminator::default());
+        }
+        control
     }
 
     /// Whether the pacer lets a packet go now; notes when it will.

@@ -217,5 +217,8 @@ pub(crate) fn stats_since(now: &AssociationStats, then: &AssociationStats) -> As
         spurious_timeouts,
         probes,
         path_switches,
+        path_probes_sent,
+        path_probes_answered,
+        path_probe_bytes,
     )
 }

@@ -104,7 +104,7 @@ impl ManagePaths for CycleCount {
             }
             PathSign::Answered { .. } => cycle.failed = false,
             PathSign::Chosen => self.chosen = true,
-            PathSign::Timeout { .. } | PathSign::Report { .. } => {}
+            PathSign::Timeout { .. } | PathSign::Report { .. } | PathSign::Train { .. } => {}
         }
     }
 

@@ -125,7 +125,7 @@ impl ManagePaths for DelayCentric {
                 self.chosen = Some(path);
                 self.better = None;
             }
-            PathSign::Timeout { .. } | PathSign::Report { .. } => {}
+            PathSign::Timeout { .. } | PathSign::Report { .. } | PathSign::Train { .. } => {}
         }
     }
 

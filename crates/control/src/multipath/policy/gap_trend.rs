@@ -173,7 +173,8 @@ impl ManagePaths for GapTrend {
                 self.shift = None;
                 self.begin_anew();
             }
-            PathSign::Report { .. } | PathSign::Timeout { .. } | PathSign::Answered { .. } => {}
+            PathSign::Report { .. } | PathSign::Timeout { .. } | PathSign::Answered { .. } | PathSign::Train { .. } => {
+            }
         }
     }
 

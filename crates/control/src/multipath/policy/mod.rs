@@ -1,10 +1,15 @@
 //! Path policy: is a path fit, and which one should carry data?
 
+mod bandwidth;
 mod cycle_count;
 mod delay_centric;
 mod error_count;
 mod gap_trend;
+mod ice;
+mod ice_sparse;
+mod measure;
 mod potentially_failed;
+mod qa_sctp;
 mod two_level;
 
 #[cfg(test)]
@@ -12,15 +17,19 @@ mod testing;
 
 use core::fmt;
 
+pub use bandwidth::BandwidthParameters;
 pub use cycle_count::CycleCountParameters;
 pub use delay_centric::DelayCentricParameters;
 pub use error_count::ErrorCountParameters;
 pub use gap_trend::GapTrendParameters;
+pub use ice::IceParameters;
+pub use ice_sparse::IceSparseParameters;
 pub use potentially_failed::PotentiallyFailedParameters;
+pub use qa_sctp::QaSctpParameters;
 pub use two_level::TwoLevelParameters;
 
 use super::PathView;
-use crate::part::{BuildContext, registry};
+use crate::part::{BuildContext, Part, registry};
 use crate::{Span, Time};
 
 /// Whether a path can be used, as far as the sender can tell.
@@ -61,6 +70,17 @@ pub enum PathSign {
         /// Its round-trip time.
         rtt: Span,
     },
+    /// Heartbeats that went out back to back have been answered, or will not be.
+    Train {
+        /// How many went out.
+        sent: u32,
+        /// How many were answered.
+        answered: u32,
+        /// Bytes of each packet with IP and UDP headers; an answer has as many.
+        bytes: u64,
+        /// From the first answer to the last.
+        spread: Span,
+    },
     /// The user made it the primary path.
     Chosen,
 }
@@ -76,6 +96,9 @@ pub struct Paths<'a> {
     pub current: usize,
     /// Each path.
     pub views: &'a [PathView],
+    /// Congestion window of the probes on each path that follows the data ([`Order::Follow`]), in bytes; may be shorter than the
+    /// views.
+    pub probes: &'a [Option<u64>],
 }
 
 impl Paths<'_> {
@@ -99,6 +122,16 @@ impl Paths<'_> {
 pub enum Order {
     /// Send a heartbeat on the path, unless one is under way.
     Heartbeat,
+    /// Send so many heartbeats as large as packets of data, back to back; [`PathSign::Train`] tells what became of them.
+    Train {
+        /// How many.
+        packets: u32,
+    },
+    /// From now on send a heartbeat as large as a packet of data for each packet of data on the current path, under a congestion
+    /// window of their own, which begins anew.
+    Follow,
+    /// No more of that.
+    Rest,
     /// Set the path's congestion window to so many units (ns-2's CMT-PF).
     Restart {
         /// Its new size in units of the window.
@@ -156,6 +189,10 @@ registry! {
     CycleCount(cycle_count::CycleCountParameters) = "cycle-count", "Each timeout costs twice as much as the one before; a path fails by its cost per cycle of packets.", "Pan et al. 2010, 4.1.1";
     GapTrend(gap_trend::GapTrendParameters) = "gap-trend", "A-SCTP: gap ack blocks and duplicate TSNs that keep rising send data to the co-primary path.", "Pongaliur 2005, 4";
     DelayCentric(delay_centric::DelayCentricParameters) = "delay-centric", "The path with the lowest smoothed round-trip time carries data.", "Kelly et al. 2004";
+    Bandwidth(bandwidth::BandwidthParameters) = "bandwidth", "Pairs of large heartbeats estimate each path's bandwidth; the widest path carries data.", "AISLE: Casetti et al. 2006";
+    Ice(ice::IceParameters) = "ice", "Probes under windows of their own measure idle paths now and then; the largest mean window wins.", "Pan et al. 2010, 4.1.2";
+    IceSparse(ice_sparse::IceSparseParameters) = "ice-sparse", "ICE with fewer probes: a measurement ends as soon as its answer is clear.", "Whimbrel, after Pan et al. 2010, 7";
+    QaSctp(qa_sctp::QaSctpParameters) = "qa-sctp", "The count cycle says when a path fails, ICE which one is best.", "Pan et al. 2010, 4";
 }
 
 impl PathPolicySpec {

@@ -82,7 +82,7 @@ impl ManagePaths for PotentiallyFailed {
                 self.restart = Some(path);
             }
             PathSign::Answered { .. } | PathSign::Delivered { .. } => *exceeded = false,
-            PathSign::Report { .. } | PathSign::Chosen => {}
+            PathSign::Report { .. } | PathSign::Train { .. } | PathSign::Chosen => {}
         }
     }
 

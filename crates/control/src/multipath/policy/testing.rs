@@ -30,6 +30,9 @@ pub(super) struct Bench {
     pub(super) primary: usize,
     pub(super) current: usize,
     pub(super) views: Vec<PathView>,
+    pub(super) probes: Vec<Option<u64>>,
+    /// Paths that follow the data with probes.
+    pub(super) probed: Vec<usize>,
     pub(super) orders: Vec<(usize, Order)>,
     pub(super) policy: Box<dyn ManagePaths>,
 }
@@ -41,6 +44,8 @@ impl Bench {
             primary: 0,
             current: 0,
             views: srtts.iter().map(|&srtt| view(srtt)).collect(),
+            probes: Vec::new(),
+            probed: Vec::new(),
             orders: Vec::new(),
             policy,
         }
@@ -53,6 +58,7 @@ impl Bench {
             primary: self.primary,
             current: self.current,
             views: &self.views,
+            probes: &self.probes,
         };
         f(&mut *self.policy, &paths)
     }
@@ -98,6 +104,11 @@ impl Bench {
 
     pub(super) fn follow_now(&mut self) {
         while let Some(order) = self.policy.next_order() {
+            match order {
+                (path, Order::Follow) => self.probed.push(path),
+                (path, Order::Rest) => self.probed.retain(|probed| *probed != path),
+                _ => {}
+            }
             self.orders.push(order);
         }
         let standard = if self.views[self.primary].usable {

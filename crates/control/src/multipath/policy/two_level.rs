@@ -69,7 +69,7 @@ impl ManagePaths for TwoLevel {
         match sign {
             PathSign::Timeout { consecutive } => *entry(&mut self.errors, path) = *consecutive,
             PathSign::Delivered { .. } | PathSign::Answered { .. } => *entry(&mut self.errors, path) = 0,
-            PathSign::Report { .. } | PathSign::Chosen => {}
+            PathSign::Report { .. } | PathSign::Train { .. } | PathSign::Chosen => {}
         }
     }
 

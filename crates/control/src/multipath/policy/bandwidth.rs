@@ -1,0 +1,239 @@
+//! The path with the largest estimated bandwidth (AISLE: Casetti, Chiasserini, Fracchia and Meo 2006; WiSE: Fracchia et al. 2005).
+//!
+//! Heartbeats as large as packets of data go out back to back on each path from time to time. The bottleneck sets them apart by the
+//! time that it needs for one, so the answers arrive with that spread (packet pair). The answers are as large as the heartbeats:
+//! what is measured is the narrower one of the two directions.
+//!
+//! Ours: estimates are smoothed, another path's must be larger by a margin, several times in a row.
+
+use super::{ManagePaths, Order, PathSign, Paths, entry};
+use crate::part::{BuildContext, ParameterError, Part, in_range};
+use crate::{Rate, Span, Time};
+
+/// Packet pairs on all paths.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(default, deny_unknown_fields)
+)]
+pub struct BandwidthParameters {
+    /// Heartbeats sent back to back, 2 to 32.
+    pub packets: u32,
+    /// Time between two measurements of a path, 10 ms to 1 h.
+    pub interval: Span,
+    /// Weight of a new estimate, above 0 and up to 1.
+    pub weight: f64,
+    /// Share by which another path's bandwidth must be the larger one, 0 to 10.
+    pub margin: f64,
+    /// Measurements in a row in which it must be, 1 to 1000.
+    pub patience: u32,
+}
+
+impl Default for BandwidthParameters {
+    fn default() -> Self {
+        BandwidthParameters {
+            packets: 2,
+            interval: Span::from_secs(1),
+            weight: 0.25,
+            margin: 0.2,
+            patience: 4,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Bandwidth {
+    parameters: BandwidthParameters,
+    /// Smoothed estimates in bits per second; zero before the first.
+    estimates: Vec<f64>,
+    chosen: Option<usize>,
+    /// A path that has been the better one so many times in a row.
+    better: Option<(usize, u32)>,
+    next_round: Time,
+    to_measure: Vec<usize>,
+}
+
+impl Part<dyn ManagePaths> for BandwidthParameters {
+    fn validate(&self) -> Result<(), ParameterError> {
+        in_range("packets", self.packets.into(), 2.0, 32.0, "heartbeats")?;
+        in_range("interval", self.interval.as_secs_f64(), 0.01, 3600.0, "s")?;
+        if !(self.weight > 0.0 && self.weight <= 1.0) {
+            return Err(ParameterError::new(
+                "weight",
+                self.weight,
+                "allowed is a number above 0 and up to 1",
+            ));
+        }
+        in_range("margin", self.margin, 0.0, 10.0, "")?;
+        in_range("patience", self.patience.into(), 1.0, 1000.0, "measurements")
+    }
+
+    fn build(&self, _context: &BuildContext) -> Box<dyn ManagePaths> {
+        Box::new(Bandwidth {
+            parameters: *self,
+            estimates: Vec::new(),
+            chosen: None,
+            better: None,
+            next_round: Time::ZERO,
+            to_measure: Vec::new(),
+        })
+    }
+}
+
+impl Bandwidth {
+    fn learn(&mut self, path: usize, rate: Rate) {
+        let estimate = entry(&mut self.estimates, path);
+        let rate = rate.as_bps() as f64;
+        *estimate = if *estimate == 0.0 {
+            rate
+        } else {
+            *estimate + self.parameters.weight * (rate - *estimate)
+        };
+    }
+
+    fn compare(&mut self, paths: &Paths<'_>) {
+        let here = self.estimates.get(paths.current).copied().unwrap_or(0.0);
+        let limit = here * (1.0 + self.parameters.margin);
+        let best = paths
+            .others()
+            .filter_map(|(path, _)| Some((path, *self.estimates.get(path)?)))
+            .filter(|(_, estimate)| here > 0.0 && *estimate > limit)
+            .max_by(|a, b| a.1.total_cmp(&b.1));
+        let Some((path, _)) = best else {
+            self.better = None;
+            return;
+        };
+        let times = match self.better {
+            Some((known, times)) if known == path => times + 1,
+            _ => 1,
+        };
+        self.better = Some((path, times));
+        if times >= self.parameters.patience {
+            self.better = None;
+            self.chosen = Some(path);
+        }
+    }
+}
+
+impl ManagePaths for Bandwidth {
+    fn on_sign(&mut self, _paths: &Paths<'_>, path: usize, sign: &PathSign) {
+        match sign {
+            PathSign::Train {
+                answered,
+                bytes,
+                spread,
+                ..
+            } if *answered >= 2 && !spread.is_zero() => {
+                let rate = Rate::of(bytes.saturating_mul(u64::from(*answered) - 1), *spread);
+                self.learn(path, rate);
+            }
+            PathSign::Chosen => {
+                self.chosen = Some(path);
+                self.better = None;
+            }
+            _ => {}
+        }
+    }
+
+    fn on_timer(&mut self, paths: &Paths<'_>) {
+        if paths.now < self.next_round {
+            return;
+        }
+        self.compare(paths);
+        self.next_round = paths.now + self.parameters.interval;
+        self.to_measure.clear();
+        self.to_measure.extend(0..paths.views.len());
+    }
+
+    fn next_timer(&self) -> Time {
+        self.next_round
+    }
+
+    fn sending(&mut self, standard: usize, paths: &Paths<'_>) -> usize {
+        self.chosen.and_then(|path| paths.usable(path)).unwrap_or(standard)
+    }
+
+    fn next_order(&mut self) -> Option<(usize, Order)> {
+        let packets = self.parameters.packets;
+        self.to_measure.pop().map(|path| (path, Order::Train { packets }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Bench;
+    use super::*;
+
+    fn bench(paths: &[u64]) -> Bench {
+        let context = BuildContext {
+            unit: 1468,
+            floor: 4 * 1468,
+            truth: None,
+        };
+        Bench::new(BandwidthParameters::default().build(&context), paths)
+    }
+
+    /// A pair of 1500 bytes each, set apart by a bottleneck of so many Mbit/s.
+    fn pair(bench: &mut Bench, path: usize, mbps: u64) {
+        let spread = Rate::from_mbps(mbps).time_for(1500);
+        let sign = PathSign::Train {
+            sent: 2,
+            answered: 2,
+            bytes: 1500,
+            spread,
+        };
+        bench.sign(path, sign);
+    }
+
+    fn rounds(bench: &mut Bench, count: u32, mbps: &[u64]) {
+        for _ in 0..count {
+            bench.pass(Span::from_secs(1));
+            for (path, mbps) in mbps.iter().enumerate().filter(|(_, mbps)| **mbps > 0) {
+                pair(bench, path, *mbps);
+            }
+        }
+    }
+
+    #[test]
+    fn the_wider_path_is_chosen_after_a_few_measurements() {
+        // Casetti et al. 2006: bandwidth = length / spread.
+        let mut bench = bench(&[100, 100, 100]);
+        rounds(&mut bench, 4, &[2, 11, 6]);
+        assert_eq!(bench.current, 0, "patience");
+        rounds(&mut bench, 1, &[2, 11, 6]);
+        assert_eq!(bench.current, 1);
+        rounds(&mut bench, 100, &[10, 11, 6]);
+        assert_eq!(bench.current, 1);
+        rounds(&mut bench, 100, &[12, 11, 6]);
+        assert_eq!(bench.current, 1, "within the margin");
+        rounds(&mut bench, 100, &[14, 11, 6]);
+        assert_eq!(bench.current, 0);
+    }
+
+    #[test]
+    fn a_path_that_loses_its_pairs_is_not_known() {
+        let mut bench = bench(&[100, 100]);
+        for _ in 0..20 {
+            rounds(&mut bench, 1, &[2, 0]);
+            bench.sign(
+                1,
+                PathSign::Train {
+                    sent: 2,
+                    answered: 1,
+                    bytes: 1500,
+                    spread: Span::ZERO,
+                },
+            );
+        }
+        assert_eq!(bench.current, 0);
+    }
+
+    #[test]
+    fn every_path_is_measured_in_each_round() {
+        let mut bench = bench(&[100, 100]);
+        bench.pass(Span::from_millis(2500));
+        let pair = Order::Train { packets: 2 };
+        assert_eq!(bench.orders, [(1, pair), (0, pair)].repeat(3));
+    }
+}

@@ -1,0 +1,231 @@
+//! ICE (Pan et al. 2010, 4.1.2, Figures 5 and 6): every 100 s the idle paths carry as many probes as the current path carries data,
+//! for 30 s and under congestion windows of their own; then data goes where the mean window is largest.
+//!
+//! Ours: a margin, since of two equal paths one is always a little ahead; and no answer where fewer than 30 packets of data were
+//! delivered meanwhile, since without data there are no probes.
+
+use super::measure::{Estimation, Plan};
+use super::{ManagePaths, Order, PathSign, Paths};
+use crate::part::{BuildContext, ParameterError, Part, in_range};
+use crate::{Span, Time};
+
+/// Measurements of idle paths.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(default, deny_unknown_fields)
+)]
+pub struct IceParameters {
+    /// When the first measurement begins, up to 24 h after the association is up: 100 s in the paper's third experiment, 0 s in its
+    /// fourth.
+    pub first: Span,
+    /// From the beginning of a measurement to that of the next one, 1 s to 24 h.
+    pub period: Span,
+    /// How long a measurement lasts, 100 ms up to the period.
+    pub length: Span,
+    /// Share by which an idle path's mean window must be the larger one, 0 to 10; 0 in the paper.
+    pub margin: f64,
+}
+
+impl Default for IceParameters {
+    fn default() -> Self {
+        IceParameters {
+            first: Span::from_secs(100),
+            period: Span::from_secs(100),
+            length: Span::from_secs(30),
+            margin: 0.1,
+        }
+    }
+}
+
+impl IceParameters {
+    pub(super) fn plan(&self) -> Plan {
+        Plan {
+            first: self.first,
+            period: self.period,
+            length: self.length,
+            margin: self.margin,
+            early: None,
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), ParameterError> {
+        in_range("first", self.first.as_secs_f64(), 0.0, 86_400.0, "s")?;
+        in_range("period", self.period.as_secs_f64(), 1.0, 86_400.0, "s")?;
+        in_range("length", self.length.as_secs_f64(), 0.1, self.period.as_secs_f64(), "s")?;
+        in_range("margin", self.margin, 0.0, 10.0, "")
+    }
+}
+
+/// A policy that measures and nothing else.
+#[derive(Debug)]
+pub(super) struct Ice {
+    estimation: Estimation,
+}
+
+impl Ice {
+    pub(super) fn new(plan: Plan) -> Self {
+        Ice {
+            estimation: Estimation::new(plan),
+        }
+    }
+}
+
+impl Part<dyn ManagePaths> for IceParameters {
+    fn validate(&self) -> Result<(), ParameterError> {
+        self.check()
+    }
+
+    fn build(&self, _context: &BuildContext) -> Box<dyn ManagePaths> {
+        Box::new(Ice::new(self.plan()))
+    }
+}
+
+impl ManagePaths for Ice {
+    fn on_sign(&mut self, paths: &Paths<'_>, path: usize, sign: &PathSign) {
+        self.estimation.on_sign(paths, path, sign);
+    }
+
+    fn on_timer(&mut self, paths: &Paths<'_>) {
+        self.estimation.advance(paths);
+    }
+
+    fn next_timer(&self) -> Time {
+        self.estimation.next_timer()
+    }
+
+    fn sending(&mut self, standard: usize, paths: &Paths<'_>) -> usize {
+        self.estimation.found(paths).unwrap_or(standard)
+    }
+
+    fn primary(&mut self, paths: &Paths<'_>) -> usize {
+        self.estimation.take_found(paths).unwrap_or(paths.primary)
+    }
+
+    fn next_order(&mut self) -> Option<(usize, Order)> {
+        self.estimation.next_order()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Bench;
+    use super::*;
+
+    fn bench(parameters: IceParameters, paths: &[u64]) -> Bench {
+        let context = BuildContext {
+            unit: 1468,
+            floor: 4 * 1468,
+            truth: None,
+        };
+        Bench::new(parameters.build(&context), paths)
+    }
+
+    /// Data flows with these windows for so long.
+    fn flow(bench: &mut Bench, windows: &[u64], span: Span) {
+        let end = bench.now + span;
+        bench.views[bench.current].cwnd = windows[bench.current];
+        while bench.now < end {
+            let probed = bench.probed.clone();
+            bench.probes = (0..windows.len())
+                .map(|path| probed.contains(&path).then_some(windows[path]))
+                .collect();
+            let current = bench.current;
+            bench.delivered(current, 1);
+            bench.pass(Span::from_millis(100));
+        }
+    }
+
+    #[test]
+    fn figure_5_idle_paths_are_probed_for_30_s_in_each_100_s() {
+        // Pan et al. 2010, 5.2.3
+        let mut bench = bench(IceParameters::default(), &[100, 100, 100]);
+        let mut probed = Vec::new();
+        let begin = bench.now;
+        for _ in 0..2400 {
+            flow(&mut bench, &[10, 10, 10], Span::from_millis(100));
+            let second = bench.now.since(begin).as_millis() as f64 / 1000.0;
+            if probed.last().is_none_or(|(_, paths)| *paths != bench.probed) {
+                probed.push((second, bench.probed.clone()));
+            }
+        }
+        let expected = [
+            (0.1, vec![]),
+            (100.0, vec![2, 1]),
+            (130.0, vec![]),
+            (200.0, vec![2, 1]),
+            (230.0, vec![]),
+        ];
+        for ((at, paths), (when, which)) in probed.iter().zip(&expected) {
+            assert!((at - when).abs() < 0.15 && paths == which, "{probed:?}");
+        }
+        assert_eq!(probed.len(), expected.len());
+        assert_eq!(bench.current, 0, "all are equal");
+    }
+
+    #[test]
+    fn figure_6_data_moves_to_the_idle_path_with_the_larger_mean_window() {
+        for (windows, expected) in [
+            ([40, 30, 20], 0),
+            ([20, 30, 21], 1),
+            ([20, 30, 40], 2),
+            // Within the margin of a tenth.
+            ([20, 21, 22], 0),
+        ] {
+            let mut bench = bench(IceParameters::default(), &[100, 100, 100]);
+            flow(&mut bench, &windows, Span::from_secs(129));
+            assert_eq!(bench.current, 0, "while it is measured");
+            flow(&mut bench, &windows, Span::from_secs(2));
+            assert_eq!((bench.current, bench.primary), (expected, expected), "{windows:?}");
+        }
+    }
+
+    #[test]
+    fn means_are_weighted_by_time() {
+        let parameters = IceParameters {
+            first: Span::ZERO,
+            margin: 0.0,
+            ..IceParameters::default()
+        };
+        // 10 s at 60 and 20 s at 15 make 30; 29 and 31 are on either side.
+        for (steady, expected) in [(31, 0), (29, 1)] {
+            let mut bench = bench(parameters, &[100, 100]);
+            flow(&mut bench, &[steady, 60], Span::from_secs(10));
+            flow(&mut bench, &[steady, 15], Span::from_secs(21));
+            assert_eq!(bench.current, expected, "{steady}");
+        }
+    }
+
+    #[test]
+    fn without_data_nothing_is_decided() {
+        let mut bench = bench(IceParameters::default(), &[100, 100]);
+        bench.probes = vec![None, Some(100_000)];
+        bench.pass(Span::from_secs(1000));
+        assert_eq!(bench.current, 0);
+    }
+
+    #[test]
+    fn a_measurement_ends_when_the_path_it_compares_with_fails() {
+        let mut bench = bench(IceParameters::default(), &[100, 100]);
+        flow(&mut bench, &[10, 90], Span::from_secs(110));
+        assert_eq!(bench.probed, [1]);
+        bench.views[0].usable = false;
+        bench.timeout(0, 6);
+        assert_eq!(bench.current, 1);
+        bench.answered(1);
+        assert_eq!(bench.probed, [0; 0]);
+        bench.views[0].usable = true;
+        bench.answered(0);
+        assert_eq!(bench.current, 0, "nothing was decided");
+    }
+
+    #[test]
+    fn parameters_are_checked() {
+        let parameters = IceParameters {
+            length: Span::from_secs(101),
+            ..IceParameters::default()
+        };
+        assert_eq!(parameters.validate().map_err(|e| e.field), Err("length"));
+    }
+}

@@ -1,0 +1,249 @@
+//! Idle-path window estimation (ICE: Pan et al. 2010, 4.1.2): what `ice`, `ice-sparse` and `qa-sctp` share.
+//!
+//! From time to time each idle path carries probes, one for each packet of data that goes over the current path, under a congestion
+//! window of their own. The means of the windows over the measurement, weighted by time, are compared; if an idle path's is larger,
+//! data goes there.
+
+use super::{Order, PathSign, Paths, entry};
+use crate::{Span, Time};
+
+/// When and for how long is measured, and what follows.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Plan {
+    /// The first measurement begins so long after the association is up.
+    pub(super) first: Span,
+    /// From the beginning of a measurement to that of the next one.
+    pub(super) period: Span,
+    /// How long a measurement lasts at most.
+    pub(super) length: Span,
+    /// Share by which an idle path's mean window must be the larger one.
+    pub(super) margin: f64,
+    /// The measurement ends as soon as the answer is clear.
+    pub(super) early: Option<Early>,
+}
+
+/// When an answer is clear: batches of equal length, whose means count as independent observations.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Early {
+    /// Length of a batch. The first one is not counted: the probes' window begins small.
+    pub(super) batch: Span,
+    /// Batches counted at least.
+    pub(super) least: u32,
+    /// Standard errors by which the mean difference must be off zero.
+    pub(super) confidence: f64,
+}
+
+/// Packets of data that must have been delivered in a measurement for an answer to count: without data there are no probes.
+const LEAST_PACKETS: u32 = 30;
+
+/// What a path's window came to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mean {
+    /// The window since `Measurement::seen`.
+    now: u64,
+    /// Bytes times nanoseconds: of the whole measurement, and of the batch.
+    total: f64,
+    batch: f64,
+    /// Differences from the current path's: number, mean, sum of squared deviations (Welford).
+    count: u32,
+    difference: f64,
+    squares: f64,
+}
+
+impl Mean {
+    fn observe(&mut self, difference: f64) {
+        self.count += 1;
+        let off = difference - self.difference;
+        self.difference += off / f64::from(self.count);
+        self.squares += off * (difference - self.difference);
+    }
+
+    /// Whether the mean difference is off zero by so many standard errors.
+    fn is_clear(&self, early: &Early) -> bool {
+        let n = f64::from(self.count);
+        self.count >= early.least.max(2)
+            && self.difference * self.difference * n * (n - 1.0) >= early.confidence * early.confidence * self.squares
+    }
+}
+
+/// One measurement.
+#[derive(Debug)]
+struct Measurement {
+    /// The path that carried data when it began.
+    base: usize,
+    begun: Time,
+    until: Time,
+    batch_end: Time,
+    batches: u32,
+    /// Until when the means are told.
+    seen: Time,
+    delivered: u32,
+    means: Vec<Mean>,
+}
+
+/// The estimation of an association.
+#[derive(Debug)]
+pub(super) struct Estimation {
+    plan: Plan,
+    /// When the next measurement begins; none before the first call.
+    next: Option<Time>,
+    running: Option<Measurement>,
+    orders: Vec<(usize, Order)>,
+    /// The path found best, until it has become the primary one.
+    found: Option<usize>,
+}
+
+impl Estimation {
+    pub(super) fn new(plan: Plan) -> Self {
+        Estimation {
+            plan,
+            next: None,
+            running: None,
+            orders: Vec::new(),
+            found: None,
+        }
+    }
+
+    pub(super) fn on_sign(&mut self, paths: &Paths<'_>, path: usize, sign: &PathSign) {
+        if let (Some(running), PathSign::Delivered { packets, .. }) = (&mut self.running, sign)
+            && path == running.base
+        {
+            running.delivered = running.delivered.saturating_add(*packets);
+        }
+        if matches!(sign, PathSign::Chosen) {
+            self.found = None;
+        }
+        self.advance(paths);
+    }
+
+    /// Time has passed.
+    pub(super) fn advance(&mut self, paths: &Paths<'_>) {
+        let next = *self.next.get_or_insert(paths.now + self.plan.first);
+        if self.running.is_none() && next <= paths.now {
+            self.begin(paths);
+        }
+        let Some(running) = &mut self.running else { return };
+        running.integrate(paths);
+        if paths.current != running.base {
+            // Something else has moved the data: there is nothing to compare with any more.
+            self.end(paths, false);
+        } else if running.until <= paths.now {
+            self.end(paths, true);
+        } else if let Some(early) = self.plan.early.filter(|_| running.batch_end <= paths.now) {
+            running.end_batch(&early, self.plan.margin);
+            if running.is_clear(&early) {
+                self.end(paths, true);
+            }
+        }
+    }
+
+    pub(super) fn next_timer(&self) -> Time {
+        match (&self.running, self.next) {
+            (Some(running), _) if self.plan.early.is_some() => running.until.min(running.batch_end),
+            (Some(running), _) => running.until,
+            (None, Some(next)) => next,
+            // As soon as anybody asks.
+            (None, None) => Time::ZERO,
+        }
+    }
+
+    fn begin(&mut self, paths: &Paths<'_>) {
+        self.next = Some(paths.now + self.plan.period);
+        let mut means = Vec::with_capacity(paths.views.len());
+        means.resize_with(paths.views.len(), Mean::default);
+        self.orders
+            .extend(paths.others().map(|(path, _)| (path, Order::Follow)));
+        if self.orders.is_empty() {
+            return;
+        }
+        let mut running = Measurement {
+            base: paths.current,
+            begun: paths.now,
+            until: paths.now + self.plan.length,
+            batch_end: self.plan.early.map_or(Time::MAX, |early| paths.now + early.batch),
+            batches: 0,
+            seen: paths.now,
+            delivered: 0,
+            means,
+        };
+        running.integrate(paths);
+        self.running = Some(running);
+    }
+
+    fn end(&mut self, paths: &Paths<'_>, is_complete: bool) {
+        let Some(running) = self.running.take() else { return };
+        self.orders.extend(
+            (0..paths.views.len())
+                .filter(|path| *path != running.base)
+                .map(|path| (path, Order::Rest)),
+        );
+        if !is_complete || running.delivered < LEAST_PACKETS {
+            return;
+        }
+        let base = running.means.get(running.base).map_or(0.0, |mean| mean.total);
+        let limit = base * (1.0 + self.plan.margin);
+        self.found = paths
+            .others()
+            .filter_map(|(path, _)| Some((path, running.means.get(path)?.total)))
+            .filter(|(_, total)| *total > limit)
+            .max_by(|a, b| a.1.total_cmp(&b.1))
+            .map(|(path, _)| path);
+    }
+
+    /// The path found best, if data is to move.
+    pub(super) fn found(&self, paths: &Paths<'_>) -> Option<usize> {
+        self.found.and_then(|path| paths.usable(path))
+    }
+
+    /// The path found best becomes the primary one.
+    pub(super) fn take_found(&mut self, paths: &Paths<'_>) -> Option<usize> {
+        self.found.take_if(|path| *path == paths.current)
+    }
+
+    pub(super) fn next_order(&mut self) -> Option<(usize, Order)> {
+        self.orders.pop()
+    }
+}
+
+impl Measurement {
+    fn integrate(&mut self, paths: &Paths<'_>) {
+        let passed = paths.now.min(self.until).since(self.seen).as_nanos() as f64;
+        self.seen = paths.now;
+        for (path, view) in paths.views.iter().enumerate() {
+            let window = if path == self.base {
+                Some(view.cwnd)
+            } else {
+                paths.probes.get(path).copied().flatten()
+            };
+            let mean = entry(&mut self.means, path);
+            mean.total += mean.now as f64 * passed;
+            mean.batch += mean.now as f64 * passed;
+            mean.now = window.unwrap_or(0);
+        }
+    }
+
+    fn end_batch(&mut self, early: &Early, margin: f64) {
+        self.batches += 1;
+        self.batch_end += early.batch;
+        let base = self.means.get(self.base).map_or(0.0, |mean| mean.batch) * (1.0 + margin);
+        for mean in &mut self.means {
+            let sum = core::mem::take(&mut mean.batch);
+            if self.batches > 1 {
+                mean.observe(sum - base);
+            } else {
+                // What came before the first batch ended is no part of the answer.
+                mean.total = 0.0;
+            }
+        }
+    }
+
+    fn is_clear(&self, early: &Early) -> bool {
+        let others = self
+            .means
+            .iter()
+            .enumerate()
+            .filter(|(path, mean)| *path != self.base && mean.now > 0);
+        let mut clear = others.map(|(_, mean)| mean.is_clear(early));
+        self.begun < self.seen && clear.next() == Some(true) && clear.all(|clear| clear)
+    }
+}

@@ -1,0 +1,481 @@
+//! Probes of paths: heartbeats as large as packets of data, numbered, as a path policy orders them (Pan et al. 2010, 4.1.2).
+//!
+//! A peer sees HEARTBEAT chunks with a long Heartbeat Info and sends them back (RFC 9260 §3.3.5, §8.3), so probing works with any
+//! peer; the answers are as large as the probes. Each probe has a random number of its own that must come back, so that nobody can
+//! answer what did not arrive. Probes that *follow* the data are sent one for each packet of data, as far as a congestion window of
+//! their own allows; a *train* goes out at once.
+
+use std::collections::VecDeque;
+
+use whimbrel_control::multipath::policy::PathSign;
+use whimbrel_control::{AckSample, Controller, LossEvent, LossSignal, RecoveryEpoch, Seq, Span, Time};
+use whimbrel_wire::{Chunk, CommonHeader, HeartbeatInfo, PacketSink};
+
+use super::{Association, Context, State};
+use crate::config::NEVER;
+use crate::error::Discard;
+use crate::path::{HEARTBEAT_INFO_LEN, HeartbeatContent, Path};
+use crate::trace::{TimerKind, TraceEvent, TraceKinds};
+use crate::{Ecn, PathId, PathState};
+
+/// Probes of a path that may be unanswered at a time: what bounds their memory.
+const LIMIT: usize = 1024;
+/// Bytes of the Heartbeat Info of a probe before its padding: that of a heartbeat, and the number.
+const INFO_LEN: usize = HEARTBEAT_INFO_LEN + 8;
+
+/// Probing of an association's paths; kept only while a policy orders it.
+#[derive(Debug, Default)]
+pub(super) struct Probing {
+    paths: Vec<PathProbes>,
+}
+
+/// Probes of one path.
+#[derive(Debug)]
+struct PathProbes {
+    /// The window of probes that follow the data; none while they do not.
+    control: Option<Controller>,
+    /// Probes that the data sent so far allows.
+    allowed: u32,
+    /// Probes of a train still to be sent.
+    to_send: u32,
+    train: Train,
+    /// Probes sent, from the first one that is neither answered nor lost.
+    sent: VecDeque<Probe>,
+    /// Number of the first one in `sent`.
+    base: Seq,
+    /// Bytes of probes neither answered nor lost.
+    flight: u64,
+    /// When the probes are given up.
+    timer: Time,
+    recovery: RecoveryEpoch,
+    /// Answers that the window has not been told of, as a receiver of data would delay their acknowledgement.
+    answers: u32,
+    /// Bytes in flight before the first of them.
+    flight_before: u64,
+    delivered: u64,
+    /// The round-trip time is measured once per round trip: by this number or a later one.
+    measure_from: Seq,
+}
+
+/// Probes that went out back to back.
+#[derive(Clone, Copy, Debug, Default)]
+struct Train {
+    first: Seq,
+    sent: u32,
+    answered: u32,
+    first_at: Time,
+    last_at: Time,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    nonce: u64,
+    sent_at: Time,
+    fate: Fate,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fate {
+    InFlight,
+    Answered,
+    Lost,
+}
+
+impl Default for PathProbes {
+    fn default() -> Self {
+        PathProbes {
+            control: None,
+            allowed: 0,
+            to_send: 0,
+            train: Train::default(),
+            sent: VecDeque::new(),
+            base: 0,
+            flight: 0,
+            timer: NEVER,
+            recovery: RecoveryEpoch::default(),
+            answers: 0,
+            flight_before: 0,
+            delivered: 0,
+            measure_from: 0,
+        }
+    }
+}
+
+impl PathProbes {
+    fn next(&self) -> Seq {
+        self.base + self.sent.len() as Seq
+    }
+
+    /// Whether another probe may go out.
+    fn may_send(&self) -> bool {
+        let follows = || {
+            self.allowed > 0
+                && self
+                    .control
+                    .as_ref()
+                    .is_some_and(|control| self.flight < control.cwnd())
+        };
+        self.sent.len() < LIMIT && (self.to_send > 0 || follows())
+    }
+
+    fn probe(&mut self, number: Seq) -> Option<&mut Probe> {
+        let place = number.checked_sub(self.base)?;
+        self.sent.get_mut(usize::try_from(place).ok()?)
+    }
+
+    /// Forgets the first ones that are answered or lost.
+    fn release(&mut self) {
+        while self.sent.pop_front_if(|probe| probe.fate != Fate::InFlight).is_some() {
+            self.base += 1;
+        }
+        if let Some(last) = self.base.checked_sub(1) {
+            self.recovery.on_cumulative_ack(last);
+        }
+    }
+
+    /// Gives up the probes in flight below `end`; the first, the last, and how many.
+    fn lose(&mut self, end: Seq, len: u64) -> Option<(Seq, Seq, u32)> {
+        let mut lost: Option<(Seq, Seq, u32)> = None;
+        for (number, probe) in (self.base..end).zip(&mut self.sent) {
+            if probe.fate == Fate::InFlight {
+                probe.fate = Fate::Lost;
+                self.flight = self.flight.saturating_sub(len);
+                let (first, _, count) = lost.unwrap_or((number, number, 0));
+                lost = Some((first, number, count + 1));
+            }
+        }
+        lost
+    }
+
+    /// What became of the train, once that is known.
+    fn end_train(&mut self, bytes: u64) -> Option<PathSign> {
+        let train = self.train;
+        let in_flight = |number: Seq| {
+            let place = number.checked_sub(self.base).map(|place| place as usize);
+            place
+                .and_then(|place| self.sent.get(place))
+                .is_some_and(|probe| probe.fate == Fate::InFlight)
+        };
+        if self.to_send > 0 || train.sent == 0 || (train.first..train.first + Seq::from(train.sent)).any(in_flight) {
+            return None;
+        }
+        self.train = Train::default();
+        Some(PathSign::Train {
+            sent: train.sent,
+            answered: train.answered,
+            bytes,
+            spread: train.last_at.since(train.first_at),
+        })
+    }
+
+    /// Tells the window of answers, as a SACK would.
+    fn acknowledge(&mut self, now: Time, len: u64, rtt: Span, newest: Seq, path: &Path) {
+        let acked = len * u64::from(self.answers);
+        self.delivered += acked;
+        let (next, base) = (self.next(), self.base);
+        let Some(control) = &mut self.control else { return };
+        control.on_ack(&AckSample {
+            packets: self.answers,
+            flight: self.flight,
+            all_acked: self.flight == 0,
+            in_recovery: self.recovery.is_active(),
+            acked_to: base,
+            newest,
+            next,
+            rtt: Some(rtt),
+            srtt: path.rtt.srtt(),
+            min_rtt: path.rtt.min_rtt(),
+            delivered: self.delivered,
+            ..AckSample::of(now, acked, self.flight_before)
+        });
+        self.answers = 0;
+    }
+
+    /// Asks what a loss meant, and lets the window react.
+    fn take_loss(&mut self, now: Time, signal: LossSignal, lost: (Seq, Seq, u32), len: u64, path: &Path) {
+        let (first_lost, last_lost, packets) = lost;
+        let loss = LossEvent {
+            last_lost,
+            packets,
+            bytes: len * u64::from(packets),
+            next: self.next(),
+            flight_before: self.flight + len * u64::from(packets),
+            srtt: path.rtt.srtt(),
+            min_rtt: path.rtt.min_rtt(),
+            ..LossEvent::of(now, signal, first_lost)
+        };
+        let in_recovery = self.recovery.is_active();
+        let last = self.next().saturating_sub(1);
+        let Some(control) = &mut self.control else { return };
+        control.on_loss(&loss, in_recovery);
+        if signal == LossSignal::Timeout {
+            self.recovery.leave();
+        } else if !in_recovery {
+            self.recovery.enter(last);
+        }
+    }
+}
+
+impl Association {
+    fn probes_of(&mut self, index: usize) -> &mut PathProbes {
+        let count = self.paths.len().max(index + 1);
+        let probing = self.probing.get_or_insert_default();
+        if probing.paths.len() < count {
+            probing.paths.resize_with(count, PathProbes::default);
+        }
+        &mut probing.paths[index]
+    }
+
+    /// Probes follow the data from now on.
+    pub(super) fn follow_with_probes(&mut self, index: usize) {
+        let control = self.paths[index].probe_control(&self.config);
+        let probes = self.probes_of(index);
+        probes.control = Some(control);
+        probes.allowed = 0;
+        probes.answers = 0;
+        probes.recovery.leave();
+    }
+
+    /// They do so no more.
+    pub(super) fn rest_from_probes(&mut self, index: usize) {
+        if let Some(probes) = self.probing.as_mut().and_then(|probing| probing.paths.get_mut(index)) {
+            probes.control = None;
+            probes.allowed = 0;
+        }
+    }
+
+    /// So many probes go out back to back, unless some are under way.
+    pub(super) fn send_train(&mut self, index: usize, packets: u32) {
+        let probes = self.probes_of(index);
+        if probes.control.is_none() && probes.train.sent == 0 && probes.to_send == 0 {
+            probes.to_send = packets;
+        }
+    }
+
+    /// The window of the probes that follow the data, bytes.
+    pub(super) fn probe_cwnd(&self, index: usize) -> Option<u64> {
+        let probes = self.probing.as_ref()?.paths.get(index)?;
+        probes.control.as_ref().map(Controller::cwnd)
+    }
+
+    /// A packet of data went out on the current path: each path that follows may carry a probe.
+    pub(super) fn allow_probes(&mut self, path: usize) {
+        if path != usize::from(self.sending) {
+            return;
+        }
+        let Some(probing) = &mut self.probing else { return };
+        for (index, probes) in probing.paths.iter_mut().enumerate() {
+            if index != path && probes.control.is_some() {
+                probes.allowed = probes.allowed.saturating_add(1);
+            }
+        }
+    }
+
+    pub(super) fn probing_bytes(&self) -> usize {
+        self.probing.as_ref().map_or(0, |probing| {
+            let rings: usize = probing.paths.iter().map(|probes| probes.sent.capacity()).sum();
+            size_of::<Probing>() + probing.paths.capacity() * size_of::<PathProbes>() + rings * size_of::<Probe>()
+        })
+    }
+
+    /// The path on which a probe may go out now.
+    pub(super) fn next_probe(&self) -> Option<usize> {
+        let probing = self.probing.as_ref()?;
+        let may_send = matches!(
+            self.state,
+            State::Established | State::ShutdownPending | State::ShutdownReceived
+        );
+        let ready = |index: &usize| {
+            let (path, probes) = (&self.paths[*index], &probing.paths[*index]);
+            // RFC 9260 §5.4: an address that is not confirmed gets single heartbeats only.
+            path.state != PathState::Unconfirmed
+                && probes.may_send()
+                && (probes.to_send > 0 || *index != usize::from(self.sending))
+        };
+        (0..probing.paths.len().min(self.paths.len()))
+            .filter(|_| may_send)
+            .find(ready)
+    }
+
+    /// Bytes of a probe as the window counts them: those of a packet of data.
+    fn probe_len(&self) -> usize {
+        self.largest_chunk().next_multiple_of(4)
+    }
+
+    /// Writes a probe, which is a packet of its own.
+    pub(super) fn send_probe(
+        &mut self,
+        ctx: &mut Context<'_>,
+        sink: &mut dyn PacketSink,
+        index: usize,
+    ) -> (usize, Ecn, usize) {
+        let (len, timeout) = (self.probe_len(), self.paths[index].timeout());
+        let nonce = ctx.random.next_u64();
+        let probes = self.probes_of(index);
+        let number = probes.next();
+        if probes.to_send > 0 {
+            probes.to_send -= 1;
+            if probes.train.sent == 0 {
+                probes.train.first = number;
+            }
+            probes.train.sent += 1;
+        } else {
+            probes.allowed = probes.allowed.saturating_sub(1);
+        }
+        probes.sent.push_back(Probe {
+            nonce,
+            sent_at: ctx.now,
+            fate: Fate::InFlight,
+        });
+        probes.flight += len as u64;
+        if probes.timer == NEVER {
+            probes.timer = ctx.now + timeout;
+        }
+        self.renew_probe_timer();
+        let content = HeartbeatContent {
+            nonce,
+            sent_at: ctx.now,
+            path: index as u8,
+        };
+        let info = &mut ctx.scratch.parameters;
+        info.clear();
+        info.extend_from_slice(&content.to_bytes());
+        info.extend_from_slice(&number.to_be_bytes());
+        info.resize(INFO_LEN.max(len.saturating_sub(HeartbeatInfo::HEADER_LEN)), 0);
+        sink.begin(CommonHeader {
+            source_port: self.local_port,
+            destination_port: self.peer_port,
+            verification_tag: self.peer_tag,
+        });
+        sink.push(&Chunk::Heartbeat(HeartbeatInfo(info)));
+        let wire_len = sink.finish();
+        self.paths[index].heartbeat.last_probe = ctx.now;
+        self.stats.packets_sent += 1;
+        self.stats.bytes_sent += wire_len as u64;
+        self.stats.path_probes_sent += 1;
+        self.stats.path_probe_bytes += wire_len as u64;
+        ctx.trace
+            .emit(TraceKinds::PACKETS, ctx.now, Some(self.id), || TraceEvent::PacketSent {
+                path: PathId(index as u8),
+                wire_len: wire_len as u32,
+            });
+        (index, Ecn::NotEct, wire_len)
+    }
+
+    /// The answer to a probe: a HEARTBEAT ACK with a number behind what a heartbeat carries.
+    pub(super) fn on_probe_answer(&mut self, ctx: &mut Context<'_>, info: &[u8]) -> Result<(), Discard> {
+        let (content, rest) = info.split_at_checked(HEARTBEAT_INFO_LEN).ok_or(Discard::InvalidChunk)?;
+        let content = HeartbeatContent::from_bytes(content).ok_or(Discard::InvalidChunk)?;
+        let number = rest
+            .first_chunk::<8>()
+            .map(|bytes| Seq::from_be_bytes(*bytes))
+            .ok_or(Discard::InvalidChunk)?;
+        let index = usize::from(content.path);
+        let limit = Seq::from(self.config.resolved_missing_reports());
+        let (len, sack_frequency) = (self.probe_len() as u64, self.config.sack_frequency);
+        let packet = self.packet_bytes(index);
+        let path = self.paths.get(index).ok_or(Discard::InvalidChunk)?;
+        let timeout = path.timeout();
+        let probes = self
+            .probing
+            .as_mut()
+            .and_then(|probing| probing.paths.get_mut(index))
+            .ok_or(Discard::Unexpected)?;
+        let flight_before = probes.flight;
+        let probe = probes
+            .probe(number)
+            .filter(|probe| probe.nonce == content.nonce && probe.fate != Fate::Answered)
+            .ok_or(Discard::Unexpected)?;
+        let rtt = ctx.now.since(probe.sent_at);
+        if core::mem::replace(&mut probe.fate, Fate::Answered) == Fate::InFlight {
+            probes.flight = probes.flight.saturating_sub(len);
+        }
+        if probes.answers == 0 {
+            probes.flight_before = flight_before;
+        }
+        probes.answers += 1;
+        let train = &mut probes.train;
+        if train.sent > 0 && number >= train.first {
+            if train.answered == 0 {
+                train.first_at = ctx.now;
+            }
+            train.answered += 1;
+            train.last_at = ctx.now;
+        }
+        // Lost is what was sent so many probes earlier (RFC 9260 §7.2.4).
+        let lost = probes.lose((number + 1).saturating_sub(limit).max(probes.base), len);
+        let measures = number >= probes.measure_from;
+        if measures {
+            probes.measure_from = probes.next();
+        }
+        probes.release();
+        // A receiver of data delays acknowledgements, but not of what has a gap before it (RFC 9260 §6.2, §6.7).
+        let is_gap = probes.sent.front().is_some_and(|_| probes.base < number);
+        if probes.answers >= sack_frequency || is_gap || probes.flight == 0 {
+            probes.acknowledge(ctx.now, len, rtt, number, path);
+        }
+        if let Some(lost) = lost {
+            probes.take_loss(ctx.now, LossSignal::Gap, lost, len, path);
+        }
+        probes.timer = if probes.flight > 0 { ctx.now + timeout } else { NEVER };
+        let train = probes.end_train(packet);
+        self.stats.path_probes_answered += 1;
+        self.stats.path_probe_bytes += info.len().next_multiple_of(4) as u64 + 20;
+        self.errors = 0;
+        self.renew_probe_timer();
+        if measures {
+            self.on_rtt_sample(ctx, index, rtt);
+        }
+        self.path_answered(ctx, index);
+        self.tell_policy(ctx, index, PathSign::Answered { rtt });
+        if let Some(train) = train {
+            self.tell_policy(ctx, index, train);
+        }
+        Ok(())
+    }
+
+    /// Bytes of a probe's packet with IP and UDP headers.
+    fn packet_bytes(&self, index: usize) -> u64 {
+        let headers = self
+            .paths
+            .get(index)
+            .map_or(0, |path| usize::from(path.mtu()) - path.max_packet());
+        (self.probe_len() + whimbrel_wire::COMMON_HEADER_LEN + headers) as u64
+    }
+
+    pub(super) fn on_probe_timer(&mut self, ctx: &mut Context<'_>) {
+        let len = self.probe_len() as u64;
+        for index in 0..self.paths.len() {
+            let packet = self.packet_bytes(index);
+            let Some(probes) = self.probing.as_mut().and_then(|probing| probing.paths.get_mut(index)) else {
+                continue;
+            };
+            if probes.timer > ctx.now {
+                continue;
+            }
+            probes.timer = NEVER;
+            if let Some(lost) = probes.lose(probes.next(), len) {
+                probes.take_loss(ctx.now, LossSignal::Timeout, lost, len, &self.paths[index]);
+            }
+            probes.answers = 0;
+            probes.release();
+            let train = probes.end_train(packet);
+            self.trace_timer(ctx, TimerKind::Heartbeat, Some(index));
+            // RFC 9260 §8.3: unanswered heartbeats count, but for the path in use its data says more.
+            if index != usize::from(self.sending) {
+                self.back_off(ctx, index);
+                self.count_path_error(ctx, index, false);
+            }
+            if let Some(train) = train {
+                self.tell_policy(ctx, index, train);
+            }
+        }
+        self.renew_probe_timer();
+    }
+
+    fn renew_probe_timer(&mut self) {
+        self.timers.probing = self.probing.as_ref().map_or(NEVER, |probing| {
+            probing.paths.iter().map(|probes| probes.timer).min().unwrap_or(NEVER)
+        });
+    }
+}
