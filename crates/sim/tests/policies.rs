@@ -144,31 +144,23 @@ fn a_second_path_that_is_worse_costs_no_policy_more_than_a_fiftieth() {
 
 #[test]
 fn a_path_that_dies_is_left_in_time() {
-    // Dead from 20 s to 80 s. With the standard its timers take a minute to say so.
+    // Dead from 20 s on. What is still acknowledged after the first timeout clears the standard's error counter once, and six more
+    // timeouts take 2 + 4 + 8 + 16 + 32 + 60 s.
     let paths = || {
         let mut first = link("first", 10, 20, None);
-        for (at, up) in [(20, false), (80, true)] {
-            first.schedule.push(ScheduleStep {
-                at: Span::from_secs(at),
-                up: Some(up),
-                ..ScheduleStep::default()
-            });
-        }
+        first.schedule.push(ScheduleStep {
+            at: Span::from_secs(20),
+            up: Some(false),
+            ..ScheduleStep::default()
+        });
         vec![first, link("second", 10, 20, None)]
     };
-    let goodput = |name: &str| {
-        let result = run(&transfer(&named(name), paths(), 100), 1);
-        println!("{name}: {:?} {:?}", result.flows[0].longest_silence, result.flows[0].sender);
-        result.flows[0].goodput_bps / 1e6
-    };
+    let goodput = |name: &str| run(&transfer(&named(name), paths(), 160), 1).flows[0].goodput_bps / 1e6;
     let standard = goodput("error-count");
-    for (name, at_least) in [("potentially-failed", 8.8), ("two-level", 8.5), ("cycle-count", 6.0)] {
+    for (name, at_least) in [("potentially-failed", 9.0), ("two-level", 8.8), ("cycle-count", 5.0)] {
         let ours = goodput(name);
         println!("{name}: {ours:.2}, standard {standard:.2} Mbit/s");
-        assert!(
-            ours > at_least && ours > 1.2 * standard,
-            "{name}: {ours} and {standard}"
-        );
+        assert!(ours > at_least && ours > 2.0 * standard, "{name}: {ours} and {standard}");
     }
 }
 
