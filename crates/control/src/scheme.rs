@@ -309,6 +309,15 @@ static SCHEMES: &[Entry] = &[
             ..SchemeParts::default()
         },
     },
+    Entry {
+        name: "qa-sctp",
+        summary: "QA-SCTP: a path fails by the cost of its timeouts in a cycle, and measurements of idle paths find the best one.",
+        source: "Pan et al. 2010, 4",
+        parts: || SchemeParts {
+            path_policy: PathPolicySpec::QaSctp(Default::default()),
+            ..SchemeParts::default()
+        },
+    },
 ];
 
 /// Ye 2004, 5.3: retransmission once in each round-trip time, a probe after a timeout, limited back-off. 200 ms is one of the minima

@@ -163,7 +163,7 @@ fn a_lossy_idle_path_is_not_taken() {
 }
 
 #[test]
-fn section_8_3_probes_that_nobody_answers_count_as_heartbeats_do() {
+fn section_8_3_a_usual_heartbeat_asks_where_no_probe_is_answered() {
     let (mut net, a, _) = Net::established(2, &config(ice()));
     flow(&mut net, a, Span::from_secs(2));
     net.knob = Box::new(|packet| {
@@ -171,7 +171,7 @@ fn section_8_3_probes_that_nobody_answers_count_as_heartbeats_do() {
         if on_second { Fate::Drop } else { Fate::Deliver }
     });
     flow(&mut net, a, Span::from_secs(13));
-    // 1 s, 2 s and 4 s of the measurement of 10 s.
+    // The measurement begins after 5 s; the first heartbeat goes out a second later, and takes 1 s to fail, then 2 s, then 4 s.
     assert_eq!(infos(&net, a)[1].errors, 3);
     assert_eq!(net.a.association(a).expect("up").sending_path(), PathId(0));
     assert!(net.close_reason(Host::A).is_none());

@@ -160,7 +160,10 @@ fn a_path_that_dies_is_left_in_time() {
     for (name, at_least) in [("potentially-failed", 9.0), ("two-level", 8.8), ("cycle-count", 5.0)] {
         let ours = goodput(name);
         println!("{name}: {ours:.2}, standard {standard:.2} Mbit/s");
-        assert!(ours > at_least && ours > 2.0 * standard, "{name}: {ours} and {standard}");
+        assert!(
+            ours > at_least && ours > 2.0 * standard,
+            "{name}: {ours} and {standard}"
+        );
     }
 }
 

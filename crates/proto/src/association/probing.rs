@@ -349,7 +349,6 @@ impl Association {
         });
         sink.push(&Chunk::Heartbeat(HeartbeatInfo(info)));
         let wire_len = sink.finish();
-        self.paths[index].heartbeat.last_probe = ctx.now;
         self.stats.packets_sent += 1;
         self.stats.bytes_sent += wire_len as u64;
         self.stats.path_probes_sent += 1;
@@ -422,6 +421,8 @@ impl Association {
         self.stats.path_probes_answered += 1;
         self.stats.path_probe_bytes += info.len().next_multiple_of(4) as u64 + 20;
         self.errors = 0;
+        // The path is not idle. Where nothing of that size comes back, usual heartbeats go on.
+        self.paths[index].heartbeat.last_probe = ctx.now;
         self.renew_probe_timer();
         if measures {
             self.on_rtt_sample(ctx, index, rtt);
@@ -461,10 +462,10 @@ impl Association {
             probes.release();
             let train = probes.end_train(packet);
             self.trace_timer(ctx, TimerKind::Heartbeat, Some(index));
-            // RFC 9260 §8.3: unanswered heartbeats count, but for the path in use its data says more.
+            // A peer need not answer what is so large: a usual heartbeat asks, and counts (RFC 9260 §8.3). Of the path in use its data
+            // says more.
             if index != usize::from(self.sending) {
-                self.back_off(ctx, index);
-                self.count_path_error(ctx, index, false);
+                self.probe_soon(ctx.now, index);
             }
             if let Some(train) = train {
                 self.tell_policy(ctx, index, train);
