@@ -365,6 +365,14 @@ impl AssociationConfig {
                 "allowed are 0 to 255 packets",
             ));
         }
+        let second_level = parts.reporting.second_level_buffer;
+        if !(1500..=BUFFER_LIMIT).contains(&second_level) {
+            return Err(ConfigError::new(
+                "reporting.second_level_buffer",
+                second_level,
+                format!("allowed are 1500 to {BUFFER_LIMIT} bytes"),
+            ));
+        }
         if parts.recovery.loss_rto_min > self.rto_min {
             return Err(ConfigError::new(
                 "recovery.loss_rto_min",

@@ -1,6 +1,6 @@
 //! Extensions beyond the RFC that both ends have to agree on, in INIT and INIT ACK.
 
-use whimbrel_wire::Parameter;
+use whimbrel_wire::{ChunkType, Parameter};
 
 use crate::config::Switches;
 
@@ -13,12 +13,18 @@ impl Extensions {
     pub(crate) const TIMESTAMPS: Extensions = Extensions(1);
     /// SACKs echo the congestion that routers indicate.
     pub(crate) const ECI: Extensions = Extensions(2);
+    /// NR-SACK chunks take the place of SACKs.
+    pub(crate) const NR_SACK: Extensions = Extensions(4);
+    /// NEW GAPS chunks take the place of SACKs.
+    pub(crate) const NEW_GAPS: Extensions = Extensions(8);
 
     /// What an end with these settings would use.
     pub(crate) fn wanted(switches: &Switches) -> Extensions {
         let mut wanted = Extensions::default();
         wanted.add(switches.timestamps, Extensions::TIMESTAMPS);
         wanted.add(switches.eci, Extensions::ECI);
+        wanted.add(switches.reporting.nr_sack, Extensions::NR_SACK);
+        wanted.add(switches.reporting.new_gaps_only, Extensions::NEW_GAPS);
         wanted
     }
 
@@ -41,6 +47,11 @@ impl Extensions {
     pub(crate) fn take(&mut self, parameter: &Parameter<'_>) {
         self.add(*parameter == Parameter::Timestamps, Extensions::TIMESTAMPS);
         self.add(*parameter == Parameter::EciCapable, Extensions::ECI);
+        self.add(*parameter == Parameter::NewGaps, Extensions::NEW_GAPS);
+        // RFC 5061 §4.2.7
+        if let Parameter::SupportedExtensions(types) = parameter {
+            self.add(types.contains(&ChunkType::NR_SACK.0), Extensions::NR_SACK);
+        }
     }
 
     /// Adds the parameters that name them.
@@ -50,6 +61,12 @@ impl Extensions {
         }
         if self.has(Extensions::ECI) {
             Parameter::EciCapable.emit(list);
+        }
+        if self.has(Extensions::NEW_GAPS) {
+            Parameter::NewGaps.emit(list);
+        }
+        if self.has(Extensions::NR_SACK) {
+            Parameter::SupportedExtensions(&[ChunkType::NR_SACK.0]).emit(list);
         }
     }
 }

@@ -520,7 +520,7 @@ fn section_3_2_unknown_chunks_follow_their_two_high_bits() {
     ] {
         let (mut net, _, _) = Net::established(1, &quiet());
         let tsn = net.last(Host::A, ChunkType::INIT).init().initial_tsn.0;
-        let raw = [high | 0x3d, 0, 0, 6, 9, 9];
+        let raw = [high | 0x3c, 0, 0, 6, 9, 9];
         let unknown = Chunk::Unknown(whimbrel_wire::RawChunk::from_bytes(&raw).expect("an unknown type"));
         let _ = net.as_peer(Host::B, &[unknown, Chunk::Data(data(tsn, 0, b"behind"))]);
         assert_eq!(net.contents(Host::B).len() == 1, goes_on, "{high:#x}");

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use support::{Fate, Host, InFlight, Net, addrs};
 use whimbrel_control::discriminator::DiscriminatorSpec;
 use whimbrel_control::multipath::policy::PathPolicySpec;
-use whimbrel_control::multipath::{Accounting, ReportingChanges, RetransmitPath};
+use whimbrel_control::multipath::{Accounting, ReportingChanges, RetransmitPath, SackPath};
 use whimbrel_control::recovery::{BackOff, RecoveryChanges, TransmissionRetransmit};
 use whimbrel_control::window::WindowSpec;
 use whimbrel_control::{Rng, Scheme, Span, Time};
@@ -107,6 +107,19 @@ fn reporting(rng: &mut Rng) -> ReportingChanges {
     ReportingChanges {
         arrivals_per_sack: pick(rng, &[None, Some(0), Some(1), Some(3), Some(20)]),
         dac: flag(rng),
+        two_level_buffer: flag(rng),
+        nr_sack: flag(rng),
+        sack_path: pick(
+            rng,
+            &[
+                None,
+                Some(SackPath::Primary),
+                Some(SackPath::LowestRtt),
+                Some(SackPath::All),
+            ],
+        ),
+        new_gaps_only: flag(rng),
+        second_level_buffer: pick(rng, &[None, Some(1500), Some(20_000)]),
     }
 }
 

@@ -7,7 +7,7 @@ mod common;
 
 use common::{file, flow, nodes, run};
 use whimbrel_control::multipath::policy::PathPolicySpec;
-use whimbrel_control::multipath::{Accounting, ReportingChanges, RetransmitPath};
+use whimbrel_control::multipath::{Accounting, ReportingChanges, RetransmitPath, SackPath};
 use whimbrel_control::{Rate, Rng, Span};
 use whimbrel_proto::{AssociationConfig, Preset};
 use whimbrel_sim::config::{
@@ -153,6 +153,18 @@ fn reporting(rng: &mut Rng) -> ReportingChanges {
     ReportingChanges {
         arrivals_per_sack: Some(between(rng, 0, 10) as u32),
         dac: Some(rng.chance(0.3)),
+        two_level_buffer: Some(rng.chance(0.3)),
+        sack_path: Some(
+            [
+                SackPath::LastArrival,
+                SackPath::Primary,
+                SackPath::LowestRtt,
+                SackPath::All,
+            ][rng.below(4) as usize],
+        ),
+        nr_sack: Some(rng.chance(0.3)),
+        new_gaps_only: Some(rng.chance(0.3)),
+        second_level_buffer: Some(between(rng, 1500, 100_000) as u32),
     }
 }
 

@@ -26,10 +26,14 @@ pub mod parameter_type {
     pub const SUPPORTED_ADDRESS_TYPES: u16 = 12;
     /// ECN Capable, RFC 4960 Appendix A.
     pub const ECN_CAPABLE: u16 = 0x8000;
+    /// Supported Extensions, RFC 5061 §4.2.7.
+    pub const SUPPORTED_EXTENSIONS: u16 = 0x8008;
     /// TIMESTAMP chunks are understood; not of any RFC.
     pub const TIMESTAMPS: u16 = 0xbe01;
     /// Congestion that routers indicate is echoed with each SACK (Shishir 2000); not of any RFC.
     pub const ECI_CAPABLE: u16 = 0xbe02;
+    /// NEW GAPS chunks are understood; not of any RFC.
+    pub const NEW_GAPS: u16 = 0xbe03;
 }
 
 /// A parameter this crate has no reading for. [`RawParameter::action`] tells what RFC 9260 §3.2.1 asks for.
@@ -100,10 +104,14 @@ pub enum Parameter<'a> {
     SupportedAddressTypes(TypeList<'a>),
     /// The sender understands ECNE and CWR (0x8000).
     EcnCapable,
+    /// Types of chunks beyond the RFC that the sender understands (0x8008), one byte each.
+    SupportedExtensions(&'a [u8]),
     /// The sender understands TIMESTAMP chunks and would like to use them (0xbe01).
     Timestamps,
     /// The sender echoes the congestion that routers indicate (0xbe02).
     EciCapable,
+    /// The sender understands NEW GAPS chunks and would like to get them (0xbe03).
+    NewGaps,
     /// Opaque to everybody but the sender of a HEARTBEAT (1).
     HeartbeatInfo(&'a [u8]),
     /// Everything else.
@@ -141,7 +149,11 @@ impl<'a> Parameter<'a> {
             parameter_type::ECN_CAPABLE => return Err(bad_value),
             parameter_type::TIMESTAMPS if value.is_empty() => Self::Timestamps,
             parameter_type::ECI_CAPABLE if value.is_empty() => Self::EciCapable,
-            parameter_type::TIMESTAMPS | parameter_type::ECI_CAPABLE => return Err(bad_value),
+            parameter_type::NEW_GAPS if value.is_empty() => Self::NewGaps,
+            parameter_type::TIMESTAMPS | parameter_type::ECI_CAPABLE | parameter_type::NEW_GAPS => {
+                return Err(bad_value);
+            }
+            parameter_type::SUPPORTED_EXTENSIONS => Self::SupportedExtensions(value),
             _ => Self::Unknown(raw),
         })
     }
@@ -161,6 +173,8 @@ impl<'a> Parameter<'a> {
             Self::EcnCapable => parameter_type::ECN_CAPABLE,
             Self::Timestamps => parameter_type::TIMESTAMPS,
             Self::EciCapable => parameter_type::ECI_CAPABLE,
+            Self::NewGaps => parameter_type::NEW_GAPS,
+            Self::SupportedExtensions(_) => parameter_type::SUPPORTED_EXTENSIONS,
             Self::Unknown(raw) => raw.parameter_type(),
         }
     }
@@ -177,10 +191,11 @@ impl<'a> Parameter<'a> {
             Self::StateCookie(value)
             | Self::Unrecognized(value)
             | Self::HostName(value)
+            | Self::SupportedExtensions(value)
             | Self::HeartbeatInfo(value) => tlv::append(list, code, value),
             Self::CookiePreservative { increment_ms } => tlv::append(list, code, &increment_ms.to_be_bytes()),
             Self::SupportedAddressTypes(types) => tlv::append(list, code, types.wire_bytes()),
-            Self::EcnCapable | Self::Timestamps | Self::EciCapable => tlv::append(list, code, &[]),
+            Self::EcnCapable | Self::Timestamps | Self::EciCapable | Self::NewGaps => tlv::append(list, code, &[]),
             Self::Unknown(raw) => raw.0.emit(list),
         }
     }
@@ -319,7 +334,12 @@ mod tests {
         both_ways(&[0x80, 0, 0, 4], Parameter::EcnCapable);
         both_ways(&[0xbe, 1, 0, 4], Parameter::Timestamps);
         both_ways(&[0xbe, 2, 0, 4], Parameter::EciCapable);
-        let raw = [0x80, 0x08, 0, 6, 0x82, 0xc0]; // Supported Extensions, RFC 5061
+        both_ways(&[0xbe, 3, 0, 4], Parameter::NewGaps);
+        both_ways(
+            &[0x80, 0x08, 0, 6, 0x82, 0xc0],
+            Parameter::SupportedExtensions(&[0x82, 0xc0]),
+        );
+        let raw = [0x80, 0x05, 0, 6, 0x82, 0xc0]; // Padding, RFC 4820
         both_ways(
             &raw,
             Parameter::Unknown(RawParameter::from_bytes(&raw).expect("length agrees")),
@@ -336,6 +356,7 @@ mod tests {
             &[0x80, 0, 0, 8, 0, 0, 0, 0],  // ECN capable with a value
             &[0xbe, 1, 0, 8, 0, 0, 0, 0],  // timestamps with a value
             &[0xbe, 2, 0, 8, 0, 0, 0, 0],  // ECI capable with a value
+            &[0xbe, 3, 0, 8, 0, 0, 0, 0],  // new gaps with a value
             &[0x80, 0, 0, 4],
         ]
         .concat();
@@ -351,6 +372,7 @@ mod tests {
                 bad(0x8000, 4),
                 bad(0xbe01, 4),
                 bad(0xbe02, 4),
+                bad(0xbe03, 4),
                 Ok(Parameter::EcnCapable)
             ]
         );

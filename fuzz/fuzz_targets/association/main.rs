@@ -9,10 +9,10 @@ mod packets;
 use std::collections::VecDeque;
 
 use libfuzzer_sys::fuzz_target;
+use whimbrel_control::multipath::{ReportingChanges, RetransmitPath};
 use whimbrel_control::{Rng, Span, Time};
 use whimbrel_proto::{
-    AssocId, AssociationConfig, Endpoint, EndpointConfig, Message, PacketMeta, PathId, Preset, RetransmitPath,
-    TransportAddr,
+    AssocId, AssociationConfig, Endpoint, EndpointConfig, Message, PacketMeta, PathId, Preset, TransportAddr,
 };
 use whimbrel_wire::{ByteSink, Checksum, ChecksumField, ChunkType, PacketView};
 
@@ -287,7 +287,13 @@ fn association(input: &mut Input<'_>, mtu: u16) -> AssociationConfig {
         send_buffer: [1500, 65_536][usize::from(flags & 1)],
         mtu,
         max_burst: [0, 1, 4][input.below(3)],
-        retransmit_path: [RetransmitPath::Standard, RetransmitPath::Same, RetransmitPath::Alternate][input.below(3)],
+        retransmit_path: [
+            None,
+            Some(RetransmitPath::Standard),
+            Some(RetransmitPath::Same),
+            Some(RetransmitPath::Alternate),
+        ][input.below(4)],
+        reporting: reporting(input.byte()),
         potentially_failed_max_retrans: (flags & 2 != 0).then_some(0),
         path_max_retrans: if flags & 4 != 0 { 1 } else { 5 },
         hb_interval: Span::from_secs(if flags & 8 != 0 { 0 } else { 5 }),
@@ -295,5 +301,17 @@ fn association(input: &mut Input<'_>, mtu: u16) -> AssociationConfig {
         autoclose: (flags & 32 != 0).then_some(Span::from_secs(20)),
         sack_frequency: if flags & 64 != 0 { 1 } else { 2 },
         ..AssociationConfig::default()
+    }
+}
+
+fn reporting(flags: u8) -> ReportingChanges {
+    ReportingChanges {
+        arrivals_per_sack: (flags & 1 != 0).then_some(5),
+        dac: Some(flags & 2 != 0),
+        two_level_buffer: Some(flags & 4 != 0),
+        second_level_buffer: Some(if flags & 8 != 0 { 1500 } else { 65_536 }),
+        nr_sack: Some(flags & 16 != 0),
+        new_gaps_only: Some(flags & 32 != 0),
+        ..ReportingChanges::default()
     }
 }

@@ -2,7 +2,7 @@
 
 use whimbrel_wire::{
     ByteSink, Cause, Causes, Checksum, ChecksumField, Chunk, CommonHeader, Data, DuplicateTsns, GapBlock, GapBlocks,
-    HeartbeatInfo, Init, PacketSink, PacketView, Parameter, Parameters, Payload, RawChunk, Sack, Ssn, Tsn,
+    HeartbeatInfo, Init, NewGaps, NrSack, PacketSink, PacketView, Parameter, Parameters, Payload, RawChunk, Sack, SackLists, Ssn, Tsn,
 };
 
 use crate::input::Input;
@@ -110,7 +110,8 @@ const ZEROS: [u8; 2000] = [0; 2000];
 fn push_chunk(knowledge: &Knowledge, to: usize, input: &mut Input<'_>, sink: &mut dyn PacketSink) {
     let from = 1 - to;
     let mut list = Vec::new();
-    match input.below(18) {
+    let kind = input.below(20);
+    match kind {
         0..=3 => {
             let flags = input.byte();
             let len = [1, 1, 4, 1000, 1452, 0][input.below(6)];
@@ -126,7 +127,7 @@ fn push_chunk(knowledge: &Knowledge, to: usize, input: &mut Input<'_>, sink: &mu
                 payload: Payload::Bytes(&ZEROS[..len]),
             }));
         }
-        4..=6 => {
+        4..=6 | 18..=19 => {
             let mut duplicates = Vec::new();
             for _ in 0..input.below(6) {
                 let start = 1 + u16::from(input.byte()) % 40;
@@ -136,14 +137,25 @@ fn push_chunk(knowledge: &Knowledge, to: usize, input: &mut Input<'_>, sink: &mu
                 DuplicateTsns::append(&mut duplicates, near(knowledge.tsns[to], input));
             }
             let base = if input.below(2) == 0 { knowledge.acks[from] } else { knowledge.tsns[to].wrapping_sub(4) };
-            sink.push(&Chunk::Sack(Sack {
+            let sack = Sack {
                 congestion_indicated: false,
                 packets: 0,
                 cumulative_tsn_ack: near(base, input),
                 a_rwnd: [0, 1, 700, 1500, 65_536, u32::MAX][input.below(6)],
                 gaps: GapBlocks::from_wire_bytes(&list),
                 duplicates: DuplicateTsns::from_wire_bytes(&duplicates),
-            }));
+            };
+            let (cumulative_tsn_ack, a_rwnd) = (sack.cumulative_tsn_ack, sack.a_rwnd);
+            let lists = SackLists::from_wire_bytes(&list, input.below(4), input.below(4));
+            let (congestion_indicated, packets) = (false, 0);
+            sink.push(&match kind {
+                4..=6 => Chunk::Sack(sack),
+                18 => Chunk::NrSack(NrSack { cumulative_tsn_ack, a_rwnd, lists, congestion_indicated, packets }),
+                _ => {
+                    let (serial, everything) = (u16::from(input.byte()), input.below(4) == 0);
+                    Chunk::NewGaps(NewGaps { cumulative_tsn_ack, a_rwnd, lists, congestion_indicated, packets, everything, serial })
+                }
+            });
         }
         7 => sink.push(&Chunk::Heartbeat(HeartbeatInfo(&ZEROS[..usize::from(input.half()) % 1500]))),
         8 => {
@@ -195,12 +207,14 @@ fn push_chunk(knowledge: &Knowledge, to: usize, input: &mut Input<'_>, sink: &mu
 }
 
 fn parameter<'a, 'i: 'a>(knowledge: &'a Knowledge, input: &mut Input<'i>) -> Parameter<'a> {
-    match input.below(6) {
+    match input.below(8) {
         0 => Parameter::Ipv4([10, 0, input.byte() % 5, 1 + input.byte() % 2].into()),
         1 => Parameter::Ipv6([0; 16].into()),
         2 => Parameter::StateCookie(&knowledge.cookie),
         3 => Parameter::CookiePreservative { increment_ms: input.word() },
         4 => Parameter::Unrecognized(input.bytes(4)),
+        5 => Parameter::SupportedExtensions(input.bytes(3)),
+        6 => Parameter::NewGaps,
         _ => Parameter::HostName(b"x"),
     }
 }

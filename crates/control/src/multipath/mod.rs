@@ -21,6 +21,6 @@ mod options;
 mod reporting;
 mod view;
 
-pub use options::{Accounting, BufferSplit, RetransmitPath};
+pub use options::{Accounting, BufferSplit, RetransmitPath, SackPath};
 pub use reporting::{Reporting, ReportingChanges};
 pub use view::PathView;

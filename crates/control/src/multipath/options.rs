@@ -70,6 +70,25 @@ impl RetransmitPath {
     ];
 }
 
+/// Which way SACKs go when the peer has more than one address.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
+pub enum SackPath {
+    /// On the path that the last packet with data came on (RFC 9260 §6.4).
+    #[default]
+    LastArrival,
+    /// On the primary path, while it is active.
+    Primary,
+    /// On the active path with the shortest smoothed round-trip time that is known.
+    LowestRtt,
+    /// On the path that the last packet with data came on, and a copy on each other active path.
+    All,
+}
+
 /// Whether one path may fill the buffers that all share.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[cfg_attr(

@@ -134,6 +134,7 @@ impl Association {
         self.agree_on_ecn(agreement.ecn);
         self.agree_on_timestamps(agreement.extensions);
         self.agree_on_eci(agreement.extensions);
+        self.agree_on_reports(agreement.extensions);
         // RFC 9260 §6.2.1 A
         self.peer_rwnd = agreement.peer_rwnd;
         self.largest_peer_rwnd = agreement.peer_rwnd;

@@ -115,6 +115,8 @@ impl Association {
     ) -> Result<(), Discard> {
         match chunk {
             Chunk::Sack(sack) => self.on_sack(ctx, sack, from),
+            Chunk::NrSack(nr_sack) => self.on_nr_sack(ctx, nr_sack, from),
+            Chunk::NewGaps(new_gaps) => self.on_new_gaps(ctx, new_gaps, from),
             Chunk::Heartbeat(info) => self.on_heartbeat(from, info.0),
             Chunk::HeartbeatAck(info) => self.on_heartbeat_ack(ctx, info.0),
             Chunk::InitAck(init_ack) => self.on_init_ack(ctx, meta, init_ack),

@@ -11,6 +11,7 @@ mod path_policy;
 mod probing;
 mod rate;
 mod recovery;
+mod reports;
 mod retransmission;
 mod sack;
 mod shutdown;
@@ -136,6 +137,10 @@ pub struct Association {
     spread: Option<Box<distribution::Spread>>,
     /// Only if that policy orders probes.
     probing: Option<Box<probing::Probing>>,
+    /// Only if both ends agreed on another form of SACKs.
+    reports: Option<Box<reports::Reports>>,
+    /// Paths that get a copy of the last SACK, a bit for each.
+    sack_copies: u32,
     /// Only if both ends put the time on their packets.
     stamping: Option<Box<timestamp::Stamping>>,
     /// Retransmissions in a row over all paths (RFC 9260 §8.1).
@@ -240,6 +245,8 @@ impl Association {
             policy: None,
             spread: None,
             probing: None,
+            reports: None,
+            sack_copies: 0,
             stamping: None,
             errors: 0,
             timers: Timers::default(),
@@ -542,15 +549,22 @@ impl Association {
 
     // [9260:3.3.2-10, 3.3.3-10]
     fn new_receiver(&self, peer_initial_tsn: Tsn) -> Box<Receiver> {
-        let mut config = ReceiverConfig::new(self.config.recv_buffer, self.inbound_streams, self.config.mtu);
-        config.sack_delay = self.config.sack_delay;
         let reporting = &self.switches.reporting;
+        let mut config = ReceiverConfig::with_second_level(
+            self.config.recv_buffer,
+            reporting.second_level(),
+            self.inbound_streams,
+            self.config.mtu,
+        );
+        config.sack_delay = self.config.sack_delay;
         config.sack_frequency = match reporting.arrivals_per_sack {
             0 => self.config.sack_frequency,
             arrivals => arrivals,
         };
         config.sack_any_order = reporting.arrivals_per_sack > 0 || reporting.dac;
         config.tells_packets = reporting.dac;
+        config.takes_back = !self.uses_nr_sack();
+        config.new_gaps_only = self.uses_new_gaps();
         Box::new(Receiver::new(peer_initial_tsn, &config))
     }
 }

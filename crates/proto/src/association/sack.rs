@@ -65,6 +65,23 @@ impl SackObserver for Notes<'_> {
 impl Association {
     // [9260:6-5, 6-7]
     pub(super) fn on_sack(&mut self, ctx: &mut Context<'_>, sack: &Sack<'_>, from: usize) -> Result<(), Discard> {
+        let complete = self.had_room_for_more(sack.gaps.len() + sack.duplicates.len());
+        self.take_sack(ctx, sack, from, complete)
+    }
+
+    /// Whether a SACK with so many entries was shorter than the largest packet: more blocks would have fitted.
+    pub(super) fn had_room_for_more(&self, entries: usize) -> bool {
+        4 * (entries + 1) <= usize::from(self.max_data)
+    }
+
+    /// Takes a SACK. `complete`: it reports all that is held.
+    pub(super) fn take_sack(
+        &mut self,
+        ctx: &mut Context<'_>,
+        sack: &Sack<'_>,
+        from: usize,
+        complete: bool,
+    ) -> Result<(), Discard> {
         let takes_sacks = matches!(
             self.state,
             State::Established | State::ShutdownPending | State::ShutdownReceived
@@ -73,8 +90,6 @@ impl Association {
             return Err(Discard::Unexpected);
         }
         self.stats.duplicates_reported += sack.duplicates.len() as u64;
-        // A SACK shorter than the largest packet had room for more blocks.
-        let complete = 4 * (sack.gaps.len() + sack.duplicates.len() + 1) <= usize::from(self.max_data);
         let echo = if self.stamping.is_some() || self.eci.in_use {
             self.take_echo(ctx.now, from, sack.congestion_indicated)
         } else {
@@ -366,7 +381,7 @@ impl Association {
         }
     }
 
-    fn tell_user_about_progress(&mut self) {
+    pub(super) fn tell_user_about_progress(&mut self) {
         if self.notices.wants_space && self.buffered_send() <= self.config.send_buffer as usize / 4 * 3 {
             self.notices.wants_space = false;
             self.events.push_back(Event::SendSpace);

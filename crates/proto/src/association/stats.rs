@@ -17,6 +17,8 @@ pub struct AssociationStats {
     pub data_bytes_sent: u64,
     /// User data acknowledged.
     pub data_bytes_acked: u64,
+    /// Bytes of user data whose place in the send buffer an NR-SACK freed before all earlier data had come.
+    pub data_bytes_freed_early: u64,
     /// DATA chunks sent again.
     pub retransmissions: u64,
     /// DATA chunks declared lost by missing reports.

@@ -1,15 +1,18 @@
 //! What goes into the next packet: control chunks, a SACK, data that was lost, new data — in this order (RFC 9260 §6.1, §6.10).
 
+use whimbrel_control::multipath::SackPath;
 use whimbrel_control::{Seq, Time};
 use whimbrel_wire::{
     COMMON_HEADER_LEN, Causes, Chunk, CommonHeader, DATA_HEADER_LEN, Data, DuplicateTsns, GapBlocks, HeartbeatInfo,
-    PacketSink, SACK_HEADER_LEN, Sack, TIMESTAMP_LEN, Timestamp,
+    NEW_GAPS_HEADER_LEN, NR_SACK_HEADER_LEN, NewGaps, NrSack, PacketSink, SACK_HEADER_LEN, Sack, SackLists,
+    TIMESTAMP_LEN, Timestamp,
 };
 
 use super::retransmission::LostData;
 use super::{Association, Context, MAX_OUTSTANDING, Outgoing, State};
 use crate::config::NEVER;
 use crate::path::HeartbeatContent;
+use crate::receive::News;
 use crate::trace::{TraceEvent, TraceKinds};
 use crate::{Ecn, PathId};
 
@@ -89,6 +92,7 @@ impl Association {
             (Some(path), _) => path,
             (None, Some(next)) => next.to(),
             (None, None) if self.sack_due(ctx.now) => self.sack_path(),
+            (None, None) if self.next_sack_copy().is_some() => self.next_sack_copy().unwrap_or(0),
             (None, None) => {
                 if let Some(path) = self.next_probe() {
                     return Some(self.send_probe(ctx, sink, path));
@@ -206,47 +210,78 @@ impl Association {
         self.may_send_sack() && self.receiver.as_ref().is_some_and(|receiver| receiver.sack_due(now))
     }
 
-    fn may_send_sack(&self) -> bool {
+    pub(super) fn may_send_sack(&self) -> bool {
         matches!(
             self.state,
             State::Established | State::ShutdownPending | State::ShutdownReceived | State::ShutdownSent
         )
     }
 
-    // [9260:6.4-3, 6.7-2]
-    fn sack_path(&self) -> usize {
-        let path = self
-            .receiver
-            .as_ref()
-            .map_or(0, |receiver| usize::from(receiver.sack_path()));
-        self.confirmed_or_sending(path.min(self.paths.len() - 1))
-    }
-
     /// Adds a SACK if one is due, or if data goes out and one could (RFC 9260 §6.1).
     // [9260:6.1-16, 6.2-17]
     fn push_sack(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>, with_data: bool) {
-        if !self.may_send_sack() || packet.room < SACK_HEADER_LEN + self.stamp_len() {
+        let header_len = match &self.reports {
+            None => SACK_HEADER_LEN,
+            Some(_) => NR_SACK_HEADER_LEN.max(NEW_GAPS_HEADER_LEN),
+        };
+        if !self.may_send_sack() || packet.room < header_len + self.stamp_len() {
             return;
         }
         let Some(receiver) = &mut self.receiver else { return };
-        if !(receiver.sack_due(ctx.now) || with_data && receiver.sack_pending()) {
+        let is_due = receiver.sack_due(ctx.now) || with_data && receiver.sack_pending();
+        if !is_due && self.sack_copies >> packet.path() & 1 == 0 {
             return;
         }
-        if let Some(stamp) = self.stamping.as_mut().and_then(|stamping| stamping.take_to_return()) {
+        // The sender takes what is echoed for that of the path on which it comes.
+        let is_on_path = self.switches.reporting.sack_path == SackPath::LastArrival
+            || packet.path() == usize::from(receiver.sack_path());
+        if let Some(stamping) = self.stamping.as_mut().filter(|_| is_on_path)
+            && let Some(stamp) = stamping.take_to_return()
+        {
             // In front of the SACK, so that its times are known when the SACK is read.
             packet.push(&Chunk::Timestamp(stamp));
         }
         let scratch = &mut *ctx.scratch;
-        let content = receiver.write_sack(&mut scratch.gaps, &mut scratch.duplicates, packet.room);
-        packet.push(&Chunk::Sack(Sack {
-            cumulative_tsn_ack: content.cumulative_tsn_ack,
-            a_rwnd: content.a_rwnd,
-            gaps: GapBlocks::from_wire_bytes(&scratch.gaps),
-            duplicates: DuplicateTsns::from_wire_bytes(&scratch.duplicates),
-            congestion_indicated: self.eci.tell(),
-            packets: content.packets,
-        }));
+        let room = packet.room - (header_len - SACK_HEADER_LEN);
+        let content = receiver.write_sack(&mut scratch.gaps, &mut scratch.duplicates, room);
+        let (cumulative_tsn_ack, a_rwnd) = (content.cumulative_tsn_ack, content.a_rwnd);
+        let (congestion_indicated, packets) = (is_on_path && self.eci.tell(), content.packets);
+        if self.reports.is_some() {
+            let gaps = scratch.gaps.len() / 4;
+            let taken_back = receiver.taken_back();
+            scratch.gaps.extend_from_slice(taken_back);
+            scratch.gaps.extend_from_slice(&scratch.duplicates);
+            packet.push(&match content.news {
+                Some(News { serial, everything }) => Chunk::NewGaps(NewGaps {
+                    cumulative_tsn_ack,
+                    a_rwnd,
+                    lists: SackLists::from_wire_bytes(&scratch.gaps, gaps, taken_back.len() / 4),
+                    congestion_indicated,
+                    packets,
+                    everything,
+                    serial,
+                }),
+                // All that is reported is kept.
+                None => Chunk::NrSack(NrSack {
+                    cumulative_tsn_ack,
+                    a_rwnd,
+                    lists: SackLists::from_wire_bytes(&scratch.gaps, 0, gaps),
+                    congestion_indicated,
+                    packets,
+                }),
+            });
+        } else {
+            packet.push(&Chunk::Sack(Sack {
+                cumulative_tsn_ack,
+                a_rwnd,
+                gaps: GapBlocks::from_wire_bytes(&scratch.gaps),
+                duplicates: DuplicateTsns::from_wire_bytes(&scratch.duplicates),
+                congestion_indicated,
+                packets,
+            }));
+        }
         self.stats.sacks_sent += 1;
+        self.note_sack(packet.path(), is_due);
         if let Some(lowest_tsn) = self.ecn.echo {
             self.push_ecne(ctx, packet, lowest_tsn);
         }

@@ -9,6 +9,7 @@
 //! What a peer can make us hold is bounded by [`ReceiverConfig`]: `memory_limit` and one chunk, the TSN map of at most
 //! `max_tsn_window` entries, and 8 bytes for each inbound stream that was used.
 
+mod news;
 mod reassembly;
 mod sack;
 mod store;
@@ -19,6 +20,7 @@ mod window;
 use whimbrel_control::Span;
 use whimbrel_wire::{Data, Tsn};
 
+use news::NewsState;
 use reassembly::{Partial, ReadyList, Tail};
 use sack::SackState;
 use store::Store;
@@ -26,6 +28,7 @@ use streams::Streams;
 use tsn_map::{Slot, TsnMap};
 use window::Window;
 
+pub(crate) use news::News;
 pub(crate) use store::CHUNK_OVERHEAD;
 
 /// What the receiver may hold, and how it acknowledges.
@@ -33,6 +36,9 @@ pub(crate) use store::CHUNK_OVERHEAD;
 pub(crate) struct ReceiverConfig {
     /// Payload bytes we promise to hold: a_rwnd of our INIT or INIT ACK.
     pub(crate) recv_buffer: u32,
+    /// Two-level buffer (Ye 2004, 6.6): payload bytes held beyond gaps besides those in order, which alone count for the window; 0:
+    /// both share the buffer.
+    pub(crate) second_level: u32,
     /// Bytes of memory for held chunks, each with [`CHUNK_OVERHEAD`]; with many tiny chunks it closes the window early.
     pub(crate) memory_limit: u32,
     /// Streams the peer may send on.
@@ -47,6 +53,10 @@ pub(crate) struct ReceiverConfig {
     pub(crate) sack_any_order: bool,
     /// SACKs tell how many packets with DATA came since the one before (DAC).
     pub(crate) tells_packets: bool,
+    /// What has been received may be dropped again to make room for earlier data. If not, NR-SACKs tell the sender so.
+    pub(crate) takes_back: bool,
+    /// SACKs report beyond gaps only what is new (Ye 2004, 6.6).
+    pub(crate) new_gaps_only: bool,
     /// How far beyond the cumulative TSN a TSN may be to be accepted, at most 65535.
     pub(crate) max_tsn_window: u16,
     /// Gap Ack Blocks in a SACK at most, besides the limit of the packet.
@@ -56,15 +66,25 @@ pub(crate) struct ReceiverConfig {
 }
 
 impl ReceiverConfig {
-    /// The standard's constants, and limits that follow from the buffer: memory for payloads of about 100 bytes to fill
-    /// it, and a TSN window of four times as many chunks as that memory could hold.
+    /// A buffer of one level.
+    #[cfg(test)]
     pub(crate) fn new(recv_buffer: u32, inbound_streams: u16, mtu: u16) -> Self {
-        let memory_limit = recv_buffer.saturating_mul(3).saturating_add(4 * u32::from(mtu));
+        Self::with_second_level(recv_buffer, 0, inbound_streams, mtu)
+    }
+
+    /// The standard's constants, and limits that follow from the buffers, of which the second is for what lies beyond gaps: memory
+    /// for payloads of about 100 bytes to fill them, and a TSN window of four times as many chunks as that memory could hold.
+    pub(crate) fn with_second_level(recv_buffer: u32, second_level: u32, inbound_streams: u16, mtu: u16) -> Self {
+        let memory_limit = recv_buffer
+            .saturating_add(second_level)
+            .saturating_mul(3)
+            .saturating_add(4 * u32::from(mtu));
         let max_tsn_window = (memory_limit / CHUNK_OVERHEAD as u32)
             .saturating_mul(4)
             .clamp(1024, 65_535);
         ReceiverConfig {
             recv_buffer,
+            second_level,
             memory_limit,
             inbound_streams,
             mtu,
@@ -72,6 +92,8 @@ impl ReceiverConfig {
             sack_frequency: 2,
             sack_any_order: false,
             tells_packets: false,
+            takes_back: true,
+            new_gaps_only: false,
             max_tsn_window: max_tsn_window as u16,
             max_gap_blocks: u16::MAX,
             max_duplicates: 64,
@@ -133,6 +155,8 @@ pub(crate) struct Receiver {
     partial: Option<Partial>,
     window: Window,
     sack: SackState,
+    /// Only if SACKs report what is new.
+    news: Option<Box<NewsState>>,
     stats: ReceiverStats,
 }
 
@@ -165,6 +189,7 @@ impl Receiver {
             partial: None,
             window: Window::new(config.recv_buffer, cumulative),
             sack: SackState::default(),
+            news: config.new_gaps_only.then(Box::default),
             stats: ReceiverStats::default(),
             config: config.clone(),
         }
@@ -211,6 +236,10 @@ impl Receiver {
     fn duplicate(&mut self, tsn: Tsn) -> DataOutcome {
         self.stats.duplicates += 1;
         self.sack.packet.duplicate = true;
+        if let Some(news) = &mut self.news {
+            // The sender has not seen it acknowledged.
+            news.tell_everything();
+        }
         // RFC 9260 §3.3.4 [9260:6.2-21]: each time it comes again, it is listed once more.
         if self.sack.duplicates.len() < usize::from(self.config.max_duplicates) {
             self.sack.duplicates.push(tsn);
@@ -329,7 +358,11 @@ impl Receiver {
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         let duplicates = self.sack.duplicates.capacity() * size_of::<Tsn>();
-        self.map.heap_bytes() + self.store.heap_bytes() + self.streams.heap_bytes() + duplicates
+        let news = self
+            .news
+            .as_ref()
+            .map_or(0, |news| size_of::<NewsState>() + news.heap_bytes());
+        news + self.map.heap_bytes() + self.store.heap_bytes() + self.streams.heap_bytes() + duplicates
     }
 }
 

@@ -65,7 +65,7 @@ impl Receiver {
     /// RFC 9260 §6.9 [9260:6.9-1, 6.9-14, 6-11]
     pub(super) fn accept(&mut self, data: &Data<'_>, before: Neighbour, after: Neighbour) -> DataOutcome {
         let fragment = self.store.insert(data);
-        self.window.accepted += data.payload.len() as u64;
+        self.count_accepted(data.tsn, data.payload.len());
         let (mut head, mut tail) = (fragment, fragment);
         match before {
             Neighbour::Held(previous) => {
@@ -106,6 +106,9 @@ impl Receiver {
                 self.window.highest_held = tsn;
             }
             self.map.insert(tsn, slot, self.cumulative.next(), self.highest);
+            if let Some(news) = &mut self.news {
+                news.on_arrival(tsn);
+            }
             if tsn.is_after(self.highest) {
                 self.highest = tsn;
             }
@@ -117,6 +120,7 @@ impl Receiver {
             let missing = self.map.next(next, end, false);
             if missing != next {
                 last = self.map.slot(missing.previous());
+                self.move_to_first_level(next, missing);
                 self.map.remove_range(next, missing);
             }
             self.cumulative = missing.previous();
@@ -303,6 +307,7 @@ impl Receiver {
             let (tsn, next) = (Tsn(fragment.tsn), fragment.next);
             if tsn.is_after(self.cumulative) {
                 self.map.forget_fragment(tsn);
+                self.window.beyond = self.window.beyond.saturating_sub(self.store.get(index).len());
             }
             self.store.remove(index);
             index = next;

@@ -3,7 +3,7 @@
 use whimbrel_control::Time;
 use whimbrel_wire::{MAX_PACKETS_TOLD, Tsn};
 
-use super::Receiver;
+use super::{News, Receiver};
 
 /// A SACK chunk without blocks, in bytes.
 const SACK_HEADER: usize = 16;
@@ -44,6 +44,8 @@ pub(crate) struct SackContent {
     pub(crate) a_rwnd: u32,
     /// Packets with DATA since the SACK before; 0 if they are not told.
     pub(crate) packets: u8,
+    /// If it reports only what is new.
+    pub(crate) news: Option<News>,
 }
 
 impl Receiver {
@@ -116,9 +118,19 @@ impl Receiver {
         gap_bytes.clear();
         duplicate_bytes.clear();
         let mut entries = room.saturating_sub(SACK_HEADER) / SACK_ENTRY;
+        let news = self.begin_news(&mut entries);
         if self.has_gap() {
-            self.write_gaps(gap_bytes, entries.min(self.config.max_gap_blocks.into()));
+            let blocks = entries.min(self.config.max_gap_blocks.into());
+            match &mut self.news {
+                Some(state) if news.is_some_and(|news| !news.everything) => {
+                    state.write(self.cumulative, blocks, gap_bytes);
+                }
+                _ => self.write_gaps(gap_bytes, blocks),
+            }
             entries -= gap_bytes.len() / SACK_ENTRY;
+        }
+        if let Some(state) = &mut self.news {
+            state.end();
         }
         for tsn in self.sack.duplicates.iter().take(entries) {
             duplicate_bytes.extend_from_slice(&tsn.0.to_be_bytes());
@@ -130,12 +142,26 @@ impl Receiver {
         SackContent {
             cumulative_tsn_ack: self.cumulative,
             a_rwnd: self.promise_window(),
+            news,
             packets: if self.config.tells_packets {
                 packets.min(MAX_PACKETS_TOLD.into()) as u8
             } else {
                 0
             },
         }
+    }
+
+    /// Begins a SACK that reports what is new, if that is wanted; takes the entries it needs for what was taken back.
+    fn begin_news(&mut self, entries: &mut usize) -> Option<News> {
+        let state = self.news.as_mut()?;
+        let (news, taken_back) = state.begin(self.cumulative, *entries);
+        *entries -= taken_back;
+        Some(news)
+    }
+
+    /// What was taken back, as blocks of the SACK written last.
+    pub(crate) fn taken_back(&self) -> &[u8] {
+        self.news.as_ref().map_or(&[], |state| state.taken_back())
     }
 
     fn write_gaps(&self, bytes: &mut Vec<u8>, blocks: usize) {

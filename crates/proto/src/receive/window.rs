@@ -5,11 +5,13 @@ use whimbrel_wire::Tsn;
 use super::Receiver;
 use super::store::{NONE, Stage, charge};
 
-/// Both numbers count the payload bytes accepted since the association began, less those dropped again.
+/// Two of the numbers count the payload bytes accepted since the association began, less those dropped again.
 #[derive(Debug)]
 pub(super) struct Window {
-    /// Bytes accepted.
-    pub(super) accepted: u64,
+    /// Bytes accepted; with a two-level buffer, those in order.
+    accepted: u64,
+    /// With a two-level buffer: bytes held beyond a gap. Otherwise zero.
+    pub(super) beyond: usize,
     /// Bytes we have said we would accept: the right edge, which never moves back.
     right_edge: u64,
     /// No fragment that could be dropped has a higher TSN. Of use only if there is a gap.
@@ -20,6 +22,7 @@ impl Window {
     pub(super) fn new(recv_buffer: u32, cumulative: Tsn) -> Self {
         Window {
             accepted: 0,
+            beyond: 0,
             right_edge: recv_buffer.into(),
             highest_held: cumulative,
         }
@@ -33,10 +36,47 @@ impl Window {
 
 impl Receiver {
     /// Bytes that could still be held: of buffer, or of memory if tiny chunks have used that up first.
+    ///
+    /// In a two-level buffer only what is in order takes room of the first level (Ye 2004, 6.6). While there is a gap, new data goes
+    /// to the second: no more is promised than has room there, so that data sent within the window is never dropped.
     pub(super) fn space_left(&self) -> usize {
-        let buffer = (self.config.recv_buffer as usize).saturating_sub(self.store.payload_bytes());
+        let in_order = self.store.payload_bytes() - self.window.beyond;
+        let mut buffer = (self.config.recv_buffer as usize).saturating_sub(in_order);
+        if self.has_two_levels() && self.has_gap() {
+            buffer = buffer.min((self.config.second_level as usize).saturating_sub(self.window.beyond));
+        }
         let memory = (self.config.memory_limit as usize).saturating_sub(self.store.charged_bytes());
         buffer.min(memory)
+    }
+
+    fn has_two_levels(&self) -> bool {
+        self.config.second_level > 0
+    }
+
+    /// Accounts for a chunk that is kept; what came before it is accounted for.
+    pub(super) fn count_accepted(&mut self, tsn: Tsn, len: usize) {
+        if self.has_two_levels() && tsn != self.cumulative.next() {
+            self.window.beyond += len;
+        } else {
+            self.window.accepted += len as u64;
+        }
+    }
+
+    /// What was beyond a gap is in order now: the TSNs of `from..end`. Each chunk is looked at once in its life.
+    pub(super) fn move_to_first_level(&mut self, from: Tsn, end: Tsn) {
+        if !self.has_two_levels() {
+            return;
+        }
+        let mut tsn = from;
+        while tsn != end {
+            let fragment = self.map.slot(tsn).fragment();
+            if fragment != NONE {
+                let len = self.store.get(fragment).len();
+                self.window.beyond -= len;
+                self.window.accepted += len as u64;
+            }
+            tsn = tsn.next();
+        }
     }
 
     /// Payload bytes held: unread, incomplete or waiting for their turn.
@@ -87,7 +127,16 @@ impl Receiver {
     ///
     /// A chunk may be larger than the window: the last one may overshoot it, as a sender may always have one in flight.
     pub(super) fn admit(&mut self, tsn: Tsn, len: usize) -> bool {
-        if self.advertised_window() > 0 {
+        let has_room = if self.has_two_levels() {
+            // The window counts what is in order. What a gap that closes adds to that may take the place of what was promised before,
+            // for which there is room in both levels together.
+            self.fits(len)
+        } else {
+            // What is beyond a gap and may not be dropped has to leave the memory for what fills it.
+            let may_exceed = self.config.takes_back || tsn == self.cumulative.next();
+            self.advertised_window() > 0 && (may_exceed || self.fits_memory(len))
+        };
+        if has_room {
             return true;
         }
         if tsn == self.cumulative.next() && self.tail == super::Tail::Delivered {
@@ -97,6 +146,9 @@ impl Receiver {
         if tsn.is_after(self.highest) {
             return false;
         }
+        if !self.config.takes_back {
+            return self.admit_besides_all(tsn, len);
+        }
         while !self.fits(len) {
             if !self.drop_highest_above(tsn) {
                 return false;
@@ -105,9 +157,20 @@ impl Receiver {
         true
     }
 
+    /// Nothing that is held may be dropped: a chunk that fills a gap may use the memory that tiny chunks have. The one that all wait
+    /// for is taken in any case if the reader has nothing to read, who gets it or the beginning of its message then.
+    fn admit_besides_all(&self, tsn: Tsn, len: usize) -> bool {
+        let has_memory = self.store.charged_bytes() <= self.config.memory_limit as usize;
+        self.fits_memory(len) || has_memory && tsn == self.cumulative.next() && !self.has_message()
+    }
+
     fn fits(&self, len: usize) -> bool {
-        self.store.payload_bytes() + len <= self.config.recv_buffer as usize
-            && self.store.charged_bytes() + charge(len) <= self.config.memory_limit as usize
+        self.store.payload_bytes() + len <= self.config.recv_buffer as usize + self.config.second_level as usize
+            && self.fits_memory(len)
+    }
+
+    fn fits_memory(&self, len: usize) -> bool {
+        self.store.charged_bytes() + charge(len) <= self.config.memory_limit as usize
     }
 
     /// Drops the chunk with the highest TSN above `bound` that is held beyond a gap and not yet ready for the reader.
@@ -151,10 +214,18 @@ impl Receiver {
             previous.next = NONE;
             previous.other = head;
         }
-        self.window.accepted -= self.store.get(fragment).len() as u64;
+        let len = self.store.get(fragment).len();
+        if self.has_two_levels() {
+            self.window.beyond -= len;
+        } else {
+            self.window.accepted -= len as u64;
+        }
         self.store.remove(fragment);
         self.map.remove(tsn);
         self.stats.reneged += 1;
+        if let Some(news) = &mut self.news {
+            news.on_drop(tsn);
+        }
         self.window.highest_held = tsn.previous();
         if tsn == self.highest {
             let (low, last) = (self.cumulative.next(), tsn.previous());

@@ -12,6 +12,7 @@ use whimbrel_wire::{Data, Tsn};
 use super::path_sequence::{ChunkState, PathSequences};
 use super::queue::Fragment;
 use crate::PathId;
+use crate::message::MessagePayload;
 
 /// DATA chunk header: type, flags, length, TSN, stream, SSN, PPID (RFC 9260 §3.3.1).
 const DATA_HEADER: usize = 16;
@@ -412,10 +413,29 @@ impl Outstanding {
 
     /// A receiver took back an acknowledgement: the chunk is in flight again (RFC 9260 §6.2.1 D iii).
     pub(super) fn put_back_in_flight(&mut self, seq: Seq) {
-        let Some(slot) = self.slot_mut(seq) else { return };
+        // What has been freed cannot be sent again: the peer had promised to keep it.
+        let Some(slot) = self.slot_mut(seq).filter(|slot| slot.data_len() > 0) else {
+            return;
+        };
         slot.fate = Fate::InFlight;
         let (path, chunk, data) = (slot.path, slot.chunk_len(), slot.data_len());
         self.add_flight(self.position_here(seq), path, chunk, data);
+    }
+
+    /// The peer will never take the acknowledgement of this chunk back: its payload goes. Returns the user data freed, in bytes.
+    pub(crate) fn free(&mut self, seq: Seq) -> u64 {
+        let Some(slot) = self.slot_mut(seq).filter(|slot| slot.fate == Fate::Acked) else {
+            return 0;
+        };
+        let freed = slot.data_len();
+        slot.fragment.payload = MessagePayload::Zeros(0);
+        self.data_held -= freed;
+        freed
+    }
+
+    /// Ranges above the base that the peer has reported, half open, ascending and apart.
+    pub(crate) fn reported(&self) -> &[(Seq, Seq)] {
+        &self.reported
     }
 
     /// Removes the first slot, which the cumulative ack has passed.

@@ -190,6 +190,7 @@ pub(crate) fn stats_since(now: &AssociationStats, then: &AssociationStats) -> As
         data_chunks_sent,
         data_bytes_sent,
         data_bytes_acked,
+        data_bytes_freed_early,
         retransmissions,
         fast_retransmits,
         timeouts,

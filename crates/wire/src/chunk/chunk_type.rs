@@ -37,6 +37,10 @@ impl ChunkType {
     pub const CWR: Self = Self(13);
     /// Answers SHUTDOWN ACK.
     pub const SHUTDOWN_COMPLETE: Self = Self(14);
+    /// Selective acknowledgement with data that is never taken back; draft-tuexen-tsvwg-sctp-multipath.
+    pub const NR_SACK: Self = Self(16);
+    /// Selective acknowledgement of what is new; not of the RFC.
+    pub const NEW_GAPS: Self = Self(189);
     /// When a packet was sent and when it arrived; not of the RFC.
     pub const TIMESTAMP: Self = Self(190);
 
@@ -59,6 +63,8 @@ impl ChunkType {
             Self::ECNE => "ECNE",
             Self::CWR => "CWR",
             Self::SHUTDOWN_COMPLETE => "SHUTDOWN COMPLETE",
+            Self::NR_SACK => "NR-SACK",
+            Self::NEW_GAPS => "NEW GAPS",
             Self::TIMESTAMP => "TIMESTAMP",
             _ => return None,
         })
@@ -67,7 +73,7 @@ impl ChunkType {
     /// Whether this crate reads the chunk's value.
     #[must_use]
     pub const fn is_known(self) -> bool {
-        self.0 <= Self::SHUTDOWN_COMPLETE.0 || self.0 == Self::TIMESTAMP.0
+        self.name().is_some()
     }
 
     /// Whether RFC 9260 §3 forbids other chunks in the same packet: INIT, INIT ACK and SHUTDOWN COMPLETE.

@@ -1,4 +1,5 @@
-//! Chunks: RFC 9260 §3.2 and §3.3; ECNE and CWR from RFC 4960 Appendix A; TIMESTAMP for Chen et al. 2011.
+//! Chunks: RFC 9260 §3.2 and §3.3; ECNE and CWR from RFC 4960 Appendix A; TIMESTAMP for Chen et al. 2011;
+//! NR-SACK from draft-tuexen-tsvwg-sctp-multipath; NEW GAPS for Ye 2004.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -18,6 +19,8 @@ mod ecn;
 mod error;
 mod heartbeat;
 mod init;
+mod new_gaps;
+mod nr_sack;
 mod raw;
 mod sack;
 mod shutdown;
@@ -27,9 +30,12 @@ pub use chunk_type::{ChunkType, UnknownAction};
 pub use data::{DATA_HEADER_LEN, Data, MAX_DATA_PAYLOAD_LEN, Payload};
 pub use heartbeat::HeartbeatInfo;
 pub use init::{INIT_HEADER_LEN, Init};
+pub use new_gaps::{NEW_GAPS_HEADER_LEN, NewGaps};
+pub use nr_sack::{NR_SACK_HEADER_LEN, NrSack};
 pub use raw::RawChunk;
 pub use sack::{
     DuplicateTsnIter, DuplicateTsns, GapBlock, GapBlockIter, GapBlocks, MAX_PACKETS_TOLD, SACK_HEADER_LEN, Sack,
+    SackLists,
 };
 pub use timestamp::{TIMESTAMP_LEN, Timestamp};
 
@@ -139,6 +145,10 @@ pub enum Chunk<'a> {
         /// The T bit: the packet's Verification Tag is the receiver's own, reflected (§8.5.1).
         tag_reflected: bool,
     },
+    /// Selective acknowledgement with data that is never taken back (16).
+    NrSack(NrSack<'a>),
+    /// Selective acknowledgement of what is new (189).
+    NewGaps(NewGaps<'a>),
     /// When a packet was sent and when it arrived (190).
     Timestamp(Timestamp),
     /// Any other type; [`ChunkType::action`] tells what to do with it.
@@ -176,6 +186,8 @@ impl<'a> Chunk<'a> {
             ChunkType::ECNE => ecn::decode(value).map(|lowest_tsn| Self::Ecne { lowest_tsn }),
             ChunkType::CWR => ecn::decode(value).map(|lowest_tsn| Self::Cwr { lowest_tsn }),
             ChunkType::SHUTDOWN_COMPLETE => value.is_empty().then_some(Self::ShutdownComplete { tag_reflected }),
+            ChunkType::NR_SACK => NrSack::decode(raw.flags(), value).map(Self::NrSack),
+            ChunkType::NEW_GAPS => NewGaps::decode(raw.flags(), value).map(Self::NewGaps),
             ChunkType::TIMESTAMP => Timestamp::decode(raw.flags(), value).map(Self::Timestamp),
             _ => Some(Self::Unknown(raw)),
         };
@@ -201,6 +213,8 @@ impl<'a> Chunk<'a> {
             Self::Ecne { .. } => ChunkType::ECNE,
             Self::Cwr { .. } => ChunkType::CWR,
             Self::ShutdownComplete { .. } => ChunkType::SHUTDOWN_COMPLETE,
+            Self::NrSack(_) => ChunkType::NR_SACK,
+            Self::NewGaps(_) => ChunkType::NEW_GAPS,
             Self::Timestamp(_) => ChunkType::TIMESTAMP,
             Self::Unknown(raw) => raw.chunk_type(),
         }
@@ -219,6 +233,8 @@ impl<'a> Chunk<'a> {
                 Self::CookieEcho { cookie } => cookie.len().min(MAX_CHUNK_VALUE_LEN),
                 Self::Shutdown { .. } | Self::Ecne { .. } | Self::Cwr { .. } => 4,
                 Self::ShutdownAck | Self::CookieAck | Self::ShutdownComplete { .. } => 0,
+                Self::NrSack(nr_sack) => nr_sack.value_len(),
+                Self::NewGaps(new_gaps) => new_gaps.value_len(),
                 Self::Timestamp(_) => TIMESTAMP_LEN - CHUNK_HEADER_LEN,
                 Self::Unknown(raw) => raw.value().len(),
             }
@@ -258,6 +274,8 @@ impl<'a> Chunk<'a> {
             Self::ShutdownComplete { tag_reflected } => {
                 encode_plain(ChunkType::SHUTDOWN_COMPLETE, u8::from(*tag_reflected), &[], out);
             }
+            Self::NrSack(nr_sack) => nr_sack.encode(out),
+            Self::NewGaps(new_gaps) => new_gaps.encode(out),
             Self::Timestamp(timestamp) => timestamp.encode(out),
             Self::Unknown(raw) => encode_plain(raw.chunk_type(), raw.flags(), raw.value(), out),
         }

@@ -234,6 +234,137 @@ impl Iterator for DuplicateTsnIter<'_> {
 
 impl ExactSizeIterator for DuplicateTsnIter<'_> {}
 
+/// Three lists one behind the other in wire form: blocks, blocks of another kind, duplicate TSNs.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct SackLists<'a> {
+    first: u16,
+    second: u16,
+    entries: &'a [[u8; 4]],
+}
+
+impl<'a> SackLists<'a> {
+    /// Borrows lists in wire form, four bytes for each entry: `first` blocks, `second` blocks (fewer if there are not so many), and
+    /// duplicates.
+    #[must_use]
+    pub fn from_wire_bytes(bytes: &'a [u8], first: usize, second: usize) -> Self {
+        Self::of(bytes.as_chunks().0, first, second)
+    }
+
+    /// Entries that do not fit into one chunk are left out.
+    fn of(entries: &'a [[u8; 4]], first: usize, second: usize) -> Self {
+        let entries = &entries[..entries.len().min(MAX_ENTRIES - 1)];
+        let first = first.min(entries.len());
+        Self {
+            first: first as u16,
+            second: second.min(entries.len() - first) as u16,
+            entries,
+        }
+    }
+
+    /// The first list.
+    #[must_use]
+    pub fn first(self) -> GapBlocks<'a> {
+        GapBlocks {
+            blocks: &self.entries[..usize::from(self.first)],
+        }
+    }
+
+    /// The second list.
+    #[must_use]
+    pub fn second(self) -> GapBlocks<'a> {
+        let rest = &self.entries[usize::from(self.first)..];
+        GapBlocks {
+            blocks: &rest[..usize::from(self.second)],
+        }
+    }
+
+    /// The third list.
+    #[must_use]
+    pub fn duplicates(self) -> DuplicateTsns<'a> {
+        DuplicateTsns {
+            tsns: &self.entries[usize::from(self.first) + usize::from(self.second)..],
+        }
+    }
+
+    /// Entries in all of them.
+    #[must_use]
+    pub fn len(self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is no entry.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+impl fmt::Debug for SackLists<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (self.first(), self.second(), self.duplicates()).fmt(f)
+    }
+}
+
+/// What the chunks with two lists of blocks have in common with SACK, and their number.
+pub(super) struct TwoLists<'a> {
+    pub(super) cumulative_tsn_ack: Tsn,
+    pub(super) a_rwnd: u32,
+    pub(super) lists: SackLists<'a>,
+    pub(super) number: u16,
+    /// Those of a SACK, and others.
+    pub(super) flags: u8,
+}
+
+/// Bytes of such a chunk in front of the lists, chunk header included.
+pub(super) const TWO_LISTS_HEADER_LEN: usize = 20;
+
+impl<'a> TwoLists<'a> {
+    /// Bytes behind the announced entries are ignored; fewer than announced make the chunk malformed.
+    pub(super) fn decode(flags: u8, value: &'a [u8]) -> Option<Self> {
+        let (fields, lists) = value.split_first_chunk::<{ TWO_LISTS_HEADER_LEN - CHUNK_HEADER_LEN }>()?;
+        let [c0, c1, c2, c3, w0, w1, w2, w3, n0, n1, m0, m1, x0, x1, s0, s1] = *fields;
+        let count = |bytes: [u8; 2]| usize::from(u16::from_be_bytes(bytes));
+        let (first, second) = (count([n0, n1]), count([m0, m1]));
+        let entries = lists.as_chunks().0.get(..first + second + count([x0, x1]))?;
+        Some(Self {
+            cumulative_tsn_ack: Tsn(u32::from_be_bytes([c0, c1, c2, c3])),
+            a_rwnd: u32::from_be_bytes([w0, w1, w2, w3]),
+            lists: SackLists::of(entries, first, second),
+            number: u16::from_be_bytes([s0, s1]),
+            flags,
+        })
+    }
+
+    pub(super) fn encode(&self, chunk_type: ChunkType, out: &mut Vec<u8>) {
+        let mut header = [0; TWO_LISTS_HEADER_LEN];
+        header[..4].copy_from_slice(&chunk_header(chunk_type, self.flags, two_lists_value_len(self.lists)));
+        header[4..8].copy_from_slice(&self.cumulative_tsn_ack.0.to_be_bytes());
+        header[8..12].copy_from_slice(&self.a_rwnd.to_be_bytes());
+        header[12..14].copy_from_slice(&self.lists.first.to_be_bytes());
+        header[14..16].copy_from_slice(&self.lists.second.to_be_bytes());
+        header[16..18].copy_from_slice(&(self.lists.duplicates().len() as u16).to_be_bytes());
+        header[18..].copy_from_slice(&self.number.to_be_bytes());
+        out.extend_from_slice(&header);
+        out.extend_from_slice(self.lists.entries.as_flattened());
+    }
+}
+
+/// Bytes of value of such a chunk.
+pub(super) fn two_lists_value_len(lists: SackLists<'_>) -> usize {
+    TWO_LISTS_HEADER_LEN - CHUNK_HEADER_LEN + 4 * lists.len()
+}
+
+/// The flags of a SACK, as they are read: congestion indicated, packets.
+pub(super) fn read_flags(flags: u8) -> (bool, u8) {
+    (flags & INDICATED != 0, flags >> PACKETS_SHIFT)
+}
+
+/// The flags of a SACK, as they are written.
+pub(super) fn write_flags(congestion_indicated: bool, packets: u8) -> u8 {
+    let indicated = if congestion_indicated { INDICATED } else { 0 };
+    indicated | packets.min(MAX_PACKETS_TOLD) << PACKETS_SHIFT
+}
+
 /// A SACK chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sack<'a> {
@@ -260,13 +391,14 @@ impl<'a> Sack<'a> {
         let entries = lists.as_chunks().0;
         let (gaps, rest) = entries.split_at_checked(usize::from(u16::from_be_bytes([n0, n1])))?;
         let duplicates = rest.get(..usize::from(u16::from_be_bytes([m0, m1])))?;
+        let (congestion_indicated, packets) = read_flags(flags);
         Some(Self {
             cumulative_tsn_ack: Tsn(u32::from_be_bytes([c0, c1, c2, c3])),
             a_rwnd: u32::from_be_bytes([w0, w1, w2, w3]),
             gaps: GapBlocks { blocks: gaps },
             duplicates: DuplicateTsns { tsns: duplicates },
-            congestion_indicated: flags & INDICATED != 0,
-            packets: flags >> PACKETS_SHIFT,
+            congestion_indicated,
+            packets,
         })
     }
 
@@ -287,10 +419,12 @@ impl<'a> Sack<'a> {
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         let (gaps, duplicates) = self.lists();
         let value_len = FIELDS_LEN + 4 * (gaps.len() + duplicates.len());
-        let indicated = if self.congestion_indicated { INDICATED } else { 0 };
-        let flags = indicated | self.packets.min(MAX_PACKETS_TOLD) << PACKETS_SHIFT;
         let mut header = [0; SACK_HEADER_LEN];
-        header[..4].copy_from_slice(&chunk_header(ChunkType::SACK, flags, value_len));
+        header[..4].copy_from_slice(&chunk_header(
+            ChunkType::SACK,
+            write_flags(self.congestion_indicated, self.packets),
+            value_len,
+        ));
         header[4..8].copy_from_slice(&self.cumulative_tsn_ack.0.to_be_bytes());
         header[8..12].copy_from_slice(&self.a_rwnd.to_be_bytes());
         header[12..14].copy_from_slice(&(gaps.len() as u16).to_be_bytes());

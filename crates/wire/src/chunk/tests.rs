@@ -268,6 +268,91 @@ fn sack_on_the_wire() {
     );
 }
 
+// draft-tuexen-tsvwg-sctp-multipath, with the blocks of the example in RFC 9260 §3.3.4, the second of them kept.
+#[test]
+fn nr_sack_and_new_gaps_on_the_wire() {
+    let value = [
+        0, 0, 0, 12, 0, 0, 0x12, 0x34, 0, 1, 0, 2, 0, 1, 0, 0, 0, 2, 0, 3, 0, 5, 0, 5, 0, 7, 0, 9, 0, 0, 0, 19,
+    ];
+    let lists = [0, 2, 0, 3, 0, 5, 0, 5, 0, 7, 0, 9, 0, 0, 0, 19];
+    let nr_sack = NrSack {
+        cumulative_tsn_ack: Tsn(12),
+        a_rwnd: 4660,
+        lists: SackLists::from_wire_bytes(&lists, 1, 2),
+        congestion_indicated: true,
+        packets: 1,
+    };
+    both_ways(&[&[16, 0x42, 0, 36][..], &value].concat(), Chunk::NrSack(nr_sack));
+    let block = |start, end| GapBlock { start, end };
+    assert!(nr_sack.lists.second().iter().eq([block(5, 5), block(7, 9)]));
+    let sack = nr_sack.sack();
+    assert!(sack.gaps.iter().eq([block(2, 3)]) && sack.duplicates.iter().eq([Tsn(19)]));
+    let new_gaps = NewGaps {
+        cumulative_tsn_ack: Tsn(12),
+        a_rwnd: 4660,
+        lists: nr_sack.lists,
+        congestion_indicated: true,
+        packets: 1,
+        serial: 0xabcd,
+        everything: true,
+    };
+    assert_eq!(new_gaps.sack(), sack);
+    let mut numbered = value;
+    numbered[14..16].copy_from_slice(&[0xab, 0xcd]);
+    both_ways(&[&[189, 0x43, 0, 36][..], &numbered].concat(), Chunk::NewGaps(new_gaps));
+    // The E bit has no meaning in an NR-SACK, and its reserved field none at all.
+    with_chunks(&[&[16, 0x43, 0, 36][..], &numbered].concat(), |mut chunks| {
+        assert_eq!(chunks.next(), Some(Ok(Chunk::NrSack(nr_sack))));
+    });
+    for chunk_type in [16, 189] {
+        malformed(&[&[chunk_type, 0, 0, 19][..], &value[..15], &[0]].concat());
+        malformed(&[&[chunk_type, 0, 0, 32][..], &value[..28]].concat());
+        malformed(
+            &[
+                &[chunk_type, 0, 0, 20][..],
+                &[0; 8],
+                &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0],
+            ]
+            .concat(),
+        );
+        malformed(
+            &[
+                &[chunk_type, 0, 0, 24][..],
+                &[0; 8],
+                &[0, 0, 0, 2, 0, 0, 0, 0, 0, 2, 0, 3],
+            ]
+            .concat(),
+        );
+    }
+}
+
+#[test]
+fn nr_sack_leaves_out_what_does_not_fit() {
+    let entries = [0, 2, 0, 2].repeat(30_000);
+    let nr_sack = Chunk::NrSack(NrSack {
+        cumulative_tsn_ack: Tsn(0),
+        a_rwnd: 0,
+        lists: SackLists::from_wire_bytes(&entries, 10_000, 10_000),
+        congestion_indicated: false,
+        packets: 0,
+    });
+    let bytes = encoded(&nr_sack);
+    assert_eq!((bytes.len(), nr_sack.wire_len()), (65_532, 65_532));
+    with_chunks(&bytes, |mut chunks| {
+        let Some(Ok(Chunk::NrSack(read))) = chunks.next() else {
+            panic!("an NR-SACK")
+        };
+        assert_eq!(
+            (
+                read.lists.first().len(),
+                read.lists.second().len(),
+                read.lists.duplicates().len()
+            ),
+            (10_000, 6378, 0)
+        );
+    });
+}
+
 #[test]
 fn sack_counts_must_fit() {
     malformed(&[3, 0, 0, 15, 0, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0]);

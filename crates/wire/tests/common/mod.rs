@@ -4,7 +4,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use whimbrel_wire::{
     ByteSink, Cause, Causes, ChecksumField, Chunk, CommonHeader, Data, DuplicateTsns, GapBlocks, HeartbeatInfo, Init,
-    PacketSink, Parameter, Parameters, Payload, RawCause, RawChunk, RawParameter, Sack, Ssn, Timestamp, Tsn, TypeList,
+    NewGaps, NrSack, PacketSink, Parameter, Parameters, Payload, RawCause, RawChunk, RawParameter, Sack, SackLists,
+    Ssn, Timestamp, Tsn, TypeList,
 };
 
 /// User data as a test owns it.
@@ -33,6 +34,14 @@ pub(crate) enum OwnedChunk {
         numbers: (u32, u32),
         gaps: Vec<[u8; 4]>,
         duplicates: Vec<[u8; 4]>,
+    },
+    /// NR-SACK, or NEW GAPS with its serial number and E bit.
+    TwoLists {
+        new_gaps: Option<(u16, bool)>,
+        packets: u8,
+        numbers: (u32, u32),
+        counts: [usize; 2],
+        lists: Vec<[u8; 4]>,
     },
     Heartbeat {
         ack: bool,
@@ -102,6 +111,35 @@ impl OwnedChunk {
                 congestion_indicated: *indicated,
                 packets: *packets,
             }),
+            Self::TwoLists {
+                new_gaps,
+                packets,
+                numbers: (tsn, a_rwnd),
+                counts: [first, second],
+                lists,
+            } => {
+                let lists = SackLists::from_wire_bytes(lists.as_flattened(), *first, *second);
+                let (cumulative_tsn_ack, a_rwnd) = (Tsn(*tsn), *a_rwnd);
+                let (congestion_indicated, packets) = (packets & 1 != 0, *packets);
+                match *new_gaps {
+                    None => Chunk::NrSack(NrSack {
+                        cumulative_tsn_ack,
+                        a_rwnd,
+                        lists,
+                        congestion_indicated,
+                        packets,
+                    }),
+                    Some((serial, everything)) => Chunk::NewGaps(NewGaps {
+                        cumulative_tsn_ack,
+                        a_rwnd,
+                        lists,
+                        congestion_indicated,
+                        packets,
+                        serial,
+                        everything,
+                    }),
+                }
+            }
             Self::Heartbeat { ack: false, info } => Chunk::Heartbeat(HeartbeatInfo(info)),
             Self::Heartbeat { ack: true, info } => Chunk::HeartbeatAck(HeartbeatInfo(info)),
             Self::Abort { tag_reflected, causes } => Chunk::Abort {
@@ -142,6 +180,8 @@ pub(crate) fn every_parameter(bytes: &[u8], number: u128, raw: &[u8], mut with: 
     with(Parameter::EcnCapable);
     with(Parameter::Timestamps);
     with(Parameter::EciCapable);
+    with(Parameter::NewGaps);
+    with(Parameter::SupportedExtensions(bytes));
     with(Parameter::HeartbeatInfo(bytes));
     with(Parameter::Unknown(
         RawParameter::from_bytes(raw).expect("built as one TLV"),
@@ -172,7 +212,12 @@ pub(crate) fn every_cause(bytes: &[u8], number: u128, raw: &[u8], mut with: impl
 
 /// One TLV whose type is neither a known parameter nor a known cause.
 pub(crate) fn unknown_tlv() -> impl Strategy<Value = Vec<u8>> {
-    raw_tlv(prop_oneof![14_u16..0x8000, 0x8001_u16..0xbe00, 0xbe03_u16..])
+    raw_tlv(prop_oneof![
+        14_u16..0x8000,
+        0x8001_u16..0x8008,
+        0x8009_u16..0xbe00,
+        0xbe04_u16..
+    ])
 }
 
 fn parameter_list() -> impl Strategy<Value = Vec<u8>> {
@@ -241,13 +286,17 @@ pub(crate) fn chunk() -> impl Strategy<Value = OwnedChunk> {
             .prop_map(|(indicated, packets, numbers, gaps, duplicates)| OwnedChunk::Sack {
                 indicated, packets, numbers, gaps, duplicates
             }),
+        2 => (any::<Option<(u16, bool)>>(), 0_u8..4, any::<(u32, u32)>(), any::<[u8; 2]>(), vec(any::<[u8; 4]>(), 0..60))
+            .prop_map(|(new_gaps, packets, numbers, counts, lists)| OwnedChunk::TwoLists {
+                new_gaps, packets, numbers, counts: counts.map(|count| usize::from(count % 40)), lists
+            }),
         1 => (any::<bool>(), vec(any::<u8>(), 0..60)).prop_map(|(ack, info)| OwnedChunk::Heartbeat { ack, info }),
         1 => (any::<bool>(), cause_list())
             .prop_map(|(tag_reflected, causes)| OwnedChunk::Abort { tag_reflected, causes }),
         1 => cause_list().prop_map(|causes| OwnedChunk::Error { causes }),
         1 => vec(any::<u8>(), 0..200).prop_map(|cookie| OwnedChunk::CookieEcho { cookie }),
         3 => plain().prop_map(OwnedChunk::Plain),
-        1 => (prop_oneof![15_u8..190, 191_u8..], any::<u8>(), vec(any::<u8>(), 0..60)).prop_map(|(chunk_type, flags, value)| {
+        1 => (prop_oneof![Just(15_u8), 17_u8..189, 191_u8..], any::<u8>(), vec(any::<u8>(), 0..60)).prop_map(|(chunk_type, flags, value)| {
             let mut bytes = vec![chunk_type, flags, 0, 4 + value.len() as u8];
             bytes.extend(value);
             OwnedChunk::Unknown(bytes)

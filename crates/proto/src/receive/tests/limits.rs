@@ -217,7 +217,14 @@ fn a_hostile_sender_cannot_make_us_hold_more_than_the_limits() {
     let bytes = vec![1; 65_535];
     for seed in 0..40 {
         let mut rng = Rng::stream(seed, "hostile");
-        let config = ReceiverConfig::new(1500 + rng.below(60_000) as u32, 1000, 1500);
+        let second_level = if seed % 2 == 0 {
+            0
+        } else {
+            1500 + rng.below(90_000) as u32
+        };
+        let mut config = ReceiverConfig::with_second_level(1500 + rng.below(60_000) as u32, second_level, 1000, 1500);
+        config.takes_back = seed % 3 > 0;
+        config.new_gaps_only = seed % 5 == 0;
         let mut receiver = Receiver::new(Tsn(rng.next_u32()), &config);
         let largest = [1, 100, 1500, 65_519][rng.below(4) as usize];
         let ahead = [3, 50, 2000, 70_000][rng.below(4) as usize];
@@ -246,12 +253,15 @@ fn a_hostile_sender_cannot_make_us_hold_more_than_the_limits() {
                 sack(&mut receiver);
             }
             held = held.max(receiver.store.charged_bytes());
+            assert!(receiver.window.beyond <= receiver.buffered_bytes(), "seed {seed}");
         }
         let chunk = super::super::store::charge(largest as usize);
         assert!(held <= config.memory_limit as usize + chunk, "seed {seed}: {held}");
         let map = 2 * 5 * usize::from(config.max_tsn_window);
         let streams = 1000 * 8 + 64 * 1024;
-        let limit = 2 * (config.memory_limit as usize + chunk) + map + streams;
+        let news = 3 * 512 * 8 * 4;
+        let limit = 2 * (config.memory_limit as usize + chunk) + map + streams + news;
+        assert!(config.takes_back || receiver.stats().reneged == 0);
         assert!(
             receiver.heap_bytes() <= limit,
             "seed {seed}: {} of {limit}",

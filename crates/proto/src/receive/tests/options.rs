@@ -1,5 +1,6 @@
 //! Reporting beyond the standard, by option.
 
+use super::super::sack::SackContent;
 use super::*;
 
 fn told(receiver: &mut Receiver) -> u8 {
@@ -100,4 +101,345 @@ fn the_number_of_packets_is_told_only_by_option() {
     packet(&mut receiver, NOW, &[whole(1)]);
     packet(&mut receiver, NOW, &[whole(2)]);
     assert_eq!(told(&mut receiver), 0);
+}
+
+/// Ye 2004, 6.6: 20 000 bytes in order, 30 000 beyond gaps.
+fn two_levels() -> ReceiverConfig {
+    ReceiverConfig::with_second_level(20_000, 30_000, 10, 1500)
+}
+
+#[test]
+fn ye_6_6_what_lies_beyond_a_gap_takes_no_room_of_the_window() {
+    let mut receiver = receiver(&two_levels());
+    for tsn in 2..=11 {
+        receiver.on_data(&whole(tsn));
+        assert_eq!(a_rwnd(&mut receiver), 20_000);
+    }
+    // The second level has 20 000 bytes left; below that, it is what the window says.
+    for tsn in 12..=21 {
+        receiver.on_data(&whole(tsn));
+    }
+    assert_eq!(a_rwnd(&mut receiver), 10_000);
+    for tsn in 22..=31 {
+        assert_eq!(receiver.on_data(&whole(tsn)), DataOutcome::New);
+    }
+    assert_eq!(a_rwnd(&mut receiver), 0);
+    // The gap closes: all of it is in order, and more than the first level was meant for.
+    assert_eq!(receiver.on_data(&whole(1)), DataOutcome::New);
+    assert_eq!(sack(&mut receiver), (31, vec![], vec![]));
+    assert_eq!(a_rwnd(&mut receiver), 0);
+    assert_eq!(receiver.stats().reneged + receiver.stats().no_buffer, 0);
+    for _ in 0..12 {
+        recv(&mut receiver);
+    }
+    assert_eq!(a_rwnd(&mut receiver), 0, "31 000 bytes less 12 000 are about 20 000");
+    recv(&mut receiver);
+    assert_eq!(a_rwnd(&mut receiver), 2000);
+    drain(&mut receiver);
+    assert_eq!(a_rwnd(&mut receiver), 20_000);
+}
+
+#[test]
+fn ye_6_6_with_the_first_level_full_the_window_is_closed() {
+    let mut receiver = receiver(&two_levels());
+    for tsn in 1..=20 {
+        receiver.on_data(&whole(tsn));
+    }
+    assert_eq!(a_rwnd(&mut receiver), 0, "although the second level is empty");
+    drain(&mut receiver);
+    assert!(receiver.sack_due(NOW), "the update");
+    assert_eq!(a_rwnd(&mut receiver), 20_000);
+}
+
+#[test]
+fn unordered_messages_read_beyond_a_gap_leave_the_second_level() {
+    let mut receiver = receiver(&two_levels());
+    for tsn in 2..=31 {
+        receiver.on_data(&Data {
+            unordered: true,
+            ..whole(tsn)
+        });
+    }
+    assert_eq!(a_rwnd(&mut receiver), 0);
+    assert_eq!(drain(&mut receiver).len(), 30);
+    assert_eq!(a_rwnd(&mut receiver), 20_000);
+    receiver.on_data(&whole(1));
+    assert_eq!(a_rwnd(&mut receiver), 19_000, "only what is held");
+    drain(&mut receiver);
+    assert_eq!(receiver.window.beyond, 0);
+}
+
+#[test]
+fn what_exceeds_both_levels_is_dropped_from_the_top() {
+    let mut receiver = receiver(&two_levels());
+    for tsn in 3..=52 {
+        assert_eq!(receiver.on_data(&whole(tsn)), DataOutcome::New, "{tsn}");
+    }
+    assert_eq!(
+        receiver.on_data(&whole(53)),
+        DataOutcome::NoBuffer,
+        "50 000 bytes are held"
+    );
+    assert_eq!(receiver.on_data(&whole(1)), DataOutcome::New);
+    assert_eq!(sack(&mut receiver).1, [(2, 50)], "TSN 52 made room for TSN 1");
+    assert_eq!(receiver.stats().reneged, 1);
+}
+
+/// A sender that keeps to the windows it was told of, whatever the network does with its packets: nothing is dropped, and the two
+/// levels are counted as they are.
+#[test]
+fn data_sent_within_the_window_is_never_dropped() {
+    for seed in 0..60 {
+        let mut rng = Rng::stream(seed, "two levels");
+        let config = ReceiverConfig::with_second_level(
+            3000 + rng.below(30_000) as u32,
+            1500 + rng.below(60_000) as u32,
+            10,
+            1500,
+        );
+        let mut receiver = receiver(&config);
+        let mut room = config.recv_buffer as usize;
+        // In flight: TSN and length. What is lost is in flight all the same, as rule C of RFC 9260 §6.1 has it sent again first.
+        let mut flight: Vec<(u32, usize)> = Vec::new();
+        let mut next = 1;
+        for _ in 0..3000 {
+            let len = 1000 + rng.below(452) as usize;
+            let in_flight: usize = flight.iter().map(|(_, len)| len).sum();
+            if in_flight + len <= room {
+                flight.push((next, len));
+                next += 1;
+            }
+            if !flight.is_empty() && rng.chance(0.6) {
+                let reach = if rng.chance(0.1) { 1 } else { 40 };
+                let place = rng.below(flight.len().min(reach) as u64) as usize;
+                let (tsn, len) = flight.remove(place);
+                let data = Data {
+                    payload: Payload::Zeros(len as u32),
+                    unordered: tsn % 7 == 0,
+                    ..whole(tsn)
+                };
+                let data = Data {
+                    ssn: Ssn((tsn - 1 - (tsn - 1) / 7) as u16),
+                    ..data
+                };
+                assert_eq!(receiver.on_data(&data), DataOutcome::New, "seed {seed}");
+                room = a_rwnd(&mut receiver) as usize;
+            }
+            if rng.chance(0.4) {
+                recv(&mut receiver);
+                room = a_rwnd(&mut receiver) as usize;
+            }
+            let total = (config.recv_buffer + config.second_level) as usize;
+            assert!(receiver.buffered_bytes() <= total, "seed {seed}");
+        }
+        assert_eq!(receiver.stats().reneged + receiver.stats().no_buffer, 0, "seed {seed}");
+        assert!(receiver.cumulative_tsn().0 > 100, "seed {seed}: it moves on");
+    }
+}
+
+#[test]
+fn nr_sack_nothing_is_dropped_to_make_room() {
+    let mut receiver = receiver(&ReceiverConfig {
+        takes_back: false,
+        ..config()
+    });
+    for tsn in 3..=21 {
+        receiver.on_data(&whole(tsn));
+    }
+    receiver.on_data(&whole(23));
+    assert_eq!(a_rwnd(&mut receiver), 0);
+    // Room for what fills a gap comes from the memory that tiny chunks have, and what lies above waits.
+    assert_eq!(receiver.on_data(&whole(24)), DataOutcome::NoBuffer);
+    assert_eq!(receiver.on_data(&whole(22)), DataOutcome::New);
+    assert_eq!(receiver.on_data(&whole(2)), DataOutcome::New);
+    assert_eq!(sack(&mut receiver), (0, vec![(2, 23)], vec![]));
+    assert_eq!(receiver.on_data(&whole(1)), DataOutcome::New);
+    assert_eq!(drain(&mut receiver).len(), 23);
+    assert_eq!(receiver.stats().reneged, 0);
+}
+
+#[test]
+fn nr_sack_the_chunk_that_all_wait_for_is_taken_whatever_is_held() {
+    let config = ReceiverConfig {
+        takes_back: false,
+        memory_limit: 5000,
+        ..config()
+    };
+    let tiny = |tsn| Data {
+        payload: Payload::Zeros(1),
+        ..whole(tsn)
+    };
+    let mut receiver = receiver(&config);
+    let mut tsn = 3;
+    while receiver.on_data(&tiny(tsn)) == DataOutcome::New {
+        tsn += 1;
+    }
+    assert_eq!(
+        receiver.on_data(&whole(2)),
+        DataOutcome::NoBuffer,
+        "the memory is used up"
+    );
+    assert_eq!(receiver.on_data(&whole(1)), DataOutcome::New);
+    assert_eq!(
+        receiver.on_data(&whole(2)),
+        DataOutcome::NoBuffer,
+        "the reader has something to read"
+    );
+    drain(&mut receiver);
+    assert_eq!(receiver.on_data(&whole(2)), DataOutcome::New);
+    assert_eq!(drain(&mut receiver).len(), tsn as usize - 2);
+}
+
+/// What a sender makes of the SACKs that reach it: TSNs above the cumulative one.
+#[derive(Default)]
+struct Told {
+    cumulative: u32,
+    held: std::collections::BTreeSet<u32>,
+}
+
+impl Told {
+    fn take(&mut self, (content, gaps, taken_back): &(SackContent, Vec<u8>, Vec<u8>)) {
+        let offsets = |bytes: &[u8]| -> Vec<u32> {
+            let half = |bytes: &[u8]| u32::from(u16::from_be_bytes([bytes[0], bytes[1]]));
+            bytes
+                .chunks_exact(4)
+                .flat_map(|block| half(block)..=half(&block[2..]))
+                .collect()
+        };
+        self.cumulative = content.cumulative_tsn_ack.0;
+        let news = content.news.expect("news are told");
+        if news.everything {
+            self.held.clear();
+        }
+        self.held
+            .extend(offsets(gaps).iter().map(|offset| self.cumulative + offset));
+        for offset in offsets(taken_back) {
+            self.held.remove(&(self.cumulative + offset));
+        }
+        self.held = self.held.split_off(&(self.cumulative + 1));
+    }
+}
+
+fn news_of(receiver: &mut Receiver) -> (SackContent, Vec<u8>, Vec<u8>) {
+    let (mut gaps, mut duplicates) = (Vec::new(), Vec::new());
+    let content = receiver.write_sack(&mut gaps, &mut duplicates, ROOM);
+    (content, gaps, receiver.taken_back().to_vec())
+}
+
+fn only_news() -> ReceiverConfig {
+    ReceiverConfig {
+        new_gaps_only: true,
+        ..config()
+    }
+}
+
+#[test]
+fn ye_6_6_gap_ack_blocks_report_what_is_new() {
+    let mut receiver = receiver(&only_news());
+    let mut blocks = Vec::new();
+    for tsn in [3, 4, 7, 5, 12, 9, 1] {
+        receiver.on_data(&whole(tsn));
+        let (content, gaps, taken_back) = news_of(&mut receiver);
+        assert!(taken_back.is_empty());
+        assert_eq!(content.news.expect("told").serial as usize, blocks.len());
+        blocks.push(gaps);
+    }
+    let expected: [&[u8]; 7] = [
+        &[0, 3, 0, 3],
+        &[0, 3, 0, 4],
+        &[0, 3, 0, 4, 0, 7, 0, 7],
+        &[0, 4, 0, 5, 0, 7, 0, 7],
+        // TSN 4 has been told three times.
+        &[0, 5, 0, 5, 0, 7, 0, 7, 0, 12, 0, 12],
+        &[0, 5, 0, 5, 0, 9, 0, 9, 0, 12, 0, 12],
+        // Relative to TSN 1 now.
+        &[0, 8, 0, 8, 0, 11, 0, 11],
+    ];
+    assert_eq!(blocks, expected);
+}
+
+#[test]
+fn ye_6_6_what_was_taken_back_is_reported_until_it_comes_again() {
+    let mut receiver = receiver(&only_news());
+    for tsn in 3..=22 {
+        receiver.on_data(&whole(tsn));
+    }
+    news_of(&mut receiver);
+    receiver.on_data(&whole(2));
+    let (content, gaps, taken_back) = news_of(&mut receiver);
+    assert!(content.news.expect("told").everything, "at once");
+    assert_eq!((gaps, taken_back), (vec![0, 2, 0, 21], vec![]));
+    for _ in 0..3 {
+        let (content, _, taken_back) = news_of(&mut receiver);
+        assert!(!content.news.expect("told").everything);
+        assert_eq!(taken_back, [0, 22, 0, 22], "the SACK that said so may be lost");
+    }
+    receiver.on_data(&whole(1));
+    drain(&mut receiver);
+    receiver.on_data(&whole(23));
+    assert!(
+        news_of(&mut receiver).0.news.expect("told").everything,
+        "TSN 21 made room as well"
+    );
+    assert_eq!(news_of(&mut receiver).2, [0, 1, 0, 2], "relative to TSN 20");
+    receiver.on_data(&whole(22));
+    assert_eq!(news_of(&mut receiver).2, [0, 1, 0, 1]);
+    receiver.on_data(&whole(21));
+    assert_eq!((news_of(&mut receiver).2, receiver.cumulative_tsn()), (vec![], Tsn(23)));
+}
+
+#[test]
+fn ye_6_6_a_repetition_shows_that_the_sender_does_not_know() {
+    let mut receiver = receiver(&only_news());
+    for tsn in [3, 5, 7] {
+        receiver.on_data(&whole(tsn));
+    }
+    (0..4).for_each(|_| drop(news_of(&mut receiver)));
+    assert!(news_of(&mut receiver).1.is_empty());
+    receiver.on_data(&whole(5));
+    let (content, gaps, _) = news_of(&mut receiver);
+    assert!(content.news.expect("told").everything);
+    assert_eq!(gaps, [0, 3, 0, 3, 0, 5, 0, 5, 0, 7, 0, 7]);
+}
+
+/// With two SACKs in a row lost at most, the sender always knows what the receiver holds, whatever that drops.
+#[test]
+fn ye_6_6_the_sender_knows_what_is_held_although_sacks_are_lost() {
+    let mut taken_back = 0;
+    for seed in 0..50 {
+        let mut rng = Rng::stream(seed, "news");
+        let mut receiver = receiver(&ReceiverConfig {
+            recv_buffer: 5000 + rng.below(20_000) as u32,
+            ..only_news()
+        });
+        let (mut told, mut lost) = (Told::default(), 0);
+        for step in 0..2000 {
+            let tsn = receiver.cumulative_tsn().0 + 1 + rng.below(30) as u32;
+            receiver.on_data(&whole(tsn));
+            if rng.chance(0.5) {
+                recv(&mut receiver);
+            }
+            if rng.chance(0.4) {
+                continue;
+            }
+            let sack = news_of(&mut receiver);
+            if lost < 2 && rng.chance(0.3) {
+                lost += 1;
+                continue;
+            }
+            lost = 0;
+            told.take(&sack);
+            assert_eq!(told.cumulative, receiver.cumulative_tsn().0);
+            let held: Vec<u32> = (told.cumulative + 1..told.cumulative + 60)
+                .filter(|tsn| receiver.is_beyond_gap(Tsn(*tsn)))
+                .collect();
+            assert!(
+                told.held.iter().copied().eq(held.iter().copied()),
+                "seed {seed}, step {step}: {:?}, {held:?}",
+                told.held
+            );
+        }
+        taken_back += receiver.stats().reneged;
+    }
+    assert!(taken_back > 100, "{taken_back}");
 }

@@ -1,0 +1,91 @@
+//! NR-SACK (16), draft-tuexen-tsvwg-sctp-multipath: a SACK that says which of the data beyond gaps it will never take back.
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +---------------+---------------+-------------------------------+
+//! |    type 16    | K | zero  |I|0|  length: 20 + 4N + 4M + 4X    |
+//! +---------------+---------------+-------------------------------+
+//! |            cumulative TSN ack: all up to here came            |
+//! +---------------------------------------------------------------+
+//! |             advertised receiver window, bytes                 |
+//! +-------------------------------+-------------------------------+
+//! |       gap ack blocks N        |     NR gap ack blocks M       |
+//! +-------------------------------+-------------------------------+
+//! |       duplicate TSNs X        |             zero              |
+//! +-------------------------------+-------------------------------+
+//! | N times: first and last offset of what came and may be dropped|
+//! +---------------------------------------------------------------+
+//! | M times: first and last offset of what came and will be kept  |
+//! +---------------------------------------------------------------+
+//! |  X times: a TSN that came again                               |
+//! +---------------------------------------------------------------+
+//! ```
+//!
+//! K and I are those of SACK. The two highest bits of the type are 00: it is sent only to who listed it among its Supported
+//! Extensions (RFC 5061 §4.2.7).
+
+use super::sack::{SackLists, TwoLists, read_flags, two_lists_value_len, write_flags};
+use super::{ChunkType, Sack};
+use crate::number::Tsn;
+
+/// Bytes of an NR-SACK in front of the gap blocks, chunk header included.
+pub const NR_SACK_HEADER_LEN: usize = super::sack::TWO_LISTS_HEADER_LEN;
+
+/// An NR-SACK chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NrSack<'a> {
+    /// All TSNs up to this one were received.
+    pub cumulative_tsn_ack: Tsn,
+    /// Receiver window that is left, bytes.
+    pub a_rwnd: u32,
+    /// What arrived above the Cumulative TSN Ack and may be taken back, what arrived there and never will be, and what arrived more
+    /// than once.
+    pub lists: SackLists<'a>,
+    /// As in [`Sack`].
+    pub congestion_indicated: bool,
+    /// As in [`Sack`].
+    pub packets: u8,
+}
+
+impl<'a> NrSack<'a> {
+    /// The SACK that says the same of what it has in common with SACK.
+    #[must_use]
+    pub fn sack(&self) -> Sack<'a> {
+        Sack {
+            cumulative_tsn_ack: self.cumulative_tsn_ack,
+            a_rwnd: self.a_rwnd,
+            gaps: self.lists.first(),
+            duplicates: self.lists.duplicates(),
+            congestion_indicated: self.congestion_indicated,
+            packets: self.packets,
+        }
+    }
+
+    pub(super) fn decode(flags: u8, value: &'a [u8]) -> Option<Self> {
+        let read = TwoLists::decode(flags, value)?;
+        let (congestion_indicated, packets) = read_flags(flags);
+        Some(Self {
+            cumulative_tsn_ack: read.cumulative_tsn_ack,
+            a_rwnd: read.a_rwnd,
+            lists: read.lists,
+            congestion_indicated,
+            packets,
+        })
+    }
+
+    pub(super) fn value_len(&self) -> usize {
+        two_lists_value_len(self.lists)
+    }
+
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        let whole = TwoLists {
+            cumulative_tsn_ack: self.cumulative_tsn_ack,
+            a_rwnd: self.a_rwnd,
+            lists: self.lists,
+            number: 0,
+            flags: write_flags(self.congestion_indicated, self.packets),
+        };
+        whole.encode(ChunkType::NR_SACK, out);
+    }
+}
