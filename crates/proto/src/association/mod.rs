@@ -140,7 +140,7 @@ pub struct Association {
     /// Only if both ends agreed on another form of SACKs.
     reports: Option<Box<reports::Reports>>,
     /// Paths that get a copy of the last SACK, a bit for each.
-    sack_copies: u32,
+    sack_copies: u16,
     /// Only if both ends put the time on their packets.
     stamping: Option<Box<timestamp::Stamping>>,
     /// Retransmissions in a row over all paths (RFC 9260 §8.1).

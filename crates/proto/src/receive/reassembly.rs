@@ -307,7 +307,7 @@ impl Receiver {
             let (tsn, next) = (Tsn(fragment.tsn), fragment.next);
             if tsn.is_after(self.cumulative) {
                 self.map.forget_fragment(tsn);
-                self.window.beyond = self.window.beyond.saturating_sub(self.store.get(index).len());
+                self.window.beyond = self.window.beyond.saturating_sub(self.store.get(index).len() as u32);
             }
             self.store.remove(index);
             index = next;

@@ -10,12 +10,12 @@ use super::store::{NONE, Stage, charge};
 pub(super) struct Window {
     /// Bytes accepted; with a two-level buffer, those in order.
     accepted: u64,
-    /// With a two-level buffer: bytes held beyond a gap. Otherwise zero.
-    pub(super) beyond: usize,
     /// Bytes we have said we would accept: the right edge, which never moves back.
     right_edge: u64,
     /// No fragment that could be dropped has a higher TSN. Of use only if there is a gap.
     pub(super) highest_held: Tsn,
+    /// With a two-level buffer: bytes held beyond a gap, at most those of both levels. Otherwise zero.
+    pub(super) beyond: u32,
 }
 
 impl Window {
@@ -40,10 +40,10 @@ impl Receiver {
     /// In a two-level buffer only what is in order takes room of the first level (Ye 2004, 6.6). While there is a gap, new data goes
     /// to the second: no more is promised than has room there, so that data sent within the window is never dropped.
     pub(super) fn space_left(&self) -> usize {
-        let in_order = self.store.payload_bytes() - self.window.beyond;
+        let in_order = self.store.payload_bytes() - self.window.beyond as usize;
         let mut buffer = (self.config.recv_buffer as usize).saturating_sub(in_order);
         if self.has_two_levels() && self.has_gap() {
-            buffer = buffer.min((self.config.second_level as usize).saturating_sub(self.window.beyond));
+            buffer = buffer.min(self.config.second_level.saturating_sub(self.window.beyond) as usize);
         }
         let memory = (self.config.memory_limit as usize).saturating_sub(self.store.charged_bytes());
         buffer.min(memory)
@@ -56,7 +56,7 @@ impl Receiver {
     /// Accounts for a chunk that is kept; what came before it is accounted for.
     pub(super) fn count_accepted(&mut self, tsn: Tsn, len: usize) {
         if self.has_two_levels() && tsn != self.cumulative.next() {
-            self.window.beyond += len;
+            self.window.beyond += len as u32;
         } else {
             self.window.accepted += len as u64;
         }
@@ -72,7 +72,7 @@ impl Receiver {
             let fragment = self.map.slot(tsn).fragment();
             if fragment != NONE {
                 let len = self.store.get(fragment).len();
-                self.window.beyond -= len;
+                self.window.beyond -= len as u32;
                 self.window.accepted += len as u64;
             }
             tsn = tsn.next();
@@ -216,7 +216,7 @@ impl Receiver {
         }
         let len = self.store.get(fragment).len();
         if self.has_two_levels() {
-            self.window.beyond -= len;
+            self.window.beyond -= len as u32;
         } else {
             self.window.accepted -= len as u64;
         }

@@ -253,7 +253,10 @@ fn a_hostile_sender_cannot_make_us_hold_more_than_the_limits() {
                 sack(&mut receiver);
             }
             held = held.max(receiver.store.charged_bytes());
-            assert!(receiver.window.beyond <= receiver.buffered_bytes(), "seed {seed}");
+            assert!(
+                receiver.window.beyond as usize <= receiver.buffered_bytes(),
+                "seed {seed}"
+            );
         }
         let chunk = super::super::store::charge(largest as usize);
         assert!(held <= config.memory_limit as usize + chunk, "seed {seed}: {held}");
