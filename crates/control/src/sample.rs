@@ -44,6 +44,8 @@ pub struct AckSample {
     pub stamps: Option<Stamps>,
     /// Whether a router indicated congestion on the way (ECI, congestion warning); none if the receiver does not echo it.
     pub eci: Option<bool>,
+    /// By how much the window may grow, as a multiple of what it would by itself: 1, unless it is coupled with those of other paths.
+    pub growth: f64,
 }
 
 impl AckSample {
@@ -68,6 +70,7 @@ impl AckSample {
             rate: None,
             stamps: None,
             eci: None,
+            growth: 1.0,
         }
     }
 }
@@ -133,6 +136,8 @@ pub struct LossEvent {
     pub srtt: Option<Span>,
     /// Shortest round-trip time seen, if measured.
     pub min_rtt: Option<Span>,
+    /// The window after it in bytes, if it is congestion and a coupling with other paths decides.
+    pub coupled: Option<u64>,
 }
 
 impl LossEvent {
@@ -150,6 +155,7 @@ impl LossEvent {
             flight_before: 0,
             srtt: None,
             min_rtt: None,
+            coupled: None,
         }
     }
 }
@@ -173,6 +179,8 @@ pub struct MarkEvent {
     pub min_rtt: Option<Span>,
     /// Whether nothing has reduced the window for this window of data yet: the mark may.
     pub reduces: bool,
+    /// The window after it in bytes, if a coupling with other paths decides.
+    pub coupled: Option<u64>,
 }
 
 impl MarkEvent {
@@ -187,6 +195,7 @@ impl MarkEvent {
             srtt: None,
             min_rtt: None,
             reduces: true,
+            coupled: None,
         }
     }
 }

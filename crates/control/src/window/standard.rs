@@ -33,14 +33,22 @@ impl StandardWindow {
     // [9260:7.2-1, 7.2-2, 7.2.1-5, 7.2.1-6, 7.2.1-7, 7.2.1-8, 7.2.2-1, 7.2.2-2, 7.2.2-3]
     #[inline]
     pub fn growth(&mut self, window: WindowView, ack: &AckSample) -> u64 {
+        // A coupling with other paths may slow it down.
+        let scaled = |bytes: u64| {
+            if ack.growth == 1.0 {
+                bytes
+            } else {
+                (bytes as f64 * ack.growth) as u64
+            }
+        };
         if window.in_slow_start() {
             // RFC 9260 §7.2.1: only with the window fully used, outside of fast recovery, and when the cumulative
             // acknowledgement moves (kept from RFC 4960), by no more than one unit.
             let grows = ack.cumulative_advanced && ack.flight_before >= window.cwnd && !ack.in_recovery;
-            return if grows { ack.acked.min(window.unit) } else { 0 };
+            return if grows { scaled(ack.acked.min(window.unit)) } else { 0 };
         }
         // RFC 9260 §7.2.2
-        self.partial_bytes_acked = self.partial_bytes_acked.saturating_add(ack.acked);
+        self.partial_bytes_acked = self.partial_bytes_acked.saturating_add(scaled(ack.acked));
         let mut growth = 0;
         if self.partial_bytes_acked >= window.cwnd {
             if ack.flight_before >= window.cwnd {
@@ -62,6 +70,12 @@ impl StandardWindow {
     }
 }
 
+/// Half of the window, or what a coupling with other paths leaves of it: one unit at least.
+fn reduced(window: WindowView, loss: &LossEvent) -> u64 {
+    loss.coupled
+        .map_or(window.halved(), |coupled| coupled.min(window.cwnd).max(window.unit))
+}
+
 impl WindowControl for StandardWindow {
     #[inline]
     fn on_ack(&mut self, window: WindowView, ack: &AckSample) -> WindowUpdate {
@@ -72,19 +86,19 @@ impl WindowControl for StandardWindow {
     }
 
     // [9260:7.2.3-1]
-    fn on_congestion(&mut self, window: WindowView, _loss: &LossEvent) -> WindowUpdate {
+    fn on_congestion(&mut self, window: WindowView, loss: &LossEvent) -> WindowUpdate {
         // RFC 9260 §7.2.3
         self.restart();
-        WindowUpdate::both(window.halved())
+        WindowUpdate::both(reduced(window, loss))
     }
 
     // [9260:7.2.3-2, 7.2.1-2]
-    fn on_timeout(&mut self, window: WindowView, _loss: &LossEvent, _verdict: Verdict) -> WindowUpdate {
+    fn on_timeout(&mut self, window: WindowView, loss: &LossEvent, _verdict: Verdict) -> WindowUpdate {
         // RFC 9260 §7.2.3
         self.restart();
         WindowUpdate {
             cwnd: window.unit,
-            ssthresh: window.halved(),
+            ssthresh: reduced(window, loss),
         }
     }
 
@@ -198,6 +212,30 @@ mod tests {
             },
         );
         assert_eq!(window.growth(at, &ack(3 * UNIT, 4 * UNIT)), 0);
+    }
+
+    #[test]
+    fn a_coupling_scales_growth_and_decides_what_is_left() {
+        let mut window = StandardWindow::default();
+        let coupled = |growth| AckSample {
+            growth,
+            ..ack(UNIT, 8 * UNIT)
+        };
+        assert_eq!(window.growth(view(8 * UNIT, u64::MAX), &coupled(0.25)), UNIT / 4);
+        let at = view(8 * UNIT, 2 * UNIT);
+        let grown: u64 = (0..64).map(|_| window.growth(at, &coupled(0.25))).sum();
+        assert_eq!(grown, 2 * UNIT, "64 / 8 windows, a quarter each");
+        let left = |bytes| LossEvent {
+            coupled: Some(bytes),
+            ..loss(LossSignal::Gap)
+        };
+        assert_eq!(window.on_congestion(at, &left(3 * UNIT)), WindowUpdate::both(3 * UNIT));
+        assert_eq!(window.on_congestion(at, &left(0)), WindowUpdate::both(UNIT));
+        assert_eq!(window.on_congestion(at, &left(9 * UNIT)), WindowUpdate::both(8 * UNIT));
+        assert_eq!(
+            window.on_timeout(at, &left(3 * UNIT), Verdict::Congestion).ssthresh,
+            3 * UNIT
+        );
     }
 
     // [9260:7.2.3-1, 7.2.3-2]

@@ -1,8 +1,10 @@
-//! Several paths at once: what the distribution is told of each path, and which one takes the next packet of new data.
+//! Several paths at once: what parts are told of each path, which one takes the next packet of new data, and what a path's window has
+//! to do with the others'.
 //!
 //! With the standard's distribution nothing of this exists: new data goes to the sending path (RFC 9260 §6.4).
 
 use whimbrel_control::multipath::PathView;
+use whimbrel_control::multipath::coupling::Couple;
 use whimbrel_control::multipath::distribution::{Demand, Distribute};
 use whimbrel_control::{BuildContext, Time};
 use whimbrel_wire::COMMON_HEADER_LEN;
@@ -13,8 +15,11 @@ use crate::{PathId, PathState};
 /// What an association keeps for several paths at once.
 #[derive(Debug)]
 pub(super) struct Spread {
-    distribution: Box<dyn Distribute>,
-    /// The paths as the distribution saw them last; filled anew each time.
+    /// None: the standard's.
+    distribution: Option<Box<dyn Distribute>>,
+    /// None: the window of each path lives by itself.
+    coupling: Option<Box<dyn Couple>>,
+    /// The paths as the parts saw them last; filled anew each time.
     views: Vec<PathView>,
 }
 
@@ -36,12 +41,21 @@ impl Association {
             floor: 4 * unit,
             truth: self.truth.clone(),
         };
-        self.spread = self.config.parts().distribution.build(&context).map(|distribution| {
-            Box::new(Spread {
+        let parts = self.config.parts();
+        let (distribution, coupling) = (parts.distribution.build(&context), parts.coupling.build(&context));
+        if distribution.is_some() || coupling.is_some() {
+            self.spread = Some(Box::new(Spread {
                 distribution,
+                coupling,
                 views: Vec::with_capacity(self.paths.len()),
-            })
-        });
+            }));
+        }
+    }
+
+    /// Whether new data may go to several paths at once.
+    #[inline]
+    pub(super) fn is_spread(&self) -> bool {
+        self.spread.as_ref().is_some_and(|spread| spread.distribution.is_some())
     }
 
     /// Whether new data may go to a path at all: it is confirmed and active, or the best of those that are not.
@@ -122,12 +136,56 @@ impl Association {
             // A closed receive window is probed as the standard does it.
             return Some(if spread.views[sending].open { sending } else { any_open });
         }
-        let chosen = spread.distribution.choose(&self.demand(now), &spread.views);
+        let distribution = spread.distribution.as_mut()?;
+        let chosen = distribution.choose(&self.demand(now), &spread.views);
         let is_open = |&index: &usize| spread.views.get(index).is_some_and(|view| view.open);
         // It may wait for an acknowledgement or a timer, but not for nothing.
         chosen
             .filter(is_open)
             .or_else(|| self.outstanding.nothing_in_flight().then_some(any_open))
+    }
+
+    /// By how much the window of a path may grow by an acknowledgement of so many bytes, as a multiple of what it would by itself.
+    #[inline]
+    pub(super) fn coupled_growth(&mut self, now: Time, index: usize, acked: u64) -> f64 {
+        if self.spread.is_none() {
+            return 1.0;
+        }
+        let in_slow_start = self.paths[index].control.cwnd() <= self.paths[index].control.ssthresh();
+        self.ask_coupling(now, |coupling, paths| {
+            coupling.on_delivered(index, acked);
+            if in_slow_start {
+                coupling.slow_start_growth(index, paths)
+            } else {
+                coupling.growth(index, paths)
+            }
+        })
+        .unwrap_or(1.0)
+    }
+
+    /// The window that a path is left after congestion, if a coupling decides. `reacted`: that was asked for this window of data.
+    pub(super) fn coupled_window(&mut self, now: Time, index: usize, reacted: bool) -> Option<u64> {
+        if reacted {
+            return None;
+        }
+        self.ask_coupling(now, |coupling, paths| {
+            coupling.on_loss(index);
+            coupling.reduced(index, paths)
+        })?
+    }
+
+    fn ask_coupling<R>(&mut self, now: Time, ask: impl FnOnce(&mut dyn Couple, &[PathView]) -> R) -> Option<R> {
+        // Lent out for the call, as it is asked about what it belongs to.
+        let mut spread = self.spread.take()?;
+        let answer = spread.coupling.as_mut().map(|coupling| {
+            spread.views.clear();
+            spread
+                .views
+                .extend((0..self.paths.len()).map(|index| self.view(now, index)));
+            ask(coupling.as_mut(), &spread.views)
+        });
+        self.spread = Some(spread);
+        answer
     }
 
     fn demand(&self, now: Time) -> Demand {
@@ -154,13 +212,15 @@ impl Association {
         spread
             .views
             .extend((0..self.paths.len()).map(|index| self.view(now, index)));
-        spread.distribution.on_stall(&self.demand(now), &spread.views);
+        if let Some(distribution) = &mut spread.distribution {
+            distribution.on_stall(&self.demand(now), &spread.views);
+        }
         self.spread = Some(spread);
     }
 
     /// Whether new data could go out on some path, as far as the peer's window is concerned.
     pub(super) fn may_send_new(&self) -> bool {
-        if self.spread.is_none() {
+        if !self.is_spread() {
             return self.next_new_len(self.room_on(usize::from(self.sending))).is_some();
         }
         (0..self.paths.len()).any(|index| self.is_usable(index) && self.next_new_len(self.room_on(index)).is_some())
@@ -168,7 +228,7 @@ impl Association {
 
     /// Whether the window of a path that takes new data is open.
     pub(super) fn any_window_open(&self) -> bool {
-        if self.spread.is_none() {
+        if !self.is_spread() {
             return self.window_open(PathId(self.sending), usize::from(self.sending));
         }
         (0..self.paths.len()).any(|index| self.is_usable(index) && self.window_open(PathId(index as u8), index))

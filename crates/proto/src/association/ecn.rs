@@ -147,6 +147,7 @@ impl Association {
                 tsn: lowest_tsn,
                 reduces,
             });
+        let coupled = self.coupled_window(ctx.now, index, !reduces);
         let path = &mut self.paths[index];
         let before = path.control.cwnd();
         path.control.on_mark(&MarkEvent {
@@ -158,6 +159,7 @@ impl Association {
             srtt: path.rtt.srtt(),
             min_rtt: path.rtt.min_rtt(),
             reduces,
+            coupled,
         });
         self.stats.window_reductions += u64::from(path.control.cwnd() < before);
         if reduces {

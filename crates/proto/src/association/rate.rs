@@ -117,7 +117,7 @@ impl Association {
         if self.rates.is_none() {
             return;
         }
-        if self.spread.is_none() {
+        if !self.is_spread() {
             if self.queue.is_empty() {
                 self.note_path_app_limited(usize::from(self.sending));
             }

@@ -211,6 +211,7 @@ impl Association {
         } else {
             advanced
         };
+        let growth = self.coupled_growth(ctx.now, index, acked);
         let path = &mut self.paths[index];
         let (stamps, eci) = if echo.path == Some(id) {
             (echo.stamps, echo.eci)
@@ -246,6 +247,7 @@ impl Association {
             rate,
             stamps,
             eci,
+            growth,
         };
         path.control.on_ack(&sample);
         path.one_packet_only = false;
@@ -290,6 +292,7 @@ impl Association {
             if let Some(rates) = &mut self.rates {
                 rates.on_lost(index, lost_bytes);
             }
+            let coupled = self.coupled_window(ctx.now, index, in_reduced);
             let path = &mut self.paths[index];
             path.losses.on_lost(lost);
             let loss = LossEvent {
@@ -304,6 +307,7 @@ impl Association {
                 flight_before,
                 srtt: path.rtt.srtt(),
                 min_rtt: path.rtt.min_rtt(),
+                coupled,
             };
             if self.take_loss(ctx, index, &loss, in_reduced) != Verdict::Transmission && !in_reduced {
                 // Paths that share the window of data are reduced together, and that counts as one.

@@ -185,6 +185,7 @@ impl Association {
         // RFC 9260 §6.1 A: a peer that answers may keep its window closed for ever, and that is no congestion.
         let only_probed = self.probe.in_flight && self.probe.answered;
         self.probe.answered = false;
+        let coupled = self.coupled_window(ctx.now, index, only_probed);
         let path = &mut self.paths[index];
         let (probes, keeps_window) = (
             self.switches.recovery.probe_after_timeout,
@@ -204,6 +205,7 @@ impl Association {
                 flight_before,
                 srtt: path.rtt.srtt(),
                 min_rtt: path.rtt.min_rtt(),
+                coupled,
             };
             let (marked, cwnd_before) = (path.reductions.marked(), path.control.cwnd());
             let verdict = self.judge(index, &loss);

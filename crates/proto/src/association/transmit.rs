@@ -99,7 +99,7 @@ impl Association {
                 }
                 self.watch_zero_window(ctx);
                 self.note_app_limited(ctx.now);
-                if self.spread.is_some() {
+                if self.is_spread() {
                     self.note_stall(ctx.now);
                 }
                 return None;
@@ -306,7 +306,7 @@ impl Association {
         if self.queue.is_empty() || self.outstanding.len() >= MAX_OUTSTANDING {
             return None;
         }
-        if self.spread.is_some() {
+        if self.is_spread() {
             return self.distribute(now, blocked).map(|to| NextData::New { to });
         }
         let to = usize::from(self.sending);
@@ -375,7 +375,7 @@ impl Association {
         let may_add_new = match next {
             NextData::New { .. } => self.paths[path].burst_left > 0,
             NextData::Retransmission { .. } => {
-                self.spread.is_none()
+                !self.is_spread()
                     && path == usize::from(self.sending)
                     && self.paths[path].burst_left > 0
                     && !self.outstanding.any_lost_on(id)

@@ -166,6 +166,7 @@ impl TcpSender {
             rate,
             stamps,
             eci: self.eci.then(|| segment.flags.has(TcpFlags::ECI)),
+            growth: 1.0,
         });
     }
 
@@ -192,6 +193,7 @@ impl TcpSender {
             srtt: self.rtt.srtt(),
             min_rtt: self.rtt.min_rtt(),
             reduces,
+            coupled: None,
         };
         self.control.on_mark(&mark);
         if reduces {
@@ -330,6 +332,7 @@ impl TcpSender {
             flight_before,
             srtt: self.rtt.srtt(),
             min_rtt: self.rtt.min_rtt(),
+            coupled: None,
         }
     }
 

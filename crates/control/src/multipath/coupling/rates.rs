@@ -1,0 +1,55 @@
+//! What couplings compute with: windows over round-trip times.
+
+use crate::multipath::PathView;
+
+/// A window in bytes, at least one.
+pub(super) fn window(path: &PathView) -> f64 {
+    path.cwnd.max(1) as f64
+}
+
+/// A round-trip time in seconds, at least a microsecond.
+pub(super) fn round(path: &PathView) -> f64 {
+    path.round().as_secs_f64().max(1e-6)
+}
+
+/// Bytes per second: x = w / rtt.
+pub(super) fn rate(path: &PathView) -> f64 {
+    window(path) / round(path)
+}
+
+/// The paths that count: those in use, and the one that is asked about.
+pub(super) fn counted(path: usize, paths: &[PathView]) -> impl Iterator<Item = &PathView> {
+    paths
+        .iter()
+        .enumerate()
+        .filter(move |(index, view)| view.usable || *index == path)
+        .map(|(_, view)| view)
+}
+
+/// Sum of the rates of the paths that count.
+pub(super) fn total_rate(path: usize, paths: &[PathView]) -> f64 {
+    counted(path, paths).map(rate).sum()
+}
+
+/// Two paths for tests, with windows of 20 and 10 units of 1000 bytes and round-trip times of 100 and 25 ms: 200 and 400 units in a
+/// second.
+#[cfg(test)]
+pub(super) fn two() -> [PathView; 2] {
+    use crate::Span;
+    [(20, 100), (10, 25)].map(|(cwnd, srtt)| PathView {
+        usable: true,
+        open: true,
+        cwnd: cwnd * 1000,
+        ssthresh: cwnd * 1000,
+        flight: 0,
+        unit: 1000,
+        srtt: Some(Span::from_millis(srtt)),
+        rttvar: Span::ZERO,
+        min_rtt: None,
+        rto: Span::from_secs(1),
+        loss: 0.0,
+        rate: None,
+        errors: 0,
+        last_hop: None,
+    })
+}
