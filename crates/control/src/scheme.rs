@@ -318,6 +318,67 @@ static SCHEMES: &[Entry] = &[
             ..SchemeParts::default()
         },
     },
+    Entry {
+        name: "ipcc",
+        summary: "IPCC-SCTP: each path by its own sequence numbers; new data on all of them in order.",
+        source: "Ye 2004, 6.4, 6.5.2",
+        parts: || SchemeParts {
+            retransmit_path: RetransmitPath::Alternate,
+            ..spread(DistributionSpec::FillInOrder(Default::default()), Accounting::Path)
+        },
+    },
+    Entry {
+        name: "jsctp-ipcc",
+        summary: "JSCTP on each path, and new data on all of them.",
+        source: "a mix of Chen et al. 2011 with Ye 2004, 6",
+        parts: || SchemeParts {
+            discriminator: DiscriminatorSpec::Jitter(Default::default()),
+            window: WindowSpec::Tabe(Default::default()),
+            timestamps: true,
+            ..spread(DistributionSpec::FillInOrder(Default::default()), Accounting::Path)
+        },
+    },
+    Entry {
+        name: "cmt",
+        summary: "CMT-SCTP: split fast retransmit, cwnd update and delayed acknowledgements for several paths.",
+        source: "Iyengar, Amer and Stewart 2006",
+        parts: || spread(DistributionSpec::FillInOrder(Default::default()), Accounting::Cmt),
+    },
+    Entry {
+        name: "cmt-pf",
+        summary: "CMT-SCTP that leaves a path after one timeout.",
+        source: "Natarajan et al. 2008; RFC 7829",
+        parts: || SchemeParts {
+            path_policy: PathPolicySpec::PotentiallyFailed(Default::default()),
+            ..spread(DistributionSpec::FillInOrder(Default::default()), Accounting::Cmt)
+        },
+    },
+    Entry {
+        name: "cmt-rpv2",
+        summary: "CMT-SCTP with resource pooling: fair where the paths share a bottleneck; buffers split.",
+        source: "Dreibholz et al. 2011",
+        parts: || SchemeParts {
+            coupling: CouplingSpec::Rpv2(Default::default()),
+            buffer_split: BufferSplit::Both,
+            ..spread(DistributionSpec::RoundRobin(Default::default()), Accounting::Cmt)
+        },
+    },
+    Entry {
+        name: "multipath",
+        summary: "veno-tabe on each path, new data where it arrives first, and bad paths left after one timeout.",
+        source: "Whimbrel",
+        parts: || SchemeParts {
+            discriminator: DiscriminatorSpec::Veno(Default::default()),
+            window: WindowSpec::Tabe(TabeParameters {
+                clock: ArrivalClock::Acknowledgements,
+                memory: 10,
+                ..TabeParameters::default()
+            }),
+            recovery: modern(),
+            path_policy: PathPolicySpec::PotentiallyFailed(Default::default()),
+            ..spread(DistributionSpec::EarliestArrival(Default::default()), Accounting::Path)
+        },
+    },
 ];
 
 /// Ye 2004, 5.3: retransmission once in each round-trip time, a probe after a timeout, limited back-off. 200 ms is one of the minima
@@ -331,6 +392,16 @@ fn wireless_aware() -> Recovery {
         cancel_spurious: true,
         keep_window_on_transmission_timeout: true,
         ..Recovery::default()
+    }
+}
+
+/// New data on several paths, and what is lost on the one it was sent on.
+fn spread(distribution: DistributionSpec, accounting: Accounting) -> SchemeParts {
+    SchemeParts {
+        accounting,
+        distribution,
+        retransmit_path: RetransmitPath::Same,
+        ..SchemeParts::default()
     }
 }
 

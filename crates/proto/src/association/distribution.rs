@@ -3,9 +3,9 @@
 //!
 //! With the standard's distribution nothing of this exists: new data goes to the sending path (RFC 9260 §6.4).
 
-use whimbrel_control::multipath::PathView;
 use whimbrel_control::multipath::coupling::Couple;
 use whimbrel_control::multipath::distribution::{Demand, Distribute};
+use whimbrel_control::multipath::{BufferSplit, PathView};
 use whimbrel_control::{BuildContext, Time};
 use whimbrel_wire::COMMON_HEADER_LEN;
 
@@ -73,6 +73,23 @@ impl Association {
         self.paths[index].max_packet() - COMMON_HEADER_LEN - self.stamp_len()
     }
 
+    /// Whether a path has not used up its part of the buffers that all share.
+    fn split_allows(&self, index: usize) -> bool {
+        let (sender, receiver) = match self.switches.buffer_split {
+            BufferSplit::None => return true,
+            BufferSplit::Sender => (true, false),
+            BufferSplit::Receiver => (false, true),
+            BufferSplit::Both => (true, true),
+        };
+        let count = (0..self.paths.len())
+            .filter(|&path| self.is_usable(path))
+            .count()
+            .max(1) as u64;
+        let own = self.outstanding.flight(PathId(index as u8)) + self.paths[index].control.unit();
+        let theirs = u64::from(self.peer_rwnd) + self.outstanding.data_in_flight();
+        !(sender && own > u64::from(self.config.send_buffer) / count || receiver && own > theirs / count)
+    }
+
     /// A path as parts see it.
     pub(super) fn view(&self, now: Time, index: usize) -> PathView {
         let (path, id) = (&self.paths[index], PathId(index as u8));
@@ -83,6 +100,7 @@ impl Association {
                 && path.burst_left > 0
                 && self.window_open(id, index)
                 && path.pacer.may_send(now)
+                && self.split_allows(index)
                 && self.next_new_len(self.room_on(index)).is_some(),
             cwnd: path.control.cwnd(),
             ssthresh: path.control.ssthresh(),

@@ -386,7 +386,14 @@ impl Association {
     }
 
     pub(super) fn tell_user_about_progress(&mut self) {
-        if self.notices.wants_space && self.buffered_send() <= self.config.send_buffer as usize / 4 * 3 {
+        let limit = self.config.send_buffer as usize;
+        // Several paths need the whole buffer: what one of them holds up keeps it filled with what others have delivered.
+        let enough = if self.is_spread() {
+            limit.saturating_sub(4 * usize::from(self.max_data)).max(limit / 4 * 3)
+        } else {
+            limit / 4 * 3
+        };
+        if self.notices.wants_space && self.buffered_send() <= enough {
             self.notices.wants_space = false;
             self.events.push_back(Event::SendSpace);
         }

@@ -26,66 +26,75 @@ impl Part<dyn Distribute> for EarliestArrivalParameters {
 struct Pipe {
     /// Bytes per second.
     rate: f64,
-    /// The way there without any queue, in seconds: half of the shortest round-trip time.
-    way: f64,
+    /// There and back without any queue, in seconds.
+    base: f64,
     /// What the next packet waits at the bottleneck, in seconds.
     queue: f64,
 }
 
 impl Pipe {
     fn of(path: &PathView) -> Self {
-        let base = path.min_rtt.unwrap_or(path.round()).as_secs_f64();
+        let base = base(path);
         let rate = path.cwnd as f64 / path.round().as_secs_f64().max(1e-9);
         let load = path.flight.saturating_add(path.unit) as f64;
         Pipe {
             rate,
-            way: base / 2.0,
+            base,
             queue: (load / rate.max(1.0) - base).max(0.0),
         }
     }
 
-    /// When a packet that is sent now arrives, in seconds from now.
-    fn arrival(&self) -> f64 {
-        self.way + self.queue
-    }
-
-    /// When it is acknowledged.
+    /// When a packet that is sent now is acknowledged, in seconds from now. It arrives before that by the way back, which is the same
+    /// for all paths: the acknowledgement that comes first counts, and that is the one of the fastest path.
     fn answer(&self) -> f64 {
-        self.arrival() + self.way
+        self.base + self.queue
+    }
+}
+
+/// There and back without any queue, in seconds.
+fn base(path: &PathView) -> f64 {
+    path.min_rtt.unwrap_or(path.round()).as_secs_f64()
+}
+
+/// Estimates of what faster paths will send are off by about so much.
+const MARGIN: f64 = 1.1;
+
+impl EarliestArrivalParameters {
+    /// Until a packet on this path is acknowledged, the faster ones send so much, and all of it has to have room behind it.
+    fn would_stall(index: usize, pipe: Pipe, window: u64, paths: &[PathView]) -> bool {
+        let faster: f64 = paths
+            .iter()
+            .enumerate()
+            .filter(|&(other, path)| path.usable && other != index && base(path) <= pipe.base)
+            .map(|(_, path)| Pipe::of(path).rate * pipe.answer())
+            .sum();
+        let own = paths[index].flight.saturating_add(paths[index].unit) as f64;
+        MARGIN * faster + own > window as f64
     }
 }
 
 impl Distribute for EarliestArrivalParameters {
     fn choose(&mut self, demand: &Demand, paths: &[PathView]) -> Option<usize> {
-        let earliest = |is_meant: &dyn Fn(&PathView) -> bool| {
-            let meant = paths.iter().enumerate().filter(|(_, path)| is_meant(path));
+        let earliest = |is_meant: &dyn Fn(usize, &PathView) -> bool| {
+            let meant = paths.iter().enumerate().filter(|(index, path)| is_meant(*index, path));
             meant
                 .map(|(index, path)| (index, Pipe::of(path)))
-                .min_by(|a, b| a.1.arrival().total_cmp(&b.1.arrival()))
+                .min_by(|a, b| a.1.answer().total_cmp(&b.1.answer()))
         };
-        let (best, best_pipe) = earliest(&|path| path.usable)?;
-        let (open, pipe) = earliest(&|path| path.open)?;
-        if open == best {
-            return Some(open);
-        }
+        // The path without competition, whatever waits there now.
+        let fastest = (0..paths.len())
+            .filter(|&index| paths[index].usable)
+            .min_by(|&a, &b| base(&paths[a]).total_cmp(&base(&paths[b])))?;
+        let (best, best_pipe) = earliest(&|_, path| path.usable)?;
         // A send buffer that is nearly full has hidden what else there is to send.
         let more_comes = demand.queued.saturating_add(demand.unacknowledged) >= demand.send_buffer / 4 * 3;
-        let drained = best_pipe.arrival() + demand.queued as f64 / best_pipe.rate.max(1.0);
-        if !more_comes && drained < pipe.arrival() {
-            return None;
-        }
-        // Until it is acknowledged the faster paths send so much, and all of it has to have room behind it.
-        let answer = pipe.answer();
-        let faster: f64 = paths
-            .iter()
-            .enumerate()
-            .filter(|&(index, path)| path.usable && index != open)
-            .map(|(_, path)| Pipe::of(path))
-            .filter(|other| other.answer() < answer)
-            .map(|other| other.rate * answer)
-            .sum();
-        let own = paths[open].flight.saturating_add(paths[open].unit) as f64;
-        (faster + own <= demand.shared_window() as f64).then_some(open)
+        let drained = best_pipe.answer() + demand.queued as f64 / best_pipe.rate.max(1.0);
+        let is_fit = |index: usize, path: &PathView| {
+            let pipe = Pipe::of(path);
+            let waits = index != best && !more_comes && drained < pipe.answer();
+            path.open && !waits && (index == fastest || !Self::would_stall(index, pipe, demand.shared_window(), paths))
+        };
+        earliest(&is_fit).map(|(index, _)| index)
     }
 }
 
@@ -101,13 +110,13 @@ mod tests {
 
     #[test]
     fn a_queue_counts_as_part_of_the_way() {
-        // 50 units in 100 ms: 500 in a second. 46 of them take 92 ms, 20 of which the path itself: 10 + 72 ms against 40.
+        // 50 units in 100 ms: 500 in a second. 46 of them take 92 ms, the 20 of the path itself among them, against 80.
         let queued = PathView {
             min_rtt: Some(Span::from_millis(20)),
             ..path(50, 45, 100)
         };
         assert_eq!(choose(&demand(9, 999), &[queued, path(10, 0, 80)]), Some(1));
-        // 25 units take 50 ms: 10 + 30 ms against 40; one unit more is in time, too, the next one is not.
+        // 40 units take 80 ms against 81, one more 82.
         let at = |flight| {
             let queued = PathView {
                 flight: flight * UNIT,
@@ -115,26 +124,27 @@ mod tests {
             };
             choose(&demand(9, 999), &[queued, path(10, 0, 81)])
         };
-        assert_eq!((at(23), at(24), at(25)), (Some(0), Some(0), Some(1)));
+        assert_eq!((at(38), at(39), at(40)), (Some(0), Some(0), Some(1)));
     }
 
     #[test]
     fn the_slow_path_is_spared_if_the_others_would_stall() {
-        // Full: 500 units in a second, which is 40 units until the slow path's packet is acknowledged after 80 ms.
+        // Full: 500 units in a second, which is 40 units until the slow path's packet is acknowledged after 80 ms, and a tenth more to
+        // be sure.
         let paths = [path(10, 10, 20), path(10, 0, 80)];
-        assert_eq!(choose(&demand(100, 41), &paths), Some(1));
-        assert_eq!(choose(&demand(100, 40), &paths), None);
+        assert_eq!(choose(&demand(100, 46), &paths), Some(1));
+        assert_eq!(choose(&demand(100, 44), &paths), None);
         let paths = [path(10, 10, 20), path(10, 3, 80)];
-        assert_eq!(choose(&demand(100, 43), &paths), None);
-        assert_eq!(choose(&demand(100, 44), &paths), Some(1));
+        assert_eq!(choose(&demand(100, 47), &paths), None);
+        assert_eq!(choose(&demand(100, 49), &paths), Some(1));
     }
 
     #[test]
     fn little_waits_for_the_fast_path() {
-        // 11 units in flight: 12 ms to arrive, and 2 ms for each unit that waits, against 40 ms.
+        // 11 units in flight: 22 ms to be there and back, and 2 ms for each unit that waits, against 80 ms.
         let paths = [path(10, 10, 20), path(10, 0, 80)];
-        assert_eq!(choose(&demand(13, 999), &paths), None);
-        assert_eq!(choose(&demand(14, 999), &paths), Some(1));
+        assert_eq!(choose(&demand(28, 999), &paths), None);
+        assert_eq!(choose(&demand(30, 999), &paths), Some(1));
         // A full send buffer hides that more is to come.
         let full = Demand {
             send_buffer: 50 * UNIT,
