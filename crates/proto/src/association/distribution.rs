@@ -85,7 +85,12 @@ impl Association {
             .filter(|&path| self.is_usable(path))
             .count()
             .max(1) as u64;
-        let own = self.outstanding.flight(PathId(index as u8)) + self.paths[index].control.unit();
+        let flight = self.outstanding.flight(PathId(index as u8));
+        if flight == 0 {
+            // A packet always has a part, however small the buffers are.
+            return true;
+        }
+        let own = flight + self.paths[index].control.unit();
         let theirs = u64::from(self.peer_rwnd) + self.outstanding.data_in_flight();
         !(sender && own > u64::from(self.config.send_buffer) / count || receiver && own > theirs / count)
     }
