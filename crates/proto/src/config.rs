@@ -250,7 +250,6 @@ impl AssociationConfig {
             recovers: parts.recovery != Recovery::default(),
             accounting: parts.accounting,
             retransmit_path: parts.retransmit_path,
-            buffer_split: parts.buffer_split,
             reporting: parts.reporting,
             recovery: parts.recovery,
         }
@@ -430,7 +429,6 @@ pub(crate) struct Switches {
     pub(crate) recovers: bool,
     pub(crate) accounting: Accounting,
     pub(crate) retransmit_path: RetransmitPath,
-    pub(crate) buffer_split: BufferSplit,
     pub(crate) reporting: Reporting,
     pub(crate) recovery: Recovery,
 }

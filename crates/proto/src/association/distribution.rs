@@ -19,6 +19,7 @@ pub(super) struct Spread {
     distribution: Option<Box<dyn Distribute>>,
     /// None: the window of each path lives by itself.
     coupling: Option<Box<dyn Couple>>,
+    buffer_split: BufferSplit,
     /// The paths as the parts saw them last; filled anew each time.
     views: Vec<PathView>,
 }
@@ -47,6 +48,7 @@ impl Association {
             self.spread = Some(Box::new(Spread {
                 distribution,
                 coupling,
+                buffer_split: parts.buffer_split,
                 views: Vec::with_capacity(self.paths.len()),
             }));
         }
@@ -74,8 +76,8 @@ impl Association {
     }
 
     /// Whether a path has not used up its part of the buffers that all share.
-    fn split_allows(&self, index: usize) -> bool {
-        let (sender, receiver) = match self.switches.buffer_split {
+    fn split_allows(&self, split: BufferSplit, index: usize) -> bool {
+        let (sender, receiver) = match split {
             BufferSplit::None => return true,
             BufferSplit::Sender => (true, false),
             BufferSplit::Receiver => (false, true),
@@ -105,7 +107,6 @@ impl Association {
                 && path.burst_left > 0
                 && self.window_open(id, index)
                 && path.pacer.may_send(now)
-                && self.split_allows(index)
                 && self.next_new_len(self.room_on(index)).is_some(),
             cwnd: path.control.cwnd(),
             ssthresh: path.control.ssthresh(),
@@ -143,7 +144,7 @@ impl Association {
         let mut any_open = None;
         for index in 0..self.paths.len() {
             let mut view = self.view(now, index);
-            view.open &= blocked != Some(index);
+            view.open &= blocked != Some(index) && self.split_allows(spread.buffer_split, index);
             if view.open {
                 any_open = any_open.or(Some(index));
             } else if view.usable && blocked != Some(index) && self.window_open(PathId(index as u8), index) {
