@@ -20,6 +20,10 @@ fuzz_target!(|bytes: &[u8]| {
     sink.begin(view.header());
     owned.begin(view.header());
     let mut wire_len = 12;
+    let mut covered = 0;
+    if view.authenticated(&mut |part| covered += part.len()) {
+        assert!(covered >= 8 && covered <= bytes.len());
+    }
     for chunk in view.chunks().flatten() {
         lists(&chunk);
         sink.push(&chunk);
@@ -37,6 +41,7 @@ fuzz_target!(|bytes: &[u8]| {
 fn lists(chunk: &Chunk<'_>) {
     match chunk {
         Chunk::Init(init) | Chunk::InitAck(init) => parameters(init.parameters),
+        Chunk::Asconf(asconf) | Chunk::AsconfAck(asconf) => parameters(asconf.parameters),
         Chunk::Abort { causes, .. } | Chunk::Error { causes } => error_causes(*causes),
         Chunk::Sack(sack) => {
             assert_eq!(sack.gaps.iter().count(), sack.gaps.len());

@@ -30,6 +30,38 @@ pub enum Preset {
     Rfc2960,
 }
 
+/// Authentication of chunks (RFC 4895).
+#[derive(Clone, PartialEq, Debug, Default)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)
+)]
+#[cfg_attr(feature = "config", serde(default, deny_unknown_fields))]
+pub struct AuthConfig {
+    /// Offer authentication even without dynamic addresses, which need it.
+    pub enabled: bool,
+    /// Types of chunks that are taken only if they are authenticated, by number; ASCONF and ASCONF-ACK are among them with dynamic
+    /// addresses. INIT (1), INIT ACK (2), COOKIE ECHO (10), SHUTDOWN COMPLETE (14) and AUTH (15) cannot be.
+    pub chunks: Vec<u8>,
+    /// Endpoint pair shared key, up to 128 bytes: both ends have to be given the same. Without one, AUTH protects against whoever did
+    /// not see the handshake.
+    pub key: String,
+    /// Number of that key.
+    pub key_id: u16,
+}
+
+#[cfg(feature = "config")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+#[cfg(feature = "config")]
+impl AuthConfig {
+    fn is_default(&self) -> bool {
+        *self == AuthConfig::default()
+    }
+}
+
 /// Settings of one association: the same names in scenario files.
 #[derive(Clone, PartialEq, Debug)]
 #[cfg_attr(
@@ -133,6 +165,13 @@ pub struct AssociationConfig {
     pub reporting: ReportingChanges,
     /// Lifetime asked for the state cookie beyond the peer's default (Cookie Preservative) when it turned out stale.
     pub extend_stale_cookie: bool,
+    /// Let addresses come and go during the association, if the peer can too (RFC 5061): with it, changes are authenticated (RFC
+    /// 4895).
+    #[cfg_attr(feature = "config", serde(skip_serializing_if = "is_false"))]
+    pub dynamic_addresses: bool,
+    /// Authentication of chunks (RFC 4895).
+    #[cfg_attr(feature = "config", serde(skip_serializing_if = "AuthConfig::is_default"))]
+    pub auth: AuthConfig,
 }
 
 impl Default for AssociationConfig {
@@ -180,6 +219,8 @@ impl Default for AssociationConfig {
             path_policy: None,
             reporting: ReportingChanges::default(),
             extend_stale_cookie: true,
+            dynamic_addresses: false,
+            auth: AuthConfig::default(),
         }
     }
 }
@@ -247,6 +288,8 @@ impl AssociationConfig {
             eci: parts.eci,
             timestamps: parts.timestamps,
             pacing: parts.pacing,
+            auth: self.dynamic_addresses || self.auth.enabled,
+            dynamic_addresses: self.dynamic_addresses,
             recovers: parts.recovery != Recovery::default(),
             accounting: parts.accounting,
             retransmit_path: parts.retransmit_path,
@@ -340,6 +383,21 @@ impl AssociationConfig {
                 " retransmissions",
             )?;
         }
+        let never = [1, 2, 10, 14, 15];
+        if let Some(chunk_type) = self.auth.chunks.iter().find(|chunk_type| never.contains(*chunk_type)) {
+            return Err(ConfigError::new(
+                "auth.chunks",
+                chunk_type,
+                "allowed are chunk types other than 1, 2, 10, 14 and 15",
+            ));
+        }
+        if self.auth.key.len() > 128 || self.auth.chunks.len() > 128 {
+            return Err(ConfigError::new(
+                "auth",
+                "too long",
+                "allowed are keys of up to 128 bytes and up to 128 chunk types",
+            ));
+        }
         self.validate_parts()?;
         self.validate_times()
     }
@@ -425,6 +483,8 @@ pub(crate) struct Switches {
     pub(crate) eci: bool,
     pub(crate) timestamps: bool,
     pub(crate) pacing: bool,
+    pub(crate) auth: bool,
+    pub(crate) dynamic_addresses: bool,
     /// The recovery is not the standard's.
     pub(crate) recovers: bool,
     pub(crate) accounting: Accounting,

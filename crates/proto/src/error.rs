@@ -46,6 +46,32 @@ pub enum ConnectError {
     Config(#[from] ConfigError),
 }
 
+/// Why a change of addresses was not asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum AddressError {
+    /// The association is not established, or over.
+    #[error("the association is not established")]
+    NotEstablished,
+    /// One of the ends cannot change addresses (RFC 5061), or does not want to.
+    #[error("the association cannot change addresses: both ends have to agree on that as it begins")]
+    NotSupported,
+    /// Only a unicast address can be added.
+    #[error("{0} is no unicast address")]
+    NotUnicast(crate::TransportAddr),
+    /// The address is there already.
+    #[error("{0} is an address of the association already")]
+    Exists(crate::TransportAddr),
+    /// There is no such address of this end.
+    #[error("{0} is no address of the association")]
+    Unknown(crate::TransportAddr),
+    /// The last address cannot be removed.
+    #[error("the last address cannot be removed")]
+    Last,
+    /// There are as many addresses as there may be.
+    #[error("the association has as many addresses as it may")]
+    TooMany,
+}
+
 /// Why a message was not taken.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SendError {
@@ -115,11 +141,14 @@ pub enum Discard {
     /// The endpoint does not accept associations.
     #[error("not listening")]
     NotListening,
+    /// A chunk that has to be authenticated and is not, or an AUTH chunk that proves nothing (RFC 4895 §6.3).
+    #[error("not authenticated")]
+    Unauthenticated,
 }
 
 impl Discard {
     /// Every reason, in the order in which they are counted.
-    pub const ALL: [Discard; 12] = [
+    pub const ALL: [Discard; 13] = [
         Discard::Malformed,
         Discard::Checksum,
         Discard::NotForUs,
@@ -132,5 +161,6 @@ impl Discard {
         Discard::InvalidChunk,
         Discard::Limit,
         Discard::NotListening,
+        Discard::Unauthenticated,
     ];
 }

@@ -1,6 +1,6 @@
 //! What an endpoint tells its user.
 
-use crate::{PathId, PathState};
+use crate::{PathId, PathState, TransportAddr};
 
 /// A notification (RFC 9260 §11.2).
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,6 +26,42 @@ pub enum Event {
         path: PathId,
         /// The state it is in now.
         state: PathState,
+    },
+    /// The peer has another address, and this path leads there; it is verified before it is used.
+    PeerAddressAdded {
+        /// The path.
+        path: PathId,
+        /// The address.
+        addr: TransportAddr,
+    },
+    /// An address of the peer is gone, and the path to it.
+    PeerAddressRemoved {
+        /// The path.
+        path: PathId,
+        /// The address.
+        addr: TransportAddr,
+    },
+    /// The peer wants data on this path first, and gets it there as soon as the path is active.
+    PrimaryRequested {
+        /// The path.
+        path: PathId,
+    },
+    /// The peer knows an address of ours that was added; paths from it are verified before they are used.
+    LocalAddressAdded {
+        /// The address.
+        addr: TransportAddr,
+    },
+    /// The peer sends no more to an address of ours that was removed.
+    LocalAddressRemoved {
+        /// The address.
+        addr: TransportAddr,
+    },
+    /// The peer refused to add or remove an address of ours, or to send there first.
+    AddressRefused {
+        /// The address.
+        addr: TransportAddr,
+        /// Cause code (RFC 5061 §4.3); 0 if it told none.
+        cause: u16,
     },
     /// The peer has begun to shut the association down; nothing more can be sent.
     PeerShutdown,

@@ -18,6 +18,11 @@ impl Extensions {
     /// NEW GAPS chunks take the place of SACKs.
     pub(crate) const NEW_GAPS: Extensions = Extensions(8);
 
+    /// Chunks can be authenticated (RFC 4895).
+    pub(crate) const AUTH: Extensions = Extensions(0x40);
+    /// Addresses can come and go (RFC 5061).
+    pub(crate) const DYNAMIC_ADDRESSES: Extensions = Extensions(0x80);
+
     /// What an end with these settings would use.
     pub(crate) fn wanted(switches: &Switches) -> Extensions {
         let mut wanted = Extensions::default();
@@ -25,10 +30,12 @@ impl Extensions {
         wanted.add(switches.eci, Extensions::ECI);
         wanted.add(switches.reporting.nr_sack, Extensions::NR_SACK);
         wanted.add(switches.reporting.new_gaps_only, Extensions::NEW_GAPS);
+        wanted.add(switches.auth, Extensions::AUTH);
+        wanted.add(switches.dynamic_addresses, Extensions::DYNAMIC_ADDRESSES);
         wanted
     }
 
-    fn add(&mut self, condition: bool, extension: Extensions) {
+    pub(crate) fn add(&mut self, condition: bool, extension: Extensions) {
         if condition {
             self.0 |= extension.0;
         }
@@ -51,6 +58,9 @@ impl Extensions {
         // RFC 5061 §4.2.7
         if let Parameter::SupportedExtensions(types) = parameter {
             self.add(types.contains(&ChunkType::NR_SACK.0), Extensions::NR_SACK);
+            let listed = |chunk_type: ChunkType| types.contains(&chunk_type.0);
+            let dynamic = listed(ChunkType::ASCONF) && listed(ChunkType::ASCONF_ACK);
+            self.add(dynamic, Extensions::DYNAMIC_ADDRESSES);
         }
     }
 
@@ -65,8 +75,19 @@ impl Extensions {
         if self.has(Extensions::NEW_GAPS) {
             Parameter::NewGaps.emit(list);
         }
+        // RFC 5061 §4.2.7: chunks beyond the standard, named by type.
+        let mut types = Vec::new();
+        if self.has(Extensions::AUTH) {
+            types.push(ChunkType::AUTH.0);
+        }
+        if self.has(Extensions::DYNAMIC_ADDRESSES) {
+            types.extend([ChunkType::ASCONF.0, ChunkType::ASCONF_ACK.0]);
+        }
         if self.has(Extensions::NR_SACK) {
-            Parameter::SupportedExtensions(&[ChunkType::NR_SACK.0]).emit(list);
+            types.push(ChunkType::NR_SACK.0);
+        }
+        if !types.is_empty() {
+            Parameter::SupportedExtensions(&types).emit(list);
         }
     }
 }

@@ -25,9 +25,9 @@ mod trace;
 
 pub use address::{Ecn, PacketMeta, PathId, Transmit, TransportAddr};
 pub use association::{Association, AssociationStats, RecoveryMode, State};
-pub use config::{AssociationConfig, EndpointConfig, MAX_ADDRESSES, Preset};
+pub use config::{AssociationConfig, AuthConfig, EndpointConfig, MAX_ADDRESSES, Preset};
 pub use endpoint::{AssocId, Endpoint, EndpointStats};
-pub use error::{ConfigError, ConnectError, Discard, SendError};
+pub use error::{AddressError, ConfigError, ConnectError, Discard, SendError};
 pub use event::{CloseReason, Event};
 pub use message::{Message, MessagePayload, Received};
 pub use path::{PathInfo, PathState};

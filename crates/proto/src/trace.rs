@@ -74,6 +74,8 @@ pub enum TimerKind {
     T1Cookie,
     /// T2-shutdown: waiting for SHUTDOWN ACK or SHUTDOWN COMPLETE.
     T2Shutdown,
+    /// T4-rto: waiting for an ASCONF-ACK (RFC 5061).
+    T4Asconf,
     /// T5-shutdown-guard: bounds the whole shutdown.
     T5ShutdownGuard,
     /// T3-rtx of a path: waiting for acknowledgement of data.

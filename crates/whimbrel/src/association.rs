@@ -9,7 +9,7 @@ use whimbrel_wire::Payload;
 
 use crate::shared::{Progress, Shared, Signals, State};
 use crate::socket::Trouble;
-use crate::{AssociationError, CloseReason, Message, TrySendError};
+use crate::{AddressError, AssociationError, CloseReason, Message, TrySendError};
 
 /// A message larger than this, in bytes, ends the association: nobody may fill our memory with one message.
 const MAX_MESSAGE: usize = 64 << 20;
@@ -268,6 +268,29 @@ impl Association {
         }
         addrs.dedup();
         addrs
+    }
+
+    /// The addresses of this end that packets are sent from.
+    pub fn local_addrs(&self) -> Vec<SocketAddr> {
+        let state = self.handle.shared.lock();
+        let association = state.endpoint.association(self.handle.id);
+        association.map_or_else(Vec::new, |association| association.local_addrs().to_vec())
+    }
+
+    /// Sends from this local address as soon as the peer knows it, and asks the peer to send there first (RFC 5061 §4.2.4).
+    ///
+    /// # Errors
+    /// If the association has no such address or cannot change addresses.
+    pub fn prefer_local_address(&self, addr: SocketAddr) -> Result<(), AddressError> {
+        let now = self.handle.shared.now();
+        let mut state = self.handle.shared.lock();
+        state.endpoint.set_peer_primary(now, self.handle.id, addr)?;
+        if let Some(slot) = state.slots.get_mut(&self.handle.id) {
+            slot.wanted = Some(addr);
+        }
+        state.prefer_wanted(now, self.handle.id);
+        state.wake_driver();
+        Ok(())
     }
 
     pub(crate) async fn wait_established(&self) -> Result<(), AssociationError> {

@@ -14,7 +14,7 @@ use whimbrel_proto::PacketMeta;
 use whimbrel_wire::{ByteSink, ChecksumField};
 
 use crate::outgoing::{BATCH_BYTES, Outgoing};
-use crate::shared::{Shared, State};
+use crate::shared::{Shared, SocketChange, State};
 use crate::socket::{self, Socket};
 
 /// Buffers filled by one receive. Each holds a run of datagrams that the system has joined (GRO).
@@ -59,6 +59,7 @@ impl Driver {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         for _ in 0..ROUNDS {
+            self.change_sockets();
             let received = match self.receive(cx) {
                 Ok(received) => received,
                 Err(message) => {
@@ -84,6 +85,28 @@ impl Driver {
         }
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// Takes in sockets of addresses that have come, and closes those of addresses that have gone.
+    fn change_sockets(&mut self) {
+        let changes = core::mem::take(&mut self.shared.lock().changes);
+        for change in changes {
+            match change {
+                SocketChange::Add(socket) => {
+                    self.watchers
+                        .push(tokio::spawn(watch_errors(self.shared.clone(), socket.clone())));
+                    self.sockets.push(socket);
+                }
+                SocketChange::Remove(addr) => {
+                    let Some(place) = self.sockets.iter().position(|socket| socket.local() == addr) else {
+                        continue;
+                    };
+                    self.sockets.remove(place);
+                    // Watchers stand in the order of the sockets.
+                    self.watchers.remove(place).abort();
+                }
+            }
+        }
     }
 
     /// Takes one batch from each socket; says whether there was anything.

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use whimbrel_control::Time;
 use whimbrel_proto::{AssocId, CloseReason, Discard, Endpoint, Event};
 
-use crate::socket::Trouble;
+use crate::socket::{Socket, Trouble};
 
 /// A stack's state and clock.
 #[derive(Debug)]
@@ -37,6 +37,18 @@ pub(crate) struct State {
     /// Datagrams and chunks not processed, by reason.
     pub(crate) discards: BTreeMap<Discard, u64>,
     driver: Option<Waker>,
+    /// The addresses that the stack has, and sockets that the driver is to take in or to close.
+    pub(crate) local: Vec<SocketAddr>,
+    pub(crate) changes: VecDeque<SocketChange>,
+    /// Addresses that were given up, and whose sockets still listen for what peers send there.
+    pub(crate) leaving: Vec<SocketAddr>,
+}
+
+/// A socket that comes or goes.
+#[derive(Debug)]
+pub(crate) enum SocketChange {
+    Add(Arc<Socket>),
+    Remove(SocketAddr),
 }
 
 /// What is kept of an association beside the endpoint's own state.
@@ -48,6 +60,8 @@ pub(crate) struct Slot {
     pub(crate) partial: Vec<u8>,
     /// Our user, or the peer, has begun the shutdown.
     pub(crate) shutting_down: bool,
+    /// The address of ours that is to be the primary one, and cannot yet.
+    pub(crate) wanted: Option<SocketAddr>,
     /// No user holds a handle any more.
     orphan: bool,
     /// While connecting: the peer's addresses and what the network said about each.
@@ -93,6 +107,9 @@ impl Shared {
             stopped: None,
             discards: BTreeMap::new(),
             driver: None,
+            local: Vec::new(),
+            changes: VecDeque::new(),
+            leaving: Vec::new(),
         };
         Shared {
             state: Mutex::new(state),
@@ -175,6 +192,7 @@ impl State {
             progress,
             partial: Vec::new(),
             shutting_down: false,
+            wanted: None,
             orphan: false,
             troubles: peer.iter().map(|addr| (*addr, None)).collect(),
         };
@@ -209,12 +227,46 @@ impl State {
                 slot.progress = Progress::Closed(reason);
                 slot.signals.notify_all();
                 shared.idle.notify_waiters();
-                if slot.orphan {
+                let orphan = slot.orphan;
+                self.close_unused();
+                if orphan {
                     self.forget(now, id);
                 }
             }
-            Event::PathState { .. } | Event::Restarted | Event::RemoteError { .. } => {}
+            Event::LocalAddressAdded { .. } => self.prefer_wanted(now, id),
+            Event::LocalAddressRemoved { .. } => self.close_unused(),
+            _ => {}
         }
+    }
+
+    /// Sends over the path from the address that is to be the primary one, if the peer knows that address.
+    pub(crate) fn prefer_wanted(&mut self, now: Time, id: AssocId) {
+        let Some(wanted) = self.slots.get(&id).and_then(|slot| slot.wanted) else {
+            return;
+        };
+        let paths = self.endpoint.association(id).into_iter().flat_map(|a| a.paths());
+        let found = paths.filter(|path| path.local == wanted).map(|path| path.id).next();
+        if found.is_some_and(|path| self.endpoint.set_primary(now, id, path))
+            && let Some(slot) = self.slots.get_mut(&id)
+        {
+            slot.wanted = None;
+        }
+    }
+
+    /// Closes the sockets of addresses that no association uses any more, or is known by.
+    pub(crate) fn close_unused(&mut self) {
+        let ids: Vec<_> = self.endpoint.associations().collect();
+        let endpoint = &self.endpoint;
+        let in_use = |addr: &SocketAddr| {
+            let all = ids.iter().filter_map(|id| endpoint.association(*id));
+            all.into_iter().any(|association| association.is_known_by(*addr))
+        };
+        let gone: Vec<_> = self.leaving.iter().copied().filter(|addr| !in_use(addr)).collect();
+        for addr in gone {
+            self.leaving.retain(|leaving| *leaving != addr);
+            self.changes.push_back(SocketChange::Remove(addr));
+        }
+        self.wake_driver();
     }
 
     fn on_incoming(&mut self, shared: &Shared, now: Time, id: AssocId) {

@@ -10,9 +10,9 @@ use whimbrel_proto::{Discard, Endpoint, EndpointConfig};
 use crate::association::Association;
 use crate::driver::Driver;
 use crate::interface;
-use crate::shared::{Progress, Shared};
+use crate::shared::{Progress, Shared, SocketChange};
 use crate::socket::{Socket, Trouble};
-use crate::{AssociationConfig, AssociationError, BindError, CloseReason, ConnectError, StackConfig};
+use crate::{AddressError, AssociationError, BindError, CloseReason, ConnectError, StackConfig};
 
 /// How often a UDP port that the system chose for the first address may turn out to be taken on another.
 const PORT_ATTEMPTS: usize = 32;
@@ -28,7 +28,7 @@ struct StackHandle {
     shared: Arc<Shared>,
     local: Vec<SocketAddr>,
     port: u16,
-    association: AssociationConfig,
+    config: StackConfig,
 }
 
 /// A [`Stack`] whose peers may open associations.
@@ -76,7 +76,11 @@ impl Stack {
         };
         let endpoint = Endpoint::new(endpoint_config, Box::new(random))?;
         let shared = Arc::new(Shared::new(endpoint, if listen { config.backlog } else { 0 }));
-        shared.lock().handles = 1;
+        {
+            let mut state = shared.lock();
+            state.handles = 1;
+            state.local.clone_from(&local);
+        }
         let sockets = sockets.into_iter().map(Arc::new).collect();
         tokio::spawn(Driver::new(shared.clone(), sockets).run());
         Ok(Stack {
@@ -84,7 +88,7 @@ impl Stack {
                 shared,
                 local,
                 port,
-                association: config.association,
+                config,
             }),
         })
     }
@@ -101,7 +105,7 @@ impl Stack {
             }
             let id = state
                 .endpoint
-                .connect(now, self.handle.association.clone(), port, peer)?;
+                .connect(now, self.handle.config.association.clone(), port, peer)?;
             let signals = state.insert(id, Progress::Connecting, peer);
             state.wake_driver();
             Association::new(&mut state, shared.clone(), id, signals)
@@ -112,7 +116,68 @@ impl Stack {
         }
     }
 
-    /// The local addresses with the UDP ports that were bound.
+    /// Binds a socket to another local address, as when a host comes into another network, and asks the peers of all associations to use
+    /// it too (RFC 5061); associations without dynamic addresses keep what they have. UDP port 0 takes that of the first socket, which
+    /// peers assume. Returns the address as it was bound. Has to be called within the tokio runtime of the stack.
+    ///
+    /// # Errors
+    /// If the address cannot be bound, or is one too many.
+    pub fn add_local_address(&self, addr: SocketAddr) -> Result<SocketAddr, BindError> {
+        let shared = &self.handle.shared;
+        let now = shared.now();
+        let mut state = shared.lock();
+        let port = state.local.first().map_or(0, SocketAddr::port);
+        let addr = SocketAddr::new(addr.ip(), if addr.port() == 0 { port } else { addr.port() });
+        if let Some(place) = state.leaving.iter().position(|leaving| *leaving == addr) {
+            // Its socket is still there.
+            state.leaving.remove(place);
+        } else {
+            let socket = Socket::bind(addr, &self.handle.config).map_err(|source| BindError::Bind { addr, source })?;
+            state.changes.push_back(SocketChange::Add(Arc::new(socket)));
+        }
+        let mut local = state.local.clone();
+        local.push(addr);
+        if let Err(error) = state.endpoint.set_local_addrs(&local) {
+            state.changes.push_back(SocketChange::Remove(addr));
+            state.wake_driver();
+            return Err(error.into());
+        }
+        state.local = local;
+        let ids: Vec<_> = state.endpoint.associations().collect();
+        for id in ids {
+            let _ = state.endpoint.add_local_address(now, id, addr);
+        }
+        state.wake_driver();
+        Ok(addr)
+    }
+
+    /// Gives up a local address, as when a host leaves a network: nothing is sent from it any more, and peers are asked not to send to
+    /// it. Its socket is closed when all of them know. Associations that have no other address keep it.
+    ///
+    /// # Errors
+    /// If the stack has no such address, or no other one.
+    pub fn remove_local_address(&self, addr: SocketAddr) -> Result<(), AddressError> {
+        let shared = &self.handle.shared;
+        let now = shared.now();
+        let mut state = shared.lock();
+        if !state.local.contains(&addr) {
+            return Err(AddressError::Unknown(addr));
+        }
+        let local: Vec<_> = state.local.iter().copied().filter(|known| *known != addr).collect();
+        if local.is_empty() || state.endpoint.set_local_addrs(&local).is_err() {
+            return Err(AddressError::Last);
+        }
+        state.local = local;
+        let ids: Vec<_> = state.endpoint.associations().collect();
+        for id in ids {
+            let _ = state.endpoint.remove_local_address(now, id, addr);
+        }
+        state.leaving.push(addr);
+        state.close_unused();
+        Ok(())
+    }
+
+    /// The local addresses with the UDP ports that were bound at first; [`Association::local_addrs`] tells those of now.
     pub fn local_addrs(&self) -> &[SocketAddr] {
         &self.handle.local
     }

@@ -297,3 +297,66 @@ async fn many_associations_share_a_stack() {
     }
     timeout(PATIENCE, server).await.unwrap().unwrap();
 }
+
+/// A process moves from one interface to another in mid-transfer (RFC 5061): 127.0.0.1 goes, 127.0.0.2 stays.
+#[tokio::test]
+async fn a_transfer_survives_the_loss_of_its_address() {
+    use sha2::{Digest, Sha256};
+
+    let dynamic = |mut config: StackConfig| {
+        config.association.dynamic_addresses = true;
+        config
+    };
+    let listener = Listener::bind(dynamic(on(&["127.0.0.9:0"]))).unwrap();
+    let stack = Stack::bind(dynamic(on(&["127.0.0.1:0"]))).unwrap();
+    let first = stack.local_addrs()[0];
+    let (addrs, port) = (listener.stack().local_addrs().to_vec(), listener.stack().port());
+    let connecting = stack.connect(&addrs, port);
+    let (a, b) = tokio::join!(connecting, listener.accept());
+    let (a, b) = (a.unwrap(), b.unwrap());
+
+    let chunk = |i: u32| i.to_le_bytes().repeat(8_000);
+    let sender = a.clone();
+    let sending = tokio::spawn(async move {
+        let mut hash = Sha256::new();
+        for i in 0..1_000 {
+            hash.update(chunk(i));
+            sender.send(Message::new(0, chunk(i))).await.unwrap();
+        }
+        sender.flush().await.unwrap();
+        hash.finalize()
+    });
+    let mut hash = Sha256::new();
+    let mut second = None;
+    for i in 0..1_000 {
+        hash.update(timeout(PATIENCE, b.recv()).await.unwrap().unwrap().unwrap().data);
+        if i == 200 {
+            let added = stack.add_local_address("127.0.0.2:0".parse().unwrap()).unwrap();
+            a.prefer_local_address(added).unwrap();
+            second = Some(added);
+        }
+        if i == 500 {
+            assert_eq!(b.peer_addrs(), [first, second.unwrap()], "the peer knows both");
+            stack.remove_local_address(first).unwrap();
+        }
+    }
+    let second = second.unwrap();
+    assert_eq!(sending.await.unwrap(), hash.finalize());
+    assert_eq!((a.local_addrs(), b.peer_addrs()), (vec![second], vec![second]));
+    // Nothing was lost on the way, and the old socket is closed.
+    assert_eq!(a.stats().unwrap().timeouts, 0);
+    let free = async {
+        while std::net::UdpSocket::bind(first).is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(PATIENCE, free).await.unwrap();
+    assert!(stack.remove_local_address(second).is_err(), "the last one stays");
+    b.send(Message::new(0, "back")).await.unwrap();
+    assert_eq!(
+        timeout(PATIENCE, a.recv()).await.unwrap().unwrap().unwrap().data,
+        b"back"
+    );
+    let (ended, heard) = tokio::join!(a.shutdown(), b.recv());
+    assert_eq!((ended, heard), (Ok(()), Ok(None)));
+}

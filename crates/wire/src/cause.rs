@@ -1,4 +1,4 @@
-//! Error causes of ERROR and ABORT: RFC 9260 §3.3.10.
+//! Error causes of ERROR, ABORT and ASCONF-ACK: RFC 9260 §3.3.10, RFC 5061 §4.3, RFC 4895 §4.1.
 
 use std::fmt;
 
@@ -34,6 +34,18 @@ pub mod cause_code {
     pub const USER_INITIATED_ABORT: u16 = 12;
     /// Protocol Violation, §3.3.10.13.
     pub const PROTOCOL_VIOLATION: u16 = 13;
+    /// Request to Delete Last Remaining IP Address, RFC 5061 §4.3.1.
+    pub const DELETE_LAST_ADDRESS: u16 = 0xa0;
+    /// Operation Refused Due to Resource Shortage, RFC 5061 §4.3.2.
+    pub const RESOURCE_SHORTAGE: u16 = 0xa1;
+    /// Request to Delete Source IP Address, RFC 5061 §4.3.3.
+    pub const DELETE_SOURCE_ADDRESS: u16 = 0xa2;
+    /// Association Aborted Due to Illegal ASCONF-ACK, RFC 5061 §4.3.4.
+    pub const ILLEGAL_ASCONF_ACK: u16 = 0xa3;
+    /// Request Refused - No Authorization, RFC 5061 §4.3.5.
+    pub const NO_AUTHORIZATION: u16 = 0xa4;
+    /// Unsupported HMAC Identifier, RFC 4895 §4.1.
+    pub const UNSUPPORTED_HMAC: u16 = 0x0105;
 }
 
 /// An error cause with a code that this crate does not know.
@@ -105,6 +117,21 @@ pub enum Cause<'a> {
     UserInitiatedAbort(&'a [u8]),
     /// Something not covered by the other causes (13), with information of any form.
     ProtocolViolation(&'a [u8]),
+    /// An ASCONF would leave no address (0xa0); with the request.
+    DeleteLastAddress(&'a [u8]),
+    /// An ASCONF asks for more than there is (0xa1); with the request.
+    ResourceShortage(&'a [u8]),
+    /// An ASCONF would remove the address that it comes from (0xa2); with the request.
+    DeleteSourceAddress(&'a [u8]),
+    /// An ASCONF-ACK to nothing that was asked (0xa3).
+    IllegalAsconfAck,
+    /// A request that its sender may not make (0xa4), complete with type and length.
+    NoAuthorization(&'a [u8]),
+    /// An AUTH chunk with a hash that was not agreed on (0x0105).
+    UnsupportedHmac {
+        /// Its identifier.
+        hmac_id: u16,
+    },
     /// A code that this crate does not know.
     Unknown(RawCause<'a>),
 }
@@ -148,6 +175,17 @@ impl<'a> Cause<'a> {
             cause_code::RESTART_WITH_NEW_ADDRESSES => Self::RestartWithNewAddresses(Parameters::from_wire_bytes(value)),
             cause_code::USER_INITIATED_ABORT => Self::UserInitiatedAbort(value),
             cause_code::PROTOCOL_VIOLATION => Self::ProtocolViolation(value),
+            cause_code::DELETE_LAST_ADDRESS => Self::DeleteLastAddress(value),
+            cause_code::RESOURCE_SHORTAGE => Self::ResourceShortage(value),
+            cause_code::DELETE_SOURCE_ADDRESS => Self::DeleteSourceAddress(value),
+            cause_code::ILLEGAL_ASCONF_ACK => Self::IllegalAsconfAck,
+            cause_code::NO_AUTHORIZATION => Self::NoAuthorization(value),
+            cause_code::UNSUPPORTED_HMAC => {
+                let hmac_id = value.try_into().map_err(|_| bad_value)?;
+                Self::UnsupportedHmac {
+                    hmac_id: u16::from_be_bytes(hmac_id),
+                }
+            }
             _ => Self::Unknown(raw),
         })
     }
@@ -169,6 +207,12 @@ impl<'a> Cause<'a> {
             Self::RestartWithNewAddresses(_) => cause_code::RESTART_WITH_NEW_ADDRESSES,
             Self::UserInitiatedAbort(_) => cause_code::USER_INITIATED_ABORT,
             Self::ProtocolViolation(_) => cause_code::PROTOCOL_VIOLATION,
+            Self::DeleteLastAddress(_) => cause_code::DELETE_LAST_ADDRESS,
+            Self::ResourceShortage(_) => cause_code::RESOURCE_SHORTAGE,
+            Self::DeleteSourceAddress(_) => cause_code::DELETE_SOURCE_ADDRESS,
+            Self::IllegalAsconfAck => cause_code::ILLEGAL_ASCONF_ACK,
+            Self::NoAuthorization(_) => cause_code::NO_AUTHORIZATION,
+            Self::UnsupportedHmac { .. } => cause_code::UNSUPPORTED_HMAC,
             Self::Unknown(raw) => raw.code(),
         }
     }
@@ -190,6 +234,12 @@ impl<'a> Cause<'a> {
             Self::RestartWithNewAddresses(_) => "restart of an association with new addresses",
             Self::UserInitiatedAbort(_) => "user-initiated abort",
             Self::ProtocolViolation(_) => "protocol violation",
+            Self::DeleteLastAddress(_) => "request to delete the last address",
+            Self::ResourceShortage(_) => "operation refused due to resource shortage",
+            Self::DeleteSourceAddress(_) => "request to delete the source address",
+            Self::IllegalAsconfAck => "illegal ASCONF-ACK",
+            Self::NoAuthorization(_) => "request refused, no authorization",
+            Self::UnsupportedHmac { .. } => "unsupported HMAC identifier",
             Self::Unknown(_) => return None,
         })
     }
@@ -213,7 +263,11 @@ impl<'a> Cause<'a> {
                 tlv::append_parts(list, code, &(count as u32).to_be_bytes(), types);
             }
             Self::StaleCookie { staleness_us } => tlv::append(list, code, &staleness_us.to_be_bytes()),
-            Self::OutOfResource | Self::InvalidMandatoryParameter | Self::CookieReceivedWhileShuttingDown => {
+            Self::UnsupportedHmac { hmac_id } => tlv::append(list, code, &hmac_id.to_be_bytes()),
+            Self::OutOfResource
+            | Self::InvalidMandatoryParameter
+            | Self::CookieReceivedWhileShuttingDown
+            | Self::IllegalAsconfAck => {
                 tlv::append(list, code, &[]);
             }
             Self::UnrecognizedParameters(parameters) | Self::RestartWithNewAddresses(parameters) => {
@@ -224,7 +278,11 @@ impl<'a> Cause<'a> {
             Self::UnresolvableAddress(value)
             | Self::UnrecognizedChunkType(value)
             | Self::UserInitiatedAbort(value)
-            | Self::ProtocolViolation(value) => tlv::append(list, code, value),
+            | Self::ProtocolViolation(value)
+            | Self::DeleteLastAddress(value)
+            | Self::ResourceShortage(value)
+            | Self::DeleteSourceAddress(value)
+            | Self::NoAuthorization(value) => tlv::append(list, code, value),
             Self::Unknown(raw) => raw.0.emit(list),
         }
     }
@@ -346,7 +404,14 @@ mod tests {
         );
         both_ways(&[0, 12, 0, 7, b'b', b'y', b'e'], Cause::UserInitiatedAbort(b"bye"));
         both_ways(&[0, 13, 0, 4], Cause::ProtocolViolation(b""));
-        let raw = [0, 0xa0, 0, 6, 1, 2];
+        // RFC 5061 §4.3, RFC 4895 §4.1
+        both_ways(&[0, 0xa0, 0, 6, 1, 2], Cause::DeleteLastAddress(&[1, 2]));
+        both_ways(&[0, 0xa1, 0, 6, 1, 2], Cause::ResourceShortage(&[1, 2]));
+        both_ways(&[0, 0xa2, 0, 6, 1, 2], Cause::DeleteSourceAddress(&[1, 2]));
+        both_ways(&[0, 0xa3, 0, 4], Cause::IllegalAsconfAck);
+        both_ways(&[0, 0xa4, 0, 6, 1, 2], Cause::NoAuthorization(&[1, 2]));
+        both_ways(&[1, 5, 0, 6, 0, 2], Cause::UnsupportedHmac { hmac_id: 2 });
+        let raw = [0, 0xa5, 0, 6, 1, 2];
         both_ways(&raw, Cause::Unknown(RawCause::from_bytes(&raw).expect("length agrees")));
     }
 
@@ -359,6 +424,7 @@ mod tests {
         assert_eq!(one(&[0, 2, 0, 8, 0xff, 0xff, 0xff, 0xff]), bad(2, 4));
         assert_eq!(one(&[0, 3, 0, 7, 0, 0, 0]), bad(3, 3));
         assert_eq!(one(&[0, 9, 0, 4]), bad(9, 0));
+        assert_eq!(one(&[1, 5, 0, 5, 0]), bad(0x105, 1));
     }
 
     #[test]
@@ -377,7 +443,7 @@ mod tests {
         };
         assert_eq!(read.len(), (65535 - 8) / 2);
 
-        let parameters = [0xc0, 1, 0, 7, 1, 2, 3, 0].repeat(9000);
+        let parameters = [0xc0, 0x77, 0, 7, 1, 2, 3, 0].repeat(9000);
         out.clear();
         Cause::UnrecognizedParameters(Parameters::from_wire_bytes(&parameters)).emit(&mut out);
         let Ok(Cause::UnrecognizedParameters(read)) = one(&out) else {

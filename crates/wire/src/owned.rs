@@ -1,6 +1,6 @@
 //! A packet carried through a simulation without its zeros and without a checksum.
 
-use crate::chunk::{Chunk, DATA_HEADER_LEN, ELIDED, Payload};
+use crate::chunk::{Chunk, DATA_HEADER_LEN, ELIDED, Payload, auth};
 use crate::packet::{COMMON_HEADER_LEN, CommonHeader, PacketView};
 use crate::sink::PacketSink;
 
@@ -76,6 +76,14 @@ impl PacketSink for OwnedPacket {
             }
             chunk => chunk.encode(&mut self.chunks),
         }
+    }
+
+    fn authenticated(&self, each: &mut dyn FnMut(&[u8])) -> bool {
+        auth::authenticated(&self.chunks, true, each)
+    }
+
+    fn set_hmac(&mut self, hmac: &[u8]) {
+        auth::set_hmac(&mut self.chunks, true, hmac);
     }
 
     #[inline]

@@ -149,6 +149,12 @@ impl<'a> PacketView<'a> {
             .map(|header| ChunkType(header[0]))
     }
 
+    /// Hands what the first AUTH chunk vouches for to `each`, piece by piece (RFC 4895 §6.2): the chunk itself, with zeros for the
+    /// HMAC, and all behind it. False if there is none.
+    pub fn authenticated(&self, each: &mut dyn FnMut(&[u8])) -> bool {
+        crate::chunk::auth::authenticated(self.chunks.rest, self.chunks.elided, each)
+    }
+
     /// Writes the packet into `sink`: from structures to bytes or back. Returns its wire length there.
     ///
     /// # Errors
@@ -171,6 +177,16 @@ pub struct Chunks<'a> {
     rest: &'a [u8],
     /// The bytes come from an [`crate::OwnedPacket`]: DATA chunks with the [`ELIDED`] flag have no user data.
     elided: bool,
+}
+
+impl<'a> Chunks<'a> {
+    pub(crate) fn new(rest: &'a [u8], elided: bool) -> Self {
+        Chunks { rest, elided }
+    }
+
+    pub(crate) fn rest_len(&self) -> usize {
+        self.rest.len()
+    }
 }
 
 impl<'a> Iterator for Chunks<'a> {

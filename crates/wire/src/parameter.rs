@@ -1,9 +1,11 @@
-//! Parameters of INIT, INIT ACK, HEARTBEAT and HEARTBEAT ACK: RFC 9260 §3.2.1, §3.3.2.1, §3.3.3.1, §3.3.5.
+//! Parameters of INIT, INIT ACK, HEARTBEAT and HEARTBEAT ACK: RFC 9260 §3.2.1, §3.3.2.1, §3.3.3.1, §3.3.5; of authentication,
+//! RFC 4895 §3; of ASCONF and ASCONF-ACK, RFC 5061 §4.2.
 
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::UnknownAction;
+use crate::cause::Causes;
 use crate::tlv::{self, RawTlv, RawTlvs, TlvError, TypeList};
 
 /// Parameter types that this crate knows.
@@ -26,8 +28,26 @@ pub mod parameter_type {
     pub const SUPPORTED_ADDRESS_TYPES: u16 = 12;
     /// ECN Capable, RFC 4960 Appendix A.
     pub const ECN_CAPABLE: u16 = 0x8000;
+    /// Random, RFC 4895 §3.1.
+    pub const RANDOM: u16 = 0x8002;
+    /// Chunk List, RFC 4895 §3.2.
+    pub const CHUNK_LIST: u16 = 0x8003;
+    /// Requested HMAC Algorithm, RFC 4895 §3.3.
+    pub const HMAC_ALGORITHMS: u16 = 0x8004;
     /// Supported Extensions, RFC 5061 §4.2.7.
     pub const SUPPORTED_EXTENSIONS: u16 = 0x8008;
+    /// Add IP Address, RFC 5061 §4.2.1.
+    pub const ADD_IP: u16 = 0xc001;
+    /// Delete IP Address, RFC 5061 §4.2.2.
+    pub const DELETE_IP: u16 = 0xc002;
+    /// Error Cause Indication, RFC 5061 §4.2.3.
+    pub const ERROR_CAUSE_INDICATION: u16 = 0xc003;
+    /// Set Primary IP Address, RFC 5061 §4.2.4.
+    pub const SET_PRIMARY: u16 = 0xc004;
+    /// Success Indication, RFC 5061 §4.2.5.
+    pub const SUCCESS: u16 = 0xc005;
+    /// Adaptation Layer Indication, RFC 5061 §4.2.6.
+    pub const ADAPTATION_LAYER: u16 = 0xc006;
     /// TIMESTAMP chunks are understood; not of any RFC.
     pub const TIMESTAMPS: u16 = 0xbe01;
     /// Congestion that routers indicate is echoed with each SACK (Shishir 2000); not of any RFC.
@@ -104,14 +124,58 @@ pub enum Parameter<'a> {
     SupportedAddressTypes(TypeList<'a>),
     /// The sender understands ECNE and CWR (0x8000).
     EcnCapable,
-    /// Types of chunks beyond the RFC that the sender understands (0x8008), one byte each.
-    SupportedExtensions(&'a [u8]),
     /// The sender understands TIMESTAMP chunks and would like to use them (0xbe01).
     Timestamps,
     /// The sender echoes the congestion that routers indicate (0xbe02).
     EciCapable,
     /// The sender understands NEW GAPS chunks and would like to get them (0xbe03).
     NewGaps,
+    /// Random bytes, from which the association's key is made (0x8002).
+    Random(&'a [u8]),
+    /// Types of chunks that the sender takes only if they are authenticated (0x8003), one byte each.
+    ChunkList(&'a [u8]),
+    /// HMAC identifiers that the sender takes (0x8004), the one it likes best first.
+    HmacAlgorithms(TypeList<'a>),
+    /// Types of chunks beyond the standard that the sender knows (0x8008), one byte each.
+    SupportedExtensions(&'a [u8]),
+    /// Take this address into the association (0xc001).
+    AddIp {
+        /// Names the request in the answer.
+        correlation: u32,
+        /// The address; all zeros stands for the one that the packet comes from.
+        address: IpAddr,
+    },
+    /// Take this address out of the association (0xc002).
+    DeleteIp {
+        /// Names the request in the answer.
+        correlation: u32,
+        /// The address; all zeros stands for all but the one that the packet comes from.
+        address: IpAddr,
+    },
+    /// A request failed (0xc003).
+    ErrorCauseIndication {
+        /// Names the request.
+        correlation: u32,
+        /// Why.
+        causes: Causes<'a>,
+    },
+    /// Send to this address first (0xc004).
+    SetPrimary {
+        /// Names the request in the answer.
+        correlation: u32,
+        /// The address; all zeros stands for the one that the packet comes from.
+        address: IpAddr,
+    },
+    /// A request was carried out (0xc005).
+    Success {
+        /// Names the request.
+        correlation: u32,
+    },
+    /// What the sender's upper layer does (0xc006).
+    AdaptationLayer {
+        /// Known to the upper layers.
+        indication: u32,
+    },
     /// Opaque to everybody but the sender of a HEARTBEAT (1).
     HeartbeatInfo(&'a [u8]),
     /// Everything else.
@@ -153,7 +217,44 @@ impl<'a> Parameter<'a> {
             parameter_type::TIMESTAMPS | parameter_type::ECI_CAPABLE | parameter_type::NEW_GAPS => {
                 return Err(bad_value);
             }
+            parameter_type::RANDOM => Self::Random(value),
+            parameter_type::CHUNK_LIST => Self::ChunkList(value),
+            parameter_type::HMAC_ALGORITHMS if value.len().is_multiple_of(2) => {
+                Self::HmacAlgorithms(TypeList::from_wire_bytes(value))
+            }
+            parameter_type::HMAC_ALGORITHMS => return Err(bad_value),
             parameter_type::SUPPORTED_EXTENSIONS => Self::SupportedExtensions(value),
+            parameter_type::ADD_IP => {
+                let (correlation, address) = request(value).ok_or(bad_value)?;
+                Self::AddIp { correlation, address }
+            }
+            parameter_type::DELETE_IP => {
+                let (correlation, address) = request(value).ok_or(bad_value)?;
+                Self::DeleteIp { correlation, address }
+            }
+            parameter_type::SET_PRIMARY => {
+                let (correlation, address) = request(value).ok_or(bad_value)?;
+                Self::SetPrimary { correlation, address }
+            }
+            parameter_type::ERROR_CAUSE_INDICATION => {
+                let (correlation, causes) = value.split_first_chunk().ok_or(bad_value)?;
+                Self::ErrorCauseIndication {
+                    correlation: u32::from_be_bytes(*correlation),
+                    causes: Causes::from_wire_bytes(causes),
+                }
+            }
+            parameter_type::SUCCESS => {
+                let correlation = value.try_into().map_err(|_| bad_value)?;
+                Self::Success {
+                    correlation: u32::from_be_bytes(correlation),
+                }
+            }
+            parameter_type::ADAPTATION_LAYER => {
+                let indication = value.try_into().map_err(|_| bad_value)?;
+                Self::AdaptationLayer {
+                    indication: u32::from_be_bytes(indication),
+                }
+            }
             _ => Self::Unknown(raw),
         })
     }
@@ -174,7 +275,16 @@ impl<'a> Parameter<'a> {
             Self::Timestamps => parameter_type::TIMESTAMPS,
             Self::EciCapable => parameter_type::ECI_CAPABLE,
             Self::NewGaps => parameter_type::NEW_GAPS,
+            Self::Random(_) => parameter_type::RANDOM,
+            Self::ChunkList(_) => parameter_type::CHUNK_LIST,
+            Self::HmacAlgorithms(_) => parameter_type::HMAC_ALGORITHMS,
             Self::SupportedExtensions(_) => parameter_type::SUPPORTED_EXTENSIONS,
+            Self::AddIp { .. } => parameter_type::ADD_IP,
+            Self::DeleteIp { .. } => parameter_type::DELETE_IP,
+            Self::ErrorCauseIndication { .. } => parameter_type::ERROR_CAUSE_INDICATION,
+            Self::SetPrimary { .. } => parameter_type::SET_PRIMARY,
+            Self::Success { .. } => parameter_type::SUCCESS,
+            Self::AdaptationLayer { .. } => parameter_type::ADAPTATION_LAYER,
             Self::Unknown(raw) => raw.parameter_type(),
         }
     }
@@ -191,14 +301,53 @@ impl<'a> Parameter<'a> {
             Self::StateCookie(value)
             | Self::Unrecognized(value)
             | Self::HostName(value)
-            | Self::SupportedExtensions(value)
-            | Self::HeartbeatInfo(value) => tlv::append(list, code, value),
+            | Self::HeartbeatInfo(value)
+            | Self::Random(value)
+            | Self::ChunkList(value)
+            | Self::SupportedExtensions(value) => tlv::append(list, code, value),
             Self::CookiePreservative { increment_ms } => tlv::append(list, code, &increment_ms.to_be_bytes()),
-            Self::SupportedAddressTypes(types) => tlv::append(list, code, types.wire_bytes()),
+            Self::HmacAlgorithms(types) | Self::SupportedAddressTypes(types) => {
+                tlv::append(list, code, types.wire_bytes())
+            }
             Self::EcnCapable | Self::Timestamps | Self::EciCapable | Self::NewGaps => tlv::append(list, code, &[]),
+            Self::AddIp { correlation, address }
+            | Self::DeleteIp { correlation, address }
+            | Self::SetPrimary { correlation, address } => {
+                let mut inner = Vec::with_capacity(20);
+                Parameter::address(*address).emit(&mut inner);
+                tlv::append_parts(list, code, &correlation.to_be_bytes(), &inner);
+            }
+            Self::ErrorCauseIndication { correlation, causes } => {
+                let causes = tlv::whole_within(causes.wire_bytes(), tlv::MAX_TLV_VALUE_LEN - 4);
+                tlv::append_parts(list, code, &correlation.to_be_bytes(), causes);
+            }
+            Self::Success { correlation: number } | Self::AdaptationLayer { indication: number } => {
+                tlv::append(list, code, &number.to_be_bytes());
+            }
             Self::Unknown(raw) => raw.0.emit(list),
         }
     }
+
+    /// The parameter that names an address.
+    #[must_use]
+    pub fn address(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(ip) => Self::Ipv4(ip),
+            IpAddr::V6(ip) => Self::Ipv6(ip),
+        }
+    }
+}
+
+/// The value of a request: a correlation identifier and one address parameter.
+fn request(value: &[u8]) -> Option<(u32, IpAddr)> {
+    let (correlation, address) = value.split_first_chunk()?;
+    let mut parameters = Parameters::from_wire_bytes(address).iter();
+    let address = match (parameters.next()?, parameters.next()) {
+        (Ok(Parameter::Ipv4(ip)), None) => ip.into(),
+        (Ok(Parameter::Ipv6(ip)), None) => ip.into(),
+        _ => return None,
+    };
+    Some((u32::from_be_bytes(*correlation), address))
 }
 
 /// The parameters of an INIT or INIT ACK, borrowed in wire form.
@@ -335,9 +484,34 @@ mod tests {
         both_ways(&[0xbe, 1, 0, 4], Parameter::Timestamps);
         both_ways(&[0xbe, 2, 0, 4], Parameter::EciCapable);
         both_ways(&[0xbe, 3, 0, 4], Parameter::NewGaps);
+        // RFC 4895 §3
+        both_ways(&[0x80, 2, 0, 7, 1, 2, 3], Parameter::Random(&[1, 2, 3]));
+        both_ways(&[0x80, 3, 0, 6, 0xc1, 0x80], Parameter::ChunkList(&[0xc1, 0x80]));
+        both_ways(
+            &[0x80, 4, 0, 8, 0, 3, 0, 1],
+            Parameter::HmacAlgorithms(TypeList::from_wire_bytes(&[0, 3, 0, 1])),
+        );
+        // RFC 5061 §4.2
         both_ways(
             &[0x80, 0x08, 0, 6, 0x82, 0xc0],
             Parameter::SupportedExtensions(&[0x82, 0xc0]),
+        );
+        let (correlation, address) = (0x0102_0304, IpAddr::from([10, 0, 0, 9]));
+        let request = |kind: u8| [0xc0, kind, 0, 16, 1, 2, 3, 4, 0, 5, 0, 8, 10, 0, 0, 9];
+        both_ways(&request(1), Parameter::AddIp { correlation, address });
+        both_ways(&request(2), Parameter::DeleteIp { correlation, address });
+        both_ways(&request(4), Parameter::SetPrimary { correlation, address });
+        both_ways(
+            &[0xc0, 3, 0, 12, 1, 2, 3, 4, 0, 0xa0, 0, 4],
+            Parameter::ErrorCauseIndication {
+                correlation,
+                causes: Causes::from_wire_bytes(&[0, 0xa0, 0, 4]),
+            },
+        );
+        both_ways(&[0xc0, 5, 0, 8, 1, 2, 3, 4], Parameter::Success { correlation });
+        both_ways(
+            &[0xc0, 6, 0, 8, 0, 0, 0, 7],
+            Parameter::AdaptationLayer { indication: 7 },
         );
         let raw = [0x80, 0x05, 0, 6, 0x82, 0xc0]; // Padding, RFC 4820
         both_ways(
@@ -349,14 +523,21 @@ mod tests {
     #[test]
     fn a_value_of_the_wrong_size_does_not_end_the_list() {
         let list = [
-            &[0, 5, 0, 7, 1, 2, 3, 0][..], // three bytes of IPv4 address
-            &[0, 6, 0, 8, 1, 2, 3, 4],     // four of IPv6
-            &[0, 9, 0, 6, 1, 2, 0, 0],     // two of cookie preservative
-            &[0, 12, 0, 5, 1, 0, 0, 0],    // half an address type
-            &[0x80, 0, 0, 8, 0, 0, 0, 0],  // ECN capable with a value
-            &[0xbe, 1, 0, 8, 0, 0, 0, 0],  // timestamps with a value
-            &[0xbe, 2, 0, 8, 0, 0, 0, 0],  // ECI capable with a value
-            &[0xbe, 3, 0, 8, 0, 0, 0, 0],  // new gaps with a value
+            &[0, 5, 0, 7, 1, 2, 3, 0][..],             // three bytes of IPv4 address
+            &[0, 6, 0, 8, 1, 2, 3, 4],                 // four of IPv6
+            &[0, 9, 0, 6, 1, 2, 0, 0],                 // two of cookie preservative
+            &[0, 12, 0, 5, 1, 0, 0, 0],                // half an address type
+            &[0x80, 0, 0, 8, 0, 0, 0, 0],              // ECN capable with a value
+            &[0xbe, 1, 0, 8, 0, 0, 0, 0],              // timestamps with a value
+            &[0xbe, 2, 0, 8, 0, 0, 0, 0],              // ECI capable with a value
+            &[0x80, 4, 0, 5, 1, 0, 0, 0],              // half an HMAC identifier
+            &[0xc0, 1, 0, 8, 0, 0, 0, 1],              // an address to be added is missing
+            &[0xc0, 2, 0, 12, 0, 0, 0, 1, 0, 7, 0, 4], // no address
+            &[0xc0, 4, 0, 6, 0, 0, 0, 0],              // half a correlation identifier
+            &[0xc0, 3, 0, 6, 0, 0, 0, 0],
+            &[0xc0, 5, 0, 4],
+            &[0xc0, 6, 0, 4],
+            &[0xbe, 3, 0, 8, 0, 0, 0, 0], // new gaps with a value
             &[0x80, 0, 0, 4],
         ]
         .concat();
@@ -372,6 +553,13 @@ mod tests {
                 bad(0x8000, 4),
                 bad(0xbe01, 4),
                 bad(0xbe02, 4),
+                bad(0x8004, 1),
+                bad(0xc001, 4),
+                bad(0xc002, 8),
+                bad(0xc004, 2),
+                bad(0xc003, 2),
+                bad(0xc005, 0),
+                bad(0xc006, 0),
                 bad(0xbe03, 4),
                 Ok(Parameter::EcnCapable)
             ]

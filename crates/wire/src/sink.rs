@@ -1,6 +1,6 @@
 //! Where packets are written to: bytes for the network, or [structures](crate::OwnedPacket) for a simulator.
 
-use crate::chunk::Chunk;
+use crate::chunk::{Chunk, auth};
 use crate::crc;
 use crate::packet::{COMMON_HEADER_LEN, CommonHeader};
 
@@ -17,6 +17,12 @@ pub trait PacketSink {
     /// # Panics
     /// When a DATA chunk has more than [`MAX_DATA_PAYLOAD_LEN`](crate::MAX_DATA_PAYLOAD_LEN) bytes of user data.
     fn push(&mut self, chunk: &Chunk<'_>);
+
+    /// Hands what the first AUTH chunk of the packet vouches for to `each`; see [`crate::PacketView::authenticated`].
+    fn authenticated(&self, each: &mut dyn FnMut(&[u8])) -> bool;
+
+    /// Writes the HMAC of the first AUTH chunk, which was pushed with one of the same length.
+    fn set_hmac(&mut self, hmac: &[u8]);
 
     /// Ends the packet and returns its length on the wire in bytes, common header included.
     // [9260:6.8-2]
@@ -57,6 +63,16 @@ impl PacketSink for ByteSink<'_> {
 
     fn push(&mut self, chunk: &Chunk<'_>) {
         chunk.encode(self.out);
+    }
+
+    fn authenticated(&self, each: &mut dyn FnMut(&[u8])) -> bool {
+        let chunks = self.out.get(self.start + COMMON_HEADER_LEN..).unwrap_or_default();
+        auth::authenticated(chunks, false, each)
+    }
+
+    fn set_hmac(&mut self, hmac: &[u8]) {
+        let chunks = self.out.get_mut(self.start + COMMON_HEADER_LEN..);
+        auth::set_hmac(chunks.unwrap_or_default(), false, hmac);
     }
 
     fn finish(&mut self) -> usize {

@@ -18,12 +18,15 @@ fn seeds_are_well_formed_and_cover_every_chunk() {
             match chunk {
                 Chunk::Init(init) | Chunk::InitAck(init) => assert!(init.parameters.iter().all(|one| one.is_ok())),
                 Chunk::Abort { causes, .. } => assert_eq!(causes.iter().filter(|one| one.is_ok()).count(), 1),
+                Chunk::Asconf(asconf) | Chunk::AsconfAck(asconf) => {
+                    assert!(asconf.parameters.iter().all(|one| one.is_ok()));
+                }
                 Chunk::Error { causes } => assert_eq!(causes.iter().filter(|one| one.is_ok()).count(), 12),
                 _ => {}
             }
             types.insert(chunk.chunk_type());
         }
     }
-    assert_eq!(types.iter().filter(|chunk_type| chunk_type.is_known()).count(), 18);
+    assert_eq!(types.iter().filter(|chunk_type| chunk_type.is_known()).count(), 21);
     assert!(types.iter().any(|chunk_type| !chunk_type.is_known()));
 }

@@ -5,7 +5,7 @@ use whimbrel_control::{Span, Time};
 use whimbrel_wire::{CHUNK_HEADER_LEN, Chunk, Init, PacketView, Parameter, Parameters, Tsn, TypeList};
 
 use super::transmit::Packet;
-use super::{Agreement, Association, Context, Identity, Outgoing, State};
+use super::{Agreement, Association, AuthAgreement, Context, Identity, Outgoing, State};
 use crate::config::NEVER;
 use crate::endpoint::{Cookie, PeerInit, Refusal, Reply, ReplyChunk, missing_cookie};
 use crate::error::Discard;
@@ -25,6 +25,24 @@ pub(crate) fn address_parameters(local_addrs: &[TransportAddr], list: &mut Vec<u
                 std::net::IpAddr::V4(ip) => Parameter::Ipv4(ip).emit(list),
                 std::net::IpAddr::V6(ip) => Parameter::Ipv6(ip).emit(list),
             }
+        }
+    }
+}
+
+impl Agreement {
+    /// What a cookie of ours says.
+    fn of(cookie: &Cookie) -> Self {
+        Agreement {
+            local_tag: cookie.local_tag,
+            peer_tag: cookie.peer_tag,
+            local_initial_tsn: cookie.local_initial_tsn,
+            peer_initial_tsn: cookie.peer_initial_tsn,
+            peer_rwnd: cookie.peer_rwnd,
+            outbound_streams: cookie.outbound_streams,
+            inbound_streams: cookie.inbound_streams,
+            ecn: cookie.ecn,
+            extensions: Extensions(cookie.supports),
+            auth: cookie.auth,
         }
     }
 }
@@ -68,6 +86,9 @@ impl Association {
             Parameter::EcnCapable.emit(list);
         }
         Extensions::wanted(&self.switches).emit(list);
+        if let Some(random) = &self.auth_random {
+            super::emit_parameters(&self.config, random, list);
+        }
         Parameter::SupportedAddressTypes(supported_types(&self.local_addrs)).emit(list);
         packet.push(&Chunk::Init(Init {
             initiate_tag: self.local_tag,
@@ -106,17 +127,7 @@ impl Association {
                 ));
             }
         }
-        let agreement = Agreement {
-            local_tag: cookie.local_tag,
-            peer_tag: cookie.peer_tag,
-            local_initial_tsn: cookie.local_initial_tsn,
-            peer_initial_tsn: cookie.peer_initial_tsn,
-            peer_rwnd: cookie.peer_rwnd,
-            outbound_streams: cookie.outbound_streams,
-            inbound_streams: cookie.inbound_streams,
-            ecn: cookie.ecn,
-            extensions: Extensions(cookie.supports),
-        };
+        let agreement = Agreement::of(cookie);
         let mut association = Association::new(identity, cookie.local_tag, cookie.local_initial_tsn, paths, ctx.random);
         association.accepted = true;
         association.agree(&agreement);
@@ -135,6 +146,10 @@ impl Association {
         self.agree_on_timestamps(agreement.extensions);
         self.agree_on_eci(agreement.extensions);
         self.agree_on_reports(agreement.extensions);
+        self.agree_on_auth(agreement.auth.as_ref(), agreement.extensions);
+        let (local_tsn, peer_tsn) = (agreement.local_initial_tsn.0, agreement.peer_initial_tsn.0);
+        self.agree_on_asconf(agreement.extensions, local_tsn, peer_tsn);
+        self.limit_data();
         // RFC 9260 §6.2.1 A
         self.peer_rwnd = agreement.peer_rwnd;
         self.largest_peer_rwnd = agreement.peer_rwnd;
@@ -235,6 +250,11 @@ impl Association {
             inbound_streams: self.config.max_inbound_streams.min(peer.outbound_streams),
             ecn: peer.ecn,
             extensions: Extensions::wanted(&self.switches).in_common(peer.extensions),
+            auth: self
+                .auth_random
+                .as_ref()
+                .zip(peer.auth)
+                .map(|(random, peer)| AuthAgreement { random: **random, peer }),
         });
         let waited = self.waited_for_t1(ctx.now);
         let init_path = self.paths[usize::from(self.sending)].remote;
@@ -282,6 +302,7 @@ impl Association {
             source_port: self.local_port,
             destination_port: self.peer_port,
             verification_tag: if reflected { self.local_tag } else { peer_tag },
+            signer: None,
             chunk: ReplyChunk::Abort {
                 reflected,
                 causes: causes.into(),
@@ -377,14 +398,8 @@ impl Association {
             self.outgoing.clear();
             self.agree(&Agreement {
                 local_tag: self.local_tag,
-                peer_tag: cookie.peer_tag,
                 local_initial_tsn: self.local_initial_tsn,
-                peer_initial_tsn: cookie.peer_initial_tsn,
-                peer_rwnd: cookie.peer_rwnd,
-                outbound_streams: cookie.outbound_streams,
-                inbound_streams: cookie.inbound_streams,
-                ecn: cookie.ecn,
-                extensions: Extensions(cookie.supports),
+                ..Agreement::of(cookie)
             });
             let meta = PacketMeta {
                 local: cookie.local,
@@ -405,17 +420,8 @@ impl Association {
     /// Case A of RFC 9260 §5.2.4: the peer lost its state and begins anew.
     // [9260:5.2.4-4, 5.2.4-5]
     pub(crate) fn restart(&mut self, ctx: &mut Context<'_>, cookie: &Cookie, from: TransportAddr, random: u64) {
-        let restart = Agreement {
-            local_tag: cookie.local_tag,
-            peer_tag: cookie.peer_tag,
-            local_initial_tsn: cookie.local_initial_tsn,
-            peer_initial_tsn: cookie.peer_initial_tsn,
-            peer_rwnd: cookie.peer_rwnd,
-            outbound_streams: cookie.outbound_streams,
-            inbound_streams: cookie.inbound_streams,
-            ecn: cookie.ecn,
-            extensions: Extensions(cookie.supports),
-        };
+        let restart = Agreement::of(cookie);
+        self.forget_candidates(ctx);
         self.queue = SendQueue::default();
         self.outstanding = super::fresh_ring(restart.local_initial_tsn, self.paths.len(), &self.switches);
         self.local_initial_tsn = restart.local_initial_tsn;
@@ -486,6 +492,15 @@ impl Association {
         Extensions::wanted(&self.switches)
     }
 
+    /// What the INIT said about authentication, to be said again in a collision (RFC 9260 §5.2.1).
+    pub(crate) fn auth_random(&self) -> Option<[u8; super::RANDOM_LEN]> {
+        self.auth_random.as_deref().copied()
+    }
+
+    pub(crate) fn config(&self) -> &std::sync::Arc<crate::AssociationConfig> {
+        &self.config
+    }
+
     pub(crate) fn recv_buffer(&self) -> u32 {
         self.config.recv_buffer
     }
@@ -493,7 +508,7 @@ impl Association {
 
 /// Our address to use with a peer address: one not used yet if there is one, so that paths are apart (RFC 9260 §6.4.1).
 // [9260:6.4.1-2]
-fn pair_address(locals: &[TransportAddr], paths: &[Path], remote: TransportAddr) -> Option<TransportAddr> {
+pub(super) fn pair_address(locals: &[TransportAddr], paths: &[Path], remote: TransportAddr) -> Option<TransportAddr> {
     let same_version = || locals.iter().filter(|local| local.is_ipv4() == remote.is_ipv4());
     same_version()
         .find(|local| paths.iter().all(|path| path.local != **local))

@@ -1,6 +1,8 @@
 //! A packet that belongs to the association: its chunks in order (RFC 9260 §3.2, §6.10).
 
-use whimbrel_wire::{Cause, Causes, Chunk, ChunkError, Data, PacketView, UnknownAction};
+use whimbrel_wire::{
+    ByteSink, Cause, Causes, ChecksumField, Chunk, ChunkError, Data, PacketSink, PacketView, UnknownAction,
+};
 
 use super::{Association, Context, Outgoing, State};
 use crate::PathId;
@@ -19,13 +21,16 @@ const TWO_HEADERS: usize = 8;
 impl Association {
     /// The path whose peer address this is.
     pub(crate) fn path_of(&self, remote: TransportAddr) -> Option<usize> {
-        self.paths.iter().position(|path| path.remote == remote)
+        self.paths
+            .iter()
+            .position(|path| path.remote == remote && !path.removed)
     }
 
     /// Behind a translator the port of the encapsulation may change: it is followed (RFC 6951 §5.4). The caller has checked that
     /// the packet is the peer's.
     pub(crate) fn follow_port(&mut self, remote: TransportAddr) -> Option<usize> {
-        let index = self.paths.iter().position(|path| path.remote.ip() == remote.ip())?;
+        let same_host = |path: &crate::path::Path| path.remote.ip() == remote.ip() && !path.removed;
+        let index = self.paths.iter().position(same_host)?;
         self.paths[index].remote = remote;
         self.notices.renamed = true;
         Some(index)
@@ -53,8 +58,29 @@ impl Association {
         });
         let mut result = Ok(());
         let mut has_data = false;
+        let mut authenticated = false;
         for (position, chunk) in packet.chunks().enumerate() {
             let taken = match chunk {
+                // RFC 4895 §6.3: what has to be authenticated and is not counts as lost.
+                Ok(chunk) if !authenticated && self.must_be_authenticated(&chunk) => Err(Discard::Unauthenticated),
+                Ok(Chunk::Auth(auth)) if self.auth.is_some() => {
+                    if let Err(reason) = self.on_auth(from, &auth, packet) {
+                        result = result.and(Err(reason));
+                        break;
+                    }
+                    authenticated = true;
+                    Ok(())
+                }
+                // Whoever has not agreed on it does not know it (RFC 9260 §3.2).
+                Ok(Chunk::Auth(_)) => {
+                    result = result.and(Err(Discard::InvalidChunk));
+                    break;
+                }
+                Ok(Chunk::AsconfAck(_)) if self.asconf.is_none() => Ok(()),
+                Ok(chunk @ Chunk::Asconf(_)) if self.asconf.is_none() => {
+                    self.report_unnegotiated_chunk(from, &chunk);
+                    Ok(())
+                }
                 Ok(Chunk::Data(data)) => {
                     has_data = true;
                     self.on_data(ctx, &data, from)
@@ -140,10 +166,13 @@ impl Association {
                     source_port: self.local_port,
                     destination_port: self.peer_port,
                     verification_tag: tag,
+                    signer: None,
                     chunk: ReplyChunk::ShutdownComplete { reflected: true },
                 });
                 Err(Discard::OutOfTheBlue)
             }
+            Chunk::Asconf(asconf) => self.on_asconf(ctx, meta, from, asconf),
+            Chunk::AsconfAck(ack) => self.on_asconf_ack(ctx, from, ack),
             Chunk::ShutdownAck => self.on_shutdown_ack(ctx, from),
             Chunk::ShutdownComplete { .. } => self.on_shutdown_complete(ctx),
             Chunk::Ecne { lowest_tsn } => self.on_ecne(ctx, *lowest_tsn, from),
@@ -233,6 +262,20 @@ impl Association {
         Ok(())
     }
 
+    #[inline]
+    fn must_be_authenticated(&self, chunk: &Chunk<'_>) -> bool {
+        self.auth.as_ref().is_some_and(|auth| auth.requires(chunk.chunk_type()))
+    }
+
+    /// A chunk that we know, but that was not agreed on.
+    fn report_unnegotiated_chunk(&mut self, from: usize, chunk: &Chunk<'_>) {
+        let mut bytes = Vec::new();
+        let mut sink = ByteSink::new(&mut bytes, ChecksumField::Zero);
+        sink.push(chunk);
+        let len = chunk.length().min(bytes.len());
+        self.report_unknown_chunk(from, &bytes[..len]);
+    }
+
     /// RFC 9260 §3.2: the two high bits of the type ask for a report.
     fn report_unknown_chunk(&mut self, from: usize, chunk: &[u8]) {
         let mut causes = Vec::new();
@@ -242,7 +285,7 @@ impl Association {
     }
 
     /// Tells the peer what was wrong, where it came from if that address is known to be the peer's (RFC 9260 §5.4).
-    fn report(&mut self, from: usize, causes: Vec<u8>) {
+    pub(super) fn report(&mut self, from: usize, causes: Vec<u8>) {
         let to = self.confirmed_or_sending(from);
         self.outgoing.push(to as u8, Outgoing::Error(causes.into()));
     }

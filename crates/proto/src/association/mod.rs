@@ -1,5 +1,8 @@
 //! An association: one conversation with one peer over one or more paths.
 
+mod addresses;
+mod asconf;
+mod auth;
 mod distribution;
 mod eci;
 mod ecn;
@@ -27,6 +30,7 @@ use rand_core::Rng;
 use whimbrel_control::{Controller, GroundTruth, Time};
 use whimbrel_wire::{COMMON_HEADER_LEN, DATA_HEADER_LEN, Payload, Tsn};
 
+pub(crate) use auth::{AuthAgreement, KeyVector, RANDOM_LEN, Signer, emit_parameters, fresh_random};
 pub(crate) use ecn::Reductions;
 pub(crate) use handshake::{address_parameters, random_tag};
 pub(crate) use outgoing::{Outgoing, OutgoingQueue};
@@ -143,6 +147,12 @@ pub struct Association {
     sack_copies: u16,
     /// Only if both ends put the time on their packets.
     stamping: Option<Box<timestamp::Stamping>>,
+    /// Our random bytes, if we would authenticate chunks.
+    auth_random: Option<Box<[u8; RANDOM_LEN]>>,
+    /// Only if both ends authenticate chunks.
+    auth: Option<Box<auth::AuthState>>,
+    /// Only if both ends can change addresses.
+    asconf: Option<Box<asconf::AsconfState>>,
     /// Retransmissions in a row over all paths (RFC 9260 §8.1).
     errors: u32,
     timers: Timers,
@@ -196,6 +206,8 @@ pub(crate) struct Agreement {
     pub(crate) ecn: bool,
     /// What both ends would use besides.
     pub(crate) extensions: Extensions,
+    /// What both ends sent about authentication.
+    pub(crate) auth: Option<AuthAgreement>,
 }
 
 /// Names and numbers that do not change in an association's life.
@@ -212,6 +224,7 @@ pub(crate) struct Identity {
 impl Association {
     fn new(identity: Identity, local_tag: u32, local_initial_tsn: Tsn, paths: Vec<Path>, random: &mut dyn Rng) -> Self {
         let switches = identity.config.switches();
+        let auth_random = switches.auth.then(|| Box::new(fresh_random(random)));
         let outstanding = fresh_ring(local_initial_tsn, paths.len(), &switches);
         Association {
             id: identity.id,
@@ -248,6 +261,9 @@ impl Association {
             reports: None,
             sack_copies: 0,
             stamping: None,
+            auth_random,
+            auth: None,
+            asconf: None,
             errors: 0,
             timers: Timers::default(),
             init_retransmits: 0,
@@ -329,7 +345,8 @@ impl Association {
 
     /// Its paths.
     pub fn paths(&self) -> impl Iterator<Item = PathInfo> + '_ {
-        (0..self.paths.len()).map(|index| self.path_info(index))
+        let present = |index: &usize| !self.paths[*index].removed;
+        (0..self.paths.len()).filter(present).map(|index| self.path_info(index))
     }
 
     /// Bytes allocated for it, this structure included; for capacity planning.
@@ -385,12 +402,13 @@ impl Association {
     }
 
     pub(crate) fn remote_addrs(&self) -> impl Iterator<Item = TransportAddr> + '_ {
-        self.paths.iter().map(|path| path.remote)
+        let live = self.paths.iter().filter(|path| !path.removed);
+        live.map(|path| path.remote)
     }
 
     /// Sets how much user data fits into a packet on every path.
     fn limit_data(&mut self) {
-        self.max_data = max_data(&self.paths, self.stamp_len());
+        self.max_data = max_data(&self.paths, self.stamp_len() + self.auth_len());
     }
 
     /// Bytes of a chunk that fits into a packet on every path.
@@ -400,7 +418,8 @@ impl Association {
 
     /// Whether the peer has this address.
     pub(crate) fn has_remote(&self, ip: std::net::IpAddr) -> bool {
-        self.paths.iter().any(|path| path.remote.ip() == ip)
+        let live = || self.paths.iter().filter(|path| !path.removed);
+        live().any(|path| path.remote.ip() == ip)
     }
 
     /// Takes a message (RFC 9260 §11.1.5).

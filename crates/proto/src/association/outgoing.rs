@@ -28,6 +28,12 @@ pub(crate) enum Outgoing {
     Cwr {
         lowest_tsn: Tsn,
     },
+    /// The ASCONF that is unanswered.
+    Asconf,
+    AsconfAck {
+        serial: u32,
+        answer: Box<[u8]>,
+    },
     Shutdown,
     ShutdownAck,
 }
@@ -46,7 +52,11 @@ impl OutgoingQueue {
         // What is no answer to the peer is bounded by our own timers, and is queued once only.
         let is_answer = matches!(
             chunk,
-            Outgoing::HeartbeatAck(_) | Outgoing::Error(_) | Outgoing::Ecne { .. } | Outgoing::Cwr { .. }
+            Outgoing::HeartbeatAck(_)
+                | Outgoing::Error(_)
+                | Outgoing::Ecne { .. }
+                | Outgoing::Cwr { .. }
+                | Outgoing::AsconfAck { .. }
         );
         let known = if is_answer {
             self.waiting.len() >= LIMIT
@@ -72,6 +82,20 @@ impl OutgoingQueue {
 
     pub(crate) fn pop(&mut self) -> Option<(u8, Outgoing)> {
         self.waiting.pop_front()
+    }
+
+    /// What waits for a path that is gone goes to another one; its heartbeats are of no use.
+    pub(crate) fn redirect(&mut self, from: u8, to: u8) {
+        self.waiting
+            .retain(|(path, chunk)| *path != from || !matches!(chunk, Outgoing::Heartbeat { .. }));
+        for (path, _) in self.waiting.iter_mut().filter(|(path, _)| *path == from) {
+            *path = to;
+        }
+    }
+
+    /// The ASCONF is answered, or goes another way.
+    pub(crate) fn drop_asconf(&mut self) {
+        self.waiting.retain(|(_, chunk)| *chunk != Outgoing::Asconf);
     }
 
     pub(crate) fn clear(&mut self) {

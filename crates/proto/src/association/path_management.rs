@@ -122,7 +122,7 @@ impl Association {
 
     /// Makes a path the primary one (RFC 9260 §11.1.6). False if there is no such path.
     pub(crate) fn set_primary(&mut self, ctx: &mut Context<'_>, path: PathId) -> bool {
-        let exists = usize::from(path.0) < self.paths.len();
+        let exists = self.paths.get(usize::from(path.0)).is_some_and(Path::in_use);
         if exists {
             self.primary = path.0;
             if self.policy.is_some() {
@@ -138,6 +138,9 @@ impl Association {
     // [9260:8.3-1]
     pub(super) fn start_heartbeats(&mut self, ctx: &mut Context<'_>) {
         for index in 0..self.paths.len() {
+            if !self.paths[index].in_use() {
+                continue;
+            }
             let verify = self.paths[index].state == PathState::Unconfirmed;
             let random = ctx.random.next_u64();
             let interval = self.config.hb_interval;
@@ -156,7 +159,7 @@ impl Association {
 
     /// Asks for a heartbeat now (RFC 9260 §11.1.10). False if there is no such path.
     pub(crate) fn request_heartbeat(&mut self, ctx: &mut Context<'_>, path: PathId) -> bool {
-        let Some(path) = self.paths.get_mut(usize::from(path.0)) else {
+        let Some(path) = self.paths.get_mut(usize::from(path.0)).filter(|path| path.in_use()) else {
             return false;
         };
         path.heartbeat.requested = true;
@@ -244,6 +247,10 @@ impl Association {
 
     // [9260:3.3.5-1, 3.3.5-2, 3.3.5-3, 8.3-6]
     pub(super) fn begin_heartbeat(&mut self, ctx: &mut Context<'_>, index: usize) {
+        if !self.paths[index].in_use() {
+            self.paths[index].heartbeat.timer = NEVER;
+            return;
+        }
         let rto = self.paths[index].timeout();
         self.stats.probes += u64::from(self.paths[index].is_probed());
         let nonce = ctx.random.next_u64();

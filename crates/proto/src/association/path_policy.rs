@@ -143,6 +143,9 @@ impl Association {
 
     fn apply_fitness(&mut self, ctx: &mut Context<'_>, index: usize, counted: Fitness, fitness: Fitness) {
         let path = &mut self.paths[index];
+        if !path.in_use() {
+            return;
+        }
         if path.state == PathState::Unconfirmed && counted != Fitness::Inactive {
             return;
         }

@@ -193,6 +193,7 @@ impl Association {
     // [9260:9.1-2, 3.3.7-1, 8.5.1-4]
     fn reply_last(&self, ctx: &mut Context<'_>, path: usize, chunk: ReplyChunk) {
         let path = &self.paths[path];
+        let is_signed = !matches!(chunk, ReplyChunk::ShutdownComplete { .. });
         ctx.replies.push(Reply {
             local: path.local,
             remote: path.remote,
@@ -200,6 +201,12 @@ impl Association {
             destination_port: self.peer_port,
             verification_tag: self.peer_tag,
             chunk,
+            // RFC 4895 §3.2: SHUTDOWN COMPLETE stands alone.
+            signer: self
+                .auth
+                .as_ref()
+                .filter(|auth| auth.every_packet && is_signed)
+                .map(|auth| auth.signer.clone()),
         });
     }
 
@@ -207,10 +214,7 @@ impl Association {
     // [9260:5.2.1-9, 5.2.2-4]
     pub(crate) fn new_addresses(&self, addrs: &[crate::TransportAddr]) -> Vec<u8> {
         let mut parameters = Vec::new();
-        for addr in addrs
-            .iter()
-            .filter(|addr| self.paths.iter().all(|path| path.remote.ip() != addr.ip()))
-        {
+        for addr in addrs.iter().filter(|addr| !self.has_remote(addr.ip())) {
             match addr.ip() {
                 std::net::IpAddr::V4(ip) => Parameter::Ipv4(ip).emit(&mut parameters),
                 std::net::IpAddr::V6(ip) => Parameter::Ipv6(ip).emit(&mut parameters),

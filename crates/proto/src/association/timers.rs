@@ -14,6 +14,8 @@ pub(crate) struct Timers {
     /// T1-init or T1-cookie, by the state.
     pub(crate) t1: Time,
     pub(crate) t2_shutdown: Time,
+    /// T4-rto: waiting for an ASCONF-ACK (RFC 5061 §5.1.1).
+    pub(crate) t4: Time,
     pub(crate) t5_shutdown_guard: Time,
     pub(crate) zero_window_probe: Time,
     pub(crate) autoclose: Time,
@@ -30,6 +32,7 @@ impl Default for Timers {
         Timers {
             t1: NEVER,
             t2_shutdown: NEVER,
+            t4: NEVER,
             t5_shutdown_guard: NEVER,
             zero_window_probe: NEVER,
             autoclose: NEVER,
@@ -44,6 +47,7 @@ impl Timers {
     fn next(&self) -> Time {
         self.t1
             .min(self.t2_shutdown)
+            .min(self.t4)
             .min(self.t5_shutdown_guard)
             .min(self.zero_window_probe)
             .min(self.autoclose)
@@ -96,6 +100,9 @@ impl Association {
         }
         if self.timers.t2_shutdown <= ctx.now {
             self.on_t2_shutdown(ctx);
+        }
+        if self.timers.t4 <= ctx.now {
+            self.on_t4(ctx);
         }
         if self.timers.t5_shutdown_guard <= ctx.now {
             self.trace_timer(ctx, TimerKind::T5ShutdownGuard, None);

@@ -3,13 +3,13 @@
 use whimbrel_control::multipath::SackPath;
 use whimbrel_control::{Seq, Time};
 use whimbrel_wire::{
-    COMMON_HEADER_LEN, Causes, Chunk, CommonHeader, DATA_HEADER_LEN, Data, DuplicateTsns, GapBlocks, HeartbeatInfo,
-    NEW_GAPS_HEADER_LEN, NR_SACK_HEADER_LEN, NewGaps, NrSack, PacketSink, SACK_HEADER_LEN, Sack, SackLists,
-    TIMESTAMP_LEN, Timestamp,
+    Asconf, COMMON_HEADER_LEN, Causes, Chunk, CommonHeader, DATA_HEADER_LEN, Data, DuplicateTsns, GapBlocks,
+    HeartbeatInfo, NEW_GAPS_HEADER_LEN, NR_SACK_HEADER_LEN, NewGaps, NrSack, PacketSink, Parameters, SACK_HEADER_LEN,
+    Sack, SackLists, TIMESTAMP_LEN, Timestamp,
 };
 
 use super::retransmission::LostData;
-use super::{Association, Context, MAX_OUTSTANDING, Outgoing, State};
+use super::{Association, Context, MAX_OUTSTANDING, Outgoing, Signer, State};
 use crate::config::NEVER;
 use crate::path::HeartbeatContent;
 use crate::receive::News;
@@ -26,9 +26,20 @@ pub(super) struct Packet<'s> {
     ecn: Ecn,
     /// Goes in front of the first DATA chunk; its room is reserved.
     stamp: Option<Timestamp>,
+    /// It has an AUTH chunk, whose HMAC is filled in at the end.
+    signed: bool,
 }
 
 impl Packet<'_> {
+    /// Adds an AUTH chunk if there is none: it stands in front of what it vouches for.
+    fn sign(&mut self, signer: &Signer) {
+        if !self.signed {
+            self.signed = true;
+            self.room = self.room.saturating_sub(signer.chunk_len());
+            signer.push(self.sink);
+        }
+    }
+
     pub(super) fn push(&mut self, chunk: &Chunk<'_>) {
         self.room = self.room.saturating_sub(chunk.wire_len());
         self.has_chunk = true;
@@ -120,7 +131,11 @@ impl Association {
             has_chunk: false,
             ecn: Ecn::NotEct,
             stamp: None,
+            signed: false,
         };
+        if let Some(auth) = self.auth.as_ref().filter(|auth| auth.every_packet && !is_init) {
+            packet.sign(&auth.signer);
+        }
         if !self.push_control(ctx, &mut packet) {
             self.push_sack(ctx, &mut packet, next_data.is_some_and(|next| next.to() == path));
             if let Some(next) = next_data.filter(|next| next.to() == path) {
@@ -129,6 +144,9 @@ impl Association {
         }
         debug_assert!(packet.has_chunk, "a packet was begun for nothing");
         let ecn = packet.ecn;
+        if let Some(auth) = self.auth.as_ref().filter(|_| packet.signed) {
+            auth.signer.seal(packet.sink);
+        }
         let wire_len = packet.sink.finish();
         self.stats.packets_sent += 1;
         self.stats.bytes_sent += wire_len as u64;
@@ -175,6 +193,18 @@ impl Association {
                 Outgoing::Error(causes) => packet.push(&Chunk::Error {
                     causes: Causes::from_wire_bytes(&causes),
                 }),
+                Outgoing::Asconf | Outgoing::AsconfAck { .. } => {
+                    if let Some(auth) = &self.auth {
+                        packet.sign(&auth.signer);
+                    }
+                    match chunk {
+                        Outgoing::AsconfAck { serial, answer } => packet.push(&Chunk::AsconfAck(Asconf {
+                            serial,
+                            parameters: Parameters::from_wire_bytes(&answer),
+                        })),
+                        _ => self.push_asconf(packet),
+                    }
+                }
                 Outgoing::Shutdown => {
                     let received = self.receiver.as_ref().map(|receiver| receiver.cumulative_tsn());
                     if let Some(cumulative_tsn_ack) = received {
@@ -202,12 +232,21 @@ impl Association {
             Outgoing::Heartbeat { .. } => padded(8 + crate::path::HEARTBEAT_INFO_LEN),
             Outgoing::HeartbeatAck(info) => padded(8 + info.len()),
             Outgoing::Error(causes) => padded(4 + causes.len()),
+            Outgoing::Asconf => padded(self.asconf_len()) + self.signed_len(),
+            Outgoing::AsconfAck { answer, .. } => padded(8 + answer.len()) + self.signed_len(),
             Outgoing::Shutdown | Outgoing::Ecne { .. } | Outgoing::Cwr { .. } => 8,
         }
     }
 
+    /// Bytes of an AUTH chunk.
+    fn signed_len(&self) -> usize {
+        self.auth.as_ref().map_or(0, |auth| auth.signer.chunk_len())
+    }
+
     fn sack_due(&self, now: Time) -> bool {
-        self.may_send_sack() && self.receiver.as_ref().is_some_and(|receiver| receiver.sack_due(now))
+        self.may_send_sack()
+            && !self.is_moving()
+            && self.receiver.as_ref().is_some_and(|receiver| receiver.sack_due(now))
     }
 
     pub(super) fn may_send_sack(&self) -> bool {
@@ -294,7 +333,7 @@ impl Association {
             self.state,
             State::Established | State::ShutdownPending | State::ShutdownReceived
         );
-        if !takes_data {
+        if !takes_data || self.is_moving() {
             return None;
         }
         let mut blocked = None;

@@ -4,7 +4,8 @@
 //! ```text
 //! version 1 | key 1 | flags 1 | supports 1 | created 8 | life 8 | local tag 4 | peer tag 4 | local initial TSN 4 |
 //! peer initial TSN 4 | peer a_rwnd 4 | outbound streams 2 | inbound streams 2 | local port 2 | peer port 2 |
-//! local tie tag 4 | peer tie tag 4 | peer addresses 1 | local address | peer addresses ... | HMAC-SHA256, truncated 16
+//! local tie tag 4 | peer tie tag 4 | peer addresses 1 | local address | peer addresses ... |
+//! if flagged: local random 32, peer key vector length 1, vector ... | HMAC-SHA256, truncated 16
 //! ```
 //! Numbers are big-endian, times in nanoseconds. An address is its family (4, 6, or 7: IPv6 with a scope), the UDP
 //! port, the IP address and the scope if there is one.
@@ -17,11 +18,13 @@ use whimbrel_control::{Span, Time};
 use whimbrel_wire::Tsn;
 
 use crate::MAX_ADDRESSES;
+use crate::association::{AuthAgreement, KeyVector};
 
 const VERSION: u8 = 1;
 /// [9260:5.1.3-1, 5.1.3-3] Half of the hash, the least that RFC 2104 §5 advises: the cookie is to be small.
 const MAC_LEN: usize = 16;
 const FLAG_ECN: u8 = 1;
+const FLAG_AUTH: u8 = 2;
 const FAMILY_V4: u8 = 4;
 const FAMILY_V6: u8 = 6;
 const FAMILY_V6_SCOPED: u8 = 7;
@@ -100,6 +103,8 @@ pub(crate) struct Cookie {
     pub(crate) local: SocketAddr,
     /// The peer's addresses, first the one that the INIT came from.
     pub(crate) peer_addrs: AddressList,
+    /// What both sides said about authentication (RFC 4895 §6.1).
+    pub(crate) auth: Option<AuthAgreement>,
 }
 
 /// Why the bytes of a COOKIE ECHO are no cookie of ours.
@@ -195,7 +200,8 @@ fn keyed(secret: &[u8; 32]) -> Hmac<Sha256> {
 impl Cookie {
     // [9260:3.3.11-3, 5.1.3-6]
     fn write(&self, generation: u8, out: &mut Vec<u8>) {
-        let flags = if self.ecn { FLAG_ECN } else { 0 };
+        let mut flags = if self.ecn { FLAG_ECN } else { 0 };
+        flags |= if self.auth.is_some() { FLAG_AUTH } else { 0 };
         out.extend_from_slice(&[VERSION, generation, flags, self.supports]);
         for time in [self.created.as_nanos(), self.life.as_nanos()] {
             out.extend_from_slice(&time.to_be_bytes());
@@ -220,13 +226,20 @@ impl Cookie {
         for address in self.peer_addrs.as_slice() {
             write_address(address, out);
         }
+        if let Some(auth) = &self.auth {
+            out.extend_from_slice(&auth.random);
+            let vector = auth.peer.as_bytes();
+            // A vector has 255 bytes at most.
+            out.push(vector.len() as u8);
+            out.extend_from_slice(vector);
+        }
     }
 
     /// The inverse of `write`; none if anything is missing, left over or out of range.
     fn parse(content: &[u8]) -> Option<Self> {
         let mut reader = Reader(content);
         let [_version, _generation, flags, supports] = reader.take()?;
-        if flags & !FLAG_ECN != 0 {
+        if flags & !(FLAG_ECN | FLAG_AUTH) != 0 {
             return None;
         }
         let created = Time::from_nanos(u64::from_be_bytes(reader.take()?));
@@ -245,6 +258,16 @@ impl Cookie {
                 return None;
             }
         }
+        let auth = if flags & FLAG_AUTH != 0 {
+            let random = reader.take()?;
+            let [len] = reader.take()?;
+            let (vector, rest) = reader.0.split_at_checked(len.into())?;
+            reader.0 = rest;
+            let peer = KeyVector::from_bytes(vector)?;
+            Some(AuthAgreement { random, peer })
+        } else {
+            None
+        };
         reader.0.is_empty().then_some(Cookie {
             created,
             life,
@@ -263,6 +286,7 @@ impl Cookie {
             supports,
             local,
             peer_addrs,
+            auth,
         })
     }
 }
@@ -351,6 +375,8 @@ mod tests {
             supports: 0x5a,
             local: "192.0.2.1:9899".parse().expect("an address"),
             peer_addrs: addresses(&["192.0.2.9:40000", "[2001:db8::9]:40000", "[fe80::1%3]:40000"]),
+            auth: KeyVector::from_bytes(&[0x80, 2, 0, 5, 9, 0x80, 4, 0, 6, 0, 1])
+                .map(|peer| AuthAgreement { random: [3; 32], peer }),
         }
     }
 
@@ -370,6 +396,7 @@ mod tests {
         assert_eq!(&out[..8], b"in front");
         let smallest = Cookie {
             peer_addrs: addresses(&["192.0.2.9:0"]),
+            auth: None,
             ..cookie()
         };
         assert_eq!(

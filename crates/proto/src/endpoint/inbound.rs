@@ -12,7 +12,7 @@ impl Endpoint {
     // [9260:3-1, 6.10-8, 3.1-1, 3.1-2, 8.4-1, 8.4-3, 8.4-5, 8.5-2, 8.5.1-2, 8.5.1-3, 12.3-2, 5.1.2-6]
     pub(super) fn dispatch(&mut self, now: Time, meta: PacketMeta, packet: &PacketView<'_>) -> Result<(), Discard> {
         let header = packet.header();
-        let Some(first) = packet.first_chunk_type() else {
+        let Some(mut first) = packet.first_chunk_type() else {
             return Err(Discard::Malformed);
         };
         if header.source_port == 0 || header.destination_port == 0 {
@@ -28,6 +28,12 @@ impl Endpoint {
         // RFC 9260 §6.10: INIT, INIT ACK and SHUTDOWN COMPLETE come alone.
         if first.must_be_alone() && packet.chunks().nth(1).is_some() {
             return Err(Discard::Bundled);
+        }
+        if first == ChunkType::AUTH
+            && let Some(Ok(Chunk::CookieEcho { .. })) = packet.chunks().nth(1)
+        {
+            // RFC 4895 §6.2: AUTH stands in front of what it vouches for.
+            first = ChunkType::COOKIE_ECHO;
         }
         match first {
             ChunkType::INIT if header.verification_tag == 0 => return self.on_init(now, meta, packet),
@@ -45,12 +51,14 @@ impl Endpoint {
             return self.out_of_the_blue(meta, packet);
         }
         let from = match association
-            .path_of(meta.remote)
+            .path_for(&meta)
             .or_else(|| association.follow_port(meta.remote))
         {
             Some(from) => from,
             // RFC 9260 §5.1.2 D
-            None if association.is_named_in_init_ack(packet) => usize::from(association.sending_path().0),
+            None if association.is_named_in_init_ack(packet) || association.is_named_in_asconf(packet) => {
+                usize::from(association.sending_path().0)
+            }
             None => return self.out_of_the_blue(meta, packet),
         };
         let result = association.on_packet(context!(self, now), meta, from, packet);
@@ -144,6 +152,7 @@ impl Endpoint {
             source_port: header.destination_port,
             destination_port: header.source_port,
             verification_tag,
+            signer: None,
             chunk,
         });
     }

@@ -1,11 +1,16 @@
 //! INIT and COOKIE ECHO: peers that open an association, or open it again (RFC 9260 §5.1, §5.2).
 
+use std::sync::Arc;
+
 use whimbrel_control::{Span, Time};
 use whimbrel_wire::{Cause, Chunk, PacketView, Parameter, Parameters, Tsn};
 
 use super::{Context, Cookie, Endpoint, PeerInit, Refusal, ReplyChunk, context};
 use crate::address::PacketMeta;
-use crate::association::{Association, Identity, State, address_parameters};
+use crate::association::{
+    Association, AuthAgreement, Identity, RANDOM_LEN, State, address_parameters, emit_parameters, fresh_random,
+};
+use crate::config::AssociationConfig;
 use crate::error::Discard;
 use crate::extensions::Extensions;
 
@@ -21,6 +26,9 @@ struct Answer {
     /// Extensions that it would use.
     extensions: Extensions,
     tie_tags: (u32, u32),
+    /// Random bytes, if it would authenticate chunks.
+    random: Option<[u8; RANDOM_LEN]>,
+    config: Arc<AssociationConfig>,
 }
 
 impl Endpoint {
@@ -67,6 +75,11 @@ impl Endpoint {
                 extensions: Extensions::wanted(&self.accepted_config.switches()),
                 // RFC 9260 §5.2.2: no association before this one.
                 tie_tags: (0, 0),
+                random: {
+                    let auth = self.accepted_config.switches().auth;
+                    auth.then(|| fresh_random(&mut *self.random))
+                },
+                config: self.accepted_config.clone(),
             },
         };
         self.send_init_ack(now, meta, packet, &peer, &answer, &unrecognized);
@@ -113,10 +126,12 @@ impl Endpoint {
         };
         let (a_rwnd, ecn) = (association.recv_buffer(), association.is_ecn_capable());
         let extensions = association.extensions();
-        let (tag, initial_tsn) = if in_handshake {
-            (own_tag, own_tsn)
+        let (own_random, config) = (association.auth_random(), association.config().clone());
+        let (tag, initial_tsn, random) = if in_handshake {
+            (own_tag, own_tsn, own_random)
         } else {
-            (self.new_tag(), Tsn(self.random.next_u32()))
+            let random = own_random.map(|_| fresh_random(&mut *self.random));
+            (self.new_tag(), Tsn(self.random.next_u32()), random)
         };
         Ok(Answer {
             tag,
@@ -127,6 +142,8 @@ impl Endpoint {
             ecn,
             extensions,
             tie_tags,
+            random,
+            config,
         })
     }
 
@@ -144,6 +161,11 @@ impl Endpoint {
         self.replace_key_if_old(now);
         let both_capable_of_ecn = answer.ecn && peer.ecn;
         let extensions = answer.extensions.in_common(peer.extensions);
+        let auth = answer
+            .random
+            .zip(peer.auth)
+            .filter(|_| extensions.has(Extensions::AUTH));
+        let auth = auth.map(|(random, peer)| AuthAgreement { random, peer });
         // RFC 9260 §3.3.2.1.3: the peer may ask for more time, but not for any amount.
         let wish = Span::from_millis(peer.preserve_ms.into()).min(self.config.valid_cookie_life);
         let cookie = Cookie {
@@ -163,6 +185,7 @@ impl Endpoint {
             peer_tie_tag: answer.tie_tags.1,
             ecn: both_capable_of_ecn,
             supports: extensions.0,
+            auth,
             local: meta.local,
             peer_addrs: peer.addrs,
         };
@@ -177,6 +200,9 @@ impl Endpoint {
             Parameter::EcnCapable.emit(&mut parameters);
         }
         extensions.emit(&mut parameters);
+        if let Some(auth) = &auth {
+            emit_parameters(&answer.config, &auth.random, &mut parameters);
+        }
         for report in Parameters::from_wire_bytes(unrecognized).raw().flatten() {
             whimbrel_wire::tlv::append_tlv(&mut parameters, report.bytes());
         }
@@ -224,7 +250,11 @@ impl Endpoint {
         meta: PacketMeta,
         packet: &PacketView<'_>,
     ) -> Result<(), Discard> {
-        let Some(Ok(Chunk::CookieEcho { cookie })) = packet.chunks().next() else {
+        let echo = packet.chunks().take(2).find_map(|chunk| match chunk {
+            Ok(Chunk::CookieEcho { cookie }) => Some(cookie),
+            _ => None,
+        });
+        let Some(cookie) = echo else {
             return Err(Discard::InvalidChunk);
         };
         let header = packet.header();
@@ -271,7 +301,7 @@ impl Endpoint {
         let mut result = Ok(());
         if packet.chunks().nth(1).is_some()
             && let Some(association) = self.table.at_mut(index)
-            && let Some(from) = association.path_of(meta.remote)
+            && let Some(from) = association.path_for(&meta)
         {
             result = association.on_packet(context!(self, now), meta, from, packet);
         }

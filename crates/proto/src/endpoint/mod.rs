@@ -18,7 +18,7 @@ use whimbrel_wire::{Checksum, PacketError, PacketSink, PacketView, Payload};
 pub(crate) use cookie::Cookie;
 use cookie::CookieKey;
 use deadlines::Deadlines;
-pub(crate) use peer_init::{PeerInit, Refusal, missing_cookie};
+pub(crate) use peer_init::{PeerInit, Refusal, is_unicast, missing_cookie};
 pub(crate) use reply::{Replies, Reply, ReplyChunk};
 pub use table::AssocId;
 use table::Table;
@@ -26,7 +26,7 @@ use table::Table;
 use crate::address::{Ecn, PacketMeta, PathId, Transmit, TransportAddr};
 use crate::association::{Association, Context, Identity, Scratch, State};
 use crate::config::{AssociationConfig, EndpointConfig, MAX_ADDRESSES};
-use crate::error::{ConfigError, ConnectError, Discard, SendError};
+use crate::error::{AddressError, ConfigError, ConnectError, Discard, SendError};
 use crate::event::Event;
 use crate::message::{Message, Received};
 use crate::trace::{Trace, TraceEvent, TraceKinds, TraceRecord};
@@ -391,6 +391,50 @@ impl Endpoint {
     pub fn request_heartbeat(&mut self, now: Time, id: AssocId, path: PathId) -> bool {
         self.with(id, now, |association, ctx| association.request_heartbeat(ctx, path))
             .unwrap_or(false)
+    }
+
+    /// An address of ours has come to be there: the peer is asked to take it into the association, and paths from it are used as soon
+    /// as the peer has and they are verified (RFC 5061). [`Event::LocalAddressAdded`] or [`Event::AddressRefused`] follows.
+    ///
+    /// # Errors
+    /// If it cannot even be asked for.
+    pub fn add_local_address(&mut self, now: Time, id: AssocId, addr: TransportAddr) -> Result<(), AddressError> {
+        self.with(id, now, |association, ctx| association.add_local_address(ctx, addr))
+            .unwrap_or(Err(AddressError::NotEstablished))
+    }
+
+    /// An address of ours is gone, or is to be used no more: nothing is sent from it from now on, and the peer is asked not to send to
+    /// it. Packets may still arrive there until [`Event::LocalAddressRemoved`].
+    ///
+    /// # Errors
+    /// If it cannot be asked for: an association keeps one address at least.
+    pub fn remove_local_address(&mut self, now: Time, id: AssocId, addr: TransportAddr) -> Result<(), AddressError> {
+        self.with(id, now, |association, ctx| association.remove_local_address(ctx, addr))
+            .unwrap_or(Err(AddressError::NotEstablished))
+    }
+
+    /// Asks the peer to send to this address of ours first (RFC 5061 §4.2.4).
+    ///
+    /// # Errors
+    /// If it cannot be asked for.
+    pub fn set_peer_primary(&mut self, now: Time, id: AssocId, addr: TransportAddr) -> Result<(), AddressError> {
+        self.with(id, now, |association, ctx| association.set_peer_primary(ctx, addr))
+            .unwrap_or(Err(AddressError::NotEstablished))
+    }
+
+    /// Replaces the addresses that associations begun from now on have and announce; those that exist keep theirs.
+    ///
+    /// # Errors
+    /// If an endpoint cannot have these addresses.
+    pub fn set_local_addrs(&mut self, addrs: &[TransportAddr]) -> Result<(), ConfigError> {
+        let config = EndpointConfig {
+            local_addrs: addrs.to_vec(),
+            ..self.config.clone()
+        };
+        config.validate()?;
+        self.local_addrs = addrs.into();
+        self.config = config;
+        Ok(())
     }
 
     /// Lends the congestion control of a path to `f`, which may give it parts from outside this workspace; none if there is no such

@@ -4,6 +4,7 @@ use whimbrel_wire::{Cause, Init, Parameter, Tsn, TypeList, UnknownAction};
 
 use super::cookie::AddressList;
 use crate::TransportAddr;
+use crate::association::KeyVector;
 use crate::extensions::Extensions;
 
 /// The peer's side of the agreement.
@@ -22,6 +23,8 @@ pub(crate) struct PeerInit {
     pub(crate) ecn: bool,
     /// Extensions that it would use.
     pub(crate) extensions: Extensions,
+    /// What it says about authentication, if it says enough.
+    pub(crate) auth: Option<KeyVector>,
 }
 
 /// Parameters not recognized that are reported at most, in bytes.
@@ -74,7 +77,9 @@ impl PeerInit {
             preserve_ms: 0,
             ecn: false,
             extensions: Extensions::default(),
+            auth: KeyVector::read(init.parameters),
         };
+        peer.extensions.add(peer.auth.is_some(), Extensions::AUTH);
         // RFC 9260 §5.1.2 A and C: the source address always belongs to the list.
         peer.addrs.push(source);
         for raw in init.parameters.raw() {
@@ -129,7 +134,7 @@ impl PeerInit {
 }
 
 /// Whether a single host can have the address.
-pub(super) fn is_unicast(ip: std::net::IpAddr) -> bool {
+pub(crate) fn is_unicast(ip: std::net::IpAddr) -> bool {
     let is_broadcast = matches!(ip, std::net::IpAddr::V4(ip) if ip.is_broadcast());
     !ip.is_unspecified() && !ip.is_multicast() && !is_broadcast
 }

@@ -1,10 +1,12 @@
 //! Packets that belong to no association: answers without state, and the last word of associations that are gone.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use whimbrel_wire::{Causes, Chunk, CommonHeader, Init, PacketSink, Parameters, Tsn};
 
 use crate::TransportAddr;
+use crate::association::Signer;
 
 /// The only chunk of a reply.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,6 +40,8 @@ pub(crate) struct Reply {
     pub(crate) destination_port: u16,
     pub(crate) verification_tag: u32,
     pub(crate) chunk: ReplyChunk,
+    /// If the peer wants everything authenticated.
+    pub(crate) signer: Option<Arc<Signer>>,
 }
 
 impl Reply {
@@ -48,6 +52,9 @@ impl Reply {
             destination_port: self.destination_port,
             verification_tag: self.verification_tag,
         });
+        if let Some(signer) = &self.signer {
+            signer.push(sink);
+        }
         match &self.chunk {
             ReplyChunk::InitAck {
                 initiate_tag,
@@ -78,6 +85,9 @@ impl Reply {
                     tag_reflected: *reflected,
                 });
             }
+        }
+        if let Some(signer) = &self.signer {
+            signer.seal(sink);
         }
         sink.finish()
     }

@@ -72,6 +72,10 @@ pub(crate) struct Path {
     pub(crate) state: PathState,
     /// The peer has shown that it receives there, or our user said so (RFC 9260 §5.4).
     pub(crate) confirmed: bool,
+    /// The peer does not know our address yet: only the ASCONF that tells it may go out from there (RFC 5061 §5.3).
+    pub(crate) pending: bool,
+    /// It is gone: only its place is kept, so that the others keep their numbers.
+    pub(crate) removed: bool,
     pub(crate) rtt: RttEstimator,
     pub(crate) control: Controller,
     /// Bytes delivered so far, chunk headers and padding included.
@@ -126,6 +130,8 @@ impl Path {
                 PathState::Unconfirmed
             },
             confirmed,
+            pending: false,
+            removed: false,
             rtt: RttEstimator::new(RttConfig {
                 initial: config.resolved_rto_initial(),
                 min: config.rto_min,
@@ -152,6 +158,11 @@ impl Path {
             reductions: Reductions::default(),
             mtu: config.mtu,
         }
+    }
+
+    /// Whether anything at all may be sent on it.
+    pub(crate) fn in_use(&self) -> bool {
+        !self.removed && !self.pending
     }
 
     /// Largest SCTP packet on this path in bytes, without IP and UDP headers.
@@ -216,6 +227,9 @@ impl Path {
     /// Starts over: the peer restarted, or the path leads through another network (RFC 9260 §7.2.5).
     // [9260:7.2.5-1]
     pub(crate) fn reinitialize(&mut self, config: &AssociationConfig, truth: Option<&Arc<dyn GroundTruth>>) {
+        if self.removed {
+            return;
+        }
         let fresh = Path::new(config, truth, self.local, self.remote, self.confirmed);
         *self = Path {
             heartbeat: core::mem::take(&mut self.heartbeat),

@@ -115,6 +115,11 @@ impl Outstanding {
         data
     }
 
+    /// Whether a chunk that is not acknowledged was sent on this path last.
+    pub(crate) fn remembers(&self, path: PathId) -> bool {
+        self.slots.iter().any(|slot| slot.path == path.0)
+    }
+
     /// T3-rtx of a path went off: everything in flight there is lost (RFC 9260 §6.3.3). Calls `each` with position and TSN of every
     /// chunk, and returns those of the first.
     pub(crate) fn lose_path(&mut self, path: PathId, mut each: impl FnMut(Seq, Tsn)) -> Option<(Seq, Tsn)> {

@@ -35,6 +35,10 @@ pub struct FlowConfig {
     /// never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<Span>,
+    /// Addresses that come and go while the association lives (RFC 5061), in the order of time; it needs `dynamic_addresses` at both
+    /// ends. What comes before the association is up happens as soon as it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub address: Vec<AddressStep>,
     /// What the sender's user wants to send.
     #[serde(default)]
     pub traffic: TrafficConfig,
@@ -48,6 +52,53 @@ pub struct FlowConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<AssociationConfig>")]
     pub receiver: Option<serde_json::Map<String, serde_json::Value>>,
+}
+
+/// A change of an end's addresses at a time. A link whose first step adds it is not used before.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AddressStep {
+    /// When, since the run began.
+    pub at: Span,
+    /// Which end: the one in `from`, or the one in `to`.
+    #[serde(default, skip_serializing_if = "FlowEnd::is_sender")]
+    pub end: FlowEnd,
+    /// The link whose interface is used from then on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub add: Option<String>,
+    /// The link over which both ends are to send first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub primary: Option<String>,
+    /// The link whose interface is used no more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remove: Option<String>,
+}
+
+/// An end of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FlowEnd {
+    /// The node in `from`.
+    #[default]
+    Sender,
+    /// The node in `to`.
+    Receiver,
+}
+
+impl FlowEnd {
+    fn is_sender(&self) -> bool {
+        *self == FlowEnd::Sender
+    }
+}
+
+impl AddressStep {
+    /// The links it names, with the fields that do.
+    pub fn links(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let fields = [("add", &self.add), ("primary", &self.primary), ("remove", &self.remove)];
+        fields
+            .into_iter()
+            .filter_map(|(field, link)| Some((field, link.as_deref()?)))
+    }
 }
 
 /// The transport of a flow.
@@ -187,11 +238,19 @@ impl FlowConfig {
             to_links: Vec::new(),
             start: Span::ZERO,
             stop: None,
+            address: Vec::new(),
             traffic: TrafficConfig::default(),
             sctp: None,
             tcp: None,
             receiver: None,
         }
+    }
+
+    /// Whether an end begins without the interface at this link: the first step that names it adds it.
+    pub fn comes_later(&self, end: FlowEnd, link: &str) -> bool {
+        let mut steps = self.address.iter().filter(|step| step.end == end);
+        let first = steps.find_map(|step| step.links().find(|(_, name)| *name == link));
+        first.is_some_and(|(field, _)| field == "add")
     }
 
     /// The sender's parameters.
@@ -239,6 +298,7 @@ impl FlowConfig {
                 format!("later than start, which is {}", self.start),
             ));
         }
+        self.validate_steps()?;
         if self.tcp.is_some() && self.kind != FlowKind::Tcp {
             return Err(ConfigError::new(
                 "tcp",
@@ -260,6 +320,36 @@ impl FlowConfig {
             FlowKind::Udp => self.validate_udp()?,
         }
         self.traffic.validate().map_err(|e| e.within("traffic"))
+    }
+
+    fn validate_steps(&self) -> Result<(), ConfigError> {
+        if self.address.is_empty() {
+            return Ok(());
+        }
+        if self.kind != FlowKind::Sctp {
+            return Err(ConfigError::new(
+                "address",
+                "[..]",
+                "nothing unless the flow is of kind \"sctp\"",
+            ));
+        }
+        if !self.sender_association().dynamic_addresses {
+            return Err(
+                ConfigError::new("sctp.dynamic_addresses", false, "true, as addresses come and go")
+                    .hint("dynamic_addresses = true"),
+            );
+        }
+        for (i, step) in self.address.iter().enumerate() {
+            if step.links().next().is_none() {
+                let path = format!("address[{i}]");
+                return Err(ConfigError::new(path, "nothing", "one of add, primary and remove"));
+            }
+            if i > 0 && step.at < self.address[i - 1].at {
+                let allowed = format!("not before {}", self.address[i - 1].at);
+                return Err(ConfigError::new(format!("address[{i}].at"), step.at, allowed));
+            }
+        }
+        Ok(())
     }
 
     fn validate_tcp(&self) -> Result<(), ConfigError> {

@@ -17,7 +17,7 @@ use whimbrel_control::Span;
 
 pub(crate) use self::error::probability;
 pub use self::error::{ConfigError, nearest};
-pub use self::flow::{FlowConfig, FlowKind, Periods, TrafficConfig, TrafficKind};
+pub use self::flow::{AddressStep, FlowConfig, FlowEnd, FlowKind, Periods, TrafficConfig, TrafficKind};
 pub use self::link::{
     DirectionConfig, JitterConfig, LinkConfig, LinkValues, NodeConfig, ResolvedDirection, ScheduleStep, TraceConfig,
 };
@@ -171,6 +171,36 @@ impl SimConfig {
                 if names[..i].contains(name) {
                     return Err(ConfigError::new(path, name, "each link once"));
                 }
+            }
+        }
+        for (i, step) in flow.address.iter().enumerate() {
+            let node = match step.end {
+                FlowEnd::Sender => &flow.from,
+                FlowEnd::Receiver => &flow.to,
+            };
+            for (field, name) in step.links() {
+                let path = format!("address[{i}].{field}");
+                let link = known(&path, name, "link", links)?;
+                if !self.link[link].between.contains(node) {
+                    return Err(ConfigError::new(path, name, format!("a link of node \"{node}\"")));
+                }
+            }
+        }
+        for (end, node, names) in [
+            (FlowEnd::Sender, &flow.from, &flow.from_links),
+            (FlowEnd::Receiver, &flow.to, &flow.to_links),
+        ] {
+            let is_there = |link: &&LinkConfig| {
+                let name = link.display_name();
+                let used = names.is_empty() || names.contains(&name);
+                link.between.contains(node) && used && !flow.comes_later(end, &name)
+            };
+            if flow.address.iter().any(|step| step.end == end) && !self.link.iter().any(|link| is_there(&link)) {
+                return Err(ConfigError::new(
+                    "address",
+                    "adds all of them",
+                    "a link that is used from the beginning",
+                ));
             }
         }
         Ok(())

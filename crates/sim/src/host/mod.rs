@@ -6,7 +6,7 @@ mod source;
 mod tcp;
 mod udp;
 
-pub(crate) use self::sctp::{SctpEnd, SctpSetup};
+pub(crate) use self::sctp::{AddressChange, SctpEnd, SctpSetup};
 pub(crate) use self::sink::Sink;
 pub(crate) use self::source::Source;
 pub(crate) use self::tcp::{ReceiverSetup, SenderSetup, TcpReceiver, TcpSender};

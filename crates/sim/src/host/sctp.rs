@@ -1,5 +1,6 @@
 //! The end of an SCTP flow: drives an endpoint of the protocol as its documentation says.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -38,6 +39,17 @@ pub(crate) struct SctpSetup<'a> {
     pub(crate) carriage: Carriage,
     pub(crate) random: Rng,
     pub(crate) truth: Arc<Truth>,
+    /// Addresses that come and go, in the order of time.
+    pub(crate) steps: Vec<AddressChange>,
+}
+
+/// A change of addresses at a time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AddressChange {
+    pub(crate) at: Time,
+    pub(crate) add: Option<SocketAddr>,
+    pub(crate) primary: Option<SocketAddr>,
+    pub(crate) remove: Option<SocketAddr>,
 }
 
 /// How far an end has come.
@@ -79,6 +91,10 @@ pub(crate) struct SctpEnd {
     truth: Arc<Truth>,
     /// Verdicts of one call to the endpoint, by the occasion that they belong to.
     occasions: Occasions,
+    /// Changes of addresses that are still to come.
+    steps: VecDeque<AddressChange>,
+    /// An address of ours that is to become the primary one, and cannot yet.
+    wanted: Option<SocketAddr>,
 }
 
 impl SctpEnd {
@@ -123,6 +139,8 @@ impl SctpEnd {
             trace: false,
             truth: setup.truth,
             occasions: Occasions::default(),
+            steps: setup.steps.into(),
+            wanted: None,
         })
     }
 
@@ -198,13 +216,19 @@ impl SctpEnd {
     fn drive(&mut self, context: &mut Context<'_>) {
         self.take_events(context);
         self.offer(context);
+        if self.steps.front().is_some_and(|step| step.at <= context.now) {
+            self.change_addresses(context.now);
+        }
         while self.transmit(context) && self.take_events(context) {
             self.offer(context);
         }
         if self.endpoint.has_trace() {
             self.drain_trace(context);
         }
-        let deadline = earlier(self.endpoint.next_timeout(), self.user_deadline(context.now));
+        let mut deadline = earlier(self.endpoint.next_timeout(), self.user_deadline(context.now));
+        if let Some(step) = self.steps.front().filter(|step| step.at > context.now) {
+            deadline = earlier(deadline, Some(step.at));
+        }
         self.alarm.arm(&mut context.network.queue, self.agent, deadline);
     }
 
@@ -273,6 +297,7 @@ impl SctpEnd {
                         source.limit_streams(outbound_streams);
                     }
                 }
+                Event::LocalAddressAdded { .. } => self.prefer_wanted(context.now),
                 Event::Closed(reason) => {
                     self.read(context, id);
                     self.phase = Phase::Closed;
@@ -282,6 +307,39 @@ impl SctpEnd {
             }
         }
         any
+    }
+
+    /// Makes the changes of addresses that are due, if the association is up; a peer that cannot change addresses keeps what it has.
+    #[cold]
+    fn change_addresses(&mut self, now: Time) {
+        let Some(id) = self.id.filter(|_| self.phase == Phase::Up) else {
+            return;
+        };
+        while let Some(step) = self.steps.pop_front_if(|step| step.at <= now) {
+            if let Some(addr) = step.add {
+                let _ = self.endpoint.add_local_address(now, id, addr);
+            }
+            if let Some(addr) = step.primary {
+                let _ = self.endpoint.set_peer_primary(now, id, addr);
+                self.wanted = Some(addr);
+                self.prefer_wanted(now);
+            }
+            if let Some(addr) = step.remove {
+                let _ = self.endpoint.remove_local_address(now, id, addr);
+            }
+        }
+    }
+
+    /// Sends over the path from the address that is to be the primary one, if there is one that the peer knows.
+    fn prefer_wanted(&mut self, now: Time) {
+        let (Some(addr), Some(id)) = (self.wanted, self.id) else {
+            return;
+        };
+        let paths = self.endpoint.association(id).into_iter().flat_map(|a| a.paths());
+        let found = paths.filter(|path| path.local == addr).map(|path| path.id).next();
+        if found.is_some_and(|path| self.endpoint.set_primary(now, id, path)) {
+            self.wanted = None;
+        }
     }
 
     /// Hands over everything that has been received; a file is compared with what was sent.

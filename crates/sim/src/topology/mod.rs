@@ -9,7 +9,7 @@ mod shortest;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use crate::config::{ConfigError, FlowConfig, LinkConfig, SimConfig};
+use crate::config::{AddressStep, ConfigError, FlowConfig, FlowEnd, LinkConfig, SimConfig};
 
 /// A node's place in the scenario.
 pub type NodeId = u32;
@@ -121,8 +121,8 @@ impl Topology {
         for (f, flow) in config.flow.iter().enumerate() {
             let from = find(&flow.from, &format!("flow[{f}].from"))?;
             let to = find(&flow.to, &format!("flow[{f}].to"))?;
-            let sender = topology.interfaces(from, &flow.from_links, &links);
-            let receiver = topology.interfaces(to, &flow.to_links, &links);
+            let sender = topology.flow_interfaces(flow, FlowEnd::Sender, from, &links);
+            let receiver = topology.flow_interfaces(flow, FlowEnd::Receiver, to, &links);
             let routes = topology.flow_routes(&mut known, sender, receiver);
             topology
                 .check(flow, &routes)
@@ -176,6 +176,38 @@ impl Topology {
             }
         }
         sources
+    }
+
+    /// Interfaces of an end: those that it begins with, and those that come later.
+    fn flow_interfaces(
+        &self,
+        flow: &FlowConfig,
+        end: FlowEnd,
+        node: NodeId,
+        links: &BTreeMap<String, u32>,
+    ) -> Vec<DirectionId> {
+        let wanted = match end {
+            FlowEnd::Sender => &flow.from_links,
+            FlowEnd::Receiver => &flow.to_links,
+        };
+        let mut interfaces = self.interfaces(node, wanted, links);
+        let steps = flow.address.iter().filter(|step| step.end == end);
+        for (_, name) in steps.flat_map(AddressStep::links) {
+            for interface in self.interfaces(node, &[name.to_owned()], links) {
+                if !interfaces.contains(&interface) {
+                    interfaces.push(interface);
+                }
+            }
+        }
+        // Those of the beginning first, as the first is the primary one.
+        let later = |interface: &DirectionId| {
+            let name = links.iter().find(|(_, link)| **link == *interface / 2);
+            name.is_some_and(|(name, _)| flow.comes_later(end, name))
+        };
+        if !flow.address.is_empty() {
+            interfaces.sort_by_key(later);
+        }
+        interfaces
     }
 
     fn interfaces(&self, node: NodeId, wanted: &[String], links: &BTreeMap<String, u32>) -> Vec<DirectionId> {

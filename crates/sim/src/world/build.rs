@@ -6,11 +6,11 @@ use bytes::Bytes;
 use whimbrel_control::{Rate, Rng, Span, Time};
 
 use super::World;
-use crate::config::{ConfigError, FlowConfig, FlowKind, LinkConfig, ResolvedDirection, SimConfig};
+use crate::config::{ConfigError, FlowConfig, FlowEnd, FlowKind, LinkConfig, ResolvedDirection, SimConfig};
 use crate::engine::{Event, EventQueue};
 use crate::host::{
-    Agent, Alarm, FlowState, ReceiverSetup, SctpEnd, SctpSetup, SenderSetup, Sink, Source, TcpReceiver, TcpSender,
-    UdpReceiver, UdpSender,
+    AddressChange, Agent, Alarm, FlowState, ReceiverSetup, SctpEnd, SctpSetup, SenderSetup, Sink, Source, TcpReceiver,
+    TcpSender, UdpReceiver, UdpSender,
 };
 use crate::ledger::Ledger;
 use crate::link::{CapacityTrace, Direction, Extras, Jitter, LinkChange, TraceClock, Window};
@@ -333,13 +333,31 @@ impl FlowBuilder<'_> {
         let routes = self.topology.flows[self.f as usize].clone();
         match flow.kind {
             FlowKind::Sctp => {
-                let address = |interfaces: &[u32]| -> Vec<_> {
+                let link_name = |i: u32| self.config.link[(i / 2) as usize].display_name();
+                let address = |interfaces: &[u32], end: FlowEnd| -> Vec<_> {
                     interfaces
                         .iter()
+                        .filter(|i| !flow.comes_later(end, &link_name(**i)))
                         .map(|i| (crate::topology::address(*i), 0).into())
                         .collect()
                 };
-                let (sender, receiver) = (address(&routes.sender), address(&routes.receiver));
+                let sender = address(&routes.sender, FlowEnd::Sender);
+                let receiver = address(&routes.receiver, FlowEnd::Receiver);
+                let steps = |end: FlowEnd, interfaces: &[u32]| -> Vec<AddressChange> {
+                    let of_link = |name: &str| {
+                        let interface = interfaces.iter().find(|i| link_name(**i) == name)?;
+                        Some((crate::topology::address(*interface), 0).into())
+                    };
+                    let steps = flow.address.iter().filter(|step| step.end == end);
+                    steps
+                        .map(|step| AddressChange {
+                            at: Time::ZERO + step.at,
+                            add: step.add.as_deref().and_then(of_link),
+                            primary: step.primary.as_deref().and_then(of_link),
+                            remove: step.remove.as_deref().and_then(of_link),
+                        })
+                        .collect()
+                };
                 let end = |side: u32, local: &Vec<_>, peer: &Vec<_>, association, source, random| {
                     SctpEnd::new(SctpSetup {
                         agent: self.f * 2 + side,
@@ -351,6 +369,10 @@ impl FlowBuilder<'_> {
                         carriage: self.config.carriage,
                         random,
                         truth: self.truth.clone(),
+                        steps: match side {
+                            0 => steps(FlowEnd::Sender, &routes.sender),
+                            _ => steps(FlowEnd::Receiver, &routes.receiver),
+                        },
                     })
                     .map(|end| Agent::Sctp(Box::new(end)))
                 };

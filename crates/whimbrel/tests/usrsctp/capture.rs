@@ -20,6 +20,9 @@ impl Chunk {
     pub(crate) const COOKIE_ECHO: Chunk = Chunk(10);
     pub(crate) const COOKIE_ACK: Chunk = Chunk(11);
     pub(crate) const SHUTDOWN_COMPLETE: Chunk = Chunk(14);
+    pub(crate) const AUTH: Chunk = Chunk(15);
+    pub(crate) const ASCONF_ACK: Chunk = Chunk(128);
+    pub(crate) const ASCONF: Chunk = Chunk(193);
     pub(crate) const TIMESTAMP: Chunk = Chunk(190);
 }
 

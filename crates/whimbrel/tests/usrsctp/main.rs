@@ -315,3 +315,57 @@ async fn tshark_reads_past_our_timestamps() {
     let decoded = capture.decode();
     decoded.must_hold(&[Chunk::TIMESTAMP, Chunk::DATA, Chunk::SACK, Chunk::SHUTDOWN_COMPLETE]);
 }
+
+// RFC 4895, RFC 5061: usrsctp authenticates, takes our second address, sends there first, and forgets the first one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn their_server_follows_us_to_another_address() {
+    let (ours, theirs) = (free_udp_port(), free_udp_port());
+    let capture = Capture::start(theirs);
+    let _peer = Peer::start("echo_server", &[&theirs.to_string(), &ours.to_string()], theirs);
+    let mut config = config(ours, 0);
+    config.association.dynamic_addresses = true;
+    let stack = Stack::bind(config).unwrap();
+    let server = [([127, 0, 0, 1], theirs).into()];
+    let association = timeout(PATIENCE, stack.connect(&server, 7)).await.unwrap().unwrap();
+    let first = stack.local_addrs()[0];
+    let talk = async |from: usize| {
+        for i in from..from + 20 {
+            let message = Message {
+                ppid: PPID + i as u32,
+                ..Message::new(0, content(i))
+            };
+            association.send(message).await.unwrap();
+            let back = timeout(PATIENCE, association.recv()).await.expect("the echo stopped");
+            assert!(back.unwrap().expect("everything comes back").data == content(i));
+        }
+    };
+    talk(0).await;
+    let second = stack.add_local_address(([127, 0, 0, 2], 0).into()).unwrap();
+    association.prefer_local_address(second).unwrap();
+    talk(20).await;
+    assert_eq!(
+        association.local_addrs(),
+        [first, second],
+        "usrsctp has taken the address"
+    );
+    stack.remove_local_address(first).unwrap();
+    talk(40).await;
+    // The socket is closed when usrsctp has answered.
+    let free = async {
+        while std::net::UdpSocket::bind(first).is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(PATIENCE, free)
+        .await
+        .expect("usrsctp did not let go of the first address");
+    talk(60).await;
+    assert_eq!(association.local_addrs(), [second]);
+    assert_eq!(association.stats().unwrap().timeouts, 0);
+    timeout(PATIENCE, association.shutdown())
+        .await
+        .expect("no shutdown")
+        .unwrap();
+    let decoded = capture.decode();
+    decoded.must_hold(&[Chunk::AUTH, Chunk::ASCONF, Chunk::ASCONF_ACK, Chunk::SHUTDOWN_COMPLETE]);
+}

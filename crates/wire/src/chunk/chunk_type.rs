@@ -41,6 +41,12 @@ impl ChunkType {
     pub const NR_SACK: Self = Self(16);
     /// Selective acknowledgement of what is new; not of the RFC.
     pub const NEW_GAPS: Self = Self(189);
+    /// Proves who wrote what follows, RFC 4895.
+    pub const AUTH: Self = Self(15);
+    /// Answers ASCONF, RFC 5061.
+    pub const ASCONF_ACK: Self = Self(128);
+    /// Asks for a change of addresses, RFC 5061.
+    pub const ASCONF: Self = Self(193);
     /// When a packet was sent and when it arrived; not of the RFC.
     pub const TIMESTAMP: Self = Self(190);
 
@@ -65,6 +71,9 @@ impl ChunkType {
             Self::SHUTDOWN_COMPLETE => "SHUTDOWN COMPLETE",
             Self::NR_SACK => "NR-SACK",
             Self::NEW_GAPS => "NEW GAPS",
+            Self::AUTH => "AUTH",
+            Self::ASCONF => "ASCONF",
+            Self::ASCONF_ACK => "ASCONF-ACK",
             Self::TIMESTAMP => "TIMESTAMP",
             _ => return None,
         })

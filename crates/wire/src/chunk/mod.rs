@@ -1,5 +1,5 @@
-//! Chunks: RFC 9260 §3.2 and §3.3; ECNE and CWR from RFC 4960 Appendix A; TIMESTAMP for Chen et al. 2011;
-//! NR-SACK from draft-tuexen-tsvwg-sctp-multipath; NEW GAPS for Ye 2004.
+//! Chunks: RFC 9260 §3.2 and §3.3; ECNE and CWR from RFC 4960 Appendix A; AUTH from RFC 4895; ASCONF and ASCONF-ACK from
+//! RFC 5061; TIMESTAMP for Chen et al. 2011; NR-SACK from draft-tuexen-tsvwg-sctp-multipath; NEW GAPS for Ye 2004.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -13,6 +13,8 @@
 //!
 //! The length counts neither the padding of the chunk nor that of its last parameter.
 
+mod asconf;
+pub(crate) mod auth;
 mod chunk_type;
 mod data;
 mod ecn;
@@ -26,6 +28,8 @@ mod sack;
 mod shutdown;
 mod timestamp;
 
+pub use asconf::{ASCONF_HEADER_LEN, Asconf};
+pub use auth::{AUTH_HEADER_LEN, Auth, hmac_id};
 pub use chunk_type::{ChunkType, UnknownAction};
 pub use data::{DATA_HEADER_LEN, Data, MAX_DATA_PAYLOAD_LEN, Payload};
 pub use heartbeat::HeartbeatInfo;
@@ -149,6 +153,12 @@ pub enum Chunk<'a> {
     NrSack(NrSack<'a>),
     /// Selective acknowledgement of what is new (189).
     NewGaps(NewGaps<'a>),
+    /// Proves who wrote what follows (15), RFC 4895 §4.1.
+    Auth(Auth<'a>),
+    /// Asks for a change of addresses (193), RFC 5061 §4.1.1.
+    Asconf(Asconf<'a>),
+    /// Answers ASCONF (128), RFC 5061 §4.1.2.
+    AsconfAck(Asconf<'a>),
     /// When a packet was sent and when it arrived (190).
     Timestamp(Timestamp),
     /// Any other type; [`ChunkType::action`] tells what to do with it.
@@ -188,6 +198,9 @@ impl<'a> Chunk<'a> {
             ChunkType::SHUTDOWN_COMPLETE => value.is_empty().then_some(Self::ShutdownComplete { tag_reflected }),
             ChunkType::NR_SACK => NrSack::decode(raw.flags(), value).map(Self::NrSack),
             ChunkType::NEW_GAPS => NewGaps::decode(raw.flags(), value).map(Self::NewGaps),
+            ChunkType::AUTH => Auth::decode(value).map(Self::Auth),
+            ChunkType::ASCONF => Asconf::decode(value).map(Self::Asconf),
+            ChunkType::ASCONF_ACK => Asconf::decode(value).map(Self::AsconfAck),
             ChunkType::TIMESTAMP => Timestamp::decode(raw.flags(), value).map(Self::Timestamp),
             _ => Some(Self::Unknown(raw)),
         };
@@ -215,6 +228,9 @@ impl<'a> Chunk<'a> {
             Self::ShutdownComplete { .. } => ChunkType::SHUTDOWN_COMPLETE,
             Self::NrSack(_) => ChunkType::NR_SACK,
             Self::NewGaps(_) => ChunkType::NEW_GAPS,
+            Self::Auth(_) => ChunkType::AUTH,
+            Self::Asconf(_) => ChunkType::ASCONF,
+            Self::AsconfAck(_) => ChunkType::ASCONF_ACK,
             Self::Timestamp(_) => ChunkType::TIMESTAMP,
             Self::Unknown(raw) => raw.chunk_type(),
         }
@@ -235,6 +251,8 @@ impl<'a> Chunk<'a> {
                 Self::ShutdownAck | Self::CookieAck | Self::ShutdownComplete { .. } => 0,
                 Self::NrSack(nr_sack) => nr_sack.value_len(),
                 Self::NewGaps(new_gaps) => new_gaps.value_len(),
+                Self::Auth(auth) => auth.value_len(),
+                Self::Asconf(asconf) | Self::AsconfAck(asconf) => asconf.value_len(),
                 Self::Timestamp(_) => TIMESTAMP_LEN - CHUNK_HEADER_LEN,
                 Self::Unknown(raw) => raw.value().len(),
             }
@@ -276,6 +294,9 @@ impl<'a> Chunk<'a> {
             }
             Self::NrSack(nr_sack) => nr_sack.encode(out),
             Self::NewGaps(new_gaps) => new_gaps.encode(out),
+            Self::Auth(auth) => auth.encode(out),
+            Self::Asconf(asconf) => asconf.encode(ChunkType::ASCONF, out),
+            Self::AsconfAck(asconf) => asconf.encode(ChunkType::ASCONF_ACK, out),
             Self::Timestamp(timestamp) => timestamp.encode(out),
             Self::Unknown(raw) => encode_plain(raw.chunk_type(), raw.flags(), raw.value(), out),
         }

@@ -585,3 +585,45 @@ fn timestamp_on_the_wire() {
     // RFC 9260 §3.2: who does not know it skips it and says nothing.
     assert_eq!(ChunkType::TIMESTAMP.action(), UnknownAction::Skip);
 }
+
+// RFC 4895 §4.1
+#[test]
+fn auth_on_the_wire() {
+    both_ways(
+        &[15, 0, 0, 11, 0, 7, 0, 3, 1, 2, 3, 0],
+        Chunk::Auth(Auth {
+            key_id: 7,
+            hmac_id: hmac_id::SHA256,
+            hmac: &[1, 2, 3],
+        }),
+    );
+    malformed(&[15, 0, 0, 7, 0, 7, 0, 0]);
+    // Who does not know it reads no further.
+    assert_eq!(ChunkType::AUTH.action(), UnknownAction::Stop);
+}
+
+// RFC 5061 §4.1.1, §4.1.2
+#[test]
+fn asconf_and_its_answer_on_the_wire() {
+    let bytes = |chunk_type| {
+        let head = [chunk_type, 0, 0, 32, 0, 0, 1, 0, 0, 5, 0, 8, 10, 0, 0, 1];
+        [head, [0xc0, 1, 0, 16, 0, 0, 0, 9, 0, 5, 0, 8, 10, 0, 1, 1]].concat()
+    };
+    let whole = bytes(0);
+    let asconf = Asconf {
+        serial: 256,
+        parameters: Parameters::from_wire_bytes(&whole[8..]),
+    };
+    both_ways(&bytes(0xc1), Chunk::Asconf(asconf));
+    both_ways(&bytes(0x80), Chunk::AsconfAck(asconf));
+    both_ways(
+        &[0x80, 0, 0, 8, 0, 0, 0, 5],
+        Chunk::AsconfAck(Asconf {
+            serial: 5,
+            parameters: Parameters::from_wire_bytes(&[]),
+        }),
+    );
+    malformed(&[0xc1, 0, 0, 7, 0, 0, 0, 0]);
+    assert_eq!(ChunkType::ASCONF.action(), UnknownAction::SkipAndReport);
+    assert_eq!(ChunkType::ASCONF_ACK.action(), UnknownAction::Skip);
+}

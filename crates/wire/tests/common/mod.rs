@@ -3,9 +3,9 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use whimbrel_wire::{
-    ByteSink, Cause, Causes, ChecksumField, Chunk, CommonHeader, Data, DuplicateTsns, GapBlocks, HeartbeatInfo, Init,
-    NewGaps, NrSack, PacketSink, Parameter, Parameters, Payload, RawCause, RawChunk, RawParameter, Sack, SackLists,
-    Ssn, Timestamp, Tsn, TypeList,
+    Asconf, Auth, ByteSink, Cause, Causes, ChecksumField, Chunk, CommonHeader, Data, DuplicateTsns, GapBlocks,
+    HeartbeatInfo, Init, NewGaps, NrSack, PacketSink, Parameter, Parameters, Payload, RawCause, RawChunk, RawParameter,
+    Sack, SackLists, Ssn, Timestamp, Tsn, TypeList,
 };
 
 /// User data as a test owns it.
@@ -56,6 +56,15 @@ pub(crate) enum OwnedChunk {
     },
     CookieEcho {
         cookie: Vec<u8>,
+    },
+    Auth {
+        ids: (u16, u16),
+        hmac: Vec<u8>,
+    },
+    Asconf {
+        ack: bool,
+        serial: u32,
+        parameters: Vec<u8>,
     },
     Plain(Chunk<'static>),
     Unknown(Vec<u8>),
@@ -150,6 +159,29 @@ impl OwnedChunk {
                 causes: Causes::from_wire_bytes(causes),
             },
             Self::CookieEcho { cookie } => Chunk::CookieEcho { cookie },
+            Self::Auth {
+                ids: (key_id, hmac_id),
+                hmac,
+            } => Chunk::Auth(Auth {
+                key_id: *key_id,
+                hmac_id: *hmac_id,
+                hmac,
+            }),
+            Self::Asconf {
+                ack,
+                serial,
+                parameters,
+            } => {
+                let asconf = Asconf {
+                    serial: *serial,
+                    parameters: Parameters::from_wire_bytes(parameters),
+                };
+                if *ack {
+                    Chunk::AsconfAck(asconf)
+                } else {
+                    Chunk::Asconf(asconf)
+                }
+            }
             Self::Plain(chunk) => *chunk,
             Self::Unknown(bytes) => Chunk::Unknown(RawChunk::from_bytes(bytes).expect("built as one unknown chunk")),
         }
@@ -181,8 +213,30 @@ pub(crate) fn every_parameter(bytes: &[u8], number: u128, raw: &[u8], mut with: 
     with(Parameter::Timestamps);
     with(Parameter::EciCapable);
     with(Parameter::NewGaps);
-    with(Parameter::SupportedExtensions(bytes));
     with(Parameter::HeartbeatInfo(bytes));
+    with(Parameter::Random(bytes));
+    with(Parameter::ChunkList(bytes));
+    with(Parameter::HmacAlgorithms(TypeList::from_wire_bytes(bytes)));
+    with(Parameter::SupportedExtensions(bytes));
+    let (correlation, address) = (
+        number as u32,
+        if number & 1 == 0 {
+            std::net::Ipv4Addr::from(number as u32).into()
+        } else {
+            std::net::Ipv6Addr::from(number).into()
+        },
+    );
+    with(Parameter::AddIp { correlation, address });
+    with(Parameter::DeleteIp { correlation, address });
+    with(Parameter::SetPrimary { correlation, address });
+    with(Parameter::ErrorCauseIndication {
+        correlation,
+        causes: Causes::from_wire_bytes(raw),
+    });
+    with(Parameter::Success { correlation });
+    with(Parameter::AdaptationLayer {
+        indication: correlation,
+    });
     with(Parameter::Unknown(
         RawParameter::from_bytes(raw).expect("built as one TLV"),
     ));
@@ -207,21 +261,29 @@ pub(crate) fn every_cause(bytes: &[u8], number: u128, raw: &[u8], mut with: impl
     with(Cause::RestartWithNewAddresses(Parameters::from_wire_bytes(raw)));
     with(Cause::UserInitiatedAbort(bytes));
     with(Cause::ProtocolViolation(bytes));
+    with(Cause::DeleteLastAddress(raw));
+    with(Cause::ResourceShortage(raw));
+    with(Cause::DeleteSourceAddress(raw));
+    with(Cause::IllegalAsconfAck);
+    with(Cause::NoAuthorization(raw));
+    with(Cause::UnsupportedHmac { hmac_id: number as u16 });
     with(Cause::Unknown(RawCause::from_bytes(raw).expect("built as one TLV")));
 }
 
 /// One TLV whose type is neither a known parameter nor a known cause.
 pub(crate) fn unknown_tlv() -> impl Strategy<Value = Vec<u8>> {
     raw_tlv(prop_oneof![
-        14_u16..0x8000,
-        0x8001_u16..0x8008,
+        14_u16..0xa0,
+        0xa5_u16..0x0105,
+        0x0106_u16..0x8000,
         0x8009_u16..0xbe00,
-        0xbe04_u16..
+        0xbe04_u16..0xc001,
+        0xc007_u16..
     ])
 }
 
 fn parameter_list() -> impl Strategy<Value = Vec<u8>> {
-    (vec(any::<u8>(), 0..40), any::<u128>(), unknown_tlv(), any::<u16>()).prop_map(|(bytes, number, raw, mask)| {
+    (vec(any::<u8>(), 0..40), any::<u128>(), unknown_tlv(), any::<u32>()).prop_map(|(bytes, number, raw, mask)| {
         let (mut list, mut bit) = (Vec::new(), 0);
         every_parameter(&bytes, number, &raw, |parameter| {
             if mask >> bit & 1 == 1 {
@@ -234,7 +296,7 @@ fn parameter_list() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn cause_list() -> impl Strategy<Value = Vec<u8>> {
-    (vec(any::<u8>(), 0..40), any::<u128>(), unknown_tlv(), any::<u16>()).prop_map(|(bytes, number, raw, mask)| {
+    (vec(any::<u8>(), 0..40), any::<u128>(), unknown_tlv(), any::<u32>()).prop_map(|(bytes, number, raw, mask)| {
         let (mut list, mut bit) = (Vec::new(), 0);
         every_cause(&bytes, number, &raw, |cause| {
             if mask >> bit & 1 == 1 {
@@ -295,8 +357,11 @@ pub(crate) fn chunk() -> impl Strategy<Value = OwnedChunk> {
             .prop_map(|(tag_reflected, causes)| OwnedChunk::Abort { tag_reflected, causes }),
         1 => cause_list().prop_map(|causes| OwnedChunk::Error { causes }),
         1 => vec(any::<u8>(), 0..200).prop_map(|cookie| OwnedChunk::CookieEcho { cookie }),
+        1 => (any::<(u16, u16)>(), vec(any::<u8>(), 0..70)).prop_map(|(ids, hmac)| OwnedChunk::Auth { ids, hmac }),
+        1 => (any::<bool>(), any::<u32>(), parameter_list())
+            .prop_map(|(ack, serial, parameters)| OwnedChunk::Asconf { ack, serial, parameters }),
         3 => plain().prop_map(OwnedChunk::Plain),
-        1 => (prop_oneof![Just(15_u8), 17_u8..189, 191_u8..], any::<u8>(), vec(any::<u8>(), 0..60)).prop_map(|(chunk_type, flags, value)| {
+        1 => (prop_oneof![17_u8..128, 129_u8..189, 191_u8..193, 194_u8..], any::<u8>(), vec(any::<u8>(), 0..60)).prop_map(|(chunk_type, flags, value)| {
             let mut bytes = vec![chunk_type, flags, 0, 4 + value.len() as u8];
             bytes.extend(value);
             OwnedChunk::Unknown(bytes)

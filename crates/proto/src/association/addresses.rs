@@ -1,0 +1,307 @@
+//! Paths that come and go while the association lives (RFC 5061).
+//!
+//! A path keeps its number for life. One that is gone keeps its place, out of use; only when there are very many are places used
+//! again, if no outstanding chunk remembers them.
+
+use std::net::IpAddr;
+
+use whimbrel_wire::cause_code;
+
+use super::handshake::pair_address;
+use super::{Association, Context};
+use crate::config::{MAX_ADDRESSES, NEVER};
+use crate::endpoint::is_unicast;
+use crate::event::Event;
+use crate::path::{HeartbeatState, Path};
+use crate::{PacketMeta, PathId, PathState, TransportAddr};
+
+/// Places for paths before those of paths that are gone are used again.
+const MAX_PATHS: usize = 2 * MAX_ADDRESSES;
+
+impl Association {
+    /// The path that a packet came on: the one between its two addresses, or else one with its remote address.
+    pub(crate) fn path_for(&self, meta: &PacketMeta) -> Option<usize> {
+        let mut found = None;
+        for (index, path) in self.paths.iter().enumerate() {
+            if path.remote == meta.remote && !path.removed {
+                if path.local == meta.local {
+                    return Some(index);
+                }
+                found = found.or(Some(index));
+            }
+        }
+        found
+    }
+
+    /// The peer's addresses.
+    pub(super) fn live_remotes(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        let live = self.paths.iter().filter(|path| !path.removed);
+        live.map(|path| path.remote.ip())
+    }
+
+    /// Whether nothing can be sent before the peer knows the address that is left to us.
+    pub(super) fn is_moving(&self) -> bool {
+        self.paths[usize::from(self.sending)].pending
+    }
+
+    /// A path between these addresses; none if there are too many.
+    fn add_path(&mut self, path: Path) -> Option<usize> {
+        let index = if self.paths.len() < MAX_PATHS {
+            self.paths.push(path);
+            self.outstanding.set_paths(self.paths.len());
+            self.paths.len() - 1
+        } else {
+            let is_free =
+                |index: &usize| self.paths[*index].removed && !self.outstanding.remembers(PathId(*index as u8));
+            let index = (0..self.paths.len()).find(is_free)?;
+            self.paths[index] = path;
+            index
+        };
+        self.notices.renamed = true;
+        self.limit_data();
+        self.start_spread();
+        Some(index)
+    }
+
+    fn new_path(&self, local: TransportAddr, remote: TransportAddr, confirmed: bool) -> Path {
+        Path::new(&self.config, self.truth.as_ref(), local, remote, confirmed)
+    }
+
+    /// Where a new address of ours leads to. An address of the peer with a path of its own that shares our address with another
+    /// path is better reached from the new one; otherwise the primary one gets a second path. Until the peer knows the
+    /// address, the path carries nothing but the ASCONF that tells it.
+    pub(super) fn add_candidate_path(&mut self, ctx: &mut Context<'_>, local: TransportAddr) {
+        let same_version = |path: &Path| !path.removed && path.remote.is_ipv4() == local.is_ipv4();
+        let shares = |index: &usize| {
+            let path = &self.paths[*index];
+            let others = self.paths.iter().enumerate();
+            same_version(path)
+                && *index != usize::from(self.primary)
+                && *index != usize::from(self.sending)
+                && others
+                    .filter(|(other, path)| other != index && !path.removed)
+                    .any(|(_, other)| other.local == path.local)
+        };
+        let remote = (0..self.paths.len()).find(shares).or_else(|| {
+            let primary = usize::from(self.primary);
+            Some(primary)
+                .filter(|&index| same_version(&self.paths[index]))
+                .or_else(|| self.paths.iter().position(same_version))
+        });
+        let Some(remote) = remote.map(|index| self.paths[index].remote) else {
+            return;
+        };
+        let mut path = self.new_path(local, remote, false);
+        path.pending = true;
+        path.state = PathState::Inactive;
+        let added = self.add_path(path);
+        if let Some(index) = added {
+            self.trace_path(ctx, index);
+        }
+    }
+
+    /// The peer knows an address of ours: its paths are verified, and then used. `works` is one that needs no proof.
+    pub(super) fn open_paths_from(&mut self, ctx: &mut Context<'_>, local: TransportAddr, works: Option<usize>) {
+        for index in 0..self.paths.len() {
+            let path = &mut self.paths[index];
+            if path.local != local || !path.pending {
+                continue;
+            }
+            path.pending = false;
+            path.state = PathState::Unconfirmed;
+            path.errors = 0;
+            path.heartbeat.last_probe = ctx.now;
+            path.heartbeat.timer = ctx.now;
+            path.heartbeat.requested = true;
+            if works == Some(index) {
+                self.path_answered(ctx, index);
+                self.paths[index].heartbeat.timer = ctx.now;
+            }
+        }
+        self.allow_burst();
+    }
+
+    /// An address of ours is gone: its paths lead on from another one, or nowhere.
+    pub(super) fn leave_local_address(&mut self, ctx: &mut Context<'_>, local: TransportAddr) {
+        for index in 0..self.paths.len() {
+            let path = &self.paths[index];
+            if path.local != local || path.removed {
+                continue;
+            }
+            let (remote, pending) = (path.remote, path.pending);
+            let confirmed = path.confirmed;
+            self.retire_path(ctx, index);
+            let reached = self.paths.iter().any(|path| !path.removed && path.remote == remote);
+            if reached || pending {
+                continue;
+            }
+            // RFC 9260 §7.2.5: another way to the same address is another path.
+            if let Some(other) = pair_address(&self.local_addrs, &[], remote) {
+                let path = self.new_path(other, remote, confirmed);
+                if let Some(index) = self.add_path(path) {
+                    self.paths[index].heartbeat.timer = ctx.now;
+                    self.paths[index].heartbeat.requested = true;
+                    self.trace_path(ctx, index);
+                }
+            } else if let Some(other) = self.address_to_come(remote) {
+                let mut path = self.new_path(other, remote, false);
+                path.pending = true;
+                path.state = PathState::Inactive;
+                self.add_path(path);
+            }
+        }
+        self.choose_other_path(ctx);
+    }
+
+    /// The peer has another address (RFC 5061 §4.2.1).
+    ///
+    /// # Errors
+    /// The code of the cause.
+    pub(super) fn take_peer_address(&mut self, ctx: &mut Context<'_>, meta: PacketMeta, ip: IpAddr) -> Result<(), u16> {
+        if !is_unicast(ip) {
+            return Err(cause_code::UNRESOLVABLE_ADDRESS);
+        }
+        if self.has_remote(ip) {
+            return Ok(());
+        }
+        let mut known: Vec<IpAddr> = self.live_remotes().collect();
+        known.sort_unstable();
+        known.dedup();
+        if known.len() >= MAX_ADDRESSES {
+            return Err(cause_code::RESOURCE_SHORTAGE);
+        }
+        let remote = TransportAddr::new(ip, meta.remote.port());
+        let is_source = meta.remote.ip() == ip;
+        let local = if is_source {
+            Some(meta.local)
+        } else {
+            let in_use: Vec<_> = self.paths.iter().filter(|path| !path.removed).collect();
+            let free = self
+                .local_addrs
+                .iter()
+                .find(|local| local.is_ipv4() == remote.is_ipv4() && in_use.iter().all(|path| path.local != **local));
+            free.copied().or_else(|| pair_address(&self.local_addrs, &[], remote))
+        };
+        let local = local.ok_or(cause_code::UNRESOLVABLE_ADDRESS)?;
+        let mut path = self.new_path(local, remote, is_source);
+        path.heartbeat.last_probe = ctx.now;
+        // One that the request came from is known to work; its round trip is still to be measured.
+        path.heartbeat.timer = ctx.now;
+        path.heartbeat.requested = true;
+        let index = self.add_path(path).ok_or(cause_code::RESOURCE_SHORTAGE)?;
+        self.trace_path(ctx, index);
+        self.events.push_back(Event::PeerAddressAdded {
+            path: PathId(index as u8),
+            addr: remote,
+        });
+        self.choose_other_path(ctx);
+        self.allow_burst();
+        Ok(())
+    }
+
+    /// The peer has these addresses no more (RFC 5061 §4.2.2).
+    pub(super) fn drop_peer_addresses(&mut self, ctx: &mut Context<'_>, is_gone: impl Fn(IpAddr) -> bool) {
+        for index in 0..self.paths.len() {
+            let path = &self.paths[index];
+            if path.removed || !is_gone(path.remote.ip()) {
+                continue;
+            }
+            let addr = path.remote;
+            self.retire_path(ctx, index);
+            self.events.push_back(Event::PeerAddressRemoved {
+                path: PathId(index as u8),
+                addr,
+            });
+        }
+        self.choose_other_path(ctx);
+    }
+
+    /// The peer wants data there first (RFC 5061 §4.2.4).
+    pub(super) fn make_primary(&mut self, ctx: &mut Context<'_>, index: usize) {
+        let path = PathId(index as u8);
+        self.set_primary(ctx, path);
+        self.events.push_back(Event::PrimaryRequested { path });
+    }
+
+    /// Takes a path out of use. What is in flight on it is sent again elsewhere; that it is lost means no congestion.
+    fn retire_path(&mut self, ctx: &mut Context<'_>, index: usize) {
+        let id = PathId(index as u8);
+        let before = self.outstanding.data_in_flight();
+        let flight = self.outstanding.flight(id);
+        self.outstanding.lose_path(id, |_, _| ());
+        if let Some(rates) = &mut self.rates {
+            rates.on_lost(index, flight);
+        }
+        // RFC 9260 §6.2.1 C: what is to be sent again is room in the peer's buffer again.
+        let lost = before - self.outstanding.data_in_flight();
+        self.peer_rwnd = self.peer_rwnd.saturating_add(u32::try_from(lost).unwrap_or(u32::MAX));
+        self.end_probe(index);
+        let path = &mut self.paths[index];
+        path.removed = true;
+        path.pending = false;
+        path.confirmed = false;
+        path.t3 = NEVER;
+        path.release = NEVER;
+        path.timed = None;
+        path.urgent_packets = 0;
+        path.one_packet_only = false;
+        path.recovery = None;
+        path.heartbeat = HeartbeatState::default();
+        self.set_path_state(ctx, index, PathState::Inactive);
+        self.notices.renamed = true;
+    }
+
+    /// After paths have gone: the primary path and the one that carries new data are ones that are left, and what waited for others
+    /// goes there.
+    fn choose_other_path(&mut self, ctx: &mut Context<'_>) {
+        let best = |association: &Association| {
+            let rank = |path: &Path| match path.state {
+                _ if path.removed => None,
+                PathState::Active => Some(0),
+                PathState::PotentiallyFailed => Some(1),
+                PathState::Unconfirmed => Some(2),
+                PathState::Inactive if !path.pending => Some(3),
+                PathState::Inactive => Some(4),
+            };
+            let ranked = association.paths.iter().enumerate();
+            let ranked = ranked.filter_map(|(index, path)| Some((rank(path)?, index)));
+            ranked.min().map(|(_, index)| index as u8)
+        };
+        let Some(best) = best(self) else { return };
+        if self.paths[usize::from(self.primary)].removed {
+            self.primary = best;
+        }
+        if self.paths[usize::from(self.sending)].removed {
+            self.sending = best;
+            self.stats.path_switches += 1;
+            self.paths[usize::from(best)].urgent_packets = u32::from(self.outstanding.next_lost().is_some());
+        }
+        self.choose_sending_path(ctx);
+        let sending = self.sending;
+        for index in 0..self.paths.len() {
+            if self.paths[index].removed {
+                self.outgoing.redirect(index as u8, sending);
+            }
+        }
+        self.allow_burst();
+    }
+
+    /// The peer begins anew: it knows only the addresses that the handshake named.
+    pub(super) fn forget_candidates(&mut self, ctx: &mut Context<'_>) {
+        for index in 0..self.paths.len() {
+            if self.paths[index].pending {
+                self.retire_path(ctx, index);
+            }
+        }
+        self.choose_other_path(ctx);
+    }
+
+    /// Tells the trace of a path that has come to be.
+    fn trace_path(&self, ctx: &mut Context<'_>, index: usize) {
+        let (path, state) = (PathId(index as u8), self.paths[index].state);
+        ctx.trace
+            .emit(crate::trace::TraceKinds::STATES, ctx.now, Some(self.id), || {
+                crate::trace::TraceEvent::PathState { path, state }
+            });
+    }
+}

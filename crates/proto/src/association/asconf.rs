@@ -1,0 +1,565 @@
+//! Changes of addresses asked for and answered: ASCONF and ASCONF-ACK (RFC 5061).
+
+use whimbrel_control::Time;
+use whimbrel_wire::{Asconf, Cause, Causes, Chunk, Parameter, Parameters, RawParameter, UnknownAction, cause_code};
+
+use super::transmit::Packet;
+use super::{Association, Context, Outgoing, State};
+use crate::config::{MAX_ADDRESSES, NEVER};
+use crate::endpoint::is_unicast;
+use crate::error::{AddressError, Discard};
+use crate::event::{CloseReason, Event};
+use crate::extensions::Extensions;
+use crate::trace::TimerKind;
+use crate::{PacketMeta, TransportAddr};
+
+/// Bytes of answers after which no further request of an ASCONF is looked at: what has no answer then was not carried out.
+const MAX_ANSWERS: usize = 512;
+
+/// A change that our user asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Request {
+    /// An address of ours is there.
+    Add(TransportAddr),
+    /// The peer is to send to this address of ours first.
+    SetPrimary(TransportAddr),
+    /// An address of ours is not there any more.
+    Remove(TransportAddr),
+}
+
+impl Request {
+    fn addr(self) -> TransportAddr {
+        match self {
+            Request::Add(addr) | Request::SetPrimary(addr) | Request::Remove(addr) => addr,
+        }
+    }
+
+    /// Additions first, so that what they add can be named; removals last, so that an address is left at any time.
+    fn order(self) -> u8 {
+        match self {
+            Request::Add(_) => 0,
+            Request::SetPrimary(_) => 1,
+            Request::Remove(_) => 2,
+        }
+    }
+}
+
+/// The ASCONF that is unanswered: there is one at most (RFC 5061 §5.1).
+#[derive(Debug)]
+struct Pending {
+    serial: u32,
+    requests: Vec<Request>,
+    parameters: Box<[u8]>,
+    /// The path it was sent on last.
+    path: u8,
+}
+
+/// Where the two directions of changes are.
+#[derive(Debug)]
+pub(crate) struct AsconfState {
+    /// Of our next ASCONF.
+    next_serial: u32,
+    pending: Option<Pending>,
+    waiting: Vec<Request>,
+    /// The peer's ASCONF that was answered last, and the answer, in case that it asks again.
+    peer_serial: u32,
+    answer: Option<Box<[u8]>>,
+    /// Our addresses as the peer knows them.
+    announced: Vec<TransportAddr>,
+}
+
+impl AsconfState {
+    fn requests(&self) -> impl Iterator<Item = Request> + '_ {
+        let pending = self.pending.iter().flat_map(|pending| &pending.requests);
+        pending.chain(&self.waiting).copied()
+    }
+}
+
+impl Association {
+    /// The handshake has settled whether addresses may change: serial numbers begin with the initial TSNs (RFC 5061 §4.1.1).
+    pub(super) fn agree_on_asconf(&mut self, extensions: Extensions, local_tsn: u32, peer_tsn: u32) {
+        let agreed = extensions.has(Extensions::DYNAMIC_ADDRESSES) && self.peer_authenticates_asconf();
+        self.asconf = agreed.then(|| {
+            Box::new(AsconfState {
+                next_serial: local_tsn,
+                pending: None,
+                waiting: Vec::new(),
+                peer_serial: peer_tsn.wrapping_sub(1),
+                answer: None,
+                announced: self.local_addrs.to_vec(),
+            })
+        });
+    }
+
+    /// Whether both ends can change addresses.
+    pub fn has_dynamic_addresses(&self) -> bool {
+        self.asconf.is_some()
+    }
+
+    /// The addresses of this end that packets are sent from.
+    pub fn local_addrs(&self) -> &[TransportAddr] {
+        &self.local_addrs
+    }
+
+    /// Whether the peer may send to this address of ours, or we from it.
+    pub fn is_known_by(&self, addr: TransportAddr) -> bool {
+        let announced = self
+            .asconf
+            .as_ref()
+            .is_some_and(|state| state.announced.contains(&addr));
+        announced || self.local_addrs.contains(&addr)
+    }
+
+    /// An address of ours has come to be there; the peer is asked to use it too.
+    pub(crate) fn add_local_address(&mut self, ctx: &mut Context<'_>, addr: TransportAddr) -> Result<(), AddressError> {
+        let state = self.changeable()?;
+        if !is_unicast(addr.ip()) {
+            return Err(AddressError::NotUnicast(addr));
+        }
+        let is_there = state.announced.contains(&addr) || state.requests().any(|r| r == Request::Add(addr));
+        let leaves = state.requests().any(|r| r == Request::Remove(addr));
+        if is_there || leaves {
+            return Err(AddressError::Exists(addr));
+        }
+        let adds = state.requests().filter(|r| matches!(r, Request::Add(_))).count();
+        if state.announced.len() + adds >= MAX_ADDRESSES {
+            return Err(AddressError::TooMany);
+        }
+        self.add_candidate_path(ctx, addr);
+        self.ask_peer(ctx, Request::Add(addr));
+        Ok(())
+    }
+
+    /// An address of ours is to be used no more, or is gone: nothing is sent from it any more, and the peer is asked not to send to it.
+    pub(crate) fn remove_local_address(
+        &mut self,
+        ctx: &mut Context<'_>,
+        addr: TransportAddr,
+    ) -> Result<(), AddressError> {
+        let state = self.changeable()?;
+        let mut after = state.announced.clone();
+        for request in state.requests() {
+            match request {
+                Request::Add(added) => after.push(added),
+                Request::Remove(gone) => after.retain(|a| *a != gone),
+                Request::SetPrimary(_) => {}
+            }
+        }
+        if !after.contains(&addr) {
+            return Err(AddressError::Unknown(addr));
+        }
+        if after.iter().all(|a| *a == addr) {
+            return Err(AddressError::Last);
+        }
+        self.local_addrs = self.local_addrs.iter().copied().filter(|a| *a != addr).collect();
+        self.leave_local_address(ctx, addr);
+        self.ask_peer(ctx, Request::Remove(addr));
+        Ok(())
+    }
+
+    /// The peer is asked to send to this address of ours first (RFC 5061 §4.2.4).
+    pub(crate) fn set_peer_primary(&mut self, ctx: &mut Context<'_>, addr: TransportAddr) -> Result<(), AddressError> {
+        let state = self.changeable()?;
+        let is_added = state.requests().any(|r| r == Request::Add(addr));
+        if !(is_added || state.announced.contains(&addr)) || state.requests().any(|r| r == Request::Remove(addr)) {
+            return Err(AddressError::Unknown(addr));
+        }
+        self.ask_peer(ctx, Request::SetPrimary(addr));
+        Ok(())
+    }
+
+    fn changeable(&self) -> Result<&AsconfState, AddressError> {
+        if !self.may_change_addresses() {
+            return Err(AddressError::NotEstablished);
+        }
+        self.asconf.as_deref().ok_or(AddressError::NotSupported)
+    }
+
+    fn may_change_addresses(&self) -> bool {
+        matches!(
+            self.state,
+            State::Established | State::ShutdownPending | State::ShutdownReceived
+        )
+    }
+
+    fn ask_peer(&mut self, ctx: &mut Context<'_>, request: Request) {
+        if let Some(state) = &mut self.asconf
+            && !state.waiting.contains(&request)
+        {
+            state.waiting.push(request);
+        }
+        self.send_asconf(ctx);
+    }
+
+    /// Sends what waits, if nothing is unanswered.
+    fn send_asconf(&mut self, ctx: &mut Context<'_>) {
+        let Some(state) = self.asconf.as_mut() else { return };
+        if state.pending.is_some() || state.waiting.is_empty() {
+            return;
+        }
+        let mut requests = core::mem::take(&mut state.waiting);
+        requests.sort_by_key(|request| request.order());
+        let mut parameters = Vec::new();
+        // RFC 5061 §4.1.1: an address that the peer knows; it may be the one that is to go.
+        let leaves = |addr: &TransportAddr| requests.contains(&Request::Remove(*addr));
+        let known = state.announced.iter().find(|addr| !leaves(addr));
+        if let Some(known) = known.or(state.announced.first()) {
+            Parameter::address(known.ip()).emit(&mut parameters);
+        }
+        for (correlation, request) in (1..).zip(&requests) {
+            let address = request.addr().ip();
+            match request {
+                Request::Add(_) => Parameter::AddIp { correlation, address },
+                Request::SetPrimary(_) => Parameter::SetPrimary { correlation, address },
+                Request::Remove(_) => Parameter::DeleteIp { correlation, address },
+            }
+            .emit(&mut parameters);
+        }
+        let serial = state.next_serial;
+        state.next_serial = serial.wrapping_add(1);
+        state.pending = Some(Pending {
+            serial,
+            requests,
+            parameters: parameters.into(),
+            path: self.sending,
+        });
+        let path = self.asconf_path(usize::from(self.sending), 0);
+        self.transmit_asconf(ctx.now, path);
+    }
+
+    /// The path for an ASCONF: the first that can carry one, `skip` places behind this one in turn.
+    fn asconf_path(&self, from: usize, skip: usize) -> usize {
+        let count = self.paths.len();
+        let turn = || (skip..skip + count).map(|step| (from + step) % count);
+        let fit = |pending: bool| {
+            turn().find(|&index| {
+                let path = &self.paths[index];
+                !path.removed && (path.confirmed && !path.pending || path.pending && pending)
+            })
+        };
+        // A new address is used before the peer knows it only if the others do not answer (RFC 5061 §5.3).
+        let others = fit(skip > 0);
+        others.or_else(|| fit(true)).unwrap_or(usize::from(self.sending))
+    }
+
+    fn transmit_asconf(&mut self, now: Time, path: usize) {
+        if let Some(pending) = self.asconf.as_mut().and_then(|state| state.pending.as_mut()) {
+            pending.path = path as u8;
+            self.outgoing.drop_asconf();
+            self.outgoing.push(path as u8, Outgoing::Asconf);
+            self.timers.t4 = now + self.paths[path].timeout();
+        }
+    }
+
+    /// T4-rto: the ASCONF is repeated as it was, on another path if there is one (RFC 5061 §5.1.1).
+    pub(super) fn on_t4(&mut self, ctx: &mut Context<'_>) {
+        self.timers.t4 = NEVER;
+        let Some(pending) = self.asconf.as_ref().and_then(|state| state.pending.as_ref()) else {
+            return;
+        };
+        let index = usize::from(pending.path);
+        self.trace_timer(ctx, TimerKind::T4Asconf, Some(index));
+        if self.may_change_addresses() {
+            self.paths[index].rtt.back_off();
+            self.count_path_error(ctx, index, true);
+        }
+        if self.may_change_addresses() {
+            let next = self.asconf_path(index, 1);
+            self.transmit_asconf(ctx.now, next);
+        }
+    }
+
+    /// An address of ours that the peer has been asked to take, of the IP version of this one.
+    pub(super) fn address_to_come(&self, remote: TransportAddr) -> Option<TransportAddr> {
+        self.asconf.as_ref()?.requests().find_map(|request| match request {
+            Request::Add(addr) if addr.is_ipv4() == remote.is_ipv4() => Some(addr),
+            _ => None,
+        })
+    }
+
+    /// Writes the ASCONF that is unanswered.
+    pub(super) fn push_asconf(&self, packet: &mut Packet<'_>) {
+        if let Some(pending) = self.asconf.as_ref().and_then(|state| state.pending.as_ref()) {
+            packet.push(&Chunk::Asconf(Asconf {
+                serial: pending.serial,
+                parameters: Parameters::from_wire_bytes(&pending.parameters),
+            }));
+        }
+    }
+
+    /// Bytes of the ASCONF that is unanswered.
+    pub(super) fn asconf_len(&self) -> usize {
+        let pending = self.asconf.as_ref().and_then(|state| state.pending.as_ref());
+        pending.map_or(0, |pending| whimbrel_wire::ASCONF_HEADER_LEN + pending.parameters.len())
+    }
+
+    /// Whether the packet asks for changes of this association from an address that is none of its paths: the association is
+    /// named by an address in it (RFC 5061 §4.1.1). What it asks for counts only if it is authenticated.
+    pub(crate) fn is_named_in_asconf(&self, packet: &whimbrel_wire::PacketView<'_>) -> bool {
+        if self.asconf.is_none() {
+            return false;
+        }
+        let mut chunks = packet.chunks().map_while(Result::ok);
+        if !matches!(chunks.next(), Some(Chunk::Auth(_))) {
+            return false;
+        }
+        let Some(Chunk::Asconf(asconf)) = chunks.next() else {
+            return false;
+        };
+        match asconf.parameters.iter().next() {
+            Some(Ok(Parameter::Ipv4(ip))) => ip.is_unspecified() || self.has_remote(ip.into()),
+            Some(Ok(Parameter::Ipv6(ip))) => ip.is_unspecified() || self.has_remote(ip.into()),
+            _ => false,
+        }
+    }
+
+    /// The peer asks for changes (RFC 5061 §5.2). The caller has seen that they are authenticated.
+    pub(super) fn on_asconf(
+        &mut self,
+        ctx: &mut Context<'_>,
+        meta: PacketMeta,
+        from: usize,
+        asconf: &Asconf<'_>,
+    ) -> Result<(), Discard> {
+        let may_change = self.may_change_addresses();
+        let Some(state) = self.asconf.as_ref().filter(|_| may_change) else {
+            return Err(Discard::Unexpected);
+        };
+        if asconf.serial == state.peer_serial
+            && let Some(answer) = &state.answer
+        {
+            // Our answer was lost.
+            let answer = answer.clone();
+            self.answer_asconf(meta, from, asconf.serial, answer);
+            return Ok(());
+        }
+        if asconf.serial != state.peer_serial.wrapping_add(1) {
+            return Err(Discard::Unexpected);
+        }
+        let mut requests = asconf.parameters.raw();
+        let names_address = |raw: RawParameter<'_>| {
+            let parameter = raw.decode();
+            matches!(parameter, Ok(Parameter::Ipv4(_) | Parameter::Ipv6(_)))
+        };
+        if !matches!(requests.next(), Some(Ok(raw)) if names_address(raw)) {
+            return Err(Discard::InvalidChunk);
+        }
+        let (mut answers, mut failed) = (Vec::new(), false);
+        for raw in requests.map_while(Result::ok) {
+            if answers.len() >= MAX_ANSWERS {
+                break;
+            }
+            match self.carry_out(ctx, meta, raw) {
+                Ok(Some(correlation)) => Parameter::Success { correlation }.emit(&mut answers),
+                Ok(None) => {}
+                Err((correlation, causes)) => {
+                    failed = true;
+                    Parameter::ErrorCauseIndication {
+                        correlation,
+                        causes: Causes::from_wire_bytes(&causes),
+                    }
+                    .emit(&mut answers);
+                    // RFC 5061 §3.2.1 of the parameter's type: some forbid to read on.
+                    if raw.action().stops() {
+                        break;
+                    }
+                }
+            }
+        }
+        if !failed && answers.len() < MAX_ANSWERS {
+            // RFC 5061 §4.1.2: silence is consent.
+            answers.clear();
+        }
+        let answer: Box<[u8]> = answers.into();
+        if let Some(state) = &mut self.asconf {
+            state.peer_serial = asconf.serial;
+            state.answer = Some(answer.clone());
+        }
+        self.answer_asconf(meta, from, asconf.serial, answer);
+        Ok(())
+    }
+
+    /// RFC 5061 §5.2: the answer goes where the question came from.
+    fn answer_asconf(&mut self, meta: PacketMeta, from: usize, serial: u32, answer: Box<[u8]>) {
+        let to = self.path_for(&meta).unwrap_or(from);
+        let to = if self.paths[to].removed {
+            usize::from(self.sending)
+        } else {
+            to
+        };
+        self.outgoing.push(to as u8, Outgoing::AsconfAck { serial, answer });
+    }
+
+    /// Carries out one request; an error has the causes for the answer. What is no request and may be passed over has no number.
+    fn carry_out(
+        &mut self,
+        ctx: &mut Context<'_>,
+        meta: PacketMeta,
+        raw: RawParameter<'_>,
+    ) -> Result<Option<u32>, (u32, Vec<u8>)> {
+        let refuse = |correlation: u32, cause: Cause<'_>| {
+            let mut causes = Vec::new();
+            cause.emit(&mut causes);
+            Err((correlation, causes))
+        };
+        let shown = &raw.bytes()[..raw.bytes().len().min(64)];
+        let Ok(parameter) = raw.decode() else {
+            let correlation = raw.value().first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
+            return refuse(correlation, Cause::UnresolvableAddress(shown));
+        };
+        match parameter {
+            Parameter::AddIp { correlation, address } => {
+                let address = if address.is_unspecified() {
+                    meta.remote.ip()
+                } else {
+                    address
+                };
+                match self.take_peer_address(ctx, meta, address) {
+                    Ok(()) => Ok(Some(correlation)),
+                    Err(cause_code::RESOURCE_SHORTAGE) => refuse(correlation, Cause::ResourceShortage(shown)),
+                    Err(_) => refuse(correlation, Cause::UnresolvableAddress(shown)),
+                }
+            }
+            Parameter::DeleteIp { correlation, address } => {
+                let source = meta.remote.ip();
+                if address == source {
+                    return refuse(correlation, Cause::DeleteSourceAddress(shown));
+                }
+                if address.is_unspecified() {
+                    // All but the source (RFC 5061 §4.2.2), which the association must then have.
+                    if !self.has_remote(source) {
+                        return refuse(correlation, Cause::DeleteLastAddress(shown));
+                    }
+                    self.drop_peer_addresses(ctx, |ip| ip != source);
+                } else if self.has_remote(address) {
+                    if self.live_remotes().all(|ip| ip == address) {
+                        return refuse(correlation, Cause::DeleteLastAddress(shown));
+                    }
+                    self.drop_peer_addresses(ctx, |ip| ip == address);
+                }
+                Ok(Some(correlation))
+            }
+            Parameter::SetPrimary { correlation, address } => {
+                let address = if address.is_unspecified() {
+                    meta.remote.ip()
+                } else {
+                    address
+                };
+                let path = (0..self.paths.len()).find(|&index| {
+                    let path = &self.paths[index];
+                    path.remote.ip() == address && path.in_use()
+                });
+                let Some(index) = path else {
+                    return refuse(correlation, Cause::UnresolvableAddress(shown));
+                };
+                self.make_primary(ctx, index);
+                Ok(Some(correlation))
+            }
+            other => match UnknownAction::of_parameter_type(other.parameter_type()) {
+                UnknownAction::Skip | UnknownAction::Stop => Ok(None),
+                UnknownAction::SkipAndReport | UnknownAction::StopAndReport => {
+                    refuse(0, Cause::UnrecognizedParameters(Parameters::from_wire_bytes(shown)))
+                }
+            },
+        }
+    }
+
+    /// The peer answers (RFC 5061 §5.1, §5.1.1). The caller has seen that the answer is authenticated.
+    pub(super) fn on_asconf_ack(
+        &mut self,
+        ctx: &mut Context<'_>,
+        from: usize,
+        ack: &Asconf<'_>,
+    ) -> Result<(), Discard> {
+        let Some(state) = self.asconf.as_mut() else {
+            return Err(Discard::Unexpected);
+        };
+        let Some(pending) = state.pending.take_if(|pending| pending.serial == ack.serial) else {
+            let ahead = ack.serial.wrapping_sub(state.next_serial) < 1 << 31;
+            if ahead {
+                // RFC 5061 §5.1 E: an answer to what was never asked.
+                let mut causes = Vec::new();
+                Cause::IllegalAsconfAck.emit(&mut causes);
+                self.abort_with(
+                    ctx,
+                    &causes,
+                    CloseReason::ProtocolViolation("an ASCONF-ACK to nothing that was asked"),
+                );
+                return Err(Discard::InvalidChunk);
+            }
+            return Err(Discard::Unexpected);
+        };
+        self.timers.t4 = NEVER;
+        self.outgoing.drop_asconf();
+        self.errors = 0;
+        let sent_on = usize::from(pending.path);
+        self.paths[sent_on].errors = 0;
+        // What comes behind an error without an answer was not carried out (RFC 5061 §4.1.2).
+        let mut refused_from = usize::MAX;
+        let mut outcomes: Vec<Option<Result<(), u16>>> = vec![None; pending.requests.len()];
+        for parameter in ack.parameters.iter().map_while(Result::ok) {
+            let (correlation, outcome) = match parameter {
+                Parameter::Success { correlation } => (correlation, Ok(())),
+                Parameter::ErrorCauseIndication { correlation, causes } => {
+                    let cause = causes.iter().find_map(Result::ok).map_or(0, |cause| cause.code());
+                    (correlation, Err(cause))
+                }
+                _ => continue,
+            };
+            let index = (correlation as usize).wrapping_sub(1);
+            if let Some(place) = outcomes.get_mut(index) {
+                *place = Some(outcome);
+                if outcome.is_err() {
+                    refused_from = refused_from.min(index);
+                }
+            }
+        }
+        for (index, request) in pending.requests.iter().enumerate() {
+            let unsaid = if index < refused_from { Ok(()) } else { Err(0) };
+            self.settle(ctx, *request, outcomes[index].unwrap_or(unsaid), sent_on, from);
+        }
+        self.send_asconf(ctx);
+        Ok(())
+    }
+
+    fn settle(
+        &mut self,
+        ctx: &mut Context<'_>,
+        request: Request,
+        outcome: Result<(), u16>,
+        sent_on: usize,
+        from: usize,
+    ) {
+        let addr = request.addr();
+        let Some(state) = self.asconf.as_mut() else { return };
+        match (request, outcome) {
+            (Request::Add(_), Ok(())) => {
+                state.announced.push(addr);
+                let leaves = state.requests().any(|r| r == Request::Remove(addr));
+                if !leaves {
+                    self.local_addrs = self.local_addrs.iter().copied().chain([addr]).collect();
+                    // The answer to what was sent from it shows that it works.
+                    let works = self.paths[sent_on].local == addr && sent_on == from;
+                    self.open_paths_from(ctx, addr, works.then_some(sent_on));
+                }
+                self.events.push_back(Event::LocalAddressAdded { addr });
+            }
+            (Request::Remove(_), Ok(())) => {
+                state.announced.retain(|known| *known != addr);
+                self.events.push_back(Event::LocalAddressRemoved { addr });
+            }
+            (Request::SetPrimary(_), Ok(())) => {}
+            (_, Err(cause)) => {
+                match request {
+                    Request::Add(_) => self.leave_local_address(ctx, addr),
+                    // The peer keeps it, and so do we.
+                    Request::Remove(_) if state.announced.contains(&addr) => {
+                        self.local_addrs = self.local_addrs.iter().copied().chain([addr]).collect();
+                    }
+                    _ => {}
+                }
+                self.events.push_back(Event::AddressRefused { addr, cause });
+            }
+        }
+    }
+}

@@ -1,0 +1,464 @@
+//! Authenticated chunks (RFC 4895): who may say what.
+//!
+//! Both ends exchange random bytes, and the types of the chunks that they take only if they are authenticated, in INIT and INIT
+//! ACK. From these, and from a key that both ends may have been given beforehand, each makes the association's key. Without such a
+//! key AUTH protects against whoever did not see the handshake: enough for addresses not to be taken away by strangers.
+
+use core::cmp::Ordering;
+
+use hmac::{Hmac, KeyInit, Mac};
+use rand_core::Rng;
+use sha1::Sha1;
+use sha2::Sha256;
+use whimbrel_wire::{Auth, Cause, Chunk, ChunkType, PacketSink, PacketView, Parameter, Parameters, TypeList, hmac_id};
+
+use super::Association;
+use crate::config::AssociationConfig;
+use crate::error::Discard;
+use crate::extensions::Extensions;
+
+/// Random bytes of ours (RFC 4895 §6.1: 32 are advised).
+pub(crate) const RANDOM_LEN: usize = 32;
+
+/// Longest key vector of a peer that is taken, in bytes. One that is longer cannot be kept in a cookie.
+const MAX_VECTOR: usize = 255;
+
+/// Our HMAC identifiers, the one we like best first. SHA-1 is the one that everybody has (RFC 4895 §3.3).
+const ALGORITHMS: [u8; 4] = [0, hmac_id::SHA256 as u8, 0, hmac_id::SHA1 as u8];
+
+/// Types of chunks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct ChunkSet([u64; 4]);
+
+impl ChunkSet {
+    /// INIT, INIT ACK, SHUTDOWN COMPLETE and AUTH itself are never authenticated (RFC 4895 §3.2).
+    pub(crate) fn of(types: &[u8]) -> Self {
+        let mut set = ChunkSet::default();
+        for &chunk_type in types {
+            let never = [
+                ChunkType::INIT,
+                ChunkType::INIT_ACK,
+                ChunkType::SHUTDOWN_COMPLETE,
+                ChunkType::AUTH,
+            ];
+            if !never.contains(&ChunkType(chunk_type)) {
+                set.0[usize::from(chunk_type >> 6)] |= 1 << (chunk_type & 63);
+            }
+        }
+        set
+    }
+
+    pub(crate) fn has(self, chunk_type: ChunkType) -> bool {
+        self.0[usize::from(chunk_type.0 >> 6)] >> (chunk_type.0 & 63) & 1 == 1
+    }
+}
+
+/// RANDOM, CHUNKS and HMAC-ALGO as an end sent them, one after the other without padding (RFC 4895 §6.1).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct KeyVector {
+    len: u8,
+    bytes: [u8; MAX_VECTOR],
+}
+
+impl core::fmt::Debug for KeyVector {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "KeyVector({} bytes)", self.len)
+    }
+}
+
+impl KeyVector {
+    /// A vector in the form in which a cookie keeps it; none if it is too long or says no random number and hash.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let mut vector = KeyVector {
+            len: u8::try_from(bytes.len()).ok()?,
+            bytes: [0; MAX_VECTOR],
+        };
+        vector.bytes[..bytes.len()].copy_from_slice(bytes);
+        (vector.find(0).is_some() && vector.algorithm().is_some()).then_some(vector)
+    }
+
+    /// What the parameters of an INIT or INIT ACK say; none if the peer does not authenticate, or in a way we do not know.
+    pub(crate) fn read(parameters: Parameters<'_>) -> Option<Self> {
+        let mut parts = [None; 3];
+        for raw in parameters.raw().map_while(Result::ok) {
+            let place = match raw.decode() {
+                Ok(Parameter::Random(_)) => 0,
+                Ok(Parameter::ChunkList(_)) => 1,
+                Ok(Parameter::HmacAlgorithms(_)) => 2,
+                _ => continue,
+            };
+            parts[place].get_or_insert(raw.bytes());
+        }
+        let vector: Vec<u8> = parts.into_iter().flatten().flatten().copied().collect();
+        KeyVector::from_bytes(&vector)
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+
+    /// The parameter with this place in the order: random bytes, chunks, hashes.
+    fn find(&self, place: u16) -> Option<Parameter<'_>> {
+        let mut rest = self.as_bytes();
+        while let Some(&[t0, t1, l0, l1]) = rest.first_chunk() {
+            let len = usize::from(u16::from_be_bytes([l0, l1]));
+            let bytes = rest.get(..len)?;
+            if u16::from_be_bytes([t0, t1]) == 0x8002 + place {
+                return whimbrel_wire::RawParameter::from_bytes(bytes)?.decode().ok();
+            }
+            rest = rest.get(len.max(4)..)?;
+        }
+        None
+    }
+
+    /// The first hash that the peer likes and we know (RFC 4895 §6.2).
+    fn algorithm(&self) -> Option<Algorithm> {
+        match self.find(2)? {
+            Parameter::HmacAlgorithms(ids) => ids.iter().find_map(Algorithm::of),
+            _ => None,
+        }
+    }
+
+    fn chunks(&self) -> ChunkSet {
+        match self.find(1) {
+            Some(Parameter::ChunkList(types)) => ChunkSet::of(types),
+            _ => ChunkSet::default(),
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Algorithm {
+    Sha1,
+    Sha256,
+}
+
+impl Algorithm {
+    fn of(id: u16) -> Option<Self> {
+        match id {
+            hmac_id::SHA1 => Some(Algorithm::Sha1),
+            hmac_id::SHA256 => Some(Algorithm::Sha256),
+            _ => None,
+        }
+    }
+
+    fn id(self) -> u16 {
+        match self {
+            Algorithm::Sha1 => hmac_id::SHA1,
+            Algorithm::Sha256 => hmac_id::SHA256,
+        }
+    }
+
+    fn len(self) -> usize {
+        match self {
+            Algorithm::Sha1 => 20,
+            Algorithm::Sha256 => 32,
+        }
+    }
+}
+
+/// The association's key, and how to use it.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Signer {
+    key: Box<[u8]>,
+    key_id: u16,
+    algorithm: Algorithm,
+}
+
+/// Tells nothing of the key.
+impl core::fmt::Debug for Signer {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Signer({:?})", self.algorithm)
+    }
+}
+
+impl Signer {
+    /// Bytes of an AUTH chunk.
+    pub(crate) fn chunk_len(&self) -> usize {
+        whimbrel_wire::AUTH_HEADER_LEN + self.algorithm.len()
+    }
+
+    /// Adds an AUTH chunk whose HMAC [`Signer::seal`] fills in.
+    pub(crate) fn push(&self, sink: &mut dyn PacketSink) {
+        sink.push(&Chunk::Auth(Auth {
+            key_id: self.key_id,
+            hmac_id: self.algorithm.id(),
+            hmac: &[0; 32][..self.algorithm.len()],
+        }));
+    }
+
+    /// Fills in the HMAC of a packet that is complete.
+    pub(crate) fn seal(&self, sink: &mut dyn PacketSink) {
+        match self.algorithm {
+            Algorithm::Sha1 => {
+                let mut mac = sha1_mac(&self.key);
+                sink.authenticated(&mut |part| mac.update(part));
+                sink.set_hmac(&mac.finalize().into_bytes());
+            }
+            Algorithm::Sha256 => {
+                let mut mac = sha256_mac(&self.key);
+                sink.authenticated(&mut |part| mac.update(part));
+                sink.set_hmac(&mac.finalize().into_bytes());
+            }
+        }
+    }
+
+    /// Whether a packet's AUTH chunk is right. Takes the same time whatever differs.
+    fn verifies(&self, auth: &Auth<'_>, algorithm: Algorithm, packet: &PacketView<'_>) -> bool {
+        match algorithm {
+            Algorithm::Sha1 => {
+                let mut mac = sha1_mac(&self.key);
+                packet.authenticated(&mut |part| mac.update(part)) && mac.verify_slice(auth.hmac).is_ok()
+            }
+            Algorithm::Sha256 => {
+                let mut mac = sha256_mac(&self.key);
+                packet.authenticated(&mut |part| mac.update(part)) && mac.verify_slice(auth.hmac).is_ok()
+            }
+        }
+    }
+}
+
+fn sha1_mac(key: &[u8]) -> Hmac<Sha1> {
+    Hmac::new_from_slice(key).expect("HMAC takes keys of any length")
+}
+
+fn sha256_mac(key: &[u8]) -> Hmac<Sha256> {
+    Hmac::new_from_slice(key).expect("HMAC takes keys of any length")
+}
+
+/// Authentication as both ends agreed on it.
+#[derive(Debug)]
+pub(crate) struct AuthState {
+    pub(crate) signer: std::sync::Arc<Signer>,
+    /// What the peer takes only if it is authenticated.
+    peer_requires: ChunkSet,
+    /// What we take only if it is authenticated.
+    requires: ChunkSet,
+    /// The peer wants more than changes of addresses authenticated: each packet is, from its first chunk on.
+    pub(crate) every_packet: bool,
+}
+
+impl AuthState {
+    pub(crate) fn requires(&self, chunk_type: ChunkType) -> bool {
+        self.requires.has(chunk_type)
+    }
+}
+
+/// What an end with these settings takes only if it is authenticated.
+fn required_chunks(config: &AssociationConfig) -> Vec<u8> {
+    let mut types = Vec::new();
+    if config.dynamic_addresses {
+        // RFC 5061 §4.2.7: both are authenticated, always.
+        types.extend([ChunkType::ASCONF.0, ChunkType::ASCONF_ACK.0]);
+    }
+    for &chunk_type in &config.auth.chunks {
+        if !types.contains(&chunk_type) {
+            types.push(chunk_type);
+        }
+    }
+    types
+}
+
+fn parameters<'a>(random: &'a [u8; RANDOM_LEN], chunks: &'a [u8]) -> impl Iterator<Item = Parameter<'a>> {
+    let chunks = (!chunks.is_empty()).then_some(Parameter::ChunkList(chunks));
+    let algorithms = Parameter::HmacAlgorithms(TypeList::from_wire_bytes(&ALGORITHMS));
+    [Some(Parameter::Random(random)), chunks, Some(algorithms)]
+        .into_iter()
+        .flatten()
+}
+
+/// Adds our side to the parameters of an INIT or INIT ACK (RFC 4895 §3).
+pub(crate) fn emit_parameters(config: &AssociationConfig, random: &[u8; RANDOM_LEN], list: &mut Vec<u8>) {
+    parameters(random, &required_chunks(config)).for_each(|parameter| parameter.emit(list));
+}
+
+fn local_vector(config: &AssociationConfig, random: &[u8; RANDOM_LEN]) -> Vec<u8> {
+    let mut vector = Vec::new();
+    for parameter in parameters(random, &required_chunks(config)) {
+        let mut one = Vec::new();
+        parameter.emit(&mut one);
+        vector.extend_from_slice(&one);
+    }
+    vector
+}
+
+/// Random bytes for an INIT or INIT ACK.
+pub(crate) fn fresh_random(random: &mut dyn Rng) -> [u8; RANDOM_LEN] {
+    let mut bytes = [0; RANDOM_LEN];
+    random.fill_bytes(&mut bytes);
+    bytes
+}
+
+/// The association's key: the shared key, the smaller vector, the larger one, read as big-endian numbers; of equal numbers the shorter
+/// one comes first (RFC 4895 §6.1).
+fn association_key(shared: &[u8], one: &[u8], other: &[u8]) -> Box<[u8]> {
+    let number = |vector: &[u8]| {
+        let zeros = vector.iter().take_while(|byte| **byte == 0).count();
+        vector[zeros..].to_vec()
+    };
+    let (a, b) = (number(one), number(other));
+    let order = a.len().cmp(&b.len()).then_with(|| a.cmp(&b));
+    let one_first = match order {
+        Ordering::Less => true,
+        Ordering::Greater => false,
+        Ordering::Equal => one.len() <= other.len(),
+    };
+    let (first, second) = if one_first { (one, other) } else { (other, one) };
+    [shared, first, second].concat().into()
+}
+
+/// What both ends agreed on about authentication: carried by the cookie.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct AuthAgreement {
+    /// Our random bytes.
+    pub(crate) random: [u8; RANDOM_LEN],
+    /// What the peer sent.
+    pub(crate) peer: KeyVector,
+}
+
+impl Association {
+    /// The handshake says what is authenticated, and whether addresses may change. Called again if it is made again.
+    pub(super) fn agree_on_auth(&mut self, agreement: Option<&AuthAgreement>, extensions: Extensions) {
+        self.auth = None;
+        let Some(agreement) = agreement.filter(|_| extensions.has(Extensions::AUTH)) else {
+            return;
+        };
+        let Some(algorithm) = agreement.peer.algorithm() else {
+            return;
+        };
+        let (config, peer_requires) = (&self.config, agreement.peer.chunks());
+        let vector = local_vector(config, &agreement.random);
+        let beyond_addresses = (0..=u8::MAX)
+            .map(ChunkType)
+            .any(|t| peer_requires.has(t) && !matches!(t, ChunkType::ASCONF | ChunkType::ASCONF_ACK));
+        self.auth = Some(Box::new(AuthState {
+            signer: std::sync::Arc::new(Signer {
+                key: association_key(config.auth.key.as_bytes(), &vector, agreement.peer.as_bytes()),
+                key_id: config.auth.key_id,
+                algorithm,
+            }),
+            peer_requires,
+            requires: ChunkSet::of(&required_chunks(config)),
+            every_packet: beyond_addresses,
+        }));
+    }
+
+    /// Whether the peer takes changes of addresses: authenticated ones (RFC 5061 §4.2.7).
+    pub(super) fn peer_authenticates_asconf(&self) -> bool {
+        let both = |auth: &AuthState| {
+            auth.peer_requires.has(ChunkType::ASCONF) && auth.peer_requires.has(ChunkType::ASCONF_ACK)
+        };
+        self.auth.as_deref().is_some_and(both)
+    }
+
+    /// Bytes that authentication takes of every packet.
+    pub(super) fn auth_len(&self) -> usize {
+        match &self.auth {
+            Some(auth) if auth.every_packet => auth.signer.chunk_len(),
+            _ => 0,
+        }
+    }
+
+    /// An AUTH chunk arrived. On an error nothing behind it may be read (RFC 4895 §6.3).
+    ///
+    /// # Errors
+    /// If it proves nothing; the peer is told of a hash that was not agreed on, and of nothing else.
+    pub(super) fn on_auth(&mut self, from: usize, auth: &Auth<'_>, packet: &PacketView<'_>) -> Result<(), Discard> {
+        let Some(state) = &self.auth else {
+            return Err(Discard::Unexpected);
+        };
+        let Some(algorithm) = Algorithm::of(auth.hmac_id) else {
+            let mut causes = Vec::new();
+            Cause::UnsupportedHmac { hmac_id: auth.hmac_id }.emit(&mut causes);
+            self.report(from, causes);
+            return Err(Discard::Unauthenticated);
+        };
+        if auth.key_id != state.signer.key_id || !state.signer.verifies(auth, algorithm, packet) {
+            return Err(Discard::Unauthenticated);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // RFC 4895 §6.1: numbers, not strings.
+    #[test]
+    fn key_vectors_are_ordered_as_numbers() {
+        let key = |a: &[u8], b: &[u8]| association_key(b"k", a, b).to_vec();
+        assert_eq!(key(&[2, 0], &[1, 9]), [b'k', 1, 9, 2, 0]);
+        assert_eq!(key(&[1, 9], &[2, 0]), [b'k', 1, 9, 2, 0]);
+        assert_eq!(
+            key(&[1, 0, 0], &[9, 9]),
+            [b'k', 9, 9, 1, 0, 0],
+            "the longer number is larger"
+        );
+        assert_eq!(
+            key(&[0, 0, 5], &[5]),
+            [b'k', 5, 0, 0, 5],
+            "of equal numbers the shorter one first"
+        );
+    }
+
+    #[test]
+    fn a_vector_keeps_the_order_whatever_the_order_of_the_parameters() {
+        let config = AssociationConfig {
+            dynamic_addresses: true,
+            ..AssociationConfig::default()
+        };
+        let mut list = Vec::new();
+        let (random, chunks) = ([7; RANDOM_LEN], required_chunks(&config));
+        let mut all: Vec<_> = parameters(&random, &chunks).collect();
+        all.reverse();
+        all.iter().for_each(|parameter| parameter.emit(&mut list));
+        let vector = KeyVector::read(Parameters::from_wire_bytes(&list)).expect("complete");
+        assert_eq!(vector.as_bytes(), local_vector(&config, &random));
+        // RANDOM 36, CHUNKS 6 without its padding, HMAC-ALGO 8
+        assert_eq!(vector.as_bytes().len(), 50);
+        assert_eq!(vector.algorithm(), Some(Algorithm::Sha256));
+        assert!(vector.chunks().has(ChunkType::ASCONF) && !vector.chunks().has(ChunkType::DATA));
+        assert_eq!(KeyVector::from_bytes(vector.as_bytes()), Some(vector));
+    }
+
+    // RFC 4895 §3.2, §3.3
+    #[test]
+    fn what_cannot_be_used_is_no_authentication() {
+        let read = |list: &[Parameter<'_>]| {
+            let mut bytes = Vec::new();
+            list.iter().for_each(|parameter| parameter.emit(&mut bytes));
+            KeyVector::read(Parameters::from_wire_bytes(&bytes))
+        };
+        let sha1 = Parameter::HmacAlgorithms(TypeList::from_wire_bytes(&[0, 1]));
+        let unknown = Parameter::HmacAlgorithms(TypeList::from_wire_bytes(&[0, 2, 0, 9]));
+        assert_eq!(read(&[sha1]), None);
+        assert_eq!(read(&[Parameter::Random(&[1; 32])]), None);
+        assert_eq!(read(&[Parameter::Random(&[1; 32]), unknown]), None);
+        assert_eq!(
+            read(&[Parameter::Random(&[1; 250]), sha1]),
+            None,
+            "too long for a cookie"
+        );
+        let vector = read(&[
+            Parameter::Random(&[1; 32]),
+            sha1,
+            Parameter::ChunkList(&[0, 1, 2, 14, 15]),
+        ]);
+        let set = vector.expect("complete").chunks();
+        assert!(set.has(ChunkType::DATA));
+        for never in [1, 2, 14, 15] {
+            assert!(!set.has(ChunkType(never)), "{never}");
+        }
+    }
+
+    #[test]
+    fn no_bytes_of_a_cookie_make_a_panic() {
+        for len in 0..=64 {
+            for byte in [0, 1, 0x80, 0xff] {
+                let _ = KeyVector::from_bytes(&vec![byte; len]);
+            }
+        }
+        assert_eq!(KeyVector::from_bytes(&[0x80, 2, 0, 0, 0x80, 4, 0, 0]), None);
+    }
+}
