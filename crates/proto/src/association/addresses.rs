@@ -49,6 +49,9 @@ impl Association {
         let index = if self.paths.len() < MAX_PATHS {
             self.paths.push(path);
             self.outstanding.set_paths(self.paths.len());
+            if let Some(rates) = &mut self.rates {
+                rates.set_paths(self.paths.len());
+            }
             self.paths.len() - 1
         } else {
             let is_free =

@@ -288,7 +288,8 @@ impl Association {
         let ready = |index: &usize| {
             let (path, probes) = (&self.paths[*index], &probing.paths[*index]);
             // RFC 9260 §5.4: an address that is not confirmed gets single heartbeats only.
-            path.state != PathState::Unconfirmed
+            path.in_use()
+                && path.state != PathState::Unconfirmed
                 && probes.may_send()
                 && (probes.to_send > 0 || *index != usize::from(self.sending))
         };

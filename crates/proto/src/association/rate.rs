@@ -83,6 +83,11 @@ impl DeliveryRates {
             + self.paths.capacity() * size_of::<PathRate>()
     }
 
+    /// There are more paths than before.
+    pub(super) fn set_paths(&mut self, paths: usize) {
+        self.paths.resize(paths, PathRate::default());
+    }
+
     pub(super) fn release_memory(&mut self) {
         self.stamps.shrink_to_fit();
     }
