@@ -301,6 +301,41 @@ fn rfc_7829_a_potentially_failed_path_is_left_at_once_and_probed_once_per_rto() 
 }
 
 #[test]
+fn rfc_7829_what_was_sent_before_a_path_failed_does_not_bring_it_back() {
+    let config = AssociationConfig {
+        potentially_failed_max_retrans: Some(0),
+        ..quiet()
+    };
+    let (mut net, a, _) = confirmed(2, &config);
+    // The data arrives and its acknowledgement does not; then the path is gone both ways.
+    net.knob = Box::new(|packet| {
+        let is_answer = packet.from == Host::B && is_on(packet, 0);
+        if is_answer { Fate::Drop } else { Fate::Deliver }
+    });
+    let start = net.now;
+    for _ in 0..3 {
+        net.a.send(start, a, Message::zeros(0, 1000)).expect("room");
+    }
+    net.run_for(Span::from_millis(300));
+    cut(&mut net, &[0]);
+    when(
+        &mut net,
+        start,
+        Span::from_secs(3),
+        &state_event(0, PathState::PotentiallyFailed),
+    );
+    // The first SACK over the other path acknowledges all three, two of which were sent over the first one only.
+    net.run_for(Span::from_millis(300));
+    assert_eq!(net.a.association(a).expect("up").buffered_send(), 0);
+    assert_eq!(path(&net, a, 0).state, PathState::PotentiallyFailed);
+    let resumed = net.now;
+    net.a.send(resumed, a, Message::zeros(0, 1000)).expect("room");
+    net.run_for(Span::from_millis(300));
+    let on: Vec<_> = data_sent(&net, resumed).into_iter().map(|(_, path)| path).collect();
+    assert_eq!(on, [1]);
+}
+
+#[test]
 fn rfc_7829_a_potentially_failed_path_that_stays_silent_becomes_inactive() {
     let config = AssociationConfig {
         potentially_failed_max_retrans: Some(1),

@@ -220,7 +220,8 @@ to = "b"
             for parameter in part.parameters {
                 let place = format!("{}.{}", part.info.name, parameter.name);
                 assert!(!parameter.meaning.is_empty(), "{place}");
-                let is_optional = ["k", "bandwidth", "bytes"].contains(&parameter.name.as_str());
+                let is_optional =
+                    ["k", "bandwidth", "bytes", "switchover_max_retrans"].contains(&parameter.name.as_str());
                 assert!(parameter.default.is_some() || is_optional, "{place}");
             }
         }

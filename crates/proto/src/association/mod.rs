@@ -144,7 +144,7 @@ pub struct Association {
     /// Only if both ends agreed on another form of SACKs.
     reports: Option<Box<reports::Reports>>,
     /// Paths that get a copy of the last SACK, a bit for each.
-    sack_copies: u16,
+    sack_copies: u32,
     /// Only if both ends put the time on their packets.
     stamping: Option<Box<timestamp::Stamping>>,
     /// Our random bytes, if we would authenticate chunks.

@@ -16,6 +16,7 @@ impl Association {
     // [9260:8.1-1, 8.1-2, 8.1-3, 8.1-4, 8.2-1, 8.2-2, 8.3-3, 8.3-4, 8.3-5]
     pub(super) fn count_path_error(&mut self, ctx: &mut Context<'_>, index: usize, counts_for_association: bool) {
         let path = &mut self.paths[index];
+        path.failed_at = ctx.now;
         if path.errors <= self.config.path_max_retrans {
             path.errors += 1;
         }
@@ -45,6 +46,14 @@ impl Association {
         } else {
             self.choose_sending_path(ctx);
         }
+    }
+
+    /// Whether an acknowledgement says nothing about a potentially failed path as it is now: what it is about was sent before the path
+    /// failed, and the acknowledgement was lost or took another way. RFC 7829 leaves that open; taken for an answer, it would send new
+    /// data to a dead path once more.
+    pub(super) fn is_stale(&self, index: usize) -> bool {
+        let (path, ack) = (&self.paths[index], &self.outstanding.acks()[index]);
+        path.state == PathState::PotentiallyFailed && ack.newest_sent_at.is_some_and(|at| at <= path.failed_at)
     }
 
     /// Something sent on the path was acknowledged (RFC 9260 §8.2).

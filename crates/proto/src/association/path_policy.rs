@@ -63,7 +63,7 @@ impl Association {
         let mut reported = None;
         for index in 0..self.paths.len() {
             let ack = self.outstanding.acks()[index];
-            if ack.acked == 0 {
+            if ack.acked == 0 || self.is_stale(index) {
                 continue;
             }
             reported = reported.max(Some((ack.packets, index)));

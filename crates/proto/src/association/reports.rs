@@ -183,7 +183,7 @@ impl Association {
     /// A SACK was sent. If it is no copy itself, copies go on the other paths if that is wanted.
     pub(super) fn note_sack(&mut self, path: usize, is_due: bool) {
         if is_due && self.switches.reporting.sack_path == SackPath::All {
-            self.sack_copies = u16::MAX;
+            self.sack_copies = u32::MAX;
         }
         self.sack_copies &= !(1 << path);
     }

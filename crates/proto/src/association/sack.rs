@@ -260,7 +260,9 @@ impl Association {
         if self.switches.recovery.tail_loss_probe {
             self.renew_tail_probe(ctx.now, index, true);
         }
-        self.path_answered(ctx, index);
+        if !self.is_stale(index) {
+            self.path_answered(ctx, index);
+        }
         self.trace_window(ctx, index);
     }
 

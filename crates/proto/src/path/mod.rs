@@ -87,6 +87,8 @@ pub(crate) struct Path {
     pub(crate) heartbeat: HeartbeatState,
     /// Retransmissions in a row without an answer.
     pub(crate) errors: u32,
+    /// When the last of them was noticed.
+    pub(crate) failed_at: Time,
     /// The chunk whose round-trip time is being measured, and when it was sent (RFC 9260 §6.3.1 rules C4, C5).
     pub(crate) timed: Option<(Seq, Time)>,
     /// The round-trip time that the SACK being processed measured.
@@ -145,6 +147,7 @@ impl Path {
             t3: NEVER,
             heartbeat: HeartbeatState::default(),
             errors: 0,
+            failed_at: Time::ZERO,
             timed: None,
             sampled: None,
             last_data: Time::ZERO,
