@@ -31,6 +31,21 @@ pub(crate) const FOR_TESTS: &[Program] = &[
         package: "wireshark-common",
         why: "captures the packets of interop tests",
     },
+    Program {
+        name: "/usr/bin/linux.uml",
+        package: "user-mode-linux",
+        why: "the Linux kernel in the interop tests",
+    },
+    Program {
+        name: "cc",
+        package: "gcc",
+        why: "compiles the program that uses the Linux kernel's sockets",
+    },
+    Program {
+        name: "/usr/include/linux/sctp.h",
+        package: "linux-libc-dev",
+        why: "the Linux kernel's interface to SCTP, for that program",
+    },
 ];
 
 /// What the comparison with ns-2 needs.

@@ -1,0 +1,192 @@
+//! A Linux kernel as a process: User Mode Linux, which needs no privileges, with `peer.c` as its only program.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixDatagram;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::frame::{self, INTERFACES};
+
+const KERNEL: &str = "/usr/bin/linux.uml";
+const MODULES: &str = "/usr/lib/uml/modules";
+
+/// Something from the guest.
+pub(crate) enum Arrival {
+    /// An Ethernet frame from one of its devices.
+    Frame(usize, Vec<u8>),
+    /// What its program answers.
+    Line(String),
+    /// It has been turned off.
+    Off,
+}
+
+/// A running kernel, killed at the end of the test with all that belongs to it.
+pub(crate) struct Guest {
+    child: Child,
+    input: Option<ChildStdin>,
+    cables: Vec<UnixDatagram>,
+    pub(crate) arrivals: Receiver<Arrival>,
+    log: Arc<Mutex<String>>,
+    folder: PathBuf,
+}
+
+impl Guest {
+    /// Boots a kernel whose devices have the addresses of [`frame`]; it says "= ready" when its program runs.
+    pub(crate) fn boot() -> Self {
+        assert!(
+            Path::new(KERNEL).is_file(),
+            "{KERNEL} is missing: `cargo xtask test` installs it, or apt-get install user-mode-linux"
+        );
+        let folder = root_folder();
+        let modules = Path::new(MODULES).join(output(Command::new(KERNEL).arg("--version")).trim());
+        let mut command = Command::new(KERNEL);
+        command
+            .args(["mem=256M", "root=hostfs", "rootfstype=hostfs", "rw", "init=/peer"])
+            .args([
+                "console=tty0",
+                "con=null",
+                "con0=null,fd:2",
+                "ssl0=fd:0,fd:1",
+                "loglevel=5",
+            ])
+            .arg(format!("rootflags={}", folder.display()))
+            .args([format!("uml_dir={}", folder.display()), "umid=guest".to_owned()]);
+        // Pairs of sockets are the cables; frames neither get lost in them nor change their order.
+        let (mut cables, mut far_ends) = (Vec::new(), Vec::new());
+        for interface in 0..INTERFACES {
+            let (near, far) = UnixDatagram::pair().unwrap();
+            near.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
+            // The copy, unlike the original, stays open in the child.
+            let far = nix::unistd::dup(far).unwrap();
+            let mac = frame::text(frame::their_mac(interface));
+            command.arg(format!("vec{interface}:transport=fd,fd={},mac={mac}", far.as_raw_fd()));
+            cables.push(near);
+            far_ends.push(far);
+        }
+        command.arg("--").arg(modules);
+        command.args((0..INTERFACES).map(|interface| frame::their_address(interface).to_string()));
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        drop(far_ends);
+
+        let log = Arc::new(Mutex::new(String::new()));
+        let (sender, arrivals) = channel();
+        for (interface, cable) in cables.iter().enumerate() {
+            carry_frames(interface, cable.try_clone().unwrap(), sender.clone());
+        }
+        let (output, errors) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        let kept = log.clone();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+                let line = String::from_utf8_lossy(&line).trim_end().to_owned();
+                // The kernel itself says something before it boots.
+                let is_answer = line.starts_with("= ") || line.starts_with("! ");
+                kept.lock().unwrap().push_str(&format!("{line}\n"));
+                if is_answer && sender.send(Arrival::Line(line)).is_err() {
+                    return;
+                }
+            }
+            let _ = sender.send(Arrival::Off);
+        });
+        let kept = log.clone();
+        std::thread::spawn(move || {
+            for line in BufReader::new(errors).split(b'\n').map_while(Result::ok) {
+                kept.lock()
+                    .unwrap()
+                    .push_str(&format!("{}\n", String::from_utf8_lossy(&line)));
+            }
+        });
+        Guest {
+            input: child.stdin.take(),
+            child,
+            cables,
+            arrivals,
+            log,
+            folder,
+        }
+    }
+
+    /// Hands its program a line.
+    pub(crate) fn write_line(&mut self, line: &str) {
+        let input = self.input.as_mut().expect("it is open until the guest is turned off");
+        writeln!(input, "{line}").unwrap();
+        input.flush().unwrap();
+    }
+
+    /// Puts a frame on the wire of a device.
+    pub(crate) fn send_frame(&self, interface: usize, frame: &[u8]) {
+        self.cables[interface].send(frame).unwrap();
+    }
+
+    /// All that kernel and program have said.
+    pub(crate) fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+}
+
+/// The guest's file system: our program and places to mount things.
+fn root_folder() -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let name = format!(
+        "whimbrel-linux-{}-{}",
+        std::process::id(),
+        COUNT.fetch_add(1, Ordering::Relaxed)
+    );
+    let folder = std::env::temp_dir().join(name);
+    for place in ["dev", "proc", "modules"] {
+        fs::create_dir_all(folder.join(place)).unwrap();
+    }
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/linux/peer.c");
+    let compiled = Command::new("cc")
+        .args(["-static", "-O1", "-o"])
+        .args([&folder.join("peer"), &source])
+        .output()
+        .expect("cc is missing: `cargo xtask test` installs it, or apt-get install gcc libc6-dev");
+    assert!(
+        compiled.status.success(),
+        "cc does not compile the peer (`cargo xtask test` installs what it needs, or apt-get install gcc libc6-dev): {}",
+        String::from_utf8_lossy(&compiled.stderr)
+    );
+    folder
+}
+
+fn output(command: &mut Command) -> String {
+    String::from_utf8(command.output().unwrap().stdout).unwrap()
+}
+
+fn carry_frames(interface: usize, cable: UnixDatagram, sender: Sender<Arrival>) {
+    std::thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        // None of length zero is sent: that is the end of the cable.
+        while let Ok(len @ 1..) = cable.recv(&mut buffer) {
+            if sender.send(Arrival::Frame(interface, buffer[..len].to_vec())).is_err() {
+                break;
+            }
+        }
+    });
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        // It has helper processes, which live in its group. If we are killed ourselves, the end of its input turns it off.
+        let group = format!("-{}", self.child.id());
+        let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
+        let _ = self.child.wait();
+        for cable in &self.cables {
+            let _ = cable.shutdown(std::net::Shutdown::Both);
+        }
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}

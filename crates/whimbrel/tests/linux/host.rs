@@ -1,0 +1,366 @@
+//! Our end: an endpoint over raw IP, its two addresses, the cables to the guest, and scissors.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+use whimbrel_control::{Rng, Span, Time};
+use whimbrel_proto::{
+    AssocId, AssociationConfig, CloseReason, Endpoint, EndpointConfig, Event, Message, MessagePayload, PacketMeta,
+    PathState, Received, SendError, TransportAddr,
+};
+use whimbrel_wire::{ByteSink, ChecksumField};
+
+use crate::frame::{self, Content, INTERFACES};
+use crate::guest::{Arrival, Guest};
+
+/// For everything that a test waits for, on a machine with much else to do.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Our SCTP port.
+pub(crate) const PORT: u16 = 5000;
+
+/// Frames that held SCTP, by interface.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Frames {
+    pub(crate) sent: [u64; INTERFACES],
+    pub(crate) received: [u64; INTERFACES],
+}
+
+pub(crate) struct Host {
+    guest: Guest,
+    pub(crate) endpoint: Endpoint,
+    start: Instant,
+    /// Cables that lead nowhere.
+    pub(crate) cut: [bool; INTERFACES],
+    /// One in so many packets gets lost, in each direction.
+    pub(crate) lose_each: Option<u64>,
+    carried: [u64; 2],
+    /// Those that got through.
+    pub(crate) frames: Frames,
+    events: VecDeque<(AssocId, Event)>,
+    lines: VecDeque<String>,
+}
+
+fn addr(address: Ipv4Addr) -> TransportAddr {
+    // Port 0 is plain SCTP over IP.
+    SocketAddr::new(address.into(), 0)
+}
+
+fn ipv4(address: TransportAddr) -> Ipv4Addr {
+    match address.ip() {
+        IpAddr::V4(address) => address,
+        IpAddr::V6(address) => panic!("{address} from an endpoint that has none of its kind"),
+    }
+}
+
+/// Short timers, as far as a busy machine allows, and the failover that is Linux's default too (RFC 7829, PFMR 0).
+pub(crate) fn config() -> AssociationConfig {
+    AssociationConfig {
+        rto_min: Span::from_millis(300),
+        hb_interval: Span::from_secs(1),
+        potentially_failed_max_retrans: Some(0),
+        ..AssociationConfig::default()
+    }
+}
+
+/// The guest's addresses, the primary one first.
+pub(crate) fn theirs() -> Vec<TransportAddr> {
+    (0..INTERFACES).map(|i| addr(frame::their_address(i))).collect()
+}
+
+impl Host {
+    /// A booted guest and our end, which listens.
+    pub(crate) fn start() -> Self {
+        let guest = Guest::boot();
+        let endpoint = Endpoint::new(
+            EndpointConfig {
+                local_port: PORT,
+                local_addrs: (0..INTERFACES).map(|i| addr(frame::our_address(i))).collect(),
+                listen: true,
+                association: config(),
+                ..EndpointConfig::default()
+            },
+            Box::new(Rng::stream(u64::from(std::process::id()), "endpoint")),
+        );
+        let mut host = Host {
+            guest,
+            endpoint: endpoint.unwrap(),
+            start: Instant::now(),
+            cut: [false; INTERFACES],
+            lose_each: None,
+            carried: [0; 2],
+            frames: Frames::default(),
+            events: VecDeque::new(),
+            lines: VecDeque::new(),
+        };
+        assert_eq!(host.answer(), "ready");
+        host.ask("sysctl rto_min 300");
+        host.ask("sysctl hb_interval 1000");
+        host
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        Time::from_nanos(self.start.elapsed().as_nanos() as u64)
+    }
+
+    /// Hands the guest a line without waiting for its answer.
+    pub(crate) fn tell(&mut self, line: &str) {
+        self.guest.write_line(line);
+    }
+
+    /// What the guest answers.
+    pub(crate) fn answer(&mut self) -> String {
+        let line = self.wait_for("an answer of the guest", |host| host.lines.pop_front());
+        match line.strip_prefix("= ") {
+            Some(answer) => answer.to_owned(),
+            None => panic!("the guest: {line}\n{}", self.guest.log()),
+        }
+    }
+
+    pub(crate) fn ask(&mut self, line: &str) -> String {
+        self.tell(line);
+        self.answer()
+    }
+
+    /// Begins an association with all addresses of the guest.
+    pub(crate) fn connect(&mut self, port: u16) -> AssocId {
+        let now = self.now();
+        let id = self.endpoint.connect(now, config(), port, &theirs()).unwrap();
+        self.connected(false);
+        id
+    }
+
+    /// Waits until an association is up.
+    pub(crate) fn connected(&mut self, by_peer: bool) -> AssocId {
+        self.wait_for("an association", |host| {
+            host.take_event(|event| matches!(event, Event::Connected { accepted, .. } if *accepted == by_peer))
+        })
+        .0
+    }
+
+    /// Waits for the end of an association.
+    pub(crate) fn closed(&mut self, id: AssocId) -> CloseReason {
+        let (of, event) = self.wait_for("the end of the association", |host| {
+            while host.recv(id).is_some() {}
+            host.take_event(|event| matches!(event, Event::Closed(_)))
+        });
+        assert_eq!(of, id);
+        let Event::Closed(reason) = event else { unreachable!() };
+        reason
+    }
+
+    fn take_event(&mut self, wanted: impl Fn(&Event) -> bool) -> Option<(AssocId, Event)> {
+        let at = self.events.iter().position(|(_, event)| wanted(event))?;
+        self.events.remove(at)
+    }
+
+    /// The state of a path.
+    pub(crate) fn path_state(&self, id: AssocId, path: usize) -> PathState {
+        let association = self.endpoint.association(id).expect("the association exists");
+        association.paths().nth(path).expect("there are two paths").state
+    }
+
+    /// Sends a message if there is room for it.
+    pub(crate) fn send(&mut self, id: AssocId, message: Message) -> bool {
+        let now = self.now();
+        match self.endpoint.send(now, id, message) {
+            Ok(()) => true,
+            Err(SendError::Full(_)) => false,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// The next message that has come.
+    pub(crate) fn recv(&mut self, id: AssocId) -> Option<(Received, Vec<u8>)> {
+        let (now, mut data) = (self.now(), Vec::new());
+        let received = self.endpoint.recv(now, id, &mut |part: whimbrel_wire::Payload<'_>| {
+            part.append_to(&mut data)
+        })?;
+        assert!(received.end, "messages are smaller than the receive buffer");
+        Some((received, data))
+    }
+
+    /// Drives both ends until `f` has an answer.
+    pub(crate) fn wait_for<T>(&mut self, what: &str, mut f: impl FnMut(&mut Host) -> Option<T>) -> T {
+        let begin = Instant::now();
+        loop {
+            if let Some(result) = f(self) {
+                return result;
+            }
+            if begin.elapsed() > PATIENCE {
+                self.fail(&format!("waited in vain for {what}"));
+            }
+            self.step();
+        }
+    }
+
+    fn fail(&self, message: &str) -> ! {
+        for id in self.endpoint.associations() {
+            if let Some(association) = self.endpoint.association(id) {
+                eprintln!("{:?}", association.stats());
+                for path in association.paths() {
+                    eprintln!("{path:?}");
+                }
+            }
+        }
+        panic!("{message}; {:?}\n{}", self.frames, self.guest.log());
+    }
+
+    /// Sends what there is to send; then waits for the next arrival or timer, at most a tenth of a second.
+    fn step(&mut self) {
+        self.transmit();
+        while let Some(event) = self.endpoint.poll_event() {
+            self.events.push_back(event);
+        }
+        let now = self.now();
+        let until_timer = self
+            .endpoint
+            .next_timeout()
+            .map_or(u64::MAX, |due| due.since(now).as_nanos());
+        let wait = Duration::from_nanos(until_timer).min(Duration::from_millis(100));
+        match self.guest.arrivals.recv_timeout(wait) {
+            Ok(arrival) => {
+                self.arrive(arrival);
+                while let Ok(arrival) = self.guest.arrivals.try_recv() {
+                    self.arrive(arrival);
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => self.fail("the guest has gone"),
+        }
+        let now = self.now();
+        self.endpoint.handle_timeout(now);
+    }
+
+    fn transmit(&mut self) {
+        let mut packet = Vec::new();
+        loop {
+            let now = self.now();
+            packet.clear();
+            let mut sink = ByteSink::new(&mut packet, ChecksumField::Compute);
+            let Some(sent) = self.endpoint.poll_transmit(now, &mut sink) else {
+                return;
+            };
+            let (source, destination) = (ipv4(sent.local), ipv4(sent.remote));
+            let interface = frame::interface_of(destination);
+            assert_eq!(
+                interface,
+                frame::interface_of(source),
+                "packets leave from the address of their network"
+            );
+            if self.gets_through(interface, 0) {
+                self.frames.sent[interface] += 1;
+                self.guest
+                    .send_frame(interface, &frame::write(source, destination, sent.ecn, &packet));
+            }
+        }
+    }
+
+    fn arrive(&mut self, arrival: Arrival) {
+        let (interface, bytes) = match arrival {
+            Arrival::Frame(interface, bytes) => (interface, bytes),
+            Arrival::Line(line) => return self.lines.push_back(line),
+            Arrival::Off => self.fail("the guest has been turned off"),
+        };
+        match frame::read(interface, &bytes) {
+            Content::Question { answer } if !self.cut[interface] => self.guest.send_frame(interface, &answer),
+            Content::Sctp {
+                source,
+                destination,
+                ecn,
+                packet,
+            } if self.gets_through(interface, 1) => {
+                self.frames.received[interface] += 1;
+                let meta = PacketMeta {
+                    local: addr(destination),
+                    remote: addr(source),
+                    ecn,
+                    congestion_indicated: false,
+                };
+                let now = self.now();
+                let taken = self.endpoint.handle_datagram(now, meta, packet);
+                // Chunks and packets may come too late, never malformed.
+                if let Err(reason @ (whimbrel_proto::Discard::Checksum | whimbrel_proto::Discard::Malformed)) = taken {
+                    self.fail(&format!("a packet of the guest's was not taken: {reason:?}"));
+                }
+                self.transmit();
+            }
+            _ => {}
+        }
+    }
+
+    fn gets_through(&mut self, interface: usize, direction: usize) -> bool {
+        self.carried[direction] += 1;
+        let is_lost = self
+            .lose_each
+            .is_some_and(|each| self.carried[direction].is_multiple_of(each));
+        !is_lost && !self.cut[interface]
+    }
+}
+
+/// The content of message `i`; the guest's program has the same rule.
+pub(crate) fn content(i: usize) -> Vec<u8> {
+    let len = 1 + i * 911 % 9000;
+    (0..len).map(|at| (at * 7 + i) as u8).collect()
+}
+
+/// Message `i`, as the guest's program would send it.
+pub(crate) fn message(i: usize) -> Message {
+    Message {
+        stream: (i % 10) as u16,
+        ppid: 1_000_000 + i as u32,
+        unordered: i.is_multiple_of(5),
+        immediate: false,
+        payload: MessagePayload::Bytes(content(i).into()),
+    }
+}
+
+/// Checks that each of the messages comes once, whole, and in the order of its stream.
+pub(crate) struct Ledger {
+    seen: Vec<bool>,
+    last: [Option<usize>; 10],
+    pub(crate) count: usize,
+    pub(crate) bytes: usize,
+    /// The longest time between two messages.
+    pub(crate) gap: Duration,
+    latest: Instant,
+}
+
+impl Ledger {
+    pub(crate) fn new(messages: usize) -> Self {
+        Ledger {
+            seen: vec![false; messages],
+            last: [None; 10],
+            count: 0,
+            bytes: 0,
+            gap: Duration::ZERO,
+            latest: Instant::now(),
+        }
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        self.count == self.seen.len()
+    }
+
+    pub(crate) fn enter(&mut self, received: Received, data: &[u8]) {
+        let i = (received.ppid - 1_000_000) as usize;
+        let stream = i % 10;
+        assert_eq!(usize::from(received.stream), stream, "message {i}");
+        assert_eq!(received.unordered, i.is_multiple_of(5), "message {i}");
+        assert!(data == content(i), "message {i} was changed on its way");
+        assert!(!std::mem::replace(&mut self.seen[i], true), "message {i} came twice");
+        if !received.unordered {
+            assert!(
+                self.last[stream] < Some(i),
+                "message {i} came after {:?}",
+                self.last[stream]
+            );
+            self.last[stream] = Some(i);
+        }
+        self.count += 1;
+        self.bytes += data.len();
+        self.gap = self.gap.max(self.latest.elapsed());
+        self.latest = Instant::now();
+    }
+}
