@@ -16,7 +16,7 @@ use crate::frame::{self, Content, INTERFACES};
 use crate::guest::{Arrival, Guest};
 
 /// For everything that a test waits for, on a machine with much else to do.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 /// Our SCTP port.
 pub(crate) const PORT: u16 = 5000;
 
