@@ -9,13 +9,39 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use crate::frame::{self, INTERFACES};
 
 const KERNEL: &str = "/usr/bin/linux.uml";
 const MODULES: &str = "/usr/lib/uml/modules";
+
+/// As many guests run at a time. Each uses some 30 megabytes of /dev/shm, of which containers often have 64.
+const AT_A_TIME: u32 = 2;
+
+/// Held by a guest that runs.
+struct Turn;
+
+static RUNNING: Mutex<u32> = Mutex::new(0);
+static ONE_LESS: Condvar = Condvar::new();
+
+impl Turn {
+    /// Waits for it.
+    fn take() -> Self {
+        let full = |running: &mut u32| *running == AT_A_TIME;
+        *ONE_LESS.wait_while(RUNNING.lock().unwrap(), full).unwrap() += 1;
+        Turn
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        *RUNNING.lock().unwrap() -= 1;
+        ONE_LESS.notify_one();
+    }
+}
 
 /// Something from the guest.
 pub(crate) enum Arrival {
@@ -34,7 +60,10 @@ pub(crate) struct Guest {
     cables: Vec<UnixDatagram>,
     pub(crate) arrivals: Receiver<Arrival>,
     log: Arc<Mutex<String>>,
+    errors: JoinHandle<()>,
     folder: PathBuf,
+    /// Given back last.
+    _turn: Turn,
 }
 
 impl Guest {
@@ -44,6 +73,7 @@ impl Guest {
             Path::new(KERNEL).is_file(),
             "{KERNEL} is missing: `cargo xtask test` installs it, or apt-get install user-mode-linux"
         );
+        let turn = Turn::take();
         let folder = root_folder();
         let modules = Path::new(MODULES).join(output(Command::new(KERNEL).arg("--version")).trim());
         let mut command = Command::new(KERNEL);
@@ -104,7 +134,7 @@ impl Guest {
             let _ = sender.send(Arrival::Off);
         });
         let kept = log.clone();
-        std::thread::spawn(move || {
+        let errors = std::thread::spawn(move || {
             for line in BufReader::new(errors).split(b'\n').map_while(Result::ok) {
                 kept.lock()
                     .unwrap()
@@ -117,7 +147,9 @@ impl Guest {
             cables,
             arrivals,
             log,
+            errors,
             folder,
+            _turn: turn,
         }
     }
 
@@ -133,8 +165,12 @@ impl Guest {
         self.cables[interface].send(frame).unwrap();
     }
 
-    /// All that kernel and program have said.
+    /// All that kernel and program have said; to the last word, if they have ended.
     pub(crate) fn log(&self) -> String {
+        let begin = Instant::now();
+        while !self.errors.is_finished() && begin.elapsed() < Duration::from_secs(1) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         self.log.lock().unwrap().clone()
     }
 }
