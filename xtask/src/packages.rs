@@ -31,6 +31,8 @@ pub(crate) const FOR_TESTS: &[Program] = &[
         package: "wireshark-common",
         why: "captures the packets of interop tests",
     },
+    // For other machines it does not exist, nor do the tests that use it.
+    #[cfg(target_arch = "x86_64")]
     Program {
         name: "/usr/bin/linux.uml",
         package: "user-mode-linux",
