@@ -73,6 +73,8 @@ metrics! {
         "times that loss reduced the window although no packet had died of congestion";
     MissedCongestion false "missed_congestion" "missed congestion"
         "times that loss was judged a transmission error although a packet had died of congestion";
+    AirTime false "air_time_s" "air time, s"
+        "time that frames sent on behalf of a flow spent on the air, RTS, CTS, ACK and every hop and attempt included";
     TrRatio false "tr_ratio" "T-R ratio" "bytes of IP packets sent by both ends over bytes of user data delivered";
     CwndLeast false "cwnd_least_mtu" "cwnd least, MTU"
         "least congestion window in the measurement window, in units of 1500 bytes; studies measure it";
@@ -89,6 +91,7 @@ metrics! {
         "share of the window in which the busiest direction of a link was transmitting, 0 to 1";
     QueueUtilisation true "queue_utilisation" "queue utilisation"
         "mean length of the fullest queue over its limit, 0 to 1";
+    Energy true "energy_j" "energy, J" "energy that all radios took";
     Drops false "drops" "drops" "packets that died, of any cause";
 }
 
@@ -142,6 +145,11 @@ const DROPS: [(&str, &str); DropCause::ALL.len()] = [
     ("drops_loss_time_between_errors", "drops: time between errors"),
     ("drops_loss_periodic", "drops: periodic"),
     ("drops_loss_list", "drops: list"),
+    ("drops_collision", "drops: collision"),
+    ("drops_hidden_node", "drops: hidden node"),
+    ("drops_retry_limit", "drops: retry limit"),
+    ("drops_out_of_range", "drops: out of range"),
+    ("drops_channel_error", "drops: channel error"),
 ];
 
 /// How many metrics there are.
@@ -258,6 +266,9 @@ impl Values {
             values.set_verdicts(&flow.verdicts);
         }
         values.set(Id::TrRatio, flow.transmit_ratio().unwrap_or(f64::NAN));
+        if !flow.air_time.is_zero() {
+            values.set(Id::AirTime, flow.air_time.as_secs_f64());
+        }
         values.set_drops(&flow.drops);
         values
     }
@@ -322,6 +333,10 @@ impl Values {
             .enumerate()
             .map(|(i, link)| queue_utilisation(link, config, i));
         values.set(Id::QueueUtilisation, most(&mut queues.into_iter()));
+        if !result.radios.is_empty() {
+            values.set(Id::AirTime, sum(&|flow| flow.air_time.as_secs_f64()));
+            values.set(Id::Energy, result.radios.iter().map(|radio| radio.energy).sum());
+        }
         values.set_drops(&result.drops);
         values
     }

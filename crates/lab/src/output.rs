@@ -1,4 +1,4 @@
-//! The folder of results: results.csv, results.parquet, links.csv, what runs recorded, and the manifest.
+//! The folder of results: results.csv, results.parquet, links.csv, radios.csv, what runs recorded, and the manifest.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -96,6 +96,8 @@ pub struct Results {
     params: Vec<Vec<String>>,
     results: csv::Writer<Output>,
     links: csv::Writer<Output>,
+    /// If the scenario has radios.
+    radios: Option<csv::Writer<Output>>,
     table: Table<Output>,
     /// Whether a swept value is a number, by axis.
     numeric: Vec<bool>,
@@ -144,6 +146,29 @@ const LINK_COLUMNS: [&str; 13] = [
     "drops",
 ];
 
+/// Columns of radios.csv.
+const RADIO_COLUMNS: [&str; 19] = [
+    "run",
+    "seed",
+    "radio",
+    "node",
+    "channel",
+    "rts",
+    "cts",
+    "data",
+    "ack",
+    "received",
+    "retries",
+    "collisions",
+    "hidden",
+    "spoilt",
+    "transmitting_s",
+    "receiving_s",
+    "energy_j",
+    "max_queue_packets",
+    "drops",
+];
+
 impl Results {
     /// Creates the files in a folder made ready by [`prepare`](crate::prepare). `command` makes the same results again.
     ///
@@ -182,6 +207,7 @@ impl Results {
                 .collect(),
             results: csv::Writer::from_writer(Output::create(folder, "results.csv")?),
             links: csv::Writer::from_writer(Output::create(folder, "links.csv")?),
+            radios: None,
             table: Table::new(parquet, &names).map_err(WriteError::at(&path))?,
             numeric: numeric_axes(scenario),
         };
@@ -190,6 +216,11 @@ impl Results {
             .write_record(columns.iter().map(|(name, _)| name))
             .and_then(|()| results.links.write_record(LINK_COLUMNS));
         results.check_csv(heads)?;
+        if scenario.points.iter().any(|point| !point.config.radio.is_empty()) {
+            let mut radios = csv::Writer::from_writer(Output::create(folder, "radios.csv")?);
+            results.check_csv(radios.write_record(RADIO_COLUMNS))?;
+            results.radios = Some(radios);
+        }
         results.write_manifest()?;
         Ok(results)
     }
@@ -200,7 +231,10 @@ impl Results {
     /// A file cannot be written.
     pub fn add(&mut self, run: &Run) -> Result<(), WriteError> {
         let folder = self.folder.clone();
-        let result = self.add_rows(run).and_then(|()| self.add_links(run));
+        let result = self
+            .add_rows(run)
+            .and_then(|()| self.add_links(run))
+            .and_then(|()| self.add_radios(run));
         result.map_err(WriteError::at(&folder))?;
         self.manifest.runs += 1;
         self.manifest.files.extend(run.recorded.files.iter().cloned());
@@ -262,6 +296,39 @@ impl Results {
         self.links.flush()
     }
 
+    fn add_radios(&mut self, run: &Run) -> io::Result<()> {
+        let Some(radios) = &mut self.radios else { return Ok(()) };
+        for radio in &run.radios {
+            let drops = radio
+                .drops
+                .iter()
+                .map(|(cause, count)| format!("{}={count}", cause.name()));
+            let record = [
+                run.number.to_string(),
+                run.seed.to_string(),
+                radio.name.clone(),
+                radio.node.clone(),
+                radio.channel.clone(),
+                radio.rts.to_string(),
+                radio.cts.to_string(),
+                radio.data.to_string(),
+                radio.ack.to_string(),
+                radio.received.to_string(),
+                radio.retries.to_string(),
+                radio.collisions.to_string(),
+                radio.hidden.to_string(),
+                radio.spoilt.to_string(),
+                radio.transmitting.as_secs_f64().to_string(),
+                radio.receiving.as_secs_f64().to_string(),
+                radio.energy.to_string(),
+                radio.max_queue_packets.to_string(),
+                drops.collect::<Vec<_>>().join(" "),
+            ];
+            radios.write_record(record).map_err(csv_error)?;
+        }
+        radios.flush()
+    }
+
     fn check_csv(&self, result: csv::Result<()>) -> Result<(), WriteError> {
         result.map_err(csv_error).map_err(WriteError::at(&self.folder))
     }
@@ -276,13 +343,14 @@ impl Results {
             mut manifest,
             results,
             links,
+            radios,
             table,
             ..
         } = self;
         manifest.status = status;
         let table = table.finish().map_err(WriteError::at(&folder))?;
         manifest.files.push(table.finish()?);
-        for writer in [results, links] {
+        for writer in [results, links].into_iter().chain(radios) {
             let output = writer.into_inner().map_err(|error| WriteError {
                 path: folder.clone(),
                 error: io::Error::new(error.error().kind(), error.error().to_string()),

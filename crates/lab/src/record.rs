@@ -9,6 +9,7 @@ use whimbrel_proto::{TraceKinds, TraceRecord};
 use whimbrel_scenario::Record;
 use whimbrel_sim::RunControl;
 use whimbrel_sim::config::SimConfig;
+use whimbrel_sim::topology::RADIO_BASE;
 use whimbrel_sim::{Interest, Observer, PacketEvent, Sample};
 
 use crate::write::capture::PacketWriter;
@@ -35,6 +36,8 @@ struct Names {
     flows: Vec<(String, String, String)>,
     /// Link and the node it begins at, by direction.
     directions: Vec<(String, String)>,
+    /// Radio and its node.
+    radios: Vec<(String, String)>,
 }
 
 impl Names {
@@ -48,9 +51,14 @@ impl Names {
             let name = link.display_name();
             [(name.clone(), link.between[0].clone()), (name, link.between[1].clone())]
         });
+        let radios = config
+            .radio
+            .iter()
+            .map(|radio| (radio.display_name(), radio.node.clone()));
         Names {
             flows,
             directions: directions.collect(),
+            radios: radios.collect(),
         }
     }
 
@@ -61,9 +69,12 @@ impl Names {
     }
 
     fn link(&self, direction: Option<u32>) -> Option<(&str, &str)> {
-        self.directions
-            .get(direction? as usize)
-            .map(|(link, node)| (link.as_str(), node.as_str()))
+        let direction = direction?;
+        let found = match direction.checked_sub(RADIO_BASE) {
+            Some(radio) => self.radios.get(radio as usize),
+            None => self.directions.get(direction as usize),
+        };
+        found.map(|(link, node)| (link.as_str(), node.as_str()))
     }
 }
 

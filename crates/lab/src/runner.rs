@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use whimbrel_scenario::{Point, Scenario};
 use whimbrel_sim::config::ConfigError;
-use whimbrel_sim::{EndReason, FileCheck, FlowOutcome, NoObserver, RunControl, RunOptions, World};
+use whimbrel_sim::{EndReason, FileCheck, FlowOutcome, NoObserver, RadioResult, RunControl, RunOptions, World};
 
 use crate::metric::{Values, queue_utilisation, ran};
 use crate::record::{Recorded, Recorder, Selection};
@@ -34,6 +34,8 @@ pub struct Run {
     pub flows: Vec<FlowRun>,
     /// What each direction of a link carried.
     pub links: Vec<LinkRun>,
+    /// What each radio did.
+    pub radios: Vec<RadioResult>,
     /// Wall-clock time it took, in seconds.
     pub wall_s: f64,
     /// Packets that reached the end of a link.
@@ -386,6 +388,7 @@ impl Plan<'_> {
             values: Values::of_run(&result, config),
             flows: flows.collect(),
             links: links.collect(),
+            radios: result.radios,
             wall_s,
             packet_hops: result.packet_hops,
             events: result.events,

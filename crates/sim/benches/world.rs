@@ -20,7 +20,7 @@ fn main() {
 /// sends in `seconds`.
 fn five_hop(flows: u32, seconds: u64) -> SimConfig {
     let mut config = SimConfig::empty(Span::from_millis(seconds * 1000 / u64::from(flows)));
-    config.node = (0..6).map(|i| NodeConfig { name: format!("n{i}") }).collect();
+    config.node = (0..6).map(|i| NodeConfig::new(&format!("n{i}"))).collect();
     config.link = (0..5)
         .map(|i| {
             let (from, to) = (format!("n{i}"), format!("n{}", i + 1));

@@ -18,7 +18,7 @@ fn main() {
     let flows = number(1).unwrap_or(1);
     let scheme = arguments.get(2).map_or("standard", String::as_str);
     let mut config = SimConfig::empty(Span::from_secs(seconds));
-    config.node = (0..6).map(|i| NodeConfig { name: format!("n{i}") }).collect();
+    config.node = (0..6).map(|i| NodeConfig::new(&format!("n{i}"))).collect();
     config.link = (0..5)
         .map(|i| {
             let (from, to) = (format!("n{i}"), format!("n{}", i + 1));

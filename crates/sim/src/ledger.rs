@@ -24,6 +24,16 @@ pub enum DropCause {
     NoRoute,
     /// It is larger than the link's MTU.
     TooBig,
+    /// A radio gave it up after frames that collided with others at the receiver.
+    Collision,
+    /// A radio gave it up after frames that collided with those of a station which their sender could not hear.
+    HiddenNode,
+    /// A radio gave it up although the receiver heard it: the medium was spoken for there, or the answers were lost.
+    RetryLimit,
+    /// A radio gave it up: the next hop was too far away.
+    OutOfRange,
+    /// A radio gave it up after frames that noise had spoilt.
+    ChannelError,
 }
 
 /// Which kind of loss model spoilt a packet.
@@ -48,7 +58,7 @@ pub enum LossKind {
 
 impl DropCause {
     /// Every cause, in the order in which they are counted.
-    pub const ALL: [DropCause; 14] = [
+    pub const ALL: [DropCause; 19] = [
         DropCause::QueueFull,
         DropCause::RedEarly,
         DropCause::RedForced,
@@ -63,6 +73,11 @@ impl DropCause {
         DropCause::ChannelLoss(LossKind::TimeBetweenErrors),
         DropCause::ChannelLoss(LossKind::Periodic),
         DropCause::ChannelLoss(LossKind::List),
+        DropCause::Collision,
+        DropCause::HiddenNode,
+        DropCause::RetryLimit,
+        DropCause::OutOfRange,
+        DropCause::ChannelError,
     ];
 
     /// Its place in [`DropCause::ALL`].
@@ -76,6 +91,11 @@ impl DropCause {
             DropCause::NoRoute => 5,
             DropCause::TooBig => 6,
             DropCause::ChannelLoss(kind) => 7 + kind as usize,
+            DropCause::Collision => 14,
+            DropCause::HiddenNode => 15,
+            DropCause::RetryLimit => 16,
+            DropCause::OutOfRange => 17,
+            DropCause::ChannelError => 18,
         }
     }
 
@@ -101,6 +121,11 @@ impl DropCause {
             DropCause::ChannelLoss(LossKind::TimeBetweenErrors) => "loss-time-between-errors",
             DropCause::ChannelLoss(LossKind::Periodic) => "loss-periodic",
             DropCause::ChannelLoss(LossKind::List) => "loss-list",
+            DropCause::Collision => "collision",
+            DropCause::HiddenNode => "hidden-node",
+            DropCause::RetryLimit => "retry-limit",
+            DropCause::OutOfRange => "out-of-range",
+            DropCause::ChannelError => "channel-error",
         }
     }
 

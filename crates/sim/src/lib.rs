@@ -10,7 +10,7 @@
 //! use whimbrel_sim::{Resources, RunOptions, World};
 //!
 //! let mut config = SimConfig::empty(Span::from_secs(10));
-//! config.node = vec![NodeConfig { name: "a".into() }, NodeConfig { name: "b".into() }];
+//! config.node = vec![NodeConfig::new("a"), NodeConfig::new("b")];
 //! config.link = vec![LinkConfig::new("a", "b", Rate::from_mbps(2), Span::from_millis(10))];
 //! config.flow = vec![FlowConfig::new("data", FlowKind::Sctp, "a", "b")];
 //! let result = World::new(&config, 1, &Resources::default(), RunOptions::default())?.run();
@@ -33,6 +33,7 @@ mod network;
 mod observer;
 mod packet;
 pub mod queue;
+mod radio;
 mod resources;
 pub mod topology;
 mod truth;
@@ -43,7 +44,8 @@ pub use host::{SackBlocks, TcpFlags, TcpSegment};
 pub use ledger::{DropCause, DropCounts, DropEntry, Ledger, LossKind};
 pub use link::{CapacityTrace, OPPORTUNITY_BYTES, TraceError};
 pub use measure::{
-    DelaySummary, EndReason, FileCheck, FlowOutcome, FlowResult, Histogram, LinkResult, RunResult, VerdictCounts,
+    DelaySummary, EndReason, FileCheck, FlowOutcome, FlowResult, Histogram, LinkResult, RadioResult, RunResult,
+    VerdictCounts,
 };
 pub use observer::{Interest, NoObserver, Observer, PacketEvent, PacketFate, Sample};
 pub use packet::{ChunkKinds, Congestion, IP_HEADER, UDP_HEADER};

@@ -9,7 +9,8 @@ use crate::ledger::{DropCause, DropCounts, DropEntry, Ledger};
 use crate::link::{Admission, Direction, LinkChange, Window};
 use crate::observer::{Observer, PacketEvent, PacketFate, Wanted};
 use crate::packet::{Packet, PacketId, Slab};
-use crate::topology::{DirectionId, Topology};
+use crate::radio::{Failure, Outcome, RadioId, Radios};
+use crate::topology::{DirectionId, RADIO_BASE, Topology, ends_of_radio_hop, is_radio_hop};
 use crate::truth::Truth;
 
 /// Everything that a packet meets on its way.
@@ -35,6 +36,12 @@ pub(crate) struct Network {
     pub(crate) flow_drops: Vec<DropCounts>,
     /// Packets that died on each direction in the window.
     pub(crate) link_drops: Vec<DropCounts>,
+    /// Packets that died at each radio in the window.
+    pub(crate) radio_drops: Vec<DropCounts>,
+    /// The radios, if there are any.
+    pub(crate) radios: Option<Box<Radios>>,
+    /// Packets that have come to the end of their way over the air, for the world to hand over.
+    pub(crate) landed: Vec<PacketId>,
     /// Whether some loss model asks what packets carry.
     pub(crate) needs_kinds: bool,
 }
@@ -85,7 +92,8 @@ impl Network {
             return self.drop(now, id, DropCause::NoRoute, None, observer);
         }
         if self.wanted.host_packets {
-            let first = self.topology.hops[packet.hop as usize];
+            let hop = self.topology.hops[packet.hop as usize];
+            let first = self.topology.leaves_by(hop);
             self.report(now, id, PacketFate::Sent, Some(first), observer);
         }
         self.forward(now, id, observer);
@@ -96,11 +104,14 @@ impl Network {
     fn forward(&mut self, now: Time, id: PacketId, observer: &mut dyn Observer) {
         let mut at = now;
         loop {
+            let next = self.way[self.slab.get(id).hop as usize].direction;
+            if is_radio_hop(next) {
+                return self.enter_radio(at, id, next, observer);
+            }
             if self.wanted.link_packets {
                 self.report_entry(at, id, observer);
             }
             let packet = self.slab.get_mut(id);
-            let next = self.way[packet.hop as usize].direction;
             packet.hop += 1;
             packet.direction = next;
             let seq = self.queue.take_seq();
@@ -203,6 +214,119 @@ impl Network {
         None
     }
 
+    /// A packet enters the radio world at one end of a hop, to leave it at the other.
+    #[inline]
+    fn enter_radio(&mut self, now: Time, id: PacketId, hop: DirectionId, observer: &mut dyn Observer) {
+        self.slab.get_mut(id).hop += 1;
+        let (from, to) = ends_of_radio_hop(hop);
+        self.send_over_radio(now, id, from, to, observer);
+        self.settle_radio(now, observer);
+    }
+
+    /// Puts a packet that is at one radio into its queue, to go the next hop towards another.
+    fn send_over_radio(&mut self, now: Time, id: PacketId, at: RadioId, target: RadioId, observer: &mut dyn Observer) {
+        let packet = self.slab.get_mut(id);
+        packet.direction = RADIO_BASE + at;
+        let what = (id, packet.size, packet.flow);
+        let Some(radios) = &mut self.radios else { return };
+        if packet.size > radios.mtu(at) {
+            return self.drop(now, id, DropCause::TooBig, Some(RADIO_BASE + at), observer);
+        }
+        let Some(next) = radios.next_hop(at, target) else {
+            return self.drop(now, id, DropCause::NoRoute, Some(RADIO_BASE + at), observer);
+        };
+        radios.offer(now, &mut self.queue, at, next, what);
+        if self.wanted.link_packets {
+            let waiting = self.radios.as_ref().map_or(0, |radios| radios.waiting(at));
+            self.report(
+                now,
+                id,
+                PacketFate::Enqueued { waiting },
+                Some(RADIO_BASE + at),
+                observer,
+            );
+        }
+    }
+
+    /// Does what follows from what became of packets on the air. Those that have come to the end of their way wait in `landed`.
+    pub(crate) fn settle_radio(&mut self, now: Time, observer: &mut dyn Observer) {
+        while let Some(outcome) = self.radios.as_mut().and_then(|radios| radios.outcomes.pop_front()) {
+            match outcome {
+                Outcome::Arrived { packet, at } => self.arrived_by_radio(now, packet, at, observer),
+                Outcome::Refused { packet, at } => {
+                    self.drop(now, packet, DropCause::QueueFull, Some(RADIO_BASE + at), observer);
+                }
+                Outcome::Failed { packet, at, failure } => {
+                    let cause = match failure {
+                        Failure::OutOfRange => DropCause::OutOfRange,
+                        Failure::Collision => DropCause::Collision,
+                        Failure::HiddenNode => DropCause::HiddenNode,
+                        Failure::Channel => DropCause::ChannelError,
+                        Failure::NoAnswer => DropCause::RetryLimit,
+                    };
+                    self.drop(now, packet, cause, Some(RADIO_BASE + at), observer);
+                }
+            }
+        }
+    }
+
+    fn arrived_by_radio(&mut self, now: Time, id: PacketId, at: RadioId, observer: &mut dyn Observer) {
+        self.cross(now, id, observer);
+        let packet = self.slab.get(id);
+        let hop = self.way[packet.hop as usize - 1].direction;
+        let (_, target) = ends_of_radio_hop(hop);
+        if at != target {
+            return self.send_over_radio(now, id, at, target, observer);
+        }
+        if packet.hop == packet.last_hop {
+            if self.wanted.host_packets {
+                let direction = packet.direction;
+                self.report(now, id, PacketFate::Delivered, Some(direction), observer);
+            }
+            return self.landed.push(id);
+        }
+        self.forward(now, id, observer);
+    }
+
+    /// The edge of a frame moves from receiver to receiver, from the one it has reached `now` until something else is due. Returns the
+    /// time it has come to: packets that have landed did so then.
+    pub(crate) fn move_edge(&mut self, now: Time, transmission: u32, ends: bool, observer: &mut dyn Observer) -> Time {
+        let mut at = now;
+        loop {
+            let Some(radios) = &mut self.radios else { return at };
+            let next = if ends {
+                radios.signal_ends(at, &mut self.queue, transmission)
+            } else {
+                radios.signal_begins(at, &mut self.queue, transmission)
+            };
+            if !radios.outcomes.is_empty() {
+                self.settle_radio(at, observer);
+            }
+            let Some(next) = next else { return at };
+            let first = self.queue.peek().map_or(Time::MAX, |first| first.at);
+            if next >= first || next >= self.end || !self.landed.is_empty() {
+                let event = if ends {
+                    Event::SignalEnds { transmission }
+                } else {
+                    Event::SignalBegins { transmission }
+                };
+                self.queue.push(next, event);
+                return at;
+            }
+            at = next;
+        }
+    }
+
+    /// A radio's own event.
+    pub(crate) fn wake_radio(&mut self, now: Time, radio: RadioId, seq: u64, observer: &mut dyn Observer) {
+        if let Some(radios) = &mut self.radios {
+            radios.wake(now, &mut self.queue, radio, seq);
+            if !radios.outcomes.is_empty() {
+                self.settle_radio(now, observer);
+            }
+        }
+    }
+
     /// Makes the copy of a packet that arrives twice, if it does.
     #[inline]
     pub(crate) fn split(&mut self, id: PacketId) -> Option<PacketId> {
@@ -298,7 +422,10 @@ impl Network {
         if self.window.contains(now) {
             self.flow_drops[packet.flow as usize].add(cause);
             if let Some(direction) = direction {
-                self.link_drops[direction as usize].add(cause);
+                match direction.checked_sub(RADIO_BASE) {
+                    Some(radio) => self.radio_drops[radio as usize].add(cause),
+                    None => self.link_drops[direction as usize].add(cause),
+                }
             }
         }
         if self.wanted.drops {

@@ -155,9 +155,7 @@ fn what_happens_far_away_changes_nothing_here() {
     let config = eventful();
     let alone = run(&config, 7);
     let mut larger = config.clone();
-    larger
-        .node
-        .splice(0..0, ["x", "y", "z"].map(|name| NodeConfig { name: name.into() }));
+    larger.node.splice(0..0, ["x", "y", "z"].map(NodeConfig::new));
     larger.link.push(LinkConfig {
         loss: LossConfig::Bernoulli { rate: 0.1 }.into(),
         ..LinkConfig::new("x", "y", Rate::from_mbps(3), Span::from_millis(3))

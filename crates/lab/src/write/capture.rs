@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use whimbrel_control::Time;
 use whimbrel_proto::Ecn;
 use whimbrel_sim::config::SimConfig;
+use whimbrel_sim::topology::RADIO_BASE;
 use whimbrel_sim::{PacketEvent, PacketFate};
 use whimbrel_wire::{ByteSink, ChecksumField, PacketSink};
 
@@ -45,6 +46,8 @@ pub(crate) struct PacketWriter<W> {
     limit: u64,
     /// Whether the limit was reached: nothing is taken any more.
     full: bool,
+    /// Links, whose interfaces come before those of radios.
+    links: u32,
 }
 
 impl<W: Write> PacketWriter<W> {
@@ -62,6 +65,12 @@ impl<W: Write> PacketWriter<W> {
                 speed: link.rate.map(|rate| rate.as_bps()),
             })
             .collect();
+        let radios = config.radio.iter().map(|radio| Interface {
+            name: radio.display_name(),
+            description: format!("simulated radio of {}", radio.node),
+            speed: None,
+        });
+        let interfaces: Vec<_> = interfaces.into_iter().chain(radios).collect();
         let application = format!("whimbrel {}", env!("CARGO_PKG_VERSION"));
         Ok(PacketWriter {
             capture: Capture::new(out, &application, &interfaces)?,
@@ -71,6 +80,7 @@ impl<W: Write> PacketWriter<W> {
             spare: Vec::new(),
             limit,
             full: false,
+            links: config.link.len() as u32,
         })
     }
 
@@ -130,19 +140,19 @@ impl<W: Write> PacketWriter<W> {
         self.places.remove(&packet.key);
         if !self.full {
             let direction = packet.direction.unwrap_or(0);
-            let way = if direction % 2 == 0 {
+            // A radio's packets are seen at the one that sends them.
+            let (interface, outbound) = match direction.checked_sub(RADIO_BASE) {
+                Some(radio) => (self.links + radio, true),
+                None => (direction / 2, direction % 2 == 0),
+            };
+            let way = if outbound {
                 Direction::Outbound
             } else {
                 Direction::Inbound
             };
             let comment = packet.fate.flatten();
-            self.capture.packet(
-                direction / 2,
-                packet.at.as_nanos(),
-                way,
-                &packet.bytes,
-                comment.as_deref(),
-            )?;
+            self.capture
+                .packet(interface, packet.at.as_nanos(), way, &packet.bytes, comment.as_deref())?;
             self.full = self.capture.written() >= self.limit;
         }
         self.spare.push(packet.bytes);

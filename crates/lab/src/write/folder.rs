@@ -10,11 +10,12 @@ use super::file::WriteError;
 pub(crate) const MANIFEST: &str = "manifest.json";
 
 /// Everything this program ever writes into a result folder.
-const OURS: [&str; 8] = [
+const OURS: [&str; 9] = [
     MANIFEST,
     "results.csv",
     "results.parquet",
     "links.csv",
+    "radios.csv",
     "series.parquet",
     "events.jsonl",
     "packets.pcapng",

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use whimbrel_control::{Rate, Span};
 
-use super::{ConfigError, OneOrMany, probability};
+use super::{ConfigError, MobilityConfig, OneOrMany, probability};
 use crate::loss::LossConfig;
 use crate::queue::QueueConfig;
 
@@ -16,6 +16,47 @@ use crate::queue::QueueConfig;
 pub struct NodeConfig {
     /// The node's name, by which links and flows refer to it.
     pub name: String,
+    /// Where it stands when the run begins, in metres; nodes with a radio need it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<[f64; 2]>,
+    /// How it moves; by default not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mobility: Option<MobilityConfig>,
+}
+
+impl NodeConfig {
+    /// A node of this name.
+    pub fn new(name: &str) -> Self {
+        NodeConfig {
+            name: name.to_owned(),
+            position: None,
+            mobility: None,
+        }
+    }
+
+    /// A node of this name at this place, in metres.
+    pub fn at(name: &str, x: f64, y: f64) -> Self {
+        NodeConfig {
+            position: Some([x, y]),
+            ..NodeConfig::new(name)
+        }
+    }
+
+    /// Whether it is known where it is when the run begins.
+    pub(crate) fn is_placed(&self) -> bool {
+        self.position.is_some() || self.mobility.as_ref().is_some_and(MobilityConfig::places)
+    }
+
+    /// Checks every value.
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        for (i, metres) in self.position.iter().flatten().enumerate() {
+            if !metres.is_finite() || metres.abs() > 1e7 {
+                return Err(ConfigError::new(format!("position[{i}]"), metres, "-1e7 to 1e7 m"));
+            }
+        }
+        let mobility = self.mobility.as_ref();
+        mobility.map_or(Ok(()), |mobility| mobility.validate().map_err(|e| e.within("mobility")))
+    }
 }
 
 /// A full-duplex link between two nodes.

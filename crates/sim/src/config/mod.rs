@@ -7,6 +7,7 @@ mod error;
 mod flow;
 mod link;
 mod one_or_many;
+mod radio;
 mod tcp;
 
 use std::collections::BTreeMap;
@@ -22,12 +23,16 @@ pub use self::link::{
     DirectionConfig, JitterConfig, LinkConfig, LinkValues, NodeConfig, ResolvedDirection, ScheduleStep, TraceConfig,
 };
 pub use self::one_or_many::OneOrMany;
+pub use self::radio::{
+    ChannelConfig, ChannelRouting, EnergyConfig, Interference, MAX_RADIOS, MobilityConfig, RadioConfig,
+};
 pub use self::tcp::{TcpConfig, TcpEcn, TcpFlavour};
 pub use crate::loss::{ChunkKind, LossConfig};
 pub use crate::queue::{
     AboveMax, CodelConfig, CongestionWarningConfig, FqCodelConfig, QueueConfig, QueueUnit, RedConfig, StepConfig,
     WarningMark,
 };
+pub use crate::radio::{FadingConfig, PhyKind, PropagationConfig};
 
 /// Most links in one network: each has a subnet of its own in 10.0.0.0/8.
 pub const MAX_LINKS: usize = 65_536;
@@ -39,7 +44,14 @@ pub struct SimConfig {
     /// Hosts and routers.
     pub node: Vec<NodeConfig>,
     /// Links between them.
+    #[serde(default)]
     pub link: Vec<LinkConfig>,
+    /// Media that radios share.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub channel: Vec<ChannelConfig>,
+    /// Interfaces of nodes to these media.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub radio: Vec<RadioConfig>,
     /// Data sent over them.
     pub flow: Vec<FlowConfig>,
     /// Simulated time at which the run ends at the latest. If every SCTP and TCP flow has an end (a file, a number of messages, a time
@@ -106,6 +118,8 @@ impl SimConfig {
         SimConfig {
             node: Vec::new(),
             link: Vec::new(),
+            channel: Vec::new(),
+            radio: Vec::new(),
             flow: Vec::new(),
             duration,
             measure: MeasureConfig::default(),
@@ -142,15 +156,54 @@ impl SimConfig {
             }
             link.validate().map_err(|e| e.within(&place))?;
         }
+        let ends = self.validate_radio(&nodes, links)?;
         unique("flow", self.flow.iter().map(|flow| flow.name.clone()))?;
         for (i, flow) in self.flow.iter().enumerate() {
-            self.validate_flow(flow, &nodes, &links)
+            self.validate_flow(flow, &nodes, &ends)
                 .map_err(|e| e.within(&format!("flow[{i}]")))?;
         }
         crate::topology::Topology::build(self).map(|_| ())
     }
 
-    fn validate_flow(&self, flow: &FlowConfig, nodes: &Names, links: &Names) -> Result<(), ConfigError> {
+    /// Checks nodes, channels and radios. Returns the names of links and radios.
+    fn validate_radio(&self, nodes: &Names, links: Names) -> Result<Names, ConfigError> {
+        for (i, node) in self.node.iter().enumerate() {
+            node.validate().map_err(|e| e.within(&format!("node[{i}]")))?;
+        }
+        let channels = unique("channel", self.channel.iter().map(|channel| channel.name.clone()))?;
+        for (i, channel) in self.channel.iter().enumerate() {
+            channel.validate().map_err(|e| e.within(&format!("channel[{i}]")))?;
+        }
+        if self.radio.len() > MAX_RADIOS {
+            let allowed = format!("at most {MAX_RADIOS} radios");
+            return Err(ConfigError::new("radio", self.radio.len(), allowed));
+        }
+        let radios = unique("radio", self.radio.iter().map(RadioConfig::display_name))?;
+        for (i, radio) in self.radio.iter().enumerate() {
+            let place = format!("radio[{i}]");
+            let node = known(&format!("{place}.node"), &radio.node, "node", nodes)?;
+            known(&format!("{place}.channel"), &radio.channel, "channel", &channels)?;
+            if !self.node[node].is_placed() {
+                return Err(
+                    ConfigError::new(format!("node[{node}].position"), "nothing", "[x, y] in metres")
+                        .hint("a node with a radio stands somewhere"),
+                );
+            }
+        }
+        let mut ends = links;
+        for (name, i) in radios {
+            if ends.insert(name.clone(), self.link.len() + i).is_some() {
+                return Err(ConfigError::new(
+                    format!("radio[{i}].name"),
+                    name,
+                    "a name of its own; a link has this one already",
+                ));
+            }
+        }
+        Ok(ends)
+    }
+
+    fn validate_flow(&self, flow: &FlowConfig, nodes: &Names, ends: &Names) -> Result<(), ConfigError> {
         known("from", &flow.from, "node", nodes)?;
         known("to", &flow.to, "node", nodes)?;
         flow.validate()?;
@@ -164,8 +217,12 @@ impl SimConfig {
         ] {
             for (i, name) in names.iter().enumerate() {
                 let path = format!("{field}[{i}]");
-                let link = known(&path, name, "link", links)?;
-                if !self.link[link].between.contains(node) {
+                let end = known(&path, name, "link", ends)?;
+                let belongs = match end.checked_sub(self.link.len()) {
+                    Some(radio) => self.radio[radio].node == *node,
+                    None => self.link[end].between.contains(node),
+                };
+                if !belongs {
                     return Err(ConfigError::new(path, name, format!("a link of node \"{node}\"")));
                 }
                 if names[..i].contains(name) {

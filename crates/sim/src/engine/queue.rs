@@ -13,6 +13,12 @@ pub(crate) enum Event {
     Departure { direction: u32 },
     /// An agent asked to be woken.
     Wake { agent: u32 },
+    /// A radio asked to be woken.
+    Radio { radio: u32 },
+    /// The beginning of a frame reaches the next receiver.
+    SignalBegins { transmission: u32 },
+    /// The end of a frame leaves its sender, or reaches the next receiver.
+    SignalEnds { transmission: u32 },
     /// The next step of a link's schedule is due.
     LinkStep { link: u32 },
     /// Series are sampled.

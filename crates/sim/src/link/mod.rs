@@ -53,7 +53,7 @@ pub(crate) struct Window {
 impl Window {
     /// The part of the time from `start` to `end` that lies within.
     #[inline]
-    fn overlap(self, start: Time, end: Time) -> u64 {
+    pub(crate) fn overlap(self, start: Time, end: Time) -> u64 {
         end.min(self.to).since(start.max(self.from)).as_nanos()
     }
 

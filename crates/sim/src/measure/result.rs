@@ -31,6 +31,8 @@ pub struct RunResult {
     pub flows: Vec<FlowResult>,
     /// The directions of the links: forward and reverse of the first, of the second, ...
     pub links: Vec<LinkResult>,
+    /// The radios in the order of the scenario.
+    pub radios: Vec<RadioResult>,
     /// Packets that died in the window.
     pub drops: DropCounts,
     /// Packets that died in the whole run.
@@ -123,6 +125,8 @@ pub struct FlowResult {
     pub discarded: u64,
     /// Packets of the flow that died in the window.
     pub drops: DropCounts,
+    /// Time that frames sent on behalf of the flow spent on the air in the window, RTS, CTS, ACK and every hop and attempt included.
+    pub air_time: Span,
     /// The sender's verdicts on its losses in the window, against the true causes.
     pub verdicts: VerdictCounts,
     /// The file, if one was sent.
@@ -171,6 +175,46 @@ pub struct LinkResult {
     pub max_queue_bytes: u64,
     /// Packets that got a mark here: CE, or an indication of the simulator's own ([`Congestion`](crate::Congestion)).
     pub marked: u64,
+    /// Packets that died here.
+    pub drops: DropCounts,
+}
+
+/// What a radio did in the window.
+#[derive(Clone, Debug)]
+pub struct RadioResult {
+    /// Its name.
+    pub name: String,
+    /// Its node.
+    pub node: String,
+    /// Its channel.
+    pub channel: String,
+    /// RTS frames it sent.
+    pub rts: u64,
+    /// CTS frames it sent.
+    pub cts: u64,
+    /// Data frames it sent, repeated ones included.
+    pub data: u64,
+    /// ACK frames it sent.
+    pub ack: u64,
+    /// Data frames it received that were for it and new.
+    pub received: u64,
+    /// Attempts of its own that failed.
+    pub retries: u64,
+    /// Frames for it that it did not receive because it was sending itself, or because of another frame, whose sender the frame's own
+    /// sender hears.
+    pub collisions: u64,
+    /// Frames for it that it did not receive because of another, whose sender the frame's own sender does not hear.
+    pub hidden: u64,
+    /// Frames for it that it did not receive because of noise.
+    pub spoilt: u64,
+    /// Time it transmitted.
+    pub transmitting: Span,
+    /// Time it received frames, whomever they were for.
+    pub receiving: Span,
+    /// Energy that it took, J.
+    pub energy: f64,
+    /// Most packets that waited in its queue.
+    pub max_queue_packets: u32,
     /// Packets that died here.
     pub drops: DropCounts,
 }

@@ -1,7 +1,7 @@
 //! Paths of a multi-homed flow that share no link: path `i` leaves by the sender's interface `i` and arrives at the receiver's
 //! interface `i`.
 
-use super::{DirectionId, Topology, shortest};
+use super::{DirectionId, Topology, is_radio_hop, shortest};
 
 /// Makes a link that another path uses a last resort.
 const SHARED: u64 = 1 << 40;
@@ -11,7 +11,9 @@ const SHARED: u64 = 1 << 40;
 pub(super) fn paths(topology: &Topology, sender: &[DirectionId], receiver: &[DirectionId]) -> Vec<Vec<DirectionId>> {
     let pairs: Vec<_> = sender.iter().copied().zip(receiver.iter().copied()).collect();
     let one_by_one = greedy(topology, &pairs);
-    if pairs.len() < 2 || shared_links(&one_by_one) == 0 {
+    // What share a medium cannot be kept apart by the choice of hops.
+    let over_radio = one_by_one.iter().flatten().any(|hop| is_radio_hop(*hop));
+    if pairs.len() < 2 || over_radio || shared_links(&one_by_one) == 0 {
         return one_by_one;
     }
     // A short first path can stand in the way of all others; a flow of least cost finds room for all of them if there is any.
@@ -23,7 +25,7 @@ fn greedy(topology: &Topology, pairs: &[(DirectionId, DirectionId)]) -> Vec<Vec<
     let mut found = Vec::with_capacity(pairs.len());
     for &(from, to) in pairs {
         let hops = shortest::between_interfaces(topology, from, to, &|link| used[link as usize]);
-        for direction in &hops {
+        for direction in hops.iter().filter(|hop| !is_radio_hop(**hop)) {
             used[(direction / 2) as usize] = SHARED;
         }
         found.push(hops);

@@ -1,7 +1,8 @@
 //! Nodes, interfaces, addresses and static routes, resolved to dense numbers before the run.
 //!
 //! Link `l` has the interfaces `2 l` (at its first node) and `2 l + 1` (at its second). A direction of a link has the number of
-//! the interface it leaves from, so that direction `d` ends at interface `d ^ 1`.
+//! the interface it leaves from, so that direction `d` ends at interface `d ^ 1`. Radio `r` is interface [`RADIO_BASE`]` + r`. A hop of a
+//! route is a direction of a link, or leads from one radio to another of its channel by whatever way packets find there.
 
 mod disjoint;
 mod shortest;
@@ -9,7 +10,7 @@ mod shortest;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use crate::config::{AddressStep, ConfigError, FlowConfig, FlowEnd, LinkConfig, SimConfig};
+use crate::config::{AddressStep, ConfigError, FlowConfig, FlowEnd, LinkConfig, MAX_LINKS, RadioConfig, SimConfig};
 
 /// A node's place in the scenario.
 pub type NodeId = u32;
@@ -18,7 +19,37 @@ pub type DirectionId = u32;
 /// A route's place in [`Topology::routes`].
 pub type RouteId = u32;
 
-/// The way from one address to another, as directions of links.
+/// The interface of the first radio.
+pub const RADIO_BASE: DirectionId = 2 * MAX_LINKS as DirectionId;
+/// Set in a hop from radio to radio; below it are the numbers of both, 15 bits each.
+const RADIO_HOP: DirectionId = 1 << 31;
+
+/// Whether a hop leads from radio to radio.
+#[inline]
+pub(crate) fn is_radio_hop(hop: DirectionId) -> bool {
+    hop & RADIO_HOP != 0
+}
+
+/// The radios at the ends of such a hop.
+#[inline]
+pub(crate) fn ends_of_radio_hop(hop: DirectionId) -> (u32, u32) {
+    (hop >> 15 & 0x7fff, hop & 0x7fff)
+}
+
+fn radio_hop(from: u32, to: u32) -> DirectionId {
+    RADIO_HOP | from << 15 | to
+}
+
+/// The way back over the same hop.
+fn mirrored(hop: DirectionId) -> DirectionId {
+    if is_radio_hop(hop) {
+        let (from, to) = ends_of_radio_hop(hop);
+        return radio_hop(to, from);
+    }
+    hop ^ 1
+}
+
+/// The way from one address to another, as directions of links and hops from radio to radio.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
     /// Address the packets leave from.
@@ -53,6 +84,12 @@ pub struct Topology {
     pub(crate) origin: Vec<NodeId>,
     /// Cost of each link.
     pub(crate) cost: Vec<u64>,
+    /// Node and channel of each radio.
+    radios: Vec<(NodeId, u32)>,
+    /// Radios of each node.
+    radios_of: Vec<Vec<u32>>,
+    /// Radios of each channel.
+    members: Vec<Vec<u32>>,
     /// Routes by number.
     pub routes: Vec<Route>,
     /// Hops of all routes, one route after the other.
@@ -64,8 +101,12 @@ pub struct Topology {
     pub direct: Vec<bool>,
 }
 
-/// The address of an interface: 10.(link mod 256).(link div 256).(1 or 2).
+/// The address of an interface: 10.(link mod 256).(link div 256).(1 or 2), and 172.16.(radio div 250).(radio mod 250 + 1).
 pub fn address(interface: DirectionId) -> IpAddr {
+    if interface >= RADIO_BASE {
+        let radio = interface - RADIO_BASE;
+        return IpAddr::V4(Ipv4Addr::new(172, 16, (radio / 250) as u8, (radio % 250) as u8 + 1));
+    }
     let link = interface / 2;
     IpAddr::V4(Ipv4Addr::new(
         10,
@@ -80,6 +121,7 @@ pub fn interface(address: IpAddr) -> Option<DirectionId> {
     match address {
         IpAddr::V4(v4) => match v4.octets() {
             [10, low, high, side @ 1..=2] => Some((u32::from(high) << 8 | u32::from(low)) * 2 + u32::from(side - 1)),
+            [172, 16, high, low @ 1..=250] => Some(RADIO_BASE + u32::from(high) * 250 + u32::from(low - 1)),
             _ => None,
         },
         IpAddr::V6(_) => None,
@@ -93,7 +135,11 @@ impl Topology {
     /// A flow between nodes that no links join, or that has no interface.
     pub fn build(config: &SimConfig) -> Result<Topology, ConfigError> {
         let nodes: BTreeMap<&str, NodeId> = config.node.iter().map(|n| n.name.as_str()).zip(0..).collect();
-        let links: BTreeMap<String, u32> = config.link.iter().map(LinkConfig::display_name).zip(0..).collect();
+        let channels: BTreeMap<&str, u32> = config.channel.iter().map(|c| c.name.as_str()).zip(0..).collect();
+        // What flows name among their links: links and radios.
+        let links = config.link.iter().map(LinkConfig::display_name).zip(0..);
+        let radios = config.radio.iter().map(RadioConfig::display_name).zip(RADIO_BASE / 2..);
+        let ends: BTreeMap<String, u32> = links.chain(radios).collect();
         let find = |name: &str, path: &str| {
             nodes
                 .get(name)
@@ -104,6 +150,9 @@ impl Topology {
             outgoing: vec![Vec::new(); config.node.len()],
             origin: Vec::with_capacity(config.link.len() * 2),
             cost: Vec::with_capacity(config.link.len()),
+            radios: Vec::with_capacity(config.radio.len()),
+            radios_of: vec![Vec::new(); config.node.len()],
+            members: vec![Vec::new(); config.channel.len()],
             routes: Vec::new(),
             hops: Vec::new(),
             flows: Vec::with_capacity(config.flow.len()),
@@ -117,12 +166,21 @@ impl Topology {
             }
             topology.cost.push(u64::from(link.cost));
         }
+        for (r, radio) in config.radio.iter().enumerate() {
+            let node = find(&radio.node, &format!("radio[{r}].node"))?;
+            let channel = channels.get(radio.channel.as_str()).copied().ok_or_else(|| {
+                ConfigError::new(format!("radio[{r}].channel"), &radio.channel, "the name of a channel")
+            })?;
+            topology.radios.push((node, channel));
+            topology.radios_of[node as usize].push(r as u32);
+            topology.members[channel as usize].push(r as u32);
+        }
         let mut known = Known::default();
         for (f, flow) in config.flow.iter().enumerate() {
             let from = find(&flow.from, &format!("flow[{f}].from"))?;
             let to = find(&flow.to, &format!("flow[{f}].to"))?;
-            let sender = topology.flow_interfaces(flow, FlowEnd::Sender, from, &links);
-            let receiver = topology.flow_interfaces(flow, FlowEnd::Receiver, to, &links);
+            let sender = topology.flow_interfaces(flow, FlowEnd::Sender, from, &ends);
+            let receiver = topology.flow_interfaces(flow, FlowEnd::Receiver, to, &ends);
             let routes = topology.flow_routes(&mut known, sender, receiver);
             topology
                 .check(flow, &routes)
@@ -132,9 +190,53 @@ impl Topology {
         Ok(topology)
     }
 
-    /// The node at which a direction ends.
-    pub fn target(&self, direction: DirectionId) -> NodeId {
-        self.origin[(direction ^ 1) as usize]
+    /// The node at which a hop ends.
+    pub fn target(&self, hop: DirectionId) -> NodeId {
+        self.node_of(self.arrives_at(hop))
+    }
+
+    /// The node that an interface belongs to.
+    pub(crate) fn node_of(&self, interface: DirectionId) -> NodeId {
+        if interface >= RADIO_BASE {
+            return self.radios[(interface - RADIO_BASE) as usize].0;
+        }
+        self.origin[interface as usize]
+    }
+
+    /// The interface that a hop leaves by.
+    pub(crate) fn leaves_by(&self, hop: DirectionId) -> DirectionId {
+        if is_radio_hop(hop) {
+            return RADIO_BASE + ends_of_radio_hop(hop).0;
+        }
+        hop
+    }
+
+    /// The interface that a hop arrives at.
+    fn arrives_at(&self, hop: DirectionId) -> DirectionId {
+        if is_radio_hop(hop) {
+            return RADIO_BASE + ends_of_radio_hop(hop).1;
+        }
+        hop ^ 1
+    }
+
+    /// The hops that leave a node: its links, then every radio within its channels.
+    fn hops_from(&self, node: NodeId) -> impl Iterator<Item = DirectionId> {
+        let links = self.outgoing[node as usize].iter().copied();
+        let over_radio = self.radios_of[node as usize].iter().flat_map(|&from| {
+            let members = &self.members[self.radios[from as usize].1 as usize];
+            members
+                .iter()
+                .filter(move |to| **to != from)
+                .map(move |&to| radio_hop(from, to))
+        });
+        links.chain(over_radio)
+    }
+
+    /// The hop between two interfaces, if both are radios of the same channel.
+    fn radio_hop(&self, from: DirectionId, to: DirectionId) -> Option<DirectionId> {
+        let (from, to) = (from.checked_sub(RADIO_BASE)?, to.checked_sub(RADIO_BASE)?);
+        let same = self.radios[from as usize].1 == self.radios[to as usize].1;
+        (same && from != to).then(|| radio_hop(from, to))
     }
 
     /// The directions that a route consists of.
@@ -158,10 +260,15 @@ impl Topology {
         let mut feeders = vec![Feeder::None; self.origin.len()];
         for route in &self.routes {
             let hops = &self.hops[route.start as usize..route.end as usize];
-            if let Some(first) = hops.first() {
+            // What comes out of the air comes when it comes.
+            for first in hops.first().into_iter().filter(|hop| !is_radio_hop(**hop)) {
                 feeders[*first as usize] = Feeder::Several;
             }
-            for pair in hops.windows(2) {
+            for pair in hops.windows(2).filter(|pair| !is_radio_hop(pair[1])) {
+                if is_radio_hop(pair[0]) {
+                    feeders[pair[1] as usize] = Feeder::Several;
+                    continue;
+                }
                 let feeder = &mut feeders[pair[1] as usize];
                 let seen = [Feeder::None, Feeder::Only(pair[0])].contains(feeder);
                 *feeder = if seen { Feeder::Only(pair[0]) } else { Feeder::Several };
@@ -184,16 +291,16 @@ impl Topology {
         flow: &FlowConfig,
         end: FlowEnd,
         node: NodeId,
-        links: &BTreeMap<String, u32>,
+        ends: &BTreeMap<String, u32>,
     ) -> Vec<DirectionId> {
         let wanted = match end {
             FlowEnd::Sender => &flow.from_links,
             FlowEnd::Receiver => &flow.to_links,
         };
-        let mut interfaces = self.interfaces(node, wanted, links);
+        let mut interfaces = self.interfaces(node, wanted, ends);
         let steps = flow.address.iter().filter(|step| step.end == end);
         for (_, name) in steps.flat_map(AddressStep::links) {
-            for interface in self.interfaces(node, &[name.to_owned()], links) {
+            for interface in self.interfaces(node, &[name.to_owned()], ends) {
                 if !interfaces.contains(&interface) {
                     interfaces.push(interface);
                 }
@@ -201,7 +308,11 @@ impl Topology {
         }
         // Those of the beginning first, as the first is the primary one.
         let later = |interface: &DirectionId| {
-            let name = links.iter().find(|(_, link)| **link == *interface / 2);
+            let end = match interface.checked_sub(RADIO_BASE) {
+                Some(radio) => RADIO_BASE / 2 + radio,
+                None => *interface / 2,
+            };
+            let name = ends.iter().find(|(_, known)| **known == end);
             name.is_some_and(|(name, _)| flow.comes_later(end, name))
         };
         if !flow.address.is_empty() {
@@ -210,15 +321,25 @@ impl Topology {
         interfaces
     }
 
-    fn interfaces(&self, node: NodeId, wanted: &[String], links: &BTreeMap<String, u32>) -> Vec<DirectionId> {
-        let all = &self.outgoing[node as usize];
+    fn interfaces(&self, node: NodeId, wanted: &[String], ends: &BTreeMap<String, u32>) -> Vec<DirectionId> {
+        let links = self.outgoing[node as usize].iter().copied();
+        let all: Vec<_> = links
+            .chain(self.radios_of[node as usize].iter().map(|radio| RADIO_BASE + radio))
+            .collect();
         if wanted.is_empty() {
-            return all.clone();
+            return all;
         }
         wanted
             .iter()
-            .filter_map(|name| links.get(name))
-            .filter_map(|l| all.iter().find(|i| **i / 2 == *l))
+            .filter_map(|name| ends.get(name))
+            .filter_map(|end| {
+                // The place of a link, or of a radio behind all possible links.
+                let is_it = |interface: &&DirectionId| match end.checked_sub(RADIO_BASE / 2) {
+                    Some(radio) => **interface == RADIO_BASE + radio,
+                    None => **interface / 2 == *end,
+                };
+                all.iter().find(is_it)
+            })
             .copied()
             .collect()
     }
@@ -226,14 +347,18 @@ impl Topology {
     fn check(&self, flow: &FlowConfig, routes: &FlowRoutes) -> Result<(), ConfigError> {
         for (path, node, interfaces) in [("from", &flow.from, &routes.sender), ("to", &flow.to, &routes.receiver)] {
             if interfaces.is_empty() {
-                return Err(ConfigError::new(path, node, "a node at which a link ends"));
+                return Err(ConfigError::new(
+                    path,
+                    node,
+                    "a node at which a link ends, or that has a radio",
+                ));
             }
         }
         if self.hops_of(routes.forward[0]).is_empty() {
             return Err(ConfigError::new(
                 "to",
                 &flow.to,
-                format!("a node that links join to \"{}\"", flow.from),
+                format!("a node that links or radios join to \"{}\"", flow.from),
             ));
         }
         Ok(())
@@ -256,11 +381,11 @@ impl Topology {
         let mut reverse = Vec::with_capacity(sender.len() * receiver.len());
         for (r, &from) in receiver.iter().enumerate() {
             for (s, &to) in sender.iter().enumerate() {
-                let mirrored = straight
+                let back = straight
                     .get(s)
                     .filter(|_| s == r)
-                    .map(|hops| hops.iter().rev().map(|d| d ^ 1).collect());
-                reverse.push(self.add_route(known, from, to, mirrored));
+                    .map(|hops| hops.iter().rev().map(|hop| mirrored(*hop)).collect());
+                reverse.push(self.add_route(known, from, to, back));
             }
         }
         let routes = FlowRoutes {

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::{DirectionId, NodeId, Topology};
+use super::{DirectionId, NodeId, Topology, is_radio_hop};
 
 /// The shortest route that leaves by interface `from` and arrives at interface `to`. Where there is none, as between two links
 /// that meet only at the ends, one that only arrives at `to` (routing by destination); else one that only leaves by `from`; else
@@ -14,6 +14,10 @@ pub(super) fn between_interfaces(
     to: DirectionId,
     penalty: &dyn Fn(u32) -> u64,
 ) -> Vec<DirectionId> {
+    // Two radios on a channel: the commonest case needs no search.
+    if let Some(hop) = topology.radio_hop(from, to) {
+        return vec![hop];
+    }
     [
         (Some(from), Some(to)),
         (None, Some(to)),
@@ -24,8 +28,8 @@ pub(super) fn between_interfaces(
     .find_map(|(first, last)| {
         search(
             topology,
-            topology.origin[from as usize],
-            topology.origin[to as usize],
+            topology.node_of(from),
+            topology.node_of(to),
             first,
             last,
             penalty,
@@ -43,8 +47,8 @@ pub(super) fn exact(
 ) -> Option<Vec<DirectionId>> {
     search(
         topology,
-        topology.origin[from as usize],
-        topology.origin[to as usize],
+        topology.node_of(from),
+        topology.node_of(to),
         Some(from),
         Some(to),
         penalty,
@@ -72,18 +76,20 @@ fn search(
         if cost > best[node as usize] {
             continue;
         }
-        for &direction in &topology.outgoing[node as usize] {
+        for direction in topology.hops_from(node) {
             let next = topology.target(direction);
-            let barred = (node == source && first.is_some_and(|first| first != direction))
-                || (next == target && last.is_some_and(|last| last != direction ^ 1))
+            let barred = (node == source && first.is_some_and(|first| first != topology.leaves_by(direction)))
+                || (next == target && last.is_some_and(|last| last != topology.arrives_at(direction)))
                 || next == source;
             if barred {
                 continue;
             }
-            let link = direction / 2;
-            let total = cost
-                .saturating_add(topology.cost[link as usize])
-                .saturating_add(penalty(link));
+            let hop_cost = if is_radio_hop(direction) {
+                1
+            } else {
+                topology.cost[(direction / 2) as usize].saturating_add(penalty(direction / 2))
+            };
+            let total = cost.saturating_add(hop_cost);
             if total < best[next as usize] {
                 best[next as usize] = total;
                 came_by[next as usize] = Some(direction);
@@ -96,7 +102,7 @@ fn search(
     while node != source {
         let direction = came_by[node as usize]?;
         hops.push(direction);
-        node = topology.origin[direction as usize];
+        node = topology.node_of(topology.leaves_by(direction));
     }
     hops.reverse();
     Some(hops)

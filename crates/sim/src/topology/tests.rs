@@ -9,7 +9,7 @@ fn network(links: &[&str]) -> SimConfig {
     let mut names: Vec<char> = links.iter().flat_map(|l| l.chars()).collect();
     names.sort_unstable();
     names.dedup();
-    config.node = names.iter().map(|n| NodeConfig { name: n.to_string() }).collect();
+    config.node = names.iter().map(|n| NodeConfig::new(&n.to_string())).collect();
     config.link = links
         .iter()
         .enumerate()

@@ -20,6 +20,7 @@ use crate::network::{Hop, Network};
 use crate::observer::Wanted;
 use crate::packet::Slab;
 use crate::queue::{Active, DropTail, Scheduler};
+use crate::radio::Radios;
 use crate::resources::Resources;
 use crate::topology::Topology;
 use crate::truth::Truth;
@@ -43,6 +44,8 @@ pub(super) struct Plan {
     pub(super) directions: Vec<[String; 3]>,
     /// Recorded capacities of the directions that follow one, and where in the record the run begins.
     pub(super) traces: Vec<Option<(Arc<CapacityTrace>, Span)>>,
+    /// Name, node and channel of each radio.
+    pub(super) radios: Vec<[String; 3]>,
 }
 
 /// A step of a link's schedule.
@@ -130,7 +133,7 @@ impl World {
             .iter()
             .map(|d| Hop {
                 direction: *d,
-                direct: topology.direct[*d as usize],
+                direct: topology.direct.get(*d as usize).copied().unwrap_or(false),
             })
             .collect();
         let needs_kinds = directions.iter().any(Direction::needs_kinds)
@@ -158,6 +161,9 @@ impl World {
             fingerprints: config.flow.iter().map(|flow| fingerprint_seed(&flow.name)).collect(),
             flow_drops: vec![Default::default(); config.flow.len()],
             link_drops: vec![Default::default(); config.link.len() * 2],
+            radio_drops: vec![Default::default(); config.radio.len()],
+            radios: (!config.radio.is_empty()).then(|| Box::new(Radios::new(config, seed, window))),
+            landed: Vec::new(),
             needs_kinds,
         };
         let transport_flows = plans.iter().filter(|plan| plan.kind != FlowKind::Udp).count();
@@ -181,6 +187,11 @@ impl World {
                 flows: plans,
                 directions: names,
                 traces,
+                radios: config
+                    .radio
+                    .iter()
+                    .map(|radio| [radio.display_name(), radio.node.clone(), radio.channel.clone()])
+                    .collect(),
             },
         })
     }

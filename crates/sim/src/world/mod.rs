@@ -133,6 +133,12 @@ impl World {
         let Some(id) = self.network.arrived(self.now, id, observer) else {
             return;
         };
+        self.hand_over(id, observer);
+    }
+
+    /// Gives a packet at the end of its way to its agent.
+    #[inline]
+    fn hand_over(&mut self, id: PacketId, observer: &mut dyn Observer) {
         let agent = self.network.slab.get(id).agent;
         self.with_agent(agent, observer, |agent, context| match agent {
             Agent::Sctp(end) => end.receive(context, id),
@@ -160,6 +166,16 @@ impl World {
                 self.check_finished(agent);
             }
             Event::Departure { direction } => self.network.depart(self.now, direction, observer),
+            Event::Radio { radio } => self.network.wake_radio(self.now, radio, seq, observer),
+            Event::SignalBegins { transmission } => {
+                self.now = self.network.move_edge(self.now, transmission, false, observer);
+            }
+            Event::SignalEnds { transmission } => {
+                self.now = self.network.move_edge(self.now, transmission, true, observer);
+                while let Some(landed) = self.network.landed.pop() {
+                    self.hand_over(landed, observer);
+                }
+            }
             Event::LinkStep { link } => self.step_link(link, observer),
             Event::Sample => self.sample(observer),
             Event::WindowOpens => self.agents.iter_mut().for_each(Agent::open_window),

@@ -6,7 +6,7 @@ use super::World;
 use crate::host::Agent;
 use crate::ledger::DropCounts;
 use crate::link::Window;
-use crate::measure::{EndReason, FlowOutcome, FlowResult, LinkResult, RunResult};
+use crate::measure::{EndReason, FlowOutcome, FlowResult, LinkResult, RadioResult, RunResult};
 use crate::network::mix;
 
 impl World {
@@ -19,6 +19,9 @@ impl World {
         let flows: Vec<_> = (0..self.flows.len()).map(|f| self.flow_result(f, from, to)).collect();
         let links: Vec<_> = (0..self.network.directions.len())
             .map(|d| self.link_result(d, from, to))
+            .collect();
+        let radios: Vec<_> = (0..self.plan.radios.len())
+            .map(|r| self.radio_result(r, to.since(from)))
             .collect();
         let mut drops = DropCounts::default();
         for counts in &self.network.flow_drops {
@@ -38,6 +41,7 @@ impl World {
             fingerprint,
             flows,
             links,
+            radios,
             drops,
             ledger: core::mem::take(&mut self.network.ledger),
         }
@@ -98,6 +102,7 @@ impl World {
             receiver,
             discarded: state.discarded,
             drops: self.network.flow_drops[f],
+            air_time: Span::from_nanos(self.network.radios.as_ref().map_or(0, |radios| radios.air_time[f])),
             verdicts: state.verdicts,
             file: sink.file_check(),
             fingerprint: self.flow_fingerprint(f),
@@ -148,6 +153,36 @@ impl World {
             max_queue_bytes: stats.max_waiting_bytes,
             marked: direction.marked(),
             drops: self.network.link_drops[d],
+        }
+    }
+}
+
+impl World {
+    fn radio_result(&self, r: usize, window: Span) -> RadioResult {
+        let [name, node, channel] = self.plan.radios[r].clone();
+        let (stats, energy) = match &self.network.radios {
+            Some(radios) => radios.stats(r as u32, window),
+            None => Default::default(),
+        };
+        let [rts, cts, data, ack] = stats.frames;
+        RadioResult {
+            name,
+            node,
+            channel,
+            rts,
+            cts,
+            data,
+            ack,
+            received: stats.received,
+            retries: stats.retries,
+            collisions: stats.collisions,
+            hidden: stats.hidden,
+            spoilt: stats.spoilt,
+            transmitting: Span::from_nanos(stats.transmitting),
+            receiving: Span::from_nanos(stats.receiving),
+            energy,
+            max_queue_packets: stats.max_waiting,
+            drops: self.network.radio_drops[r],
         }
     }
 }

@@ -8,12 +8,7 @@ use whimbrel_sim::{Observer, Resources, RunControl, RunOptions, RunResult, World
 /// A network of these nodes without links and flows.
 pub(crate) fn nodes(names: &[&str], seconds: u64) -> SimConfig {
     let mut config = SimConfig::empty(Span::from_secs(seconds));
-    config.node = names
-        .iter()
-        .map(|name| NodeConfig {
-            name: (*name).to_owned(),
-        })
-        .collect();
+    config.node = names.iter().map(|name| NodeConfig::new(name)).collect();
     config
 }
 

@@ -43,7 +43,7 @@ pub(super) struct Testbed {
 impl Testbed {
     pub(super) fn new() -> Self {
         let mut config = SimConfig::empty(Span::from_secs(3600));
-        config.node = ["a", "b"].map(|name| NodeConfig { name: name.into() }).into();
+        config.node = ["a", "b"].map(NodeConfig::new).into();
         config.link = vec![LinkConfig::new("a", "b", Rate::from_mbps(1000), Span::from_millis(1))];
         config.flow = vec![FlowConfig::new("flow", FlowKind::Tcp, "a", "b")];
         let world = World::new(&config, 1, &Resources::default(), RunOptions::default()).expect("a world");

@@ -1,0 +1,341 @@
+//! Radio channels and the radios on them as they are written in a scenario.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use whimbrel_control::Span;
+
+use super::{ConfigError, probability};
+use crate::radio::{PhyKind, PropagationConfig};
+
+/// Most radios in one network.
+pub const MAX_RADIOS: usize = 32_768;
+
+/// A medium that all its radios share: what one of them sends, those in range hear.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChannelConfig {
+    /// The channel's name, by which radios refer to it.
+    pub name: String,
+    /// Modulation and rate of data frames.
+    #[serde(default)]
+    pub phy: PhyKind,
+    /// How power falls with distance.
+    #[serde(default)]
+    pub propagation: PropagationConfig,
+    /// How frames that overlap at a receiver spoil each other.
+    #[serde(default)]
+    pub interference: Interference,
+    /// Transmit power of each radio in watts, above 0; by default 0.281 838 15 W, which is 24.5 dBm.
+    #[serde(default = "default_power")]
+    #[schemars(range(min = 0))]
+    pub power: f64,
+    /// Distance in metres up to which frames can be decoded, above 0; by default 250 m. It sets the receive threshold: the mean power
+    /// at that distance.
+    #[serde(default = "default_range")]
+    #[schemars(range(min = 0))]
+    pub range: f64,
+    /// Distance in metres up to which a transmission makes the medium busy, at least `range`; by default 2.2 times `range`. It sets the
+    /// carrier-sense threshold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub sense_range: Option<f64>,
+    /// How much stronger than another signal a frame must be to survive it, 0 to 100 dB (`threshold`); 10 dB by default.
+    #[serde(default = "default_capture")]
+    #[schemars(range(min = 0, max = 100))]
+    pub capture_db: f64,
+    /// Thermal noise and receiver noise together, -200 to 0 dBm (`sinr`); -93 dBm by default.
+    #[serde(default = "default_noise")]
+    #[schemars(range(min = -200, max = 0))]
+    pub noise_dbm: f64,
+    /// Probability that a frame which suffers nothing else is spoilt all the same, 0 to 1.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 1))]
+    pub frame_loss: f64,
+    /// Frames longer than so many bytes, MAC header and checksum included, are sent after RTS and CTS, 0 to 65535; 2347 by default,
+    /// which is never.
+    #[serde(default = "default_rts_threshold")]
+    #[schemars(range(min = 0, max = 65_535))]
+    pub rts_threshold: u32,
+    /// Attempts at an RTS, or at a frame sent without one, 1 to 255; 7 by default.
+    #[serde(default = "default_short_retries")]
+    #[schemars(range(min = 1, max = 255))]
+    pub short_retry_limit: u8,
+    /// Attempts at a frame sent after RTS and CTS, 1 to 255; 4 by default.
+    #[serde(default = "default_long_retries")]
+    #[schemars(range(min = 1, max = 255))]
+    pub long_retry_limit: u8,
+    /// Whether every rate above 1 Mbit/s of DSSS and 802.11b uses the short preamble (96 instead of 192 us).
+    #[serde(default)]
+    pub short_preamble: bool,
+    /// Bytes of the headers between IP and MAC, 0 to 64; 8 by default (LLC and SNAP).
+    #[serde(default = "default_llc_bytes")]
+    #[schemars(range(min = 0, max = 64))]
+    pub llc_bytes: u32,
+    /// Packets that may wait at each radio, 1 to 100 000; 50 by default.
+    #[serde(default = "default_queue")]
+    #[schemars(range(min = 1, max = 100_000))]
+    pub queue: u32,
+    /// Largest IP packet in bytes, 68 to 2304; larger ones are dropped.
+    #[serde(default = "default_mtu")]
+    #[schemars(range(min = 68, max = 2304))]
+    pub mtu: u32,
+    /// How packets find their way from radio to radio.
+    #[serde(default)]
+    pub routing: ChannelRouting,
+    /// Power that each radio draws.
+    #[serde(default)]
+    pub energy: EnergyConfig,
+}
+
+fn default_power() -> f64 {
+    0.281_838_15
+}
+
+fn default_range() -> f64 {
+    250.0
+}
+
+fn default_capture() -> f64 {
+    10.0
+}
+
+fn default_noise() -> f64 {
+    -93.0
+}
+
+fn default_rts_threshold() -> u32 {
+    2347
+}
+
+fn default_short_retries() -> u8 {
+    7
+}
+
+fn default_long_retries() -> u8 {
+    4
+}
+
+fn default_llc_bytes() -> u32 {
+    8
+}
+
+fn default_queue() -> u32 {
+    50
+}
+
+fn default_mtu() -> u32 {
+    1500
+}
+
+/// How frames that overlap at a receiver spoil each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Interference {
+    /// As in ns-2: each other signal above the carrier-sense threshold spoils a frame that is not stronger than it by `capture_db`.
+    #[default]
+    Threshold,
+    /// By the ratio of the frame's power to noise and all other signals together, which must never fall below what the modulation
+    /// needs.
+    Sinr,
+}
+
+/// How packets find their way over a channel.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum ChannelRouting {
+    /// Routes of fewest hops, known to everybody from the beginning: as nodes stand when the run begins, and as `range` allows.
+    #[default]
+    Static,
+    /// No radio forwards for another: a packet goes straight to its destination.
+    Direct,
+}
+
+/// Power that a radio draws in each state, in watts.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct EnergyConfig {
+    /// While it transmits, 0 or more; 1.65 W by default.
+    #[schemars(range(min = 0))]
+    pub transmit: f64,
+    /// While it receives, 0 or more; 1.4 W by default.
+    #[schemars(range(min = 0))]
+    pub receive: f64,
+    /// Otherwise, 0 or more; 1.15 W by default.
+    #[schemars(range(min = 0))]
+    pub idle: f64,
+}
+
+impl Default for EnergyConfig {
+    /// The figures in Feeney and Nilsson's order for a 2 Mbit/s card: listening costs almost as much as receiving.
+    fn default() -> Self {
+        EnergyConfig {
+            transmit: 1.65,
+            receive: 1.4,
+            idle: 1.15,
+        }
+    }
+}
+
+/// A node's interface to a channel. It has an address of its own, as each end of a link has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RadioConfig {
+    /// The radio's name, by which flows name it among `from_links` and `to_links`; by default the names of its node and its channel
+    /// with a dash between them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The node it belongs to, which needs a `position`.
+    pub node: String,
+    /// The channel it is on.
+    pub channel: String,
+}
+
+impl ChannelConfig {
+    /// A channel with everything at its default.
+    pub fn new(name: &str) -> Self {
+        ChannelConfig {
+            name: name.to_owned(),
+            phy: PhyKind::default(),
+            propagation: PropagationConfig::default(),
+            interference: Interference::default(),
+            power: default_power(),
+            range: default_range(),
+            sense_range: None,
+            capture_db: default_capture(),
+            noise_dbm: default_noise(),
+            frame_loss: 0.0,
+            rts_threshold: default_rts_threshold(),
+            short_retry_limit: default_short_retries(),
+            long_retry_limit: default_long_retries(),
+            short_preamble: false,
+            llc_bytes: default_llc_bytes(),
+            queue: default_queue(),
+            mtu: default_mtu(),
+            routing: ChannelRouting::default(),
+            energy: EnergyConfig::default(),
+        }
+    }
+
+    /// The carrier-sense range, m.
+    pub fn sense_range(&self) -> f64 {
+        self.sense_range.unwrap_or(2.2 * self.range)
+    }
+
+    /// Checks every value.
+    ///
+    /// # Errors
+    /// The first value that cannot be.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let within = |path: &str, value: f64, low: f64, high: f64, unit: &str| {
+            if value >= low && value <= high {
+                return Ok(());
+            }
+            Err(ConfigError::new(path, value, format!("{low} to {high} {unit}")))
+        };
+        within("power", self.power, 1e-9, 1e6, "W")?;
+        within("range", self.range, 0.1, 1e6, "m")?;
+        if let Some(sense) = self.sense_range {
+            within("sense_range", sense, self.range, 1e6, "m")?;
+        }
+        within("capture_db", self.capture_db, 0.0, 100.0, "dB")?;
+        within("noise_dbm", self.noise_dbm, -200.0, 0.0, "dBm")?;
+        probability("frame_loss", self.frame_loss)?;
+        let count = |path: &str, value: u32, low: u32, high: u32, unit: &str| {
+            if (low..=high).contains(&value) {
+                return Ok(());
+            }
+            Err(ConfigError::new(path, value, format!("{low} to {high}{unit}")))
+        };
+        count("rts_threshold", self.rts_threshold, 0, 65_535, " bytes")?;
+        count("short_retry_limit", u32::from(self.short_retry_limit), 1, 255, "")?;
+        count("long_retry_limit", u32::from(self.long_retry_limit), 1, 255, "")?;
+        count("llc_bytes", self.llc_bytes, 0, 64, " bytes")?;
+        count("queue", self.queue, 1, 100_000, " packets")?;
+        count("mtu", self.mtu, 68, 2304, " bytes")?;
+        for (path, watts) in [
+            ("transmit", self.energy.transmit),
+            ("receive", self.energy.receive),
+            ("idle", self.energy.idle),
+        ] {
+            within(path, watts, 0.0, 1e6, "W").map_err(|e| e.within("energy"))?;
+        }
+        self.propagation.validate().map_err(|e| e.within("propagation"))
+    }
+}
+
+impl RadioConfig {
+    /// A radio of this node on this channel.
+    pub fn new(node: &str, channel: &str) -> Self {
+        RadioConfig {
+            name: None,
+            node: node.to_owned(),
+            channel: channel.to_owned(),
+        }
+    }
+
+    /// The radio's name, given or made of its node and its channel.
+    pub fn display_name(&self) -> String {
+        self.name
+            .clone()
+            .unwrap_or_else(|| format!("{}-{}", self.node, self.channel))
+    }
+}
+
+/// How a node moves.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum MobilityConfig {
+    /// It stays where it is.
+    #[default]
+    Static,
+    /// Random waypoint: it goes straight to a point chosen evenly from the area, at a speed chosen evenly, pauses, and goes on.
+    RandomWaypoint {
+        /// Width and height of the area in metres, from the origin.
+        area: [f64; 2],
+        /// Least and greatest speed in m/s, above 0.
+        speed: [f64; 2],
+        /// Pause at each point.
+        #[serde(default)]
+        pause: Span,
+        /// Whether place, speed and pause at the beginning are drawn as they are found after a long time, instead of from `position`:
+        /// without this, speed falls and the nodes gather in the middle for the first minutes (Navidi and Camp 2004).
+        #[serde(default)]
+        steady_state: bool,
+    },
+}
+
+impl MobilityConfig {
+    /// Checks every value.
+    ///
+    /// # Errors
+    /// The first value that cannot be.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        match self {
+            MobilityConfig::Static => Ok(()),
+            MobilityConfig::RandomWaypoint { area, speed, .. } => {
+                for (i, side) in area.iter().enumerate() {
+                    if !(*side > 0.0 && *side <= 1e6) {
+                        return Err(ConfigError::new(
+                            format!("area[{i}]"),
+                            side,
+                            "a length above 0, up to 1e6 m",
+                        ));
+                    }
+                }
+                if !(speed[0] > 0.0 && speed[1] >= speed[0] && speed[1] <= 1e4) {
+                    let text = format!("[{}, {}]", speed[0], speed[1]);
+                    return Err(
+                        ConfigError::new("speed", text, "two speeds above 0, up to 1e4 m/s, the lesser first")
+                            .hint("with a least speed of 0 the mean speed falls for ever"),
+                    );
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether it says where the node is when the run begins.
+    pub fn places(&self) -> bool {
+        matches!(self, MobilityConfig::RandomWaypoint { steady_state: true, .. })
+    }
+}

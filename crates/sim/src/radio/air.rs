@@ -1,0 +1,380 @@
+//! Who hears whom: powers and delays from positions, and what a receiver makes of signals that overlap.
+
+use whimbrel_control::{Rng, Span, Time};
+
+use super::mac::{Failure, Frame};
+use super::mobility::{Motion, Point};
+use super::propagation::Propagation;
+use super::{NodeId, RadioId};
+use crate::config::{ChannelConfig, Interference};
+
+/// Nanoseconds that a signal takes for a metre.
+const NANOS_PER_METRE: f64 = 1e9 / 299_792_458.0;
+
+/// Somebody who hears a transmission.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hearer {
+    pub(crate) radio: RadioId,
+    /// Propagation delay, ns.
+    pub(crate) delay: u32,
+    /// Power received, W.
+    pub(crate) power: f64,
+}
+
+/// A frame under way, and those who hear it.
+#[derive(Debug)]
+pub(crate) struct Transmission {
+    pub(crate) frame: Frame,
+    pub(crate) began: Time,
+    /// In the order of their delays.
+    pub(crate) hearers: Vec<Hearer>,
+    /// Whom its beginning and its end reach next.
+    pub(crate) next_begin: usize,
+    pub(crate) next_end: usize,
+}
+
+/// The thresholds of a channel, W.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Thresholds {
+    pub(crate) receive: f64,
+    pub(crate) sense: f64,
+    /// Weaker signals are nobody's business.
+    pub(crate) floor: f64,
+    pub(crate) noise: f64,
+    /// Ratio of powers.
+    pub(crate) capture: f64,
+    pub(crate) interference: Interference,
+}
+
+/// Who may hear a radio, for some time to come.
+#[derive(Debug, Default)]
+struct Candidates {
+    /// When they were looked for: the number of the epoch, or zero.
+    epoch: u64,
+    radios: Vec<RadioId>,
+    /// If nobody moves and power does not vary: powers and delays for good.
+    fixed: Vec<Hearer>,
+}
+
+/// The radios of a channel, and who hears whom.
+#[derive(Debug)]
+pub(crate) struct Air {
+    pub(crate) propagation: Propagation,
+    pub(crate) thresholds: Thresholds,
+    power: f64,
+    /// Whether all its nodes stay where they are.
+    is_static: bool,
+    /// Farther radios hear nothing, m.
+    reach: f64,
+    /// How far radios may move towards each other before candidates are looked for again, m.
+    slack: f64,
+    /// For how long candidates are good.
+    lifetime: Span,
+    epoch: u64,
+    epoch_ends: Time,
+    radios: Vec<RadioId>,
+    /// Cells of the grid with a radio in each, sorted by cell.
+    grid: Vec<((i64, i64), RadioId)>,
+    candidates: Vec<Candidates>,
+}
+
+impl Air {
+    /// A channel. `top_speed` is the greatest of all its nodes.
+    pub(crate) fn new(config: &ChannelConfig, radios: Vec<RadioId>, total: usize, top_speed: f64) -> Self {
+        let propagation = Propagation::new(&config.propagation);
+        let at = |distance: f64| config.power * propagation.gain(distance * distance);
+        let noise = libm::pow(10.0, config.noise_dbm / 10.0) / 1000.0;
+        let sense = at(config.sense_range());
+        let floor = match config.interference {
+            Interference::Threshold => sense,
+            // Ten of them together are as strong as the noise.
+            Interference::Sinr => sense.min(0.1 * noise),
+        };
+        let thresholds = Thresholds {
+            receive: at(config.range),
+            sense,
+            floor,
+            noise,
+            capture: libm::pow(10.0, config.capture_db / 10.0),
+            interference: config.interference,
+        };
+        // A hair more, so that rounding leaves nobody out.
+        let reach = 1.000_001 * propagation.distance(floor / propagation.headroom() / config.power);
+        let slack = 0.1 * reach;
+        let is_static = top_speed == 0.0;
+        Air {
+            propagation,
+            thresholds,
+            power: config.power,
+            is_static,
+            reach,
+            slack: if is_static { 0.0 } else { slack },
+            lifetime: if is_static {
+                Span::MAX
+            } else {
+                Span::from_secs_f64(slack / (2.0 * top_speed))
+            },
+            epoch: 0,
+            epoch_ends: Time::ZERO,
+            radios,
+            grid: Vec::new(),
+            candidates: (0..total).map(|_| Candidates::default()).collect(),
+        }
+    }
+
+    fn cell(&self, at: Point) -> (i64, i64) {
+        let side = self.reach + self.slack;
+        (libm::floor(at.x / side) as i64, libm::floor(at.y / side) as i64)
+    }
+
+    /// Looks where everybody is. The grid's cells are as large as the reach, so that only neighbouring cells matter.
+    fn begin_epoch(&mut self, now: Time, nodes: &[NodeId], motions: &mut [Motion]) {
+        self.epoch += 1;
+        self.epoch_ends = Time::from_nanos(now.as_nanos().saturating_add(self.lifetime.as_nanos()));
+        self.grid.clear();
+        for i in 0..self.radios.len() {
+            let radio = self.radios[i];
+            let at = motions[nodes[radio as usize] as usize].at(now);
+            let cell = self.cell(at);
+            self.grid.push((cell, radio));
+        }
+        self.grid.sort_unstable();
+    }
+
+    /// Finds who may hear a radio until the epoch ends.
+    fn find_candidates(&mut self, now: Time, radio: RadioId, nodes: &[NodeId], motions: &mut [Motion]) {
+        let at = motions[nodes[radio as usize] as usize].at(now);
+        let (column, row) = self.cell(at);
+        let reach = self.reach + self.slack;
+        let found = &mut self.candidates[radio as usize];
+        found.epoch = self.epoch;
+        found.radios.clear();
+        for x in column - 1..=column + 1 {
+            let first = self.grid.partition_point(|(cell, _)| *cell < (x, row - 1));
+            for &((x_here, y_here), other) in &self.grid[first..] {
+                if x_here != x || y_here > row + 1 {
+                    break;
+                }
+                let there = motions[nodes[other as usize] as usize].at(now);
+                if other != radio && there.distance_squared(at) <= reach * reach {
+                    found.radios.push(other);
+                }
+            }
+        }
+        // The order must not depend on the grid, which far-away radios could change.
+        found.radios.sort_unstable();
+    }
+
+    /// Fills in who hears a transmission that begins now, in the order of their delays.
+    pub(crate) fn hearers(
+        &mut self,
+        now: Time,
+        radio: RadioId,
+        nodes: &[NodeId],
+        motions: &mut [Motion],
+        random: &mut [Rng],
+        hearers: &mut Vec<Hearer>,
+    ) {
+        hearers.clear();
+        if now >= self.epoch_ends {
+            self.begin_epoch(now, nodes, motions);
+        }
+        let is_new = self.candidates[radio as usize].epoch != self.epoch;
+        if is_new {
+            self.find_candidates(now, radio, nodes, motions);
+        }
+        let is_random = self.propagation.is_random();
+        let is_fixed = self.is_static && !is_random;
+        let candidates = &mut self.candidates[radio as usize];
+        if is_fixed && !is_new {
+            return hearers.extend_from_slice(&candidates.fixed);
+        }
+        let at = motions[nodes[radio as usize] as usize].at(now);
+        for &other in &candidates.radios {
+            let square = motions[nodes[other as usize] as usize].at(now).distance_squared(at);
+            // Whether a number is drawn must depend on these two alone.
+            if square > self.reach * self.reach {
+                continue;
+            }
+            let mut power = self.power * self.propagation.gain(square);
+            if is_random {
+                power *= self.propagation.draw(&mut random[other as usize]);
+            }
+            if power >= self.thresholds.floor {
+                hearers.push(Hearer {
+                    radio: other,
+                    delay: (libm::sqrt(square) * NANOS_PER_METRE) as u32,
+                    power,
+                });
+            }
+        }
+        hearers.sort_unstable_by_key(|hearer| (hearer.delay, hearer.radio));
+        if is_fixed {
+            candidates.fixed.clone_from(hearers);
+        }
+    }
+
+    /// Whether one radio senses another, in the mean.
+    pub(crate) fn senses(&self, a: Point, b: Point) -> bool {
+        self.power * self.propagation.gain(a.distance_squared(b)) >= self.thresholds.sense
+    }
+
+    /// Whether one radio understands another, in the mean, if nothing interferes.
+    pub(crate) fn understands(&self, a: Point, b: Point) -> bool {
+        self.power * self.propagation.gain(a.distance_squared(b)) >= self.thresholds.receive
+    }
+}
+
+/// A signal at a receiver.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Signal {
+    pub(crate) transmission: u32,
+    pub(crate) from: RadioId,
+    pub(crate) power: f64,
+}
+
+/// The frame that a receiver tries to understand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lock {
+    pub(crate) transmission: u32,
+    pub(crate) power: f64,
+    pub(crate) began: Time,
+    /// Ratio of signal to noise and interference that it needs.
+    needed_sinr: f64,
+    /// What spoilt it.
+    pub(crate) damage: Option<Damage>,
+}
+
+/// What spoils a frame at a receiver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Damage {
+    /// It is too weak.
+    Weak,
+    /// Another frame, of this radio.
+    Overlap(RadioId),
+    /// Bad luck.
+    Channel,
+}
+
+impl Damage {
+    /// The failure it means for the frame's sender, which hears the other sender or does not.
+    pub(crate) fn failure(self, senses: impl FnOnce(RadioId) -> bool) -> Failure {
+        match self {
+            Damage::Weak => Failure::OutOfRange,
+            Damage::Channel => Failure::Channel,
+            Damage::Overlap(other) if senses(other) => Failure::Collision,
+            Damage::Overlap(_) => Failure::HiddenNode,
+        }
+    }
+}
+
+/// The receiver of a radio.
+#[derive(Debug, Default)]
+pub(crate) struct Receiver {
+    signals: Vec<Signal>,
+    pub(crate) lock: Option<Lock>,
+}
+
+impl Receiver {
+    /// Whether the medium is busy as far as signals tell.
+    #[inline]
+    pub(crate) fn is_busy(&self, thresholds: &Thresholds) -> bool {
+        match thresholds.interference {
+            Interference::Threshold => !self.signals.is_empty(),
+            Interference::Sinr => self.lock.is_some() || self.total() >= thresholds.sense,
+        }
+    }
+
+    /// Power of all signals, W.
+    fn total(&self) -> f64 {
+        self.signals.iter().map(|signal| signal.power).sum()
+    }
+
+    /// A signal begins. If the receiver does not even try to understand it, says whose signal is in the way; `None` in that place means
+    /// the receiver's own.
+    pub(crate) fn begin(
+        &mut self,
+        now: Time,
+        signal: Signal,
+        transmitting: bool,
+        thresholds: &Thresholds,
+        needed_sinr: f64,
+    ) -> Option<Option<RadioId>> {
+        let lost = self.try_lock(now, signal, transmitting, thresholds, needed_sinr);
+        self.signals.push(signal);
+        // What was locked before feels the new one.
+        if thresholds.interference == Interference::Sinr {
+            self.check_ratio(thresholds, signal.from);
+        }
+        lost
+    }
+
+    fn try_lock(
+        &mut self,
+        now: Time,
+        signal: Signal,
+        transmitting: bool,
+        thresholds: &Thresholds,
+        needed_sinr: f64,
+    ) -> Option<Option<RadioId>> {
+        if transmitting {
+            return Some(None);
+        }
+        if let Some(lock) = &mut self.lock {
+            let other = self.signals.iter().find(|s| s.transmission == lock.transmission);
+            let other = other.map(|s| s.from);
+            if thresholds.interference == Interference::Threshold && lock.power < thresholds.capture * signal.power {
+                lock.damage = lock.damage.or(Some(Damage::Overlap(signal.from)));
+            }
+            return Some(other);
+        }
+        let strongest = self.signals.iter().copied().max_by(|a, b| a.power.total_cmp(&b.power));
+        let damage = match thresholds.interference {
+            Interference::Threshold => {
+                let spoilt = strongest.filter(|other| signal.power < thresholds.capture * other.power);
+                if signal.power < thresholds.receive {
+                    Some(Damage::Weak)
+                } else {
+                    spoilt.map(|other| Damage::Overlap(other.from))
+                }
+            }
+            Interference::Sinr => {
+                if signal.power < thresholds.receive {
+                    // Too weak for the preamble to be found: it is noise.
+                    return strongest.map(|other| Some(other.from));
+                }
+                let ratio = signal.power / (thresholds.noise + self.total());
+                (ratio < needed_sinr).then(|| strongest.map_or(Damage::Weak, |other| Damage::Overlap(other.from)))
+            }
+        };
+        self.lock = Some(Lock {
+            transmission: signal.transmission,
+            power: signal.power,
+            began: now,
+            needed_sinr,
+            damage,
+        });
+        None
+    }
+
+    /// Spoils the locked frame if it is not strong enough beside all others.
+    fn check_ratio(&mut self, thresholds: &Thresholds, newest: RadioId) {
+        let total = self.total();
+        let Some(lock) = &mut self.lock else { return };
+        let ratio = lock.power / (thresholds.noise + (total - lock.power).max(0.0));
+        if lock.damage.is_none() && ratio < lock.needed_sinr {
+            lock.damage = Some(Damage::Overlap(newest));
+        }
+    }
+
+    /// A signal ends. Gives back the lock if it was the locked one.
+    pub(crate) fn end(&mut self, transmission: u32) -> Option<Lock> {
+        self.signals.retain(|signal| signal.transmission != transmission);
+        self.lock.take_if(|lock| lock.transmission == transmission)
+    }
+
+    /// The radio begins to transmit, and hears nothing any more.
+    pub(crate) fn deafen(&mut self) -> Option<Lock> {
+        self.lock.take()
+    }
+}

@@ -1,0 +1,92 @@
+//! Random waypoint, from a place and at rest, or from the steady state (Navidi and Camp 2004).
+
+use whimbrel_control::{Rng, Span, Time};
+
+use super::{Leg, Point};
+
+#[derive(Debug)]
+pub(super) struct RandomWaypoint {
+    pub(super) area: [f64; 2],
+    pub(super) speed: [f64; 2],
+    pub(super) pause: Span,
+    /// Whether the leg under way is not a pause.
+    pub(super) moving: bool,
+    pub(super) random: Rng,
+}
+
+impl RandomWaypoint {
+    fn point(&mut self) -> Point {
+        Point::new(self.random.unit() * self.area[0], self.random.unit() * self.area[1])
+    }
+
+    fn speed(&mut self) -> f64 {
+        self.speed[0] + self.random.unit() * (self.speed[1] - self.speed[0])
+    }
+
+    /// What follows a leg.
+    pub(super) fn next(&mut self, last: &Leg) -> Leg {
+        if self.moving && !self.pause.is_zero() {
+            self.moving = false;
+            return Leg::stay(last.to, last.end, last.end + self.pause);
+        }
+        self.moving = true;
+        let to = self.point();
+        let speed = self.speed();
+        Leg::way(last.to, to, speed, last.end)
+    }
+
+    /// The rest of the leg in which a node is found after a long time.
+    pub(super) fn steady_leg(&mut self) -> Leg {
+        let [width, height] = self.area;
+        let [low, high] = self.speed;
+        // The mean time of a way: mean distance times mean of 1 / speed.
+        let slowness = if high > low {
+            libm::log(high / low) / (high - low)
+        } else {
+            1.0 / low
+        };
+        let travel = mean_distance(width, height) * slowness;
+        let pause = self.pause.as_secs_f64();
+        if self.random.unit() < pause / (pause + travel) {
+            // The rest of a pause that somebody looks into is evenly distributed, and it is spent anywhere.
+            let rest = Span::from_secs_f64(pause * self.random.unit());
+            let at = self.point();
+            self.moving = false;
+            return Leg::stay(at, Time::ZERO, Time::ZERO + rest);
+        }
+        // Ways are met in proportion to their length: drawn by rejection. The place on it is even.
+        let longest = libm::sqrt(width * width + height * height);
+        let (from, to) = loop {
+            let (a, b) = (self.point(), self.point());
+            if self.random.unit() * longest < libm::sqrt(a.distance_squared(b)) {
+                break (a, b);
+            }
+        };
+        let share = self.random.unit();
+        let at = Point::new(from.x + share * (to.x - from.x), from.y + share * (to.y - from.y));
+        // Slow ways take longer: the density of the speed met is as 1 / speed.
+        let speed = low * libm::pow(high / low, self.random.unit());
+        self.moving = true;
+        Leg::way(at, to, speed, Time::ZERO)
+    }
+}
+
+/// Mean distance between two points chosen evenly from a rectangle (Ghosh 1951).
+fn mean_distance(a: f64, b: f64) -> f64 {
+    let d = libm::sqrt(a * a + b * b);
+    let (a2, b2) = (a * a, b * b);
+    let logs = b2 / a * libm::acosh(d / b) + a2 / b * libm::acosh(d / a);
+    (a2 * a / b2 + b2 * b / a2 + d * (3.0 - a2 / b2 - b2 / a2)) / 15.0 + logs / 6.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mean_distances_are_known() {
+        // The unit square: 0.521405.
+        assert!((mean_distance(1.0, 1.0) - 0.521_405).abs() < 1e-6);
+        assert!((mean_distance(1500.0, 300.0) - mean_distance(300.0, 1500.0)).abs() < 1e-9);
+    }
+}

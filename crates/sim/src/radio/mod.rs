@@ -1,0 +1,529 @@
+//! The radio world: channels, the radios on them, and the frames between them.
+//!
+//! A frame begins and ends at each receiver in range after a delay of its own. These many edges are two events: one goes from
+//! receiver to receiver as the frame's beginning reaches them, the other as its end does, and neither goes back into the event queue
+//! while nothing else happens in between.
+//!
+//! Powers come from [`air`], times from [`phy`]; what a station does is up to [`mac`], which knows neither. [`Radios`] joins them and
+//! tells the [network](crate::network::Network) by [`Outcome`]s what became of packets.
+
+mod air;
+mod mac;
+mod mobility;
+mod phy;
+mod propagation;
+mod routes;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use whimbrel_control::{Rng, Span, Time};
+
+use self::air::{Air, Damage, Hearer, Receiver, Signal, Transmission};
+pub(crate) use self::mac::Failure;
+use self::mac::{Action, BROADCAST, Dcf, Frame, FrameKind, Heard, Limits, Outgoing};
+pub(crate) use self::mobility::{Motion, Point};
+pub use self::phy::PhyKind;
+use self::phy::{DATA_OVERHEAD, Phy};
+pub use self::propagation::{FadingConfig, PropagationConfig};
+use self::routes::Routes;
+use crate::config::{ChannelRouting, EnergyConfig, SimConfig};
+use crate::engine::{Event, EventQueue};
+use crate::link::Window;
+use crate::packet::PacketId;
+
+/// A radio's place in the scenario.
+pub(crate) type RadioId = u32;
+/// A node's place in the scenario.
+type NodeId = u32;
+
+/// What became of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Outcome {
+    /// A radio received it.
+    Arrived { packet: PacketId, at: RadioId },
+    /// A radio had no room for it.
+    Refused { packet: PacketId, at: RadioId },
+    /// A radio gave it up.
+    Failed {
+        packet: PacketId,
+        at: RadioId,
+        failure: Failure,
+    },
+}
+
+/// What a radio did within the measurement window.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RadioStats {
+    /// Frames sent: RTS, CTS, data, ACK.
+    pub(crate) frames: [u64; 4],
+    /// Data frames for this radio or for all that it received.
+    pub(crate) received: u64,
+    /// Frames for this radio that it did not receive: because of another in the same slot or nearby, of one that their sender could
+    /// not hear, of noise.
+    pub(crate) collisions: u64,
+    pub(crate) hidden: u64,
+    pub(crate) spoilt: u64,
+    /// Attempts that failed.
+    pub(crate) retries: u64,
+    /// Time spent transmitting and receiving, ns.
+    pub(crate) transmitting: u64,
+    pub(crate) receiving: u64,
+    /// Most packets that waited.
+    pub(crate) max_waiting: u32,
+}
+
+/// A radio.
+#[derive(Debug)]
+struct Radio {
+    channel: u32,
+    mac: Dcf,
+    receiver: Receiver,
+    /// Its event in the queue.
+    pending: Option<(Time, u64)>,
+    stats: RadioStats,
+    /// Draws whether frames are spoilt that suffer nothing else.
+    loss: Rng,
+}
+
+/// A channel.
+#[derive(Debug)]
+struct Channel {
+    air: Air,
+    /// Ratio of signal to noise and interference that control and broadcast frames need, and other data frames.
+    needed_sinr: [f64; 2],
+    frame_loss: f64,
+    /// Bytes of headers around an IP packet.
+    overhead: u32,
+    mtu: u32,
+    energy: EnergyConfig,
+    /// The next radio on the way; none if nobody forwards.
+    routes: Option<Routes>,
+}
+
+/// All radios of a world.
+#[derive(Debug)]
+pub(crate) struct Radios {
+    channels: Vec<Channel>,
+    radios: Vec<Radio>,
+    /// The node of each radio.
+    nodes: Vec<NodeId>,
+    /// The movement of each node.
+    motions: Vec<Motion>,
+    /// Random numbers of each radio for the power it receives.
+    fading: Vec<Rng>,
+    transmissions: Vec<Transmission>,
+    free: Vec<u32>,
+    window: Window,
+    actions: Vec<Action>,
+    pub(crate) outcomes: VecDeque<Outcome>,
+    /// Time on the air of all frames sent on behalf of each flow, in the window, ns.
+    pub(crate) air_time: Vec<u64>,
+    /// Frames sent, over the whole run.
+    pub(crate) frames: u64,
+}
+
+impl Radios {
+    /// Builds them all. The scenario must have been checked.
+    pub(crate) fn new(config: &SimConfig, seed: u64, window: Window) -> Self {
+        let node_places: BTreeMap<&str, NodeId> = config.node.iter().map(|n| n.name.as_str()).zip(0..).collect();
+        let channel_places: BTreeMap<&str, u32> = config.channel.iter().map(|c| c.name.as_str()).zip(0..).collect();
+        let motions: Vec<_> = config
+            .node
+            .iter()
+            .map(|node| {
+                let [x, y] = node.position.unwrap_or_default();
+                let random = Rng::stream(seed, &format!("node/{}/mobility", node.name));
+                Motion::new(&node.mobility.clone().unwrap_or_default(), Point::new(x, y), random)
+            })
+            .collect();
+        let mut radios = Vec::with_capacity(config.radio.len());
+        let mut nodes = Vec::with_capacity(config.radio.len());
+        let mut fading = Vec::with_capacity(config.radio.len());
+        for (id, radio) in (0..).zip(&config.radio) {
+            let channel = channel_places[radio.channel.as_str()];
+            let medium = &config.channel[channel as usize];
+            let name = radio.display_name();
+            let rng = |what: &str| Rng::stream(seed, &format!("radio/{name}/{what}"));
+            let limits = Limits {
+                rts_threshold: medium.rts_threshold,
+                short_retry: medium.short_retry_limit,
+                long_retry: medium.long_retry_limit,
+            };
+            let phy = Phy::new(medium.phy, medium.short_preamble);
+            radios.push(Radio {
+                channel,
+                mac: Dcf::new(id, phy, limits, medium.queue, rng("backoff")),
+                receiver: Receiver::default(),
+                pending: None,
+                stats: RadioStats::default(),
+                loss: rng("loss"),
+            });
+            fading.push(rng("fading"));
+            nodes.push(node_places[radio.node.as_str()]);
+        }
+        let mut all = Radios {
+            channels: Vec::new(),
+            radios,
+            nodes,
+            motions,
+            fading,
+            transmissions: Vec::new(),
+            free: Vec::new(),
+            window,
+            actions: Vec::new(),
+            outcomes: VecDeque::new(),
+            air_time: vec![0; config.flow.len()],
+            frames: 0,
+        };
+        for (c, channel) in (0..).zip(&config.channel) {
+            let members: Vec<RadioId> = (0..)
+                .zip(&all.radios)
+                .filter(|(_, radio)| radio.channel == c)
+                .map(|(id, _)| id)
+                .collect();
+            let node = |radio: &RadioId| all.nodes[*radio as usize] as usize;
+            let top_speed = members
+                .iter()
+                .map(|r| all.motions[node(r)].top_speed())
+                .fold(0.0, f64::max);
+            let air = Air::new(channel, members.clone(), all.radios.len(), top_speed);
+            let routes = match channel.routing {
+                ChannelRouting::Direct => None,
+                ChannelRouting::Static => {
+                    let places: Vec<_> = members
+                        .iter()
+                        .map(|radio| all.motions[all.nodes[*radio as usize] as usize].at(Time::ZERO))
+                        .collect();
+                    Some(Routes::new(members, places, channel.range, &air))
+                }
+            };
+            let phy = Phy::new(channel.phy, channel.short_preamble);
+            all.channels.push(Channel {
+                air,
+                needed_sinr: [phy.needed_sinr(true), phy.needed_sinr(false)],
+                frame_loss: channel.frame_loss,
+                overhead: DATA_OVERHEAD + channel.llc_bytes,
+                mtu: channel.mtu,
+                energy: channel.energy,
+                routes,
+            });
+        }
+        all
+    }
+
+    /// Largest IP packet that a radio takes.
+    pub(crate) fn mtu(&self, radio: RadioId) -> u32 {
+        self.channels[self.radios[radio as usize].channel as usize].mtu
+    }
+
+    /// The radio to which a packet for `target` goes next, if there is a way.
+    pub(crate) fn next_hop(&mut self, radio: RadioId, target: RadioId) -> Option<RadioId> {
+        let channel = self.radios[radio as usize].channel;
+        match &mut self.channels[channel as usize].routes {
+            Some(routes) => routes.next_hop(radio, target),
+            None => Some(target),
+        }
+    }
+
+    /// Puts a packet of `size` bytes into the queue of a radio, to be sent to another.
+    pub(crate) fn offer(
+        &mut self,
+        now: Time,
+        queue: &mut EventQueue,
+        radio: RadioId,
+        next: RadioId,
+        (packet, size, flow): (PacketId, u32, u32),
+    ) {
+        let station = &mut self.radios[radio as usize];
+        let outgoing = Outgoing {
+            packet,
+            to: next,
+            bytes: size + self.channels[station.channel as usize].overhead,
+            flow,
+        };
+        if station.mac.offer(now, outgoing).is_err() {
+            return self.outcomes.push_back(Outcome::Refused { packet, at: radio });
+        }
+        if self.window.contains(now) {
+            station.stats.max_waiting = station.stats.max_waiting.max(station.mac.queue.len() as u32);
+        }
+        self.settle(now, queue, radio);
+    }
+
+    /// Packets that wait at a radio.
+    pub(crate) fn waiting(&self, radio: RadioId) -> u32 {
+        self.radios[radio as usize].mac.queue.len() as u32
+    }
+
+    /// A radio's event has come.
+    pub(crate) fn wake(&mut self, now: Time, queue: &mut EventQueue, radio: RadioId, seq: u64) {
+        let station = &mut self.radios[radio as usize];
+        // Another event has taken its place.
+        if station.pending.is_none_or(|(_, pending)| pending != seq) {
+            return;
+        }
+        station.pending = None;
+        self.settle(now, queue, radio);
+    }
+
+    /// Lets a radio do what is due, does what it wants, and sees to it that it is woken again.
+    #[inline]
+    fn settle(&mut self, now: Time, queue: &mut EventQueue, radio: RadioId) {
+        loop {
+            let station = &mut self.radios[radio as usize];
+            if station.mac.deadline() <= now {
+                let since = station.receiver.lock.map(|lock| lock.began);
+                let before = station.mac.retries;
+                station.mac.wake(now, since, &mut self.actions);
+                self.count_retries(now, radio, before);
+            }
+            if self.actions.is_empty() {
+                break;
+            }
+            self.act(now, queue, radio);
+        }
+        let station = &mut self.radios[radio as usize];
+        let deadline = station.mac.deadline();
+        if deadline < Time::MAX && station.pending.is_none_or(|(at, _)| deadline < at) {
+            let seq = queue.push(deadline, Event::Radio { radio });
+            station.pending = Some((deadline, seq));
+        }
+    }
+
+    fn count_retries(&mut self, now: Time, radio: RadioId, before: u64) {
+        let station = &mut self.radios[radio as usize];
+        if self.window.contains(now) {
+            station.stats.retries += station.mac.retries - before;
+        }
+    }
+
+    fn act(&mut self, now: Time, queue: &mut EventQueue, radio: RadioId) {
+        for i in 0..self.actions.len() {
+            match self.actions[i] {
+                Action::Transmit(frame) => self.transmit(now, queue, radio, frame),
+                Action::Deliver(frame) => {
+                    if self.window.contains(now) {
+                        self.radios[radio as usize].stats.received += 1;
+                    }
+                    if let Some(packet) = frame.packet {
+                        self.radios[frame.from as usize].mac.packet_taken(frame.sequence);
+                        self.outcomes.push_back(Outcome::Arrived { packet, at: radio });
+                    }
+                }
+                Action::Failed {
+                    outgoing,
+                    taken: false,
+                    failure,
+                } => self.outcomes.push_back(Outcome::Failed {
+                    packet: outgoing.packet,
+                    at: radio,
+                    failure,
+                }),
+                // Acknowledged as a duplicate that it was not: sequence numbers come round again.
+                Action::Sent { outgoing, taken: false } if outgoing.to != BROADCAST => {
+                    self.outcomes.push_back(Outcome::Failed {
+                        packet: outgoing.packet,
+                        at: radio,
+                        failure: Failure::NoAnswer,
+                    });
+                }
+                Action::Sent { .. } | Action::Failed { .. } => {}
+            }
+        }
+        self.actions.clear();
+    }
+
+    fn transmit(&mut self, now: Time, queue: &mut EventQueue, radio: RadioId, frame: Frame) {
+        self.frames += 1;
+        let station = &mut self.radios[radio as usize];
+        if self.window.contains(now) {
+            station.stats.frames[frame.kind as usize] += 1;
+        }
+        let airtime = self.window.overlap(now, now + frame.airtime);
+        station.stats.transmitting += airtime;
+        if let Some(flow) = self.air_time.get_mut(frame.flow as usize) {
+            *flow += airtime;
+        }
+        if let Some(lock) = station.receiver.deafen() {
+            // Whatever was being received is lost.
+            station.stats.receiving += self.window.overlap(lock.began, now);
+            let lost = self.transmissions[lock.transmission as usize].frame;
+            self.lose(now, radio, lost, Failure::Collision);
+        }
+        let id = match self.free.pop() {
+            Some(id) => id,
+            None => {
+                self.transmissions.push(Transmission {
+                    frame,
+                    began: now,
+                    hearers: Vec::new(),
+                    next_begin: 0,
+                    next_end: 0,
+                });
+                self.transmissions.len() as u32 - 1
+            }
+        };
+        let channel = self.radios[radio as usize].channel as usize;
+        let transmission = &mut self.transmissions[id as usize];
+        transmission.frame = frame;
+        transmission.began = now;
+        transmission.next_begin = 0;
+        transmission.next_end = 0;
+        self.channels[channel].air.hearers(
+            now,
+            radio,
+            &self.nodes,
+            &mut self.motions,
+            &mut self.fading,
+            &mut transmission.hearers,
+        );
+        if let Some(first) = transmission.hearers.first() {
+            let at = now + Span::from_nanos(u64::from(first.delay));
+            queue.push(at, Event::SignalBegins { transmission: id });
+        }
+        queue.push(now + frame.airtime, Event::SignalEnds { transmission: id });
+    }
+
+    /// A transmission begins at its next receiver. Returns when it does at the one after that.
+    pub(crate) fn signal_begins(&mut self, now: Time, queue: &mut EventQueue, id: u32) -> Option<Time> {
+        let transmission = &mut self.transmissions[id as usize];
+        let hearer = transmission.hearers[transmission.next_begin];
+        transmission.next_begin += 1;
+        let next = transmission.hearers.get(transmission.next_begin);
+        let next = next.map(|next| transmission.began + Span::from_nanos(u64::from(next.delay)));
+        let frame = transmission.frame;
+        self.begin_at(now, id, frame, hearer);
+        self.settle(now, queue, hearer.radio);
+        next
+    }
+
+    fn begin_at(&mut self, now: Time, id: u32, frame: Frame, hearer: Hearer) {
+        let station = &mut self.radios[hearer.radio as usize];
+        let channel = &self.channels[station.channel as usize];
+        let thresholds = &channel.air.thresholds;
+        let signal = Signal {
+            transmission: id,
+            from: frame.from,
+            power: hearer.power,
+        };
+        let transmitting = station.mac.is_transmitting();
+        let needed = channel.needed_sinr[usize::from(frame.is_fast())];
+        let in_the_way = station.receiver.begin(now, signal, transmitting, thresholds, needed);
+        if station.receiver.is_busy(thresholds) {
+            station.mac.signal_begins(now);
+        }
+        if let Some(other) = in_the_way.filter(|_| frame.to == hearer.radio) {
+            // Nobody even tries to understand it.
+            let failure = match other {
+                Some(other) => Damage::Overlap(other).failure(|other| self.senses(now, frame.from, other)),
+                None => Failure::Collision,
+            };
+            self.lose(now, hearer.radio, frame, failure);
+        }
+    }
+
+    /// Whether the carrier of one radio is sensed by another.
+    fn senses(&mut self, now: Time, a: RadioId, b: RadioId) -> bool {
+        let place = |motions: &mut [Motion], radio: RadioId| motions[self.nodes[radio as usize] as usize].at(now);
+        let (at, there) = (place(&mut self.motions, a), place(&mut self.motions, b));
+        let channel = self.radios[a as usize].channel;
+        self.channels[channel as usize].air.senses(at, there)
+    }
+
+    /// A frame for this radio is lost there.
+    fn lose(&mut self, now: Time, radio: RadioId, frame: Frame, failure: Failure) {
+        if frame.to != radio {
+            return;
+        }
+        let stats = &mut self.radios[radio as usize].stats;
+        if self.window.contains(now) {
+            match failure {
+                Failure::Collision => stats.collisions += 1,
+                Failure::HiddenNode => stats.hidden += 1,
+                Failure::Channel => stats.spoilt += 1,
+                Failure::OutOfRange | Failure::NoAnswer => {}
+            }
+        }
+        // The station whose exchange it was is to know, if only for the ledger.
+        let owner = match frame.kind {
+            FrameKind::Rts | FrameKind::Data => frame.from,
+            FrameKind::Cts | FrameKind::Ack => frame.to,
+        };
+        self.radios[owner as usize].mac.failure = failure;
+    }
+
+    /// A transmission ends: first at its sender, then at each receiver. Returns when it ends at the next one.
+    pub(crate) fn signal_ends(&mut self, now: Time, queue: &mut EventQueue, id: u32) -> Option<Time> {
+        let transmission = &mut self.transmissions[id as usize];
+        let frame = transmission.frame;
+        let place = transmission.next_end;
+        transmission.next_end += 1;
+        let next = transmission.hearers.get(place);
+        let next = next.map(|next| transmission.began + frame.airtime + Span::from_nanos(u64::from(next.delay)));
+        if place == 0 {
+            self.end_at_sender(now, frame);
+            self.settle(now, queue, frame.from);
+        } else {
+            let hearer = transmission.hearers[place - 1].radio;
+            self.end_at(now, id, frame, hearer);
+            self.settle(now, queue, hearer);
+        }
+        if next.is_none() {
+            self.free.push(id);
+        }
+        next
+    }
+
+    fn end_at_sender(&mut self, now: Time, frame: Frame) {
+        let station = &mut self.radios[frame.from as usize];
+        let thresholds = &self.channels[station.channel as usize].air.thresholds;
+        let busy = station.receiver.is_busy(thresholds);
+        station.mac.transmission_ends(now, busy, &mut self.actions);
+    }
+
+    fn end_at(&mut self, now: Time, id: u32, frame: Frame, radio: RadioId) {
+        let station = &mut self.radios[radio as usize];
+        let channel = &self.channels[station.channel as usize];
+        let was_busy = station.receiver.is_busy(&channel.air.thresholds);
+        let lock = station.receiver.end(id);
+        let busy = station.receiver.is_busy(&channel.air.thresholds);
+        let mut heard = Heard::Noise;
+        let mut damage = None;
+        if let Some(lock) = lock {
+            station.stats.receiving += self.window.overlap(lock.began, now);
+            let unlucky = channel.frame_loss > 0.0 && station.loss.chance(channel.frame_loss);
+            damage = lock.damage.or(unlucky.then_some(Damage::Channel));
+            heard = if damage.is_none() {
+                Heard::Frame(frame)
+            } else {
+                Heard::Garbage
+            };
+        }
+        if let Some(damage) = damage.filter(|_| frame.to == radio) {
+            let failure = damage.failure(|other| self.senses(now, frame.from, other));
+            self.lose(now, radio, frame, failure);
+        } else if lock.is_some() && frame.to == radio && matches!(frame.kind, FrameKind::Rts | FrameKind::Data) {
+            self.radios[frame.from as usize].mac.failure = Failure::NoAnswer;
+        }
+        let station = &mut self.radios[radio as usize];
+        // Signals too weak to be sensed end unnoticed.
+        if was_busy {
+            let before = station.mac.retries;
+            station.mac.signal_ends(now, busy, heard, &mut self.actions);
+            self.count_retries(now, radio, before);
+        }
+    }
+
+    /// What a radio did in the window up to now, and the energy in joules that it took for it, the window being so long.
+    pub(crate) fn stats(&self, radio: RadioId, window: Span) -> (RadioStats, f64) {
+        let station = &self.radios[radio as usize];
+        let stats = station.stats;
+        let power = &self.channels[station.channel as usize].energy;
+        let seconds = |nanos: u64| nanos as f64 / 1e9;
+        let idle = window.as_nanos().saturating_sub(stats.transmitting + stats.receiving);
+        let energy = power.transmit * seconds(stats.transmitting)
+            + power.receive * seconds(stats.receiving)
+            + power.idle * seconds(idle);
+        (stats, energy)
+    }
+}

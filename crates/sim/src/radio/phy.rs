@@ -1,0 +1,308 @@
+//! Physical layers: how long frames take, and the times that medium access goes by.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use whimbrel_control::{Rate, Span};
+
+/// Modulation and rate of data frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum PhyKind {
+    /// DSSS at 1 Mbit/s.
+    #[serde(rename = "dsss-1")]
+    Dsss1,
+    /// DSSS at 2 Mbit/s; control and broadcast frames at 1 Mbit/s.
+    #[default]
+    #[serde(rename = "dsss-2")]
+    Dsss2,
+    /// 802.11b at 5.5 Mbit/s; control and broadcast frames at 1 Mbit/s.
+    #[serde(rename = "802.11b-5.5")]
+    B5,
+    /// 802.11b at 11 Mbit/s; control and broadcast frames at 1 Mbit/s.
+    #[serde(rename = "802.11b-11")]
+    B11,
+    /// 802.11a at 6 Mbit/s.
+    #[serde(rename = "802.11a-6")]
+    A6,
+    /// 802.11a at 9 Mbit/s.
+    #[serde(rename = "802.11a-9")]
+    A9,
+    /// 802.11a at 12 Mbit/s.
+    #[serde(rename = "802.11a-12")]
+    A12,
+    /// 802.11a at 18 Mbit/s.
+    #[serde(rename = "802.11a-18")]
+    A18,
+    /// 802.11a at 24 Mbit/s.
+    #[serde(rename = "802.11a-24")]
+    A24,
+    /// 802.11a at 36 Mbit/s.
+    #[serde(rename = "802.11a-36")]
+    A36,
+    /// 802.11a at 48 Mbit/s.
+    #[serde(rename = "802.11a-48")]
+    A48,
+    /// 802.11a at 54 Mbit/s.
+    #[serde(rename = "802.11a-54")]
+    A54,
+    /// 802.11g without 802.11b stations at 6 Mbit/s.
+    #[serde(rename = "802.11g-6")]
+    G6,
+    /// 802.11g without 802.11b stations at 9 Mbit/s.
+    #[serde(rename = "802.11g-9")]
+    G9,
+    /// 802.11g without 802.11b stations at 12 Mbit/s.
+    #[serde(rename = "802.11g-12")]
+    G12,
+    /// 802.11g without 802.11b stations at 18 Mbit/s.
+    #[serde(rename = "802.11g-18")]
+    G18,
+    /// 802.11g without 802.11b stations at 24 Mbit/s.
+    #[serde(rename = "802.11g-24")]
+    G24,
+    /// 802.11g without 802.11b stations at 36 Mbit/s.
+    #[serde(rename = "802.11g-36")]
+    G36,
+    /// 802.11g without 802.11b stations at 48 Mbit/s.
+    #[serde(rename = "802.11g-48")]
+    G48,
+    /// 802.11g without 802.11b stations at 54 Mbit/s.
+    #[serde(rename = "802.11g-54")]
+    G54,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Family {
+    /// DSSS and 802.11b (IEEE 802.11-2012, clauses 16 and 17).
+    Dsss,
+    /// 802.11a (clause 18).
+    Ofdm,
+    /// 802.11g with OFDM alone and short slots (clause 19).
+    Erp,
+}
+
+impl PhyKind {
+    /// Family, and rate of data frames in kbit/s.
+    const fn table(self) -> (Family, u64) {
+        match self {
+            PhyKind::Dsss1 => (Family::Dsss, 1000),
+            PhyKind::Dsss2 => (Family::Dsss, 2000),
+            PhyKind::B5 => (Family::Dsss, 5500),
+            PhyKind::B11 => (Family::Dsss, 11_000),
+            PhyKind::A6 => (Family::Ofdm, 6000),
+            PhyKind::A9 => (Family::Ofdm, 9000),
+            PhyKind::A12 => (Family::Ofdm, 12_000),
+            PhyKind::A18 => (Family::Ofdm, 18_000),
+            PhyKind::A24 => (Family::Ofdm, 24_000),
+            PhyKind::A36 => (Family::Ofdm, 36_000),
+            PhyKind::A48 => (Family::Ofdm, 48_000),
+            PhyKind::A54 => (Family::Ofdm, 54_000),
+            PhyKind::G6 => (Family::Erp, 6000),
+            PhyKind::G9 => (Family::Erp, 9000),
+            PhyKind::G12 => (Family::Erp, 12_000),
+            PhyKind::G18 => (Family::Erp, 18_000),
+            PhyKind::G24 => (Family::Erp, 24_000),
+            PhyKind::G36 => (Family::Erp, 36_000),
+            PhyKind::G48 => (Family::Erp, 48_000),
+            PhyKind::G54 => (Family::Erp, 54_000),
+        }
+    }
+
+    /// Rate of data frames.
+    pub fn rate(self) -> Rate {
+        Rate::from_bps(self.table().1 * 1000)
+    }
+}
+
+/// Bytes of an RTS frame, checksum included.
+pub(crate) const RTS_BYTES: u32 = 20;
+/// Bytes of a CTS or ACK frame, checksum included.
+pub(crate) const CTS_BYTES: u32 = 14;
+/// Bytes of header and checksum around the body of a data frame.
+pub(crate) const DATA_OVERHEAD: u32 = 28;
+
+/// The times of a physical layer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Phy {
+    family: Family,
+    pub(crate) data_rate: Rate,
+    /// Rate of RTS and broadcast frames.
+    pub(crate) basic_rate: Rate,
+    /// Rate of CTS and ACK.
+    response_rate: Rate,
+    pub(crate) slot: Span,
+    pub(crate) sifs: Span,
+    pub(crate) cw_min: u32,
+    pub(crate) cw_max: u32,
+    /// Time to turn from receiving to transmitting: what begins so shortly before a slot in which a station transmits cannot stop it.
+    pub(crate) turnaround: Span,
+    /// Until the receiver of a frame knows that it is one: aPHY-RX-START-Delay.
+    pub(crate) rx_start: Span,
+    /// Preamble and header of the physical layer before frames at the data rate.
+    data_preamble: Span,
+    /// The same before frames at the basic rate.
+    basic_preamble: Span,
+    pub(crate) rts_time: Span,
+    /// Of CTS and ACK alike.
+    pub(crate) cts_time: Span,
+    pub(crate) eifs: Span,
+}
+
+impl Phy {
+    pub(crate) fn new(kind: PhyKind, short_preamble: bool) -> Self {
+        let (family, kbps) = kind.table();
+        let data_rate = kind.rate();
+        let us = Span::from_micros;
+        let mut phy = match family {
+            Family::Dsss => {
+                let short = short_preamble && kbps > 1000;
+                Phy {
+                    family,
+                    data_rate,
+                    basic_rate: Rate::from_mbps(1),
+                    response_rate: Rate::from_mbps(1),
+                    slot: us(20),
+                    sifs: us(10),
+                    cw_min: 31,
+                    cw_max: 1023,
+                    turnaround: us(5),
+                    rx_start: us(192),
+                    // 144 us of preamble and 48 us of header at 1 Mbit/s; half of both if short.
+                    data_preamble: us(if short { 96 } else { 192 }),
+                    basic_preamble: us(192),
+                    rts_time: Span::ZERO,
+                    cts_time: Span::ZERO,
+                    eifs: Span::ZERO,
+                }
+            }
+            Family::Ofdm | Family::Erp => {
+                // The highest of the mandatory rates that is not above the data rate.
+                let mandatory = if kbps >= 24_000 {
+                    24
+                } else if kbps >= 12_000 {
+                    12
+                } else {
+                    6
+                };
+                Phy {
+                    family,
+                    data_rate,
+                    basic_rate: Rate::from_mbps(6),
+                    response_rate: Rate::from_mbps(mandatory),
+                    slot: us(9),
+                    sifs: us(if family == Family::Ofdm { 16 } else { 10 }),
+                    cw_min: 15,
+                    cw_max: 1023,
+                    turnaround: us(2),
+                    rx_start: us(if family == Family::Ofdm { 25 } else { 24 }),
+                    data_preamble: us(20),
+                    basic_preamble: us(20),
+                    rts_time: Span::ZERO,
+                    cts_time: Span::ZERO,
+                    eifs: Span::ZERO,
+                }
+            }
+        };
+        phy.rts_time = phy.time(RTS_BYTES, phy.basic_rate, phy.basic_preamble);
+        phy.cts_time = phy.time(CTS_BYTES, phy.response_rate, phy.basic_preamble);
+        // IEEE 802.11-2012, 9.3.7: room for an ACK at the lowest mandatory rate.
+        phy.eifs = phy.sifs + phy.time(CTS_BYTES, phy.basic_rate, phy.basic_preamble) + phy.difs();
+        phy
+    }
+
+    pub(crate) fn difs(&self) -> Span {
+        self.sifs + self.slot * 2
+    }
+
+    /// How long a sender waits for the beginning of a CTS or ACK.
+    pub(crate) fn response_timeout(&self) -> Span {
+        self.sifs + self.slot + self.rx_start
+    }
+
+    /// Time of a data frame of `bytes`, header and checksum included.
+    #[inline]
+    pub(crate) fn data_time(&self, bytes: u32, broadcast: bool) -> Span {
+        if broadcast {
+            self.time(bytes, self.basic_rate, self.basic_preamble)
+        } else {
+            self.time(bytes, self.data_rate, self.data_preamble)
+        }
+    }
+
+    fn time(&self, bytes: u32, rate: Rate, preamble: Span) -> Span {
+        match self.family {
+            Family::Dsss => {
+                // Clause 17.2.3.5: the length is told in whole microseconds.
+                let nanos = rate.time_for(u64::from(bytes)).as_nanos();
+                preamble + Span::from_micros(nanos.div_ceil(1000))
+            }
+            Family::Ofdm | Family::Erp => {
+                // 16 bits of service, 6 of tail, in symbols of 4 us (18.4.3).
+                let bits_per_symbol = rate.as_bps() * 4 / 1_000_000;
+                let symbols = (16 + u64::from(bytes) * 8 + 6).div_ceil(bits_per_symbol);
+                let extension = if self.family == Family::Erp { 6 } else { 0 };
+                preamble + Span::from_micros(4 * symbols + extension)
+            }
+        }
+    }
+
+    /// The ratio of signal to noise and interference that a rate needs.
+    pub(crate) fn needed_sinr(&self, broadcast_or_control: bool) -> f64 {
+        let rate = if broadcast_or_control {
+            self.basic_rate
+        } else {
+            self.data_rate
+        };
+        let db = match (self.family, rate.as_bps() / 1000) {
+            (Family::Dsss, 0..=1000) => 4.0,
+            (Family::Dsss, 1001..=2000) => 7.0,
+            (Family::Dsss, 2001..=5500) => 9.0,
+            (Family::Dsss, _) => 12.0,
+            (_, 0..=6000) => 5.0,
+            (_, 6001..=9000) => 6.0,
+            (_, 9001..=12_000) => 8.0,
+            (_, 12_001..=18_000) => 10.5,
+            (_, 18_001..=24_000) => 13.5,
+            (_, 24_001..=36_000) => 17.5,
+            (_, 36_001..=48_000) => 21.5,
+            _ => 23.0,
+        };
+        libm::pow(10.0, db / 10.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn us(span: Span) -> f64 {
+        span.as_nanos() as f64 / 1e3
+    }
+
+    #[test]
+    fn times_of_dsss_are_those_of_the_standard() {
+        let phy = Phy::new(PhyKind::Dsss1, false);
+        assert_eq!(us(phy.difs()), 50.0);
+        assert_eq!(us(phy.eifs), 364.0);
+        assert_eq!(us(phy.rts_time), 192.0 + 160.0);
+        assert_eq!(us(phy.cts_time), 192.0 + 112.0);
+        assert_eq!(us(phy.data_time(1000, false)), 192.0 + 8000.0);
+        let phy = Phy::new(PhyKind::B11, true);
+        // 1536 bytes at 11 Mbit/s: 1117.09 us, told as 1118
+        assert_eq!(us(phy.data_time(1536, false)), 96.0 + 1118.0);
+        assert_eq!(us(phy.data_time(1536, true)), 192.0 + 12_288.0);
+    }
+
+    #[test]
+    fn times_of_ofdm_are_those_of_the_standard() {
+        let phy = Phy::new(PhyKind::A54, false);
+        assert_eq!(us(phy.difs()), 34.0);
+        // ACK at 24 Mbit/s: 134 bits in two symbols of 96; at 6 Mbit/s: six symbols of 24.
+        assert_eq!(us(phy.cts_time), 28.0);
+        assert_eq!(us(phy.eifs), 16.0 + 44.0 + 34.0);
+        // 1536 bytes: 12310 bits in 57 symbols of 216
+        assert_eq!(us(phy.data_time(1536, false)), 20.0 + 228.0);
+        let phy = Phy::new(PhyKind::G54, false);
+        assert_eq!(us(phy.difs()), 28.0);
+        assert_eq!(us(phy.data_time(1536, false)), 20.0 + 228.0 + 6.0);
+    }
+}
