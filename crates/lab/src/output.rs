@@ -394,6 +394,8 @@ fn inputs(scenario: &Scenario) -> Result<Vec<Input>, WriteError> {
                     .filter_map(|direction| direction.trace.map(|trace| trace.file)),
             );
         }
+        let mobility = point.config.node.iter().filter_map(|node| node.mobility.as_ref());
+        paths.extend(mobility.filter_map(|mobility| mobility.file().cloned()));
         paths.extend(point.config.flow.iter().filter_map(|flow| flow.traffic.file.clone()));
     }
     paths.sort();

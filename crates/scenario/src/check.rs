@@ -142,6 +142,15 @@ fn complete_paths(config: &mut SimConfig, folder: &Path) -> Vec<ConfigError> {
             }
         }
     }
+    for (i, node) in config.node.iter_mut().enumerate() {
+        if let Some(file) = node.mobility.as_mut().and_then(|mobility| mobility.file_mut()) {
+            complete(
+                format!("node[{i}].mobility.file"),
+                file,
+                "a file of movements that can be read",
+            );
+        }
+    }
     for (i, flow) in config.flow.iter_mut().enumerate() {
         if let Some(file) = &mut flow.traffic.file {
             complete(format!("flow[{i}].traffic.file"), file, "a file that can be read");

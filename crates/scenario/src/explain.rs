@@ -64,6 +64,9 @@ fn fill_in(config: &mut SimConfig) {
     for link in &mut config.link {
         link.name = Some(link.display_name());
     }
+    for radio in &mut config.radio {
+        radio.name = Some(radio.display_name());
+    }
     for flow in config.flow.iter_mut().filter(|flow| flow.kind == FlowKind::Sctp) {
         flow.sctp = Some(flow.sender_association());
     }
@@ -109,6 +112,11 @@ fn relative(config: &mut SimConfig, folder: &Path) {
             .flatten()
             .for_each(|trace| strip(&mut trace.file));
     }
+    config
+        .node
+        .iter_mut()
+        .filter_map(|node| node.mobility.as_mut()?.file_mut())
+        .for_each(strip);
     config
         .flow
         .iter_mut()

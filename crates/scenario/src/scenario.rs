@@ -366,8 +366,10 @@ fn read_files(
         .flat_map(|link| link.directions())
         .filter_map(|direction| direction.trace);
     let files = config.flow.iter().filter_map(|flow| flow.traffic.file.as_ref());
+    let movements = config.node.iter().filter_map(|node| node.mobility.as_ref()?.file());
     let known = |known: &&Arc<Resources>| {
-        traces.clone().all(|trace| known.traces.contains_key(&trace.file))
+        movements.clone().all(|file| known.movements.contains_key(file))
+            && traces.clone().all(|trace| known.traces.contains_key(&trace.file))
             && files.clone().all(|file| known.files.contains_key(file))
     };
     match before.filter(known) {

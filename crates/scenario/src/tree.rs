@@ -207,10 +207,13 @@ impl Node {
         }
     }
 
-    /// What a member of an array is called: its `name`, or that of the two nodes it lies between.
+    /// What a member of an array is called: its `name`, or that of the two nodes it lies between, or of its node and its channel.
     pub(crate) fn name(&self) -> Option<String> {
         if let Some(name) = self.get("name") {
             return name.text().map(str::to_owned);
+        }
+        if let (Some(node), Some(channel)) = (self.get("node"), self.get("channel")) {
+            return Some(format!("{}-{}", node.text()?, channel.text()?));
         }
         match &self.get("between")?.value {
             Value::Array(ends) => match ends.as_slice() {

@@ -49,5 +49,6 @@ pub use measure::{
 };
 pub use observer::{Interest, NoObserver, Observer, PacketEvent, PacketFate, Sample};
 pub use packet::{ChunkKinds, Congestion, IP_HEADER, UDP_HEADER};
+pub use radio::{MovementError, Movements};
 pub use resources::Resources;
 pub use world::{RunOptions, World};

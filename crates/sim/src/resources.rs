@@ -6,14 +6,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::config::{ConfigError, SimConfig};
+use crate::config::{ConfigError, MobilityConfig, SimConfig};
 use crate::link::CapacityTrace;
+use crate::radio::Movements;
 
-/// Recorded capacities and files to send, by the paths that the scenario names them with. Shared by all runs.
+/// Recorded capacities, movements and files to send, by the paths that the scenario names them with. Shared by all runs.
 #[derive(Clone, Debug, Default)]
 pub struct Resources {
     /// Recorded capacities.
     pub traces: BTreeMap<PathBuf, Arc<CapacityTrace>>,
+    /// Movements of nodes.
+    pub movements: BTreeMap<PathBuf, Arc<Movements>>,
     /// Files to send.
     pub files: BTreeMap<PathBuf, Bytes>,
 }
@@ -52,6 +55,25 @@ impl Resources {
                 })?;
                 resources.traces.insert(trace.file, Arc::new(parsed));
             }
+        }
+        for (n, node) in config.node.iter().enumerate() {
+            let Some(file) = node.mobility.as_ref().and_then(MobilityConfig::file) else {
+                continue;
+            };
+            if resources.movements.contains_key(file) {
+                continue;
+            }
+            let path = format!("node[{n}].mobility.file");
+            let text = read(&path, file, folder)?;
+            let parsed = Movements::parse(&String::from_utf8_lossy(&text)).map_err(|error| {
+                ConfigError::new(
+                    path,
+                    file.display(),
+                    "a movement script for ns-2, or waypoints of BonnMotion",
+                )
+                .hint(error.to_string())
+            })?;
+            resources.movements.insert(file.clone(), Arc::new(parsed));
         }
         for (f, flow) in config.flow.iter().enumerate() {
             let Some(file) = &flow.traffic.file else { continue };

@@ -1,5 +1,7 @@
 //! Radio channels and the radios on them as they are written in a scenario.
 
+use std::path::PathBuf;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use whimbrel_control::Span;
@@ -302,6 +304,98 @@ pub enum MobilityConfig {
         #[serde(default)]
         steady_state: bool,
     },
+    /// Gauss-Markov: speed and direction change from step to step about their means, and remember what they were. Near the edge of the
+    /// area the mean direction leads back.
+    GaussMarkov {
+        /// Width and height of the area in metres, from the origin.
+        area: [f64; 2],
+        /// Mean speed in m/s, 0 up to `max_speed`.
+        #[schemars(range(min = 0))]
+        mean_speed: f64,
+        /// Greatest speed in m/s, above 0.
+        #[schemars(range(min = 0))]
+        max_speed: f64,
+        /// What is kept from step to step: 0 (nothing) up to 1 (all); 0.75 by default.
+        #[serde(default = "default_memory")]
+        #[schemars(range(min = 0, max = 1))]
+        memory: f64,
+        /// Standard deviation of the speed in m/s, 0 or more; 1 by default.
+        #[serde(default = "default_speed_deviation")]
+        #[schemars(range(min = 0))]
+        speed_deviation: f64,
+        /// Standard deviation of the direction in radians, 0 to 10; 0.5 by default.
+        #[serde(default = "default_direction_deviation")]
+        #[schemars(range(min = 0, max = 10))]
+        direction_deviation: f64,
+        /// Time of a step, above 0 s; 1 s by default.
+        #[serde(default = "default_step")]
+        interval: Span,
+    },
+    /// Manhattan grid: it keeps to the streets, and goes on or turns at each crossing. It begins at the crossing next to `position`.
+    Manhattan {
+        /// Blocks from west to east and from south to north, 1 to 10000.
+        blocks: [u32; 2],
+        /// Sides of a block in metres, above 0.
+        block: [f64; 2],
+        /// Least and greatest speed in m/s, above 0; drawn for each block.
+        speed: [f64; 2],
+        /// Probability of turning at a crossing, half of it to either side, 0 to 1; 0.5 by default.
+        #[serde(default = "default_turn")]
+        #[schemars(range(min = 0, max = 1))]
+        turn: f64,
+    },
+    /// As a file says: a movement script for ns-2 as `setdest` writes it, or waypoints of BonnMotion (a line for each node: time, x, y,
+    /// again and again).
+    File {
+        /// The file; a relative path is seen from the scenario's folder.
+        file: PathBuf,
+        /// The node's number in it: that in `$node_(3)`, or the line, from 0.
+        node: u32,
+    },
+}
+
+fn default_memory() -> f64 {
+    0.75
+}
+
+fn default_speed_deviation() -> f64 {
+    1.0
+}
+
+fn default_direction_deviation() -> f64 {
+    0.5
+}
+
+fn default_step() -> Span {
+    Span::from_secs(1)
+}
+
+fn default_turn() -> f64 {
+    0.5
+}
+
+/// Checks an area's or a block's sides.
+fn sides(path: &str, sides: &[f64; 2]) -> Result<(), ConfigError> {
+    for (i, side) in sides.iter().enumerate() {
+        if !(*side > 0.0 && *side <= 1e6) {
+            return Err(ConfigError::new(
+                format!("{path}[{i}]"),
+                side,
+                "a length above 0, up to 1e6 m",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Checks the bounds of a speed.
+fn speeds(speed: &[f64; 2]) -> Result<(), ConfigError> {
+    if speed[0] > 0.0 && speed[1] >= speed[0] && speed[1] <= 1e4 {
+        return Ok(());
+    }
+    let text = format!("[{}, {}]", speed[0], speed[1]);
+    let allowed = "two speeds above 0, up to 1e4 m/s, the lesser first";
+    Err(ConfigError::new("speed", text, allowed).hint("with a least speed of 0 the mean speed falls for ever"))
 }
 
 impl MobilityConfig {
@@ -313,29 +407,76 @@ impl MobilityConfig {
         match self {
             MobilityConfig::Static => Ok(()),
             MobilityConfig::RandomWaypoint { area, speed, .. } => {
-                for (i, side) in area.iter().enumerate() {
-                    if !(*side > 0.0 && *side <= 1e6) {
-                        return Err(ConfigError::new(
-                            format!("area[{i}]"),
-                            side,
-                            "a length above 0, up to 1e6 m",
-                        ));
+                sides("area", area)?;
+                speeds(speed)
+            }
+            MobilityConfig::GaussMarkov {
+                area,
+                mean_speed,
+                max_speed,
+                memory,
+                speed_deviation,
+                direction_deviation,
+                interval,
+            } => {
+                sides("area", area)?;
+                speeds(&[*max_speed, *max_speed])
+                    .map_err(|_| ConfigError::new("max_speed", max_speed, "a speed above 0, up to 1e4 m/s"))?;
+                let within = |path: &str, value: f64, high: f64, allowed: &str| {
+                    if (0.0..=high).contains(&value) {
+                        return Ok(());
                     }
-                }
-                if !(speed[0] > 0.0 && speed[1] >= speed[0] && speed[1] <= 1e4) {
-                    let text = format!("[{}, {}]", speed[0], speed[1]);
-                    return Err(
-                        ConfigError::new("speed", text, "two speeds above 0, up to 1e4 m/s, the lesser first")
-                            .hint("with a least speed of 0 the mean speed falls for ever"),
-                    );
+                    Err(ConfigError::new(path, value, allowed))
+                };
+                within("mean_speed", *mean_speed, *max_speed, "0 up to max_speed")?;
+                within("memory", *memory, 1.0, "0 to 1")?;
+                within("speed_deviation", *speed_deviation, 1e4, "0 to 1e4 m/s")?;
+                within("direction_deviation", *direction_deviation, 10.0, "0 to 10 radians")?;
+                if *interval < Span::from_millis(1) {
+                    return Err(ConfigError::new("interval", interval, "1 ms or more"));
                 }
                 Ok(())
             }
+            MobilityConfig::Manhattan {
+                blocks,
+                block,
+                speed,
+                turn,
+            } => {
+                for (i, count) in blocks.iter().enumerate() {
+                    if !(1..=10_000).contains(count) {
+                        return Err(ConfigError::new(format!("blocks[{i}]"), count, "1 to 10000 blocks"));
+                    }
+                }
+                sides("block", block)?;
+                speeds(speed)?;
+                probability("turn", *turn)
+            }
+            MobilityConfig::File { .. } => Ok(()),
         }
     }
 
     /// Whether it says where the node is when the run begins.
     pub fn places(&self) -> bool {
-        matches!(self, MobilityConfig::RandomWaypoint { steady_state: true, .. })
+        matches!(
+            self,
+            MobilityConfig::RandomWaypoint { steady_state: true, .. } | MobilityConfig::File { .. }
+        )
+    }
+
+    /// The file that it follows.
+    pub fn file(&self) -> Option<&PathBuf> {
+        match self {
+            MobilityConfig::File { file, .. } => Some(file),
+            _ => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn file_mut(&mut self) -> Option<&mut PathBuf> {
+        match self {
+            MobilityConfig::File { file, .. } => Some(file),
+            _ => None,
+        }
     }
 }

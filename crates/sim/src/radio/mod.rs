@@ -21,7 +21,8 @@ use whimbrel_control::{Rng, Span, Time};
 use self::air::{Air, Damage, Hearer, Receiver, Signal, Transmission};
 pub(crate) use self::mac::Failure;
 use self::mac::{Action, BROADCAST, Dcf, Frame, FrameKind, Heard, Limits, Outgoing};
-pub(crate) use self::mobility::{Motion, Point};
+use self::mobility::{Motion, Point};
+pub use self::mobility::{MovementError, Movements};
 pub use self::phy::PhyKind;
 use self::phy::{DATA_OVERHEAD, Phy};
 pub use self::propagation::{FadingConfig, PropagationConfig};
@@ -30,6 +31,7 @@ use crate::config::{ChannelRouting, EnergyConfig, SimConfig};
 use crate::engine::{Event, EventQueue};
 use crate::link::Window;
 use crate::packet::PacketId;
+use crate::resources::Resources;
 
 /// A radio's place in the scenario.
 pub(crate) type RadioId = u32;
@@ -123,8 +125,8 @@ pub(crate) struct Radios {
 }
 
 impl Radios {
-    /// Builds them all. The scenario must have been checked.
-    pub(crate) fn new(config: &SimConfig, seed: u64, window: Window) -> Self {
+    /// Builds them all. The scenario and the movements it names must have been checked.
+    pub(crate) fn new(config: &SimConfig, seed: u64, resources: &Resources, window: Window) -> Self {
         let node_places: BTreeMap<&str, NodeId> = config.node.iter().map(|n| n.name.as_str()).zip(0..).collect();
         let channel_places: BTreeMap<&str, u32> = config.channel.iter().map(|c| c.name.as_str()).zip(0..).collect();
         let motions: Vec<_> = config
@@ -133,7 +135,9 @@ impl Radios {
             .map(|node| {
                 let [x, y] = node.position.unwrap_or_default();
                 let random = Rng::stream(seed, &format!("node/{}/mobility", node.name));
-                Motion::new(&node.mobility.clone().unwrap_or_default(), Point::new(x, y), random)
+                let mobility = node.mobility.clone().unwrap_or_default();
+                let movements = mobility.file().and_then(|file| resources.movements.get(file)).cloned();
+                Motion::new(&mobility, Point::new(x, y), random, movements)
             })
             .collect();
         let mut radios = Vec::with_capacity(config.radio.len());

@@ -279,7 +279,7 @@ impl Propagation {
 }
 
 /// Two independent normal numbers (Box and Muller).
-fn normal_pair(random: &mut Rng) -> (f64, f64) {
+pub(super) fn normal_pair(random: &mut Rng) -> (f64, f64) {
     let radius = libm::sqrt(2.0 * random.exponential(1.0));
     let angle = 2.0 * PI * random.unit();
     (radius * libm::cos(angle), radius * libm::sin(angle))

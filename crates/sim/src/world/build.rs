@@ -6,7 +6,9 @@ use bytes::Bytes;
 use whimbrel_control::{Rate, Rng, Span, Time};
 
 use super::World;
-use crate::config::{ConfigError, FlowConfig, FlowEnd, FlowKind, LinkConfig, ResolvedDirection, SimConfig};
+use crate::config::{
+    ConfigError, FlowConfig, FlowEnd, FlowKind, LinkConfig, MobilityConfig, ResolvedDirection, SimConfig,
+};
 use crate::engine::{Event, EventQueue};
 use crate::host::{
     AddressChange, Agent, Alarm, FlowState, ReceiverSetup, SctpEnd, SctpSetup, SenderSetup, Sink, Source, TcpReceiver,
@@ -79,6 +81,7 @@ impl World {
         options: RunOptions,
     ) -> Result<World, ConfigError> {
         config.validate()?;
+        check_movements(config, resources)?;
         let end = Time::ZERO + config.duration;
         let window = Window {
             from: Time::ZERO + config.measure.from,
@@ -162,7 +165,7 @@ impl World {
             flow_drops: vec![Default::default(); config.flow.len()],
             link_drops: vec![Default::default(); config.link.len() * 2],
             radio_drops: vec![Default::default(); config.radio.len()],
-            radios: (!config.radio.is_empty()).then(|| Box::new(Radios::new(config, seed, window))),
+            radios: (!config.radio.is_empty()).then(|| Box::new(Radios::new(config, seed, resources, window))),
             landed: Vec::new(),
             needs_kinds,
         };
@@ -195,6 +198,24 @@ impl World {
             },
         })
     }
+}
+
+/// Checks that the nodes which follow a file are in it.
+fn check_movements(config: &SimConfig, resources: &Resources) -> Result<(), ConfigError> {
+    for (n, node) in config.node.iter().enumerate() {
+        let Some(MobilityConfig::File { file, node }) = &node.mobility else {
+            continue;
+        };
+        let place = |field: &str| format!("node[{n}].mobility.{field}");
+        let Some(movements) = resources.movements.get(file) else {
+            return Err(ConfigError::new(place("file"), file.display(), "a file that was read"));
+        };
+        if !movements.has(*node) {
+            let allowed = format!("one of the {} nodes of {}", movements.len(), file.display());
+            return Err(ConfigError::new(place("node"), node, allowed));
+        }
+    }
+    Ok(())
 }
 
 /// A flow's fingerprint begins with its name, so that flows of equal fates differ.

@@ -1,9 +1,17 @@
 //! Where nodes are. Positions are worked out when somebody asks; a node that nobody hears costs nothing.
 
+mod file;
+mod gauss_markov;
+mod manhattan;
 mod waypoint;
+
+use std::sync::Arc;
 
 use whimbrel_control::{Rng, Time};
 
+pub use self::file::{MovementError, Movements};
+use self::gauss_markov::GaussMarkov;
+use self::manhattan::Manhattan;
 use self::waypoint::RandomWaypoint;
 use crate::config::MobilityConfig;
 
@@ -69,6 +77,30 @@ impl Leg {
         }
     }
 
+    /// A way that takes that long.
+    pub(crate) fn between(from: Point, to: Point, start: Time, end: Time) -> Self {
+        let seconds = end.since(start).as_secs_f64();
+        if seconds == 0.0 {
+            return Leg::stay(to, start, end);
+        }
+        Leg {
+            from,
+            start,
+            velocity: Point::new((to.x - from.x) / seconds, (to.y - from.y) / seconds),
+            to,
+            end,
+        }
+    }
+
+    /// The part of it up to a time.
+    pub(crate) fn cut(mut self, end: Time) -> Self {
+        if end < self.end {
+            self.to = self.at(end);
+            self.end = end;
+        }
+        self
+    }
+
     fn at(&self, now: Time) -> Point {
         if now >= self.end {
             return self.to;
@@ -89,17 +121,23 @@ pub(crate) struct Motion {
 enum Model {
     Static,
     RandomWaypoint(Box<RandomWaypoint>),
+    GaussMarkov(Box<GaussMarkov>),
+    Manhattan(Box<Manhattan>),
+    /// The movements of a file, the node's number in it, and the place of the next leg.
+    File(Arc<Movements>, u32, usize),
 }
 
 impl Motion {
     /// The movement that a scenario asks for, from a position if it needs one.
-    pub(crate) fn new(config: &MobilityConfig, position: Point, mut random: Rng) -> Self {
-        let stay = |at| Leg::stay(at, Time::ZERO, Time::MAX);
-        match config {
-            MobilityConfig::Static => Motion {
-                leg: stay(position),
-                model: Model::Static,
-            },
+    pub(crate) fn new(
+        config: &MobilityConfig,
+        position: Point,
+        random: Rng,
+        movements: Option<Arc<Movements>>,
+    ) -> Self {
+        let begin = |at| Leg::stay(at, Time::ZERO, Time::ZERO);
+        let (leg, model) = match config {
+            MobilityConfig::Static => (Leg::stay(position, Time::ZERO, Time::MAX), Model::Static),
             MobilityConfig::RandomWaypoint {
                 area,
                 speed,
@@ -111,19 +149,66 @@ impl Motion {
                     speed: *speed,
                     pause: *pause,
                     moving: false,
-                    random: Rng::stream(random.next_u64(), "waypoints"),
+                    random,
                 };
                 let leg = if *steady_state {
                     model.steady_leg()
                 } else {
                     Leg::stay(position, Time::ZERO, Time::ZERO + *pause)
                 };
-                Motion {
-                    leg,
-                    model: Model::RandomWaypoint(Box::new(model)),
-                }
+                (leg, Model::RandomWaypoint(Box::new(model)))
             }
-        }
+            MobilityConfig::GaussMarkov {
+                area,
+                mean_speed,
+                max_speed,
+                memory,
+                speed_deviation,
+                direction_deviation,
+                interval,
+            } => {
+                let mut random = random;
+                let direction = 2.0 * core::f64::consts::PI * random.unit();
+                let model = GaussMarkov {
+                    area: *area,
+                    mean_speed: *mean_speed,
+                    max_speed: *max_speed,
+                    memory: *memory,
+                    speed_deviation: *speed_deviation,
+                    direction_deviation: *direction_deviation,
+                    interval: *interval,
+                    speed: *mean_speed,
+                    direction,
+                    mean_direction: direction,
+                    random,
+                };
+                (begin(position), Model::GaussMarkov(Box::new(model)))
+            }
+            MobilityConfig::Manhattan {
+                blocks,
+                block,
+                speed,
+                turn,
+            } => {
+                let mut random = random;
+                let model = Manhattan {
+                    blocks: *blocks,
+                    block: *block,
+                    speed: *speed,
+                    turn: *turn,
+                    crossing: Manhattan::nearest(*blocks, *block, position),
+                    heading: random.below(4) as u8,
+                    random,
+                };
+                let place = model.place(model.crossing);
+                (begin(place), Model::Manhattan(Box::new(model)))
+            }
+            MobilityConfig::File { node, .. } => {
+                let movements = movements.unwrap_or_default();
+                (begin(position), Model::File(movements, *node, 0))
+            }
+        };
+        Motion { leg, model }
     }
 
     /// The greatest speed it can have, m/s.
@@ -131,6 +216,9 @@ impl Motion {
         match &self.model {
             Model::Static => 0.0,
             Model::RandomWaypoint(model) => model.speed[1],
+            Model::GaussMarkov(model) => model.max_speed,
+            Model::Manhattan(model) => model.speed[1],
+            Model::File(movements, ..) => movements.top_speed,
         }
     }
 
@@ -149,10 +237,23 @@ impl Motion {
             match &mut self.model {
                 Model::Static => return self.leg.to,
                 Model::RandomWaypoint(model) => self.leg = model.next(&self.leg),
+                Model::GaussMarkov(model) => self.leg = model.next(&self.leg),
+                Model::Manhattan(model) => self.leg = model.next(&self.leg),
+                Model::File(movements, node, place) => {
+                    let next = movements.nodes.get(node).and_then(|legs| legs.get(*place));
+                    *place += 1;
+                    // After the last leg it stays.
+                    self.leg = next.copied().unwrap_or(Leg::stay(self.leg.to, self.leg.end, Time::MAX));
+                }
             }
         }
         self.leg.at(now)
     }
+}
+
+/// A normal number of mean 0 and deviation 1.
+fn normal(random: &mut Rng) -> f64 {
+    super::propagation::normal_pair(random).0
 }
 
 #[cfg(test)]
