@@ -292,7 +292,7 @@ pub enum MobilityConfig {
     Static,
     /// Random waypoint: it goes straight to a point chosen evenly from the area, at a speed chosen evenly, pauses, and goes on.
     RandomWaypoint {
-        /// Width and height of the area in metres, from the origin.
+        /// Width and height of the area, from the origin, 1 to 1e6 m.
         area: [f64; 2],
         /// Least and greatest speed in m/s, above 0.
         speed: [f64; 2],
@@ -307,7 +307,7 @@ pub enum MobilityConfig {
     /// Gauss-Markov: speed and direction change from step to step about their means, and remember what they were. Near the edge of the
     /// area the mean direction leads back.
     GaussMarkov {
-        /// Width and height of the area in metres, from the origin.
+        /// Width and height of the area, from the origin, 1 to 1e6 m.
         area: [f64; 2],
         /// Mean speed in m/s, 0 up to `max_speed`.
         #[schemars(range(min = 0))]
@@ -335,7 +335,7 @@ pub enum MobilityConfig {
     Manhattan {
         /// Blocks from west to east and from south to north, 1 to 10000.
         blocks: [u32; 2],
-        /// Sides of a block in metres, above 0.
+        /// Sides of a block, 1 to 1e6 m.
         block: [f64; 2],
         /// Least and greatest speed in m/s, above 0; drawn for each block.
         speed: [f64; 2],
@@ -377,12 +377,8 @@ fn default_turn() -> f64 {
 /// Checks an area's or a block's sides.
 fn sides(path: &str, sides: &[f64; 2]) -> Result<(), ConfigError> {
     for (i, side) in sides.iter().enumerate() {
-        if !(*side > 0.0 && *side <= 1e6) {
-            return Err(ConfigError::new(
-                format!("{path}[{i}]"),
-                side,
-                "a length above 0, up to 1e6 m",
-            ));
+        if !(1.0..=1e6).contains(side) {
+            return Err(ConfigError::new(format!("{path}[{i}]"), side, "1 to 1e6 m"));
         }
     }
     Ok(())
