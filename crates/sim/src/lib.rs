@@ -35,6 +35,7 @@ mod packet;
 pub mod queue;
 mod radio;
 mod resources;
+pub mod routing;
 pub mod topology;
 mod truth;
 mod world;

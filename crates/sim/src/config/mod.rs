@@ -8,6 +8,7 @@ mod flow;
 mod link;
 mod one_or_many;
 mod radio;
+mod routing;
 mod tcp;
 
 use std::collections::BTreeMap;
@@ -26,6 +27,7 @@ pub use self::one_or_many::OneOrMany;
 pub use self::radio::{
     ChannelConfig, ChannelRouting, EnergyConfig, Interference, MAX_RADIOS, MobilityConfig, RadioConfig,
 };
+pub use self::routing::{AodvConfig, DsdvConfig, DsrConfig, NextHop, RoutingConfig, StaticConfig};
 pub use self::tcp::{TcpConfig, TcpEcn, TcpFlavour};
 pub use crate::loss::{ChunkKind, LossConfig};
 pub use crate::queue::{
