@@ -149,7 +149,7 @@ mod tests {
         let next = |from: usize, to| nodes[from].next_hop(Time::ZERO, to);
         assert_eq!(
             [next(0, 4), next(1, 4), next(1, 3), next(0, 5), next(5, 0)],
-            [Some(3), Some(0), Some(0), None, None]
+            [Some(3), Some(2), Some(0), None, None]
         );
         let last = |from: usize, to| nodes[from].last_hop(Time::ZERO, to);
         assert_eq!(

@@ -23,12 +23,17 @@
 //! is handed to [`Agent::receive_control`] with the address of the neighbour that transmitted it, whatever its final destination is:
 //! messages travel further only if an agent sends them again.
 
+mod aodv;
+mod buffer;
 mod fixed;
+#[cfg(test)]
+mod harness;
 mod message;
 mod source_route;
 
 use whimbrel_control::{Rng, Span, Time};
 
+pub use self::aodv::Aodv;
 pub use self::fixed::{Static, shortest};
 pub use self::message::{
     AODV_PORT_HEADERS, BrokenLink, DsdvEntry, DsrError, DsrReply, DsrRequest, Message, MessageKind, Rerr, Rrep, Rreq,
@@ -274,6 +279,8 @@ pub trait Protocol {
 pub enum Agent {
     /// Next hops that never change.
     Static(Box<Static>),
+    /// AODV.
+    Aodv(Box<Aodv>),
 }
 
 /// Calls the protocol of an agent.
@@ -281,6 +288,7 @@ macro_rules! protocol {
     ($agent:expr, $it:ident => $call:expr) => {
         match $agent {
             Agent::Static($it) => $call,
+            Agent::Aodv($it) => $call,
         }
     };
 }

@@ -1,0 +1,350 @@
+//! Requests and replies (RFC 3561 §6.3 to §6.8).
+
+use whimbrel_control::{Span, Time};
+
+use super::Aodv;
+use super::table::{News, State, newer, newest};
+use crate::routing::{Address, Cause, Context, Message, Rrep, Rreq};
+
+/// A route that is looked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Discovery {
+    pub(super) destination: Address,
+    /// TTL of the last request, or of the next one if none was sent.
+    ttl: u8,
+    /// Requests to the whole network sent so far.
+    floods: u8,
+    /// When the next one is due, or the discovery has failed.
+    pub(super) deadline: Time,
+    /// Whether a request was sent with this TTL; otherwise the rate limit holds it back.
+    asked: bool,
+    /// Whether it is a local repair, which asks once.
+    repair: bool,
+}
+
+impl Aodv {
+    /// Looks for a route to a destination, unless it does so already (§6.3, §6.4).
+    pub(super) fn discover(&mut self, cx: &mut Context<'_>, destination: Address) {
+        if self
+            .discoveries
+            .iter()
+            .any(|discovery| discovery.destination == destination)
+        {
+            return;
+        }
+        let now = cx.now;
+        let known = self.table.current(now, destination).map(|route| route.hops);
+        let ttl = match known {
+            Some(hops) => hops.saturating_add(self.config.ttl_increment),
+            None => self.config.ttl_start,
+        };
+        self.counters.discoveries += 1;
+        self.begin(cx, destination, self.ring(ttl), false);
+    }
+
+    /// Begins a discovery with a request of this TTL.
+    pub(super) fn begin(&mut self, cx: &mut Context<'_>, destination: Address, ttl: u8, repair: bool) {
+        let mut discovery = Discovery {
+            destination,
+            ttl,
+            floods: 0,
+            deadline: cx.now,
+            asked: false,
+            repair,
+        };
+        self.ask(cx, &mut discovery);
+        self.wake_at(discovery.deadline);
+        self.discoveries.push(discovery);
+    }
+
+    /// The TTL to use in place of this one: rings above the threshold are the whole network.
+    fn ring(&self, ttl: u8) -> u8 {
+        if ttl > self.config.ttl_threshold {
+            self.config.net_diameter
+        } else {
+            ttl.min(self.config.net_diameter)
+        }
+    }
+
+    /// Sends the next request of a discovery, or puts it off if there were too many of late.
+    fn ask(&mut self, cx: &mut Context<'_>, discovery: &mut Discovery) {
+        let allowed = self.requests.allowed_at(cx.now);
+        if allowed > cx.now {
+            discovery.deadline = allowed;
+            return;
+        }
+        self.requests.count(cx.now);
+        // §6.1: so that old ways back to this node do not stand in the way of new ones.
+        self.seq = self.seq.wrapping_add(1);
+        self.request = self.request.wrapping_add(1);
+        let rreq = Rreq {
+            ttl: discovery.ttl,
+            hops: 0,
+            id: self.request,
+            destination: discovery.destination,
+            destination_seq: self.table.get(discovery.destination).and_then(|route| route.seq),
+            originator: self.address,
+            originator_seq: self.seq,
+            gratuitous: self.config.gratuitous_reply,
+            destination_only: self.config.destination_only,
+        };
+        self.broadcast(cx, Message::Rreq(rreq), Span::ZERO);
+        discovery.asked = true;
+        let wait = if discovery.ttl < self.config.net_diameter || discovery.repair {
+            self.config.ring_traversal_time(discovery.ttl)
+        } else {
+            // §6.3: binary exponential back-off.
+            let doubled = self.config.net_traversal_time() * (1_u64 << discovery.floods.min(32));
+            discovery.floods = discovery.floods.saturating_add(1);
+            doubled
+        };
+        discovery.deadline = cx.now + wait;
+    }
+
+    /// Goes on with discoveries whose time has come.
+    pub(super) fn handle_discoveries(&mut self, cx: &mut Context<'_>) {
+        let mut place = 0;
+        while let Some(discovery) = self.discoveries.get(place).copied() {
+            if discovery.deadline > cx.now {
+                place += 1;
+                continue;
+            }
+            let mut next = discovery;
+            if discovery.asked {
+                if discovery.repair {
+                    self.discoveries.swap_remove(place);
+                    self.repair_failed(cx, discovery.destination);
+                    continue;
+                }
+                if !self.buffer.waits_for(discovery.destination) {
+                    // Whoever wanted it has given up.
+                    self.discoveries.swap_remove(place);
+                    continue;
+                }
+                if discovery.ttl < self.config.net_diameter {
+                    next.ttl = self.ring(discovery.ttl.saturating_add(self.config.ttl_increment));
+                } else if discovery.floods > self.config.rreq_retries {
+                    self.discoveries.swap_remove(place);
+                    self.counters.discoveries_failed += 1;
+                    self.buffer.give_up(cx, discovery.destination, Cause::NoRoute);
+                    continue;
+                }
+                next.asked = false;
+            }
+            self.ask(cx, &mut next);
+            self.discoveries[place] = next;
+            place += 1;
+        }
+    }
+
+    /// A request arrives (§6.5).
+    pub(super) fn receive_request(&mut self, cx: &mut Context<'_>, from: Address, rreq: &Rreq) {
+        let now = cx.now;
+        if self
+            .blacklist
+            .iter()
+            .any(|(neighbour, until)| *neighbour == from && *until > now)
+        {
+            return;
+        }
+        self.meet(cx, from);
+        let keep = self.config.path_discovery_time();
+        if rreq.originator == self.address || self.seen.check(now, rreq.originator, rreq.id, keep) {
+            return;
+        }
+        let hops = rreq.hops.saturating_add(1);
+        let travelled = self.config.node_traversal_time * 2 * u64::from(hops);
+        let until = now + (self.config.net_traversal_time() * 2 - travelled);
+        let back = News {
+            destination: rreq.originator,
+            next_hop: from,
+            hops,
+            seq: rreq.originator_seq,
+            until,
+            last_hop: self.last_hop_of(hops, from, None),
+        };
+        if self.table.learn(now, back) {
+            self.release(cx, rreq.originator);
+        }
+        let Some(back) = self.table.valid(now, rreq.originator) else {
+            return;
+        };
+        back.extend(until);
+        if rreq.destination == self.address {
+            // §6.1, §6.6.1
+            self.seq = rreq.destination_seq.map_or(self.seq, |asked| newest(self.seq, asked));
+            let rrep = Rrep {
+                hops: 0,
+                destination: self.address,
+                destination_seq: self.seq,
+                originator: rreq.originator,
+                lifetime: self.config.my_route_timeout(),
+                acknowledge: self.config.reply_ack,
+                last_hop: None,
+            };
+            return self.send_reply(cx, rrep);
+        }
+        if !self.answer(cx, from, rreq) {
+            self.pass_on(cx, rreq, hops);
+        }
+    }
+
+    /// Answers for the destination if it has a route that is new enough (§6.6.2, §6.6.3).
+    fn answer(&mut self, cx: &mut Context<'_>, from: Address, rreq: &Rreq) -> bool {
+        let now = cx.now;
+        if rreq.destination_only {
+            return false;
+        }
+        let (Some(route), Some(back)) = (self.table.get(rreq.destination), self.table.get(rreq.originator)) else {
+            return false;
+        };
+        let Some(seq) = route.seq.filter(|_| route.is_valid(now)) else {
+            return false;
+        };
+        // A route through the node that asks is the one it has lost.
+        if rreq.destination_seq.is_some_and(|asked| newer(asked, seq)) || route.next_hop == from {
+            return false;
+        }
+        let rrep = Rrep {
+            hops: route.hops,
+            destination: rreq.destination,
+            destination_seq: seq,
+            originator: rreq.originator,
+            lifetime: route.expires.since(now),
+            acknowledge: self.config.reply_ack,
+            last_hop: route.last_hop.filter(|_| self.config.last_hop_extension),
+        };
+        let gratuitous = Rrep {
+            hops: back.hops,
+            destination: rreq.originator,
+            destination_seq: back.seq.unwrap_or(rreq.originator_seq),
+            originator: rreq.destination,
+            lifetime: back.expires.since(now),
+            acknowledge: self.config.reply_ack,
+            last_hop: back.last_hop.filter(|_| self.config.last_hop_extension),
+        };
+        let (forward_hop, back_hop) = (route.next_hop, back.next_hop);
+        self.add_precursor(rreq.destination, back_hop);
+        self.add_precursor(rreq.originator, forward_hop);
+        self.send_reply(cx, rrep);
+        if rreq.gratuitous {
+            self.send_reply(cx, gratuitous);
+        }
+        true
+    }
+
+    /// Sends a request on to its next ring (§6.5).
+    fn pass_on(&mut self, cx: &mut Context<'_>, rreq: &Rreq, hops: u8) {
+        if rreq.ttl <= 1 {
+            return;
+        }
+        let known = self.table.get(rreq.destination).and_then(|route| route.seq);
+        let destination_seq = match (rreq.destination_seq, known) {
+            (Some(asked), Some(known)) => Some(newest(asked, known)),
+            (asked, known) => asked.or(known),
+        };
+        let passed = Rreq {
+            ttl: rreq.ttl - 1,
+            hops,
+            destination_seq,
+            ..*rreq
+        };
+        let jitter = self.config.broadcast_jitter;
+        self.broadcast(cx, Message::Rreq(passed), jitter);
+    }
+
+    /// A reply arrives (§6.7).
+    pub(super) fn receive_reply(&mut self, cx: &mut Context<'_>, from: Address, rrep: &Rrep) {
+        let now = cx.now;
+        self.meet(cx, from);
+        if rrep.acknowledge {
+            self.unicast(cx, from, Message::RrepAck);
+        }
+        // Nobody but this node knows the way to itself.
+        if rrep.destination == self.address {
+            return;
+        }
+        let hops = rrep.hops.saturating_add(1);
+        let news = News {
+            destination: rrep.destination,
+            next_hop: from,
+            hops,
+            seq: rrep.destination_seq,
+            until: now + rrep.lifetime,
+            last_hop: self.last_hop_of(hops, from, rrep.last_hop),
+        };
+        let repaired = self
+            .table
+            .current(now, rrep.destination)
+            .filter(|route| route.state == State::Repairing)
+            .map(|route| route.hops);
+        if !self.table.learn(now, news) {
+            return;
+        }
+        self.release(cx, rrep.destination);
+        if repaired.is_some_and(|before| hops > before) {
+            self.tell_longer(cx, rrep.destination);
+        }
+        if rrep.originator == self.address {
+            return;
+        }
+        let used = now + self.config.active_route_timeout;
+        let Some(back) = self.table.valid(now, rrep.originator) else {
+            return;
+        };
+        back.extend(used);
+        let back_hop = back.next_hop;
+        self.add_precursor(rrep.destination, back_hop);
+        self.add_precursor(from, back_hop);
+        let passed = Rrep {
+            hops,
+            acknowledge: self.config.reply_ack,
+            last_hop: news.last_hop.filter(|_| self.config.last_hop_extension),
+            ..*rrep
+        };
+        self.send_reply(cx, passed);
+    }
+
+    /// Sends a reply towards its originator.
+    fn send_reply(&mut self, cx: &mut Context<'_>, rrep: Rrep) {
+        let Some(back) = self.table.valid(cx.now, rrep.originator) else {
+            return;
+        };
+        let next_hop = back.next_hop;
+        if rrep.acknowledge {
+            let until = cx.now + self.config.next_hop_wait();
+            self.unacknowledged.retain(|(neighbour, _)| *neighbour != next_hop);
+            self.unacknowledged.push((next_hop, until));
+            self.wake_at(until);
+        }
+        self.unicast(cx, next_hop, Message::Rrep(rrep));
+    }
+
+    /// The requests of a neighbour that does not hear this node are ignored for some time (§6.8).
+    pub(super) fn blacklist(&mut self, now: Time, neighbour: Address) {
+        self.blacklist.retain(|(other, _)| *other != neighbour);
+        self.blacklist.push((neighbour, now + self.config.blacklist_timeout()));
+    }
+
+    /// A neighbour has sent a message, so there is a way to it.
+    fn meet(&mut self, cx: &mut Context<'_>, from: Address) {
+        let until = cx.now + self.config.active_route_timeout;
+        self.table.neighbour(cx.now, from, self.address, until, None);
+        self.release(cx, from);
+    }
+
+    fn add_precursor(&mut self, destination: Address, neighbour: Address) {
+        if let Some(route) = self.table.iter_mut().find(|route| route.destination == destination) {
+            route.add_precursor(neighbour);
+        }
+    }
+
+    /// The last node before the destination of a route of so many hops that begins with `next_hop`.
+    fn last_hop_of(&self, hops: u8, next_hop: Address, told: Option<Address>) -> Option<Address> {
+        match hops {
+            1 => Some(self.address),
+            2 => Some(next_hop),
+            _ => told,
+        }
+    }
+}

@@ -1,0 +1,542 @@
+//! Message sequences worked by hand from RFC 3561, and random networks.
+
+use whimbrel_control::{Span, Time};
+
+use super::Aodv;
+use crate::config::AodvConfig;
+use crate::routing::harness::{FRAME, Net, Place, each_seed, torture};
+use crate::routing::{Action, Address, Agent, Cause, Context, Message, MessageKind, Rerr, Rrep, Rreq, Unreachable};
+
+fn config() -> AodvConfig {
+    AodvConfig {
+        broadcast_jitter: Span::ZERO,
+        ..AodvConfig::default()
+    }
+}
+
+fn agent(config: &AodvConfig, address: Address) -> Agent {
+    Agent::Aodv(Box::new(Aodv::new(config, address)))
+}
+
+fn net(config: &AodvConfig, nodes: usize, links: &[(usize, usize)]) -> Net {
+    let agents = (0..nodes as Address).map(|address| agent(config, address)).collect();
+    Net::new(agents, links, 1)
+}
+
+fn line(config: &AodvConfig, nodes: usize) -> Net {
+    let links: Vec<_> = (1..nodes).map(|node| (node - 1, node)).collect();
+    net(config, nodes, &links)
+}
+
+fn aodv(net: &Net, node: usize) -> &Aodv {
+    match &net.agents[node] {
+        Agent::Aodv(aodv) => aodv,
+        _ => unreachable!("all nodes use AODV"),
+    }
+}
+
+fn requests(net: &Net, from: Address) -> Vec<(Time, Rreq)> {
+    let seen = net.air.iter().filter(|seen| seen.from == from);
+    seen.filter_map(|seen| match &seen.message {
+        Message::Rreq(rreq) => Some((seen.at, *rreq)),
+        _ => None,
+    })
+    .collect()
+}
+
+fn replies(net: &Net) -> Vec<(Address, Address, Rrep)> {
+    let seen = net.air.iter();
+    seen.filter_map(|seen| match (&seen.message, seen.to) {
+        (Message::Rrep(rrep), Some(to)) => Some((seen.from, to, *rrep)),
+        _ => None,
+    })
+    .collect()
+}
+
+fn errors(net: &Net) -> Vec<(Address, Option<Address>, Rerr)> {
+    let seen = net.air.iter();
+    seen.filter_map(|seen| match &seen.message {
+        Message::Rerr(rerr) => Some((seen.from, seen.to, rerr.clone())),
+        _ => None,
+    })
+    .collect()
+}
+
+#[test]
+fn a_route_is_asked_for_in_growing_rings_and_answered_by_the_destination() {
+    // 0 - 1 - 2 - 3. §6.4: TTL 1, 3; the second reaches 3 (0 sends with 3, 1 with 2, 2 with 1).
+    let config = config();
+    let mut net = line(&config, 4);
+    let packet = net.send(0, 3);
+    net.run_for(Span::from_secs(1));
+    let asked: Vec<_> = requests(&net, 0)
+        .iter()
+        .map(|(at, rreq)| (*at, rreq.ttl, rreq.id, rreq.originator_seq))
+        .collect();
+    // RING_TRAVERSAL_TIME = 2 * 40 ms * (1 + 2)
+    let second = Time::ZERO + Span::from_millis(240);
+    assert_eq!(asked, [(Time::ZERO, 1, 1, 1), (second, 3, 2, 2)]);
+    assert!(
+        requests(&net, 0)
+            .iter()
+            .all(|(_, rreq)| rreq.destination_seq.is_none() && rreq.hops == 0)
+    );
+    assert_eq!(
+        requests(&net, 1)
+            .iter()
+            .map(|(_, rreq)| (rreq.ttl, rreq.hops))
+            .collect::<Vec<_>>(),
+        [(2, 1)]
+    );
+    assert_eq!(
+        requests(&net, 2)
+            .iter()
+            .map(|(_, rreq)| (rreq.ttl, rreq.hops))
+            .collect::<Vec<_>>(),
+        [(1, 2)]
+    );
+    // §6.6.1, §6.7: the reply comes back hop by hop, its hop count growing.
+    let answered: Vec<_> = replies(&net)
+        .iter()
+        .map(|(from, to, rrep)| (*from, *to, rrep.hops, rrep.destination))
+        .collect();
+    assert_eq!(answered, [(3, 2, 0, 3), (2, 1, 1, 3), (1, 0, 2, 3)]);
+    assert!(
+        replies(&net)
+            .iter()
+            .all(|(_, _, rrep)| rrep.lifetime == Span::from_secs(6) && rrep.originator == 0)
+    );
+    // Three hops there, three back, three for the packet.
+    assert_eq!(net.places[packet as usize], Place::Delivered(second + FRAME * 9));
+    assert_eq!(net.way(packet), [0, 1, 2]);
+    assert_eq!(aodv(&net, 0).route(net.now, 3), Some((0, 3)));
+    assert_eq!(aodv(&net, 3).route(net.now, 0), Some((2, 3)));
+    assert_eq!(net.agents[0].counters().messages[MessageKind::Request as usize], 2);
+    assert_eq!(net.agents[0].counters().bytes, 2 * 52);
+}
+
+#[test]
+fn when_nobody_answers_the_whole_network_is_asked_thrice_and_packets_are_given_up() {
+    let config = config();
+    let mut net = net(&config, 2, &[]);
+    let packets = [net.send(0, 1), net.send(0, 1)];
+    net.run_for(Span::from_secs(60));
+    let times: Vec<_> = requests(&net, 0)
+        .iter()
+        .map(|(at, rreq)| (at.as_nanos() / 1_000_000, rreq.ttl))
+        .collect();
+    // TTL 1, 3, 5, 7: 80 ms for each of TTL + 2 hops. Then NET_TRAVERSAL_TIME = 2.8 s, 5.6 s, 11.2 s.
+    let expected = [
+        (0, 1),
+        (240, 3),
+        (640, 5),
+        (1200, 7),
+        (1920, 35),
+        (4720, 35),
+        (10_320, 35),
+    ];
+    assert_eq!(times, expected);
+    for packet in packets {
+        assert_eq!(net.places[packet as usize], Place::Dropped(Cause::NoRoute, 0));
+    }
+    assert_eq!(net.agents[0].counters().discoveries_failed, 1);
+    net.check_conservation();
+}
+
+#[test]
+fn a_node_with_a_route_answers_and_tells_the_destination() {
+    // 0 - 1 - 2 - 3, and 4 at 1. Once 0 has a route to 3, node 1 answers 4 (§6.6.2) and tells 3 of 4 (§6.6.3).
+    let config = config();
+    let mut net = net(&config, 5, &[(0, 1), (1, 2), (2, 3), (1, 4)]);
+    net.send(0, 3);
+    net.run_for(Span::from_secs(1));
+    net.air.clear();
+    let packet = net.send(4, 3);
+    net.run_for(Span::from_millis(100));
+    assert_eq!(requests(&net, 4).len(), 1);
+    assert!(requests(&net, 1).is_empty(), "it answers instead");
+    let seen: Vec<_> = replies(&net)
+        .iter()
+        .map(|(from, to, rrep)| (*from, *to, rrep.hops, rrep.destination))
+        .collect();
+    assert_eq!(seen, [(1, 4, 2, 3), (1, 2, 1, 4), (2, 3, 2, 4)]);
+    assert_eq!(aodv(&net, 3).route(net.now, 4), Some((1, 3)));
+    assert!(matches!(net.places[packet as usize], Place::Delivered(_)));
+    // The lifetime is what is left of the route at 1: MY_ROUTE_TIMEOUT after the first reply.
+    let left = replies(&net)[0].2.lifetime;
+    assert!(left > Span::from_secs(5) && left < Span::from_millis(5300), "{left}");
+}
+
+#[test]
+fn only_the_destination_answers_if_that_is_asked_for() {
+    let config = AodvConfig {
+        destination_only: true,
+        ..config()
+    };
+    let mut net = net(&config, 5, &[(0, 1), (1, 2), (2, 3), (1, 4)]);
+    net.send(0, 3);
+    net.run_for(Span::from_secs(1));
+    net.air.clear();
+    net.send(4, 3);
+    net.run_for(Span::from_secs(1));
+    assert_eq!(
+        replies(&net).first().map(|(from, _, rrep)| (*from, rrep.hops)),
+        Some((3, 0))
+    );
+}
+
+#[test]
+fn a_break_far_from_the_destination_is_told_to_those_who_use_the_route() {
+    // 0 - 1 - 2 - 3 - 4 without local repair: 2 loses 3, tells 1, which tells 0.
+    let config = AodvConfig {
+        local_repair: false,
+        ..config()
+    };
+    let mut net = line(&config, 5);
+    net.send(0, 4);
+    net.run_for(Span::from_secs(2));
+    assert_eq!(net.delivered(), 1);
+    let seq = aodv(&net, 2).route(net.now, 4).expect("there is a route").0;
+    net.air.clear();
+    net.set_link(2, 3, false);
+    let packet = net.send(0, 4);
+    net.run_for(Span::from_millis(30));
+    assert_eq!(net.places[packet as usize], Place::Dropped(Cause::LinkBroken, 2));
+    let lost = |destination, seq| Unreachable { destination, seq };
+    let rerr = |unreachable| Rerr {
+        no_delete: false,
+        unreachable,
+    };
+    // One neighbour uses it: unicast (§6.11). Node 1 is a precursor of node 3 too, the next hop of the route (§6.7).
+    let [far, near] = [lost(4, seq + 1), lost(3, 0)];
+    assert_eq!(
+        errors(&net),
+        [(2, Some(1), rerr(vec![near, far])), (1, Some(0), rerr(vec![far]))]
+    );
+    for node in 0..3 {
+        assert_eq!(net.agents[node].next_hop(net.now, 4), None, "node {node}");
+    }
+    // §6.3: the next request asks for a newer route, and begins at the last hop count and two.
+    net.air.clear();
+    net.send(0, 4);
+    net.run_for(Span::from_millis(1));
+    let (_, rreq) = requests(&net, 0)[0];
+    assert_eq!((rreq.destination_seq, rreq.ttl), (Some(seq + 1), 6));
+}
+
+#[test]
+fn an_error_for_several_neighbours_is_a_broadcast() {
+    // 0 and 1 use 2 - 3 - 4.
+    let config = AodvConfig {
+        local_repair: false,
+        ..config()
+    };
+    let mut net = net(&config, 5, &[(0, 2), (1, 2), (2, 3), (3, 4)]);
+    net.send(0, 4);
+    net.run_for(Span::from_secs(1));
+    net.send(1, 4);
+    net.run_for(Span::from_secs(1));
+    net.air.clear();
+    net.set_link(2, 3, false);
+    net.send(0, 4);
+    net.run_for(Span::from_millis(30));
+    let told = errors(&net);
+    assert_eq!((told.len(), told[0].0, told[0].1), (1, 2, None));
+    assert_eq!(
+        (net.agents[0].next_hop(net.now, 4), net.agents[1].next_hop(net.now, 4)),
+        (None, None)
+    );
+}
+
+#[test]
+fn a_break_near_the_destination_is_repaired_from_there() {
+    // 0 - 1 - 2 - 3 - 4 and 2 - 5 - 6 - 4: 2 loses 3 and finds the longer way (§6.12).
+    let config = config();
+    let mut net = net(&config, 7, &[(0, 1), (1, 2), (2, 3), (3, 4), (2, 5), (5, 6), (6, 4)]);
+    net.send(0, 4);
+    net.run_for(Span::from_secs(2));
+    let (seq, hops) = aodv(&net, 2).route(net.now, 4).expect("there is a route");
+    assert_eq!(hops, 2);
+    net.air.clear();
+    net.set_link(2, 3, false);
+    let first = net.send(0, 4);
+    net.run_for(Span::from_millis(12));
+    let waiting = net.send(0, 4);
+    net.run_for(Span::from_secs(1));
+    // max(last hop count 2, half of 2 hops to the source) + LOCAL_ADD_TTL
+    let (_, rreq) = requests(&net, 2)[0];
+    assert_eq!(
+        (rreq.ttl, rreq.destination, rreq.destination_seq),
+        (4, 4, Some(seq + 1))
+    );
+    assert!(matches!(net.places[first as usize], Place::Delivered(_)));
+    assert!(matches!(net.places[waiting as usize], Place::Delivered(_)));
+    assert_eq!(aodv(&net, 2).route(net.now, 4), Some((seq + 1, 3)));
+    // It is longer than it was: N is set, and the route is kept.
+    let told = errors(&net);
+    assert_eq!((told[0].0, told[0].2.no_delete), (2, true));
+    assert!(told.iter().all(|(_, _, rerr)| rerr.no_delete));
+    assert_eq!(net.agents[0].next_hop(net.now, 4), Some(1));
+    assert_eq!(net.agents[2].counters().repairs, 1);
+}
+
+#[test]
+fn a_repair_that_fails_is_told_and_its_packets_are_given_up() {
+    let mut net = line(&config(), 5);
+    net.send(0, 4);
+    net.run_for(Span::from_secs(2));
+    net.air.clear();
+    net.set_link(2, 3, false);
+    let packet = net.send(0, 4);
+    // RING_TRAVERSAL_TIME = 80 ms * (4 + 2) after 10 ms
+    net.run_for(Span::from_millis(480));
+    assert!(errors(&net).is_empty(), "nobody is told while it tries");
+    assert_eq!(net.places[packet as usize], Place::Agent(2));
+    net.run_for(Span::from_millis(100));
+    assert_eq!(net.places[packet as usize], Place::Dropped(Cause::LinkBroken, 2));
+    assert_eq!(
+        errors(&net)
+            .iter()
+            .map(|(from, to, _)| (*from, *to))
+            .collect::<Vec<_>>(),
+        [(2, Some(1)), (1, Some(0))]
+    );
+    net.check_conservation();
+}
+
+#[test]
+fn a_packet_without_a_route_brings_an_error_to_its_neighbour() {
+    // The route at 1 has expired while that at 0 is kept by a long time-out.
+    let config = config();
+    let mut net = line(&config, 3);
+    net.send(0, 2);
+    net.run_for(Span::from_secs(1));
+    if let Agent::Aodv(middle) = &mut net.agents[1] {
+        let now = net.now;
+        middle.table.valid(now, 2).expect("there is a route").expires = now;
+    }
+    net.air.clear();
+    let packet = net.send(0, 2);
+    net.run_for(Span::from_millis(10));
+    assert_eq!(net.places[packet as usize], Place::Dropped(Cause::NoRoute, 1));
+    assert_eq!(
+        errors(&net)
+            .iter()
+            .map(|(from, to, _)| (*from, *to))
+            .collect::<Vec<_>>(),
+        [(1, Some(0))]
+    );
+    assert_eq!(net.agents[0].next_hop(net.now, 2), None);
+}
+
+#[test]
+fn the_destination_takes_the_number_it_is_asked_for() {
+    // §6.1: a lost route is asked for with a number that the destination itself has not come to yet.
+    let config = config();
+    let mut net = line(&config, 2);
+    let rreq = Rreq {
+        ttl: 1,
+        hops: 0,
+        id: 1,
+        destination: 1,
+        destination_seq: Some(41),
+        originator: 0,
+        originator_seq: 1,
+        gratuitous: false,
+        destination_only: false,
+    };
+    net.call(1, |agent, cx| agent.receive_control(cx, 0, &Message::Rreq(rreq)));
+    net.run_for(Span::from_millis(10));
+    assert_eq!(replies(&net)[0].2.destination_seq, 41);
+}
+
+#[test]
+fn an_unanswered_reply_puts_its_receiver_on_the_blacklist() {
+    // 1 does not hear 2, though 2 hears 1: replies of 2 to 1 fail (§6.8). 0 - 1 - 3 - 2 works.
+    let config = config();
+    let mut net = net(&config, 4, &[(0, 1), (1, 3), (3, 2)]);
+    net.hears[1][2] = true;
+    let packet = net.send(0, 2);
+    net.run_for(Span::from_secs(5));
+    assert!(
+        matches!(net.places[packet as usize], Place::Delivered(_)),
+        "{:?}",
+        net.places
+    );
+    assert_eq!(net.way(packet), [0, 1, 3]);
+    assert!(aodv(&net, 2).blacklist.iter().any(|(neighbour, _)| *neighbour == 1));
+}
+
+#[test]
+fn replies_are_acknowledged_if_that_is_asked_for() {
+    let config = AodvConfig {
+        reply_ack: true,
+        ..config()
+    };
+    let mut net = line(&config, 3);
+    net.send(0, 2);
+    net.run_for(Span::from_secs(1));
+    let acks: Vec<_> = net
+        .air
+        .iter()
+        .filter(|seen| seen.message == Message::RrepAck)
+        .map(|seen| (seen.from, seen.to))
+        .collect();
+    assert_eq!(acks, [(1, Some(2)), (0, Some(1))]);
+    assert!(
+        net.agents
+            .iter()
+            .all(|agent| matches!(agent, Agent::Aodv(aodv) if aodv.blacklist.is_empty()))
+    );
+}
+
+#[test]
+fn hellos_find_broken_links_where_the_link_layer_does_not() {
+    let config = AodvConfig {
+        hello: true,
+        link_layer_feedback: false,
+        local_repair: false,
+        ..config()
+    };
+    let mut net = line(&config, 4);
+    for tenth in 0..100 {
+        net.send_at(Time::ZERO + Span::from_millis(tenth * 100), 0, 3);
+    }
+    net.run_for(Span::from_secs(4));
+    let hellos = |net: &Net| {
+        net.air
+            .iter()
+            .filter(|seen| matches!(seen.message, Message::Hello { .. }))
+            .count()
+    };
+    assert!(hellos(&net) >= 8, "{}", hellos(&net));
+    assert!(errors(&net).is_empty());
+    net.set_link(1, 2, false);
+    net.run_for(Span::from_secs(3));
+    assert_eq!(
+        errors(&net).first().map(|(from, to, _)| (*from, *to)),
+        Some((1, Some(0)))
+    );
+    assert_eq!(net.agents[0].next_hop(net.now, 3), None);
+    // Nobody is on an active route any more: no hellos.
+    net.run_for(Span::from_secs(20));
+    let before = hellos(&net);
+    net.run_for(Span::from_secs(20));
+    assert_eq!(hellos(&net), before);
+}
+
+#[test]
+fn requests_and_errors_keep_to_their_limits() {
+    let config = AodvConfig {
+        rreq_ratelimit: 3,
+        ..config()
+    };
+    let mut net = net(&config, 12, &[]);
+    for destination in 1..12 {
+        net.send(0, destination);
+    }
+    net.run_for(Span::from_secs(20));
+    let times: Vec<_> = requests(&net, 0).iter().map(|(at, _)| *at).collect();
+    assert!(times.len() > 30);
+    // Frames wait for each other in the queue.
+    let second = Span::from_millis(990);
+    assert!(
+        times.windows(4).all(|four| four[3].since(four[0]) >= second),
+        "{times:?}"
+    );
+}
+
+#[test]
+fn the_last_hop_is_known_near_by_and_told_by_an_extension() {
+    for (extension, far) in [(false, None), (true, Some(3))] {
+        let config = AodvConfig {
+            last_hop_extension: extension,
+            ..config()
+        };
+        let mut net = line(&config, 5);
+        net.send(0, 4);
+        net.run_for(Span::from_secs(2));
+        let last = |from: usize| net.agents[from].last_hop(net.now, 4);
+        assert_eq!([last(3), last(2), last(0)], [Some(3), Some(3), far]);
+    }
+}
+
+#[test]
+fn a_packet_that_goes_too_far_is_dropped() {
+    let mut net = line(&config(), 4);
+    net.send(0, 3);
+    net.run_for(Span::from_secs(1));
+    let packet = net.datagrams.len() as u32;
+    net.datagrams.push(crate::routing::Datagram {
+        ttl: 2,
+        ..crate::routing::Datagram::new(0, 3, packet)
+    });
+    net.places.push(Place::Agent(0));
+    net.call(0, |agent, cx| agent.originate(cx, packet));
+    net.run_for(Span::from_millis(10));
+    assert_eq!(net.places[packet as usize], Place::Dropped(Cause::TtlExpired, 2));
+}
+
+#[test]
+fn a_packet_on_a_known_route_costs_no_memory() {
+    let config = config();
+    let mut node = Aodv::new(&config, 1);
+    let mut rng = whimbrel_control::Rng::stream(1, "node");
+    let mut datagrams = [crate::routing::Datagram::new(0, 2, 0)];
+    let mut actions: Vec<Action> = Vec::with_capacity(4);
+    let until = Time::ZERO + Span::from_secs(3);
+    node.table.neighbour(Time::ZERO, 2, 1, until, Some(1));
+    let capacity = actions.capacity();
+    for step in 0..1000 {
+        actions.clear();
+        datagrams[0].ttl = 64;
+        let mut cx = Context {
+            now: Time::ZERO + Span::from_millis(step * 10),
+            rng: &mut rng,
+            datagrams: &mut datagrams,
+            actions: &mut actions,
+        };
+        crate::routing::Protocol::receive_data(&mut node, &mut cx, 0, 0);
+        assert_eq!(actions, [Action::Send { packet: 0, next_hop: 2 }]);
+    }
+    assert_eq!(actions.capacity(), capacity);
+}
+
+#[test]
+fn random_networks_have_no_loops_and_lose_no_packet_out_of_sight() {
+    each_seed(60, |seed| {
+        let net = torture(seed, |address, rng| {
+            // The same for all nodes of a network.
+            let kind = seed % 8;
+            let hello = kind & 1 == 1;
+            let config = AodvConfig {
+                hello,
+                link_layer_feedback: !hello || kind & 2 == 2,
+                local_repair: kind & 4 == 0,
+                reply_ack: seed % 5 == 0,
+                destination_only: seed % 7 == 0,
+                gratuitous_reply: seed % 3 != 0,
+                last_hop_extension: rng.chance(0.5),
+                ..AodvConfig::default()
+            };
+            agent(&config, address)
+        });
+        assert_eq!(
+            net.agents.iter().map(Agent::buffered).sum::<usize>(),
+            0,
+            "nothing waits for ever"
+        );
+    });
+}
+
+#[test]
+fn most_packets_arrive_in_a_dense_network_that_stands_still() {
+    let (mut sent, mut delivered) = (0, 0);
+    for seed in 0..10 {
+        let net = torture(seed * 2 + 1000, |address, _| agent(&AodvConfig::default(), address));
+        sent += net.datagrams.len();
+        delivered += net.delivered();
+    }
+    println!("{delivered} of {sent}");
+    assert!(delivered * 2 > sent, "{delivered} of {sent}");
+}
