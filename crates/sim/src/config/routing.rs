@@ -229,6 +229,9 @@ pub struct DsdvConfig {
     pub initial_settling: Span,
     /// Weight of the past in the average of settling times, from 0 up to but not 1; 0.875 by default.
     pub settling_weight: f64,
+    /// Whether a route to a destination that could not be reached is told at once, as in the paper, or after its settling time, as
+    /// in ns-2; true by default.
+    pub advertise_new_at_once: bool,
     /// The least time between two updates that changes trigger, 0 s or more; 1 s by default.
     pub min_triggered_interval: Span,
     /// Whether failures of the link layer tell of broken links; true by default, false in ns-2.
@@ -254,6 +257,7 @@ impl Default for DsdvConfig {
             allowed_silence: 3,
             initial_settling: Span::from_secs(6),
             settling_weight: 0.875,
+            advertise_new_at_once: true,
             min_triggered_interval: Span::from_secs(1),
             link_layer_feedback: true,
             startup_jitter: Span::from_secs(2),

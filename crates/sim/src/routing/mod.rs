@@ -25,6 +25,7 @@
 
 mod aodv;
 mod buffer;
+mod dsdv;
 mod fixed;
 #[cfg(test)]
 mod harness;
@@ -34,6 +35,7 @@ mod source_route;
 use whimbrel_control::{Rng, Span, Time};
 
 pub use self::aodv::Aodv;
+pub use self::dsdv::Dsdv;
 pub use self::fixed::{Static, shortest};
 pub use self::message::{
     AODV_PORT_HEADERS, BrokenLink, DsdvEntry, DsrError, DsrReply, DsrRequest, Message, MessageKind, Rerr, Rrep, Rreq,
@@ -281,6 +283,8 @@ pub enum Agent {
     Static(Box<Static>),
     /// AODV.
     Aodv(Box<Aodv>),
+    /// DSDV.
+    Dsdv(Box<Dsdv>),
 }
 
 /// Calls the protocol of an agent.
@@ -289,6 +293,7 @@ macro_rules! protocol {
         match $agent {
             Agent::Static($it) => $call,
             Agent::Aodv($it) => $call,
+            Agent::Dsdv($it) => $call,
         }
     };
 }

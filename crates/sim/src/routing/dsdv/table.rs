@@ -1,0 +1,107 @@
+//! Routes of DSDV: what is used, and what was told.
+
+use whimbrel_control::{Span, Time};
+
+use crate::routing::{Address, DsdvEntry};
+
+/// Whether sequence number `a` is newer than `b`.
+#[inline]
+pub(super) fn newer(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) > 0
+}
+
+/// A route.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Route {
+    pub(super) destination: Address,
+    pub(super) next_hop: Address,
+    pub(super) metric: u8,
+    pub(super) seq: u32,
+    /// When the first route of this number was heard.
+    pub(super) first_at: Time,
+    /// When the best route of this number was heard, so far.
+    pub(super) best_at: Time,
+    /// Average time between the two.
+    pub(super) settling: Span,
+    /// When the route may be told.
+    pub(super) settled_at: Time,
+    /// Whether it is worth a dump of its own.
+    pub(super) to_tell: bool,
+    /// What was told last.
+    pub(super) told: Option<DsdvEntry>,
+}
+
+impl Route {
+    /// A destination never heard of before.
+    pub(super) fn new(destination: Address, settling: Span, now: Time) -> Self {
+        Route {
+            destination,
+            next_hop: destination,
+            metric: DsdvEntry::INFINITY,
+            seq: 0,
+            first_at: now,
+            best_at: now,
+            settling,
+            settled_at: now,
+            to_tell: false,
+            told: None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_finite(&self) -> bool {
+        self.metric < DsdvEntry::INFINITY
+    }
+
+    /// What to tell of it now: the route if it has settled, else what was told before, if anything.
+    pub(super) fn tell(&mut self, now: Time) -> Option<DsdvEntry> {
+        if self.settled_at <= now {
+            self.to_tell = false;
+            self.told = Some(DsdvEntry {
+                destination: self.destination,
+                metric: self.metric,
+                seq: self.seq,
+            });
+        }
+        self.told
+    }
+}
+
+/// Routes in the order of their destinations.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Table(Vec<Route>);
+
+impl Table {
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Route> {
+        self.0.iter()
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Route> {
+        self.0.iter_mut()
+    }
+
+    #[inline]
+    pub(super) fn get(&self, destination: Address) -> Option<&Route> {
+        let place = self
+            .0
+            .binary_search_by_key(&destination, |route| route.destination)
+            .ok()?;
+        Some(&self.0[place])
+    }
+
+    /// The route to a destination, made if there is none.
+    pub(super) fn entry(&mut self, destination: Address, make: impl FnOnce() -> Route) -> &mut Route {
+        let place = match self.0.binary_search_by_key(&destination, |route| route.destination) {
+            Ok(place) => place,
+            Err(place) => {
+                self.0.insert(place, make());
+                place
+            }
+        };
+        &mut self.0[place]
+    }
+}
