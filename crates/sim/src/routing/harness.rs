@@ -149,7 +149,8 @@ impl Net {
             air: Vec::new(),
             hops: Vec::new(),
             loss: 0.0,
-            check_loops: true,
+            // Source routes are checked one by one.
+            check_loops: agents.iter().all(|agent| !matches!(agent, Agent::Dsr(_))),
             movement: None,
             queues: vec![VecDeque::new(); nodes],
             busy: vec![false; nodes],

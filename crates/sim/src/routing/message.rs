@@ -181,7 +181,7 @@ pub struct DsrRequest {
     /// TTL of its IP header.
     pub ttl: u8,
     /// Number among the requests of its initiator.
-    pub id: u16,
+    pub id: u32,
     /// Node a route is wanted to.
     pub target: Address,
     /// The initiator and the nodes the request has passed.

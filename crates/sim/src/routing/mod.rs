@@ -26,16 +26,19 @@
 mod aodv;
 mod buffer;
 mod dsdv;
+mod dsr;
 mod fixed;
 #[cfg(test)]
 mod harness;
 mod message;
+mod seen;
 mod source_route;
 
 use whimbrel_control::{Rng, Span, Time};
 
 pub use self::aodv::Aodv;
 pub use self::dsdv::Dsdv;
+pub use self::dsr::Dsr;
 pub use self::fixed::{Static, shortest};
 pub use self::message::{
     AODV_PORT_HEADERS, BrokenLink, DsdvEntry, DsrError, DsrReply, DsrRequest, Message, MessageKind, Rerr, Rrep, Rreq,
@@ -285,6 +288,8 @@ pub enum Agent {
     Aodv(Box<Aodv>),
     /// DSDV.
     Dsdv(Box<Dsdv>),
+    /// DSR.
+    Dsr(Box<Dsr>),
 }
 
 /// Calls the protocol of an agent.
@@ -294,6 +299,7 @@ macro_rules! protocol {
             Agent::Static($it) => $call,
             Agent::Aodv($it) => $call,
             Agent::Dsdv($it) => $call,
+            Agent::Dsr($it) => $call,
         }
     };
 }
@@ -366,6 +372,14 @@ impl Agent {
     /// The last node before the destination on the route in use, where the protocol knows it.
     pub fn last_hop(&self, now: Time, destination: Address) -> Option<Address> {
         protocol!(self, it => it.last_hop(now, destination))
+    }
+
+    /// Routes to a destination that share no node on the way, the best first: what DSR has in its cache, nothing else.
+    pub fn disjoint_routes(&self, destination: Address) -> Vec<SourceRoute> {
+        match self {
+            Agent::Dsr(dsr) => dsr.disjoint_routes(destination),
+            Agent::Static(_) | Agent::Aodv(_) | Agent::Dsdv(_) => Vec::new(),
+        }
     }
 
     /// Packets that wait for a route.

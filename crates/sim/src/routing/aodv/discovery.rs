@@ -3,7 +3,8 @@
 use whimbrel_control::{Span, Time};
 
 use super::Aodv;
-use super::table::{News, State, newer, newest};
+use super::table::{News, State};
+use crate::routing::seen::{newer, newest};
 use crate::routing::{Address, Cause, Context, Message, Rrep, Rreq};
 
 /// A route that is looked for.

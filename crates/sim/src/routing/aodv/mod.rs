@@ -7,7 +7,7 @@
 //!
 //! | file | procedure | RFC 3561 |
 //! |---|---|---|
-//! | `table.rs` | routes, sequence numbers, requests seen | 6.1, 6.2 |
+//! | `table.rs` | routes, sequence numbers | 6.1, 6.2 |
 //! | `discovery.rs` | requests and replies | 6.3 to 6.8 |
 //! | `maintenance.rs` | hellos, broken links, errors, local repair | 6.9 to 6.12 |
 
@@ -20,8 +20,9 @@ mod tests;
 use whimbrel_control::{Span, Time};
 
 use self::discovery::Discovery;
-use self::table::{Seen, State, Table};
+use self::table::{State, Table};
 use super::buffer::{Buffer, RateLimit, earliest};
+use super::seen::Seen;
 use super::{Action, Address, Cause, Context, Counters, Handle, Message, Protocol};
 use crate::config::AodvConfig;
 

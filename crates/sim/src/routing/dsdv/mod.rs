@@ -16,8 +16,9 @@ mod tests;
 
 use whimbrel_control::{Span, Time};
 
-use self::table::{Route, Table, newer};
+use self::table::{Route, Table};
 use super::buffer::{Buffer, earliest};
+use super::seen::newer;
 use super::{Action, Address, Cause, Context, Counters, DsdvEntry, Handle, Message, Protocol};
 use crate::config::DsdvConfig;
 

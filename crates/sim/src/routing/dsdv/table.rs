@@ -4,12 +4,6 @@ use whimbrel_control::{Span, Time};
 
 use crate::routing::{Address, DsdvEntry};
 
-/// Whether sequence number `a` is newer than `b`.
-#[inline]
-pub(super) fn newer(a: u32, b: u32) -> bool {
-    (a.wrapping_sub(b) as i32) > 0
-}
-
 /// A route.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Route {

@@ -1,0 +1,301 @@
+//! Dynamic source routing (RFC 4728).
+//!
+//! Every packet carries the nodes it is to pass. Routes are found by requests that record their way, and kept in a cache; a node
+//! that cannot send a packet on tells the source, and tries a route of its own. Links are taken to work in both directions, as
+//! 802.11 needs it. A packet for a neighbour carries no route; flow state (the RFC's extension) is not used.
+//!
+//! | file | procedure | RFC 4728 |
+//! |---|---|---|
+//! | `cache.rs` | routes | 4.1 |
+//! | `discovery.rs` | requests and replies | 3.1, 3.3, 8.2 |
+//! | `maintenance.rs` | broken links, salvaging, shortening, passive acknowledgements | 3.2, 3.4, 8.3 |
+
+mod cache;
+mod discovery;
+mod maintenance;
+#[cfg(test)]
+mod tests;
+
+use whimbrel_control::{Span, Time};
+
+use self::cache::Cache;
+use self::discovery::{Discovery, HeldReply};
+use self::maintenance::{Awaited, Told};
+use super::buffer::{Buffer, earliest};
+use super::seen::Seen;
+use super::{Action, Address, BrokenLink, Cause, Context, Counters, Datagram, Handle, Message, Protocol, SourceRoute};
+use crate::config::DsrConfig;
+
+/// Time between two looks for routes that nobody used.
+const PURGE: Span = Span::from_secs(10);
+
+/// A node that routes by DSR.
+#[derive(Clone, Debug)]
+pub struct Dsr {
+    config: DsrConfig,
+    address: Address,
+    cache: Cache,
+    buffer: Buffer,
+    /// Number of its last request.
+    request: u32,
+    seen: Seen,
+    discoveries: Vec<Discovery>,
+    /// Answers from the cache that are held back.
+    held: Vec<HeldReply>,
+    /// Shorter routes told of late.
+    told: Vec<Told>,
+    /// Packets that are to be heard when they are passed on.
+    awaited: Vec<Awaited>,
+    /// Neighbours that were not heard passing packets on, and how often in a row.
+    unheard: Vec<(Address, u8)>,
+    /// The last broken link this node was told of as a source, to be spread with its next request.
+    spread: Option<BrokenLink>,
+    purge_at: Option<Time>,
+    wake: Option<Time>,
+    counters: Counters,
+}
+
+impl Dsr {
+    /// A node with an empty cache.
+    pub fn new(config: &DsrConfig, address: Address) -> Self {
+        Dsr {
+            address,
+            cache: Cache::new(config.cache_routes, config.route_cache_timeout),
+            buffer: Buffer::new(config.buffer_packets, config.buffer_timeout),
+            request: 0,
+            seen: Seen::default(),
+            discoveries: Vec::new(),
+            held: Vec::new(),
+            told: Vec::new(),
+            awaited: Vec::new(),
+            unheard: Vec::new(),
+            spread: None,
+            purge_at: None,
+            wake: None,
+            counters: Counters::default(),
+            config: config.clone(),
+        }
+    }
+
+    /// The route that a packet for this destination would take now.
+    pub fn route(&self, now: Time, destination: Address) -> Option<SourceRoute> {
+        self.cache.find(now, destination)
+    }
+
+    /// Routes to a destination that share no node on the way, shortest first.
+    pub fn disjoint_routes(&self, destination: Address) -> Vec<SourceRoute> {
+        self.cache.disjoint(destination)
+    }
+
+    fn wake_at(&mut self, at: Time) {
+        self.wake = earliest([self.wake, Some(at)]);
+    }
+
+    /// Sends a packet of its own, or one that it saves, along a route from its cache.
+    fn send(&mut self, cx: &mut Context<'_>, packet: Handle, salvaged: u8) -> bool {
+        let destination = cx.datagrams[packet as usize].destination;
+        let Some(route) = self.cache.take(cx.now, destination) else {
+            return false;
+        };
+        cx.datagrams[packet as usize].route = route.with_salvaged(salvaged);
+        self.send_on(cx, packet);
+        true
+    }
+
+    /// Sends a packet to the next node of its route.
+    fn send_on(&mut self, cx: &mut Context<'_>, packet: Handle) {
+        let datagram = &cx.datagrams[packet as usize];
+        let Some(next_hop) = datagram.route.next() else {
+            return cx.drop(packet, Cause::NoRoute);
+        };
+        self.await_passing_on(cx.now, datagram);
+        self.counters.data_sent += 1;
+        cx.actions.push(Action::Send { packet, next_hop });
+    }
+
+    /// Keeps a packet of its own until there is a route, and looks for one.
+    fn keep(&mut self, cx: &mut Context<'_>, packet: Handle) {
+        let destination = cx.datagrams[packet as usize].destination;
+        cx.datagrams[packet as usize].route = SourceRoute::default();
+        self.buffer.push(cx, packet);
+        self.wake = earliest([self.wake, self.buffer.next_timeout()]);
+        self.discover(cx, destination);
+    }
+
+    /// Sends the packets that waited for routes that there are now (§4.2).
+    fn release(&mut self, cx: &mut Context<'_>) {
+        let now = cx.now;
+        loop {
+            let cache = &self.cache;
+            let Some((packet, destination)) = self.buffer.pop_if(|to| cache.find(now, to).is_some()) else {
+                return;
+            };
+            self.discoveries.retain(|discovery| discovery.target != destination);
+            if !self.send(cx, packet, 0) {
+                cx.drop(packet, Cause::NoRoute);
+            }
+        }
+    }
+
+    /// Learns from a route that was heard, both ways. If this node is on it, the parts before and behind it are routes; if not, those
+    /// before and behind the neighbour that was heard.
+    fn learn(&mut self, now: Time, nodes: &[Address], heard: Address) {
+        let (place, own) = match nodes.iter().position(|node| *node == self.address) {
+            Some(place) => (place, 0),
+            None => match nodes.iter().position(|node| *node == heard) {
+                Some(place) => (place, 1),
+                None => return,
+            },
+        };
+        let me = self.address;
+        let start = || {
+            let mut route = SourceRoute::default();
+            let room = own == 0 || route.push(me);
+            (route, room)
+        };
+        let (mut onward, mut room) = start();
+        for node in &nodes[place..] {
+            room &= onward.push(*node);
+        }
+        if room {
+            self.cache.add(now, onward);
+        }
+        let (mut back, mut room) = start();
+        for node in nodes[..=place].iter().rev() {
+            room &= back.push(*node);
+        }
+        if room {
+            self.cache.add(now, back);
+        }
+    }
+
+    /// Moves a packet's route on to this node, if that is where it leads.
+    fn advance(&self, route: &SourceRoute) -> Option<SourceRoute> {
+        let next = route.at_place(route.at() + 1);
+        (route.next() == Some(self.address)).then_some(next)
+    }
+
+    fn set_wake(&mut self) {
+        let discovery = self.discoveries.iter().map(|discovery| discovery.deadline).min();
+        let held = self.held.iter().map(|held| held.at).min();
+        let awaited = self.awaited.iter().map(|awaited| awaited.until).min();
+        self.wake = earliest([discovery, held, awaited, self.buffer.next_timeout(), self.purge_at]);
+    }
+}
+
+impl Protocol for Dsr {
+    fn start(&mut self, cx: &mut Context<'_>) {
+        self.purge_at = Some(cx.now + PURGE);
+        self.wake = self.purge_at;
+    }
+
+    fn originate(&mut self, cx: &mut Context<'_>, packet: Handle) {
+        if cx.datagrams[packet as usize].destination == self.address {
+            return cx.actions.push(Action::Deliver { packet });
+        }
+        if !self.send(cx, packet, 0) {
+            self.keep(cx, packet);
+        }
+    }
+
+    fn receive_data(&mut self, cx: &mut Context<'_>, from: Address, packet: Handle) {
+        let route = cx.datagrams[packet as usize].route;
+        self.learn(cx.now, route.nodes(), from);
+        self.release(cx);
+        if !cx.arrived(self.address, packet) {
+            return;
+        }
+        match self.advance(&route) {
+            Some(route) => {
+                cx.datagrams[packet as usize].route = route;
+                self.send_on(cx, packet);
+            }
+            None => cx.drop(packet, Cause::NoRoute),
+        }
+    }
+
+    fn receive_control(&mut self, cx: &mut Context<'_>, from: Address, message: &Message) {
+        match message {
+            Message::DsrRequest(request) => self.receive_request(cx, from, request),
+            Message::DsrReply(reply) => self.receive_reply(cx, from, reply),
+            Message::DsrError(error) => self.receive_error(cx, from, error),
+            Message::Rreq(_) | Message::Rrep(_) | Message::Rerr(_) | Message::RrepAck => {}
+            Message::Hello { .. } | Message::Update { .. } => {}
+        }
+    }
+
+    fn data_failed(&mut self, cx: &mut Context<'_>, next_hop: Address, packet: Handle) {
+        self.link_broken(cx, next_hop);
+        self.undeliverable(cx, next_hop, packet);
+    }
+
+    fn control_failed(&mut self, cx: &mut Context<'_>, next_hop: Address, message: &Message) {
+        self.link_broken(cx, next_hop);
+        if let Message::DsrReply(reply) = message {
+            self.send_error(cx, &reply.way, next_hop);
+        }
+    }
+
+    fn is_promiscuous(&self) -> bool {
+        self.config.promiscuous
+    }
+
+    fn overhear_data(&mut self, cx: &mut Context<'_>, from: Address, to: Address, datagram: &Datagram) {
+        let route = datagram.route;
+        self.passed_on(from, datagram);
+        self.cancel_held(datagram);
+        self.learn(cx.now, route.nodes(), from);
+        self.release(cx);
+        self.shorten(cx, from, to, &route);
+    }
+
+    fn overhear_control(&mut self, cx: &mut Context<'_>, from: Address, _to: Address, message: &Message) {
+        match message {
+            Message::DsrReply(reply) => {
+                self.learn(cx.now, reply.found.nodes(), from);
+                self.release(cx);
+            }
+            Message::DsrError(error) => self.cache.remove_link(error.broken.from, error.broken.to),
+            _ => {}
+        }
+    }
+
+    fn next_timeout(&self) -> Option<Time> {
+        self.wake
+    }
+
+    fn handle_timeout(&mut self, cx: &mut Context<'_>) {
+        let now = cx.now;
+        if self.wake.is_none_or(|wake| wake > now) {
+            return;
+        }
+        self.buffer.expire(cx);
+        self.handle_discoveries(cx);
+        self.send_held(cx);
+        self.handle_unheard(cx);
+        if self.purge_at.is_some_and(|at| at <= now) {
+            self.cache.expire(now);
+            self.seen.purge(now);
+            self.told.retain(|told| told.until > now);
+            self.purge_at = Some(now + PURGE);
+        }
+        self.set_wake();
+    }
+
+    fn next_hop(&self, now: Time, destination: Address) -> Option<Address> {
+        self.cache.find(now, destination)?.next()
+    }
+
+    fn last_hop(&self, now: Time, destination: Address) -> Option<Address> {
+        let route = self.cache.find(now, destination)?;
+        route.nodes().iter().rev().nth(1).copied()
+    }
+
+    fn buffered(&self) -> usize {
+        self.buffer.len()
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+}
