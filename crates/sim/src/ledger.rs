@@ -34,6 +34,12 @@ pub enum DropCause {
     OutOfRange,
     /// A radio gave it up after frames that noise had spoilt.
     ChannelError,
+    /// It waited for a route, and others needed its place.
+    RouteBufferFull,
+    /// It waited too long for a route.
+    RouteTimeout,
+    /// It was sent over as many hops as it might be.
+    TtlExpired,
 }
 
 /// Which kind of loss model spoilt a packet.
@@ -58,7 +64,7 @@ pub enum LossKind {
 
 impl DropCause {
     /// Every cause, in the order in which they are counted.
-    pub const ALL: [DropCause; 19] = [
+    pub const ALL: [DropCause; 22] = [
         DropCause::QueueFull,
         DropCause::RedEarly,
         DropCause::RedForced,
@@ -78,6 +84,9 @@ impl DropCause {
         DropCause::RetryLimit,
         DropCause::OutOfRange,
         DropCause::ChannelError,
+        DropCause::RouteBufferFull,
+        DropCause::RouteTimeout,
+        DropCause::TtlExpired,
     ];
 
     /// Its place in [`DropCause::ALL`].
@@ -96,6 +105,9 @@ impl DropCause {
             DropCause::RetryLimit => 16,
             DropCause::OutOfRange => 17,
             DropCause::ChannelError => 18,
+            DropCause::RouteBufferFull => 19,
+            DropCause::RouteTimeout => 20,
+            DropCause::TtlExpired => 21,
         }
     }
 
@@ -126,6 +138,9 @@ impl DropCause {
             DropCause::RetryLimit => "retry-limit",
             DropCause::OutOfRange => "out-of-range",
             DropCause::ChannelError => "channel-error",
+            DropCause::RouteBufferFull => "route-buffer-full",
+            DropCause::RouteTimeout => "route-timeout",
+            DropCause::TtlExpired => "ttl-expired",
         }
     }
 

@@ -9,7 +9,7 @@ use crate::ledger::{DropCause, DropCounts, DropEntry, Ledger};
 use crate::link::{Admission, Direction, LinkChange, Window};
 use crate::observer::{Observer, PacketEvent, PacketFate, Wanted};
 use crate::packet::{Packet, PacketId, Slab};
-use crate::radio::{Failure, Outcome, RadioId, Radios};
+use crate::radio::{CONTROL, Outcome, RadioId, Radios};
 use crate::topology::{DirectionId, RADIO_BASE, Topology, ends_of_radio_hop, is_radio_hop};
 use crate::truth::Truth;
 
@@ -219,7 +219,12 @@ impl Network {
     fn enter_radio(&mut self, now: Time, id: PacketId, hop: DirectionId, observer: &mut dyn Observer) {
         self.slab.get_mut(id).hop += 1;
         let (from, to) = ends_of_radio_hop(hop);
-        self.send_over_radio(now, id, from, to, observer);
+        if self.radios.as_ref().is_some_and(|radios| radios.agents.has(from)) {
+            self.slab.get_mut(id).direction = RADIO_BASE + from;
+            self.originate(now, id, (from, to), observer);
+        } else {
+            self.send_over_radio(now, id, from, to, observer);
+        }
         self.settle_radio(now, observer);
     }
 
@@ -252,32 +257,51 @@ impl Network {
     pub(crate) fn settle_radio(&mut self, now: Time, observer: &mut dyn Observer) {
         while let Some(outcome) = self.radios.as_mut().and_then(|radios| radios.outcomes.pop_front()) {
             match outcome {
+                Outcome::Arrived { packet, .. } | Outcome::Refused { packet, .. } | Outcome::Failed { packet, .. }
+                    if packet & CONTROL != 0 =>
+                {
+                    self.control(now, outcome, observer);
+                }
                 Outcome::Arrived { packet, at } => self.arrived_by_radio(now, packet, at, observer),
                 Outcome::Refused { packet, at } => {
                     self.drop(now, packet, DropCause::QueueFull, Some(RADIO_BASE + at), observer);
                 }
-                Outcome::Failed { packet, at, failure } => {
-                    let cause = match failure {
-                        Failure::OutOfRange => DropCause::OutOfRange,
-                        Failure::Collision => DropCause::Collision,
-                        Failure::HiddenNode => DropCause::HiddenNode,
-                        Failure::Channel => DropCause::ChannelError,
-                        Failure::NoAnswer => DropCause::RetryLimit,
-                    };
-                    self.drop(now, packet, cause, Some(RADIO_BASE + at), observer);
+                Outcome::Failed {
+                    packet,
+                    at,
+                    to,
+                    failure,
+                } => {
+                    if self.radios.as_ref().is_some_and(|radios| radios.agents.has(at)) {
+                        self.data_failed(now, packet, (at, to), failure, observer);
+                    } else {
+                        self.drop(now, packet, failure.cause(), Some(RADIO_BASE + at), observer);
+                    }
                 }
+                Outcome::LinkFailed { at, to, failure } => self.link_failed(now, at, to, failure, observer),
+                Outcome::Done { packet } => self.control_done(packet),
+                Outcome::Overheard { at, transmission } => self.overhear(now, at, transmission, observer),
             }
         }
     }
 
     fn arrived_by_radio(&mut self, now: Time, id: PacketId, at: RadioId, observer: &mut dyn Observer) {
         self.cross(now, id, observer);
+        if self.radios.as_ref().is_some_and(|radios| radios.agents.has(at)) {
+            return self.receive_data(now, id, at, observer);
+        }
         let packet = self.slab.get(id);
         let hop = self.way[packet.hop as usize - 1].direction;
         let (_, target) = ends_of_radio_hop(hop);
         if at != target {
             return self.send_over_radio(now, id, at, target, observer);
         }
+        self.leave_radio(now, id, observer);
+    }
+
+    /// A packet has come to the radio it was for.
+    pub(crate) fn leave_radio(&mut self, now: Time, id: PacketId, observer: &mut dyn Observer) {
+        let packet = self.slab.get(id);
         if packet.hop == packet.last_hop {
             if self.wanted.host_packets {
                 let direction = packet.direction;
@@ -449,7 +473,7 @@ impl Network {
     }
 
     #[cold]
-    fn report(
+    pub(crate) fn report(
         &mut self,
         at: Time,
         id: PacketId,

@@ -24,10 +24,8 @@ pub use self::link::{
     DirectionConfig, JitterConfig, LinkConfig, LinkValues, NodeConfig, ResolvedDirection, ScheduleStep, TraceConfig,
 };
 pub use self::one_or_many::OneOrMany;
-pub use self::radio::{
-    ChannelConfig, ChannelRouting, EnergyConfig, Interference, MAX_RADIOS, MobilityConfig, RadioConfig,
-};
-pub use self::routing::{AodvConfig, DsdvConfig, DsrConfig, NextHop, RoutingConfig, StaticConfig};
+pub use self::radio::{ChannelConfig, EnergyConfig, Interference, MAX_RADIOS, MobilityConfig, RadioConfig};
+pub use self::routing::{AodvConfig, ChannelRouting, DsdvConfig, DsrConfig};
 pub use self::tcp::{TcpConfig, TcpEcn, TcpFlavour};
 pub use crate::loss::{ChunkKind, LossConfig};
 pub use crate::queue::{

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use whimbrel_control::Span;
 
-use super::{ConfigError, probability};
+use super::{ChannelRouting, ConfigError, probability};
 use crate::radio::{PhyKind, PropagationConfig};
 
 /// Most radios in one network.
@@ -141,17 +141,6 @@ pub enum Interference {
     Sinr,
 }
 
-/// How packets find their way over a channel.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum ChannelRouting {
-    /// Routes of fewest hops, known to everybody from the beginning: as nodes stand when the run begins, and as `range` allows.
-    #[default]
-    Static,
-    /// No radio forwards for another: a packet goes straight to its destination.
-    Direct,
-}
-
 /// Power that a radio draws in each state, in watts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -234,6 +223,7 @@ impl ChannelConfig {
             }
             Err(ConfigError::new(path, value, format!("{low} to {high} {unit}")))
         };
+        self.routing.validate().map_err(|e| e.within("routing"))?;
         within("power", self.power, 1e-9, 1e6, "W")?;
         within("range", self.range, 0.1, 1e6, "m")?;
         if let Some(sense) = self.sense_range {

@@ -1,19 +1,25 @@
 //! Ad hoc routing as it is written in a scenario.
 
 use core::fmt;
+use std::borrow::Cow;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use whimbrel_control::Span;
 
 use super::ConfigError;
 
-/// How a node finds ways for packets over its radios.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum RoutingConfig {
-    /// Next hops that never change: over the fewest hops at the beginning of the run, or as listed.
-    Static(StaticConfig),
+/// How packets find their way over a channel: a name, or a table with its `kind` and parameters.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum ChannelRouting {
+    /// Routes of fewest hops, known to everybody from the beginning: as nodes stand when the run begins, and as `range` allows.
+    #[default]
+    Static,
+    /// No radio forwards for another: a packet goes straight to its destination.
+    Direct,
     /// Ad hoc on-demand distance vector routing (RFC 3561).
     Aodv(AodvConfig),
     /// Destination-sequenced distance vector routing (Perkins and Bhagwat 1994).
@@ -22,29 +28,67 @@ pub enum RoutingConfig {
     Dsr(DsrConfig),
 }
 
-impl Default for RoutingConfig {
-    /// Static next hops over the fewest hops.
-    fn default() -> Self {
-        RoutingConfig::Static(StaticConfig::default())
+/// The same as a table.
+#[derive(Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+enum Table {
+    /// Routes of fewest hops, known to everybody from the beginning: as nodes stand when the run begins, and as `range` allows.
+    Static,
+    /// No radio forwards for another: a packet goes straight to its destination.
+    Direct,
+    /// Ad hoc on-demand distance vector routing (RFC 3561).
+    Aodv(AodvConfig),
+    /// Destination-sequenced distance vector routing (Perkins and Bhagwat 1994).
+    Dsdv(DsdvConfig),
+    /// Dynamic source routing (RFC 4728).
+    Dsr(DsrConfig),
+}
+
+/// The names that may stand instead of a table.
+const NAMES: [&str; 5] = ["static", "direct", "aodv", "dsdv", "dsr"];
+
+impl<'de> Deserialize<'de> for ChannelRouting {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NameOrTable;
+
+        impl<'de> Visitor<'de> for NameOrTable {
+            type Value = ChannelRouting;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a name or a table with its kind and parameters")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<ChannelRouting, E> {
+                ChannelRouting::by_name(name).ok_or_else(|| E::unknown_variant(name, &NAMES))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ChannelRouting, A::Error> {
+                Ok(match Table::deserialize(MapAccessDeserializer::new(map))? {
+                    Table::Static => ChannelRouting::Static,
+                    Table::Direct => ChannelRouting::Direct,
+                    Table::Aodv(config) => ChannelRouting::Aodv(config),
+                    Table::Dsdv(config) => ChannelRouting::Dsdv(config),
+                    Table::Dsr(config) => ChannelRouting::Dsr(config),
+                })
+            }
+        }
+
+        deserializer.deserialize_any(NameOrTable)
     }
 }
 
-/// Next hops that never change.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct StaticConfig {
-    /// Next hops by name; what is not listed goes over the fewest hops between radios in range at the beginning of the run.
-    pub next_hop: Vec<NextHop>,
-}
+impl JsonSchema for ChannelRouting {
+    fn schema_name() -> Cow<'static, str> {
+        "ChannelRouting".into()
+    }
 
-/// A next hop.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct NextHop {
-    /// The radio that packets are for.
-    pub to: String,
-    /// The radio they are sent to, which must be in range then.
-    pub via: String,
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let table = Table::json_schema(generator);
+        json_schema!({
+            "description": "How packets find their way over a channel: a name, or a table with its kind and parameters.",
+            "anyOf": [{ "type": "string", "enum": NAMES }, table]
+        })
+    }
 }
 
 /// Parameters of AODV, with the names and the defaults of RFC 3561 §10.
@@ -417,35 +461,29 @@ impl DsrConfig {
     }
 }
 
-impl RoutingConfig {
-    /// Checks every value; whether its radios exist is checked with the scenario.
+impl ChannelRouting {
+    /// The protocol of this name with its default parameters.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "static" => ChannelRouting::Static,
+            "direct" => ChannelRouting::Direct,
+            "aodv" => ChannelRouting::Aodv(AodvConfig::default()),
+            "dsdv" => ChannelRouting::Dsdv(DsdvConfig::default()),
+            "dsr" => ChannelRouting::Dsr(DsrConfig::default()),
+            _ => return None,
+        })
+    }
+
+    /// Checks every value.
     ///
     /// # Errors
     /// The first value that cannot be.
     pub fn validate(&self) -> Result<(), ConfigError> {
         match self {
-            RoutingConfig::Static(config) => {
-                for (i, hop) in config.next_hop.iter().enumerate() {
-                    if config.next_hop[..i].iter().any(|other| other.to == hop.to) {
-                        let path = format!("next_hop[{i}].to");
-                        return Err(ConfigError::new(path, &hop.to, "each destination once"));
-                    }
-                }
-                Ok(())
-            }
-            RoutingConfig::Aodv(config) => config.validate(),
-            RoutingConfig::Dsdv(config) => config.validate(),
-            RoutingConfig::Dsr(config) => config.validate(),
-        }
-    }
-
-    /// The protocol's name.
-    pub fn name(&self) -> &'static str {
-        match self {
-            RoutingConfig::Static(_) => "static",
-            RoutingConfig::Aodv(_) => "aodv",
-            RoutingConfig::Dsdv(_) => "dsdv",
-            RoutingConfig::Dsr(_) => "dsr",
+            ChannelRouting::Static | ChannelRouting::Direct => Ok(()),
+            ChannelRouting::Aodv(config) => config.validate(),
+            ChannelRouting::Dsdv(config) => config.validate(),
+            ChannelRouting::Dsr(config) => config.validate(),
         }
     }
 }

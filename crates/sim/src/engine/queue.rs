@@ -19,6 +19,10 @@ pub(crate) enum Event {
     SignalBegins { transmission: u32 },
     /// The end of a frame leaves its sender, or reaches the next receiver.
     SignalEnds { transmission: u32 },
+    /// A radio's routing protocol asked to be woken.
+    Routing { radio: u32 },
+    /// A control message's delay is over.
+    Control { message: u32 },
     /// The next step of a link's schedule is due.
     LinkStep { link: u32 },
     /// Series are sampled.

@@ -200,6 +200,10 @@ pub struct RadioResult {
     pub received: u64,
     /// Attempts of its own that failed.
     pub retries: u64,
+    /// Messages of the routing protocol that it sent, its own and those it passed on.
+    pub control: u64,
+    /// Bytes of the IP packets of these.
+    pub control_bytes: u64,
     /// Frames for it that it did not receive because it was sending itself, or because of another frame, whose sender the frame's own
     /// sender hears.
     pub collisions: u64,

@@ -7,6 +7,7 @@ use super::mobility::{Motion, Point};
 use super::propagation::Propagation;
 use super::{NodeId, RadioId};
 use crate::config::{ChannelConfig, Interference};
+use crate::routing::Datagram;
 
 /// Nanoseconds that a signal takes for a metre.
 const NANOS_PER_METRE: f64 = 1e9 / 299_792_458.0;
@@ -31,6 +32,8 @@ pub(crate) struct Transmission {
     /// Whom its beginning and its end reach next.
     pub(crate) next_begin: usize,
     pub(crate) next_end: usize,
+    /// What routing knows of its packet, if somebody may listen.
+    pub(crate) datagram: Datagram,
 }
 
 /// The thresholds of a channel, W.

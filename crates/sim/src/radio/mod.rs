@@ -7,6 +7,7 @@
 //! Powers come from [`air`], times from [`phy`]; what a station does is up to [`mac`], which knows neither. [`Radios`] joins them and
 //! tells the [network](crate::network::Network) by [`Outcome`]s what became of packets.
 
+mod agents;
 mod air;
 mod mac;
 mod mobility;
@@ -18,7 +19,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use whimbrel_control::{Rng, Span, Time};
 
+pub(crate) use self::agents::Agents;
 use self::air::{Air, Damage, Hearer, Receiver, Signal, Transmission};
+pub(crate) use self::mac::CONTROL;
 pub(crate) use self::mac::Failure;
 use self::mac::{Action, BROADCAST, Dcf, Frame, FrameKind, Heard, Limits, Outgoing};
 use self::mobility::{Motion, Point};
@@ -32,6 +35,7 @@ use crate::engine::{Event, EventQueue};
 use crate::link::Window;
 use crate::packet::PacketId;
 use crate::resources::Resources;
+use crate::routing::Datagram;
 
 /// A radio's place in the scenario.
 pub(crate) type RadioId = u32;
@@ -45,12 +49,19 @@ pub(crate) enum Outcome {
     Arrived { packet: PacketId, at: RadioId },
     /// A radio had no room for it.
     Refused { packet: PacketId, at: RadioId },
-    /// A radio gave it up.
+    /// A radio gave it up, which was to go to another.
     Failed {
         packet: PacketId,
         at: RadioId,
+        to: RadioId,
         failure: Failure,
     },
+    /// A radio gave a packet up that had arrived: the answers were lost.
+    LinkFailed { at: RadioId, to: RadioId, failure: Failure },
+    /// A control message has been sent, and everybody has heard it who does.
+    Done { packet: PacketId },
+    /// A radio heard what was for another.
+    Overheard { at: RadioId, transmission: u32 },
 }
 
 /// What a radio did within the measurement window.
@@ -67,6 +78,9 @@ pub(crate) struct RadioStats {
     pub(crate) spoilt: u64,
     /// Attempts that failed.
     pub(crate) retries: u64,
+    /// Messages of the routing protocol put into the queue, its own and those passed on, and bytes of their IP packets.
+    pub(crate) control: u64,
+    pub(crate) control_bytes: u64,
     /// Time spent transmitting and receiving, ns.
     pub(crate) transmitting: u64,
     pub(crate) receiving: u64,
@@ -98,7 +112,7 @@ struct Channel {
     overhead: u32,
     mtu: u32,
     energy: EnergyConfig,
-    /// The next radio on the way; none if nobody forwards.
+    /// The next radio on the way; none if nobody forwards, or agents find the way.
     routes: Option<Routes>,
 }
 
@@ -117,6 +131,8 @@ pub(crate) struct Radios {
     free: Vec<u32>,
     window: Window,
     actions: Vec<Action>,
+    /// The routing protocols.
+    pub(crate) agents: Agents,
     pub(crate) outcomes: VecDeque<Outcome>,
     /// Time on the air of all frames sent on behalf of each flow, in the window, ns.
     pub(crate) air_time: Vec<u64>,
@@ -143,6 +159,7 @@ impl Radios {
         let mut radios = Vec::with_capacity(config.radio.len());
         let mut nodes = Vec::with_capacity(config.radio.len());
         let mut fading = Vec::with_capacity(config.radio.len());
+        let mut agents = Agents::default();
         for (id, radio) in (0..).zip(&config.radio) {
             let channel = channel_places[radio.channel.as_str()];
             let medium = &config.channel[channel as usize];
@@ -163,6 +180,7 @@ impl Radios {
                 loss: rng("loss"),
             });
             fading.push(rng("fading"));
+            agents.add(&medium.routing, id, rng("routing"));
             nodes.push(node_places[radio.node.as_str()]);
         }
         let mut all = Radios {
@@ -175,6 +193,7 @@ impl Radios {
             free: Vec::new(),
             window,
             actions: Vec::new(),
+            agents,
             outcomes: VecDeque::new(),
             air_time: vec![0; config.flow.len()],
             frames: 0,
@@ -192,7 +211,9 @@ impl Radios {
                 .fold(0.0, f64::max);
             let air = Air::new(channel, members.clone(), all.radios.len(), top_speed);
             let routes = match channel.routing {
-                ChannelRouting::Direct => None,
+                ChannelRouting::Direct | ChannelRouting::Aodv(_) | ChannelRouting::Dsdv(_) | ChannelRouting::Dsr(_) => {
+                    None
+                }
                 ChannelRouting::Static => {
                     let places: Vec<_> = members
                         .iter()
@@ -245,13 +266,45 @@ impl Radios {
             bytes: size + self.channels[station.channel as usize].overhead,
             flow,
         };
-        if station.mac.offer(now, outgoing).is_err() {
-            return self.outcomes.push_back(Outcome::Refused { packet, at: radio });
+        if let Err(refused) = station.mac.offer(now, outgoing) {
+            let packet = refused.packet;
+            self.outcomes.push_back(Outcome::Refused { packet, at: radio });
+            if refused == outgoing {
+                return;
+            }
         }
         if self.window.contains(now) {
             station.stats.max_waiting = station.stats.max_waiting.max(station.mac.queue.len() as u32);
         }
         self.settle(now, queue, radio);
+    }
+
+    /// Takes everything out of the queue of a radio that waits for another, which cannot be reached.
+    pub(crate) fn reclaim(&mut self, radio: RadioId, to: RadioId, failure: Failure) {
+        let outcomes = &mut self.outcomes;
+        self.radios[radio as usize].mac.queue.reclaim(to, &mut |outgoing| {
+            outcomes.push_back(Outcome::Failed {
+                packet: outgoing.packet,
+                at: radio,
+                to,
+                failure,
+            });
+        });
+    }
+
+    /// Counts a message of the routing protocol.
+    pub(crate) fn count_control(&mut self, now: Time, radio: RadioId, bytes: u32) {
+        if self.window.contains(now) {
+            let stats = &mut self.radios[radio as usize].stats;
+            stats.control += 1;
+            stats.control_bytes += u64::from(bytes);
+        }
+    }
+
+    /// A frame on the air, and what routing knows of its packet if it is data.
+    pub(crate) fn heard(&self, transmission: u32) -> (Frame, Datagram) {
+        let transmission = &self.transmissions[transmission as usize];
+        (transmission.frame, transmission.datagram)
     }
 
     /// Packets that wait at a radio.
@@ -316,25 +369,37 @@ impl Radios {
                 }
                 Action::Failed {
                     outgoing,
-                    taken: false,
+                    taken,
                     failure,
-                } => self.outcomes.push_back(Outcome::Failed {
-                    packet: outgoing.packet,
-                    at: radio,
-                    failure,
-                }),
-                // Acknowledged as a duplicate that it was not: sequence numbers come round again.
-                Action::Sent { outgoing, taken: false } if outgoing.to != BROADCAST => {
-                    self.outcomes.push_back(Outcome::Failed {
+                } => self.gave_up(radio, outgoing, taken, failure),
+                // A broadcast is done with when its end has reached everybody.
+                Action::Sent { outgoing, .. } if outgoing.to == BROADCAST => {}
+                Action::Sent { outgoing, .. } if outgoing.is_control() => {
+                    self.outcomes.push_back(Outcome::Done {
                         packet: outgoing.packet,
-                        at: radio,
-                        failure: Failure::NoAnswer,
                     });
                 }
-                Action::Sent { .. } | Action::Failed { .. } => {}
+                Action::Sent { taken: true, .. } => {}
+                // Acknowledged as a duplicate that it was not: sequence numbers come round again.
+                Action::Sent { outgoing, .. } => self.gave_up(radio, outgoing, false, Failure::NoAnswer),
             }
         }
         self.actions.clear();
+    }
+
+    /// A radio gave a packet up.
+    fn gave_up(&mut self, radio: RadioId, outgoing: Outgoing, taken: bool, failure: Failure) {
+        let Outgoing { packet, to, .. } = outgoing;
+        self.outcomes.push_back(if taken && !outgoing.is_control() {
+            Outcome::LinkFailed { at: radio, to, failure }
+        } else {
+            Outcome::Failed {
+                packet,
+                at: radio,
+                to,
+                failure,
+            }
+        });
     }
 
     fn transmit(&mut self, now: Time, queue: &mut EventQueue, radio: RadioId, frame: Frame) {
@@ -363,6 +428,7 @@ impl Radios {
                     hearers: Vec::new(),
                     next_begin: 0,
                     next_end: 0,
+                    datagram: Datagram::new(0, 0, 0),
                 });
                 self.transmissions.len() as u32 - 1
             }
@@ -373,6 +439,12 @@ impl Radios {
         transmission.began = now;
         transmission.next_begin = 0;
         transmission.next_end = 0;
+        if let Some(packet) = frame.packet.filter(|packet| packet & CONTROL == 0)
+            && self.agents.listens(radio)
+        {
+            // It may have gone on when those farther away hear it.
+            transmission.datagram = self.agents.datagrams[packet as usize];
+        }
         self.channels[channel].air.hearers(
             now,
             radio,
@@ -474,6 +546,12 @@ impl Radios {
         }
         if next.is_none() {
             self.free.push(id);
+            if let Some(packet) = frame
+                .packet
+                .filter(|packet| frame.is_broadcast() && packet & CONTROL != 0)
+            {
+                self.outcomes.push_back(Outcome::Done { packet });
+            }
         }
         next
     }
@@ -508,6 +586,18 @@ impl Radios {
             self.lose(now, radio, frame, failure);
         } else if lock.is_some() && frame.to == radio && matches!(frame.kind, FrameKind::Rts | FrameKind::Data) {
             self.radios[frame.from as usize].mac.failure = Failure::NoAnswer;
+        }
+        if frame.kind == FrameKind::Data
+            && frame.to != radio
+            && !frame.is_broadcast()
+            && frame.packet.is_some()
+            && matches!(heard, Heard::Frame(_))
+            && self.agents.listens(radio)
+        {
+            self.outcomes.push_back(Outcome::Overheard {
+                at: radio,
+                transmission: id,
+            });
         }
         let station = &mut self.radios[radio as usize];
         // Signals too weak to be sensed end unnoticed.

@@ -372,6 +372,11 @@ impl Net {
                 self.overhear(node, to, &frame, &hearers);
                 match (arrives, acknowledged) {
                     (true, true) => self.arrive(node, to, frame),
+                    // The sender may keep a copy, or only learn that the link is bad.
+                    (true, false) if self.rng.chance(0.5) => {
+                        self.arrive(node, to, frame);
+                        self.call(node, |agent, cx| agent.link_failed(cx, to));
+                    }
                     (true, false) => {
                         let copy = self.copy(&frame);
                         self.arrive(node, to, copy);

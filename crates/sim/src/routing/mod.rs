@@ -1,4 +1,4 @@
-//! Ad hoc routing protocols as state machines: AODV, DSDV, DSR and static next hops.
+//! Ad hoc routing protocols as state machines: AODV, DSDV and DSR.
 //!
 //! An [`Agent`] is the routing of one radio interface. It knows neither the medium nor the world: it is told what arrives, what
 //! could not be sent and what time it is, and answers with [`Action`]s. Time and randomness are arguments.
@@ -27,7 +27,6 @@ mod aodv;
 mod buffer;
 mod dsdv;
 mod dsr;
-mod fixed;
 #[cfg(test)]
 mod harness;
 mod message;
@@ -36,10 +35,11 @@ mod source_route;
 
 use whimbrel_control::{Rng, Span, Time};
 
+use crate::config::ChannelRouting;
+
 pub use self::aodv::Aodv;
 pub use self::dsdv::Dsdv;
 pub use self::dsr::Dsr;
-pub use self::fixed::{Static, shortest};
 pub use self::message::{
     AODV_PORT_HEADERS, BrokenLink, DsdvEntry, DsrError, DsrReply, DsrRequest, Message, MessageKind, Rerr, Rrep, Rreq,
     Unreachable,
@@ -255,6 +255,8 @@ pub trait Protocol {
     fn receive_control(&mut self, cx: &mut Context<'_>, from: Address, message: &Message);
     /// A data packet could not be sent to this neighbour (link-layer feedback), or was taken out of the queue for it.
     fn data_failed(&mut self, cx: &mut Context<'_>, next_hop: Address, packet: Handle);
+    /// A data packet was given up by the link layer although the neighbour has it: acknowledgements were lost.
+    fn link_failed(&mut self, cx: &mut Context<'_>, next_hop: Address);
     /// A control message could not be sent to this neighbour, or was taken out of the queue for it.
     fn control_failed(&mut self, cx: &mut Context<'_>, next_hop: Address, message: &Message);
     /// Whether it wants to hear packets between others.
@@ -282,8 +284,6 @@ pub trait Protocol {
 /// The routing of one radio interface.
 #[derive(Clone, Debug)]
 pub enum Agent {
-    /// Next hops that never change.
-    Static(Box<Static>),
     /// AODV.
     Aodv(Box<Aodv>),
     /// DSDV.
@@ -296,7 +296,6 @@ pub enum Agent {
 macro_rules! protocol {
     ($agent:expr, $it:ident => $call:expr) => {
         match $agent {
-            Agent::Static($it) => $call,
             Agent::Aodv($it) => $call,
             Agent::Dsdv($it) => $call,
             Agent::Dsr($it) => $call,
@@ -305,6 +304,16 @@ macro_rules! protocol {
 }
 
 impl Agent {
+    /// The agent of a radio on a channel with this routing; none if it needs none.
+    pub fn new(routing: &ChannelRouting, address: Address) -> Option<Self> {
+        match routing {
+            ChannelRouting::Static | ChannelRouting::Direct => None,
+            ChannelRouting::Aodv(config) => Some(Agent::Aodv(Box::new(Aodv::new(config, address)))),
+            ChannelRouting::Dsdv(config) => Some(Agent::Dsdv(Box::new(Dsdv::new(config, address)))),
+            ChannelRouting::Dsr(config) => Some(Agent::Dsr(Box::new(Dsr::new(config, address)))),
+        }
+    }
+
     /// The interface comes up.
     pub fn start(&mut self, cx: &mut Context<'_>) {
         protocol!(self, it => it.start(cx));
@@ -327,10 +336,14 @@ impl Agent {
         protocol!(self, it => it.receive_control(cx, from, message));
     }
 
-    /// A data packet could not be sent to this neighbour (the link layer gave it up), or was taken out of the queue for it. A packet
-    /// that may have arrived all the same, its acknowledgements lost, is handed in as a copy.
+    /// A data packet could not be sent to this neighbour (the link layer gave it up), or was taken out of the queue for it.
     pub fn data_failed(&mut self, cx: &mut Context<'_>, next_hop: Address, packet: Handle) {
         protocol!(self, it => it.data_failed(cx, next_hop, packet));
+    }
+
+    /// A data packet was given up by the link layer although the neighbour has it: acknowledgements were lost.
+    pub fn link_failed(&mut self, cx: &mut Context<'_>, next_hop: Address) {
+        protocol!(self, it => it.link_failed(cx, next_hop));
     }
 
     /// A control message could not be sent to this neighbour, or was taken out of the queue for it.
@@ -378,7 +391,7 @@ impl Agent {
     pub fn disjoint_routes(&self, destination: Address) -> Vec<SourceRoute> {
         match self {
             Agent::Dsr(dsr) => dsr.disjoint_routes(destination),
-            Agent::Static(_) | Agent::Aodv(_) | Agent::Dsdv(_) => Vec::new(),
+            Agent::Aodv(_) | Agent::Dsdv(_) => Vec::new(),
         }
     }
 

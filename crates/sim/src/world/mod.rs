@@ -92,6 +92,7 @@ impl World {
         if self.network.wanted.series {
             self.network.queue.push(Time::ZERO + self.plan.interval, Event::Sample);
         }
+        self.network.start_routing(self.now, observer);
         for agent in 0..self.agents.len() as u32 {
             self.with_agent(agent, observer, |agent, context| match agent {
                 Agent::Sctp(end) => {
@@ -167,6 +168,8 @@ impl World {
             }
             Event::Departure { direction } => self.network.depart(self.now, direction, observer),
             Event::Radio { radio } => self.network.wake_radio(self.now, radio, seq, observer),
+            Event::Routing { radio } => self.network.wake_routing(self.now, radio, seq, observer),
+            Event::Control { message } => self.network.send_control(self.now, message, observer),
             Event::SignalBegins { transmission } => {
                 self.now = self.network.move_edge(self.now, transmission, false, observer);
             }

@@ -175,6 +175,8 @@ impl World {
             ack,
             received: stats.received,
             retries: stats.retries,
+            control: stats.control,
+            control_bytes: stats.control_bytes,
             collisions: stats.collisions,
             hidden: stats.hidden,
             spoilt: stats.spoilt,

@@ -8,6 +8,7 @@ use whimbrel_control::Span;
 pub(crate) use self::dcf::{Dcf, Limits};
 pub(crate) use self::queue::InterfaceQueue;
 use super::RadioId;
+use crate::ledger::DropCause;
 use crate::packet::PacketId;
 
 /// Where broadcast frames go.
@@ -65,6 +66,16 @@ pub(crate) struct Outgoing {
     pub(crate) flow: u32,
 }
 
+/// This bit in the number of a packet says that it is the number of a control message.
+pub(crate) const CONTROL: PacketId = 1 << 31;
+
+impl Outgoing {
+    /// Whether it is a control message, which goes before data.
+    pub(crate) fn is_control(&self) -> bool {
+        self.packet & CONTROL != 0
+    }
+}
+
 /// Why an attempt at a frame came to nothing. A station never learns it; the simulator does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Failure {
@@ -78,6 +89,19 @@ pub(crate) enum Failure {
     Channel,
     /// It arrived, and was not answered: the receiver's medium was spoken for.
     NoAnswer,
+}
+
+impl Failure {
+    /// The same as a cause of death.
+    pub(crate) const fn cause(self) -> DropCause {
+        match self {
+            Failure::OutOfRange => DropCause::OutOfRange,
+            Failure::Collision => DropCause::Collision,
+            Failure::HiddenNode => DropCause::HiddenNode,
+            Failure::Channel => DropCause::ChannelError,
+            Failure::NoAnswer => DropCause::RetryLimit,
+        }
+    }
 }
 
 /// What a station does.

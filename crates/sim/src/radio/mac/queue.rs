@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 
-use super::Outgoing;
+use super::{Outgoing, RadioId};
 
 /// Packets that wait for medium access.
 #[derive(Debug)]
 pub(crate) struct InterfaceQueue {
+    control: VecDeque<Outgoing>,
     data: VecDeque<Outgoing>,
     limit: usize,
 }
@@ -14,27 +15,53 @@ pub(crate) struct InterfaceQueue {
 impl InterfaceQueue {
     pub(crate) fn new(limit: u32) -> Self {
         InterfaceQueue {
+            control: VecDeque::new(),
             data: VecDeque::new(),
             limit: limit as usize,
         }
     }
 
-    /// Takes a packet in, or gives back the one for which there is no room.
+    /// Takes a packet in, or gives back the one for which there is no room: for a control packet the last data packet makes some.
     pub(crate) fn push(&mut self, outgoing: Outgoing) -> Result<(), Outgoing> {
-        if self.data.len() >= self.limit {
-            return Err(outgoing);
+        let is_full = self.len() >= self.limit;
+        if !outgoing.is_control() {
+            if is_full {
+                return Err(outgoing);
+            }
+            self.data.push_back(outgoing);
+            return Ok(());
         }
-        self.data.push_back(outgoing);
-        Ok(())
+        if !is_full {
+            self.control.push_back(outgoing);
+            return Ok(());
+        }
+        let Some(last) = self.data.pop_back() else {
+            return Err(outgoing);
+        };
+        self.control.push_back(outgoing);
+        Err(last)
     }
 
     /// The next packet.
     pub(crate) fn pop(&mut self) -> Option<Outgoing> {
-        self.data.pop_front()
+        self.control.pop_front().or_else(|| self.data.pop_front())
+    }
+
+    /// Takes out everything for one radio.
+    pub(crate) fn reclaim(&mut self, to: RadioId, each: &mut dyn FnMut(Outgoing)) {
+        for queue in [&mut self.control, &mut self.data] {
+            queue.retain(|outgoing| {
+                let stays = outgoing.to != to;
+                if !stays {
+                    each(*outgoing);
+                }
+                stays
+            });
+        }
     }
 
     /// Packets that wait.
     pub(crate) fn len(&self) -> usize {
-        self.data.len()
+        self.control.len() + self.data.len()
     }
 }

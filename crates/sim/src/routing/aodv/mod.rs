@@ -248,6 +248,12 @@ impl Protocol for Aodv {
         }
     }
 
+    fn link_failed(&mut self, cx: &mut Context<'_>, next_hop: Address) {
+        if self.config.link_layer_feedback {
+            self.link_broken(cx, next_hop, None);
+        }
+    }
+
     fn control_failed(&mut self, cx: &mut Context<'_>, next_hop: Address, message: &Message) {
         if !self.config.link_layer_feedback {
             return;

@@ -318,6 +318,12 @@ impl Protocol for Dsdv {
         self.send(cx, packet);
     }
 
+    fn link_failed(&mut self, cx: &mut Context<'_>, next_hop: Address) {
+        if self.config.link_layer_feedback {
+            self.link_broken(cx, next_hop);
+        }
+    }
+
     fn control_failed(&mut self, _cx: &mut Context<'_>, _next_hop: Address, _message: &Message) {}
 
     fn next_timeout(&self) -> Option<Time> {

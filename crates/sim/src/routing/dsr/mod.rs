@@ -229,6 +229,10 @@ impl Protocol for Dsr {
         self.undeliverable(cx, next_hop, packet);
     }
 
+    fn link_failed(&mut self, cx: &mut Context<'_>, next_hop: Address) {
+        self.link_broken(cx, next_hop);
+    }
+
     fn control_failed(&mut self, cx: &mut Context<'_>, next_hop: Address, message: &Message) {
         self.link_broken(cx, next_hop);
         if let Message::DsrReply(reply) = message {
