@@ -2,7 +2,7 @@
 
 use whimbrel_control::{Cause, Span, Time};
 use whimbrel_sim::config::{FlowKind, SimConfig};
-use whimbrel_sim::{DelaySummary, FlowResult, Histogram, LinkResult, RunResult};
+use whimbrel_sim::{DelaySummary, FlowResult, Histogram, LinkResult, RadioResult, RunResult};
 use whimbrel_sim::{DropCause, DropCounts, VerdictCounts};
 
 use crate::stats::jain_index;
@@ -92,6 +92,9 @@ metrics! {
     QueueUtilisation true "queue_utilisation" "queue utilisation"
         "mean length of the fullest queue over its limit, 0 to 1";
     Energy true "energy_j" "energy, J" "energy that all radios took";
+    ControlPackets true "control_packets" "routing messages"
+        "messages of routing protocols that all radios sent, those passed on included";
+    ControlBytes true "control_bytes" "routing bytes" "bytes of the IP packets of these";
     Drops false "drops" "drops" "packets that died, of any cause";
 }
 
@@ -150,6 +153,9 @@ const DROPS: [(&str, &str); DropCause::ALL.len()] = [
     ("drops_retry_limit", "drops: retry limit"),
     ("drops_out_of_range", "drops: out of range"),
     ("drops_channel_error", "drops: channel error"),
+    ("drops_route_buffer_full", "drops: no room to wait for a route"),
+    ("drops_route_timeout", "drops: waited too long for a route"),
+    ("drops_ttl_expired", "drops: too many hops"),
 ];
 
 /// How many metrics there are.
@@ -336,6 +342,9 @@ impl Values {
         if !result.radios.is_empty() {
             values.set(Id::AirTime, sum(&|flow| flow.air_time.as_secs_f64()));
             values.set(Id::Energy, result.radios.iter().map(|radio| radio.energy).sum());
+            let control = |of: &dyn Fn(&RadioResult) -> u64| result.radios.iter().map(of).sum::<u64>() as f64;
+            values.set(Id::ControlPackets, control(&|radio| radio.control));
+            values.set(Id::ControlBytes, control(&|radio| radio.control_bytes));
         }
         values.set_drops(&result.drops);
         values

@@ -147,7 +147,7 @@ const LINK_COLUMNS: [&str; 13] = [
 ];
 
 /// Columns of radios.csv.
-const RADIO_COLUMNS: [&str; 19] = [
+const RADIO_COLUMNS: [&str; 21] = [
     "run",
     "seed",
     "radio",
@@ -159,6 +159,8 @@ const RADIO_COLUMNS: [&str; 19] = [
     "ack",
     "received",
     "retries",
+    "control",
+    "control_bytes",
     "collisions",
     "hidden",
     "spoilt",
@@ -315,6 +317,8 @@ impl Results {
                 radio.ack.to_string(),
                 radio.received.to_string(),
                 radio.retries.to_string(),
+                radio.control.to_string(),
+                radio.control_bytes.to_string(),
                 radio.collisions.to_string(),
                 radio.hidden.to_string(),
                 radio.spoilt.to_string(),
