@@ -209,7 +209,7 @@ fn every_packet_has_an_end_in_random_mobile_networks() {
     for seed in seeds {
         let rng = &mut Rng::stream(seed, "manet torture");
         let routing = PROTOCOLS[(seed % 3) as usize];
-        let mut config = network(routing, 90);
+        let mut config = network(routing, 200);
         let nodes = 5 + rng.below(25) as usize;
         walkers(&mut config, nodes, 400.0 + 800.0 * rng.unit(), 30.0 * rng.unit());
         config.channel[0].frame_loss = 0.1 * rng.unit();

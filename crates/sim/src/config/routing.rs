@@ -273,6 +273,9 @@ pub struct DsdvConfig {
     pub initial_settling: Span,
     /// Weight of the past in the average of settling times, from 0 up to but not 1; 0.875 by default.
     pub settling_weight: f64,
+    /// How many times its average settling time a route has to wait before it is told, 0 to 100; 2 by default, 0 tells at once.
+    #[schemars(range(min = 0, max = 100))]
+    pub settling_factor: u32,
     /// Whether a route to a destination that could not be reached is told at once, as in the paper, or after its settling time, as
     /// in ns-2; true by default.
     pub advertise_new_at_once: bool,
@@ -301,6 +304,7 @@ impl Default for DsdvConfig {
             allowed_silence: 3,
             initial_settling: Span::from_secs(6),
             settling_weight: 0.875,
+            settling_factor: 2,
             advertise_new_at_once: true,
             min_triggered_interval: Span::from_secs(1),
             link_layer_feedback: true,
@@ -329,6 +333,7 @@ impl DsdvConfig {
                 "0 up to but not 1",
             ));
         }
+        within("settling_factor", self.settling_factor, 0, 100, "times")?;
         hour("min_triggered_interval", self.min_triggered_interval)?;
         hour("startup_jitter", self.startup_jitter)?;
         short("broadcast_jitter", self.broadcast_jitter)?;

@@ -6,7 +6,7 @@
 //!
 //! News of one number come over several ways, and not the best first. So there are two tables (section "Damping fluctuations"): what
 //! is newest is used at once, but told only when it has had twice the time that the destination's routes took to settle on average;
-//! until then the route told before is told again.
+//! until then the best one of the number before is told.
 //!
 //! Constants, and what the paper leaves open, are those of ns-2 where not said otherwise.
 
@@ -153,6 +153,7 @@ impl Dsdv {
         }
         if fresh && !is_new {
             // The routes of the last number have settled.
+            route.before = route.is_finite().then(|| route.entry());
             let took = route.best_at.since(route.first_at).as_secs_f64();
             let weight = self.config.settling_weight;
             let average = route.settling.as_secs_f64() * weight + took * (1.0 - weight);
@@ -167,7 +168,11 @@ impl Dsdv {
         route.next_hop = from;
         let finite = route.is_finite();
         let at_once = !finite || (!was_finite && (!is_new || self.config.advertise_new_at_once));
-        route.settled_at = if at_once { now } else { now + route.settling * 2 };
+        route.settled_at = if at_once {
+            now
+        } else {
+            now + route.settling * u64::from(self.config.settling_factor)
+        };
         // Only a change of the metric is worth a dump of its own.
         route.to_tell = route.told.is_none_or(|told| told.metric != metric);
         let at = route.settled_at;
@@ -190,6 +195,7 @@ impl Dsdv {
             // The next odd number. The times of settling are left alone: this is not the best route of a number.
             route.seq = route.seq.wrapping_add(1);
             route.settled_at = now;
+            route.before = None;
             route.to_tell = true;
         }
         self.neighbours.retain(|(address, _)| *address != neighbour);

@@ -21,6 +21,8 @@ pub(super) struct Route {
     pub(super) settled_at: Time,
     /// Whether it is worth a dump of its own.
     pub(super) to_tell: bool,
+    /// The best route of the number before, if there was one.
+    pub(super) before: Option<DsdvEntry>,
     /// What was told last.
     pub(super) told: Option<DsdvEntry>,
 }
@@ -38,6 +40,7 @@ impl Route {
             settling,
             settled_at: now,
             to_tell: false,
+            before: None,
             told: None,
         }
     }
@@ -47,15 +50,23 @@ impl Route {
         self.metric < DsdvEntry::INFINITY
     }
 
-    /// What to tell of it now: the route if it has settled, else what was told before, if anything.
+    /// The route as it is told.
+    pub(super) fn entry(&self) -> DsdvEntry {
+        DsdvEntry {
+            destination: self.destination,
+            metric: self.metric,
+            seq: self.seq,
+        }
+    }
+
+    /// What to tell of it now: the route if it has settled, else the best one of the number before, if there was any. (If settling
+    /// took longer than the time between two numbers, nothing new would ever be told otherwise.)
     pub(super) fn tell(&mut self, now: Time) -> Option<DsdvEntry> {
         if self.settled_at <= now {
             self.to_tell = false;
-            self.told = Some(DsdvEntry {
-                destination: self.destination,
-                metric: self.metric,
-                seq: self.seq,
-            });
+            self.told = Some(self.entry());
+        } else if self.before.is_some() {
+            self.told = self.before;
         }
         self.told
     }

@@ -289,11 +289,11 @@ fn complete(net: &Net) -> bool {
     })
 }
 
-/// The fewest hops that each table has had within two periods.
+/// The fewest hops that each table has had within some periods: a newer number over a longer way may come first.
 fn best(net: &mut Net) -> Vec<Vec<Option<u32>>> {
     let nodes = net.agents.len();
     let mut least = vec![vec![None; nodes]; nodes];
-    for _ in 0..60 {
+    for _ in 0..150 {
         net.run_for(Span::from_millis(500));
         for (from, row) in least.iter_mut().enumerate() {
             for (to, least) in row.iter_mut().enumerate() {
@@ -314,9 +314,14 @@ fn tables_converge_to_shortest_ways_after_any_change() {
     each_seed(12, |seed| {
         let mut rng = Rng::stream(seed, "graph");
         let nodes = 4 + rng.below(12) as usize;
-        let agents = (0..nodes as Address)
-            .map(|address| agent(&DsdvConfig::default(), address))
-            .collect();
+        // Damped, a node that hears the best route of a number late tells it late, and others go by the newer number of a longer way:
+        // there is always a way then, but not always the shortest.
+        let damped = seed % 2 == 1;
+        let config = DsdvConfig {
+            settling_factor: if damped { 2 } else { 0 },
+            ..DsdvConfig::default()
+        };
+        let agents = (0..nodes as Address).map(|address| agent(&config, address)).collect();
         let mut net = Net::new(agents, &[], seed);
         for change in 0..4 {
             let movement = Movement::new(nodes, 0.35 + 0.2 * rng.unit(), 0.0, Time::ZERO, &mut rng);
@@ -324,8 +329,16 @@ fn tables_converge_to_shortest_ways_after_any_change() {
             // The silence of neighbours is found out, and then numbers go round.
             net.run_for(Span::from_secs(400));
             assert!(complete(&net), "seed {seed}, change {change}");
-            let distances = net.distances();
-            assert_eq!(best(&mut net), distances, "seed {seed}, change {change}");
+            let (distances, best) = (net.distances(), best(&mut net));
+            if !damped {
+                assert_eq!(best, distances, "seed {seed}, change {change}");
+            }
+            let sum = |hops: &[Vec<Option<u32>>]| hops.iter().flatten().flatten().sum::<u32>();
+            let (least, found) = (sum(&distances), sum(&best));
+            assert!(
+                found >= least && found * 20 <= least * 21,
+                "seed {seed}, change {change}: {found} for {least}"
+            );
         }
     });
 }
