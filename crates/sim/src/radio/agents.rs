@@ -149,8 +149,11 @@ impl Network {
     /// A packet that its host sends over a radio whose agent finds the way.
     pub(crate) fn originate(&mut self, now: Time, id: PacketId, ends: (RadioId, RadioId), observer: &mut dyn Observer) {
         let (from, to) = ends;
-        let number = self.slab.get(id).number;
+        let (number, size) = (self.slab.get(id).number, self.slab.get(id).size);
         let Some(radios) = &mut self.radios else { return };
+        if size > radios.mtu(from) {
+            return self.drop(now, id, DropCause::TooBig, Some(RADIO_BASE + from), observer);
+        }
         radios.agents.enter(id, from, to, number);
         self.route(now, from, observer, |agent, cx| agent.originate(cx, id));
     }

@@ -65,3 +65,43 @@ impl InterfaceQueue {
         self.control.len() + self.data.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::radio::mac::CONTROL;
+
+    fn outgoing(packet: u32, to: RadioId) -> Outgoing {
+        Outgoing {
+            packet,
+            to,
+            bytes: 100,
+            flow: 0,
+        }
+    }
+
+    #[test]
+    fn control_goes_before_data_and_takes_the_place_of_the_last() {
+        let mut queue = InterfaceQueue::new(3);
+        for packet in [1, 2, CONTROL, CONTROL + 1] {
+            let refused = queue.push(outgoing(packet, 7)).err().map(|outgoing| outgoing.packet);
+            assert_eq!(refused, (packet == CONTROL + 1).then_some(2));
+        }
+        assert_eq!(queue.push(outgoing(3, 7)), Err(outgoing(3, 7)));
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop())
+            .map(|outgoing| outgoing.packet)
+            .collect();
+        assert_eq!(order, [CONTROL, CONTROL + 1, 1]);
+    }
+
+    #[test]
+    fn what_waits_for_one_radio_is_taken_out() {
+        let mut queue = InterfaceQueue::new(10);
+        for (packet, to) in [(1, 7), (2, 8), (CONTROL, 7), (3, 7)] {
+            assert!(queue.push(outgoing(packet, to)).is_ok());
+        }
+        let mut taken = Vec::new();
+        queue.reclaim(7, &mut |outgoing| taken.push(outgoing.packet));
+        assert_eq!((taken, queue.len()), (vec![CONTROL, 1, 3], 1));
+    }
+}
