@@ -10,7 +10,7 @@ use whimbrel_scenario::Record;
 use whimbrel_sim::RunControl;
 use whimbrel_sim::config::SimConfig;
 use whimbrel_sim::topology::RADIO_BASE;
-use whimbrel_sim::{Interest, Observer, PacketEvent, Sample};
+use whimbrel_sim::{FrameEvent, Interest, Observer, PacketEvent, Sample};
 
 use crate::write::capture::PacketWriter;
 use crate::write::events;
@@ -268,6 +268,7 @@ impl Observer for Recorder {
             Interest::LinkPackets => false,
             Interest::Drops => self.packets.is_some() || self.events.is_some(),
             Interest::Series => self.series.is_some(),
+            Interest::Frames => self.events.is_some(),
         }
     }
 
@@ -295,6 +296,24 @@ impl Observer for Recorder {
         if let Some(packets) = &mut self.packets {
             result = result.and_then(|()| packets.event(event, link.map(|(link, _)| link)));
         }
+        self.check(result);
+    }
+
+    fn frame(&mut self, event: &FrameEvent) {
+        if self.failed.is_some() {
+            return;
+        }
+        let Some(lines) = &mut self.events else { return };
+        let radio = |radio: u32| self.names.link(Some(RADIO_BASE + radio)).unwrap_or(("", ""));
+        let (from, sender) = radio(event.from);
+        let to = event.to.map(radio);
+        let node = match (event.lost, to) {
+            (Some(_), Some((_, receiver))) => receiver,
+            _ => sender,
+        };
+        let flow = event.flow.map_or("", |flow| self.names.flow(flow, true).0);
+        let (name, data) = events::frame(event, from, to.map(|(radio, _)| radio));
+        let result = lines.line(&events::line(event.at, name, flow, node, data));
         self.check(result);
     }
 
@@ -328,6 +347,16 @@ impl Observer for Recorder {
             Sample::Goodput { at, flow, bytes, over } => {
                 let rate = bytes as f64 * 8.0 / over.as_secs_f64() / 1e6;
                 self.values(at, Some((flow, false)), None, None, &[("goodput_mbps", rate)]);
+            }
+            Sample::Radio {
+                at,
+                radio,
+                x,
+                y,
+                packets,
+            } => {
+                let values = [("x_m", x), ("y_m", y), ("queue_packets", f64::from(packets))];
+                self.values(at, None, None, Some(RADIO_BASE + radio), &values);
             }
             Sample::Queue {
                 at,

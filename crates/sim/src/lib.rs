@@ -48,8 +48,8 @@ pub use measure::{
     DelaySummary, EndReason, FileCheck, FlowOutcome, FlowResult, Histogram, LinkResult, RadioResult, RunResult,
     VerdictCounts,
 };
-pub use observer::{Interest, NoObserver, Observer, PacketEvent, PacketFate, Sample};
+pub use observer::{FrameEvent, Interest, NoObserver, Observer, PacketEvent, PacketFate, Sample};
 pub use packet::{ChunkKinds, Congestion, IP_HEADER, UDP_HEADER};
-pub use radio::{MovementError, Movements};
+pub use radio::{FrameKind, MovementError, Movements};
 pub use resources::Resources;
 pub use world::{RunOptions, World};

@@ -326,6 +326,7 @@ impl Network {
             if !radios.outcomes.is_empty() {
                 self.settle_radio(at, observer);
             }
+            self.report_frames(observer);
             let Some(next) = next else { return at };
             let first = self.queue.peek().map_or(Time::MAX, |first| first.at);
             if next >= first || next >= self.end || !self.landed.is_empty() {
@@ -348,6 +349,18 @@ impl Network {
             if !radios.outcomes.is_empty() {
                 self.settle_radio(now, observer);
             }
+        }
+        self.report_frames(observer);
+    }
+
+    /// Tells the observer what happened to frames.
+    #[inline]
+    fn report_frames(&mut self, observer: &mut dyn Observer) {
+        if !self.wanted.frames {
+            return;
+        }
+        if let Some(events) = self.radios.as_mut().and_then(|radios| radios.events.as_mut()) {
+            events.drain(..).for_each(|event| observer.frame(&event));
         }
     }
 

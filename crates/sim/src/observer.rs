@@ -9,6 +9,7 @@ use whimbrel_wire::PacketView;
 use crate::host::TcpSegment;
 use crate::ledger::DropCause;
 use crate::packet::Congestion;
+use crate::radio::FrameKind;
 
 /// Kinds of events that an observer may want.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,6 +22,8 @@ pub enum Interest {
     Drops,
     /// Series sampled at each interval.
     Series,
+    /// Frames on the air.
+    Frames,
 }
 
 /// Somebody who watches a run. It is asked once, when the run begins, what it wants; it cannot change the run.
@@ -39,6 +42,11 @@ pub trait Observer {
 
     /// Something happened to a packet.
     fn packet(&mut self, event: &PacketEvent<'_>) {
+        let _ = event;
+    }
+
+    /// A frame was sent by a radio, or lost at the one that it was for.
+    fn frame(&mut self, event: &FrameEvent) {
         let _ = event;
     }
 
@@ -115,6 +123,28 @@ pub struct PacketEvent<'a> {
     pub tcp: Option<(&'a TcpSegment, &'a [u8])>,
 }
 
+/// A frame that was sent, or was lost at the radio that it was for. Radios go by their places in the scenario.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FrameEvent {
+    /// When it began, or was lost.
+    pub at: Time,
+    /// What it was lost by, if it was: [`DropCause::Collision`], [`DropCause::HiddenNode`], [`DropCause::ChannelError`] or
+    /// [`DropCause::OutOfRange`].
+    pub lost: Option<DropCause>,
+    /// Its type.
+    pub kind: FrameKind,
+    /// The radio that sent it.
+    pub from: u32,
+    /// The radio that it is for; none if it is for all.
+    pub to: Option<u32>,
+    /// The flow on whose behalf it is sent; none if it is a routing protocol's own.
+    pub flow: Option<u32>,
+    /// How long it takes.
+    pub airtime: Span,
+    /// Whether it was sent before.
+    pub retry: bool,
+}
+
 /// A value of a series.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Sample {
@@ -163,6 +193,19 @@ pub enum Sample {
         /// The average that an active queue goes by, as of the last arrival and in the unit of its thresholds.
         average: Option<f64>,
     },
+    /// A radio.
+    Radio {
+        /// When.
+        at: Time,
+        /// Its place in the scenario.
+        radio: u32,
+        /// Where its node is, m.
+        x: f64,
+        /// The same.
+        y: f64,
+        /// Packets that wait in its queue.
+        packets: u32,
+    },
 }
 
 /// What the observer of a run wants, asked once.
@@ -172,6 +215,7 @@ pub(crate) struct Wanted {
     pub(crate) link_packets: bool,
     pub(crate) drops: bool,
     pub(crate) series: bool,
+    pub(crate) frames: bool,
     pub(crate) trace: TraceKinds,
 }
 
@@ -182,6 +226,7 @@ impl Wanted {
             link_packets: observer.wants(Interest::LinkPackets),
             drops: observer.wants(Interest::Drops),
             series: observer.wants(Interest::Series),
+            frames: observer.wants(Interest::Frames),
             trace: observer.trace_kinds(),
         }
     }

@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::{file, paced, run};
 use whimbrel_control::{Rate, Rng, Span};
 use whimbrel_proto::AssociationConfig;
@@ -9,7 +11,9 @@ use whimbrel_sim::config::{
     ChannelConfig, ChannelRouting, FlowConfig, FlowKind, Interference, LinkConfig, MobilityConfig, NodeConfig, PhyKind,
     RadioConfig, SimConfig, TrafficKind,
 };
-use whimbrel_sim::{DropCause, RunResult};
+use whimbrel_sim::{
+    DropCause, FrameEvent, Interest, Movements, Observer, RadioResult, Resources, RunOptions, RunResult, Sample, World,
+};
 
 /// Nodes `n0`, `n1`, ... at these places, with a radio each on the channel `air`.
 fn at(places: &[[f64; 2]], phy: PhyKind, seconds: u64) -> SimConfig {
@@ -442,4 +446,98 @@ fn energy_is_what_the_states_draw() {
     let air = result.flows[0].air_time.as_secs_f64();
     let both = (sender.transmitting + receiver.transmitting).as_secs_f64();
     assert!((air - both).abs() < 1e-9, "{air} {both}");
+}
+
+#[test]
+fn bit_errors_grow_with_distance_and_rate() {
+    let lost = |phy: PhyKind, metres: f64| {
+        let mut config = at(&[[0.0, 0.0], [metres, 0.0]], phy, 20);
+        let channel = &mut config.channel[0];
+        channel.interference = Interference::Sinr;
+        channel.bit_errors = true;
+        // Understood by power alone up to 600 m, where the ratio to the noise is 13 dB; 3.6 dB at 1030 m.
+        channel.range = 1200.0;
+        channel.sense_range = Some(2000.0);
+        config.flow = vec![datagrams(0, 1, Rate::from_bps(100_000), 1000)];
+        let radio = &run(&config, 1).radios[0];
+        radio.retries as f64 / radio.data as f64
+    };
+    assert_eq!(lost(PhyKind::Dsss1, 300.0), 0.0);
+    let near = lost(PhyKind::B11, 500.0);
+    let middle = lost(PhyKind::B11, 680.0);
+    let far = lost(PhyKind::B11, 800.0);
+    assert!(near < middle && middle < far, "{near} {middle} {far}");
+    assert!(far > 0.5, "{far}");
+    assert!(lost(PhyKind::Dsss1, 800.0) < 0.01);
+}
+
+#[test]
+fn a_node_that_a_script_leads_away_is_lost_at_the_edge() {
+    // 100 m apart, then 10 m/s: out of range after 15 s.
+    let script = "$node_(1) set X_ 100.0\n$node_(1) set Y_ 0.0\n$ns_ at 0.0 \"$node_(1) setdest 1100.0 0.0 10.0\"\n";
+    let mut config = at(&[[0.0, 0.0], [0.0, 0.0]], PhyKind::Dsss2, 30);
+    config.channel[0].routing = ChannelRouting::Direct;
+    config.node[1].mobility = Some(MobilityConfig::File {
+        file: "script".into(),
+        node: 1,
+    });
+    // Ten datagrams a second.
+    config.flow = vec![datagrams(0, 1, Rate::from_bps(10 * 8 * 472), 500)];
+    let mut resources = Resources::default();
+    let movements = Movements::parse(script).expect("a script");
+    resources.movements.insert("script".into(), Arc::new(movements));
+    let world = World::new(&config, 1, &resources, RunOptions::default()).expect("a valid scenario");
+    let result = world.run();
+    assert!((149..=152).contains(&result.flows[0].messages_delivered));
+    assert!(result.drops.of(DropCause::OutOfRange) >= 145);
+    // A node that is not in the file.
+    config.node[1].mobility = Some(MobilityConfig::File {
+        file: "script".into(),
+        node: 2,
+    });
+    let error = World::new(&config, 1, &resources, RunOptions::default()).expect_err("no node 2");
+    assert_eq!(
+        error.to_string(),
+        "node[1].mobility.node = 2: allowed is one of the 1 nodes of script"
+    );
+}
+
+/// Counts what an observer sees of frames.
+#[derive(Default)]
+struct Frames {
+    sent: u64,
+    lost: u64,
+    places: Vec<(f64, f64)>,
+}
+
+impl Observer for Frames {
+    fn wants(&self, interest: Interest) -> bool {
+        matches!(interest, Interest::Frames | Interest::Series)
+    }
+
+    fn frame(&mut self, event: &FrameEvent) {
+        match event.lost {
+            None => self.sent += 1,
+            Some(_) => self.lost += 1,
+        }
+    }
+
+    fn sample(&mut self, sample: &Sample) {
+        if let Sample::Radio { radio: 0, x, y, .. } = *sample {
+            self.places.push((x, y));
+        }
+    }
+}
+
+#[test]
+fn an_observer_sees_frames_and_places_and_changes_nothing() {
+    let config = moving(false, Interference::Threshold);
+    let mut frames = Frames::default();
+    let result = common::watch(&config, 3, &mut frames);
+    assert_eq!(result.fingerprint, run(&config, 3).fingerprint);
+    let sum = |of: fn(&RadioResult) -> u64| result.radios.iter().map(of).sum::<u64>();
+    assert_eq!(frames.sent, sum(|radio| radio.rts + radio.cts + radio.data + radio.ack));
+    assert!(frames.lost >= sum(|radio| radio.collisions + radio.hidden + radio.spoilt));
+    assert_eq!(frames.places.len(), 19);
+    assert!(frames.places.windows(2).any(|pair| pair[0] != pair[1]));
 }

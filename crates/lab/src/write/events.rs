@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use whimbrel_control::{Span, Time};
 use whimbrel_proto::{TraceEvent, TraceRecord};
-use whimbrel_sim::{PacketEvent, PacketFate};
+use whimbrel_sim::{FrameEvent, FrameKind, PacketEvent, PacketFate};
 
 /// An event's line: time in milliseconds since the run began, qlog name, whose it is, and what it says.
 pub(crate) fn line(at: Time, name: &str, flow: &str, node: &str, data: Map<String, Value>) -> String {
@@ -115,6 +115,28 @@ pub(crate) fn drop(event: &PacketEvent<'_>, link: Option<&str>) -> Option<(&'sta
         "number": event.number, "forward": event.forward, "sent": millis(event.sent.since(Time::ZERO)),
     });
     Some(("network:packet_dropped", object(data)))
+}
+
+/// A frame that was sent, or lost where it was to be received.
+pub(crate) fn frame(event: &FrameEvent, from: &str, to: Option<&str>) -> (&'static str, Map<String, Value>) {
+    let kind = match event.kind {
+        FrameKind::Rts => "rts",
+        FrameKind::Cts => "cts",
+        FrameKind::Data => "data",
+        FrameKind::Ack => "ack",
+    };
+    let data = match event.lost {
+        None => json!({
+            "type": kind, "from": from, "to": to, "duration": millis(event.airtime), "retry": event.retry,
+        }),
+        Some(cause) => json!({ "type": kind, "from": from, "to": to, "trigger": cause.name() }),
+    };
+    let name = if event.lost.is_none() {
+        "radio:frame_sent"
+    } else {
+        "radio:frame_lost"
+    };
+    (name, object(data))
 }
 
 fn object(value: Value) -> Map<String, Value> {

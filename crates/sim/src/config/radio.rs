@@ -49,6 +49,10 @@ pub struct ChannelConfig {
     #[serde(default = "default_noise")]
     #[schemars(range(min = -200, max = 0))]
     pub noise_dbm: f64,
+    /// Whether frames are lost by errors of their bits, which become more likely as noise and interference come near (`sinr`); by default
+    /// they are lost if the ratio ever falls below what the modulation needs, and never otherwise.
+    #[serde(default)]
+    pub bit_errors: bool,
     /// Probability that a frame which suffers nothing else is spoilt all the same, 0 to 1.
     #[serde(default)]
     #[schemars(range(min = 0, max = 1))]
@@ -194,6 +198,7 @@ impl ChannelConfig {
             sense_range: None,
             capture_db: default_capture(),
             noise_dbm: default_noise(),
+            bit_errors: false,
             frame_loss: 0.0,
             rts_threshold: default_rts_threshold(),
             short_retry_limit: default_short_retries(),
@@ -231,6 +236,10 @@ impl ChannelConfig {
         }
         within("capture_db", self.capture_db, 0.0, 100.0, "dB")?;
         within("noise_dbm", self.noise_dbm, -200.0, 0.0, "dBm")?;
+        if self.bit_errors && self.interference != Interference::Sinr {
+            let error = ConfigError::new("bit_errors", true, "false, unless interference is \"sinr\"");
+            return Err(error.hint("thresholds know no ratio of signal to noise"));
+        }
         probability("frame_loss", self.frame_loss)?;
         let count = |path: &str, value: u32, low: u32, high: u32, unit: &str| {
             if (low..=high).contains(&value) {

@@ -1,9 +1,11 @@
 //! Who hears whom: powers and delays from positions, and what a receiver makes of signals that overlap.
 
-use whimbrel_control::{Rng, Span, Time};
+use whimbrel_control::{Rate, Rng, Span, Time};
 
+use super::errors::bit_error_rate;
 use super::mac::{Failure, Frame};
 use super::mobility::{Motion, Point};
+use super::phy::Modulation;
 use super::propagation::Propagation;
 use super::{NodeId, RadioId};
 use crate::config::{ChannelConfig, Interference};
@@ -47,6 +49,19 @@ pub(crate) struct Thresholds {
     /// Ratio of powers.
     pub(crate) capture: f64,
     pub(crate) interference: Interference,
+    /// Whether frames are lost by errors of their bits instead of by a threshold.
+    pub(crate) bit_errors: bool,
+}
+
+/// What frames need to be understood.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Needs {
+    /// Ratio of signal to noise and interference.
+    pub(crate) sinr: f64,
+    pub(crate) rate: Rate,
+    pub(crate) modulation: Modulation,
+    /// Time of the preamble, in which there are no bits of the frame.
+    pub(crate) preamble: Span,
 }
 
 /// Who may hear a radio, for some time to come.
@@ -100,6 +115,7 @@ impl Air {
             noise,
             capture: libm::pow(10.0, config.capture_db / 10.0),
             interference: config.interference,
+            bit_errors: config.bit_errors,
         };
         // A hair more, so that rounding leaves nobody out.
         let reach = 1.000_001 * propagation.distance(floor / propagation.headroom() / config.power);
@@ -242,10 +258,14 @@ pub(crate) struct Lock {
     pub(crate) transmission: u32,
     pub(crate) power: f64,
     pub(crate) began: Time,
-    /// Ratio of signal to noise and interference that it needs.
-    needed_sinr: f64,
+    needs: Needs,
     /// What spoilt it.
     pub(crate) damage: Option<Damage>,
+    /// Logarithm of the probability that none of its bits has been wrong up to some time.
+    pub(crate) survival: f64,
+    counted_to: Time,
+    /// A radio that was heard beside it.
+    pub(crate) beside: Option<RadioId>,
 }
 
 /// What spoils a frame at a receiver.
@@ -301,12 +321,13 @@ impl Receiver {
         signal: Signal,
         transmitting: bool,
         thresholds: &Thresholds,
-        needed_sinr: f64,
+        needs: &Needs,
     ) -> Option<Option<RadioId>> {
-        let lost = self.try_lock(now, signal, transmitting, thresholds, needed_sinr);
+        self.count_errors(now, thresholds);
+        let lost = self.try_lock(now, signal, transmitting, thresholds, needs);
         self.signals.push(signal);
         // What was locked before feels the new one.
-        if thresholds.interference == Interference::Sinr {
+        if thresholds.interference == Interference::Sinr && !thresholds.bit_errors {
             self.check_ratio(thresholds, signal.from);
         }
         lost
@@ -318,7 +339,7 @@ impl Receiver {
         signal: Signal,
         transmitting: bool,
         thresholds: &Thresholds,
-        needed_sinr: f64,
+        needs: &Needs,
     ) -> Option<Option<RadioId>> {
         if transmitting {
             return Some(None);
@@ -347,15 +368,19 @@ impl Receiver {
                     return strongest.map(|other| Some(other.from));
                 }
                 let ratio = signal.power / (thresholds.noise + self.total());
-                (ratio < needed_sinr).then(|| strongest.map_or(Damage::Weak, |other| Damage::Overlap(other.from)))
+                (ratio < needs.sinr && !thresholds.bit_errors)
+                    .then(|| strongest.map_or(Damage::Weak, |other| Damage::Overlap(other.from)))
             }
         };
         self.lock = Some(Lock {
             transmission: signal.transmission,
             power: signal.power,
             began: now,
-            needed_sinr,
+            needs: *needs,
             damage,
+            survival: 0.0,
+            counted_to: now + needs.preamble,
+            beside: None,
         });
         None
     }
@@ -365,13 +390,37 @@ impl Receiver {
         let total = self.total();
         let Some(lock) = &mut self.lock else { return };
         let ratio = lock.power / (thresholds.noise + (total - lock.power).max(0.0));
-        if lock.damage.is_none() && ratio < lock.needed_sinr {
+        if lock.damage.is_none() && ratio < lock.needs.sinr {
             lock.damage = Some(Damage::Overlap(newest));
         }
     }
 
+    /// Counts the bits of the locked frame that have passed since signals last changed.
+    #[inline]
+    fn count_errors(&mut self, now: Time, thresholds: &Thresholds) {
+        if !thresholds.bit_errors {
+            return;
+        }
+        let total = self.total();
+        let Some(lock) = &mut self.lock else { return };
+        let other = self
+            .signals
+            .iter()
+            .find(|signal| signal.transmission != lock.transmission);
+        lock.beside = lock.beside.or(other.map(|other| other.from));
+        let passed = now.since(lock.counted_to);
+        if passed.is_zero() {
+            return;
+        }
+        lock.counted_to = now;
+        let ratio = lock.power / (thresholds.noise + (total - lock.power).max(0.0));
+        let bits = passed.as_secs_f64() * lock.needs.rate.as_bps() as f64;
+        lock.survival += bits * libm::log1p(-bit_error_rate(lock.needs.modulation, ratio));
+    }
+
     /// A signal ends. Gives back the lock if it was the locked one.
-    pub(crate) fn end(&mut self, transmission: u32) -> Option<Lock> {
+    pub(crate) fn end(&mut self, now: Time, transmission: u32, thresholds: &Thresholds) -> Option<Lock> {
+        self.count_errors(now, thresholds);
         self.signals.retain(|signal| signal.transmission != transmission);
         self.lock.take_if(|lock| lock.transmission == transmission)
     }

@@ -9,6 +9,7 @@
 
 mod agents;
 mod air;
+mod errors;
 mod mac;
 mod mobility;
 mod phy;
@@ -20,10 +21,11 @@ use std::collections::{BTreeMap, VecDeque};
 use whimbrel_control::{Rng, Span, Time};
 
 pub(crate) use self::agents::Agents;
-use self::air::{Air, Damage, Hearer, Receiver, Signal, Transmission};
+use self::air::{Air, Damage, Hearer, Needs, Receiver, Signal, Transmission};
 pub(crate) use self::mac::CONTROL;
 pub(crate) use self::mac::Failure;
-use self::mac::{Action, BROADCAST, Dcf, Frame, FrameKind, Heard, Limits, Outgoing};
+pub use self::mac::FrameKind;
+use self::mac::{Action, BROADCAST, Dcf, Frame, Heard, Limits, Outgoing};
 use self::mobility::{Motion, Point};
 pub use self::mobility::{MovementError, Movements};
 pub use self::phy::PhyKind;
@@ -32,7 +34,9 @@ pub use self::propagation::{FadingConfig, PropagationConfig};
 use self::routes::Routes;
 use crate::config::{ChannelRouting, EnergyConfig, SimConfig};
 use crate::engine::{Event, EventQueue};
+use crate::ledger::DropCause;
 use crate::link::Window;
+use crate::observer::FrameEvent;
 use crate::packet::PacketId;
 use crate::resources::Resources;
 use crate::routing::Datagram;
@@ -105,8 +109,8 @@ struct Radio {
 #[derive(Debug)]
 struct Channel {
     air: Air,
-    /// Ratio of signal to noise and interference that control and broadcast frames need, and other data frames.
-    needed_sinr: [f64; 2],
+    /// What control and broadcast frames need, and what other data frames do.
+    needs: [Needs; 2],
     frame_loss: f64,
     /// Bytes of headers around an IP packet.
     overhead: u32,
@@ -136,8 +140,8 @@ pub(crate) struct Radios {
     pub(crate) outcomes: VecDeque<Outcome>,
     /// Time on the air of all frames sent on behalf of each flow, in the window, ns.
     pub(crate) air_time: Vec<u64>,
-    /// Frames sent, over the whole run.
-    pub(crate) frames: u64,
+    /// What has happened to frames, if anybody wants to know.
+    pub(crate) events: Option<Vec<FrameEvent>>,
 }
 
 impl Radios {
@@ -196,7 +200,7 @@ impl Radios {
             agents,
             outcomes: VecDeque::new(),
             air_time: vec![0; config.flow.len()],
-            frames: 0,
+            events: None,
         };
         for (c, channel) in (0..).zip(&config.channel) {
             let members: Vec<RadioId> = (0..)
@@ -225,7 +229,7 @@ impl Radios {
             let phy = Phy::new(channel.phy, channel.short_preamble);
             all.channels.push(Channel {
                 air,
-                needed_sinr: [phy.needed_sinr(true), phy.needed_sinr(false)],
+                needs: [phy.needs(true), phy.needs(false)],
                 frame_loss: channel.frame_loss,
                 overhead: DATA_OVERHEAD + channel.llc_bytes,
                 mtu: channel.mtu,
@@ -403,7 +407,7 @@ impl Radios {
     }
 
     fn transmit(&mut self, now: Time, queue: &mut EventQueue, radio: RadioId, frame: Frame) {
-        self.frames += 1;
+        self.report(now, &frame, None);
         let station = &mut self.radios[radio as usize];
         if self.window.contains(now) {
             station.stats.frames[frame.kind as usize] += 1;
@@ -483,8 +487,8 @@ impl Radios {
             power: hearer.power,
         };
         let transmitting = station.mac.is_transmitting();
-        let needed = channel.needed_sinr[usize::from(frame.is_fast())];
-        let in_the_way = station.receiver.begin(now, signal, transmitting, thresholds, needed);
+        let needs = &channel.needs[usize::from(frame.is_fast())];
+        let in_the_way = station.receiver.begin(now, signal, transmitting, thresholds, needs);
         if station.receiver.is_busy(thresholds) {
             station.mac.signal_begins(now);
         }
@@ -520,12 +524,46 @@ impl Radios {
                 Failure::OutOfRange | Failure::NoAnswer => {}
             }
         }
+        let cause = match failure {
+            Failure::Collision => Some(DropCause::Collision),
+            Failure::HiddenNode => Some(DropCause::HiddenNode),
+            Failure::Channel => Some(DropCause::ChannelError),
+            Failure::OutOfRange => Some(DropCause::OutOfRange),
+            Failure::NoAnswer => None,
+        };
+        if cause.is_some() {
+            self.report(now, &frame, cause);
+        }
         // The station whose exchange it was is to know, if only for the ledger.
         let owner = match frame.kind {
             FrameKind::Rts | FrameKind::Data => frame.from,
             FrameKind::Cts | FrameKind::Ack => frame.to,
         };
         self.radios[owner as usize].mac.failure = failure;
+    }
+
+    /// Keeps what happened to a frame for the observer.
+    #[inline]
+    fn report(&mut self, at: Time, frame: &Frame, lost: Option<DropCause>) {
+        let flows = self.air_time.len() as u32;
+        if let Some(events) = &mut self.events {
+            events.push(FrameEvent {
+                at,
+                lost,
+                kind: frame.kind,
+                from: frame.from,
+                to: (!frame.is_broadcast()).then_some(frame.to),
+                flow: Some(frame.flow).filter(|flow| *flow < flows),
+                airtime: frame.airtime,
+                retry: frame.retry,
+            });
+        }
+    }
+
+    /// Where a radio is, and how many packets wait there.
+    pub(crate) fn sample(&mut self, now: Time, radio: RadioId) -> (Point, u32) {
+        let at = self.motions[self.nodes[radio as usize] as usize].at(now);
+        (at, self.waiting(radio))
     }
 
     /// A transmission ends: first at its sender, then at each receiver. Returns when it ends at the next one.
@@ -567,14 +605,16 @@ impl Radios {
         let station = &mut self.radios[radio as usize];
         let channel = &self.channels[station.channel as usize];
         let was_busy = station.receiver.is_busy(&channel.air.thresholds);
-        let lock = station.receiver.end(id);
+        let lock = station.receiver.end(now, id, &channel.air.thresholds);
         let busy = station.receiver.is_busy(&channel.air.thresholds);
         let mut heard = Heard::Noise;
         let mut damage = None;
         if let Some(lock) = lock {
             station.stats.receiving += self.window.overlap(lock.began, now);
             let unlucky = channel.frame_loss > 0.0 && station.loss.chance(channel.frame_loss);
-            damage = lock.damage.or(unlucky.then_some(Damage::Channel));
+            let in_error = lock.survival < 0.0 && station.loss.chance(-libm::expm1(lock.survival));
+            let by_bits = in_error.then(|| lock.beside.map_or(Damage::Channel, Damage::Overlap));
+            damage = lock.damage.or(by_bits).or(unlucky.then_some(Damage::Channel));
             heard = if damage.is_none() {
                 Heard::Frame(frame)
             } else {

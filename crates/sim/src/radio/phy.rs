@@ -4,6 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use whimbrel_control::{Rate, Span};
 
+use super::air::Needs;
+
 /// Modulation and rate of data frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PhyKind {
@@ -111,6 +113,20 @@ impl PhyKind {
     pub fn rate(self) -> Rate {
         Rate::from_bps(self.table().1 * 1000)
     }
+}
+
+/// How bits become signals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Modulation {
+    Dbpsk,
+    Dqpsk,
+    Cck5,
+    Cck11,
+    /// Points of the constellation, and the code: 0 for 1/2, 1 for 2/3, 2 for 3/4.
+    Ofdm {
+        points: u8,
+        code: u8,
+    },
 }
 
 /// Bytes of an RTS frame, checksum included.
@@ -245,8 +261,45 @@ impl Phy {
         }
     }
 
+    /// What frames at the basic rate or at the data rate need.
+    pub(super) fn needs(&self, basic: bool) -> Needs {
+        let (rate, preamble) = if basic {
+            (self.basic_rate, self.basic_preamble)
+        } else {
+            (self.data_rate, self.data_preamble)
+        };
+        Needs {
+            sinr: self.needed_sinr(basic),
+            rate,
+            modulation: self.modulation(rate),
+            preamble,
+        }
+    }
+
+    fn modulation(&self, rate: Rate) -> Modulation {
+        match (self.family, rate.as_bps() / 1000) {
+            (Family::Dsss, 0..=1000) => Modulation::Dbpsk,
+            (Family::Dsss, 1001..=2000) => Modulation::Dqpsk,
+            (Family::Dsss, 2001..=5500) => Modulation::Cck5,
+            (Family::Dsss, _) => Modulation::Cck11,
+            (_, kbps) => {
+                let (points, code) = match kbps {
+                    0..=6000 => (2, 0),
+                    6001..=9000 => (2, 2),
+                    9001..=12_000 => (4, 0),
+                    12_001..=18_000 => (4, 2),
+                    18_001..=24_000 => (16, 0),
+                    24_001..=36_000 => (16, 2),
+                    36_001..=48_000 => (64, 1),
+                    _ => (64, 2),
+                };
+                Modulation::Ofdm { points, code }
+            }
+        }
+    }
+
     /// The ratio of signal to noise and interference that a rate needs.
-    pub(crate) fn needed_sinr(&self, broadcast_or_control: bool) -> f64 {
+    fn needed_sinr(&self, broadcast_or_control: bool) -> f64 {
         let rate = if broadcast_or_control {
             self.basic_rate
         } else {

@@ -53,6 +53,9 @@ impl World {
     /// stop it.
     pub fn run_with(mut self, observer: &mut dyn Observer, control: &RunControl) -> RunResult {
         self.network.wanted = Wanted::by(observer);
+        if let Some(radios) = &mut self.network.radios {
+            radios.events = self.network.wanted.frames.then(Vec::new);
+        }
         self.begin(observer);
         let mut report_at = REPORT_EVERY;
         let end = loop {
@@ -269,6 +272,19 @@ impl World {
                 bytes: waiting.bytes,
                 average: link.average_queue(),
             });
+        }
+        if let Some(radios) = &mut self.network.radios {
+            for radio in 0..self.plan.radios.len() as u32 {
+                let (place, packets) = radios.sample(at, radio);
+                let (x, y) = (place.x, place.y);
+                observer.sample(&Sample::Radio {
+                    at,
+                    radio,
+                    x,
+                    y,
+                    packets,
+                });
+            }
         }
         self.network.queue.push(at + self.plan.interval, Event::Sample);
     }

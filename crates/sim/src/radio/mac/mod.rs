@@ -16,10 +16,14 @@ pub(crate) const BROADCAST: RadioId = RadioId::MAX;
 
 /// The type of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum FrameKind {
+pub enum FrameKind {
+    /// Request to send.
     Rts,
+    /// Clear to send.
     Cts,
+    /// A packet.
     Data,
+    /// Acknowledgement.
     Ack,
 }
 
