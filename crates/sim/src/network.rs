@@ -283,6 +283,7 @@ impl Network {
                 Outcome::Overheard { at, transmission } => self.overhear(now, at, transmission, observer),
             }
         }
+        self.report_frames(observer);
     }
 
     fn arrived_by_radio(&mut self, now: Time, id: PacketId, at: RadioId, observer: &mut dyn Observer) {

@@ -524,15 +524,8 @@ impl Radios {
                 Failure::OutOfRange | Failure::NoAnswer => {}
             }
         }
-        let cause = match failure {
-            Failure::Collision => Some(DropCause::Collision),
-            Failure::HiddenNode => Some(DropCause::HiddenNode),
-            Failure::Channel => Some(DropCause::ChannelError),
-            Failure::OutOfRange => Some(DropCause::OutOfRange),
-            Failure::NoAnswer => None,
-        };
-        if cause.is_some() {
-            self.report(now, &frame, cause);
+        if failure != Failure::NoAnswer {
+            self.report(now, &frame, Some(failure.cause()));
         }
         // The station whose exchange it was is to know, if only for the ledger.
         let owner = match frame.kind {
