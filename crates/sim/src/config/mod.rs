@@ -203,6 +203,14 @@ impl SimConfig {
         Ok(ends)
     }
 
+    /// Whether a link ends at a node, or a radio (counted behind the links) is its.
+    fn is_at(&self, end: usize, node: &str) -> bool {
+        match end.checked_sub(self.link.len()) {
+            Some(radio) => self.radio[radio].node == node,
+            None => self.link[end].between.iter().any(|name| name == node),
+        }
+    }
+
     fn validate_flow(&self, flow: &FlowConfig, nodes: &Names, ends: &Names) -> Result<(), ConfigError> {
         known("from", &flow.from, "node", nodes)?;
         known("to", &flow.to, "node", nodes)?;
@@ -218,11 +226,7 @@ impl SimConfig {
             for (i, name) in names.iter().enumerate() {
                 let path = format!("{field}[{i}]");
                 let end = known(&path, name, "link", ends)?;
-                let belongs = match end.checked_sub(self.link.len()) {
-                    Some(radio) => self.radio[radio].node == *node,
-                    None => self.link[end].between.contains(node),
-                };
-                if !belongs {
+                if !self.is_at(end, node) {
                     return Err(ConfigError::new(path, name, format!("a link of node \"{node}\"")));
                 }
                 if names[..i].contains(name) {
@@ -237,8 +241,8 @@ impl SimConfig {
             };
             for (field, name) in step.links() {
                 let path = format!("address[{i}].{field}");
-                let link = known(&path, name, "link", links)?;
-                if !self.link[link].between.contains(node) {
+                let end = known(&path, name, "link", ends)?;
+                if !self.is_at(end, node) {
                     return Err(ConfigError::new(path, name, format!("a link of node \"{node}\"")));
                 }
             }
@@ -247,12 +251,11 @@ impl SimConfig {
             (FlowEnd::Sender, &flow.from, &flow.from_links),
             (FlowEnd::Receiver, &flow.to, &flow.to_links),
         ] {
-            let is_there = |link: &&LinkConfig| {
-                let name = link.display_name();
-                let used = names.is_empty() || names.contains(&name);
-                link.between.contains(node) && used && !flow.comes_later(end, &name)
+            let is_there = |(name, place): (&String, &usize)| {
+                let used = names.is_empty() || names.contains(name);
+                self.is_at(*place, node) && used && !flow.comes_later(end, name)
             };
-            if flow.address.iter().any(|step| step.end == end) && !self.link.iter().any(|link| is_there(&link)) {
+            if flow.address.iter().any(|step| step.end == end) && !ends.iter().any(is_there) {
                 return Err(ConfigError::new(
                     "address",
                     "adds all of them",

@@ -40,6 +40,14 @@ fn radio_hop(from: u32, to: u32) -> DirectionId {
     RADIO_HOP | from << 15 | to
 }
 
+/// The name of an interface's link or radio, as flows name it.
+pub(crate) fn interface_name(config: &SimConfig, interface: DirectionId) -> String {
+    match interface.checked_sub(RADIO_BASE) {
+        Some(radio) => config.radio[radio as usize].display_name(),
+        None => config.link[(interface / 2) as usize].display_name(),
+    }
+}
+
 /// The way back over the same hop.
 fn mirrored(hop: DirectionId) -> DirectionId {
     if is_radio_hop(hop) {
@@ -179,8 +187,8 @@ impl Topology {
         for (f, flow) in config.flow.iter().enumerate() {
             let from = find(&flow.from, &format!("flow[{f}].from"))?;
             let to = find(&flow.to, &format!("flow[{f}].to"))?;
-            let sender = topology.flow_interfaces(flow, FlowEnd::Sender, from, &ends);
-            let receiver = topology.flow_interfaces(flow, FlowEnd::Receiver, to, &ends);
+            let sender = topology.flow_interfaces(config, flow, FlowEnd::Sender, from, &ends);
+            let receiver = topology.flow_interfaces(config, flow, FlowEnd::Receiver, to, &ends);
             let routes = topology.flow_routes(&mut known, sender, receiver);
             topology
                 .check(flow, &routes)
@@ -288,6 +296,7 @@ impl Topology {
     /// Interfaces of an end: those that it begins with, and those that come later.
     fn flow_interfaces(
         &self,
+        config: &SimConfig,
         flow: &FlowConfig,
         end: FlowEnd,
         node: NodeId,
@@ -307,14 +316,7 @@ impl Topology {
             }
         }
         // Those of the beginning first, as the first is the primary one.
-        let later = |interface: &DirectionId| {
-            let end = match interface.checked_sub(RADIO_BASE) {
-                Some(radio) => RADIO_BASE / 2 + radio,
-                None => *interface / 2,
-            };
-            let name = ends.iter().find(|(_, known)| **known == end);
-            name.is_some_and(|(name, _)| flow.comes_later(end, name))
-        };
+        let later = |interface: &DirectionId| flow.comes_later(end, &interface_name(config, *interface));
         if !flow.address.is_empty() {
             interfaces.sort_by_key(later);
         }

@@ -365,11 +365,11 @@ impl FlowBuilder<'_> {
         let routes = self.topology.flows[self.f as usize].clone();
         match flow.kind {
             FlowKind::Sctp => {
-                let link_name = |i: u32| self.config.link[(i / 2) as usize].display_name();
+                let name_of = |i: u32| crate::topology::interface_name(self.config, i);
                 let address = |interfaces: &[u32], end: FlowEnd| -> Vec<_> {
                     interfaces
                         .iter()
-                        .filter(|i| !flow.comes_later(end, &link_name(**i)))
+                        .filter(|i| !flow.comes_later(end, &name_of(**i)))
                         .map(|i| (crate::topology::address(*i), 0).into())
                         .collect()
                 };
@@ -377,7 +377,7 @@ impl FlowBuilder<'_> {
                 let receiver = address(&routes.receiver, FlowEnd::Receiver);
                 let steps = |end: FlowEnd, interfaces: &[u32]| -> Vec<AddressChange> {
                     let of_link = |name: &str| {
-                        let interface = interfaces.iter().find(|i| link_name(**i) == name)?;
+                        let interface = interfaces.iter().find(|i| name_of(**i) == name)?;
                         Some((crate::topology::address(*interface), 0).into())
                     };
                     let steps = flow.address.iter().filter(|step| step.end == end);
