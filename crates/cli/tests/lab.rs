@@ -82,11 +82,11 @@ fn the_schema_is_a_schema_of_every_key() {
     let output = whimbrel(&root(), &["schema"]);
     let schema: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     for key in [
-        "node", "link", "flow", "measure", "duration", "seeds", "sweep", "record", "title",
+        "node", "link", "channel", "radio", "flow", "measure", "duration", "seeds", "sweep", "record", "title",
     ] {
         assert!(schema["properties"][key].is_object(), "{key}");
     }
-    assert_eq!(schema["required"], serde_json::json!(["node", "link", "flow"]));
+    assert_eq!(schema["required"], serde_json::json!(["node", "flow"]));
 }
 
 #[test]
