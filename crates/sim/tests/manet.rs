@@ -102,6 +102,26 @@ fn discovery_over_the_air_is_that_of_the_rfc() {
 }
 
 #[test]
+fn hidden_nodes_that_ask_at_the_same_time_are_heard_in_the_end() {
+    // n0 and n2 do not sense each other, and their first requests collide at n1, always.
+    for routing in ["aodv", "dsr"] {
+        for seed in 1..=10 {
+            let mut config = line(routing, 3, 20);
+            config.channel[0].sense_range = Some(250.0);
+            let flow = |name, from, to| FlowConfig {
+                start: Span::from_secs(1),
+                ..udp(name, from, to, Rate::from_bps(40_000))
+            };
+            config.flow = vec![flow("there", 0, 2), flow("back", 2, 0)];
+            let result = run(&config, seed);
+            for flow in &result.flows {
+                assert!(flow.messages_delivered > 100, "{routing}, seed {seed}: {flow:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn headers_of_source_routes_are_on_the_air() {
     // Three hops: 16 bytes more in each frame at 2 Mbit/s.
     let air = |routing: &str| {

@@ -66,6 +66,11 @@ pub struct ChannelConfig {
     #[serde(default = "default_short_retries")]
     #[schemars(range(min = 1, max = 255))]
     pub short_retry_limit: u8,
+    /// Attempts at an RTS where it has a limit of its own, 1 to 255; by default `short_retry_limit`, as the standard has it. Some
+    /// simulators allow an RTS only as many attempts as the frame that follows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 255))]
+    pub rts_retry_limit: Option<u8>,
     /// Attempts at a frame sent after RTS and CTS, 1 to 255; 4 by default.
     #[serde(default = "default_long_retries")]
     #[schemars(range(min = 1, max = 255))]
@@ -202,6 +207,7 @@ impl ChannelConfig {
             frame_loss: 0.0,
             rts_threshold: default_rts_threshold(),
             short_retry_limit: default_short_retries(),
+            rts_retry_limit: None,
             long_retry_limit: default_long_retries(),
             short_preamble: false,
             llc_bytes: default_llc_bytes(),
@@ -249,6 +255,9 @@ impl ChannelConfig {
         };
         count("rts_threshold", self.rts_threshold, 0, 65_535, " bytes")?;
         count("short_retry_limit", u32::from(self.short_retry_limit), 1, 255, "")?;
+        if let Some(limit) = self.rts_retry_limit {
+            count("rts_retry_limit", u32::from(limit), 1, 255, "")?;
+        }
         count("long_retry_limit", u32::from(self.long_retry_limit), 1, 255, "")?;
         count("llc_bytes", self.llc_bytes, 0, 64, " bytes")?;
         count("queue", self.queue, 1, 100_000, " packets")?;

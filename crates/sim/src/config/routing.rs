@@ -147,7 +147,7 @@ pub struct AodvConfig {
     /// Whether route replies carry the last node before the destination in an extension of 6 bytes, for transports that choose paths
     /// by it; false by default.
     pub last_hop_extension: bool,
-    /// The longest random delay before a broadcast is passed on, 0 s or more; 10 ms by default.
+    /// The longest random delay before a broadcast is passed on, or a request of one's own repeated, 0 s or more; 10 ms by default.
     pub broadcast_jitter: Span,
     /// Packets that may wait for routes, 1 to 10000; 64 by default.
     #[schemars(range(min = 1, max = 10_000))]
@@ -385,7 +385,7 @@ pub struct DsrConfig {
     /// How many packets in a row must not be heard, 1 to 255; 3 by default (MaxMaintRexmt and the first one).
     #[schemars(range(min = 1, max = 255))]
     pub passive_ack_failures: u8,
-    /// The longest random delay before a request is passed on, 0 s or more; 10 ms by default.
+    /// The longest random delay before a request is passed on or repeated, 0 s or more; 10 ms by default.
     pub broadcast_jitter: Span,
     /// Time for each hop that an answer from a cache is held back, so that shorter answers come first, 0 s or more; 2 ms by default.
     pub reply_holdoff: Span,

@@ -172,6 +172,7 @@ impl Radios {
             let limits = Limits {
                 rts_threshold: medium.rts_threshold,
                 short_retry: medium.short_retry_limit,
+                rts_retry: medium.rts_retry_limit.unwrap_or(medium.short_retry_limit),
                 long_retry: medium.long_retry_limit,
             };
             let phy = Phy::new(medium.phy, medium.short_preamble);

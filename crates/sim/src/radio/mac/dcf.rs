@@ -15,6 +15,8 @@ pub(crate) struct Limits {
     /// Longer frames are sent after RTS and CTS, bytes.
     pub(crate) rts_threshold: u32,
     pub(crate) short_retry: u8,
+    /// Attempts at an RTS: by the standard as many as at any short frame.
+    pub(crate) rts_retry: u8,
     pub(crate) long_retry: u8,
 }
 
@@ -446,7 +448,12 @@ impl Dcf {
         // 9.3.4.4: after CTS, a lost frame counts as a long one.
         let given_up = if was_rts || !current.protected {
             current.short += 1;
-            current.short >= self.limits.short_retry
+            current.short
+                >= if was_rts {
+                    self.limits.rts_retry
+                } else {
+                    self.limits.short_retry
+                }
         } else {
             current.long += 1;
             current.long >= self.limits.long_retry

@@ -20,6 +20,7 @@ fn bench(rts_threshold: u32) -> Bench {
     let limits = Limits {
         rts_threshold,
         short_retry: 7,
+        rts_retry: 7,
         long_retry: 4,
     };
     let phy = Phy::new(PhyKind::Dsss1, false);
@@ -249,6 +250,7 @@ fn retries_double_the_window_and_end() {
             Limits {
                 rts_threshold: 2347,
                 short_retry: 7,
+                rts_retry: 7,
                 long_retry: 4,
             },
             50,
@@ -296,6 +298,31 @@ fn long_frames_have_four_attempts_after_cts() {
     }
     assert!(matches!(a.actions[..], [Action::Failed { .. }]));
     assert_eq!(a.mac.retries, 4);
+}
+
+#[test]
+fn an_rts_has_a_limit_of_its_own_if_wanted() {
+    // Attempts at an RTS, and at a frame without one.
+    for (rts_threshold, limit, attempts) in [(100, 7, 7), (100, 4, 4), (2347, 4, 7)] {
+        let mut a = bench(rts_threshold);
+        let limits = Limits {
+            rts_threshold,
+            short_retry: 7,
+            rts_retry: limit,
+            long_retry: 4,
+        };
+        a.mac = Dcf::new(0, Phy::new(PhyKind::Dsss1, false), limits, 50, Rng::stream(1, "rts"));
+        a.offer(1000, 1000);
+        for _ in 0..attempts {
+            assert!(a.actions.is_empty());
+            let (_, frame) = a.next_frame();
+            a.end_of(&frame);
+            a.now = a.mac.deadline();
+            a.mac.wake(a.now, None, &mut a.actions);
+        }
+        assert!(matches!(a.actions[..], [Action::Failed { taken: false, .. }]));
+        assert_eq!(a.mac.retries, attempts);
+    }
 }
 
 #[test]

@@ -53,7 +53,7 @@ impl Aodv {
             asked: false,
             repair,
         };
-        self.ask(cx, &mut discovery);
+        self.ask(cx, &mut discovery, Span::ZERO);
         self.wake_at(discovery.deadline);
         self.discoveries.push(discovery);
     }
@@ -67,8 +67,8 @@ impl Aodv {
         }
     }
 
-    /// Sends the next request of a discovery, or puts it off if there were too many of late.
-    fn ask(&mut self, cx: &mut Context<'_>, discovery: &mut Discovery) {
+    /// Sends the next request of a discovery after a random delay below `jitter`, or puts it off if there were too many of late.
+    fn ask(&mut self, cx: &mut Context<'_>, discovery: &mut Discovery, jitter: Span) {
         let allowed = self.requests.allowed_at(cx.now);
         if allowed > cx.now {
             discovery.deadline = allowed;
@@ -89,7 +89,7 @@ impl Aodv {
             gratuitous: self.config.gratuitous_reply,
             destination_only: self.config.destination_only,
         };
-        self.broadcast(cx, Message::Rreq(rreq), Span::ZERO);
+        self.broadcast(cx, Message::Rreq(rreq), jitter);
         discovery.asked = true;
         let wait = if discovery.ttl < self.config.net_diameter || discovery.repair {
             self.config.ring_traversal_time(discovery.ttl)
@@ -132,7 +132,8 @@ impl Aodv {
                 }
                 next.asked = false;
             }
-            self.ask(cx, &mut next);
+            // Two hidden nodes that began at the same time would ask at the same time again and again (RFC 5148 §5.2).
+            self.ask(cx, &mut next, self.config.broadcast_jitter);
             self.discoveries[place] = next;
             place += 1;
         }

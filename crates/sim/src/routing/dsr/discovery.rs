@@ -40,23 +40,23 @@ impl Dsr {
             deadline: cx.now + self.config.nonprop_request_timeout,
         };
         if self.config.nonpropagating_request {
-            self.ask(cx, target, 1);
+            self.ask(cx, target, 1, Span::ZERO);
         } else {
-            self.flood(cx, &mut discovery);
+            self.flood(cx, &mut discovery, Span::ZERO);
         }
         self.wake_at(discovery.deadline);
         self.discoveries.push(discovery);
     }
 
-    /// Asks the whole network, and waits twice as long as the time before (§4.3).
-    fn flood(&mut self, cx: &mut Context<'_>, discovery: &mut Discovery) {
-        self.ask(cx, discovery.target, self.config.discovery_hop_limit);
+    /// Asks the whole network after a delay, and waits twice as long as the time before (§4.3).
+    fn flood(&mut self, cx: &mut Context<'_>, discovery: &mut Discovery, delay: Span) {
+        self.ask(cx, discovery.target, self.config.discovery_hop_limit, delay);
         discovery.floods += 1;
         discovery.deadline = cx.now + discovery.period;
         discovery.period = (discovery.period * 2).min(self.config.max_request_period);
     }
 
-    fn ask(&mut self, cx: &mut Context<'_>, target: Address, ttl: u8) {
+    fn ask(&mut self, cx: &mut Context<'_>, target: Address, ttl: u8, delay: Span) {
         self.request = self.request.wrapping_add(1);
         let mut route = SourceRoute::default();
         if !route.push(self.address) {
@@ -70,7 +70,7 @@ impl Dsr {
             // §3.4.4: so that nobody answers with the link that broke.
             error: self.spread.take(),
         };
-        cx.broadcast(&mut self.counters, Message::DsrRequest(request), Span::ZERO);
+        cx.broadcast(&mut self.counters, Message::DsrRequest(request), delay);
     }
 
     pub(super) fn handle_discoveries(&mut self, cx: &mut Context<'_>) {
@@ -85,7 +85,9 @@ impl Dsr {
                 self.counters.discoveries_failed += 1;
                 self.buffer.give_up(cx, discovery.target, Cause::NoRoute);
             } else {
-                self.flood(cx, &mut discovery);
+                // Two hidden nodes that began at the same time would ask at the same time for ever (RFC 5148 §5.2).
+                let delay = cx.jitter(self.config.broadcast_jitter);
+                self.flood(cx, &mut discovery, delay);
                 self.discoveries[place] = discovery;
                 place += 1;
             }
