@@ -105,6 +105,9 @@ pub enum CloseReason {
     /// More than Association.Max.Retrans retransmissions in a row without an answer.
     #[error("the peer stopped answering on every path")]
     PeerUnreachable,
+    /// The peer refused every address that was left to us (RFC 5061).
+    #[error("no address is left from which the peer can be reached")]
+    NoAddress,
     /// The guard timer T5 ended a shutdown that took too long.
     #[error("the peer did not finish the shutdown in time")]
     ShutdownTimeout,

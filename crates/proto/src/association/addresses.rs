@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use whimbrel_wire::cause_code;
 
 use super::handshake::pair_address;
-use super::{Association, Context};
+use super::{Association, Context, Outgoing};
 use crate::config::{MAX_ADDRESSES, NEVER};
 use crate::endpoint::is_unicast;
 use crate::event::Event;
@@ -39,9 +39,20 @@ impl Association {
         live.map(|path| path.remote.ip())
     }
 
-    /// Whether nothing can be sent before the peer knows the address that is left to us.
-    pub(super) fn is_moving(&self) -> bool {
-        self.paths[usize::from(self.sending)].pending
+    /// Whether data and the like have to wait: the peer does not know the address yet that is left to us (RFC 5061 §5.3), or has not
+    /// shown yet that it receives at the address that is left to it (RFC 9260 §5.4).
+    pub(super) fn is_held(&self) -> bool {
+        !self.paths[usize::from(self.sending)].is_open()
+    }
+
+    /// Whether a control chunk may go out on this path (RFC 9260 §5.4; RFC 5061 §5.2, §5.3).
+    pub(super) fn may_go(&self, to: u8, chunk: &Outgoing) -> bool {
+        let path = &self.paths[usize::from(to)];
+        match chunk {
+            Outgoing::Asconf | Outgoing::Init { .. } | Outgoing::CookieEcho | Outgoing::CookieAck => true,
+            Outgoing::AsconfAck { .. } | Outgoing::Heartbeat { .. } | Outgoing::HeartbeatAck(_) => path.in_use(),
+            _ => path.is_open(),
+        }
     }
 
     /// A path between these addresses; none if there are too many.
@@ -121,6 +132,7 @@ impl Association {
                 self.paths[index].heartbeat.timer = ctx.now;
             }
         }
+        self.advance_shutdown(ctx);
         self.allow_burst();
     }
 
@@ -156,6 +168,34 @@ impl Association {
         self.choose_other_path(ctx);
     }
 
+    /// The addresses that the peer is reached at, and whether it has shown that it receives there.
+    pub(super) fn ways_to_the_peer(&self) -> Vec<(TransportAddr, bool)> {
+        let mut ways: Vec<(TransportAddr, bool)> = Vec::new();
+        for path in self.paths.iter().filter(|path| !path.removed) {
+            match ways.iter_mut().find(|(remote, _)| *remote == path.remote) {
+                Some((_, confirmed)) => *confirmed |= path.confirmed,
+                None => ways.push((path.remote, path.confirmed)),
+            }
+        }
+        ways
+    }
+
+    /// Paths to these addresses from those that are ours.
+    pub(super) fn reopen_paths(&mut self, ctx: &mut Context<'_>, remotes: &[(TransportAddr, bool)]) {
+        for &(remote, confirmed) in remotes {
+            let Some(local) = pair_address(&self.local_addrs, &[], remote) else {
+                continue;
+            };
+            let path = self.new_path(local, remote, confirmed);
+            if let Some(index) = self.add_path(path) {
+                self.paths[index].heartbeat.timer = ctx.now;
+                self.paths[index].heartbeat.requested = true;
+                self.trace_path(ctx, index);
+            }
+        }
+        self.choose_other_path(ctx);
+    }
+
     /// The peer has another address (RFC 5061 §4.2.1).
     ///
     /// # Errors
@@ -175,7 +215,7 @@ impl Association {
         }
         let remote = TransportAddr::new(ip, meta.remote.port());
         let is_source = meta.remote.ip() == ip;
-        let local = if is_source {
+        let local = if is_source && self.local_addrs.contains(&meta.local) {
             Some(meta.local)
         } else {
             let in_use: Vec<_> = self.paths.iter().filter(|path| !path.removed).collect();
@@ -186,9 +226,10 @@ impl Association {
             free.copied().or_else(|| pair_address(&self.local_addrs, &[], remote))
         };
         let local = local.ok_or(cause_code::UNRESOLVABLE_ADDRESS)?;
-        let mut path = self.new_path(local, remote, is_source);
+        // That a packet comes from there proves nothing: AUTH does not cover its source. A heartbeat does (RFC 9260 §5.4), at once,
+        // because everything waits for it if no other address is left.
+        let mut path = self.new_path(local, remote, false);
         path.heartbeat.last_probe = ctx.now;
-        // One that the request came from is known to work; its round trip is still to be measured.
         path.heartbeat.timer = ctx.now;
         path.heartbeat.requested = true;
         let index = self.add_path(path).ok_or(cause_code::RESOURCE_SHORTAGE)?;

@@ -1,20 +1,28 @@
 //! Changes of addresses asked for and answered: ASCONF and ASCONF-ACK (RFC 5061).
 
 use whimbrel_control::Time;
-use whimbrel_wire::{Asconf, Cause, Causes, Chunk, Parameter, Parameters, RawParameter, UnknownAction, cause_code};
+use whimbrel_wire::{
+    ASCONF_HEADER_LEN, Asconf, Cause, Causes, Chunk, Parameter, Parameters, RawParameter, UnknownAction, cause_code,
+};
 
 use super::transmit::Packet;
 use super::{Association, Context, Outgoing, State};
 use crate::config::{MAX_ADDRESSES, NEVER};
-use crate::endpoint::is_unicast;
+use crate::endpoint::{Reply, ReplyChunk, is_unicast};
 use crate::error::{AddressError, Discard};
 use crate::event::{CloseReason, Event};
 use crate::extensions::Extensions;
 use crate::trace::TimerKind;
 use crate::{PacketMeta, TransportAddr};
 
-/// Bytes of answers after which no further request of an ASCONF is looked at: what has no answer then was not carried out.
+/// Bytes of answers in an ASCONF-ACK, at most; less if a packet holds less. What is asked for beyond is refused.
 const MAX_ANSWERS: usize = 512;
+
+/// Bytes of one answer at most: its header, that of the cause, and what is shown of the request.
+const MAX_ANSWER: usize = 12 + MAX_SHOWN;
+
+/// Bytes of a request that its refusal shows.
+const MAX_SHOWN: usize = 64;
 
 /// A change that our user asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,6 +60,8 @@ struct Pending {
     parameters: Box<[u8]>,
     /// The path it was sent on last.
     path: u8,
+    /// It has left: until then it takes in what is asked for besides.
+    sent: bool,
 }
 
 /// Where the two directions of changes are.
@@ -69,10 +79,36 @@ pub(crate) struct AsconfState {
 }
 
 impl AsconfState {
+    /// Takes back an ASCONF that has not left yet: what it asks for waits again.
+    fn recall(&mut self) {
+        if let Some(pending) = self.pending.take_if(|pending| !pending.sent) {
+            self.next_serial = pending.serial;
+            self.waiting.splice(0..0, pending.requests);
+        }
+    }
+
     fn requests(&self) -> impl Iterator<Item = Request> + '_ {
         let pending = self.pending.iter().flat_map(|pending| &pending.requests);
         pending.chain(&self.waiting).copied()
     }
+}
+
+/// What an answer shows of a request.
+fn shown(raw: RawParameter<'_>) -> &[u8] {
+    &raw.bytes()[..raw.bytes().len().min(MAX_SHOWN)]
+}
+
+/// The number of a request that is not understood otherwise.
+fn correlation_of(raw: RawParameter<'_>) -> u32 {
+    raw.value().first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes))
+}
+
+fn refuse(correlation: u32, causes: &[u8], answers: &mut Vec<u8>) {
+    Parameter::ErrorCauseIndication {
+        correlation,
+        causes: Causes::from_wire_bytes(causes),
+    }
+    .emit(answers);
 }
 
 impl Association {
@@ -148,13 +184,34 @@ impl Association {
         if !after.contains(&addr) {
             return Err(AddressError::Unknown(addr));
         }
-        if after.iter().all(|a| *a == addr) {
+        let reaches = |a: &TransportAddr| self.live_remotes().any(|ip| ip.is_ipv4() == a.is_ipv4());
+        if !after.iter().any(|a| *a != addr && reaches(a)) {
             return Err(AddressError::Last);
         }
         self.local_addrs = self.local_addrs.iter().copied().filter(|a| *a != addr).collect();
         self.leave_local_address(ctx, addr);
-        self.ask_peer(ctx, Request::Remove(addr));
+        if self.withdraw(addr) {
+            self.events.push_back(Event::LocalAddressRemoved { addr });
+            self.send_asconf(ctx);
+        } else {
+            self.ask_peer(ctx, Request::Remove(addr));
+        }
         Ok(())
+    }
+
+    /// The address goes before the peer has been asked to take it: it never hears of it.
+    fn withdraw(&mut self, addr: TransportAddr) -> bool {
+        let Some(state) = &mut self.asconf else { return false };
+        state.recall();
+        if !state.waiting.contains(&Request::Add(addr)) {
+            return false;
+        }
+        state.waiting.retain(|request| request.addr() != addr);
+        if state.pending.is_none() {
+            self.timers.t4 = NEVER;
+            self.outgoing.drop_asconf();
+        }
+        true
     }
 
     /// The peer is asked to send to this address of ours first (RFC 5061 §4.2.4).
@@ -194,6 +251,7 @@ impl Association {
     /// Sends what waits, if nothing is unanswered.
     fn send_asconf(&mut self, ctx: &mut Context<'_>) {
         let Some(state) = self.asconf.as_mut() else { return };
+        state.recall();
         if state.pending.is_some() || state.waiting.is_empty() {
             return;
         }
@@ -222,6 +280,7 @@ impl Association {
             requests,
             parameters: parameters.into(),
             path: self.sending,
+            sent: false,
         });
         let path = self.asconf_path(usize::from(self.sending), 0);
         self.transmit_asconf(ctx.now, path);
@@ -278,8 +337,9 @@ impl Association {
     }
 
     /// Writes the ASCONF that is unanswered.
-    pub(super) fn push_asconf(&self, packet: &mut Packet<'_>) {
-        if let Some(pending) = self.asconf.as_ref().and_then(|state| state.pending.as_ref()) {
+    pub(super) fn push_asconf(&mut self, packet: &mut Packet<'_>) {
+        if let Some(pending) = self.asconf.as_mut().and_then(|state| state.pending.as_mut()) {
+            pending.sent = true;
             packet.push(&Chunk::Asconf(Asconf {
                 serial: pending.serial,
                 parameters: Parameters::from_wire_bytes(&pending.parameters),
@@ -290,7 +350,7 @@ impl Association {
     /// Bytes of the ASCONF that is unanswered.
     pub(super) fn asconf_len(&self) -> usize {
         let pending = self.asconf.as_ref().and_then(|state| state.pending.as_ref());
-        pending.map_or(0, |pending| whimbrel_wire::ASCONF_HEADER_LEN + pending.parameters.len())
+        pending.map_or(0, |pending| ASCONF_HEADER_LEN + pending.parameters.len())
     }
 
     /// Whether the packet asks for changes of this association from an address that is none of its paths: the association is
@@ -318,7 +378,6 @@ impl Association {
         &mut self,
         ctx: &mut Context<'_>,
         meta: PacketMeta,
-        from: usize,
         asconf: &Asconf<'_>,
     ) -> Result<(), Discard> {
         let may_change = self.may_change_addresses();
@@ -330,7 +389,7 @@ impl Association {
         {
             // Our answer was lost.
             let answer = answer.clone();
-            self.answer_asconf(meta, from, asconf.serial, answer);
+            self.answer_asconf(ctx, meta, asconf.serial, answer);
             return Ok(());
         }
         if asconf.serial != state.peer_serial.wrapping_add(1) {
@@ -344,29 +403,36 @@ impl Association {
         if !matches!(requests.next(), Some(Ok(raw)) if names_address(raw)) {
             return Err(Discard::InvalidChunk);
         }
+        if asconf.parameters.raw().any(|raw| raw.is_err()) {
+            return Err(Discard::InvalidChunk);
+        }
         let (mut answers, mut failed) = (Vec::new(), false);
-        for raw in requests.map_while(Result::ok) {
-            if answers.len() >= MAX_ANSWERS {
-                break;
-            }
+        let room = self
+            .largest_chunk()
+            .saturating_sub(self.signed_len() + ASCONF_HEADER_LEN);
+        let last = MAX_ANSWERS.min(room).saturating_sub(2 * MAX_ANSWER);
+        while let Some(Ok(raw)) = requests.next() {
             match self.carry_out(ctx, meta, raw) {
                 Ok(Some(correlation)) => Parameter::Success { correlation }.emit(&mut answers),
                 Ok(None) => {}
                 Err((correlation, causes)) => {
                     failed = true;
-                    Parameter::ErrorCauseIndication {
-                        correlation,
-                        causes: Causes::from_wire_bytes(&causes),
-                    }
-                    .emit(&mut answers);
-                    // RFC 5061 §3.2.1 of the parameter's type: some forbid to read on.
-                    if raw.action().stops() {
-                        break;
-                    }
+                    refuse(correlation, &causes, &mut answers);
                 }
             }
+            // RFC 5061 §3.2.1 of the parameter's type: some forbid to read on.
+            if answers.len() > last || raw.action().stops() {
+                break;
+            }
         }
-        if !failed && answers.len() < MAX_ANSWERS {
+        if let Some(Ok(raw)) = requests.next() {
+            // RFC 5061 §4.1.2: silence is consent, unless something before it was refused. So the first that is passed over is.
+            failed = true;
+            let mut causes = Vec::new();
+            Cause::ResourceShortage(shown(raw)).emit(&mut causes);
+            refuse(correlation_of(raw), &causes, &mut answers);
+        }
+        if !failed {
             // RFC 5061 §4.1.2: silence is consent.
             answers.clear();
         }
@@ -375,19 +441,25 @@ impl Association {
             state.peer_serial = asconf.serial;
             state.answer = Some(answer.clone());
         }
-        self.answer_asconf(meta, from, asconf.serial, answer);
+        self.answer_asconf(ctx, meta, asconf.serial, answer);
         Ok(())
     }
 
-    /// RFC 5061 §5.2: the answer goes where the question came from.
-    fn answer_asconf(&mut self, meta: PacketMeta, from: usize, serial: u32, answer: Box<[u8]>) {
-        let to = self.path_for(&meta).unwrap_or(from);
-        let to = if self.paths[to].removed {
-            usize::from(self.sending)
+    /// RFC 5061 §5.2: the answer goes where the question came from, be it an address of the association or not.
+    fn answer_asconf(&mut self, ctx: &mut Context<'_>, meta: PacketMeta, serial: u32, answer: Box<[u8]>) {
+        if let Some(to) = self.path_for(&meta) {
+            self.outgoing.push(to as u8, Outgoing::AsconfAck { serial, answer });
         } else {
-            to
-        };
-        self.outgoing.push(to as u8, Outgoing::AsconfAck { serial, answer });
+            ctx.replies.push(Reply {
+                local: meta.local,
+                remote: meta.remote,
+                source_port: self.local_port,
+                destination_port: self.peer_port,
+                verification_tag: self.peer_tag,
+                chunk: ReplyChunk::AsconfAck { serial, answer },
+                signer: self.auth.as_ref().map(|auth| auth.signer.clone()),
+            });
+        }
     }
 
     /// Carries out one request; an error has the causes for the answer. What is no request and may be passed over has no number.
@@ -402,10 +474,9 @@ impl Association {
             cause.emit(&mut causes);
             Err((correlation, causes))
         };
-        let shown = &raw.bytes()[..raw.bytes().len().min(64)];
+        let shown = shown(raw);
         let Ok(parameter) = raw.decode() else {
-            let correlation = raw.value().first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
-            return refuse(correlation, Cause::UnresolvableAddress(shown));
+            return refuse(correlation_of(raw), Cause::UnresolvableAddress(shown));
         };
         match parameter {
             Parameter::AddIp { correlation, address } => {
@@ -514,12 +585,46 @@ impl Association {
                 }
             }
         }
+        let remotes = self.ways_to_the_peer();
         for (index, request) in pending.requests.iter().enumerate() {
             let unsaid = if index < refused_from { Ok(()) } else { Err(0) };
             self.settle(ctx, *request, outcomes[index].unwrap_or(unsaid), sent_on, from);
         }
-        self.send_asconf(ctx);
+        if !self.paths.iter().any(|path| !path.removed) {
+            self.restore_addresses(ctx, &remotes);
+        }
+        if self.state != State::Closed {
+            self.send_asconf(ctx);
+        }
         Ok(())
+    }
+
+    /// The peer does not take the only address that was to be left to us. What it has not been asked to forget is ours again.
+    fn restore_addresses(&mut self, ctx: &mut Context<'_>, remotes: &[(TransportAddr, bool)]) {
+        let Some(state) = self.asconf.as_mut() else { return };
+        let mut kept = Vec::new();
+        state.waiting.retain(|request| match request {
+            Request::Remove(addr) if state.announced.contains(addr) => {
+                kept.push(*addr);
+                false
+            }
+            _ => true,
+        });
+        for addr in kept {
+            self.own_again(addr);
+            let cause = cause_code::DELETE_LAST_ADDRESS;
+            self.events.push_back(Event::AddressRefused { addr, cause });
+        }
+        self.reopen_paths(ctx, remotes);
+        if !self.paths.iter().any(|path| !path.removed) {
+            self.close(ctx, CloseReason::NoAddress);
+        }
+    }
+
+    fn own_again(&mut self, addr: TransportAddr) {
+        if !self.local_addrs.contains(&addr) {
+            self.local_addrs = self.local_addrs.iter().copied().chain([addr]).collect();
+        }
     }
 
     fn settle(
@@ -546,6 +651,7 @@ impl Association {
             }
             (Request::Remove(_), Ok(())) => {
                 state.announced.retain(|known| *known != addr);
+                self.local_addrs = self.local_addrs.iter().copied().filter(|own| *own != addr).collect();
                 self.events.push_back(Event::LocalAddressRemoved { addr });
             }
             (Request::SetPrimary(_), Ok(())) => {}
@@ -554,7 +660,9 @@ impl Association {
                     Request::Add(_) => self.leave_local_address(ctx, addr),
                     // The peer keeps it, and so do we.
                     Request::Remove(_) if state.announced.contains(&addr) => {
-                        self.local_addrs = self.local_addrs.iter().copied().chain([addr]).collect();
+                        self.own_again(addr);
+                        self.add_candidate_path(ctx, addr);
+                        self.open_paths_from(ctx, addr, None);
                     }
                     _ => {}
                 }

@@ -10,7 +10,7 @@ use whimbrel_control::{BuildContext, Time};
 use whimbrel_wire::COMMON_HEADER_LEN;
 
 use super::Association;
-use crate::{PathId, PathState};
+use crate::PathId;
 
 /// What an association keeps for several paths at once.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl Association {
     pub(super) fn is_usable(&self, index: usize) -> bool {
         let is_active = |index: usize| {
             let path = &self.paths[index];
-            path.confirmed && path.state == PathState::Active
+            path.confirmed && path.is_active()
         };
         let stands_in = || index == usize::from(self.sending) && !(0..self.paths.len()).any(is_active);
         !self.paths[index].is_probed() && (is_active(index) || stands_in())

@@ -100,7 +100,8 @@ impl Association {
         if self.switches.ecn_cwr {
             self.ecn.echo.get_or_insert(lowest);
         } else {
-            self.outgoing.push(from as u8, Outgoing::Ecne { lowest_tsn: lowest });
+            let to = self.confirmed_or_sending(from);
+            self.outgoing.push(to as u8, Outgoing::Ecne { lowest_tsn: lowest });
         }
     }
 
@@ -169,7 +170,8 @@ impl Association {
             self.stats.ecn_reductions += 1;
             self.enter_mode(ctx, index, Verdict::Congestion);
             if self.switches.ecn_cwr {
-                self.outgoing.push(index as u8, Outgoing::Cwr { lowest_tsn });
+                let to = self.confirmed_or_sending(index);
+                self.outgoing.push(to as u8, Outgoing::Cwr { lowest_tsn });
             }
             self.trace_window(ctx, index);
         }

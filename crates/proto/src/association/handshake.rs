@@ -443,7 +443,11 @@ impl Association {
         self.events.push_back(Event::Restarted);
         // RFC 9260 §5.4 rule 2
         let init_ack_to = cookie.peer_addrs.as_slice().first().map(|addr| addr.ip());
-        if let Some(index) = self.paths.iter().position(|path| Some(path.remote.ip()) == init_ack_to) {
+        if let Some(index) = self
+            .paths
+            .iter()
+            .position(|path| path.in_use() && Some(path.remote.ip()) == init_ack_to)
+        {
             self.path_answered(ctx, index);
         }
         self.choose_sending_path(ctx);

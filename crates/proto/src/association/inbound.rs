@@ -171,7 +171,7 @@ impl Association {
                 });
                 Err(Discard::OutOfTheBlue)
             }
-            Chunk::Asconf(asconf) => self.on_asconf(ctx, meta, from, asconf),
+            Chunk::Asconf(asconf) => self.on_asconf(ctx, meta, asconf),
             Chunk::AsconfAck(ack) => self.on_asconf_ack(ctx, from, ack),
             Chunk::ShutdownAck => self.on_shutdown_ack(ctx, from),
             Chunk::ShutdownComplete { .. } => self.on_shutdown_complete(ctx),

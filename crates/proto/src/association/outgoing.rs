@@ -76,18 +76,24 @@ impl OutgoingQueue {
         self.waiting.push_front((path, chunk));
     }
 
-    pub(crate) fn front(&self) -> Option<&(u8, Outgoing)> {
-        self.waiting.front()
+    /// The place of the first chunk that may go out now.
+    pub(crate) fn next(&self, may_go: impl Fn(u8, &Outgoing) -> bool) -> Option<usize> {
+        self.waiting.iter().position(|(path, chunk)| may_go(*path, chunk))
     }
 
-    pub(crate) fn pop(&mut self) -> Option<(u8, Outgoing)> {
-        self.waiting.pop_front()
+    /// The chunk at that place, and its path.
+    pub(crate) fn get(&self, place: usize) -> Option<&(u8, Outgoing)> {
+        self.waiting.get(place)
     }
 
-    /// What waits for a path that is gone goes to another one; its heartbeats are of no use.
+    pub(crate) fn take(&mut self, place: usize) -> Option<Outgoing> {
+        self.waiting.remove(place).map(|(_, chunk)| chunk)
+    }
+
+    /// What waits for a path that is gone goes to another one; what says something about that path is of no use.
     pub(crate) fn redirect(&mut self, from: u8, to: u8) {
-        self.waiting
-            .retain(|(path, chunk)| *path != from || !matches!(chunk, Outgoing::Heartbeat { .. }));
+        let is_of_path = |chunk: &Outgoing| matches!(chunk, Outgoing::Heartbeat { .. } | Outgoing::HeartbeatAck(_));
+        self.waiting.retain(|(path, chunk)| *path != from || !is_of_path(chunk));
         for (path, _) in self.waiting.iter_mut().filter(|(path, _)| *path == from) {
             *path = to;
         }
@@ -122,7 +128,7 @@ mod tests {
         for _ in 0..1000 {
             queue.push(0, Outgoing::HeartbeatAck(Box::default()));
         }
-        assert_eq!(std::iter::from_fn(|| queue.pop()).count(), LIMIT);
+        assert_eq!(std::iter::from_fn(|| queue.take(0)).count(), LIMIT);
     }
 
     #[test]
@@ -132,8 +138,8 @@ mod tests {
             queue.push(0, Outgoing::HeartbeatAck(Box::default()));
             queue.push(0, Outgoing::Shutdown);
         }
-        let shutdowns = std::iter::from_fn(|| queue.pop())
-            .filter(|(_, c)| *c == Outgoing::Shutdown)
+        let shutdowns = std::iter::from_fn(|| queue.take(0))
+            .filter(|chunk| *chunk == Outgoing::Shutdown)
             .count();
         assert_eq!(shutdowns, 1);
     }

@@ -60,6 +60,10 @@ impl Association {
     // [9260:8.1-5, 8.1-6, 8.2-3, 8.3-7, 8.3-9, 8.3-10, 8.3-11]
     pub(super) fn path_answered(&mut self, ctx: &mut Context<'_>, index: usize) {
         let path = &mut self.paths[index];
+        if !path.in_use() {
+            // What was sent there before it went out of use, acknowledged late: that opens nothing again.
+            return;
+        }
         path.errors = 0;
         path.confirmed = true;
         // A policy says itself what an answer is worth, once it has been told.
@@ -88,7 +92,10 @@ impl Association {
     /// address that nobody has heard from (RFC 9260 §5.4).
     // [9260:6.4-1, 6.4.1-1, 8.2-4]
     pub(super) fn choose_sending_path(&mut self, ctx: &mut Context<'_>) {
-        let is = |index: u8, state| self.paths[usize::from(index)].state == state;
+        let is = |index: u8, state| {
+            let path = &self.paths[usize::from(index)];
+            path.in_use() && path.state == state
+        };
         let all = 0..self.paths.len() as u8;
         let chosen = if is(self.primary, PathState::Active) {
             self.primary
@@ -197,9 +204,11 @@ impl Association {
         }
         let random = ctx.random.next_u64();
         let interval = self.config.hb_interval;
+        let all_waits_for_it = self.is_held() && index == usize::from(self.sending);
         let path = &mut self.paths[index];
         let rto = path.rtt.rto();
         let must_probe = path.heartbeat.requested
+            || all_waits_for_it
             || path.is_probed() && path.state != PathState::Inactive
             || path.state == PathState::PotentiallyFailed
             // Out of use by a policy's will alone: without heartbeats nothing else would ever bring it back.
@@ -276,9 +285,10 @@ impl Association {
     fn on_heartbeat_unanswered(&mut self, ctx: &mut Context<'_>, index: usize) {
         self.trace_timer(ctx, TimerKind::Heartbeat, Some(index));
         self.back_off(ctx, index);
-        let path = &mut self.paths[index];
+        let path = &self.paths[index];
         // RFC 9260 §5.4 and §8.1: probes of addresses unconfirmed or not in use do not count against the association.
-        let counts = index == usize::from(self.sending) && path.state != PathState::Unconfirmed;
+        // While all else waits for this proof, nothing would end the association otherwise.
+        let counts = index == usize::from(self.sending) && (path.state != PathState::Unconfirmed || self.is_held());
         self.count_path_error(ctx, index, counts);
     }
 
@@ -315,6 +325,9 @@ impl Association {
                 path.heartbeat.timer = path.heartbeat.timer.min(ctx.now);
             }
         }
+        // It may have waited for a path that is open.
+        self.advance_shutdown(ctx);
+        self.allow_burst();
         Ok(())
     }
 }

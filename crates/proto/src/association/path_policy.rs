@@ -52,6 +52,9 @@ impl Association {
 
     /// Tells the policy of something, and does what it answers.
     pub(super) fn tell_policy(&mut self, ctx: &mut Context<'_>, index: usize, sign: PathSign) {
+        if self.paths[index].removed {
+            return;
+        }
         self.consult(ctx, |policy, paths| policy.on_sign(paths, index, &sign));
     }
 
@@ -63,7 +66,7 @@ impl Association {
         let mut reported = None;
         for index in 0..self.paths.len() {
             let ack = self.outstanding.acks()[index];
-            if ack.acked == 0 || self.is_stale(index) {
+            if ack.acked == 0 || self.paths[index].removed || self.is_stale(index) {
                 continue;
             }
             reported = reported.max(Some((ack.packets, index)));

@@ -11,7 +11,6 @@ use whimbrel_control::multipath::SackPath;
 use whimbrel_wire::{GapBlock, GapBlocks, NewGaps, NrSack, Sack};
 
 use super::{Association, Context, State};
-use crate::PathState;
 use crate::error::Discard;
 use crate::extensions::Extensions;
 
@@ -159,12 +158,12 @@ impl Association {
             SackPath::LastArrival | SackPath::All => None,
             SackPath::Primary => Some(usize::from(self.primary)),
             SackPath::LowestRtt => (0..self.paths.len())
-                .filter(|&index| self.paths[index].state == PathState::Active)
+                .filter(|&index| self.paths[index].is_active())
                 .filter_map(|index| Some((self.paths[index].rtt.srtt()?, index)))
                 .min()
                 .map(|(_, index)| index),
         };
-        match wanted.filter(|&index| self.paths[index].state == PathState::Active) {
+        match wanted.filter(|&index| self.paths[index].is_active()) {
             Some(index) => index,
             None => self.confirmed_or_sending(last),
         }
@@ -175,8 +174,7 @@ impl Association {
         if self.sack_copies == 0 || !self.may_send_sack() {
             return None;
         }
-        let is_wanted =
-            |&index: &usize| self.sack_copies >> index & 1 != 0 && self.paths[index].state == PathState::Active;
+        let is_wanted = |&index: &usize| self.sack_copies >> index & 1 != 0 && self.paths[index].is_active();
         (0..self.paths.len()).find(is_wanted)
     }
 

@@ -8,9 +8,9 @@ use whimbrel_wire::Chunk;
 
 use super::transmit::Packet;
 use super::{Association, Context};
+use crate::PathId;
 use crate::path::Path;
 use crate::send::LostChunk;
-use crate::{PathId, PathState};
 
 /// Whether something that was lost may be sent again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -147,7 +147,7 @@ impl Association {
             }
         };
         let count = self.paths.len();
-        let active = |index: &usize| self.paths[*index].state == PathState::Active;
+        let active = |index: &usize| self.paths[*index].is_active();
         let index = if other {
             (1..count).map(|step| (usize::from(from.0) + step) % count).find(active)
         } else {
@@ -162,7 +162,7 @@ impl Association {
     fn best_path<K: PartialOrd>(&self, key: impl Fn(usize, &Path) -> K) -> (PathId, usize) {
         let mut best: Option<(usize, K)> = None;
         for (index, path) in self.paths.iter().enumerate() {
-            if path.state != PathState::Active || path.is_probed() {
+            if !path.is_active() || path.is_probed() {
                 continue;
             }
             let this = key(index, path);

@@ -35,7 +35,8 @@ impl Association {
     /// Takes the next step if all data is delivered.
     // [9260:9.2-1, 9.2-11, 9.2-12, 9.2-13, 9.2-20, 3.3.8-1, 3.3.9-1]
     pub(super) fn advance_shutdown(&mut self, ctx: &mut Context<'_>) {
-        if !self.outstanding.is_empty() || !self.queue.is_empty() {
+        // Without a path for it, the exchange has to wait for one.
+        if !self.outstanding.is_empty() || !self.queue.is_empty() || self.is_held() {
             return;
         }
         match self.state {

@@ -97,7 +97,9 @@ impl Association {
         if self.state == State::Closed {
             return None;
         }
-        let control_path = self.outgoing.front().map(|&(path, _)| usize::from(path));
+        let control = self.next_control().and_then(|place| self.outgoing.get(place));
+        let is_init = matches!(control, Some((_, Outgoing::Init { .. })));
+        let control_path = control.map(|&(path, _)| usize::from(path));
         let next_data = self.next_data(ctx.now);
         let path = match (control_path, next_data) {
             (Some(path), _) => path,
@@ -116,7 +118,6 @@ impl Association {
                 return None;
             }
         };
-        let is_init = matches!(self.outgoing.front(), Some((_, Outgoing::Init { .. })));
         sink.begin(CommonHeader {
             source_port: self.local_port,
             destination_port: self.peer_port,
@@ -158,10 +159,18 @@ impl Association {
         Some((path, ecn, wire_len))
     }
 
+    /// The place of the control chunk that goes out next.
+    #[inline]
+    fn next_control(&self) -> Option<usize> {
+        self.outgoing.next(|to, chunk| self.may_go(to, chunk))
+    }
+
     /// Control chunks to this path. True if nothing else may follow in the packet.
     // [9260:6-10, 6.10-3, 5.1-7, 3.2.2-3, 3.3.11-1]
     fn push_control(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>) -> bool {
-        while let Some((to, waiting)) = self.outgoing.front() {
+        while let Some(place) = self.next_control()
+            && let Some((to, waiting)) = self.outgoing.get(place)
+        {
             if usize::from(*to) != packet.path {
                 break;
             }
@@ -173,7 +182,7 @@ impl Association {
             if packet.has_chunk && self.control_len(waiting) > packet.room {
                 return true;
             }
-            let Some((_, chunk)) = self.outgoing.pop() else { break };
+            let Some(chunk) = self.outgoing.take(place) else { break };
             match chunk {
                 Outgoing::Init { preserve_ms } => {
                     self.push_init(ctx, packet, preserve_ms);
@@ -239,13 +248,13 @@ impl Association {
     }
 
     /// Bytes of an AUTH chunk.
-    fn signed_len(&self) -> usize {
+    pub(super) fn signed_len(&self) -> usize {
         self.auth.as_ref().map_or(0, |auth| auth.signer.chunk_len())
     }
 
     fn sack_due(&self, now: Time) -> bool {
         self.may_send_sack()
-            && !self.is_moving()
+            && self.paths[self.sack_path()].is_open()
             && self.receiver.as_ref().is_some_and(|receiver| receiver.sack_due(now))
     }
 
@@ -263,7 +272,8 @@ impl Association {
             None => SACK_HEADER_LEN,
             Some(_) => NR_SACK_HEADER_LEN.max(NEW_GAPS_HEADER_LEN),
         };
-        if !self.may_send_sack() || packet.room < header_len + self.stamp_len() {
+        let may_go = self.may_send_sack() && self.paths[packet.path].is_open();
+        if !may_go || packet.room < header_len + self.stamp_len() {
             return;
         }
         let Some(receiver) = &mut self.receiver else { return };
@@ -333,7 +343,7 @@ impl Association {
             self.state,
             State::Established | State::ShutdownPending | State::ShutdownReceived
         );
-        if !takes_data || self.is_moving() {
+        if !takes_data || self.is_held() {
             return None;
         }
         let mut blocked = None;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use whimbrel_wire::{Causes, Chunk, CommonHeader, Init, PacketSink, Parameters, Tsn};
+use whimbrel_wire::{Asconf, Causes, Chunk, CommonHeader, Init, PacketSink, Parameters, Tsn};
 
 use crate::TransportAddr;
 use crate::association::Signer;
@@ -30,6 +30,11 @@ pub(crate) enum ReplyChunk {
     ShutdownComplete {
         reflected: bool,
     },
+    /// To an address that is none of the association's.
+    AsconfAck {
+        serial: u32,
+        answer: Box<[u8]>,
+    },
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,7 +45,7 @@ pub(crate) struct Reply {
     pub(crate) destination_port: u16,
     pub(crate) verification_tag: u32,
     pub(crate) chunk: ReplyChunk,
-    /// If the peer wants everything authenticated.
+    /// If the peer wants it authenticated.
     pub(crate) signer: Option<Arc<Signer>>,
 }
 
@@ -85,6 +90,10 @@ impl Reply {
                     tag_reflected: *reflected,
                 });
             }
+            ReplyChunk::AsconfAck { serial, answer } => sink.push(&Chunk::AsconfAck(Asconf {
+                serial: *serial,
+                parameters: Parameters::from_wire_bytes(answer),
+            })),
         }
         if let Some(signer) = &self.signer {
             signer.seal(sink);

@@ -168,6 +168,16 @@ impl Path {
         !self.removed && !self.pending
     }
 
+    /// Whether data and all that belongs to it may go there: the peer knows our address, and has shown that it receives at its own.
+    pub(crate) fn is_open(&self) -> bool {
+        self.in_use() && self.confirmed
+    }
+
+    /// Whether data goes there rather than elsewhere.
+    pub(crate) fn is_active(&self) -> bool {
+        self.in_use() && self.state == PathState::Active
+    }
+
     /// Largest SCTP packet on this path in bytes, without IP and UDP headers.
     // [9260:7.3-2, 6.10-1, 6.10-2]
     pub(crate) fn max_packet(&self) -> usize {

@@ -3,6 +3,7 @@
 #![allow(unreachable_pub, reason = "a module of test binaries")]
 #![allow(dead_code, reason = "each test binary uses its own part of the harness")]
 
+pub mod insider;
 mod packets;
 
 use std::cmp::Reverse;
