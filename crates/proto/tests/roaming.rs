@@ -449,3 +449,31 @@ fn an_address_of_another_version_does_not_count_as_another_way() {
     assert_eq!(remove(&mut net, a, wifi()), Err(AddressError::Last));
     still_works(&mut net, a);
 }
+
+// Packets sent before the change arrive after it: the new way is shorter. That makes nobody a stranger.
+#[test]
+fn what_was_overtaken_by_a_change_ends_nothing() {
+    let (mut net, a, b) = established(1);
+    for i in 0..200_u32 {
+        net.send(Host::A, a, Message::new(0, i.to_be_bytes().repeat(300)));
+    }
+    net.run_for(Span::from_millis(95));
+    net.knob = Box::new(|packet| {
+        if packet.local == wifi() {
+            Fate::Delay(Span::from_millis(50))
+        } else {
+            Fate::Deliver
+        }
+    });
+    net.run_for(Span::from_millis(10));
+    add(&mut net, a, lte()).expect("can be asked for");
+    let now = net.now;
+    net.a.set_peer_primary(now, a, lte()).expect("can be asked for");
+    remove(&mut net, a, wifi()).expect("can be asked for");
+    net.run_for(Span::from_secs(3));
+    assert_eq!(asconfs(&net).len(), 1);
+    assert_eq!(net.count(Host::B, ChunkType::ABORT), 0);
+    assert_eq!(net.contents(Host::B).len(), 200);
+    assert_eq!(net.state(Host::B, b), State::Established);
+    assert_eq!(net.a.association(a).expect("up").stats().timeouts, 0);
+}

@@ -33,6 +33,13 @@ impl Association {
         found
     }
 
+    /// Whether the peer had this address and has it no more.
+    pub(crate) fn has_left(&self, remote: TransportAddr) -> bool {
+        self.paths
+            .iter()
+            .any(|path| path.removed && path.remote.ip() == remote.ip())
+    }
+
     /// The peer's addresses.
     pub(super) fn live_remotes(&self) -> impl Iterator<Item = IpAddr> + '_ {
         let live = self.paths.iter().filter(|path| !path.removed);

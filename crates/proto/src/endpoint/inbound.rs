@@ -59,6 +59,8 @@ impl Endpoint {
             None if association.is_named_in_init_ack(packet) || association.is_named_in_asconf(packet) => {
                 usize::from(association.sending_path().0)
             }
+            // Sent before the address was given up, and overtaken by the request: an ABORT would end what lives on elsewhere.
+            None if association.has_left(meta.remote) => return Err(Discard::OutOfTheBlue),
             None => return self.out_of_the_blue(meta, packet),
         };
         let result = association.on_packet(context!(self, now), meta, from, packet);
