@@ -6,8 +6,8 @@ use crate::{Outcome, packages, process, root};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// What to compare: all of it, the protocol in memory, sockets on loopback, or the simulator
-    #[arg(value_parser = ["all", "memory", "sockets", "simulator"], default_value = "all")]
+    /// What to compare: all of it, the protocol in memory, sockets on loopback, the simulator, or its radios
+    #[arg(value_parser = ["all", "memory", "sockets", "simulator", "radio"], default_value = "all")]
     what: String,
 }
 

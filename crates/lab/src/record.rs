@@ -10,7 +10,7 @@ use whimbrel_scenario::Record;
 use whimbrel_sim::RunControl;
 use whimbrel_sim::config::SimConfig;
 use whimbrel_sim::topology::RADIO_BASE;
-use whimbrel_sim::{FrameEvent, Interest, Observer, PacketEvent, Sample};
+use whimbrel_sim::{FrameEvent, Interest, Observer, PacketEvent, RouteEvent, Sample};
 
 use crate::write::capture::PacketWriter;
 use crate::write::events;
@@ -268,7 +268,7 @@ impl Observer for Recorder {
             Interest::LinkPackets => false,
             Interest::Drops => self.packets.is_some() || self.events.is_some(),
             Interest::Series => self.series.is_some(),
-            Interest::Frames => self.events.is_some(),
+            Interest::Frames | Interest::Routes => self.events.is_some(),
         }
     }
 
@@ -314,6 +314,19 @@ impl Observer for Recorder {
         let flow = event.flow.map_or("", |flow| self.names.flow(flow, true).0);
         let (name, data) = events::frame(event, from, to.map(|(radio, _)| radio));
         let result = lines.line(&events::line(event.at, name, flow, node, data));
+        self.check(result);
+    }
+
+    fn route(&mut self, event: &RouteEvent) {
+        if self.failed.is_some() {
+            return;
+        }
+        let Some(lines) = &mut self.events else { return };
+        let radio = |radio: u32| self.names.link(Some(RADIO_BASE + radio)).unwrap_or(("", ""));
+        let (from, node) = radio(event.radio);
+        let next_hop = event.next_hop.map(|next| radio(next).0);
+        let data = events::route(from, radio(event.destination).0, next_hop);
+        let result = lines.line(&events::line(event.at, "routing:next_hop_changed", "", node, data));
         self.check(result);
     }
 

@@ -48,7 +48,7 @@ pub use measure::{
     DelaySummary, EndReason, FileCheck, FlowOutcome, FlowResult, Histogram, LinkResult, RadioResult, RunResult,
     VerdictCounts,
 };
-pub use observer::{FrameEvent, Interest, NoObserver, Observer, PacketEvent, PacketFate, Sample};
+pub use observer::{FrameEvent, Interest, NoObserver, Observer, PacketEvent, PacketFate, RouteEvent, Sample};
 pub use packet::{ChunkKinds, Congestion, IP_HEADER, UDP_HEADER};
 pub use radio::{FrameKind, MovementError, Movements};
 pub use resources::Resources;

@@ -7,7 +7,7 @@ use whimbrel_control::Time;
 use crate::engine::{Event, EventQueue};
 use crate::ledger::{DropCause, DropCounts, DropEntry, Ledger};
 use crate::link::{Admission, Direction, LinkChange, Window};
-use crate::observer::{Observer, PacketEvent, PacketFate, Wanted};
+use crate::observer::{Observer, PacketEvent, PacketFate, RouteEvent, Wanted};
 use crate::packet::{Packet, PacketId, Slab};
 use crate::radio::{CONTROL, Outcome, RadioId, Radios};
 use crate::topology::{DirectionId, RADIO_BASE, Topology, ends_of_radio_hop, is_radio_hop};
@@ -238,9 +238,11 @@ impl Network {
             return self.drop(now, id, DropCause::TooBig, Some(RADIO_BASE + at), observer);
         }
         let Some(next) = radios.next_hop(at, target) else {
+            self.note_route(now, at, target, None, observer);
             return self.drop(now, id, DropCause::NoRoute, Some(RADIO_BASE + at), observer);
         };
         radios.offer(now, &mut self.queue, at, next, what);
+        self.note_route(now, at, target, Some(next), observer);
         if self.wanted.link_packets {
             let waiting = self.radios.as_ref().map_or(0, |radios| radios.waiting(at));
             self.report(
@@ -352,6 +354,35 @@ impl Network {
             }
         }
         self.report_frames(observer);
+    }
+
+    /// Tells the observer of a next hop that differs from the last one.
+    #[inline]
+    pub(crate) fn note_route(
+        &mut self,
+        now: Time,
+        radio: RadioId,
+        destination: RadioId,
+        next_hop: Option<RadioId>,
+        observer: &mut dyn Observer,
+    ) {
+        if !self.wanted.routes {
+            return;
+        }
+        let Some(radios) = &mut self.radios else { return };
+        let ends = (radio, destination);
+        let before = match next_hop {
+            Some(next) => radios.routes_taken.insert(ends, next),
+            None => radios.routes_taken.remove(&ends),
+        };
+        if before != next_hop {
+            observer.route(&RouteEvent {
+                at: now,
+                radio,
+                destination,
+                next_hop,
+            });
+        }
     }
 
     /// Tells the observer what happened to frames.

@@ -24,6 +24,8 @@ pub enum Interest {
     Series,
     /// Frames on the air.
     Frames,
+    /// Next hops of packets over radios.
+    Routes,
 }
 
 /// Somebody who watches a run. It is asked once, when the run begins, what it wants; it cannot change the run.
@@ -47,6 +49,11 @@ pub trait Observer {
 
     /// A frame was sent by a radio, or lost at the one that it was for.
     fn frame(&mut self, event: &FrameEvent) {
+        let _ = event;
+    }
+
+    /// Packets take another next hop.
+    fn route(&mut self, event: &RouteEvent) {
         let _ = event;
     }
 
@@ -145,6 +152,20 @@ pub struct FrameEvent {
     pub retry: bool,
 }
 
+/// Packets at a radio take another next hop to a destination than the packet before them, or found none. Radios go by their places in
+/// the scenario.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RouteEvent {
+    /// When.
+    pub at: Time,
+    /// The radio that sends on.
+    pub radio: u32,
+    /// The radio that packets go to.
+    pub destination: u32,
+    /// The radio that they are sent to next; none if they are given up.
+    pub next_hop: Option<u32>,
+}
+
 /// A value of a series.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Sample {
@@ -216,6 +237,7 @@ pub(crate) struct Wanted {
     pub(crate) drops: bool,
     pub(crate) series: bool,
     pub(crate) frames: bool,
+    pub(crate) routes: bool,
     pub(crate) trace: TraceKinds,
 }
 
@@ -227,6 +249,7 @@ impl Wanted {
             drops: observer.wants(Interest::Drops),
             series: observer.wants(Interest::Series),
             frames: observer.wants(Interest::Frames),
+            routes: observer.wants(Interest::Routes),
             trace: observer.trace_kinds(),
         }
     }

@@ -4,13 +4,18 @@
 
 mod common;
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use common::{file, paced, run};
 use whimbrel_control::{Rate, Rng, Span};
 use whimbrel_sim::config::{
     AodvConfig, ChannelConfig, ChannelRouting, DsrConfig, FlowConfig, FlowKind, MobilityConfig, NodeConfig, PhyKind,
     RadioConfig, SimConfig, TrafficKind,
 };
-use whimbrel_sim::{DropCause, RunResult};
+use whimbrel_sim::{
+    DropCause, Interest, Movements, Observer, Resources, RouteEvent, RunControl, RunOptions, RunResult, World,
+};
 
 const PROTOCOLS: [&str; 3] = ["aodv", "dsdv", "dsr"];
 
@@ -310,5 +315,57 @@ fn a_network_far_away_changes_nothing_here() {
         let more = run(&config, 7);
         assert!(more.flows[1].messages_delivered > 100, "{routing}");
         assert_eq!(more.flows[0].fingerprint, first.flows[0].fingerprint, "{routing}");
+    }
+}
+
+/// Keeps what an observer is told of routes.
+#[derive(Default)]
+struct Routes(Vec<RouteEvent>);
+
+impl Observer for Routes {
+    fn wants(&self, interest: Interest) -> bool {
+        interest == Interest::Routes
+    }
+
+    fn route(&mut self, event: &RouteEvent) {
+        self.0.push(*event);
+    }
+}
+
+#[test]
+fn an_observer_sees_routes_change_as_nodes_move() {
+    for routing in ["static", "aodv", "dsdv", "dsr"] {
+        let mut config = line(routing, 3, 60);
+        // The last node walks from behind its neighbour to where only the first hears it.
+        let script =
+            "$node_(0) set X_ 400.0\n$node_(0) set Y_ 0.0\n$ns_ at 20.0 \"$node_(0) setdest 1.0 200.0 40.0\"\n";
+        let walk = PathBuf::from("walk");
+        config.node[2].position = None;
+        config.node[2].mobility = Some(MobilityConfig::File {
+            file: walk.clone(),
+            node: 0,
+        });
+        let mut flow = udp("data", 0, 2, Rate::from_bps(40_000));
+        flow.start = Span::from_secs(15);
+        config.flow = vec![flow];
+        let mut resources = Resources::default();
+        let movements = Movements::parse(script).expect("a script");
+        resources.movements.insert(walk, Arc::new(movements));
+        let mut routes = Routes::default();
+        let world = World::new(&config, 1, &resources, RunOptions::default()).expect("a valid scenario");
+        let result = world.run_with(&mut routes, &RunControl::new());
+        let taken: Vec<_> = routes.0.iter().map(|e| (e.radio, e.destination, e.next_hop)).collect();
+        assert_eq!(taken[..2], [(0, 2, Some(1)), (1, 2, Some(2))], "{routing}");
+        if routing == "static" {
+            // Routes are found anew as nodes move only where a protocol finds them.
+            continue;
+        }
+        assert_eq!(
+            taken.iter().rfind(|(from, to, _)| (*from, *to) == (0, 2)),
+            Some(&(0, 2, Some(2))),
+            "{routing}"
+        );
+        assert!(routes.0.is_sorted_by_key(|event| event.at), "{routing}");
+        assert!(result.flows[0].messages_delivered > 300, "{routing}");
     }
 }

@@ -139,6 +139,11 @@ pub(crate) fn frame(event: &FrameEvent, from: &str, to: Option<&str>) -> (&'stat
     (name, object(data))
 }
 
+/// Another next hop from one radio to another; none if packets are given up.
+pub(crate) fn route(from: &str, destination: &str, next_hop: Option<&str>) -> Map<String, Value> {
+    object(json!({ "from": from, "destination": destination, "next_hop": next_hop }))
+}
+
 fn object(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(map) => map,

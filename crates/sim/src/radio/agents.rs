@@ -294,6 +294,10 @@ impl Network {
             Action::Send { packet, next_hop } => self.send_to(now, packet, radio, RadioId::from(next_hop), observer),
             Action::Deliver { packet } => self.leave_radio(now, packet, observer),
             Action::Drop { packet, cause } => {
+                if matches!(cause, Cause::NoRoute | Cause::LinkBroken) {
+                    let to = self.routed_to(packet);
+                    self.note_route(now, radio, to, None, observer);
+                }
                 let failure = self
                     .radios
                     .as_ref()
@@ -322,8 +326,20 @@ impl Network {
         }
     }
 
+    /// The radio that a packet goes to.
+    fn routed_to(&self, packet: PacketId) -> RadioId {
+        let radios = self.radios.as_ref();
+        radios.map_or(BROADCAST, |radios| {
+            RadioId::from(radios.agents.datagrams[packet as usize].destination)
+        })
+    }
+
     /// Puts a data packet into the queue of a radio for a neighbour.
     fn send_to(&mut self, now: Time, id: PacketId, radio: RadioId, to: RadioId, observer: &mut dyn Observer) {
+        if self.wanted.routes {
+            let destination = self.routed_to(id);
+            self.note_route(now, radio, destination, Some(to), observer);
+        }
         let Some(radios) = &mut self.radios else { return };
         let packet = self.slab.get_mut(id);
         packet.direction = RADIO_BASE + radio;

@@ -142,6 +142,8 @@ pub(crate) struct Radios {
     pub(crate) air_time: Vec<u64>,
     /// What has happened to frames, if anybody wants to know.
     pub(crate) events: Option<Vec<FrameEvent>>,
+    /// The next hop taken last from one radio to another, kept if anybody wants to know.
+    pub(crate) routes_taken: BTreeMap<(RadioId, RadioId), RadioId>,
 }
 
 impl Radios {
@@ -202,6 +204,7 @@ impl Radios {
             outcomes: VecDeque::new(),
             air_time: vec![0; config.flow.len()],
             events: None,
+            routes_taken: BTreeMap::new(),
         };
         for (c, channel) in (0..).zip(&config.channel) {
             let members: Vec<RadioId> = (0..)

@@ -1,0 +1,191 @@
+"""Ad hoc networks beside ns-2: the same movements and the same traffic in both."""
+
+import json
+import os
+import random
+import resource
+import statistics
+import subprocess
+import tempfile
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent
+NODES, FLOWS, SIDE, SPEEDS, PAUSE = 50, 25, 1500.0, (1.0, 25.0), 50.0
+# 512 bytes in a datagram of ns-2, whose header of 20 bytes stands for IP and UDP.
+PAYLOAD, INTERVAL = 504, 0.25
+# ns-2.35's DSDV never comes back from some moments of some runs; what takes longer than this has met one.
+PATIENCE = 60
+
+
+def start_of(flow):
+    return 1 + 0.2 * flow
+
+
+def movements(seed, seconds):
+    """Random waypoints as ns-2's setdest writes them; pauses begin anywhere, so that nodes do not leave together."""
+    rng = random.Random(seed)
+    lines = []
+    for node in range(NODES):
+        place = [rng.uniform(1, SIDE - 1) for _ in "XY"]
+        for axis, value in zip("XYZ", [*place, 0.0]):
+            lines.append(f"$node_({node}) set {axis}_ {value:.6f}")
+        time = rng.uniform(0, PAUSE)
+        while time < seconds:
+            target = [rng.uniform(1, SIDE - 1) for _ in "XY"]
+            speed = rng.uniform(*SPEEDS)
+            lines.append(f'$ns_ at {time:.6f} "$node_({node}) setdest {target[0]:.6f} {target[1]:.6f} {speed:.6f}"')
+            way = sum((a - b) ** 2 for a, b in zip(place, target)) ** 0.5
+            time += way / speed + PAUSE
+            place = target
+    return "\n".join(lines) + "\n"
+
+
+def scenario(routing, seconds, traffic):
+    text = [
+        f'title = "{routing} beside ns-2"\nduration = "{seconds} s"\nseeds = 1\n',
+        f'[[channel]]\nname = "air"\nphy = "dsss-2"\nrts_threshold = 0\nrouting = "{routing}"\n',
+    ]
+    for n in range(NODES):
+        text.append(f'[[node]]\nname = "n{n}"\nmobility = {{ kind = "file", file = "movements.tcl", node = {n} }}\n')
+        text.append(f'[[radio]]\nnode = "n{n}"\nchannel = "air"\n')
+    for f in range(FLOWS):
+        text.append(f'[[flow]]\nname = "f{f}"\nfrom = "n{f}"\nto = "n{f + FLOWS}"\nstart = "{start_of(f):.1f} s"')
+        if traffic == "udp":
+            rate = PAYLOAD * 8 / INTERVAL
+            text.append('kind = "udp"')
+            text.append(f'traffic = {{ kind = "cbr", rate = "{rate:.0f} bit/s", message_bytes = {PAYLOAD} }}\n')
+        else:
+            text.append('traffic = { kind = "endless", message_bytes = 1452 }\n')
+    return "\n".join(text)
+
+
+def timed(command, folder, **options):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(
+        list(map(str, command)), cwd=folder, stderr=subprocess.DEVNULL, text=True, check=True, **options
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stdout
+
+
+def ours(binary, folder, routing, seconds, traffic):
+    (folder / "manet.toml").write_text(scenario(routing, seconds, traffic))
+    cpu, text = timed([binary, "run", "manet.toml", "--json", "--quiet"], folder, stdout=subprocess.PIPE)
+    metrics = {name: m["mean"] for name, m in json.loads(text)["points"][0]["metrics"].items()}
+    sent = sum(int((seconds - start_of(f)) / INTERVAL) + 1 for f in range(FLOWS))
+    got = metrics["goodput_mbps"] * 1e6 * seconds / 8 / PAYLOAD
+    return {
+        "cpu": cpu,
+        "delivered": got / sent,
+        "delay": metrics["delay_mean_ms"],
+        "messages": metrics["control_packets"],
+        "bytes": metrics["control_bytes"],
+        "goodput": metrics["goodput_mbps"],
+    }
+
+
+def theirs(folder, routing, seconds, traffic):
+    script = [FOLDER / "ns2/manet.tcl", routing.upper(), "movements.tcl", NODES, FLOWS, seconds, traffic]
+    try:
+        cpu, _ = timed(["ns", *script], folder, stdout=subprocess.DEVNULL, timeout=PATIENCE)
+        timed(["ns", *script, "trace", "agents"], folder, stdout=subprocess.DEVNULL, timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        return None
+    sent, got, messages, size, useful = {}, {}, 0, 0, 0
+    kind = "cbr" if traffic == "udp" else "sctp"
+    with open(folder / "trace", encoding="ascii", errors="replace") as lines:
+        for line in lines:
+            fields = line.split()
+            if fields[0] not in ("s", "r", "f") or len(fields) < 8:
+                continue
+            layer, packet, what = fields[3], fields[5], fields[6]
+            if layer == "AGT" and what == kind:
+                (sent if fields[0] == "s" else got).setdefault(packet, float(fields[1]))
+            elif layer == "RTR" and fields[0] in "sf" and what.lower() in ("aodv", "message"):
+                messages += 1
+                size += int(fields[7])
+    delays = [got[p] - sent[p] for p in got if p in sent]
+    return {
+        "cpu": cpu,
+        "delivered": len(got) / max(len(sent), 1),
+        "delay": 1e3 * statistics.mean(delays) if delays else 0.0,
+        "messages": messages,
+        "bytes": size,
+        "goodput": len(got) * PAYLOAD * 8 / seconds / 1e6,
+    }
+
+
+def frames(folder, seconds, traffic):
+    """Frames that ns-2 sends in a run."""
+    script = [FOLDER / "ns2/manet.tcl", "AODV", "movements.tcl", NODES, FLOWS, seconds, traffic, "trace", "frames"]
+    timed(["ns", *script], folder, stdout=subprocess.DEVNULL)
+    with open(folder / "trace", encoding="ascii", errors="replace") as lines:
+        return sum(line.startswith("s ") and " MAC " in line for line in lines)
+
+
+def spread(values):
+    half = 2.262 * statistics.stdev(values) / len(values) ** 0.5 if len(values) == 10 else float("nan")
+    return f"{statistics.mean(values):.3g} ± {half:.2g}"
+
+
+def compare(binary, routing, seconds, seeds=10):
+    """Ten runs that both bring to their end."""
+    print(f"== {NODES} nodes that move, {FLOWS} flows of UDP over {routing.upper()}, {seconds} s, {seeds} movements\n")
+    pairs, seed, given_up = [], 0, 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        while len(pairs) < seeds and given_up < seeds:
+            seed += 1
+            (folder / "movements.tcl").write_text(movements(seed, seconds))
+            other = theirs(folder, routing, seconds, "udp")
+            if other is None:
+                given_up += 1
+                continue
+            pairs.append((other, ours(binary, folder, routing, seconds, "udp")))
+    if given_up:
+        print(f"ns-2 did not come to the end of {given_up} more runs within {PATIENCE} s")
+    if len(pairs) < seeds:
+        print()
+        return
+    print(f"{'':>28} {'ns-2':>18} {'whimbrel':>18}")
+    for key, title in [
+        ("delivered", "delivered, share"),
+        ("delay", "delay, ms"),
+        ("goodput", "goodput, Mbit/s"),
+        ("messages", "routing messages"),
+        ("bytes", "routing bytes"),
+        ("cpu", "CPU, s"),
+    ]:
+        print(f"{title:>28} {spread([a[key] for a, _ in pairs]):>18} {spread([b[key] for _, b in pairs]):>18}")
+    ratio = statistics.median(a["cpu"] / b["cpu"] for a, b in pairs)
+    print(f"{'':>28} {ratio:.1f} times as fast as ns-2 (median of pairs)\n")
+
+
+def speed(binary, seconds=200):
+    """The same network full of SCTP."""
+    print(f"== {NODES} nodes, {FLOWS} endless associations over AODV, {seconds} s\n")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "movements.tcl").write_text(movements(1, seconds))
+        script = [FOLDER / "ns2/manet.tcl", "AODV", "movements.tcl", NODES, FLOWS, seconds, "sctp"]
+        their_cpu = [timed(["ns", *script], folder, stdout=subprocess.DEVNULL)[0] for _ in range(3)]
+        our_cpu = [ours(binary, folder, "aodv", seconds, "sctp")["cpu"] for _ in range(3)]
+        theirs_sent = frames(folder, seconds, "sctp")
+        timed([binary, "run", "manet.toml", "--out", "out", "--quiet"], folder, stdout=subprocess.DEVNULL)
+        ours_sent = frames_of(folder / "out/radios.csv")
+    for title, cpu, sent in [("ns-2", their_cpu, theirs_sent), ("whimbrel", our_cpu, ours_sent)]:
+        median = statistics.median(cpu)
+        print(f"{title:>9}: {median:.2f} s of CPU, {sent} frames, {sent / median / 1e3:.0f} thousand frames a CPU second")
+    print()
+
+
+def frames_of(path):
+    rows = [line.split(",") for line in path.read_text().splitlines()]
+    places = [rows[0].index(kind) for kind in ("rts", "cts", "data", "ack")]
+    return sum(int(float(row[at])) for row in rows[1:] for at in places)
+
+
+def radio(binary):
+    speed(binary)
+    compare(binary, "aodv", 200)
+    compare(binary, "dsdv", 100)
