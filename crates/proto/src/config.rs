@@ -31,23 +31,64 @@ pub enum Preset {
 }
 
 /// Authentication of chunks (RFC 4895).
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Default)]
 #[cfg_attr(
     feature = "config",
     derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)
 )]
 #[cfg_attr(feature = "config", serde(default, deny_unknown_fields))]
 pub struct AuthConfig {
-    /// Offer authentication even without dynamic addresses, which need it.
+    /// Offer authentication even without dynamic addresses, which need it, and without `chunks` or `key`, which ask for it. A peer
+    /// that does not authenticate is taken as it is, unless one of the two is set: then it is refused.
     pub enabled: bool,
     /// Types of chunks that are taken only if they are authenticated, by number; ASCONF and ASCONF-ACK are among them with dynamic
-    /// addresses. INIT (1), INIT ACK (2), COOKIE ECHO (10), SHUTDOWN COMPLETE (14) and AUTH (15) cannot be.
+    /// addresses. INIT (1), INIT ACK (2), SHUTDOWN COMPLETE (14) and AUTH (15) cannot be.
     pub chunks: Vec<u8>,
-    /// Endpoint pair shared key, up to 128 bytes: both ends have to be given the same. Without one, AUTH protects against whoever did
-    /// not see the handshake.
+    /// Endpoint pair shared key, up to 128 bytes: both ends have to be given the same. As text, or as `hex:` and two digits for each
+    /// byte. Without one, AUTH protects against whoever did not see the handshake.
     pub key: String,
     /// Number of that key.
     pub key_id: u16,
+}
+
+/// Longest shared key, bytes.
+const MAX_KEY: usize = 128;
+
+impl AuthConfig {
+    /// Whether an association without authentication would not be what was asked for.
+    pub(crate) fn is_required(&self) -> bool {
+        !self.key.is_empty() || !self.chunks.is_empty()
+    }
+
+    /// The bytes of the shared key.
+    pub(crate) fn key_bytes(&self) -> Vec<u8> {
+        self.parsed_key().unwrap_or_default()
+    }
+
+    /// The bytes of the shared key; none if it cannot be one.
+    fn parsed_key(&self) -> Option<Vec<u8>> {
+        let bytes = match self.key.strip_prefix("hex:") {
+            None => self.key.as_bytes().to_vec(),
+            Some(digits) => {
+                let digits: Option<Vec<u32>> = digits.chars().map(|digit| digit.to_digit(16)).collect();
+                let digits = digits.filter(|digits| digits.len().is_multiple_of(2) && !digits.is_empty())?;
+                digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
+            }
+        };
+        (bytes.len() <= MAX_KEY).then_some(bytes)
+    }
+}
+
+/// Tells nothing of the key but whether there is one.
+impl core::fmt::Debug for AuthConfig {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("AuthConfig")
+            .field("enabled", &self.enabled)
+            .field("chunks", &self.chunks)
+            .field("has_key", &!self.key.is_empty())
+            .field("key_id", &self.key_id)
+            .finish()
+    }
 }
 
 #[cfg(feature = "config")]
@@ -279,6 +320,11 @@ impl AssociationConfig {
         Ok(())
     }
 
+    /// Whether authentication is offered.
+    pub(crate) fn wants_auth(&self) -> bool {
+        self.dynamic_addresses || self.auth.enabled || self.auth.is_required()
+    }
+
     /// What an association asks of its configuration all the time.
     pub(crate) fn switches(&self) -> Switches {
         let parts = self.parts();
@@ -288,7 +334,7 @@ impl AssociationConfig {
             eci: parts.eci,
             timestamps: parts.timestamps,
             pacing: parts.pacing,
-            auth: self.dynamic_addresses || self.auth.enabled,
+            auth: self.wants_auth(),
             dynamic_addresses: self.dynamic_addresses,
             recovers: parts.recovery != Recovery::default(),
             accounting: parts.accounting,
@@ -383,19 +429,26 @@ impl AssociationConfig {
                 " retransmissions",
             )?;
         }
-        let never = [1, 2, 10, 14, 15];
+        let never = [1, 2, 14, 15];
         if let Some(chunk_type) = self.auth.chunks.iter().find(|chunk_type| never.contains(*chunk_type)) {
             return Err(ConfigError::new(
                 "auth.chunks",
                 chunk_type,
-                "allowed are chunk types other than 1, 2, 10, 14 and 15",
+                "allowed are chunk types other than 1, 2, 14 and 15",
             ));
         }
-        if self.auth.key.len() > 128 || self.auth.chunks.len() > 128 {
+        if self.auth.parsed_key().is_none() {
             return Err(ConfigError::new(
-                "auth",
-                "too long",
-                "allowed are keys of up to 128 bytes and up to 128 chunk types",
+                "auth.key",
+                "a key that is not shown",
+                "allowed are up to 128 bytes, as text or as hex: and two digits for each",
+            ));
+        }
+        if self.auth.chunks.len() > 128 {
+            return Err(ConfigError::new(
+                "auth.chunks",
+                self.auth.chunks.len(),
+                "allowed are up to 128 chunk types",
             ));
         }
         self.validate_parts()?;

@@ -447,7 +447,7 @@ fn an_answer_to_nothing_ends_the_association() {
 fn everything_may_have_to_be_authenticated() {
     let config = AssociationConfig {
         auth: AuthConfig {
-            chunks: vec![0, 3, 4, 5, 6, 7, 8, 9, 11],
+            chunks: vec![0, 3, 4, 5, 6, 7, 8, 9, 10, 11],
             key: "a secret".into(),
             enabled: true,
             key_id: 5,

@@ -218,6 +218,11 @@ impl<'a> TypeList<'a> {
     /// The State Cookie alone: what an INIT ACK may lack.
     pub const STATE_COOKIE: TypeList<'static> = TypeList { bytes: &[0, 7] };
 
+    /// Random and HMAC-ALGO: what a peer that does not authenticate lacks (RFC 4895 §6.1).
+    pub const AUTHENTICATION: TypeList<'static> = TypeList {
+        bytes: &[0x80, 2, 0x80, 4],
+    };
+
     /// Borrows big-endian 16-bit numbers; an odd last byte is left out.
     #[must_use]
     pub fn from_wire_bytes(bytes: &'a [u8]) -> Self {

@@ -17,7 +17,7 @@ use crate::config::AssociationConfig;
 use crate::error::Discard;
 use crate::extensions::Extensions;
 
-/// Random bytes of ours (RFC 4895 §6.1: 32 are advised).
+/// Random bytes of either end (RFC 4895 §6.1).
 pub(crate) const RANDOM_LEN: usize = 32;
 
 /// Longest key vector of a peer that is taken, in bytes. One that is longer cannot be kept in a cookie.
@@ -77,20 +77,35 @@ impl KeyVector {
         (vector.find(0).is_some() && vector.algorithm().is_some()).then_some(vector)
     }
 
-    /// What the parameters of an INIT or INIT ACK say; none if the peer does not authenticate, or in a way we do not know.
-    pub(crate) fn read(parameters: Parameters<'_>) -> Option<Self> {
-        let mut parts = [None; 3];
+    /// What the parameters of an INIT or INIT ACK say; none if the peer does not authenticate, or not as it has to be.
+    ///
+    /// # Errors
+    /// If the random number is none of 32 bytes: such an association is aborted (RFC 4895 §6.1).
+    pub(crate) fn read(parameters: Parameters<'_>) -> Result<Option<Self>, &'static str> {
+        let mut parts: [Option<&[u8]>; 3] = [None; 3];
         for raw in parameters.raw().map_while(Result::ok) {
             let place = match raw.decode() {
+                Ok(Parameter::Random(random)) if random.len() != RANDOM_LEN => {
+                    return Err("a random number of other than 32 bytes");
+                }
                 Ok(Parameter::Random(_)) => 0,
                 Ok(Parameter::ChunkList(_)) => 1,
+                // RFC 4895 §3.3: SHA-1 is in every list.
+                Ok(Parameter::HmacAlgorithms(ids)) if !ids.iter().any(|id| id == hmac_id::SHA1) => continue,
                 Ok(Parameter::HmacAlgorithms(_)) => 2,
                 _ => continue,
             };
             parts[place].get_or_insert(raw.bytes());
         }
-        let vector: Vec<u8> = parts.into_iter().flatten().flatten().copied().collect();
-        KeyVector::from_bytes(&vector)
+        let (mut bytes, mut len) = ([0; MAX_VECTOR], 0);
+        for part in parts.into_iter().flatten() {
+            let Some(room) = bytes.get_mut(len..len + part.len()) else {
+                return Ok(None);
+            };
+            room.copy_from_slice(part);
+            len += part.len();
+        }
+        Ok(KeyVector::from_bytes(&bytes[..len]))
     }
 
     pub(crate) fn as_bytes(&self) -> &[u8] {
@@ -239,8 +254,58 @@ pub(crate) struct AuthState {
 }
 
 impl AuthState {
+    /// What both ends agreed on; none if that is nothing.
+    pub(crate) fn of(config: &AssociationConfig, agreement: &AuthAgreement) -> Option<Self> {
+        let algorithm = agreement.peer.algorithm()?;
+        let peer_requires = agreement.peer.chunks();
+        let vector = local_vector(config, &agreement.random);
+        let every_packet = (0..=u8::MAX)
+            .map(ChunkType)
+            .any(|t| peer_requires.has(t) && !matches!(t, ChunkType::ASCONF | ChunkType::ASCONF_ACK));
+        Some(AuthState {
+            signer: std::sync::Arc::new(Signer {
+                key: association_key(&config.auth.key_bytes(), &vector, agreement.peer.as_bytes()),
+                key_id: config.auth.key_id,
+                algorithm,
+            }),
+            peer_requires,
+            requires: ChunkSet::of(&required_chunks(config)),
+            every_packet,
+        })
+    }
+
     pub(crate) fn requires(&self, chunk_type: ChunkType) -> bool {
         self.requires.has(chunk_type)
+    }
+
+    /// Whether what follows an AUTH chunk is the peer's. The inner value is a hash that nobody has agreed on.
+    fn verify(&self, auth: &Auth<'_>, packet: &PacketView<'_>) -> Result<(), Option<u16>> {
+        let algorithm = Algorithm::of(auth.hmac_id).ok_or(Some(auth.hmac_id))?;
+        if auth.key_id == self.signer.key_id && self.signer.verifies(auth, algorithm, packet) {
+            Ok(())
+        } else {
+            Err(None)
+        }
+    }
+}
+
+/// Whether a packet with a COOKIE ECHO is the peer's, as far as the cookie says that this is to be shown: it is checked before the
+/// association comes to be or begins anew (RFC 4895 §6.3).
+///
+/// # Errors
+/// If it is to be dropped.
+pub(crate) fn check_cookie_echo(
+    config: &AssociationConfig,
+    agreement: Option<&AuthAgreement>,
+    packet: &PacketView<'_>,
+) -> Result<(), Discard> {
+    let state = agreement.and_then(|agreement| AuthState::of(config, agreement));
+    match (packet.chunks().next(), state) {
+        (Some(Ok(Chunk::Auth(auth))), Some(state)) => state.verify(&auth, packet).map_err(|_| Discard::Unauthenticated),
+        // Whoever has not agreed on it does not know it, and reads no further (RFC 9260 §3.2).
+        (Some(Ok(Chunk::Auth(_))), None) => Err(Discard::InvalidChunk),
+        (_, Some(state)) if state.requires(ChunkType::COOKIE_ECHO) => Err(Discard::Unauthenticated),
+        _ => Ok(()),
     }
 }
 
@@ -308,7 +373,7 @@ fn association_key(shared: &[u8], one: &[u8], other: &[u8]) -> Box<[u8]> {
 }
 
 /// What both ends agreed on about authentication: carried by the cookie.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AuthAgreement {
     /// Our random bytes.
     pub(crate) random: [u8; RANDOM_LEN],
@@ -316,31 +381,30 @@ pub(crate) struct AuthAgreement {
     pub(crate) peer: KeyVector,
 }
 
+/// Tells nothing of what the key is made from.
+impl core::fmt::Debug for AuthAgreement {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "AuthAgreement({:?})", self.peer)
+    }
+}
+
+/// Our random bytes, of which a log tells nothing.
+#[derive(Clone, Copy)]
+pub(super) struct OwnRandom(pub(super) [u8; RANDOM_LEN]);
+
+impl core::fmt::Debug for OwnRandom {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("OwnRandom")
+    }
+}
+
 impl Association {
     /// The handshake says what is authenticated, and whether addresses may change. Called again if it is made again.
     pub(super) fn agree_on_auth(&mut self, agreement: Option<&AuthAgreement>, extensions: Extensions) {
-        self.auth = None;
-        let Some(agreement) = agreement.filter(|_| extensions.has(Extensions::AUTH)) else {
-            return;
-        };
-        let Some(algorithm) = agreement.peer.algorithm() else {
-            return;
-        };
-        let (config, peer_requires) = (&self.config, agreement.peer.chunks());
-        let vector = local_vector(config, &agreement.random);
-        let beyond_addresses = (0..=u8::MAX)
-            .map(ChunkType)
-            .any(|t| peer_requires.has(t) && !matches!(t, ChunkType::ASCONF | ChunkType::ASCONF_ACK));
-        self.auth = Some(Box::new(AuthState {
-            signer: std::sync::Arc::new(Signer {
-                key: association_key(config.auth.key.as_bytes(), &vector, agreement.peer.as_bytes()),
-                key_id: config.auth.key_id,
-                algorithm,
-            }),
-            peer_requires,
-            requires: ChunkSet::of(&required_chunks(config)),
-            every_packet: beyond_addresses,
-        }));
+        let agreement = agreement.filter(|_| extensions.has(Extensions::AUTH));
+        self.auth = agreement
+            .and_then(|agreement| AuthState::of(&self.config, agreement))
+            .map(Box::new);
     }
 
     /// Whether the peer takes changes of addresses: authenticated ones (RFC 5061 §4.2.7).
@@ -367,16 +431,14 @@ impl Association {
         let Some(state) = &self.auth else {
             return Err(Discard::Unexpected);
         };
-        let Some(algorithm) = Algorithm::of(auth.hmac_id) else {
-            let mut causes = Vec::new();
-            Cause::UnsupportedHmac { hmac_id: auth.hmac_id }.emit(&mut causes);
-            self.report(from, causes);
-            return Err(Discard::Unauthenticated);
-        };
-        if auth.key_id != state.signer.key_id || !state.signer.verifies(auth, algorithm, packet) {
-            return Err(Discard::Unauthenticated);
-        }
-        Ok(())
+        state.verify(auth, packet).map_err(|unsupported| {
+            if let Some(hmac_id) = unsupported {
+                let mut causes = Vec::new();
+                Cause::UnsupportedHmac { hmac_id }.emit(&mut causes);
+                self.report(from, causes);
+            }
+            Discard::Unauthenticated
+        })
     }
 }
 
@@ -413,7 +475,9 @@ mod tests {
         let mut all: Vec<_> = parameters(&random, &chunks).collect();
         all.reverse();
         all.iter().for_each(|parameter| parameter.emit(&mut list));
-        let vector = KeyVector::read(Parameters::from_wire_bytes(&list)).expect("complete");
+        let vector = KeyVector::read(Parameters::from_wire_bytes(&list))
+            .expect("valid")
+            .expect("complete");
         assert_eq!(vector.as_bytes(), local_vector(&config, &random));
         // RANDOM 36, CHUNKS 6 without its padding, HMAC-ALGO 8
         assert_eq!(vector.as_bytes().len(), 50);
@@ -431,20 +495,20 @@ mod tests {
             KeyVector::read(Parameters::from_wire_bytes(&bytes))
         };
         let sha1 = Parameter::HmacAlgorithms(TypeList::from_wire_bytes(&[0, 1]));
+        let random = Parameter::Random(&[1; 32]);
+        // A list without SHA-1 is none.
         let unknown = Parameter::HmacAlgorithms(TypeList::from_wire_bytes(&[0, 2, 0, 9]));
-        assert_eq!(read(&[sha1]), None);
-        assert_eq!(read(&[Parameter::Random(&[1; 32])]), None);
-        assert_eq!(read(&[Parameter::Random(&[1; 32]), unknown]), None);
-        assert_eq!(
-            read(&[Parameter::Random(&[1; 250]), sha1]),
-            None,
-            "too long for a cookie"
-        );
-        let vector = read(&[
-            Parameter::Random(&[1; 32]),
-            sha1,
-            Parameter::ChunkList(&[0, 1, 2, 14, 15]),
-        ]);
+        let sha256 = Parameter::HmacAlgorithms(TypeList::from_wire_bytes(&[0, 3]));
+        assert_eq!(read(&[sha1]), Ok(None));
+        assert_eq!(read(&[random]), Ok(None));
+        assert_eq!(read(&[random, unknown]), Ok(None));
+        assert_eq!(read(&[random, sha256]), Ok(None));
+        let long = Parameter::ChunkList(&[0; 220]);
+        assert_eq!(read(&[random, long, sha1]), Ok(None), "too long for a cookie");
+        for len in [0, 31, 33, 60_000] {
+            assert!(read(&[Parameter::Random(&vec![1; len]), sha1]).is_err(), "{len}");
+        }
+        let vector = read(&[random, sha1, Parameter::ChunkList(&[0, 1, 2, 14, 15])]).expect("valid");
         let set = vector.expect("complete").chunks();
         assert!(set.has(ChunkType::DATA));
         for never in [1, 2, 14, 15] {

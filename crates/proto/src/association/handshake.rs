@@ -87,7 +87,7 @@ impl Association {
         }
         Extensions::wanted(&self.switches).emit(list);
         if let Some(random) = &self.auth_random {
-            super::emit_parameters(&self.config, random, list);
+            super::emit_parameters(&self.config, &random.0, list);
         }
         Parameter::SupportedAddressTypes(supported_types(&self.local_addrs)).emit(list);
         packet.push(&Chunk::Init(Init {
@@ -219,7 +219,8 @@ impl Association {
         }
         let mut unrecognized = Vec::new();
         let report = |raw: &[u8], list: &mut Vec<u8>| whimbrel_wire::tlv::append_tlv(list, raw);
-        let read = PeerInit::read(init_ack, meta.remote, &mut unrecognized, report);
+        let read = PeerInit::read(init_ack, meta.remote, &mut unrecognized, report)
+            .and_then(|peer| peer.with_auth(init_ack, &self.config));
         let peer = match read {
             Ok(peer) => peer,
             Err(refusal) => {
@@ -254,7 +255,7 @@ impl Association {
                 .auth_random
                 .as_ref()
                 .zip(peer.auth)
-                .map(|(random, peer)| AuthAgreement { random: **random, peer }),
+                .map(|(random, peer)| AuthAgreement { random: random.0, peer }),
         });
         let waited = self.waited_for_t1(ctx.now);
         let init_path = self.paths[usize::from(self.sending)].remote;
@@ -498,7 +499,7 @@ impl Association {
 
     /// What the INIT said about authentication, to be said again in a collision (RFC 9260 §5.2.1).
     pub(crate) fn auth_random(&self) -> Option<[u8; super::RANDOM_LEN]> {
-        self.auth_random.as_deref().copied()
+        self.auth_random.as_ref().map(|random| random.0)
     }
 
     pub(crate) fn config(&self) -> &std::sync::Arc<crate::AssociationConfig> {

@@ -264,7 +264,12 @@ impl Association {
 
     #[inline]
     fn must_be_authenticated(&self, chunk: &Chunk<'_>) -> bool {
-        self.auth.as_ref().is_some_and(|auth| auth.requires(chunk.chunk_type()))
+        self.auth.is_some() && self.requires_auth(chunk.chunk_type())
+    }
+
+    /// Whether chunks of this type are taken only if they are authenticated.
+    pub(crate) fn requires_auth(&self, chunk_type: whimbrel_wire::ChunkType) -> bool {
+        self.auth.as_ref().is_some_and(|auth| auth.requires(chunk_type))
     }
 
     /// A chunk that we know, but that was not agreed on.

@@ -30,7 +30,7 @@ use rand_core::Rng;
 use whimbrel_control::{Controller, GroundTruth, Time};
 use whimbrel_wire::{COMMON_HEADER_LEN, DATA_HEADER_LEN, Payload, Tsn};
 
-pub(crate) use auth::{AuthAgreement, KeyVector, RANDOM_LEN, Signer, emit_parameters, fresh_random};
+pub(crate) use auth::{AuthAgreement, KeyVector, RANDOM_LEN, Signer, check_cookie_echo, emit_parameters, fresh_random};
 pub(crate) use ecn::Reductions;
 pub(crate) use handshake::{address_parameters, random_tag};
 pub(crate) use outgoing::{Outgoing, OutgoingQueue};
@@ -148,7 +148,7 @@ pub struct Association {
     /// Only if both ends put the time on their packets.
     stamping: Option<Box<timestamp::Stamping>>,
     /// Our random bytes, if we would authenticate chunks.
-    auth_random: Option<Box<[u8; RANDOM_LEN]>>,
+    auth_random: Option<Box<auth::OwnRandom>>,
     /// Only if both ends authenticate chunks.
     auth: Option<Box<auth::AuthState>>,
     /// Only if both ends can change addresses.
@@ -224,7 +224,7 @@ pub(crate) struct Identity {
 impl Association {
     fn new(identity: Identity, local_tag: u32, local_initial_tsn: Tsn, paths: Vec<Path>, random: &mut dyn Rng) -> Self {
         let switches = identity.config.switches();
-        let auth_random = switches.auth.then(|| Box::new(fresh_random(random)));
+        let auth_random = switches.auth.then(|| Box::new(auth::OwnRandom(fresh_random(random))));
         let outstanding = fresh_ring(local_initial_tsn, paths.len(), &switches);
         Association {
             id: identity.id,

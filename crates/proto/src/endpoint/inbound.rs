@@ -86,8 +86,13 @@ impl Endpoint {
                 Err(Discard::VerificationTag)
             };
         }
+        let needs_auth = association.requires_auth(ChunkType::ABORT);
         let ctx = context!(self, now);
         let result = match packet.chunks().next() {
+            // RFC 4895 §6.3: nobody could tell that it is the peer's.
+            Some(Ok(Chunk::Abort {
+                tag_reflected: true, ..
+            })) if needs_auth => Err(Discard::Unauthenticated),
             Some(Ok(Chunk::Abort {
                 tag_reflected: true,
                 causes,

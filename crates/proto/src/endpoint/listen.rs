@@ -8,7 +8,8 @@ use whimbrel_wire::{Cause, Chunk, PacketView, Parameter, Parameters, Tsn};
 use super::{Context, Cookie, Endpoint, PeerInit, Refusal, ReplyChunk, context};
 use crate::address::PacketMeta;
 use crate::association::{
-    Association, AuthAgreement, Identity, RANDOM_LEN, State, address_parameters, emit_parameters, fresh_random,
+    Association, AuthAgreement, Identity, RANDOM_LEN, State, address_parameters, check_cookie_echo, emit_parameters,
+    fresh_random,
 };
 use crate::config::AssociationConfig;
 use crate::error::Discard;
@@ -81,6 +82,14 @@ impl Endpoint {
                 },
                 config: self.accepted_config.clone(),
             },
+        };
+        let peer = match peer.with_auth(&init, &answer.config) {
+            Ok(peer) => peer,
+            Err(Refusal::Silent) => return Err(Discard::InvalidChunk),
+            Err(Refusal::Abort(causes) | Refusal::AbortOnly(causes)) => {
+                self.abort_init(meta, packet, init.initiate_tag, causes);
+                return Err(Discard::InvalidChunk);
+            }
         };
         self.send_init_ack(now, meta, packet, &peer, &answer, &unrecognized);
         Ok(())
@@ -278,7 +287,15 @@ impl Endpoint {
                 .iter()
                 .find_map(|&addr| self.table.by_peer(addr, port))
         });
-        let tags = existing.and_then(|index| self.table.at(index)).map(Association::tags);
+        let association = existing.and_then(|index| self.table.at(index));
+        let config = association.map_or(&self.accepted_config, Association::config);
+        let agreement = cookie.auth.as_ref();
+        check_cookie_echo(
+            config,
+            agreement.filter(|_| Extensions(cookie.supports).has(Extensions::AUTH)),
+            packet,
+        )?;
+        let tags = association.map(Association::tags);
         if let Some(staleness) = cookie.stale_by(now)
             && tags != Some((cookie.local_tag, cookie.peer_tag))
         {

@@ -5,6 +5,7 @@ use whimbrel_wire::{Cause, Init, Parameter, Tsn, TypeList, UnknownAction};
 use super::cookie::AddressList;
 use crate::TransportAddr;
 use crate::association::KeyVector;
+use crate::config::AssociationConfig;
 use crate::extensions::Extensions;
 
 /// The peer's side of the agreement.
@@ -77,9 +78,8 @@ impl PeerInit {
             preserve_ms: 0,
             ecn: false,
             extensions: Extensions::default(),
-            auth: KeyVector::read(init.parameters),
+            auth: None,
         };
-        peer.extensions.add(peer.auth.is_some(), Extensions::AUTH);
         // RFC 9260 §5.1.2 A and C: the source address always belongs to the list.
         peer.addrs.push(source);
         for raw in init.parameters.raw() {
@@ -121,6 +121,21 @@ impl PeerInit {
             }
         }
         Ok(peer)
+    }
+
+    /// Reads what is said about authentication, if we would authenticate.
+    pub(crate) fn with_auth(mut self, init: &Init<'_>, config: &AssociationConfig) -> Result<PeerInit, Refusal> {
+        if config.wants_auth() {
+            self.auth = KeyVector::read(init.parameters).map_err(|what| Refusal::Abort(violation(what)))?;
+        }
+        self.extensions.add(self.auth.is_some(), Extensions::AUTH);
+        if self.auth.is_none() && config.auth.is_required() {
+            // Whoever leaves it out, on the way or at the other end, does not get rid of it like that.
+            let mut causes = Vec::new();
+            Cause::MissingMandatoryParameter(TypeList::AUTHENTICATION).emit(&mut causes);
+            return Err(Refusal::Abort(causes));
+        }
+        Ok(self)
     }
 
     /// Addresses listed have the UDP port that the packet came from (RFC 6951 §5.4). Others than unicast are passed over.
