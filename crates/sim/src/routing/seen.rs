@@ -19,12 +19,13 @@ pub(super) fn newest(a: u32, b: u32) -> u32 {
 /// Requests seen lately, by originator: the highest number and which of the 64 below were seen.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
+    /// The address of each originator: searched for each request, so kept close together.
+    addresses: Vec<Address>,
     originators: Vec<Originator>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Originator {
-    address: Address,
     highest: u32,
     /// Bit `i` is request `highest - i`.
     below: u64,
@@ -36,14 +37,14 @@ impl Seen {
     pub(super) fn check(&mut self, now: Time, address: Address, id: u32, keep: Span) -> bool {
         let until = now + keep;
         let fresh = Originator {
-            address,
             highest: id,
             below: 1,
             until,
         };
-        let place = match self.originators.binary_search_by_key(&address, |other| other.address) {
+        let place = match self.addresses.binary_search(&address) {
             Ok(place) => place,
             Err(place) => {
+                self.addresses.insert(place, address);
                 self.originators.insert(place, fresh);
                 return false;
             }
@@ -72,6 +73,9 @@ impl Seen {
 
     /// Forgets originators of whom nothing was heard for long enough.
     pub(super) fn purge(&mut self, now: Time) {
+        let mut known = self.originators.iter();
+        self.addresses
+            .retain(|_| known.next().is_some_and(|known| known.until > now));
         self.originators.retain(|known| known.until > now);
     }
 }

@@ -92,6 +92,8 @@ pub(super) struct News {
 /// Routes in the order of their destinations.
 #[derive(Clone, Debug)]
 pub(super) struct Table {
+    /// The destination of each route: searched for each message, so kept close together.
+    destinations: Vec<Address>,
     routes: Vec<Route>,
     delete_period: Span,
 }
@@ -99,6 +101,7 @@ pub(super) struct Table {
 impl Table {
     pub(super) fn new(delete_period: Span) -> Self {
         Table {
+            destinations: Vec::new(),
             routes: Vec::new(),
             delete_period,
         }
@@ -114,8 +117,24 @@ impl Table {
 
     #[inline]
     fn place(&self, destination: Address) -> Result<usize, usize> {
-        self.routes
-            .binary_search_by_key(&destination, |route| route.destination)
+        self.destinations.binary_search(&destination)
+    }
+
+    fn insert(&mut self, place: usize, route: Route) {
+        self.destinations.insert(place, route.destination);
+        self.routes.insert(place, route);
+    }
+
+    /// The route at a place, made invalid if its time is over.
+    #[inline]
+    fn refresh(&mut self, now: Time, place: usize) -> &mut Route {
+        let route = &mut self.routes[place];
+        if route.state == State::Valid && route.expires <= now {
+            let at = route.expires;
+            route.invalidate(at, self.delete_period, None);
+            route.precursors.clear();
+        }
+        route
     }
 
     /// The route as it was left; it may have expired.
@@ -135,27 +154,19 @@ impl Table {
     #[inline]
     pub(super) fn current(&mut self, now: Time, destination: Address) -> Option<&mut Route> {
         let place = self.place(destination).ok()?;
-        let route = &mut self.routes[place];
-        if route.state == State::Valid && route.expires <= now {
-            let at = route.expires;
-            route.invalidate(at, self.delete_period, None);
-            route.precursors.clear();
-        }
-        Some(route)
+        Some(self.refresh(now, place))
     }
 
     /// Says of all routes what is over, and deletes those that have been invalid for long enough.
     pub(super) fn purge(&mut self, now: Time) {
-        let delete_period = self.delete_period;
-        for route in &mut self.routes {
-            if route.state == State::Valid && route.expires <= now {
-                let at = route.expires;
-                route.invalidate(at, delete_period, None);
-                route.precursors.clear();
-            }
+        for place in 0..self.routes.len() {
+            self.refresh(now, place);
         }
         self.routes
             .retain(|route| route.state != State::Invalid || route.expires > now);
+        self.destinations.clear();
+        self.destinations
+            .extend(self.routes.iter().map(|route| route.destination));
     }
 
     /// Enters news if they are better than what is known (§6.2): a newer sequence number; the same one and fewer hops; the same one
@@ -164,12 +175,11 @@ impl Table {
         let place = match self.place(news.destination) {
             Ok(place) => place,
             Err(place) => {
-                self.routes.insert(place, news.route());
+                self.insert(place, news.route());
                 return true;
             }
         };
-        self.current(now, news.destination);
-        let route = &mut self.routes[place];
+        let route = self.refresh(now, place);
         let is_better = match route.seq {
             None => true,
             Some(seq) if newer(news.seq, seq) => true,
@@ -209,12 +219,11 @@ impl Table {
                     precursors: Vec::new(),
                     last_hop: Some(me),
                 };
-                self.routes.insert(place, route);
+                self.insert(place, route);
                 place
             }
         };
-        self.current(now, neighbour);
-        let route = &mut self.routes[place];
+        let route = self.refresh(now, place);
         if route.state == State::Valid && route.hops == 1 {
             route.extend(until);
         } else {
