@@ -13,7 +13,7 @@ fn ice() -> PathPolicySpec {
         first: Span::from_secs(5),
         period: Span::from_secs(100),
         length: Span::from_secs(10),
-        margin: 0.1,
+        ..IceParameters::default()
     })
 }
 

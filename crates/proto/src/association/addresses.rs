@@ -76,6 +76,7 @@ impl Association {
                 |index: &usize| self.paths[*index].removed && !self.outstanding.remembers(PathId(*index as u8));
             let index = (0..self.paths.len()).find(is_free)?;
             self.paths[index] = path;
+            self.forget_path(index);
             index
         };
         self.notices.renamed = true;

@@ -48,12 +48,14 @@ impl Association {
         }
     }
 
-    /// Whether an acknowledgement says nothing about a potentially failed path as it is now: what it is about was sent before the path
-    /// failed, and the acknowledgement was lost or took another way. RFC 7829 leaves that open; taken for an answer, it would send new
-    /// data to a dead path once more.
+    /// Whether an acknowledgement says nothing about a failed path as it is now: what it is about was sent before the path failed, and the
+    /// acknowledgement was lost or took another way. RFC 7829 leaves that open for potentially failed paths; taken for an answer, it
+    /// would send new data to a dead path once more. So it would to one that a policy has given up.
     pub(super) fn is_stale(&self, index: usize) -> bool {
         let (path, ack) = (&self.paths[index], &self.outstanding.acks()[index]);
-        path.state == PathState::PotentiallyFailed && ack.newest_sent_at.is_some_and(|at| at <= path.failed_at)
+        let has_failed =
+            path.state == PathState::PotentiallyFailed || self.policy.is_some() && path.state == PathState::Inactive;
+        has_failed && ack.newest_sent_at.is_some_and(|at| at <= path.failed_at)
     }
 
     /// Something sent on the path was acknowledged (RFC 9260 §8.2).

@@ -19,6 +19,8 @@ pub(super) struct PathPolicy {
     views: Vec<PathView>,
     /// Windows of the probes.
     probes: Vec<Option<u64>>,
+    /// What a SACK said, path by path.
+    signs: Vec<(usize, PathSign)>,
 }
 
 impl PathPolicy {
@@ -26,6 +28,7 @@ impl PathPolicy {
         size_of::<Self>()
             + self.views.capacity() * size_of::<PathView>()
             + self.probes.capacity() * size_of::<Option<u64>>()
+            + self.signs.capacity() * size_of::<(usize, PathSign)>()
     }
 }
 
@@ -43,6 +46,7 @@ impl Association {
                 policy,
                 views: Vec::with_capacity(self.paths.len()),
                 probes: Vec::with_capacity(self.paths.len()),
+                signs: Vec::with_capacity(self.paths.len() + 1),
             })
         });
         self.probing = None;
@@ -60,9 +64,9 @@ impl Association {
 
     /// What a SACK said about each path.
     pub(super) fn tell_policy_of_sack(&mut self, ctx: &mut Context<'_>, sack: &Sack<'_>) {
-        if self.policy.is_none() {
-            return;
-        }
+        let Some(policy) = &mut self.policy else { return };
+        // Lent out, so that one consultation does for all of it.
+        let mut signs = core::mem::take(&mut policy.signs);
         let mut reported = None;
         for index in 0..self.paths.len() {
             let ack = self.outstanding.acks()[index];
@@ -74,7 +78,7 @@ impl Association {
                 packets: ack.packets,
                 bytes: ack.acked,
             };
-            self.tell_policy(ctx, index, sign);
+            signs.push((index, sign));
         }
         let about = reported.map_or(usize::from(self.sending), |(_, index)| index);
         let count = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
@@ -82,7 +86,23 @@ impl Association {
             gaps: count(sack.gaps.len()),
             duplicates: count(sack.duplicates.len()),
         };
-        self.tell_policy(ctx, about, sign);
+        signs.push((about, sign));
+        self.consult(ctx, |policy, paths| {
+            for (index, sign) in signs.drain(..) {
+                policy.on_sign(paths, index, &sign);
+            }
+        });
+        if let Some(policy) = &mut self.policy {
+            policy.signs = signs;
+        }
+    }
+
+    /// Another path has taken the place of the one with this number.
+    pub(super) fn forget_path(&mut self, index: usize) {
+        if let Some(policy) = &mut self.policy {
+            policy.policy.on_replaced(index);
+        }
+        self.forget_probes(index);
     }
 
     pub(super) fn on_policy_timer(&mut self, ctx: &mut Context<'_>) {
@@ -176,7 +196,7 @@ impl Association {
             Order::Heartbeat if path.state != PathState::Unconfirmed => self.probe_soon(now, index),
             Order::Heartbeat => {}
             Order::Train { packets } => self.send_train(index, packets),
-            Order::Follow => self.follow_with_probes(index),
+            Order::Follow { unfilled } => self.follow_with_probes(index, unfilled),
             Order::Rest => self.rest_from_probes(index),
             Order::Restart { units } => path.control.restart(units),
         }

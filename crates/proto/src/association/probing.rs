@@ -4,6 +4,9 @@
 //! peer; the answers are as large as the probes. Each probe has a random number of its own that must come back, so that nobody can
 //! answer what did not arrive. Probes that *follow* the data are sent one for each packet of data, as far as a congestion window of
 //! their own allows; a *train* goes out at once.
+//!
+//! A probe whose answer is lost counts as lost, and its window reacts to it, while data minds lost SACKs little: nobody tells the two
+//! directions apart by heartbeats. Where answers get lost, a path looks worse than it is.
 
 use std::collections::VecDeque;
 
@@ -34,6 +37,8 @@ pub(super) struct Probing {
 struct PathProbes {
     /// The window of probes that follow the data; none while they do not.
     control: Option<Controller>,
+    /// It grows although it is not filled.
+    unfilled: bool,
     /// Probes that the data sent so far allows.
     allowed: u32,
     /// Probes of a train still to be sent.
@@ -85,6 +90,7 @@ impl Default for PathProbes {
     fn default() -> Self {
         PathProbes {
             control: None,
+            unfilled: false,
             allowed: 0,
             to_send: 0,
             train: Train::default(),
@@ -168,12 +174,17 @@ impl PathProbes {
         })
     }
 
-    /// Tells the window of answers, as a SACK would.
-    fn acknowledge(&mut self, now: Time, len: u64, rtt: Span, newest: Seq, path: &Path) {
+    /// Tells the window of answers, as a SACK would. `room`: what the peer's receive buffer takes; no window of data is larger.
+    fn acknowledge(&mut self, now: Time, len: u64, room: u64, rtt: Span, newest: Seq, path: &Path) {
         let acked = len * u64::from(self.answers);
         self.delivered += acked;
         let (next, base) = (self.next(), self.base);
         let Some(control) = &mut self.control else { return };
+        let flight_before = if self.unfilled && control.cwnd() < room {
+            self.flight_before.max(control.cwnd())
+        } else {
+            self.flight_before
+        };
         control.on_ack(&AckSample {
             packets: self.answers,
             flight: self.flight,
@@ -186,7 +197,7 @@ impl PathProbes {
             srtt: path.rtt.srtt(),
             min_rtt: path.rtt.min_rtt(),
             delivered: self.delivered,
-            ..AckSample::of(now, acked, self.flight_before)
+            ..AckSample::of(now, acked, flight_before)
         });
         self.answers = 0;
     }
@@ -226,11 +237,12 @@ impl Association {
         &mut probing.paths[index]
     }
 
-    /// Probes follow the data from now on.
-    pub(super) fn follow_with_probes(&mut self, index: usize) {
+    /// Probes follow the data from now on. `unfilled`: their window grows although it is not filled.
+    pub(super) fn follow_with_probes(&mut self, index: usize, unfilled: bool) {
         let control = self.paths[index].probe_control(&self.config);
         let probes = self.probes_of(index);
         probes.control = Some(control);
+        probes.unfilled = unfilled;
         probes.allowed = 0;
         probes.answers = 0;
         probes.recovery.leave();
@@ -241,6 +253,18 @@ impl Association {
         if let Some(probes) = self.probing.as_mut().and_then(|probing| probing.paths.get_mut(index)) {
             probes.control = None;
             probes.allowed = 0;
+        }
+    }
+
+    /// Another path has taken the place: probes of the earlier one are none of its own, and their answers say nothing about it.
+    pub(super) fn forget_probes(&mut self, index: usize) {
+        if let Some(probes) = self.probing.as_mut().and_then(|probing| probing.paths.get_mut(index)) {
+            *probes = PathProbes {
+                base: probes.next(),
+                measure_from: probes.next(),
+                ..PathProbes::default()
+            };
+            self.renew_probe_timer();
         }
     }
 
@@ -374,6 +398,7 @@ impl Association {
         let limit = Seq::from(self.config.resolved_missing_reports());
         let (len, sack_frequency) = (self.probe_len() as u64, self.config.sack_frequency);
         let packet = self.packet_bytes(index);
+        let room = u64::from(self.peer_rwnd) + self.outstanding.data_in_flight();
         let path = self.paths.get(index).ok_or(Discard::InvalidChunk)?;
         let timeout = path.timeout();
         let probes = self
@@ -412,7 +437,7 @@ impl Association {
         // A receiver of data delays acknowledgements, but not of what has a gap before it (RFC 9260 §6.2, §6.7).
         let is_gap = probes.sent.front().is_some_and(|_| probes.base < number);
         if probes.answers >= sack_frequency || is_gap || probes.flight == 0 {
-            probes.acknowledge(ctx.now, len, rtt, number, path);
+            probes.acknowledge(ctx.now, len, room, rtt, number, path);
         }
         if let Some(lost) = lost {
             probes.take_loss(ctx.now, LossSignal::Gap, lost, len, path);

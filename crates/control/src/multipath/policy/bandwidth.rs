@@ -6,7 +6,8 @@
 //!
 //! Ours: estimates are smoothed, another path's must be larger by a margin, several times in a row.
 
-use super::{ManagePaths, Order, PathSign, Paths, entry};
+use super::rounds::Rounds;
+use super::{ManagePaths, Order, PathSign, Paths, entry, forget};
 use crate::part::{BuildContext, ParameterError, Part, in_range};
 use crate::{Rate, Span, Time};
 
@@ -42,16 +43,23 @@ impl Default for BandwidthParameters {
     }
 }
 
+/// What is known of a path.
+#[derive(Clone, Copy, Debug, Default)]
+struct Estimate {
+    /// Smoothed, in bits per second; zero before the first measurement.
+    bps: f64,
+    /// It has been measured since it was last compared.
+    is_new: bool,
+}
+
 #[derive(Debug)]
 struct Bandwidth {
     parameters: BandwidthParameters,
-    /// Smoothed estimates in bits per second; zero before the first.
-    estimates: Vec<f64>,
+    estimates: Vec<Estimate>,
     chosen: Option<usize>,
     /// A path that has been the better one so many times in a row.
     better: Option<(usize, u32)>,
-    next_round: Time,
-    to_measure: Vec<usize>,
+    rounds: Rounds,
 }
 
 impl Part<dyn ManagePaths> for BandwidthParameters {
@@ -75,8 +83,7 @@ impl Part<dyn ManagePaths> for BandwidthParameters {
             estimates: Vec::new(),
             chosen: None,
             better: None,
-            next_round: Time::ZERO,
-            to_measure: Vec::new(),
+            rounds: Rounds::new(self.interval),
         })
     }
 }
@@ -85,24 +92,33 @@ impl Bandwidth {
     fn learn(&mut self, path: usize, rate: Rate) {
         let estimate = entry(&mut self.estimates, path);
         let rate = rate.as_bps() as f64;
-        *estimate = if *estimate == 0.0 {
+        estimate.bps = if estimate.bps == 0.0 {
             rate
         } else {
-            *estimate + self.parameters.weight * (rate - *estimate)
+            estimate.bps + self.parameters.weight * (rate - estimate.bps)
         };
+        estimate.is_new = true;
     }
 
     fn compare(&mut self, paths: &Paths<'_>) {
-        let here = self.estimates.get(paths.current).copied().unwrap_or(0.0);
+        let here = self.estimates.get(paths.current).map_or(0.0, |estimate| estimate.bps);
         let limit = here * (1.0 + self.parameters.margin);
         let best = paths
             .others()
             .filter_map(|(path, _)| Some((path, *self.estimates.get(path)?)))
-            .filter(|(_, estimate)| here > 0.0 && *estimate > limit)
-            .max_by(|a, b| a.1.total_cmp(&b.1));
-        let Some((path, _)) = best else {
+            .filter(|(_, estimate)| here > 0.0 && estimate.bps > limit)
+            .max_by(|a, b| a.1.bps.total_cmp(&b.1.bps));
+        let Some((path, estimate)) = best else {
             self.better = None;
             return;
+        };
+        if !estimate.is_new {
+            // Its pair was lost: nothing has been measured.
+            return;
+        }
+        *entry(&mut self.estimates, path) = Estimate {
+            is_new: false,
+            ..estimate
         };
         let times = match self.better {
             Some((known, times)) if known == path => times + 1,
@@ -136,18 +152,21 @@ impl ManagePaths for Bandwidth {
         }
     }
 
+    fn on_replaced(&mut self, path: usize) {
+        forget(&mut self.estimates, path);
+        self.chosen.take_if(|chosen| *chosen == path);
+        self.better.take_if(|(better, _)| *better == path);
+    }
+
     fn on_timer(&mut self, paths: &Paths<'_>) {
-        if paths.now < self.next_round {
-            return;
+        if self.rounds.is_due(paths.now) {
+            self.compare(paths);
+            self.rounds.begin(paths, |_| true);
         }
-        self.compare(paths);
-        self.next_round = paths.now + self.parameters.interval;
-        self.to_measure.clear();
-        self.to_measure.extend(0..paths.views.len());
     }
 
     fn next_timer(&self) -> Time {
-        self.next_round
+        self.rounds.next()
     }
 
     fn sending(&mut self, standard: usize, paths: &Paths<'_>) -> usize {
@@ -156,7 +175,7 @@ impl ManagePaths for Bandwidth {
 
     fn next_order(&mut self) -> Option<(usize, Order)> {
         let packets = self.parameters.packets;
-        self.to_measure.pop().map(|path| (path, Order::Train { packets }))
+        self.rounds.take().map(|path| (path, Order::Train { packets }))
     }
 }
 
@@ -226,6 +245,27 @@ mod tests {
                 },
             );
         }
+        assert_eq!(bench.current, 0);
+    }
+
+    #[test]
+    fn patience_counts_measurements_and_not_rounds() {
+        let mut bench = bench(&[100, 100]);
+        rounds(&mut bench, 2, &[2, 11]);
+        // Its pairs get lost from now on: the estimate is old, and says nothing new.
+        rounds(&mut bench, 20, &[2, 0]);
+        assert_eq!(bench.current, 0);
+        rounds(&mut bench, 3, &[2, 11]);
+        assert_eq!(bench.current, 1);
+    }
+
+    #[test]
+    fn another_path_in_its_place_begins_with_nothing() {
+        let mut bench = bench(&[100, 100]);
+        rounds(&mut bench, 5, &[2, 11]);
+        assert_eq!(bench.current, 1);
+        bench.policy.on_replaced(1);
+        rounds(&mut bench, 20, &[2, 0]);
         assert_eq!(bench.current, 0);
     }
 

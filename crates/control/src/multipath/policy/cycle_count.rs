@@ -7,7 +7,7 @@
 //! The paper does not say when data returns to a path that has failed so and answers again. A lossy path answers its next heartbeat
 //! as often as not; with `returns` off, which is our default, data stays where it is while that path is usable.
 
-use super::{Fitness, ManagePaths, PathSign, Paths, entry};
+use super::{Fitness, ManagePaths, PathSign, Paths, entry, forget};
 use crate::part::{BuildContext, ParameterError, Part, in_range};
 
 /// Failure by the cost of timeouts in a cycle.
@@ -106,6 +106,10 @@ impl ManagePaths for CycleCount {
             PathSign::Chosen => self.chosen = true,
             PathSign::Timeout { .. } | PathSign::Report { .. } | PathSign::Train { .. } => {}
         }
+    }
+
+    fn on_replaced(&mut self, path: usize) {
+        forget(&mut self.cycles, path);
     }
 
     fn fitness(&self, path: usize, counted: Fitness, _paths: &Paths<'_>) -> Fitness {

@@ -5,7 +5,8 @@
 //! in the queue of the bottleneck, a path that data has left counts with the delay that it had under load, or the one it has now if
 //! that is longer, until that memory has faded.
 
-use super::{ManagePaths, Order, PathSign, Paths, entry};
+use super::rounds::Rounds;
+use super::{ManagePaths, Order, PathSign, Paths, entry, forget};
 use crate::part::{BuildContext, ParameterError, Part, in_range};
 use crate::{Span, Time};
 
@@ -53,9 +54,7 @@ struct DelayCentric {
     chosen: Option<usize>,
     /// A path that has been the better one, and since when.
     better: Option<(usize, Time)>,
-    next_round: Time,
-    /// Paths still to be asked in this round.
-    to_ask: Vec<usize>,
+    rounds: Rounds,
 }
 
 impl Part<dyn ManagePaths> for DelayCentricParameters {
@@ -72,8 +71,7 @@ impl Part<dyn ManagePaths> for DelayCentricParameters {
             loaded: Vec::new(),
             chosen: None,
             better: None,
-            next_round: Time::ZERO,
-            to_ask: Vec::new(),
+            rounds: Rounds::new(self.interval),
         })
     }
 }
@@ -129,18 +127,20 @@ impl ManagePaths for DelayCentric {
         }
     }
 
+    fn on_replaced(&mut self, path: usize) {
+        forget(&mut self.loaded, path);
+        self.chosen.take_if(|chosen| *chosen == path);
+        self.better.take_if(|(better, _)| *better == path);
+    }
+
     fn on_timer(&mut self, paths: &Paths<'_>) {
-        if paths.now < self.next_round {
-            return;
+        if self.rounds.is_due(paths.now) {
+            self.rounds.begin(paths, |path| path != paths.current);
         }
-        self.next_round = paths.now + self.parameters.interval;
-        self.to_ask.clear();
-        self.to_ask
-            .extend((0..paths.views.len()).filter(|path| *path != paths.current));
     }
 
     fn next_timer(&self) -> Time {
-        self.next_round
+        self.rounds.next()
     }
 
     fn sending(&mut self, standard: usize, paths: &Paths<'_>) -> usize {
@@ -148,7 +148,7 @@ impl ManagePaths for DelayCentric {
     }
 
     fn next_order(&mut self) -> Option<(usize, Order)> {
-        self.to_ask.pop().map(|path| (path, Order::Heartbeat))
+        self.rounds.take().map(|path| (path, Order::Heartbeat))
     }
 }
 

@@ -178,6 +178,11 @@ impl ManagePaths for GapTrend {
         }
     }
 
+    fn on_replaced(&mut self, path: usize) {
+        self.shift.take_if(|shift| shift.to == path);
+        self.accepted.take_if(|accepted| *accepted == path);
+    }
+
     fn on_timer(&mut self, paths: &Paths<'_>) {
         if self.shift.take_if(|shift| shift.until <= paths.now).is_some() {
             self.held_until = paths.now + self.parameters.hold;

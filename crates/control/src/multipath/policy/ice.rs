@@ -2,12 +2,13 @@
 //! for 30 s and under congestion windows of their own; then data goes where the mean window is largest.
 //!
 //! Ours: a margin, since of two equal paths one is always a little ahead; and no answer where fewer than 30 packets of data were
-//! delivered meanwhile, since without data there are no probes.
+//! delivered meanwhile, since without data there are no probes. An answer is as large as its probe, and lost on its way back it makes
+//! the probe lost, while a lost SACK loses no data: where both directions lose, the idle path looks worse than it is.
 
+use super::ManagePaths;
 use super::measure::{Estimation, Plan};
-use super::{ManagePaths, Order, PathSign, Paths};
 use crate::part::{BuildContext, ParameterError, Part, in_range};
-use crate::{Span, Time};
+use crate::Span;
 
 /// Measurements of idle paths.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -26,6 +27,10 @@ pub struct IceParameters {
     pub length: Span,
     /// Share by which an idle path's mean window must be the larger one, 0 to 10; 0 in the paper.
     pub margin: f64,
+    /// Whether the window of the probes grows although it is not filled, up to what the peer's receive buffer takes. There is one
+    /// probe for each packet of the current path, so that the standard's rule, by which a window grows only while it is filled, keeps
+    /// an idle path's window at what the current path's rate needs; the paper does not say.
+    pub unfilled_growth: bool,
 }
 
 impl Default for IceParameters {
@@ -35,6 +40,7 @@ impl Default for IceParameters {
             period: Span::from_secs(100),
             length: Span::from_secs(30),
             margin: 0.1,
+            unfilled_growth: false,
         }
     }
 }
@@ -46,6 +52,7 @@ impl IceParameters {
             period: self.period,
             length: self.length,
             margin: self.margin,
+            unfilled_growth: self.unfilled_growth,
             early: None,
         }
     }
@@ -58,53 +65,13 @@ impl IceParameters {
     }
 }
 
-/// A policy that measures and nothing else.
-#[derive(Debug)]
-pub(super) struct Ice {
-    estimation: Estimation,
-}
-
-impl Ice {
-    pub(super) fn new(plan: Plan) -> Self {
-        Ice {
-            estimation: Estimation::new(plan),
-        }
-    }
-}
-
 impl Part<dyn ManagePaths> for IceParameters {
     fn validate(&self) -> Result<(), ParameterError> {
         self.check()
     }
 
     fn build(&self, _context: &BuildContext) -> Box<dyn ManagePaths> {
-        Box::new(Ice::new(self.plan()))
-    }
-}
-
-impl ManagePaths for Ice {
-    fn on_sign(&mut self, paths: &Paths<'_>, path: usize, sign: &PathSign) {
-        self.estimation.on_sign(paths, path, sign);
-    }
-
-    fn on_timer(&mut self, paths: &Paths<'_>) {
-        self.estimation.advance(paths);
-    }
-
-    fn next_timer(&self) -> Time {
-        self.estimation.next_timer()
-    }
-
-    fn sending(&mut self, standard: usize, paths: &Paths<'_>) -> usize {
-        self.estimation.found(paths).unwrap_or(standard)
-    }
-
-    fn primary(&mut self, paths: &Paths<'_>) -> usize {
-        self.estimation.take_found(paths).unwrap_or(paths.primary)
-    }
-
-    fn next_order(&mut self) -> Option<(usize, Order)> {
-        self.estimation.next_order()
+        Box::new(Estimation::new(self.plan()))
     }
 }
 

@@ -5,8 +5,8 @@
 //! independent observations; once their mean is off zero by enough standard errors, for every idle path, nothing more is sent. The
 //! first batch is left out, in which the probes' window has yet to grow.
 
-use super::ice::{Ice, IceParameters};
-use super::measure::{Early, Plan};
+use super::ice::IceParameters;
+use super::measure::{Early, Estimation, Plan};
 use super::{ManagePaths, Part};
 use crate::Span;
 use crate::part::{BuildContext, ParameterError, in_range};
@@ -27,6 +27,8 @@ pub struct IceSparseParameters {
     pub length: Span,
     /// Share by which an idle path's mean window must be the larger one, 0 to 10.
     pub margin: f64,
+    /// Whether the window of the probes grows although it is not filled, up to what the peer's receive buffer takes.
+    pub unfilled_growth: bool,
     /// Length of a batch, 10 ms to 60 s: several round-trip times.
     pub batch: Span,
     /// Batches at least, 2 to 1000.
@@ -43,6 +45,7 @@ impl Default for IceSparseParameters {
             period: ice.period,
             length: ice.length,
             margin: ice.margin,
+            unfilled_growth: ice.unfilled_growth,
             batch: Span::from_secs(1),
             least: 4,
             confidence: 2.0,
@@ -50,31 +53,34 @@ impl Default for IceSparseParameters {
     }
 }
 
-impl Part<dyn ManagePaths> for IceSparseParameters {
-    fn validate(&self) -> Result<(), ParameterError> {
-        let ice = IceParameters {
+impl IceSparseParameters {
+    fn ice(&self) -> IceParameters {
+        IceParameters {
             first: self.first,
             period: self.period,
             length: self.length,
             margin: self.margin,
-        };
-        ice.check()?;
+            unfilled_growth: self.unfilled_growth,
+        }
+    }
+}
+
+impl Part<dyn ManagePaths> for IceSparseParameters {
+    fn validate(&self) -> Result<(), ParameterError> {
+        self.ice().check()?;
         in_range("batch", self.batch.as_secs_f64(), 0.01, 60.0, "s")?;
         in_range("least", self.least.into(), 2.0, 1000.0, "batches")?;
         in_range("confidence", self.confidence, 0.0, 100.0, "standard errors")
     }
 
     fn build(&self, _context: &BuildContext) -> Box<dyn ManagePaths> {
-        Box::new(Ice::new(Plan {
-            first: self.first,
-            period: self.period,
-            length: self.length,
-            margin: self.margin,
+        Box::new(Estimation::new(Plan {
             early: Some(Early {
                 batch: self.batch,
                 least: self.least,
                 confidence: self.confidence,
             }),
+            ..self.ice().plan()
         }))
     }
 }

@@ -3,8 +3,11 @@
 //! From time to time each idle path carries probes, one for each packet of data that goes over the current path, under a congestion
 //! window of their own. The means of the windows over the measurement, weighted by time, are compared; if an idle path's is larger,
 //! data goes there.
+//!
+//! A probe has arrived when its answer has: an answer lost on the way back counts as the probe's loss, as it would not for data, whose
+//! SACKs repeat what earlier ones said. Where answers get lost, an idle path is taken for worse than it is.
 
-use super::{Order, PathSign, Paths, entry};
+use super::{ManagePaths, Order, PathSign, Paths, entry};
 use crate::{Span, Time};
 
 /// When and for how long is measured, and what follows.
@@ -18,11 +21,13 @@ pub(super) struct Plan {
     pub(super) length: Span,
     /// Share by which an idle path's mean window must be the larger one.
     pub(super) margin: f64,
+    /// The window of the probes grows although it is not filled.
+    pub(super) unfilled_growth: bool,
     /// The measurement ends as soon as the answer is clear.
     pub(super) early: Option<Early>,
 }
 
-/// When an answer is clear: batches of equal length, whose means count as independent observations.
+/// When an answer is clear: batches of nearly equal length, whose means count as independent observations.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Early {
     /// Length of a batch. The first one is not counted: the probes' window begins small.
@@ -73,6 +78,7 @@ struct Measurement {
     base: usize,
     begun: Time,
     until: Time,
+    batch_begun: Time,
     batch_end: Time,
     batches: u32,
     /// Until when the means are told.
@@ -104,20 +110,9 @@ impl Estimation {
         }
     }
 
-    pub(super) fn on_sign(&mut self, paths: &Paths<'_>, path: usize, sign: &PathSign) {
-        if let (Some(running), PathSign::Delivered { packets, .. }) = (&mut self.running, sign)
-            && path == running.base
-        {
-            running.delivered = running.delivered.saturating_add(*packets);
-        }
-        if matches!(sign, PathSign::Chosen) {
-            self.found = None;
-        }
-        self.advance(paths);
-    }
-
     /// Time has passed.
-    pub(super) fn advance(&mut self, paths: &Paths<'_>) {
+    fn advance(&mut self, paths: &Paths<'_>) {
+        self.found = self.found.and_then(|path| paths.usable(path));
         let next = *self.next.get_or_insert(paths.now + self.plan.first);
         if self.running.is_none() && next <= paths.now {
             self.begin(paths);
@@ -137,22 +132,14 @@ impl Estimation {
         }
     }
 
-    pub(super) fn next_timer(&self) -> Time {
-        match (&self.running, self.next) {
-            (Some(running), _) if self.plan.early.is_some() => running.until.min(running.batch_end),
-            (Some(running), _) => running.until,
-            (None, Some(next)) => next,
-            // As soon as anybody asks.
-            (None, None) => Time::ZERO,
-        }
-    }
-
     fn begin(&mut self, paths: &Paths<'_>) {
         self.next = Some(paths.now + self.plan.period);
+        self.found = None;
+        let unfilled = self.plan.unfilled_growth;
         let mut means = Vec::with_capacity(paths.views.len());
         means.resize_with(paths.views.len(), Mean::default);
         self.orders
-            .extend(paths.others().map(|(path, _)| (path, Order::Follow)));
+            .extend(paths.others().map(|(path, _)| (path, Order::Follow { unfilled })));
         if self.orders.is_empty() {
             return;
         }
@@ -160,6 +147,7 @@ impl Estimation {
             base: paths.current,
             begun: paths.now,
             until: paths.now + self.plan.length,
+            batch_begun: paths.now,
             batch_end: self.plan.early.map_or(Time::MAX, |early| paths.now + early.batch),
             batches: 0,
             seen: paths.now,
@@ -171,12 +159,7 @@ impl Estimation {
     }
 
     fn end(&mut self, paths: &Paths<'_>, is_complete: bool) {
-        let Some(running) = self.running.take() else { return };
-        self.orders.extend(
-            (0..paths.views.len())
-                .filter(|path| *path != running.base)
-                .map(|path| (path, Order::Rest)),
-        );
+        let Some(running) = self.rest() else { return };
         if !is_complete || running.delivered < LEAST_PACKETS {
             return;
         }
@@ -190,17 +173,56 @@ impl Estimation {
             .map(|(path, _)| path);
     }
 
-    /// The path found best, if data is to move.
-    pub(super) fn found(&self, paths: &Paths<'_>) -> Option<usize> {
-        self.found.and_then(|path| paths.usable(path))
+    /// Nothing is compared any more.
+    fn rest(&mut self) -> Option<Measurement> {
+        let running = self.running.take()?;
+        let others = (0..running.means.len()).filter(|path| *path != running.base);
+        self.orders.extend(others.map(|path| (path, Order::Rest)));
+        Some(running)
+    }
+}
+
+impl ManagePaths for Estimation {
+    fn on_sign(&mut self, paths: &Paths<'_>, path: usize, sign: &PathSign) {
+        if let (Some(running), PathSign::Delivered { packets, .. }) = (&mut self.running, sign)
+            && path == running.base
+        {
+            running.delivered = running.delivered.saturating_add(*packets);
+        }
+        if matches!(sign, PathSign::Chosen) {
+            self.found = None;
+        }
+        self.advance(paths);
     }
 
-    /// The path found best becomes the primary one.
-    pub(super) fn take_found(&mut self, paths: &Paths<'_>) -> Option<usize> {
-        self.found.take_if(|path| *path == paths.current)
+    fn on_replaced(&mut self, path: usize) {
+        self.found.take_if(|found| *found == path);
+        self.rest();
     }
 
-    pub(super) fn next_order(&mut self) -> Option<(usize, Order)> {
+    fn on_timer(&mut self, paths: &Paths<'_>) {
+        self.advance(paths);
+    }
+
+    fn next_timer(&self) -> Time {
+        match (&self.running, self.next) {
+            (Some(running), _) => running.until.min(running.batch_end),
+            (None, Some(next)) => next,
+            // As soon as anybody asks.
+            (None, None) => Time::ZERO,
+        }
+    }
+
+    fn sending(&mut self, standard: usize, paths: &Paths<'_>) -> usize {
+        self.found.and_then(|path| paths.usable(path)).unwrap_or(standard)
+    }
+
+    /// What was found best becomes the primary path once data goes there.
+    fn primary(&mut self, paths: &Paths<'_>) -> usize {
+        self.found.take_if(|path| *path == paths.current).unwrap_or(paths.primary)
+    }
+
+    fn next_order(&mut self) -> Option<(usize, Order)> {
         self.orders.pop()
     }
 }
@@ -224,12 +246,15 @@ impl Measurement {
 
     fn end_batch(&mut self, early: &Early, margin: f64) {
         self.batches += 1;
-        self.batch_end += early.batch;
+        // Whoever wakes late has had one long batch, and none without anything in it.
+        let lasted = self.seen.since(self.batch_begun).as_nanos().max(1) as f64;
+        self.batch_begun = self.seen;
+        self.batch_end = self.seen + early.batch;
         let base = self.means.get(self.base).map_or(0.0, |mean| mean.batch) * (1.0 + margin);
         for mean in &mut self.means {
             let sum = core::mem::take(&mut mean.batch);
             if self.batches > 1 {
-                mean.observe(sum - base);
+                mean.observe((sum - base) / lasted);
             } else {
                 // What came before the first batch ended is no part of the answer.
                 mean.total = 0.0;

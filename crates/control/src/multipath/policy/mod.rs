@@ -10,6 +10,7 @@ mod ice_sparse;
 mod measure;
 mod potentially_failed;
 mod qa_sctp;
+mod rounds;
 mod two_level;
 
 #[cfg(test)]
@@ -96,8 +97,8 @@ pub struct Paths<'a> {
     pub current: usize,
     /// Each path.
     pub views: &'a [PathView],
-    /// Congestion window of the probes on each path that follows the data ([`Order::Follow`]), in bytes; may be shorter than the
-    /// views.
+    /// Congestion window of the probes on each path that follows the data ([`Order::Follow`]), in bytes; may be shorter
+    /// than the views.
     pub probes: &'a [Option<u64>],
 }
 
@@ -129,7 +130,11 @@ pub enum Order {
     },
     /// From now on send a heartbeat as large as a packet of data for each packet of data on the current path, under a congestion
     /// window of their own, which begins anew.
-    Follow,
+    Follow {
+        /// Their window grows although it is not filled, up to what the peer's receive buffer takes. The standard's rule (RFC 9260
+        /// §7.2.1, §7.2.2) ties it to the rate of the current path.
+        unfilled: bool,
+    },
     /// No more of that.
     Rest,
     /// Set the path's congestion window to so many units (ns-2's CMT-PF).
@@ -144,6 +149,11 @@ pub trait ManagePaths: fmt::Debug + Send + Sync {
     /// Learns from a sign about `path`.
     fn on_sign(&mut self, paths: &Paths<'_>, path: usize, sign: &PathSign) {
         let _ = (paths, path, sign);
+    }
+
+    /// Another path has taken the place of `path`, whose number it has now: what was known of the earlier one is forgotten.
+    fn on_replaced(&mut self, path: usize) {
+        let _ = path;
     }
 
     /// The time it asked for has come.
@@ -199,6 +209,13 @@ impl PathPolicySpec {
     /// The path policy of one association; none for the standard, which the transport keeps itself.
     pub fn build(&self, context: &BuildContext) -> Option<Box<dyn ManagePaths>> {
         (!matches!(self, PathPolicySpec::ErrorCount(_))).then(|| self.build_boxed(context))
+    }
+}
+
+/// Forgets the entry of a path.
+fn forget<T: Default>(all: &mut [T], path: usize) {
+    if let Some(entry) = all.get_mut(path) {
+        *entry = T::default();
     }
 }
 

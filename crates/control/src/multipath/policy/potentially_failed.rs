@@ -5,7 +5,7 @@
 //! transport's (RFC 7829 §3.2). `potentially_failed_max_retrans` among the transport's own settings is the same without the two
 //! extras that a policy has: another primary path after more timeouts (RFC 7829 §5), and a window that starts anew.
 
-use super::{Fitness, ManagePaths, Order, PathSign, Paths, entry};
+use super::{Fitness, ManagePaths, Order, PathSign, Paths, entry, forget};
 use crate::part::{BuildContext, ParameterError, Part};
 
 /// Potentially failed paths.
@@ -84,6 +84,11 @@ impl ManagePaths for PotentiallyFailed {
             PathSign::Answered { .. } | PathSign::Delivered { .. } => *exceeded = false,
             PathSign::Report { .. } | PathSign::Train { .. } | PathSign::Chosen => {}
         }
+    }
+
+    fn on_replaced(&mut self, path: usize) {
+        forget(&mut self.exceeded, path);
+        self.restart.take_if(|restart| *restart == path);
     }
 
     fn fitness(&self, path: usize, counted: Fitness, _paths: &Paths<'_>) -> Fitness {

@@ -47,8 +47,13 @@ impl ManagePaths for QaSctp {
         self.estimation.on_sign(paths, path, sign);
     }
 
+    fn on_replaced(&mut self, path: usize) {
+        self.failure.on_replaced(path);
+        self.estimation.on_replaced(path);
+    }
+
     fn on_timer(&mut self, paths: &Paths<'_>) {
-        self.estimation.advance(paths);
+        self.estimation.on_timer(paths);
     }
 
     fn next_timer(&self) -> Time {
@@ -61,11 +66,11 @@ impl ManagePaths for QaSctp {
 
     fn sending(&mut self, standard: usize, paths: &Paths<'_>) -> usize {
         let stays = self.failure.sending(standard, paths);
-        self.estimation.found(paths).unwrap_or(stays)
+        self.estimation.sending(stays, paths)
     }
 
     fn primary(&mut self, paths: &Paths<'_>) -> usize {
-        self.estimation.take_found(paths).unwrap_or(paths.primary)
+        self.estimation.primary(paths)
     }
 
     fn next_order(&mut self) -> Option<(usize, Order)> {

@@ -105,7 +105,7 @@ impl Bench {
     pub(super) fn follow_now(&mut self) {
         while let Some(order) = self.policy.next_order() {
             match order {
-                (path, Order::Follow) => self.probed.push(path),
+                (path, Order::Follow { .. }) => self.probed.push(path),
                 (path, Order::Rest) => self.probed.retain(|probed| *probed != path),
                 _ => {}
             }

@@ -6,7 +6,7 @@
 //! Between the thresholds the path is probed once in each retransmission timeout, which is RFC 7829's successor of the idea. The
 //! paper studies several pairs of thresholds; the defaults are ours.
 
-use super::{Fitness, ManagePaths, PathSign, Paths, entry};
+use super::{Fitness, ManagePaths, PathSign, Paths, entry, forget};
 use crate::part::{BuildContext, ParameterError, Part};
 
 /// Two thresholds of timeouts in a row.
@@ -71,6 +71,10 @@ impl ManagePaths for TwoLevel {
             PathSign::Delivered { .. } | PathSign::Answered { .. } => *entry(&mut self.errors, path) = 0,
             PathSign::Report { .. } | PathSign::Train { .. } | PathSign::Chosen => {}
         }
+    }
+
+    fn on_replaced(&mut self, path: usize) {
+        forget(&mut self.errors, path);
     }
 
     fn fitness(&self, path: usize, counted: Fitness, _paths: &Paths<'_>) -> Fitness {
