@@ -195,12 +195,7 @@ static SCHEMES: &[Entry] = &[
         source: "a mix of Fu and Liew 2003 with Xu, Tian and Ansari 2004",
         parts: || SchemeParts {
             discriminator: DiscriminatorSpec::Veno(Default::default()),
-            window: WindowSpec::Tabe(TabeParameters {
-                clock: ArrivalClock::Acknowledgements,
-                // An outage of the channel is no smaller bandwidth.
-                memory: 10,
-                ..TabeParameters::default()
-            }),
+            window: tabe_with_memory(),
             recovery: modern(),
             ..SchemeParts::default()
         },
@@ -369,17 +364,22 @@ static SCHEMES: &[Entry] = &[
         source: "Whimbrel",
         parts: || SchemeParts {
             discriminator: DiscriminatorSpec::Veno(Default::default()),
-            window: WindowSpec::Tabe(TabeParameters {
-                clock: ArrivalClock::Acknowledgements,
-                memory: 10,
-                ..TabeParameters::default()
-            }),
+            window: tabe_with_memory(),
             recovery: modern(),
             path_policy: PathPolicySpec::PotentiallyFailed(Default::default()),
             ..spread(DistributionSpec::EarliestArrival(Default::default()), Accounting::Path)
         },
     },
 ];
+
+/// Jersey's window by the clock of acknowledgements: an outage of the channel is no smaller bandwidth.
+fn tabe_with_memory() -> WindowSpec {
+    WindowSpec::Tabe(TabeParameters {
+        clock: ArrivalClock::Acknowledgements,
+        memory: 10,
+        ..TabeParameters::default()
+    })
+}
 
 /// Ye 2004, 5.3: retransmission once in each round-trip time, a probe after a timeout, limited back-off. 200 ms is one of the minima
 /// of Figure 35.

@@ -342,7 +342,9 @@ impl Observer for Recorder {
                 flight,
                 srtt,
                 rto,
+                quality,
             } => {
+                let judged = quality.map(|quality| quality.judged);
                 let values = [
                     ("cwnd_bytes", Some(cwnd as f64)),
                     // Unlimited before the first loss.
@@ -350,6 +352,17 @@ impl Observer for Recorder {
                     ("flight_bytes", Some(flight as f64)),
                     ("rto_ms", Some(millis(rto))),
                     ("srtt_ms", srtt.map(millis)),
+                    ("jitter_ms", quality.map(|quality| millis(quality.jitter))),
+                    ("loss_share", quality.map(|quality| quality.loss)),
+                    (
+                        "delivery_mbps",
+                        quality
+                            .and_then(|quality| quality.delivery_rate)
+                            .map(|rate| rate.as_bps() as f64 / 1e6),
+                    ),
+                    ("judged_congestion", judged.map(|judged| judged.congestion as f64)),
+                    ("judged_transmission", judged.map(|judged| judged.transmission as f64)),
+                    ("judged_unsure", judged.map(|judged| judged.unsure as f64)),
                 ];
                 let known: Vec<_> = values
                     .iter()

@@ -30,6 +30,6 @@ pub use endpoint::{AssocId, Endpoint, EndpointStats};
 pub use error::{AddressError, ConfigError, ConnectError, Discard, SendError};
 pub use event::{CloseReason, Event};
 pub use message::{Message, MessagePayload, Received};
-pub use path::{PathInfo, PathState};
+pub use path::{JudgedLosses, PathInfo, PathQuality, PathState};
 pub use receive::ReceiverStats;
 pub use trace::{LossRule, TimerKind, TraceEvent, TraceKinds, TraceRecord};

@@ -200,8 +200,8 @@ fn build(lines: &LineIndex, changes: &[String]) -> Result<Scenario, Vec<Problem>
     let mut axes = sweep_axes(sweep.as_ref(), lines)
         .map_err(|found| problems.extend(found))
         .unwrap_or_default();
-    // A field that was set has the value it was set to, at every point.
-    axes.retain(|axis| !fixed.contains(&axis.steps()));
+    // A field that was set has the value it was set to, at every point; so has what lies in it.
+    axes.retain(|axis| !fixed.iter().any(|set| axis.steps().starts_with(set)));
     let points = points(&root, &axes, lines).map_err(|found| problems.extend(found)).ok();
     let (Some(head), Some(points), true) = (head, points, problems.is_empty()) else {
         return Err(problems);

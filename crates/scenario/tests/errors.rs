@@ -187,6 +187,13 @@ fn changes_and_sweeps() {
     let set = |value: &str| Scenario::from_text(Path::new("a.toml"), &swept, &[format!("link.wifi.loss.rate={value}")]);
     let scenario = set("0.5").unwrap();
     assert_eq!((scenario.axes.len(), scenario.points.len()), (0, 1));
+    let whole = ["link.wifi.loss={ kind = \"bernoulli\", rate = 0.25 }".to_owned()];
+    let scenario = Scenario::from_text(Path::new("a.toml"), &swept, &whole).unwrap();
+    assert_eq!(
+        (scenario.axes.len(), scenario.points.len()),
+        (0, 1),
+        "the table was set that the field lies in"
+    );
     assert!(set("7").unwrap_err().to_string().contains("7"));
     insta::assert_snapshot!(sweep("\"link.wifi.loss.rat\" = [0, 0.01]"), @r#"
     bad.toml:20:25: link.wifi.loss: unknown key `rat`

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use whimbrel_control::{Span, Time};
-use whimbrel_proto::{Ecn, PathId, TraceKinds, TraceRecord};
+use whimbrel_proto::{Ecn, PathId, PathQuality, TraceKinds, TraceRecord};
 use whimbrel_wire::PacketView;
 
 use crate::host::TcpSegment;
@@ -189,6 +189,8 @@ pub enum Sample {
         srtt: Option<Span>,
         /// Retransmission timeout.
         rto: Span,
+        /// Losses, jitter, delivery rate; not of TCP.
+        quality: Option<PathQuality>,
     },
     /// User data that a flow delivered since the sample before.
     Goodput {

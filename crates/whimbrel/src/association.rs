@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::sync::Notify;
-use whimbrel_proto::{AssocId, AssociationStats, SendError};
+use whimbrel_proto::{AssocId, AssociationStats, PathInfo, SendError};
 use whimbrel_wire::Payload;
 
 use crate::shared::{Progress, Shared, Signals, State};
@@ -257,6 +257,13 @@ impl Association {
     pub fn stats(&self) -> Option<AssociationStats> {
         let state = self.handle.shared.lock();
         state.endpoint.association(self.handle.id).map(|a| *a.stats())
+    }
+
+    /// Its paths: state, windows, round-trip times, and how well each does; empty once it is over and forgotten.
+    pub fn paths(&self) -> Vec<PathInfo> {
+        let state = self.handle.shared.lock();
+        let association = state.endpoint.association(self.handle.id);
+        association.into_iter().flat_map(|a| a.paths()).collect()
     }
 
     /// The peer's addresses with their UDP ports.

@@ -45,7 +45,10 @@ pub use config::StackConfig;
 pub use error::{AssociationError, BindError, ConnectError, TrySendError};
 pub use stack::{Listener, Stack};
 pub use whimbrel_control::Scheme;
-pub use whimbrel_proto::{AddressError, AssociationConfig, AssociationStats, CloseReason, Message, MessagePayload};
+pub use whimbrel_proto::{
+    AddressError, AssociationConfig, AssociationStats, CloseReason, JudgedLosses, Message, MessagePayload, PathInfo,
+    PathQuality, PathState,
+};
 
 /// The UDP port registered for SCTP encapsulated in UDP (RFC 6951 §5.1).
 pub const UDP_ENCAPSULATION_PORT: u16 = 9899;

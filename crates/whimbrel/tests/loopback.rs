@@ -80,6 +80,12 @@ async fn several_addresses_on_both_ends_make_paths() {
     };
     assert_eq!(ips(&a), ["127.0.0.1", "127.0.0.2"]);
     assert_eq!(ips(&b), ["127.0.0.3", "127.0.0.4"]);
+    let paths = a.paths();
+    assert_eq!(paths.len(), 2);
+    assert!(
+        paths[0].primary && paths[0].srtt.is_some() && paths[0].quality.loss == 0.0,
+        "{paths:?}"
+    );
     timeout(PATIENCE, a.shutdown()).await.unwrap().unwrap();
 }
 

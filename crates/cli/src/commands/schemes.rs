@@ -42,6 +42,8 @@ fn list() -> String {
     for scheme in Scheme::all() {
         let parts = scheme.parts();
         let mut made_of = format!("{} + {}", parts.discriminator.name(), parts.window.name());
+        let retransmit_path = serde_json::to_value(parts.retransmit_path).unwrap_or_default();
+        let retransmissions = format!("retransmissions {}", retransmit_path.as_str().unwrap_or_default());
         let extras = [
             (parts.recovery != Default::default(), "recovery"),
             (parts.ecn && !parts.ecn_cwr, "ecn"),
@@ -53,6 +55,8 @@ fn list() -> String {
             (parts.accounting == Accounting::Cmt, "cmt"),
             (parts.distribution != Default::default(), parts.distribution.name()),
             (parts.coupling != Default::default(), parts.coupling.name()),
+            (parts.buffer_split != Default::default(), "buffers split"),
+            (parts.retransmit_path != Default::default(), retransmissions.as_str()),
             (parts.path_policy != Default::default(), parts.path_policy.name()),
             (parts.reporting != Default::default(), "reporting"),
         ];

@@ -1,6 +1,6 @@
 //! A path as parts see it that choose among several.
 
-use crate::{Rate, Span};
+use crate::Span;
 
 /// What the sender knows of a path at one moment.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -28,8 +28,6 @@ pub struct PathView {
     pub rto: Span,
     /// Share of packets lost of late, 0 to 1, as the sender sees it.
     pub loss: f64,
-    /// Bytes delivered per second of late; none before the first measurement.
-    pub rate: Option<Rate>,
     /// Timeouts and unanswered heartbeats in a row.
     pub errors: u32,
     /// The node before the last on the way to this address, where routing or the link layer tells.

@@ -41,6 +41,8 @@ pub(crate) struct Finding {
     pub(crate) text: String,
     /// The figure, if the claim is about a single one.
     pub(crate) figure: Option<Summary>,
+    /// How far its worst part is from the claim: smaller is worse.
+    margin: f64,
 }
 
 /// What a series or a single figure came to.
@@ -78,7 +80,7 @@ pub(crate) fn evaluate(claim: &ClaimEntry, data: &Figured<'_>) -> Result<Finding
             .collect();
         let mut finding = whole(&parts(&claim.check, &inner, over.as_deref(), data.thinned)?);
         finding.text = format!("with {}: {}", label(&value), finding.text);
-        if best.as_ref().is_none_or(|best| finding.rank() > best.rank()) {
+        if best.as_ref().is_none_or(|best| finding.is_better_than(best)) {
             best = Some(finding);
         }
     }
@@ -86,10 +88,10 @@ pub(crate) fn evaluate(claim: &ClaimEntry, data: &Figured<'_>) -> Result<Finding
 }
 
 impl Finding {
-    /// For finding the best of several.
-    fn rank(&self) -> (Verdict, u64) {
-        let mean = self.figure.and_then(|figure| figure.mean).unwrap_or(0.0);
-        (self.verdict, (mean.max(0.0) * 1e6) as u64)
+    /// Of equal verdicts the one is better that keeps farther within its bounds.
+    fn is_better_than(&self, other: &Finding) -> bool {
+        let order = self.verdict.cmp(&other.verdict);
+        order.then(self.margin.total_cmp(&other.margin)).is_gt()
     }
 }
 
@@ -132,17 +134,13 @@ fn whole(parts: &[Part]) -> Finding {
             verdict,
             text: part.text.clone(),
             figure: part.figure,
+            margin: part.known_margin(),
         };
     }
     let worst = parts.iter().min_by(|a, b| {
-        let key = |part: &Part| {
-            if part.margin.is_nan() {
-                f64::NEG_INFINITY
-            } else {
-                part.margin
-            }
-        };
-        a.verdict.cmp(&b.verdict).then(key(a).total_cmp(&key(b)))
+        a.verdict
+            .cmp(&b.verdict)
+            .then(a.known_margin().total_cmp(&b.known_margin()))
     });
     let hold = parts.iter().filter(|part| part.verdict == Verdict::Reproduced).count();
     let text = match worst {
@@ -161,6 +159,18 @@ fn whole(parts: &[Part]) -> Finding {
         verdict,
         text,
         figure: worst.and_then(|worst| worst.figure),
+        margin: worst.map_or(f64::NEG_INFINITY, Part::known_margin),
+    }
+}
+
+impl Part {
+    /// Nothing measured is farthest from any claim.
+    fn known_margin(&self) -> f64 {
+        if self.margin.is_nan() {
+            f64::NEG_INFINITY
+        } else {
+            self.margin
+        }
     }
 }
 

@@ -310,6 +310,24 @@ fn one_value_of_an_axis_may_be_enough() {
 }
 
 #[test]
+fn of_equal_verdicts_the_one_counts_that_keeps_farther_within_its_bounds() {
+    let data = Data::of(&[(0.0, "a", &[0.9]), (0.0, "b", &[0.2]), (0.0, "c", &[0.5])]);
+    for (bound, best) in [("at_most", "b"), ("at_least", "a")] {
+        let mut check = json!({ "kind": "bounds", "of": { "metric": "goodput_mbps" } });
+        check[bound] = json!(if bound == "at_most" { 1.0 } else { 0.1 });
+        let mut claim = claim(check);
+        claim["for_some"] = json!("scheme");
+        let finding = data.find(&claim).expect("good");
+        assert_eq!(finding.verdict, R);
+        assert!(
+            finding.text.starts_with(&format!("with scheme {best}:")),
+            "{}",
+            finding.text
+        );
+    }
+}
+
+#[test]
 fn flows_are_summed_or_compared() {
     let runs = vec![Fake(BTreeMap::from([("tcp1", 1.0), ("tcp2", 3.0), ("sctp", 7.0)]))];
     let data = Data(vec![(0.0, "a", runs)]);

@@ -117,7 +117,6 @@ impl Association {
             min_rtt: path.rtt.min_rtt(),
             rto: path.rtt.rto(),
             loss: path.losses.share(),
-            rate: None,
             errors: path.errors,
             last_hop: None,
         }

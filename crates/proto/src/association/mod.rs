@@ -383,9 +383,11 @@ impl Association {
             flight: self.outstanding.flight(id),
             srtt: path.rtt.srtt(),
             rttvar: path.rtt.rttvar(),
+            min_rtt: path.rtt.min_rtt(),
             rto: path.rtt.rto(),
             mtu: path.mtu(),
             errors: path.errors,
+            quality: path.quality.told(path.losses.share()),
         }
     }
 

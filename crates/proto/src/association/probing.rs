@@ -506,3 +506,91 @@ impl Association {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::AssociationConfig;
+
+    const LEN: u64 = 1468;
+
+    /// Twenty probes in flight under a window of as many packets.
+    fn twenty() -> (Path, PathProbes) {
+        let config = AssociationConfig {
+            initial_cwnd: Some(20 * LEN as u32),
+            ..AssociationConfig::default()
+        };
+        let remote = "10.0.0.1:0".parse().expect("an address");
+        let path = Path::new(&config, None, remote, remote, true);
+        let mut probes = PathProbes {
+            control: Some(path.probe_control(&config)),
+            ..PathProbes::default()
+        };
+        send(&mut probes, 20);
+        (path, probes)
+    }
+
+    fn send(probes: &mut PathProbes, count: u64) {
+        for nonce in 0..count {
+            probes.sent.push_back(Probe {
+                nonce,
+                sent_at: Time::ZERO,
+                fate: Fate::InFlight,
+            });
+            probes.flight += LEN;
+        }
+    }
+
+    fn answer(probes: &mut PathProbes, numbers: core::ops::Range<Seq>) {
+        for number in numbers {
+            if let Some(probe) = probes.probe(number).filter(|probe| probe.fate == Fate::InFlight) {
+                probe.fate = Fate::Answered;
+                probes.flight -= LEN;
+            }
+        }
+        probes.release();
+    }
+
+    fn cwnd(probes: &PathProbes) -> u64 {
+        probes.control.as_ref().map_or(0, Controller::cwnd) / LEN
+    }
+
+    fn lose(probes: &mut PathProbes, end: Seq, path: &Path) {
+        let lost = probes.lose(end, LEN).expect("some are in flight");
+        probes.take_loss(Time::ZERO, LossSignal::Gap, lost, LEN, path);
+    }
+
+    #[test]
+    fn section_7_2_4_losses_in_one_window_of_probes_reduce_it_once() {
+        let (path, mut probes) = twenty();
+        answer(&mut probes, 1..5);
+        lose(&mut probes, 1, &path);
+        assert_eq!(cwnd(&probes), 10);
+        answer(&mut probes, 6..9);
+        lose(&mut probes, 6, &path);
+        assert_eq!(cwnd(&probes), 10, "the same window of data");
+        // All that was in flight then is answered: the next loss is of another window.
+        answer(&mut probes, 6..20);
+        send(&mut probes, 10);
+        lose(&mut probes, 21, &path);
+        assert_eq!(cwnd(&probes), 5);
+    }
+
+    #[test]
+    fn a_window_that_is_not_filled_grows_only_if_the_policy_says_so() {
+        // RFC 9260 §7.2.1: five probes in flight do not fill a window of twenty packets.
+        for (unfilled, room, expected) in [(false, 100, 20), (true, 100, 25), (true, 22, 22), (true, 20, 20)] {
+            let (path, mut probes) = twenty();
+            answer(&mut probes, 0..20);
+            send(&mut probes, 5);
+            probes.unfilled = unfilled;
+            for number in 20..25 {
+                probes.flight_before = probes.flight;
+                answer(&mut probes, number..number + 1);
+                probes.answers = 1;
+                probes.acknowledge(Time::ZERO, LEN, room * LEN, Span::from_millis(50), number, &path);
+            }
+            assert_eq!(cwnd(&probes), expected, "{unfilled}, {room}");
+        }
+    }
+}

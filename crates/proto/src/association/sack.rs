@@ -410,6 +410,8 @@ impl Association {
         let path = &mut self.paths[index];
         path.timed = None;
         path.rtt.on_sample(sample);
+        let busy = self.outstanding.flight(PathId(index as u8)) > 0;
+        path.quality.on_rtt(ctx.now, sample, path.delivered, busy);
         self.renew_loss_timeout(index);
         let rtt = &self.paths[index].rtt;
         ctx.trace

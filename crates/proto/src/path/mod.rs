@@ -2,6 +2,7 @@
 
 mod heartbeat;
 mod losses;
+mod quality;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,7 +15,10 @@ use whimbrel_wire::COMMON_HEADER_LEN;
 
 pub(crate) use heartbeat::{HEARTBEAT_INFO_LEN, HeartbeatContent, HeartbeatState, period};
 
+pub use quality::{JudgedLosses, PathQuality};
+
 use losses::LossShare;
+use quality::Quality;
 
 use crate::association::{Epochs, PathRecovery, Reductions};
 use crate::config::{AssociationConfig, NEVER, Preset};
@@ -56,12 +60,16 @@ pub struct PathInfo {
     pub srtt: Option<Span>,
     /// Its variation.
     pub rttvar: Span,
+    /// The shortest round-trip time measured.
+    pub min_rtt: Option<Span>,
     /// Retransmission timeout in use.
     pub rto: Span,
     /// Largest IP packet in bytes.
     pub mtu: u16,
     /// Retransmissions in a row without an answer.
     pub errors: u32,
+    /// Losses, jitter, delivery rate.
+    pub quality: PathQuality,
 }
 
 // [9260:7.2-3]
@@ -82,6 +90,8 @@ pub(crate) struct Path {
     pub(crate) delivered: u64,
     /// How much is lost on it.
     pub(crate) losses: LossShare,
+    /// How well it does besides.
+    pub(crate) quality: Quality,
     /// When T3-rtx goes off.
     pub(crate) t3: Time,
     pub(crate) heartbeat: HeartbeatState,
@@ -144,6 +154,7 @@ impl Path {
             control: controller(config, truth, remote),
             delivered: 0,
             losses: LossShare::default(),
+            quality: Quality::default(),
             t3: NEVER,
             heartbeat: HeartbeatState::default(),
             errors: 0,

@@ -256,6 +256,7 @@ impl World {
                     flight: path.flight,
                     srtt: path.srtt,
                     rto: path.rto,
+                    quality: Some(path.quality),
                 });
             }
         }

@@ -48,7 +48,6 @@ pub(super) fn two() -> [PathView; 2] {
         min_rtt: None,
         rto: Span::from_secs(1),
         loss: 0.0,
-        rate: None,
         errors: 0,
         last_hop: None,
     })

@@ -20,7 +20,6 @@ pub(super) fn path(cwnd: u64, flight: u64, srtt_ms: u64) -> PathView {
         min_rtt: Some(Span::from_millis(srtt_ms)),
         rto: Span::from_secs(1),
         loss: 0.0,
-        rate: None,
         errors: 0,
         last_hop: None,
     }

@@ -208,6 +208,18 @@ mod tests {
     }
 
     #[test]
+    fn another_path_in_its_place_begins_with_nothing() {
+        let mut bench = bench(CycleCountParameters::default());
+        bench.timeout(0, 4);
+        bench.timeout(0, 5);
+        assert!(!is_fit(&mut bench, 0));
+        bench.policy.on_replaced(0);
+        assert!(is_fit(&mut bench, 0));
+        bench.timeout(0, 4);
+        assert!(is_fit(&mut bench, 0), "16 of 33");
+    }
+
+    #[test]
     fn data_stays_on_the_other_path_unless_it_is_to_return() {
         for returns in [false, true] {
             let mut bench = bench(CycleCountParameters {

@@ -7,8 +7,8 @@
 
 use super::ManagePaths;
 use super::measure::{Estimation, Plan};
-use crate::part::{BuildContext, ParameterError, Part, in_range};
 use crate::Span;
+use crate::part::{BuildContext, ParameterError, Part, in_range};
 
 /// Measurements of idle paths.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -170,6 +170,22 @@ mod tests {
         bench.probes = vec![None, Some(100_000)];
         bench.pass(Span::from_secs(1000));
         assert_eq!(bench.current, 0);
+    }
+
+    #[test]
+    fn another_path_in_its_place_is_not_what_was_measured() {
+        let mut bench = bench(IceParameters::default(), &[100, 100]);
+        flow(&mut bench, &[10, 90], Span::from_secs(110));
+        assert_eq!(bench.probed, [1]);
+        bench.policy.on_replaced(1);
+        flow(&mut bench, &[10, 90], Span::from_secs(60));
+        assert_eq!(
+            (bench.current, bench.probed.len()),
+            (0, 0),
+            "the next measurement tells"
+        );
+        flow(&mut bench, &[10, 90], Span::from_secs(61));
+        assert_eq!(bench.current, 1);
     }
 
     #[test]

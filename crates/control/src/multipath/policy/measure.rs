@@ -219,7 +219,9 @@ impl ManagePaths for Estimation {
 
     /// What was found best becomes the primary path once data goes there.
     fn primary(&mut self, paths: &Paths<'_>) -> usize {
-        self.found.take_if(|path| *path == paths.current).unwrap_or(paths.primary)
+        self.found
+            .take_if(|path| *path == paths.current)
+            .unwrap_or(paths.primary)
     }
 
     fn next_order(&mut self) -> Option<(usize, Order)> {
@@ -270,5 +272,85 @@ impl Measurement {
             .filter(|(path, mean)| *path != self.base && mean.now > 0);
         let mut clear = others.map(|(_, mean)| mean.is_clear(early));
         self.begun < self.seen && clear.next() == Some(true) && clear.all(|clear| clear)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::view;
+    use super::*;
+    use crate::multipath::PathView;
+
+    fn paths(views: &[PathView], now: u64) -> Paths<'_> {
+        Paths {
+            now: Time::from_nanos(now * 1_000_000_000),
+            primary: 0,
+            current: 0,
+            views,
+            probes: &[],
+        }
+    }
+
+    #[test]
+    fn what_was_found_is_forgotten_once_it_cannot_be_used_or_is_measured_again() {
+        let plan = super::super::IceParameters::default().plan();
+        let found = || Estimation {
+            found: Some(1),
+            next: Some(Time::from_nanos(100_000_000_000)),
+            ..Estimation::new(plan)
+        };
+        let mut views = [view(100), view(100)];
+        let mut estimation = found();
+        estimation.on_timer(&paths(&views, 10));
+        assert_eq!(estimation.sending(0, &paths(&views, 10)), 1);
+        views[1].usable = false;
+        estimation.on_timer(&paths(&views, 11));
+        views[1].usable = true;
+        estimation.on_timer(&paths(&views, 12));
+        assert_eq!(estimation.sending(0, &paths(&views, 12)), 0, "that was long ago");
+        let mut estimation = found();
+        estimation.on_timer(&paths(&views, 100));
+        assert_eq!(estimation.sending(0, &paths(&views, 100)), 0);
+    }
+
+    #[test]
+    fn whoever_wakes_late_has_had_one_long_batch() {
+        let early = Early {
+            batch: Span::from_secs(1),
+            least: 4,
+            confidence: 2.0,
+        };
+        let mut running = Measurement {
+            base: 0,
+            begun: Time::ZERO,
+            until: Time::from_nanos(30_000_000_000),
+            batch_begun: Time::ZERO,
+            batch_end: Time::from_nanos(1_000_000_000),
+            batches: 0,
+            seen: Time::ZERO,
+            delivered: 0,
+            means: vec![Mean::default(); 2],
+        };
+        let views = [view(100), view(100)];
+        let probes = [None, Some(3 * views[0].cwnd)];
+        for second in [0, 1, 8, 9] {
+            let paths = Paths {
+                probes: &probes,
+                ..paths(&views, second)
+            };
+            running.integrate(&paths);
+            if running.batch_end <= paths.now {
+                running.end_batch(&early, 0.0);
+            }
+        }
+        // Of the three batches the first one does not count; both others show the same difference.
+        let Mean {
+            count,
+            difference,
+            squares,
+            ..
+        } = running.means[1];
+        assert_eq!((count, difference), (2, 2.0 * views[0].cwnd as f64));
+        assert!(squares < 1e-6, "{squares}");
     }
 }

@@ -18,7 +18,6 @@ pub(super) fn view(srtt: u64) -> PathView {
         min_rtt: Some(Span::from_millis(srtt)),
         rto: Span::from_secs(1),
         loss: 0.0,
-        rate: None,
         errors: 0,
         last_hop: None,
     }

@@ -13,7 +13,9 @@ pub(crate) type Lost = (u8, Tsn);
 impl Association {
     /// Asks what the loss meant.
     pub(in super::super) fn judge(&mut self, index: usize, loss: &LossEvent) -> Verdict {
-        let verdict = self.paths[index].control.judge(loss);
+        let path = &mut self.paths[index];
+        let verdict = path.control.judge(loss);
+        path.quality.judged.count(verdict, loss.packets);
         let counter = match verdict {
             Verdict::Congestion => &mut self.stats.losses_judged_congestion,
             Verdict::Transmission => &mut self.stats.losses_judged_transmission,

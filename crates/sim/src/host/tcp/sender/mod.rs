@@ -462,6 +462,7 @@ impl TcpSender {
             flight: self.pipe(),
             srtt: self.rtt.srtt(),
             rto: self.rtt.rto(),
+            quality: None,
         }
     }
 

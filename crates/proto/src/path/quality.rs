@@ -1,0 +1,140 @@
+//! How well a path does, for whoever asks. Nothing here decides anything, and it costs something once in a round-trip time or with a
+//! loss, never per packet.
+
+use whimbrel_control::{Rate, Span, Time, Verdict};
+
+/// How well a path does, as the sender sees it.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct PathQuality {
+    /// Share of DATA chunks given up of late, 0 to 1: over the last one or two thousand. What was given up by mistake counts as well.
+    pub loss: f64,
+    /// Smoothed difference between one round-trip time and the next (the filter of RFC 3550 §6.4.1).
+    pub jitter: Span,
+    /// Bytes acknowledged per second of late, chunk headers included, while the path had data in flight; none before the first
+    /// measurement, which takes two round trips without a pause.
+    pub delivery_rate: Option<Rate>,
+    /// What the losses were taken for.
+    pub judged: JudgedLosses,
+}
+
+/// DATA chunks given up as lost, by what the loss was taken for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct JudgedLosses {
+    /// Congestion.
+    pub congestion: u64,
+    /// Transmission errors.
+    pub transmission: u64,
+    /// The discriminator could not tell.
+    pub unsure: u64,
+}
+
+impl JudgedLosses {
+    pub(crate) fn count(&mut self, verdict: Verdict, chunks: u32) {
+        let counter = match verdict {
+            Verdict::Congestion => &mut self.congestion,
+            Verdict::Transmission => &mut self.transmission,
+            Verdict::Unsure => &mut self.unsure,
+        };
+        *counter += u64::from(chunks);
+    }
+}
+
+/// What [`PathQuality`] is made of.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(crate) struct Quality {
+    last_rtt: Option<Span>,
+    jitter: Span,
+    rate: Option<Rate>,
+    /// Since when a rate is measured, and the bytes delivered by then.
+    mark: Option<(Time, u64)>,
+    pub(crate) judged: JudgedLosses,
+}
+
+impl Quality {
+    /// A round-trip time was measured, after so many bytes delivered in all. `busy`: data is in flight.
+    pub(crate) fn on_rtt(&mut self, now: Time, rtt: Span, delivered: u64, busy: bool) {
+        if let Some(last) = self.last_rtt.replace(rtt) {
+            // RFC 3550 §6.4.1: J += (|D| - J) / 16
+            let (jitter, change) = (self.jitter.as_nanos(), rtt.as_nanos().abs_diff(last.as_nanos()));
+            self.jitter = Span::from_nanos(jitter - jitter / 16 + change / 16);
+        }
+        if let Some((since, before)) = self.mark {
+            let passed = now.since(since);
+            if busy && passed < rtt {
+                // Less than a round trip says little.
+                return;
+            }
+            if delivered > before && !passed.is_zero() {
+                let sample = Rate::of(delivered - before, passed);
+                self.rate = Some(self.rate.map_or(sample, |rate| {
+                    Rate::from_bps(rate.as_bps() - rate.as_bps() / 4 + sample.as_bps() / 4)
+                }));
+            }
+        }
+        // A pause is no slowness.
+        self.mark = busy.then_some((now, delivered));
+    }
+
+    /// With the share of losses, which is kept elsewhere.
+    pub(crate) fn told(&self, loss: f64) -> PathQuality {
+        PathQuality {
+            loss,
+            jitter: self.jitter,
+            delivery_rate: self.rate,
+            judged: self.judged,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Time {
+        Time::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn rfc_3550_6_4_1_jitter_is_the_smoothed_difference_of_round_trip_times() {
+        let mut quality = Quality::default();
+        quality.on_rtt(at(0), Span::from_millis(100), 0, true);
+        assert_eq!(quality.jitter, Span::ZERO, "one says nothing");
+        quality.on_rtt(at(100), Span::from_millis(116), 0, true);
+        assert_eq!(quality.jitter, Span::from_millis(1));
+        quality.on_rtt(at(200), Span::from_millis(100), 0, true);
+        // 1 + (16 - 1) / 16
+        assert_eq!(quality.jitter, Span::from_nanos(1_937_500));
+        for n in 0..200 {
+            quality.on_rtt(at(300 + n), Span::from_millis(100), 0, true);
+        }
+        assert!(quality.jitter < Span::from_micros(1), "{quality:?}");
+    }
+
+    #[test]
+    fn the_rate_is_what_is_delivered_while_data_is_in_flight() {
+        let mut quality = Quality::default();
+        let rtt = Span::from_millis(100);
+        quality.on_rtt(at(0), rtt, 0, true);
+        assert_eq!(quality.rate, None);
+        quality.on_rtt(at(100), rtt, 12_500, true);
+        assert_eq!(quality.rate, Some(Rate::from_mbps(1)));
+        quality.on_rtt(at(150), rtt, 99_999, true);
+        assert_eq!(quality.rate, Some(Rate::from_mbps(1)), "half of a round trip");
+        // 5 Mbit/s, of which a quarter counts.
+        quality.on_rtt(at(200), rtt, 75_000, false);
+        assert_eq!(quality.rate, Some(Rate::from_mbps(2)));
+        // A heartbeat, and data again after a minute.
+        quality.on_rtt(at(30_000), rtt, 75_000, false);
+        quality.on_rtt(at(60_000), rtt, 76_000, true);
+        assert_eq!(quality.rate, Some(Rate::from_mbps(2)), "the pause does not count");
+    }
+
+    #[test]
+    fn losses_are_counted_by_what_they_were_taken_for() {
+        let mut judged = JudgedLosses::default();
+        judged.count(Verdict::Congestion, 2);
+        judged.count(Verdict::Transmission, 3);
+        judged.count(Verdict::Unsure, 1);
+        assert_eq!((judged.congestion, judged.transmission, judged.unsure), (2, 3, 1));
+    }
+}
