@@ -69,7 +69,9 @@ fn values(config: &SimConfig) -> (Vec<ConfigError>, Vec<usize>) {
 }
 
 fn push(found: &mut Found, (offset, problem): (usize, Problem)) {
-    if !found.iter().any(|(_, known)| *known == problem) {
+    // Members of a group share their table's line.
+    let same = |known: &Problem| (&known.origin, &known.message) == (&problem.origin, &problem.message);
+    if !found.iter().any(|(_, known)| same(known)) {
         found.push((offset, problem));
     }
 }

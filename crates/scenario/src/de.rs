@@ -11,6 +11,7 @@ use serde::de::{
     SeqAccess, Unexpected, VariantAccess, Visitor,
 };
 
+use crate::group;
 use crate::problem::{LineIndex, Origin, Problem, word_hint};
 use crate::tree::{Entry, Node, Place, Step, Value};
 
@@ -68,7 +69,9 @@ pub(crate) fn read<T: DeserializeOwned>(root: &mut Node, lines: &LineIndex, more
         if !follow_up {
             let place = place_of(&whole, &trail, &kind);
             let problem = kind.problem(&whole, &trail, place.origin(lines), more);
-            if !problems.iter().any(|(_, known)| *known == problem) {
+            // Members of a group share their table's line: what is wrong with all of them is told once.
+            let same = |known: &Problem| (&known.origin, &known.message) == (&problem.origin, &problem.message);
+            if !problems.iter().any(|(_, known)| same(known)) {
                 problems.push((place.offset(), problem));
             }
         }
@@ -224,6 +227,9 @@ impl Kind {
                 let mut known = known.clone();
                 if table.is_empty() {
                     known.extend(more.iter().map(|&key| key.to_owned()));
+                }
+                if let [Step::Key(array), Step::Index(_)] = table {
+                    known.extend(group::keys(array).iter().map(|&key| key.to_owned()));
                 }
                 (
                     root.dotted(table),

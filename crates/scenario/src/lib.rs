@@ -9,6 +9,7 @@ mod check;
 mod de;
 mod document;
 mod explain;
+mod group;
 mod problem;
 mod scenario;
 mod schema;

@@ -11,6 +11,7 @@ use whimbrel_sim::config::SimConfig;
 use crate::change::{Axis, Change, axes};
 use crate::check::{check, check_values, located};
 use crate::de::{Reading, in_order, read};
+use crate::group;
 use crate::problem::{LineIndex, Problem, ScenarioError};
 use crate::tree::{Entry, Node, Place, Value, parse};
 
@@ -310,9 +311,10 @@ fn points(root: &Node, axes: &[Axis], lines: &LineIndex) -> Result<Vec<Point>, V
             );
         }
         params.reverse();
+        let groups = group::write_out(&mut tree, lines);
         let whole = tree.clone();
         let point = if wrong.is_empty() {
-            read_point(&mut tree, lines)
+            read_point(&mut tree, groups, lines)
         } else {
             Err(wrong)
         };
@@ -337,9 +339,14 @@ fn points(root: &Node, axes: &[Axis], lines: &LineIndex) -> Result<Vec<Point>, V
     if problems.is_empty() { Ok(points) } else { Err(problems) }
 }
 
-fn read_point(tree: &mut Node, lines: &LineIndex) -> Result<SimConfig, Vec<Problem>> {
+fn read_point(
+    tree: &mut Node,
+    mut problems: Vec<(usize, Problem)>,
+    lines: &LineIndex,
+) -> Result<SimConfig, Vec<Problem>> {
     let whole = tree.clone();
-    let Reading { value, mut problems } = read::<SimConfig>(tree, lines, &OWN_KEYS);
+    let Reading { value, problems: found } = read::<SimConfig>(tree, lines, &OWN_KEYS);
+    problems.extend(found);
     match value {
         Some(mut config) if problems.is_empty() => {
             check(&mut config, &whole, lines)?;

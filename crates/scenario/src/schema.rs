@@ -1,11 +1,12 @@
 //! The JSON schema of scenario files, made from the code.
 
-use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use whimbrel_sim::config::SimConfig;
 
+use crate::group::{FlowGroup, NodeGroup};
 use crate::scenario::Head;
 
 /// Axes of a sweep: dotted paths of fields, each with the values it takes in turn. Several axes make the product of their values.
@@ -19,7 +20,14 @@ pub fn schema() -> Value {
     let head = generator.subschema_for::<Head>();
     let sim = generator.subschema_for::<SimConfig>();
     let sweep = generator.subschema_for::<Sweep>();
+    let groups = [
+        ("NodeConfig", generator.subschema_for::<NodeGroup>()),
+        ("FlowConfig", generator.subschema_for::<FlowGroup>()),
+    ];
     let mut definitions = generator.take_definitions(true);
+    for (single, group) in groups {
+        add_keys(&mut definitions, single, &group);
+    }
     let mut root = Map::new();
     root.insert("$schema".into(), "https://json-schema.org/draft/2020-12/schema".into());
     root.insert("title".into(), "Whimbrel scenario".into());
@@ -27,13 +35,9 @@ pub fn schema() -> Value {
     let mut properties = Map::new();
     let mut required = Vec::new();
     for part in [head, sim] {
-        let name = part
-            .get("$ref")
-            .and_then(Value::as_str)
-            .and_then(|reference| reference.rsplit('/').next())
-            .expect("a struct is generated as a reference")
-            .to_owned();
-        let mut definition = definitions.remove(&name).expect("what is referred to is defined");
+        let mut definition = definitions
+            .remove(&name_of(&part))
+            .expect("what is referred to is defined");
         if let Some(Value::Object(own)) = definition.get_mut("properties") {
             properties.append(own);
         }
@@ -47,4 +51,30 @@ pub fn schema() -> Value {
     root.insert("additionalProperties".into(), false.into());
     root.insert("$defs".into(), definitions.into());
     root.into()
+}
+
+/// The name of a structure's definition.
+fn name_of(structure: &Schema) -> String {
+    structure
+        .get("$ref")
+        .and_then(Value::as_str)
+        .and_then(|reference| reference.rsplit('/').next())
+        .expect("a struct is generated as a reference")
+        .to_owned()
+}
+
+/// Adds the keys that make a table a group. With `pairs` a flow has no ends of its own.
+fn add_keys(definitions: &mut Map<String, Value>, single: &str, group: &Schema) {
+    let keys = definitions
+        .remove(&name_of(group))
+        .expect("what is referred to is defined");
+    let single = definitions.get_mut(single).expect("scenarios have nodes and flows");
+    if let (Some(Value::Object(properties)), Some(Value::Object(keys))) =
+        (single.get_mut("properties"), keys.get("properties"))
+    {
+        properties.extend(keys.clone());
+    }
+    if let Some(Value::Array(required)) = single.get_mut("required") {
+        required.retain(|key| key != "from" && key != "to");
+    }
 }

@@ -44,6 +44,21 @@ fn a_good_scenario_has_none() {
 }
 
 #[test]
+fn groups_tell_what_is_wrong_once() {
+    let group = GOOD.replacen("name = \"phone\"", "name = \"n\"\ncount = 40", 1);
+    insta::assert_snapshot!(errors(&group.replacen("count = 40", "cuont = 40", 1), &[]), @r#"
+    bad.toml:4:1: node.n: unknown key `cuont`
+      hint: did you mean `count`?
+    "#);
+    let placed = group.replacen("count = 40", "count = 40\nposition = \"here\"", 1);
+    insta::assert_snapshot!(errors(&placed, &[]), @r#"bad.toml:5:12: node.n0.position: text "here" given, an array of length 2 expected"#);
+    insta::assert_snapshot!(errors(&group, &["flow.upload.from=m*"]), @r#"
+    --set flow.upload.from=m*: flow.upload.from: "m*" given, and no node has a name like this
+      hint: known nodes: `n0`, `n1`, `n2`, `n3`, `n4`, `n5`, `n6`, `n7`, `n8`, `n9`, `n10`, `n11`
+    "#);
+}
+
+#[test]
 fn unknown_keys() {
     insta::assert_snapshot!(broken("delay = ", "dealy = "), @r#"
     bad.toml:12:1: link.wifi: unknown key `dealy`

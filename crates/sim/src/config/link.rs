@@ -16,7 +16,8 @@ use crate::queue::QueueConfig;
 pub struct NodeConfig {
     /// The node's name, by which links and flows refer to it.
     pub name: String,
-    /// Where it stands when the run begins, in metres; nodes with a radio need it.
+    /// Where it stands when the run begins, in metres; nodes with a radio need it. Without it, one that moves about an area begins at a
+    /// place drawn evenly from that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<[f64; 2]>,
     /// How it moves; by default not at all.

@@ -181,10 +181,10 @@ impl Default for EnergyConfig {
 #[serde(deny_unknown_fields)]
 pub struct RadioConfig {
     /// The radio's name, by which flows name it among `from_links` and `to_links`; by default the names of its node and its channel
-    /// with a dash between them.
+    /// with a dash between them. In a scenario file `*` stands for the node's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The node it belongs to, which needs a `position`.
+    /// The node it belongs to, which needs a `position`. In a scenario file `n*` makes a radio for each node of such a name.
     pub node: String,
     /// The channel it is on.
     pub channel: String,
@@ -462,10 +462,18 @@ impl MobilityConfig {
 
     /// Whether it says where the node is when the run begins.
     pub fn places(&self) -> bool {
-        matches!(
-            self,
-            MobilityConfig::RandomWaypoint { steady_state: true, .. } | MobilityConfig::File { .. }
-        )
+        self.area().is_some() || matches!(self, MobilityConfig::File { .. })
+    }
+
+    /// Width and height of the area about which it moves, m.
+    pub fn area(&self) -> Option<[f64; 2]> {
+        match self {
+            MobilityConfig::RandomWaypoint { area, .. } | MobilityConfig::GaussMarkov { area, .. } => Some(*area),
+            MobilityConfig::Manhattan { blocks, block, .. } => {
+                Some([f64::from(blocks[0]) * block[0], f64::from(blocks[1]) * block[1]])
+            }
+            MobilityConfig::Static | MobilityConfig::File { .. } => None,
+        }
     }
 
     /// The file that it follows.

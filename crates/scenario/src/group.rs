@@ -1,0 +1,620 @@
+//! Groups: one table of a scenario file that stands for many nodes, radios or flows.
+//!
+//! They are written out before the file is read, so that everything behind knows single ones only, and after changes have been made,
+//! so that `--set node.n.count=100` and sweeps reach them. What is written out keeps the place of its table: errors name its line.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use whimbrel_control::{Rng, Span};
+
+use crate::de::read;
+use crate::problem::{LineIndex, Problem, word_hint};
+use crate::tree::{Entry, Node, Value};
+
+/// A larger group is taken for a mistake.
+const MOST: u32 = 65_536;
+
+/// What stands for any characters, or none, in the name of a node.
+const ANY: char = '*';
+
+/// Problems with their places in the file.
+type Found = Vec<(usize, Problem)>;
+
+/// Keys of `[[node]]` that make it a group.
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct NodeGroup {
+    /// How many nodes the table stands for, 0 to 65536: `name = "n"` becomes n0, n1 and so on. If they move as a file says, the first
+    /// has the number given there, the next one the following.
+    #[schemars(range(max = 65_536))]
+    count: Option<u32>,
+    /// How far each node of a group stands from the one before it, in metres.
+    step: Option<[f64; 2]>,
+}
+
+/// Keys of `[[flow]]` that make it a group. In a group `*` in `from_links`, `to_links` and `address` stands for the name of the end's
+/// node.
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct FlowGroup {
+    /// How many flows the table stands for, 0 to 65536: `name = "f"` becomes f0, f1 and so on. `from` and `to` may each name several
+    /// nodes by `*` (`from = "n*"`); if only one of them does, a flow for each of its nodes is the default.
+    #[schemars(range(max = 65_536))]
+    count: Option<u32>,
+    /// How a group finds its pairs among the nodes that `from` and `to` name; by default `random`.
+    pairing: Option<Pairing>,
+    /// Another number draws other pairs; 1 by default.
+    pairing_seed: Option<u64>,
+    /// Sender and receiver of each flow of a group, instead of `from` and `to`.
+    pairs: Option<Vec<[String; 2]>>,
+    /// How much later each flow of a group starts than the one before it.
+    stagger: Option<Span>,
+}
+
+/// How a group of flows finds its pairs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Pairing {
+    /// Drawn; a node is drawn again only when all others have been drawn as often.
+    #[default]
+    Random,
+    /// The first of `from` to the first of `to`, and so on, from the beginning again when one list ends.
+    InOrder,
+}
+
+/// The keys that make the tables of an array groups.
+pub(crate) fn keys(array: &str) -> &'static [&'static str] {
+    match array {
+        "node" => &["count", "step"],
+        "flow" => &["count", "pairing", "pairing_seed", "pairs", "stagger"],
+        _ => &[],
+    }
+}
+
+/// Writes the groups of a scenario out. A faulty one is taken out.
+pub(crate) fn write_out(root: &mut Node, lines: &LineIndex) -> Found {
+    let mut found = Found::new();
+    each(root, "node", lines, &mut found, node);
+    let nodes: Vec<String> = match root.get("node").map(|nodes| &nodes.value) {
+        Some(Value::Array(items)) => items.iter().filter_map(Node::name).collect(),
+        _ => Vec::new(),
+    };
+    each(root, "radio", lines, &mut found, |table, _| radio(table, &nodes));
+    each(root, "flow", lines, &mut found, |table, lines| {
+        flow(table, &nodes, lines)
+    });
+    found
+}
+
+/// What is wrong with a group: the key in its table, a message, a hint.
+struct Wrong {
+    key: &'static str,
+    message: String,
+    hint: Option<String>,
+}
+
+enum Trouble {
+    /// Values that have the wrong type.
+    Read(Vec<Problem>),
+    Wrong(Wrong),
+}
+
+impl Trouble {
+    fn new(key: &'static str, message: impl Into<String>) -> Self {
+        Trouble::Wrong(Wrong {
+            key,
+            message: message.into(),
+            hint: None,
+        })
+    }
+
+    fn hint(self, hint: impl Into<String>) -> Self {
+        match self {
+            Trouble::Wrong(wrong) => Trouble::Wrong(Wrong {
+                hint: Some(hint.into()),
+                ..wrong
+            }),
+            other => other,
+        }
+    }
+}
+
+/// Replaces each table of an array by what it stands for, `None` meaning itself.
+fn each(
+    root: &mut Node,
+    array: &str,
+    lines: &LineIndex,
+    found: &mut Found,
+    mut expand: impl FnMut(&Node, &LineIndex) -> Result<Option<Vec<Node>>, Trouble>,
+) {
+    let Some(Node {
+        value: Value::Array(items),
+        ..
+    }) = root.step_mut(&array.into())
+    else {
+        return;
+    };
+    let mut all = Vec::with_capacity(items.len());
+    for mut item in core::mem::take(items) {
+        match expand(&item, lines) {
+            Ok(None) => all.push(item),
+            Ok(Some(members)) => all.extend(members),
+            Err(trouble) => {
+                let name = item
+                    .name()
+                    .map_or_else(|| array.to_owned(), |name| format!("{array}.{name}"));
+                match trouble {
+                    Trouble::Read(problems) => found.extend(problems.into_iter().map(|problem| {
+                        let field = match problem.field.as_str() {
+                            "" => name.clone(),
+                            field => format!("{name}.{field}"),
+                        };
+                        (item.place.offset(), Problem { field, ..problem })
+                    })),
+                    Trouble::Wrong(Wrong { key, message, hint }) => {
+                        let place = item.nearest_place(&[key.into()]);
+                        found.push((
+                            place.offset(),
+                            Problem {
+                                origin: place.origin(lines),
+                                field: format!("{name}.{key}"),
+                                message,
+                                hint,
+                            },
+                        ));
+                    }
+                }
+                item.value = Value::Removed;
+                all.push(item);
+            }
+        }
+    }
+    *items = all;
+}
+
+/// Takes the keys of a group out of its table. `None` if it has none of them.
+fn take_keys<T: serde::de::DeserializeOwned>(
+    table: &mut Node,
+    keys: &[&str],
+    lines: &LineIndex,
+) -> Result<Option<T>, Trouble> {
+    let entries: Vec<Entry> = keys.iter().filter_map(|key| table.take(key)).collect();
+    if entries.is_empty() {
+        return Ok(None);
+    }
+    let mut own = Node {
+        value: Value::Table(entries),
+        place: table.place.clone(),
+    };
+    read(&mut own, lines, &[]).whole().map(Some).map_err(Trouble::Read)
+}
+
+fn at_most(count: u32) -> Result<u32, Trouble> {
+    if count > MOST {
+        return Err(Trouble::new("count", format!("{count} given, allowed is 0 to {MOST}")));
+    }
+    Ok(count)
+}
+
+fn put(table: &mut Node, key: &str, value: Value) {
+    let place = table.nearest_place(&[key.into()]).clone();
+    let node = Node {
+        value,
+        place: place.clone(),
+    };
+    if let Some(old) = table.step_mut(&key.into()) {
+        *old = node;
+    } else if let Value::Table(entries) = &mut table.value {
+        entries.push(Entry {
+            key: key.to_owned(),
+            key_place: place,
+            node,
+        });
+    }
+}
+
+/// The name of a group's table, to which numbers are added.
+fn name_of(table: &Node) -> Result<String, Trouble> {
+    let name = table.get("name").and_then(Node::text).map(str::to_owned);
+    name.ok_or_else(|| Trouble::new("name", "a name expected, to which the members' numbers are added"))
+}
+
+fn node(table: &Node, lines: &LineIndex) -> Result<Option<Vec<Node>>, Trouble> {
+    let mut plain = table.clone();
+    let Some(group) = take_keys::<NodeGroup>(&mut plain, keys("node"), lines)? else {
+        return Ok(None);
+    };
+    let Some(count) = group.count else {
+        return Err(
+            Trouble::new("step", "only a group has one").hint("count = 10 makes this table stand for ten nodes")
+        );
+    };
+    let name = name_of(&plain)?;
+    let number = |node: &Node| match node.value {
+        Value::Integer(n) => Some(n as f64),
+        Value::Float(x) => Some(x),
+        _ => None,
+    };
+    let start = match plain.get("position").map(|position| &position.value) {
+        Some(Value::Array(ends)) => ends.iter().map(number).collect::<Option<Vec<_>>>(),
+        _ => None,
+    };
+    if group.step.is_some() && start.is_none() {
+        return Err(Trouble::new("step", "the position of the first node is not given").hint("position = [0, 0]"));
+    }
+    let members = (0..at_most(count)?).map(|i| {
+        let mut member = plain.clone();
+        put(&mut member, "name", Value::Text(format!("{name}{i}")));
+        if let (Some(step), Some(start)) = (group.step, &start) {
+            let place = member.nearest_place(&["position".into()]).clone();
+            let metres = start.iter().zip(step).map(|(start, step)| Node {
+                value: Value::Float(start + f64::from(i) * step),
+                place: place.clone(),
+            });
+            let metres = metres.collect();
+            put(&mut member, "position", Value::Array(metres));
+        }
+        // Each has its own line of a file of movements.
+        let in_file = member.at_mut(&["mobility".into(), "node".into()]);
+        if let Some(Value::Integer(line)) = in_file.map(|line| &mut line.value) {
+            *line = line.saturating_add(i.into());
+        }
+        member
+    });
+    Ok(Some(members.collect()))
+}
+
+fn radio(table: &Node, nodes: &[String]) -> Result<Option<Vec<Node>>, Trouble> {
+    let Some(pattern) = table.get("node").and_then(Node::text).filter(|name| name.contains(ANY)) else {
+        return Ok(None);
+    };
+    let name = table.get("name").and_then(Node::text);
+    if name.is_some_and(|name| !name.contains(ANY)) {
+        return Err(Trouble::new("name", "several radios cannot have the same name")
+            .hint("a `*` in it stands for the name of the node; without a name they are called NODE-CHANNEL"));
+    }
+    let members = named("node", pattern, nodes)?.into_iter().map(|node| {
+        let mut member = table.clone();
+        put(&mut member, "node", Value::Text(node.to_owned()));
+        if let Some(name) = name {
+            put(&mut member, "name", Value::Text(name.replace(ANY, node)));
+        }
+        member
+    });
+    Ok(Some(members.collect()))
+}
+
+fn flow(table: &Node, nodes: &[String], lines: &LineIndex) -> Result<Option<Vec<Node>>, Trouble> {
+    let mut plain = table.clone();
+    let group = take_keys::<FlowGroup>(&mut plain, keys("flow"), lines)?;
+    let end = |key| plain.get(key).and_then(Node::text);
+    let is_several = |key| end(key).is_some_and(|name: &str| name.contains(ANY));
+    if group.is_none() && !is_several("from") && !is_several("to") {
+        return Ok(None);
+    }
+    let group = group.unwrap_or_default();
+    let name = name_of(&plain)?;
+    let pairs = match &group.pairs {
+        Some(pairs) => {
+            if let Some(key) = ["from", "to"].into_iter().find(|key| plain.get(key).is_some()) {
+                return Err(Trouble::new(key, "the pairs say it already"));
+            }
+            if group.count.is_some() {
+                return Err(Trouble::new("count", "there are as many flows as pairs"));
+            }
+            pairs.clone()
+        }
+        None => {
+            let both = (end("from"), end("to"));
+            let (Some(from), Some(to)) = both else {
+                let key = if both.0.is_none() { "from" } else { "to" };
+                return Err(Trouble::new(key, "the name of a node, or several by `*`, expected")
+                    .hint("or pairs = [[\"a\", \"b\"]]"));
+            };
+            let (senders, receivers) = (named("from", from, nodes)?, named("to", to, nodes)?);
+            let count = match (group.count, is_several("from"), is_several("to")) {
+                (Some(count), ..) => at_most(count)?,
+                (None, true, false) => senders.iter().filter(|node| **node != to).count() as u32,
+                (None, false, true) => receivers.iter().filter(|node| **node != from).count() as u32,
+                (None, true, true) => return Err(Trouble::new("from", "a `count` of flows is needed")),
+                (None, false, false) => {
+                    return Err(Trouble::new("name", "only a group has pairings and staggered starts")
+                        .hint("count = 10 makes this table stand for ten flows"));
+                }
+            };
+            match group.pairing.unwrap_or_default() {
+                Pairing::Random => drawn(&name, &group, count, &senders, &receivers)?,
+                Pairing::InOrder => in_order(count, &senders, &receivers)?,
+            }
+        }
+    };
+    let start = plain.get("start").and_then(Node::text).unwrap_or("0 s");
+    let start = match group.stagger {
+        Some(stagger) => Some((
+            start
+                .parse::<Span>()
+                .map_err(|_| Trouble::new("start", "a time expected"))?,
+            stagger,
+        )),
+        None => None,
+    };
+    let members = pairs.iter().enumerate().map(|(i, [from, to])| {
+        let mut member = plain.clone();
+        put(&mut member, "name", Value::Text(format!("{name}{i}")));
+        put(&mut member, "from", Value::Text(from.clone()));
+        put(&mut member, "to", Value::Text(to.clone()));
+        if let Some((start, stagger)) = start {
+            let later = Span::from_nanos(stagger.as_nanos().saturating_mul(i as u64));
+            let at = Span::from_nanos(start.as_nanos().saturating_add(later.as_nanos()));
+            put(&mut member, "start", Value::Text(at.to_string()));
+        }
+        for (key, node) in [("from_links", from), ("to_links", to)] {
+            if let Some(links) = member.step_mut(&key.into()) {
+                fill_in(links, node);
+            }
+        }
+        if let Some(Value::Array(steps)) = member.step_mut(&"address".into()).map(|steps| &mut steps.value) {
+            for step in steps {
+                let is_receiver = step.get("end").and_then(Node::text) == Some("receiver");
+                fill_in(step, if is_receiver { to } else { from });
+            }
+        }
+        member
+    });
+    Ok(Some(members.collect()))
+}
+
+/// The nodes that a name means, in their order: one by its name, or several by a `*`.
+fn named<'n>(key: &'static str, name: &'n str, nodes: &'n [String]) -> Result<Vec<&'n str>, Trouble> {
+    if !name.contains(ANY) {
+        return Ok(vec![name]);
+    }
+    let all: Vec<&str> = nodes
+        .iter()
+        .map(String::as_str)
+        .filter(|node| fits(name, node))
+        .collect();
+    if all.is_empty() {
+        let trouble = Trouble::new(key, format!("{name:?} given, and no node has a name like this"));
+        let known = &nodes[..nodes.len().min(12)];
+        return Err(match word_hint(&name.replace(ANY, ""), known, "nodes") {
+            Some(hint) => trouble.hint(hint),
+            None => trouble,
+        });
+    }
+    Ok(all)
+}
+
+/// Whether a name is like a pattern with `*`.
+fn fits(pattern: &str, name: &str) -> bool {
+    match pattern.split_once(ANY) {
+        None => pattern == name,
+        Some((head, rest)) => name.strip_prefix(head).is_some_and(|name| {
+            let ends = name.char_indices().map(|(at, _)| at).chain([name.len()]);
+            ends.into_iter().any(|at| fits(rest, &name[at..]))
+        }),
+    }
+}
+
+/// Pairs of different nodes. Of all nodes, those are drawn from that have been drawn least.
+fn drawn(
+    name: &str,
+    group: &FlowGroup,
+    count: u32,
+    senders: &[&str],
+    receivers: &[&str],
+) -> Result<Vec<[String; 2]>, Trouble> {
+    let mut random = Rng::stream(group.pairing_seed.unwrap_or(1), &format!("flow/{name}/pairs"));
+    let mut uses = BTreeMap::new();
+    let mut pairs = Vec::new();
+    for _ in 0..count {
+        let mut draw = |from, not| draw(&mut random, &mut uses, from, not);
+        // The shorter list chooses first, so that a single receiver is not drawn as a sender.
+        let pair = if receivers.len() < senders.len() {
+            draw(receivers, None).and_then(|to| Some([draw(senders, Some(to))?, to]))
+        } else {
+            draw(senders, None).and_then(|from| Some([from, draw(receivers, Some(from))?]))
+        };
+        let pair = pair.ok_or_else(|| Trouble::new("to", "two different nodes are needed"))?;
+        pairs.push(pair.map(str::to_owned));
+    }
+    Ok(pairs)
+}
+
+/// One of these nodes, but not that one.
+fn draw<'n>(
+    random: &mut Rng,
+    uses: &mut BTreeMap<&'n str, u32>,
+    from: &[&'n str],
+    not: Option<&'n str>,
+) -> Option<&'n str> {
+    let used = |node: &str| uses.get(node).copied().unwrap_or(0);
+    let allowed = || from.iter().copied().filter(|node| Some(*node) != not);
+    let least = allowed().map(used).min()?;
+    let rarest: Vec<&str> = allowed().filter(|node| used(node) == least).collect();
+    let node = *rarest.get(random.below(rarest.len() as u64) as usize)?;
+    *uses.entry(node).or_default() += 1;
+    Some(node)
+}
+
+fn in_order(count: u32, senders: &[&str], receivers: &[&str]) -> Result<Vec<[String; 2]>, Trouble> {
+    let pair = |i: usize| -> Option<[&str; 2]> {
+        Some([
+            senders.get(i % senders.len().max(1))?,
+            receivers.get(i % receivers.len().max(1))?,
+        ])
+    };
+    let mut pairs = Vec::new();
+    for i in 0..count as usize {
+        match pair(i) {
+            Some([from, to]) if from != to => pairs.push([from.to_owned(), to.to_owned()]),
+            _ => {
+                let what = senders.get(i % senders.len().max(1)).copied().unwrap_or_default();
+                return Err(
+                    Trouble::new("pairing", format!("flow number {i} would be from \"{what}\" to itself"))
+                        .hint("pairing = \"random\", or other nodes in `to`"),
+                );
+            }
+        }
+    }
+    Ok(pairs)
+}
+
+/// Puts the name of a node where texts have a `*`.
+fn fill_in(node: &mut Node, name: &str) {
+    match &mut node.value {
+        Value::Text(text) if text.contains(ANY) => *text = text.replace(ANY, name),
+        Value::Array(items) => items.iter_mut().for_each(|item| fill_in(item, name)),
+        Value::Table(entries) => entries.iter_mut().for_each(|entry| fill_in(&mut entry.node, name)),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn stars_stand_for_any_characters() {
+        assert!(fits("n*", "n0") && fits("*", "") && fits("a*b*c", "a-b-b-c") && fits("n*", "n"));
+        assert!(!fits("n*", "m0") && !fits("a*b", "a-b-") && !fits("n", "n0"));
+    }
+
+    fn written(text: &str) -> Result<String, String> {
+        let lines = LineIndex::new(Path::new("t.toml"), text);
+        let mut root = crate::tree::parse(&lines).expect("valid TOML");
+        let found = write_out(&mut root, &lines);
+        match found.first() {
+            None => Ok(root.to_string()),
+            Some((_, problem)) => Err(problem.to_string()),
+        }
+    }
+
+    #[test]
+    fn nodes_are_numbered_and_stand_in_a_row() {
+        let text = "[[node]]\nname = \"n\"\ncount = 3\nposition = [0, 5]\nstep = [200, 0.5]\n";
+        assert_eq!(
+            written(text).expect("a group"),
+            "{ node = [{ name = \"n0\", position = [0.0, 5.0] }, { name = \"n1\", position = [200.0, 5.5] }, \
+             { name = \"n2\", position = [400.0, 6.0] }] }"
+        );
+        let text = "[[node]]\nname = \"n\"\ncount = 2\nmobility = { kind = \"file\", file = \"m\", node = 4 }\n";
+        let nodes = written(text).expect("a group");
+        assert!(nodes.contains("node = 4") && nodes.contains("node = 5"), "{nodes}");
+        assert_eq!(
+            written("[[node]]\nname = \"n\"\ncount = 0\n").expect("none"),
+            "{ node = [] }"
+        );
+    }
+
+    const NODES: &str = "[[node]]\nname = \"n\"\ncount = 6\n[[node]]\nname = \"gate\"\n";
+
+    fn pairs(flow: &str) -> Vec<(String, String)> {
+        let text = format!("{NODES}[[flow]]\n{flow}\n");
+        let lines = LineIndex::new(Path::new("t.toml"), &text);
+        let mut root = crate::tree::parse(&lines).expect("valid TOML");
+        let found = write_out(&mut root, &lines);
+        assert!(found.is_empty(), "{found:?}");
+        let end = |flow: &Node, key: &str| flow.get(key).and_then(Node::text).expect("an end").to_owned();
+        match &root.get("flow").expect("flows").value {
+            Value::Array(flows) => flows.iter().map(|flow| (end(flow, "from"), end(flow, "to"))).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    #[test]
+    fn drawn_pairs_take_each_node_once_while_they_last() {
+        for seed in 1..50 {
+            let text = format!("name = \"f\"\ncount = 3\nfrom = \"n*\"\nto = \"n*\"\npairing_seed = {seed}");
+            let mut ends: Vec<_> = pairs(&text).into_iter().flat_map(|(a, b)| [a, b]).collect();
+            ends.sort_unstable();
+            assert_eq!(ends, ["n0", "n1", "n2", "n3", "n4", "n5"], "seed {seed}");
+        }
+        let draw = |seed: u32| {
+            pairs(&format!(
+                "name = \"f\"\ncount = 9\nfrom = \"n*\"\nto = \"n*\"\npairing_seed = {seed}"
+            ))
+        };
+        assert_eq!(draw(7), draw(7));
+        assert!((1..10).any(|seed| draw(seed) != draw(seed + 1)));
+        assert!(draw(3).iter().all(|(from, to)| from != to));
+    }
+
+    #[test]
+    fn pairs_in_order_listed_or_all_to_one() {
+        let ends = |flow: &str| {
+            let texts = pairs(flow).into_iter().map(|(from, to)| format!("{from}>{to}"));
+            texts.collect::<Vec<_>>().join(" ")
+        };
+        let all = "name = \"f\"\nfrom = \"*\"\nto = \"gate\"\npairing = \"in-order\"\ncount = 3";
+        assert_eq!(ends(all), "n0>gate n1>gate n2>gate");
+        assert_eq!(
+            pairs("name = \"f\"\nfrom = \"*\"\nto = \"gate\"").len(),
+            6,
+            "all but itself"
+        );
+        assert_eq!(
+            ends("name = \"f\"\npairs = [[\"n1\", \"gate\"], [\"n2\", \"n5\"]]"),
+            "n1>gate n2>n5"
+        );
+        assert_eq!(
+            ends("name = \"f\"\ncount = 2\nfrom = \"n1\"\nto = \"n2\""),
+            "n1>n2 n1>n2"
+        );
+    }
+
+    #[test]
+    fn links_of_a_group_are_those_of_its_nodes() {
+        let text = format!(
+            "{NODES}[[flow]]\nname = \"f\"\ncount = 2\nfrom = \"n3\"\nto = \"gate\"\nfrom_links = [\"*-air\"]\n\
+             start = \"1 s\"\nstagger = \"200 ms\"\naddress = [{{ at = \"2 s\", end = \"receiver\", add = \"*-b\" }}]\n"
+        );
+        let flows = written(&text).expect("a group");
+        assert!(
+            flows.contains("from_links = [\"n3-air\"]") && flows.contains("add = \"gate-b\""),
+            "{flows}"
+        );
+        assert!(
+            flows.contains("start = \"1 s\"") && flows.contains("start = \"1200 ms\""),
+            "{flows}"
+        );
+    }
+
+    #[test]
+    fn radios_take_the_names_of_their_nodes() {
+        let text = format!("{NODES}[[radio]]\nnode = \"n*\"\nchannel = \"air\"\nname = \"*.air\"\n");
+        let radios = written(&text).expect("a group");
+        assert!(
+            radios.contains("name = \"n5.air\", node = \"n5\"") && !radios.contains("gate.air"),
+            "{radios}"
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_group_is_told_with_its_line() {
+        let wrong = |flow: &str| written(&format!("{NODES}{flow}")).expect_err("wrong");
+        assert_eq!(
+            wrong("[[radio]]\nnode = \"m*\"\nchannel = \"air\"\n"),
+            "t.toml:7:8: radio.m*-air.node: \"m*\" given, and no node has a name like this\n  hint: known nodes: `n0`, `n1`, `n2`, `n3`, `n4`, `n5`, `gate`"
+        );
+        let error = wrong("[[flow]]\nname = \"f\"\ncount = -1\nfrom = \"n0\"\nto = \"n1\"\n");
+        assert!(error.starts_with("t.toml:8:9: flow.f.count: "), "{error}");
+        let error = wrong("[[flow]]\nname = \"f\"\nfrom = \"n*\"\nto = \"n*\"\n");
+        assert_eq!(error, "t.toml:8:8: flow.f.from: a `count` of flows is needed");
+        let error = wrong("[[flow]]\nname = \"f\"\ncount = 7\npairing = \"in-order\"\nfrom = \"n*\"\nto = \"n*\"\n");
+        assert!(
+            error.starts_with("t.toml:9:11: flow.f.pairing: flow number 0 would be from \"n0\""),
+            "{error}"
+        );
+        let error = wrong("[[radio]]\nname = \"r\"\nnode = \"n*\"\nchannel = \"air\"\n");
+        assert!(error.contains("several radios"), "{error}");
+        let error = wrong("[[node]]\nname = \"m\"\ncount = 70000\n");
+        assert!(error.contains("70000 given, allowed is 0 to 65536"), "{error}");
+        let error = wrong("[[node]]\nname = \"m\"\nstep = [1, 1]\n");
+        assert!(error.contains("only a group"), "{error}");
+    }
+}
