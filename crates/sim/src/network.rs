@@ -10,7 +10,7 @@ use crate::link::{Admission, Direction, LinkChange, Window};
 use crate::observer::{Observer, PacketEvent, PacketFate, RouteEvent, Wanted};
 use crate::packet::{Packet, PacketId, Slab};
 use crate::radio::{CONTROL, Outcome, RadioId, Radios};
-use crate::topology::{DirectionId, RADIO_BASE, Topology, ends_of_radio_hop, is_radio_hop};
+use crate::topology::{DirectionId, NodeId, RADIO_BASE, RouteId, Topology, ends_of_radio_hop, is_radio_hop};
 use crate::truth::Truth;
 
 /// Everything that a packet meets on its way.
@@ -79,6 +79,24 @@ impl Network {
         let hash = &mut fingerprints[packet.flow as usize];
         let what = u64::from(packet.direction) << 36 ^ u64::from(packet.number) << 3 ^ u64::from(packet.agent & 1) << 2;
         *hash = mix(*hash ^ at.as_nanos(), what | mark as u64);
+    }
+
+    /// The node before the last on a route, as far as its beginning can know: the one that the last link begins at; over the air, the one
+    /// that the sender's routing names.
+    pub(crate) fn last_hop(&mut self, now: Time, route: RouteId) -> Option<NodeId> {
+        let hops = self.topology.hops_of(route);
+        let (&last, others) = hops.split_last()?;
+        if !is_radio_hop(last) {
+            return Some(self.topology.node_of(last));
+        }
+        let (from, to) = ends_of_radio_hop(last);
+        // Beyond a link, only routes that all know are known to the sender.
+        let radios = self.radios.as_mut()?;
+        if !others.is_empty() && radios.agents.has(from) {
+            return None;
+        }
+        let before = radios.last_hop(now, from, to)?;
+        Some(self.topology.node_of(RADIO_BASE + before))
     }
 
     /// Sends a packet whose record is complete on its way.

@@ -8,10 +8,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use common::{file, paced, run};
+use whimbrel_control::multipath::policy::{GapTrendParameters, PathPolicySpec};
 use whimbrel_control::{Rate, Rng, Span};
+use whimbrel_proto::AssociationConfig;
 use whimbrel_sim::config::{
-    AodvConfig, ChannelConfig, ChannelRouting, DsrConfig, FlowConfig, FlowKind, MobilityConfig, NodeConfig, PhyKind,
-    RadioConfig, SimConfig, TrafficKind,
+    AodvConfig, ChannelConfig, ChannelRouting, DsrConfig, FlowConfig, FlowKind, JitterConfig, LinkConfig,
+    MobilityConfig, NodeConfig, PhyKind, RadioConfig, SimConfig, TrafficKind,
 };
 use whimbrel_sim::{
     DropCause, Interest, Movements, Observer, Resources, RouteEvent, RunControl, RunOptions, RunResult, World,
@@ -368,4 +370,83 @@ fn an_observer_sees_routes_change_as_nodes_move() {
         assert!(routes.0.is_sorted_by_key(|event| event.at), "{routing}");
         assert!(result.flows[0].messages_delivered > 300, "{routing}");
     }
+}
+
+/// An association between `a` and `b` with three ways: a wired one by `q`, that makes its packets overtake each other and come twice, one
+/// over the air by `q` as well, and one over another channel by `r`, which is a little slower.
+fn three_ways(routing: &str, policy: PathPolicySpec) -> SimConfig {
+    let mut config = SimConfig::empty(Span::from_secs(60));
+    for (name, x, y) in [
+        ("a", 0.0, 0.0),
+        ("q", 200.0, 10.0),
+        ("r", 200.0, -10.0),
+        ("b", 400.0, 0.0),
+    ] {
+        config.node.push(NodeConfig::at(name, x, y));
+    }
+    let mut bad = LinkConfig::new("a", "q", Rate::from_mbps(2), Span::from_millis(20));
+    bad.duplicate = 0.3;
+    bad.jitter = Some(JitterConfig::Uniform {
+        min: Span::ZERO,
+        max: Span::from_millis(40),
+        reorder: true,
+    });
+    config.link = vec![
+        bad,
+        LinkConfig::new("q", "b", Rate::from_mbps(2), Span::from_millis(20)),
+    ];
+    for (name, middle) in [("near", "q"), ("far", "r")] {
+        let mut channel = ChannelConfig::new(name);
+        channel.phy = PhyKind::Dsss2;
+        channel.routing = ChannelRouting::by_name(routing).expect("a protocol");
+        // What makes it slower: requests and permissions to send.
+        channel.rts_threshold = if name == "far" { 0 } else { 2347 };
+        config.channel.push(channel);
+        for node in ["a", middle, "b"] {
+            config.radio.push(RadioConfig::new(node, name));
+        }
+    }
+    let sctp = AssociationConfig {
+        path_policy: Some(policy),
+        hb_interval: Span::from_secs(1),
+        ..AssociationConfig::default()
+    };
+    let traffic = paced(TrafficKind::Cbr, Rate::from_bps(400_000), 1000);
+    config.flow = vec![FlowConfig {
+        sctp: Some(sctp),
+        traffic,
+        // DSDV has to learn of everybody first.
+        start: Span::from_secs(18),
+        ..FlowConfig::new("data", FlowKind::Sctp, "a", "b")
+    }];
+    config
+}
+
+#[test]
+fn a_sctp_leaves_for_a_path_that_ends_over_another_node() {
+    // Pongaliur 2005, Figure 4.7.
+    let policy = |rtt_ratio| {
+        PathPolicySpec::GapTrend(GapTrendParameters {
+            threshold: 1,
+            period: Span::from_millis(200),
+            rtt_ratio,
+            shift: 10.0,
+            ..GapTrendParameters::default()
+        })
+    };
+    let sent = |routing: &str, rtt_ratio: f64| {
+        let result = run(&three_ways(routing, policy(rtt_ratio)), 1);
+        assert!(result.flows[0].sender.path_switches > 0, "{routing}");
+        ["a-near", "a-far"].map(|name| {
+            let radio = result.radios.iter().find(|radio| radio.name == name);
+            radio.map_or(0, |radio| radio.data)
+        })
+    };
+    for routing in ["static", "aodv", "dsdv", "dsr"] {
+        let [near, far] = sent(routing, 5.0);
+        assert!(far > 10 * near && far > 500, "{routing}: {near} over q, {far} over r");
+    }
+    // Where the fastest alone is asked for, it is the other one.
+    let [near, far] = sent("static", 1.0);
+    assert!(near > 10 * far && near > 500, "{near} over q, {far} over r");
 }

@@ -118,7 +118,7 @@ impl Association {
             rto: path.rtt.rto(),
             loss: path.losses.share(),
             errors: path.errors,
-            last_hop: None,
+            last_hop: path.last_hop,
         }
     }
 

@@ -138,6 +138,12 @@ impl Association {
         }
     }
 
+    /// The way to a path's address now has this node before the last, or nobody knows which. False if there is no such path.
+    pub(crate) fn set_last_hop(&mut self, path: PathId, node: Option<u32>) -> bool {
+        let path = self.paths.get_mut(usize::from(path.0)).filter(|path| path.in_use());
+        path.map(|path| path.last_hop = node).is_some()
+    }
+
     /// Makes a path the primary one (RFC 9260 §11.1.6). False if there is no such path.
     pub(crate) fn set_primary(&mut self, ctx: &mut Context<'_>, path: PathId) -> bool {
         let exists = self.paths.get(usize::from(path.0)).is_some_and(Path::in_use);

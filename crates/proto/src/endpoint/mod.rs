@@ -387,6 +387,14 @@ impl Endpoint {
             .unwrap_or(false)
     }
 
+    /// Tells which node comes before the last on the way to a path's address, `None` if nobody knows: for a driver that hears of routes,
+    /// whenever one changes. Policies of paths that look for ways apart use it (Pongaliur 2005, Figure 4.7); numbers mean nothing but
+    /// the same node or another one. False if there is no such association or path.
+    pub fn set_last_hop(&mut self, id: AssocId, path: PathId, node: Option<u32>) -> bool {
+        let association = self.table.index(id).and_then(|index| self.table.at_mut(index));
+        association.is_some_and(|association| association.set_last_hop(path, node))
+    }
+
     /// Sends a heartbeat on a path now. False if there is no such association or path.
     pub fn request_heartbeat(&mut self, now: Time, id: AssocId, path: PathId) -> bool {
         self.with(id, now, |association, ctx| association.request_heartbeat(ctx, path))

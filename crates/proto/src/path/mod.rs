@@ -84,6 +84,8 @@ pub(crate) struct Path {
     pub(crate) pending: bool,
     /// It is gone: only its place is kept, so that the others keep their numbers.
     pub(crate) removed: bool,
+    /// The node before the last on the way to the peer's address, if the driver has told.
+    pub(crate) last_hop: Option<u32>,
     pub(crate) rtt: RttEstimator,
     pub(crate) control: Controller,
     /// Bytes delivered so far, chunk headers and padding included.
@@ -144,6 +146,7 @@ impl Path {
             confirmed,
             pending: false,
             removed: false,
+            last_hop: None,
             rtt: RttEstimator::new(RttConfig {
                 initial: config.resolved_rto_initial(),
                 min: config.rto_min,

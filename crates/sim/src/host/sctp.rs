@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use whimbrel_control::multipath::policy::PathPolicySpec;
 use whimbrel_control::{Rng, Time};
 use whimbrel_proto::{
     AssocId, AssociationConfig, AssociationStats, CloseReason, Endpoint, EndpointConfig, Event, PacketMeta, SendError,
-    State, TraceEvent, TraceKinds, Transmit,
+    State, TraceEvent, TraceKinds,
 };
 use whimbrel_wire::{ByteSink, ChecksumField, Payload};
 
@@ -95,6 +96,8 @@ pub(crate) struct SctpEnd {
     steps: VecDeque<AddressChange>,
     /// An address of ours that is to become the primary one, and cannot yet.
     wanted: Option<SocketAddr>,
+    /// Whether somebody asks how the ways to the peer end: a policy that chooses among paths.
+    asks_last_hops: bool,
 }
 
 impl SctpEnd {
@@ -113,6 +116,8 @@ impl SctpEnd {
             truth: Some(setup.truth.clone()),
             ..EndpointConfig::default()
         };
+        let is_standard = setup.association.parts().path_policy == PathPolicySpec::default();
+        let asks_last_hops = !is_standard && setup.peer.len() > 1;
         let mut endpoint = Endpoint::new(config, Box::new(setup.random))
             .map_err(|error| ConfigError::new("sctp", error.to_string(), "parameters that proto accepts"))?;
         if is_sender {
@@ -141,6 +146,7 @@ impl SctpEnd {
             occasions: Occasions::default(),
             steps: setup.steps.into(),
             wanted: None,
+            asks_last_hops,
         })
     }
 
@@ -171,6 +177,9 @@ impl SctpEnd {
         if self.phase == Phase::Waiting && self.source.is_some() {
             self.connect(context.now);
         }
+        if self.asks_last_hops {
+            self.tell_last_hops(context);
+        }
         self.endpoint.handle_timeout(context.now);
         self.drive(context);
     }
@@ -192,6 +201,9 @@ impl SctpEnd {
     /// A packet has arrived.
     #[inline]
     pub(crate) fn receive(&mut self, context: &mut Context<'_>, id: PacketId) {
+        if self.asks_last_hops {
+            self.tell_last_hops(context);
+        }
         let packet = context.network.slab.get(id);
         let route = &context.network.topology.routes[packet.route as usize];
         let meta = PacketMeta {
@@ -209,6 +221,19 @@ impl SctpEnd {
         context.network.slab.release(id);
         context.flow.discarded += u64::from(taken.is_err());
         self.drive(context);
+    }
+
+    /// Tells the association what routing knows of the ends of its ways.
+    #[cold]
+    fn tell_last_hops(&mut self, context: &mut Context<'_>) {
+        let Some(id) = self.id else { return };
+        for place in 0.. {
+            let path = self.endpoint.association(id).and_then(|all| all.paths().nth(place));
+            let Some(path) = path else { return };
+            let route = self.route(context.flow, path.local, path.remote);
+            let node = route.and_then(|route| context.network.last_hop(context.now, route));
+            self.endpoint.set_last_hop(id, path.id, node);
+        }
     }
 
     /// Drains the endpoint: its events, what the user makes of them, and its packets; then sets the alarm.
@@ -423,7 +448,7 @@ impl SctpEnd {
             };
             any = true;
             let len = sent.wire_len as u32;
-            let route = self.route(context.flow, &sent);
+            let route = self.route(context.flow, sent.local, sent.remote);
             let way = route.unwrap_or(context.flow.routes.forward[0]);
             context
                 .flow
@@ -438,9 +463,9 @@ impl SctpEnd {
         }
     }
 
-    /// The route between the two addresses of a packet.
+    /// The route between two addresses, one of ours and one of the peer's.
     #[inline]
-    fn route(&self, flow: &FlowState, sent: &Transmit) -> Option<RouteId> {
+    fn route(&self, flow: &FlowState, local: SocketAddr, remote: SocketAddr) -> Option<RouteId> {
         let routes = &flow.routes;
         let (ours, theirs, table) = if self.agent & 1 == 0 {
             (&routes.sender, &routes.receiver, &routes.forward)
@@ -451,8 +476,8 @@ impl SctpEnd {
             let wanted = interface(address.ip())?;
             all.iter().position(|i| *i == wanted)
         };
-        let from = place(ours, sent.local)?;
-        let to = place(theirs, sent.remote)?;
+        let from = place(ours, local)?;
+        let to = place(theirs, remote)?;
         table.get(from * theirs.len() + to).copied()
     }
 

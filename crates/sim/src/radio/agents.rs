@@ -55,6 +55,12 @@ impl Agents {
         self.agents.get(radio as usize).is_some_and(Option::is_some)
     }
 
+    /// What a radio's protocol knows of the end of the way to another.
+    pub(super) fn last_hop(&self, now: Time, from: RadioId, to: RadioId) -> Option<RadioId> {
+        let agent = self.agents.get(from as usize).and_then(Option::as_ref)?;
+        agent.last_hop(now, to as Address).map(RadioId::from)
+    }
+
     /// Whether a radio listens to what is for others.
     #[inline]
     pub(super) fn listens(&self, radio: RadioId) -> bool {

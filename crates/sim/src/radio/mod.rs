@@ -32,7 +32,7 @@ pub use self::phy::PhyKind;
 use self::phy::{DATA_OVERHEAD, Phy};
 pub use self::propagation::{FadingConfig, PropagationConfig};
 use self::routes::Routes;
-use crate::config::{ChannelRouting, EnergyConfig, SimConfig};
+use crate::config::{ChannelRouting, EnergyConfig, MobilityConfig, SimConfig};
 use crate::engine::{Event, EventQueue};
 use crate::ledger::DropCause;
 use crate::link::Window;
@@ -155,7 +155,12 @@ impl Radios {
             .node
             .iter()
             .map(|node| {
-                let [x, y] = node.position.unwrap_or_default();
+                let drawn = |area: [f64; 2]| {
+                    let mut random = Rng::stream(seed, &format!("node/{}/position", node.name));
+                    area.map(|side| side * random.unit())
+                };
+                let area = || node.mobility.as_ref().and_then(MobilityConfig::area);
+                let [x, y] = node.position.or_else(|| area().map(drawn)).unwrap_or_default();
                 let random = Rng::stream(seed, &format!("node/{}/mobility", node.name));
                 let mobility = node.mobility.clone().unwrap_or_default();
                 let movements = mobility.file().and_then(|file| resources.movements.get(file)).cloned();
@@ -255,6 +260,21 @@ impl Radios {
         match &mut self.channels[channel as usize].routes {
             Some(routes) => routes.next_hop(radio, target),
             None => Some(target),
+        }
+    }
+
+    /// The radio before the last on the way from one to another, as far as the first one's routing knows it.
+    pub(crate) fn last_hop(&mut self, now: Time, from: RadioId, to: RadioId) -> Option<RadioId> {
+        if self.agents.has(from) {
+            return self.agents.last_hop(now, from, to);
+        }
+        let mut here = from;
+        loop {
+            let next = self.next_hop(here, to)?;
+            if next == to {
+                return Some(here);
+            }
+            here = next;
         }
     }
 
