@@ -6,7 +6,7 @@ use whimbrel_sim::{DelaySummary, FlowResult, Histogram, LinkResult, RadioResult,
 use whimbrel_sim::{DropCause, DropCounts, VerdictCounts};
 
 use crate::stats::jain_index;
-use crate::watch::Windows;
+use crate::watch::{Correlations, WatchedFlow};
 
 /// A figure of a run or of one of its flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +48,10 @@ metrics! {
     DelayP50 false "delay_p50_ms" "delay p50, ms" "the same, median";
     DelayP95 false "delay_p95_ms" "delay p95, ms" "the same, not exceeded by 95 % of messages";
     DelayP99 false "delay_p99_ms" "delay p99, ms" "the same, not exceeded by 99 % of messages";
+    PacketDelay false "packet_delay_ms" "packet delay, ms"
+        "mean time that the packets of a flow's sender took from host to host, those with data sent again included";
+    DeliveryRatio false "packet_delivery_ratio" "packet delivery ratio"
+        "packets that reached the receivers over packets that the senders of the flows sent";
     Silence false "longest_silence_ms" "longest silence, ms"
         "longest time without a delivery to the receiver's user, from a flow's first delivery to its last or to the end";
     Switches false "path_switches" "path switches" "times that new data moved to another path because of the path policy";
@@ -86,6 +90,11 @@ metrics! {
         "of these, those while no queue had been over its threshold for a second";
     PerEpisode false "reductions_per_episode" "reductions per episode"
         "reductions of the congestion window for each rise of a queue over its threshold that one followed";
+    DelayDuplicates false "delay_duplicates_correlation" "delay and duplicates"
+        "correlation of packets' mean delay with duplicate TSNs per SACK over half seconds, -1 to 1; studies measure it";
+    DelayGaps false "delay_gaps_correlation" "delay and gaps" "the same with gap ack blocks per SACK; studies measure it";
+    GapsDuplicates false "gaps_duplicates_correlation" "gaps and duplicates"
+        "correlation of gap ack blocks with duplicate TSNs, likewise; studies measure it";
     Jain true "jain_index" "Jain index" "fairness of goodput across the SCTP and TCP flows, 1/n to 1";
     LinkUtilisation true "link_utilisation" "link utilisation"
         "share of the window in which the busiest direction of a link was transmitting, 0 to 1";
@@ -95,11 +104,14 @@ metrics! {
     ControlPackets true "control_packets" "routing messages"
         "messages of routing protocols that all radios sent, those passed on included";
     ControlBytes true "control_bytes" "routing bytes" "bytes of the IP packets of these";
+    RoutingOverhead true "routing_overhead" "routing overhead"
+        "routing bytes over bytes of the IP packets that the flows' senders sent";
+    EnergyPerByte true "energy_per_byte_uj" "energy, uJ/byte" "energy that all radios took for each byte of user data delivered";
     Drops false "drops" "drops" "packets that died, of any cause";
 }
 
 /// Figures for which a run has to be watched.
-const WATCHED: [Id; 7] = [
+const WATCHED: [Id; 10] = [
     Id::FirstSwitch,
     Id::CwndLeast,
     Id::CwndMost,
@@ -107,6 +119,9 @@ const WATCHED: [Id; 7] = [
     Id::Reductions,
     Id::Unprovoked,
     Id::PerEpisode,
+    Id::DelayDuplicates,
+    Id::DelayGaps,
+    Id::GapsDuplicates,
 ];
 
 /// Whether a run has to be watched for this figure.
@@ -232,13 +247,31 @@ impl Values {
         (0..COUNT).map(|place| self.get(place))
     }
 
+    fn set_packets(&mut self, arrived: u64, sent: u64, after: f64) {
+        if sent > 0 {
+            self.set(Id::DeliveryRatio, arrived as f64 / sent as f64);
+        }
+        if arrived > 0 {
+            self.set(Id::PacketDelay, after / arrived as f64 * 1e3);
+        }
+    }
+
+    fn set_correlations(&mut self, reports: &Correlations) {
+        self.set(Id::DelayDuplicates, reports.delay_duplicates);
+        self.set(Id::DelayGaps, reports.delay_gaps);
+        self.set(Id::GapsDuplicates, reports.gaps_duplicates);
+    }
+
     /// What a flow achieved; `ran` unless its start lies after what is measured.
-    pub(crate) fn of_flow(flow: &FlowResult, ran: bool, windows: Option<Windows>) -> Self {
+    pub(crate) fn of_flow(flow: &FlowResult, ran: bool, watched: Option<&WatchedFlow>) -> Self {
         let mut values = Values::NONE;
         if !ran {
             return values;
         }
-        if let Some(windows) = windows {
+        if let Some(watched) = watched {
+            values.set_correlations(&watched.reports);
+        }
+        if let Some(windows) = watched.and_then(|watched| watched.windows) {
             let first_switch = windows.first_switch.map_or(f64::NAN, |at| at.as_secs_f64());
             values.set(Id::FirstSwitch, first_switch);
             values.set(Id::CwndLeast, windows.least as f64 / 1500.0);
@@ -271,6 +304,7 @@ impl Values {
             values.set(Id::EcnReductions, flow.sender.ecn_reductions as f64);
             values.set_verdicts(&flow.verdicts);
         }
+        values.set_packets(flow.arrived_packets, flow.sender_packets, seconds_under_way(flow));
         values.set(Id::TrRatio, flow.transmit_ratio().unwrap_or(f64::NAN));
         if !flow.air_time.is_zero() {
             values.set(Id::AirTime, flow.air_time.as_secs_f64());
@@ -280,7 +314,7 @@ impl Values {
     }
 
     /// What all flows of a run achieved together.
-    pub(crate) fn of_run(result: &RunResult, config: &SimConfig) -> Self {
+    pub(crate) fn of_run(result: &RunResult, config: &SimConfig, reports: Option<&Correlations>) -> Self {
         let mut values = Values::NONE;
         let flows = &result.flows;
         let sum = |of: &dyn Fn(&FlowResult) -> f64| flows.iter().map(of).sum::<f64>();
@@ -316,6 +350,12 @@ impl Values {
             flows.iter().for_each(|flow| verdicts.merge(&flow.verdicts));
             values.set_verdicts(&verdicts);
         }
+        if let Some(reports) = reports {
+            values.set_correlations(reports);
+        }
+        let count = |of: &dyn Fn(&FlowResult) -> u64| flows.iter().map(of).sum::<u64>();
+        let (arrived, sent) = (count(&|flow| flow.arrived_packets), count(&|flow| flow.sender_packets));
+        values.set_packets(arrived, sent, sum(&seconds_under_way));
         let delivered = sum(&|flow| flow.goodput_bytes as f64);
         if delivered > 0.0 {
             let sent = sum(&|flow| (flow.sender_wire_bytes + flow.receiver_wire_bytes) as f64);
@@ -341,14 +381,24 @@ impl Values {
         values.set(Id::QueueUtilisation, most(&mut queues.into_iter()));
         if !result.radios.is_empty() {
             values.set(Id::AirTime, sum(&|flow| flow.air_time.as_secs_f64()));
-            values.set(Id::Energy, result.radios.iter().map(|radio| radio.energy).sum());
+            let energy = result.radios.iter().map(|radio| radio.energy).sum::<f64>();
+            values.set(Id::Energy, energy);
+            values.set(Id::EnergyPerByte, energy * 1e6 / delivered);
             let control = |of: &dyn Fn(&RadioResult) -> u64| result.radios.iter().map(of).sum::<u64>() as f64;
             values.set(Id::ControlPackets, control(&|radio| radio.control));
             values.set(Id::ControlBytes, control(&|radio| radio.control_bytes));
+            let sent = sum(&|flow| flow.sender_wire_bytes as f64);
+            values.set(Id::RoutingOverhead, control(&|radio| radio.control_bytes) / sent);
         }
         values.set_drops(&result.drops);
         values
     }
+}
+
+/// The time that the sender's packets took together, s.
+fn seconds_under_way(flow: &FlowResult) -> f64 {
+    let mean = flow.packet_delay.map_or(0.0, |span| span.as_secs_f64());
+    mean * flow.arrived_packets as f64
 }
 
 /// Whether a flow that starts then ran while it was measured.

@@ -337,7 +337,7 @@ impl Plan<'_> {
         let selection = Selection::of(&self.scenario.record, job.seed_number);
         let began = Instant::now();
         let world = World::new(config, seed, &job.point.resources, RunOptions::default())?;
-        let mut windows = Vec::new();
+        let mut watched = None;
         let (result, recorded) = match self.folder.as_deref().filter(|_| selection.any()) {
             Some(folder) => {
                 let prefix = self.prefix(job.point_number, seed);
@@ -349,7 +349,7 @@ impl Plan<'_> {
             None if self.watch => {
                 let mut watch = Watch::new(config);
                 let result = world.run_with(&mut watch, control);
-                windows = watch.finish(result.ended_at);
+                watched = Some(watch.finish(result.ended_at));
                 (result, Recorded::default())
             }
             None => (world.run_with(&mut NoObserver, control), Recorded::default()),
@@ -363,7 +363,7 @@ impl Plan<'_> {
             values: Values::of_flow(
                 flow,
                 config.flow.get(place).is_some_and(|flow| ran(flow.start, &result)),
-                windows.get(place).copied().flatten(),
+                watched.as_ref().and_then(|watched| watched.flows.get(place)),
             ),
             outcome: flow.outcome.clone(),
             file: flow.file,
@@ -385,7 +385,7 @@ impl Plan<'_> {
             number: job.number,
             point: job.point_number,
             seed,
-            values: Values::of_run(&result, config),
+            values: Values::of_run(&result, config, watched.as_ref().map(|watched| &watched.reports)),
             flows: flows.collect(),
             links: links.collect(),
             radios: result.radios,

@@ -51,6 +51,21 @@ pub fn jain_index(shares: &[f64]) -> Option<f64> {
     (squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
 }
 
+/// Pearson's coefficient of correlation, -1 to 1; NaN of fewer than three pairs, or if either number never varies.
+pub(crate) fn correlation(pairs: impl Iterator<Item = (f64, f64)> + Clone) -> f64 {
+    let count = pairs.clone().count() as f64;
+    if count < 3.0 {
+        return f64::NAN;
+    }
+    let (x, y) = pairs.clone().fold((0.0, 0.0), |(x, y), pair| (x + pair.0, y + pair.1));
+    let (x, y) = (x / count, y / count);
+    let moments = pairs.fold((0.0, 0.0, 0.0), |(xx, xy, yy), (a, b)| {
+        (xx + (a - x) * (a - x), xy + (a - x) * (b - y), yy + (b - y) * (b - y))
+    });
+    let (xx, xy, yy) = moments;
+    xy / (xx.sqrt() * yy.sqrt())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,5 +134,15 @@ mod tests {
         assert_eq!(jain_index(&[0.0]), None);
         // (1+2+3)^2 / (3 * 14)
         assert!((jain_index(&[1.0, 2.0, 3.0]).expect("shares") - 36.0 / 42.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn correlations_worked_by_hand() {
+        let of = |pairs: &[(f64, f64)]| correlation(pairs.iter().copied());
+        // Sums of squares 2 and 2, products 1.
+        assert!((of(&[(1.0, 1.0), (2.0, 3.0), (3.0, 2.0)]) - 0.5).abs() < 1e-12);
+        assert!((of(&[(1.0, 6.0), (2.0, 4.0), (4.0, 0.0)]) + 1.0).abs() < 1e-12);
+        assert!(of(&[(1.0, 1.0), (2.0, 1.0), (3.0, 1.0)]).is_nan());
+        assert!(of(&[(1.0, 1.0), (2.0, 2.0)]).is_nan());
     }
 }

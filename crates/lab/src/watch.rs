@@ -1,12 +1,73 @@
-//! Figures for which a run has to be watched: how the congestion window goes.
+//! Figures for which a run has to be watched: how the congestion window goes, and whether what SACKs report goes with delay.
 
 use whimbrel_control::{Span, Time};
 use whimbrel_proto::{TraceEvent, TraceKinds, TraceRecord};
 use whimbrel_sim::config::{QueueConfig, QueueUnit, SimConfig};
-use whimbrel_sim::{Interest, Observer, Sample};
+use whimbrel_sim::{Interest, Observer, PacketEvent, PacketFate, Sample};
+use whimbrel_wire::Chunk;
+
+use crate::stats::correlation;
 
 /// How long a reduction may come after its queue was long: signals take their time to the sender and back.
 const PROVOKED: Span = Span::from_secs(1);
+
+/// Delays and reports are averaged over so long (Pongaliur 2005, 4.2).
+const BIN: Span = Span::from_millis(500);
+
+/// What was seen of a run.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    /// Of each flow.
+    pub(crate) flows: Vec<WatchedFlow>,
+    /// Of all flows together: each half second of each flow is an observation.
+    pub(crate) reports: Correlations,
+}
+
+/// What was seen of a flow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WatchedFlow {
+    /// Its sender's window, if it has one.
+    pub(crate) windows: Option<Windows>,
+    /// What its SACKs say of delay.
+    pub(crate) reports: Correlations,
+}
+
+/// Correlations over half seconds in which packets and SACKs arrived; NaN where nothing varied.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Correlations {
+    /// Packets' mean delay with duplicate TSNs per SACK.
+    pub(crate) delay_duplicates: f64,
+    /// The same with gap ack blocks per SACK.
+    pub(crate) delay_gaps: f64,
+    /// Gap ack blocks with duplicate TSNs.
+    pub(crate) gaps_duplicates: f64,
+}
+
+impl Correlations {
+    fn of<'b>(bins: impl Iterator<Item = &'b Bin> + Clone) -> Self {
+        let seen = bins.filter(|bin| bin.packets > 0 && bin.sacks > 0);
+        let delay = |bin: &Bin| bin.delay / f64::from(bin.packets);
+        let gaps = |bin: &Bin| f64::from(bin.gaps) / f64::from(bin.sacks);
+        let duplicates = |bin: &Bin| f64::from(bin.duplicates) / f64::from(bin.sacks);
+        Correlations {
+            delay_duplicates: correlation(seen.clone().map(|bin| (delay(bin), duplicates(bin)))),
+            delay_gaps: correlation(seen.clone().map(|bin| (delay(bin), gaps(bin)))),
+            gaps_duplicates: correlation(seen.map(|bin| (gaps(bin), duplicates(bin)))),
+        }
+    }
+}
+
+/// What arrived in half a second.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bin {
+    /// Packets with data at the receiver, and the time they took together, s.
+    packets: u32,
+    delay: f64,
+    /// SACKs at the sender, and what they reported.
+    sacks: u32,
+    gaps: u32,
+    duplicates: u32,
+}
 
 /// How the window of a flow's sender went within the measurement window, over its primary path.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -36,6 +97,8 @@ struct Flow {
     windows: Windows,
     /// The number of the queue's last rise that a reduction followed.
     episode: u64,
+    /// From the beginning of the measurement window.
+    bins: Vec<Bin>,
 }
 
 /// Watches a run for the figures of [`Windows`].
@@ -77,21 +140,24 @@ impl Watch {
         }
     }
 
-    /// What was seen of each flow that has a window.
-    pub(crate) fn finish(mut self, end: Time) -> Vec<Option<Windows>> {
+    /// What was seen.
+    pub(crate) fn finish(mut self, end: Time) -> Watched {
         let until = end.min(self.to);
         let over = until.since(self.from).as_secs_f64() * 1e9;
         for flow in &mut self.flows {
             flow.pass(until, self.from, self.to);
         }
-        let seen = self.flows.into_iter().map(|flow| {
-            flow.cwnd?;
-            Some(Windows {
+        let flows = self.flows.iter().map(|flow| WatchedFlow {
+            windows: flow.cwnd.map(|_| Windows {
                 mean: if over > 0.0 { flow.area / over } else { f64::NAN },
                 ..flow.windows
-            })
+            }),
+            reports: Correlations::of(flow.bins.iter()),
         });
-        seen.collect()
+        Watched {
+            flows: flows.collect(),
+            reports: Correlations::of(self.flows.iter().flat_map(|flow| &flow.bins)),
+        }
     }
 }
 
@@ -117,11 +183,43 @@ impl Flow {
 
 impl Observer for Watch {
     fn wants(&self, interest: Interest) -> bool {
-        interest == Interest::Series
+        matches!(interest, Interest::Series | Interest::HostPackets)
     }
 
     fn trace_kinds(&self) -> TraceKinds {
         TraceKinds::WINDOWS.with(TraceKinds::STATES)
+    }
+
+    fn packet(&mut self, event: &PacketEvent<'_>) {
+        let (PacketFate::Delivered, Some(sctp)) = (event.fate, &event.sctp) else {
+            return;
+        };
+        let Some(flow) = self.flows.get_mut(event.flow as usize) else {
+            return;
+        };
+        if !(self.from..self.to).contains(&event.at) {
+            return;
+        }
+        let place = (event.at.since(self.from).as_nanos() / BIN.as_nanos()) as usize;
+        if flow.bins.len() <= place {
+            flow.bins.resize(place + 1, Bin::default());
+        }
+        let bin = &mut flow.bins[place];
+        for chunk in sctp.chunks().flatten() {
+            let sack = match chunk {
+                Chunk::Data(_) if event.forward => {
+                    bin.packets += 1;
+                    bin.delay += event.at.since(event.sent).as_secs_f64();
+                    return;
+                }
+                Chunk::Sack(sack) if !event.forward => sack,
+                Chunk::NrSack(nr_sack) if !event.forward => nr_sack.sack(),
+                _ => continue,
+            };
+            bin.sacks += 1;
+            bin.gaps += sack.gaps.len() as u32;
+            bin.duplicates += sack.duplicates.len() as u32;
+        }
     }
 
     fn sample(&mut self, sample: &Sample) {
@@ -171,9 +269,15 @@ impl Observer for Watch {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use whimbrel_control::Rate;
-    use whimbrel_proto::PathId;
+    use whimbrel_proto::{Ecn, PathId};
+    use whimbrel_sim::Congestion;
     use whimbrel_sim::config::{FlowConfig, FlowKind, LinkConfig, RedConfig};
+    use whimbrel_wire::{
+        CommonHeader, Data, DuplicateTsns, GapBlock, GapBlocks, OwnedPacket, PacketSink, Payload, Sack, Ssn, Tsn,
+    };
 
     use super::*;
 
@@ -220,7 +324,7 @@ mod tests {
         window(&mut watch, 4_000, 4_000);
         window(&mut watch, 6_000, 2_000);
         let seen = watch.finish(Time::ZERO + Span::from_secs(10));
-        let windows = seen[0].expect("a window was seen");
+        let windows = seen.flows[0].windows.expect("a window was seen");
         assert_eq!((windows.least, windows.most, windows.reductions), (500, 4_000, 1));
         // 2 s of 500, 2 s of 4000, 4 s of 2000.
         assert!((windows.mean - 2_125.0).abs() < 1e-6, "{windows:?}");
@@ -240,7 +344,7 @@ mod tests {
             watch.trace(0, true, &record);
         }
         let seen = watch.finish(Time::ZERO + Span::from_secs(10));
-        let first = seen[0].and_then(|windows| windows.first_switch);
+        let first = seen.flows[0].windows.and_then(|windows| windows.first_switch);
         assert_eq!(first, Some(Time::ZERO + Span::from_millis(1_500)));
     }
 
@@ -259,7 +363,92 @@ mod tests {
         window(&mut watch, 5_000, 5_000);
         queue(&mut watch, 6_000, 12);
         window(&mut watch, 6_100, 4_000);
-        let windows = watch.finish(Time::ZERO + Span::from_secs(10))[0].expect("a window was seen");
+        let windows = watch.finish(Time::ZERO + Span::from_secs(10)).flows[0]
+            .windows
+            .expect("a window was seen");
         assert_eq!((windows.reductions, windows.episodes, windows.unprovoked), (5, 2, 1));
+    }
+
+    /// A packet of the flow arrives after so many milliseconds.
+    fn packet(watch: &mut Watch, ms: u64, delay_ms: u64, forward: bool, packet: &OwnedPacket) {
+        let at = Time::ZERO + Span::from_millis(ms);
+        let host = SocketAddr::from(([10, 0, 0, 1], 5000));
+        watch.packet(&PacketEvent {
+            at,
+            fate: PacketFate::Delivered,
+            flow: 0,
+            forward,
+            number: 0,
+            direction: None,
+            sent: Time::ZERO + Span::from_millis(ms - delay_ms),
+            source: host,
+            destination: host,
+            ecn: Ecn::NotEct,
+            congestion: Congestion::NONE,
+            size: 100,
+            sctp: Some(packet.view()),
+            tcp: None,
+        });
+    }
+
+    #[test]
+    fn reports_and_delay_are_compared_by_half_seconds() {
+        let header = CommonHeader {
+            source_port: 1,
+            destination_port: 2,
+            verification_tag: 3,
+        };
+        let of = |chunk: &Chunk<'_>| {
+            let mut packet = OwnedPacket::default();
+            packet.begin(header);
+            packet.push(chunk);
+            packet.finish();
+            packet
+        };
+        let data = of(&Chunk::Data(Data {
+            unordered: false,
+            begin: true,
+            end: true,
+            immediate: false,
+            tsn: Tsn(1),
+            stream: 0,
+            ssn: Ssn(0),
+            ppid: 0,
+            payload: Payload::Bytes(b"abcd"),
+        }));
+        let mut watch = watch();
+        // In half second n: delays of 10 n ms in the mean, n gap blocks in each of two SACKs, 4 - n duplicates.
+        for n in 0..=4_u64 {
+            let ms = 2_000 + 500 * n;
+            let (mut gaps, mut duplicates) = (Vec::new(), Vec::new());
+            for i in 0..n as u16 {
+                let only = 2 * i + 2;
+                GapBlock { start: only, end: only }.emit(&mut gaps);
+            }
+            for _ in n..4 {
+                DuplicateTsns::append(&mut duplicates, Tsn(1));
+            }
+            let sack = of(&Chunk::Sack(Sack {
+                cumulative_tsn_ack: Tsn(1),
+                a_rwnd: 0,
+                gaps: GapBlocks::from_wire_bytes(&gaps),
+                duplicates: DuplicateTsns::from_wire_bytes(&duplicates),
+                congestion_indicated: false,
+                packets: 0,
+            }));
+            packet(&mut watch, ms + 100, 5 * n, true, &data);
+            packet(&mut watch, ms + 200, 15 * n, true, &data);
+            packet(&mut watch, ms + 300, 1, false, &sack);
+            packet(&mut watch, ms + 499, 1, false, &sack);
+        }
+        // No SACK, no observation; nor before the measurement.
+        packet(&mut watch, 6_000, 5_000, true, &data);
+        packet(&mut watch, 1_000, 900, true, &data);
+        let seen = watch.finish(Time::ZERO + Span::from_secs(10));
+        let reports = seen.flows[0].reports;
+        assert!((reports.delay_gaps - 1.0).abs() < 1e-9, "{reports:?}");
+        assert!((reports.delay_duplicates + 1.0).abs() < 1e-9, "{reports:?}");
+        assert!((reports.gaps_duplicates + 1.0).abs() < 1e-9, "{reports:?}");
+        assert_eq!(reports, seen.reports);
     }
 }

@@ -69,6 +69,9 @@ pub(crate) struct FlowState {
     pub(crate) sent_bytes: [u64; 2],
     /// Packets sent by each end, over the whole run.
     pub(crate) numbers: [u32; 2],
+    /// Of the sender's packets, those that arrived in the window, and the time that they took together, ns.
+    pub(crate) arrived_packets: u64,
+    pub(crate) arrived_after: u64,
     /// Packets received and discarded by either end.
     pub(crate) discarded: u64,
     /// What the sender made of its losses.

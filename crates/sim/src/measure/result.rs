@@ -116,6 +116,10 @@ pub struct FlowResult {
     pub sender_packets: u64,
     /// IP packets that the receiver sent in the window.
     pub receiver_packets: u64,
+    /// Of the sender's IP packets, those that reached the receiver in the window.
+    pub arrived_packets: u64,
+    /// The mean time that these took from host to host; none if none arrived.
+    pub packet_delay: Option<Span>,
     /// The sender's association in the window, or its TCP connection in the same words: a segment is a chunk, an acknowledgement a
     /// SACK, ECN-Echo an ECNE.
     pub sender: AssociationStats,

@@ -451,6 +451,8 @@ impl FlowBuilder<'_> {
             sent_packets: [0; 2],
             sent_bytes: [0; 2],
             numbers: [0; 2],
+            arrived_packets: 0,
+            arrived_after: 0,
             discarded: 0,
             verdicts: VerdictCounts::default(),
         });

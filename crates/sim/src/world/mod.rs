@@ -143,7 +143,13 @@ impl World {
     /// Gives a packet at the end of its way to its agent.
     #[inline]
     fn hand_over(&mut self, id: PacketId, observer: &mut dyn Observer) {
-        let agent = self.network.slab.get(id).agent;
+        let packet = self.network.slab.get(id);
+        let agent = packet.agent;
+        if agent & 1 == 1 && self.network.window.contains(self.now) {
+            let flow = &mut self.flows[(agent / 2) as usize];
+            flow.arrived_packets += 1;
+            flow.arrived_after += self.now.since(packet.sent).as_nanos();
+        }
         self.with_agent(agent, observer, |agent, context| match agent {
             Agent::Sctp(end) => end.receive(context, id),
             Agent::TcpSender(sender) => sender.receive(context, id),

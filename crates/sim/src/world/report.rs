@@ -98,6 +98,11 @@ impl World {
             receiver_wire_bytes: state.sent_bytes[1],
             sender_packets: state.sent_packets[0],
             receiver_packets: state.sent_packets[1],
+            arrived_packets: state.arrived_packets,
+            packet_delay: state
+                .arrived_after
+                .checked_div(state.arrived_packets)
+                .map(Span::from_nanos),
             sender,
             receiver,
             discarded: state.discarded,
