@@ -92,6 +92,25 @@ fn section_3_2_1_unknown_parameters_of_an_init_follow_their_two_high_bits() {
     }
 }
 
+// RFC 5061 §4.2.4, §4.2.6: known by number, and of no effect.
+#[test]
+fn section_3_2_1_parameters_of_no_effect_are_reported_too() {
+    // Adaptation Layer Indication; Set Primary Address with an address in it.
+    for raw in [
+        vec![0xc0, 6, 0, 8, 1, 2, 3, 4],
+        vec![0xc0, 4, 0, 16, 0, 0, 0, 1, 0, 5, 0, 8, 10, 0, 0, 1],
+    ] {
+        let (result, net) = answer_to(&raw, |_| ());
+        assert_eq!(result, Ok(()));
+        let answer = net.last(Host::B, ChunkType::INIT_ACK);
+        let report = answer.init().parameters.iter().find_map(|parameter| match parameter {
+            Ok(Parameter::Unrecognized(raw)) => Some(raw.to_vec()),
+            _ => None,
+        });
+        assert_eq!(report, Some(raw));
+    }
+}
+
 #[test]
 fn section_3_2_2_unknown_parameters_of_an_init_ack_are_reported_with_the_cookie_echo() {
     let mut net = Net::new(1);

@@ -335,6 +335,30 @@ fn rfc_7829_what_was_sent_before_a_path_failed_does_not_bring_it_back() {
     assert_eq!(on, [1]);
 }
 
+// The same where the newest of them was sent twice, both times before the path failed.
+#[test]
+fn rfc_7829_what_was_sent_twice_before_a_path_failed_does_not_bring_it_back() {
+    let config = AssociationConfig {
+        potentially_failed_max_retrans: Some(1),
+        retransmit_path: Some(whimbrel_control::multipath::RetransmitPath::Same),
+        ..quiet()
+    };
+    let (mut net, a, _) = confirmed(2, &config);
+    net.knob = Box::new(|packet| {
+        let is_answer = packet.from == Host::B && is_on(packet, 0);
+        if is_answer { Fate::Drop } else { Fate::Deliver }
+    });
+    let start = net.now;
+    net.send(Host::A, a, Message::zeros(0, 1000));
+    let failed = state_event(0, PathState::PotentiallyFailed);
+    // The first timeout counts an error; the second one, of what was sent again, makes the path potentially failed.
+    when(&mut net, start, Span::from_secs(5), &failed);
+    cut(&mut net, &[0]);
+    net.run_for(Span::from_millis(500));
+    assert_eq!(net.a.association(a).expect("up").buffered_send(), 0);
+    assert_eq!(path(&net, a, 0).state, PathState::PotentiallyFailed);
+}
+
 #[test]
 fn rfc_7829_a_potentially_failed_path_that_stays_silent_becomes_inactive() {
     let config = AssociationConfig {

@@ -493,3 +493,71 @@ fn sacks_leave_a_path_that_is_dead() {
     assert_eq!(sack_paths(SackPath::LowestRtt, Some(2)), [40, 0, 0]);
     assert_eq!(sack_paths(SackPath::All, Some(2)), [40, 40, 0]);
 }
+
+// RFC 9260 §3.2: 00 in the high bits of a type that was not agreed on. Nothing behind it is read.
+#[test]
+fn an_nr_sack_that_nobody_agreed_on_ends_the_packet() {
+    let (mut net, _) = established(&AssociationConfig::default());
+    let nr_sack = Chunk::NrSack(NrSack {
+        cumulative_tsn_ack: Tsn(0),
+        a_rwnd: 5000,
+        lists: SackLists::from_wire_bytes(&[], 0, 0),
+        congestion_indicated: false,
+        packets: 0,
+    });
+    let heartbeat = Chunk::Heartbeat(whimbrel_wire::HeartbeatInfo(&[7; 20]));
+    assert_eq!(net.as_peer(Host::B, &[heartbeat]), Ok(()));
+    assert_eq!(net.count(Host::B, ChunkType::HEARTBEAT_ACK), 1);
+    let taken = net.as_peer(Host::B, &[nr_sack, heartbeat]);
+    assert_eq!(taken, Err(whimbrel_proto::Discard::InvalidChunk));
+    assert_eq!(net.count(Host::B, ChunkType::HEARTBEAT_ACK), 1);
+}
+
+// A peer that takes back what it has promised to keep: nothing is in flight again, and nothing is lost by it.
+#[test]
+fn what_was_freed_is_not_taken_back() {
+    let config = reporting(ReportingChanges {
+        nr_sack: Some(true),
+        ..ReportingChanges::default()
+    });
+    let (mut net, a) = established(&config);
+    net.knob = Box::new(|packet| {
+        if packet.from == Host::B {
+            Fate::Drop
+        } else {
+            Fate::Deliver
+        }
+    });
+    for _ in 0..4 {
+        let now = net.now;
+        net.a.send(now, a, Message::zeros(0, 1000)).expect("room");
+    }
+    net.drain(Host::A);
+    let first = net.last(Host::A, ChunkType::DATA).tsns()[0] - 3;
+    let told = |kept: &[u8]| {
+        let bytes = kept.to_vec();
+        move |net: &mut Net| {
+            let nr_sack = Chunk::NrSack(NrSack {
+                cumulative_tsn_ack: Tsn(first - 1),
+                a_rwnd: 100_000,
+                lists: SackLists::from_wire_bytes(&bytes, 0, bytes.len() / 4),
+                congestion_indicated: false,
+                packets: 0,
+            });
+            net.as_peer(Host::A, &[nr_sack])
+        }
+    };
+    let path = |net: &Net| net.a.association(a).expect("up").paths().next().expect("one");
+    let all = path(&net).flight;
+    assert_eq!(told(&[0, 2, 0, 3])(&mut net), Ok(()));
+    assert_eq!(path(&net).flight, all / 2);
+    // Then nothing is kept, four times: that would be enough for a loss.
+    for _ in 0..4 {
+        assert_eq!(told(&[])(&mut net), Ok(()));
+    }
+    let stats = net.a.association(a).expect("up").stats();
+    assert_eq!((path(&net).flight, stats.fast_retransmits), (all / 2, 0));
+    net.knob = Box::new(|_| Fate::Deliver);
+    net.run_for(Span::from_secs(10));
+    assert_eq!(net.a.association(a).expect("up").buffered_send(), 0);
+}

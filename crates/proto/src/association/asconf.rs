@@ -79,6 +79,17 @@ pub(crate) struct AsconfState {
 }
 
 impl AsconfState {
+    pub(super) fn heap_bytes(&self) -> usize {
+        let pending = self.pending.as_ref().map_or(0, |pending| {
+            pending.requests.capacity() * size_of::<Request>() + pending.parameters.len()
+        });
+        size_of::<Self>()
+            + pending
+            + self.waiting.capacity() * size_of::<Request>()
+            + self.answer.as_ref().map_or(0, |answer| answer.len())
+            + self.announced.capacity() * size_of::<TransportAddr>()
+    }
+
     /// Takes back an ASCONF that has not left yet: what it asks for waits again.
     fn recall(&mut self) {
         if let Some(pending) = self.pending.take_if(|pending| !pending.sent) {

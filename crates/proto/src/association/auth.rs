@@ -254,6 +254,10 @@ pub(crate) struct AuthState {
 }
 
 impl AuthState {
+    pub(super) fn heap_bytes(&self) -> usize {
+        size_of::<Self>() + size_of::<Signer>() + self.signer.key.len()
+    }
+
     /// What both ends agreed on; none if that is nothing.
     pub(crate) fn of(config: &AssociationConfig, agreement: &AuthAgreement) -> Option<Self> {
         let algorithm = agreement.peer.algorithm()?;

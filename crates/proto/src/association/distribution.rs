@@ -186,13 +186,19 @@ impl Association {
         .unwrap_or(1.0)
     }
 
-    /// The window that a path is left after congestion, if a coupling decides. `reacted`: that was asked for this window of data.
+    /// The window that a path is left after congestion, if a coupling decides. `reacted`: that was asked for this window of data. The
+    /// coupling hears of the first loss of a window alone.
     pub(super) fn coupled_window(&mut self, now: Time, index: usize, reacted: bool) -> Option<u64> {
-        if reacted {
+        if reacted || self.spread.is_none() {
             return None;
         }
+        let epochs = self.epochs(index);
+        let goes_on = epochs.recovery.is_active() || epochs.reduced.is_active();
+        let is_first = !goes_on && !self.paths[index].reductions.marked();
         self.ask_coupling(now, |coupling, paths| {
-            coupling.on_loss(index);
+            if is_first {
+                coupling.on_loss(index);
+            }
             coupling.reduced(index, paths)
         })?
     }

@@ -76,6 +76,10 @@ impl Association {
                     result = result.and(Err(Discard::InvalidChunk));
                     break;
                 }
+                Ok(Chunk::NrSack(_)) if !self.uses_nr_sack() => {
+                    result = result.and(Err(Discard::InvalidChunk));
+                    break;
+                }
                 Ok(Chunk::AsconfAck(_)) if self.asconf.is_none() => Ok(()),
                 Ok(chunk @ Chunk::Asconf(_)) if self.asconf.is_none() => {
                     self.report_unnegotiated_chunk(from, &chunk);

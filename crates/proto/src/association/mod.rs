@@ -366,6 +366,10 @@ impl Association {
             + self.policy.as_ref().map_or(0, |policy| policy.heap_bytes())
             + self.spread.as_ref().map_or(0, |spread| spread.heap_bytes())
             + self.probing_bytes()
+            + self.reports.as_ref().map_or(0, |reports| reports.heap_bytes())
+            + self.auth.as_ref().map_or(0, |auth| auth.heap_bytes())
+            + self.auth_random.as_ref().map_or(0, |random| size_of_val(&**random))
+            + self.asconf.as_ref().map_or(0, |asconf| asconf.heap_bytes())
             + size_of::<AssociationStats>()
     }
 

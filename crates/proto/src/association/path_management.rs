@@ -55,7 +55,7 @@ impl Association {
         let (path, ack) = (&self.paths[index], &self.outstanding.acks()[index]);
         let has_failed =
             path.state == PathState::PotentiallyFailed || self.policy.is_some() && path.state == PathState::Inactive;
-        has_failed && ack.newest_sent_at.is_some_and(|at| at <= path.failed_at)
+        has_failed && ack.newest_at.is_some_and(|at| at <= path.failed_at)
     }
 
     /// Something sent on the path was acknowledged (RFC 9260 §8.2).

@@ -25,6 +25,12 @@ pub(super) struct Reports {
     serial: Option<u16>,
 }
 
+impl Reports {
+    pub(super) fn heap_bytes(&self) -> usize {
+        size_of::<Self>() + self.kept.capacity() * size_of::<(Seq, Seq)>()
+    }
+}
+
 /// Adds a half-open range to ranges in ascending order of their beginnings.
 fn add_range(ranges: &mut Vec<(Seq, Seq)>, start: Seq, end: Seq) {
     match ranges.last_mut() {

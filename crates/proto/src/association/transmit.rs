@@ -100,7 +100,12 @@ impl Association {
         let control = self.next_control().and_then(|place| self.outgoing.get(place));
         let is_init = matches!(control, Some((_, Outgoing::Init { .. })));
         let control_path = control.map(|&(path, _)| usize::from(path));
-        let next_data = self.next_data(ctx.now);
+        // A distribution counts the packets that it was asked about: behind a control chunk there might be no room for one.
+        let next_data = if control_path.is_some() && self.is_spread() {
+            None
+        } else {
+            self.next_data(ctx.now)
+        };
         let path = match (control_path, next_data) {
             (Some(path), _) => path,
             (None, Some(next)) => next.to(),

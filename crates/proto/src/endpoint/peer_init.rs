@@ -115,6 +115,12 @@ impl PeerInit {
                         break;
                     }
                 }
+                // Known from other chunks, and of no effect here: as if it were not known (RFC 9260 §3.2.1, 11 in the high bits).
+                Parameter::AdaptationLayer { .. } | Parameter::SetPrimary { .. } => {
+                    if unrecognized.len() + raw.bytes().len() <= MAX_UNRECOGNIZED {
+                        report(raw.bytes(), unrecognized);
+                    }
+                }
                 Parameter::EcnCapable => peer.ecn = true,
                 // The cookie is read by who expects one; the rest asks for nothing.
                 other => peer.extensions.take(&other),

@@ -55,13 +55,17 @@ impl NewsState {
         } else {
             self.everything_due = true;
         }
-        remove(&mut self.taken_back, tsn);
+        if !remove(&mut self.taken_back, tsn, MAX_TAKEN_BACK) {
+            self.everything_due = true;
+        }
     }
 
     /// A TSN that had come was dropped. They go from the top.
     pub(super) fn on_drop(&mut self, tsn: Tsn) {
         self.everything_due = true;
-        self.arrived.iter_mut().for_each(|arrived| remove(arrived, tsn));
+        for arrived in &mut self.arrived {
+            remove(arrived, tsn, MAX_ARRIVALS);
+        }
         match self.taken_back.last_mut() {
             Some((first, _)) if *first == tsn.next() => *first = tsn,
             _ => {
@@ -144,8 +148,9 @@ impl NewsState {
     }
 }
 
-/// Takes a TSN out of the range that it is in, if it is in any.
-fn remove(ranges: &mut Vec<Range>, tsn: Tsn) {
+/// Takes a TSN out of the range that it is in, if it is in any. Holes make ranges; beyond so many they are forgotten, and that is
+/// false: a SACK that tells everything tells of them too.
+fn remove(ranges: &mut Vec<Range>, tsn: Tsn, limit: usize) -> bool {
     let is_in = |&(first, last): &Range| tsn.distance(first) <= last.distance(first);
     if let Some(place) = ranges.iter().position(is_in) {
         let (first, last) = ranges.remove(place);
@@ -155,10 +160,45 @@ fn remove(ranges: &mut Vec<Range>, tsn: Tsn) {
         if first != tsn {
             ranges.insert(place, (first, tsn.previous()));
         }
+        if ranges.len() > limit {
+            ranges.clear();
+            return false;
+        }
     }
+    true
 }
 
 /// A range as a block of a SACK with this cumulative TSN; both ends are at most 65535 above it.
 fn block((first, last): &Range, cumulative: Tsn) -> [u8; 4] {
     (first.distance(cumulative) << 16 | last.distance(cumulative)).to_be_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // The sender chooses which of what was dropped it sends again: every other TSN makes as many ranges as there were TSNs.
+    #[test]
+    fn holes_do_not_make_ranges_without_bound() {
+        let mut news = NewsState::default();
+        (1..=2000).rev().for_each(|tsn| news.on_drop(Tsn(tsn)));
+        news.begin(Tsn(0), 0);
+        for tsn in (2..2000).step_by(2) {
+            news.on_arrival(Tsn(tsn));
+            assert!(news.taken_back.len() <= MAX_TAKEN_BACK, "{tsn}");
+        }
+        assert!(
+            news.everything_due,
+            "what is forgotten is told by a SACK that tells everything"
+        );
+        let mut news = NewsState::default();
+        (1..=2000).for_each(|tsn| news.on_arrival(Tsn(tsn)));
+        for tsn in (2..2000).step_by(2).rev() {
+            news.on_drop(Tsn(tsn));
+            assert!(
+                news.arrived.iter().all(|arrived| arrived.len() <= MAX_ARRIVALS),
+                "{tsn}"
+            );
+        }
+    }
 }

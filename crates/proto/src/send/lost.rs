@@ -47,7 +47,7 @@ impl Outstanding {
     /// The lowest position that waits in a queue.
     #[inline]
     pub(crate) fn first_lost_in(&mut self, queue: usize) -> Option<LostChunk> {
-        while let Some(&seq) = self.lost[queue].front() {
+        while let Some(&seq) = self.lost.get(queue)?.front() {
             match self.slot(seq) {
                 Some(slot) if slot.fate == Fate::Lost && self.lost_queue(slot.path, slot.timed_out) == queue => {
                     return Some(LostChunk {
@@ -157,7 +157,7 @@ impl Outstanding {
     /// The timeout of a path was spurious: what it gave up and has not been sent again since is in flight as before.
     pub(crate) fn take_timeout_back(&mut self, path: PathId) {
         let queue = self.lost_queue(path.0, true);
-        for index in 0..self.lost[queue].len() {
+        for index in 0..self.lost.get(queue).map_or(0, VecDeque::len) {
             let seq = self.lost[queue][index];
             let is_meant = self
                 .slot(seq)
@@ -165,7 +165,9 @@ impl Outstanding {
             if !is_meant {
                 continue;
             }
-            self.put_back_in_flight(seq);
+            if !self.put_back_in_flight(seq) {
+                continue;
+            }
             if let Some(slot) = self.slot_mut(seq) {
                 slot.timed_out = false;
             }
@@ -234,6 +236,9 @@ impl Outstanding {
         self.take_out_of_flight(seq, Fate::Lost);
         let Some(slot) = self.slot(seq) else { return };
         let queue = self.lost_queue(slot.path, slot.timed_out);
+        if queue >= self.lost.len() {
+            self.lost.resize(queue + 1, VecDeque::new());
+        }
         let lost = &mut self.lost[queue];
         match lost.back() {
             Some(&last) if last >= seq => {

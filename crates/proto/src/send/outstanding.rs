@@ -78,6 +78,8 @@ pub(crate) struct PathAck {
     pub(crate) earliest_acked: bool,
     /// When the newest of them was sent, if it was sent only once.
     pub(crate) newest_sent_at: Option<Time>,
+    /// When the newest of them was sent last.
+    pub(crate) newest_at: Option<Time>,
     /// Chunks declared lost by missing reports.
     pub(crate) lost: u32,
     /// Position of the first of them.
@@ -106,6 +108,7 @@ impl PathAck {
         if position >= self.newest {
             self.newest = position;
             self.newest_sent_at = (!retransmitted).then_some(sent_at);
+            self.newest_at = Some(sent_at);
         }
     }
 
@@ -138,7 +141,8 @@ pub(crate) struct Outstanding {
     pub(super) accounting: Accounting,
     /// With accounting for each path: what was sent on each.
     pub(super) sequences: Option<Box<PathSequences>>,
-    /// Positions given up as lost, ascending in each queue; entries whose fate has changed since are stale.
+    /// Positions given up as lost, ascending in each queue; entries whose fate has changed since are stale. Without accounting for each
+    /// path there is none before the first loss.
     pub(super) lost: Vec<VecDeque<Seq>>,
     /// Ranges above the base that the peer has reported, half open, ascending and apart.
     pub(super) reported: Vec<(Seq, Seq)>,
@@ -167,7 +171,7 @@ impl Outstanding {
             sequences: accounting
                 .is_per_path()
                 .then(|| Box::new(PathSequences::new(accounting == Accounting::Cmt))),
-            lost: vec![VecDeque::new()],
+            lost: Vec::new(),
             reported: Vec::new(),
             reported_spare: Vec::new(),
             suspects: VecDeque::new(),
@@ -411,15 +415,16 @@ impl Outstanding {
         self.data_in_flight -= data;
     }
 
-    /// A receiver took back an acknowledgement: the chunk is in flight again (RFC 9260 §6.2.1 D iii).
-    pub(super) fn put_back_in_flight(&mut self, seq: Seq) {
-        // What has been freed cannot be sent again: the peer had promised to keep it.
+    /// A receiver took back an acknowledgement: the chunk is in flight again (RFC 9260 §6.2.1 D iii). False if it has been freed: it
+    /// cannot be sent again, and the peer had promised to keep it.
+    pub(super) fn put_back_in_flight(&mut self, seq: Seq) -> bool {
         let Some(slot) = self.slot_mut(seq).filter(|slot| slot.data_len() > 0) else {
-            return;
+            return false;
         };
         slot.fate = Fate::InFlight;
         let (path, chunk, data) = (slot.path, slot.chunk_len(), slot.data_len());
         self.add_flight(self.position_here(seq), path, chunk, data);
+        true
     }
 
     /// The peer will never take the acknowledgement of this chunk back: its payload goes. Returns the user data freed, in bytes.
@@ -534,7 +539,8 @@ impl Outstanding {
         self.acks = Vec::new();
         // Stale entries wait there until the next loss.
         if self.slots.is_empty() {
-            self.lost.iter_mut().for_each(|queue| *queue = VecDeque::new());
+            let queues = self.sequences.as_ref().map_or(0, |_| 2 * self.paths.len());
+            self.lost = vec![VecDeque::new(); queues];
         }
     }
 
@@ -547,5 +553,9 @@ impl Outstanding {
             + (self.lost.iter().map(VecDeque::capacity).sum::<usize>() + self.suspects.capacity()) * size_of::<Seq>()
             + (self.reported.capacity() + self.reported_spare.capacity()) * size_of::<(Seq, Seq)>()
             + self.acks.capacity() * size_of::<PathAck>()
+            + self
+                .resent
+                .as_ref()
+                .map_or(0, |resent| resent.capacity() * size_of::<(Seq, Seq)>())
     }
 }

@@ -231,7 +231,10 @@ impl Outstanding {
                     other => {
                         let stop = other.map_or(to, |&(start, _)| start).min(to).min(horizon);
                         for taken_back in seq..stop {
-                            self.put_back_in_flight(taken_back);
+                            if !self.put_back_in_flight(taken_back) {
+                                continue;
+                            }
+                            reneged = true;
                             // One missing report for each (§6.2.1 D iii).
                             let mut path = 0;
                             if let Some(slot) = self.slot_mut(taken_back) {
@@ -244,7 +247,6 @@ impl Outstanding {
                                 self.suspects.insert(place, taken_back);
                             }
                         }
-                        reneged |= stop > seq;
                         seq = stop;
                     }
                 }

@@ -1,7 +1,7 @@
 //! BALIA, the balanced linked adaptation (Peng, Walid, Hwang and Low 2016; draft-walid-mptcp-congestion-control).
 
 use super::Couple;
-use super::rates::{counted, rate, total_rate};
+use super::rates::{counted, is_alone, rate, total_rate};
 use crate::multipath::PathView;
 use crate::part::{BuildContext, Part};
 
@@ -38,6 +38,9 @@ impl Couple for BaliaParameters {
 
     /// Equation 26: the window loses half of itself times min(alpha, 1.5).
     fn reduced(&mut self, path: usize, paths: &[PathView]) -> Option<u64> {
+        if is_alone(path, paths) {
+            return None;
+        }
         let own = paths.get(path)?;
         let lost = alpha(path, paths).min(1.5) / 2.0;
         Some((own.cwnd as f64 * (1.0 - lost)) as u64)
@@ -68,6 +71,6 @@ mod tests {
         let paths = &two()[..1];
         let mut part = BaliaParameters {};
         assert!((part.growth(0, paths) - 1.0).abs() < 1e-9);
-        assert_eq!(part.reduced(0, paths), Some(10_000));
+        assert_eq!(part.reduced(0, paths), None);
     }
 }

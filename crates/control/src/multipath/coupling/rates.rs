@@ -26,6 +26,11 @@ pub(super) fn counted(path: usize, paths: &[PathView]) -> impl Iterator<Item = &
         .map(|(_, view)| view)
 }
 
+/// Whether no other path counts: then the standard's rules hold, its floor of four units as well.
+pub(super) fn is_alone(path: usize, paths: &[PathView]) -> bool {
+    counted(path, paths).count() < 2
+}
+
 /// Sum of the rates of the paths that count.
 pub(super) fn total_rate(path: usize, paths: &[PathView]) -> f64 {
     counted(path, paths).map(rate).sum()

@@ -2,7 +2,7 @@
 //! instead of thresholds, so that paths may differ.
 
 use super::Couple;
-use super::rates::{rate, total_rate};
+use super::rates::{is_alone, rate, total_rate};
 use crate::multipath::PathView;
 use crate::part::{BuildContext, Part};
 
@@ -36,6 +36,9 @@ impl Couple for Rpv2Parameters {
 
     /// The window shrinks by half of the bandwidth of all paths over that of its own, by half at least; one unit is left.
     fn reduced(&mut self, path: usize, paths: &[PathView]) -> Option<u64> {
+        if is_alone(path, paths) {
+            return None;
+        }
         let own = paths.get(path)?;
         let lost = (0.5 / share(path, paths)).clamp(0.5, 1.0);
         Some(((own.cwnd as f64 * (1.0 - lost)) as u64).max(own.unit))
@@ -61,6 +64,6 @@ mod tests {
         );
         // Alone it is the standard.
         paths[1].usable = false;
-        assert_eq!((part.growth(0, &paths), part.reduced(0, &paths)), (1.0, Some(10_000)));
+        assert_eq!((part.growth(0, &paths), part.reduced(0, &paths)), (1.0, None));
     }
 }
