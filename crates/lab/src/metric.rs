@@ -171,6 +171,7 @@ const DROPS: [(&str, &str); DropCause::ALL.len()] = [
     ("drops_route_buffer_full", "drops: no room to wait for a route"),
     ("drops_route_timeout", "drops: waited too long for a route"),
     ("drops_ttl_expired", "drops: too many hops"),
+    ("drops_not_associated", "drops: station gone to another access point"),
 ];
 
 /// How many metrics there are.

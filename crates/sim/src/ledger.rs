@@ -40,6 +40,8 @@ pub enum DropCause {
     RouteTimeout,
     /// It was sent over as many hops as it might be.
     TtlExpired,
+    /// The station it was for had left the access point.
+    NotAssociated,
 }
 
 /// Which kind of loss model spoilt a packet.
@@ -64,7 +66,7 @@ pub enum LossKind {
 
 impl DropCause {
     /// Every cause, in the order in which they are counted.
-    pub const ALL: [DropCause; 22] = [
+    pub const ALL: [DropCause; 23] = [
         DropCause::QueueFull,
         DropCause::RedEarly,
         DropCause::RedForced,
@@ -87,6 +89,7 @@ impl DropCause {
         DropCause::RouteBufferFull,
         DropCause::RouteTimeout,
         DropCause::TtlExpired,
+        DropCause::NotAssociated,
     ];
 
     /// Its place in [`DropCause::ALL`].
@@ -108,6 +111,7 @@ impl DropCause {
             DropCause::RouteBufferFull => 19,
             DropCause::RouteTimeout => 20,
             DropCause::TtlExpired => 21,
+            DropCause::NotAssociated => 22,
         }
     }
 
@@ -141,6 +145,7 @@ impl DropCause {
             DropCause::RouteBufferFull => "route-buffer-full",
             DropCause::RouteTimeout => "route-timeout",
             DropCause::TtlExpired => "ttl-expired",
+            DropCause::NotAssociated => "not-associated",
         }
     }
 

@@ -119,7 +119,7 @@ impl Network {
 
     /// Puts a packet into the queue of its next hop, and of those behind it that it enters ahead of time.
     #[inline]
-    fn forward(&mut self, now: Time, id: PacketId, observer: &mut dyn Observer) {
+    pub(crate) fn forward(&mut self, now: Time, id: PacketId, observer: &mut dyn Observer) {
         let mut at = now;
         loop {
             let next = self.way[self.slab.get(id).hop as usize].direction;
@@ -256,8 +256,9 @@ impl Network {
             return self.drop(now, id, DropCause::TooBig, Some(RADIO_BASE + at), observer);
         }
         let Some(next) = radios.next_hop(at, target) else {
+            let cause = radios.why_no_way(at);
             self.note_route(now, at, target, None, observer);
-            return self.drop(now, id, DropCause::NoRoute, Some(RADIO_BASE + at), observer);
+            return self.drop(now, id, cause, Some(RADIO_BASE + at), observer);
         };
         radios.offer(now, &mut self.queue, at, next, what);
         self.note_route(now, at, target, Some(next), observer);
@@ -298,6 +299,7 @@ impl Network {
                         self.drop(now, packet, failure.cause(), Some(RADIO_BASE + at), observer);
                     }
                 }
+                Outcome::Left { packet, at } => self.left_behind(now, packet, at, observer),
                 Outcome::LinkFailed { at, to, failure } => self.link_failed(now, at, to, failure, observer),
                 Outcome::Done { packet } => self.control_done(packet),
                 Outcome::Overheard { at, transmission } => self.overhear(now, at, transmission, observer),

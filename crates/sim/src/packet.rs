@@ -313,6 +313,13 @@ impl Slab {
         copy
     }
 
+    /// Places of packets that are under way.
+    pub(crate) fn in_use(&self) -> Vec<PacketId> {
+        let mut used = vec![true; self.packets.len()];
+        self.free.iter().for_each(|free| used[*free as usize] = false);
+        (0..).zip(used).filter(|(_, used)| *used).map(|(id, _)| id).collect()
+    }
+
     #[inline]
     pub(crate) fn get(&self, id: PacketId) -> &Packet {
         &self.packets[id as usize]

@@ -24,7 +24,9 @@ pub use self::link::{
     DirectionConfig, JitterConfig, LinkConfig, LinkValues, NodeConfig, ResolvedDirection, ScheduleStep, TraceConfig,
 };
 pub use self::one_or_many::OneOrMany;
-pub use self::radio::{ChannelConfig, EnergyConfig, Interference, MAX_RADIOS, MobilityConfig, RadioConfig};
+pub use self::radio::{
+    ChannelConfig, EnergyConfig, HandoffConfig, Interference, MAX_RADIOS, MobilityConfig, RadioConfig,
+};
 pub use self::routing::{AodvConfig, ChannelRouting, DsdvConfig, DsrConfig};
 pub use self::tcp::{TcpConfig, TcpEcn, TcpFlavour};
 pub use crate::loss::{ChunkKind, LossConfig};
@@ -189,7 +191,9 @@ impl SimConfig {
                         .hint("a node with a radio stands somewhere"),
                 );
             }
+            radio.validate().map_err(|e| e.within(&place))?;
         }
+        self.validate_access_points(&radios, &channels)?;
         let mut ends = links;
         for (name, i) in radios {
             if ends.insert(name.clone(), self.link.len() + i).is_some() {
@@ -201,6 +205,32 @@ impl SimConfig {
             }
         }
         Ok(ends)
+    }
+
+    /// Checks who is associated with whom.
+    fn validate_access_points(&self, radios: &Names, channels: &Names) -> Result<(), ConfigError> {
+        for (i, radio) in self.radio.iter().enumerate() {
+            for (field, name) in radio.access_points() {
+                let path = format!("radio[{i}].{field}");
+                let point = &self.radio[known(&path, name, "radio", radios)?];
+                if point.access_point.is_some() || point.node == radio.node {
+                    let allowed = "the radio of an access point: of another node, and no station itself";
+                    return Err(ConfigError::new(path, name, allowed));
+                }
+                if field == "access_point" && point.channel != radio.channel {
+                    let error = ConfigError::new(path, name, format!("one on channel \"{}\"", radio.channel));
+                    return Err(error.hint("a hand-off may lead to another channel, the beginning may not"));
+                }
+                let channel = channels.get(&point.channel).map(|place| (place, &self.channel[*place]));
+                let routed = channel.filter(|(_, channel)| channel.routing.is_protocol());
+                if let Some((place, _)) = routed {
+                    let path = format!("channel[{place}].routing");
+                    let error = ConfigError::new(path, "a protocol", "\"static\" or \"direct\"");
+                    return Err(error.hint("its stations know their way: to their access points"));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Whether a link ends at a node, or a radio (counted behind the links) is its.

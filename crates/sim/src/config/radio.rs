@@ -188,6 +188,30 @@ pub struct RadioConfig {
     pub node: String,
     /// The channel it is on.
     pub channel: String,
+    /// Infrastructure mode: the radio of the access point with which this one is associated when the run begins. All its packets go to
+    /// and come from there, those between two stations of the same access point too; none by default, which is ad hoc mode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access_point: Option<String>,
+    /// Hand-offs to other access points, one after the other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub handoff: Vec<HandoffConfig>,
+}
+
+/// A station leaves its access point, is on no channel for a time, and joins another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HandoffConfig {
+    /// When it leaves.
+    pub at: Span,
+    /// The radio of the access point that it joins, which may be on another channel.
+    pub to: String,
+    /// How long it neither hears nor sends: looking for access points, authentication, association; 50 ms by default.
+    #[serde(default = "default_handoff")]
+    pub takes: Span,
+}
+
+fn default_handoff() -> Span {
+    Span::from_millis(50)
 }
 
 impl ChannelConfig {
@@ -280,7 +304,34 @@ impl RadioConfig {
             name: None,
             node: node.to_owned(),
             channel: channel.to_owned(),
+            access_point: None,
+            handoff: Vec::new(),
         }
+    }
+
+    /// The access points that it names, each with its field.
+    pub(crate) fn access_points(&self) -> impl Iterator<Item = (String, &String)> {
+        let steps = (0..).zip(&self.handoff);
+        let first = self.access_point.iter().map(|name| ("access_point".to_owned(), name));
+        first.chain(steps.map(|(i, step): (usize, _)| (format!("handoff[{i}].to"), &step.to)))
+    }
+
+    /// Checks what can be seen in it alone.
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        if self.access_point.is_none() && !self.handoff.is_empty() {
+            let error = ConfigError::new("access_point", "nothing", "the radio of an access point");
+            return Err(error.hint("who leaves an access point has joined one"));
+        }
+        let mut free = Span::ZERO;
+        for (i, step) in self.handoff.iter().enumerate() {
+            if step.at < free {
+                let path = format!("handoff[{i}].at");
+                let allowed = format!("{free} or later, when the one before is over");
+                return Err(ConfigError::new(path, step.at, allowed));
+            }
+            free = Span::from_nanos(step.at.as_nanos().saturating_add(step.takes.as_nanos()));
+        }
+        Ok(())
     }
 
     /// The radio's name, given or made of its node and its channel.

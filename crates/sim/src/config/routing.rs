@@ -467,6 +467,11 @@ impl DsrConfig {
 }
 
 impl ChannelRouting {
+    /// Whether a protocol finds the way.
+    pub fn is_protocol(&self) -> bool {
+        !matches!(self, ChannelRouting::Static | ChannelRouting::Direct)
+    }
+
     /// The protocol of this name with its default parameters.
     pub fn by_name(name: &str) -> Option<Self> {
         Some(match name {

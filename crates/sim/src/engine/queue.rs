@@ -23,6 +23,10 @@ pub(crate) enum Event {
     Routing { radio: u32 },
     /// A control message's delay is over.
     Control { message: u32 },
+    /// A station leaves its access point, by the place of the hand-off.
+    Leave { handoff: u32 },
+    /// A station joins an access point.
+    Join { handoff: u32 },
     /// The next step of a link's schedule is due.
     LinkStep { link: u32 },
     /// Series are sampled.

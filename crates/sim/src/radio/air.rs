@@ -34,6 +34,8 @@ pub(crate) struct Transmission {
     /// Whom its beginning and its end reach next.
     pub(crate) next_begin: usize,
     pub(crate) next_end: usize,
+    /// The channel that it is on.
+    pub(crate) channel: u32,
     /// What routing knows of its packet, if somebody may listen.
     pub(crate) datagram: Datagram,
 }
@@ -144,6 +146,19 @@ impl Air {
     fn cell(&self, at: Point) -> (i64, i64) {
         let side = self.reach + self.slack;
         (libm::floor(at.x / side) as i64, libm::floor(at.y / side) as i64)
+    }
+
+    /// A radio comes to the channel.
+    pub(crate) fn add(&mut self, radio: RadioId) {
+        self.radios.push(radio);
+        self.radios.sort_unstable();
+        self.epoch_ends = Time::ZERO;
+    }
+
+    /// A radio leaves the channel.
+    pub(crate) fn remove(&mut self, radio: RadioId) {
+        self.radios.retain(|other| *other != radio);
+        self.epoch_ends = Time::ZERO;
     }
 
     /// Looks where everybody is. The grid's cells are as large as the reach, so that only neighbouring cells matter.
@@ -416,6 +431,17 @@ impl Receiver {
         let ratio = lock.power / (thresholds.noise + (total - lock.power).max(0.0));
         let bits = passed.as_secs_f64() * lock.needs.rate.as_bps() as f64;
         lock.survival += bits * libm::log1p(-bit_error_rate(lock.needs.modulation, ratio));
+    }
+
+    /// Whether the receiver has noticed a transmission.
+    pub(crate) fn has(&self, transmission: u32) -> bool {
+        self.signals.iter().any(|signal| signal.transmission == transmission)
+    }
+
+    /// Forgets everything that is on the air.
+    pub(crate) fn clear(&mut self) -> Option<Lock> {
+        self.signals.clear();
+        self.lock.take()
     }
 
     /// A signal ends. Gives back the lock if it was the locked one.

@@ -10,6 +10,7 @@
 mod agents;
 mod air;
 mod errors;
+mod infrastructure;
 mod mac;
 mod mobility;
 mod phy;
@@ -22,6 +23,7 @@ use whimbrel_control::{Rng, Span, Time};
 
 pub(crate) use self::agents::Agents;
 use self::air::{Air, Damage, Hearer, Needs, Receiver, Signal, Transmission};
+use self::infrastructure::Role;
 pub(crate) use self::mac::CONTROL;
 pub(crate) use self::mac::Failure;
 pub use self::mac::FrameKind;
@@ -32,7 +34,7 @@ pub use self::phy::PhyKind;
 use self::phy::{DATA_OVERHEAD, Phy};
 pub use self::propagation::{FadingConfig, PropagationConfig};
 use self::routes::Routes;
-use crate::config::{ChannelRouting, EnergyConfig, MobilityConfig, SimConfig};
+use crate::config::{ChannelConfig, ChannelRouting, EnergyConfig, MobilityConfig, SimConfig};
 use crate::engine::{Event, EventQueue};
 use crate::ledger::DropCause;
 use crate::link::Window;
@@ -64,6 +66,8 @@ pub(crate) enum Outcome {
     LinkFailed { at: RadioId, to: RadioId, failure: Failure },
     /// A control message has been sent, and everybody has heard it who does.
     Done { packet: PacketId },
+    /// It waited at an access point for a station that has joined another.
+    Left { packet: PacketId, at: RadioId },
     /// A radio heard what was for another.
     Overheard { at: RadioId, transmission: u32 },
 }
@@ -103,6 +107,7 @@ struct Radio {
     stats: RadioStats,
     /// Draws whether frames are spoilt that suffer nothing else.
     loss: Rng,
+    role: Role,
 }
 
 /// A channel.
@@ -112,12 +117,25 @@ struct Channel {
     /// What control and broadcast frames need, and what other data frames do.
     needs: [Needs; 2],
     frame_loss: f64,
+    phy: Phy,
+    limits: Limits,
     /// Bytes of headers around an IP packet.
     overhead: u32,
     mtu: u32,
     energy: EnergyConfig,
     /// The next radio on the way; none if nobody forwards, or agents find the way.
     routes: Option<Routes>,
+}
+
+/// Times and limits of a station on this channel.
+fn settings(channel: &ChannelConfig) -> (Phy, Limits) {
+    let limits = Limits {
+        rts_threshold: channel.rts_threshold,
+        short_retry: channel.short_retry_limit,
+        rts_retry: channel.rts_retry_limit.unwrap_or(channel.short_retry_limit),
+        long_retry: channel.long_retry_limit,
+    };
+    (Phy::new(channel.phy, channel.short_preamble), limits)
 }
 
 /// All radios of a world.
@@ -176,16 +194,11 @@ impl Radios {
             let medium = &config.channel[channel as usize];
             let name = radio.display_name();
             let rng = |what: &str| Rng::stream(seed, &format!("radio/{name}/{what}"));
-            let limits = Limits {
-                rts_threshold: medium.rts_threshold,
-                short_retry: medium.short_retry_limit,
-                rts_retry: medium.rts_retry_limit.unwrap_or(medium.short_retry_limit),
-                long_retry: medium.long_retry_limit,
-            };
-            let phy = Phy::new(medium.phy, medium.short_preamble);
+            let (phy, limits) = settings(medium);
             radios.push(Radio {
                 channel,
                 mac: Dcf::new(id, phy, limits, medium.queue, rng("backoff")),
+                role: Role::default(),
                 receiver: Receiver::default(),
                 pending: None,
                 stats: RadioStats::default(),
@@ -211,6 +224,7 @@ impl Radios {
             events: None,
             routes_taken: BTreeMap::new(),
         };
+        let visitors = all.set_roles(config, &channel_places);
         for (c, channel) in (0..).zip(&config.channel) {
             let members: Vec<RadioId> = (0..)
                 .zip(&all.radios)
@@ -220,6 +234,7 @@ impl Radios {
             let node = |radio: &RadioId| all.nodes[*radio as usize] as usize;
             let top_speed = members
                 .iter()
+                .chain(&visitors[c as usize])
                 .map(|r| all.motions[node(r)].top_speed())
                 .fold(0.0, f64::max);
             let air = Air::new(channel, members.clone(), all.radios.len(), top_speed);
@@ -235,9 +250,11 @@ impl Radios {
                     Some(Routes::new(members, places, channel.range, &air))
                 }
             };
-            let phy = Phy::new(channel.phy, channel.short_preamble);
+            let (phy, limits) = settings(channel);
             all.channels.push(Channel {
                 air,
+                phy,
+                limits,
                 needs: [phy.needs(true), phy.needs(false)],
                 frame_loss: channel.frame_loss,
                 overhead: DATA_OVERHEAD + channel.llc_bytes,
@@ -256,8 +273,11 @@ impl Radios {
 
     /// The radio to which a packet for `target` goes next, if there is a way.
     pub(crate) fn next_hop(&mut self, radio: RadioId, target: RadioId) -> Option<RadioId> {
-        let channel = self.radios[radio as usize].channel;
-        match &mut self.channels[channel as usize].routes {
+        let Radio { channel, role, .. } = &self.radios[radio as usize];
+        if *role != Role::AdHoc {
+            return self.is_associated(radio, target).then_some(target);
+        }
+        match &mut self.channels[*channel as usize].routes {
             Some(routes) => routes.next_hop(radio, target),
             None => Some(target),
         }
@@ -456,6 +476,7 @@ impl Radios {
                     hearers: Vec::new(),
                     next_begin: 0,
                     next_end: 0,
+                    channel: 0,
                     datagram: Datagram::new(0, 0, 0),
                 });
                 self.transmissions.len() as u32 - 1
@@ -463,6 +484,7 @@ impl Radios {
         };
         let channel = self.radios[radio as usize].channel as usize;
         let transmission = &mut self.transmissions[id as usize];
+        transmission.channel = channel as u32;
         transmission.frame = frame;
         transmission.began = now;
         transmission.next_begin = 0;
@@ -503,6 +525,12 @@ impl Radios {
 
     fn begin_at(&mut self, now: Time, id: u32, frame: Frame, hearer: Hearer) {
         let station = &mut self.radios[hearer.radio as usize];
+        if station
+            .role
+            .is_deaf(station.channel, self.transmissions[id as usize].channel)
+        {
+            return;
+        }
         let channel = &self.channels[station.channel as usize];
         let thresholds = &channel.air.thresholds;
         let signal = Signal {
@@ -621,6 +649,10 @@ impl Radios {
     fn end_at(&mut self, now: Time, id: u32, frame: Frame, radio: RadioId) {
         let station = &mut self.radios[radio as usize];
         let channel = &self.channels[station.channel as usize];
+        // It was tuned to something else when this began.
+        if station.role.wanders() && !station.receiver.has(id) {
+            return;
+        }
         let was_busy = station.receiver.is_busy(&channel.air.thresholds);
         let lock = station.receiver.end(now, id, &channel.air.thresholds);
         let busy = station.receiver.is_busy(&channel.air.thresholds);

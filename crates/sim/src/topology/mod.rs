@@ -4,12 +4,15 @@
 //! the interface it leaves from, so that direction `d` ends at interface `d ^ 1`. Radio `r` is interface [`RADIO_BASE`]` + r`. A hop of a
 //! route is a direction of a link, or leads from one radio to another of its channel by whatever way packets find there.
 
+mod access;
 mod disjoint;
 mod shortest;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use self::access::Access;
+pub(crate) use self::access::{Handoff, access_points};
 use crate::config::{AddressStep, ConfigError, FlowConfig, FlowEnd, LinkConfig, MAX_LINKS, RadioConfig, SimConfig};
 
 /// A node's place in the scenario.
@@ -98,6 +101,12 @@ pub struct Topology {
     radios_of: Vec<Vec<u32>>,
     /// Radios of each channel.
     members: Vec<Vec<u32>>,
+    /// Who is associated with whom while routes are looked for.
+    access: Access,
+    /// Hand-offs in the order in which they end, each with what changes about routes then.
+    pub(crate) handoffs: Vec<Handoff>,
+    /// Whether the routes over a direction change in the course of the run.
+    unsteady: Vec<bool>,
     /// Routes by number.
     pub routes: Vec<Route>,
     /// Hops of all routes, one route after the other.
@@ -161,6 +170,9 @@ impl Topology {
             radios: Vec::with_capacity(config.radio.len()),
             radios_of: vec![Vec::new(); config.node.len()],
             members: vec![Vec::new(); config.channel.len()],
+            access: Access::new(config),
+            handoffs: Vec::new(),
+            unsteady: vec![false; config.link.len() * 2],
             routes: Vec::new(),
             hops: Vec::new(),
             flows: Vec::with_capacity(config.flow.len()),
@@ -195,6 +207,7 @@ impl Topology {
                 .map_err(|e| e.within(&format!("flow[{f}]")))?;
             topology.flows.push(routes);
         }
+        topology.find_handoffs(config);
         Ok(topology)
     }
 
@@ -230,11 +243,14 @@ impl Topology {
     /// The hops that leave a node: its links, then every radio within its channels.
     fn hops_from(&self, node: NodeId) -> impl Iterator<Item = DirectionId> {
         let links = self.outgoing[node as usize].iter().copied();
-        let over_radio = self.radios_of[node as usize].iter().flat_map(|&from| {
-            let members = &self.members[self.radios[from as usize].1 as usize];
+        let over_radio = self.radios_of[node as usize].iter().flat_map(move |&from| {
+            let members = match self.access.partners(from) {
+                Some(partners) => partners,
+                None => &self.members[self.radios[from as usize].1 as usize],
+            };
             members
                 .iter()
-                .filter(move |to| **to != from)
+                .filter(move |to| self.may_talk(from, **to))
                 .map(move |&to| radio_hop(from, to))
         });
         links.chain(over_radio)
@@ -243,8 +259,17 @@ impl Topology {
     /// The hop between two interfaces, if both are radios of the same channel.
     fn radio_hop(&self, from: DirectionId, to: DirectionId) -> Option<DirectionId> {
         let (from, to) = (from.checked_sub(RADIO_BASE)?, to.checked_sub(RADIO_BASE)?);
-        let same = self.radios[from as usize].1 == self.radios[to as usize].1;
-        (same && from != to).then(|| radio_hop(from, to))
+        self.may_talk(from, to).then(|| radio_hop(from, to))
+    }
+
+    /// Whether packets go from one radio to the other, over however many between them: stations and access points that belong together,
+    /// or others of the same channel.
+    fn may_talk(&self, from: u32, to: u32) -> bool {
+        match (self.access.partners(from), self.access.partners(to)) {
+            (Some(partners), _) => partners.contains(&to),
+            (None, Some(_)) => false,
+            (None, None) => from != to && self.radios[from as usize].1 == self.radios[to as usize].1,
+        }
     }
 
     /// The directions that a route consists of.
@@ -285,7 +310,8 @@ impl Topology {
         let mut sources = Vec::new();
         for (direction, feeder) in (0..).zip(feeders) {
             let Feeder::Only(source) = feeder else { continue };
-            if simple(source) && simple(direction) {
+            let steady = |direction: DirectionId| !self.unsteady[direction as usize];
+            if simple(source) && simple(direction) && steady(source) && steady(direction) {
                 self.direct[direction as usize] = true;
                 sources.push(source);
             }

@@ -93,6 +93,10 @@ impl World {
         if window.to < end {
             queue.push(window.to, Event::WindowCloses);
         }
+        for (handoff, step) in (0..).zip(&topology.handoffs) {
+            queue.push(Time::ZERO + step.leaves, Event::Leave { handoff });
+            queue.push(Time::ZERO + step.joins, Event::Join { handoff });
+        }
         let mut schedules = Vec::with_capacity(config.link.len());
         for (link, l) in config.link.iter().zip(0..) {
             if let Some(first) = link.schedule.first() {

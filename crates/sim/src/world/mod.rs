@@ -179,6 +179,8 @@ impl World {
             Event::Radio { radio } => self.network.wake_radio(self.now, radio, seq, observer),
             Event::Routing { radio } => self.network.wake_routing(self.now, radio, seq, observer),
             Event::Control { message } => self.network.send_control(self.now, message, observer),
+            Event::Leave { handoff } => self.network.leave_access_point(self.now, handoff),
+            Event::Join { handoff } => self.network.join_access_point(self.now, handoff, observer),
             Event::SignalBegins { transmission } => {
                 self.now = self.network.move_edge(self.now, transmission, false, observer);
             }

@@ -7,6 +7,7 @@
 use whimbrel_control::{Rng, Span, Time};
 
 use super::{Action, BROADCAST, Failure, Frame, FrameKind, Heard, InterfaceQueue, Outgoing, RadioId};
+use crate::packet::PacketId;
 use crate::radio::phy::Phy;
 
 /// What a station does beyond its physical layer's times.
@@ -29,6 +30,8 @@ enum State {
     AwaitCts(Time),
     /// Data sent, likewise.
     AwaitAck(Time),
+    /// None: it is between two access points.
+    Away,
 }
 
 /// The packet whose turn it is.
@@ -129,6 +132,7 @@ impl Dcf {
         }
         match self.state {
             State::AwaitCts(until) | State::AwaitAck(until) => until,
+            State::Away => Time::MAX,
             State::Contend if self.current.is_none() => Time::MAX,
             State::Contend => match self.committed {
                 Some(at) => at,
@@ -180,9 +184,13 @@ impl Dcf {
             // 9.3.4.2: who finds the medium busy backs off.
             self.backoff = Some(self.draw());
         }
-        let broadcast = outgoing.to == BROADCAST;
         let sequence = self.next_sequence;
         self.next_sequence = (sequence + 1) & 0xfff;
+        self.make_current(outgoing, sequence);
+    }
+
+    fn make_current(&mut self, outgoing: Outgoing, sequence: u16) {
+        let broadcast = outgoing.to == BROADCAST;
         self.current = Some(Current {
             outgoing,
             sequence,
@@ -281,7 +289,7 @@ impl Dcf {
             (State::AwaitAck(_), FrameKind::Ack) if answers => return self.succeeded(now, actions),
             // 9.3.2.6, 9.3.2.8: any other frame means that there was no answer.
             (State::AwaitCts(_) | State::AwaitAck(_), _) => self.attempt_failed(now, actions),
-            (State::Contend, _) => {}
+            (State::Contend | State::Away, _) => {}
         }
         match frame.kind {
             _ if !ours && !frame.is_broadcast() => self.nav = self.nav.max(now + frame.nav),
@@ -371,6 +379,9 @@ impl Dcf {
             self.space = self.phy.difs();
             self.slots_from = self.first_slot();
         }
+        if self.state == State::Away {
+            return;
+        }
         let timeout = now + self.phy.response_timeout();
         match frame.kind {
             FrameKind::Rts => self.state = State::AwaitCts(timeout),
@@ -402,6 +413,38 @@ impl Dcf {
                 }
             }
             State::Contend => self.begin_exchange(now, actions),
+            State::Away => {}
+        }
+    }
+
+    /// It leaves its access point: whatever it was about to do comes to nothing, but for a frame that it has begun to send.
+    pub(crate) fn leave(&mut self) {
+        self.state = State::Away;
+        self.response = None;
+        self.committed = None;
+    }
+
+    /// It joins an access point, perhaps on another channel. What waits goes there; `each` is told of it.
+    pub(crate) fn join(&mut self, now: Time, phy: Phy, limits: Limits, to: RadioId, each: &mut dyn FnMut(PacketId)) {
+        (self.phy, self.limits) = (phy, limits);
+        self.state = State::Contend;
+        self.sensed = false;
+        self.idle_since = now;
+        self.space = self.phy.difs();
+        self.nav = now;
+        self.cw = self.phy.cw_min;
+        self.seen.clear();
+        // What the old access point has received is on its way.
+        self.current.take_if(|current| current.taken);
+        if let Some(mut current) = self.current.take() {
+            current.outgoing.to = to;
+            each(current.outgoing.packet);
+            self.make_current(current.outgoing, current.sequence);
+        }
+        self.queue.redirect(to, each);
+        self.back_off(now);
+        if self.current.is_none() {
+            self.take_next(now);
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::{Outgoing, RadioId};
+use crate::packet::PacketId;
 
 /// Packets that wait for medium access.
 #[derive(Debug)]
@@ -57,6 +58,14 @@ impl InterfaceQueue {
                 }
                 stays
             });
+        }
+    }
+
+    /// Everything goes to another radio from now on.
+    pub(crate) fn redirect(&mut self, to: RadioId, each: &mut dyn FnMut(PacketId)) {
+        for outgoing in self.control.iter_mut().chain(&mut self.data) {
+            outgoing.to = to;
+            each(outgoing.packet);
         }
     }
 
