@@ -102,7 +102,7 @@ metrics! {
         "mean length of the fullest queue over its limit, 0 to 1";
     Energy true "energy_j" "energy, J" "energy that all radios took";
     ControlPackets true "control_packets" "routing messages"
-        "messages of routing protocols that all radios sent, those passed on included";
+        "messages of routing protocols and ARP that all radios sent, those passed on included";
     ControlBytes true "control_bytes" "routing bytes" "bytes of the IP packets of these";
     RoutingOverhead true "routing_overhead" "routing overhead"
         "routing bytes over bytes of the IP packets that the flows' senders sent";
@@ -172,6 +172,7 @@ const DROPS: [(&str, &str); DropCause::ALL.len()] = [
     ("drops_route_timeout", "drops: waited too long for a route"),
     ("drops_ttl_expired", "drops: too many hops"),
     ("drops_not_associated", "drops: station gone to another access point"),
+    ("drops_no_address", "drops: address of the next hop not known"),
 ];
 
 /// How many metrics there are.

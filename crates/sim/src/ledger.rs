@@ -42,6 +42,8 @@ pub enum DropCause {
     TtlExpired,
     /// The station it was for had left the access point.
     NotAssociated,
+    /// The address of the next hop was not known: another packet took its place while a request was out, or none was answered.
+    NoAddress,
 }
 
 /// Which kind of loss model spoilt a packet.
@@ -66,7 +68,7 @@ pub enum LossKind {
 
 impl DropCause {
     /// Every cause, in the order in which they are counted.
-    pub const ALL: [DropCause; 23] = [
+    pub const ALL: [DropCause; 24] = [
         DropCause::QueueFull,
         DropCause::RedEarly,
         DropCause::RedForced,
@@ -90,6 +92,7 @@ impl DropCause {
         DropCause::RouteTimeout,
         DropCause::TtlExpired,
         DropCause::NotAssociated,
+        DropCause::NoAddress,
     ];
 
     /// Its place in [`DropCause::ALL`].
@@ -112,6 +115,7 @@ impl DropCause {
             DropCause::RouteTimeout => 20,
             DropCause::TtlExpired => 21,
             DropCause::NotAssociated => 22,
+            DropCause::NoAddress => 23,
         }
     }
 
@@ -146,6 +150,7 @@ impl DropCause {
             DropCause::RouteTimeout => "route-timeout",
             DropCause::TtlExpired => "ttl-expired",
             DropCause::NotAssociated => "not-associated",
+            DropCause::NoAddress => "no-address",
         }
     }
 

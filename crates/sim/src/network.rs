@@ -284,8 +284,13 @@ impl Network {
                     self.control(now, outcome, observer);
                 }
                 Outcome::Arrived { packet, at } => self.arrived_by_radio(now, packet, at, observer),
-                Outcome::Refused { packet, at } => {
-                    self.drop(now, packet, DropCause::QueueFull, Some(RADIO_BASE + at), observer);
+                Outcome::Refused { packet, at, cause } => {
+                    self.drop(now, packet, cause, Some(RADIO_BASE + at), observer);
+                }
+                Outcome::Arp { frame, at } => {
+                    if let Some(radios) = &mut self.radios {
+                        radios.receive_arp(now, &mut self.queue, at, &frame);
+                    }
                 }
                 Outcome::Failed {
                     packet,

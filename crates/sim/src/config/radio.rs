@@ -90,6 +90,10 @@ pub struct ChannelConfig {
     #[serde(default = "default_mtu")]
     #[schemars(range(min = 68, max = 2304))]
     pub mtu: u32,
+    /// Whether a radio has to ask for a neighbour's address before it first sends there (ARP). One packet waits for the answer; a later one
+    /// takes its place and asks again. The messages count among those of routing.
+    #[serde(default)]
+    pub arp: bool,
     /// How packets find their way from radio to radio.
     #[serde(default)]
     pub routing: ChannelRouting,
@@ -237,6 +241,7 @@ impl ChannelConfig {
             llc_bytes: default_llc_bytes(),
             queue: default_queue(),
             mtu: default_mtu(),
+            arp: false,
             routing: ChannelRouting::default(),
             energy: EnergyConfig::default(),
         }

@@ -2,6 +2,7 @@
 
 use whimbrel_control::{Rng, Span, Time};
 
+use super::arp::is_arp;
 use super::mac::{BROADCAST, CONTROL, Failure};
 use super::{Outcome, RadioId};
 use crate::config::ChannelRouting;
@@ -196,6 +197,10 @@ impl Network {
         else {
             return;
         };
+        if is_arp(packet) {
+            // Nobody waits for it: the next packet asks again.
+            return;
+        }
         let Some(radios) = &mut self.radios else { return };
         let place = (packet & !CONTROL) as usize;
         // It is back in its place when the agent has seen it.
@@ -226,6 +231,9 @@ impl Network {
 
     /// A control message has been sent.
     pub(crate) fn control_done(&mut self, packet: PacketId) {
+        if is_arp(packet) {
+            return;
+        }
         if let Some(radios) = &mut self.radios {
             radios.agents.release(packet);
         }
@@ -252,6 +260,7 @@ impl Network {
         let (frame, datagram) = radios.heard(transmission);
         let (from, to) = (frame.from as Address, frame.to as Address);
         match frame.packet {
+            Some(packet) if is_arp(packet) => {}
             Some(packet) if packet & CONTROL != 0 => {
                 let place = (packet & !CONTROL) as usize;
                 let Some(posted) = radios.agents.posted[place].take() else {

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use whimbrel_control::Time;
 
-use super::mac::CONTROL;
+use super::mac::{CONTROL, Outgoing};
 use super::{Outcome, RadioId, Radios};
 use crate::config::SimConfig;
 use crate::engine::EventQueue;
@@ -128,13 +128,25 @@ impl Radios {
             }
         };
         radio.mac.join(now, medium.phy, medium.limits, point, &mut each);
+        if let Some(mut held) = radio.arp.take_held(old) {
+            each(held.packet);
+            held.to = point;
+            if medium.arp {
+                self.resolve(now, queue, station, held);
+            } else {
+                self.enqueue(now, queue, station, held);
+            }
+        }
         self.settle(now, queue, station);
         if old != point {
             let outcomes = &mut self.outcomes;
-            self.radios[old as usize].mac.queue.reclaim(station, &mut |outgoing| {
+            let mut each = |outgoing: Outgoing| {
                 let packet = outgoing.packet;
                 outcomes.push_back(Outcome::Left { packet, at: old });
-            });
+            };
+            let access_point = &mut self.radios[old as usize];
+            access_point.mac.queue.reclaim(station, &mut each);
+            access_point.arp.take_held(station).into_iter().for_each(each);
         }
         waiting
     }

@@ -9,6 +9,7 @@
 
 mod agents;
 mod air;
+mod arp;
 mod errors;
 mod infrastructure;
 mod mac;
@@ -23,6 +24,7 @@ use whimbrel_control::{Rng, Span, Time};
 
 pub(crate) use self::agents::Agents;
 use self::air::{Air, Damage, Hearer, Needs, Receiver, Signal, Transmission};
+use self::arp::{ArpTable, is_arp};
 use self::infrastructure::Role;
 pub(crate) use self::mac::CONTROL;
 pub(crate) use self::mac::Failure;
@@ -54,7 +56,13 @@ pub(crate) enum Outcome {
     /// A radio received it.
     Arrived { packet: PacketId, at: RadioId },
     /// A radio had no room for it.
-    Refused { packet: PacketId, at: RadioId },
+    Refused {
+        packet: PacketId,
+        at: RadioId,
+        cause: DropCause,
+    },
+    /// A radio received a message by which addresses are found.
+    Arp { frame: Frame, at: RadioId },
     /// A radio gave it up, which was to go to another.
     Failed {
         packet: PacketId,
@@ -108,6 +116,7 @@ struct Radio {
     /// Draws whether frames are spoilt that suffer nothing else.
     loss: Rng,
     role: Role,
+    arp: ArpTable,
 }
 
 /// A channel.
@@ -117,6 +126,7 @@ struct Channel {
     /// What control and broadcast frames need, and what other data frames do.
     needs: [Needs; 2],
     frame_loss: f64,
+    arp: bool,
     phy: Phy,
     limits: Limits,
     /// Bytes of headers around an IP packet.
@@ -199,6 +209,7 @@ impl Radios {
                 channel,
                 mac: Dcf::new(id, phy, limits, medium.queue, rng("backoff")),
                 role: Role::default(),
+                arp: ArpTable::default(),
                 receiver: Receiver::default(),
                 pending: None,
                 stats: RadioStats::default(),
@@ -257,6 +268,7 @@ impl Radios {
                 limits,
                 needs: [phy.needs(true), phy.needs(false)],
                 frame_loss: channel.frame_loss,
+                arp: channel.arp,
                 overhead: DATA_OVERHEAD + channel.llc_bytes,
                 mtu: channel.mtu,
                 energy: channel.energy,
@@ -307,16 +319,30 @@ impl Radios {
         next: RadioId,
         (packet, size, flow): (PacketId, u32, u32),
     ) {
-        let station = &mut self.radios[radio as usize];
+        let channel = &self.channels[self.radios[radio as usize].channel as usize];
         let outgoing = Outgoing {
             packet,
             to: next,
-            bytes: size + self.channels[station.channel as usize].overhead,
+            bytes: size + channel.overhead,
             flow,
         };
+        if channel.arp && next != BROADCAST {
+            return self.resolve(now, queue, radio, outgoing);
+        }
+        self.enqueue(now, queue, radio, outgoing);
+    }
+
+    /// Puts a packet into the queue of a radio, which knows where to send it.
+    fn enqueue(&mut self, now: Time, queue: &mut EventQueue, radio: RadioId, outgoing: Outgoing) {
+        let station = &mut self.radios[radio as usize];
         if let Err(refused) = station.mac.offer(now, outgoing) {
             let packet = refused.packet;
-            self.outcomes.push_back(Outcome::Refused { packet, at: radio });
+            let cause = DropCause::QueueFull;
+            self.outcomes.push_back(Outcome::Refused {
+                packet,
+                at: radio,
+                cause,
+            });
             if refused == outgoing {
                 return;
             }
@@ -330,14 +356,17 @@ impl Radios {
     /// Takes everything out of the queue of a radio that waits for another, which cannot be reached.
     pub(crate) fn reclaim(&mut self, radio: RadioId, to: RadioId, failure: Failure) {
         let outcomes = &mut self.outcomes;
-        self.radios[radio as usize].mac.queue.reclaim(to, &mut |outgoing| {
+        let mut each = |outgoing: Outgoing| {
             outcomes.push_back(Outcome::Failed {
                 packet: outgoing.packet,
                 at: radio,
                 to,
                 failure,
             });
-        });
+        };
+        let station = &mut self.radios[radio as usize];
+        station.mac.queue.reclaim(to, &mut each);
+        station.arp.take_held(to).into_iter().for_each(each);
     }
 
     /// Counts a message of the routing protocol.
@@ -412,7 +441,11 @@ impl Radios {
                     }
                     if let Some(packet) = frame.packet {
                         self.radios[frame.from as usize].mac.packet_taken(frame.sequence);
-                        self.outcomes.push_back(Outcome::Arrived { packet, at: radio });
+                        self.outcomes.push_back(if is_arp(packet) {
+                            Outcome::Arp { frame, at: radio }
+                        } else {
+                            Outcome::Arrived { packet, at: radio }
+                        });
                     }
                 }
                 Action::Failed {
@@ -573,7 +606,7 @@ impl Radios {
                 Failure::Collision => stats.collisions += 1,
                 Failure::HiddenNode => stats.hidden += 1,
                 Failure::Channel => stats.spoilt += 1,
-                Failure::OutOfRange | Failure::NoAnswer => {}
+                Failure::OutOfRange | Failure::NoAnswer | Failure::NoAddress => {}
             }
         }
         if failure != Failure::NoAnswer {

@@ -93,6 +93,8 @@ pub(crate) enum Failure {
     Channel,
     /// It arrived, and was not answered: the receiver's medium was spoken for.
     NoAnswer,
+    /// Nobody has told the receiver's address.
+    NoAddress,
 }
 
 impl Failure {
@@ -104,6 +106,7 @@ impl Failure {
             Failure::HiddenNode => DropCause::HiddenNode,
             Failure::Channel => DropCause::ChannelError,
             Failure::NoAnswer => DropCause::RetryLimit,
+            Failure::NoAddress => DropCause::NoAddress,
         }
     }
 }
