@@ -284,6 +284,28 @@ fn section_6_1_probes_that_nobody_answers_are_errors() {
     assert_eq!(net.close_reason(Host::A), Some(CloseReason::PeerUnreachable));
 }
 
+#[test]
+fn section_6_1_what_follows_a_probe_into_an_open_window_is_no_probe() {
+    let (mut net, a, b) = closed_window(&AssociationConfig {
+        recv_buffer: 15_001,
+        ..quiet()
+    });
+    net.run_for(Span::from_secs(2));
+    assert!(net.a.association(a).expect("up").stats().zero_window_probes > 0);
+    for _ in 0..200 {
+        net.send(Host::A, a, Message::zeros(0, 1000));
+    }
+    net.auto_read = true;
+    net.read(Host::B, b);
+    net.drain(Host::B);
+    // There is always something in flight.
+    net.run_until(Span::from_secs(10), "data", |net| net.contents(Host::B).len() > 100);
+    net.knob = Box::new(|_| Fate::Drop);
+    net.run_for(Span::from_secs(8));
+    let path = net.a.association(a).expect("up").paths().next().expect("a path");
+    assert_eq!(path.errors, 3, "after 1, 3 and 7 s");
+}
+
 // [9260:6.2-6, 6.2-11, 6.2-12, 6.2-22, 6.2-25]
 #[test]
 fn section_6_2_a_window_opens_in_steps_worth_telling() {

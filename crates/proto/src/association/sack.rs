@@ -383,6 +383,8 @@ impl Association {
             self.probe.in_flight = false;
         }
         if self.peer_rwnd > 0 {
+            // The window is open: a chunk that was a probe is data like any other, and with it what is sent after it.
+            self.probe.in_flight = false;
             self.probe.sent = 0;
         }
     }
