@@ -477,3 +477,46 @@ fn what_was_overtaken_by_a_change_ends_nothing() {
     assert_eq!(net.state(Host::B, b), State::Established);
     assert_eq!(net.a.association(a).expect("up").stats().timeouts, 0);
 }
+
+/// An ABORT from somebody who knows no such association.
+fn abort_for_strangers(tag: u32) -> Vec<u8> {
+    let causes = Causes::default();
+    let abort = Chunk::Abort {
+        tag_reflected: true,
+        causes,
+    };
+    packet(4002, 4001, tag, &[abort])
+}
+
+// RFC 5061 §5.3: a peer may take what was sent from an address for a stranger's as soon as it has forgotten the address.
+#[test]
+fn an_abort_to_an_address_given_up_ends_nothing() {
+    let (mut net, a, _) = established(1);
+    add(&mut net, a, lte()).expect("can be asked for");
+    net.run_for(Span::from_secs(1));
+    net.knob = Box::new(|packet| {
+        if packet.has(ChunkType::ASCONF_ACK) {
+            Fate::Delay(Span::from_millis(300))
+        } else {
+            Fate::Deliver
+        }
+    });
+    remove(&mut net, a, wifi()).expect("can be asked for");
+    net.drain(Host::A);
+    let peer_tag = Insider::new(&net).tag;
+    // Before the peer has answered, and after.
+    for answered in [false, true] {
+        let removed = Event::LocalAddressRemoved { addr: wifi() };
+        assert_eq!(net.events_of(Host::A).contains(&removed), answered);
+        net.inject(Host::A, wifi(), addrs(Host::B, 1)[0], abort_for_strangers(peer_tag));
+        net.run_for(Span::from_millis(500));
+        assert_eq!(net.close_reason(Host::A), None);
+    }
+    // Where we are, it counts.
+    net.inject(Host::A, lte(), addrs(Host::B, 1)[0], abort_for_strangers(peer_tag));
+    net.run_for(Span::from_millis(1));
+    assert!(matches!(
+        net.close_reason(Host::A),
+        Some(CloseReason::AbortedByPeer { .. })
+    ));
+}

@@ -157,6 +157,18 @@ impl Association {
         announced || self.local_addrs.contains(&addr)
     }
 
+    /// Whether the peer is not to send to this address of ours, or not any more. An ABORT that comes to one is ignored (RFC 5061
+    /// §5.3): it answers what we sent from there before the peer forgot the address, and took for a stranger's after that.
+    pub(crate) fn gave_up(&self, local: TransportAddr) -> bool {
+        self.asconf.is_some() && !self.local_addrs.contains(&local)
+    }
+
+    /// Whether the peer has been asked to send to this address of ours, and may do so.
+    pub(super) fn may_come(&self, local: TransportAddr) -> bool {
+        let asconf = self.asconf.as_ref();
+        asconf.is_some_and(|state| state.requests().any(|r| r == Request::Add(local)))
+    }
+
     /// An address of ours has come to be there; the peer is asked to use it too.
     pub(crate) fn add_local_address(&mut self, ctx: &mut Context<'_>, addr: TransportAddr) -> Result<(), AddressError> {
         let state = self.changeable()?;

@@ -156,6 +156,7 @@ impl Association {
                 tag_reflected: true, ..
             }
             | Chunk::ShutdownComplete { tag_reflected: true } => Err(Discard::VerificationTag),
+            Chunk::Abort { .. } if self.gave_up(meta.local) && !self.may_come(meta.local) => Err(Discard::OutOfTheBlue),
             Chunk::Abort { causes, .. } => {
                 self.on_abort(ctx, false, *causes);
                 Ok(())

@@ -86,6 +86,9 @@ impl Endpoint {
                 Err(Discard::VerificationTag)
             };
         }
+        if association.gave_up(meta.local) {
+            return Err(Discard::OutOfTheBlue);
+        }
         let needs_auth = association.requires_auth(ChunkType::ABORT);
         let ctx = context!(self, now);
         let result = match packet.chunks().next() {
