@@ -1,21 +1,24 @@
 //! Associations in networks that lose, repeat and reorder, over paths that die and come back, with tiny windows, slow
-//! readers, shutdowns and aborts at any time: every message arrives once, in order and unchanged, or the association ends
-//! with an error that says why.
+//! readers, addresses that come and go, shutdowns and aborts at any time: every message arrives once, in order and unchanged, or
+//! the association ends with an error that says why.
 //!
 //! `WHIMBREL_SEED=n` replays one seed.
 
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
-use support::{Fate, Host, InFlight, Net, addrs};
+use support::{Fate, Host, InFlight, Net, addr};
 use whimbrel_control::discriminator::DiscriminatorSpec;
 use whimbrel_control::multipath::policy::PathPolicySpec;
 use whimbrel_control::multipath::{Accounting, ReportingChanges, RetransmitPath, SackPath};
 use whimbrel_control::recovery::{BackOff, RecoveryChanges, TransmissionRetransmit};
 use whimbrel_control::window::WindowSpec;
 use whimbrel_control::{Rng, Scheme, Span, Time};
-use whimbrel_proto::{AssocId, AssociationConfig, CloseReason, Ecn, Event, Message, MessagePayload, Preset, SendError};
+use whimbrel_proto::{
+    AssocId, AssociationConfig, AuthConfig, CloseReason, Ecn, Event, Message, MessagePayload, Preset, SendError,
+};
 
 const SEEDS: u64 = 6000;
 
@@ -132,6 +135,48 @@ fn account(rng: &mut Rng, config: AssociationConfig) -> AssociationConfig {
     }
 }
 
+/// A third may change their addresses, and some take DATA only if it is signed.
+fn roam(rng: &mut Rng, [ours, theirs]: [AssociationConfig; 2]) -> [AssociationConfig; 2] {
+    let (roams, signs) = (rng.chance(0.35), rng.chance(0.3));
+    [ours, theirs].map(|config| AssociationConfig {
+        // An end that does not want it must be left alone.
+        dynamic_addresses: roams && rng.chance(0.9),
+        auth: AuthConfig {
+            enabled: signs,
+            // DATA, SACK, ABORT.
+            chunks: if signs {
+                pick(rng, &[&[][..], &[0], &[0, 3, 6]]).to_vec()
+            } else {
+                Vec::new()
+            },
+            ..AuthConfig::default()
+        },
+        ..config
+    })
+}
+
+/// One end, if it can, gets an address or loses one, or asks to be reached at another.
+fn change_addresses(net: &mut Net, host: Host, rng: &mut Rng) {
+    let Some(id) = association(net, host) else { return };
+    let now = net.now;
+    let endpoint = net.host(host);
+    let locals = endpoint
+        .association(id)
+        .map(|a| a.local_addrs().to_vec())
+        .unwrap_or_default();
+    let last = if host == Host::A { 1 } else { 2 };
+    let new = addr(&format!("10.0.{}.{last}:0", 10 + rng.below(4)));
+    // There is none while the only one is exchanged for another.
+    let old = if locals.is_empty() { new } else { pick(rng, &locals) };
+    // What cannot be asked for is refused, and nothing has changed.
+    let _ = match rng.below(4) {
+        0 | 1 => endpoint.add_local_address(now, id, new),
+        2 => endpoint.remove_local_address(now, id, old),
+        _ => endpoint.set_peer_primary(now, id, pick(rng, &[old, new])),
+    };
+    net.drain(host);
+}
+
 /// Paths die and come back after random times.
 struct Weather {
     rng: Rng,
@@ -167,11 +212,11 @@ impl Weather {
     }
 
     fn fate(&mut self, packet: &InFlight<'_>) -> Fate {
-        let peers = addrs(packet.from.other(), self.paths.len());
-        let index = peers
-            .iter()
-            .position(|addr| *addr == packet.remote)
-            .expect("an address of the other host");
+        // Addresses that have come later share the fate of others.
+        let IpAddr::V4(remote) = packet.remote.ip() else {
+            unreachable!("there are no others")
+        };
+        let index = usize::from(remote.octets()[2]) % self.paths.len();
         let (up, down, alive, until) = &mut self.paths[index];
         while *down > 0.0 && *until <= packet.now {
             let mean = if *alive { *up } else { *down };
@@ -355,6 +400,8 @@ fn torture(seed: u64) {
     let (ours, theirs) = (mix(&mut parts, ours), mix(&mut parts, theirs));
     let mut accounts = Rng::stream(seed, "accounts");
     let (ours, theirs) = (account(&mut accounts, ours), account(&mut accounts, theirs));
+    let mut roaming = Rng::stream(seed, "roaming");
+    let [ours, theirs] = roam(&mut roaming, [ours, theirs]);
     let mut net = Net::with_config(paths, &theirs, seed);
     net.capture = false;
     net.auto_read = rng.chance(0.5);
@@ -394,6 +441,10 @@ fn torture(seed: u64) {
                 ids.into_iter().for_each(|id| net.read(host, id));
                 net.drain(host);
             }
+        }
+        if roaming.chance(0.3) && rounds_left > 0 {
+            let host = pick(&mut roaming, &[Host::A, Host::B]);
+            change_addresses(&mut net, host, &mut roaming);
         }
         let is_sent = users.iter().all(|user| user.left.is_empty());
         let wants_end = matches!(ending, Ending::Abort(_)) || is_sent;
