@@ -12,7 +12,7 @@ use libfuzzer_sys::fuzz_target;
 use whimbrel_control::multipath::{ReportingChanges, RetransmitPath};
 use whimbrel_control::{Rng, Span, Time};
 use whimbrel_proto::{
-    AssocId, AssociationConfig, Endpoint, EndpointConfig, Message, PacketMeta, PathId, Preset, TransportAddr,
+    AssocId, AssociationConfig, AuthConfig, Endpoint, EndpointConfig, Message, PacketMeta, PathId, Preset, TransportAddr,
 };
 use whimbrel_wire::{ByteSink, Checksum, ChecksumField, ChunkType, PacketView};
 
@@ -191,8 +191,11 @@ impl World {
 
     fn user(&mut self, input: &mut Input<'_>) {
         let host = input.below(2);
-        let which = input.below(6);
-        let path = PathId(input.below(self.paths) as u8);
+        let which = input.below(9);
+        let place = input.below(256);
+        let path = PathId((place % self.paths) as u8);
+        // One of the first addresses or another.
+        let local = addr(host, place % 6);
         if which == 0 {
             return self.connect(input, host);
         }
@@ -203,6 +206,9 @@ impl World {
             2 => endpoint.abort(now, id, "no more"),
             3 => drop(endpoint.set_primary(now, id, path)),
             4 => drop(endpoint.request_heartbeat(now, id, path)),
+            6 => drop(endpoint.add_local_address(now, id, local)),
+            7 => drop(endpoint.remove_local_address(now, id, local)),
+            8 => drop(endpoint.set_peer_primary(now, id, local)),
             _ => endpoint.peer_refused(now, id),
         }
     }
@@ -280,7 +286,7 @@ impl World {
 }
 
 fn association(input: &mut Input<'_>, mtu: u16) -> AssociationConfig {
-    let flags = input.byte();
+    let (flags, others) = (input.byte(), input.byte());
     AssociationConfig {
         preset: [Preset::Rfc9260, Preset::Rfc4960, Preset::Rfc2960][input.below(3)],
         recv_buffer: [1500, 5000, 65_536][input.below(3)],
@@ -293,7 +299,14 @@ fn association(input: &mut Input<'_>, mtu: u16) -> AssociationConfig {
             Some(RetransmitPath::Same),
             Some(RetransmitPath::Alternate),
         ][input.below(4)],
-        reporting: reporting(input.byte()),
+        reporting: reporting(others),
+        dynamic_addresses: flags & 128 != 0,
+        auth: AuthConfig {
+            enabled: others & 64 != 0,
+            // DATA, SACK, ABORT.
+            chunks: if others & 192 == 192 { vec![0, 3, 6] } else { Vec::new() },
+            ..AuthConfig::default()
+        },
         potentially_failed_max_retrans: (flags & 2 != 0).then_some(0),
         path_max_retrans: if flags & 4 != 0 { 1 } else { 5 },
         hb_interval: Span::from_secs(if flags & 8 != 0 { 0 } else { 5 }),

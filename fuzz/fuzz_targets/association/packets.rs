@@ -1,8 +1,10 @@
 //! Packets that no endpoint sent: changed ones, and invented ones with tags and numbers that are nearly right.
 
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
 use whimbrel_wire::{
-    ByteSink, Cause, Causes, Checksum, ChecksumField, Chunk, CommonHeader, Data, DuplicateTsns, GapBlock, GapBlocks,
-    HeartbeatInfo, Init, NewGaps, NrSack, PacketSink, PacketView, Parameter, Parameters, Payload, RawChunk, Sack, SackLists, Ssn, Tsn,
+    Asconf, Auth, ByteSink, Cause, Causes, Checksum, ChecksumField, Chunk, CommonHeader, Data, DuplicateTsns, GapBlock, GapBlocks,
+    HeartbeatInfo, Init, NewGaps, NrSack, PacketSink, PacketView, Parameter, Parameters, Payload, RawChunk, Sack, SackLists, Ssn, Tsn, hmac_id,
 };
 
 use crate::input::Input;
@@ -16,6 +18,10 @@ pub struct Knowledge {
     tsns: [u32; 2],
     /// The last cumulative TSN ack sent.
     acks: [u32; 2],
+    /// The last serial number of an ASCONF sent.
+    serials: [u32; 2],
+    /// What keys are made of (RFC 4895 §6.1): RANDOM, CHUNKS and HMAC-ALGO as they were sent.
+    vectors: [Vec<u8>; 2],
     cookie: Vec<u8>,
     heartbeat: Vec<u8>,
 }
@@ -31,16 +37,40 @@ impl Knowledge {
                 Chunk::Init(init) | Chunk::InitAck(init) => {
                     self.tags[from] = init.initiate_tag;
                     self.tsns[from] = init.initial_tsn.0.wrapping_sub(1);
+                    self.serials[from] = self.tsns[from];
+                    self.vectors[from].clear();
+                    for kind in [0x8002, 0x8003, 0x8004] {
+                        let mut all = init.parameters.raw().map_while(Result::ok);
+                        if let Some(raw) = all.find(|raw| raw.parameter_type() == kind) {
+                            self.vectors[from].extend_from_slice(raw.bytes());
+                        }
+                    }
                     if let Some(cookie) = init.parameters.state_cookie() {
                         self.cookie = cookie.to_vec();
                     }
                 }
                 Chunk::Data(data) => self.tsns[from] = data.tsn.0,
+                Chunk::Asconf(asconf) => self.serials[from] = asconf.serial,
                 Chunk::Sack(sack) => self.acks[from] = sack.cumulative_tsn_ack.0,
                 Chunk::Heartbeat(info) => self.heartbeat = info.0.to_vec(),
                 _ => {}
             }
         }
+    }
+}
+
+impl Knowledge {
+    /// The key of whoever has seen the handshake.
+    fn key(&self) -> Vec<u8> {
+        let [a, b] = &self.vectors;
+        // The smaller number first, the shorter one of the same.
+        let number = |vector: &[u8]| {
+            let mut bytes = vec![0; a.len().max(b.len()) - vector.len()];
+            bytes.extend_from_slice(vector);
+            bytes
+        };
+        let in_order = (number(a), a.len()) <= (number(b), b.len());
+        if in_order { [&a[..], b].concat() } else { [&b[..], a].concat() }
     }
 }
 
@@ -87,8 +117,22 @@ pub fn invent(knowledge: &Knowledge, to: usize, input: &mut Input<'_>) -> Vec<u8
         _ => knowledge.tags[to],
     };
     sink.begin(CommonHeader { source_port: port(1 - to), destination_port: port(to), verification_tag: tag });
+    let insider = input.below(3) == 0;
+    if insider {
+        sink.push(&Chunk::Auth(Auth { key_id: 0, hmac_id: hmac_id::SHA256, hmac: &[0; 32] }));
+    }
     for _ in 0..1 + input.below(4) {
-        push_chunk(knowledge, to, input, &mut sink);
+        if insider && input.below(4) != 0 {
+            push_asconf(knowledge, to, input, &mut sink);
+        } else {
+            push_chunk(knowledge, to, input, &mut sink);
+        }
+    }
+    if insider {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&knowledge.key()).expect("any length");
+        if sink.authenticated(&mut |part| mac.update(part)) {
+            sink.set_hmac(&mac.finalize().into_bytes());
+        }
     }
     sink.finish();
     seal(&mut bytes, input);
@@ -106,6 +150,37 @@ fn near(right: u32, input: &mut Input<'_>) -> Tsn {
 }
 
 const ZEROS: [u8; 2000] = [0; 2000];
+
+fn push_asconf(knowledge: &Knowledge, to: usize, input: &mut Input<'_>, sink: &mut dyn PacketSink) {
+    let from = 1 - to;
+    let mut list = Vec::new();
+    let mut causes = Vec::new();
+    Cause::OutOfResource.emit(&mut causes);
+    if input.below(8) != 0 {
+        Parameter::Ipv4([10, 0, input.byte() % 6, 1 + from as u8].into()).emit(&mut list);
+    }
+    for correlation in 1..1 + input.below(5) as u32 {
+        let address = match input.below(8) {
+            0 => [0; 4],
+            1 => [127, 0, 0, 1],
+            _ => [10, 0, input.byte() % 40, 1 + from as u8],
+        };
+        let address = std::net::Ipv4Addr::from(address).into();
+        match input.below(6) {
+            0 | 1 => Parameter::AddIp { correlation, address },
+            2 => Parameter::DeleteIp { correlation, address },
+            3 => Parameter::SetPrimary { correlation, address },
+            4 => Parameter::Success { correlation },
+            _ => Parameter::ErrorCauseIndication { correlation, causes: Causes::from_wire_bytes(&causes) },
+        }
+        .emit(&mut list);
+    }
+    let parameters = Parameters::from_wire_bytes(&list);
+    let is_answer = input.below(4) == 0;
+    let right = if is_answer { knowledge.serials[to] } else { knowledge.serials[from].wrapping_add(1) };
+    let asconf = Asconf { serial: near(right, input).0, parameters };
+    sink.push(&if is_answer { Chunk::AsconfAck(asconf) } else { Chunk::Asconf(asconf) });
+}
 
 fn push_chunk(knowledge: &Knowledge, to: usize, input: &mut Input<'_>, sink: &mut dyn PacketSink) {
     let from = 1 - to;
