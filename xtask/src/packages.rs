@@ -41,7 +41,12 @@ pub(crate) const FOR_TESTS: &[Program] = &[
     Program {
         name: "cc",
         package: "gcc",
-        why: "compiles the program that uses the Linux kernel's sockets",
+        why: "compiles the program that speaks SCTP in that kernel",
+    },
+    Program {
+        name: "/usr/include/usrsctp.h",
+        package: "libusrsctp-dev",
+        why: "the other stack with several addresses, for that program",
     },
     Program {
         name: "/usr/include/linux/sctp.h",

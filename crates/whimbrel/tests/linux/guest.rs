@@ -1,4 +1,5 @@
-//! A Linux kernel as a process: User Mode Linux, which needs no privileges, with `peer.c` as its only program.
+//! A Linux kernel as a process: User Mode Linux, which needs no privileges, with `peer.c` as its only program, which uses the
+//! kernel's SCTP or brings usrsctp with it.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -17,6 +18,13 @@ use crate::frame::{self, INTERFACES};
 
 const KERNEL: &str = "/usr/bin/linux.uml";
 const MODULES: &str = "/usr/lib/uml/modules";
+
+/// The SCTP of a guest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stack {
+    Kernel,
+    Usrsctp,
+}
 
 /// As many guests run at a time. Each uses some 30 megabytes of /dev/shm, of which containers often have 64.
 const AT_A_TIME: u32 = 2;
@@ -68,13 +76,13 @@ pub(crate) struct Guest {
 
 impl Guest {
     /// Boots a kernel whose devices have the addresses of [`frame`]; it says "= ready" when its program runs.
-    pub(crate) fn boot() -> Self {
+    pub(crate) fn boot(stack: Stack) -> Self {
         assert!(
             Path::new(KERNEL).is_file(),
             "{KERNEL} is missing: `cargo xtask test` installs it, or apt-get install user-mode-linux"
         );
         let turn = Turn::take();
-        let folder = root_folder();
+        let folder = root_folder(stack);
         let modules = Path::new(MODULES).join(output(Command::new(KERNEL).arg("--version")).trim());
         let mut command = Command::new(KERNEL);
         // It manages up to 1 GiB of randomized gap beside its memory, which takes 16 MiB. What it does not touch costs nothing.
@@ -176,7 +184,7 @@ impl Guest {
 }
 
 /// The guest's file system: our program and places to mount things.
-fn root_folder() -> PathBuf {
+fn root_folder(stack: Stack) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let name = format!(
         "whimbrel-linux-{}-{}",
@@ -187,15 +195,19 @@ fn root_folder() -> PathBuf {
     for place in ["dev", "proc", "modules"] {
         fs::create_dir_all(folder.join(place)).unwrap();
     }
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/linux/peer.c");
-    let compiled = Command::new("cc")
-        .args(["-static", "-O1", "-o"])
-        .args([&folder.join("peer"), &source])
-        .output()
-        .expect("cc is missing: `cargo xtask test` installs it, or apt-get install gcc libc6-dev");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/linux");
+    let mut cc = Command::new("cc");
+    cc.current_dir(sources).args(["-static", "-O1", "-Wall", "-o"]);
+    cc.arg(folder.join("peer")).arg("peer.c");
+    match stack {
+        Stack::Kernel => cc.arg("kernel.c"),
+        Stack::Usrsctp => cc.args(["usrsctp.c", "-lusrsctp", "-lpthread"]),
+    };
+    let remedy = "`cargo xtask test` installs what it needs, or apt-get install gcc libc6-dev libusrsctp-dev";
+    let compiled = cc.output().unwrap_or_else(|error| panic!("cc: {error}; {remedy}"));
     assert!(
         compiled.status.success(),
-        "cc does not compile the peer (`cargo xtask test` installs what it needs, or apt-get install gcc libc6-dev): {}",
+        "cc does not compile the peer; {remedy}:\n{}",
         String::from_utf8_lossy(&compiled.stderr)
     );
     folder

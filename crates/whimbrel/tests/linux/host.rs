@@ -10,10 +10,10 @@ use whimbrel_proto::{
     AssocId, AssociationConfig, CloseReason, Endpoint, EndpointConfig, Event, Message, MessagePayload, PacketMeta,
     PathState, Received, SendError, TransportAddr,
 };
-use whimbrel_wire::{ByteSink, ChecksumField};
+use whimbrel_wire::{ByteSink, Checksum, ChecksumField, PacketView};
 
 use crate::frame::{self, Content, INTERFACES};
-use crate::guest::{Arrival, Guest};
+use crate::guest::{Arrival, Guest, Stack};
 
 /// For everything that a test waits for, on a machine with much else to do.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -29,6 +29,8 @@ pub(crate) struct Frames {
 
 pub(crate) struct Host {
     guest: Guest,
+    stack: Stack,
+    config: AssociationConfig,
     pub(crate) endpoint: Endpoint,
     start: Instant,
     /// Cables that lead nowhere.
@@ -40,6 +42,8 @@ pub(crate) struct Host {
     pub(crate) frames: Frames,
     events: VecDeque<(AssocId, Event)>,
     lines: VecDeque<String>,
+    /// The last packets, for messages about failures.
+    tail: VecDeque<String>,
 }
 
 fn addr(address: Ipv4Addr) -> TransportAddr {
@@ -65,26 +69,38 @@ pub(crate) fn config() -> AssociationConfig {
 }
 
 /// The guest's addresses, the primary one first.
-pub(crate) fn theirs() -> Vec<TransportAddr> {
-    (0..INTERFACES).map(|i| addr(frame::their_address(i))).collect()
+pub(crate) fn theirs() -> [TransportAddr; INTERFACES] {
+    std::array::from_fn(|i| addr(frame::their_address(i)))
+}
+
+/// Ours, in the same order.
+pub(crate) fn ours() -> [TransportAddr; INTERFACES] {
+    std::array::from_fn(|i| addr(frame::our_address(i)))
 }
 
 impl Host {
     /// A booted guest and our end, which listens.
-    pub(crate) fn start() -> Self {
-        let guest = Guest::boot();
+    pub(crate) fn start(stack: Stack) -> Self {
+        Self::with(stack, INTERFACES, config())
+    }
+
+    /// The same with so many addresses of ours and other wishes.
+    pub(crate) fn with(stack: Stack, addresses: usize, config: AssociationConfig) -> Self {
+        let guest = Guest::boot(stack);
         let endpoint = Endpoint::new(
             EndpointConfig {
                 local_port: PORT,
-                local_addrs: (0..INTERFACES).map(|i| addr(frame::our_address(i))).collect(),
+                local_addrs: ours()[..addresses].to_vec(),
                 listen: true,
-                association: config(),
+                association: config.clone(),
                 ..EndpointConfig::default()
             },
             Box::new(Rng::stream(u64::from(std::process::id()), "endpoint")),
         );
         let mut host = Host {
             guest,
+            stack,
+            config,
             endpoint: endpoint.unwrap(),
             start: Instant::now(),
             cut: [false; INTERFACES],
@@ -93,10 +109,15 @@ impl Host {
             frames: Frames::default(),
             events: VecDeque::new(),
             lines: VecDeque::new(),
+            tail: VecDeque::new(),
         };
         assert_eq!(host.answer(), "ready");
-        host.ask("sysctl rto_min 300");
-        host.ask("sysctl hb_interval 1000");
+        host.ask("set rto_min 300");
+        host.ask("set hb_interval 1000");
+        if host.config.dynamic_addresses {
+            host.ask("set auth_enable 1");
+            host.ask("set addip_enable 1");
+        }
         host
     }
 
@@ -125,8 +146,12 @@ impl Host {
 
     /// Begins an association with all addresses of the guest.
     pub(crate) fn connect(&mut self, port: u16) -> AssocId {
+        self.connect_to(port, &theirs())
+    }
+
+    pub(crate) fn connect_to(&mut self, port: u16, addrs: &[TransportAddr]) -> AssocId {
         let now = self.now();
-        let id = self.endpoint.connect(now, config(), port, &theirs()).unwrap();
+        let id = self.endpoint.connect(now, self.config.clone(), port, addrs).unwrap();
         self.connected(false);
         id
     }
@@ -150,6 +175,22 @@ impl Host {
         reason
     }
 
+    /// What has become known of addresses that come and go.
+    pub(crate) fn address_event(&mut self) -> Option<Event> {
+        let (_, event) = self.take_event(|event| {
+            matches!(
+                event,
+                Event::PeerAddressAdded { .. }
+                    | Event::PeerAddressRemoved { .. }
+                    | Event::PrimaryRequested { .. }
+                    | Event::LocalAddressAdded { .. }
+                    | Event::LocalAddressRemoved { .. }
+                    | Event::AddressRefused { .. }
+            )
+        })?;
+        Some(event)
+    }
+
     fn take_event(&mut self, wanted: impl Fn(&Event) -> bool) -> Option<(AssocId, Event)> {
         let at = self.events.iter().position(|(_, event)| wanted(event))?;
         self.events.remove(at)
@@ -167,7 +208,7 @@ impl Host {
         match self.endpoint.send(now, id, message) {
             Ok(()) => true,
             Err(SendError::Full(_)) => false,
-            Err(error) => panic!("{error}"),
+            Err(error) => self.fail(&error.to_string()),
         }
     }
 
@@ -198,20 +239,36 @@ impl Host {
     fn fail(&self, message: &str) -> ! {
         for id in self.endpoint.associations() {
             if let Some(association) = self.endpoint.association(id) {
-                eprintln!("{:?}", association.stats());
+                eprintln!("{:?}, {:?}", association.state(), association.stats());
                 for path in association.paths() {
                     eprintln!("{path:?}");
                 }
             }
         }
-        panic!("{message}; {:?}\n{}", self.frames, self.guest.log());
+        self.tail.iter().for_each(|line| eprintln!("{line}"));
+        panic!("{message}; {:?}; {:?}\n{}", self.frames, self.events, self.guest.log());
+    }
+
+    fn note(&mut self, source: Ipv4Addr, destination: Ipv4Addr, packet: &[u8]) {
+        if self.tail.len() == 40 {
+            self.tail.pop_front();
+        }
+        let chunks: Vec<_> = match PacketView::parse(packet, Checksum::Ignore) {
+            Ok(view) => view.chunks().flatten().map(|chunk| chunk.chunk_type()).collect(),
+            Err(_) => Vec::new(),
+        };
+        let now = self.now();
+        self.tail
+            .push_back(format!("{now:?} {source} to {destination}: {chunks:?}"));
     }
 
     /// Sends what there is to send; then waits for the next arrival or timer, at most a tenth of a second.
     fn step(&mut self) {
         self.transmit();
         while let Some(event) = self.endpoint.poll_event() {
-            self.events.push_back(event);
+            if !matches!(event.1, Event::DataReady | Event::SendSpace) {
+                self.events.push_back(event);
+            }
         }
         let now = self.now();
         let until_timer = self
@@ -244,11 +301,13 @@ impl Host {
             };
             let (source, destination) = (ipv4(sent.local), ipv4(sent.remote));
             let interface = frame::interface_of(destination);
-            assert_eq!(
-                interface,
-                frame::interface_of(source),
+            // Addresses that come and go have paths to each of the peer's; and usrsctp sends from any address to any other.
+            let crosses = self.config.dynamic_addresses || self.stack == Stack::Usrsctp;
+            assert!(
+                crosses || interface == frame::interface_of(source),
                 "packets leave from the address of their network"
             );
+            self.note(source, destination, &packet);
             if self.gets_through(interface, 0) {
                 self.frames.sent[interface] += 1;
                 self.guest
@@ -272,6 +331,7 @@ impl Host {
                 packet,
             } if self.gets_through(interface, 1) => {
                 self.frames.received[interface] += 1;
+                self.note(source, destination, packet);
                 let meta = PacketMeta {
                     local: addr(destination),
                     remote: addr(source),
