@@ -165,6 +165,14 @@ impl Controller {
         });
     }
 
+    /// What was sent here holds the other paths up: the window is halved, and slow start ends there (Raiciu et al. 2012, 4.2). Returns
+    /// whether it is no larger than what congestion leaves at least (RFC 9260 §7.2.3).
+    pub fn penalise(&mut self) -> bool {
+        let cwnd = (self.cwnd / 2).max(self.rules.unit);
+        self.apply(WindowUpdate { cwnd, ssthresh: cwnd });
+        cwnd <= self.rules.floor
+    }
+
     /// The last timeout was spurious: the window is as before it again.
     pub fn on_spurious_timeout(&mut self) {
         self.window.as_part().on_spurious_timeout();

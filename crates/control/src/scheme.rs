@@ -40,6 +40,10 @@ pub struct SchemeParts {
     pub coupling: CouplingSpec,
     /// May one path fill the buffers?
     pub buffer_split: BufferSplit,
+    /// Where the buffers are full, is what they wait for sent once more on a faster path?
+    pub opportunistic_retransmission: bool,
+    /// Is the window of the path halved that they wait for?
+    pub penalise: bool,
     /// Is a path fit, and which one should carry data?
     pub path_policy: PathPolicySpec,
     /// When and how does the receiver report what has arrived?
@@ -401,6 +405,8 @@ fn spread(distribution: DistributionSpec, accounting: Accounting) -> SchemeParts
         accounting,
         distribution,
         retransmit_path: RetransmitPath::Same,
+        opportunistic_retransmission: accounting == Accounting::Path,
+        penalise: accounting == Accounting::Path,
         ..SchemeParts::default()
     }
 }

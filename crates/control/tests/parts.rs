@@ -1,9 +1,13 @@
 //! What holds for every registered part, whatever acknowledgements, losses and marks come.
 
 use whimbrel_control::discriminator::DiscriminatorSpec;
+use whimbrel_control::multipath::PathView;
+use whimbrel_control::multipath::coupling::CouplingSpec;
+use whimbrel_control::multipath::distribution::{Demand, DistributionSpec};
+use whimbrel_control::multipath::policy::{Fitness, PathPolicySpec, PathSign, Paths};
 use whimbrel_control::window::WindowSpec;
 use whimbrel_control::{
-    AckSample, BuildContext, Controller, LossEvent, LossSignal, MarkEvent, RateSample, Rng, Span, Stamps, Time,
+    AckSample, BuildContext, Controller, LossEvent, LossSignal, MarkEvent, Rate, RateSample, Rng, Span, Stamps, Time,
     WindowRules,
 };
 
@@ -219,5 +223,180 @@ fn every_window_opens_on_a_clean_path() {
             now += rtt;
         }
         assert!(path.cwnd() >= 100 * UNIT, "{}: {} units", info.name, path.cwnd() / UNIT);
+    }
+}
+
+/// A path of any kind.
+fn view(rng: &mut Rng) -> PathView {
+    let usable = rng.chance(0.8);
+    PathView {
+        usable,
+        open: usable && rng.chance(0.7),
+        cwnd: plausible(rng, 100 * UNIT),
+        ssthresh: plausible(rng, 100 * UNIT),
+        flight: plausible(rng, 100 * UNIT),
+        unit: if rng.chance(0.02) { any(rng) } else { UNIT },
+        srtt: span(rng),
+        rttvar: Span::from_nanos(plausible(rng, 500_000_000)),
+        min_rtt: span(rng),
+        rto: Span::from_nanos(plausible(rng, 60_000_000_000)),
+        loss: rng.below(101) as f64 / 100.0,
+        rate: rng.chance(0.3).then(|| Rate::from_bps(plausible(rng, 1 << 30))),
+        errors: plausible(rng, 6) as u32,
+        last_hop: rng.chance(0.2).then(|| rng.below(3) as u32),
+    }
+}
+
+fn views(rng: &mut Rng) -> Vec<PathView> {
+    (0..rng.below(5)).map(|_| view(rng)).collect()
+}
+
+fn context() -> BuildContext {
+    BuildContext {
+        unit: UNIT,
+        floor: 4 * UNIT,
+        truth: None,
+    }
+}
+
+#[test]
+fn every_distribution_names_an_open_path_or_none_whatever_comes() {
+    for info in DistributionSpec::ALL {
+        let spec = DistributionSpec::by_name(info.name).unwrap();
+        assert_eq!((spec.name(), spec.validate()), (info.name, Ok(())));
+        for seed in seeds() {
+            let mut rng = Rng::stream(seed, "distributions");
+            let Some(mut part) = spec.build(&context()) else {
+                continue;
+            };
+            let mut now = Time::ZERO;
+            for _ in 0..1500 {
+                now += Span::from_nanos(plausible(&mut rng, 100_000_000));
+                let paths = views(&mut rng);
+                let demand = Demand {
+                    now,
+                    queued: plausible(&mut rng, 1 << 20),
+                    in_flight: plausible(&mut rng, 1 << 20),
+                    window: plausible(&mut rng, 1 << 20),
+                    unacknowledged: plausible(&mut rng, 1 << 20),
+                    send_buffer: plausible(&mut rng, 1 << 20),
+                    sending: plausible(&mut rng, 4) as usize,
+                };
+                if rng.chance(0.1) {
+                    part.on_stall(&demand, &paths);
+                }
+                if let Some(chosen) = part.choose(&demand, &paths) {
+                    let is_open = paths.get(chosen).is_some_and(|path| path.open);
+                    assert!(is_open, "{}, seed {seed}: {chosen} of {paths:?}", info.name);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_coupling_answers_with_numbers_whatever_comes() {
+    for info in CouplingSpec::ALL {
+        let spec = CouplingSpec::by_name(info.name).unwrap();
+        assert_eq!((spec.name(), spec.validate()), (info.name, Ok(())));
+        for seed in seeds() {
+            let mut rng = Rng::stream(seed, "couplings");
+            let Some(mut part) = spec.build(&context()) else {
+                continue;
+            };
+            for _ in 0..1500 {
+                let mut paths = views(&mut rng);
+                paths.push(view(&mut rng));
+                let path = rng.below(paths.len() as u64) as usize;
+                let growth = match rng.below(5) {
+                    0 => {
+                        part.on_loss(path);
+                        part.reduced(path, &paths);
+                        continue;
+                    }
+                    1 => part.slow_start_growth(path, &paths),
+                    _ => {
+                        part.on_delivered(path, plausible(&mut rng, 10 * UNIT));
+                        part.growth(path, &paths)
+                    }
+                };
+                let place = format!("{}, seed {seed}: {growth} for {path} of {paths:?}", info.name);
+                assert!(growth.is_finite() && growth >= 0.0, "{place}");
+            }
+        }
+    }
+}
+
+fn sign(rng: &mut Rng) -> PathSign {
+    let few = |rng: &mut Rng| plausible(rng, 10) as u32;
+    match rng.below(12) {
+        0 => PathSign::Chosen,
+        1 => PathSign::Answered {
+            rtt: Span::from_nanos(plausible(rng, 2_000_000_000)),
+        },
+        2 | 3 => PathSign::Timeout {
+            consecutive: 1 + few(rng).min(u32::MAX - 1),
+        },
+        4 | 5 => PathSign::Train {
+            sent: few(rng),
+            answered: few(rng),
+            bytes: plausible(rng, 1500),
+            spread: Span::from_nanos(plausible(rng, 100_000_000)),
+        },
+        6..=8 => PathSign::Report {
+            gaps: few(rng),
+            duplicates: few(rng),
+        },
+        _ => PathSign::Delivered {
+            packets: few(rng),
+            bytes: plausible(rng, 10 * UNIT),
+        },
+    }
+}
+
+#[test]
+fn no_path_policy_panics_or_gives_orders_without_end_whatever_comes() {
+    for info in PathPolicySpec::ALL {
+        let spec = PathPolicySpec::by_name(info.name).unwrap();
+        assert_eq!((spec.name(), spec.validate()), (info.name, Ok(())));
+        for seed in seeds() {
+            let mut rng = Rng::stream(seed, "policies");
+            let Some(mut part) = spec.build(&context()) else {
+                continue;
+            };
+            let mut now = Time::ZERO;
+            let mut all = vec![view(&mut rng)];
+            for _ in 0..1500 {
+                now += Span::from_nanos(plausible(&mut rng, 100_000_000));
+                // Their number may grow.
+                if all.len() < 5 && rng.chance(0.01) {
+                    all.push(view(&mut rng));
+                }
+                all.iter_mut().for_each(|path| *path = view(&mut rng));
+                let count = all.len() as u64;
+                let probes: Vec<_> = (0..rng.below(count + 1))
+                    .map(|_| rng.chance(0.5).then(|| plausible(&mut rng, 10 * UNIT)))
+                    .collect();
+                let paths = Paths {
+                    now,
+                    primary: rng.below(count) as usize,
+                    current: rng.below(count) as usize,
+                    views: &all,
+                    probes: &probes,
+                };
+                let about = rng.below(count) as usize;
+                part.on_sign(&paths, about, &sign(&mut rng));
+                if part.next_timer() <= now {
+                    part.on_timer(&paths);
+                }
+                let counted = [Fitness::Active, Fitness::PotentiallyFailed, Fitness::Inactive][rng.below(3) as usize];
+                part.fitness(about, counted, &paths);
+                part.sending(rng.below(count) as usize, &paths);
+                let primary = part.primary(&paths);
+                assert!(primary < all.len(), "{}, seed {seed}: path {primary}", info.name);
+                let orders = (0..100).take_while(|_| part.next_order().is_some()).count();
+                assert!(orders < 100, "{}, seed {seed}: no end of orders", info.name);
+            }
+        }
     }
 }

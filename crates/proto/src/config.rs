@@ -199,6 +199,12 @@ pub struct AssociationConfig {
     pub coupling: Option<CouplingSpec>,
     /// May one path fill the buffers? Absent: as the scheme has it.
     pub buffer_split: Option<BufferSplit>,
+    /// Where the buffers that all paths share are full, the data that they wait for is sent once more on a faster path with an open
+    /// window. Needs `accounting = "path"`. Absent: as the scheme has it, and true where new data is distributed with that accounting.
+    pub opportunistic_retransmission: Option<bool>,
+    /// The path that the buffers wait for has its window halved then, once in a round-trip time; where nothing is left to halve, it
+    /// rests. Absent: as the scheme has it, and true where new data is distributed with `accounting = "path"`.
+    pub penalise: Option<bool>,
     /// Is a path fit, and which one should carry data? A name, or a table with its `kind` and parameters; absent: the scheme's.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub path_policy: Option<PathPolicySpec>,
@@ -257,6 +263,8 @@ impl Default for AssociationConfig {
             retransmit_path: None,
             coupling: None,
             buffer_split: None,
+            opportunistic_retransmission: None,
+            penalise: None,
             path_policy: None,
             reporting: ReportingChanges::default(),
             extend_stale_cookie: true,
@@ -288,6 +296,9 @@ impl AssociationConfig {
     /// The scheme's parts, with the changes made to single ones.
     pub fn parts(&self) -> SchemeParts {
         let scheme = self.scheme.parts();
+        let accounting = self.accounting.unwrap_or(scheme.accounting);
+        let distribution = self.distribution.clone().unwrap_or(scheme.distribution);
+        let is_spread = accounting == Accounting::Path && distribution != DistributionSpec::default();
         SchemeParts {
             discriminator: self.discriminator.clone().unwrap_or(scheme.discriminator),
             window: self.window.clone().unwrap_or(scheme.window),
@@ -297,11 +308,15 @@ impl AssociationConfig {
             eci: self.eci.unwrap_or(scheme.eci),
             timestamps: self.timestamps.unwrap_or(scheme.timestamps),
             pacing: self.pacing.unwrap_or(scheme.pacing),
-            accounting: self.accounting.unwrap_or(scheme.accounting),
-            distribution: self.distribution.clone().unwrap_or(scheme.distribution),
+            accounting,
+            distribution,
             retransmit_path: self.retransmit_path.unwrap_or(scheme.retransmit_path),
             coupling: self.coupling.clone().unwrap_or(scheme.coupling),
             buffer_split: self.buffer_split.unwrap_or(scheme.buffer_split),
+            opportunistic_retransmission: self
+                .opportunistic_retransmission
+                .unwrap_or(is_spread || scheme.opportunistic_retransmission && accounting == Accounting::Path),
+            penalise: self.penalise.unwrap_or(is_spread || scheme.penalise),
             path_policy: self.path_policy.clone().unwrap_or(scheme.path_policy),
             reporting: self.reporting.over(scheme.reporting),
         }
@@ -339,6 +354,8 @@ impl AssociationConfig {
             recovers: parts.recovery != Recovery::default(),
             accounting: parts.accounting,
             retransmit_path: parts.retransmit_path,
+            opportunistic_retransmission: parts.opportunistic_retransmission,
+            penalise: parts.penalise,
             reporting: parts.reporting,
             recovery: parts.recovery,
         }
@@ -468,6 +485,15 @@ impl AssociationConfig {
         parts.distribution.validate().map_err(|e| within("distribution", e))?;
         parts.coupling.validate().map_err(|e| within("coupling", e))?;
         parts.path_policy.validate().map_err(|e| within("path_policy", e))?;
+        if parts.accounting != Accounting::Path {
+            let needs = "allowed are others unless accounting is \"path\"";
+            if matches!(parts.distribution, DistributionSpec::Redundant(_)) {
+                return Err(ConfigError::new("distribution", parts.distribution.name(), needs));
+            }
+            if parts.opportunistic_retransmission {
+                return Err(ConfigError::new("opportunistic_retransmission", true, needs));
+            }
+        }
         if parts.reporting.arrivals_per_sack > 255 {
             return Err(ConfigError::new(
                 "reporting.arrivals_per_sack",
@@ -542,6 +568,8 @@ pub(crate) struct Switches {
     pub(crate) recovers: bool,
     pub(crate) accounting: Accounting,
     pub(crate) retransmit_path: RetransmitPath,
+    pub(crate) opportunistic_retransmission: bool,
+    pub(crate) penalise: bool,
     pub(crate) reporting: Reporting,
     pub(crate) recovery: Recovery,
 }

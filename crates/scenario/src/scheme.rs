@@ -37,6 +37,10 @@ struct Snippet {
     #[serde(skip_serializing_if = "is_default")]
     buffer_split: BufferSplit,
     #[serde(skip_serializing_if = "is_default")]
+    opportunistic_retransmission: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    penalise: bool,
+    #[serde(skip_serializing_if = "is_default")]
     path_policy: PathPolicySpec,
     #[serde(skip_serializing_if = "is_default")]
     reporting: ReportingChanges,
@@ -65,6 +69,8 @@ pub fn scheme_snippet(scheme: Scheme) -> String {
         retransmit_path: parts.retransmit_path,
         coupling: parts.coupling,
         buffer_split: parts.buffer_split,
+        opportunistic_retransmission: parts.opportunistic_retransmission,
+        penalise: parts.penalise,
         path_policy: parts.path_policy,
         reporting: ReportingChanges::between(&parts.reporting),
     };

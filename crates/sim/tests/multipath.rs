@@ -8,7 +8,9 @@ use whimbrel_control::multipath::distribution::DistributionSpec;
 use whimbrel_control::multipath::{Accounting, RetransmitPath};
 use whimbrel_control::{Rate, Scheme, Span};
 use whimbrel_proto::AssociationConfig;
-use whimbrel_sim::config::{FlowConfig, FlowKind, LinkConfig, LossConfig, QueueConfig, SimConfig, TrafficConfig};
+use whimbrel_sim::config::{
+    FlowConfig, FlowKind, LinkConfig, LossConfig, QueueConfig, SimConfig, TrafficConfig, TrafficKind,
+};
 
 /// A link: its rate in kbit/s, and its delay in milliseconds.
 #[derive(Clone, Copy, Debug)]
@@ -97,13 +99,77 @@ fn fast_unequal_paths_need_a_larger_buffer_and_do_no_harm_without() {
 }
 
 #[test]
-fn a_path_that_cannot_help_does_no_harm() {
-    for ways in [[Way(20_000, 10), Way(1000, 200)], [Way(50_000, 20), Way(1000, 20)]] {
-        for name in ["blest", "ecf", "earliest-arrival"] {
-            let (both, best, _) = compare(ways, 0.0, &with(name));
-            assert!(both > 0.98 * best, "{name}, {ways:?}: {both} of {best}");
+fn no_distribution_is_slower_than_the_best_path_alone() {
+    for ways in [
+        [Way(20_000, 10), Way(1000, 200)],
+        [Way(50_000, 20), Way(1000, 20)],
+        [Way(10_000, 25), Way(10_000, 100)],
+        [Way(10_000, 25), Way(10_000, 200)],
+        [Way(10_000, 25), Way(10_000, 25)],
+    ] {
+        let [one, other] = ways.map(|way| goodput(&[way], 0.0, &with("primary")));
+        let best = one.max(other);
+        for info in DistributionSpec::ALL.iter().filter(|info| info.name != "primary") {
+            let both = goodput(&ways, 0.0, &with(info.name));
+            println!("{ways:?}, {}: {both:.2} of {one:.2} and {other:.2} Mbit/s", info.name);
+            // Where the slow path is as fast as the other and takes eight times as long, those that do not look at the shared window pay for
+            // trying again and again.
+            let least = if ways[1].1 == 200 && ways[1].0 > 1000 {
+                0.95
+            } else {
+                0.98
+            };
+            assert!(both > least * best, "{}, {ways:?}: {both} of {best}", info.name);
         }
     }
+}
+
+#[test]
+fn losses_on_a_slow_path_do_not_hold_the_fast_one_up() {
+    let ways = [Way(20_000, 10), Way(1000, 200)];
+    let mean = |ways: &[Way], sctp: &AssociationConfig| {
+        let runs = (1..=4).map(|seed| run(&network(ways, 0.01, sctp), seed).flows[0].goodput_bps / 4e6);
+        runs.sum::<f64>()
+    };
+    let best = mean(&ways[..1], &with("primary"));
+    for info in DistributionSpec::ALL.iter().filter(|info| info.name != "primary") {
+        let both = mean(&ways, &with(info.name));
+        println!("{}: {both:.2} of {best:.2} Mbit/s", info.name);
+        assert!(both > 0.98 * best, "{}: {both} of {best}", info.name);
+    }
+}
+
+#[test]
+fn without_opportunistic_retransmission_a_slow_path_sets_the_pace() {
+    let ways = [Way(20_000, 10), Way(1000, 200)];
+    for name in ["fill-in-order", "round-robin", "lowest-rtt"] {
+        let off = AssociationConfig {
+            opportunistic_retransmission: Some(false),
+            ..with(name)
+        };
+        let (both, best, _) = compare(ways, 0.0, &off);
+        assert!(
+            both < 0.2 * best,
+            "{name}: {both} of {best}, so there is nothing to remedy"
+        );
+    }
+}
+
+#[test]
+fn redundant_copies_repair_losses() {
+    let ways = [Way(10_000, 25), Way(10_000, 25)];
+    let (both, best, _) = compare(ways, 0.01, &with("redundant"));
+    assert!(both > 1.05 * best, "{both} of {best}");
+    let delay = |sctp: &AssociationConfig| {
+        let mut config = network(&ways, 0.02, sctp);
+        config.flow[0].traffic = common::paced(TrafficKind::Cbr, Rate::from_bps(200_000), 500);
+        let flow = &run(&config, 1).flows[0];
+        assert!(flow.messages_delivered > 1000);
+        flow.delay.p99.as_secs_f64()
+    };
+    let (alone, redundant) = (delay(&with("primary")), delay(&with("redundant")));
+    println!("the hundredth message takes {alone:.3} s, {redundant:.3} s if sent twice");
+    assert!(redundant < alone / 2.0, "{redundant} {alone}");
 }
 
 #[test]
@@ -173,8 +239,18 @@ fn coupled_paths_through_one_bottleneck_take_less_than_two_shares() {
         sctp / tcp
     };
     let alone = ratio("none");
+    assert!(
+        alone > 1.8,
+        "{alone}: two paths take two shares, or there is nothing to couple"
+    );
     for coupling in ["lia", "olia", "balia", "rpv1", "rpv2"] {
         let coupled = ratio(coupling);
-        assert!(coupled < 0.85 * alone, "{coupling}: {coupled} with it, {alone} without");
+        // RFC 6356 §2: no more than one flow would take. None of them gets there with 60 packets of queue, but they give back nearly half of
+        // the second share or more, and do not starve.
+        assert!(
+            coupled - 1.0 < 0.55 * (alone - 1.0),
+            "{coupling}: {coupled} with it, {alone} without"
+        );
+        assert!(coupled > 0.9, "{coupling}: {coupled} is less than a share");
     }
 }

@@ -20,6 +20,10 @@ pub(super) struct Spread {
     /// None: the window of each path lives by itself.
     coupling: Option<Box<dyn Couple>>,
     buffer_split: BufferSplit,
+    /// Every chunk goes out on every path.
+    pub(super) is_redundant: bool,
+    /// Slow paths get no more than the shared window stands.
+    pub(super) spares_window: bool,
     /// The paths as the parts saw them last; filled anew each time.
     views: Vec<PathView>,
 }
@@ -45,7 +49,18 @@ impl Association {
         let parts = self.config.parts();
         let (distribution, coupling) = (parts.distribution.build(&context), parts.coupling.build(&context));
         if distribution.is_some() || coupling.is_some() {
+            let is_redundant = distribution
+                .as_ref()
+                .is_some_and(|distribution| distribution.sends_copies());
+            if is_redundant || self.switches.opportunistic_retransmission {
+                self.outstanding.allow_copies();
+            }
+            let spares_window = distribution
+                .as_ref()
+                .is_some_and(|distribution| distribution.spares_window());
             self.spread = Some(Box::new(Spread {
+                is_redundant,
+                spares_window,
                 distribution,
                 coupling,
                 buffer_split: parts.buffer_split,
@@ -143,6 +158,11 @@ impl Association {
         let mut any_open = None;
         for index in 0..self.paths.len() {
             let mut view = self.view(now, index);
+            if view.open && self.paths[index].rest_until > now {
+                view.open = false;
+                let path = &mut self.paths[index];
+                path.release = path.release.min(path.rest_until);
+            }
             view.open &= blocked != Some(index) && self.split_allows(spread.buffer_split, index);
             if view.open {
                 any_open = any_open.or(Some(index));
@@ -231,9 +251,7 @@ impl Association {
 
     /// Nothing can be sent. If that is because the buffers are full that all paths share, the distribution hears of it.
     pub(super) fn note_stall(&mut self, now: Time) {
-        let sender_full = self.queue.is_empty() && self.notices.wants_space;
-        let receiver_full = !self.queue.is_empty() && !self.may_send_new();
-        if !(sender_full || receiver_full) || !self.any_window_open() {
+        if !self.is_stalled() || !self.any_window_open() {
             return;
         }
         let Some(mut spread) = self.spread.take() else { return };
@@ -245,6 +263,13 @@ impl Association {
             distribution.on_stall(&self.demand(now), &spread.views);
         }
         self.spread = Some(spread);
+    }
+
+    /// Whether the buffers are full that all paths share.
+    pub(super) fn is_stalled(&self) -> bool {
+        let sender_full = self.queue.is_empty() && self.notices.wants_space;
+        let receiver_full = !self.queue.is_empty() && !self.may_send_new();
+        sender_full || receiver_full
     }
 
     /// Whether new data could go out on some path, as far as the peer's window is concerned.

@@ -3,6 +3,7 @@
 mod addresses;
 mod asconf;
 mod auth;
+mod copies;
 mod distribution;
 mod eci;
 mod ecn;

@@ -39,9 +39,11 @@ impl DeliveryRates {
     }
 
     /// A chunk is acknowledged for the first time.
-    pub(super) fn on_acked(&mut self, seq: Seq, path: u8) {
+    pub(super) fn on_acked(&mut self, seq: Seq, path: u8, sent_at: Time) {
         let place = seq.checked_sub(self.base).map_or(usize::MAX, |place| place as usize);
         if let (Some(stamp), Some(rate)) = (self.stamps.get(place), self.paths.get_mut(usize::from(path)))
+            // The stamp of a copy is not kept.
+            && stamp.sent_at == sent_at
             && rate.newest.is_none_or(|newest| newest.sent_at <= stamp.sent_at)
         {
             rate.newest = Some(*stamp);

@@ -1,5 +1,6 @@
 //! A received SACK, from top to bottom (RFC 9260 §6.2.1, §6.3, §7.2).
 
+use whimbrel_control::multipath::SackPath;
 use whimbrel_control::{AckSample, LossEvent, LossSignal, Seq, Span, Time, Verdict};
 use whimbrel_wire::{Sack, Tsn};
 
@@ -11,7 +12,7 @@ use crate::config::NEVER;
 use crate::error::Discard;
 use crate::event::{CloseReason, Event};
 use crate::path::Path;
-use crate::send::{MissingRules, PathAck, SackObserver, SackOutcome};
+use crate::send::{MissingRules, PathAck, SackObserver, SackOutcome, Surprise};
 use crate::trace::{LossRule, Trace, TraceEvent, TraceKinds};
 use crate::{AssocId, PathId};
 
@@ -23,18 +24,16 @@ struct Notes<'a> {
     association: AssocId,
     lost: &'a mut Vec<Lost>,
     rates: Option<&'a mut DeliveryRates>,
+    /// The path that it came on, and whether it answers a packet with data that had come before.
+    came: Option<(usize, bool)>,
 }
 
 impl SackObserver for Notes<'_> {
     #[inline]
-    fn acked(&mut self, seq: Seq, tsn: Tsn, path: u8, sent_at: Time, _retransmitted: bool) {
-        let timed = &mut self.paths[usize::from(path)];
-        if timed.timed == Some((seq, sent_at)) {
-            timed.timed = None;
-            timed.sampled = Some(self.now.since(sent_at));
-        }
+    fn acked(&mut self, seq: Seq, tsn: Tsn, path: u8, sent_at: Time, retransmitted: bool) {
+        self.take_sample(seq, path, sent_at, retransmitted);
         if let Some(rates) = &mut self.rates {
-            rates.on_acked(seq, path);
+            rates.on_acked(seq, path, sent_at);
         }
         let (now, association) = (self.now, self.association);
         self.trace
@@ -42,6 +41,32 @@ impl SackObserver for Notes<'_> {
                 path: PathId(path),
                 tsn,
             });
+    }
+
+    fn copy_arrived(&mut self, seq: Seq, path: u8, sent_at: Time, doubtful: bool) {
+        self.take_sample(seq, path, sent_at, doubtful);
+    }
+
+    fn surprise(&self, path: u8, sent_at: Time, again: bool) -> Option<Surprise> {
+        let rtt = &self.paths[usize::from(path)].rtt;
+        let taken = self.now.since(sent_at);
+        if rtt.min_rtt().is_some_and(|least| taken < least) {
+            return None;
+        }
+        // SACKs go to where the last packet with data came from (RFC 9260 §6.4). One with data that had come before is answered at
+        // once (§6.2): such a SACK tells of a copy there, and of new data from elsewhere.
+        let expected = rtt.srtt().unwrap_or(rtt.rto());
+        let off = if taken > expected {
+            taken - expected
+        } else {
+            expected - taken
+        };
+        let is_likely = |(came_on, duplicate): (usize, bool)| (came_on == usize::from(path)) == (again || !duplicate);
+        Some(Surprise {
+            elsewhere: !self.came.is_some_and(is_likely),
+            off,
+            unmeasured: rtt.min_rtt().is_none(),
+        })
     }
 
     fn in_recovery(&self, path: usize) -> bool {
@@ -59,6 +84,18 @@ impl SackObserver for Notes<'_> {
                 tsn,
                 rule: LossRule::MissingReports,
             });
+    }
+}
+
+impl Notes<'_> {
+    #[inline]
+    fn take_sample(&mut self, seq: Seq, path: u8, sent_at: Time, doubtful: bool) {
+        let timed = &mut self.paths[usize::from(path)];
+        if timed.timed == Some((seq, sent_at)) {
+            timed.timed = None;
+            // RFC 9260 §6.3.1 rule C5: what was sent twice measures nothing.
+            timed.sampled = (!doubtful).then(|| self.now.since(sent_at));
+        }
     }
 }
 
@@ -95,7 +132,7 @@ impl Association {
         } else {
             Echo::NONE
         };
-        self.take_acknowledgement(ctx, sack, complete, Some(sack.a_rwnd), &echo)
+        self.take_acknowledgement(ctx, sack, complete, Some((sack.a_rwnd, from)), &echo)
     }
 
     /// Takes the cumulative TSN ack of a SHUTDOWN (RFC 9260 §9.2), which says nothing about gaps and window.
@@ -117,7 +154,7 @@ impl Association {
         ctx: &mut Context<'_>,
         sack: &Sack<'_>,
         complete: bool,
-        a_rwnd: Option<u32>,
+        said: Option<(u32, usize)>,
         echo: &Echo,
     ) -> Result<(), Discard> {
         self.note_epochs();
@@ -132,6 +169,9 @@ impl Association {
             association: self.id,
             lost: &mut ctx.scratch.lost,
             rates: self.rates.as_deref_mut(),
+            came: said
+                .filter(|_| self.switches.reporting.sack_path == SackPath::LastArrival)
+                .map(|(_, from)| (from, !sack.duplicates.is_empty())),
         };
         let rules = MissingRules {
             limit,
@@ -141,16 +181,18 @@ impl Association {
             complete,
         };
         let outcome = self.outstanding.on_sack(sack, rules, &mut notes);
-        let SackOutcome::Processed {
-            advanced,
-            newly_acked,
-            reneged,
-        } = outcome
-        else {
-            if outcome == SackOutcome::Impossible {
+        let (advanced, newly_acked, reneged) = match outcome {
+            SackOutcome::Processed {
+                advanced,
+                newly_acked,
+                reneged,
+            } => (advanced, newly_acked, reneged),
+            SackOutcome::OldButTelling => (false, false, false),
+            SackOutcome::Old => return Err(Discard::Unexpected),
+            SackOutcome::Impossible => {
                 self.violate(ctx, "a TSN was acknowledged that was never sent");
+                return Err(Discard::Unexpected);
             }
-            return Err(Discard::Unexpected);
         };
         self.stats.sacks_received += 1;
         self.stats.data_bytes_acked += held_before - self.outstanding.data_held();
@@ -175,7 +217,7 @@ impl Association {
         if reneged {
             self.start_missing_t3(ctx.now);
         }
-        if let Some(a_rwnd) = a_rwnd {
+        if let Some((a_rwnd, _)) = said.filter(|_| outcome != SackOutcome::OldButTelling) {
             self.take_window(a_rwnd);
         }
         self.tell_policy_of_sack(ctx, sack);
@@ -273,6 +315,7 @@ impl Association {
         for index in 0..self.paths.len() {
             let PathAck {
                 lost,
+                lost_copies,
                 first_lost,
                 last_lost,
                 lost_tsn,
@@ -290,7 +333,7 @@ impl Association {
             };
             let (in_recovery, in_reduced) = (recovery.is_active(), reduced.is_active());
             let highest = self.outstanding.next_position(PathId(index as u8)).saturating_sub(1);
-            self.stats.fast_retransmits += u64::from(lost);
+            self.stats.fast_retransmits += u64::from(lost - lost_copies);
             if let Some(rates) = &mut self.rates {
                 rates.on_lost(index, lost_bytes);
             }
@@ -320,8 +363,10 @@ impl Association {
             }
             if !in_recovery {
                 self.epochs_mut(index).recovery.enter(highest);
-                let (_, to) = self.retransmission_path(PathId(index as u8), false);
-                self.paths[to].urgent_packets = 1;
+                if lost > lost_copies {
+                    let (_, to) = self.retransmission_path(PathId(index as u8), false);
+                    self.paths[to].urgent_packets = 1;
+                }
             }
             self.trace_window(ctx, index);
         }

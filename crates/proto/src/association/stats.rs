@@ -19,8 +19,12 @@ pub struct AssociationStats {
     pub data_bytes_acked: u64,
     /// Bytes of user data whose place in the send buffer an NR-SACK freed before all earlier data had come.
     pub data_bytes_freed_early: u64,
-    /// DATA chunks sent again.
+    /// DATA chunks sent again, copies left out.
     pub retransmissions: u64,
+    /// DATA chunks sent on one more path.
+    pub copies: u64,
+    /// Times that a path's window was halved because the buffers waited for what had been sent there.
+    pub penalties: u64,
     /// DATA chunks declared lost by missing reports.
     pub fast_retransmits: u64,
     /// Times that T3-rtx went off.

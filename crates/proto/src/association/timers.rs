@@ -167,7 +167,7 @@ impl Association {
         let (mut packets, mut last_lost) = (0, 0);
         let Some((first_lost, lost_tsn)) = self.outstanding.lose_path(id, |position, tsn| {
             packets += 1;
-            last_lost = position;
+            last_lost = position.max(last_lost);
             if trace.wants(TraceKinds::VERDICTS) {
                 lost.push((id.0, tsn));
             }

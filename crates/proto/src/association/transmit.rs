@@ -74,14 +74,22 @@ impl Packet<'_> {
 /// What data may go out next, and where.
 #[derive(Clone, Copy)]
 enum NextData {
-    Retransmission { to: usize },
-    New { to: usize },
+    Retransmission {
+        to: usize,
+    },
+    New {
+        to: usize,
+    },
+    /// What is under way on another path.
+    Copy {
+        to: usize,
+    },
 }
 
 impl NextData {
     fn to(self) -> usize {
         match self {
-            NextData::Retransmission { to } | NextData::New { to } => to,
+            NextData::Retransmission { to } | NextData::New { to } | NextData::Copy { to } => to,
         }
     }
 }
@@ -357,11 +365,11 @@ impl Association {
             LostData::Waits(to) => blocked = Some(to),
             LostData::None => {}
         }
+        if self.is_spread() {
+            return self.next_spread(now, blocked);
+        }
         if self.queue.is_empty() || self.outstanding.len() >= MAX_OUTSTANDING {
             return None;
-        }
-        if self.is_spread() {
-            return self.distribute(now, blocked).map(|to| NextData::New { to });
         }
         let to = usize::from(self.sending);
         if blocked == Some(to) {
@@ -375,6 +383,22 @@ impl Association {
             && self.window_open(PathId(self.sending), to)
             && self.next_new_len(self.room_on(to)).is_some();
         (may_send && self.paths[to].is_its_time(now)).then_some(NextData::New { to })
+    }
+
+    /// The same where several paths take new data.
+    fn next_spread(&mut self, now: Time, blocked: Option<usize>) -> Option<NextData> {
+        if let Some(to) = self.next_redundant(now) {
+            return Some(NextData::Copy { to });
+        }
+        let chosen = if self.queue.is_empty() || self.outstanding.len() >= MAX_OUTSTANDING {
+            None
+        } else {
+            self.distribute(now, blocked)
+        };
+        match chosen {
+            Some(to) => Some(NextData::New { to }),
+            None => self.next_opportunity(now).map(|to| NextData::Copy { to }),
+        }
     }
 
     /// Rule B: less than cwnd in flight; the packet that is begun may exceed it.
@@ -425,9 +449,13 @@ impl Association {
                 self.note_retransmission(ctx.now, path);
             }
         }
+        if matches!(next, NextData::Copy { .. }) {
+            pushed = self.push_copies(ctx, packet);
+        }
         // What is sent again may have company only where new data goes anyway.
         let may_add_new = match next {
             NextData::New { .. } => self.paths[path].burst_left > 0,
+            NextData::Copy { .. } => false,
             NextData::Retransmission { .. } => {
                 !self.is_spread()
                     && path == usize::from(self.sending)

@@ -116,6 +116,10 @@ pub(crate) struct Path {
     pub(crate) urgent_packets: u32,
     /// Data that the window allows waits until then: for the pacer, or for its turn to be sent again.
     pub(crate) release: Time,
+    /// When its window was halved because the buffers waited for what had been sent on it.
+    pub(crate) penalised_at: Time,
+    /// Until when it takes no new data for that.
+    pub(crate) rest_until: Time,
     /// Spaces packets of data, if the window control or the scheme wants that.
     pub(crate) pacer: Pacer,
     /// Recovery beyond the standard, if the scheme has any.
@@ -169,6 +173,8 @@ impl Path {
             one_packet_only: false,
             urgent_packets: 0,
             release: NEVER,
+            penalised_at: Time::ZERO,
+            rest_until: Time::ZERO,
             pacer: Pacer::default(),
             recovery: (config.parts().recovery != Recovery::default()).then(Box::default),
             epochs: Epochs::default(),

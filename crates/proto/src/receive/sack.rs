@@ -20,6 +20,9 @@ pub(super) struct SackState {
     packets: u32,
     /// The path the last of them came on.
     path: u8,
+    /// Nothing in the last packet was new, and what waits to be acknowledged came on another path: its answer goes where that packet
+    /// came from, and changes nothing about when the others are acknowledged.
+    aside: Option<u8>,
     /// There was a gap after the last packet with DATA.
     had_gap: bool,
     pub(super) packet: PacketSummary,
@@ -57,6 +60,12 @@ impl Receiver {
         }
         let gap = self.has_gap();
         let sack = &mut self.sack;
+        if !packet.new && packet.duplicate && sack.packets > 0 && path != sack.path {
+            // RFC 9260 §6.4 leaves open where the answer to duplicates goes. What is sent on two paths comes twice all the time: what the
+            // fast one brought must not be acknowledged by way of the slow one.
+            sack.aside = Some(path);
+            return;
+        }
         // RFC 9260 §6.7 [9260:6.7-2]: the SACK goes where the last DATA came from.
         sack.path = path;
         sack.packets += 1;
@@ -79,7 +88,10 @@ impl Receiver {
 
     /// Whether a SACK is to be sent now.
     pub(crate) fn sack_due(&self, now: Time) -> bool {
-        self.sack.due || self.sack.deadline.is_some_and(|deadline| deadline <= now) || self.window_update_due()
+        self.sack.due
+            || self.sack.aside.is_some()
+            || self.sack.deadline.is_some_and(|deadline| deadline <= now)
+            || self.window_update_due()
     }
 
     /// When a SACK will be due at the latest, if one waits for company.
@@ -101,7 +113,7 @@ impl Receiver {
 
     /// The path on which the last DATA came.
     pub(crate) fn sack_path(&self) -> u8 {
-        self.sack.path
+        self.sack.aside.unwrap_or(self.sack.path)
     }
 
     /// Writes a SACK chunk of at most `room` bytes, header included: the Gap Ack Blocks and duplicate TSNs as they are
@@ -136,9 +148,13 @@ impl Receiver {
             duplicate_bytes.extend_from_slice(&tsn.0.to_be_bytes());
         }
         self.sack.duplicates.clear();
-        self.sack.due = false;
-        self.sack.deadline = None;
-        let packets = core::mem::take(&mut self.sack.packets);
+        let packets = if self.sack.aside.take().is_some() {
+            1
+        } else {
+            self.sack.due = false;
+            self.sack.deadline = None;
+            core::mem::take(&mut self.sack.packets)
+        };
         SackContent {
             cumulative_tsn_ack: self.cumulative,
             a_rwnd: self.promise_window(),

@@ -124,7 +124,7 @@ impl Outstanding {
     /// chunk, and returns those of the first.
     pub(crate) fn lose_path(&mut self, path: PathId, mut each: impl FnMut(Seq, Tsn)) -> Option<(Seq, Tsn)> {
         let mut position = self.earliest(path)?;
-        let mut first = None;
+        let mut first = self.lose_copies(path, &mut each);
         while position < self.next_position(path) {
             let seq = self.chunk_at(path, position);
             let here = position;
@@ -134,7 +134,8 @@ impl Outstanding {
                 .slot(seq)
                 .is_some_and(|s| s.fate == Fate::InFlight && s.path == path.0);
             if is_in_flight {
-                first = first.or(Some((here, self.tsn(seq))));
+                let this = (here, self.tsn(seq));
+                first = Some(first.map_or(this, |first: (Seq, Tsn)| if first.0 < here { first } else { this }));
                 if let Some(slot) = self.slot_mut(seq) {
                     // A timeout begins anew: the chunk may be fast retransmitted again.
                     slot.fast_retransmitted = false;
@@ -207,6 +208,10 @@ impl Outstanding {
         };
         let len = self.slot(seq)?.data_len();
         self.lose(seq);
+        if self.copies.is_some() {
+            // Copies may follow it.
+            self.advance_earliest(path.0.into());
+        }
         Some((seq, self.tsn(seq), len))
     }
 

@@ -1,5 +1,6 @@
 //! The data sender: messages waiting, chunks outstanding, and what SACKs say about them.
 
+mod copies;
 mod lost;
 #[cfg(test)]
 mod model;
@@ -15,4 +16,4 @@ mod sack;
 pub(crate) use lost::LostChunk;
 pub(crate) use outstanding::{Outstanding, PathAck};
 pub(crate) use queue::SendQueue;
-pub(crate) use sack::{MissingRules, SackObserver, SackOutcome};
+pub(crate) use sack::{MissingRules, SackObserver, SackOutcome, Surprise};

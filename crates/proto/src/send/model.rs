@@ -10,7 +10,7 @@ use whimbrel_wire::{DuplicateTsns, GapBlock, GapBlocks, Sack, Ssn, Tsn};
 use super::lost::LostChunk;
 use super::outstanding::{Fate, Outstanding};
 use super::queue::Fragment;
-use super::sack::{MissingRules, SackObserver, SackOutcome};
+use super::sack::{MissingRules, SackObserver, SackOutcome, Surprise};
 use crate::PathId;
 use crate::message::MessagePayload;
 
@@ -58,6 +58,8 @@ pub(super) struct Report {
     pub(super) cumulative: Seq,
     pub(super) ranges: Vec<(Seq, Seq)>,
     pub(super) complete: bool,
+    /// What has come again.
+    pub(super) duplicates: Vec<Seq>,
 }
 
 impl Report {
@@ -82,13 +84,15 @@ impl Report {
             }
             .emit(&mut gaps);
         }
+        let tsn = |seq: &Seq| initial.wrapping_add(*seq as u32).to_be_bytes();
+        let duplicates: Vec<u8> = self.duplicates.iter().flat_map(tsn).collect();
         let sack = Sack {
             congestion_indicated: false,
             packets: 0,
             cumulative_tsn_ack: Tsn(initial.wrapping_add(self.cumulative as u32).wrapping_sub(1)),
             a_rwnd: 0,
             gaps: GapBlocks::from_wire_bytes(&gaps),
-            duplicates: DuplicateTsns::from_wire_bytes(&[]),
+            duplicates: DuplicateTsns::from_wire_bytes(&duplicates),
         };
         ring.on_sack(&sack, rules, seen)
     }
@@ -133,6 +137,7 @@ impl Holder {
             cumulative: self.cumulative,
             ranges,
             complete,
+            duplicates: Vec::new(),
         }
     }
 }
@@ -260,6 +265,12 @@ pub(super) struct Seen {
     pub(super) lost: Vec<Tsn>,
     /// Paths in fast recovery.
     pub(super) recovering: Vec<usize>,
+    /// Paths by which something can have come, the likeliest first.
+    pub(super) order: Vec<u8>,
+    /// The same for what has come once more.
+    pub(super) again_order: Vec<u8>,
+    /// Copies that have arrived.
+    pub(super) copies: Vec<(Seq, u8, bool)>,
 }
 
 impl SackObserver for Seen {
@@ -273,6 +284,20 @@ impl SackObserver for Seen {
 
     fn in_recovery(&self, path: usize) -> bool {
         self.recovering.contains(&path)
+    }
+
+    fn surprise(&self, path: u8, _sent_at: Time, again: bool) -> Option<Surprise> {
+        let order = if again { &self.again_order } else { &self.order };
+        let place = order.iter().position(|&here| here == path)?;
+        Some(Surprise {
+            elsewhere: place > 0,
+            unmeasured: false,
+            off: Span::from_millis(place as u64),
+        })
+    }
+
+    fn copy_arrived(&mut self, seq: Seq, path: u8, _sent_at: Time, doubtful: bool) {
+        self.copies.push((seq, path, doubtful));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Accounting for each path against a slow model that makes a SACK of path sequence numbers for every path out of each SACK, as
 //! Figures 39 and 40 of Ye 2004 say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use whimbrel_control::multipath::Accounting;
 use whimbrel_control::{Rng, Seq, Span, Time};
@@ -39,11 +39,27 @@ impl Chunk {
     }
 }
 
+/// A transmission under way that is not its chunk's own.
+#[derive(Clone, Debug)]
+struct Copy {
+    seq: Seq,
+    bytes: u64,
+    sent_at: Time,
+    missing: u32,
+    doubtful: bool,
+}
+
 /// What was sent on a path.
 #[derive(Clone, Debug, Default)]
 struct Sent {
     /// By PSN.
     chunks: Vec<Seq>,
+    /// PSNs that have arrived.
+    arrived: BTreeSet<usize>,
+    /// Copies, by PSN.
+    copies: BTreeMap<usize, Copy>,
+    /// Chunks below it are not copied here.
+    next_copy: Seq,
     /// One past the cumulative PSN ack point.
     acked_to: usize,
 }
@@ -60,7 +76,7 @@ struct Told {
     advanced: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Model {
     chunks: BTreeMap<Seq, Chunk>,
     /// Chunks cumulatively acknowledged, so that PSNs still find them.
@@ -82,28 +98,93 @@ impl Model {
 
     fn flight(&self, path: usize) -> u64 {
         let chunks = self.chunks.values().filter(|chunk| chunk.is_in_flight_on(path));
-        chunks.map(Chunk::bytes).sum()
+        let copies = self.paths[path].copies.values().map(|copy| copy.bytes);
+        chunks.map(Chunk::bytes).chain(copies).sum()
     }
 
     fn earliest(&self, path: usize) -> Option<usize> {
         let chunks = self.chunks.values().filter(|chunk| chunk.is_in_flight_on(path));
-        chunks.map(|chunk| chunk.psn).min()
+        let copies = self.paths[path].copies.keys().copied();
+        chunks.map(|chunk| chunk.psn).chain(copies).min()
     }
 
-    /// A PSN that was given to a chunk which has another one by now.
+    /// Whether a PSN belongs neither to a chunk that is held nor to a copy under way.
     fn is_obsolete(&self, path: usize, psn: usize) -> bool {
         let seq = self.paths[path].chunks[psn];
-        self.chunks
-            .get(&seq)
-            .is_some_and(|chunk| (chunk.path, chunk.psn) != (path, psn))
+        let chunk = self.chunks.get(&seq);
+        chunk.is_none_or(|chunk| (chunk.path, chunk.psn) != (path, psn)) && !self.paths[path].copies.contains_key(&psn)
     }
 
-    /// Figure 39: the chunk with the PSN is acknowledged.
+    /// Figure 39: what has the PSN is acknowledged.
     fn is_acked(&self, path: usize, psn: usize) -> bool {
-        let seq = self.paths[path].chunks[psn];
-        self.chunks
-            .get(&seq)
-            .is_none_or(|chunk| (chunk.path, chunk.psn) == (path, psn) && chunk.fate == Fate::Acked)
+        self.paths[path].arrived.contains(&psn)
+    }
+
+    /// The chunk arrives that was sent on several paths: by which of them?
+    fn settle(&mut self, seq: Seq, order: &[u8]) {
+        let chunk = &self.chunks[&seq];
+        let place = |path: usize| order.iter().position(|&here| usize::from(here) == path);
+        let mut ways: Vec<(usize, usize, Option<usize>)> = Vec::new();
+        ways.extend(place(chunk.path).map(|place| (place, chunk.path, None)));
+        let mut has_copies = false;
+        for (path, sent) in self.paths.iter().enumerate() {
+            for (&psn, _) in sent.copies.iter().filter(|(_, copy)| copy.seq == seq) {
+                has_copies = true;
+                ways.extend(place(path).map(|place| (place, path, Some(psn))));
+            }
+        }
+        if !has_copies {
+            return;
+        }
+        // A stable sort: of equals the first.
+        ways.sort_by_key(|way| way.0);
+        let doubtful = ways.len() > 1 && (ways[0].0 > 0) == (ways[1].0 > 0);
+        for copy in self.paths.iter_mut().flat_map(|sent| sent.copies.values_mut()) {
+            if copy.seq == seq {
+                copy.doubtful = doubtful;
+            }
+        }
+        let chunk = self.chunks.get_mut(&seq).expect("the model has it");
+        chunk.retransmitted |= doubtful;
+        let Some(&(_, path, Some(psn))) = ways.first() else {
+            return;
+        };
+        let copy = self.paths[path].copies.remove(&psn).expect("the model has it");
+        if chunk.fate == Fate::InFlight {
+            let other = Copy {
+                sent_at: chunk.sent_at,
+                missing: chunk.missing,
+                ..copy.clone()
+            };
+            self.paths[chunk.path].copies.insert(chunk.psn, other);
+        }
+        chunk.fate = Fate::InFlight;
+        (chunk.path, chunk.psn, chunk.sent_at, chunk.reported_from) = (path, psn, copy.sent_at, 0);
+    }
+
+    /// Chunks that are held no longer have come again.
+    fn on_duplicates(&mut self, report: &Report, again: &[u8], mut arrived: impl FnMut(usize, usize, &Copy, bool)) {
+        for &seq in &report.duplicates {
+            if self.chunks.get(&seq).is_some_and(|chunk| chunk.fate != Fate::Acked) || seq >= self.next() {
+                continue;
+            }
+            let place = |path: usize| again.iter().position(|&here| usize::from(here) == path);
+            let mut ways: Vec<(bool, usize, usize, usize)> = Vec::new();
+            for (path, sent) in self.paths.iter().enumerate() {
+                for (&psn, _) in sent.copies.iter().filter(|(_, copy)| copy.seq == seq) {
+                    let place = place(path);
+                    ways.push((place.is_none(), place.unwrap_or(0), path, psn));
+                }
+            }
+            let possible = ways.iter().filter(|way| !way.0).count();
+            ways.sort_by_key(|&(impossible, place, ..)| (impossible, place));
+            let Some(&(_, _, path, psn)) = ways.first() else {
+                continue;
+            };
+            let copy = self.paths[path].copies.remove(&psn).expect("the model has it");
+            self.paths[path].arrived.insert(psn);
+            arrived(path, psn, &copy, copy.doubtful || possible != 1);
+        }
     }
 
     /// Figures 39 and 40.
@@ -117,10 +198,9 @@ impl Model {
         to > before
     }
 
-    fn on_sack(&mut self, report: &Report, limit: u32, early: bool, recovering: &[usize]) -> Option<(Vec<Told>, bool)> {
-        if report.cumulative < self.base {
-            return None;
-        }
+    fn on_sack(&mut self, report: &Report, limit: u32, early: bool, seen: &Seen) -> (Vec<Told>, bool) {
+        let is_old = report.cumulative < self.base;
+        let recovering = &seen.recovering;
         let count = self.paths.len();
         let mut told: Vec<_> = (0..count)
             .map(|path| Told {
@@ -128,7 +208,7 @@ impl Model {
                 ..Told::default()
             })
             .collect();
-        let earliest: Vec<_> = (0..count).map(|path| self.earliest(path)).collect();
+        let mut earliest: Vec<_> = (0..count).map(|path| self.earliest(path)).collect();
         let before: Vec<_> = self.paths.iter().map(|path| path.acked_to).collect();
         // What went elsewhere since the last SACK is no longer outstanding here.
         for path in 0..count {
@@ -140,13 +220,22 @@ impl Model {
             .map(|path| path.chunks.len() - path.acked_to)
             .collect();
         let mut newly: Vec<Vec<usize>> = vec![Vec::new(); count];
-        for (&seq, chunk) in &mut self.chunks {
-            if !report.holds(seq) || chunk.fate == Fate::Acked {
+        let held: Vec<Seq> = self
+            .chunks
+            .keys()
+            .copied()
+            .filter(|seq| report.holds(*seq) && !is_old)
+            .collect();
+        for seq in held {
+            if self.chunks[&seq].fate == Fate::Acked {
                 continue;
             }
+            self.settle(seq, &seen.order);
+            let chunk = self.chunks.get_mut(&seq).expect("the model has it");
             let (path, psn) = (chunk.path, chunk.psn);
             told[path].earliest_acked |= chunk.fate == Fate::InFlight && earliest[path] == Some(psn);
             chunk.fate = Fate::Acked;
+            self.paths[path].arrived.insert(psn);
             newly[path].push(psn);
             if !chunk.credited {
                 chunk.credited = true;
@@ -170,16 +259,33 @@ impl Model {
         };
         let mut reneged = false;
         for seq in core::mem::take(&mut self.reported) {
-            if let Some(chunk) = self.chunks.get_mut(&seq)
+            if is_old {
+                self.reported.push(seq);
+            } else if let Some(chunk) = self.chunks.get_mut(&seq)
                 && !report.holds(seq)
                 && seq < horizon
             {
                 chunk.fate = Fate::InFlight;
                 chunk.missing = 1;
                 reneged = true;
+                self.paths[chunk.path].arrived.remove(&chunk.psn);
+                let earliest = &mut earliest[chunk.path];
+                *earliest = Some(earliest.map_or(chunk.psn, |earliest| earliest.min(chunk.psn)));
             }
         }
-        self.reported = self.chunks.keys().copied().filter(|seq| report.holds(*seq)).collect();
+        if !is_old {
+            self.reported = self.chunks.keys().copied().filter(|seq| report.holds(*seq)).collect();
+        }
+        self.on_duplicates(report, &seen.again_order, |path, psn, copy, doubtful| {
+            newly[path].push(psn);
+            let told = &mut told[path];
+            told.earliest_acked |= earliest[path] == Some(psn);
+            told.acked += copy.bytes;
+            told.packets += 1;
+            if told.newest.is_none_or(|newest| newest.0 < psn as Seq) {
+                told.newest = Some((psn as Seq, (!doubtful).then_some(copy.sent_at)));
+            }
+        });
         for path in 0..count {
             self.advance(path);
             let advanced = self.paths[path].acked_to > before[path];
@@ -200,6 +306,14 @@ impl Model {
             };
             for psn in 0..below {
                 let seq = self.paths[path].chunks[psn];
+                if let Some(copy) = self.paths[path].copies.get_mut(&psn) {
+                    copy.missing += 1;
+                    if copy.missing >= limit {
+                        self.lose_copy(path, psn);
+                        told[path].lost.push(psn as Seq);
+                    }
+                    continue;
+                }
                 let Some(chunk) = self.chunks.get_mut(&seq) else {
                     continue;
                 };
@@ -217,7 +331,19 @@ impl Model {
                 }
             }
         }
-        Some((told, reneged))
+        (told, reneged)
+    }
+
+    fn lose_copy(&mut self, path: usize, psn: usize) {
+        let copy = self.paths[path].copies.remove(&psn).expect("the model has it");
+        if self
+            .chunks
+            .get(&copy.seq)
+            .is_some_and(|chunk| chunk.fate != Fate::Acked)
+        {
+            let next = &mut self.paths[path].next_copy;
+            *next = (*next).min(copy.seq);
+        }
     }
 }
 
@@ -236,6 +362,7 @@ impl Pair {
         let initial = [0, 1, u32::MAX - 20, 0x7fff_fff0][rng.below(4) as usize];
         let mut real = Outstanding::new(Tsn(initial), Accounting::Path);
         real.set_paths(paths);
+        real.allow_copies();
         let multiple = rng.chance(0.5);
         if multiple {
             real.allow_multiple_fast_retransmit();
@@ -282,6 +409,38 @@ impl Pair {
         self.model.chunks.insert(seq, chunk);
     }
 
+    /// The oldest chunk that is under way on other paths alone is sent on this one as well.
+    fn copy(&mut self, rng: &mut Rng) {
+        let path = self.path(rng);
+        let model = &mut self.model;
+        let next = model.chunks.range(model.paths[path].next_copy..).find(|&(seq, chunk)| {
+            let is_here = chunk.path == path || model.paths[path].copies.values().any(|copy| copy.seq == *seq);
+            chunk.fate != Fate::Acked && !is_here
+        });
+        let (offered, id) = (
+            self.real.next_copy(PathId(path as u8), |_, _, _| true),
+            PathId(path as u8),
+        );
+        assert_eq!(offered, next.map(|(seq, _)| *seq));
+        model.paths[path].next_copy = next
+            .map_or(model.next(), |(seq, _)| *seq)
+            .max(model.paths[path].next_copy);
+        let Some((&seq, chunk)) = next else { return };
+        let (len, bytes) = (chunk.len, chunk.bytes());
+        let (copied, is_earliest) = self.real.copy(seq, id, self.now);
+        assert_eq!((copied, is_earliest), (len, model.earliest(path).is_none()));
+        let psn = model.new_psn(seq, path);
+        let copy = Copy {
+            seq,
+            bytes,
+            sent_at: self.now,
+            missing: 0,
+            doubtful: false,
+        };
+        model.paths[path].copies.insert(psn, copy);
+        model.paths[path].next_copy = seq + 1;
+    }
+
     /// The lowest chunk lost on a path, by a timeout or not.
     fn lowest_lost(&self, path: usize, timed_out: bool) -> Option<Seq> {
         let is_lost = |(_, chunk): &(&Seq, &Chunk)| {
@@ -326,7 +485,10 @@ impl Pair {
         let first = self
             .real
             .lose_path(PathId(path as u8), |position, _| lost.push(position));
-        let mut expected = Vec::new();
+        let mut expected: Vec<_> = self.model.paths[path].copies.keys().map(|psn| *psn as Seq).collect();
+        for &psn in &expected {
+            self.model.lose_copy(path, psn as usize);
+        }
         for chunk in self
             .model
             .chunks
@@ -339,6 +501,7 @@ impl Pair {
             expected.push(chunk.psn as Seq);
         }
         expected.sort_unstable();
+        lost.sort_unstable();
         assert_eq!(first.map(|(position, _)| position), expected.first().copied());
         assert_eq!(lost, expected);
         if rng.chance(0.2) {
@@ -385,7 +548,16 @@ impl Pair {
     }
 
     fn sack(&mut self, report: &Report, rng: &mut Rng) {
+        let count = self.model.paths.len() as u64;
+        let mut order = || {
+            let mut order: Vec<u8> = (0..count as u8).filter(|_| rng.chance(0.8)).collect();
+            let len = order.len();
+            (0..len).for_each(|at| order.swap(at, rng.below(len as u64) as usize));
+            order
+        };
         let mut seen = Seen {
+            order: order(),
+            again_order: order(),
             recovering: (0..self.model.paths.len()).filter(|_| rng.chance(0.3)).collect(),
             ..Seen::default()
         };
@@ -399,19 +571,22 @@ impl Pair {
         };
         let base_before = self.model.base;
         let outcome = report.tell(&mut self.real, self.initial, rules, &mut seen);
-        let Some((told, reneged)) = self.model.on_sack(report, self.limit, early, &seen.recovering) else {
-            assert_eq!(outcome, SackOutcome::Old);
-            return;
-        };
-        let SackOutcome::Processed {
-            advanced,
-            reneged: real_reneged,
-            ..
-        } = outcome
-        else {
-            panic!("{outcome:?} for {report:?}");
-        };
-        assert_eq!((advanced, real_reneged), (report.cumulative > base_before, reneged));
+        let before = self.model.clone();
+        let (told, reneged) = self.model.on_sack(report, self.limit, early, &seen);
+        match outcome {
+            SackOutcome::Processed {
+                advanced,
+                reneged: real_reneged,
+                ..
+            } => assert_eq!((advanced, real_reneged), (report.cumulative > base_before, reneged)),
+            SackOutcome::OldButTelling => assert!(report.cumulative < base_before && !seen.copies.is_empty()),
+            SackOutcome::Old => {
+                assert!(report.cumulative < base_before && told.iter().all(|told| told.packets == 0));
+                self.model = before;
+                return;
+            }
+            SackOutcome::Impossible => panic!("{report:?}"),
+        }
         for (path, (ack, told)) in self.real.acks().iter().zip(&told).enumerate() {
             let real = Told {
                 acked: ack.acked,
@@ -427,6 +602,16 @@ impl Pair {
             let lost = (ack.lost > 0).then_some((ack.first_lost, ack.last_lost));
             assert_eq!((ack.lost as usize, lost), (told.lost.len(), ends(&told.lost)));
         }
+    }
+
+    /// Some of what is under way twice, and now and then anything.
+    fn duplicates(&self, rng: &mut Rng) -> Vec<Seq> {
+        let copies = self.model.paths.iter().flat_map(|sent| sent.copies.values());
+        let mut seqs: Vec<Seq> = copies.map(|copy| copy.seq).filter(|_| rng.chance(0.3)).collect();
+        if rng.chance(0.1) {
+            seqs.push(rng.below(self.model.next() + 3));
+        }
+        seqs
     }
 
     fn check(&mut self) {
@@ -472,12 +657,13 @@ fn each_path_agrees_with_figures_39_and_40_for_any_interleaving() {
         let mut old: Vec<Report> = Vec::new();
         for step in 0..150 {
             pair.now += Span::from_micros(1);
-            let what = rng.below(14);
+            let what = rng.below(17);
             if only.is_some() {
                 eprintln!("step {step}: {what}");
             }
             match what {
                 0..=3 => (0..rng.below(8)).for_each(|_| pair.push(&mut rng)),
+                14..=16 => (0..rng.below(6)).for_each(|_| pair.copy(&mut rng)),
                 4..=6 => (0..rng.below(6)).for_each(|_| pair.retransmit(&mut rng)),
                 7 if rng.chance(0.3) => pair.time_out(&mut rng),
                 8 if rng.chance(0.5) => pair.give_one_up(&mut rng),
@@ -485,11 +671,14 @@ fn each_path_agrees_with_figures_39_and_40_for_any_interleaving() {
                     // One that was overtaken.
                     let report = old[rng.below(old.len() as u64) as usize].clone();
                     if report.cumulative < pair.model.base {
+                        let duplicates = pair.duplicates(&mut rng);
+                        let report = Report { duplicates, ..report };
                         pair.sack(&report, &mut rng);
                     }
                 }
                 _ => {
-                    let report = pair.holder.report(pair.model.next(), &mut rng, true);
+                    let mut report = pair.holder.report(pair.model.next(), &mut rng, true);
+                    report.duplicates = pair.duplicates(&mut rng);
                     pair.sack(&report, &mut rng);
                     old.push(report);
                 }

@@ -9,6 +9,7 @@ use whimbrel_control::multipath::Accounting;
 use whimbrel_control::{Seq, Time};
 use whimbrel_wire::{Data, Tsn};
 
+use super::copies::Copies;
 use super::path_sequence::{ChunkState, PathSequences};
 use super::queue::Fragment;
 use crate::PathId;
@@ -44,6 +45,8 @@ pub(super) struct Slot {
     pub(super) fast_retransmitted: bool,
     /// Acknowledged before, even if the receiver took that back.
     pub(super) credited: bool,
+    /// It has been sent on other paths as well.
+    pub(super) copied: bool,
 }
 
 impl Slot {
@@ -90,6 +93,8 @@ pub(crate) struct PathAck {
     pub(crate) lost_tsn: Tsn,
     /// Their bytes, chunk headers and padding included.
     pub(crate) lost_bytes: u64,
+    /// How many of them are copies, which nobody misses.
+    pub(crate) lost_copies: u32,
     /// Chunks acknowledged for the first time.
     pub(crate) packets: u32,
     /// Position of the newest of them.
@@ -133,8 +138,8 @@ pub(crate) struct Outstanding {
     pub(super) base: Seq,
     pub(super) slots: VecDeque<Slot>,
     paths: Vec<PathFlight>,
-    /// User data in flight on all paths.
-    data_in_flight: u64,
+    /// User data in flight on all paths, copies left out.
+    pub(super) data_in_flight: u64,
     /// User data in all slots.
     data_held: u64,
     /// Whose sequence numbers drive congestion control.
@@ -156,6 +161,8 @@ pub(crate) struct Outstanding {
     pub(super) acks: Vec<PathAck>,
     /// With multiple fast retransmit: chunks sent again, each with the next position of that moment (Caro et al. 2002).
     pub(super) resent: Option<Vec<(Seq, Seq)>>,
+    /// Copies of chunks, if there may be any.
+    pub(super) copies: Option<Box<Copies>>,
 }
 
 impl Outstanding {
@@ -178,7 +185,13 @@ impl Outstanding {
             scanned: 0,
             acks: Vec::new(),
             resent: None,
+            copies: None,
         }
+    }
+
+    /// How many paths there is room for.
+    pub(super) fn paths(&self) -> usize {
+        self.paths.len()
     }
 
     /// Makes room for so many paths.
@@ -194,6 +207,9 @@ impl Outstanding {
         if let Some(sequences) = &mut self.sequences {
             sequences.set_paths(paths);
             self.lost.resize(2 * paths, VecDeque::new());
+        }
+        if let Some(copies) = &mut self.copies {
+            copies.set_paths(paths);
         }
     }
 
@@ -218,7 +234,7 @@ impl Outstanding {
         self.data_held
     }
 
-    /// User data in flight on all paths, in bytes.
+    /// User data in flight on all paths, in bytes, copies left out: the receiver keeps only one of each.
     pub(crate) fn data_in_flight(&self) -> u64 {
         self.data_in_flight
     }
@@ -341,6 +357,7 @@ impl Outstanding {
             timed_out: false,
             fast_retransmitted: false,
             credited: false,
+            copied: false,
         };
         self.data_held += slot.data_len();
         let (chunk, data) = (slot.chunk_len(), slot.data_len());
@@ -468,9 +485,9 @@ impl Outstanding {
         if let Some(sequences) = self.sequences.as_ref().filter(|sequences| !sequences.by_tsn()) {
             let mut earliest = self.paths[path].earliest;
             if self.paths[path].chunks > 0 {
-                while let Some((psn, seq)) = sequences.next_unacked(path, earliest) {
+                while let Some((psn, seq, is_copy)) = sequences.next_unacked(path, earliest) {
                     earliest = psn;
-                    if self.slot(seq).is_some_and(|s| s.fate == Fate::InFlight) {
+                    if is_copy || self.slot(seq).is_some_and(|s| s.fate == Fate::InFlight) {
                         break;
                     }
                     earliest += 1;
@@ -533,6 +550,9 @@ impl Outstanding {
         if let Some(sequences) = &mut self.sequences {
             sequences.release_memory();
         }
+        if let Some(copies) = &mut self.copies {
+            copies.release_memory();
+        }
         self.suspects.shrink_to_fit();
         self.reported.shrink_to_fit();
         self.reported_spare = Vec::new();
@@ -548,6 +568,7 @@ impl Outstanding {
     pub(crate) fn heap_bytes(&self) -> usize {
         self.slots.capacity() * size_of::<Slot>()
             + self.sequences.as_ref().map_or(0, |sequences| sequences.heap_bytes())
+            + self.copies.as_ref().map_or(0, |copies| copies.heap_bytes())
             + self.paths.capacity() * size_of::<PathFlight>()
             + self.lost.capacity() * size_of::<VecDeque<Seq>>()
             + (self.lost.iter().map(VecDeque::capacity).sum::<usize>() + self.suspects.capacity()) * size_of::<Seq>()

@@ -4,6 +4,8 @@
 //! gets a new one there, and the old one counts as acknowledged (Figure 40). A SACK, which tells of TSNs, is taken as one SACK of PSNs
 //! for each path (Figure 39); here only what it newly tells is translated.
 //!
+//! A copy of a chunk (see [`copies`](super::copies)) has a PSN as well, until it is known to have arrived or been lost.
+//!
 //! With CMT (Iyengar, Amer and Stewart 2006) chunks are ordered by TSN. The PSNs then only serve to find the earliest chunk that was
 //! sent once, the pseudo-cumack; chunks that were sent again are kept apart, since CUCv2 follows their earliest one as well.
 //!
@@ -17,6 +19,8 @@ use whimbrel_control::Seq;
 const ACKED: u64 = 1 << 63;
 /// Its TSN is acknowledged without a gap, or it was sent again elsewhere: nothing about it changes any more.
 const GONE: u64 = 1 << 62;
+/// The PSN is that of a copy: a transmission of the chunk that is not the chunk's own.
+const COPY: u64 = 1 << 61;
 /// What belongs to no PSN.
 const NONE: Seq = Seq::MAX;
 
@@ -85,9 +89,17 @@ impl PathSequence {
         self.entries.get(psn.checked_sub(self.base)? as usize).copied()
     }
 
-    /// The chunk that has a PSN, unless that is acknowledged or gone.
+    /// The chunk that has a PSN, unless that is acknowledged or gone, or a copy's.
     fn unacked(&self, psn: Seq) -> Option<Seq> {
-        self.entry(psn).filter(|entry| entry & (ACKED | GONE) == 0)
+        self.entry(psn).filter(|entry| entry & (ACKED | GONE | COPY) == 0)
+    }
+
+    /// Something with this position has arrived.
+    fn arrive(&mut self, psn: Seq, position: Seq, marks: u64) {
+        self.mark(psn, marks);
+        self.reported_to = self.reported_to.max(position + 1);
+        let (highest, lowest) = self.newly.unwrap_or((position, position));
+        self.newly = Some((highest.max(position), lowest.min(position)));
     }
 
     fn mark(&mut self, psn: Seq, marks: u64) {
@@ -252,11 +264,7 @@ impl PathSequences {
     pub(super) fn on_acked(&mut self, place: usize, seq: Seq, path: u8) {
         let position = self.position(place, seq);
         let psn = self.psns.get(place).copied().unwrap_or(NONE);
-        let path = &mut self.paths[usize::from(path)];
-        path.mark(psn, ACKED);
-        path.reported_to = path.reported_to.max(position + 1);
-        let (highest, lowest) = path.newly.unwrap_or((position, position));
-        path.newly = Some((highest.max(position), lowest.min(position)));
+        self.paths[usize::from(path)].arrive(psn, position, ACKED);
     }
 
     /// The first chunk leaves the ring.
@@ -284,7 +292,7 @@ impl PathSequences {
             let highest = path.entries.iter().rposition(|entry| entry & ACKED != 0);
             path.reported_to = highest.map_or(if by_tsn { 0 } else { path.base }, |at| {
                 if by_tsn {
-                    (path.entries[at] & !(ACKED | GONE)) + 1
+                    (path.entries[at] & !(ACKED | GONE | COPY)) + 1
                 } else {
                     path.base + at as Seq + 1
                 }
@@ -338,16 +346,64 @@ impl PathSequences {
         self.paths[index].entries.back().is_some_and(|entry| entry & ACKED != 0)
     }
 
-    /// The first position at or after `from` that a chunk holds which is not acknowledged, with the chunk.
-    pub(super) fn next_unacked(&self, index: usize, from: Seq) -> Option<(Seq, Seq)> {
+    /// The first position at or after `from` that is not acknowledged, with the chunk that holds it, and whether it is a copy's.
+    pub(super) fn next_unacked(&self, index: usize, from: Seq) -> Option<(Seq, Seq, bool)> {
         let path = &self.paths[index];
-        (from.max(path.base)..path.next()).find_map(|psn| path.unacked(psn).map(|seq| (psn, seq)))
+        (from.max(path.base)..path.next()).find_map(|psn| {
+            let entry = path.entry(psn).filter(|entry| entry & (ACKED | GONE) == 0)?;
+            Some((psn, entry & !COPY, entry & COPY != 0))
+        })
+    }
+
+    /// A copy of a chunk is sent; returns its PSN.
+    pub(super) fn push_copy(&mut self, seq: Seq, path: u8) -> Seq {
+        let path = &mut self.paths[usize::from(path)];
+        let psn = path.next();
+        path.entries.push_back(seq | COPY);
+        psn
+    }
+
+    /// A copy turns out to be what arrived: its PSN is the chunk's own from now on. Of the transmission that was the chunk's own the
+    /// PSN is returned, which is a copy's while `under_way` and gone otherwise.
+    pub(super) fn swap(&mut self, place: usize, (from, under_way): (u8, bool), (to, copy): (u8, Seq)) -> Seq {
+        let psn = self.psns.get(place).copied().unwrap_or(NONE);
+        let path = &mut self.paths[usize::from(from)];
+        if under_way {
+            path.mark(psn, COPY);
+            if psn < path.scanned {
+                path.insert_suspect(psn);
+            }
+        } else {
+            path.mark(psn, GONE);
+        }
+        let path = &mut self.paths[usize::from(to)];
+        if let Some(entry) = copy
+            .checked_sub(path.base)
+            .and_then(|at| path.entries.get_mut(at as usize))
+        {
+            *entry &= !COPY;
+        }
+        if let Some(own) = self.psns.get_mut(place) {
+            *own = copy;
+        }
+        psn
+    }
+
+    /// A copy is known to have arrived.
+    pub(super) fn on_copy_arrived(&mut self, psn: Seq, path: u8) {
+        self.paths[usize::from(path)].arrive(psn, psn, ACKED | GONE);
+    }
+
+    /// A copy is given up.
+    pub(super) fn drop_copy(&mut self, psn: Seq, path: u8) {
+        self.paths[usize::from(path)].mark(psn, GONE);
     }
 
     /// The chunk at the highest position of a path that is not acknowledged and fulfils the condition, if PSNs order chunks.
     pub(super) fn last_unacked(&self, index: usize, is_meant: impl Fn(Seq) -> bool) -> Option<Seq> {
         let path = &self.paths[index];
-        let unacked = path.entries.iter().rev().filter(|entry| **entry & (ACKED | GONE) == 0);
+        let unacked = path.entries.iter().rev();
+        let unacked = unacked.filter(|entry| **entry & (ACKED | GONE | COPY) == 0);
         unacked.copied().find(|seq| is_meant(*seq))
     }
 
@@ -361,7 +417,12 @@ impl PathSequences {
             if !by_tsn && psn >= path.reported_to {
                 break;
             }
-            if let Some(seq) = path.unacked(psn) {
+            if path
+                .entry(psn)
+                .is_some_and(|entry| entry & (ACKED | GONE | COPY) == COPY)
+            {
+                path.insert_suspect(psn);
+            } else if let Some(seq) = path.unacked(psn) {
                 if by_tsn && seq >= path.reported_to {
                     break;
                 }

@@ -53,6 +53,7 @@ impl Sender {
                 .map(|&(from, to)| (self.seq(from), self.seq(to) + 1))
                 .collect(),
             complete: true,
+            duplicates: Vec::new(),
         };
         let rules = MissingRules {
             limit: self.limit,

@@ -3,7 +3,7 @@
 //! RFC 9260 §6.2.1 and §7.2.4. The cost is that of what a SACK newly tells: gap ack blocks are compared with the ranges the peer
 //! reported before, and missing reports are counted only for the few chunks that can still be declared lost by them.
 
-use whimbrel_control::{Seq, Time};
+use whimbrel_control::{Seq, Span, Time};
 use whimbrel_wire::{Sack, Tsn};
 
 use super::outstanding::{Fate, Outstanding, Slot};
@@ -14,6 +14,8 @@ use super::path_sequence::PathSequences;
 pub(crate) enum SackOutcome {
     /// Its cumulative TSN ack lies before ours: it was overtaken and is dropped (RFC 9260 §6.2.1 D i).
     Old,
+    /// The same, but it told of copies that have arrived; [`Outstanding::acks`] says what about each path.
+    OldButTelling,
     /// It acknowledges what was never sent.
     Impossible,
     /// It was processed; [`Outstanding::acks`] says what it told about each path.
@@ -35,6 +37,22 @@ pub(crate) trait SackObserver {
     fn lost(&mut self, tsn: Tsn, path: u8);
     /// With accounting for each path: whether the path is in fast recovery.
     fn in_recovery(&self, path: usize) -> bool;
+    /// Of a chunk that was sent on several paths: how little it would be expected that this SACK tells of what was sent on this path
+    /// then; none if it cannot. `again`: it tells that the chunk has come once more.
+    fn surprise(&self, path: u8, sent_at: Time, again: bool) -> Option<Surprise>;
+    /// A copy that was sent on this path then has arrived after the chunk. `doubtful`: it may have been the other way round.
+    fn copy_arrived(&mut self, seq: Seq, path: u8, sent_at: Time, doubtful: bool);
+}
+
+/// How little something would be expected; less of it comes first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Surprise {
+    /// Another path is the likely one.
+    pub(crate) elsewhere: bool,
+    /// How far the time that it took is from what is expected.
+    pub(crate) off: Span,
+    /// Nothing has been measured on the path, so that it may be any time.
+    pub(crate) unmeasured: bool,
 }
 
 /// How missing reports are counted for this SACK.
@@ -71,19 +89,16 @@ impl Outstanding {
         if ahead as usize > self.len() {
             // Serial number arithmetic (RFC 9260 §1.6): the upper half of the circle lies behind.
             return if ahead >= 1 << 31 {
-                SackOutcome::Old
+                self.on_old_sack(sack, &rules, observer)
             } else {
                 SackOutcome::Impossible
             };
         }
-        self.start_acks();
-        if let Some(sequences) = &mut self.sequences {
-            let (base, slots) = (self.base, &self.slots);
-            sequences.start_sack(|seq| Self::chunk_state(base, slots, seq));
-        }
+        self.start_sack();
         let mut highest_newly_acked = None;
         for _ in 0..ahead {
             let seq = self.base();
+            self.settle(seq, observer);
             let Some(&Slot { path, fate, .. }) = self.slots.front() else {
                 break;
             };
@@ -103,6 +118,7 @@ impl Outstanding {
             }
         }
         let reneged = self.on_gap_blocks(sack, rules.complete, &mut highest_newly_acked, observer);
+        self.on_duplicates(sack, observer);
         let advanced = ahead > 0;
         if self.is_per_path() {
             self.finish_paths(&rules, observer);
@@ -116,6 +132,14 @@ impl Outstanding {
             advanced,
             newly_acked: highest_newly_acked.is_some(),
             reneged,
+        }
+    }
+
+    pub(super) fn start_sack(&mut self) {
+        self.start_acks();
+        if let Some(sequences) = &mut self.sequences {
+            let (base, slots) = (self.base, &self.slots);
+            sequences.start_sack(|seq| Self::chunk_state(base, slots, seq));
         }
     }
 
@@ -183,6 +207,7 @@ impl Outstanding {
     }
 
     fn on_gap_acked(&mut self, seq: Seq, highest_newly_acked: &mut Option<Seq>, observer: &mut impl SackObserver) {
+        self.settle(seq, observer);
         let Some(slot) = self.slot(seq) else { return };
         if slot.fate == Fate::Acked {
             return;
@@ -291,7 +316,7 @@ impl Outstanding {
     }
 
     /// The SACK as each path sees it: its cumulative ack point, and missing reports for what was sent on it alone.
-    fn finish_paths(&mut self, rules: &MissingRules, observer: &mut impl SackObserver) {
+    pub(super) fn finish_paths(&mut self, rules: &MissingRules, observer: &mut impl SackObserver) {
         let Some(mut sequences) = self.sequences.take() else {
             return;
         };
@@ -348,6 +373,10 @@ impl Outstanding {
         {
             seen += 1;
             let Some(seq) = sequences.chunk_at(index, position) else {
+                if self.misses_copy(sequences, index, position, limit, observer) {
+                    suspects[kept] = position;
+                    kept += 1;
+                }
                 continue;
             };
             let Some(slot) = self.slot_mut(seq) else { continue };

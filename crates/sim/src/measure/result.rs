@@ -244,6 +244,8 @@ pub(crate) fn stats_since(now: &AssociationStats, then: &AssociationStats) -> As
         data_bytes_acked,
         data_bytes_freed_early,
         retransmissions,
+        copies,
+        penalties,
         fast_retransmits,
         timeouts,
         recoveries,

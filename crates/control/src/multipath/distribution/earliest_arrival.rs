@@ -96,6 +96,10 @@ impl Distribute for EarliestArrivalParameters {
         };
         earliest(&is_fit).map(|(index, _)| index)
     }
+
+    fn spares_window(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

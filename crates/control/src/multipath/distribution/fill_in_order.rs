@@ -23,7 +23,7 @@ impl Distribute for FillInOrderParameters {
     fn choose(&mut self, demand: &Demand, paths: &[PathView]) -> Option<usize> {
         let count = paths.len();
         (0..count)
-            .map(|step| (demand.sending + step) % count)
+            .map(|step| (demand.sending % count + step) % count)
             .find(|&index| paths[index].open)
     }
 }

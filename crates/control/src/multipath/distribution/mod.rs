@@ -6,6 +6,7 @@ mod ecf;
 mod fill_in_order;
 mod lowest_rtt;
 mod primary;
+mod redundant;
 mod round_robin;
 
 #[cfg(test)]
@@ -19,6 +20,7 @@ pub use ecf::EcfParameters;
 pub use fill_in_order::FillInOrderParameters;
 pub use lowest_rtt::LowestRttParameters;
 pub use primary::PrimaryParameters;
+pub use redundant::RedundantParameters;
 pub use round_robin::RoundRobinParameters;
 
 use super::PathView;
@@ -58,6 +60,18 @@ pub trait Distribute: fmt::Debug + Send + Sync {
     /// Asked again for each packet; what was answered need not be remembered.
     fn choose(&mut self, demand: &Demand, paths: &[PathView]) -> Option<usize>;
 
+    /// Whether every chunk goes out on every path. Then a path that is [open](PathView::open) carries what has been sent elsewhere and
+    /// is not acknowledged, the oldest first, before any new data.
+    fn sends_copies(&self) -> bool {
+        false
+    }
+
+    /// Whether it leaves room in the shared window for what it sends on slow paths. Then a full window is no reason to send anything
+    /// twice that is not late.
+    fn spares_window(&self) -> bool {
+        false
+    }
+
     /// The buffers that all paths share are full, while the window of some path is open.
     fn on_stall(&mut self, demand: &Demand, paths: &[PathView]) {
         let _ = (demand, paths);
@@ -73,6 +87,7 @@ registry! {
     LowestRtt(lowest_rtt::LowestRttParameters) = "lowest-rtt", "The path with the lowest round-trip time whose window is open.", "Paasch et al. 2014";
     Blest(blest::BlestParameters) = "blest", "Spares a slow path that would block the shared window.", "Ferlin et al. 2016";
     Ecf(ecf::EcfParameters) = "ecf", "Spares a slow path where waiting for the fast one is sooner done.", "Lim et al. 2017";
+    Redundant(redundant::RedundantParameters) = "redundant", "Every path carries all data; what comes first counts.", "Froemmgen et al. 2016";
     EarliestArrival(earliest_arrival::EarliestArrivalParameters) = "earliest-arrival", "The path by which a packet arrives first, as far as the shared window stands it.", "Whimbrel";
 }
 

@@ -1,0 +1,155 @@
+//! What is under way on one path and sent on another as well: by a redundant distribution always; otherwise only while the buffers are
+//! full that all paths share.
+//!
+//! Opportunistic retransmission (Raiciu et al. 2012, 4.2): the receive buffer, or ours, is full of what has arrived behind data that a
+//! slow path carries. A path whose window is open has nothing better to do than to carry that data too. Penalising: the slow path has
+//! more in flight than the buffers stand, so its window is halved, once in a round-trip time.
+
+use whimbrel_control::{Seq, Span, Time};
+use whimbrel_wire::Chunk;
+
+use super::distribution::Spread;
+use super::transmit::Packet;
+use super::{Association, Context};
+use crate::PathId;
+use crate::config::NEVER;
+use crate::trace::{TraceEvent, TraceKinds};
+
+/// Rounds that a path rests at most.
+const LONGEST_REST: u64 = 32;
+
+impl Association {
+    /// The path that may carry a copy now, if every chunk goes out on every path.
+    pub(super) fn next_redundant(&mut self, now: Time) -> Option<usize> {
+        if !self.spread.as_ref().is_some_and(|spread| spread.is_redundant) {
+            return None;
+        }
+        self.open_path(now, |association, index| association.oldest_for(now, index).is_some())
+    }
+
+    /// The path that may carry what the buffers wait for.
+    pub(super) fn next_opportunity(&mut self, now: Time) -> Option<usize> {
+        if !self.switches.opportunistic_retransmission || self.outstanding.nothing_in_flight() || !self.is_stalled() {
+            return None;
+        }
+        self.open_path(now, |association, index| association.oldest_for(now, index).is_some())
+    }
+
+    /// The open path with the lowest round-trip time that has something to carry.
+    fn open_path(&mut self, now: Time, mut has_work: impl FnMut(&mut Self, usize) -> bool) -> Option<usize> {
+        let mut best: Option<usize> = None;
+        for index in 0..self.paths.len() {
+            let path = &self.paths[index];
+            let is_open = path.burst_left > 0 && self.is_usable(index) && self.window_open(PathId(index as u8), index);
+            let round = |index: usize| self.paths[index].rtt.srtt().unwrap_or(self.paths[index].rtt.rto());
+            if is_open
+                && best.is_none_or(|best| round(index) < round(best))
+                && has_work(self, index)
+                && self.paths[index].is_its_time(now)
+            {
+                best = Some(index);
+            }
+        }
+        best
+    }
+
+    /// The oldest chunk under way elsewhere that is to be sent on the path as well.
+    fn oldest_for(&mut self, now: Time, index: usize) -> Option<Seq> {
+        let id = PathId(index as u8);
+        if self.spread.as_ref().is_some_and(|spread| spread.is_redundant) {
+            return self.outstanding.next_copy(id, |_, _, _| true);
+        }
+        let Association {
+            outstanding,
+            paths,
+            spread,
+            ..
+        } = self;
+        let spares_window = spread.as_ref().is_some_and(|spread| spread.spares_window);
+        let path = &paths[index];
+        let here = path.rtt.srtt()?;
+        // While something waits at its bottleneck, a copy would only take the place of what comes after it.
+        let pipe = path.control.cwnd() as f64 * path.rtt.min_rtt()?.as_secs_f64() / here.as_secs_f64();
+        if outstanding.flight(id) as f64 > pipe {
+            return None;
+        }
+        outstanding.next_copy(id, |from, sent_at, was_lost| {
+            let rtt = &paths[usize::from(from)].rtt;
+            let there = rtt.srtt().unwrap_or(rtt.rto());
+            // It is worth it if the answer comes sooner, or if the other one should have come.
+            let is_late = |sent_at| {
+                let patience = if spares_window { rtt.rttvar() * 4 } else { Span::ZERO };
+                sent_at + there + patience < now
+            };
+            let is_sooner = |sent_at| (was_lost || !spares_window) && now + here < sent_at + there;
+            here < there && sent_at.is_none_or(|sent_at| is_late(sent_at) || is_sooner(sent_at))
+        })
+    }
+
+    /// Adds copies to a packet. Returns whether it added any.
+    pub(super) fn push_copies(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>) -> bool {
+        let path = packet.path();
+        let mut pushed = false;
+        while let Some(seq) = self.oldest_for(ctx.now, path)
+            && let Some(data) = self.outstanding.data(seq, false)
+            && packet.fits(&Chunk::Data(data))
+        {
+            packet.push_data(data);
+            pushed = true;
+            if seq == self.outstanding.base() {
+                self.penalise(ctx, seq);
+            }
+            self.send_copy(ctx, seq, path);
+        }
+        if pushed {
+            self.paths[path].burst_left -= 1;
+        }
+        pushed
+    }
+
+    fn send_copy(&mut self, ctx: &mut Context<'_>, seq: Seq, path: usize) {
+        let id = PathId(path as u8);
+        let (len, is_earliest) = self.outstanding.copy(seq, id, ctx.now);
+        self.stats.copies += 1;
+        self.stats.data_chunks_sent += 1;
+        self.stats.data_bytes_sent += len;
+        let here = &mut self.paths[path];
+        // Its round-trip time can be measured if it is known which of the two was answered.
+        here.timed = here.timed.or(Some((seq, ctx.now)));
+        if here.t3 == NEVER || is_earliest {
+            here.t3 = ctx.now + here.timeout();
+        }
+        let tsn = self.outstanding.tsn(seq);
+        ctx.trace
+            .emit(TraceKinds::TSNS, ctx.now, Some(self.id), || TraceEvent::TsnSent {
+                path: id,
+                tsn,
+                len: len as u32,
+                retransmission: true,
+            });
+    }
+
+    /// All wait for this chunk: the path that carries it has too much in flight.
+    fn penalise(&mut self, ctx: &mut Context<'_>, seq: Seq) {
+        let exempt = |spread: &Spread| spread.is_redundant || spread.spares_window;
+        let is_exempt = self.spread.as_deref().is_some_and(exempt);
+        let Some(from) = self.outstanding.path_of(seq).map(usize::from) else {
+            return;
+        };
+        let path = &mut self.paths[from];
+        let round = path.rtt.srtt().unwrap_or(path.rtt.rto());
+        if !self.switches.penalise || is_exempt || ctx.now < path.penalised_at + round {
+            return;
+        }
+        let rested = path.rest_until.since(path.penalised_at);
+        path.penalised_at = ctx.now;
+        if path.control.penalise() {
+            // Longer each time, unless it went well for as long.
+            let went_well = ctx.now > path.rest_until + rested;
+            let rest = if went_well { round } else { rested * 2 };
+            path.rest_until = ctx.now + rest.max(round).min(round * LONGEST_REST);
+        }
+        self.stats.penalties += 1;
+        self.trace_window(ctx, from);
+    }
+}

@@ -1,0 +1,333 @@
+//! Copies: chunks that are under way on several paths at once, as redundant distribution and opportunistic retransmission send them.
+//!
+//! Every chunk has one transmission of its own, by which it is found lost and sent again; copies are more than that and nobody waits
+//! for them. Each copy has a PSN on its path, counts as in flight there, and can be found lost like any other packet, which says
+//! something about the path and nothing about the chunk. The first SACK that reports the chunk acknowledges the transmission that most
+//! likely was first; that one becomes the chunk's own. The others are still under way: each leaves the flight when the receiver reports
+//! the TSN as a duplicate, which is its acknowledgement, when enough of what was sent after it on its path has arrived, or with
+//! T3-rtx of the path. So the window of a slow path is not opened by what a fast one delivers.
+
+use std::collections::VecDeque;
+
+use whimbrel_control::{Seq, Span, Time};
+use whimbrel_wire::{Sack, Tsn};
+
+use super::outstanding::{Fate, Outstanding};
+use super::path_sequence::PathSequences;
+use super::sack::{MissingRules, SackObserver, SackOutcome, Surprise};
+use crate::PathId;
+
+/// A transmission that is not the chunk's own.
+#[derive(Clone, Copy, Debug)]
+struct Copy {
+    psn: Seq,
+    seq: Seq,
+    sent_at: Time,
+    /// With chunk header and padding.
+    bytes: u64,
+    missing: u8,
+    /// The chunk may have been acknowledged by it.
+    doubtful: bool,
+}
+
+#[derive(Debug, Default)]
+struct PathCopies {
+    /// In ascending order of their PSNs.
+    under_way: VecDeque<Copy>,
+    /// Chunks below it have been sent here, or need not be.
+    next: Seq,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(crate) struct Copies {
+    paths: Vec<PathCopies>,
+}
+
+impl Copies {
+    pub(super) fn set_paths(&mut self, paths: usize) {
+        self.paths.resize_with(paths, PathCopies::default);
+    }
+
+    /// Every copy of a chunk: its path, its place there, and itself.
+    fn of(&self, seq: Seq) -> impl Iterator<Item = (u8, usize, &Copy)> {
+        self.paths.iter().enumerate().flat_map(move |(path, copies)| {
+            let places = copies.under_way.iter().enumerate();
+            places
+                .filter(move |(_, copy)| copy.seq == seq)
+                .map(move |(place, copy)| (path as u8, place, copy))
+        })
+    }
+
+    fn take(&mut self, path: u8, place: usize) -> Option<Copy> {
+        self.paths[usize::from(path)].under_way.remove(place)
+    }
+
+    fn insert(&mut self, path: u8, copy: Copy) {
+        let under_way = &mut self.paths[usize::from(path)].under_way;
+        let place = under_way.partition_point(|other| other.psn < copy.psn);
+        under_way.insert(place, copy);
+    }
+
+    pub(super) fn release_memory(&mut self) {
+        self.paths.iter_mut().for_each(|path| path.under_way.shrink_to_fit());
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        let of_path = |path: &PathCopies| size_of::<PathCopies>() + path.under_way.capacity() * size_of::<Copy>();
+        size_of::<Self>() + self.paths.iter().map(of_path).sum::<usize>()
+    }
+}
+
+impl Outstanding {
+    /// Chunks may be sent on several paths from now on. Needs accounting for each path.
+    pub(crate) fn allow_copies(&mut self) {
+        if self.copies.is_none() && self.sequences.as_ref().is_some_and(|sequences| !sequences.by_tsn()) {
+            let mut copies = Box::new(Copies::default());
+            copies.set_paths(self.paths());
+            self.copies = Some(copies);
+        }
+    }
+
+    /// The oldest chunk outstanding that has not been sent on the path. `is_worth` is told the path that it was sent on last, and when;
+    /// no time if it waits to be sent again; and whether it has been sent again. Where the oldest is not worth it, none is.
+    pub(crate) fn next_copy(&mut self, path: PathId, is_worth: impl Fn(u8, Option<Time>, bool) -> bool) -> Option<Seq> {
+        let PathCopies { under_way, next } = &mut self.copies.as_mut()?.paths[usize::from(path.0)];
+        *next = (*next).max(self.base);
+        while let Some(slot) = self.slots.get((*next - self.base) as usize) {
+            let is_here = slot.path == path.0 || slot.copied && under_way.iter().any(|copy| copy.seq == *next);
+            if slot.fate != Fate::Acked && !is_here {
+                let sent_at = (slot.fate == Fate::InFlight).then_some(slot.sent_at);
+                return is_worth(slot.path, sent_at, slot.retransmitted).then_some(*next);
+            }
+            *next += 1;
+        }
+        None
+    }
+
+    /// Sends a copy of a chunk on a path; returns its user data in bytes, and whether it is the earliest in flight there.
+    pub(crate) fn copy(&mut self, seq: Seq, path: PathId, now: Time) -> (u64, bool) {
+        let Some(sequences) = &mut self.sequences else {
+            return (0, false);
+        };
+        let psn = sequences.push_copy(seq, path.0);
+        let Some(slot) = self.slot_mut(seq) else {
+            return (0, false);
+        };
+        slot.copied = true;
+        let (bytes, data) = (slot.chunk_len(), slot.data_len());
+        if let Some(copies) = &mut self.copies {
+            let here = &mut copies.paths[usize::from(path.0)];
+            here.next = here.next.max(seq + 1);
+            here.under_way.push_back(Copy {
+                psn,
+                seq,
+                sent_at: now,
+                bytes,
+                missing: 0,
+                doubtful: false,
+            });
+        }
+        self.add_flight(psn, path.0, bytes, 0);
+        (data, self.earliest(path) == Some(psn))
+    }
+
+    /// A chunk has arrived: if it was sent on several paths, the transmission that most likely came first is its own from now on.
+    #[inline]
+    pub(super) fn settle(&mut self, seq: Seq, observer: &impl SackObserver) {
+        if self.copies.is_some()
+            && self
+                .slot(seq)
+                .is_some_and(|slot| slot.copied && slot.fate != Fate::Acked)
+        {
+            self.settle_copied(seq, observer);
+        }
+    }
+
+    fn settle_copied(&mut self, seq: Seq, observer: &impl SackObserver) {
+        let (Some(copies), Some(slot)) = (&mut self.copies, self.slots.get_mut((seq - self.base) as usize)) else {
+            return;
+        };
+        let own = observer.surprise(slot.path, slot.sent_at, false);
+        // The likeliest, and how likely the next one is.
+        let (mut best, mut next) = (own.map(|own| (own, None)), None);
+        for (path, place, copy) in copies.of(seq) {
+            let Some(this) = observer.surprise(path, copy.sent_at, false) else {
+                continue;
+            };
+            if best.is_none_or(|(least, _)| this < least) {
+                next = best.map(|(least, _)| least);
+                best = Some((this, Some((path, place))));
+            } else {
+                next = Some(next.map_or(this, |next: Surprise| next.min(this)));
+            }
+        }
+        let Some((first, way)) = best else { return };
+        let is_doubtful = next.is_some_and(|next| next.elsewhere == first.elsewhere);
+        let under_way = copies.paths.iter_mut().flat_map(|path| path.under_way.iter_mut());
+        under_way
+            .filter(|copy| copy.seq == seq)
+            .for_each(|copy| copy.doubtful = is_doubtful);
+        // The first time that is measured on a path has to be right.
+        slot.retransmitted |= is_doubtful || next.is_some() && first.unmeasured;
+        let Some((to, at)) = way else { return };
+        let Some(copy) = copies.take(to, at) else { return };
+        let (from, was_in_flight) = (slot.path, slot.fate == Fate::InFlight);
+        let place = (seq - self.base) as usize;
+        let psn = match &mut self.sequences {
+            Some(sequences) => sequences.swap(place, (from, was_in_flight), (to, copy.psn)),
+            None => return,
+        };
+        if was_in_flight {
+            let other = Copy {
+                psn,
+                seq,
+                sent_at: slot.sent_at,
+                bytes: copy.bytes,
+                missing: slot.missing,
+                doubtful: is_doubtful,
+            };
+            copies.insert(from, other);
+        } else {
+            // It waits to be sent again no more.
+            slot.fate = Fate::InFlight;
+            self.data_in_flight += slot.data_len();
+        }
+        slot.path = to;
+        slot.sent_at = copy.sent_at;
+    }
+
+    /// A SACK that was overtaken says nothing about chunks, but those that it reports as duplicates have arrived: with several paths
+    /// SACKs overtake each other all the time.
+    pub(super) fn on_old_sack(
+        &mut self,
+        sack: &Sack<'_>,
+        rules: &MissingRules,
+        observer: &mut impl SackObserver,
+    ) -> SackOutcome {
+        if !self.tells_of_copies(sack) {
+            return SackOutcome::Old;
+        }
+        self.start_sack();
+        self.on_duplicates(sack, observer);
+        self.finish_paths(rules, observer);
+        for path in 0..self.acks.len() {
+            self.advance_earliest(path);
+        }
+        SackOutcome::OldButTelling
+    }
+
+    /// Whether a copy of a chunk that has arrived is among the duplicates.
+    fn tells_of_copies(&self, sack: &Sack<'_>) -> bool {
+        self.copies.as_ref().is_some_and(|copies| {
+            let mut seqs = sack.duplicates.iter().filter_map(|tsn| self.seq_of(tsn));
+            seqs.any(|seq| self.is_acked(seq) && copies.of(seq).next().is_some())
+        })
+    }
+
+    /// The receiver reports chunks that have come again: those are copies that have arrived.
+    #[inline]
+    pub(super) fn on_duplicates(&mut self, sack: &Sack<'_>, observer: &mut impl SackObserver) {
+        if self.copies.is_none() {
+            return;
+        }
+        for tsn in sack.duplicates.iter() {
+            if let Some(seq) = self.seq_of(tsn).filter(|&seq| self.is_acked(seq)) {
+                self.on_duplicate(seq, observer);
+            }
+        }
+    }
+
+    fn on_duplicate(&mut self, seq: Seq, observer: &mut impl SackObserver) {
+        let Some(copies) = &mut self.copies else { return };
+        let mut possible = 0;
+        let mut best: Option<(Surprise, u8, usize)> = None;
+        for (path, place, copy) in copies.of(seq) {
+            let surprise = observer.surprise(path, copy.sent_at, true);
+            possible += u32::from(surprise.is_some());
+            // One that cannot have come yet comes last.
+            let surprise = surprise.unwrap_or(Surprise {
+                elsewhere: true,
+                off: Span::MAX,
+                unmeasured: false,
+            });
+            if best.is_none_or(|(least, ..)| surprise < least) {
+                best = Some((surprise, path, place));
+            }
+        }
+        let Some((_, path, place)) = best else { return };
+        let Some(copy) = copies.take(path, place) else { return };
+        let is_doubtful = copy.doubtful || possible != 1;
+        let is_earliest = self.is_earliest(copy.psn, path);
+        if let Some(sequences) = &mut self.sequences {
+            sequences.on_copy_arrived(copy.psn, path);
+        }
+        self.remove_flight(path, copy.bytes, 0);
+        let ack = &mut self.acks[usize::from(path)];
+        ack.earliest_acked |= is_earliest;
+        ack.credit(copy.psn, copy.bytes, copy.sent_at, is_doubtful);
+        observer.copy_arrived(seq, path, copy.sent_at, is_doubtful);
+    }
+
+    /// Something sent after a copy has arrived on its path. Returns whether it may still be on its way.
+    pub(super) fn misses_copy(
+        &mut self,
+        sequences: &mut PathSequences,
+        index: usize,
+        psn: Seq,
+        limit: u8,
+        observer: &mut impl SackObserver,
+    ) -> bool {
+        let Some(copies) = &mut self.copies else { return false };
+        let here = &mut copies.paths[index];
+        let Ok(place) = here.under_way.binary_search_by_key(&psn, |copy| copy.psn) else {
+            return false;
+        };
+        let copy = &mut here.under_way[place];
+        copy.missing = copy.missing.saturating_add(1);
+        if copy.missing < limit {
+            return true;
+        }
+        let Some(copy) = here.under_way.remove(place) else {
+            return false;
+        };
+        let path = index as u8;
+        sequences.drop_copy(psn, path);
+        self.remove_flight(path, copy.bytes, 0);
+        self.copy_again(path, copy.seq);
+        let tsn = self.tsn(copy.seq);
+        let ack = &mut self.acks[index];
+        ack.lose(psn, tsn, copy.bytes);
+        ack.lost_copies += 1;
+        observer.lost(tsn, path);
+        false
+    }
+
+    /// A chunk whose copy was lost may be copied again.
+    fn copy_again(&mut self, path: u8, seq: Seq) {
+        if !self.is_acked(seq)
+            && let Some(copies) = &mut self.copies
+        {
+            let next = &mut copies.paths[usize::from(path)].next;
+            *next = (*next).min(seq);
+        }
+    }
+
+    /// Gives up every copy on a path; calls `each` with position and TSN of each, and returns those of the first.
+    pub(super) fn lose_copies(&mut self, path: PathId, each: &mut impl FnMut(Seq, Tsn)) -> Option<(Seq, Tsn)> {
+        let mut first = None;
+        while let Some(copies) = &mut self.copies
+            && let Some(copy) = copies.paths[usize::from(path.0)].under_way.pop_front()
+        {
+            let tsn = self.tsn(copy.seq);
+            if let Some(sequences) = &mut self.sequences {
+                sequences.drop_copy(copy.psn, path.0);
+            }
+            self.remove_flight(path.0, copy.bytes, 0);
+            self.copy_again(path.0, copy.seq);
+            first = first.or(Some((copy.psn, tsn)));
+            each(copy.psn, tsn);
+        }
+        first
+    }
+}

@@ -1,0 +1,273 @@
+//! What is under way on several paths at once: redundant distribution, opportunistic retransmission and penalising.
+
+mod support;
+use support::{Fate, Host, InFlight, Net, addrs};
+use whimbrel_control::multipath::distribution::DistributionSpec;
+use whimbrel_control::multipath::{Accounting, BufferSplit};
+use whimbrel_control::{Span, Time};
+use whimbrel_proto::{AssocId, AssociationConfig, AssociationStats, Message, PathInfo, PathState};
+use whimbrel_wire::ChunkType;
+
+fn config(distribution: &str) -> AssociationConfig {
+    AssociationConfig {
+        hb_interval: Span::ZERO,
+        accounting: Some(Accounting::Path),
+        distribution: DistributionSpec::by_name(distribution),
+        ..AssociationConfig::default()
+    }
+}
+
+fn is_on(packet: &InFlight<'_>, path: usize) -> bool {
+    packet.remote == addrs(packet.from.other(), path + 1)[path]
+}
+
+fn confirmed(paths: usize, config: &AssociationConfig) -> (Net, AssocId) {
+    let (mut net, a, _) = Net::established(paths, config);
+    net.run_for(Span::from_secs(5));
+    assert!(infos(&net, a).iter().all(|path| path.state == PathState::Active));
+    (net, a)
+}
+
+fn infos(net: &Net, id: AssocId) -> Vec<PathInfo> {
+    net.a.association(id).expect("up").paths().collect()
+}
+
+fn stats(net: &Net, id: AssocId) -> AssociationStats {
+    *net.a.association(id).expect("up").stats()
+}
+
+/// Sends so many packets of data and waits until all are there, for a minute at most; returns how long that took.
+fn transfer(net: &mut Net, a: AssocId, messages: usize) -> Span {
+    let start = net.now;
+    let mut sent = 0;
+    while net.contents(Host::B).len() < messages && net.now < start + Span::from_secs(60) {
+        while sent < messages {
+            let message = Message::zeros(0, 1452);
+            if net.a.send(net.now, a, message).is_err() {
+                break;
+            }
+            sent += 1;
+        }
+        net.run_for(Span::from_millis(10));
+    }
+    assert_eq!(net.contents(Host::B).len(), messages, "each once");
+    net.now.since(start)
+}
+
+fn data_packets(net: &Net, path: usize, since: Time) -> usize {
+    let sent = net.sent(Host::A, ChunkType::DATA);
+    let to = addrs(Host::B, path + 1)[path];
+    sent.iter().filter(|sent| sent.at >= since && sent.remote == to).count()
+}
+
+#[test]
+fn redundant_sends_every_chunk_on_every_path_and_sees_no_loss_in_it() {
+    for paths in [2, 3] {
+        for slower in [0, 5, 300] {
+            let (mut net, a) = confirmed(paths, &config("redundant"));
+            net.knob = Box::new(move |packet| {
+                if is_on(packet, 0) {
+                    Fate::Delay(Span::from_millis(slower))
+                } else {
+                    Fate::Deliver
+                }
+            });
+            let start = net.now;
+            transfer(&mut net, a, 150);
+            net.run_for(Span::from_millis(900));
+            let stats = stats(&net, a);
+            let sent: Vec<_> = (0..paths).map(|path| data_packets(&net, path, start)).collect();
+            println!("{paths} paths, {slower} ms: {sent:?}, {} copies", stats.copies);
+            // A path carries what is not acknowledged by the time that it has room.
+            assert!(sent[1] > 100, "{sent:?}");
+            assert!(sent[0] >= 3, "{sent:?}");
+            assert_eq!(sent.iter().sum::<usize>() as u64, stats.data_chunks_sent);
+            assert_eq!(stats.copies + 150, stats.data_chunks_sent);
+            assert_eq!(stats.duplicates_reported, stats.copies);
+            assert_eq!(
+                (
+                    stats.retransmissions,
+                    stats.timeouts,
+                    stats.window_reductions,
+                    stats.penalties
+                ),
+                (0, 0, 0, 0)
+            );
+            for path in infos(&net, a) {
+                // Each is acknowledged where it was sent: no window has been opened by what another path delivered.
+                assert_eq!((path.flight, path.ssthresh), (0, u64::MAX), "{path:?}");
+                assert!(path.srtt.is_some());
+            }
+            let slow = infos(&net, a)[0].srtt.expect("measured");
+            assert!(
+                slow >= Span::from_millis(slower / 4),
+                "{slow:?} measured by its own answers"
+            );
+        }
+    }
+}
+
+#[test]
+fn redundant_needs_no_timeout_while_one_path_delivers() {
+    let (mut net, a) = confirmed(2, &config("redundant"));
+    net.knob = Box::new(|packet| {
+        if packet.has(ChunkType::DATA) && is_on(packet, 0) {
+            Fate::Drop
+        } else {
+            Fate::Deliver
+        }
+    });
+    let took = transfer(&mut net, a, 60);
+    assert!(took < Span::from_millis(900), "{took:?}, less than RTO.Min");
+    // The path that delivers nothing is found out all the same.
+    net.run_for(Span::from_secs(2));
+    assert!(stats(&net, a).timeouts > 0 && infos(&net, a)[0].errors > 0);
+    assert_eq!(infos(&net, a)[1].errors, 0);
+}
+
+#[test]
+fn a_lost_copy_reduces_the_window_of_its_path_and_is_sent_on_no_account() {
+    let (mut net, a) = confirmed(2, &config("redundant"));
+    let mut count = 0;
+    net.knob = Box::new(move |packet| {
+        count += usize::from(packet.has(ChunkType::DATA) && is_on(packet, 0));
+        let drops = packet.has(ChunkType::DATA) && is_on(packet, 0) && count == 20;
+        if drops {
+            Fate::Drop
+        } else if is_on(packet, 0) {
+            Fate::Delay(Span::from_millis(5))
+        } else {
+            Fate::Deliver
+        }
+    });
+    transfer(&mut net, a, 150);
+    let stats = stats(&net, a);
+    assert_eq!(
+        (stats.retransmissions, stats.fast_retransmits, stats.timeouts),
+        (0, 0, 0)
+    );
+    let paths = infos(&net, a);
+    assert!(
+        paths[0].ssthresh < u64::MAX && paths[1].ssthresh == u64::MAX,
+        "{paths:?}"
+    );
+}
+
+/// Sends over two paths, of which the first takes 300 ms longer, through a small receive buffer.
+fn through_a_small_buffer(opportunistic: bool, penalise: bool) -> (Span, AssociationStats) {
+    let config = AssociationConfig {
+        recv_buffer: 40_000,
+        opportunistic_retransmission: Some(opportunistic),
+        penalise: Some(penalise),
+        ..config("fill-in-order")
+    };
+    let (mut net, a) = confirmed(2, &config);
+    net.knob = Box::new(move |packet| {
+        if is_on(packet, 0) {
+            Fate::Delay(Span::from_millis(300))
+        } else {
+            Fate::Deliver
+        }
+    });
+    let took = transfer(&mut net, a, 600);
+    let stats = stats(&net, a);
+    println!(
+        "{opportunistic} {penalise}: {took:?}, {} copies, {} penalties",
+        stats.copies, stats.penalties
+    );
+    assert_eq!((stats.fast_retransmits, stats.timeouts), (0, 0));
+    (took, stats)
+}
+
+#[test]
+fn what_the_receive_buffer_waits_for_is_sent_on_the_path_with_room() {
+    // Raiciu et al. 2012, 4.2
+    let (without, stats) = through_a_small_buffer(false, true);
+    assert_eq!(
+        (stats.copies, stats.penalties),
+        (0, 0),
+        "only copies show which path to blame"
+    );
+    let (with, stats) = through_a_small_buffer(true, false);
+    assert!(stats.copies > 0 && stats.penalties == 0);
+    assert!(with < without / 2, "{with:?} {without:?}");
+    let (both, penalised) = through_a_small_buffer(true, true);
+    assert!(penalised.penalties > 0 && penalised.copies < stats.copies);
+    assert!(both < with, "{both:?} {with:?}");
+}
+
+#[test]
+fn copies_need_accounting_for_each_path() {
+    let refused = |config: &AssociationConfig| config.validate().expect_err("must be refused").field;
+    let other = AssociationConfig {
+        accounting: Some(Accounting::Cmt),
+        ..config("redundant")
+    };
+    assert_eq!(refused(&other), "distribution");
+    let other = AssociationConfig {
+        opportunistic_retransmission: Some(true),
+        ..AssociationConfig::default()
+    };
+    assert_eq!(refused(&other), "opportunistic_retransmission");
+    let parts = AssociationConfig::default().parts();
+    assert!(
+        !parts.opportunistic_retransmission && !parts.penalise,
+        "standard SCTP stays as it is"
+    );
+}
+
+/// The most that was in flight on the first of two paths, of which the other takes 30 ms longer, in bytes.
+fn most_in_flight(split: BufferSplit, send_buffer: u32, recv_buffer: u32) -> u64 {
+    let config = AssociationConfig {
+        buffer_split: Some(split),
+        send_buffer,
+        recv_buffer,
+        opportunistic_retransmission: Some(false),
+        ..config("fill-in-order")
+    };
+    let (mut net, a) = confirmed(2, &config);
+    net.knob = Box::new(move |packet| {
+        if is_on(packet, 1) {
+            Fate::Delay(Span::from_millis(30))
+        } else {
+            Fate::Deliver
+        }
+    });
+    let mut most = 0;
+    let mut sent = 0;
+    for _ in 0..500 {
+        while sent < 1000 && net.a.send(net.now, a, Message::zeros(0, 1452)).is_ok() {
+            sent += 1;
+        }
+        net.run_for(Span::from_millis(10));
+        most = most.max(infos(&net, a)[0].flight);
+    }
+    assert!(net.contents(Host::B).len() > 200);
+    most
+}
+
+#[test]
+fn a_split_buffer_leaves_the_other_path_its_half() {
+    // Dreibholz, Becke, Rathgeb and Tuexen 2010: no more than half of the buffer for each of two paths, in whole packets.
+    let (small, large) = (60_000, 1 << 20);
+    let half = u64::from(small) / 2;
+    for (split, send_buffer, recv_buffer, holds) in [
+        (BufferSplit::None, small, large, false),
+        (BufferSplit::None, large, small, false),
+        (BufferSplit::Sender, small, large, true),
+        (BufferSplit::Sender, large, small, false),
+        (BufferSplit::Receiver, large, small, true),
+        (BufferSplit::Receiver, small, large, false),
+        (BufferSplit::Both, small, large, true),
+        (BufferSplit::Both, large, small, true),
+    ] {
+        let most = most_in_flight(split, send_buffer, recv_buffer);
+        println!("{split:?}, {send_buffer} and {recv_buffer}: {most}");
+        assert_eq!(
+            most <= half,
+            holds,
+            "{split:?}, {send_buffer} and {recv_buffer}: {most}"
+        );
+        assert!(most > half - 3 * 1468, "it may use its own half");
+    }
+}
