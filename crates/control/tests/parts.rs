@@ -7,7 +7,7 @@ use whimbrel_control::multipath::distribution::{Demand, DistributionSpec};
 use whimbrel_control::multipath::policy::{Fitness, PathPolicySpec, PathSign, Paths};
 use whimbrel_control::window::WindowSpec;
 use whimbrel_control::{
-    AckSample, BuildContext, Controller, LossEvent, LossSignal, MarkEvent, Rate, RateSample, Rng, Span, Stamps, Time,
+    AckSample, BuildContext, Controller, LossEvent, LossSignal, MarkEvent, RateSample, Rng, Span, Stamps, Time,
     WindowRules,
 };
 
@@ -241,7 +241,6 @@ fn view(rng: &mut Rng) -> PathView {
         min_rtt: span(rng),
         rto: Span::from_nanos(plausible(rng, 60_000_000_000)),
         loss: rng.below(101) as f64 / 100.0,
-        rate: rng.chance(0.3).then(|| Rate::from_bps(plausible(rng, 1 << 30))),
         errors: plausible(rng, 6) as u32,
         last_hop: rng.chance(0.2).then(|| rng.below(3) as u32),
     }
