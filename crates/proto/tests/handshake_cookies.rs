@@ -165,6 +165,44 @@ fn section_5_1_5_an_expired_cookie_is_answered_with_stale_cookie() {
     );
 }
 
+/// The INIT ACK told the peer addresses that are not ours any more, and not those that have come: it is made to ask again.
+#[test]
+fn a_cookie_from_before_a_change_of_addresses_is_stale() {
+    let (mut net, echo) = fresh_cookie_echo();
+    net.knob = Box::new(|_| Fate::Deliver);
+    let now_ours = [addr("10.0.0.2:0"), addr("10.0.1.2:0")];
+    net.b.set_local_addrs(&now_ours).expect("valid addresses");
+    assert_eq!(
+        net.hand_from(Host::B, echo.meta(), &echo.bytes),
+        Err(Discard::StaleCookie)
+    );
+    assert_eq!(net.b.associations().count(), 0);
+    net.run_for(Span::from_secs(1));
+    let (a, b) = (net.only(Host::A), net.only(Host::B));
+    assert_eq!(net.b.association(b).expect("up").local_addrs(), now_ours);
+    let known = net.a.association(a).expect("up").paths().map(|path| path.remote);
+    assert_eq!(known.collect::<Vec<_>>(), now_ours);
+    // Once it has made its association, the cookie is answered whatever has changed since (RFC 9260 §5.2.4 D).
+    let echo = net.last(Host::A, ChunkType::COOKIE_ECHO);
+    net.b.set_local_addrs(&now_ours[..1]).expect("valid addresses");
+    net.hand_from(Host::B, echo.meta(), &echo.bytes).expect("answered");
+    assert_eq!(net.only(Host::B), b);
+}
+
+/// An association keeps its addresses when those of its endpoint change, and a peer that restarts is told of the association's.
+#[test]
+fn a_restarted_peer_learns_the_addresses_of_its_association() {
+    let (mut net, _, b) = Net::established(2, &config());
+    net.b.set_local_addrs(&[addr("10.0.7.2:0")]).expect("valid addresses");
+    net.a = support::endpoint(Host::A, 2, &config(), 99);
+    let a = net.connect(&config(), 1);
+    net.run_for(Span::from_secs(1));
+    let ours = net.b.association(b).expect("up").local_addrs().to_vec();
+    assert_eq!(ours, support::addrs(Host::B, 2));
+    let known = net.a.association(a).expect("up").paths().map(|path| path.remote);
+    assert_eq!(known.collect::<Vec<_>>(), ours);
+}
+
 /// A cookie proves itself for as long as it lives, also after the association that it made is over: that is what having no state
 /// means. The peer that did not ask for it ends the new association with an ABORT.
 #[test]

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 use whimbrel_control::Time;
-use whimbrel_proto::{AssocId, CloseReason, Discard, Endpoint, Event};
+use whimbrel_proto::{AssocId, CloseReason, Discard, Endpoint, Event, State as AssociationState};
 
 use crate::socket::{Socket, Trouble};
 
@@ -213,6 +213,7 @@ impl State {
             Event::Connected { .. } => {
                 slot.progress = Progress::Established;
                 slot.signals.progress.notify_waiters();
+                self.catch_up(now, id);
             }
             Event::DataReady if slot.orphan => discard_received(&mut self.endpoint, now, id),
             Event::DataReady => slot.signals.readable.notify_waiters(),
@@ -233,8 +234,25 @@ impl State {
                     self.forget(now, id);
                 }
             }
-            Event::LocalAddressAdded { .. } => self.prefer_wanted(now, id),
-            Event::LocalAddressRemoved { .. } => self.close_unused(),
+            // The peer has forgotten what it was asked for.
+            Event::Restarted => self.catch_up(now, id),
+            Event::LocalAddressAdded { .. } => {
+                self.prefer_wanted(now, id);
+                // What could not go before, because nothing else was left, can go now.
+                self.catch_up(now, id);
+            }
+            Event::LocalAddressRemoved { .. } => {
+                // It may have come back meanwhile.
+                self.catch_up(now, id);
+                self.close_unused();
+            }
+            Event::AddressRefused { addr, .. } => {
+                let association = self.endpoint.association(id);
+                if !association.is_some_and(|association| association.is_known_by(addr)) {
+                    slot.wanted = slot.wanted.filter(|wanted| *wanted != addr);
+                }
+                self.close_unused();
+            }
             _ => {}
         }
     }
@@ -255,18 +273,40 @@ impl State {
 
     /// Closes the sockets of addresses that no association uses any more, or is known by.
     pub(crate) fn close_unused(&mut self) {
+        if self.leaving.is_empty() {
+            // Every association that ends asks, and there may be very many of them.
+            return;
+        }
         let ids: Vec<_> = self.endpoint.associations().collect();
         let endpoint = &self.endpoint;
         let in_use = |addr: &SocketAddr| {
             let all = ids.iter().filter_map(|id| endpoint.association(*id));
-            all.into_iter().any(|association| association.is_known_by(*addr))
+            // One that is over may still be read from, but sends and receives nothing.
+            let mut live = all.filter(|association| association.state() != AssociationState::Closed);
+            live.any(|association| association.is_known_by(*addr))
         };
-        let gone: Vec<_> = self.leaving.iter().copied().filter(|addr| !in_use(addr)).collect();
-        for addr in gone {
-            self.leaving.retain(|leaving| *leaving != addr);
-            self.changes.push_back(SocketChange::Remove(addr));
-        }
+        let (kept, gone): (Vec<_>, Vec<_>) = self.leaving.iter().partition(|addr| in_use(addr));
+        self.leaving = kept;
+        self.changes.extend(gone.into_iter().map(SocketChange::Remove));
         self.wake_driver();
+    }
+
+    /// Brings an association's addresses to those of the stack, which may have changed while nothing could be asked for. Without
+    /// dynamic addresses it keeps what it has.
+    fn catch_up(&mut self, now: Time, id: AssocId) {
+        let Some(association) = self.endpoint.association(id) else {
+            return;
+        };
+        if !association.has_dynamic_addresses() {
+            return;
+        }
+        let known = association.local_addrs().to_vec();
+        for addr in self.local.iter().filter(|addr| !known.contains(addr)) {
+            let _ = self.endpoint.add_local_address(now, id, *addr);
+        }
+        for addr in known.iter().filter(|addr| !self.local.contains(addr)) {
+            let _ = self.endpoint.remove_local_address(now, id, *addr);
+        }
     }
 
     fn on_incoming(&mut self, shared: &Shared, now: Time, id: AssocId) {
@@ -276,6 +316,7 @@ impl State {
             return;
         }
         self.insert(id, Progress::Established, &[]);
+        self.catch_up(now, id);
         self.incoming.push_back(id);
         shared.incoming.notify_waiters();
     }
@@ -343,5 +384,44 @@ impl std::fmt::Debug for State {
             .field("associations", &self.slots.len())
             .field("handles", &self.handles)
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand_chacha::ChaCha12Rng;
+    use rand_core::SeedableRng;
+    use whimbrel_proto::{AssociationConfig, EndpointConfig};
+
+    use super::*;
+
+    #[test]
+    fn an_address_that_was_refused_is_not_preferred_later() {
+        let [ours, other, peer]: [SocketAddr; 3] =
+            ["192.0.2.1:7", "192.0.2.2:7", "192.0.2.9:7"].map(|addr| addr.parse().unwrap());
+        let config = EndpointConfig {
+            local_addrs: vec![ours],
+            ..EndpointConfig::default()
+        };
+        let mut endpoint = Endpoint::new(config, Box::new(ChaCha12Rng::seed_from_u64(1))).unwrap();
+        let id = endpoint.connect(Time::ZERO, AssociationConfig::default(), 5000, &[peer]);
+        let id = id.unwrap();
+        let shared = Shared::new(endpoint, 0);
+        let mut state = shared.lock();
+        state.insert(id, Progress::Established, &[peer]);
+        // What is refused after an address was taken is that the peer sends there first.
+        for (wanted, refused, left) in [
+            (ours, ours, Some(ours)),
+            (other, ours, Some(other)),
+            (other, other, None),
+        ] {
+            state.slots.get_mut(&id).unwrap().wanted = Some(wanted);
+            let event = Event::AddressRefused {
+                addr: refused,
+                cause: 0,
+            };
+            state.on_event(&shared, Time::ZERO, id, event);
+            assert_eq!(state.slots[&id].wanted, left, "{wanted} wanted, {refused} refused");
+        }
     }
 }

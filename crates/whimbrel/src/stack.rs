@@ -128,19 +128,23 @@ impl Stack {
         let mut state = shared.lock();
         let port = state.local.first().map_or(0, SocketAddr::port);
         let addr = SocketAddr::new(addr.ip(), if addr.port() == 0 { port } else { addr.port() });
-        if let Some(place) = state.leaving.iter().position(|leaving| *leaving == addr) {
-            // Its socket is still there.
-            state.leaving.remove(place);
-        } else {
+        // Its socket may still be there.
+        let leaving = state.leaving.iter().position(|leaving| *leaving == addr);
+        if leaving.is_none() {
             let socket = Socket::bind(addr, &self.handle.config).map_err(|source| BindError::Bind { addr, source })?;
             state.changes.push_back(SocketChange::Add(Arc::new(socket)));
         }
         let mut local = state.local.clone();
         local.push(addr);
         if let Err(error) = state.endpoint.set_local_addrs(&local) {
-            state.changes.push_back(SocketChange::Remove(addr));
-            state.wake_driver();
+            if leaving.is_none() {
+                state.changes.push_back(SocketChange::Remove(addr));
+                state.wake_driver();
+            }
             return Err(error.into());
+        }
+        if let Some(place) = leaving {
+            state.leaving.remove(place);
         }
         state.local = local;
         let ids: Vec<_> = state.endpoint.associations().collect();

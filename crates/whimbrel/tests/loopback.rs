@@ -304,15 +304,109 @@ async fn many_associations_share_a_stack() {
     timeout(PATIENCE, server).await.unwrap().unwrap();
 }
 
+fn dynamic(mut config: StackConfig) -> StackConfig {
+    config.association.dynamic_addresses = true;
+    config
+}
+
+/// Waits until nobody has this address bound.
+async fn until_free(addr: SocketAddr) {
+    let free = async {
+        while std::net::UdpSocket::bind(addr).is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(PATIENCE, free).await.unwrap();
+}
+
+/// A host changes networks while it connects: nothing can be asked for before the handshake is over, and then is (RFC 5061).
+#[tokio::test]
+async fn addresses_that_change_during_the_handshake_are_told_after_it() {
+    let listener = Listener::bind(dynamic(on(&["127.0.0.9:0"]))).unwrap();
+    let stack = Stack::bind(dynamic(on(&["127.0.0.1:0", "127.0.0.2:0"]))).unwrap();
+    let [first, second] = *stack.local_addrs() else {
+        panic!("two addresses were bound")
+    };
+    let (addrs, port) = (listener.stack().local_addrs().to_vec(), listener.stack().port());
+    let connecting = stack.connect(&addrs, port);
+    let change = async {
+        // The association has been begun, and its INIT not been answered.
+        let added = stack.add_local_address("127.0.0.3:0".parse().unwrap()).unwrap();
+        stack.remove_local_address(second).unwrap();
+        added
+    };
+    let (a, third, b) = tokio::join!(connecting, change, listener.accept());
+    let (a, b) = (a.unwrap(), b.unwrap());
+    let both_know = async {
+        while b.peer_addrs() != [first, third] {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(PATIENCE, both_know).await.expect("the peer is told");
+    assert_eq!(a.local_addrs(), [first, third]);
+    until_free(second).await;
+}
+
+/// Sockets that were bound to every address of the host make no changes.
+#[tokio::test]
+async fn a_stack_on_every_address_asks_for_no_changes() {
+    let (a, b, _listener) = pair(dynamic(on(&["0.0.0.0:0"])), dynamic(on(&["0.0.0.0:0"]))).await;
+    let before = (a.local_addrs(), b.local_addrs());
+    a.send(Message::new(0, "x")).await.unwrap();
+    assert_eq!(b.recv().await.unwrap().unwrap().data, b"x");
+    a.flush().await.unwrap();
+    assert_eq!((a.local_addrs(), b.local_addrs()), before);
+    assert_eq!(a.peer_addrs().len(), before.1.len());
+}
+
+/// An address that is removed and comes back before the peer has answered is there in the end.
+#[tokio::test]
+async fn an_address_may_come_back_at_once() {
+    let listener = Listener::bind(dynamic(on(&["127.0.0.9:0"]))).unwrap();
+    let stack = Stack::bind(dynamic(on(&["127.0.0.1:0", "127.0.0.2:0"]))).unwrap();
+    let [first, second] = *stack.local_addrs() else {
+        panic!("two addresses were bound")
+    };
+    let (addrs, port) = (listener.stack().local_addrs().to_vec(), listener.stack().port());
+    let (a, b) = tokio::join!(stack.connect(&addrs, port), listener.accept());
+    let (a, b) = (a.unwrap(), b.unwrap());
+    stack.remove_local_address(second).unwrap();
+    assert_eq!(stack.add_local_address(second).unwrap(), second);
+    let both = async {
+        while a.local_addrs() != [first, second] || b.peer_addrs() != [first, second] {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(PATIENCE, both).await.expect("it came back");
+}
+
+/// An association that is over may still be read from, and needs no socket for that.
+#[tokio::test]
+async fn what_is_read_after_the_end_keeps_no_address() {
+    // Without dynamic addresses the association keeps the one that is given up.
+    let listener = Listener::bind(on(&["127.0.0.1:0", "127.0.0.2:0"])).unwrap();
+    let stack = Stack::bind(on(&["127.0.0.9:0"])).unwrap();
+    let [first, second] = *listener.stack().local_addrs() else {
+        panic!("two addresses were bound")
+    };
+    let (addrs, port) = ([first], listener.stack().port());
+    let (a, b) = tokio::join!(stack.connect(&addrs, port), listener.accept());
+    let (a, b) = (a.unwrap(), b.unwrap());
+    listener.stack().remove_local_address(second).unwrap();
+    a.send(Message::new(0, "last words")).await.unwrap();
+    a.flush().await.unwrap();
+    assert!(std::net::UdpSocket::bind(second).is_err(), "the association has it");
+    a.abort("over");
+    timeout(PATIENCE, b.closed()).await.unwrap();
+    until_free(second).await;
+    assert_eq!(b.recv().await.unwrap().unwrap().data, b"last words");
+}
+
 /// A process moves from one interface to another in mid-transfer (RFC 5061): 127.0.0.1 goes, 127.0.0.2 stays.
 #[tokio::test]
 async fn a_transfer_survives_the_loss_of_its_address() {
     use sha2::{Digest, Sha256};
 
-    let dynamic = |mut config: StackConfig| {
-        config.association.dynamic_addresses = true;
-        config
-    };
     let listener = Listener::bind(dynamic(on(&["127.0.0.9:0"]))).unwrap();
     let stack = Stack::bind(dynamic(on(&["127.0.0.1:0"]))).unwrap();
     let first = stack.local_addrs()[0];
@@ -351,12 +445,7 @@ async fn a_transfer_survives_the_loss_of_its_address() {
     assert_eq!((a.local_addrs(), b.peer_addrs()), (vec![second], vec![second]));
     // Nothing was lost on the way, and the old socket is closed.
     assert_eq!(a.stats().unwrap().timeouts, 0);
-    let free = async {
-        while std::net::UdpSocket::bind(first).is_err() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    timeout(PATIENCE, free).await.unwrap();
+    until_free(first).await;
     assert!(stack.remove_local_address(second).is_err(), "the last one stays");
     b.send(Message::new(0, "back")).await.unwrap();
     assert_eq!(

@@ -2,20 +2,20 @@
 //! its address (RFC 9260 §5.1.3 [9260:5.1.3-2, 5.1.3-7]).
 //!
 //! ```text
-//! version 1 | key 1 | flags 1 | supports 1 | created 8 | life 8 | local tag 4 | peer tag 4 | local initial TSN 4 |
-//! peer initial TSN 4 | peer a_rwnd 4 | outbound streams 2 | inbound streams 2 | local port 2 | peer port 2 |
-//! local tie tag 4 | peer tie tag 4 | peer addresses 1 | local address | peer addresses ... |
+//! version 1 | key 1 | flags 1 | supports 1 | created 8 | life 4 | local addresses 4 | local tag 4 | peer tag 4 |
+//! local initial TSN 4 | peer initial TSN 4 | peer a_rwnd 4 | outbound streams 2 | inbound streams 2 | local port 2 |
+//! peer port 2 | local tie tag 4 | peer tie tag 4 | peer addresses 1 | local address | peer addresses ... |
 //! if flagged: local random 32, peer key vector length 1, vector ... | HMAC-SHA256, truncated 16
 //! ```
-//! Numbers are big-endian, times in nanoseconds. An address is its family (4, 6, or 7: IPv6 with a scope), the UDP
-//! port, the IP address and the scope if there is one.
+//! Numbers are big-endian; created is in nanoseconds, life in milliseconds, local addresses their CRC32c. An address is its
+//! family (4, 6, or 7: IPv6 with a scope), the UDP port, the IP address and the scope if there is one.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use whimbrel_control::{Span, Time};
-use whimbrel_wire::Tsn;
+use whimbrel_wire::{Tsn, crc32c};
 
 use crate::MAX_ADDRESSES;
 use crate::association::{AuthAgreement, KeyVector};
@@ -70,8 +70,10 @@ impl AddressList {
 pub(crate) struct Cookie {
     /// When it was made.
     pub(crate) created: Time,
-    /// How long it may be used.
+    /// How long it may be used; in the cookie, whole milliseconds.
     pub(crate) life: Span,
+    /// Stands for our addresses that the INIT ACK named, see [`fingerprint`].
+    pub(crate) local_addrs: u32,
     /// Our verification tag.
     pub(crate) local_tag: u32,
     /// The peer's verification tag.
@@ -203,11 +205,16 @@ impl Cookie {
         let mut flags = if self.ecn { FLAG_ECN } else { 0 };
         flags |= if self.auth.is_some() { FLAG_AUTH } else { 0 };
         out.extend_from_slice(&[VERSION, generation, flags, self.supports]);
-        for time in [self.created.as_nanos(), self.life.as_nanos()] {
-            out.extend_from_slice(&time.to_be_bytes());
-        }
+        out.extend_from_slice(&self.created.as_nanos().to_be_bytes());
+        let life = u32::try_from(self.life.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX);
         let (local_tsn, peer_tsn) = (self.local_initial_tsn.0, self.peer_initial_tsn.0);
-        for word in [self.local_tag, self.peer_tag, local_tsn, peer_tsn, self.peer_rwnd] {
+        let (tags, tsns) = ([self.local_tag, self.peer_tag], [local_tsn, peer_tsn]);
+        for word in [life, self.local_addrs]
+            .into_iter()
+            .chain(tags)
+            .chain(tsns)
+            .chain([self.peer_rwnd])
+        {
             out.extend_from_slice(&word.to_be_bytes());
         }
         for half in [
@@ -243,7 +250,8 @@ impl Cookie {
             return None;
         }
         let created = Time::from_nanos(u64::from_be_bytes(reader.take()?));
-        let life = Span::from_nanos(u64::from_be_bytes(reader.take()?));
+        let life = Span::from_millis(reader.word()?.into());
+        let local_addrs = reader.word()?;
         let (local_tag, peer_tag) = (reader.word()?, reader.word()?);
         let (local_initial_tsn, peer_initial_tsn) = (Tsn(reader.word()?), Tsn(reader.word()?));
         let peer_rwnd = reader.word()?;
@@ -271,6 +279,7 @@ impl Cookie {
         reader.0.is_empty().then_some(Cookie {
             created,
             life,
+            local_addrs,
             local_tag,
             peer_tag,
             local_initial_tsn,
@@ -289,6 +298,15 @@ impl Cookie {
             auth,
         })
     }
+}
+
+/// A number that stands for a list of our addresses: a cookie that was made before they changed is to be known by it.
+pub(crate) fn fingerprint(addresses: &[SocketAddr]) -> u32 {
+    let mut bytes = Vec::new();
+    for address in addresses {
+        write_address(address, &mut bytes);
+    }
+    crc32c(&bytes)
 }
 
 fn write_address(address: &SocketAddr, out: &mut Vec<u8>) {
@@ -360,6 +378,7 @@ mod tests {
         Cookie {
             created: Time::from_nanos(1_234_567_890),
             life: Span::from_secs(60),
+            local_addrs: fingerprint(addresses(&["192.0.2.1:9899", "[2001:db8::1]:9899"]).as_slice()),
             local_tag: 0x0102_0304,
             peer_tag: 0xf1f2_f3f4,
             local_initial_tsn: Tsn(u32::MAX),
@@ -478,6 +497,25 @@ mod tests {
             ..cookie()
         };
         assert_eq!(key.open(&sealed(&key, &full)), Ok(full));
+    }
+
+    #[test]
+    fn other_addresses_of_ours_are_told_apart() {
+        let lists: [&[&str]; 6] = [
+            &["192.0.2.1:9899"],
+            &["192.0.2.2:9899"],
+            &["192.0.2.1:9900"],
+            &["192.0.2.1:9899", "192.0.2.2:9899"],
+            &["[fe80::1%3]:9899"],
+            &["[fe80::1%4]:9899"],
+        ];
+        let mut all: Vec<u32> = lists
+            .iter()
+            .map(|list| fingerprint(addresses(list).as_slice()))
+            .collect();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), lists.len());
     }
 
     #[test]

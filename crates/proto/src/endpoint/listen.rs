@@ -5,8 +5,8 @@ use std::sync::Arc;
 use whimbrel_control::{Span, Time};
 use whimbrel_wire::{Cause, Chunk, PacketView, Parameter, Parameters, Tsn};
 
-use super::{Context, Cookie, Endpoint, PeerInit, Refusal, ReplyChunk, context};
-use crate::address::PacketMeta;
+use super::{Context, Cookie, Endpoint, PeerInit, Refusal, ReplyChunk, context, fingerprint};
+use crate::address::{PacketMeta, TransportAddr};
 use crate::association::{
     Association, AuthAgreement, Identity, RANDOM_LEN, State, address_parameters, check_cookie_echo, emit_parameters,
     fresh_random,
@@ -30,6 +30,7 @@ struct Answer {
     /// Random bytes, if it would authenticate chunks.
     random: Option<[u8; RANDOM_LEN]>,
     config: Arc<AssociationConfig>,
+    local_addrs: Arc<[TransportAddr]>,
 }
 
 impl Endpoint {
@@ -81,6 +82,7 @@ impl Endpoint {
                     auth.then(|| fresh_random(&mut *self.random))
                 },
                 config: self.accepted_config.clone(),
+                local_addrs: self.local_addrs.clone(),
             },
         };
         let peer = match peer.with_auth(&init, &answer.config) {
@@ -136,6 +138,8 @@ impl Endpoint {
         let (a_rwnd, ecn) = (association.recv_buffer(), association.is_ecn_capable());
         let extensions = association.extensions();
         let (own_random, config) = (association.auth_random(), association.config().clone());
+        // It may have others than the endpoint has by now.
+        let local_addrs = association.local_addrs().into();
         let (tag, initial_tsn, random) = if in_handshake {
             (own_tag, own_tsn, own_random)
         } else {
@@ -153,6 +157,7 @@ impl Endpoint {
             tie_tags,
             random,
             config,
+            local_addrs,
         })
     }
 
@@ -180,6 +185,7 @@ impl Endpoint {
         let cookie = Cookie {
             created: now,
             life: self.config.valid_cookie_life + wish,
+            local_addrs: fingerprint(&answer.local_addrs),
             local_tag: answer.tag,
             peer_tag: peer.tag,
             local_initial_tsn: answer.initial_tsn,
@@ -202,7 +208,7 @@ impl Endpoint {
         sealed.clear();
         self.key.seal(&cookie, sealed);
         let mut parameters = Vec::with_capacity(sealed.len() + unrecognized.len() + 64);
-        address_parameters(&self.local_addrs, &mut parameters);
+        address_parameters(&answer.local_addrs, &mut parameters);
         Parameter::StateCookie(sealed).emit(&mut parameters);
         if both_capable_of_ecn {
             // RFC 4960 appendix A
@@ -296,7 +302,10 @@ impl Endpoint {
             packet,
         )?;
         let tags = association.map(Association::tags);
-        if let Some(staleness) = cookie.stale_by(now)
+        let local_addrs = association.map_or(&*self.local_addrs, Association::local_addrs);
+        // The peer was told of addresses that have changed since: it is to ask again, and learns of those of now.
+        let is_outdated = cookie.local_addrs != fingerprint(local_addrs);
+        if let Some(staleness) = cookie.stale_by(now).or(is_outdated.then_some(Span::ZERO))
             && tags != Some((cookie.local_tag, cookie.peer_tag))
         {
             let mut causes = Vec::new();

@@ -16,7 +16,7 @@ use whimbrel_control::{Controller, Time};
 use whimbrel_wire::{Checksum, PacketError, PacketSink, PacketView, Payload};
 
 pub(crate) use cookie::Cookie;
-use cookie::CookieKey;
+use cookie::{CookieKey, fingerprint};
 use deadlines::Deadlines;
 pub(crate) use peer_init::{PeerInit, Refusal, is_unicast, missing_cookie};
 pub(crate) use reply::{Replies, Reply, ReplyChunk};
