@@ -45,8 +45,19 @@ impl Receiver {
         if self.has_two_levels() && self.has_gap() {
             buffer = buffer.min(self.config.second_level.saturating_sub(self.window.beyond) as usize);
         }
-        let memory = (self.config.memory_limit as usize).saturating_sub(self.store.charged_bytes());
-        buffer.min(memory)
+        let limit = if self.has_gap() {
+            self.memory_beyond()
+        } else {
+            self.config.memory_limit as usize
+        };
+        buffer.min(limit.saturating_sub(self.store.charged_bytes()))
+    }
+
+    /// Memory that chunks may take which leave a gap behind them. What is not dropped again leaves half of it to those that fill the gap:
+    /// they come in whole packets, and would else be taken one for each timeout.
+    fn memory_beyond(&self) -> usize {
+        let limit = self.config.memory_limit as usize;
+        if self.config.takes_back { limit } else { limit / 2 }
     }
 
     fn has_two_levels(&self) -> bool {
@@ -136,6 +147,10 @@ impl Receiver {
             let may_exceed = self.config.takes_back || tsn == self.cumulative.next();
             self.advertised_window() > 0 && (may_exceed || self.fits_memory(len))
         };
+        let leaves_gap = tsn.is_after(self.highest) && tsn != self.cumulative.next();
+        if leaves_gap && !self.config.takes_back && self.store.charged_bytes() + charge(len) > self.memory_beyond() {
+            return false;
+        }
         if has_room {
             return true;
         }

@@ -270,10 +270,16 @@ fn nr_sack_the_chunk_that_all_wait_for_is_taken_whatever_is_held() {
         ..whole(tsn)
     };
     let mut receiver = receiver(&config);
-    let mut tsn = 3;
-    while receiver.on_data(&tiny(tsn)) == DataOutcome::New {
-        tsn += 1;
+    // From 100 upwards half of the memory is used up, and from there downwards the rest.
+    let mut above = 100;
+    while receiver.on_data(&tiny(above)) == DataOutcome::New {
+        above += 1;
     }
+    let mut below = 99;
+    while receiver.on_data(&tiny(below)) == DataOutcome::New {
+        below -= 1;
+    }
+    assert!(below > 2 && above > 101);
     assert_eq!(
         receiver.on_data(&whole(2)),
         DataOutcome::NoBuffer,
@@ -287,7 +293,31 @@ fn nr_sack_the_chunk_that_all_wait_for_is_taken_whatever_is_held() {
     );
     drain(&mut receiver);
     assert_eq!(receiver.on_data(&whole(2)), DataOutcome::New);
-    assert_eq!(drain(&mut receiver).len(), tsn as usize - 2);
+    assert_eq!(drain(&mut receiver).len(), 1);
+}
+
+/// What came beyond a gap may not be dropped, and must not take the room of the packet that fills the gap.
+#[test]
+fn nr_sack_tiny_chunks_leave_half_of_the_memory_to_those_that_fill_a_gap() {
+    let config = ReceiverConfig {
+        takes_back: false,
+        ..ReceiverConfig::new(4850, 10, 1102)
+    };
+    let tiny = |tsn| Data {
+        payload: Payload::Zeros(1),
+        ..whole(tsn)
+    };
+    let mut receiver = receiver(&config);
+    // A packet of 40 chunks is lost, and the sender goes on as long as it can.
+    let mut tsn = 41;
+    while receiver.on_data(&tiny(tsn)) == DataOutcome::New {
+        tsn += 1;
+    }
+    assert!(tsn > 80);
+    for missing in (1..=40).rev() {
+        assert_eq!(receiver.on_data(&tiny(missing)), DataOutcome::New, "TSN {missing}");
+    }
+    assert_eq!(drain(&mut receiver).len(), tsn as usize - 1);
 }
 
 /// What a sender makes of the SACKs that reach it: TSNs above the cumulative one.
