@@ -28,7 +28,11 @@ fn walk(steps: Vec<AddressStep>) -> SimConfig {
     config.link[0].schedule = vec![ScheduleStep::up(Span::from_secs(20), false)];
     let mut upload = flow("upload", FlowKind::Sctp, TrafficConfig::default());
     (upload.from, upload.to) = ("mobile".into(), "server".into());
-    upload.sctp.get_or_insert_default().dynamic_addresses = true;
+    let sctp = upload.sctp.get_or_insert_default();
+    sctp.dynamic_addresses = true;
+    // Little enough that the old way has no long queue, which data on the new one would overtake: missing reports by TSN would take
+    // what waits there for lost.
+    sctp.send_buffer = 1 << 18;
     upload.address = steps;
     config.flow = vec![upload];
     config.measure.from = Span::from_secs(5);

@@ -5,10 +5,9 @@
 //! slow path carries. A path whose window is open has nothing better to do than to carry that data too. Penalising: the slow path has
 //! more in flight than the buffers stand, so its window is halved, once in a round-trip time.
 
-use whimbrel_control::{Seq, Span, Time};
+use whimbrel_control::{Seq, Time};
 use whimbrel_wire::Chunk;
 
-use super::distribution::Spread;
 use super::transmit::Packet;
 use super::{Association, Context};
 use crate::PathId;
@@ -57,15 +56,9 @@ impl Association {
     fn oldest_for(&mut self, now: Time, index: usize) -> Option<Seq> {
         let id = PathId(index as u8);
         if self.spread.as_ref().is_some_and(|spread| spread.is_redundant) {
-            return self.outstanding.next_copy(id, |_, _, _| true);
+            return self.outstanding.next_copy(id, |_, _| true);
         }
-        let Association {
-            outstanding,
-            paths,
-            spread,
-            ..
-        } = self;
-        let spares_window = spread.as_ref().is_some_and(|spread| spread.spares_window);
+        let Association { outstanding, paths, .. } = self;
         let path = &paths[index];
         let here = path.rtt.srtt()?;
         // While something waits at its bottleneck, a copy would only take the place of what comes after it.
@@ -73,16 +66,11 @@ impl Association {
         if outstanding.flight(id) as f64 > pipe {
             return None;
         }
-        outstanding.next_copy(id, |from, sent_at, was_lost| {
+        outstanding.next_copy(id, |from, sent_at| {
             let rtt = &paths[usize::from(from)].rtt;
             let there = rtt.srtt().unwrap_or(rtt.rto());
             // It is worth it if the answer comes sooner, or if the other one should have come.
-            let is_late = |sent_at| {
-                let patience = if spares_window { rtt.rttvar() * 4 } else { Span::ZERO };
-                sent_at + there + patience < now
-            };
-            let is_sooner = |sent_at| (was_lost || !spares_window) && now + here < sent_at + there;
-            here < there && sent_at.is_none_or(|sent_at| is_late(sent_at) || is_sooner(sent_at))
+            here < there && sent_at.is_none_or(|sent_at| sent_at + there < now || now + here < sent_at + there)
         })
     }
 
@@ -131,14 +119,13 @@ impl Association {
 
     /// All wait for this chunk: the path that carries it has too much in flight.
     fn penalise(&mut self, ctx: &mut Context<'_>, seq: Seq) {
-        let exempt = |spread: &Spread| spread.is_redundant || spread.spares_window;
-        let is_exempt = self.spread.as_deref().is_some_and(exempt);
+        let is_redundant = self.spread.as_ref().is_some_and(|spread| spread.is_redundant);
         let Some(from) = self.outstanding.path_of(seq).map(usize::from) else {
             return;
         };
         let path = &mut self.paths[from];
         let round = path.rtt.srtt().unwrap_or(path.rtt.rto());
-        if !self.switches.penalise || is_exempt || ctx.now < path.penalised_at + round {
+        if !self.switches.penalise || is_redundant || ctx.now < path.penalised_at + round {
             return;
         }
         let rested = path.rest_until.since(path.penalised_at);

@@ -22,8 +22,6 @@ pub(super) struct Spread {
     buffer_split: BufferSplit,
     /// Every chunk goes out on every path.
     pub(super) is_redundant: bool,
-    /// Slow paths get no more than the shared window stands.
-    pub(super) spares_window: bool,
     /// The paths as the parts saw them last; filled anew each time.
     views: Vec<PathView>,
 }
@@ -55,12 +53,8 @@ impl Association {
             if is_redundant || self.switches.opportunistic_retransmission {
                 self.outstanding.allow_copies();
             }
-            let spares_window = distribution
-                .as_ref()
-                .is_some_and(|distribution| distribution.spares_window());
             self.spread = Some(Box::new(Spread {
                 is_redundant,
-                spares_window,
                 distribution,
                 coupling,
                 buffer_split: parts.buffer_split,

@@ -90,15 +90,15 @@ impl Outstanding {
     }
 
     /// The oldest chunk outstanding that has not been sent on the path. `is_worth` is told the path that it was sent on last, and when;
-    /// no time if it waits to be sent again; and whether it has been sent again. Where the oldest is not worth it, none is.
-    pub(crate) fn next_copy(&mut self, path: PathId, is_worth: impl Fn(u8, Option<Time>, bool) -> bool) -> Option<Seq> {
+    /// no time if it waits to be sent again. Where the oldest is not worth it, none is.
+    pub(crate) fn next_copy(&mut self, path: PathId, is_worth: impl Fn(u8, Option<Time>) -> bool) -> Option<Seq> {
         let PathCopies { under_way, next } = &mut self.copies.as_mut()?.paths[usize::from(path.0)];
         *next = (*next).max(self.base);
         while let Some(slot) = self.slots.get((*next - self.base) as usize) {
             let is_here = slot.path == path.0 || slot.copied && under_way.iter().any(|copy| copy.seq == *next);
             if slot.fate != Fate::Acked && !is_here {
                 let sent_at = (slot.fate == Fate::InFlight).then_some(slot.sent_at);
-                return is_worth(slot.path, sent_at, slot.retransmitted).then_some(*next);
+                return is_worth(slot.path, sent_at).then_some(*next);
             }
             *next += 1;
         }

@@ -417,10 +417,7 @@ impl Pair {
             let is_here = chunk.path == path || model.paths[path].copies.values().any(|copy| copy.seq == *seq);
             chunk.fate != Fate::Acked && !is_here
         });
-        let (offered, id) = (
-            self.real.next_copy(PathId(path as u8), |_, _, _| true),
-            PathId(path as u8),
-        );
+        let (offered, id) = (self.real.next_copy(PathId(path as u8), |_, _| true), PathId(path as u8));
         assert_eq!(offered, next.map(|(seq, _)| *seq));
         model.paths[path].next_copy = next
             .map_or(model.next(), |(seq, _)| *seq)

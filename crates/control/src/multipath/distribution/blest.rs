@@ -86,10 +86,6 @@ impl Distribute for Blest {
         (self.lambda * sent <= left as f64).then_some(slow)
     }
 
-    fn spares_window(&self) -> bool {
-        true
-    }
-
     fn on_stall(&mut self, _demand: &Demand, _paths: &[PathView]) {
         self.has_stalled = true;
     }

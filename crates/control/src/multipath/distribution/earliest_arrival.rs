@@ -96,10 +96,6 @@ impl Distribute for EarliestArrivalParameters {
         };
         earliest(&is_fit).map(|(index, _)| index)
     }
-
-    fn spares_window(&self) -> bool {
-        true
-    }
 }
 
 #[cfg(test)]

@@ -66,12 +66,6 @@ pub trait Distribute: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Whether it leaves room in the shared window for what it sends on slow paths. Then a full window is no reason to send anything
-    /// twice that is not late.
-    fn spares_window(&self) -> bool {
-        false
-    }
-
     /// The buffers that all paths share are full, while the window of some path is open.
     fn on_stall(&mut self, demand: &Demand, paths: &[PathView]) {
         let _ = (demand, paths);
