@@ -1,5 +1,6 @@
 """Ad hoc networks beside ns-2: the same movements and the same traffic in both."""
 
+import csv
 import json
 import os
 import random
@@ -186,13 +187,46 @@ def speed(binary, seconds=200):
     print()
 
 
+def total(path, *columns):
+    """The sum of these columns over all radios."""
+    with open(path, newline="", encoding="utf-8") as file:
+        return sum(float(row[column]) for row in csv.DictReader(file) for column in columns)
+
+
 def frames_of(path):
-    rows = [line.split(",") for line in path.read_text().splitlines()]
-    places = [rows[0].index(kind) for kind in ("rts", "cts", "data", "ack")]
-    return sum(int(float(row[at])) for row in rows[1:] for at in places)
+    return int(total(path, "rts", "cts", "data", "ack"))
+
+
+def scale(binary, seconds=60):
+    """Networks of the same density: what a transmission costs, beside how many radios hear it and how many frames they take in."""
+    print(f"== The same density with more nodes, an association for two nodes, AODV, {seconds} s\n")
+    print(f"{'nodes':>9} {'CPU, s':>9} {'frames':>9} {'us a frame':>11} {'heard by':>9} {'taken in by':>12}")
+    for nodes in (50, 200, 1000):
+        side = SIDE * (nodes / NODES) ** 0.5
+        text = [
+            f'title = "scale"\nduration = "{seconds} s"\nseeds = 1\n',
+            '[[channel]]\nname = "air"\nphy = "dsss-2"\nrts_threshold = 0\nrouting = "aodv"\n',
+            f'[[node]]\nname = "n"\ncount = {nodes}',
+            f'mobility = {{ kind = "random-waypoint", area = [{side:.0f}, {side:.0f}], speed = {list(SPEEDS)}, pause = "{PAUSE} s" }}\n',
+            '[[radio]]\nnode = "n*"\nchannel = "air"\n',
+        ]
+        for f in range(nodes // 2):
+            text.append(f'[[flow]]\nname = "f{f}"\nfrom = "n{f}"\nto = "n{f + nodes // 2}"\nstart = "{10 * f} ms"')
+            text.append('traffic = { kind = "endless", message_bytes = 1452 }\n')
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            (folder / "scale.toml").write_text("\n".join(text))
+            cpu, _ = timed([binary, "run", "scale.toml", "--out", "out", "--quiet"], folder, stdout=subprocess.DEVNULL)
+            radios = folder / "out/radios.csv"
+            sent = frames_of(radios)
+            heard = total(radios, "receiving_s") / total(radios, "transmitting_s")
+            taken = total(radios, "received") / sent
+        print(f"{nodes:>9} {cpu:>9.2f} {sent:>9} {cpu / sent * 1e6:>11.2f} {heard:>9.1f} {taken:>12.2f}")
+    print()
 
 
 def radio(binary):
     speed(binary)
+    scale(binary)
     compare(binary, "aodv", 200)
     compare(binary, "dsdv", 100)
