@@ -77,7 +77,12 @@ impl OutgoingQueue {
     }
 
     /// The place of the first chunk that may go out now.
+    #[inline]
     pub(crate) fn next(&self, may_go: impl Fn(u8, &Outgoing) -> bool) -> Option<usize> {
+        // Mostly nothing waits, and this is asked for every packet.
+        if self.waiting.is_empty() {
+            return None;
+        }
         self.waiting.iter().position(|(path, chunk)| may_go(*path, chunk))
     }
 

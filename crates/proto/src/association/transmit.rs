@@ -266,9 +266,9 @@ impl Association {
     }
 
     fn sack_due(&self, now: Time) -> bool {
-        self.may_send_sack()
+        self.receiver.as_ref().is_some_and(|receiver| receiver.sack_due(now))
+            && self.may_send_sack()
             && self.paths[self.sack_path()].is_open()
-            && self.receiver.as_ref().is_some_and(|receiver| receiver.sack_due(now))
     }
 
     pub(super) fn may_send_sack(&self) -> bool {
@@ -281,6 +281,11 @@ impl Association {
     /// Adds a SACK if one is due, or if data goes out and one could (RFC 9260 §6.1).
     // [9260:6.1-16, 6.2-17]
     fn push_sack(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>, with_data: bool) {
+        let Some(receiver) = &self.receiver else { return };
+        let is_due = receiver.sack_due(ctx.now) || with_data && receiver.sack_pending();
+        if !is_due && self.sack_copies >> packet.path() & 1 == 0 {
+            return;
+        }
         let header_len = match &self.reports {
             None => SACK_HEADER_LEN,
             Some(_) => NR_SACK_HEADER_LEN.max(NEW_GAPS_HEADER_LEN),
@@ -290,10 +295,6 @@ impl Association {
             return;
         }
         let Some(receiver) = &mut self.receiver else { return };
-        let is_due = receiver.sack_due(ctx.now) || with_data && receiver.sack_pending();
-        if !is_due && self.sack_copies >> packet.path() & 1 == 0 {
-            return;
-        }
         // The sender takes what is echoed for that of the path on which it comes.
         let is_on_path = self.switches.reporting.sack_path == SackPath::LastArrival
             || packet.path() == usize::from(receiver.sack_path());
@@ -553,8 +554,8 @@ impl Association {
         );
         let waits = takes_data && !self.queue.is_empty() && self.outstanding.is_empty();
         let armed = self.timers.zero_window_probe != NEVER;
-        let room = self.room_on(usize::from(self.sending));
-        if waits && !armed && !self.probe.permitted && self.next_new_len(room).is_none() {
+        let is_shut = || self.next_new_len(self.room_on(usize::from(self.sending))).is_none();
+        if waits && !armed && !self.probe.permitted && is_shut() {
             let path = &self.paths[usize::from(self.sending)];
             let wait = (path.rtt.rto() * (1 << self.probe.sent.min(16))).min(self.config.rto_max);
             self.timers.zero_window_probe = ctx.now + wait;
