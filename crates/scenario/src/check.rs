@@ -31,8 +31,15 @@ pub(crate) fn check(config: &mut SimConfig, tree: &Node, lines: &LineIndex) -> R
             report(error);
             break;
         }
-        let number = numbers.remove(index);
-        rest.flow.remove(index);
+        let number = numbers[index];
+        // Members of a group share their table: one is told, and the others are not gone through.
+        let table = |number: usize| tree.nearest_place(&["flow".into(), number.into()]).offset();
+        let faulty = table(number);
+        let kept: Vec<bool> = numbers.iter().map(|&number| table(number) != faulty).collect();
+        let mut keep = kept.iter();
+        rest.flow.retain(|_| keep.next().is_some_and(|kept| *kept));
+        let mut keep = kept.iter();
+        numbers.retain(|_| keep.next().is_some_and(|kept| *kept));
         error.path = error
             .path
             .replacen(&format!("flow[{index}]"), &format!("flow[{number}]"), 1);
@@ -69,8 +76,8 @@ fn values(config: &SimConfig) -> (Vec<ConfigError>, Vec<usize>) {
 }
 
 fn push(found: &mut Found, (offset, problem): (usize, Problem)) {
-    // Members of a group share their table's line.
-    let same = |known: &Problem| (&known.origin, &known.message) == (&problem.origin, &problem.message);
+    // Members of a group share their table's line, even if the value differs with the member, as that of a staggered start does.
+    let same = |known: &Problem| (&known.origin, known.allowed()) == (&problem.origin, problem.allowed());
     if !found.iter().any(|(_, known)| same(known)) {
         found.push((offset, problem));
     }
@@ -86,6 +93,10 @@ pub(crate) fn located(error: ConfigError, tree: &Node, lines: &LineIndex) -> (us
                 value: Value::Text(_), ..
             },
         ) => node.to_string(),
+        // Not three hundred digits.
+        Some(Node {
+            value: Value::Float(x), ..
+        }) if x.is_finite() && x.abs() >= 1e9 => format!("{x:e}"),
         _ => error.value,
     };
     let problem = Problem {
@@ -125,6 +136,8 @@ fn complete_paths(config: &mut SimConfig, folder: &Path) -> Vec<ConfigError> {
         let metadata = std::fs::metadata(&*file);
         let problem = match &metadata {
             Ok(metadata) if metadata.is_dir() => Some("it is a folder".to_owned()),
+            // Devices and pipes may have no end, or keep everybody waiting.
+            Ok(metadata) if !metadata.is_file() => Some("it is no regular file".to_owned()),
             Ok(_) => std::fs::File::open(&*file).err().map(|error| reason(&error)),
             Err(error) => Some(reason(error)),
         };

@@ -64,6 +64,10 @@ pub(crate) fn read<T: DeserializeOwned>(root: &mut Node, lines: &LineIndex, more
                     && gone.starts_with(&trail)
                     && gone.last() == Some(&Step::Key(name.clone()))
             }),
+            // An array that lacks the member which was taken out.
+            Kind::WrongLength { .. } => removed
+                .iter()
+                .any(|gone| gone.starts_with(&trail) && matches!(gone.last(), Some(Step::Index(_)))),
             _ => false,
         };
         if !follow_up {
@@ -77,6 +81,10 @@ pub(crate) fn read<T: DeserializeOwned>(root: &mut Node, lines: &LineIndex, more
         }
         if trail.is_empty() || problems.len() >= MOST_PROBLEMS || !take_out(root, &trail) {
             break None;
+        }
+        for other in in_other_members(root, &trail) {
+            take_out(root, &other);
+            removed.push(other);
         }
         removed.push(trail);
     };
@@ -120,6 +128,25 @@ fn take_out(root: &mut Node, trail: &[Step]) -> bool {
     }
 }
 
+/// The same place in the other members of the group: they share their table, and so what is wrong with it.
+fn in_other_members(root: &Node, trail: &[Step]) -> Vec<Vec<Step>> {
+    let [array @ Step::Key(_), Step::Index(number), rest @ ..] = trail else {
+        return Vec::new();
+    };
+    let Some(Value::Array(items)) = root.at(core::slice::from_ref(array)).map(|node| &node.value) else {
+        return Vec::new();
+    };
+    let Some(table) = items.get(*number).map(|item| item.place.offset()) else {
+        return Vec::new();
+    };
+    let others = items
+        .iter()
+        .enumerate()
+        .filter(|(i, item)| i != number && item.place.offset() == table);
+    let trails = others.map(|(i, _)| [&[array.clone(), Step::Index(i)], rest].concat());
+    trails.collect()
+}
+
 /// What serde found wrong.
 #[derive(Debug)]
 pub(crate) enum Kind {
@@ -127,6 +154,7 @@ pub(crate) enum Kind {
     UnknownWord { given: String, known: Vec<String> },
     Missing(String),
     WrongType { given: String, expected: String },
+    WrongLength { given: usize, expected: String },
     Other(String),
 }
 
@@ -164,6 +192,15 @@ impl Error {
             }
             Kind::WrongType { given, .. } => {
                 if let Some(rest) = here.and_then(|node| find(node, &|entry| unexpected(&entry.node) == *given)) {
+                    trail.extend(rest);
+                }
+            }
+            Kind::WrongLength { given, .. } => {
+                let as_long = |entry: &Entry| matches!(&entry.node.value, Value::Array(items) if items.len() == *given);
+                if let Some(rest) = here
+                    .filter(|node| !matches!(node.value, Value::Array(_)))
+                    .and_then(|node| find(node, &as_long))
+                {
                     trail.extend(rest);
                 }
             }
@@ -248,6 +285,11 @@ impl Kind {
                 format!("{given} given, {} expected", plain(expected)),
                 None,
             ),
+            Kind::WrongLength { given, expected } => (
+                root.dotted(trail),
+                format!("an array of length {given} given, {} expected", of_length(expected)),
+                None,
+            ),
             Kind::Other(message) => (root.dotted(trail), message.clone(), None),
         };
         Problem {
@@ -292,6 +334,14 @@ fn plain(expected: &str) -> &str {
     }
 }
 
+/// serde calls the same differently where it reads through a buffer.
+fn of_length(expected: &str) -> String {
+    expected.split_once(" element").map_or_else(
+        || expected.to_owned(),
+        |(number, _)| format!("an array of length {number}"),
+    )
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.kind)
@@ -315,6 +365,13 @@ impl serde::de::Error for Error {
     fn invalid_value(unexpected: Unexpected<'_>, expected: &dyn Expected) -> Self {
         Error::new(Kind::WrongType {
             given: describe(unexpected),
+            expected: expected.to_string(),
+        })
+    }
+
+    fn invalid_length(given: usize, expected: &dyn Expected) -> Self {
+        Error::new(Kind::WrongLength {
+            given,
             expected: expected.to_string(),
         })
     }

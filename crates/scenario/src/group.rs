@@ -76,16 +76,46 @@ pub(crate) fn keys(array: &str) -> &'static [&'static str] {
 /// Writes the groups of a scenario out. A faulty one is taken out.
 pub(crate) fn write_out(root: &mut Node, lines: &LineIndex) -> Found {
     let mut found = Found::new();
-    each(root, "node", lines, &mut found, node);
-    let nodes: Vec<String> = match root.get("node").map(|nodes| &nodes.value) {
+    let (mut empty, mut faulty) = (Vec::new(), Vec::new());
+    each(root, "node", lines, &mut found, |table, lines| {
+        let members = node(table, lines);
+        let list = match &members {
+            Ok(Some(members)) if members.is_empty() => Some(&mut empty),
+            Err(_) => Some(&mut faulty),
+            Ok(_) => None,
+        };
+        list.into_iter().for_each(|list| list.extend(table.name()));
+        members
+    });
+    let names = match root.get("node").map(|nodes| &nodes.value) {
         Some(Value::Array(items)) => items.iter().filter_map(Node::name).collect(),
         _ => Vec::new(),
     };
+    let nodes = Nodes { names, empty, faulty };
     each(root, "radio", lines, &mut found, |table, _| radio(table, &nodes));
     each(root, "flow", lines, &mut found, |table, lines| {
         flow(table, &nodes, lines)
     });
     found
+}
+
+/// The nodes of a scenario.
+struct Nodes {
+    names: Vec<String>,
+    /// The names of groups of no nodes.
+    empty: Vec<String>,
+    /// The names of groups that could not be written out, which has been told.
+    faulty: Vec<String>,
+}
+
+impl Nodes {
+    /// Whether a name with a `*` may mean members of one of these groups.
+    fn may_mean(pattern: &str, groups: &[String]) -> bool {
+        let head = pattern.split(ANY).next().unwrap_or_default();
+        groups
+            .iter()
+            .any(|group| head.starts_with(group.as_str()) || group.starts_with(head))
+    }
 }
 
 /// What is wrong with a group: the key in its table, a message, a hint.
@@ -96,6 +126,8 @@ struct Wrong {
 }
 
 enum Trouble {
+    /// It follows from a trouble that has been told.
+    Told,
     /// Values that have the wrong type.
     Read(Vec<Problem>),
     Wrong(Wrong),
@@ -146,6 +178,7 @@ fn each(
                     .name()
                     .map_or_else(|| array.to_owned(), |name| format!("{array}.{name}"));
                 match trouble {
+                    Trouble::Told => {}
                     Trouble::Read(problems) => found.extend(problems.into_iter().map(|problem| {
                         let field = match problem.field.as_str() {
                             "" => name.clone(),
@@ -266,7 +299,7 @@ fn node(table: &Node, lines: &LineIndex) -> Result<Option<Vec<Node>>, Trouble> {
     Ok(Some(members.collect()))
 }
 
-fn radio(table: &Node, nodes: &[String]) -> Result<Option<Vec<Node>>, Trouble> {
+fn radio(table: &Node, nodes: &Nodes) -> Result<Option<Vec<Node>>, Trouble> {
     let Some(pattern) = table.get("node").and_then(Node::text).filter(|name| name.contains(ANY)) else {
         return Ok(None);
     };
@@ -286,7 +319,7 @@ fn radio(table: &Node, nodes: &[String]) -> Result<Option<Vec<Node>>, Trouble> {
     Ok(Some(members.collect()))
 }
 
-fn flow(table: &Node, nodes: &[String], lines: &LineIndex) -> Result<Option<Vec<Node>>, Trouble> {
+fn flow(table: &Node, nodes: &Nodes, lines: &LineIndex) -> Result<Option<Vec<Node>>, Trouble> {
     let mut plain = table.clone();
     let group = take_keys::<FlowGroup>(&mut plain, keys("flow"), lines)?;
     let end = |key| plain.get(key).and_then(Node::text);
@@ -367,18 +400,22 @@ fn flow(table: &Node, nodes: &[String], lines: &LineIndex) -> Result<Option<Vec<
 }
 
 /// The nodes that a name means, in their order: one by its name, or several by a `*`.
-fn named<'n>(key: &'static str, name: &'n str, nodes: &'n [String]) -> Result<Vec<&'n str>, Trouble> {
+fn named<'n>(key: &'static str, name: &'n str, nodes: &'n Nodes) -> Result<Vec<&'n str>, Trouble> {
     if !name.contains(ANY) {
         return Ok(vec![name]);
     }
     let all: Vec<&str> = nodes
+        .names
         .iter()
         .map(String::as_str)
         .filter(|node| fits(name, node))
         .collect();
-    if all.is_empty() {
+    if Nodes::may_mean(name, &nodes.faulty) {
+        return Err(Trouble::Told);
+    }
+    if all.is_empty() && !Nodes::may_mean(name, &nodes.empty) {
         let trouble = Trouble::new(key, format!("{name:?} given, and no node has a name like this"));
-        let known = &nodes[..nodes.len().min(12)];
+        let known = &nodes.names[..nodes.names.len().min(12)];
         return Err(match word_hint(&name.replace(ANY, ""), known, "nodes") {
             Some(hint) => trouble.hint(hint),
             None => trouble,
@@ -399,43 +436,54 @@ fn fits(pattern: &str, name: &str) -> bool {
 }
 
 /// Pairs of different nodes. Of all nodes, those are drawn from that have been drawn least.
-fn drawn(
+fn drawn<'n>(
     name: &str,
     group: &FlowGroup,
     count: u32,
-    senders: &[&str],
-    receivers: &[&str],
+    senders: &[&'n str],
+    receivers: &[&'n str],
 ) -> Result<Vec<[String; 2]>, Trouble> {
     let mut random = Rng::stream(group.pairing_seed.unwrap_or(1), &format!("flow/{name}/pairs"));
-    let mut uses = BTreeMap::new();
+    let mut numbers = BTreeMap::new();
+    let mut numbered = |nodes: &[&'n str]| -> Vec<Numbered<'n>> {
+        let number = |&node: &&'n str| {
+            let next = numbers.len();
+            (*numbers.entry(node).or_insert(next), node)
+        };
+        nodes.iter().map(number).collect()
+    };
+    let (senders, receivers) = (numbered(senders), numbered(receivers));
+    let mut uses = vec![0_u32; numbers.len()];
     let mut pairs = Vec::new();
     for _ in 0..count {
         let mut draw = |from, not| draw(&mut random, &mut uses, from, not);
         // The shorter list chooses first, so that a single receiver is not drawn as a sender.
         let pair = if receivers.len() < senders.len() {
-            draw(receivers, None).and_then(|to| Some([draw(senders, Some(to))?, to]))
+            draw(&receivers, None).and_then(|to| Some([draw(&senders, Some(to))?, to]))
         } else {
-            draw(senders, None).and_then(|from| Some([from, draw(receivers, Some(from))?]))
+            draw(&senders, None).and_then(|from| Some([from, draw(&receivers, Some(from))?]))
         };
         let pair = pair.ok_or_else(|| Trouble::new("to", "two different nodes are needed"))?;
-        pairs.push(pair.map(str::to_owned));
+        pairs.push(pair.map(|(_, node)| node.to_owned()));
     }
     Ok(pairs)
 }
 
-/// One of these nodes, but not that one.
+/// A node with its number.
+type Numbered<'n> = (usize, &'n str);
+
+/// One of these nodes, but not that one, of those that have been drawn least.
 fn draw<'n>(
     random: &mut Rng,
-    uses: &mut BTreeMap<&'n str, u32>,
-    from: &[&'n str],
-    not: Option<&'n str>,
-) -> Option<&'n str> {
-    let used = |node: &str| uses.get(node).copied().unwrap_or(0);
-    let allowed = || from.iter().copied().filter(|node| Some(*node) != not);
-    let least = allowed().map(used).min()?;
-    let rarest: Vec<&str> = allowed().filter(|node| used(node) == least).collect();
-    let node = *rarest.get(random.below(rarest.len() as u64) as usize)?;
-    *uses.entry(node).or_default() += 1;
+    uses: &mut [u32],
+    from: &[Numbered<'n>],
+    not: Option<Numbered<'n>>,
+) -> Option<Numbered<'n>> {
+    let allowed = || from.iter().filter(|node| Some(**node) != not);
+    let least = allowed().map(|node| uses[node.0]).min()?;
+    let rarest: Vec<&Numbered<'n>> = allowed().filter(|node| uses[node.0] == least).collect();
+    let node = **rarest.get(random.below(rarest.len() as u64) as usize)?;
+    uses[node.0] += 1;
     Some(node)
 }
 
@@ -581,6 +629,32 @@ mod tests {
         assert!(
             flows.contains("start = \"1 s\"") && flows.contains("start = \"1200 ms\""),
             "{flows}"
+        );
+    }
+
+    #[test]
+    fn what_follows_from_a_faulty_group_is_not_told() {
+        let rest = "[[radio]]\nnode = \"n*\"\nchannel = \"air\"\n[[flow]]\nname = \"f\"\nfrom = \"n*\"\nto = \"n*\"\n";
+        let problems = |group: &str, flow: &str| {
+            let text = format!("[[node]]\nname = \"n\"\n{group}\n[[node]]\nname = \"x\"\n{rest}{flow}");
+            let lines = LineIndex::new(Path::new("t.toml"), &text);
+            let mut root = crate::tree::parse(&lines).expect("valid TOML");
+            let found = write_out(&mut root, &lines);
+            found
+                .into_iter()
+                .map(|(_, problem)| problem.to_string())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            problems("count = 100000", "count = 3\n"),
+            ["t.toml:3:9: node.n.count: 100000 given, allowed is 0 to 65536"]
+        );
+        assert_eq!(problems("count = 3\nstep = \"x\"", "count = 3\n").len(), 1);
+        // A group of no nodes may have radios and flows, of which there are none.
+        assert_eq!(problems("count = 0", "count = 0\n"), [""; 0]);
+        assert_eq!(
+            problems("count = 0", "count = 3\n"),
+            ["t.toml:12:6: flow.f.to: two different nodes are needed"]
         );
     }
 

@@ -43,6 +43,15 @@ impl fmt::Display for Origin {
     }
 }
 
+impl Problem {
+    /// The message without the value that was given.
+    pub(crate) fn allowed(&self) -> &str {
+        self.message
+            .split_once(" given, ")
+            .map_or(self.message.as_str(), |(_, allowed)| allowed)
+    }
+}
+
 impl fmt::Display for Problem {
     /// `file:line:column: field: message`, and a second line with the hint, indented by two spaces.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

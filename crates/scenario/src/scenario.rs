@@ -1,5 +1,6 @@
 //! From a file to checked points.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,6 +18,9 @@ use crate::tree::{Entry, Node, Place, Value, parse};
 
 /// More points than this are taken for a mistake.
 const MOST_POINTS: usize = 100_000;
+
+/// A larger file is no scenario; a device may have no end.
+const MOST_BYTES: u64 = 16 << 20;
 
 /// Keys of a scenario that are not the simulator's.
 pub(crate) const OWN_KEYS: [&str; 6] = ["title", "description", "seed", "seeds", "record", "sweep"];
@@ -143,7 +147,13 @@ impl Scenario {
             path: path.to_owned(),
             reason,
         };
-        let bytes = std::fs::read(path).map_err(|error| unreadable(reason(&error)))?;
+        let mut bytes = Vec::new();
+        std::fs::File::open(path)
+            .and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes))
+            .map_err(|error| unreadable(reason(&error)))?;
+        if bytes.len() as u64 > MOST_BYTES {
+            return Err(unreadable(format!("it is larger than {} MiB", MOST_BYTES >> 20)));
+        }
         let text = String::from_utf8(bytes).map_err(|_| unreadable("it is not UTF-8 text".to_owned()))?;
         Scenario::from_text(path, &text, changes)
     }

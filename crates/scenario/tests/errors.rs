@@ -58,6 +58,58 @@ fn groups_tell_what_is_wrong_once() {
     "#);
 }
 
+/// A group of so many flows between nodes on one link.
+fn flows(count: u32, more: &str) -> String {
+    let flow = format!("name = \"upload\"\ncount = {count}\n{more}");
+    GOOD.replacen("name = \"upload\"", &flow, 1)
+}
+
+#[test]
+fn large_groups_with_a_mistake_are_told_of_at_once() {
+    // Each of these once took hours: all members, or all pairs of them, were gone through again for each member.
+    let late = flows(20_000, "start = \"1 s\"\nstagger = \"1 s\"\n");
+    insta::assert_snapshot!(errors(&late, &["duration=20 s"]), @r#"bad.toml:18:9: flow.upload19.start: "20 s" given, allowed is before the end of the run, which is at 20 s"#);
+    insta::assert_snapshot!(errors(&flows(20_000, "to_links = [\"x\"]\n"), &[]), @r#"
+    bad.toml:18:13: flow.upload0.to_links[0]: "x" given, allowed is the name of a link
+      hint: there are: wifi
+    "#);
+    insta::assert_snapshot!(errors(&flows(20_000, "start = true\n"), &[]), @r#"bad.toml:18:9: flow.upload0.start: boolean true given, a time span as a string with ns, us, ms, s, min, h, as in "10 ms" expected"#);
+    insta::assert_snapshot!(errors(&flows(20_000, "traffic = { message_bytes = 7 }\n"), &[]), @"bad.toml:18:11: flow.upload0.traffic: `kind` is missing");
+}
+
+#[test]
+fn arrays_tell_of_one_mistake() {
+    let placed = |position: &str| {
+        broken(
+            "name = \"server\"",
+            &format!("name = \"server\"\nposition = {position}"),
+        )
+    };
+    insta::assert_snapshot!(placed("[0, \"x\"]"), @r#"bad.toml:7:16: node.server.position[1]: text "x" given, a number expected"#);
+    insta::assert_snapshot!(placed("[0]"), @"bad.toml:7:12: node.server.position: an array of length 1 given, an array of length 2 expected");
+    // In a table whose kind is read first.
+    let moves = |area: &str| {
+        placed(&format!(
+            "[0, 0]\nmobility = {{ kind = \"random-waypoint\", speed = [1, 2], area = {area} }}"
+        ))
+    };
+    insta::assert_snapshot!(moves("[5, \"x\"]"), @r#"bad.toml:8:12: node.server.mobility: text "x" given, a number expected"#);
+    insta::assert_snapshot!(moves("[5, 5, 5]"), @"bad.toml:8:63: node.server.mobility.area: an array of length 3 given, an array of length 2 expected");
+    insta::assert_snapshot!(moves("[5, 1e300]"), @"bad.toml:8:67: node.server.mobility.area[1]: 1e300 given, allowed is 1 to 1e6 m");
+}
+
+#[cfg(unix)]
+#[test]
+fn devices_are_no_files() {
+    let endless = Scenario::load(Path::new("/dev/zero"), &[]).expect_err("no scenario");
+    insta::assert_snapshot!(endless, @"cannot read scenario /dev/zero: it is larger than 16 MiB");
+    let moved = "name = \"server\"\nmobility = { kind = \"file\", file = \"/dev/zero\", node = 0 }";
+    insta::assert_snapshot!(broken("name = \"server\"", moved), @r#"
+    bad.toml:7:36: node.server.mobility.file: "/dev/zero" given, allowed is a file of movements that can be read
+      hint: /dev/zero: it is no regular file
+    "#);
+}
+
 #[test]
 fn unknown_keys() {
     insta::assert_snapshot!(broken("delay = ", "dealy = "), @r#"
@@ -97,7 +149,7 @@ fn wrong_types_and_units() {
     insta::assert_snapshot!(broken("rate = 0.01", "rate = \"one\""), @r#"
     bad.toml:13:37: link.wifi.loss.rate: text "one" given, a number expected
     "#);
-    insta::assert_snapshot!(broken("[\"phone\", \"server\"]", "[\"phone\"]"), @"bad.toml:10:11: link.wifi.between: invalid length 1, expected an array of length 2");
+    insta::assert_snapshot!(broken("[\"phone\", \"server\"]", "[\"phone\"]"), @"bad.toml:10:11: link.wifi.between: an array of length 1 given, an array of length 2 expected");
     insta::assert_snapshot!(broken("from = \"phone\"", "from = true"), @"bad.toml:17:8: flow.upload.from: boolean true given, text in quotes expected");
     insta::assert_snapshot!(broken("[[node]]", "seeds = \"many\"\n[[node]]"), @r#"
     bad.toml:2:9: seeds: text "many" given, a whole number from 0 to 4294967295 expected
