@@ -234,6 +234,7 @@ fn bounds(check: &Check, case: &Case) -> Result<Part, Trouble> {
         at_least_partly,
         at_most_partly,
         noise,
+        surely,
         ..
     } = check
     else {
@@ -241,6 +242,9 @@ fn bounds(check: &Check, case: &Case) -> Result<Part, Trouble> {
     };
     if at_least.is_none() && at_most.is_none() {
         return Err(Trouble::new("", "`at_least`, `at_most` or both expected", None));
+    }
+    if *noise && *surely {
+        return Err(Trouble::new("surely", "either `noise` or `surely` expected", None));
     }
     for (strict, partly, field) in [
         (at_least, at_least_partly, "at_least_partly"),
@@ -260,18 +264,23 @@ fn bounds(check: &Check, case: &Case) -> Result<Part, Trouble> {
     let Some(mean) = summary.mean else {
         return Ok(nothing(label(&case.at)));
     };
-    let reach = if *noise { summary.ci95.unwrap_or(0.0) } else { 0.0 };
     // What is a bound by decimals may miss it in binary.
     let dust = 1e-9 * mean.abs();
+    // By how much the mean may miss a bound, or must be beyond it; of one run nothing is sure.
+    let reach = match (*noise, *surely) {
+        (true, _) => summary.ci95.unwrap_or(0.0) + dust,
+        (_, true) => -summary.ci95.unwrap_or(f64::INFINITY) - dust,
+        _ => dust,
+    };
     let within = |low: Option<f64>, high: Option<f64>| {
-        low.is_none_or(|low| mean + reach + dust >= low) && high.is_none_or(|high| mean - reach - dust <= high)
+        low.is_none_or(|low| mean + reach >= low) && high.is_none_or(|high| mean - reach <= high)
     };
     let partly = at_least_partly.is_some() || at_most_partly.is_some();
     let wide = partly && within(at_least_partly.or(*at_least), at_most_partly.or(*at_most));
     let scale = |bound: f64| bound.abs().max(1e-12);
     let margins = [
-        at_least.map(|low| (mean - low) / scale(low)),
-        at_most.map(|high| (high - mean) / scale(high)),
+        at_least.map(|low| (mean + reach - low) / scale(low)),
+        at_most.map(|high| (high - mean + reach) / scale(high)),
     ];
     Ok(Part {
         label: label(&case.at),
@@ -359,9 +368,19 @@ fn series_part(check: &Check, over: &str, at: &[(String, Value)], cases: &[&Case
             direction,
             slack,
             ties,
+            every_step,
             factor,
             ..
-        } => trend(&dots, *direction, *slack, *ties, *factor),
+        } => {
+            if *ties && *every_step {
+                return Err(Trouble::new(
+                    "every_step",
+                    "either `ties` or `every_step` expected",
+                    None,
+                ));
+            }
+            trend(&dots, *direction, *slack, *ties, *every_step, *factor)
+        }
         Check::Flat {
             within, within_partly, ..
         } => flat(&dots, *within, *within_partly),
@@ -415,10 +434,11 @@ fn trend(
     direction: Direction,
     slack: f64,
     ties: bool,
+    every_step: bool,
     factor: Option<f64>,
 ) -> (Verdict, String, f64) {
     let sign = if direction == Direction::Rising { 1.0 } else { -1.0 };
-    let (mut against, mut worst) = (0, f64::INFINITY);
+    let (mut against, mut level, mut worst) = (0, 0, f64::INFINITY);
     for pair in dots.windows(2) {
         let (change, noise) = difference(&pair[0], &pair[1]);
         let change = change * sign;
@@ -426,6 +446,8 @@ fn trend(
         worst = worst.min(change / size.max(1e-12));
         if change < 0.0 && -change > noise && -change > slack * size {
             against += 1;
+        } else if every_step && change <= noise {
+            level += 1;
         }
     }
     let (first, last) = (&dots[0], &dots[dots.len() - 1]);
@@ -444,12 +466,14 @@ fn trend(
         };
         high >= factor * low
     });
-    let said = match against {
+    let told = |count, one, many| match count {
         0 => String::new(),
-        1 => "; 1 step goes the other way".to_owned(),
-        n => format!("; {n} steps go the other way"),
+        1 => format!("; 1 step {one}"),
+        n => format!("; {n} steps {many}"),
     };
-    (graded(right && enough && against == 0, right), said, worst)
+    let said =
+        told(against, "goes the other way", "go the other way") + &told(level, "is within noise", "are within noise");
+    (graded(right && enough && against + level == 0, right), said, worst)
 }
 
 fn flat(dots: &[Dot<'_>], within: f64, within_partly: Option<f64>) -> (Verdict, String, f64) {

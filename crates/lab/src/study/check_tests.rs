@@ -133,6 +133,29 @@ fn a_bound_may_be_reached_by_the_interval() {
 }
 
 #[test]
+fn where_it_must_be_sure_no_effect_is_not_enough() {
+    let of = |samples| Data::of(&[(0.0, "a", samples)]);
+    let above = json!({ "kind": "bounds", "at_least": 1.1, "at_least_partly": 1.0, "surely": true });
+    let below = json!({ "kind": "bounds", "at_most": 0.9, "at_most_partly": 1.0, "surely": true });
+    // Means of 1.2 and 0.8, first clear of the bounds, then of no effect alone, then of nothing; then no effect at all.
+    for (above_one, verdict_above, below_one) in [
+        (&[1.19, 1.2, 1.21], R, &[0.81, 0.8, 0.79]),
+        (&[1.15, 1.2, 1.25], P, &[0.85, 0.8, 0.75]),
+        (&[0.8, 1.2, 1.6], N, &[1.2, 0.8, 0.4]),
+        (&[1.0, 1.0, 1.0], N, &[1.0, 1.0, 1.0]),
+    ] {
+        assert_eq!(verdict(&of(above_one), above.clone()), verdict_above, "{above_one:?}");
+        assert_eq!(verdict(&of(below_one), below.clone()), verdict_above, "{below_one:?}");
+    }
+    // Of one run nothing is sure.
+    assert_eq!(verdict(&of(&[1.2]), above.clone()), N);
+    let mut both = above;
+    both["noise"] = true.into();
+    let trouble = of(&[1.2, 1.2]).find(&claim(both)).expect_err("they exclude each other");
+    assert_eq!(trouble.message, "either `noise` or `surely` expected");
+}
+
+#[test]
 fn figures_are_near_the_papers() {
     let one = |value: f64| {
         verdict(
@@ -204,6 +227,30 @@ fn steps_within_noise_do_not_count() {
         (2.0, "a", &[4.0, 5.0, 6.0]),
     ]);
     assert_eq!(verdict(&clear, check), P);
+}
+
+#[test]
+fn where_every_step_counts_a_level_one_is_not_enough() {
+    let data = |middle| {
+        Data::of(&[
+            (0.0, "a", &[1.0, 1.1, 1.2]),
+            (1.0, "a", middle),
+            (2.0, "a", &[2.0, 2.1, 2.2]),
+        ])
+    };
+    let check = json!({ "kind": "trend", "over": "x", "direction": "rising", "every_step": true });
+    let find = |middle| data(middle).find(&claim(check.clone())).expect("good");
+    assert_eq!(find(&[1.5, 1.6, 1.7]).verdict, R);
+    // Higher by a hair, the differences of equal seeds being 0.3, 0.1 and -0.3.
+    let level = find(&[1.3, 1.2, 0.9]);
+    assert_eq!(level.verdict, P);
+    assert!(level.text.ends_with("; 1 step is within noise"), "{}", level.text);
+    let loose = json!({ "kind": "trend", "over": "x", "direction": "rising" });
+    assert_eq!(verdict(&data(&[1.3, 1.2, 0.9]), loose.clone()), R);
+    let mut both = loose;
+    both["ties"] = true.into();
+    both["every_step"] = true.into();
+    assert!(data(&[1.5, 1.6, 1.7]).find(&claim(both)).is_err());
 }
 
 #[test]

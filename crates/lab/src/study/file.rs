@@ -158,6 +158,9 @@ pub(crate) enum Check {
         /// Whether it is enough that the 95 % interval reaches the bound.
         #[serde(default)]
         noise: bool,
+        /// Whether the whole 95 % interval must lie beyond the bound, so that no effect at all, or a single run, is not enough.
+        #[serde(default)]
+        surely: bool,
     },
     /// A figure is the paper's, up to a share of it.
     Near {
@@ -180,6 +183,9 @@ pub(crate) enum Check {
         /// Whether the ends may be equal.
         #[serde(default)]
         ties: bool,
+        /// Whether each step must go the way by more than noise, not the ends alone.
+        #[serde(default)]
+        every_step: bool,
         /// Least last-to-first ratio (rising) or first-to-last ratio (falling).
         factor: Option<f64>,
     },
