@@ -117,6 +117,12 @@ pub struct AodvConfig {
     pub timeout_buffer: u8,
     /// How often the whole network is asked again, 0 to 255; 2 by default, 3 in ns-2.
     pub rreq_retries: u8,
+    /// Whether each wait for an answer from the whole network is twice as long as the one before; true by default. Otherwise each is
+    /// longer by the first, as in ns-2.
+    pub binary_backoff: bool,
+    /// For how long nobody is asked about a destination after a discovery that found nothing, 0 s or more; 0 s by default, 10 s in ns-2.
+    /// Packets for it wait meanwhile.
+    pub discovery_holdoff: Span,
     /// The most requests begun in a second, 1 to 10000; 10 by default.
     #[schemars(range(min = 1, max = 10_000))]
     pub rreq_ratelimit: u32,
@@ -125,6 +131,9 @@ pub struct AodvConfig {
     pub rerr_ratelimit: u32,
     /// Whether failures of the link layer tell of broken links; true by default.
     pub link_layer_feedback: bool,
+    /// Whether a packet whose link broke, one of the node's own or of a route that is repaired, waits for another route; true by default.
+    /// Otherwise it is dropped, as in ns-2.
+    pub keep_failed: bool,
     /// Whether nodes on active routes say hello; false by default.
     pub hello: bool,
     /// Time between two hellos, above 0 s; 1 s by default.
@@ -168,9 +177,12 @@ impl Default for AodvConfig {
             ttl_threshold: 7,
             timeout_buffer: 2,
             rreq_retries: 2,
+            binary_backoff: true,
+            discovery_holdoff: Span::ZERO,
             rreq_ratelimit: 10,
             rerr_ratelimit: 10,
             link_layer_feedback: true,
+            keep_failed: true,
             hello: false,
             hello_interval: Span::from_secs(1),
             allowed_hello_loss: 2,
@@ -240,6 +252,7 @@ impl AodvConfig {
         within("net_diameter", u32::from(self.net_diameter), 1, 255, "hops")?;
         within("ttl_start", u32::from(self.ttl_start), 1, 255, "hops")?;
         within("ttl_increment", u32::from(self.ttl_increment), 1, 255, "hops")?;
+        hour("discovery_holdoff", self.discovery_holdoff)?;
         within("rreq_ratelimit", self.rreq_ratelimit, 1, 10_000, "requests a second")?;
         within("rerr_ratelimit", self.rerr_ratelimit, 1, 10_000, "errors a second")?;
         above_zero("hello_interval", self.hello_interval)?;

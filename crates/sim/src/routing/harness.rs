@@ -555,5 +555,19 @@ pub(crate) fn torture(seed: u64, agent: impl Fn(Address, &mut Rng) -> Agent) -> 
     // Nothing is sent any more: what waits has to come out.
     net.run_for(Span::from_secs(400));
     net.check_conservation();
+    let buffered: usize = net.agents.iter().map(Agent::buffered).sum();
+    assert_eq!(buffered, 0, "nothing waits for ever");
     net
+}
+
+/// More than half of the packets arrive in random networks.
+pub(crate) fn most_arrive(agent: impl Fn(Address) -> Agent) {
+    let (mut sent, mut delivered) = (0, 0);
+    for seed in 0..10 {
+        let net = torture(seed * 2 + 1000, |address, _| agent(address));
+        sent += net.datagrams.len();
+        delivered += net.delivered();
+    }
+    println!("{delivered} of {sent}");
+    assert!(delivered * 2 > sent, "{delivered} of {sent}");
 }

@@ -17,7 +17,7 @@ pub(super) struct Discovery {
     floods: u8,
     /// When the next one is due, or the discovery has failed.
     pub(super) deadline: Time,
-    /// Whether a request was sent with this TTL; otherwise the rate limit holds it back.
+    /// Whether a request was sent with this TTL; otherwise the rate limit holds it back, or that the last ones found nothing.
     asked: bool,
     /// Whether it is a local repair, which asks once.
     repair: bool,
@@ -95,9 +95,13 @@ impl Aodv {
             self.config.ring_traversal_time(discovery.ttl)
         } else {
             // §6.3: binary exponential back-off.
-            let doubled = self.config.net_traversal_time() * (1_u64 << discovery.floods.min(32));
+            let longer = if self.config.binary_backoff {
+                1_u64 << discovery.floods.min(32)
+            } else {
+                u64::from(discovery.floods) + 1
+            };
             discovery.floods = discovery.floods.saturating_add(1);
-            doubled
+            self.config.net_traversal_time() * longer
         };
         discovery.deadline = cx.now + wait;
     }
@@ -111,23 +115,23 @@ impl Aodv {
                 continue;
             }
             let mut next = discovery;
+            if !discovery.repair && !self.buffer.waits_for(discovery.destination) {
+                // Whoever wanted it has given up.
+                self.discoveries.swap_remove(place);
+                continue;
+            }
             if discovery.asked {
                 if discovery.repair {
                     self.discoveries.swap_remove(place);
                     self.repair_failed(cx, discovery.destination);
                     continue;
                 }
-                if !self.buffer.waits_for(discovery.destination) {
-                    // Whoever wanted it has given up.
-                    self.discoveries.swap_remove(place);
-                    continue;
-                }
                 if discovery.ttl < self.config.net_diameter {
                     next.ttl = self.ring(discovery.ttl.saturating_add(self.config.ttl_increment));
                 } else if discovery.floods > self.config.rreq_retries {
-                    self.discoveries.swap_remove(place);
                     self.counters.discoveries_failed += 1;
                     self.buffer.give_up(cx, discovery.destination, Cause::NoRoute);
+                    self.rest(cx.now, place);
                     continue;
                 }
                 next.asked = false;
@@ -137,6 +141,19 @@ impl Aodv {
             self.discoveries[place] = next;
             place += 1;
         }
+    }
+
+    /// A discovery has found nothing. Packets that come for its destination wait for a time before it is looked for anew.
+    fn rest(&mut self, now: Time, place: usize) {
+        let holdoff = self.config.discovery_holdoff;
+        if holdoff.is_zero() {
+            self.discoveries.swap_remove(place);
+            return;
+        }
+        let discovery = &mut self.discoveries[place];
+        discovery.asked = false;
+        discovery.floods = 0;
+        discovery.deadline = now + holdoff;
     }
 
     /// A request arrives (§6.5).

@@ -237,6 +237,7 @@ impl Protocol for Aodv {
         let now = cx.now;
         let state = self.table.current(now, datagram.destination).map(|route| route.state);
         match state {
+            _ if !self.config.keep_failed => cx.drop(packet, Cause::LinkBroken),
             // Another way was found in the meantime.
             Some(State::Valid) if self.send(cx, None, packet) => {}
             Some(State::Repairing) => self.keep(cx, packet),
