@@ -325,7 +325,7 @@ impl Observer for Recorder {
         let radio = |radio: u32| self.names.link(Some(RADIO_BASE + radio)).unwrap_or(("", ""));
         let (from, node) = radio(event.radio);
         let next_hop = event.next_hop.map(|next| radio(next).0);
-        let data = events::route(from, radio(event.destination).0, next_hop);
+        let data = events::route(from, radio(event.destination).0, event.rank, next_hop);
         let result = lines.line(&events::line(event.at, "routing:next_hop_changed", "", node, data));
         self.check(result);
     }

@@ -95,7 +95,8 @@ impl Network {
         if !others.is_empty() && radios.agents.has(from) {
             return None;
         }
-        let before = radios.last_hop(now, from, to)?;
+        let rank = self.topology.routes[route as usize].rank;
+        let before = radios.last_hop(now, from, to, rank)?;
         Some(self.topology.node_of(RADIO_BASE + before))
     }
 
@@ -257,11 +258,11 @@ impl Network {
         }
         let Some(next) = radios.next_hop(at, target) else {
             let cause = radios.why_no_way(at);
-            self.note_route(now, at, target, None, observer);
+            self.note_route(now, at, (target, 0), None, observer);
             return self.drop(now, id, cause, Some(RADIO_BASE + at), observer);
         };
         radios.offer(now, &mut self.queue, at, next, what);
-        self.note_route(now, at, target, Some(next), observer);
+        self.note_route(now, at, (target, 0), Some(next), observer);
         if self.wanted.link_packets {
             let waiting = self.radios.as_ref().map_or(0, |radios| radios.waiting(at));
             self.report(
@@ -387,7 +388,7 @@ impl Network {
         &mut self,
         now: Time,
         radio: RadioId,
-        destination: RadioId,
+        (destination, rank): (RadioId, u8),
         next_hop: Option<RadioId>,
         observer: &mut dyn Observer,
     ) {
@@ -395,7 +396,7 @@ impl Network {
             return;
         }
         let Some(radios) = &mut self.radios else { return };
-        let ends = (radio, destination);
+        let ends = (radio, destination, rank);
         let before = match next_hop {
             Some(next) => radios.routes_taken.insert(ends, next),
             None => radios.routes_taken.remove(&ends),
@@ -405,6 +406,7 @@ impl Network {
                 at: now,
                 radio,
                 destination,
+                rank,
                 next_hop,
             });
         }

@@ -162,6 +162,8 @@ pub struct RouteEvent {
     pub radio: u32,
     /// The radio that packets go to.
     pub destination: u32,
+    /// Which of several ways to it that share no node, from 0.
+    pub rank: u8,
     /// The radio that they are sent to next; none if they are given up.
     pub next_hop: Option<u32>,
 }

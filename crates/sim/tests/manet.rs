@@ -8,8 +8,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use common::{file, paced, run};
+use whimbrel_control::multipath::Accounting;
 use whimbrel_control::multipath::policy::{GapTrendParameters, PathPolicySpec};
-use whimbrel_control::{Rate, Rng, Span};
+use whimbrel_control::{Rate, Rng, Span, Time};
 use whimbrel_proto::AssociationConfig;
 use whimbrel_sim::config::{
     AodvConfig, ChannelConfig, ChannelRouting, DsrConfig, FlowConfig, FlowKind, JitterConfig, LinkConfig,
@@ -332,6 +333,92 @@ impl Observer for Routes {
     fn route(&mut self, event: &RouteEvent) {
         self.0.push(*event);
     }
+}
+
+/// 0 - 1 - 3 and 0 - 2 - 3 with DSR, an association from 0 to 3 between so many addresses at each end, and node 1 far away from 60 s
+/// on if it leaves.
+fn diamond(addresses: u8, leaves: bool) -> (SimConfig, Resources) {
+    let mut config = network("dsr", 120);
+    for (node, [x, y]) in [[0.0, 0.0], [200.0, 120.0], [200.0, -120.0], [400.0, 0.0]]
+        .into_iter()
+        .enumerate()
+    {
+        add(&mut config, NodeConfig::at(&format!("n{node}"), x, y));
+        config.radio[node].addresses = addresses;
+    }
+    let mut resources = Resources::default();
+    if leaves {
+        let script =
+            "$node_(0) set X_ 200.0\n$node_(0) set Y_ 120.0\n$ns_ at 60.0 \"$node_(0) setdest 200.0 9000.0 1000.0\"\n";
+        let walk = PathBuf::from("walk");
+        config.node[1].position = None;
+        config.node[1].mobility = Some(MobilityConfig::File {
+            file: walk.clone(),
+            node: 0,
+        });
+        resources
+            .movements
+            .insert(walk, Arc::new(Movements::parse(script).expect("a script")));
+    }
+    config.flow = vec![FlowConfig {
+        sctp: Some(AssociationConfig {
+            accounting: Some(Accounting::Path),
+            ..AssociationConfig::default()
+        }),
+        traffic: paced(TrafficKind::Cbr, Rate::from_bps(200_000), 1000),
+        ..FlowConfig::new("data", FlowKind::Sctp, "n0", "n3")
+    }];
+    (config, resources)
+}
+
+#[test]
+fn two_addresses_of_a_radio_take_two_ways_at_once() {
+    let passed = |addresses: u8, leaves: bool| {
+        let (config, resources) = diamond(addresses, leaves);
+        let world = World::new(&config, 1, &resources, RunOptions::default()).expect("a valid scenario");
+        let mut routes = Routes::default();
+        let result = world.run_with(&mut routes, &RunControl::new());
+        let flow = &result.flows[0];
+        println!("{addresses} addresses: {:?} {flow:?}", routes.0);
+        assert!(flow.messages_delivered > 2900, "{flow:?}");
+        let by: [u64; 2] = [1, 2].map(|node| result.radios[node].data);
+        (by, routes.0)
+    };
+    let ([one, other], _) = passed(1, false);
+    assert!(one.min(other) * 20 < one.max(other), "one way: {one} and {other}");
+    let ([one, other], routes) = passed(2, false);
+    assert!(one.min(other) * 2 > one.max(other), "two ways: {one} and {other}");
+    // Neither way leaves its nodes once both are known.
+    let late = Time::ZERO + Span::from_secs(10);
+    assert!(routes.iter().all(|event| event.at < late), "{routes:?}");
+    // Without node 1 the other way carries on alone.
+    let ([one, other], routes) = passed(2, true);
+    assert!(other > one + one / 2, "{one} and {other}");
+    let broken = Time::ZERO + Span::from_secs(60);
+    let after: Vec<_> = routes
+        .iter()
+        .filter(|event| event.at > broken && event.radio == 0)
+        .collect();
+    assert!(
+        after.iter().all(|event| event.next_hop == Some(2)) && after.len() <= 2,
+        "{after:?}"
+    );
+}
+
+#[test]
+fn only_dsr_takes_more_than_one_address() {
+    let refused = |change: &dyn Fn(&mut SimConfig)| {
+        let (mut config, _) = diamond(2, false);
+        config.validate().expect("it is valid");
+        change(&mut config);
+        config.validate().expect_err("it is not").path
+    };
+    for routing in ["aodv", "dsdv", "static", "direct"] {
+        let path = refused(&|config| config.channel[0].routing = ChannelRouting::by_name(routing).expect("a protocol"));
+        assert_eq!(path, "radio[0].addresses");
+    }
+    assert_eq!(refused(&|config| config.radio[2].addresses = 0), "radio[2].addresses");
+    assert_eq!(refused(&|config| config.radio[2].addresses = 5), "radio[2].addresses");
 }
 
 #[test]

@@ -139,9 +139,13 @@ pub(crate) fn frame(event: &FrameEvent, from: &str, to: Option<&str>) -> (&'stat
     (name, object(data))
 }
 
-/// Another next hop from one radio to another; none if packets are given up.
-pub(crate) fn route(from: &str, destination: &str, next_hop: Option<&str>) -> Map<String, Value> {
-    object(json!({ "from": from, "destination": destination, "next_hop": next_hop }))
+/// Another next hop from one radio to another, over the first way or one that is kept apart from it; none if packets are given up.
+pub(crate) fn route(from: &str, destination: &str, rank: u8, next_hop: Option<&str>) -> Map<String, Value> {
+    let mut data = object(json!({ "from": from, "destination": destination, "next_hop": next_hop }));
+    if rank > 0 {
+        data.insert("way".to_owned(), rank.into());
+    }
+    data
 }
 
 fn object(value: Value) -> Map<String, Value> {

@@ -25,7 +25,7 @@ pub use self::link::{
 };
 pub use self::one_or_many::OneOrMany;
 pub use self::radio::{
-    ChannelConfig, EnergyConfig, HandoffConfig, Interference, MAX_RADIOS, MobilityConfig, RadioConfig,
+    ChannelConfig, EnergyConfig, HandoffConfig, Interference, MAX_ADDRESSES, MAX_RADIOS, MobilityConfig, RadioConfig,
 };
 pub use self::routing::{AodvConfig, ChannelRouting, DsdvConfig, DsrConfig};
 pub use self::tcp::{TcpConfig, TcpEcn, TcpFlavour};
@@ -184,7 +184,7 @@ impl SimConfig {
         for (i, radio) in self.radio.iter().enumerate() {
             let place = format!("radio[{i}]");
             let node = known(&format!("{place}.node"), &radio.node, "node", nodes)?;
-            known(&format!("{place}.channel"), &radio.channel, "channel", &channels)?;
+            let channel = known(&format!("{place}.channel"), &radio.channel, "channel", &channels)?;
             if !self.node[node].is_placed() {
                 return Err(
                     ConfigError::new(format!("node[{node}].position"), "nothing", "[x, y] in metres")
@@ -192,6 +192,15 @@ impl SimConfig {
                 );
             }
             radio.validate().map_err(|e| e.within(&place))?;
+            let routing = &self.channel[channel].routing;
+            if radio.addresses > 1 && !matches!(routing, ChannelRouting::Dsr(_)) {
+                let error = ConfigError::new(
+                    format!("{place}.addresses"),
+                    radio.addresses,
+                    "1, unless routing is \"dsr\"",
+                );
+                return Err(error.hint("only source routes can be kept apart"));
+            }
         }
         self.validate_access_points(&radios, &channels)?;
         let mut ends = links;
@@ -274,6 +283,11 @@ impl SimConfig {
                 let end = known(&path, name, "link", ends)?;
                 if !self.is_at(end, node) {
                     return Err(ConfigError::new(path, name, format!("a link of node \"{node}\"")));
+                }
+                let radio = end.checked_sub(self.link.len()).map(|radio| &self.radio[radio]);
+                if radio.is_some_and(|radio| radio.addresses > 1) {
+                    let error = ConfigError::new(path, name, "a link, or a radio with one address");
+                    return Err(error.hint("a step is about one address"));
                 }
             }
         }

@@ -12,6 +12,9 @@ use crate::radio::{PhyKind, PropagationConfig};
 /// Most radios in one network.
 pub const MAX_RADIOS: usize = 32_768;
 
+/// Most addresses of a radio.
+pub const MAX_ADDRESSES: u8 = 4;
+
 /// A medium that all its radios share: what one of them sends, those in range hear.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -192,6 +195,11 @@ pub struct RadioConfig {
     pub node: String,
     /// The channel it is on.
     pub channel: String,
+    /// How many addresses it has, 1 to 4; 1 by default. More than one need `routing = "dsr"`: what goes to or comes from the second takes
+    /// another way than what goes between the first ones, sharing no node with it, as far as DSR knows one, and so on.
+    #[serde(default = "default_addresses", skip_serializing_if = "is_default_addresses")]
+    #[schemars(range(min = 1, max = 4))]
+    pub addresses: u8,
     /// Infrastructure mode: the radio of the access point with which this one is associated when the run begins. All its packets go to
     /// and come from there, those between two stations of the same access point too; none by default, which is ad hoc mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -212,6 +220,14 @@ pub struct HandoffConfig {
     /// How long it neither hears nor sends: looking for access points, authentication, association; 50 ms by default.
     #[serde(default = "default_handoff")]
     pub takes: Span,
+}
+
+fn default_addresses() -> u8 {
+    1
+}
+
+fn is_default_addresses(addresses: &u8) -> bool {
+    *addresses == default_addresses()
 }
 
 fn default_handoff() -> Span {
@@ -309,6 +325,7 @@ impl RadioConfig {
             name: None,
             node: node.to_owned(),
             channel: channel.to_owned(),
+            addresses: default_addresses(),
             access_point: None,
             handoff: Vec::new(),
         }
@@ -323,6 +340,10 @@ impl RadioConfig {
 
     /// Checks what can be seen in it alone.
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        if self.addresses == 0 || self.addresses > MAX_ADDRESSES {
+            let allowed = format!("1 to {MAX_ADDRESSES}");
+            return Err(ConfigError::new("addresses", self.addresses, allowed));
+        }
         if self.access_point.is_none() && !self.handoff.is_empty() {
             let error = ConfigError::new("access_point", "nothing", "the radio of an access point");
             return Err(error.hint("who leaves an access point has joined one"));

@@ -57,9 +57,9 @@ impl Agents {
     }
 
     /// What a radio's protocol knows of the end of the way to another.
-    pub(super) fn last_hop(&self, now: Time, from: RadioId, to: RadioId) -> Option<RadioId> {
+    pub(super) fn last_hop(&self, now: Time, from: RadioId, to: RadioId, rank: u8) -> Option<RadioId> {
         let agent = self.agents.get(from as usize).and_then(Option::as_ref)?;
-        agent.last_hop(now, to as Address).map(RadioId::from)
+        agent.last_hop(now, to as Address, rank).map(RadioId::from)
     }
 
     /// Whether a radio listens to what is for others.
@@ -69,10 +69,13 @@ impl Agents {
         agent.is_some_and(Agent::is_promiscuous)
     }
 
-    /// Enters a packet that its host sends from one radio to another.
-    fn enter(&mut self, packet: PacketId, from: RadioId, to: RadioId, number: u32) {
+    /// Enters a packet that its host sends from one radio to another, over one of several ways.
+    fn enter(&mut self, packet: PacketId, (from, to): (RadioId, RadioId), number: u32, rank: u8) {
         let place = packet as usize;
-        let datagram = Datagram::new(from as Address, to as Address, number);
+        let datagram = Datagram {
+            rank,
+            ..Datagram::new(from as Address, to as Address, number)
+        };
         if place >= self.datagrams.len() {
             self.datagrams.resize(place + 1, datagram);
             self.failures.resize(place + 1, Failure::OutOfRange);
@@ -155,13 +158,15 @@ impl Network {
 
     /// A packet that its host sends over a radio whose agent finds the way.
     pub(crate) fn originate(&mut self, now: Time, id: PacketId, ends: (RadioId, RadioId), observer: &mut dyn Observer) {
-        let (from, to) = ends;
-        let (number, size) = (self.slab.get(id).number, self.slab.get(id).size);
+        let (from, _) = ends;
+        let packet = self.slab.get(id);
+        let (number, size) = (packet.number, packet.size);
+        let rank = self.topology.routes[packet.route as usize].rank;
         let Some(radios) = &mut self.radios else { return };
         if size > radios.mtu(from) {
             return self.drop(now, id, DropCause::TooBig, Some(RADIO_BASE + from), observer);
         }
-        radios.agents.enter(id, from, to, number);
+        radios.agents.enter(id, ends, number, rank);
         self.route(now, from, observer, |agent, cx| agent.originate(cx, id));
     }
 
@@ -341,11 +346,12 @@ impl Network {
         }
     }
 
-    /// The radio that a packet goes to.
-    fn routed_to(&self, packet: PacketId) -> RadioId {
+    /// The radio that a packet goes to, and on which of several ways.
+    fn routed_to(&self, packet: PacketId) -> (RadioId, u8) {
         let radios = self.radios.as_ref();
-        radios.map_or(BROADCAST, |radios| {
-            RadioId::from(radios.agents.datagrams[packet as usize].destination)
+        radios.map_or((BROADCAST, 0), |radios| {
+            let datagram = &radios.agents.datagrams[packet as usize];
+            (RadioId::from(datagram.destination), datagram.rank)
         })
     }
 

@@ -170,8 +170,8 @@ pub(crate) struct Radios {
     pub(crate) air_time: Vec<u64>,
     /// What has happened to frames, if anybody wants to know.
     pub(crate) events: Option<Vec<FrameEvent>>,
-    /// The next hop taken last from one radio to another, kept if anybody wants to know.
-    pub(crate) routes_taken: BTreeMap<(RadioId, RadioId), RadioId>,
+    /// The next hop taken last from one radio to another, of each of several ways, kept if anybody wants to know.
+    pub(crate) routes_taken: BTreeMap<(RadioId, RadioId, u8), RadioId>,
 }
 
 impl Radios {
@@ -295,10 +295,10 @@ impl Radios {
         }
     }
 
-    /// The radio before the last on the way from one to another, as far as the first one's routing knows it.
-    pub(crate) fn last_hop(&mut self, now: Time, from: RadioId, to: RadioId) -> Option<RadioId> {
+    /// The radio before the last on a way from one to another, as far as the first one's routing knows it.
+    pub(crate) fn last_hop(&mut self, now: Time, from: RadioId, to: RadioId, rank: u8) -> Option<RadioId> {
         if self.agents.has(from) {
-            return self.agents.last_hop(now, from, to);
+            return self.agents.last_hop(now, from, to, rank);
         }
         let mut here = from;
         loop {

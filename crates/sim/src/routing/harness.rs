@@ -193,8 +193,16 @@ impl Net {
 
     /// A packet is sent now; its number is returned.
     pub(crate) fn send(&mut self, from: Address, to: Address) -> Handle {
+        self.send_ranked(from, to, 0)
+    }
+
+    /// A packet of this rank is sent now.
+    pub(crate) fn send_ranked(&mut self, from: Address, to: Address, rank: u8) -> Handle {
         let packet = self.datagrams.len() as Handle;
-        self.datagrams.push(Datagram::new(from, to, packet));
+        self.datagrams.push(Datagram {
+            rank,
+            ..Datagram::new(from, to, packet)
+        });
         self.places.push(Place::Agent(from));
         self.call(from, |agent, cx| agent.originate(cx, packet));
         packet
@@ -215,7 +223,9 @@ impl Net {
                 Event::Enqueue(node, frame) => self.enqueue(node, frame),
                 Event::Sent(node) => self.sent(node),
                 Event::Originate(from, to) => {
-                    self.send(from, to);
+                    // What the protocol makes of it is its own affair.
+                    let rank = (self.datagrams.len() % 3 / 2) as u8;
+                    self.send_ranked(from, to, rank);
                 }
                 Event::Change => {
                     if let Some(movement) = self.movement.as_mut().filter(|movement| movement.until > self.now) {

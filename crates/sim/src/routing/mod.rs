@@ -66,6 +66,9 @@ pub struct Datagram {
     pub id: u32,
     /// Hops it may still be sent, 1 or more when it is handed in by its source.
     pub ttl: u8,
+    /// Which of several ways to its destination it is to take, from 0. They share no node, as far as DSR knows such; other protocols know
+    /// one way.
+    pub rank: u8,
     /// The source route, empty for every protocol but DSR.
     pub route: SourceRoute,
 }
@@ -78,6 +81,7 @@ impl Datagram {
             destination,
             id,
             ttl: DEFAULT_TTL,
+            rank: 0,
             route: SourceRoute::default(),
         }
     }
@@ -273,8 +277,8 @@ pub trait Protocol {
     fn handle_timeout(&mut self, cx: &mut Context<'_>);
     /// The neighbour that packets for a destination are sent to now, if there is a route that may be used.
     fn next_hop(&self, now: Time, destination: Address) -> Option<Address>;
-    /// The last node before the destination on the route in use, where the protocol knows it.
-    fn last_hop(&self, now: Time, destination: Address) -> Option<Address>;
+    /// The last node before the destination on the route in use for packets of this [`Datagram::rank`], where the protocol knows it.
+    fn last_hop(&self, now: Time, destination: Address, rank: u8) -> Option<Address>;
     /// Packets that wait for a route.
     fn buffered(&self) -> usize;
     /// What it counted.
@@ -382,17 +386,9 @@ impl Agent {
         protocol!(self, it => it.next_hop(now, destination))
     }
 
-    /// The last node before the destination on the route in use, where the protocol knows it.
-    pub fn last_hop(&self, now: Time, destination: Address) -> Option<Address> {
-        protocol!(self, it => it.last_hop(now, destination))
-    }
-
-    /// Routes to a destination that share no node on the way, the best first: what DSR has in its cache, nothing else.
-    pub fn disjoint_routes(&self, destination: Address) -> Vec<SourceRoute> {
-        match self {
-            Agent::Dsr(dsr) => dsr.disjoint_routes(destination),
-            Agent::Aodv(_) | Agent::Dsdv(_) => Vec::new(),
-        }
+    /// The last node before the destination on the route in use for packets of this [`Datagram::rank`], where the protocol knows it.
+    pub fn last_hop(&self, now: Time, destination: Address, rank: u8) -> Option<Address> {
+        protocol!(self, it => it.last_hop(now, destination, rank))
     }
 
     /// Packets that wait for a route.

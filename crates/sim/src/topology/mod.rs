@@ -1,7 +1,8 @@
 //! Nodes, interfaces, addresses and static routes, resolved to dense numbers before the run.
 //!
 //! Link `l` has the interfaces `2 l` (at its first node) and `2 l + 1` (at its second). A direction of a link has the number of
-//! the interface it leaves from, so that direction `d` ends at interface `d ^ 1`. Radio `r` is interface [`RADIO_BASE`]` + r`. A hop of a
+//! the interface it leaves from, so that direction `d` ends at interface `d ^ 1`. Radio `r` is interface [`RADIO_BASE`]` + r`; its second
+//! address, if it has one, is like an interface of its own, [`MAX_RADIOS`] behind that. A hop of a
 //! route is a direction of a link, or leads from one radio to another of its channel by whatever way packets find there.
 
 mod access;
@@ -13,7 +14,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use self::access::Access;
 pub(crate) use self::access::{Handoff, access_points};
-use crate::config::{AddressStep, ConfigError, FlowConfig, FlowEnd, LinkConfig, MAX_LINKS, RadioConfig, SimConfig};
+use crate::config::{
+    AddressStep, ConfigError, FlowConfig, FlowEnd, LinkConfig, MAX_ADDRESSES, MAX_LINKS, MAX_RADIOS, RadioConfig,
+    SimConfig,
+};
 
 /// A node's place in the scenario.
 pub type NodeId = u32;
@@ -26,6 +30,22 @@ pub type RouteId = u32;
 pub const RADIO_BASE: DirectionId = 2 * MAX_LINKS as DirectionId;
 /// Set in a hop from radio to radio; below it are the numbers of both, 15 bits each.
 const RADIO_HOP: DirectionId = 1 << 31;
+
+/// The radio that an interface is, and which of its addresses, from 0.
+fn radio_of(interface: DirectionId) -> Option<(u32, u8)> {
+    let place = interface.checked_sub(RADIO_BASE)?;
+    Some((place % MAX_RADIOS as u32, (place / MAX_RADIOS as u32) as u8))
+}
+
+/// Address `rank` of a radio as an interface.
+fn radio_interface(radio: u32, rank: u8) -> DirectionId {
+    RADIO_BASE + u32::from(rank) * MAX_RADIOS as u32 + radio
+}
+
+/// The interface that packets to and from an address pass: of a radio the first one.
+fn passed(interface: DirectionId) -> DirectionId {
+    radio_of(interface).map_or(interface, |(radio, _)| radio_interface(radio, 0))
+}
 
 /// Whether a hop leads from radio to radio.
 #[inline]
@@ -45,8 +65,8 @@ fn radio_hop(from: u32, to: u32) -> DirectionId {
 
 /// The name of an interface's link or radio, as flows name it.
 pub(crate) fn interface_name(config: &SimConfig, interface: DirectionId) -> String {
-    match interface.checked_sub(RADIO_BASE) {
-        Some(radio) => config.radio[radio as usize].display_name(),
+    match radio_of(interface) {
+        Some((radio, _)) => config.radio[radio as usize].display_name(),
         None => config.link[(interface / 2) as usize].display_name(),
     }
 }
@@ -71,6 +91,8 @@ pub struct Route {
     pub start: u32,
     /// Place after the last hop. A route without hops leads nowhere.
     pub end: u32,
+    /// Which of the disjoint ways over the air it takes, from 0, where routing keeps them apart.
+    pub rank: u8,
 }
 
 /// Routes between the addresses of a flow's two ends.
@@ -97,6 +119,8 @@ pub struct Topology {
     pub(crate) cost: Vec<u64>,
     /// Node and channel of each radio.
     radios: Vec<(NodeId, u32)>,
+    /// How many addresses each radio has.
+    addresses: Vec<u8>,
     /// Radios of each node.
     radios_of: Vec<Vec<u32>>,
     /// Radios of each channel.
@@ -118,11 +142,16 @@ pub struct Topology {
     pub direct: Vec<bool>,
 }
 
-/// The address of an interface: 10.(link mod 256).(link div 256).(1 or 2), and 172.16.(radio div 250).(radio mod 250 + 1).
+/// The address of an interface: 10.(link mod 256).(link div 256).(1 or 2), and of a radio
+/// 172.(16 + which of its addresses).(radio div 250).(radio mod 250 + 1).
 pub fn address(interface: DirectionId) -> IpAddr {
-    if interface >= RADIO_BASE {
-        let radio = interface - RADIO_BASE;
-        return IpAddr::V4(Ipv4Addr::new(172, 16, (radio / 250) as u8, (radio % 250) as u8 + 1));
+    if let Some((radio, rank)) = radio_of(interface) {
+        return IpAddr::V4(Ipv4Addr::new(
+            172,
+            16 + rank,
+            (radio / 250) as u8,
+            (radio % 250) as u8 + 1,
+        ));
     }
     let link = interface / 2;
     IpAddr::V4(Ipv4Addr::new(
@@ -138,7 +167,10 @@ pub fn interface(address: IpAddr) -> Option<DirectionId> {
     match address {
         IpAddr::V4(v4) => match v4.octets() {
             [10, low, high, side @ 1..=2] => Some((u32::from(high) << 8 | u32::from(low)) * 2 + u32::from(side - 1)),
-            [172, 16, high, low @ 1..=250] => Some(RADIO_BASE + u32::from(high) * 250 + u32::from(low - 1)),
+            [172, second @ 16..=255, high, low @ 1..=250] if second - 16 < MAX_ADDRESSES => {
+                let radio = u32::from(high) * 250 + u32::from(low - 1);
+                (radio < MAX_RADIOS as u32).then(|| radio_interface(radio, second - 16))
+            }
             _ => None,
         },
         IpAddr::V6(_) => None,
@@ -168,6 +200,7 @@ impl Topology {
             origin: Vec::with_capacity(config.link.len() * 2),
             cost: Vec::with_capacity(config.link.len()),
             radios: Vec::with_capacity(config.radio.len()),
+            addresses: config.radio.iter().map(|radio| radio.addresses).collect(),
             radios_of: vec![Vec::new(); config.node.len()],
             members: vec![Vec::new(); config.channel.len()],
             access: Access::new(config),
@@ -218,8 +251,8 @@ impl Topology {
 
     /// The node that an interface belongs to.
     pub(crate) fn node_of(&self, interface: DirectionId) -> NodeId {
-        if interface >= RADIO_BASE {
-            return self.radios[(interface - RADIO_BASE) as usize].0;
+        if let Some((radio, _)) = radio_of(interface) {
+            return self.radios[radio as usize].0;
         }
         self.origin[interface as usize]
     }
@@ -258,7 +291,7 @@ impl Topology {
 
     /// The hop between two interfaces, if both are radios of the same channel.
     fn radio_hop(&self, from: DirectionId, to: DirectionId) -> Option<DirectionId> {
-        let (from, to) = (from.checked_sub(RADIO_BASE)?, to.checked_sub(RADIO_BASE)?);
+        let ((from, _), (to, _)) = (radio_of(from)?, radio_of(to)?);
         self.may_talk(from, to).then(|| radio_hop(from, to))
     }
 
@@ -351,24 +384,26 @@ impl Topology {
 
     fn interfaces(&self, node: NodeId, wanted: &[String], ends: &BTreeMap<String, u32>) -> Vec<DirectionId> {
         let links = self.outgoing[node as usize].iter().copied();
-        let all: Vec<_> = links
-            .chain(self.radios_of[node as usize].iter().map(|radio| RADIO_BASE + radio))
-            .collect();
+        let all: Vec<_> =
+            links
+                .chain(self.radios_of[node as usize].iter().flat_map(|&radio| {
+                    (0..self.addresses[radio as usize]).map(move |rank| radio_interface(radio, rank))
+                }))
+                .collect();
         if wanted.is_empty() {
             return all;
         }
         wanted
             .iter()
             .filter_map(|name| ends.get(name))
-            .filter_map(|end| {
+            .flat_map(|end| {
                 // The place of a link, or of a radio behind all possible links.
-                let is_it = |interface: &&DirectionId| match end.checked_sub(RADIO_BASE / 2) {
-                    Some(radio) => **interface == RADIO_BASE + radio,
-                    None => **interface / 2 == *end,
+                let is_it = |interface: &DirectionId| match end.checked_sub(RADIO_BASE / 2) {
+                    Some(radio) => radio_of(*interface).is_some_and(|(other, _)| other == radio),
+                    None => *interface / 2 == *end,
                 };
-                all.iter().find(is_it)
+                all.iter().copied().filter(is_it)
             })
-            .copied()
             .collect()
     }
 
@@ -441,6 +476,12 @@ impl Topology {
             destination: SocketAddr::new(address(to), 0),
             start,
             end: self.hops.len() as u32,
+            rank: [from, to]
+                .iter()
+                .filter_map(|end| radio_of(*end))
+                .map(|(_, rank)| rank)
+                .max()
+                .unwrap_or(0),
         });
         if shared {
             known.shortest.insert((from, to), id);

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::{DirectionId, NodeId, Topology, is_radio_hop};
+use super::{DirectionId, NodeId, Topology, is_radio_hop, passed};
 
 /// The shortest route that leaves by interface `from` and arrives at interface `to`. Where there is none, as between two links
 /// that meet only at the ends, one that only arrives at `to` (routing by destination); else one that only leaves by `from`; else
@@ -64,6 +64,7 @@ fn search(
     last: Option<DirectionId>,
     penalty: &dyn Fn(u32) -> u64,
 ) -> Option<Vec<DirectionId>> {
+    let (first, last) = (first.map(passed), last.map(passed));
     let mut best = vec![u64::MAX; topology.outgoing.len()];
     let mut came_by: Vec<Option<DirectionId>> = vec![None; topology.outgoing.len()];
     let mut open = BinaryHeap::new();

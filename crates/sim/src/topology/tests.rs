@@ -54,11 +54,29 @@ fn diagonal(links: &[&str]) -> Vec<String> {
 
 #[test]
 fn addresses_name_interfaces() {
-    for id in [0, 1, 511, 512, 70_000, 131_071] {
+    let second = RADIO_BASE + MAX_RADIOS as u32;
+    for id in [
+        0,
+        1,
+        511,
+        512,
+        70_000,
+        131_071,
+        RADIO_BASE,
+        second - 1,
+        second,
+        second + 300,
+        second * 2 - RADIO_BASE,
+    ] {
         assert_eq!(interface(address(id)), Some(id));
     }
     assert_eq!(address(0).to_string(), "10.0.0.1");
     assert_eq!(address(5).to_string(), "10.2.0.2");
+    assert_eq!(address(RADIO_BASE + 250).to_string(), "172.16.1.1");
+    assert_eq!(address(second + 3).to_string(), "172.17.0.4");
+    // No such radio, no fifth address.
+    assert_eq!(interface("172.16.255.1".parse().unwrap()), None);
+    assert_eq!(interface("172.20.0.1".parse().unwrap()), None);
     assert_eq!(interface("10.0.0.3".parse().unwrap()), None);
     assert_eq!(interface("11.0.0.1".parse().unwrap()), None);
     assert_eq!(interface("::1".parse().unwrap()), None);

@@ -296,7 +296,7 @@ impl Protocol for Aodv {
         Some(route.next_hop)
     }
 
-    fn last_hop(&self, now: Time, destination: Address) -> Option<Address> {
+    fn last_hop(&self, now: Time, destination: Address, _rank: u8) -> Option<Address> {
         self.table
             .get(destination)
             .filter(|route| route.is_valid(now))?

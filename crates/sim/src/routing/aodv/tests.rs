@@ -524,7 +524,7 @@ fn the_last_hop_is_known_near_by_and_told_by_an_extension() {
         let mut net = line(&config, 5);
         net.send(0, 4);
         net.run_for(Span::from_secs(2));
-        let last = |from: usize| net.agents[from].last_hop(net.now, 4);
+        let last = |from: usize| net.agents[from].last_hop(net.now, 4, 0);
         assert_eq!([last(3), last(2), last(0)], [Some(3), Some(3), far]);
     }
 }

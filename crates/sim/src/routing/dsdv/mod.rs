@@ -360,7 +360,7 @@ impl Protocol for Dsdv {
             .map(|route| route.next_hop)
     }
 
-    fn last_hop(&self, now: Time, destination: Address) -> Option<Address> {
+    fn last_hop(&self, now: Time, destination: Address, _rank: u8) -> Option<Address> {
         let next_hop = self.next_hop(now, destination)?;
         match self.table.get(destination)?.metric {
             1 => Some(self.address),

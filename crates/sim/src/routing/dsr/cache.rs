@@ -1,4 +1,4 @@
-//! The route cache (RFC 4728 §4.1): whole routes that begin at this node.
+//! The route cache (RFC 4728 §4.1): whole routes that begin at this node, and which of them packets take that are to be kept apart.
 
 use whimbrel_control::{Span, Time};
 
@@ -8,6 +8,8 @@ use crate::routing::{Address, SourceRoute};
 #[derive(Clone, Debug)]
 pub(super) struct Cache {
     routes: Vec<(SourceRoute, Time)>,
+    /// By destination, the ways that share no node, by the rank of packets that take them; empty where there is none.
+    ways: Vec<(Address, Vec<SourceRoute>)>,
     capacity: usize,
     timeout: Span,
 }
@@ -16,6 +18,7 @@ impl Cache {
     pub(super) fn new(capacity: u32, timeout: Span) -> Self {
         Cache {
             routes: Vec::new(),
+            ways: Vec::new(),
             capacity: capacity as usize,
             timeout,
         }
@@ -76,11 +79,73 @@ impl Cache {
         SourceRoute::new(&self.routes[place].0.nodes()[..=hops])
     }
 
-    /// The shortest route to a destination, which is used now.
-    pub(super) fn take(&mut self, now: Time, destination: Address) -> Option<SourceRoute> {
-        let (place, hops) = self.best(now, destination)?;
-        self.routes[place].1 = now;
-        SourceRoute::new(&self.routes[place].0.nodes()[..=hops])
+    /// The route for packets of this rank to a destination, which is used now. Where nothing is to be kept apart that is the shortest.
+    pub(super) fn take(&mut self, now: Time, destination: Address, rank: u8) -> Option<SourceRoute> {
+        let rank = usize::from(rank);
+        let known = self.ways.iter().position(|(to, _)| *to == destination);
+        if known.is_none() && rank == 0 {
+            let (place, hops) = self.best(now, destination)?;
+            self.routes[place].1 = now;
+            return SourceRoute::new(&self.routes[place].0.nodes()[..=hops]);
+        }
+        let known = match known {
+            Some(known) => known,
+            None => {
+                // Until now everything took the shortest.
+                self.ways
+                    .push((destination, Vec::from_iter(self.find(now, destination))));
+                self.ways.len() - 1
+            }
+        };
+        let way = self.apart(now, destination, &self.ways[known].1, rank);
+        let ways = &mut self.ways[known].1;
+        ways.resize(ways.len().max(rank + 1), SourceRoute::default());
+        ways[rank] = way.unwrap_or_default();
+        let route = way.or_else(|| self.find(now, destination))?;
+        if let Some((_, used)) = self.holds(now, &route).and_then(|place| self.routes.get_mut(place)) {
+            *used = now;
+        }
+        Some(route)
+    }
+
+    /// The route that packets of this rank to a destination take now.
+    pub(super) fn way(&self, now: Time, destination: Address, rank: u8) -> Option<SourceRoute> {
+        let ways = self.ways.iter().find(|(to, _)| *to == destination);
+        let way = ways.and_then(|(_, ways)| self.apart(now, destination, ways, usize::from(rank)));
+        way.or_else(|| self.find(now, destination))
+    }
+
+    /// The place of a route that begins as this one does.
+    fn holds(&self, now: Time, way: &SourceRoute) -> Option<usize> {
+        let known = |(route, heard): &(SourceRoute, Time)| {
+            *heard + self.timeout > now && !way.is_empty() && route.nodes().starts_with(way.nodes())
+        };
+        self.routes.iter().position(known)
+    }
+
+    /// The way of this rank: the shortest route that shares no node with those of the others. It stays what it is while none is shorter,
+    /// so that packets do not change to and fro between routes of the same length.
+    fn apart(&self, now: Time, destination: Address, ways: &[SourceRoute], rank: usize) -> Option<SourceRoute> {
+        let is_free = |route: &SourceRoute| {
+            let mut others = (0..).zip(ways).filter(|(other, _)| *other != rank);
+            others.all(|(_, way)| are_apart(route, way) || self.holds(now, way).is_none())
+        };
+        let kept = ways
+            .get(rank)
+            .filter(|way| self.holds(now, way).is_some() && is_free(way));
+        let mut best = kept.copied();
+        let mut best_heard = Time::MAX;
+        for (route, heard) in self.routes.iter().filter(|(_, heard)| *heard + self.timeout > now) {
+            let Some(hops) = route.position(destination).filter(|hops| *hops > 0) else {
+                continue;
+            };
+            let better = best.is_none_or(|best| (hops, best_heard) < (best.hops(), *heard));
+            let cut = SourceRoute::new(&route.nodes()[..=hops]);
+            if let Some(cut) = cut.filter(|cut| better && is_free(cut)) {
+                (best, best_heard) = (Some(cut), *heard);
+            }
+        }
+        best
     }
 
     /// Cuts off what lies behind a link, in either direction: the link layer needs both.
@@ -102,30 +167,20 @@ impl Cache {
     pub(super) fn expire(&mut self, now: Time) {
         let timeout = self.timeout;
         self.routes.retain(|(_, heard)| *heard + timeout > now);
+        let mut ways = core::mem::take(&mut self.ways);
+        ways.retain(|(to, _)| self.find(now, *to).is_some());
+        self.ways = ways;
     }
+}
 
-    /// Routes to a destination that share no node on the way, shortest first.
-    pub(super) fn disjoint(&self, destination: Address) -> Vec<SourceRoute> {
-        let cut = |(route, heard): &(SourceRoute, Time)| {
-            let hops = route.position(destination).filter(|hops| *hops > 0)?;
-            Some((SourceRoute::new(&route.nodes()[..=hops])?, *heard))
-        };
-        let mut all: Vec<_> = self.routes.iter().filter_map(cut).collect();
-        all.sort_by_key(|(route, heard)| (route.hops(), std::cmp::Reverse(*heard)));
-        let mut chosen: Vec<SourceRoute> = Vec::new();
-        for (route, _) in all {
-            let between = &route.nodes()[1..route.hops()];
-            let apart = |other: &SourceRoute| {
-                let other = &other.nodes()[1..other.hops()];
-                // Two routes of one hop are the same.
-                !(between.is_empty() && other.is_empty()) && between.iter().all(|node| !other.contains(node))
-            };
-            if chosen.iter().all(apart) {
-                chosen.push(route);
-            }
-        }
-        chosen
+/// Whether two routes to the same destination share no node on the way.
+fn are_apart(one: &SourceRoute, other: &SourceRoute) -> bool {
+    fn between(route: &SourceRoute) -> &[Address] {
+        route.nodes().get(1..route.hops()).unwrap_or_default()
     }
+    let (one, other) = (between(one), between(other));
+    // Two routes of one hop are the same.
+    !(one.is_empty() && other.is_empty()) && one.iter().all(|node| !other.contains(node))
 }
 
 #[cfg(test)]
@@ -183,7 +238,7 @@ mod tests {
         let mut cache = Cache::new(2, Span::from_nanos(300));
         cache.add(Time::from_nanos(0), route(&[0, 1]));
         cache.add(Time::from_nanos(1), route(&[0, 2]));
-        cache.take(Time::from_nanos(2), 1);
+        cache.take(Time::from_nanos(2), 1, 0);
         cache.add(Time::from_nanos(3), route(&[0, 3]));
         assert_eq!(
             (found(&cache, 1), found(&cache, 2), found(&cache, 3)),
@@ -195,10 +250,50 @@ mod tests {
     }
 
     #[test]
-    fn disjoint_routes_share_no_node() {
-        let cache = cache(&[&[0, 1, 2, 9], &[0, 3, 9], &[0, 3, 4, 9], &[0, 5, 6, 9], &[0, 2, 7, 9]]);
-        let routes: Vec<_> = cache.disjoint(9).iter().map(|route| route.nodes().to_vec()).collect();
+    fn packets_of_other_ranks_take_routes_that_share_no_node() {
+        let mut cache = cache(&[&[0, 1, 2, 9], &[0, 3, 9], &[0, 3, 4, 9], &[0, 5, 6, 9], &[0, 2, 7, 9]]);
+        let take = |cache: &mut Cache, at, rank| -> Vec<Address> {
+            let at = Time::from_nanos(at);
+            let way = cache.way(at, 9, rank);
+            let taken = cache.take(at, 9, rank);
+            // The first time there were no ways to be kept apart.
+            assert!(way == taken || at == Time::from_nanos(11));
+            taken.map_or(Vec::new(), |route| route.nodes().to_vec())
+        };
+        assert_eq!(take(&mut cache, 10, 0), [0, 3, 9]);
         // Among those of three hops the one heard of last comes first.
-        assert_eq!(routes, [vec![0, 3, 9], vec![0, 2, 7, 9], vec![0, 5, 6, 9]]);
+        assert_eq!(take(&mut cache, 11, 1), [0, 2, 7, 9]);
+        assert_eq!(take(&mut cache, 12, 2), [0, 5, 6, 9]);
+        // Nothing is left: the shortest.
+        assert_eq!(take(&mut cache, 13, 3), [0, 3, 9]);
+        // They stay, whatever is heard of.
+        cache.add(Time::from_nanos(20), route(&[0, 1, 2, 9]));
+        assert_eq!(take(&mut cache, 21, 0), [0, 3, 9]);
+        assert_eq!(take(&mut cache, 22, 1), [0, 2, 7, 9]);
+        // Unless a shorter one comes, or theirs breaks.
+        cache.add(Time::from_nanos(30), route(&[0, 8, 9]));
+        assert_eq!(take(&mut cache, 31, 1), [0, 8, 9]);
+        assert_eq!(take(&mut cache, 32, 0), [0, 3, 9]);
+        cache.remove_link(0, 3);
+        assert_eq!(take(&mut cache, 33, 0), [0, 2, 7, 9]);
+        assert_eq!(take(&mut cache, 34, 1), [0, 8, 9]);
+        // With one route left both take it.
+        cache.remove_link(9, 8);
+        cache.remove_link(0, 1);
+        cache.remove_link(0, 2);
+        assert_eq!(
+            (take(&mut cache, 35, 0), take(&mut cache, 36, 1)),
+            (vec![0, 5, 6, 9], vec![0, 5, 6, 9])
+        );
+        cache.expire(Time::from_nanos(400_000_000_000));
+        assert!(cache.ways.is_empty() && take(&mut cache, 401, 1).is_empty());
+    }
+
+    #[test]
+    fn a_route_of_one_hop_is_apart_from_every_other() {
+        assert!(
+            are_apart(&route(&[0, 9]), &route(&[0, 1, 9])) && are_apart(&route(&[0, 1, 9]), &SourceRoute::default())
+        );
+        assert!(!are_apart(&route(&[0, 9]), &route(&[0, 9])) && !are_apart(&route(&[0, 1, 9]), &route(&[0, 2, 1, 9])));
     }
 }

@@ -82,19 +82,16 @@ impl Dsr {
         self.cache.find(now, destination)
     }
 
-    /// Routes to a destination that share no node on the way, shortest first.
-    pub fn disjoint_routes(&self, destination: Address) -> Vec<SourceRoute> {
-        self.cache.disjoint(destination)
-    }
-
     fn wake_at(&mut self, at: Time) {
         self.wake = earliest([self.wake, Some(at)]);
     }
 
     /// Sends a packet of its own, or one that it saves, along a route from its cache.
     fn send(&mut self, cx: &mut Context<'_>, packet: Handle, salvaged: u8) -> bool {
-        let destination = cx.datagrams[packet as usize].destination;
-        let Some(route) = self.cache.take(cx.now, destination) else {
+        let Datagram { destination, rank, .. } = cx.datagrams[packet as usize];
+        // Who saves another's packet knows nothing of the ways that its source keeps apart.
+        let rank = if salvaged == 0 { rank } else { 0 };
+        let Some(route) = self.cache.take(cx.now, destination, rank) else {
             return false;
         };
         cx.datagrams[packet as usize].route = route.with_salvaged(salvaged);
@@ -290,8 +287,8 @@ impl Protocol for Dsr {
         self.cache.find(now, destination)?.next()
     }
 
-    fn last_hop(&self, now: Time, destination: Address) -> Option<Address> {
-        let route = self.cache.find(now, destination)?;
+    fn last_hop(&self, now: Time, destination: Address, rank: u8) -> Option<Address> {
+        let route = self.cache.way(now, destination, rank)?;
         route.nodes().iter().rev().nth(1).copied()
     }
 

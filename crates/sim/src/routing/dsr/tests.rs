@@ -139,7 +139,7 @@ fn neighbours_are_asked_first_and_then_everybody() {
     assert_eq!(net.datagrams[packet as usize].header_bytes(), 16);
     // Those on the way know it too, in both directions.
     assert_eq!((known(&net, 1, 3), known(&net, 2, 0)), (vec![1, 2, 3], vec![2, 1, 0]));
-    assert_eq!(net.agents[0].last_hop(net.now, 3), Some(2));
+    assert_eq!(net.agents[0].last_hop(net.now, 3, 0), Some(2));
 }
 
 #[test]
@@ -233,18 +233,36 @@ fn an_answer_from_a_cache_never_has_a_node_twice() {
 }
 
 #[test]
-fn disjoint_routes_are_found_and_kept() {
+fn packets_of_two_ranks_go_different_ways_until_one_breaks() {
     // 0 - 1 - 3, 0 - 2 - 3: the target answers each copy of the request.
     let mut net = net(&config(), 4, &[(0, 1), (1, 3), (0, 2), (2, 3)]);
     net.send(0, 3);
     net.run_for(Span::from_secs(1));
-    let mut routes: Vec<_> = net.agents[0]
-        .disjoint_routes(3)
-        .iter()
-        .map(|route| route.nodes().to_vec())
-        .collect();
-    routes.sort();
-    assert_eq!(routes, [[0, 1, 3], [0, 2, 3]]);
+    let both = |net: &mut Net| {
+        [0, 1].map(|rank| {
+            let packet = net.send_ranked(0, 3, rank);
+            // The way back refreshes what it passes.
+            net.send_ranked(3, 0, rank);
+            net.run_for(Span::from_millis(100));
+            assert!(matches!(net.places[packet as usize], Place::Delivered(_)));
+            let last = net.agents[0].last_hop(net.now, 3, rank);
+            let way = net.way(packet);
+            assert_eq!(way.last().copied(), last);
+            way
+        })
+    };
+    let first = both(&mut net);
+    let mut sorted = first.clone();
+    sorted.sort();
+    assert_eq!(sorted, [[0, 1], [0, 2]]);
+    for _ in 0..20 {
+        assert_eq!(both(&mut net), first);
+    }
+    net.set_link(0, 1, false);
+    net.send_ranked(0, 3, 0);
+    net.send_ranked(0, 3, 1);
+    net.run_for(Span::from_millis(100));
+    assert_eq!(both(&mut net), [[0, 2], [0, 2]]);
 }
 
 #[test]
