@@ -101,11 +101,11 @@ impl Outstanding {
         // What has a new PSN comes after all that was sent on the path: its missing reports are its own (Ye 2004, 6.4.2.3).
         slot.fast_retransmitted &= !again && (by_tsn || from == path.0);
         if let Some(sequences) = &mut self.sequences {
-            sequences.retransmit((seq - base) as usize, seq, from, path.0, next, again);
+            let (place, ways, slots) = ((seq - base) as usize, (from, path.0), &self.slots);
+            let chunk = |seq| Self::chunk_state(base, slots, seq);
+            sequences.retransmit(place, seq, ways, next, again, chunk);
         } else if let Some(resent) = &mut self.resent {
-            // Only what is sent after it can show that it was lost again.
-            resent.retain(|&(known, _)| known != seq && known >= base);
-            resent.push((seq, next));
+            resent.note(seq, next, base);
         }
         self.suspect(seq);
         if self.lost[queue].front() == Some(&seq) {
@@ -257,16 +257,6 @@ impl Outstanding {
 
     /// Chunks sent again may be declared lost by missing reports again.
     pub(crate) fn allow_multiple_fast_retransmit(&mut self) {
-        self.resent = Some(Vec::new());
-    }
-
-    /// The first position whose acknowledgement counts as a missing report for the chunk, if not any does.
-    pub(super) fn reported_from(&self, seq: Seq) -> Seq {
-        let resent = self.resent.iter().flat_map(|all| all.iter());
-        resent
-            .filter(|(known, _)| *known == seq)
-            .map(|(_, from)| *from)
-            .next()
-            .unwrap_or(0)
+        self.resent = Some(Box::default());
     }
 }

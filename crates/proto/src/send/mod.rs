@@ -5,12 +5,15 @@ mod lost;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
+mod model_cmt;
+#[cfg(test)]
 mod model_paths;
 mod outstanding;
 mod path_sequence;
 #[cfg(test)]
 mod path_tests;
 mod queue;
+mod resent;
 mod sack;
 
 pub(crate) use lost::LostChunk;

@@ -187,6 +187,13 @@ impl Model {
         }
     }
 
+    /// What was sent on the path and neither is acknowledged cumulatively nor went elsewhere before it came (Figure 40).
+    fn outstanding(&self, path: usize) -> Vec<usize> {
+        let beyond = self.paths[path].acked_to..self.paths[path].chunks.len();
+        let is_meant = |psn: &usize| self.is_acked(path, *psn) || !self.is_obsolete(path, *psn);
+        beyond.filter(is_meant).collect()
+    }
+
     /// Figures 39 and 40.
     fn advance(&mut self, path: usize) -> bool {
         let before = self.paths[path].acked_to;
@@ -214,11 +221,7 @@ impl Model {
         for path in 0..count {
             self.advance(path);
         }
-        let spans: Vec<_> = self
-            .paths
-            .iter()
-            .map(|path| path.chunks.len() - path.acked_to)
-            .collect();
+        let spans: Vec<_> = (0..count).map(|path| self.outstanding(path).len()).collect();
         let mut newly: Vec<Vec<usize>> = vec![Vec::new(); count];
         let held: Vec<Seq> = self
             .chunks
@@ -620,6 +623,16 @@ impl Pair {
             let next = model.paths[path].chunks.len() as Seq;
             assert_eq!(self.real.next_position(id), next, "PSNs of path {path}");
             assert_eq!(self.real.acked_to(id), model.paths[path].acked_to as Seq, "path {path}");
+            let outstanding = model.outstanding(path);
+            assert_eq!(
+                self.real.span(id),
+                outstanding.len() as u64,
+                "outstanding on path {path}"
+            );
+            if let Some(&newest) = outstanding.last() {
+                let is_reported = model.is_acked(path, newest);
+                assert_eq!(self.real.newest_is_reported(id), is_reported, "newest on {path}");
+            }
             let earliest = model.earliest(path).map(|psn| psn as Seq);
             assert_eq!(self.real.earliest(id).is_some(), earliest.is_some());
             assert!(self.real.earliest(id) <= earliest, "none in flight comes before it");

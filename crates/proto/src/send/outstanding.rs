@@ -12,6 +12,7 @@ use whimbrel_wire::{Data, Tsn};
 use super::copies::Copies;
 use super::path_sequence::{ChunkState, PathSequences};
 use super::queue::Fragment;
+use super::resent::Resent;
 use crate::PathId;
 use crate::message::MessagePayload;
 
@@ -159,8 +160,8 @@ pub(crate) struct Outstanding {
     pub(super) scanned: Seq,
     /// What the SACK being processed told, by path.
     pub(super) acks: Vec<PathAck>,
-    /// With multiple fast retransmit: chunks sent again, each with the next position of that moment (Caro et al. 2002).
-    pub(super) resent: Option<Vec<(Seq, Seq)>>,
+    /// With multiple fast retransmit: chunks sent again.
+    pub(super) resent: Option<Box<Resent>>,
     /// Copies of chunks, if there may be any.
     pub(super) copies: Option<Box<Copies>>,
 }
@@ -554,6 +555,9 @@ impl Outstanding {
             copies.release_memory();
         }
         self.suspects.shrink_to_fit();
+        if let Some(resent) = &mut self.resent {
+            resent.shrink_to_fit();
+        }
         self.reported.shrink_to_fit();
         self.reported_spare = Vec::new();
         self.acks = Vec::new();
@@ -577,6 +581,6 @@ impl Outstanding {
             + self
                 .resent
                 .as_ref()
-                .map_or(0, |resent| resent.capacity() * size_of::<(Seq, Seq)>())
+                .map_or(0, |resent| size_of::<Resent>() + resent.heap_bytes())
     }
 }

@@ -15,6 +15,8 @@ use std::collections::VecDeque;
 
 use whimbrel_control::Seq;
 
+use super::resent::Resent;
+
 /// The chunk with a PSN is acknowledged.
 const ACKED: u64 = 1 << 63;
 /// Its TSN is acknowledged without a gap, or it was sent again elsewhere: nothing about it changes any more.
@@ -23,6 +25,11 @@ const GONE: u64 = 1 << 62;
 const COPY: u64 = 1 << 61;
 /// What belongs to no PSN.
 const NONE: Seq = Seq::MAX;
+
+/// Whether what has this entry went elsewhere before it arrived.
+fn went_elsewhere(entry: u64) -> bool {
+    entry & (ACKED | GONE) == GONE
+}
 
 /// Transmissions on one path.
 #[derive(Debug, Default)]
@@ -35,14 +42,18 @@ pub(super) struct PathSequence {
     acked_to: Seq,
     /// Where that was when it was last looked at.
     acked_before: Seq,
+    /// Entries from there on whose chunks went elsewhere before they arrived: they are not outstanding here.
+    elsewhere: u64,
+    /// The PSN given out last that is not such a one.
+    newest: Seq,
     /// One past the highest position acknowledged.
     reported_to: Seq,
     /// PSNs below it have been looked at for suspects.
     scanned: Seq,
     /// Positions in flight below the highest one acknowledged that can still become lost by missing reports, ascending.
     suspects: VecDeque<Seq>,
-    /// With multiple fast retransmit: positions sent again here, each with the next position of that moment.
-    resent: Vec<(Seq, Seq)>,
+    /// With multiple fast retransmit: positions sent again here.
+    resent: Resent,
     /// With CMT: positions of chunks sent again on this path, ascending; some of them stale.
     again: VecDeque<Seq>,
     /// The first of them when the SACK being processed arrived.
@@ -103,25 +114,45 @@ impl PathSequence {
     }
 
     fn mark(&mut self, psn: Seq, marks: u64) {
-        if let Some(place) = psn.checked_sub(self.base)
-            && let Some(entry) = self.entries.get_mut(place as usize)
-        {
-            *entry |= marks;
+        let Some(place) = psn.checked_sub(self.base) else {
+            return;
+        };
+        let Some(entry) = self.entries.get_mut(place as usize) else {
+            return;
+        };
+        let was_elsewhere = went_elsewhere(*entry);
+        *entry |= marks;
+        if was_elsewhere || !went_elsewhere(*entry) {
+            return;
         }
+        self.elsewhere += u64::from(psn >= self.acked_to);
+        while self.entry(self.newest).is_some_and(went_elsewhere) && self.newest > self.base {
+            self.newest -= 1;
+        }
+    }
+
+    /// Gives out the next PSN.
+    fn append(&mut self, entry: u64) -> Seq {
+        self.newest = self.next();
+        self.entries.push_back(entry);
+        self.newest
     }
 
     /// The cumulative PSN ack point as far as it goes: over what is acknowledged (Figure 39) and what went elsewhere (Figure 40).
     fn advance(&mut self) {
-        while self
-            .entry(self.acked_to)
-            .is_some_and(|entry| entry & (ACKED | GONE) != 0)
-        {
+        while let Some(entry) = self.entry(self.acked_to).filter(|entry| entry & (ACKED | GONE) != 0) {
+            self.elsewhere -= u64::from(went_elsewhere(entry));
             self.acked_to += 1;
         }
         while self.entries.front().is_some_and(|entry| entry & GONE != 0) {
             self.entries.pop_front();
             self.base += 1;
         }
+    }
+
+    /// Positions that are not acknowledged cumulatively.
+    fn span(&self) -> u64 {
+        self.next() - self.acked_to - self.elsewhere + self.again.len() as u64
     }
 
     fn lowest_unacked(&self) -> Option<Seq> {
@@ -139,13 +170,6 @@ impl PathSequence {
             }
             _ => self.suspects.push_back(position),
         }
-    }
-
-    fn reported_from(&self, position: Seq) -> Seq {
-        let mut resent = self.resent.iter();
-        resent
-            .find(|(known, _)| *known == position)
-            .map_or(0, |&(_, from)| from)
     }
 }
 
@@ -189,17 +213,35 @@ impl PathSequences {
     /// A chunk is sent for the first time.
     pub(super) fn push(&mut self, seq: Seq, path: u8) {
         let path = &mut self.paths[usize::from(path)];
-        self.psns.push_back(path.next());
-        path.entries.push_back(seq);
+        self.psns.push_back(path.append(seq));
     }
 
     /// A chunk is sent again. `multiple`: missing reports may give it up again, if they come from what is sent after it.
-    pub(super) fn retransmit(&mut self, place: usize, seq: Seq, from: u8, to: u8, next_seq: Seq, multiple: bool) {
+    pub(super) fn retransmit(
+        &mut self,
+        place: usize,
+        seq: Seq,
+        (from, to): (u8, u8),
+        next_seq: Seq,
+        multiple: bool,
+        chunk: impl Fn(Seq) -> Option<ChunkState>,
+    ) {
         let ring_base = seq - place as Seq;
         let psn = self.psns.get(place).copied().unwrap_or(NONE);
         let moves = from != to;
         if self.by_tsn || moves {
-            self.paths[usize::from(from)].mark(psn, GONE);
+            let path = &mut self.paths[usize::from(from)];
+            path.mark(psn, GONE);
+            if self.by_tsn {
+                path.advance();
+            }
+            if self.by_tsn
+                && moves
+                && let Ok(at) = path.again.binary_search(&seq)
+            {
+                path.again.remove(at);
+                self.drop_stale(from.into(), &chunk);
+            }
         }
         let path = &mut self.paths[usize::from(to)];
         let next = if self.by_tsn { next_seq } else { path.next() };
@@ -209,8 +251,7 @@ impl PathSequences {
                 path.again.insert(at, seq);
             }
         } else if moves {
-            self.psns[place] = path.next();
-            path.entries.push_back(seq);
+            self.psns[place] = path.append(seq);
         }
         if multiple && (self.by_tsn || !moves) {
             let (position, lowest) = if self.by_tsn {
@@ -218,8 +259,7 @@ impl PathSequences {
             } else {
                 (psn, path.base)
             };
-            path.resent.retain(|&(known, _)| known != position && known >= lowest);
-            path.resent.push((position, next));
+            path.resent.note(position, next, lowest);
         }
     }
 
@@ -242,7 +282,7 @@ impl PathSequences {
             let path = &mut self.paths[index];
             path.advance();
             path.newly = None;
-            path.span_before = path.next() - path.acked_to + path.again.len() as u64;
+            path.span_before = path.span();
             if by_tsn {
                 // CUC looks at what is acknowledged only.
                 path.acked_before = path.acked_to;
@@ -274,8 +314,15 @@ impl PathSequences {
         }
     }
 
-    /// The receiver took an acknowledgement back. The cumulative ack point stays where it is.
-    pub(super) fn on_taken_back(&mut self, place: usize, seq: Seq, path: u8) {
+    /// The receiver took an acknowledgement back. The cumulative ack point stays where it is. `highest_acked`: the highest chunk above
+    /// the cumulative TSN ack that is acknowledged on the path.
+    pub(super) fn on_taken_back(
+        &mut self,
+        place: usize,
+        seq: Seq,
+        path: u8,
+        highest_acked: impl FnOnce() -> Option<Seq>,
+    ) {
         let position = self.position(place, seq);
         let psn = self.psns.get(place).copied().unwrap_or(NONE);
         let by_tsn = self.by_tsn;
@@ -289,14 +336,12 @@ impl PathSequences {
             path.again.insert(at, seq);
         }
         if path.reported_to == position + 1 {
-            let highest = path.entries.iter().rposition(|entry| entry & ACKED != 0);
-            path.reported_to = highest.map_or(if by_tsn { 0 } else { path.base }, |at| {
-                if by_tsn {
-                    (path.entries[at] & !(ACKED | GONE | COPY)) + 1
-                } else {
-                    path.base + at as Seq + 1
-                }
-            });
+            path.reported_to = if by_tsn {
+                highest_acked().map_or(0, |highest| highest + 1)
+            } else {
+                let highest = path.entries.iter().rposition(|entry| entry & ACKED != 0);
+                path.base + highest.map_or(0, |at| at as Seq + 1)
+            };
         }
         path.insert_suspect(position);
     }
@@ -314,10 +359,11 @@ impl PathSequences {
                 lowest: moved,
             };
         }
-        let is_other = |now: Option<Seq>, before: Option<Seq>| before.is_some() && now != before;
+        // What is taken back may lie below: that moves nothing.
+        let is_acked = |seq: Seq| chunk(seq).is_none_or(|state| state.acked);
         Progress {
-            window: moved || is_other(path.again.front().copied(), path.again_before),
-            lowest: is_other(path.lowest_unacked(), path.lowest_before),
+            window: moved || path.again_before.is_some_and(is_acked),
+            lowest: path.lowest_before.is_some_and(is_acked),
         }
     }
 
@@ -337,13 +383,14 @@ impl PathSequences {
 
     /// Positions of a path that are not acknowledged cumulatively.
     pub(super) fn span(&self, index: usize) -> u64 {
-        let path = &self.paths[index];
-        path.next() - path.acked_to + path.again.len() as u64
+        self.paths[index].span()
     }
 
-    /// Whether the chunk sent last on the path, for the first time or on another path before, has been acknowledged by a gap.
+    /// Whether the chunk sent last on the path has been acknowledged by a gap, of those sent there for the first time or on another
+    /// path before, and not elsewhere since.
     pub(super) fn newest_is_reported(&self, index: usize) -> bool {
-        self.paths[index].entries.back().is_some_and(|entry| entry & ACKED != 0)
+        let path = &self.paths[index];
+        path.entry(path.newest).is_some_and(|entry| entry & ACKED != 0)
     }
 
     /// The first position at or after `from` that is not acknowledged, with the chunk that holds it, and whether it is a copy's.
@@ -357,10 +404,7 @@ impl PathSequences {
 
     /// A copy of a chunk is sent; returns its PSN.
     pub(super) fn push_copy(&mut self, seq: Seq, path: u8) -> Seq {
-        let path = &mut self.paths[usize::from(path)];
-        let psn = path.next();
-        path.entries.push_back(seq | COPY);
-        psn
+        self.paths[usize::from(path)].append(seq | COPY)
     }
 
     /// A copy turns out to be what arrived: its PSN is the chunk's own from now on. Of the transmission that was the chunk's own the
@@ -436,7 +480,7 @@ impl PathSequences {
 
     /// The first position whose acknowledgement counts as a missing report for the one at `position`, if not any does.
     pub(super) fn reported_from(&self, index: usize, position: Seq) -> Seq {
-        self.paths[index].reported_from(position)
+        self.paths[index].resent.reported_from(position)
     }
 
     /// One past the highest position of the path that has been acknowledged.
@@ -468,7 +512,7 @@ impl PathSequences {
         let of_path = |path: &PathSequence| {
             size_of::<PathSequence>()
                 + (path.entries.capacity() + path.suspects.capacity() + path.again.capacity()) * size_of::<Seq>()
-                + path.resent.capacity() * size_of::<(Seq, Seq)>()
+                + path.resent.heap_bytes()
         };
         size_of::<Self>() + self.psns.capacity() * size_of::<Seq>() + self.paths.iter().map(of_path).sum::<usize>()
     }

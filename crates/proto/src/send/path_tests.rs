@@ -14,6 +14,7 @@ struct Sender {
     ring: Outstanding,
     first: u32,
     limit: u8,
+    early: bool,
     lost: Vec<u32>,
 }
 
@@ -26,6 +27,7 @@ impl Sender {
             first,
             // RFC 2960 §7.2.4
             limit: 4,
+            early: false,
             lost: Vec::new(),
         };
         paths.iter().for_each(|&path| sender.send(path));
@@ -58,7 +60,7 @@ impl Sender {
         let rules = MissingRules {
             limit: self.limit,
             in_recovery: false,
-            early: false,
+            early: self.early,
             arrivals: packets,
             complete: true,
         };
@@ -132,6 +134,51 @@ fn figure_40_what_is_sent_again_elsewhere_counts_as_acknowledged() {
     assert_eq!((sender.acked_to(), sender.missing(102)), ([7, 1], 1));
     sender.sack(101, &[(103, 108)]);
     assert_eq!(sender.lost, [101, 102, 102]);
+}
+
+#[test]
+fn what_went_elsewhere_is_not_outstanding_any_more() {
+    // Figure 40 again: a path with few chunks outstanding needs few missing reports (RFC 5827 §3.2; Ye 2004, 3.4).
+    for accounting in [Accounting::Path, Accounting::Cmt] {
+        let mut sender = Sender::new(accounting, 100, &[0; 8]);
+        sender.limit = 2;
+        sender.sack(100, &[(104, 104)]);
+        sender.sack(100, &[(104, 105)]);
+        assert_eq!(sender.lost, [101, 102, 103]);
+        sender.resend(102, 1);
+        sender.resend(103, 1);
+        let id = PathId(0);
+        // 101, which waits, 104 to 107.
+        assert_eq!(sender.ring.span(id), 5, "{accounting:?}");
+        sender.ring.lose_path(id, |_, _| {});
+        sender.resend(106, 1);
+        sender.resend(107, 1);
+        assert_eq!(
+            (sender.ring.span(id), sender.ring.span(PathId(1))),
+            (3, 4),
+            "{accounting:?}"
+        );
+        // 105 is the last one that is here, and it has come.
+        assert!(sender.ring.newest_is_reported(id), "{accounting:?}");
+    }
+}
+
+#[test]
+fn early_retransmit_counts_what_is_outstanding_on_the_path() {
+    // RFC 5827 §3.2: of 100, 106 and 107 two are enough to report the other one. TSNs 101 to 105 went elsewhere.
+    for accounting in [Accounting::Path, Accounting::Cmt] {
+        let mut sender = Sender::new(accounting, 100, &[0; 6]);
+        sender.early = true;
+        for tsn in (101..=105).rev() {
+            assert!(sender.ring.lose_last(PathId(0)).is_some());
+            sender.resend(tsn, 1);
+        }
+        (0..2).for_each(|_| sender.send(0));
+        sender.sack(99, &[(106, 106)]);
+        assert!(sender.lost.is_empty(), "{accounting:?}");
+        sender.sack(99, &[(106, 107)]);
+        assert_eq!(sender.lost, [100], "{accounting:?}");
+    }
 }
 
 #[test]

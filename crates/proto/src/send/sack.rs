@@ -267,7 +267,10 @@ impl Outstanding {
                                 path = slot.path;
                             }
                             if let Some(sequences) = &mut self.sequences {
-                                sequences.on_taken_back((taken_back - base) as usize, taken_back, path);
+                                let slots = &self.slots;
+                                let is_acked = |slot: &Slot| slot.fate == Fate::Acked && slot.path == path;
+                                let highest = || Some(base + slots.iter().rposition(is_acked)? as Seq);
+                                sequences.on_taken_back((taken_back - base) as usize, taken_back, path, highest);
                             } else if let Err(place) = self.suspects.binary_search(&taken_back) {
                                 self.suspects.insert(place, taken_back);
                             }
@@ -294,7 +297,8 @@ impl Outstanding {
             if slot.fate != Fate::InFlight || slot.fast_retransmitted {
                 continue;
             }
-            let counts = seq < below && (!slot.retransmitted || htna >= self.reported_from(seq));
+            let reported_from = || self.resent.as_ref().map_or(0, |resent| resent.reported_from(seq));
+            let counts = seq < below && (!slot.retransmitted || htna >= reported_from());
             let Some(slot) = self.slot_mut(seq) else { continue };
             if counts {
                 slot.missing = slot.missing.saturating_add(1);
