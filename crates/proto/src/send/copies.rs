@@ -34,8 +34,56 @@ struct Copy {
 struct PathCopies {
     /// In ascending order of their PSNs.
     under_way: VecDeque<Copy>,
+    /// Chunk and PSN of each, in ascending order.
+    by_seq: VecDeque<(Seq, Seq)>,
     /// Chunks below it have been sent here, or need not be.
     next: Seq,
+}
+
+impl PathCopies {
+    fn place(&self, psn: Seq) -> Option<usize> {
+        self.under_way.binary_search_by_key(&psn, |copy| copy.psn).ok()
+    }
+
+    /// PSNs of the copies of a chunk: hardly ever more than one.
+    fn psns_of(&self, seq: Seq) -> impl Iterator<Item = Seq> {
+        let first = self.by_seq.partition_point(|&(known, _)| known < seq);
+        let all = self.by_seq.range(first..);
+        all.take_while(move |&&(known, _)| known == seq).map(|&(_, psn)| psn)
+    }
+
+    fn of(&self, seq: Seq) -> impl Iterator<Item = &Copy> {
+        self.psns_of(seq).filter_map(|psn| self.under_way.get(self.place(psn)?))
+    }
+
+    fn set_doubtful(&mut self, seq: Seq, doubtful: bool) {
+        let mut at = self.by_seq.partition_point(|&(known, _)| known < seq);
+        while let Some(&(_, psn)) = self.by_seq.get(at).filter(|(known, _)| *known == seq) {
+            if let Some(copy) = self.place(psn).and_then(|place| self.under_way.get_mut(place)) {
+                copy.doubtful = doubtful;
+            }
+            at += 1;
+        }
+    }
+
+    fn insert(&mut self, copy: Copy) {
+        let place = self.under_way.partition_point(|other| other.psn < copy.psn);
+        self.under_way.insert(place, copy);
+        let place = self.by_seq.partition_point(|&other| other < (copy.seq, copy.psn));
+        self.by_seq.insert(place, (copy.seq, copy.psn));
+    }
+
+    fn pop_first(&mut self) -> Option<Copy> {
+        self.remove(self.under_way.front()?.psn)
+    }
+
+    fn remove(&mut self, psn: Seq) -> Option<Copy> {
+        let copy = self.under_way.remove(self.place(psn)?)?;
+        if let Ok(place) = self.by_seq.binary_search(&(copy.seq, psn)) {
+            self.by_seq.remove(place);
+        }
+        Some(copy)
+    }
 }
 
 /// All of them.
@@ -49,32 +97,29 @@ impl Copies {
         self.paths.resize_with(paths, PathCopies::default);
     }
 
-    /// Every copy of a chunk: its path, its place there, and itself.
-    fn of(&self, seq: Seq) -> impl Iterator<Item = (u8, usize, &Copy)> {
-        self.paths.iter().enumerate().flat_map(move |(path, copies)| {
-            let places = copies.under_way.iter().enumerate();
-            places
-                .filter(move |(_, copy)| copy.seq == seq)
-                .map(move |(place, copy)| (path as u8, place, copy))
-        })
+    /// Every copy of a chunk, with its path.
+    fn of(&self, seq: Seq) -> impl Iterator<Item = (u8, &Copy)> {
+        let paths = self.paths.iter().enumerate();
+        paths.flat_map(move |(path, copies)| copies.of(seq).map(move |copy| (path as u8, copy)))
     }
 
-    fn take(&mut self, path: u8, place: usize) -> Option<Copy> {
-        self.paths[usize::from(path)].under_way.remove(place)
-    }
-
-    fn insert(&mut self, path: u8, copy: Copy) {
-        let under_way = &mut self.paths[usize::from(path)].under_way;
-        let place = under_way.partition_point(|other| other.psn < copy.psn);
-        under_way.insert(place, copy);
+    fn take(&mut self, path: u8, psn: Seq) -> Option<Copy> {
+        self.paths[usize::from(path)].remove(psn)
     }
 
     pub(super) fn release_memory(&mut self) {
-        self.paths.iter_mut().for_each(|path| path.under_way.shrink_to_fit());
+        for path in &mut self.paths {
+            path.under_way.shrink_to_fit();
+            path.by_seq.shrink_to_fit();
+        }
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        let of_path = |path: &PathCopies| size_of::<PathCopies>() + path.under_way.capacity() * size_of::<Copy>();
+        let of_path = |path: &PathCopies| {
+            size_of::<PathCopies>()
+                + path.under_way.capacity() * size_of::<Copy>()
+                + path.by_seq.capacity() * size_of::<(Seq, Seq)>()
+        };
         size_of::<Self>() + self.paths.iter().map(of_path).sum::<usize>()
     }
 }
@@ -92,15 +137,15 @@ impl Outstanding {
     /// The oldest chunk outstanding that has not been sent on the path. `is_worth` is told the path that it was sent on last, and when;
     /// no time if it waits to be sent again. Where the oldest is not worth it, none is.
     pub(crate) fn next_copy(&mut self, path: PathId, is_worth: impl Fn(u8, Option<Time>) -> bool) -> Option<Seq> {
-        let PathCopies { under_way, next } = &mut self.copies.as_mut()?.paths[usize::from(path.0)];
-        *next = (*next).max(self.base);
-        while let Some(slot) = self.slots.get((*next - self.base) as usize) {
-            let is_here = slot.path == path.0 || slot.copied && under_way.iter().any(|copy| copy.seq == *next);
+        let here = &mut self.copies.as_mut()?.paths[usize::from(path.0)];
+        here.next = here.next.max(self.base);
+        while let Some(slot) = self.slots.get((here.next - self.base) as usize) {
+            let is_here = slot.path == path.0 || slot.copied && here.psns_of(here.next).next().is_some();
             if slot.fate != Fate::Acked && !is_here {
                 let sent_at = (slot.fate == Fate::InFlight).then_some(slot.sent_at);
-                return is_worth(slot.path, sent_at).then_some(*next);
+                return is_worth(slot.path, sent_at).then_some(here.next);
             }
-            *next += 1;
+            here.next += 1;
         }
         None
     }
@@ -119,7 +164,7 @@ impl Outstanding {
         if let Some(copies) = &mut self.copies {
             let here = &mut copies.paths[usize::from(path.0)];
             here.next = here.next.max(seq + 1);
-            here.under_way.push_back(Copy {
+            here.insert(Copy {
                 psn,
                 seq,
                 sent_at: now,
@@ -151,23 +196,22 @@ impl Outstanding {
         let own = observer.surprise(slot.path, slot.sent_at, false);
         // The likeliest, and how likely the next one is.
         let (mut best, mut next) = (own.map(|own| (own, None)), None);
-        for (path, place, copy) in copies.of(seq) {
+        for (path, copy) in copies.of(seq) {
             let Some(this) = observer.surprise(path, copy.sent_at, false) else {
                 continue;
             };
             if best.is_none_or(|(least, _)| this < least) {
                 next = best.map(|(least, _)| least);
-                best = Some((this, Some((path, place))));
+                best = Some((this, Some((path, copy.psn))));
             } else {
                 next = Some(next.map_or(this, |next: Surprise| next.min(this)));
             }
         }
         let Some((first, way)) = best else { return };
         let is_doubtful = next.is_some_and(|next| next.elsewhere == first.elsewhere);
-        let under_way = copies.paths.iter_mut().flat_map(|path| path.under_way.iter_mut());
-        under_way
-            .filter(|copy| copy.seq == seq)
-            .for_each(|copy| copy.doubtful = is_doubtful);
+        for path in &mut copies.paths {
+            path.set_doubtful(seq, is_doubtful);
+        }
         // The first time that is measured on a path has to be right.
         slot.retransmitted |= is_doubtful || next.is_some() && first.unmeasured;
         let Some((to, at)) = way else { return };
@@ -187,7 +231,7 @@ impl Outstanding {
                 missing: slot.missing,
                 doubtful: is_doubtful,
             };
-            copies.insert(from, other);
+            copies.paths[usize::from(from)].insert(other);
         } else {
             // It waits to be sent again no more.
             slot.fate = Fate::InFlight;
@@ -241,8 +285,8 @@ impl Outstanding {
     fn on_duplicate(&mut self, seq: Seq, observer: &mut impl SackObserver) {
         let Some(copies) = &mut self.copies else { return };
         let mut possible = 0;
-        let mut best: Option<(Surprise, u8, usize)> = None;
-        for (path, place, copy) in copies.of(seq) {
+        let mut best: Option<(Surprise, u8, Seq)> = None;
+        for (path, copy) in copies.of(seq) {
             let surprise = observer.surprise(path, copy.sent_at, true);
             possible += u32::from(surprise.is_some());
             // One that cannot have come yet comes last.
@@ -252,11 +296,11 @@ impl Outstanding {
                 unmeasured: false,
             });
             if best.is_none_or(|(least, ..)| surprise < least) {
-                best = Some((surprise, path, place));
+                best = Some((surprise, path, copy.psn));
             }
         }
-        let Some((_, path, place)) = best else { return };
-        let Some(copy) = copies.take(path, place) else { return };
+        let Some((_, path, psn)) = best else { return };
+        let Some(copy) = copies.take(path, psn) else { return };
         let is_doubtful = copy.doubtful || possible != 1;
         let is_earliest = self.is_earliest(copy.psn, path);
         if let Some(sequences) = &mut self.sequences {
@@ -280,17 +324,14 @@ impl Outstanding {
     ) -> bool {
         let Some(copies) = &mut self.copies else { return false };
         let here = &mut copies.paths[index];
-        let Ok(place) = here.under_way.binary_search_by_key(&psn, |copy| copy.psn) else {
+        let Some(copy) = here.place(psn).and_then(|place| here.under_way.get_mut(place)) else {
             return false;
         };
-        let copy = &mut here.under_way[place];
         copy.missing = copy.missing.saturating_add(1);
         if copy.missing < limit {
             return true;
         }
-        let Some(copy) = here.under_way.remove(place) else {
-            return false;
-        };
+        let Some(copy) = here.remove(psn) else { return false };
         let path = index as u8;
         sequences.drop_copy(psn, path);
         self.remove_flight(path, copy.bytes, 0);
@@ -317,7 +358,7 @@ impl Outstanding {
     pub(super) fn lose_copies(&mut self, path: PathId, each: &mut impl FnMut(Seq, Tsn)) -> Option<(Seq, Tsn)> {
         let mut first = None;
         while let Some(copies) = &mut self.copies
-            && let Some(copy) = copies.paths[usize::from(path.0)].under_way.pop_front()
+            && let Some(copy) = copies.paths[usize::from(path.0)].pop_first()
         {
             let tsn = self.tsn(copy.seq);
             if let Some(sequences) = &mut self.sequences {
