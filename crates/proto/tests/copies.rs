@@ -1,11 +1,12 @@
 //! What is under way on several paths at once: redundant distribution, opportunistic retransmission and penalising.
 
 mod support;
-use support::{Fate, Host, InFlight, Net, addrs};
+use support::paths::{confirmed, is_on};
+use support::{Fate, Host, Net, addrs};
 use whimbrel_control::multipath::distribution::DistributionSpec;
 use whimbrel_control::multipath::{Accounting, BufferSplit};
 use whimbrel_control::{Span, Time};
-use whimbrel_proto::{AssocId, AssociationConfig, AssociationStats, Message, PathInfo, PathState};
+use whimbrel_proto::{AssocId, AssociationConfig, AssociationStats, Message, PathInfo};
 use whimbrel_wire::ChunkType;
 
 fn config(distribution: &str) -> AssociationConfig {
@@ -15,17 +16,6 @@ fn config(distribution: &str) -> AssociationConfig {
         distribution: DistributionSpec::by_name(distribution),
         ..AssociationConfig::default()
     }
-}
-
-fn is_on(packet: &InFlight<'_>, path: usize) -> bool {
-    packet.remote == addrs(packet.from.other(), path + 1)[path]
-}
-
-fn confirmed(paths: usize, config: &AssociationConfig) -> (Net, AssocId) {
-    let (mut net, a, _) = Net::established(paths, config);
-    net.run_for(Span::from_secs(5));
-    assert!(infos(&net, a).iter().all(|path| path.state == PathState::Active));
-    (net, a)
 }
 
 fn infos(net: &Net, id: AssocId) -> Vec<PathInfo> {
@@ -64,7 +54,7 @@ fn data_packets(net: &Net, path: usize, since: Time) -> usize {
 fn redundant_sends_every_chunk_on_every_path_and_sees_no_loss_in_it() {
     for paths in [2, 3] {
         for slower in [0, 5, 300] {
-            let (mut net, a) = confirmed(paths, &config("redundant"));
+            let (mut net, a, _) = confirmed(paths, &config("redundant"));
             net.knob = Box::new(move |packet| {
                 if is_on(packet, 0) {
                     Fate::Delay(Span::from_millis(slower))
@@ -103,7 +93,7 @@ fn redundant_sends_every_chunk_on_every_path_and_sees_no_loss_in_it() {
 
 #[test]
 fn redundant_needs_no_timeout_while_one_path_delivers() {
-    let (mut net, a) = confirmed(2, &config("redundant"));
+    let (mut net, a, _) = confirmed(2, &config("redundant"));
     net.knob = Box::new(|packet| {
         if packet.has(ChunkType::DATA) && is_on(packet, 0) {
             Fate::Drop
@@ -121,7 +111,7 @@ fn redundant_needs_no_timeout_while_one_path_delivers() {
 
 #[test]
 fn a_lost_copy_reduces_the_window_of_its_path_and_is_sent_on_no_account() {
-    let (mut net, a) = confirmed(2, &config("redundant"));
+    let (mut net, a, _) = confirmed(2, &config("redundant"));
     let mut count = 0;
     net.knob = Box::new(move |packet| {
         count += usize::from(packet.has(ChunkType::DATA) && is_on(packet, 0));
@@ -155,7 +145,7 @@ fn through_a_small_buffer(opportunistic: bool, penalise: bool) -> (Span, Associa
         penalise: Some(penalise),
         ..config("fill-in-order")
     };
-    let (mut net, a) = confirmed(2, &config);
+    let (mut net, a, _) = confirmed(2, &config);
     net.knob = Box::new(move |packet| {
         if is_on(packet, 0) {
             Fate::Delay(Span::from_millis(300))
@@ -219,7 +209,7 @@ fn most_in_flight(split: BufferSplit, send_buffer: u32, recv_buffer: u32) -> u64
         opportunistic_retransmission: Some(false),
         ..config("fill-in-order")
     };
-    let (mut net, a) = confirmed(2, &config);
+    let (mut net, a, _) = confirmed(2, &config);
     net.knob = Box::new(move |packet| {
         if is_on(packet, 1) {
             Fate::Delay(Span::from_millis(30))

@@ -1,72 +1,11 @@
 //! Heartbeats, and addresses that have to be verified before they are used (RFC 9260 §5.4, §8.3).
 
 mod support;
-use support::{Fate, Host, InFlight, Net, addrs};
-use whimbrel_control::{Span, Time};
-use whimbrel_proto::{AssocId, AssociationConfig, Event, Message, PathId, PathInfo, PathState, State};
+use support::paths::{confirmed, cut, path, quiet, state_event, when};
+use support::{Fate, Host, Net, addrs};
+use whimbrel_control::Span;
+use whimbrel_proto::{AssociationConfig, Message, PathId, PathState, State};
 use whimbrel_wire::{Chunk, ChunkType, HeartbeatInfo};
-
-/// No heartbeats of its own accord.
-fn quiet() -> AssociationConfig {
-    AssociationConfig {
-        hb_interval: Span::ZERO,
-        ..AssociationConfig::default()
-    }
-}
-
-/// Whether a packet goes over this path, whichever way.
-fn is_on(packet: &InFlight<'_>, path: usize) -> bool {
-    packet.remote == addrs(packet.from.other(), path + 1)[path]
-}
-
-/// From now on nothing gets through on these paths.
-fn cut(net: &mut Net, paths: &[usize]) {
-    let paths = paths.to_vec();
-    net.knob = Box::new(move |packet| {
-        let is_cut = paths.iter().any(|&path| is_on(packet, path));
-        if is_cut { Fate::Drop } else { Fate::Deliver }
-    });
-}
-
-/// Both ends are up and all paths confirmed.
-fn confirmed(paths: usize, config: &AssociationConfig) -> (Net, AssocId, AssocId) {
-    let (mut net, a, b) = Net::established(paths, config);
-    net.run_for(Span::from_secs(5));
-    assert!(
-        net.a
-            .association(a)
-            .expect("up")
-            .paths()
-            .all(|path| path.state == PathState::Active)
-    );
-    assert!(
-        net.b
-            .association(b)
-            .expect("up")
-            .paths()
-            .all(|path| path.state == PathState::Active)
-    );
-    (net, a, b)
-}
-
-fn path(net: &Net, id: AssocId, index: usize) -> PathInfo {
-    net.a.association(id).expect("up").paths().nth(index).expect("a path")
-}
-
-/// When this happened to A, in milliseconds since `start`.
-fn when(net: &mut Net, start: Time, limit: Span, event: &Event) -> u64 {
-    net.run_until(limit, &format!("{event:?}"), |net| {
-        net.events_of(Host::A).contains(event)
-    });
-    net.now.since(start).as_millis()
-}
-
-fn state_event(path: u8, state: PathState) -> Event {
-    Event::PathState {
-        path: PathId(path),
-        state,
-    }
-}
 
 // [9260:8.3-1, 8.3-13, 8.3-14]
 #[test]

@@ -2,6 +2,7 @@
 //! a path answers.
 
 mod support;
+use support::paths::{confirmed, cut, mend};
 use support::{Fate, Host, Net, addrs};
 use whimbrel_control::multipath::policy::{
     CycleCountParameters, PathPolicySpec, PotentiallyFailedParameters, TwoLevelParameters,
@@ -23,29 +24,6 @@ fn all() -> impl Iterator<Item = PathPolicySpec> {
     PathPolicySpec::ALL
         .iter()
         .filter_map(|part| PathPolicySpec::by_name(part.name))
-}
-
-/// From now on nothing gets through on these paths.
-fn cut(net: &mut Net, paths: &[usize]) {
-    let paths = paths.to_vec();
-    net.knob = Box::new(move |packet| {
-        let is_cut = paths
-            .iter()
-            .any(|&path| packet.remote == addrs(packet.from.other(), path + 1)[path]);
-        if is_cut { Fate::Drop } else { Fate::Deliver }
-    });
-}
-
-fn mend(net: &mut Net) {
-    net.knob = Box::new(|_| Fate::Deliver);
-}
-
-/// Both ends are up and all paths confirmed.
-fn confirmed(paths: usize, config: &AssociationConfig) -> (Net, AssocId) {
-    let (mut net, a, _) = Net::established(paths, config);
-    net.run_for(Span::from_secs(5));
-    assert!(infos(&net, a).iter().all(|path| path.state == PathState::Active));
-    (net, a)
 }
 
 fn infos(net: &Net, id: AssocId) -> Vec<PathInfo> {
@@ -88,7 +66,7 @@ fn how_long_new_data_stays_on_a_path_that_dies() {
         ("delay-centric", 63_000),
     ] {
         let policy = PathPolicySpec::by_name(name).expect("it is registered");
-        let (mut net, a) = confirmed(2, &quiet(policy.clone()));
+        let (mut net, a, _) = confirmed(2, &quiet(policy.clone()));
         cut(&mut net, &[0]);
         assert_eq!(until_on(&mut net, a, 1, Span::from_secs(100)), expected, "{name}");
         // RFC 7829's limit among the transport's own settings makes each as quick.
@@ -96,10 +74,33 @@ fn how_long_new_data_stays_on_a_path_that_dies() {
             potentially_failed_max_retrans: Some(0),
             ..quiet(policy)
         };
-        let (mut net, a) = confirmed(2, &config);
+        let (mut net, a, _) = confirmed(2, &config);
         cut(&mut net, &[0]);
         assert_eq!(until_on(&mut net, a, 1, Span::from_secs(100)), 1000, "{name}");
     }
+}
+
+#[test]
+fn what_was_sent_before_a_policy_gave_a_path_up_does_not_bring_it_back() {
+    // As with RFC 7829's potentially failed paths: the data arrives and its acknowledgement does not; then the path is gone both ways.
+    let policy = PathPolicySpec::TwoLevel(TwoLevelParameters { redirect: 0, change: 0 });
+    let (mut net, a, _) = confirmed(2, &quiet(policy));
+    net.knob = Box::new(|packet| {
+        let is_answer = packet.from == Host::B && packet.remote == addrs(Host::A, 1)[0];
+        if is_answer { Fate::Drop } else { Fate::Deliver }
+    });
+    for _ in 0..3 {
+        net.a.send(net.now, a, Message::zeros(0, 1000)).expect("room");
+    }
+    net.run_for(Span::from_millis(300));
+    cut(&mut net, &[0]);
+    let given_up = |net: &Net| infos(net, a)[0].state == PathState::Inactive;
+    net.run_until(Span::from_secs(3), "given up", |net| given_up(net));
+    // The first SACK over the other path acknowledges all three, two of which were sent over the first one only.
+    net.run_for(Span::from_millis(300));
+    assert_eq!(net.a.association(a).expect("up").buffered_send(), 0);
+    assert!(given_up(&net));
+    assert_eq!(sending(&net, a), 1);
 }
 
 #[test]
@@ -134,7 +135,7 @@ fn the_way_back_when_the_path_answers_again() {
             path_max_retrans: 8,
             ..quiet(policy.clone())
         };
-        let (mut net, a) = confirmed(2, &config);
+        let (mut net, a, _) = confirmed(2, &config);
         cut(&mut net, &[0]);
         until_on(&mut net, a, 1, Span::from_secs(100));
         let left = net.now;
@@ -166,7 +167,7 @@ fn rfc_7829_an_option_begins_anew_with_two_units_as_cmt_pf_does_in_ns_2() {
             restart_units,
             ..PotentiallyFailedParameters::default()
         });
-        let (mut net, a) = confirmed(2, &quiet(policy));
+        let (mut net, a, _) = confirmed(2, &quiet(policy));
         cut(&mut net, &[0]);
         for _ in 0..10 {
             net.send(Host::A, a, Message::zeros(0, 1452));
@@ -190,7 +191,7 @@ fn pan_2010_figure_2_many_short_outages_fail_a_path_that_the_standard_keeps() {
             rto_initial: Some(Span::from_millis(500)),
             ..quiet(policy)
         };
-        let (mut net, a) = confirmed(2, &config);
+        let (mut net, a, _) = confirmed(2, &config);
         let start = net.now;
         net.capture = false;
         net.knob = Box::new(move |packet| {
@@ -228,7 +229,7 @@ fn a_path_that_comes_and_goes_is_not_followed_each_time_by_policies_that_stay() 
             sack_delay: Span::from_millis(20),
             ..quiet(PathPolicySpec::by_name(name).expect("there"))
         };
-        let (mut net, a) = confirmed(2, &config);
+        let (mut net, a, _) = confirmed(2, &config);
         net.capture = false;
         let start = net.now;
         net.knob = Box::new(move |packet| {
@@ -270,7 +271,7 @@ fn while_a_path_answers_the_association_lives_and_loses_nothing() {
                 // The standard without heartbeats never asks a path again that has failed.
                 continue;
             }
-            let (mut net, a) = confirmed(3, &config);
+            let (mut net, a, _) = confirmed(3, &config);
             net.capture = false;
             let mut dead = Vec::new();
             for round in 0..8 {
@@ -315,7 +316,7 @@ fn rfc_7829_section_4_dormant_paths_are_tried_and_the_first_that_answers_is_used
             path_policy: Some(policy.clone()),
             ..AssociationConfig::default()
         };
-        let (mut net, a) = confirmed(3, &config);
+        let (mut net, a, _) = confirmed(3, &config);
         cut(&mut net, &[0, 1, 2]);
         for _ in 0..20 {
             net.send(Host::A, a, Message::zeros(0, 1452));
@@ -338,7 +339,7 @@ fn rfc_7829_section_4_dormant_paths_are_tried_and_the_first_that_answers_is_used
 
 #[test]
 fn delay_centric_moves_to_the_shorter_path_and_measures_idle_ones_by_heartbeats() {
-    let (mut net, a) = confirmed(2, &quiet(PathPolicySpec::by_name("delay-centric").expect("there")));
+    let (mut net, a, _) = confirmed(2, &quiet(PathPolicySpec::by_name("delay-centric").expect("there")));
     // The first path takes 60 ms more each way.
     net.knob = Box::new(|packet| {
         let on_first = packet.remote == addrs(packet.from.other(), 1)[0];
@@ -368,7 +369,7 @@ fn events_tell_of_what_a_policy_does() {
         path_max_retrans: 8,
         ..quiet(PathPolicySpec::by_name("cycle-count").expect("there"))
     };
-    let (mut net, a) = confirmed(2, &config);
+    let (mut net, a, _) = confirmed(2, &config);
     cut(&mut net, &[0]);
     until_on(&mut net, a, 1, Span::from_secs(100));
     let state = |state| Event::PathState { path: PathId(0), state };

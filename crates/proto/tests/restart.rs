@@ -3,6 +3,8 @@
 mod support;
 use support::{Fate, Host, Net, addrs, endpoint, init};
 use whimbrel_control::Span;
+use whimbrel_control::multipath::Accounting;
+use whimbrel_control::multipath::distribution::DistributionSpec;
 use whimbrel_proto::{AssocId, AssociationConfig, CloseReason, Discard, Event, Message, State};
 use whimbrel_wire::{Chunk, ChunkType, Tsn};
 
@@ -63,6 +65,32 @@ fn section_5_2_4_a_a_restarted_peer_is_recognized_and_everything_begins_anew() {
         (net.contents(Host::B), net.contents(Host::A)),
         (vec![b"new".to_vec()], vec![b"answer".to_vec()])
     );
+}
+
+#[test]
+fn a_restarted_association_uses_its_paths_as_before() {
+    // What the distribution and the coupling know, and the room for copies of chunks, begin anew with everything else.
+    let config = AssociationConfig {
+        accounting: Some(Accounting::Path),
+        distribution: DistributionSpec::by_name("redundant"),
+        ..config()
+    };
+    let (mut net, _, b) = Net::established(2, &config);
+    net.run_for(Span::from_secs(5));
+    let copies = |net: &mut Net| {
+        let before = net.b.association(b).expect("up").stats().copies;
+        for _ in 0..20 {
+            net.send(Host::B, b, Message::zeros(0, 1452));
+        }
+        net.run_for(Span::from_secs(5));
+        assert_eq!(net.b.association(b).expect("up").buffered_send(), 0);
+        net.b.association(b).expect("up").stats().copies - before
+    };
+    assert_eq!(copies(&mut net), 20);
+    restart_a(&mut net, 2);
+    net.run_for(Span::from_secs(5));
+    assert!(net.events_of(Host::B).contains(&Event::Restarted));
+    assert_eq!(copies(&mut net), 20);
 }
 
 // [9260:5.2.4-4]

@@ -75,7 +75,12 @@ impl Association {
             let is_free =
                 |index: &usize| self.paths[*index].removed && !self.outstanding.remembers(PathId(*index as u8));
             let index = (0..self.paths.len()).find(is_free)?;
+            let epochs = self.paths[index].epochs;
             self.paths[index] = path;
+            if !self.outstanding.is_per_path() {
+                // The first path keeps those of the association.
+                self.paths[index].epochs = epochs;
+            }
             self.forget_path(index);
             index
         };
@@ -83,6 +88,21 @@ impl Association {
         self.limit_data();
         self.start_spread();
         Some(index)
+    }
+
+    /// Another path has taken the place of the one with this number: nothing is left of what was known of that.
+    fn forget_path(&mut self, index: usize) {
+        self.outstanding.forget_path(PathId(index as u8));
+        if let Some(rates) = &mut self.rates {
+            rates.forget_path(index);
+        }
+        if let Some(spread) = &mut self.spread {
+            spread.forget_path(index);
+        }
+        if let Some(policy) = &mut self.policy {
+            policy.forget_path(index);
+        }
+        self.forget_probes(index);
     }
 
     fn new_path(&self, local: TransportAddr, remote: TransportAddr, confirmed: bool) -> Path {
@@ -295,7 +315,7 @@ impl Association {
         path.t3 = NEVER;
         path.release = NEVER;
         path.timed = None;
-        path.urgent_packets = 0;
+        path.urgent = false;
         path.one_packet_only = false;
         path.recovery = None;
         path.heartbeat = HeartbeatState::default();
@@ -326,7 +346,9 @@ impl Association {
         if self.paths[usize::from(self.sending)].removed {
             self.sending = best;
             self.stats.path_switches += 1;
-            self.paths[usize::from(best)].urgent_packets = u32::from(self.outstanding.next_lost().is_some());
+            if let Some(lost) = self.outstanding.next_lost() {
+                self.paths[usize::from(lost.from.0)].urgent = true;
+            }
         }
         self.choose_sending_path(ctx);
         let sending = self.sending;
@@ -355,5 +377,71 @@ impl Association {
             .emit(crate::trace::TraceKinds::STATES, ctx.now, Some(self.id), || {
                 crate::trace::TraceEvent::PathState { path, state }
             });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use whimbrel_control::multipath::PathView;
+    use whimbrel_control::multipath::coupling::Couple;
+    use whimbrel_control::multipath::distribution::{Demand, Distribute};
+    use whimbrel_control::multipath::policy::ManagePaths;
+
+    use super::super::testing;
+    use super::*;
+
+    /// A part of any kind that notes which paths it was told to forget.
+    #[derive(Clone, Debug, Default)]
+    struct Told(Arc<Mutex<Vec<usize>>>);
+
+    impl Distribute for Told {
+        fn choose(&mut self, _demand: &Demand, _paths: &[PathView]) -> Option<usize> {
+            None
+        }
+
+        fn on_replaced(&mut self, path: usize) {
+            self.0.lock().unwrap().push(path);
+        }
+    }
+
+    impl Couple for Told {
+        fn growth(&mut self, _path: usize, _paths: &[PathView]) -> f64 {
+            1.0
+        }
+
+        fn on_replaced(&mut self, path: usize) {
+            self.0.lock().unwrap().push(100 + path);
+        }
+    }
+
+    impl ManagePaths for Told {
+        fn on_replaced(&mut self, path: usize) {
+            self.0.lock().unwrap().push(200 + path);
+        }
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_path_whose_place_is_used_again() {
+        let mut association = testing::association(MAX_PATHS);
+        let told = Told::default();
+        association.spread = Some(testing::spread(
+            Some(Box::new(told.clone())),
+            Some(Box::new(told.clone())),
+        ));
+        association.policy = Some(testing::policy(Box::new(told.clone())));
+        for index in [0, 5] {
+            association.paths[index].removed = true;
+            association.paths[index].epochs.recovery.enter(7);
+            let path = association.new_path(testing::addr(99), testing::addr(98), true);
+            assert_eq!(association.add_path(path), Some(index));
+            assert_eq!(*told.0.lock().unwrap(), [index, 100 + index, 200 + index]);
+            told.0.lock().unwrap().clear();
+        }
+        assert!(
+            association.epochs(0).recovery.is_active(),
+            "the association is in fast recovery, whatever its first path is"
+        );
     }
 }

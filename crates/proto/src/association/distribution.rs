@@ -27,8 +27,33 @@ pub(super) struct Spread {
 }
 
 impl Spread {
+    pub(super) fn new(
+        distribution: Option<Box<dyn Distribute>>,
+        coupling: Option<Box<dyn Couple>>,
+        buffer_split: BufferSplit,
+        paths: usize,
+    ) -> Self {
+        Spread {
+            is_redundant: distribution.as_deref().is_some_and(|part| part.sends_copies()),
+            distribution,
+            coupling,
+            buffer_split,
+            views: Vec::with_capacity(paths),
+        }
+    }
+
     pub(super) fn heap_bytes(&self) -> usize {
         size_of::<Self>() + self.views.capacity() * size_of::<PathView>()
+    }
+
+    /// Another path has taken the place of the one with this number.
+    pub(super) fn forget_path(&mut self, index: usize) {
+        if let Some(distribution) = &mut self.distribution {
+            distribution.on_replaced(index);
+        }
+        if let Some(coupling) = &mut self.coupling {
+            coupling.on_replaced(index);
+        }
     }
 }
 
@@ -46,21 +71,14 @@ impl Association {
         };
         let parts = self.config.parts();
         let (distribution, coupling) = (parts.distribution.build(&context), parts.coupling.build(&context));
-        if distribution.is_some() || coupling.is_some() {
-            let is_redundant = distribution
-                .as_ref()
-                .is_some_and(|distribution| distribution.sends_copies());
-            if is_redundant || self.switches.opportunistic_retransmission {
-                self.outstanding.allow_copies();
-            }
-            self.spread = Some(Box::new(Spread {
-                is_redundant,
-                distribution,
-                coupling,
-                buffer_split: parts.buffer_split,
-                views: Vec::with_capacity(self.paths.len()),
-            }));
+        if distribution.is_none() && coupling.is_none() {
+            return;
         }
+        let spread = Spread::new(distribution, coupling, parts.buffer_split, self.paths.len());
+        if spread.is_redundant || self.switches.opportunistic_retransmission {
+            self.outstanding.allow_copies();
+        }
+        self.spread = Some(Box::new(spread));
     }
 
     /// Whether new data may go to several paths at once.
@@ -280,5 +298,54 @@ impl Association {
             return self.window_open(PathId(self.sending), usize::from(self.sending));
         }
         (0..self.paths.len()).any(|index| self.is_usable(index) && self.window_open(PathId(index as u8), index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::super::testing;
+    use super::*;
+
+    /// Counts the losses that it hears of, and the windows that it is asked for.
+    #[derive(Clone, Debug, Default)]
+    struct Counts(Arc<Mutex<(u32, u32)>>);
+
+    impl Couple for Counts {
+        fn growth(&mut self, _path: usize, _paths: &[PathView]) -> f64 {
+            1.0
+        }
+
+        fn on_loss(&mut self, _path: usize) {
+            self.0.lock().unwrap().0 += 1;
+        }
+
+        fn reduced(&mut self, _path: usize, _paths: &[PathView]) -> Option<u64> {
+            self.0.lock().unwrap().1 += 1;
+            Some(1468)
+        }
+    }
+
+    #[test]
+    fn a_coupling_hears_of_the_first_loss_of_a_window_alone() {
+        let mut association = testing::association(2);
+        let counts = Counts::default();
+        association.spread = Some(testing::spread(None, Some(Box::new(counts.clone()))));
+        let now = Time::from_nanos(1);
+        let ask = |association: &mut Association, reacted| {
+            let window = association.coupled_window(now, 1, reacted);
+            (window, core::mem::take(&mut *counts.0.lock().unwrap()))
+        };
+        assert_eq!(ask(&mut association, false), (Some(1468), (1, 1)));
+        // In fast recovery a loss is not the first, but a window may be asked for, as after a loss by the channel.
+        association.epochs_mut(1).recovery.enter(5);
+        assert_eq!(ask(&mut association, false), (Some(1468), (0, 1)));
+        association.epochs_mut(1).recovery.leave();
+        association.epochs_mut(1).reduced.enter(5);
+        assert_eq!(ask(&mut association, false), (Some(1468), (0, 1)));
+        assert_eq!(ask(&mut association, true), (None, (0, 0)));
+        association.epochs_mut(1).leave();
+        assert_eq!(ask(&mut association, false), (Some(1468), (1, 1)));
     }
 }

@@ -453,6 +453,7 @@ impl Association {
         }
         self.choose_sending_path(ctx);
         self.start_rates();
+        self.spread = None;
         self.start_spread();
         self.start_heartbeats(ctx);
         self.start_policy(ctx);

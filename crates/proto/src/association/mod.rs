@@ -20,6 +20,8 @@ mod retransmission;
 mod sack;
 mod shutdown;
 mod stats;
+#[cfg(test)]
+mod testing;
 mod timers;
 mod timestamp;
 mod transmit;

@@ -24,11 +24,25 @@ pub(super) struct PathPolicy {
 }
 
 impl PathPolicy {
+    pub(super) fn new(policy: Box<dyn ManagePaths>, paths: usize) -> Self {
+        PathPolicy {
+            policy,
+            views: Vec::with_capacity(paths),
+            probes: Vec::with_capacity(paths),
+            signs: Vec::with_capacity(paths + 1),
+        }
+    }
+
     pub(super) fn heap_bytes(&self) -> usize {
         size_of::<Self>()
             + self.views.capacity() * size_of::<PathView>()
             + self.probes.capacity() * size_of::<Option<u64>>()
             + self.signs.capacity() * size_of::<(usize, PathSign)>()
+    }
+
+    /// Another path has taken the place of the one with this number.
+    pub(super) fn forget_path(&mut self, index: usize) {
+        self.policy.on_replaced(index);
     }
 }
 
@@ -41,14 +55,8 @@ impl Association {
             floor: 4 * unit,
             truth: self.truth.clone(),
         };
-        self.policy = self.config.parts().path_policy.build(&context).map(|policy| {
-            Box::new(PathPolicy {
-                policy,
-                views: Vec::with_capacity(self.paths.len()),
-                probes: Vec::with_capacity(self.paths.len()),
-                signs: Vec::with_capacity(self.paths.len() + 1),
-            })
-        });
+        let policy = self.config.parts().path_policy.build(&context);
+        self.policy = policy.map(|policy| Box::new(PathPolicy::new(policy, self.paths.len())));
         self.probing = None;
         (self.timers.policy, self.timers.probing) = (NEVER, NEVER);
         self.consult(ctx, |_, _| {});
@@ -95,14 +103,6 @@ impl Association {
         if let Some(policy) = &mut self.policy {
             policy.signs = signs;
         }
-    }
-
-    /// Another path has taken the place of the one with this number.
-    pub(super) fn forget_path(&mut self, index: usize) {
-        if let Some(policy) = &mut self.policy {
-            policy.policy.on_replaced(index);
-        }
-        self.forget_probes(index);
     }
 
     pub(super) fn on_policy_timer(&mut self, ctx: &mut Context<'_>) {

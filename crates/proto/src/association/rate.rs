@@ -90,6 +90,13 @@ impl DeliveryRates {
         self.paths.resize(paths, PathRate::default());
     }
 
+    /// Another path has taken the place of the one with this number.
+    pub(super) fn forget_path(&mut self, index: usize) {
+        if let Some(path) = self.paths.get_mut(index) {
+            *path = PathRate::default();
+        }
+    }
+
     pub(super) fn release_memory(&mut self) {
         self.stamps.shrink_to_fit();
     }

@@ -17,8 +17,8 @@ use crate::send::LostChunk;
 pub(super) enum LostData {
     /// Nothing waits that could hold new data up.
     None,
-    /// It may go out on this path.
-    Ready(usize),
+    /// It may go out on `to`; `from` is the path for whose losses it does.
+    Ready { from: PathId, to: usize },
     /// It waits for this path; so does new data there.
     Waits(usize),
 }
@@ -38,7 +38,7 @@ impl Association {
             let lost = self.outstanding.next_lost();
             return lost.map_or(LostData::None, |lost| self.readiness(now, lost));
         }
-        let (mut best, mut waits) = (None, LostData::None);
+        let (mut best, mut waits): (Option<(Seq, LostData)>, _) = (None, LostData::None);
         for queue in 0..self.outstanding.lost_queues() {
             let Some(lost) = self.outstanding.first_lost_in(queue) else {
                 continue;
@@ -47,12 +47,12 @@ impl Association {
                 continue;
             }
             match self.readiness(now, lost) {
-                LostData::Ready(to) => best = Some((lost.seq, to)),
+                ready @ LostData::Ready { .. } => best = Some((lost.seq, ready)),
                 LostData::Waits(to) => waits = LostData::Waits(to),
                 LostData::None => {}
             }
         }
-        best.map_or(waits, |(_, to)| LostData::Ready(to))
+        best.map_or(waits, |(_, ready)| ready)
     }
 
     fn readiness(&mut self, now: Time, lost: LostChunk) -> LostData {
@@ -60,8 +60,16 @@ impl Association {
         if self.holds_back(now, to, lost.timed_out) {
             return LostData::None;
         }
-        if self.paths[to].urgent_packets > 0 || self.window_open(id, to) && self.paths[to].is_its_time(now) {
-            LostData::Ready(to)
+        let is_urgent = |path: &PathId| self.paths[usize::from(path.0)].urgent;
+        let urgent = if self.outstanding.is_per_path() {
+            Some(lost.from).filter(is_urgent)
+        } else {
+            // One queue: the lowest TSN goes first, wherever what is urgent was lost.
+            (0..self.paths.len()).map(|index| PathId(index as u8)).find(is_urgent)
+        };
+        if urgent.is_some() || self.window_open(id, to) && self.paths[to].is_its_time(now) {
+            let from = urgent.unwrap_or(lost.from);
+            LostData::Ready { from, to }
         } else {
             LostData::Waits(to)
         }
@@ -99,6 +107,7 @@ impl Association {
             }
             packet.push_data(data);
             pushed = true;
+            self.paths[usize::from(from.0)].urgent = false;
             if timed_out {
                 self.note_resent(from);
             }

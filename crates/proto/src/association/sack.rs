@@ -210,6 +210,7 @@ impl Association {
             self.take_path_acknowledgement(ctx, index, advanced, echo);
         }
         self.end_epochs(ctx);
+        self.end_urgency();
         if let Some(rates) = &mut self.rates {
             rates.release(self.outstanding.base());
         }
@@ -308,6 +309,15 @@ impl Association {
         self.trace_window(ctx, index);
     }
 
+    /// Where what was lost has come after all, nothing of it is urgent.
+    fn end_urgency(&mut self) {
+        for index in 0..self.paths.len() {
+            if self.paths[index].urgent && !self.outstanding.any_lost_on(PathId(index as u8)) {
+                self.paths[index].urgent = false;
+            }
+        }
+    }
+
     /// RFC 9260 §7.2.4, steps 2, 3 and 6.
     // [9260:7.2.3-1, 7.2.4-2]
     fn take_losses(&mut self, ctx: &mut Context<'_>) {
@@ -363,10 +373,7 @@ impl Association {
             }
             if !in_recovery {
                 self.epochs_mut(index).recovery.enter(highest);
-                if lost > lost_copies {
-                    let (_, to) = self.retransmission_path(PathId(index as u8), false);
-                    self.paths[to].urgent_packets = 1;
-                }
+                self.paths[index].urgent |= lost > lost_copies;
             }
             self.trace_window(ctx, index);
         }

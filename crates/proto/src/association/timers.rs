@@ -242,7 +242,7 @@ impl Association {
             } else {
                 // Rule E3: one packet goes out at once.
                 let (_, to) = self.retransmission_path(id, true);
-                self.paths[to].urgent_packets = 1;
+                self.paths[index].urgent = true;
                 self.heartbeat_after_timeout(ctx, index, to);
             }
             self.trace_window(ctx, index);

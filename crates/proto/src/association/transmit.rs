@@ -74,7 +74,9 @@ impl Packet<'_> {
 /// What data may go out next, and where.
 #[derive(Clone, Copy)]
 enum NextData {
+    /// What was lost; `from` is the path for whose losses it goes.
     Retransmission {
+        from: PathId,
         to: usize,
     },
     New {
@@ -89,7 +91,7 @@ enum NextData {
 impl NextData {
     fn to(self) -> usize {
         match self {
-            NextData::Retransmission { to } | NextData::New { to } | NextData::Copy { to } => to,
+            NextData::Retransmission { to, .. } | NextData::New { to } | NextData::Copy { to } => to,
         }
     }
 }
@@ -362,7 +364,7 @@ impl Association {
         }
         let mut blocked = None;
         match self.next_retransmission(now) {
-            LostData::Ready(to) => return Some(NextData::Retransmission { to }),
+            LostData::Ready { from, to } => return Some(NextData::Retransmission { from, to }),
             LostData::Waits(to) => blocked = Some(to),
             LostData::None => {}
         }
@@ -442,11 +444,10 @@ impl Association {
             .is_paced(self.switches.pacing)
             .then(|| self.outstanding.flight(id));
         packet.reserve(self.stamp(ctx.now));
-        if matches!(next, NextData::Retransmission { .. }) {
+        if let NextData::Retransmission { from, .. } = next {
             pushed = self.push_retransmissions(ctx, packet);
-            let urgent = &mut self.paths[path].urgent_packets;
-            *urgent = urgent.saturating_sub(u32::from(pushed));
             if pushed {
+                self.paths[usize::from(from.0)].urgent = false;
                 self.note_retransmission(ctx.now, path);
             }
         }

@@ -13,6 +13,15 @@ pub struct AssocId {
     generation: u32,
 }
 
+#[cfg(test)]
+impl AssocId {
+    /// For tests of an association by itself.
+    pub(crate) const ANY: AssocId = AssocId {
+        index: 0,
+        generation: 0,
+    };
+}
+
 /// Verification tags are random numbers of ours: they need no hashing.
 #[derive(Default)]
 struct TagHasher(u64);

@@ -111,9 +111,9 @@ pub(crate) struct Path {
     pub(crate) burst_left: u32,
     /// After a timeout only one packet may be in flight until something is acknowledged (RFC 9260 §7.2.3).
     pub(crate) one_packet_only: bool,
-    /// Packets that must go out now, whatever the window says: a fast retransmit (RFC 9260 §7.2.4 item 3) or the one after
-    /// a timeout (RFC 9260 §6.3.3 rule E3).
-    pub(crate) urgent_packets: u32,
+    /// The next packet of what was lost here goes out now, on whichever path and whatever the window says there: a fast retransmit
+    /// (RFC 9260 §7.2.4 item 3) or the one after a timeout (RFC 9260 §6.3.3 rule E3).
+    pub(crate) urgent: bool,
     /// Data that the window allows waits until then: for the pacer, or for its turn to be sent again.
     pub(crate) release: Time,
     /// When its window was halved because the buffers waited for what had been sent on it.
@@ -171,7 +171,7 @@ impl Path {
             last_data: Time::ZERO,
             burst_left: 0,
             one_packet_only: false,
-            urgent_packets: 0,
+            urgent: false,
             release: NEVER,
             penalised_at: Time::ZERO,
             rest_until: Time::ZERO,

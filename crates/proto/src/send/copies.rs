@@ -134,6 +134,13 @@ impl Outstanding {
         }
     }
 
+    /// Another path has taken the place of the one with this number: nothing of what is outstanding has been sent on it.
+    pub(crate) fn forget_path(&mut self, path: PathId) {
+        if let Some(copies) = &mut self.copies {
+            copies.paths[usize::from(path.0)].next = 0;
+        }
+    }
+
     /// The oldest chunk outstanding that has not been sent on the path. `is_worth` is told the path that it was sent on last, and when;
     /// no time if it waits to be sent again. Where the oldest is not worth it, none is.
     pub(crate) fn next_copy(&mut self, path: PathId, is_worth: impl Fn(u8, Option<Time>) -> bool) -> Option<Seq> {

@@ -5,6 +5,7 @@
 
 pub mod insider;
 mod packets;
+pub mod paths;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

@@ -44,6 +44,11 @@ pub trait Couple: fmt::Debug + Send + Sync {
         let _ = path;
     }
 
+    /// Another path has taken the place of `path`, whose number it has now: what was known of the earlier one is forgotten.
+    fn on_replaced(&mut self, path: usize) {
+        let _ = path;
+    }
+
     /// The window of path `path` after congestion, in bytes; none: what it would be alone.
     fn reduced(&mut self, path: usize, paths: &[PathView]) -> Option<u64> {
         let _ = (path, paths);

@@ -118,6 +118,10 @@ impl Couple for Olia {
             before: deliveries.since_loss,
         };
     }
+
+    fn on_replaced(&mut self, path: usize) {
+        *self.of(path) = Deliveries::default();
+    }
 }
 
 #[cfg(test)]
@@ -150,6 +154,17 @@ mod tests {
         // Now the first is the best, and it has the largest window: nothing moves.
         assert!((part.growth(0, &paths) - 1.0 / 9.0).abs() < 1e-9);
         assert!((part.growth(1, &paths) - 4.0 / 9.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_path_in_the_place_of_another_begins_anew() {
+        let paths = two();
+        let mut part = olia(Ranking::Draft);
+        part.on_delivered(1, 400_000);
+        assert!(part.shift(1, &paths) > 0.0);
+        part.on_replaced(1);
+        part.on_delivered(0, 1000);
+        assert_eq!(part.shift(1, &paths), 0.0);
     }
 
     #[test]

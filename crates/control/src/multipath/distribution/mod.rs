@@ -60,6 +60,11 @@ pub trait Distribute: fmt::Debug + Send + Sync {
     /// Asked again for each packet; what was answered need not be remembered.
     fn choose(&mut self, demand: &Demand, paths: &[PathView]) -> Option<usize>;
 
+    /// Another path has taken the place of `path`, whose number it has now: what was known of the earlier one is forgotten.
+    fn on_replaced(&mut self, path: usize) {
+        let _ = path;
+    }
+
     /// Whether every chunk goes out on every path. Then a path that is [open](PathView::open) carries what has been sent elsewhere and
     /// is not acknowledged, the oldest first, before any new data.
     fn sends_copies(&self) -> bool {

@@ -51,6 +51,12 @@ impl Distribute for RoundRobin {
         self.credits[index] = (self.credits[index] - sum).max(-(LARGEST as i64));
         Some(index)
     }
+
+    fn on_replaced(&mut self, path: usize) {
+        if let Some(credit) = self.credits.get_mut(path) {
+            *credit = 0;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -74,6 +80,16 @@ mod tests {
         let paths = [path(6, 0, 50), path(2, 0, 10), path(1, 0, 10)];
         let turns: Vec<_> = (0..9).filter_map(|_| part.choose(&demand(10, 100), &paths)).collect();
         assert_eq!(turns, [0, 1, 0, 0, 2, 0, 0, 1, 0]);
+    }
+
+    #[test]
+    fn a_path_in_the_place_of_another_has_no_debts() {
+        let mut part = part();
+        let paths = [path(2, 0, 1), path(2, 0, 1)];
+        assert_eq!(part.choose(&demand(1, 9), &paths), Some(0));
+        part.on_replaced(0);
+        part.on_replaced(1);
+        assert_eq!(part.choose(&demand(1, 9), &paths), Some(0));
     }
 
     #[test]

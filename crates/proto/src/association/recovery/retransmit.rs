@@ -115,8 +115,7 @@ impl Association {
                 tsn,
                 rule,
             });
-        let (_, to) = self.retransmission_path(from, false);
-        self.paths[to].urgent_packets = 1;
+        self.paths[usize::from(from.0)].urgent = true;
     }
 
     /// Data went out on the path, or some of it was acknowledged: the tail-loss probe waits for silence from now on.

@@ -46,7 +46,7 @@ impl Association {
             path.control.on_spurious_timeout();
         }
         path.one_packet_only = false;
-        path.urgent_packets = 0;
+        path.urgent = false;
         self.stats.spurious_timeouts += 1;
         self.outstanding.take_timeout_back(PathId(index as u8));
         self.start_missing_t3(ctx.now);

@@ -1,0 +1,87 @@
+//! Several paths between A and B.
+
+use super::{Fate, Host, InFlight, Net, addrs};
+use whimbrel_control::{Span, Time};
+use whimbrel_proto::{AssocId, AssociationConfig, Event, PathId, PathInfo, PathState};
+use whimbrel_wire::ChunkType;
+
+/// No heartbeats of its own accord.
+pub fn quiet() -> AssociationConfig {
+    AssociationConfig {
+        hb_interval: Span::ZERO,
+        ..AssociationConfig::default()
+    }
+}
+
+/// Whether a packet goes over this path, whichever way.
+pub fn is_on(packet: &InFlight<'_>, path: usize) -> bool {
+    packet.remote == addrs(packet.from.other(), path + 1)[path]
+}
+
+/// From now on nothing gets through on these paths.
+pub fn cut(net: &mut Net, paths: &[usize]) {
+    let paths = paths.to_vec();
+    net.knob = Box::new(move |packet| {
+        let is_cut = paths.iter().any(|&path| is_on(packet, path));
+        if is_cut { Fate::Drop } else { Fate::Deliver }
+    });
+}
+
+pub fn mend(net: &mut Net) {
+    net.knob = Box::new(|_| Fate::Deliver);
+}
+
+/// Both ends are up and all paths confirmed.
+pub fn confirmed(paths: usize, config: &AssociationConfig) -> (Net, AssocId, AssocId) {
+    let (mut net, a, b) = Net::established(paths, config);
+    net.run_for(Span::from_secs(5));
+    assert!(
+        net.a
+            .association(a)
+            .expect("up")
+            .paths()
+            .all(|path| path.state == PathState::Active)
+    );
+    assert!(
+        net.b
+            .association(b)
+            .expect("up")
+            .paths()
+            .all(|path| path.state == PathState::Active)
+    );
+    (net, a, b)
+}
+
+pub fn path(net: &Net, id: AssocId, index: usize) -> PathInfo {
+    net.a.association(id).expect("up").paths().nth(index).expect("a path")
+}
+
+/// Data of A: when and on which path, in milliseconds since `start`.
+pub fn data_sent(net: &Net, start: Time) -> Vec<(u64, usize)> {
+    net.sent(Host::A, ChunkType::DATA)
+        .iter()
+        .filter(|sent| sent.at >= start)
+        .map(|sent| {
+            let path = addrs(Host::B, 4)
+                .iter()
+                .position(|remote| *remote == sent.remote)
+                .expect("an address of B");
+            (sent.at.since(start).as_millis(), path)
+        })
+        .collect()
+}
+
+/// When this happened to A, in milliseconds since `start`.
+pub fn when(net: &mut Net, start: Time, limit: Span, event: &Event) -> u64 {
+    net.run_until(limit, &format!("{event:?}"), |net| {
+        net.events_of(Host::A).contains(event)
+    });
+    net.now.since(start).as_millis()
+}
+
+pub fn state_event(path: u8, state: PathState) -> Event {
+    Event::PathState {
+        path: PathId(path),
+        state,
+    }
+}
