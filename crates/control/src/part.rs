@@ -163,6 +163,11 @@ macro_rules! registry {
                 }
             }
 
+            /// The part; none for the default one, the standard's.
+            pub fn build_unless_default(&self, context: &$crate::part::BuildContext) -> Option<Box<dyn $part>> {
+                (!matches!(self, $spec::$default(_))).then(|| self.build_boxed(context))
+            }
+
             pub(crate) fn build_boxed(&self, context: &$crate::part::BuildContext) -> Box<dyn $part> {
                 match self {
                     $( $spec::$variant(parameters) => $crate::part::Part::<dyn $part>::build(parameters, context), )*

@@ -265,7 +265,7 @@ fn every_distribution_names_an_open_path_or_none_whatever_comes() {
         assert_eq!((spec.name(), spec.validate()), (info.name, Ok(())));
         for seed in seeds() {
             let mut rng = Rng::stream(seed, "distributions");
-            let Some(mut part) = spec.build(&context()) else {
+            let Some(mut part) = spec.build_unless_default(&context()) else {
                 continue;
             };
             let mut now = Time::ZERO;
@@ -300,7 +300,7 @@ fn every_coupling_answers_with_numbers_whatever_comes() {
         assert_eq!((spec.name(), spec.validate()), (info.name, Ok(())));
         for seed in seeds() {
             let mut rng = Rng::stream(seed, "couplings");
-            let Some(mut part) = spec.build(&context()) else {
+            let Some(mut part) = spec.build_unless_default(&context()) else {
                 continue;
             };
             for _ in 0..1500 {
@@ -360,7 +360,7 @@ fn no_path_policy_panics_or_gives_orders_without_end_whatever_comes() {
         assert_eq!((spec.name(), spec.validate()), (info.name, Ok(())));
         for seed in seeds() {
             let mut rng = Rng::stream(seed, "policies");
-            let Some(mut part) = spec.build(&context()) else {
+            let Some(mut part) = spec.build_unless_default(&context()) else {
                 continue;
             };
             let mut now = Time::ZERO;

@@ -55,7 +55,7 @@ impl Association {
             floor: 4 * unit,
             truth: self.truth.clone(),
         };
-        let policy = self.config.parts().path_policy.build(&context);
+        let policy = self.config.parts().path_policy.build_unless_default(&context);
         self.policy = policy.map(|policy| Box::new(PathPolicy::new(policy, self.paths.len())));
         self.probing = None;
         (self.timers.policy, self.timers.probing) = (NEVER, NEVER);

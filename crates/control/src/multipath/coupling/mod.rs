@@ -19,7 +19,7 @@ pub use rpv2::Rpv2Parameters;
 pub use uncoupled::UncoupledParameters;
 
 use super::PathView;
-use crate::part::{BuildContext, registry};
+use crate::part::registry;
 
 /// The questions a coupling answers. The windows that grow as the standard does obey it in their growth (`standard`, `max-x`,
 /// `three-quarters`, `tabe`, `westwood`, `veno`, and others while they do), and those that answer congestion as the standard does obey
@@ -65,11 +65,4 @@ registry! {
     Balia(balia::BaliaParameters) = "balia", "Balanced linked adaptation of growth and reduction.", "Peng et al. 2016";
     Rpv1(rpv1::Rpv1Parameters) = "rpv1", "Resource pooling by slow-start thresholds.", "Dreibholz et al. 2010";
     Rpv2(rpv2::Rpv2Parameters) = "rpv2", "Resource pooling by bandwidths.", "Dreibholz et al. 2011";
-}
-
-impl CouplingSpec {
-    /// The coupling of one association; none for the standard.
-    pub fn build(&self, context: &BuildContext) -> Option<Box<dyn Couple>> {
-        (!matches!(self, CouplingSpec::Uncoupled(_))).then(|| self.build_boxed(context))
-    }
 }

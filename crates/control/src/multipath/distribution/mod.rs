@@ -25,7 +25,7 @@ pub use round_robin::RoundRobinParameters;
 
 use super::PathView;
 use crate::Time;
-use crate::part::{BuildContext, registry};
+use crate::part::registry;
 
 /// What is to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,11 +88,4 @@ registry! {
     Ecf(ecf::EcfParameters) = "ecf", "Spares a slow path where waiting for the fast one is sooner done.", "Lim et al. 2017";
     Redundant(redundant::RedundantParameters) = "redundant", "Every path carries all data; what comes first counts.", "Froemmgen et al. 2016";
     EarliestArrival(earliest_arrival::EarliestArrivalParameters) = "earliest-arrival", "The path by which a packet arrives first, as far as the shared window stands it.", "Whimbrel";
-}
-
-impl DistributionSpec {
-    /// The distribution of one association; none for the standard one, which needs neither views nor a call.
-    pub fn build(&self, context: &BuildContext) -> Option<Box<dyn Distribute>> {
-        (!matches!(self, DistributionSpec::Primary(_))).then(|| self.build_boxed(context))
-    }
 }

@@ -30,7 +30,7 @@ pub use qa_sctp::QaSctpParameters;
 pub use two_level::TwoLevelParameters;
 
 use super::PathView;
-use crate::part::{BuildContext, Part, registry};
+use crate::part::{Part, registry};
 use crate::{Span, Time};
 
 /// Whether a path can be used, as far as the sender can tell.
@@ -203,13 +203,6 @@ registry! {
     Ice(ice::IceParameters) = "ice", "Probes under windows of their own measure idle paths now and then; the largest mean window wins.", "Pan et al. 2010, 4.1.2";
     IceSparse(ice_sparse::IceSparseParameters) = "ice-sparse", "ICE with fewer probes: a measurement ends as soon as its answer is clear.", "Whimbrel, after Pan et al. 2010, 7";
     QaSctp(qa_sctp::QaSctpParameters) = "qa-sctp", "The count cycle says when a path fails, ICE which one is best.", "Pan et al. 2010, 4";
-}
-
-impl PathPolicySpec {
-    /// The path policy of one association; none for the standard, which the transport keeps itself.
-    pub fn build(&self, context: &BuildContext) -> Option<Box<dyn ManagePaths>> {
-        (!matches!(self, PathPolicySpec::ErrorCount(_))).then(|| self.build_boxed(context))
-    }
 }
 
 /// Forgets the entry of a path.
