@@ -341,7 +341,7 @@ static SCHEMES: &[Entry] = &[
         name: "cmt",
         summary: "CMT-SCTP: split fast retransmit, cwnd update and delayed acknowledgements for several paths.",
         source: "Iyengar, Amer and Stewart 2006",
-        parts: || spread(DistributionSpec::FillInOrder(Default::default()), Accounting::Cmt),
+        parts: || cmt(DistributionSpec::FillInOrder(Default::default())),
     },
     Entry {
         name: "cmt-pf",
@@ -349,7 +349,7 @@ static SCHEMES: &[Entry] = &[
         source: "Natarajan et al. 2008; RFC 7829",
         parts: || SchemeParts {
             path_policy: PathPolicySpec::PotentiallyFailed(Default::default()),
-            ..spread(DistributionSpec::FillInOrder(Default::default()), Accounting::Cmt)
+            ..cmt(DistributionSpec::FillInOrder(Default::default()))
         },
     },
     Entry {
@@ -359,7 +359,7 @@ static SCHEMES: &[Entry] = &[
         parts: || SchemeParts {
             coupling: CouplingSpec::Rpv2(Default::default()),
             buffer_split: BufferSplit::Both,
-            ..spread(DistributionSpec::RoundRobin(Default::default()), Accounting::Cmt)
+            ..cmt(DistributionSpec::RoundRobin(Default::default()))
         },
     },
     Entry {
@@ -408,6 +408,17 @@ fn spread(distribution: DistributionSpec, accounting: Accounting) -> SchemeParts
         opportunistic_retransmission: accounting == Accounting::Path,
         penalise: accounting == Accounting::Path,
         ..SchemeParts::default()
+    }
+}
+
+/// CMT: SFR and CUC are its accounting, DAC is what its receiver does.
+fn cmt(distribution: DistributionSpec) -> SchemeParts {
+    SchemeParts {
+        reporting: Reporting {
+            dac: true,
+            ..Reporting::default()
+        },
+        ..spread(distribution, Accounting::Cmt)
     }
 }
 

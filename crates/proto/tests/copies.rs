@@ -252,6 +252,8 @@ fn a_split_buffer_leaves_the_other_path_its_half() {
             holds,
             "{split:?}, {send_buffer} and {recv_buffer}: {most}"
         );
-        assert!(most > half - 3 * 1468, "it may use its own half");
+        // What waits in the send buffer behind a gap is part of the half (see `a_split_send_buffer_counts_what_lies_in_it`).
+        let waits = if holds && send_buffer == small { half / 5 } else { 0 };
+        assert!(most > half - 3 * 1468 - waits, "it may use its own half");
     }
 }

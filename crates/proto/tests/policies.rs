@@ -85,18 +85,24 @@ fn what_was_sent_before_a_policy_gave_a_path_up_does_not_bring_it_back() {
     // As with RFC 7829's potentially failed paths: the data arrives and its acknowledgement does not; then the path is gone both ways.
     let policy = PathPolicySpec::TwoLevel(TwoLevelParameters { redirect: 0, change: 0 });
     let (mut net, a, _) = confirmed(2, &quiet(policy));
+    let send = |net: &mut Net, count| {
+        for _ in 0..count {
+            net.a.send(net.now, a, Message::zeros(0, 1452)).expect("room");
+        }
+        net.drain(Host::A);
+        net.run_for(Span::from_millis(300));
+    };
+    // The window of the first path grows beyond that of the other.
+    send(&mut net, 40);
     net.knob = Box::new(|packet| {
         let is_answer = packet.from == Host::B && packet.remote == addrs(Host::A, 1)[0];
         if is_answer { Fate::Drop } else { Fate::Deliver }
     });
-    for _ in 0..3 {
-        net.a.send(net.now, a, Message::zeros(0, 1000)).expect("room");
-    }
-    net.run_for(Span::from_millis(300));
+    send(&mut net, 10);
     cut(&mut net, &[0]);
     let given_up = |net: &Net| infos(net, a)[0].state == PathState::Inactive;
     net.run_until(Span::from_secs(3), "given up", |net| given_up(net));
-    // The first SACK over the other path acknowledges all three, two of which were sent over the first one only.
+    // The first SACK over the other path acknowledges all ten, most of which were sent over the first one only.
     net.run_for(Span::from_millis(300));
     assert_eq!(net.a.association(a).expect("up").buffered_send(), 0);
     assert!(given_up(&net));

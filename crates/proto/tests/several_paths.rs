@@ -3,10 +3,10 @@
 
 mod support;
 use support::paths::{confirmed, data_sent, is_on, path, quiet};
-use support::{Fate, Host, InFlight, addrs};
+use support::{Fate, Host, InFlight, Net, addrs};
 use whimbrel_control::Span;
 use whimbrel_control::multipath::distribution::DistributionSpec;
-use whimbrel_control::multipath::{Accounting, RetransmitPath};
+use whimbrel_control::multipath::{Accounting, BufferSplit, RetransmitPath};
 use whimbrel_proto::{AssociationConfig, Message, PathId};
 use whimbrel_wire::{Chunk, ChunkType, DuplicateTsns, GapBlock, GapBlocks, Sack, Tsn};
 
@@ -203,52 +203,73 @@ fn a_lost_retransmission_elsewhere_does_not_hold_the_path_up() {
     assert!(cwnd > ssthresh + 3 * 1468, "{cwnd} {ssthresh}");
 }
 
-#[test]
-fn what_each_path_lost_goes_at_once_wherever_it_goes() {
-    // RFC 9260 §7.2.4 item 3: the packet of a fast retransmit does not wait for cwnd, that of each path. One SACK reports both losses, and
-    // while it is read, the path with the largest window changes.
-    let config = AssociationConfig {
+/// Two paths with windows of 20 packets, of which the first is filled first.
+fn two_windows() -> AssociationConfig {
+    AssociationConfig {
         accounting: Some(Accounting::Path),
         distribution: DistributionSpec::by_name("fill-in-order"),
-        retransmit_path: Some(RetransmitPath::LargestCwnd),
         initial_cwnd: Some(20 * 1468),
         max_burst: 0,
         ..quiet()
-    };
-    let (mut net, a, _) = confirmed(2, &config);
-    net.knob = Box::new(|_| Fate::Drop);
-    let start = net.now;
-    for _ in 0..40 {
-        net.a.send(start, a, Message::zeros(0, 1452)).expect("room");
     }
-    net.drain(Host::A);
-    let on: Vec<_> = data_sent(&net, start).into_iter().map(|(_, path)| path).collect();
-    assert_eq!(on, [[0; 20], [1; 20]].concat());
+}
+
+/// A SACK to A, which has sent its first data: these blocks have come, the first TSN being 1.
+fn report(net: &mut Net, blocks: &[(u16, u16)]) {
     let first = net.sent(Host::A, ChunkType::DATA)[0].tsns()[0];
-    for last in 2..=4 {
-        // All but the first one of either path, up to here.
-        let mut gaps = Vec::new();
-        for before in [0, 20] {
-            let (start, end) = (before + 2, before + last);
-            GapBlock { start, end }.emit(&mut gaps);
-        }
-        let sack = Sack {
-            cumulative_tsn_ack: Tsn(first.wrapping_sub(1)),
-            a_rwnd: 1 << 20,
-            gaps: GapBlocks::from_wire_bytes(&gaps),
-            duplicates: DuplicateTsns::from_wire_bytes(&[]),
-            congestion_indicated: false,
-            packets: 0,
-        };
-        net.as_peer(Host::A, &[Chunk::Sack(sack)]).expect("taken");
+    let mut gaps = Vec::new();
+    for &(start, end) in blocks {
+        GapBlock { start, end }.emit(&mut gaps);
     }
+    let sack = Sack {
+        cumulative_tsn_ack: Tsn(first.wrapping_sub(1)),
+        a_rwnd: 1 << 20,
+        gaps: GapBlocks::from_wire_bytes(&gaps),
+        duplicates: DuplicateTsns::from_wire_bytes(&[]),
+        congestion_indicated: false,
+        packets: 0,
+    };
+    net.as_peer(Host::A, &[Chunk::Sack(sack)]).expect("taken");
     net.drain(Host::A);
-    let again: Vec<_> = net.sent(Host::A, ChunkType::DATA)[40..]
-        .iter()
-        .map(|sent| sent.tsns()[0].wrapping_sub(first))
-        .collect();
-    assert_eq!(again, [0, 20]);
-    assert!((0..2).all(|index| path(&net, a, index).flight > path(&net, a, index).cwnd));
+}
+
+#[test]
+fn what_each_path_lost_goes_at_once_wherever_it_goes() {
+    // RFC 9260 §7.2.4 item 3: the packet of a fast retransmit does not wait for cwnd, that of each path. In the first case one SACK
+    // reports losses on both, and while it is read, the path with the largest window changes.
+    for (rule, lost, expected) in [
+        (RetransmitPath::LargestCwnd, &[0, 20][..], &[(0, 0), (20, 0)][..]),
+        (RetransmitPath::Alternate, &[0], &[(0, 1)]),
+        (RetransmitPath::Alternate, &[0, 20], &[(0, 1), (20, 0)]),
+    ] {
+        let config = AssociationConfig {
+            retransmit_path: Some(rule),
+            ..two_windows()
+        };
+        let (mut net, a, _) = confirmed(2, &config);
+        net.knob = Box::new(|_| Fate::Drop);
+        let start = net.now;
+        for _ in 0..40 {
+            net.a.send(start, a, Message::zeros(0, 1452)).expect("room");
+        }
+        net.drain(Host::A);
+        let on: Vec<_> = data_sent(&net, start).into_iter().map(|(_, path)| path).collect();
+        assert_eq!(on, [[0; 20], [1; 20]].concat());
+        for last in 2..=4 {
+            // All but the first one of the path, up to here.
+            let blocks: Vec<_> = lost.iter().map(|before| (before + 2, before + last)).collect();
+            report(&mut net, &blocks);
+        }
+        let sent = net.sent(Host::A, ChunkType::DATA);
+        let first = sent[0].tsns()[0];
+        let tsns = sent[40..].iter().map(|sent| sent.tsns()[0].wrapping_sub(first));
+        let paths = data_sent(&net, start).into_iter().map(|(_, path)| path);
+        let again: Vec<_> = tsns.zip(paths.skip(40)).collect();
+        assert_eq!(again, expected, "{rule:?}");
+        for &(_, to) in expected {
+            assert!(path(&net, a, to).flight > path(&net, a, to).cwnd, "{rule:?}");
+        }
+    }
 }
 
 #[test]
@@ -264,9 +285,34 @@ fn a_distribution_is_asked_once_for_each_packet() {
     for _ in 0..8 {
         let now = net.now;
         assert!(net.a.request_heartbeat(now, a, PathId(1)));
+        net.a.handle_timeout(now);
         net.send(Host::A, a, Message::zeros(0, 1452));
         net.run_for(Span::from_millis(300));
     }
     let on: Vec<_> = data_sent(&net, start).into_iter().map(|(_, path)| path).collect();
     assert_eq!(on, [0, 1, 0, 1, 0, 1, 0, 1]);
+}
+
+#[test]
+fn a_split_send_buffer_counts_what_lies_in_it() {
+    // Dreibholz, Becke, Rathgeb and Tuexen 2010: data acknowledged by a gap has left the flight, but not the buffer.
+    for (split, expected) in [(BufferSplit::None, 19), (BufferSplit::Sender, 10)] {
+        let config = AssociationConfig {
+            buffer_split: Some(split),
+            send_buffer: 60 * 1452,
+            ..two_windows()
+        };
+        let (mut net, a, _) = confirmed(2, &config);
+        net.knob = Box::new(|_| Fate::Drop);
+        let start = net.now;
+        for _ in 0..60 {
+            net.a.send(start, a, Message::zeros(0, 1452)).expect("room");
+        }
+        net.drain(Host::A);
+        // Of the first window all but the first one has come.
+        report(&mut net, &[(2, 20)]);
+        let on: Vec<_> = data_sent(&net, start).into_iter().map(|(_, path)| path).collect();
+        let expected = [vec![0; 20], vec![1; 20], vec![0; expected]].concat();
+        assert_eq!(on, expected, "{split:?}");
+    }
 }

@@ -100,9 +100,10 @@ pub enum BufferSplit {
     /// It may.
     #[default]
     None,
-    /// Of the send buffer each path gets an equal part: no more may be in flight there (Dreibholz, Becke, Rathgeb and Tuexen 2010).
+    /// Of the send buffer each path gets an equal part: what was sent there and still lies in the buffer, acknowledged by a gap or not
+    /// (Dreibholz, Becke, Rathgeb and Tuexen 2010).
     Sender,
-    /// The same of the peer's receive buffer, as far as it is free or in flight.
+    /// Of the peer's receive buffer, as far as it is free or in flight, each path gets an equal part: no more may be in flight there.
     Receiver,
     /// Both.
     Both,

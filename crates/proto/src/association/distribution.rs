@@ -70,7 +70,8 @@ impl Association {
             truth: self.truth.clone(),
         };
         let parts = self.config.parts();
-        let (distribution, coupling) = (parts.distribution.build(&context), parts.coupling.build(&context));
+        let distribution = parts.distribution.build_unless_default(&context);
+        let coupling = parts.coupling.build_unless_default(&context);
         if distribution.is_none() && coupling.is_none() {
             return;
         }
@@ -114,14 +115,14 @@ impl Association {
             .filter(|&path| self.is_usable(path))
             .count()
             .max(1) as u64;
-        let flight = self.outstanding.flight(PathId(index as u8));
-        if flight == 0 {
-            // A packet always has a part, however small the buffers are.
-            return true;
-        }
-        let own = flight + self.paths[index].control.unit();
+        // A packet always has a part, however small the buffers are.
+        let id = PathId(index as u8);
+        let (held, flight) = (self.outstanding.data_held_of(id), self.outstanding.flight(id));
+        let sent = held + u64::from(self.max_data);
+        let under_way = flight + self.paths[index].control.unit();
         let theirs = u64::from(self.peer_rwnd) + self.outstanding.data_in_flight();
-        !(sender && own > u64::from(self.config.send_buffer) / count || receiver && own > theirs / count)
+        !(sender && held > 0 && sent > u64::from(self.config.send_buffer) / count
+            || receiver && flight > 0 && under_way > theirs / count)
     }
 
     /// A path as parts see it.

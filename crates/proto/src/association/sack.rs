@@ -210,7 +210,6 @@ impl Association {
             self.take_path_acknowledgement(ctx, index, advanced, echo);
         }
         self.end_epochs(ctx);
-        self.end_urgency();
         if let Some(rates) = &mut self.rates {
             rates.release(self.outstanding.base());
         }
@@ -307,15 +306,6 @@ impl Association {
             self.path_answered(ctx, index);
         }
         self.trace_window(ctx, index);
-    }
-
-    /// Where what was lost has come after all, nothing of it is urgent.
-    fn end_urgency(&mut self) {
-        for index in 0..self.paths.len() {
-            if self.paths[index].urgent && !self.outstanding.any_lost_on(PathId(index as u8)) {
-                self.paths[index].urgent = false;
-            }
-        }
     }
 
     /// RFC 9260 §7.2.4, steps 2, 3 and 6.

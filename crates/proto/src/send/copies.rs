@@ -246,6 +246,8 @@ impl Outstanding {
         }
         slot.path = to;
         slot.sent_at = copy.sent_at;
+        self.paths[usize::from(from)].held -= slot.data_len();
+        self.paths[usize::from(to)].held += slot.data_len();
     }
 
     /// A SACK that was overtaken says nothing about chunks, but those that it reports as duplicates have arrived: with several paths

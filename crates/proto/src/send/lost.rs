@@ -107,6 +107,8 @@ impl Outstanding {
         } else if let Some(resent) = &mut self.resent {
             resent.note(seq, next, base);
         }
+        self.paths[usize::from(from)].held -= data;
+        self.paths[usize::from(path.0)].held += data;
         self.suspect(seq);
         if self.lost[queue].front() == Some(&seq) {
             self.lost[queue].pop_front();

@@ -420,6 +420,8 @@ impl Pair {
                 "outstanding on path {path}"
             );
             assert_eq!(self.real.flight(id), model.flight(path), "flight of path {path}");
+            let held = model.chunks.values().filter(|chunk| chunk.path == path);
+            assert_eq!(self.real.data_held_of(id), held.map(|chunk| chunk.len).sum::<u64>());
             let earliest = model.earliest(path);
             assert_eq!(self.real.earliest(id).is_some(), earliest.is_some());
             assert!(self.real.earliest(id) <= earliest, "none in flight comes before it");

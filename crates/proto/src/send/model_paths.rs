@@ -620,6 +620,8 @@ impl Pair {
         for path in 0..model.paths.len() {
             let id = PathId(path as u8);
             assert_eq!(self.real.flight(id), model.flight(path), "flight of path {path}");
+            let held = model.chunks.values().filter(|chunk| chunk.path == path);
+            assert_eq!(self.real.data_held_of(id), held.map(|chunk| chunk.len).sum::<u64>());
             let next = model.paths[path].chunks.len() as Seq;
             assert_eq!(self.real.next_position(id), next, "PSNs of path {path}");
             assert_eq!(self.real.acked_to(id), model.paths[path].acked_to as Seq, "path {path}");

@@ -64,9 +64,11 @@ impl Slot {
 
 /// Data in flight on one path.
 #[derive(Clone, Copy, Debug)]
-struct PathFlight {
+pub(super) struct PathFlight {
     bytes: u64,
     chunks: u32,
+    /// User data in the slots of chunks that were sent here last.
+    pub(super) held: u64,
     /// No chunk in flight on this path has a position before it.
     earliest: Seq,
 }
@@ -138,7 +140,7 @@ pub(crate) struct Outstanding {
     /// Position of the first slot: one past the cumulative ack point.
     pub(super) base: Seq,
     pub(super) slots: VecDeque<Slot>,
-    paths: Vec<PathFlight>,
+    pub(super) paths: Vec<PathFlight>,
     /// User data in flight on all paths, copies left out.
     pub(super) data_in_flight: u64,
     /// User data in all slots.
@@ -202,6 +204,7 @@ impl Outstanding {
             PathFlight {
                 bytes: 0,
                 chunks: 0,
+                held: 0,
                 earliest: 0,
             },
         );
@@ -233,6 +236,11 @@ impl Outstanding {
     /// User data sent and not cumulatively acknowledged, in bytes.
     pub(crate) fn data_held(&self) -> u64 {
         self.data_held
+    }
+
+    /// The same of chunks that were sent on this path last.
+    pub(crate) fn data_held_of(&self, path: PathId) -> u64 {
+        self.paths[usize::from(path.0)].held
     }
 
     /// User data in flight on all paths, in bytes, copies left out: the receiver keeps only one of each.
@@ -361,6 +369,7 @@ impl Outstanding {
             copied: false,
         };
         self.data_held += slot.data_len();
+        self.paths[usize::from(path.0)].held += slot.data_len();
         let (chunk, data) = (slot.chunk_len(), slot.data_len());
         self.slots.push_back(slot);
         if let Some(sequences) = &mut self.sequences {
@@ -450,9 +459,10 @@ impl Outstanding {
         let Some(slot) = self.slot_mut(seq).filter(|slot| slot.fate == Fate::Acked) else {
             return 0;
         };
-        let freed = slot.data_len();
+        let (freed, path) = (slot.data_len(), slot.path);
         slot.fragment.payload = MessagePayload::Zeros(0);
         self.data_held -= freed;
+        self.paths[usize::from(path)].held -= freed;
         freed
     }
 
@@ -467,6 +477,7 @@ impl Outstanding {
         let slot = self.slots.pop_front()?;
         self.base += 1;
         self.data_held -= slot.data_len();
+        self.paths[usize::from(slot.path)].held -= slot.data_len();
         if let Some(sequences) = &mut self.sequences {
             sequences.on_passed(slot.path);
         }
