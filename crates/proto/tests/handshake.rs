@@ -3,9 +3,9 @@
 mod support;
 
 use support::{Fate, Host, Net, addr, addrs};
-use whimbrel_control::{Rng, Span};
+use whimbrel_control::{Rng, Span, Time};
 use whimbrel_proto::{AssociationConfig, CloseReason, Endpoint, EndpointConfig, Event, Message, State};
-use whimbrel_wire::ChunkType;
+use whimbrel_wire::{Chunk, ChunkType};
 
 fn config() -> AssociationConfig {
     AssociationConfig::default()
@@ -281,15 +281,149 @@ fn section_5_1_1_streams_are_the_lesser_of_wanted_and_allowed() {
     assert_eq!(net.last(Host::B, ChunkType::INIT_ACK).init().outbound_streams, 7);
 }
 
-// [9260:5.1-7]
+/// Types of the packets that A has sent, and after how many milliseconds.
+fn flow(net: &Net, start: Time) -> Vec<(u64, Vec<ChunkType>)> {
+    let of_a = net.wire.iter().filter(|sent| sent.from == Host::A);
+    of_a.map(|sent| (sent.at.since(start).as_millis(), sent.types()))
+        .collect()
+}
+
+// [9260:5.1-7, 5.1-18]
 #[test]
-fn section_5_1_data_waits_for_the_cookie_ack() {
+fn section_5_1_data_that_waits_goes_with_the_cookie_echo() {
     let mut net = Net::new(1);
     let start = net.now;
     let id = net.connect(&config(), 1);
-    net.send(Host::A, id, Message::new(0, &b"patience"[..]));
+    for number in 0..4 {
+        net.send(Host::A, id, Message::new(0, vec![number; 600]));
+    }
     net.run_for(Span::from_secs(1));
-    assert_eq!(net.times(Host::A, ChunkType::DATA, start), [40]);
-    // The first DATA is acknowledged at once.
-    assert_eq!(net.times(Host::B, ChunkType::SACK, start), [50]);
+    let (echo, data) = (ChunkType::COOKIE_ECHO, ChunkType::DATA);
+    // As much as the packet holds, and not another packet before the COOKIE ACK; then the others share one.
+    let sent = flow(&net, start);
+    assert_eq!(
+        sent[1..],
+        [(20, vec![echo, data, data]), (40, vec![data, data])],
+        "{sent:?}"
+    );
+    // It is acknowledged at once.
+    let answer = net.last(Host::B, ChunkType::COOKIE_ACK);
+    assert_eq!(answer.types(), [ChunkType::COOKIE_ACK, ChunkType::SACK]);
+    assert_eq!(
+        net.contents(Host::B),
+        (0..4).map(|number| vec![number; 600]).collect::<Vec<_>>()
+    );
+    let association = net.a.association(id).expect("up");
+    assert_eq!(
+        (association.stats().timeouts, association.stats().retransmissions),
+        (0, 0)
+    );
+    assert_eq!(association.buffered_send(), 0);
+}
+
+/// The COOKIE ECHO is lost with its data: T1-cookie repeats the one, and the other follows the COOKIE ACK. It is one loss, not two.
+// [9260:5.1.4-3]
+#[test]
+fn section_5_1_data_lost_with_a_cookie_echo_follows_the_cookie_ack() {
+    let mut net = Net::new(1);
+    let start = net.now;
+    let id = net.connect(&config(), 1);
+    lose(&mut net, ChunkType::COOKIE_ECHO, 1);
+    net.send(Host::A, id, Message::new(0, &b"early"[..]));
+    net.run_for(Span::from_millis(1500));
+    let sent = flow(&net, start);
+    let (echo, data) = (ChunkType::COOKIE_ECHO, ChunkType::DATA);
+    assert_eq!(
+        sent[1..],
+        [(20, vec![echo, data]), (1020, vec![echo]), (1040, vec![data])]
+    );
+    assert_eq!(net.contents(Host::B), [b"early"]);
+    let association = net.a.association(id).expect("up");
+    assert_eq!(
+        (association.stats().timeouts, association.stats().retransmissions),
+        (0, 1)
+    );
+    let path = association.paths().next().expect("a path");
+    assert_eq!((path.cwnd, path.flight, path.errors), (4404, 0, 0));
+}
+
+/// Only the answer is lost: the data has arrived, and arrives no second time.
+#[test]
+fn section_5_1_data_that_came_with_a_cookie_echo_is_delivered_once() {
+    let mut net = Net::new(1);
+    let id = net.connect(&config(), 1);
+    lose(&mut net, ChunkType::COOKIE_ACK, 1);
+    net.send(Host::A, id, Message::new(0, &b"early"[..]));
+    net.run_for(Span::from_millis(500));
+    assert_eq!(net.contents(Host::B), [b"early"]);
+    assert_eq!(net.state(Host::A, id), State::CookieEchoed);
+    net.send(Host::A, id, Message::new(0, &b"later"[..]));
+    net.run_for(Span::from_secs(5));
+    assert_eq!(net.contents(Host::B), [&b"early"[..], b"later"]);
+    let association = net.a.association(id).expect("up");
+    assert_eq!((association.stats().timeouts, association.buffered_send()), (0, 0));
+}
+
+/// A peer that takes the cookie and not the data: from the COOKIE ACK on T3-rtx sees to it.
+#[test]
+fn section_5_1_data_that_was_not_taken_with_the_cookie_times_out() {
+    let mut net = Net::new(1);
+    let id = net.connect(&config(), 1);
+    lose(&mut net, ChunkType::COOKIE_ECHO, 1);
+    net.send(Host::A, id, Message::new(0, &b"early"[..]));
+    net.run_for(Span::from_millis(30));
+    let echo = net.last(Host::A, ChunkType::COOKIE_ECHO);
+    let bare = support::packet(4001, 4002, echo.tag(), &echo.chunks()[..1]);
+    net.hand_from(Host::B, echo.meta(), &bare).expect("accepted");
+    net.run_for(Span::from_millis(900));
+    assert_eq!(net.state(Host::A, id), State::Established);
+    assert_eq!(net.contents(Host::B), [[0; 0]; 0]);
+    net.run_for(Span::from_secs(1));
+    assert_eq!(net.contents(Host::B), [b"early"]);
+    assert_eq!(net.a.association(id).expect("up").stats().timeouts, 1);
+}
+
+/// DATA behind a COOKIE ACK is taken: the association is up before it is read.
+#[test]
+fn section_5_1_data_may_come_with_the_cookie_ack() {
+    let mut net = Net::new(1);
+    let id = net.connect(&config(), 1);
+    lose(&mut net, ChunkType::COOKIE_ACK, usize::MAX);
+    net.run_for(Span::from_millis(50));
+    let ack = net.last(Host::B, ChunkType::COOKIE_ACK);
+    let tsn = net.last(Host::B, ChunkType::INIT_ACK).init().initial_tsn.0;
+    let bytes = support::extended(&ack.bytes, &[Chunk::Data(support::data(tsn, 0, b"welcome"))]);
+    net.hand_from(Host::A, ack.meta(), &bytes).expect("taken");
+    assert_eq!(net.state(Host::A, id), State::Established);
+    assert_eq!(net.contents(Host::A), [b"welcome"]);
+}
+
+/// Every scheme and accounting keeps its books of what went out early.
+#[test]
+fn section_5_1_early_data_with_every_scheme() {
+    for scheme in whimbrel_control::Scheme::all() {
+        let config = AssociationConfig { scheme, ..config() };
+        if config.parts().discriminator.asks_for_truth() {
+            continue;
+        }
+        for lost in [None, Some(ChunkType::COOKIE_ECHO), Some(ChunkType::COOKIE_ACK)] {
+            let mut net = Net::with_config(2, &config, 1);
+            let id = net.connect(&config, 2);
+            if let Some(lost) = lost {
+                lose(&mut net, lost, 1);
+            }
+            for number in 0..20 {
+                net.send(Host::A, id, Message::new(0, vec![number; 1000]));
+            }
+            net.run_for(Span::from_secs(20));
+            let what = format!("{} with {lost:?} lost", scheme.name());
+            let all: Vec<_> = (0..20).map(|number| vec![number; 1000]).collect();
+            assert_eq!(net.contents(Host::B), all, "{what}");
+            let association = net.a.association(id).expect("up");
+            assert_eq!(association.buffered_send(), 0, "{what}");
+            assert_eq!(association.paths().map(|path| path.flight).sum::<u64>(), 0, "{what}");
+            let echoes = net.count(Host::A, ChunkType::COOKIE_ECHO);
+            assert_eq!(echoes, 1 + usize::from(lost.is_some()), "{what}");
+        }
+    }
 }

@@ -296,7 +296,7 @@ impl Association {
     }
 
     /// Takes a path out of use. What is in flight on it is sent again elsewhere; that it is lost means no congestion.
-    fn retire_path(&mut self, ctx: &mut Context<'_>, index: usize) {
+    pub(super) fn retire_path(&mut self, ctx: &mut Context<'_>, index: usize) {
         let id = PathId(index as u8);
         let before = self.outstanding.data_in_flight();
         let flight = self.outstanding.flight(id);

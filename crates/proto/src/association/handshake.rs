@@ -13,7 +13,8 @@ use crate::event::{CloseReason, Event};
 use crate::extensions::Extensions;
 use crate::path::Path;
 use crate::send::SendQueue;
-use crate::{PacketMeta, TransportAddr};
+use crate::trace::{LossRule, TraceEvent, TraceKinds};
+use crate::{PacketMeta, PathId, TransportAddr};
 
 /// Adds our addresses to the parameters of an INIT or INIT ACK.
 // [9260:3.3.2.1.2-1]
@@ -166,12 +167,16 @@ impl Association {
             outbound_streams: self.outbound_streams,
             inbound_streams: self.inbound_streams,
         });
-        self.start_rates();
+        if self.outstanding.is_empty() {
+            self.start_rates();
+        }
         self.start_spread();
         self.start_heartbeats(ctx);
         self.start_policy(ctx);
         self.start_autoclose(ctx.now);
         self.allow_burst();
+        // What went out with COOKIE ECHO.
+        self.start_missing_t3(ctx.now);
         self.shutdown_if_wanted(ctx);
     }
 
@@ -259,7 +264,7 @@ impl Association {
         });
         let waited = self.waited_for_t1(ctx.now);
         let init_path = self.paths[usize::from(self.sending)].remote;
-        self.take_addresses(meta, peer.addrs.as_slice(), None);
+        self.take_addresses(ctx, meta, peer.addrs.as_slice(), None);
         if self.init_retransmits == 0
             && let Some(index) = self.path_of(init_path)
         {
@@ -320,11 +325,26 @@ impl Association {
     /// The peer says which addresses it has; only those are used from now on (RFC 9260 §5.1.2 C). Confirmed are those that our
     /// user gave, and the one that an INIT ACK of ours went to (§5.4 rules 1 to 3).
     // [9260:5.1.2-1, 5.1.2-4, 5.1.2-5, 3.3.3-20]
-    fn take_addresses(&mut self, meta: PacketMeta, addrs: &[TransportAddr], init_ack_to: Option<TransportAddr>) {
+    fn take_addresses(
+        &mut self,
+        ctx: &mut Context<'_>,
+        meta: PacketMeta,
+        addrs: &[TransportAddr],
+        init_ack_to: Option<TransportAddr>,
+    ) {
         let is_named = |path: &Path| addrs.iter().any(|addr| addr.ip() == path.remote.ip());
-        self.paths.retain(is_named);
+        if self.outstanding.is_empty() {
+            self.paths.retain(is_named);
+        } else {
+            // What went out with a COOKIE ECHO remembers its path by its place.
+            for index in 0..self.paths.len() {
+                if !self.paths[index].removed && !is_named(&self.paths[index]) {
+                    self.retire_path(ctx, index);
+                }
+            }
+        }
         for &remote in addrs {
-            if self.paths.iter().any(|path| path.remote.ip() == remote.ip()) {
+            if self.has_remote(remote.ip()) {
                 continue;
             }
             let local = if remote == meta.remote {
@@ -344,7 +364,9 @@ impl Association {
         let confirmed = |path: &Path| path.confirmed;
         let is_source = |path: &Path| path.remote == meta.remote && path.confirmed;
         // The first address that the user gave stays the primary one if the peer has it.
-        self.primary = self.paths.iter().position(confirmed).unwrap_or(0) as u8;
+        let first = self.paths.iter().position(confirmed);
+        let first = first.or_else(|| self.paths.iter().position(|path| !path.removed));
+        self.primary = first.unwrap_or(0) as u8;
         self.sending = self
             .paths
             .iter()
@@ -367,6 +389,33 @@ impl Association {
         Ok(())
     }
 
+    /// The COOKIE ECHO is not answered in time, or its cookie is stale: what went out with it is to be sent again once the association
+    /// is up. What T1 found means no congestion that T3-rtx would have to answer.
+    pub(super) fn lose_early_data(&mut self, ctx: &mut Context<'_>) {
+        let (trace, now, association) = (&mut *ctx.trace, ctx.now, self.id);
+        let in_flight_before = self.outstanding.data_in_flight();
+        for index in 0..self.paths.len() {
+            let path = PathId(index as u8);
+            let flight = self.outstanding.flight(path);
+            if flight == 0 {
+                continue;
+            }
+            self.outstanding.lose_path(path, |_, tsn| {
+                trace.emit(TraceKinds::TSNS, now, Some(association), || TraceEvent::TsnLost {
+                    path,
+                    tsn,
+                    rule: LossRule::Timeout,
+                });
+            });
+            if let Some(rates) = &mut self.rates {
+                rates.on_lost(index, flight);
+            }
+            self.paths[index].timed = None;
+        }
+        let lost = in_flight_before - self.outstanding.data_in_flight();
+        self.peer_rwnd = self.peer_rwnd.saturating_add(u32::try_from(lost).unwrap_or(u32::MAX));
+    }
+
     /// RFC 9260 §5.2.6
     // [9260:5.2.6-1, 5.2.6-2, 5.2.6-3]
     pub(super) fn on_stale_cookie(&mut self, ctx: &mut Context<'_>) -> Result<(), Discard> {
@@ -384,6 +433,7 @@ impl Association {
             .config
             .extend_stale_cookie
             .then(|| round_trip_ms.saturating_add(1000));
+        self.lose_early_data(ctx);
         self.set_state(ctx, State::CookieWait);
         self.outgoing.clear();
         self.cookie = Box::default();
@@ -402,6 +452,8 @@ impl Association {
                 local_initial_tsn: self.local_initial_tsn,
                 ..Agreement::of(cookie)
             });
+            let early = u32::try_from(self.outstanding.data_in_flight()).unwrap_or(u32::MAX);
+            self.peer_rwnd = self.peer_rwnd.saturating_sub(early);
             let meta = PacketMeta {
                 local: cookie.local,
                 remote: from,
@@ -409,7 +461,7 @@ impl Association {
                 congestion_indicated: false,
             };
             let addrs = cookie.peer_addrs.as_slice();
-            self.take_addresses(meta, addrs, addrs.first().copied());
+            self.take_addresses(ctx, meta, addrs, addrs.first().copied());
             self.sending = self.primary;
             self.establish(ctx);
         } else {

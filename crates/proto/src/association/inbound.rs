@@ -239,7 +239,7 @@ impl Association {
     fn after_data(&mut self, ctx: &mut Context<'_>, from: usize) {
         let Some(receiver) = &mut self.receiver else { return };
         // RFC 9260 §5.1: the first DATA of an association is acknowledged at once.
-        if self.stats.data_chunks_received <= 1 && self.stats.sacks_sent == 0 {
+        if self.stats.sacks_sent == 0 {
             receiver.request_sack();
         }
         receiver.on_packet_end(ctx.now, from as u8);

@@ -273,6 +273,7 @@ impl Association {
         if waits_for_init_ack {
             self.outgoing.push(self.sending, Outgoing::Init { preserve_ms: None });
         } else {
+            self.lose_early_data(ctx);
             self.outgoing.push(self.sending, Outgoing::CookieEcho);
         }
         self.timers.t1 = ctx.now + self.paths[usize::from(self.sending)].rtt.rto();
@@ -284,7 +285,7 @@ impl Association {
         let count = self.paths.len();
         (1..=count)
             .map(|step| (usize::from(self.sending) + step) % count)
-            .find(|&index| self.paths[index].state != PathState::Unconfirmed)
+            .find(|&index| !self.paths[index].removed && self.paths[index].state != PathState::Unconfirmed)
             .unwrap_or(usize::from(self.sending)) as u8
     }
 }

@@ -152,7 +152,9 @@ impl Association {
         if let Some(auth) = self.auth.as_ref().filter(|auth| auth.every_packet && !is_init) {
             packet.sign(&auth.signer);
         }
-        if !self.push_control(ctx, &mut packet) {
+        if self.state == State::CookieEchoed {
+            self.push_cookie_echo(ctx, &mut packet);
+        } else if !self.push_control(ctx, &mut packet) {
             self.push_sack(ctx, &mut packet, next_data.is_some_and(|next| next.to() == path));
             if let Some(next) = next_data.filter(|next| next.to() == path) {
                 self.push_data(ctx, &mut packet, next);
@@ -243,8 +245,8 @@ impl Association {
                 }
             }
         }
-        // RFC 9260 §5.1 C: nothing else goes out before COOKIE ACK; §6.10: DATA never follows SHUTDOWN ACK.
-        packet.has_chunk && matches!(self.state, State::CookieEchoed | State::ShutdownAckSent)
+        // RFC 9260 §6.10: DATA never follows SHUTDOWN ACK.
+        packet.has_chunk && self.state == State::ShutdownAckSent
     }
 
     fn control_len(&self, chunk: &Outgoing) -> usize {
@@ -434,6 +436,31 @@ impl Association {
         // window is at least half of the largest there was.
         let worth_it = rwnd >= self.largest_peer_rwnd as usize / 2 && rwnd > 0;
         (worth_it && self.outstanding.nothing_in_flight()).then_some(rwnd)
+    }
+
+    /// A packet before COOKIE ACK. The first COOKIE ECHO takes user data along that waits (RFC 9260 §5.1 C). A repeated one does not:
+    /// what the first took counts as lost by then, and is sent again as soon as the association is up.
+    // [9260:5.1-7]
+    fn push_cookie_echo(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>) {
+        let is_first = self.init_retransmits == 0 && self.outstanding.is_empty();
+        let has_echo = |(_, chunk): &(u8, Outgoing)| *chunk == Outgoing::CookieEcho;
+        let takes_data = is_first
+            && self
+                .next_control()
+                .and_then(|place| self.outgoing.get(place))
+                .is_some_and(has_echo);
+        let nothing_more = self.push_control(ctx, packet);
+        if nothing_more || !takes_data || self.is_held() || self.next_new_len(packet.room).is_none() {
+            return;
+        }
+        let to = packet.path;
+        self.start_rates();
+        self.allow_burst();
+        self.push_data(ctx, packet, NextData::New { to });
+        // No router is asked about a handshake.
+        packet.ecn = Ecn::NotEct;
+        // T1-cookie covers it (RFC 9260 §5.1.4).
+        self.paths[to].hold_data_timers();
     }
 
     fn push_data(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>, next: NextData) {

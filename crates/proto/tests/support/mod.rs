@@ -114,6 +114,8 @@ pub struct Net {
     pub events: BTreeMap<Host, Vec<(AssocId, Event)>>,
     /// Messages read, per host: stream, unordered, content.
     pub messages: BTreeMap<Host, Vec<(u16, bool, Vec<u8>)>>,
+    /// How many messages were read on each association.
+    pub read_on: BTreeMap<(Host, AssocId), usize>,
     /// Every packet sent: when, by whom, with which chunks.
     pub log: Vec<(Time, Host, TransportAddr, Vec<ChunkType>)>,
     /// The same with all their bytes, unless `capture` is off.
@@ -166,6 +168,7 @@ impl Net {
             auto_read: true,
             events: BTreeMap::new(),
             messages: BTreeMap::new(),
+            read_on: BTreeMap::new(),
             log: Vec::new(),
             wire: Vec::new(),
             capture: true,
@@ -322,6 +325,7 @@ impl Net {
             let mut content = self.partial.remove(&key).unwrap_or_default();
             content.append(&mut part);
             if received.end {
+                *self.read_on.entry((host, id)).or_default() += 1;
                 self.messages
                     .entry(host)
                     .or_default()

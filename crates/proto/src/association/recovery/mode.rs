@@ -107,6 +107,14 @@ impl Path {
         }
     }
 
+    /// What was sent on it needs no timer of its own at present.
+    pub(in super::super) fn hold_data_timers(&mut self) {
+        self.t3 = NEVER;
+        if let Some(recovery) = &mut self.recovery {
+            recovery.tail_probe = NEVER;
+        }
+    }
+
     /// When a tail-loss probe is due.
     #[inline]
     pub(in super::super) fn tail_probe(&self) -> Time {
