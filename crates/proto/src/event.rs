@@ -20,6 +20,9 @@ pub enum Event {
     SendSpace,
     /// Everything sent so far has been acknowledged.
     SendIdle,
+    /// SEND FAILURE: a message that was taken is given up. Each is told once, before [`Event::Restarted`] or [`Event::Closed`] if one of
+    /// them is why.
+    SendFailed(SendFailure),
     /// NETWORK STATUS CHANGE: a path is in another state.
     PathState {
         /// The path.
@@ -65,7 +68,8 @@ pub enum Event {
     },
     /// The peer has begun to shut the association down; nothing more can be sent.
     PeerShutdown,
-    /// RESTART: the peer lost its state and began anew with the same addresses. Messages in flight may be lost.
+    /// RESTART: the peer lost its state and began anew with the same addresses. Messages that were not acknowledged have been told as
+    /// [`Event::SendFailed`].
     Restarted,
     /// COMMUNICATION ERROR: the peer reported an error; the code of its first cause (RFC 9260 §3.3.10).
     RemoteError {
@@ -74,6 +78,32 @@ pub enum Event {
     },
     /// COMMUNICATION LOST or SHUTDOWN COMPLETE: the association is over. The last event of an association.
     Closed(CloseReason),
+}
+
+/// A message that is given up (RFC 9260 §11.2.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SendFailure {
+    /// Its stream.
+    pub stream: u16,
+    /// Its payload protocol identifier.
+    pub ppid: u32,
+    /// The number that its user gave it, see [`Message::context`](crate::Message::context).
+    pub context: u32,
+    /// Some of it was sent: the peer may have got all of it, and only the acknowledgement is missing.
+    pub sent: bool,
+    /// Why.
+    pub cause: SendFailureCause,
+}
+
+/// Why a message is given up.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum SendFailureCause {
+    /// The association ended before it was acknowledged.
+    Ended,
+    /// The peer restarted before it had acknowledged it.
+    Restarted,
+    /// It was taken before the handshake, and the peer allows fewer streams (RFC 9260 §5.1.1).
+    NoSuchStream,
 }
 
 /// Why an association ended.

@@ -28,7 +28,7 @@ pub use association::{Association, AssociationStats, RecoveryMode, State};
 pub use config::{AssociationConfig, AuthConfig, EndpointConfig, MAX_ADDRESSES, Preset};
 pub use endpoint::{AssocId, Endpoint, EndpointStats};
 pub use error::{AddressError, ConfigError, ConnectError, Discard, SendError};
-pub use event::{CloseReason, Event};
+pub use event::{CloseReason, Event, SendFailure, SendFailureCause};
 pub use message::{Message, MessagePayload, Received};
 pub use path::{JudgedLosses, PathInfo, PathQuality, PathState};
 pub use receive::ReceiverStats;

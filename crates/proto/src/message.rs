@@ -14,6 +14,9 @@ pub struct Message {
     pub unordered: bool,
     /// Ask the receiver to acknowledge it without delay (the I bit, RFC 7053).
     pub immediate: bool,
+    /// A number of the user's, not sent to the peer: [`Event::SendFailed`](crate::Event::SendFailed) tells it if the message cannot be
+    /// delivered.
+    pub context: u32,
     /// What it says. At least one byte.
     pub payload: MessagePayload,
 }
@@ -35,6 +38,7 @@ impl Message {
             ppid: 0,
             unordered: false,
             immediate: false,
+            context: 0,
             payload: MessagePayload::Bytes(payload.into()),
         }
     }
@@ -46,6 +50,7 @@ impl Message {
             ppid: 0,
             unordered: false,
             immediate: false,
+            context: 0,
             payload: MessagePayload::Zeros(len),
         }
     }

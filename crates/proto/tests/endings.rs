@@ -3,7 +3,9 @@
 mod support;
 use support::{Fate, Host, Net, addrs};
 use whimbrel_control::Span;
-use whimbrel_proto::{AssocId, AssociationConfig, CloseReason, Discard, Message, SendError, State};
+use whimbrel_proto::{
+    AssocId, AssociationConfig, CloseReason, Discard, Event, Message, SendError, SendFailure, SendFailureCause, State,
+};
 use whimbrel_wire::{Causes, Chunk, ChunkType, Tsn};
 
 fn config() -> AssociationConfig {
@@ -216,4 +218,75 @@ fn chunks_that_end_things_are_dropped_where_they_make_no_sense() {
         Err(Discard::Unexpected)
     );
     assert_eq!((net.state(Host::A, a), net.wire.len()), (State::Established, before));
+}
+
+/// What became of messages that were taken: context, whether a part was sent, and why it was given up.
+fn failures(net: &Net, host: Host) -> Vec<(u32, bool, SendFailureCause)> {
+    let failure = |event| match event {
+        Event::SendFailed(failure) => Some((failure.context, failure.sent, failure.cause)),
+        _ => None,
+    };
+    net.events_of(host).into_iter().filter_map(failure).collect()
+}
+
+fn numbered(context: u32, len: u32) -> Message {
+    Message {
+        ppid: 100 + context,
+        context,
+        ..Message::zeros(3, len)
+    }
+}
+
+#[test]
+fn section_11_2_2_messages_that_are_not_acknowledged_are_told_before_the_end() {
+    let (mut net, a, _) = established();
+    net.send(Host::A, a, numbered(1, 100));
+    net.run_for(Span::from_secs(1));
+    net.knob = Box::new(|_| Fate::Drop);
+    // One in a chunk of its own, one in many of which the window lets some go, one that waits.
+    for (context, len) in [(2, 100), (3, 20_000), (4, 100)] {
+        net.send(Host::A, a, numbered(context, len));
+    }
+    let now = net.now;
+    net.a.abort(now, a, "enough");
+    net.drain(Host::A);
+    let ended = SendFailureCause::Ended;
+    assert_eq!(
+        failures(&net, Host::A),
+        [(2, true, ended), (3, true, ended), (4, false, ended)]
+    );
+    let events = net.events_of(Host::A);
+    assert!(matches!(events.last(), Some(Event::Closed(_))), "{events:?}");
+    let first = events.iter().find(|event| matches!(event, Event::SendFailed(_)));
+    let expected = SendFailure {
+        stream: 3,
+        ppid: 102,
+        context: 2,
+        sent: true,
+        cause: ended,
+    };
+    assert_eq!(first, Some(&Event::SendFailed(expected)));
+}
+
+#[test]
+fn section_11_2_2_without_a_handshake_nothing_is_delivered() {
+    let mut net = Net::new(1);
+    net.knob = Box::new(|_| Fate::Drop);
+    let id = net.connect(&config(), 1);
+    net.send(Host::A, id, numbered(7, 100));
+    net.run_for(Span::from_secs(1000));
+    assert_eq!(net.close_reason(Host::A), Some(CloseReason::HandshakeTimeout));
+    assert_eq!(failures(&net, Host::A), [(7, false, SendFailureCause::Ended)]);
+}
+
+#[test]
+fn section_11_2_2_a_shutdown_in_good_order_gives_nothing_up() {
+    let (mut net, a, _) = established();
+    for context in 0..50 {
+        net.send(Host::A, a, numbered(context, 3000));
+    }
+    shut_down(&mut net, Host::A, a);
+    net.run_for(Span::from_secs(20));
+    assert_eq!(net.close_reason(Host::A), Some(CloseReason::Graceful));
+    assert_eq!(failures(&net, Host::A), []);
 }

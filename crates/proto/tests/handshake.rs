@@ -4,7 +4,9 @@ mod support;
 
 use support::{Fate, Host, Net, addr, addrs};
 use whimbrel_control::{Rng, Span, Time};
-use whimbrel_proto::{AssociationConfig, CloseReason, Endpoint, EndpointConfig, Event, Message, State};
+use whimbrel_proto::{
+    AssociationConfig, CloseReason, Endpoint, EndpointConfig, Event, Message, SendFailureCause, State,
+};
 use whimbrel_wire::{Chunk, ChunkType};
 
 fn config() -> AssociationConfig {
@@ -277,6 +279,21 @@ fn section_5_1_1_streams_are_the_lesser_of_wanted_and_allowed() {
     let now = net.now;
     net.send(Host::A, a, Message::zeros(29, 1));
     assert!(net.a.send(now, a, Message::zeros(30, 1)).is_err());
+    // What was taken for streams that there are not after all is told, and the others go on.
+    let mut net = Net::with_config(1, &theirs, 1);
+    let id = net.connect(&ours, 1);
+    for stream in [30, 29, 99] {
+        net.send(Host::A, id, Message::new(stream, vec![stream as u8]));
+    }
+    net.run_for(Span::from_secs(1));
+    let events = net.events_of(Host::A).into_iter();
+    let failed = events.filter_map(|event| match event {
+        Event::SendFailed(failure) => Some((failure.stream, failure.sent, failure.cause)),
+        _ => None,
+    });
+    let none = SendFailureCause::NoSuchStream;
+    assert_eq!(failed.collect::<Vec<_>>(), [(30, false, none), (99, false, none)]);
+    assert_eq!(net.contents(Host::B), [[29]]);
     // RFC 9260 §3.3.3: INIT ACK asks for no more streams than INIT allowed.
     assert_eq!(net.last(Host::B, ChunkType::INIT_ACK).init().outbound_streams, 7);
 }

@@ -5,7 +5,9 @@ use support::{Fate, Host, Net, addrs, endpoint, init};
 use whimbrel_control::Span;
 use whimbrel_control::multipath::Accounting;
 use whimbrel_control::multipath::distribution::DistributionSpec;
-use whimbrel_proto::{AssocId, AssociationConfig, CloseReason, Discard, Event, Message, State};
+use whimbrel_proto::{
+    AssocId, AssociationConfig, CloseReason, Discard, Event, Message, SendError, SendFailureCause, State,
+};
 use whimbrel_wire::{Chunk, ChunkType, Tsn};
 
 fn config() -> AssociationConfig {
@@ -119,6 +121,45 @@ fn section_5_2_4_a_a_restart_is_possible_in_every_state_but_one() {
         assert_eq!(net.state(Host::A, a), State::Established, "{state:?}");
         assert!(net.events_of(Host::B).contains(&Event::Restarted));
     }
+}
+
+/// What was not acknowledged is told to be lost, and whoever waits for room, or for the end of what was sent, hears of it.
+#[test]
+fn section_11_2_2_a_restart_gives_up_what_was_not_acknowledged() {
+    let config = AssociationConfig {
+        send_buffer: 10_000,
+        ..config()
+    };
+    let (mut net, _, b) = Net::established(1, &config);
+    net.knob = Box::new(|_| Fate::Drop);
+    for context in 0..10 {
+        let message = Message {
+            context,
+            ..Message::zeros(0, 1000)
+        };
+        net.send(Host::B, b, message);
+    }
+    let now = net.now;
+    assert!(matches!(
+        net.b.send(now, b, Message::zeros(0, 1000)),
+        Err(SendError::Full(_))
+    ));
+    net.knob = Box::new(|_| Fate::Deliver);
+    net.events.clear();
+    restart_a(&mut net, 1);
+    net.run_for(Span::from_millis(500));
+    let events = net.events_of(Host::B);
+    let failed = events.iter().map_while(|event| match event {
+        Event::SendFailed(failure) => Some((failure.context, failure.cause)),
+        _ => None,
+    });
+    let failed: Vec<_> = failed.collect();
+    let expected: Vec<_> = (0..10).map(|context| (context, SendFailureCause::Restarted)).collect();
+    assert_eq!(failed, expected);
+    assert_eq!(events[10..], [Event::SendSpace, Event::SendIdle, Event::Restarted]);
+    net.send(Host::B, b, Message::new(0, &b"new"[..]));
+    net.run_for(Span::from_secs(1));
+    assert_eq!(net.contents(Host::A), [b"new"]);
 }
 
 #[test]

@@ -267,6 +267,7 @@ impl User {
                     ppid: number,
                     unordered: rng.chance(0.2),
                     immediate: rng.chance(0.1),
+                    context: number,
                     payload: MessagePayload::Bytes(bytes.into()),
                 }
             })
@@ -341,7 +342,32 @@ impl User {
         let mut rest = sent_unordered.iter();
         let is_subset = got_unordered.iter().all(|content| rest.any(|sent| sent == content));
         assert!(is_subset, "{what}: unordered messages from {:?} differ", self.host);
+        // What has not arrived is known to its sender, and what it knows to be delivered has.
+        let own = net.events.get(&self.host).map_or(&[][..], Vec::as_slice);
+        let failed: BTreeSet<u32> = own
+            .iter()
+            .filter(|(id, _)| Some(*id) == self.on)
+            .filter_map(|(_, event)| match event {
+                Event::SendFailed(failure) => Some(failure.context),
+                _ => None,
+            })
+            .collect();
+        let number = |(_, _, content): &(u16, bool, Vec<u8>)| {
+            u32::from_be_bytes([content[0], content[1], content[2], content[3]])
+        };
+        let ended = own
+            .iter()
+            .any(|(id, event)| Some(*id) == self.on && matches!(event, Event::Closed(_)));
+        for message in self.sent.iter().filter(|_| ended) {
+            let (arrived, failed) = (got.contains(message), failed.contains(&number(message)));
+            assert!(
+                arrived || failed,
+                "{what}: nothing is known of a message from {:?}",
+                self.host
+            );
+        }
         if complete {
+            assert_eq!(failed, BTreeSet::new(), "{what}: messages from {:?}", self.host);
             assert_eq!(
                 got.len(),
                 self.sent.len(),

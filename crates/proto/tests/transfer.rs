@@ -127,6 +127,7 @@ fn hostile_networks_deliver_everything_once_and_in_order() {
                 ppid: 0,
                 unordered: rng.chance(0.2),
                 immediate: rng.chance(0.1),
+                context: number,
                 payload: MessagePayload::Bytes(bytes.clone().into()),
             };
             sent.push((message.stream, message.unordered, bytes));

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::sync::Notify;
-use whimbrel_proto::{AssocId, AssociationStats, PathInfo, SendError};
+use whimbrel_proto::{AssocId, AssociationStats, PathInfo, SendError, SendFailure};
 use whimbrel_wire::Payload;
 
 use crate::shared::{Progress, Shared, Signals, State};
@@ -189,21 +189,35 @@ impl Association {
     }
 
     /// Waits until the peer has acknowledged everything sent so far.
+    ///
+    /// # Errors
+    /// If the association has ended, or if messages were given up of which [`send_failures`](Self::send_failures) has not told.
     pub async fn flush(&self) -> Result<(), AssociationError> {
         let sent = |state: &State| {
-            let buffered = state
-                .endpoint
-                .association(self.handle.id)
-                .map_or(0, |a| a.buffered_send());
-            (buffered == 0).then_some(())
+            let slot = state.slots.get(&self.handle.id)?;
+            if slot.failed > 0 {
+                return Some(Err(AssociationError::Undelivered(slot.failed)));
+            }
+            let association = state.endpoint.association(self.handle.id);
+            (association.map_or(0, |a| a.buffered_send()) == 0).then_some(Ok(()))
         };
         self.wait(&self.handle.signals.flushed, |state| {
             match (self.end(state), sent(state)) {
                 (Some(error), _) => Some(Err(error)),
-                (None, sent) => sent.map(Ok),
+                (None, sent) => sent,
             }
         })
         .await
+    }
+
+    /// Messages that [`send`](Self::send) took and that are given up: those not acknowledged when the association ended or the peer
+    /// restarted (RFC 9260 §11.2.2). Each is told once, in the order of sending; of very many that nobody asked for the first 65 536.
+    pub fn send_failures(&self) -> Vec<SendFailure> {
+        let mut state = self.handle.shared.lock();
+        state.slots.get_mut(&self.handle.id).map_or_else(Vec::new, |slot| {
+            slot.failed = 0;
+            std::mem::take(&mut slot.send_failures)
+        })
     }
 
     /// Delivers everything that was sent, then ends the association; waits until both ends have agreed. What the peer
@@ -216,7 +230,7 @@ impl Association {
             if let Some(slot) = state.slots.get_mut(&self.handle.id)
                 && !matches!(slot.progress, Progress::Closed(_))
             {
-                slot.shutting_down = true;
+                slot.shutdown_wanted = true;
                 state.endpoint.shutdown(now, self.handle.id);
                 state.wake_driver();
             }
@@ -301,12 +315,11 @@ impl Association {
     }
 
     pub(crate) async fn wait_established(&self) -> Result<(), AssociationError> {
-        self.wait(&self.handle.signals.progress, |state| match self.end(state) {
-            Some(error) => Some(Err(error)),
-            None => {
-                let slot = state.slots.get(&self.handle.id)?;
-                (slot.progress == Progress::Established).then_some(Ok(()))
-            }
+        self.wait(&self.handle.signals.progress, |state| {
+            let slot = state.slots.get(&self.handle.id);
+            // If it has ended since, there may be something to read.
+            let was_established = slot.is_some_and(|slot| slot.was_established);
+            was_established.then_some(Ok(())).or_else(|| self.end(state).map(Err))
         })
         .await
     }

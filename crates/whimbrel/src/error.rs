@@ -70,6 +70,10 @@ pub enum AssociationError {
     /// The message cannot be sent on this association: its stream does not exist, it is empty or too long.
     #[error("{0}")]
     Message(String),
+    /// So many messages were given up because the peer restarted; [`Association::send_failures`](crate::Association::send_failures)
+    /// tells which.
+    #[error("{0} messages could not be delivered: the peer has restarted")]
+    Undelivered(u64),
     /// The task that drives the stack is gone, because its runtime ended or a socket failed.
     #[error("the stack has stopped: {0}")]
     StackStopped(String),

@@ -47,7 +47,7 @@ pub use stack::{Listener, Stack};
 pub use whimbrel_control::Scheme;
 pub use whimbrel_proto::{
     AddressError, AssociationConfig, AssociationStats, CloseReason, JudgedLosses, Message, MessagePayload, PathInfo,
-    PathQuality, PathState,
+    PathQuality, PathState, SendFailure, SendFailureCause,
 };
 
 /// The UDP port registered for SCTP encapsulated in UDP (RFC 6951 §5.1).

@@ -8,9 +8,15 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 use whimbrel_control::Time;
-use whimbrel_proto::{AssocId, CloseReason, Discard, Endpoint, Event, State as AssociationState};
+use whimbrel_proto::{AssocId, CloseReason, Discard, Endpoint, Event, SendFailure, State as AssociationState};
 
 use crate::socket::{Socket, Trouble};
+
+/// Send failures that are kept for a user who does not ask; more are only counted.
+const MAX_SEND_FAILURES: usize = 1 << 16;
+
+/// Why an association without a user is aborted.
+const ABANDONED: &str = "the association was dropped";
 
 /// A stack's state and clock.
 #[derive(Debug)]
@@ -58,8 +64,15 @@ pub(crate) struct Slot {
     pub(crate) progress: Progress,
     /// The part so far of a message that the endpoint hands over in parts.
     pub(crate) partial: Vec<u8>,
-    /// Our user, or the peer, has begun the shutdown.
-    pub(crate) shutting_down: bool,
+    /// It was up, whatever has become of it since.
+    pub(crate) was_established: bool,
+    /// Our user wants the association shut down.
+    pub(crate) shutdown_wanted: bool,
+    /// The peer has begun the shutdown.
+    peer_shutdown: bool,
+    /// Messages that were given up and that the user has not been told of: the first of them, and how many there are.
+    pub(crate) send_failures: Vec<SendFailure>,
+    pub(crate) failed: u64,
     /// The address of ours that is to be the primary one, and cannot yet.
     pub(crate) wanted: Option<SocketAddr>,
     /// No user holds a handle any more.
@@ -189,9 +202,13 @@ impl State {
         let signals = Arc::new(Signals::default());
         let slot = Slot {
             signals: signals.clone(),
+            was_established: progress == Progress::Established,
             progress,
             partial: Vec::new(),
-            shutting_down: false,
+            shutdown_wanted: false,
+            peer_shutdown: false,
+            send_failures: Vec::new(),
+            failed: 0,
             wanted: None,
             orphan: false,
             troubles: peer.iter().map(|addr| (*addr, None)).collect(),
@@ -212,6 +229,7 @@ impl State {
         match event {
             Event::Connected { .. } => {
                 slot.progress = Progress::Established;
+                slot.was_established = true;
                 slot.signals.progress.notify_waiters();
                 self.catch_up(now, id);
             }
@@ -219,8 +237,14 @@ impl State {
             Event::DataReady => slot.signals.readable.notify_waiters(),
             Event::SendSpace => slot.signals.writable.notify_waiters(),
             Event::SendIdle => slot.signals.flushed.notify_waiters(),
+            Event::SendFailed(failure) => {
+                slot.failed += 1;
+                if slot.send_failures.len() < MAX_SEND_FAILURES && !slot.orphan {
+                    slot.send_failures.push(failure);
+                }
+            }
             Event::PeerShutdown => {
-                slot.shutting_down = true;
+                slot.peer_shutdown = true;
                 slot.signals.writable.notify_waiters();
                 slot.signals.progress.notify_waiters();
             }
@@ -234,8 +258,7 @@ impl State {
                     self.forget(now, id);
                 }
             }
-            // The peer has forgotten what it was asked for.
-            Event::Restarted => self.catch_up(now, id),
+            Event::Restarted => self.on_restart(now, id),
             Event::LocalAddressAdded { .. } => {
                 self.prefer_wanted(now, id);
                 // What could not go before, because nothing else was left, can go now.
@@ -254,6 +277,19 @@ impl State {
                 self.close_unused();
             }
             _ => {}
+        }
+    }
+
+    /// The peer has forgotten what it was asked for, and what it asked for.
+    fn on_restart(&mut self, now: Time, id: AssocId) {
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        slot.peer_shutdown = false;
+        if slot.shutdown_wanted {
+            self.endpoint.shutdown(now, id);
+        } else if slot.orphan {
+            self.endpoint.abort(now, id, ABANDONED);
+        } else {
+            self.catch_up(now, id);
         }
     }
 
@@ -350,10 +386,10 @@ impl State {
             self.forget(now, id);
             return;
         }
-        if slot.shutting_down {
+        if slot.shutdown_wanted || slot.peer_shutdown {
             discard_received(&mut self.endpoint, now, id);
         } else {
-            self.endpoint.abort(now, id, "the association was dropped");
+            self.endpoint.abort(now, id, ABANDONED);
         }
     }
 

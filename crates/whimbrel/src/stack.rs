@@ -12,7 +12,7 @@ use crate::driver::Driver;
 use crate::interface;
 use crate::shared::{Progress, Shared, SocketChange};
 use crate::socket::{Socket, Trouble};
-use crate::{AddressError, AssociationError, BindError, CloseReason, ConnectError, StackConfig};
+use crate::{AddressError, AssociationError, BindError, CloseReason, ConnectError, Message, StackConfig};
 
 /// How often a UDP port that the system chose for the first address may turn out to be taken on another.
 const PORT_ATTEMPTS: usize = 32;
@@ -96,6 +96,20 @@ impl Stack {
     /// Opens an association with the SCTP port `port` at any of the addresses `peer` (IP address and UDP port each); waits
     /// until it is established.
     pub async fn connect(&self, peer: &[SocketAddr], port: u16) -> Result<Association, ConnectError> {
+        self.connect_and_send(peer, port, []).await
+    }
+
+    /// As [`connect`](Self::connect), with messages that are sent as soon as possible: as many as fit go with the third packet of the
+    /// handshake, the COOKIE ECHO (RFC 9260 §5.1).
+    ///
+    /// # Errors
+    /// Also if one of them cannot be taken.
+    pub async fn connect_and_send(
+        &self,
+        peer: &[SocketAddr],
+        port: u16,
+        messages: impl IntoIterator<Item = Message>,
+    ) -> Result<Association, ConnectError> {
         let shared = &self.handle.shared;
         let now = shared.now();
         let association = {
@@ -106,6 +120,12 @@ impl Stack {
             let id = state
                 .endpoint
                 .connect(now, self.handle.config.association.clone(), port, peer)?;
+            for message in messages {
+                if let Err(error) = state.endpoint.send(now, id, message) {
+                    state.endpoint.abort(now, id, "");
+                    return Err(AssociationError::Message(error.to_string()).into());
+                }
+            }
             let signals = state.insert(id, Progress::Connecting, peer);
             state.wake_driver();
             Association::new(&mut state, shared.clone(), id, signals)

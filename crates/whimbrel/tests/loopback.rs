@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use whimbrel::{
-    Association, AssociationConfig, AssociationError, CloseReason, ConnectError, Listener, Message, Stack, StackConfig,
-    TrySendError,
+    Association, AssociationConfig, AssociationError, CloseReason, ConnectError, Listener, Message, SendFailureCause,
+    Stack, StackConfig, TrySendError,
 };
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -61,6 +61,35 @@ async fn messages_keep_their_content_and_order_in_both_directions() {
     timeout(PATIENCE, all).await.unwrap();
     let (ended, heard) = tokio::join!(a.shutdown(), b.recv());
     assert_eq!((ended, heard), (Ok(()), Ok(None)));
+}
+
+#[tokio::test]
+async fn messages_may_go_with_the_handshake() {
+    let listener = Listener::bind(on(&["127.0.0.1:0"])).unwrap();
+    let stack = Stack::bind(on(&["127.0.0.1:0"])).unwrap();
+    let (addrs, port) = (listener.stack().local_addrs().to_vec(), listener.stack().port());
+    let words = || ["one", "two"].map(|word| Message::new(0, word));
+    let (a, b) = tokio::join!(stack.connect_and_send(&addrs, port, words()), listener.accept());
+    let (a, b) = (a.unwrap(), b.unwrap());
+    for word in ["one", "two"] {
+        assert_eq!(
+            timeout(PATIENCE, b.recv()).await.unwrap().unwrap().unwrap().data,
+            word.as_bytes()
+        );
+    }
+    a.flush().await.unwrap();
+    // INIT, and COOKIE ECHO with both.
+    assert_eq!(a.stats().unwrap().packets_sent, 2);
+    let nowhere = stack
+        .connect_and_send(&addrs, port ^ 1, [Message::new(u16::MAX, "x")])
+        .await;
+    assert!(
+        matches!(nowhere, Err(ConnectError::Closed(AssociationError::Message(_)))),
+        "{nowhere:?}"
+    );
+    timeout(PATIENCE, a.shutdown()).await.unwrap().unwrap();
+    // Nothing is left of what was not begun.
+    timeout(PATIENCE, stack.wait_idle()).await.unwrap();
 }
 
 #[tokio::test]
@@ -254,6 +283,37 @@ async fn what_was_sent_before_the_shutdown_is_delivered() {
     timeout(PATIENCE, listener.stack().wait_idle()).await.unwrap();
 }
 
+/// A server that has said its word and shut down before the client looks: the association was there, and so is what was said.
+#[tokio::test]
+async fn a_server_may_be_done_before_its_client_looks() {
+    let listener = Listener::bind(on(&["127.0.0.1:0"])).unwrap();
+    let (addrs, port) = (listener.stack().local_addrs().to_vec(), listener.stack().port());
+    let stack = Stack::bind(on(&["127.0.0.1:0"])).unwrap();
+    let connecting = stack.connect(&addrs, port);
+    let client = async {
+        tokio::pin!(connecting);
+        // Asked once, so that it begins; and again when all is over.
+        let early = tokio::select! {
+            biased;
+            outcome = &mut connecting => Some(outcome),
+            () = std::future::ready(()) => None,
+        };
+        assert!(early.is_none());
+        stack.wait_idle().await;
+        connecting.await
+    };
+    let server = async {
+        let association = listener.accept().await.unwrap();
+        association.send(Message::new(0, "so late")).await.unwrap();
+        association.shutdown().await
+    };
+    let (connected, served) = timeout(PATIENCE, async { tokio::join!(client, server) }).await.unwrap();
+    assert_eq!(served, Ok(()));
+    let association = connected.unwrap();
+    assert_eq!(association.recv().await.unwrap().unwrap().data, b"so late");
+    assert_eq!(association.recv().await, Ok(None));
+}
+
 #[tokio::test]
 async fn nobody_accepts_after_the_listener_is_gone() {
     let listener = Listener::bind(on(&["127.0.0.1:0"])).unwrap();
@@ -302,6 +362,105 @@ async fn many_associations_share_a_stack() {
         timeout(PATIENCE, client).await.unwrap().unwrap();
     }
     timeout(PATIENCE, server).await.unwrap().unwrap();
+}
+
+/// What the peer has not acknowledged when the association ends is told, once (RFC 9260 §11.2.2).
+#[tokio::test]
+async fn messages_that_are_not_delivered_are_told() {
+    let (a, b, _listener) = pair(on(&["127.0.0.1:0"]), on(&["127.0.0.1:0"])).await;
+    a.send(Message::new(0, "heard")).await.unwrap();
+    a.flush().await.unwrap();
+    assert_eq!(a.send_failures(), []);
+    // The driver has no turn between these.
+    for context in [7, 8] {
+        let message = Message {
+            context,
+            ..Message::new(1, "unheard")
+        };
+        a.try_send(message).unwrap();
+    }
+    a.abort("over");
+    timeout(PATIENCE, a.closed()).await.unwrap();
+    let failures = a.send_failures();
+    let told: Vec<_> = failures
+        .iter()
+        .map(|f| (f.stream, f.context, f.sent, f.cause))
+        .collect();
+    let ended = SendFailureCause::Ended;
+    assert_eq!(told, [(1, 7, false, ended), (1, 8, false, ended)]);
+    assert_eq!(a.send_failures(), [], "each once");
+    timeout(PATIENCE, b.closed()).await.unwrap();
+}
+
+/// A peer whose process dies and is started anew on the same ports (RFC 9260 §5.2.4 A): whoever waits is told, and a shutdown that was
+/// asked for is made.
+#[test]
+fn a_peer_that_restarts_leaves_nobody_waiting() {
+    let start = |port| {
+        let mut config = on(&["127.0.0.1:0"]);
+        config.local[0].set_port(port);
+        config.port = 4321;
+        Stack::bind(config).unwrap()
+    };
+    for ends in [false, true] {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let dies = tokio::runtime::Runtime::new().unwrap();
+        let (b, listener, udp, addrs, first) = runtime.block_on(async {
+            let listener = Listener::bind(on(&["127.0.0.1:0"])).unwrap();
+            let (addrs, port) = (listener.stack().local_addrs().to_vec(), listener.stack().port());
+            let to = addrs.clone();
+            let client = dies.spawn(async move {
+                let stack = start(0);
+                let association = stack.connect(&to, port).await.unwrap();
+                (stack.local_addrs()[0].port(), stack, association)
+            });
+            let accepted = timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
+            let (udp, stack, association) = client.await.unwrap();
+            (accepted, listener, udp, (addrs, port), (stack, association))
+        });
+        // Its tasks end, and nothing more is sent.
+        dies.shutdown_timeout(PATIENCE);
+        runtime.block_on(async {
+            let message = || Message::new(0, vec![1; 10_000]);
+            while b.try_send(message()).is_ok() {}
+            let waiting = b.clone();
+            let sending = tokio::spawn(async move { waiting.send(message()).await });
+            let waiting = b.clone();
+            let ending = tokio::spawn(async move {
+                if ends {
+                    waiting.shutdown().await
+                } else {
+                    waiting.flush().await
+                }
+            });
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let stack = start(udp);
+            let a = timeout(PATIENCE, stack.connect(&addrs.0, addrs.1))
+                .await
+                .unwrap()
+                .unwrap();
+            let ended = timeout(PATIENCE, ending).await.expect("hangs").unwrap();
+            let sent = timeout(PATIENCE, sending).await.expect("hangs").unwrap();
+            let failures = b.send_failures();
+            assert!(!failures.is_empty());
+            assert!(
+                failures
+                    .iter()
+                    .all(|failure| failure.cause == SendFailureCause::Restarted)
+            );
+            if ends {
+                assert_eq!(ended, Ok(()));
+                assert_eq!(timeout(PATIENCE, a.closed()).await.unwrap(), CloseReason::Graceful);
+            } else {
+                assert_eq!(ended, Err(AssociationError::Undelivered(failures.len() as u64)));
+                assert_eq!(sent, Ok(()), "there is room again");
+                let heard = timeout(PATIENCE, a.recv()).await.unwrap().unwrap().unwrap();
+                assert_eq!(heard.data, vec![1; 10_000]);
+                b.flush().await.unwrap();
+            }
+        });
+        drop((listener, first));
+    }
 }
 
 fn dynamic(mut config: StackConfig) -> StackConfig {

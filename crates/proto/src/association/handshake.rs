@@ -9,10 +9,9 @@ use super::{Agreement, Association, AuthAgreement, Context, Identity, Outgoing, 
 use crate::config::NEVER;
 use crate::endpoint::{Cookie, PeerInit, Refusal, Reply, ReplyChunk, missing_cookie};
 use crate::error::Discard;
-use crate::event::{CloseReason, Event};
+use crate::event::{CloseReason, Event, SendFailureCause};
 use crate::extensions::Extensions;
 use crate::path::Path;
-use crate::send::SendQueue;
 use crate::trace::{LossRule, TraceEvent, TraceKinds};
 use crate::{PacketMeta, PathId, TransportAddr};
 
@@ -143,6 +142,7 @@ impl Association {
         self.peer_tag = agreement.peer_tag;
         self.outbound_streams = agreement.outbound_streams;
         self.inbound_streams = agreement.inbound_streams;
+        self.give_up_streams();
         self.agree_on_ecn(agreement.ecn);
         self.agree_on_timestamps(agreement.extensions);
         self.agree_on_eci(agreement.extensions);
@@ -475,12 +475,13 @@ impl Association {
     pub(crate) fn restart(&mut self, ctx: &mut Context<'_>, cookie: &Cookie, from: TransportAddr, random: u64) {
         let restart = Agreement::of(cookie);
         self.forget_candidates(ctx);
-        self.queue = SendQueue::default();
-        self.outstanding = super::fresh_ring(restart.local_initial_tsn, self.paths.len(), &self.switches);
+        self.give_up_messages(SendFailureCause::Restarted, restart.local_initial_tsn);
         self.local_initial_tsn = restart.local_initial_tsn;
         self.probe = super::ZeroWindowProbe::default();
         self.timers = super::Timers::default();
         self.outgoing.clear();
+        // Who waits for room or for the end of what was sent must not wait for ever.
+        self.tell_user_about_progress();
         self.notices = super::Notices {
             renamed: true,
             ..super::Notices::default()

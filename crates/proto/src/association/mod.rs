@@ -45,7 +45,7 @@ pub(crate) use timers::Timers;
 use crate::config::{AssociationConfig, Switches};
 use crate::endpoint::{AssocId, Replies};
 use crate::error::SendError;
-use crate::event::{CloseReason, Event};
+use crate::event::{CloseReason, Event, SendFailure, SendFailureCause};
 use crate::extensions::Extensions;
 use crate::message::{Message, Received};
 use crate::path::Path;
@@ -559,8 +559,7 @@ impl Association {
             return;
         }
         self.set_state(ctx, State::Closed);
-        self.queue.clear();
-        self.outstanding = fresh_ring(self.local_initial_tsn, self.paths.len(), &self.switches);
+        self.give_up_messages(SendFailureCause::Ended, self.local_initial_tsn);
         self.timers = Timers::default();
         self.policy = None;
         self.probing = None;
@@ -573,6 +572,33 @@ impl Association {
         self.outgoing.clear();
         self.cookie = Box::default();
         self.events.push_back(Event::Closed(reason));
+    }
+
+    /// Nothing that was taken and is not acknowledged will be delivered any more: its user is told (RFC 9260 §11.2.2). What comes after
+    /// begins with this TSN.
+    fn give_up_messages(&mut self, cause: SendFailureCause, initial_tsn: Tsn) {
+        let events = &mut self.events;
+        for last in self.outstanding.last_fragments() {
+            events.push_back(Event::SendFailed(SendFailure {
+                stream: last.stream,
+                ppid: last.ppid,
+                context: last.context,
+                sent: true,
+                cause,
+            }));
+        }
+        self.queue
+            .clear(|message, sent| events.push_back(send_failure(message, sent, cause)));
+        self.outstanding = fresh_ring(initial_tsn, self.paths.len(), &self.switches);
+    }
+
+    /// The peer allows fewer streams than messages were taken for (RFC 9260 §5.1.1).
+    fn give_up_streams(&mut self) {
+        let events = &mut self.events;
+        self.queue.drop_streams(self.outbound_streams, |message| {
+            events.push_back(send_failure(message, false, SendFailureCause::NoSuchStream));
+        });
+        self.tell_user_about_progress();
     }
 
     // [9260:3.3.2-10, 3.3.3-10]
@@ -595,6 +621,16 @@ impl Association {
         config.new_gaps_only = self.uses_new_gaps();
         Box::new(Receiver::new(peer_initial_tsn, &config))
     }
+}
+
+fn send_failure(message: &Message, sent: bool, cause: SendFailureCause) -> Event {
+    Event::SendFailed(SendFailure {
+        stream: message.stream,
+        ppid: message.ppid,
+        context: message.context,
+        sent,
+        cause,
+    })
 }
 
 /// Nothing outstanding.

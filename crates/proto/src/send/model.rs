@@ -148,6 +148,7 @@ pub(super) fn fragment(len: u64) -> Fragment {
         stream: 0,
         ssn: Ssn(0),
         ppid: 0,
+        context: 0,
         unordered: false,
         immediate: false,
         begin: true,

@@ -395,6 +395,14 @@ impl Outstanding {
         })
     }
 
+    /// The last fragments of messages that are not acknowledged cumulatively.
+    pub(crate) fn last_fragments(&self) -> impl Iterator<Item = &Fragment> + '_ {
+        self.slots
+            .iter()
+            .map(|slot| &slot.fragment)
+            .filter(|fragment| fragment.end)
+    }
+
     /// Whether the highest chunk outstanding has been acknowledged by a gap, of those on a path with accounting for each.
     pub(crate) fn newest_is_reported(&self, path: PathId) -> bool {
         if let Some(sequences) = &self.sequences {

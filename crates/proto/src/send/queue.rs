@@ -12,6 +12,8 @@ pub(crate) struct Fragment {
     pub(crate) stream: u16,
     pub(crate) ssn: Ssn,
     pub(crate) ppid: u32,
+    /// The user's number of the message.
+    pub(crate) context: u32,
     pub(crate) unordered: bool,
     pub(crate) immediate: bool,
     pub(crate) begin: bool,
@@ -87,6 +89,7 @@ impl SendQueue {
             stream: first.message.stream,
             ssn: first.ssn,
             ppid: first.message.ppid,
+            context: first.message.context,
             unordered: first.message.unordered,
             // RFC 7053 §4.1: the I bit of the last chunk of the message.
             immediate: first.message.immediate && end,
@@ -108,11 +111,26 @@ impl SendQueue {
         Some(Fragment { payload, ..fragment })
     }
 
-    /// Forgets everything: the association restarted or ended.
-    pub(crate) fn clear(&mut self) {
-        self.waiting.clear();
+    /// Forgets everything: the association restarted or ended. Tells each message, and whether a part of it was sent.
+    pub(crate) fn clear(&mut self, mut each: impl FnMut(&Message, bool)) {
+        for waiting in self.waiting.drain(..) {
+            each(&waiting.message, waiting.offset > 0);
+        }
         self.bytes = 0;
         self.next_ssn.clear();
+    }
+
+    /// Drops what waits for streams from this one on, unless a part of it was sent; tells each message.
+    pub(crate) fn drop_streams(&mut self, from: u16, mut each: impl FnMut(&Message)) {
+        let bytes = &mut self.bytes;
+        self.waiting.retain(|waiting| {
+            let stays = waiting.message.stream < from || waiting.offset > 0;
+            if !stays {
+                *bytes -= waiting.message.len();
+                each(&waiting.message);
+            }
+            stays
+        });
     }
 
     /// Gives back memory that is not in use.
@@ -168,6 +186,25 @@ mod tests {
             .map(|f| (f.stream, f.ssn.0))
             .collect();
         assert_eq!(numbers, [(0, 0), (5, 0), (0, 0), (0, 1), (5, 1)]);
+    }
+
+    #[test]
+    fn what_is_dropped_is_told_and_leaves_the_books_right() {
+        let mut queue = SendQueue::default();
+        for (context, stream) in [(1, 5), (2, 0), (3, 7), (4, 5)] {
+            queue.push(Message {
+                context,
+                ..Message::zeros(stream, 10)
+            });
+        }
+        queue.take(4);
+        let mut told = Vec::new();
+        queue.drop_streams(5, |message| told.push(message.context));
+        // The first one has been begun.
+        assert_eq!((told, queue.bytes()), (vec![3, 4], 16));
+        let mut told = Vec::new();
+        queue.clear(|message, sent| told.push((message.context, sent)));
+        assert_eq!((told, queue.bytes()), (vec![(1, true), (2, false)], 0));
     }
 
     // [9260:6.5-5]

@@ -152,6 +152,7 @@ impl Source {
             ppid: self.next as u32 ^ PPID_MASK,
             unordered: self.unordered,
             immediate: false,
+            context: 0,
             payload,
         }
     }

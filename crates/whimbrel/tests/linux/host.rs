@@ -10,7 +10,7 @@ use whimbrel_proto::{
     AssocId, AssociationConfig, CloseReason, Endpoint, EndpointConfig, Event, Message, MessagePayload, PacketMeta,
     PathState, Received, SendError, TransportAddr,
 };
-use whimbrel_wire::{ByteSink, Checksum, ChecksumField, PacketView};
+use whimbrel_wire::{ByteSink, Checksum, ChecksumField, ChunkType, PacketView};
 
 use crate::frame::{self, Content, INTERFACES};
 use crate::guest::{Arrival, Guest, Stack};
@@ -147,6 +147,31 @@ impl Host {
     /// Begins an association with all addresses of the guest.
     pub(crate) fn connect(&mut self, port: u16) -> AssocId {
         self.connect_to(port, &theirs())
+    }
+
+    /// Connects with messages that wait for the handshake: the first must go with the COOKIE ECHO (RFC 9260 §5.1).
+    pub(crate) fn connect_and_send(&mut self, port: u16, messages: usize) -> AssocId {
+        let now = self.now();
+        let id = self
+            .endpoint
+            .connect(now, self.config.clone(), port, &theirs())
+            .unwrap();
+        for i in 0..messages {
+            assert!(self.send(id, message(i)), "the send buffer is full");
+        }
+        self.connected(false);
+        let (echo, data) = (
+            format!("{:?}", ChunkType::COOKIE_ECHO),
+            format!("{:?}", ChunkType::DATA),
+        );
+        if !self
+            .tail
+            .iter()
+            .any(|line| line.contains(&echo) && line.contains(&data))
+        {
+            self.fail("no DATA went with the COOKIE ECHO");
+        }
+        id
     }
 
     pub(crate) fn connect_to(&mut self, port: u16, addrs: &[TransportAddr]) -> AssocId {
@@ -372,6 +397,7 @@ pub(crate) fn message(i: usize) -> Message {
         ppid: 1_000_000 + i as u32,
         unordered: i.is_multiple_of(5),
         immediate: false,
+        context: 0,
         payload: MessagePayload::Bytes(content(i).into()),
     }
 }

@@ -70,6 +70,7 @@ macro_rules! stories {
 stories! {
     Kernel in kernel:
         it_echoes_over_two_addresses_and_we_shut_down,
+        it_takes_data_with_the_cookie_echo,
         it_connects_to_both_our_addresses_sends_and_shuts_down,
         both_ends_fail_over_and_come_back,
         losses_in_both_directions_are_made_good,
@@ -78,6 +79,7 @@ stories! {
         it_moves_to_another_address_in_the_midst_of_data,
         it_follows_us_to_another_address;
     Usrsctp in usrsctp:
+        it_takes_data_with_the_cookie_echo,
         it_connects_to_both_our_addresses_sends_and_shuts_down,
         both_ends_fail_over_and_come_back,
         losses_in_both_directions_are_made_good,
@@ -101,6 +103,26 @@ fn it_echoes_over_two_addresses_and_we_shut_down(stack: Stack) {
         answer.starts_with(&format!("echoed {MESSAGES} messages, {} bytes", ledger.bytes)),
         "{answer}"
     );
+}
+
+fn it_takes_data_with_the_cookie_echo(stack: Stack) {
+    const EARLY: usize = 10;
+    let mut host = Host::start(stack);
+    host.ask("listen 7");
+    let id = host.connect_and_send(7, EARLY);
+    assert_eq!(host.ask("accept"), "accepted");
+    host.tell(&format!("echo {EARLY}"));
+    let mut ledger = Ledger::new(EARLY);
+    host.wait_for("the echoes", |host| {
+        while let Some((received, data)) = host.recv(id) {
+            ledger.enter(received, &data);
+        }
+        ledger.is_complete().then_some(())
+    });
+    assert!(host.answer().starts_with(&format!("echoed {EARLY} messages")));
+    let stats = host.endpoint.association(id).expect("up").stats();
+    assert_eq!(stats.retransmissions, 0, "it took what came with the COOKIE ECHO");
+    shut_down(&mut host, id);
 }
 
 fn it_connects_to_both_our_addresses_sends_and_shuts_down(stack: Stack) {
