@@ -109,6 +109,9 @@ pub struct Received {
     pub unordered: bool,
     /// Bytes handed over by this call.
     pub len: usize,
+    /// Whether the message begins here. A message that is begun and not ended before the next one of its stream and order begins never
+    /// will be: the peer has restarted.
+    pub begin: bool,
     /// Whether the message ends here. False only when a message larger than the receive buffer is handed over in parts; whole
     /// messages of other streams, or of the other order, may come between the parts.
     pub end: bool,

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use whimbrel_proto::{AssocId, AssociationStats, PathInfo, SendError, SendFailure};
 use whimbrel_wire::Payload;
 
-use crate::shared::{Progress, Shared, Signals, State};
+use crate::shared::{Partial, Progress, Shared, Signals, State};
 use crate::socket::Trouble;
 use crate::{AddressError, AssociationError, CloseReason, Message, TrySendError};
 
@@ -156,20 +156,14 @@ impl Association {
             let Some(received) = state.endpoint.recv(now, self.handle.id, &mut take) else {
                 break;
             };
-            if !received.end || !slot.partial.is_empty() {
-                slot.partial.append(data);
-            }
+            let is_whole = slot.partial.take(&received, data);
             if slot.partial.len() > MAX_MESSAGE {
-                slot.partial = Vec::new();
+                slot.partial = Partial::default();
                 state.endpoint.abort(now, self.handle.id, "message too long");
                 state.wake_driver();
                 return Ok(Next::Nothing);
             }
-            if received.end {
-                if !slot.partial.is_empty() {
-                    std::mem::swap(&mut slot.partial, data);
-                    slot.partial = Vec::new();
-                }
+            if is_whole {
                 state.wake_driver_for_work();
                 return Ok(Next::Message {
                     stream: received.stream,

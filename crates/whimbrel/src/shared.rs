@@ -8,7 +8,9 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 use whimbrel_control::Time;
-use whimbrel_proto::{AssocId, CloseReason, Discard, Endpoint, Event, SendFailure, State as AssociationState};
+use whimbrel_proto::{
+    AssocId, CloseReason, Discard, Endpoint, Event, Received, SendFailure, State as AssociationState,
+};
 
 use crate::socket::{Socket, Trouble};
 
@@ -62,8 +64,8 @@ pub(crate) enum SocketChange {
 pub(crate) struct Slot {
     pub(crate) signals: Arc<Signals>,
     pub(crate) progress: Progress,
-    /// The part so far of a message that the endpoint hands over in parts.
-    pub(crate) partial: Vec<u8>,
+    /// The message that the endpoint hands over in parts.
+    pub(crate) partial: Partial,
     /// It was up, whatever has become of it since.
     pub(crate) was_established: bool,
     /// Our user wants the association shut down.
@@ -79,6 +81,32 @@ pub(crate) struct Slot {
     orphan: bool,
     /// While connecting: the peer's addresses and what the network said about each.
     pub(crate) troubles: Vec<(SocketAddr, Option<Trouble>)>,
+}
+
+/// A message that is larger than the receive buffer, as far as it has been handed over.
+#[derive(Debug, Default)]
+pub(crate) struct Partial(Vec<u8>);
+
+impl Partial {
+    /// Takes in what has just been handed over. True if `data` is a whole message now; others may come whole between the parts of one.
+    pub(crate) fn take(&mut self, received: &Received, data: &mut Vec<u8>) -> bool {
+        if received.begin && received.end {
+            return true;
+        }
+        if received.begin {
+            // An earlier one is never ended if the peer has restarted.
+            self.0.clear();
+        }
+        self.0.append(data);
+        if received.end {
+            *data = std::mem::take(&mut self.0);
+        }
+        received.end
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
 }
 
 /// How far an association has come.
@@ -204,7 +232,7 @@ impl State {
             signals: signals.clone(),
             was_established: progress == Progress::Established,
             progress,
-            partial: Vec::new(),
+            partial: Partial::default(),
             shutdown_wanted: false,
             peer_shutdown: false,
             send_failures: Vec::new(),
@@ -430,6 +458,38 @@ mod tests {
     use whimbrel_proto::{AssociationConfig, EndpointConfig};
 
     use super::*;
+
+    #[test]
+    fn other_messages_between_the_parts_of_one_leave_it_whole() {
+        let mut partial = Partial::default();
+        let mut take = |text: &str, begin, end| {
+            let mut data = text.as_bytes().to_vec();
+            let received = Received {
+                stream: 0,
+                ssn: whimbrel_wire::Ssn(0),
+                ppid: 0,
+                unordered: false,
+                len: data.len(),
+                begin,
+                end,
+            };
+            let is_whole = partial.take(&received, &mut data);
+            is_whole.then(|| String::from_utf8(data).unwrap())
+        };
+        let mut whole = Vec::new();
+        for (text, begin, end) in [
+            ("in ", true, false),
+            ("another", true, true),
+            ("three ", false, false),
+            ("parts", false, true),
+            ("never ended", true, false),
+            ("two ", true, false),
+            ("parts", false, true),
+        ] {
+            whole.extend(take(text, begin, end));
+        }
+        assert_eq!(whole, ["another", "in three parts", "two parts"]);
+    }
 
     #[test]
     fn an_address_that_was_refused_is_not_preferred_later() {

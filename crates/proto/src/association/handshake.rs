@@ -482,8 +482,10 @@ impl Association {
         self.outgoing.clear();
         // Who waits for room or for the end of what was sent must not wait for ever.
         self.tell_user_about_progress();
+        self.keep_unread();
         self.notices = super::Notices {
             renamed: true,
+            data_ready: self.before_restart.is_some(),
             ..super::Notices::default()
         };
         self.tie_tags = ((random >> 32) as u32 | 1, random as u32 | 1);

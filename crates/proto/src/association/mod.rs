@@ -134,6 +134,8 @@ pub struct Association {
     largest_peer_rwnd: u32,
     probe: ZeroWindowProbe,
     receiver: Option<Box<Receiver>>,
+    /// What was acknowledged before the peer restarted, and has not been read.
+    before_restart: Option<Box<Receiver>>,
     ecn: ecn::EcnState,
     eci: eci::EciState,
     /// Only if a part asks for delivery rates.
@@ -255,6 +257,7 @@ impl Association {
             largest_peer_rwnd: 0,
             probe: ZeroWindowProbe::default(),
             receiver: None,
+            before_restart: None,
             ecn: ecn::EcnState::default(),
             eci: eci::EciState::default(),
             rates: None,
@@ -323,7 +326,7 @@ impl Association {
 
     /// Bytes of user data received and not yet read.
     pub fn buffered_receive(&self) -> usize {
-        self.receiver.as_ref().map_or(0, |receiver| receiver.buffered_bytes())
+        self.receivers().map(|receiver| receiver.buffered_bytes()).sum()
     }
 
     /// Bytes of messages waiting to be sent.
@@ -359,9 +362,9 @@ impl Association {
             + self.queue.heap_bytes()
             + self.outstanding.heap_bytes()
             + self
-                .receiver
-                .as_ref()
-                .map_or(0, |r| size_of::<Receiver>() + r.heap_bytes())
+                .receivers()
+                .map(|receiver| size_of::<Receiver>() + receiver.heap_bytes())
+                .sum::<usize>()
             + self.events.capacity() * size_of::<Event>()
             + self.outgoing.heap_bytes()
             + self.cookie.len()
@@ -465,7 +468,13 @@ impl Association {
 
     /// Hands over the next message (RFC 9260 §11.1.7).
     pub(crate) fn recv(&mut self, part: &mut dyn FnMut(Payload<'_>)) -> Option<Received> {
-        let received = self.receiver.as_mut().and_then(|receiver| receiver.recv(part));
+        let received = match self.before_restart.as_mut().and_then(|before| before.recv(part)) {
+            None => {
+                self.before_restart = None;
+                self.receiver.as_mut().and_then(|receiver| receiver.recv(part))
+            }
+            unread => unread,
+        };
         match &received {
             Some(received) => {
                 self.stats.bytes_delivered += received.len as u64;
@@ -477,7 +486,24 @@ impl Association {
     }
 
     pub(crate) fn has_message(&self) -> bool {
-        self.receiver.as_ref().is_some_and(|receiver| receiver.has_message())
+        self.receivers().any(Receiver::has_message)
+    }
+
+    fn receivers(&self) -> impl Iterator<Item = &Receiver> + '_ {
+        self.before_restart
+            .iter()
+            .chain(&self.receiver)
+            .map(|receiver| &**receiver)
+    }
+
+    /// The peer has restarted: what came whole before that can still be read. Of several restarts without a reader the first counts.
+    fn keep_unread(&mut self) {
+        if let Some(mut receiver) = self.receiver.take()
+            && self.before_restart.is_none()
+        {
+            receiver.give_up_incomplete();
+            self.before_restart = receiver.has_message().then_some(receiver);
+        }
     }
 
     /// What to tell the user; collected by the endpoint after each change.

@@ -217,6 +217,12 @@ impl Receiver {
         None
     }
 
+    /// Nothing more comes: what is not complete stays so.
+    pub(crate) fn give_up_incomplete(&mut self) {
+        self.partial = self.partial.filter(|partial| partial.ended);
+        self.tail = Tail::Boundary;
+    }
+
     fn next_ready(&self) -> Option<u32> {
         if self.ready.head == NONE {
             return None;
@@ -259,7 +265,8 @@ impl Receiver {
             head,
             ended: false,
         });
-        self.recv_partial(part)
+        let first = self.recv_partial(part)?;
+        Some(Received { begin: true, ..first })
     }
 
     fn recv_partial(&mut self, part: &mut dyn FnMut(Payload<'_>)) -> Option<Received> {
@@ -280,7 +287,10 @@ impl Receiver {
                 self.streams.get_mut(stream).expected = ssn.next();
             }
         }
-        let received = self.hand_over(head, part);
+        let received = Received {
+            begin: false,
+            ..self.hand_over(head, part)
+        };
         if ended && !unordered {
             self.make_parked_ready(stream);
         }
@@ -296,6 +306,7 @@ impl Receiver {
             ppid: first.ppid,
             unordered: first.unordered,
             len: 0,
+            begin: true,
             end: false,
         };
         let mut index = head;

@@ -251,6 +251,7 @@ impl Model {
                 ppid,
                 unordered,
                 len: bytes.len(),
+                begin: self.received[&first].begin,
                 end: chunk.end,
             },
             bytes,

@@ -119,6 +119,7 @@ fn section_6_9_fragments_are_joined_in_whatever_order_they_come() {
             ppid: 7,
             unordered: false,
             len: 15,
+            begin: true,
             end: true,
         };
         assert_eq!(received, Some(expected), "order {order}");
