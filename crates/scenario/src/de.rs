@@ -64,6 +64,10 @@ pub(crate) fn read<T: DeserializeOwned>(root: &mut Node, lines: &LineIndex, more
                     && gone.starts_with(&trail)
                     && gone.last() == Some(&Step::Key(name.clone()))
             }),
+            // A table of one unknown word, which was taken out.
+            Kind::NoWord { .. } => removed
+                .iter()
+                .any(|gone| gone.len() == trail.len() + 1 && gone.starts_with(&trail)),
             // An array that lacks the member which was taken out.
             Kind::WrongLength { .. } => removed
                 .iter()
@@ -152,6 +156,7 @@ fn in_other_members(root: &Node, trail: &[Step]) -> Vec<Vec<Step>> {
 pub(crate) enum Kind {
     UnknownKey { given: String, known: Vec<String> },
     UnknownWord { given: String, known: Vec<String> },
+    NoWord { given: String, known: Vec<String> },
     Missing(String),
     WrongType { given: String, expected: String },
     WrongLength { given: usize, expected: String },
@@ -171,6 +176,14 @@ impl Error {
             trail: Vec::new(),
             kind,
         }
+    }
+
+    /// Something else stands where a word is expected.
+    fn no_word(given: String, known: &[&str]) -> Self {
+        Error::new(Kind::NoWord {
+            given,
+            known: owned(known),
+        })
     }
 
     fn inside(mut self, step: Step) -> Self {
@@ -221,7 +234,7 @@ impl Error {
                     trail.extend(rest);
                 }
             }
-            Kind::UnknownKey { .. } | Kind::Missing(_) => {}
+            Kind::UnknownKey { .. } | Kind::Missing(_) | Kind::NoWord { .. } => {}
         }
         (trail, self.kind)
     }
@@ -280,6 +293,11 @@ impl Kind {
                 word_hint(given, known, "words"),
             ),
             Kind::Missing(name) => (root.dotted(trail), missing(name), None),
+            Kind::NoWord { given, known } => (
+                root.dotted(trail),
+                format!("{given} given, a word expected"),
+                word_hint("", known, "words"),
+            ),
             Kind::WrongType { given, expected } => (
                 root.dotted(trail),
                 format!("{given} given, {} expected", plain(expected)),
@@ -458,22 +476,16 @@ impl<'de> Deserializer<'de> for NodeDeserializer<'_> {
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         _name: &'static str,
-        _variants: &'static [&'static str],
+        variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
         match &self.0.value {
             Value::Text(text) => visitor.visit_enum(IntoDeserializer::<Error>::into_deserializer(text.as_str())),
             Value::Table(entries) => match entries.as_slice() {
                 [entry] => visitor.visit_enum(Variant(entry)),
-                _ => Err(Error::custom(format!(
-                    "a table with one key expected, {} keys given",
-                    entries.len()
-                ))),
+                _ => Err(Error::no_word("a table".to_owned(), variants)),
             },
-            _ => Err(Error::invalid_type(
-                Unexpected::Other(&unexpected(self.0)),
-                &"a word or a table with one key",
-            )),
+            _ => Err(Error::no_word(unexpected(self.0), variants)),
         }
     }
 

@@ -84,7 +84,9 @@ pub(crate) fn write_out(root: &mut Node, lines: &LineIndex) -> Found {
             Err(_) => Some(&mut faulty),
             Ok(_) => None,
         };
-        list.into_iter().for_each(|list| list.extend(table.name()));
+        // Whose name is wrong may mean any.
+        list.into_iter()
+            .for_each(|list| list.push(table.name().unwrap_or_default()));
         members
     });
     let names = match root.get("node").map(|nodes| &nodes.value) {
@@ -650,6 +652,7 @@ mod tests {
             ["t.toml:3:9: node.n.count: 100000 given, allowed is 0 to 65536"]
         );
         assert_eq!(problems("count = 3\nstep = \"x\"", "count = 3\n").len(), 1);
+        assert_eq!(problems("count = 3\n[[node]]\ncount = 2", "count = 3\n").len(), 1);
         // A group of no nodes may have radios and flows, of which there are none.
         assert_eq!(problems("count = 0", "count = 0\n"), [""; 0]);
         assert_eq!(

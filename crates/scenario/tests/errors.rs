@@ -98,6 +98,28 @@ fn arrays_tell_of_one_mistake() {
     insta::assert_snapshot!(moves("[5, 1e300]"), @"bad.toml:8:67: node.server.mobility.area[1]: 1e300 given, allowed is 1 to 1e6 m");
 }
 
+#[test]
+fn words_are_told_where_something_else_stands() {
+    let radio = GOOD.replacen(
+        "[[flow]]",
+        "[[channel]]\nname = \"air\"\nphy = \"dsss-1\"\ninterference = \"sinr\"\nrouting = \"static\"\n[[flow]]",
+        1,
+    );
+    let changed = |to: &str| errors(&radio, &[to]);
+    insta::assert_snapshot!(changed("channel.air.interference=5"), @r#"
+    --set channel.air.interference=5: channel.air.interference: number 5 given, a word expected
+      hint: known words: `threshold`, `sinr`
+    "#);
+    insta::assert_snapshot!(changed("channel.air.interference={ kind = \"sinr\" }"), @r#"
+    --set channel.air.interference={ kind = "sinr" }: channel.air.interference.kind: unknown word `kind`
+      hint: did you mean `sinr`?
+    "#);
+    // Kinds without parameters take none.
+    insta::assert_snapshot!(changed("channel.air.routing={ kind = \"static\", hello = true }"), @r#"--set channel.air.routing={ kind = "static", hello = true }: channel.air.routing: unknown key `hello`"#);
+    insta::assert_snapshot!(changed("channel.air.propagation={ kind = \"free-space\", fading = { kind = \"rayleigh\", m = 3 } }"), @r#"--set channel.air.propagation={ kind = "free-space", fading = { kind = "rayleigh", m = 3 } }: channel.air.propagation.fading: unknown key `m`"#);
+    insta::assert_snapshot!(errors(&radio, &["node.phone.mobility={ kind = \"static\", speed = 1 }"]), @r#"--set node.phone.mobility={ kind = "static", speed = 1 }: node.phone.mobility: unknown key `speed`"#);
+}
+
 #[cfg(unix)]
 #[test]
 fn devices_are_no_files() {

@@ -342,7 +342,11 @@ impl FlowConfig {
         for (i, step) in self.address.iter().enumerate() {
             if step.links().next().is_none() {
                 let path = format!("address[{i}]");
-                return Err(ConfigError::new(path, "nothing", "one of add, primary and remove"));
+                return Err(ConfigError::new(
+                    path,
+                    "nothing",
+                    "add, primary or remove, or several of them",
+                ));
             }
             if i > 0 && step.at < self.address[i - 1].at {
                 let allowed = format!("not before {}", self.address[i - 1].at);

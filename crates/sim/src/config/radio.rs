@@ -369,12 +369,12 @@ impl RadioConfig {
 }
 
 /// How a node moves.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum MobilityConfig {
     /// It stays where it is.
-    #[default]
-    Static,
+    // Braces: serde lets keys pass that it does not know beside a variant without them.
+    Static {},
     /// Random waypoint: it goes straight to a point chosen evenly from the area, at a speed chosen evenly, pauses, and goes on.
     RandomWaypoint {
         /// Width and height of the area, from the origin, 1 to 1e6 m.
@@ -439,6 +439,12 @@ pub enum MobilityConfig {
     },
 }
 
+impl Default for MobilityConfig {
+    fn default() -> Self {
+        MobilityConfig::Static {}
+    }
+}
+
 fn default_memory() -> f64 {
     0.75
 }
@@ -486,7 +492,7 @@ impl MobilityConfig {
     /// The first value that cannot be.
     pub fn validate(&self) -> Result<(), ConfigError> {
         match self {
-            MobilityConfig::Static => Ok(()),
+            MobilityConfig::Static {} => Ok(()),
             MobilityConfig::RandomWaypoint { area, speed, .. } => {
                 sides("area", area)?;
                 speeds(speed)
@@ -549,7 +555,7 @@ impl MobilityConfig {
             MobilityConfig::Manhattan { blocks, block, .. } => {
                 Some([f64::from(blocks[0]) * block[0], f64::from(blocks[1]) * block[1]])
             }
-            MobilityConfig::Static | MobilityConfig::File { .. } => None,
+            MobilityConfig::Static {} | MobilityConfig::File { .. } => None,
         }
     }
 

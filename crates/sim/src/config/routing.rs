@@ -33,9 +33,10 @@ pub enum ChannelRouting {
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 enum Table {
     /// Routes of fewest hops, known to everybody from the beginning: as nodes stand when the run begins, and as `range` allows.
-    Static,
+    // Braces: serde lets keys pass that it does not know beside a variant without them.
+    Static {},
     /// No radio forwards for another: a packet goes straight to its destination.
-    Direct,
+    Direct {},
     /// Ad hoc on-demand distance vector routing (RFC 3561).
     Aodv(AodvConfig),
     /// Destination-sequenced distance vector routing (Perkins and Bhagwat 1994).
@@ -64,8 +65,8 @@ impl<'de> Deserialize<'de> for ChannelRouting {
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ChannelRouting, A::Error> {
                 Ok(match Table::deserialize(MapAccessDeserializer::new(map))? {
-                    Table::Static => ChannelRouting::Static,
-                    Table::Direct => ChannelRouting::Direct,
+                    Table::Static {} => ChannelRouting::Static,
+                    Table::Direct {} => ChannelRouting::Direct,
                     Table::Aodv(config) => ChannelRouting::Aodv(config),
                     Table::Dsdv(config) => ChannelRouting::Dsdv(config),
                     Table::Dsr(config) => ChannelRouting::Dsr(config),

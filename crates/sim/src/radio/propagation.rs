@@ -63,14 +63,14 @@ pub enum PropagationConfig {
 }
 
 /// Random variation of the power of a frame about its mean, by many paths; drawn anew for each frame and receiver.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum FadingConfig {
     /// None.
-    #[default]
-    None,
+    // Braces: serde lets keys pass that it does not know beside a variant without them.
+    None {},
     /// No path dominates: the power is exponentially distributed.
-    Rayleigh,
+    Rayleigh {},
     /// One path dominates.
     Rician {
         /// Power of that path over the power of all others, 0 to 1000.
@@ -83,6 +83,12 @@ pub enum FadingConfig {
         #[schemars(range(min = 0.5, max = 100))]
         m: f64,
     },
+}
+
+impl Default for FadingConfig {
+    fn default() -> Self {
+        FadingConfig::None {}
+    }
 }
 
 fn default_frequency() -> f64 {
@@ -103,7 +109,7 @@ impl Default for PropagationConfig {
         PropagationConfig::TwoRay {
             frequency: default_frequency(),
             height: default_height(),
-            fading: FadingConfig::None,
+            fading: FadingConfig::None {},
         }
     }
 }
@@ -148,7 +154,7 @@ impl PropagationConfig {
             }
         }
         match self.fading() {
-            FadingConfig::None | FadingConfig::Rayleigh => Ok(()),
+            FadingConfig::None {} | FadingConfig::Rayleigh {} => Ok(()),
             FadingConfig::Rician { k } => within("fading.k", k, 0.0, 1000.0, ""),
             FadingConfig::Nakagami { m } => within("fading.m", m, 0.5, 100.0, ""),
         }
@@ -230,14 +236,14 @@ impl Propagation {
 
     /// Whether power varies from frame to frame.
     pub(crate) fn is_random(&self) -> bool {
-        self.shadowing_db > 0.0 || self.fading != FadingConfig::None
+        self.shadowing_db > 0.0 || self.fading != FadingConfig::None {}
     }
 
     /// How far above its mean the power of a frame may rise: less than one frame in ten thousand does so by more.
     pub(crate) fn headroom(&self) -> f64 {
         let shadowing = libm::pow(10.0, 0.4 * self.shadowing_db);
         let fading = match self.fading {
-            FadingConfig::None => 1.0,
+            FadingConfig::None {} => 1.0,
             _ => 10.0,
         };
         shadowing * fading
@@ -246,8 +252,8 @@ impl Propagation {
     /// What the power of a frame at a receiver is multiplied with.
     pub(crate) fn draw(&self, random: &mut Rng) -> f64 {
         let mut factor = match self.fading {
-            FadingConfig::None => 1.0,
-            FadingConfig::Rayleigh => random.exponential(1.0),
+            FadingConfig::None {} => 1.0,
+            FadingConfig::Rayleigh {} => random.exponential(1.0),
             FadingConfig::Rician { k } => {
                 // A fixed component of power k / (k + 1), and a complex normal one.
                 let spread = libm::sqrt(0.5 / (k + 1.0));
@@ -330,11 +336,11 @@ mod tests {
             reference: 1.0,
             exponent: 3.0,
             shadowing_db: 0.0,
-            fading: FadingConfig::None,
+            fading: FadingConfig::None {},
         };
         let free = PropagationConfig::FreeSpace {
             frequency: 2.4e9,
-            fading: FadingConfig::None,
+            fading: FadingConfig::None {},
         };
         for config in [log, free, PropagationConfig::default()] {
             let law = Propagation::new(&config);
@@ -349,7 +355,7 @@ mod tests {
     fn fading_keeps_the_mean_power_and_has_the_right_spread() {
         // Variance of the power over its squared mean: 1 for Rayleigh, (2 k + 1) / (k + 1)^2, 1 / m.
         let cases = [
-            (FadingConfig::Rayleigh, 1.0),
+            (FadingConfig::Rayleigh {}, 1.0),
             (FadingConfig::Rician { k: 4.0 }, 9.0 / 25.0),
             (FadingConfig::Nakagami { m: 3.0 }, 1.0 / 3.0),
             (FadingConfig::Nakagami { m: 0.5 }, 2.0),

@@ -137,7 +137,7 @@ impl Motion {
     ) -> Self {
         let begin = |at| Leg::stay(at, Time::ZERO, Time::ZERO);
         let (leg, model) = match config {
-            MobilityConfig::Static => (Leg::stay(position, Time::ZERO, Time::MAX), Model::Static),
+            MobilityConfig::Static {} => (Leg::stay(position, Time::ZERO, Time::MAX), Model::Static),
             MobilityConfig::RandomWaypoint {
                 area,
                 speed,
