@@ -91,6 +91,8 @@ pub(crate) struct Scratch {
     pub(crate) gaps: Vec<u8>,
     pub(crate) duplicates: Vec<u8>,
     pub(crate) parameters: Vec<u8>,
+    /// Ranges of a SACK in another form.
+    pub(crate) ranges: reports::Ranges,
     /// Chunks given up on this occasion, if anybody wants to know how their loss was judged.
     pub(crate) lost: Vec<recovery::Lost>,
 }

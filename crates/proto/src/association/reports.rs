@@ -31,48 +31,60 @@ impl Reports {
     }
 }
 
+/// Half-open ranges of positions, ascending and apart.
+type RangeList = Vec<(Seq, Seq)>;
+
+/// Lists that are filled and emptied while a SACK is read.
+#[derive(Debug, Default)]
+pub(crate) struct Ranges {
+    /// What the SACK reports, and promises to keep or takes back.
+    told: [RangeList; 2],
+    known: RangeList,
+    all: RangeList,
+    rest: RangeList,
+}
+
 /// Adds a half-open range to ranges in ascending order of their beginnings.
-fn add_range(ranges: &mut Vec<(Seq, Seq)>, start: Seq, end: Seq) {
+fn add_range(ranges: &mut RangeList, start: Seq, end: Seq) {
     match ranges.last_mut() {
         Some((_, last)) if start <= *last => *last = end.max(*last),
         _ => ranges.push((start, end)),
     }
 }
 
-/// The ranges of `blocks` in a SACK whose first offset means `base`; those that cannot be are passed over.
-fn ranges(blocks: GapBlocks<'_>, base: Seq, end_of_sent: Seq) -> Vec<(Seq, Seq)> {
-    let mut ranges: Vec<(Seq, Seq)> = Vec::with_capacity(blocks.len());
+/// Makes `ranges` those of `blocks` in a SACK whose first offset means `base`; those that cannot be are passed over.
+fn read_blocks(blocks: GapBlocks<'_>, base: Seq, end_of_sent: Seq, ranges: &mut RangeList) {
+    ranges.clear();
     for block in blocks {
         let start = base + Seq::from(block.start).saturating_sub(1);
         let end = base + Seq::from(block.end);
         if block.start > 0 && start < end && end <= end_of_sent && ranges.last().is_none_or(|&(_, last)| start >= last)
         {
-            add_range(&mut ranges, start, end);
+            add_range(ranges, start, end);
         }
     }
-    ranges
 }
 
-/// What is in one of two lists of ranges or in both.
-fn union(a: &[(Seq, Seq)], b: &[(Seq, Seq)]) -> Vec<(Seq, Seq)> {
-    let mut all: Vec<(Seq, Seq)> = Vec::with_capacity(a.len() + b.len());
+/// Makes `all` what is in one of two lists of ranges or in both.
+fn union(a: &[(Seq, Seq)], b: &[(Seq, Seq)], all: &mut RangeList) {
+    all.clear();
     let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
     loop {
         let take_a = match (a.peek(), b.peek()) {
             (Some((start_a, _)), Some((start_b, _))) => start_a <= start_b,
             (Some(_), None) => true,
             (None, Some(_)) => false,
-            (None, None) => return all,
+            (None, None) => return,
         };
         if let Some(&(start, end)) = if take_a { a.next() } else { b.next() } {
-            add_range(&mut all, start, end);
+            add_range(all, start, end);
         }
     }
 }
 
-/// What is in `ranges` but not in `others`.
-fn difference(ranges: &[(Seq, Seq)], others: &[(Seq, Seq)]) -> Vec<(Seq, Seq)> {
-    let mut rest = Vec::with_capacity(ranges.len());
+/// Makes `rest` what is in `ranges` but not in `others`.
+fn difference(ranges: &[(Seq, Seq)], others: &[(Seq, Seq)], rest: &mut RangeList) {
+    rest.clear();
     let mut next = 0;
     for &(mut start, end) in ranges {
         while start < end {
@@ -86,7 +98,6 @@ fn difference(ranges: &[(Seq, Seq)], others: &[(Seq, Seq)]) -> Vec<(Seq, Seq)> {
             start = to;
         }
     }
-    rest
 }
 
 /// Writes ranges above `base` as blocks.
@@ -206,33 +217,39 @@ impl Association {
             return self.take_sack(ctx, sack, from, false);
         };
         let end_of_sent = self.outstanding.next_seq();
-        let kept = ranges(nr_sack.lists.second(), base, end_of_sent);
-        let all = union(&kept, &ranges(sack.gaps, base, end_of_sent));
-        self.take_with_ranges(
-            ctx,
-            sack,
-            base,
-            &all,
-            from,
-            self.had_room_for_more(nr_sack.lists.len() + 1),
-        )?;
-        self.free_kept(kept);
-        Ok(())
+        let mut lists = core::mem::take(&mut ctx.scratch.ranges);
+        let Ranges {
+            told: [gaps, kept],
+            all,
+            rest,
+            ..
+        } = &mut lists;
+        read_blocks(sack.gaps, base, end_of_sent, gaps);
+        read_blocks(nr_sack.lists.second(), base, end_of_sent, kept);
+        union(kept, gaps, all);
+        let complete = self.had_room_for_more(nr_sack.lists.len() + 1);
+        let taken = self.take_with_ranges(ctx, sack, base, all, from, complete);
+        if taken.is_ok() {
+            self.free_kept(kept, rest);
+        }
+        ctx.scratch.ranges = lists;
+        taken
     }
 
-    /// Frees what the peer will never take back, as far as it is not free yet.
-    fn free_kept(&mut self, kept: Vec<(Seq, Seq)>) {
+    /// Frees what the peer will never take back, as far as it is not free yet. `rest` is for use in between.
+    fn free_kept(&mut self, kept: &mut RangeList, rest: &mut RangeList) {
         let Some(reports) = &mut self.reports else { return };
         if self.state == State::Closed {
             return;
         }
         let mut freed = 0;
-        for (start, end) in difference(&kept, &reports.kept) {
+        difference(kept, &reports.kept, rest);
+        for &(start, end) in rest.iter() {
             for seq in start..end {
                 freed += self.outstanding.free(seq);
             }
         }
-        reports.kept = kept;
+        core::mem::swap(&mut reports.kept, kept);
         if freed > 0 {
             self.stats.data_bytes_acked += freed;
             self.stats.data_bytes_freed_early += freed;
@@ -263,13 +280,28 @@ impl Association {
             return self.take_sack(ctx, sack, from, false);
         };
         let end_of_sent = self.outstanding.next_seq();
-        let known = self.outstanding.reported();
+        let mut lists = core::mem::take(&mut ctx.scratch.ranges);
+        let Ranges {
+            told: [gaps, taken_back],
+            known,
+            all,
+            rest,
+        } = &mut lists;
         // One that begins right behind the cumulative ack cannot still be held: it would have moved that. It is taken back.
-        let above = known.iter().map(|&(start, end)| (start.max(base), end));
-        let known: Vec<(Seq, Seq)> = above.filter(|&(start, end)| base < start && start < end).collect();
-        let all = union(&known, &ranges(sack.gaps, base, end_of_sent));
-        let rest = difference(&all, &ranges(new_gaps.lists.second(), base, end_of_sent));
-        self.take_with_ranges(ctx, sack, base, &rest, from, true)
+        let above = self
+            .outstanding
+            .reported()
+            .iter()
+            .map(|&(start, end)| (start.max(base), end));
+        known.clear();
+        known.extend(above.filter(|&(start, end)| base < start && start < end));
+        read_blocks(sack.gaps, base, end_of_sent, gaps);
+        read_blocks(new_gaps.lists.second(), base, end_of_sent, taken_back);
+        union(known, gaps, all);
+        difference(all, taken_back, rest);
+        let taken = self.take_with_ranges(ctx, sack, base, rest, from, true);
+        ctx.scratch.ranges = lists;
+        taken
     }
 }
 
@@ -300,13 +332,14 @@ mod tests {
         for _ in 0..3000 {
             let (a, b) = (random(&mut rng), random(&mut rng));
             let (in_a, in_b) = (set(&a), set(&b));
-            let both = union(&a, &b);
+            let (mut both, mut rest) = (Vec::new(), Vec::new());
+            union(&a, &b, &mut both);
             assert!((0..80).all(|n| set(&both).contains(&n) == (in_a.contains(&n) || in_b.contains(&n))));
             assert!(
                 both.is_sorted() && both.windows(2).all(|pair| pair[0].1 < pair[1].0),
                 "{both:?}"
             );
-            let rest = difference(&a, &b);
+            difference(&a, &b, &mut rest);
             assert!((0..80).all(|n| set(&rest).contains(&n) == (in_a.contains(&n) && !in_b.contains(&n))));
         }
     }
@@ -318,7 +351,8 @@ mod tests {
         for (start, end) in [(0, 3), (5, 4), (2, 4), (4, 6), (7, 9), (8, 200)] {
             GapBlock { start, end }.emit(&mut bytes);
         }
-        let ranges = ranges(GapBlocks::from_wire_bytes(&bytes), 100, 150);
+        let mut ranges = vec![(1, 2)];
+        read_blocks(GapBlocks::from_wire_bytes(&bytes), 100, 150, &mut ranges);
         assert_eq!(ranges, [(101, 104), (106, 109)]);
         let mut again = Vec::new();
         write_blocks(&ranges, 100, &mut again);
