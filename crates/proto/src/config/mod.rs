@@ -1,6 +1,7 @@
 //! Every constant of RFC 9260 §16 and every choice the RFC leaves open, checked before anything runs.
 
-use std::sync::Arc;
+mod auth;
+mod endpoint;
 
 use whimbrel_control::discriminator::DiscriminatorSpec;
 use whimbrel_control::multipath::coupling::CouplingSpec;
@@ -9,9 +10,12 @@ use whimbrel_control::multipath::policy::PathPolicySpec;
 use whimbrel_control::multipath::{Accounting, BufferSplit, Reporting, ReportingChanges, RetransmitPath};
 use whimbrel_control::recovery::{Recovery, RecoveryChanges};
 use whimbrel_control::window::WindowSpec;
-use whimbrel_control::{GroundTruth, Scheme, SchemeParts, Span, Time};
+use whimbrel_control::{Scheme, SchemeParts, Span, Time};
 
-use crate::{ConfigError, TransportAddr};
+pub use auth::AuthConfig;
+pub use endpoint::{EndpointConfig, MAX_ADDRESSES};
+
+use crate::ConfigError;
 
 /// Which edition of the standard sets the rules that later editions changed. Single rules can be set apart from it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -30,77 +34,9 @@ pub enum Preset {
     Rfc2960,
 }
 
-/// Authentication of chunks (RFC 4895).
-#[derive(Clone, PartialEq, Default)]
-#[cfg_attr(
-    feature = "config",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)
-)]
-#[cfg_attr(feature = "config", serde(default, deny_unknown_fields))]
-pub struct AuthConfig {
-    /// Offer authentication even without dynamic addresses, which need it, and without `chunks` or `key`, which ask for it. A peer
-    /// that does not authenticate is taken as it is, unless one of the two is set: then it is refused.
-    pub enabled: bool,
-    /// Types of chunks that are taken only if they are authenticated, by number; ASCONF and ASCONF-ACK are among them with dynamic
-    /// addresses. INIT (1), INIT ACK (2), SHUTDOWN COMPLETE (14) and AUTH (15) cannot be.
-    pub chunks: Vec<u8>,
-    /// Endpoint pair shared key, up to 128 bytes: both ends have to be given the same. As text, or as `hex:` and two digits for each
-    /// byte. Without one, AUTH protects against whoever did not see the handshake.
-    pub key: String,
-    /// Number of that key.
-    pub key_id: u16,
-}
-
-/// Longest shared key, bytes.
-const MAX_KEY: usize = 128;
-
-impl AuthConfig {
-    /// Whether an association without authentication would not be what was asked for.
-    pub(crate) fn is_required(&self) -> bool {
-        !self.key.is_empty() || !self.chunks.is_empty()
-    }
-
-    /// The bytes of the shared key.
-    pub(crate) fn key_bytes(&self) -> Vec<u8> {
-        self.parsed_key().unwrap_or_default()
-    }
-
-    /// The bytes of the shared key; none if it cannot be one.
-    fn parsed_key(&self) -> Option<Vec<u8>> {
-        let bytes = match self.key.strip_prefix("hex:") {
-            None => self.key.as_bytes().to_vec(),
-            Some(digits) => {
-                let digits: Option<Vec<u32>> = digits.chars().map(|digit| digit.to_digit(16)).collect();
-                let digits = digits.filter(|digits| digits.len().is_multiple_of(2) && !digits.is_empty())?;
-                digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
-            }
-        };
-        (bytes.len() <= MAX_KEY).then_some(bytes)
-    }
-}
-
-/// Tells nothing of the key but whether there is one.
-impl core::fmt::Debug for AuthConfig {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("AuthConfig")
-            .field("enabled", &self.enabled)
-            .field("chunks", &self.chunks)
-            .field("has_key", &!self.key.is_empty())
-            .field("key_id", &self.key_id)
-            .finish()
-    }
-}
-
 #[cfg(feature = "config")]
 fn is_false(value: &bool) -> bool {
     !value
-}
-
-#[cfg(feature = "config")]
-impl AuthConfig {
-    fn is_default(&self) -> bool {
-        *self == AuthConfig::default()
-    }
 }
 
 /// Settings of one association: the same names in scenario files.
@@ -575,100 +511,6 @@ pub(crate) struct Switches {
     pub(crate) recovery: Recovery,
 }
 
-/// Settings of an endpoint: one SCTP port with its addresses.
-#[derive(Clone, Debug)]
-pub struct EndpointConfig {
-    /// Our SCTP port, 1 to 65535.
-    pub local_port: u16,
-    /// Our addresses, all of which are announced to peers; 1 to 16.
-    pub local_addrs: Vec<TransportAddr>,
-    /// Whether peers may open associations.
-    pub listen: bool,
-    /// Settings of associations that peers open.
-    pub association: AssociationConfig,
-    /// Valid.Cookie.Life: how long a state cookie of ours may be used.
-    pub valid_cookie_life: Span,
-    /// How often the key that signs state cookies is replaced; the one before it is honoured for a cookie's life.
-    pub cookie_key_life: Span,
-    /// Associations held at most.
-    pub max_associations: usize,
-    /// Replies without an association (INIT ACK, ABORT, ...) waiting to be sent at most; more are dropped.
-    pub max_pending_replies: usize,
-    /// The truth about losses, for discriminators that may ask for it: only a simulation has it.
-    pub truth: Option<Arc<dyn GroundTruth>>,
-    /// Answer packets that belong to no association (RFC 9260 §8.4). Off where other stacks share the addresses.
-    pub answer_out_of_the_blue: bool,
-}
-
-impl Default for EndpointConfig {
-    fn default() -> Self {
-        EndpointConfig {
-            local_port: 5000,
-            local_addrs: Vec::new(),
-            listen: false,
-            association: AssociationConfig::default(),
-            valid_cookie_life: Span::from_secs(60),
-            cookie_key_life: Span::from_secs(3600),
-            max_associations: 65_536,
-            max_pending_replies: 1024,
-            truth: None,
-            answer_out_of_the_blue: true,
-        }
-    }
-}
-
-/// Addresses an endpoint or a peer may have.
-pub const MAX_ADDRESSES: usize = 16;
-
-impl EndpointConfig {
-    /// Checks every value.
-    ///
-    /// # Errors
-    /// The first field that cannot work, with what is allowed.
-    pub fn validate(&self) -> Result<(), ConfigError> {
-        if self.local_port == 0 {
-            return Err(ConfigError::new("local_port", 0, "allowed are 1 to 65535"));
-        }
-        if self.local_addrs.is_empty() || self.local_addrs.len() > MAX_ADDRESSES {
-            return Err(ConfigError::new(
-                "local_addrs",
-                self.local_addrs.len(),
-                format!("allowed are 1 to {MAX_ADDRESSES} addresses"),
-            ));
-        }
-        if let Some(addr) = self
-            .local_addrs
-            .iter()
-            .find(|a| a.ip().is_unspecified() || a.ip().is_multicast())
-        {
-            return Err(ConfigError::new(
-                "local_addrs",
-                addr,
-                "allowed are unicast addresses of this host",
-            ));
-        }
-        if self.valid_cookie_life.is_zero() || self.cookie_key_life < self.valid_cookie_life {
-            return Err(ConfigError::new(
-                "cookie_key_life",
-                self.cookie_key_life,
-                format!(
-                    "allowed is at least valid_cookie_life, {}, which is above 0 s",
-                    self.valid_cookie_life
-                ),
-            ));
-        }
-        if self.max_associations == 0 || self.max_associations > 1 << 24 {
-            return Err(ConfigError::new(
-                "max_associations",
-                self.max_associations,
-                "allowed are 1 to 16777216",
-            ));
-        }
-        self.association.validate()?;
-        self.association.validate_truth(self.truth.is_some())
-    }
-}
-
 /// Later than any timer.
 pub(crate) const NEVER: Time = Time::MAX;
 
@@ -728,17 +570,5 @@ mod tests {
             rejected(|c| c.potentially_failed_max_retrans = Some(6)).field,
             "potentially_failed_max_retrans"
         );
-    }
-
-    #[test]
-    fn an_endpoint_needs_an_address_and_a_port() {
-        let mut config = EndpointConfig::default();
-        assert_eq!(config.validate().unwrap_err().field, "local_addrs");
-        config.local_addrs.push("0.0.0.0:0".parse().unwrap());
-        assert_eq!(config.validate().unwrap_err().field, "local_addrs");
-        config.local_addrs[0] = "10.0.0.1:0".parse().unwrap();
-        config.validate().unwrap();
-        config.local_port = 0;
-        assert_eq!(config.validate().unwrap_err().field, "local_port");
     }
 }

@@ -1,0 +1,69 @@
+//! Settings of authentication (RFC 4895).
+
+/// Authentication of chunks (RFC 4895).
+#[derive(Clone, PartialEq, Default)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)
+)]
+#[cfg_attr(feature = "config", serde(default, deny_unknown_fields))]
+pub struct AuthConfig {
+    /// Offer authentication even without dynamic addresses, which need it, and without `chunks` or `key`, which ask for it. A peer
+    /// that does not authenticate is taken as it is, unless one of the two is set: then it is refused.
+    pub enabled: bool,
+    /// Types of chunks that are taken only if they are authenticated, by number; ASCONF and ASCONF-ACK are among them with dynamic
+    /// addresses. INIT (1), INIT ACK (2), SHUTDOWN COMPLETE (14) and AUTH (15) cannot be.
+    pub chunks: Vec<u8>,
+    /// Endpoint pair shared key, up to 128 bytes: both ends have to be given the same. As text, or as `hex:` and two digits for each
+    /// byte. Without one, AUTH protects against whoever did not see the handshake.
+    pub key: String,
+    /// Number of that key.
+    pub key_id: u16,
+}
+
+/// Longest shared key, bytes.
+const MAX_KEY: usize = 128;
+
+impl AuthConfig {
+    /// Whether an association without authentication would not be what was asked for.
+    pub(crate) fn is_required(&self) -> bool {
+        !self.key.is_empty() || !self.chunks.is_empty()
+    }
+
+    /// The bytes of the shared key.
+    pub(crate) fn key_bytes(&self) -> Vec<u8> {
+        self.parsed_key().unwrap_or_default()
+    }
+
+    /// The bytes of the shared key; none if it cannot be one.
+    pub(super) fn parsed_key(&self) -> Option<Vec<u8>> {
+        let bytes = match self.key.strip_prefix("hex:") {
+            None => self.key.as_bytes().to_vec(),
+            Some(digits) => {
+                let digits: Option<Vec<u32>> = digits.chars().map(|digit| digit.to_digit(16)).collect();
+                let digits = digits.filter(|digits| digits.len().is_multiple_of(2) && !digits.is_empty())?;
+                digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
+            }
+        };
+        (bytes.len() <= MAX_KEY).then_some(bytes)
+    }
+}
+
+/// Tells nothing of the key but whether there is one.
+impl core::fmt::Debug for AuthConfig {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("AuthConfig")
+            .field("enabled", &self.enabled)
+            .field("chunks", &self.chunks)
+            .field("has_key", &!self.key.is_empty())
+            .field("key_id", &self.key_id)
+            .finish()
+    }
+}
+
+#[cfg(feature = "config")]
+impl AuthConfig {
+    pub(super) fn is_default(&self) -> bool {
+        *self == AuthConfig::default()
+    }
+}
