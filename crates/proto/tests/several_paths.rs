@@ -273,6 +273,32 @@ fn what_each_path_lost_goes_at_once_wherever_it_goes() {
 }
 
 #[test]
+fn what_one_path_lost_does_not_take_the_turn_of_the_other() {
+    // Two chunks to a packet, 42 to a window. Each path lost four: the packet of its fast retransmit has two of them.
+    let config = AssociationConfig {
+        retransmit_path: Some(RetransmitPath::LargestCwnd),
+        ..two_windows()
+    };
+    let (mut net, a, _) = confirmed(2, &config);
+    net.knob = Box::new(|_| Fate::Drop);
+    for _ in 0..84 {
+        net.a.send(net.now, a, Message::zeros(0, 700)).expect("room");
+    }
+    net.drain(Host::A);
+    let count = net.sent(Host::A, ChunkType::DATA).len();
+    assert_eq!(count, 42);
+    let first = net.sent(Host::A, ChunkType::DATA)[0].tsns()[0];
+    for last in 5..=7 {
+        report(&mut net, &[(5, last), (47, 42 + last)]);
+    }
+    let again: Vec<Vec<u32>> = net.sent(Host::A, ChunkType::DATA)[count..]
+        .iter()
+        .map(|sent| sent.tsns().iter().map(|tsn| tsn.wrapping_sub(first)).collect())
+        .collect();
+    assert_eq!(again, [[0, 1], [42, 43]]);
+}
+
+#[test]
 fn a_distribution_is_asked_once_for_each_packet() {
     // It keeps count of what it was asked: a packet that a control chunk takes first is none of its packets.
     let config = AssociationConfig {
@@ -285,8 +311,10 @@ fn a_distribution_is_asked_once_for_each_packet() {
     for _ in 0..8 {
         let now = net.now;
         assert!(net.a.request_heartbeat(now, a, PathId(1)));
+        net.drain(Host::A);
+        net.a.send(now, a, Message::zeros(0, 1452)).expect("room");
         net.a.handle_timeout(now);
-        net.send(Host::A, a, Message::zeros(0, 1452));
+        net.drain(Host::A);
         net.run_for(Span::from_millis(300));
     }
     let on: Vec<_> = data_sent(&net, start).into_iter().map(|(_, path)| path).collect();

@@ -75,8 +75,8 @@ impl Association {
         }
     }
 
-    /// The lowest chunk that waits to be sent again on the path.
-    fn next_lost_for(&mut self, now: Time, to: usize) -> Option<LostChunk> {
+    /// The lowest chunk that waits to be sent again on the path, if only one path's losses go then of those on `from`.
+    fn next_lost_for(&mut self, now: Time, to: usize, from: Option<PathId>) -> Option<LostChunk> {
         if !self.outstanding.is_per_path() {
             let lost = self.outstanding.next_lost()?;
             return (self.retransmission_path(lost.from, lost.timed_out).1 == to).then_some(lost);
@@ -85,6 +85,7 @@ impl Association {
         for queue in 0..self.outstanding.lost_queues() {
             if let Some(lost) = self.outstanding.first_lost_in(queue)
                 && best.is_none_or(|best| lost.seq < best.seq)
+                && from.is_none_or(|from| from == lost.from)
                 && self.retransmission_path(lost.from, lost.timed_out).1 == to
                 && !self.holds_back(now, to, lost.timed_out)
             {
@@ -94,11 +95,14 @@ impl Association {
         best
     }
 
+    /// Adds what was lost to a packet, that on `of` if the window is closed. Returns whether there was any.
     // [9260:6.1-13, 7.2.4-4]
-    pub(super) fn push_retransmissions(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>) -> bool {
+    pub(super) fn push_retransmissions(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>, of: PathId) -> bool {
         let path = packet.path();
         let mut pushed = false;
-        while let Some(LostChunk { seq, from, timed_out }) = self.next_lost_for(ctx.now, path) {
+        // A packet that does not wait for the window is that of the path whose losses are urgent.
+        let only = Some(of).filter(|_| !self.window_open(PathId(path as u8), path));
+        while let Some(LostChunk { seq, from, timed_out }) = self.next_lost_for(ctx.now, path, only) {
             let Some(data) = self.outstanding.data(seq, false) else {
                 break;
             };
@@ -114,6 +118,7 @@ impl Association {
             let len = self.outstanding.retransmit(seq, PathId(path as u8), ctx.now);
             self.note_sent(ctx, seq, path, len, true);
         }
+        self.paths[usize::from(of.0)].urgent &= !pushed;
         pushed
     }
 

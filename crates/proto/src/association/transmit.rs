@@ -472,9 +472,8 @@ impl Association {
             .then(|| self.outstanding.flight(id));
         packet.reserve(self.stamp(ctx.now));
         if let NextData::Retransmission { from, .. } = next {
-            pushed = self.push_retransmissions(ctx, packet);
+            pushed = self.push_retransmissions(ctx, packet, from);
             if pushed {
-                self.paths[usize::from(from.0)].urgent = false;
                 self.note_retransmission(ctx.now, path);
             }
         }
