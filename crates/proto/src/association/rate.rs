@@ -157,3 +157,26 @@ impl Association {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_in_the_place_of_another_begins_anew() {
+        let mut rates = DeliveryRates {
+            paths: vec![PathRate::default(); 2],
+            ..DeliveryRates::default()
+        };
+        let at = |ms| Time::ZERO + Span::from_millis(ms);
+        for replaced in [false, true] {
+            let seq = Seq::from(replaced);
+            rates.on_sent(at(1), seq, 1, 1000, 0);
+            rates.on_acked(seq, 1, at(1));
+            if replaced {
+                rates.forget_path(1);
+            }
+            assert_eq!(rates.on_delivered(at(50), 1, 1000, None).is_none(), replaced);
+        }
+    }
+}

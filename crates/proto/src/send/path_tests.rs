@@ -164,6 +164,20 @@ fn what_went_elsewhere_is_not_outstanding_any_more() {
 }
 
 #[test]
+fn a_path_in_the_place_of_another_has_carried_nothing() {
+    let mut sender = Sender::new(Accounting::Path, 100, &[1]);
+    sender.ring.allow_copies();
+    let id = PathId(1);
+    let next = |sender: &mut Sender| sender.ring.next_copy(id, |_, _| true);
+    assert_eq!(next(&mut sender), None, "it is there already");
+    sender.ring.lose_path(id, |_, _| {});
+    sender.resend(100, 0);
+    assert_eq!(next(&mut sender), None, "it has been there");
+    sender.ring.forget_path(id);
+    assert_eq!(next(&mut sender), Some(0));
+}
+
+#[test]
 fn early_retransmit_counts_what_is_outstanding_on_the_path() {
     // RFC 5827 §3.2: of 100, 106 and 107 two are enough to report the other one. TSNs 101 to 105 went elsewhere.
     for accounting in [Accounting::Path, Accounting::Cmt] {
