@@ -1,0 +1,256 @@
+//! Frames on the air: a transmission begins at its sender, then at each receiver in range, and ends there in the same order.
+
+use whimbrel_control::{Span, Time};
+
+use super::air::{Damage, Hearer, Signal, Transmission};
+use super::mac::{CONTROL, Failure, Frame, FrameKind, Heard};
+use super::mobility::Motion;
+use super::{Outcome, RadioId, Radios};
+use crate::engine::{Event, EventQueue};
+use crate::ledger::DropCause;
+use crate::observer::FrameEvent;
+use crate::routing::Datagram;
+
+impl Radios {
+    /// A radio begins to send a frame.
+    pub(super) fn transmit(&mut self, now: Time, queue: &mut EventQueue, radio: RadioId, frame: Frame) {
+        self.report(now, &frame, None);
+        let station = &mut self.radios[radio as usize];
+        if self.window.contains(now) {
+            station.stats.frames[frame.kind as usize] += 1;
+        }
+        let airtime = self.window.overlap(now, now + frame.airtime);
+        station.stats.transmitting += airtime;
+        if let Some(flow) = self.air_time.get_mut(frame.flow as usize) {
+            *flow += airtime;
+        }
+        if let Some(lock) = station.receiver.deafen() {
+            // Whatever was being received is lost.
+            station.stats.receiving += self.window.overlap(lock.began, now);
+            let lost = self.transmissions[lock.transmission as usize].frame;
+            self.lose(now, radio, lost, Failure::Collision);
+        }
+        let id = match self.free.pop() {
+            Some(id) => id,
+            None => {
+                self.transmissions.push(Transmission {
+                    frame,
+                    began: now,
+                    hearers: Vec::new(),
+                    next_begin: 0,
+                    next_end: 0,
+                    channel: 0,
+                    datagram: Datagram::new(0, 0, 0),
+                });
+                self.transmissions.len() as u32 - 1
+            }
+        };
+        let channel = self.radios[radio as usize].channel as usize;
+        let transmission = &mut self.transmissions[id as usize];
+        transmission.channel = channel as u32;
+        transmission.frame = frame;
+        transmission.began = now;
+        transmission.next_begin = 0;
+        transmission.next_end = 0;
+        if let Some(packet) = frame.packet.filter(|packet| packet & CONTROL == 0)
+            && self.agents.listens(radio)
+        {
+            // It may have gone on when those farther away hear it.
+            transmission.datagram = self.agents.datagrams[packet as usize];
+        }
+        self.channels[channel].air.hearers(
+            now,
+            radio,
+            &self.nodes,
+            &mut self.motions,
+            &mut self.fading,
+            &mut transmission.hearers,
+        );
+        if let Some(first) = transmission.hearers.first() {
+            let at = now + Span::from_nanos(u64::from(first.delay));
+            queue.push(at, Event::SignalBegins { transmission: id });
+        }
+        queue.push(now + frame.airtime, Event::SignalEnds { transmission: id });
+    }
+
+    /// A transmission begins at its next receiver. Returns when it does at the one after that.
+    pub(crate) fn signal_begins(&mut self, now: Time, queue: &mut EventQueue, id: u32) -> Option<Time> {
+        let transmission = &mut self.transmissions[id as usize];
+        let hearer = transmission.hearers[transmission.next_begin];
+        transmission.next_begin += 1;
+        let next = transmission.hearers.get(transmission.next_begin);
+        let next = next.map(|next| transmission.began + Span::from_nanos(u64::from(next.delay)));
+        let frame = transmission.frame;
+        self.begin_at(now, id, frame, hearer);
+        self.settle(now, queue, hearer.radio);
+        next
+    }
+
+    fn begin_at(&mut self, now: Time, id: u32, frame: Frame, hearer: Hearer) {
+        let station = &mut self.radios[hearer.radio as usize];
+        if station
+            .role
+            .is_deaf(station.channel, self.transmissions[id as usize].channel)
+        {
+            return;
+        }
+        let channel = &self.channels[station.channel as usize];
+        let thresholds = &channel.air.thresholds;
+        let signal = Signal {
+            transmission: id,
+            from: frame.from,
+            power: hearer.power,
+        };
+        let transmitting = station.mac.is_transmitting();
+        let needs = &channel.needs[usize::from(frame.is_fast())];
+        let in_the_way = station.receiver.begin(now, signal, transmitting, thresholds, needs);
+        if station.receiver.is_busy(thresholds) {
+            station.mac.signal_begins(now);
+        }
+        if let Some(other) = in_the_way.filter(|_| frame.to == hearer.radio) {
+            // Nobody even tries to understand it.
+            let failure = match other {
+                Some(other) => Damage::Overlap(other).failure(|other| self.senses(now, frame.from, other)),
+                None => Failure::Collision,
+            };
+            self.lose(now, hearer.radio, frame, failure);
+        }
+    }
+
+    /// Whether the carrier of one radio is sensed by another.
+    fn senses(&mut self, now: Time, a: RadioId, b: RadioId) -> bool {
+        let place = |motions: &mut [Motion], radio: RadioId| motions[self.nodes[radio as usize] as usize].at(now);
+        let (at, there) = (place(&mut self.motions, a), place(&mut self.motions, b));
+        let channel = self.radios[a as usize].channel;
+        self.channels[channel as usize].air.senses(at, there)
+    }
+
+    /// A frame for this radio is lost there.
+    fn lose(&mut self, now: Time, radio: RadioId, frame: Frame, failure: Failure) {
+        if frame.to != radio {
+            return;
+        }
+        let stats = &mut self.radios[radio as usize].stats;
+        if self.window.contains(now) {
+            match failure {
+                Failure::Collision => stats.collisions += 1,
+                Failure::HiddenNode => stats.hidden += 1,
+                Failure::Channel => stats.spoilt += 1,
+                Failure::OutOfRange | Failure::NoAnswer | Failure::NoAddress => {}
+            }
+        }
+        if failure != Failure::NoAnswer {
+            self.report(now, &frame, Some(failure.cause()));
+        }
+        // The station whose exchange it was is to know, if only for the ledger.
+        let owner = match frame.kind {
+            FrameKind::Rts | FrameKind::Data => frame.from,
+            FrameKind::Cts | FrameKind::Ack => frame.to,
+        };
+        self.radios[owner as usize].mac.failure = failure;
+    }
+
+    /// Keeps what happened to a frame for the observer.
+    #[inline]
+    fn report(&mut self, at: Time, frame: &Frame, lost: Option<DropCause>) {
+        let flows = self.air_time.len() as u32;
+        if let Some(events) = &mut self.events {
+            events.push(FrameEvent {
+                at,
+                lost,
+                kind: frame.kind,
+                from: frame.from,
+                to: (!frame.is_broadcast()).then_some(frame.to),
+                flow: Some(frame.flow).filter(|flow| *flow < flows),
+                airtime: frame.airtime,
+                retry: frame.retry,
+            });
+        }
+    }
+
+    /// A transmission ends: first at its sender, then at each receiver. Returns when it ends at the next one.
+    pub(crate) fn signal_ends(&mut self, now: Time, queue: &mut EventQueue, id: u32) -> Option<Time> {
+        let transmission = &mut self.transmissions[id as usize];
+        let frame = transmission.frame;
+        let place = transmission.next_end;
+        transmission.next_end += 1;
+        let next = transmission.hearers.get(place);
+        let next = next.map(|next| transmission.began + frame.airtime + Span::from_nanos(u64::from(next.delay)));
+        if place == 0 {
+            self.end_at_sender(now, frame);
+            self.settle(now, queue, frame.from);
+        } else {
+            let hearer = transmission.hearers[place - 1].radio;
+            self.end_at(now, id, frame, hearer);
+            self.settle(now, queue, hearer);
+        }
+        if next.is_none() {
+            self.free.push(id);
+            if let Some(packet) = frame
+                .packet
+                .filter(|packet| frame.is_broadcast() && packet & CONTROL != 0)
+            {
+                self.outcomes.push_back(Outcome::Done { packet });
+            }
+        }
+        next
+    }
+
+    fn end_at_sender(&mut self, now: Time, frame: Frame) {
+        let station = &mut self.radios[frame.from as usize];
+        let thresholds = &self.channels[station.channel as usize].air.thresholds;
+        let busy = station.receiver.is_busy(thresholds);
+        station.mac.transmission_ends(now, busy, &mut self.actions);
+    }
+
+    fn end_at(&mut self, now: Time, id: u32, frame: Frame, radio: RadioId) {
+        let station = &mut self.radios[radio as usize];
+        let channel = &self.channels[station.channel as usize];
+        // It was tuned to something else when this began.
+        if station.role.wanders() && !station.receiver.has(id) {
+            return;
+        }
+        let was_busy = station.receiver.is_busy(&channel.air.thresholds);
+        let lock = station.receiver.end(now, id, &channel.air.thresholds);
+        let busy = station.receiver.is_busy(&channel.air.thresholds);
+        let mut heard = Heard::Noise;
+        let mut damage = None;
+        if let Some(lock) = lock {
+            station.stats.receiving += self.window.overlap(lock.began, now);
+            let unlucky = channel.frame_loss > 0.0 && station.loss.chance(channel.frame_loss);
+            let in_error = lock.survival < 0.0 && station.loss.chance(-libm::expm1(lock.survival));
+            let by_bits = in_error.then(|| lock.beside.map_or(Damage::Channel, Damage::Overlap));
+            damage = lock.damage.or(by_bits).or(unlucky.then_some(Damage::Channel));
+            heard = if damage.is_none() {
+                Heard::Frame(frame)
+            } else {
+                Heard::Garbage
+            };
+        }
+        if let Some(damage) = damage.filter(|_| frame.to == radio) {
+            let failure = damage.failure(|other| self.senses(now, frame.from, other));
+            self.lose(now, radio, frame, failure);
+        } else if lock.is_some() && frame.to == radio && matches!(frame.kind, FrameKind::Rts | FrameKind::Data) {
+            self.radios[frame.from as usize].mac.failure = Failure::NoAnswer;
+        }
+        if frame.kind == FrameKind::Data
+            && frame.to != radio
+            && !frame.is_broadcast()
+            && frame.packet.is_some()
+            && matches!(heard, Heard::Frame(_))
+            && self.agents.listens(radio)
+        {
+            self.outcomes.push_back(Outcome::Overheard {
+                at: radio,
+                transmission: id,
+            });
+        }
+        let station = &mut self.radios[radio as usize];
+        // Signals too weak to be sensed end unnoticed.
+        if was_busy {
+            let before = station.mac.retries;
+            station.mac.signal_ends(now, busy, heard, &mut self.actions);
+            self.count_retries(now, radio, before);
+        }
+    }
+}
