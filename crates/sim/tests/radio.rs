@@ -4,15 +4,16 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{file, paced, run};
+use common::{file, paced, run, watch};
 use whimbrel_control::{Rate, Rng, Span};
 use whimbrel_proto::AssociationConfig;
 use whimbrel_sim::config::{
-    ChannelConfig, ChannelRouting, FlowConfig, FlowKind, Interference, LinkConfig, MobilityConfig, NodeConfig, PhyKind,
-    RadioConfig, SimConfig, TrafficKind,
+    ChannelConfig, ChannelRouting, FlowConfig, FlowKind, Interference, LinkConfig, LossConfig, MobilityConfig,
+    NodeConfig, PhyKind, RadioConfig, SimConfig, TrafficKind,
 };
 use whimbrel_sim::{
-    DropCause, FrameEvent, Interest, Movements, Observer, RadioResult, Resources, RunOptions, RunResult, Sample, World,
+    DropCause, FrameEvent, FrameKind, Interest, Movements, Observer, RadioResult, Resources, RunOptions, RunResult,
+    Sample, World,
 };
 
 /// Nodes `n0`, `n1`, ... at these places, with a radio each on the channel `air`.
@@ -272,6 +273,80 @@ fn packets_go_from_radio_to_radio_and_onto_wires() {
     let result = run(&config, 1);
     assert_eq!(result.flows[0].messages_delivered, 0);
     assert!(result.drops.of(DropCause::OutOfRange) > 0);
+}
+
+#[test]
+fn losses_in_bursts_come_together_at_a_receiver() {
+    // Frames without a second attempt, a tenth of them lost, in runs of five on average or one by one.
+    let mut config = at(&[[0.0, 0.0], [100.0, 0.0]], PhyKind::Dsss2, 2000);
+    config.channel[0].short_retry_limit = 1;
+    let mut flow = FlowConfig::new("data", FlowKind::Udp, "n0", "n1");
+    flow.traffic = paced(TrafficKind::Cbr, Rate::from_bps(80_000), 500);
+    config.flow = vec![flow];
+    let gilbert = LossConfig::GilbertElliott {
+        good_to_bad: 0.2 / 9.0,
+        bad_to_good: 0.2,
+        good_loss: 0.0,
+        bad_loss: 1.0,
+    };
+    let markov = LossConfig::Markov {
+        mean_good: Span::from_millis(2250),
+        mean_bad: Span::from_millis(250),
+        good_loss: 0.0,
+        bad_loss: 1.0,
+    };
+    // A frame every 50 ms: the next one is lost too with 0.1 + 0.9 exp(-0.05 (1 / 2.25 + 1 / 0.25)).
+    for (bursts, again) in [(Some(gilbert), 0.8), (Some(markov), 0.821), (None, 0.1)] {
+        config.channel[0].frame_loss = if bursts.is_none() { 0.1 } else { 0.0 };
+        config.channel[0].bursts = bursts;
+        config.validate().expect("it is valid");
+        let mut lost = Lost::default();
+        let result = watch(&config, 1, &mut lost);
+        let flow = &result.flows[0];
+        let share = result.radios[1].spoilt as f64 / flow.messages_sent as f64;
+        assert!((0.085..0.115).contains(&share), "{share}");
+        assert!((lost.again() - again).abs() < 0.03, "{} for {again}", lost.again());
+    }
+    config.channel[0].bursts = Some(LossConfig::Periodic { every: 2, offset: 0 });
+    assert_eq!(
+        config.validate().expect_err("another kind").path,
+        "channel[0].bursts.kind"
+    );
+}
+
+/// Which data frames were lost.
+#[derive(Default)]
+struct Lost {
+    sent: Vec<bool>,
+}
+
+impl Lost {
+    /// How many of those behind a lost one were lost too.
+    fn again(&self) -> f64 {
+        let behind: Vec<bool> = self
+            .sent
+            .windows(2)
+            .filter(|pair| pair[0])
+            .map(|pair| pair[1])
+            .collect();
+        behind.iter().filter(|lost| **lost).count() as f64 / behind.len() as f64
+    }
+}
+
+impl Observer for Lost {
+    fn wants(&self, interest: Interest) -> bool {
+        interest == Interest::Frames
+    }
+
+    fn frame(&mut self, event: &FrameEvent) {
+        if event.kind != FrameKind::Data {
+            return;
+        }
+        match event.lost {
+            None => self.sent.push(false),
+            Some(_) => *self.sent.last_mut().expect("it was sent") = true,
+        }
+    }
 }
 
 #[test]

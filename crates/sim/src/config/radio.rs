@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use whimbrel_control::Span;
 
-use super::{ChannelRouting, ConfigError, probability};
+use super::routing::hour;
+use super::{ChannelRouting, ConfigError, LossConfig, probability};
 use crate::radio::{PhyKind, PropagationConfig};
 
 /// Most radios in one network.
@@ -60,6 +61,10 @@ pub struct ChannelConfig {
     #[serde(default)]
     #[schemars(range(min = 0, max = 1))]
     pub frame_loss: f64,
+    /// Losses in bursts beside these: each receiver has a channel of its own that is good or bad, `markov` for times and `gilbert-elliott`
+    /// from one frame it hears to the next; none by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bursts: Option<LossConfig>,
     /// Frames longer than so many bytes, MAC header and checksum included, are sent after RTS and CTS, 0 to 65535; 2347 by default,
     /// which is never.
     #[serde(default = "default_rts_threshold")]
@@ -97,6 +102,14 @@ pub struct ChannelConfig {
     /// takes its place and asks again. The messages count among those of routing.
     #[serde(default)]
     pub arp: bool,
+    /// The least time between two requests for the same neighbour's address, 0 s to 1 h; 0 s by default, so that each packet asks, as in
+    /// ns-2. RFC 1122 2.3.2.1 recommends 1 s at most each.
+    #[serde(default)]
+    pub arp_interval: Span,
+    /// For how long an address is good that was not heard again, 0 s to 1 h; 0 s by default, which is for ever, as in ns-2. RFC 1122
+    /// 2.3.2.1 wants an end, in the order of a minute.
+    #[serde(default)]
+    pub arp_timeout: Span,
     /// How packets find their way from radio to radio.
     #[serde(default)]
     pub routing: ChannelRouting,
@@ -249,6 +262,7 @@ impl ChannelConfig {
             noise_dbm: default_noise(),
             bit_errors: false,
             frame_loss: 0.0,
+            bursts: None,
             rts_threshold: default_rts_threshold(),
             short_retry_limit: default_short_retries(),
             rts_retry_limit: None,
@@ -258,6 +272,8 @@ impl ChannelConfig {
             queue: default_queue(),
             mtu: default_mtu(),
             arp: false,
+            arp_interval: Span::ZERO,
+            arp_timeout: Span::ZERO,
             routing: ChannelRouting::default(),
             energy: EnergyConfig::default(),
         }
@@ -292,6 +308,16 @@ impl ChannelConfig {
             return Err(error.hint("thresholds know no ratio of signal to noise"));
         }
         probability("frame_loss", self.frame_loss)?;
+        if let Some(bursts) = &self.bursts {
+            if !matches!(bursts, LossConfig::Markov { .. } | LossConfig::GilbertElliott { .. }) {
+                let error = ConfigError::new("bursts.kind", "another", "\"markov\" or \"gilbert-elliott\"");
+                return Err(error.hint("frame_loss is for independent losses"));
+            }
+            bursts.validate().map_err(|e| e.within("bursts"))?;
+        }
+        for (path, value) in [("arp_interval", self.arp_interval), ("arp_timeout", self.arp_timeout)] {
+            hour(path, value)?;
+        }
         let count = |path: &str, value: u32, low: u32, high: u32, unit: &str| {
             if (low..=high).contains(&value) {
                 return Ok(());

@@ -512,7 +512,7 @@ impl ChannelRouting {
     }
 }
 
-fn hour(path: &str, value: Span) -> Result<(), ConfigError> {
+pub(super) fn hour(path: &str, value: Span) -> Result<(), ConfigError> {
     if value > Span::from_secs(3600) {
         return Err(ConfigError::new(path, value, "0 s to 1 h"));
     }

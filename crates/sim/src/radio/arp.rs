@@ -2,9 +2,10 @@
 //!
 //! A radio asks everybody for a neighbour's address before it first sends there, and the neighbour answers it alone. Until then one
 //! packet is held for each neighbour: a later one takes its place and asks again, as nothing else repeats a request. With the fourth
-//! packet in vain the neighbour counts as out of reach. Whoever hears a message learns its sender's address, and keeps it.
+//! packet in vain the neighbour counts as out of reach. Whoever hears a message learns its sender's address, and keeps it. As options
+//! there is a time between two requests, in which packets only take each other's place, and an end of what was learnt (RFC 1122 §2.3.2.1).
 
-use whimbrel_control::Time;
+use whimbrel_control::{Span, Time};
 
 use super::mac::{BROADCAST, CONTROL, Failure, Frame, Outgoing};
 use super::{Outcome, RadioId, Radios};
@@ -26,11 +27,21 @@ pub(super) fn is_arp(packet: PacketId) -> bool {
     packet & ARP == ARP
 }
 
+/// How often a neighbour is asked, and for how long its address is good. Zero is without limit.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ArpTimes {
+    pub(super) interval: Span,
+    pub(super) timeout: Span,
+}
+
 /// What a radio knows of a neighbour.
 #[derive(Debug, Default)]
 struct Entry {
-    known: bool,
+    /// When its address was heard last, if it was.
+    heard: Option<Time>,
+    /// Requests so far, and when the last one was sent.
     requests: u8,
+    asked: Time,
     held: Option<Outgoing>,
 }
 
@@ -45,6 +56,8 @@ enum Resolution {
     Known,
     /// The neighbour is to be asked. The packet that was held until now is lost.
     Ask(Option<Outgoing>),
+    /// It waits for the answer to an earlier request. The packet that was held until now is lost.
+    Wait(Option<Outgoing>),
     /// It is given up, and so is the one that was held.
     GiveUp(Option<Outgoing>),
 }
@@ -61,23 +74,30 @@ impl ArpTable {
         &mut self.0[place].1
     }
 
-    fn resolve(&mut self, outgoing: Outgoing) -> Resolution {
+    fn resolve(&mut self, now: Time, outgoing: Outgoing, times: ArpTimes) -> Resolution {
         let entry = self.entry(outgoing.to);
-        if entry.known {
-            return Resolution::Known;
+        if let Some(heard) = entry.heard {
+            if times.timeout.is_zero() || now.since(heard) < times.timeout {
+                return Resolution::Known;
+            }
+            entry.heard = None;
+        }
+        if entry.requests > 0 && now.since(entry.asked) < times.interval {
+            return Resolution::Wait(entry.held.replace(outgoing));
         }
         if entry.requests >= MOST_REQUESTS {
             entry.requests = 0;
             return Resolution::GiveUp(entry.held.take());
         }
         entry.requests += 1;
+        entry.asked = now;
         Resolution::Ask(entry.held.replace(outgoing))
     }
 
     /// A neighbour's address is known from now on. Gives back what was held for it.
-    fn learn(&mut self, neighbour: RadioId) -> Option<Outgoing> {
+    fn learn(&mut self, now: Time, neighbour: RadioId) -> Option<Outgoing> {
         let entry = self.entry(neighbour);
-        entry.known = true;
+        entry.heard = Some(now);
         entry.requests = 0;
         entry.held.take()
     }
@@ -91,16 +111,25 @@ impl ArpTable {
 
 impl Radios {
     /// Sends a packet if its next hop's address is known, and asks for it otherwise.
-    pub(super) fn resolve(&mut self, now: Time, queue: &mut EventQueue, radio: RadioId, outgoing: Outgoing) {
+    pub(super) fn resolve(
+        &mut self,
+        now: Time,
+        queue: &mut EventQueue,
+        radio: RadioId,
+        outgoing: Outgoing,
+        times: ArpTimes,
+    ) {
         let to = outgoing.to;
-        match self.radios[radio as usize].arp.resolve(outgoing) {
+        let refused = |outgoing: Outgoing| Outcome::Refused {
+            packet: outgoing.packet,
+            at: radio,
+            cause: DropCause::NoAddress,
+        };
+        match self.radios[radio as usize].arp.resolve(now, outgoing, times) {
             Resolution::Known => self.enqueue(now, queue, radio, outgoing),
+            Resolution::Wait(pushed_out) => self.outcomes.extend(pushed_out.map(refused)),
             Resolution::Ask(pushed_out) => {
-                self.outcomes.extend(pushed_out.map(|outgoing| Outcome::Refused {
-                    packet: outgoing.packet,
-                    at: radio,
-                    cause: DropCause::NoAddress,
-                }));
+                self.outcomes.extend(pushed_out.map(refused));
                 self.send_arp(now, queue, radio, ARP | to, BROADCAST);
             }
             Resolution::GiveUp(held) => {
@@ -129,7 +158,7 @@ impl Radios {
 
     /// A radio has received a message.
     pub(crate) fn receive_arp(&mut self, now: Time, queue: &mut EventQueue, at: RadioId, frame: &Frame) {
-        if let Some(held) = self.radios[at as usize].arp.learn(frame.from) {
+        if let Some(held) = self.radios[at as usize].arp.learn(now, frame.from) {
             self.enqueue(now, queue, at, held);
         }
         if frame.packet == Some(ARP | at) {
@@ -151,15 +180,44 @@ mod tests {
             flow: 0,
         };
         let mut table = ArpTable::default();
-        assert_eq!(table.resolve(packet(1)), Resolution::Ask(None));
-        assert_eq!(table.resolve(packet(2)), Resolution::Ask(Some(packet(1))));
-        assert_eq!(table.resolve(packet(3)), Resolution::Ask(Some(packet(2))));
-        assert_eq!(table.resolve(packet(4)), Resolution::GiveUp(Some(packet(3))));
+        let resolve = |table: &mut ArpTable, number| table.resolve(Time::ZERO, packet(number), ArpTimes::default());
+        assert_eq!(resolve(&mut table, 1), Resolution::Ask(None));
+        assert_eq!(resolve(&mut table, 2), Resolution::Ask(Some(packet(1))));
+        assert_eq!(resolve(&mut table, 3), Resolution::Ask(Some(packet(2))));
+        assert_eq!(resolve(&mut table, 4), Resolution::GiveUp(Some(packet(3))));
         // It all begins anew.
-        assert_eq!(table.resolve(packet(5)), Resolution::Ask(None));
-        assert_eq!(table.learn(9), Some(packet(5)));
-        assert_eq!(table.resolve(packet(6)), Resolution::Known);
+        assert_eq!(resolve(&mut table, 5), Resolution::Ask(None));
+        assert_eq!(table.learn(Time::ZERO, 9), Some(packet(5)));
+        assert_eq!(resolve(&mut table, 6), Resolution::Known);
         assert_eq!(table.take_held(9), None);
+    }
+
+    #[test]
+    fn requests_keep_their_distance_and_addresses_have_an_end() {
+        let packet = |packet| Outgoing {
+            packet,
+            to: 9,
+            bytes: 100,
+            flow: 0,
+        };
+        let times = ArpTimes {
+            interval: Span::from_secs(1),
+            timeout: Span::from_secs(60),
+        };
+        let mut table = ArpTable::default();
+        let resolve = |table: &mut ArpTable, millis, number| {
+            table.resolve(Time::ZERO + Span::from_millis(millis), packet(number), times)
+        };
+        assert_eq!(resolve(&mut table, 0, 1), Resolution::Ask(None));
+        assert_eq!(resolve(&mut table, 999, 2), Resolution::Wait(Some(packet(1))));
+        assert_eq!(resolve(&mut table, 1000, 3), Resolution::Ask(Some(packet(2))));
+        assert_eq!(resolve(&mut table, 2000, 4), Resolution::Ask(Some(packet(3))));
+        assert_eq!(resolve(&mut table, 2500, 5), Resolution::Wait(Some(packet(4))));
+        assert_eq!(resolve(&mut table, 3000, 6), Resolution::GiveUp(Some(packet(5))));
+        assert_eq!(resolve(&mut table, 3001, 7), Resolution::Ask(None));
+        assert_eq!(table.learn(Time::ZERO + Span::from_secs(10), 9), Some(packet(7)));
+        assert_eq!(resolve(&mut table, 69_999, 8), Resolution::Known);
+        assert_eq!(resolve(&mut table, 70_000, 9), Resolution::Ask(None));
     }
 
     #[test]

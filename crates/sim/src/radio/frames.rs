@@ -9,6 +9,7 @@ use super::{Outcome, RadioId, Radios};
 use crate::engine::{Event, EventQueue};
 use crate::ledger::DropCause;
 use crate::observer::FrameEvent;
+use crate::packet::ChunkKinds;
 use crate::routing::Datagram;
 
 impl Radios {
@@ -218,6 +219,10 @@ impl Radios {
         if let Some(lock) = lock {
             station.stats.receiving += self.window.overlap(lock.began, now);
             let unlucky = channel.frame_loss > 0.0 && station.loss.chance(channel.frame_loss);
+            // Every frame it hears moves the channel on.
+            let burst = station.bursts.as_mut();
+            let hit = burst.is_some_and(|bursts| bursts.strikes(lock.began, now, 0, ChunkKinds::default()).is_some());
+            let unlucky = unlucky || hit;
             let in_error = lock.survival < 0.0 && station.loss.chance(-libm::expm1(lock.survival));
             let by_bits = in_error.then(|| lock.beside.map_or(Damage::Channel, Damage::Overlap));
             damage = lock.damage.or(by_bits).or(unlucky.then_some(Damage::Channel));

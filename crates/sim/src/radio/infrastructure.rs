@@ -8,13 +8,14 @@
 
 use std::collections::BTreeMap;
 
-use whimbrel_control::Time;
+use whimbrel_control::{Rng, Time};
 
 use super::mac::{CONTROL, Outgoing};
 use super::{Outcome, RadioId, Radios};
 use crate::config::SimConfig;
 use crate::engine::EventQueue;
 use crate::ledger::DropCause;
+use crate::loss::LossModel;
 use crate::network::Network;
 use crate::observer::Observer;
 use crate::packet::PacketId;
@@ -119,6 +120,13 @@ impl Radios {
             radio.channel = to;
             self.channels[from as usize].air.remove(station);
             self.channels[to as usize].air.add(station);
+            radio.bursts = self.channels[to as usize].bursts.as_ref().map(|bursts| {
+                let mut entropy = [0; 32];
+                for word in entropy.chunks_exact_mut(8) {
+                    word.copy_from_slice(&radio.loss.next_u64().to_le_bytes());
+                }
+                LossModel::new(bursts, Rng::from_entropy(entropy))
+            });
         }
         let medium = &self.channels[to as usize];
         let mut waiting = Vec::new();
@@ -131,8 +139,8 @@ impl Radios {
         if let Some(mut held) = radio.arp.take_held(old) {
             each(held.packet);
             held.to = point;
-            if medium.arp {
-                self.resolve(now, queue, station, held);
+            if let Some(times) = medium.arp {
+                self.resolve(now, queue, station, held, times);
             } else {
                 self.enqueue(now, queue, station, held);
             }

@@ -25,7 +25,7 @@ use whimbrel_control::{Rng, Span, Time};
 
 pub(crate) use self::agents::Agents;
 use self::air::{Air, Needs, Receiver, Transmission};
-use self::arp::{ArpTable, is_arp};
+use self::arp::{ArpTable, ArpTimes, is_arp};
 use self::infrastructure::Role;
 pub(crate) use self::mac::CONTROL;
 pub(crate) use self::mac::Failure;
@@ -37,10 +37,11 @@ pub use self::phy::PhyKind;
 use self::phy::{DATA_OVERHEAD, Phy};
 pub use self::propagation::{FadingConfig, PropagationConfig};
 use self::routes::Routes;
-use crate::config::{ChannelConfig, ChannelRouting, EnergyConfig, MobilityConfig, SimConfig};
+use crate::config::{ChannelConfig, ChannelRouting, EnergyConfig, LossConfig, MobilityConfig, SimConfig};
 use crate::engine::{Event, EventQueue};
 use crate::ledger::DropCause;
 use crate::link::Window;
+use crate::loss::LossModel;
 use crate::observer::FrameEvent;
 use crate::packet::PacketId;
 use crate::resources::Resources;
@@ -116,6 +117,8 @@ struct Radio {
     stats: RadioStats,
     /// Draws whether frames are spoilt that suffer nothing else.
     loss: Rng,
+    /// Whether the channel is good or bad here.
+    bursts: Option<LossModel>,
     role: Role,
     arp: ArpTable,
 }
@@ -127,7 +130,8 @@ struct Channel {
     /// What control and broadcast frames need, and what other data frames do.
     needs: [Needs; 2],
     frame_loss: f64,
-    arp: bool,
+    bursts: Option<LossConfig>,
+    arp: Option<ArpTimes>,
     phy: Phy,
     limits: Limits,
     /// Bytes of headers around an IP packet.
@@ -215,6 +219,10 @@ impl Radios {
                 pending: None,
                 stats: RadioStats::default(),
                 loss: rng("loss"),
+                bursts: medium
+                    .bursts
+                    .as_ref()
+                    .map(|bursts| LossModel::new(bursts, rng("bursts"))),
             });
             fading.push(rng("fading"));
             agents.add(&medium.routing, id, rng("routing"));
@@ -269,7 +277,11 @@ impl Radios {
                 limits,
                 needs: [phy.needs(true), phy.needs(false)],
                 frame_loss: channel.frame_loss,
-                arp: channel.arp,
+                bursts: channel.bursts.clone(),
+                arp: channel.arp.then_some(ArpTimes {
+                    interval: channel.arp_interval,
+                    timeout: channel.arp_timeout,
+                }),
                 overhead: DATA_OVERHEAD + channel.llc_bytes,
                 mtu: channel.mtu,
                 energy: channel.energy,
@@ -327,8 +339,8 @@ impl Radios {
             bytes: size + channel.overhead,
             flow,
         };
-        if channel.arp && next != BROADCAST {
-            return self.resolve(now, queue, radio, outgoing);
+        if let Some(times) = channel.arp.filter(|_| next != BROADCAST) {
+            return self.resolve(now, queue, radio, outgoing, times);
         }
         self.enqueue(now, queue, radio, outgoing);
     }

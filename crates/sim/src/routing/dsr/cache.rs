@@ -290,6 +290,19 @@ mod tests {
     }
 
     #[test]
+    fn a_way_that_broke_stands_in_nobodys_way() {
+        let mut cache = cache(&[&[0, 2, 9], &[0, 1, 9]]);
+        let take = |cache: &mut Cache, at, rank| cache.take(Time::from_nanos(at), 9, rank);
+        assert_eq!(take(&mut cache, 10, 0), Some(route(&[0, 1, 9])));
+        assert_eq!(take(&mut cache, 11, 1), Some(route(&[0, 2, 9])));
+        cache.remove_link(1, 9);
+        cache.remove_link(0, 2);
+        cache.add(Time::from_nanos(20), route(&[0, 1, 3, 9]));
+        cache.add(Time::from_nanos(20), route(&[0, 4, 5, 6, 9]));
+        assert_eq!(take(&mut cache, 21, 1), Some(route(&[0, 1, 3, 9])));
+    }
+
+    #[test]
     fn a_route_of_one_hop_is_apart_from_every_other() {
         assert!(
             are_apart(&route(&[0, 9]), &route(&[0, 1, 9])) && are_apart(&route(&[0, 1, 9]), &SourceRoute::default())
