@@ -5,7 +5,9 @@ mod support;
 use support::insider::*;
 use support::{Fate, Host, Net, addr, addrs, packet};
 use whimbrel_control::Span;
-use whimbrel_proto::{AddressError, AssociationConfig, CloseReason, Event, Message, PathState, State, TransportAddr};
+use whimbrel_proto::{
+    AddressError, AssocId, AssociationConfig, CloseReason, Event, Message, PathState, State, TransportAddr,
+};
 use whimbrel_wire::{Asconf, Cause, Causes, Chunk, ChunkType, HeartbeatInfo, Parameter, Parameters};
 
 fn request(correlation: u32, text: &str) -> (u32, std::net::IpAddr) {
@@ -188,7 +190,7 @@ fn refused(net: &Net) -> Vec<(TransportAddr, u16)> {
     refused.collect()
 }
 
-fn still_works(net: &mut Net, a: whimbrel_proto::AssocId) {
+fn still_works(net: &mut Net, a: AssocId) {
     net.knob = Box::new(|_| Fate::Deliver);
     net.send(Host::A, a, Message::new(0, &b"still there"[..]));
     net.run_for(Span::from_secs(2));
@@ -198,14 +200,20 @@ fn still_works(net: &mut Net, a: whimbrel_proto::AssocId) {
     );
 }
 
-// RFC 5061 §4.3.2, §5.2: neither change, so everything is as it was.
-#[test]
-fn an_exchange_of_addresses_that_is_refused_leaves_the_old_one() {
+/// One ASCONF asks a silent peer for a new address in place of the only one.
+fn replacing() -> (Net, AssocId) {
     let (mut net, a, _) = established(1);
     silent_peer(&mut net);
     add(&mut net, a, lte()).expect("can be asked for");
     remove(&mut net, a, wifi()).expect("can be asked for");
     net.run_for(Span::from_millis(1));
+    (net, a)
+}
+
+// RFC 5061 §4.3.2, §5.2: neither change, so everything is as it was.
+#[test]
+fn an_exchange_of_addresses_that_is_refused_leaves_the_old_one() {
+    let (mut net, a) = replacing();
     let causes = [Cause::ResourceShortage(&[]), Cause::DeleteLastAddress(&[])];
     let outcomes = [(1, Some(causes[0])), (2, Some(causes[1]))];
     answer(&mut net, lte(), &outcomes);
@@ -255,11 +263,7 @@ fn a_removal_that_is_refused_opens_the_paths_again() {
 
 #[test]
 fn without_any_address_the_association_ends() {
-    let (mut net, a, _) = established(1);
-    silent_peer(&mut net);
-    add(&mut net, a, lte()).expect("can be asked for");
-    remove(&mut net, a, wifi()).expect("can be asked for");
-    net.run_for(Span::from_millis(1));
+    let (mut net, _) = replacing();
     // What no peer should say.
     answer(&mut net, lte(), &[(1, Some(Cause::ResourceShortage(&[]))), (2, None)]);
     assert_eq!(net.close_reason(Host::A), Some(CloseReason::NoAddress));

@@ -4,7 +4,7 @@ use whimbrel_control::{Span, Time};
 
 use super::Address;
 
-/// Whether sequence number `a` is newer than `b`, which is told by their signed difference (RFC 3561 RFC 3561 §6.1).
+/// Whether sequence number `a` is newer than `b`, which is told by their signed difference (RFC 3561 §6.1).
 #[inline]
 pub(super) fn newer(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) > 0
