@@ -364,6 +364,21 @@ fn section_5_1_data_lost_with_a_cookie_echo_follows_the_cookie_ack() {
     assert_eq!((path.cwnd, path.flight, path.errors), (4404, 0, 0));
 }
 
+/// Data that comes to wait only after the first COOKIE ECHO goes with the next.
+#[test]
+fn section_5_1_data_may_go_with_a_repeated_cookie_echo() {
+    let mut net = Net::new(1);
+    let start = net.now;
+    let id = net.connect(&config(), 1);
+    lose(&mut net, ChunkType::COOKIE_ECHO, 1);
+    net.run_for(Span::from_millis(100));
+    net.send(Host::A, id, Message::new(0, &b"early"[..]));
+    net.run_for(Span::from_millis(1400));
+    let (echo, data) = (ChunkType::COOKIE_ECHO, ChunkType::DATA);
+    assert_eq!(flow(&net, start)[1..], [(20, vec![echo]), (1020, vec![echo, data])]);
+    assert_eq!(net.contents(Host::B), [b"early"]);
+}
+
 /// Only the answer is lost: the data has arrived, and arrives no second time.
 #[test]
 fn section_5_1_data_that_came_with_a_cookie_echo_is_delivered_once() {

@@ -438,11 +438,11 @@ impl Association {
         (worth_it && self.outstanding.nothing_in_flight()).then_some(rwnd)
     }
 
-    /// A packet before COOKIE ACK. The first COOKIE ECHO takes user data along that waits (RFC 9260 §5.1 C). A repeated one does not:
-    /// what the first took counts as lost by then, and is sent again as soon as the association is up.
+    /// A packet before COOKIE ACK. A COOKIE ECHO takes user data along that waits (RFC 9260 §5.1 C), unless an earlier one has done so:
+    /// what that took counts as lost by then, and is sent again as soon as the association is up.
     // [9260:5.1-7]
     fn push_cookie_echo(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>) {
-        let is_first = self.init_retransmits == 0 && self.outstanding.is_empty();
+        let is_first = self.outstanding.is_empty();
         let has_echo = |(_, chunk): &(u8, Outgoing)| *chunk == Outgoing::CookieEcho;
         let takes_data = is_first
             && self
