@@ -575,3 +575,25 @@ fn roaming_for_ever_stays_bounded() {
     });
     assert!(paths.max().is_some_and(|largest| (16..32).contains(&largest)));
 }
+
+/// A request is carried out once and in its order; only the last one is answered again (RFC 5061 §5.2).
+#[test]
+fn requests_that_come_again_or_too_early_change_nothing() {
+    let (mut net, _, b) = established(1);
+    let mut insider = Insider::new(&net);
+    mute(&mut net, Host::B);
+    let address = addr("10.0.5.1:0").ip();
+    let correlation = 1;
+    let first = insider.asconf(&[Parameter::AddIp { correlation, address }]);
+    let second = insider.asconf(&[Parameter::DeleteIp { correlation, address }]);
+    insider.serial = insider.serial.wrapping_add(1);
+    let fourth = insider.asconf(&[Parameter::AddIp { correlation, address }]);
+    for (bytes, answers) in [(&first, 1), (&second, 2), (&first, 2), (&fourth, 2), (&second, 3)] {
+        net.inject(Host::B, addrs(Host::B, 1)[0], wifi(), bytes.clone());
+        net.run_for(Span::from_millis(5));
+        assert_eq!(net.count(Host::B, ChunkType::ASCONF_ACK), answers);
+        if answers > 1 {
+            assert_eq!(remotes(&mut net, Host::B, b), [wifi()]);
+        }
+    }
+}
