@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::radio::every_message_has_an_end;
 use common::{file, paced, run, watch};
 use whimbrel_control::{Rate, Rng, Span, Time};
 use whimbrel_proto::AssociationConfig;
@@ -383,19 +384,7 @@ fn every_packet_has_an_end_among_stations_that_wander() {
         });
         let result = run(&config, seed);
         assert_eq!(result.fingerprint, run(&config, seed).fingerprint, "seed {seed}");
-        for flow in &result.flows {
-            assert_eq!(flow.messages_repeated, 0, "seed {seed}, {}", flow.name);
-            if flow.kind == FlowKind::Udp {
-                let ended = flow.messages_delivered + flow.drops.total();
-                assert_eq!(flow.messages_sent, ended, "seed {seed}, {}", flow.name);
-            } else {
-                assert!(
-                    flow.file.is_none_or(|file| file.wrong == 0),
-                    "seed {seed}, {}",
-                    flow.name
-                );
-            }
-        }
+        every_message_has_an_end(&result, seed);
     }
 }
 

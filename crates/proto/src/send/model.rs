@@ -480,19 +480,13 @@ impl Pair {
 
 #[test]
 fn the_ring_agrees_with_a_model_that_walks_through_everything() {
-    let only: Option<u64> = std::env::var("WHIMBREL_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seeds = only.map_or(0..1500, |seed| seed..seed + 1);
-    for seed in seeds {
-        let _announce = Announce(seed);
-        let mut rng = Rng::stream(seed, "ring");
+    for_each_seed("ring", |mut rng, tell| {
         let mut pair = Pair::new(&mut rng);
         let mut old: Vec<Report> = Vec::new();
         for step in 0..150 {
             pair.now += Span::from_micros(1);
             let what = rng.below(12);
-            if only.is_some() {
-                eprintln!("step {step}: {what}");
-            }
+            tell(step, what);
             match what {
                 0..=3 => (0..rng.below(6)).for_each(|_| pair.push(&mut rng)),
                 4..=5 => (0..rng.below(4)).for_each(|_| pair.retransmit(&mut rng)),
@@ -513,6 +507,19 @@ fn the_ring_agrees_with_a_model_that_walks_through_everything() {
             }
             pair.check();
         }
+    });
+}
+
+/// Runs a check with 1500 seeds, or with `WHIMBREL_SEED` alone, which tells its steps.
+pub(super) fn for_each_seed(stream: &str, mut check: impl FnMut(Rng, &dyn Fn(u64, u64))) {
+    let only: Option<u64> = std::env::var("WHIMBREL_SEED").ok().and_then(|seed| seed.parse().ok());
+    for seed in only.map_or(0..1500, |seed| seed..seed + 1) {
+        let _announce = Announce(seed);
+        check(Rng::stream(seed, stream), &|step, what| {
+            if only.is_some() {
+                eprintln!("step {step}: {what}");
+            }
+        });
     }
 }
 

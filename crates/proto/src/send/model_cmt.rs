@@ -8,7 +8,7 @@ use whimbrel_control::{Rng, Seq, Span, Time};
 use whimbrel_wire::Tsn;
 
 use super::lost::LostChunk;
-use super::model::{Announce, Holder, Report, Seen, fragment};
+use super::model::{Holder, Report, Seen, for_each_seed, fragment};
 use super::outstanding::{Fate, Outstanding};
 use super::sack::{MissingRules, SackOutcome};
 use crate::PathId;
@@ -443,17 +443,12 @@ impl Pair {
 
 #[test]
 fn cmt_agrees_with_its_rules_for_any_interleaving() {
-    let only: Option<u64> = std::env::var("WHIMBREL_SEED").ok().and_then(|seed| seed.parse().ok());
-    for seed in only.map_or(0..1500, |seed| seed..seed + 1) {
-        let _announce = Announce(seed);
-        let mut rng = Rng::stream(seed, "cmt");
+    for_each_seed("cmt", |mut rng, tell| {
         let mut pair = Pair::new(&mut rng);
         for step in 0..150 {
             pair.now += Span::from_micros(1);
             let what = rng.below(14);
-            if only.is_some() {
-                eprintln!("step {step}: {what}");
-            }
+            tell(step, what);
             match what {
                 0..=3 => (0..rng.below(8)).for_each(|_| pair.push(&mut rng)),
                 4..=6 => (0..rng.below(6)).for_each(|_| pair.retransmit(&mut rng)),
@@ -466,5 +461,5 @@ fn cmt_agrees_with_its_rules_for_any_interleaving() {
             }
             pair.check();
         }
-    }
+    });
 }

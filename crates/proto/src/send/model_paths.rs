@@ -8,7 +8,7 @@ use whimbrel_control::{Rng, Seq, Span, Time};
 use whimbrel_wire::Tsn;
 
 use super::lost::LostChunk;
-use super::model::{Announce, Holder, Report, Seen, fragment};
+use super::model::{Holder, Report, Seen, for_each_seed, fragment};
 use super::outstanding::{Fate, Outstanding};
 use super::sack::{MissingRules, SackOutcome};
 use crate::PathId;
@@ -660,19 +660,13 @@ impl Pair {
 
 #[test]
 fn each_path_agrees_with_figures_39_and_40_for_any_interleaving() {
-    let only: Option<u64> = std::env::var("WHIMBREL_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seeds = only.map_or(0..1500, |seed| seed..seed + 1);
-    for seed in seeds {
-        let _announce = Announce(seed);
-        let mut rng = Rng::stream(seed, "paths");
+    for_each_seed("paths", |mut rng, tell| {
         let mut pair = Pair::new(&mut rng);
         let mut old: Vec<Report> = Vec::new();
         for step in 0..150 {
             pair.now += Span::from_micros(1);
             let what = rng.below(17);
-            if only.is_some() {
-                eprintln!("step {step}: {what}");
-            }
+            tell(step, what);
             match what {
                 0..=3 => (0..rng.below(8)).for_each(|_| pair.push(&mut rng)),
                 14..=16 => (0..rng.below(6)).for_each(|_| pair.copy(&mut rng)),
@@ -697,5 +691,5 @@ fn each_path_agrees_with_figures_39_and_40_for_any_interleaving() {
             }
             pair.check();
         }
-    }
+    });
 }

@@ -1,6 +1,8 @@
 //! Small networks for tests.
 #![allow(dead_code, reason = "each test file uses some of it")]
 
+pub(crate) mod radio;
+
 use whimbrel_control::{Rate, Span};
 use whimbrel_sim::config::{FlowConfig, FlowKind, LinkConfig, NodeConfig, SimConfig, TrafficConfig, TrafficKind};
 use whimbrel_sim::{Observer, Resources, RunControl, RunOptions, RunResult, World};
