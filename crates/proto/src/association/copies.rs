@@ -2,10 +2,11 @@
 //! full that all paths share.
 //!
 //! Opportunistic retransmission (Raiciu et al. 2012, 4.2): the receive buffer, or ours, is full of what has arrived behind data that a
-//! slow path carries. A path whose window is open has nothing better to do than to carry that data too. Penalising: the slow path has
-//! more in flight than the buffers stand, so its window is halved, once in a round-trip time.
+//! slow path carries. A path whose window is open has nothing better to do than to carry that data too, if it is faster, or if the
+//! answer is overdue because the other one has fallen silent. Penalising: the slow path has more in flight than the buffers stand, so
+//! its window is halved, once in a round-trip time.
 
-use whimbrel_control::{Seq, Time};
+use whimbrel_control::{Seq, Span, Time};
 use whimbrel_wire::Chunk;
 
 use super::transmit::Packet;
@@ -66,12 +67,24 @@ impl Association {
         if outstanding.flight(id) as f64 > pipe {
             return None;
         }
-        outstanding.next_copy(id, |from, sent_at| {
+        let mut later = NEVER;
+        let oldest = outstanding.next_copy(id, |from, sent_at| {
             let rtt = &paths[usize::from(from)].rtt;
             let there = rtt.srtt().unwrap_or(rtt.rto());
+            let is_shorter = here < there;
+            let Some(sent_at) = sent_at else { return is_shorter };
             // It is worth it if the answer comes sooner, or if the other one should have come.
-            here < there && sent_at.is_none_or(|sent_at| sent_at + there < now || now + here < sent_at + there)
-        })
+            let overdue = sent_at + if is_shorter { there } else { here * 2 };
+            let is_worth = overdue < now || is_shorter && now + here < sent_at + there;
+            if !is_worth {
+                later = overdue + Span::from_nanos(1);
+            }
+            is_worth
+        });
+        // Nothing else may happen until then.
+        let path = &mut paths[index];
+        path.release = path.release.min(later);
+        oldest
     }
 
     /// Adds copies to a packet. Returns whether it added any.

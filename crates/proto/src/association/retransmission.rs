@@ -3,7 +3,7 @@
 use core::cmp::Reverse;
 
 use whimbrel_control::multipath::RetransmitPath;
-use whimbrel_control::{Seq, Time};
+use whimbrel_control::{Seq, Span, Time};
 use whimbrel_wire::Chunk;
 
 use super::transmit::Packet;
@@ -144,10 +144,23 @@ impl Association {
         }
     }
 
-    /// Where data lost on `from` goes (RFC 9260 §6.4, §6.4.1).
+    /// Where data lost on `from` goes (RFC 9260 §6.4, §6.4.1). If all wait for what is lost where several paths carry new data, that is
+    /// no path that has timed out and not answered since, while another answers.
     // [9260:6.4-4, 6.4-5]
     pub(super) fn retransmission_path(&self, from: PathId, timed_out: bool) -> (PathId, usize) {
-        let round = |path: &Path| path.rtt.srtt().unwrap_or(path.rtt.rto());
+        let meant = self.meant_path(from, timed_out);
+        if self.switches.opportunistic_retransmission && self.paths[meant.1].errors > 0 {
+            return self.best_path(|_, path| (path.errors > 0, Self::round(path)));
+        }
+        meant
+    }
+
+    fn round(path: &Path) -> Span {
+        path.rtt.srtt().unwrap_or(path.rtt.rto())
+    }
+
+    /// Where data lost on `from` goes by the rule that was chosen.
+    fn meant_path(&self, from: PathId, timed_out: bool) -> (PathId, usize) {
         let other = match self.switches.retransmit_path {
             RetransmitPath::Same => false,
             RetransmitPath::Alternate => true,
@@ -155,9 +168,10 @@ impl Association {
             RetransmitPath::LargestCwnd => return self.best_path(|_, path| Reverse(path.control.cwnd())),
             RetransmitPath::LargestSsthresh => return self.best_path(|_, path| Reverse(path.control.ssthresh())),
             RetransmitPath::LowestLoss => return self.best_path(|_, path| path.losses.share()),
-            RetransmitPath::LowestRtt => return self.best_path(|_, path| round(path)),
+            RetransmitPath::LowestRtt => return self.best_path(|_, path| Self::round(path)),
             RetransmitPath::Soonest => {
-                return self.best_path(|index, path| (!self.window_open(PathId(index as u8), index), round(path)));
+                return self
+                    .best_path(|index, path| (!self.window_open(PathId(index as u8), index), Self::round(path)));
             }
         };
         let count = self.paths.len();

@@ -137,7 +137,8 @@ pub struct AssociationConfig {
     /// May one path fill the buffers? Absent: as the scheme has it.
     pub buffer_split: Option<BufferSplit>,
     /// Where the buffers that all paths share are full, the data that they wait for is sent once more on a faster path with an open
-    /// window. Needs `accounting = "path"`. Absent: as the scheme has it, and true where new data is distributed with that accounting.
+    /// window, or on any where the answer is overdue; what was lost waits for no path that has timed out while another answers. Needs
+    /// `accounting = "path"`. Absent: as the scheme has it, and true where new data is distributed with that accounting.
     pub opportunistic_retransmission: Option<bool>,
     /// The path that the buffers wait for has its window halved then, once in a round-trip time; where nothing is left to halve, it
     /// rests. Absent: as the scheme has it, and true where new data is distributed with `accounting = "path"`.

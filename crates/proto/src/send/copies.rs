@@ -143,7 +143,7 @@ impl Outstanding {
 
     /// The oldest chunk outstanding that has not been sent on the path. `is_worth` is told the path that it was sent on last, and when;
     /// no time if it waits to be sent again. Where the oldest is not worth it, none is.
-    pub(crate) fn next_copy(&mut self, path: PathId, is_worth: impl Fn(u8, Option<Time>) -> bool) -> Option<Seq> {
+    pub(crate) fn next_copy(&mut self, path: PathId, is_worth: impl FnOnce(u8, Option<Time>) -> bool) -> Option<Seq> {
         let here = &mut self.copies.as_mut()?.paths[usize::from(path.0)];
         here.next = here.next.max(self.base);
         while let Some(slot) = self.slots.get((here.next - self.base) as usize) {
