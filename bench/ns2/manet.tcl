@@ -1,5 +1,6 @@
-# Datagrams or SCTP between nodes that move, over 802.11 at 2 Mbit/s.
-# Use: ns manet.tcl ROUTING MOVEMENT NODES FLOWS SECONDS udp|sctp [TRACE agents|frames]
+# Datagrams, SCTP or TCP between nodes that move, over 802.11 at 2 Mbit/s.
+# Use: ns manet.tcl ROUTING MOVEMENT NODES FLOWS SECONDS udp|sctp|tcp:WINDOW:BYTES [TRACE agents|frames]
+# TCP is ns-2's Agent/TCP, Tahoe, with a window of WINDOW packets of BYTES bytes of data at most.
 # Flow i leads from node i to node i + FLOWS and begins at 1 + i / 5 s. Without TRACE nothing is written.
 lassign $argv routing movement nodes flows seconds traffic trace what
 set frames [expr {$what eq "frames" ? "ON" : "OFF"}]
@@ -37,6 +38,13 @@ for {set i 0} {$i < $flows} {incr i} {
         $source set packetSize_ 512
         $source set interval_ 0.25
         $source set random_ 0
+    } elseif {[string match tcp:* $traffic]} {
+        lassign [split $traffic :] _ window bytes
+        set sender [new Agent/TCP]
+        set receiver [new Agent/TCPSink]
+        $sender set window_ $window
+        $sender set packetSize_ $bytes
+        set source [new Application/FTP]
     } else {
         set sender [new Agent/SCTP]
         set receiver [new Agent/SCTP]
