@@ -67,7 +67,7 @@ def correlation(pairs):
 
 
 def run(folder, traffic, seconds):
-    # Some runs of ns-2 never come to an end.
+    # Some runs of ns-2 with SCTP end in a memory error, others might never end.
     command = ["timeout", "90", "ns", FOLDER / "manet.tcl", "AODV", "movements.tcl", NODES, FLOWS, seconds, traffic]
     ns = subprocess.Popen(
         [*map(str, command), "/dev/stdout", "agents"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -149,11 +149,12 @@ def main():
                 (folder / "movements.tcl").write_text(movements(seed, speed, pause, seconds))
                 values = run(folder, traffic, seconds)
                 if values is None:
-                    print(traffic, seed, "given up", flush=True)
+                    print(traffic, seed, "ns-2 failed", flush=True)
                     continue
                 all_values.append(values)
                 print(traffic, seed, *(f"{v:.3g}" for v in values), flush=True)
-            print(traffic, "mean", *(f"{statistics.mean(v):.3g}" for v in zip(*all_values)), flush=True)
+            if all_values:
+                print(traffic, "mean", *(f"{statistics.mean(v):.3g}" for v in zip(*all_values)), flush=True)
 
 
 if __name__ == "__main__":
