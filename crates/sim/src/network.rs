@@ -347,18 +347,18 @@ impl Network {
         let mut at = now;
         loop {
             let Some(radios) = &mut self.radios else { return at };
-            let next = if ends {
-                radios.signal_ends(at, &mut self.queue, transmission)
+            let next;
+            (at, next) = if ends {
+                radios.signal_ends(at, self.end, &mut self.queue, transmission)
             } else {
-                radios.signal_begins(at, &mut self.queue, transmission)
+                radios.signal_begins(at, self.end, &mut self.queue, transmission)
             };
             if !radios.outcomes.is_empty() {
                 self.settle_radio(at, observer);
             }
             self.report_frames(observer);
             let Some(next) = next else { return at };
-            let first = self.queue.peek().map_or(Time::MAX, |first| first.at);
-            if next >= first || next >= self.end || !self.landed.is_empty() {
+            if next >= self.queue.first_at() || next >= self.end || !self.landed.is_empty() {
                 let event = if ends {
                     Event::SignalEnds { transmission }
                 } else {

@@ -103,6 +103,12 @@ impl EventQueue {
         self.heap.first().copied().filter(|_| self.len > 0)
     }
 
+    /// When the earliest event is due; [`Time::MAX`] if there is none.
+    #[inline]
+    pub(crate) fn first_at(&self) -> Time {
+        self.heap.first().map_or(Time::MAX, |first| first.at)
+    }
+
     /// Adds an event with a sequence number of its own, which is returned.
     pub(crate) fn push(&mut self, at: Time, event: Event) -> u64 {
         let seq = self.take_seq();
@@ -189,6 +195,7 @@ mod tests {
         let mut model: Vec<(Time, u64)> = Vec::new();
         let mut now = 0;
         for step in 0..20_000_u32 {
+            assert_eq!(queue.first_at(), queue.peek().map_or(Time::MAX, |first| first.at));
             let at = Time::from_nanos(now + rng.below(50));
             match rng.below(3) {
                 0 | 1 if model.len() < 200 => {

@@ -242,7 +242,8 @@ impl Air {
                 });
             }
         }
-        hearers.sort_unstable_by_key(|hearer| (hearer.delay, hearer.radio));
+        // One number to compare: the delay, then the radio.
+        hearers.sort_unstable_by_key(|hearer| u64::from(hearer.delay) << 32 | u64::from(hearer.radio));
         if is_fixed {
             candidates.fixed.clone_from(hearers);
         }
@@ -445,9 +446,18 @@ impl Receiver {
     }
 
     /// A signal ends. Gives back the lock if it was the locked one.
+    #[inline]
     pub(crate) fn end(&mut self, now: Time, transmission: u32, thresholds: &Thresholds) -> Option<Lock> {
         self.count_errors(now, thresholds);
-        self.signals.retain(|signal| signal.transmission != transmission);
+        match self
+            .signals
+            .iter()
+            .position(|signal| signal.transmission == transmission)
+        {
+            Some(place) if place + 1 == self.signals.len() => _ = self.signals.pop(),
+            Some(place) => _ = self.signals.remove(place),
+            None => {}
+        }
         self.lock.take_if(|lock| lock.transmission == transmission)
     }
 

@@ -74,25 +74,42 @@ impl Radios {
         queue.push(now + frame.airtime, Event::SignalEnds { transmission: id });
     }
 
-    /// A transmission begins at its next receiver. Returns when it does at the one after that.
-    pub(crate) fn signal_begins(&mut self, now: Time, queue: &mut EventQueue, id: u32) -> Option<Time> {
-        let transmission = &mut self.transmissions[id as usize];
-        let hearer = transmission.hearers[transmission.next_begin];
-        transmission.next_begin += 1;
-        let next = transmission.hearers.get(transmission.next_begin);
-        let next = next.map(|next| transmission.began + Span::from_nanos(u64::from(next.delay)));
-        let frame = transmission.frame;
-        self.begin_at(now, id, frame, hearer);
-        self.settle(now, queue, hearer.radio);
-        next
+    /// A transmission begins at its next receiver, and at those after it until something follows from that, or something else is due
+    /// before. Returns when it did last, and when it does at the receiver after that.
+    pub(crate) fn signal_begins(
+        &mut self,
+        from: Time,
+        end: Time,
+        queue: &mut EventQueue,
+        id: u32,
+    ) -> (Time, Option<Time>) {
+        let mut now = from;
+        loop {
+            let transmission = &mut self.transmissions[id as usize];
+            let hearer = transmission.hearers[transmission.next_begin];
+            transmission.next_begin += 1;
+            let next = transmission.hearers.get(transmission.next_begin);
+            let next = next.map(|next| transmission.began + Span::from_nanos(u64::from(next.delay)));
+            self.begin_at(now, id, hearer);
+            self.settle(now, queue, hearer.radio);
+            match next {
+                Some(next) if self.may_go_on(next, end, queue) => now = next,
+                next => return (now, next),
+            }
+        }
     }
 
-    fn begin_at(&mut self, now: Time, id: u32, frame: Frame, hearer: Hearer) {
+    /// Whether the edge of a frame may go on to the receiver that it reaches `next` without anybody looking.
+    #[inline]
+    fn may_go_on(&self, next: Time, end: Time, queue: &EventQueue) -> bool {
+        next < queue.first_at() && next < end && self.outcomes.is_empty()
+    }
+
+    #[inline]
+    fn begin_at(&mut self, now: Time, id: u32, hearer: Hearer) {
+        let Transmission { frame, channel, .. } = &self.transmissions[id as usize];
         let station = &mut self.radios[hearer.radio as usize];
-        if station
-            .role
-            .is_deaf(station.channel, self.transmissions[id as usize].channel)
-        {
+        if station.role.is_deaf(station.channel, *channel) {
             return;
         }
         let channel = &self.channels[station.channel as usize];
@@ -109,13 +126,17 @@ impl Radios {
             station.mac.signal_begins(now);
         }
         if let Some(other) = in_the_way.filter(|_| frame.to == hearer.radio) {
-            // Nobody even tries to understand it.
-            let failure = match other {
-                Some(other) => Damage::Overlap(other).failure(|other| self.senses(now, frame.from, other)),
-                None => Failure::Collision,
-            };
-            self.lose(now, hearer.radio, frame, failure);
+            self.overlook(now, hearer.radio, *frame, other);
         }
+    }
+
+    /// A receiver does not even try to understand a frame for it, because of another or of its own.
+    fn overlook(&mut self, now: Time, radio: RadioId, frame: Frame, other: Option<RadioId>) {
+        let failure = match other {
+            Some(other) => Damage::Overlap(other).failure(|other| self.senses(now, frame.from, other)),
+            None => Failure::Collision,
+        };
+        self.lose(now, radio, frame, failure);
     }
 
     /// Whether the carrier of one radio is sensed by another.
@@ -169,42 +190,66 @@ impl Radios {
         }
     }
 
-    /// A transmission ends: first at its sender, then at each receiver. Returns when it ends at the next one.
-    pub(crate) fn signal_ends(&mut self, now: Time, queue: &mut EventQueue, id: u32) -> Option<Time> {
-        let transmission = &mut self.transmissions[id as usize];
-        let frame = transmission.frame;
-        let place = transmission.next_end;
-        transmission.next_end += 1;
-        let next = transmission.hearers.get(place);
-        let next = next.map(|next| transmission.began + frame.airtime + Span::from_nanos(u64::from(next.delay)));
-        if place == 0 {
-            self.end_at_sender(now, frame);
-            self.settle(now, queue, frame.from);
-        } else {
-            let hearer = transmission.hearers[place - 1].radio;
-            self.end_at(now, id, frame, hearer);
-            self.settle(now, queue, hearer);
-        }
-        if next.is_none() {
-            self.free.push(id);
-            if let Some(packet) = frame
-                .packet
-                .filter(|packet| frame.is_broadcast() && packet & CONTROL != 0)
-            {
-                self.outcomes.push_back(Outcome::Done { packet });
+    /// A transmission ends: first at its sender, then at each receiver, until something follows from that, or something else is due
+    /// before. Returns when it did last, and when it ends at the receiver after that.
+    pub(crate) fn signal_ends(
+        &mut self,
+        from: Time,
+        end: Time,
+        queue: &mut EventQueue,
+        id: u32,
+    ) -> (Time, Option<Time>) {
+        let mut now = from;
+        loop {
+            let transmission = &mut self.transmissions[id as usize];
+            let place = transmission.next_end;
+            transmission.next_end += 1;
+            let ended = transmission.began + transmission.frame.airtime;
+            let next = transmission.hearers.get(place);
+            let next = next.map(|next| ended + Span::from_nanos(u64::from(next.delay)));
+            let radio = if place == 0 {
+                let sender = transmission.frame.from;
+                self.end_at_sender(now, sender);
+                sender
+            } else {
+                let hearer = transmission.hearers[place - 1].radio;
+                self.end_at(now, id, hearer);
+                hearer
+            };
+            self.settle(now, queue, radio);
+            match next {
+                Some(next) if self.may_go_on(next, end, queue) => now = next,
+                Some(_) => return (now, next),
+                None => {
+                    self.clear_away(id);
+                    return (now, None);
+                }
             }
         }
-        next
     }
 
-    fn end_at_sender(&mut self, now: Time, frame: Frame) {
-        let station = &mut self.radios[frame.from as usize];
+    /// A transmission has ended everywhere.
+    fn clear_away(&mut self, id: u32) {
+        self.free.push(id);
+        let frame = &self.transmissions[id as usize].frame;
+        if let Some(packet) = frame
+            .packet
+            .filter(|packet| frame.is_broadcast() && packet & CONTROL != 0)
+        {
+            self.outcomes.push_back(Outcome::Done { packet });
+        }
+    }
+
+    fn end_at_sender(&mut self, now: Time, sender: RadioId) {
+        let station = &mut self.radios[sender as usize];
         let thresholds = &self.channels[station.channel as usize].air.thresholds;
         let busy = station.receiver.is_busy(thresholds);
         station.mac.transmission_ends(now, busy, &mut self.actions);
     }
 
-    fn end_at(&mut self, now: Time, id: u32, frame: Frame, radio: RadioId) {
+    #[inline]
+    fn end_at(&mut self, now: Time, id: u32, radio: RadioId) {
+        let frame = &self.transmissions[id as usize].frame;
         let station = &mut self.radios[radio as usize];
         let channel = &self.channels[station.channel as usize];
         // It was tuned to something else when this began.
@@ -227,19 +272,16 @@ impl Radios {
             let by_bits = in_error.then(|| lock.beside.map_or(Damage::Channel, Damage::Overlap));
             damage = lock.damage.or(by_bits).or(unlucky.then_some(Damage::Channel));
             heard = if damage.is_none() {
-                Heard::Frame(frame)
+                Heard::Frame(*frame)
             } else {
                 Heard::Garbage
             };
         }
-        if let Some(damage) = damage.filter(|_| frame.to == radio) {
-            let failure = damage.failure(|other| self.senses(now, frame.from, other));
-            self.lose(now, radio, frame, failure);
-        } else if lock.is_some() && frame.to == radio && matches!(frame.kind, FrameKind::Rts | FrameKind::Data) {
-            self.radios[frame.from as usize].mac.failure = Failure::NoAnswer;
-        }
-        if frame.kind == FrameKind::Data
-            && frame.to != radio
+        if frame.to == radio {
+            if lock.is_some() {
+                self.tell_owner(now, id, radio, damage);
+            }
+        } else if frame.kind == FrameKind::Data
             && !frame.is_broadcast()
             && frame.packet.is_some()
             && matches!(heard, Heard::Frame(_))
@@ -255,7 +297,18 @@ impl Radios {
         if was_busy {
             let before = station.mac.retries;
             station.mac.signal_ends(now, busy, heard, &mut self.actions);
-            self.count_retries(now, radio, before);
+            station.count_retries(self.window.contains(now), before);
+        }
+    }
+
+    /// The frame that a receiver tried to understand was for it: what spoilt it, or that it came, is for its sender's ledger.
+    fn tell_owner(&mut self, now: Time, id: u32, radio: RadioId, damage: Option<Damage>) {
+        let frame = self.transmissions[id as usize].frame;
+        if let Some(damage) = damage {
+            let failure = damage.failure(|other| self.senses(now, frame.from, other));
+            self.lose(now, radio, frame, failure);
+        } else if matches!(frame.kind, FrameKind::Rts | FrameKind::Data) {
+            self.radios[frame.from as usize].mac.failure = Failure::NoAnswer;
         }
     }
 }

@@ -123,6 +123,16 @@ struct Radio {
     arp: ArpTable,
 }
 
+impl Radio {
+    /// Counts the attempts that have failed since there were so many.
+    #[inline]
+    fn count_retries(&mut self, in_window: bool, before: u64) {
+        if in_window {
+            self.stats.retries += self.mac.retries - before;
+        }
+    }
+}
+
 /// A channel.
 #[derive(Debug)]
 struct Channel {
@@ -416,34 +426,38 @@ impl Radios {
     /// Lets a radio do what is due, does what it wants, and sees to it that it is woken again.
     #[inline]
     fn settle(&mut self, now: Time, queue: &mut EventQueue, radio: RadioId) {
-        loop {
-            let station = &mut self.radios[radio as usize];
-            if station.mac.deadline() <= now {
-                let since = station.receiver.lock.map(|lock| lock.began);
-                let before = station.mac.retries;
-                station.mac.wake(now, since, &mut self.actions);
-                self.count_retries(now, radio, before);
+        let mut deadline = self.radios[radio as usize].mac.deadline();
+        // Mostly nothing is due when a signal begins or ends.
+        while deadline <= now || !self.actions.is_empty() {
+            if deadline <= now {
+                self.wake_station(now, radio);
             }
-            if self.actions.is_empty() {
+            let is_done = self.actions.is_empty();
+            self.act(now, queue, radio);
+            deadline = self.radios[radio as usize].mac.deadline();
+            if is_done {
                 break;
             }
-            self.act(now, queue, radio);
         }
         let station = &mut self.radios[radio as usize];
-        let deadline = station.mac.deadline();
         if deadline < Time::MAX && station.pending.is_none_or(|(at, _)| deadline < at) {
             let seq = queue.push(deadline, Event::Radio { radio });
             station.pending = Some((deadline, seq));
         }
     }
 
-    fn count_retries(&mut self, now: Time, radio: RadioId, before: u64) {
+    /// Lets a radio do what is due.
+    #[inline(never)]
+    fn wake_station(&mut self, now: Time, radio: RadioId) {
         let station = &mut self.radios[radio as usize];
-        if self.window.contains(now) {
-            station.stats.retries += station.mac.retries - before;
-        }
+        let since = station.receiver.lock.map(|lock| lock.began);
+        let before = station.mac.retries;
+        station.mac.wake(now, since, &mut self.actions);
+        station.count_retries(self.window.contains(now), before);
     }
 
+    // Apart, so that `settle` is small where it has nothing to do.
+    #[inline(never)]
     fn act(&mut self, now: Time, queue: &mut EventQueue, radio: RadioId) {
         for i in 0..self.actions.len() {
             match self.actions[i] {
