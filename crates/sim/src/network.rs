@@ -123,14 +123,14 @@ impl Network {
     pub(crate) fn forward(&mut self, now: Time, id: PacketId, observer: &mut dyn Observer) {
         let mut at = now;
         loop {
-            let next = self.way[self.slab.get(id).hop as usize].direction;
-            if is_radio_hop(next) {
-                return self.enter_radio(at, id, next, observer);
-            }
             if self.wanted.link_packets {
                 self.report_entry(at, id, observer);
             }
             let packet = self.slab.get_mut(id);
+            let next = self.way[packet.hop as usize].direction;
+            if is_radio_hop(next) {
+                return self.enter_radio(at, id, next, observer);
+            }
             packet.hop += 1;
             packet.direction = next;
             let seq = self.queue.take_seq();
@@ -153,7 +153,8 @@ impl Network {
                     if !at_once {
                         return self.queue.push_with(arrival, seq, Event::Loose { packet: id });
                     }
-                    self.cross(arrival, id, observer);
+                    Self::mark(&mut self.fingerprints, packet, Mark::Arrived, arrival);
+                    self.count_hop(arrival, id, observer);
                     at = arrival;
                 }
                 Err(cause) if at == now => return self.drop(now, id, cause, Some(next), observer),
@@ -191,6 +192,10 @@ impl Network {
     #[cold]
     fn report_entry(&mut self, at: Time, id: PacketId, observer: &mut dyn Observer) {
         let next = self.way[self.slab.get(id).hop as usize].direction;
+        if is_radio_hop(next) {
+            // The radio tells.
+            return;
+        }
         let waiting = self.directions[next as usize].waiting(at).packets;
         self.report(at, id, PacketFate::Enqueued { waiting }, Some(next), observer);
     }
@@ -198,11 +203,15 @@ impl Network {
     /// A packet gets to the end of the direction it is on.
     #[inline]
     fn cross(&mut self, at: Time, id: PacketId, observer: &mut dyn Observer) {
+        Self::mark(&mut self.fingerprints, self.slab.get(id), Mark::Arrived, at);
+        self.count_hop(at, id, observer);
+    }
+
+    #[inline]
+    fn count_hop(&mut self, at: Time, id: PacketId, observer: &mut dyn Observer) {
         self.hops_done += u64::from(at < self.end);
-        let packet = self.slab.get(id);
-        Self::mark(&mut self.fingerprints, packet, Mark::Arrived, at);
         if self.wanted.link_packets {
-            let direction = packet.direction;
+            let direction = self.slab.get(id).direction;
             self.report(at, id, PacketFate::Crossed, Some(direction), observer);
         }
     }

@@ -117,21 +117,12 @@ impl Association {
             self.next_data(ctx.now)
         };
         let path = match (control_path, next_data) {
-            (Some(path), _) => path,
-            (None, Some(next)) => next.to(),
-            (None, None) if self.sack_due(ctx.now) => self.sack_path(),
-            (None, None) if self.next_sack_copy().is_some() => self.next_sack_copy().unwrap_or(0),
-            (None, None) => {
-                if let Some(path) = self.next_probe() {
-                    return Some(self.send_probe(ctx, sink, path));
-                }
-                self.watch_zero_window(ctx);
-                self.note_app_limited(ctx.now);
-                if self.is_spread() {
-                    self.note_stall(ctx.now);
-                }
-                return None;
-            }
+            (Some(path), _) => Some(path),
+            (None, Some(next)) => Some(next.to()),
+            (None, None) => self.next_sack(ctx.now),
+        };
+        let Some(path) = path else {
+            return self.send_probe_or_wait(ctx, sink);
         };
         sink.begin(CommonHeader {
             source_port: self.local_port,
@@ -174,6 +165,19 @@ impl Association {
                 wire_len: wire_len as u32,
             });
         Some((path, ecn, wire_len))
+    }
+
+    /// There is nothing to send but probes of paths, if any are wanted.
+    fn send_probe_or_wait(&mut self, ctx: &mut Context<'_>, sink: &mut dyn PacketSink) -> Option<(usize, Ecn, usize)> {
+        if let Some(path) = self.next_probe() {
+            return Some(self.send_probe(ctx, sink, path));
+        }
+        self.watch_zero_window(ctx);
+        self.note_app_limited(ctx.now);
+        if self.is_spread() {
+            self.note_stall(ctx.now);
+        }
+        None
     }
 
     /// The place of the control chunk that goes out next.
@@ -269,10 +273,14 @@ impl Association {
         self.auth.as_ref().map_or(0, |auth| auth.signer.chunk_len())
     }
 
-    fn sack_due(&self, now: Time) -> bool {
-        self.receiver.as_ref().is_some_and(|receiver| receiver.sack_due(now))
-            && self.may_send_sack()
-            && self.paths[self.sack_path()].is_open()
+    /// The path on which a SACK, or a copy of one, goes out now that no data takes along.
+    fn next_sack(&self, now: Time) -> Option<usize> {
+        let is_due = self.receiver.as_ref().is_some_and(|receiver| receiver.sack_due(now));
+        let on_its_own = || Some(self.sack_path()).filter(|&path| self.paths[path].is_open());
+        (is_due && self.may_send_sack())
+            .then(on_its_own)
+            .flatten()
+            .or_else(|| self.next_sack_copy())
     }
 
     pub(super) fn may_send_sack(&self) -> bool {

@@ -328,6 +328,12 @@ impl Endpoint {
         !self.ready.is_empty()
     }
 
+    /// Whether [`Endpoint::poll_event`] has something to tell.
+    #[inline]
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
     /// The next event. Poll after [`Endpoint::poll_transmit`] has returned `None`.
     #[inline]
     pub fn poll_event(&mut self) -> Option<(AssocId, Event)> {

@@ -185,7 +185,7 @@ impl Outstanding {
     }
 
     /// A chunk has arrived: if it was sent on several paths, the transmission that most likely came first is its own from now on.
-    #[inline]
+    #[inline(always)]
     pub(super) fn settle(&mut self, seq: Seq, observer: &impl SackObserver) {
         if self.copies.is_some()
             && self
@@ -279,7 +279,7 @@ impl Outstanding {
     }
 
     /// The receiver reports chunks that have come again: those are copies that have arrived.
-    #[inline]
+    #[inline(always)]
     pub(super) fn on_duplicates(&mut self, sack: &Sack<'_>, observer: &mut impl SackObserver) {
         if self.copies.is_none() {
             return;

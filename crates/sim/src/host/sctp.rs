@@ -303,15 +303,16 @@ impl SctpEnd {
     /// Takes the endpoint's events. Whether there were any.
     #[inline]
     fn take_events(&mut self, context: &mut Context<'_>) -> bool {
+        if !self.endpoint.has_events() {
+            return false;
+        }
         if let Some(association) = self.id.and_then(|id| self.endpoint.association(id))
             && association.state() == State::Closed
         {
             // Its counters go with it.
             self.last_stats = *association.stats();
         }
-        let mut any = false;
         while let Some((id, event)) = self.endpoint.poll_event() {
-            any = true;
             match event {
                 Event::DataReady => self.read(context, id),
                 Event::SendSpace => self.blocked = false,
@@ -331,7 +332,7 @@ impl SctpEnd {
                 _ => {}
             }
         }
-        any
+        true
     }
 
     /// Makes the changes of addresses that are due, if the association is up; a peer that cannot change addresses keeps what it has.
@@ -472,6 +473,10 @@ impl SctpEnd {
         } else {
             (&routes.receiver, &routes.sender, &routes.reverse)
         };
+        if let [only] = table[..] {
+            // Each end has one address, and nothing is ever sent from or to another.
+            return Some(only);
+        }
         let place = |all: &[u32], address: SocketAddr| {
             let wanted = interface(address.ip())?;
             all.iter().position(|i| *i == wanted)
