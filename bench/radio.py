@@ -17,12 +17,14 @@ PAYLOAD, INTERVAL = 504, 0.25
 # ns-2.35's DSDV never comes back from some moments of some runs; what takes longer than this has met one.
 PATIENCE = 60
 # What ns-2's protocols do where they differ from the RFC's or the paper's defaults, as far as ours can do the same; docs/ns-2.md says
-# what each is. It measures the traversal time of a node: 16 ms is the median of what it finds in these networks.
+# what each is.
 AS_NS2 = {
-    "aodv": """{ kind = "aodv", active_route_timeout = "10 s", my_route_timeout = "10 s", node_traversal_time = "16 ms",
-        net_diameter = 30, ttl_start = 30, timeout_buffer = 0, rreq_retries = 3, binary_backoff = false, discovery_holdoff = "10 s",
-        keep_failed = false, local_repair = false, gratuitous_reply = false }""",
-    "dsdv": '{ kind = "dsdv", advertise_new_at_once = false, link_layer_feedback = false }',
+    "aodv": """{ kind = "aodv", active_route_timeout = "10 s", my_route_timeout = "10 s", node_traversal_time = "30 ms",
+        measured_traversal_time = true, net_diameter = 30, ttl_start = 30, timeout_buffer = 0, rreq_retries = 3,
+        binary_backoff = false, discovery_holdoff = "10 s", keep_failed = false, persistent_repair = true,
+        gratuitous_reply = false }""",
+    "dsdv": """{ kind = "dsdv", link_layer_feedback = false, advertise_new_at_once = false, advertise_previous = false,
+        trigger_on_new_number = false, tell_new_numbers = true }""",
 }
 
 

@@ -103,6 +103,10 @@ pub struct AodvConfig {
     pub my_route_timeout: Option<Span>,
     /// Estimate of the time a packet takes for one hop, with everything, above 0 s; 40 ms by default, 30 ms in ns-2.
     pub node_traversal_time: Span,
+    /// Whether waits go by a traversal time measured for each destination, as in ns-2: the mean of the last three discoveries that
+    /// found it, by the hops of the answer, and `node_traversal_time` until there is one. Then none is longer than `discovery_holdoff`,
+    /// if that is above 0 s. False by default.
+    pub measured_traversal_time: bool,
     /// The most hops between two nodes, 1 to 255; 35 by default, 30 in ns-2.
     #[schemars(range(min = 1, max = 255))]
     pub net_diameter: u8,
@@ -144,6 +148,10 @@ pub struct AodvConfig {
     pub allowed_hello_loss: u8,
     /// Whether a node near the destination looks for a new way from there when its link breaks; true by default.
     pub local_repair: bool,
+    /// Whether a local repair is a discovery like a source's own, as in ns-2; false by default. Then it is begun where the destination is
+    /// nearer than the way the packet has come, only for that destination, and nobody is told even if it finds nothing: packets that
+    /// come wait, requests are answered with the old route, and it begins anew after `discovery_holdoff`.
+    pub persistent_repair: bool,
     /// How far, in hops, the destination of a local repair may be, 0 to 255; 10 by default (0.3 `net_diameter`).
     pub max_repair_ttl: u8,
     /// Hops added to the TTL of a local repair, 0 to 255; 2 by default.
@@ -172,6 +180,7 @@ impl Default for AodvConfig {
             active_route_timeout: Span::from_secs(3),
             my_route_timeout: None,
             node_traversal_time: Span::from_millis(40),
+            measured_traversal_time: false,
             net_diameter: 35,
             ttl_start: 1,
             ttl_increment: 2,
@@ -188,6 +197,7 @@ impl Default for AodvConfig {
             hello_interval: Span::from_secs(1),
             allowed_hello_loss: 2,
             local_repair: true,
+            persistent_repair: false,
             max_repair_ttl: 10,
             local_add_ttl: 2,
             gratuitous_reply: true,
@@ -293,6 +303,14 @@ pub struct DsdvConfig {
     /// Whether a route to a destination that could not be reached is told at once, as in the paper, or after its settling time, as
     /// in ns-2; true by default.
     pub advertise_new_at_once: bool,
+    /// Whether full dumps tell the best route of the number before while a newer one settles; true by default. Otherwise they leave such
+    /// destinations out, as in ns-2.
+    pub advertise_previous: bool,
+    /// Whether a metric that changed with a newer number, as when another node tells a broken link, triggers a dump; true by default.
+    /// Otherwise it waits for the next, as in ns-2.
+    pub trigger_on_new_number: bool,
+    /// Whether incremental dumps tell new numbers of routes as long as before, too; false by default, true in ns-2.
+    pub tell_new_numbers: bool,
     /// The least time between two updates that changes trigger, 0 s or more; 1 s by default.
     pub min_triggered_interval: Span,
     /// Whether failures of the link layer tell of broken links; true by default, false in ns-2.
@@ -320,6 +338,9 @@ impl Default for DsdvConfig {
             settling_weight: 0.875,
             settling_factor: 2,
             advertise_new_at_once: true,
+            advertise_previous: true,
+            trigger_on_new_number: true,
+            tell_new_numbers: false,
             min_triggered_interval: Span::from_secs(1),
             link_layer_feedback: true,
             startup_jitter: Span::from_secs(2),

@@ -15,12 +15,29 @@ pub(super) struct Discovery {
     ttl: u8,
     /// Requests to the whole network sent so far.
     floods: u8,
+    /// When the last one was sent.
+    asked_at: Time,
     /// When the next one is due, or the discovery has failed.
     pub(super) deadline: Time,
     /// Whether a request was sent with this TTL; otherwise the rate limit holds it back, or that the last ones found nothing.
     asked: bool,
     /// Whether it is a local repair, which asks once.
     repair: bool,
+}
+
+/// How long a hop took in the last discoveries that found a destination, in seconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Latency {
+    destination: Address,
+    /// The newest first; not a number where there was none.
+    samples: [f64; 3],
+}
+
+impl Latency {
+    fn mean(&self) -> f64 {
+        let samples = self.samples.iter().filter(|sample| !sample.is_nan());
+        samples.clone().sum::<f64>() / samples.count() as f64
+    }
 }
 
 impl Aodv {
@@ -49,6 +66,7 @@ impl Aodv {
             destination,
             ttl,
             floods: 0,
+            asked_at: cx.now,
             deadline: cx.now,
             asked: false,
             repair,
@@ -91,6 +109,7 @@ impl Aodv {
         };
         self.broadcast(cx, Message::Rreq(rreq), jitter);
         discovery.asked = true;
+        discovery.asked_at = cx.now;
         let wait = if discovery.ttl < self.config.net_diameter || discovery.repair {
             self.config.ring_traversal_time(discovery.ttl)
         } else {
@@ -103,7 +122,46 @@ impl Aodv {
             discovery.floods = discovery.floods.saturating_add(1);
             self.config.net_traversal_time() * longer
         };
-        discovery.deadline = cx.now + wait;
+        discovery.deadline = cx.now + self.measured_wait(discovery.destination, wait);
+    }
+
+    /// This wait with the traversal time of a node that was measured, if that is wanted.
+    fn measured_wait(&self, destination: Address, wait: Span) -> Span {
+        if !self.config.measured_traversal_time {
+            return wait;
+        }
+        let measured = self.latencies.iter().find(|latency| latency.destination == destination);
+        let wait = measured.map_or(wait, |latency| {
+            let ratio = latency.mean() / self.config.node_traversal_time.as_secs_f64();
+            Span::from_secs_f64(wait.as_secs_f64() * ratio)
+        });
+        match self.config.discovery_holdoff {
+            Span::ZERO => wait,
+            most => wait.min(most),
+        }
+    }
+
+    /// A discovery has found a route of so many hops.
+    fn measure(&mut self, now: Time, destination: Address, hops: u8) {
+        let discovery = self
+            .discoveries
+            .iter()
+            .find(|discovery| discovery.destination == destination && discovery.asked);
+        let Some(discovery) = discovery.filter(|_| self.config.measured_traversal_time) else {
+            return;
+        };
+        let sample = now.since(discovery.asked_at).as_secs_f64() / f64::from(hops);
+        match self
+            .latencies
+            .iter_mut()
+            .find(|latency| latency.destination == destination)
+        {
+            Some(latency) => latency.samples = [sample, latency.samples[0], latency.samples[1]],
+            None => self.latencies.push(Latency {
+                destination,
+                samples: [sample, f64::NAN, f64::NAN],
+            }),
+        }
     }
 
     /// Goes on with discoveries whose time has come.
@@ -217,8 +275,13 @@ impl Aodv {
         let (Some(route), Some(back)) = (self.table.get(rreq.destination), self.table.get(rreq.originator)) else {
             return false;
         };
-        let Some(seq) = route.seq.filter(|_| route.is_valid(now)) else {
-            return false;
+        // In a persistent repair it goes on to offer what it had, under the number it had.
+        let (seq, lifetime) = match route.seq {
+            Some(seq) if route.is_valid(now) => (seq, route.expires.since(now)),
+            Some(seq) if self.config.persistent_repair && route.state == State::Repairing => {
+                (seq.wrapping_sub(1), self.config.active_route_timeout)
+            }
+            _ => return false,
         };
         // A route through the node that asks is the one it has lost.
         if rreq.destination_seq.is_some_and(|asked| newer(asked, seq)) || route.next_hop == from {
@@ -229,7 +292,7 @@ impl Aodv {
             destination: rreq.destination,
             destination_seq: seq,
             originator: rreq.originator,
-            lifetime: route.expires.since(now),
+            lifetime,
             acknowledge: self.config.reply_ack,
             last_hop: route.last_hop.filter(|_| self.config.last_hop_extension),
         };
@@ -299,6 +362,9 @@ impl Aodv {
             .map(|route| route.hops);
         if !self.table.learn(now, news) {
             return;
+        }
+        if rrep.originator == self.address {
+            self.measure(now, rrep.destination, hops);
         }
         self.release(cx, rrep.destination);
         if repaired.is_some_and(|before| hops > before) {

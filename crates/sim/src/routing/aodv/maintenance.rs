@@ -4,7 +4,7 @@ use whimbrel_control::{Span, Time};
 
 use super::Aodv;
 use super::table::State;
-use crate::routing::{Action, Address, Cause, Context, Handle, Message, Rerr, Unreachable};
+use crate::routing::{Action, Address, Cause, Context, DEFAULT_TTL, Handle, Message, Rerr, Unreachable};
 
 /// Destinations that cannot be reached any more, and the neighbours that have to know.
 #[derive(Default)]
@@ -39,7 +39,7 @@ impl Aodv {
         transit: Option<(Address, Address)>,
     ) {
         let now = cx.now;
-        let repairs = self.config.local_repair && transit.is_some();
+        let repairs = self.config.local_repair && !self.config.persistent_repair && transit.is_some();
         let (reach, delete_period) = (self.config.max_repair_ttl, self.config.delete_period());
         let mut loss = Loss::default();
         let mut broken = false;
@@ -88,6 +88,35 @@ impl Aodv {
         self.discoveries
             .retain(|discovery| discovery.destination != destination);
         self.begin(cx, destination, ttl, true);
+    }
+
+    /// A packet's link broke: as in ns-2 its route alone is given up, and looked for from here, if more than half of the way lies behind.
+    /// Says whether the packet waits for it.
+    pub(super) fn begin_persistent_repair(&mut self, cx: &mut Context<'_>, packet: Handle) -> bool {
+        let datagram = cx.datagrams[packet as usize];
+        let travelled = DEFAULT_TTL.saturating_sub(datagram.ttl);
+        let delete_period = self.config.delete_period();
+        let is_transit = datagram.source != self.address;
+        let Some(route) = self
+            .table
+            .current(cx.now, datagram.destination)
+            .filter(|route| self.config.local_repair && is_transit && travelled > route.hops)
+        else {
+            return false;
+        };
+        match route.state {
+            State::Repairing => {}
+            // Even if another way was found since.
+            State::Valid => {
+                route.invalidate(cx.now, delete_period, None);
+                route.state = State::Repairing;
+                self.counters.repairs += 1;
+            }
+            State::Invalid => return false,
+        }
+        self.keep(cx, packet);
+        self.discover(cx, datagram.destination);
+        true
     }
 
     /// No new way was found from here.

@@ -19,7 +19,7 @@ mod tests;
 
 use whimbrel_control::{Span, Time};
 
-use self::discovery::Discovery;
+use self::discovery::{Discovery, Latency};
 use self::table::{State, Table};
 use super::buffer::{Buffer, RateLimit, earliest};
 use super::seen::Seen;
@@ -37,6 +37,7 @@ pub struct Aodv {
     request: u32,
     table: Table,
     discoveries: Vec<Discovery>,
+    latencies: Vec<Latency>,
     buffer: Buffer,
     seen: Seen,
     /// Neighbours that say hello, with the time at which they have been silent for too long.
@@ -64,6 +65,7 @@ impl Aodv {
             request: 0,
             table: Table::new(config.delete_period()),
             discoveries: Vec::new(),
+            latencies: Vec::new(),
             buffer: Buffer::new(config.buffer_packets, config.buffer_timeout),
             seen: Seen::default(),
             neighbours: Vec::new(),
@@ -206,7 +208,12 @@ impl Protocol for Aodv {
         let now = cx.now;
         let datagram = cx.datagrams[packet as usize];
         match self.table.current(now, datagram.destination) {
-            Some(route) if route.state == State::Repairing => self.keep(cx, packet),
+            Some(route) if route.state == State::Repairing => {
+                self.keep(cx, packet);
+                if self.config.persistent_repair {
+                    self.discover(cx, datagram.destination);
+                }
+            }
             Some(route) if route.repairable_until > now => {
                 self.repair(cx, datagram.source, datagram.destination);
                 self.keep(cx, packet);
@@ -231,6 +238,9 @@ impl Protocol for Aodv {
         let datagram = cx.datagrams[packet as usize];
         if !self.config.link_layer_feedback {
             return cx.drop(packet, Cause::LinkBroken);
+        }
+        if self.config.persistent_repair && self.begin_persistent_repair(cx, packet) {
+            return;
         }
         let transit = (datagram.source != self.address).then_some((datagram.source, datagram.destination));
         self.link_broken(cx, next_hop, transit);

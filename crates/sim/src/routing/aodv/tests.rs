@@ -373,6 +373,89 @@ fn a_repair_that_fails_is_told_and_its_packets_are_given_up() {
 }
 
 #[test]
+fn a_persistent_repair_asks_again_and_tells_nobody() {
+    let config = AodvConfig {
+        persistent_repair: true,
+        discovery_holdoff: Span::from_secs(10),
+        rreq_retries: 0,
+        ttl_threshold: 1,
+        gratuitous_reply: false,
+        ..config()
+    };
+    let mut net = net(&config, 6, &[(0, 1), (1, 2), (2, 3), (3, 4), (3, 5)]);
+    net.send(0, 4);
+    net.run_for(Span::from_secs(1));
+    let (seq, _) = aodv(&net, 3).route(net.now, 4).expect("there is a route");
+    net.air.clear();
+    let start = net.now;
+    net.set_link(3, 4, false);
+    let first = net.send(0, 4);
+    // The whole network is asked once, for NET_TRAVERSAL_TIME = 2.8 s, and then not for 10 s.
+    net.run_for(Span::from_secs(3));
+    assert_eq!(net.places[first as usize], Place::Dropped(Cause::NoRoute, 3));
+    let late = net.send(0, 4);
+    net.run_for(Span::from_secs(5));
+    // Others are told of the old route.
+    let other = net.send(5, 4);
+    net.run_for(Span::from_secs(1));
+    let (from, to, rrep) = *replies(&net).last().expect("somebody answers");
+    assert_eq!((from, to, rrep.destination_seq), (3, 5, seq));
+    net.set_link(3, 4, true);
+    for packet in [late, other] {
+        assert_eq!(net.places[packet as usize], Place::Agent(3));
+    }
+    net.run_for(Span::from_secs(5));
+    for packet in [late, other] {
+        assert!(matches!(net.places[packet as usize], Place::Delivered(_)));
+    }
+    let asked = requests(&net, 3);
+    assert_eq!(asked.len(), 2, "{asked:?}");
+    assert_eq!(asked[0].1.destination_seq, Some(seq + 1));
+    let between = asked[1].0.since(asked[0].0);
+    assert_eq!(between, Span::from_millis(12_800));
+    assert!(asked[0].0.since(start) < Span::from_millis(20));
+    assert!(errors(&net).is_empty(), "nobody is told");
+    // As far behind as before: this is told and not repaired.
+    net.send(0, 4);
+    net.run_for(Span::from_secs(1));
+    net.set_link(2, 3, false);
+    let packet = net.send(0, 4);
+    net.run_for(Span::from_millis(100));
+    assert_eq!(net.places[packet as usize], Place::Dropped(Cause::LinkBroken, 2));
+    assert!(!errors(&net).is_empty());
+}
+
+#[test]
+fn waits_go_by_the_traversal_time_of_the_last_discoveries_of_a_destination() {
+    let config = AodvConfig {
+        measured_traversal_time: true,
+        ttl_start: 35,
+        ttl_threshold: 0,
+        ..config()
+    };
+    let mut net = line(&config, 4);
+    net.send(0, 3);
+    net.run_for(Span::from_secs(1));
+    for place in 0..3 {
+        net.set_link(place, place + 1, false);
+    }
+    net.run_for(Span::from_secs(100));
+    net.air.clear();
+    net.send(0, 3);
+    net.run_for(Span::from_secs(1));
+    let asked = requests(&net, 0);
+    // Three hops there and three back: two frames for a hop. 2 * 35 of them, and then twice as long.
+    assert_eq!(asked[1].0.since(asked[0].0), FRAME * 140);
+    assert_eq!(asked[2].0.since(asked[1].0), FRAME * 280);
+    // Of another destination nothing is known.
+    net.air.clear();
+    net.send(0, 2);
+    net.run_for(Span::from_secs(3));
+    let asked = requests(&net, 0);
+    assert_eq!(asked[1].0.since(asked[0].0), Span::from_millis(2800));
+}
+
+#[test]
 fn a_packet_without_a_route_brings_an_error_to_its_neighbour() {
     // The route at 1 has expired while that at 0 is kept by a long time-out.
     let config = config();
@@ -588,6 +671,8 @@ fn random_networks_have_no_loops_and_lose_no_packet_out_of_sight() {
                 binary_backoff: seed % 4 != 1,
                 discovery_holdoff: Span::from_secs([0, 10][(seed % 3 == 1) as usize]),
                 keep_failed: seed % 5 != 2,
+                persistent_repair: seed % 5 == 3,
+                measured_traversal_time: seed % 4 == 3,
                 ..AodvConfig::default()
             };
             agent(&config, address)

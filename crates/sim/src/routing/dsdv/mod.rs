@@ -146,7 +146,7 @@ impl Dsdv {
             // Older news that something cannot be reached are put right.
             if metric == DsdvEntry::INFINITY && route.is_finite() && newer(route.seq, entry.seq) {
                 route.settled_at = now;
-                route.to_tell = true;
+                route.triggers = true;
                 self.trigger(now);
             }
             return;
@@ -174,9 +174,10 @@ impl Dsdv {
             now + route.settling * u64::from(self.config.settling_factor)
         };
         // Only a change of the metric is worth a dump of its own.
-        route.to_tell = route.told.is_none_or(|told| told.metric != metric);
+        let is_changed = route.told.is_none_or(|told| told.metric != metric);
+        route.triggers = is_changed && (is_new || !fresh || self.config.trigger_on_new_number);
         let at = route.settled_at;
-        if route.to_tell {
+        if route.triggers {
             self.trigger(at);
         }
     }
@@ -196,7 +197,7 @@ impl Dsdv {
             route.seq = route.seq.wrapping_add(1);
             route.settled_at = now;
             route.before = None;
-            route.to_tell = true;
+            route.triggers = true;
         }
         self.neighbours.retain(|(address, _)| *address != neighbour);
         if broken {
@@ -212,7 +213,7 @@ impl Dsdv {
         let mut entries = Vec::with_capacity(self.table.len() + 1);
         entries.push(self.own_entry());
         for route in self.table.iter_mut() {
-            entries.extend(route.tell(cx.now));
+            entries.extend(route.tell(cx.now, true, &self.config));
         }
         self.dump(cx, true, entries);
         let period = self.config.period.as_secs_f64() * (0.75 + 0.25 * cx.rng.unit());
@@ -222,11 +223,8 @@ impl Dsdv {
     /// Tells what has changed; if that is much, the whole table (a third, as in ns-2).
     fn dump_incremental(&mut self, cx: &mut Context<'_>) {
         let now = cx.now;
-        let changed = self
-            .table
-            .iter()
-            .filter(|route| route.to_tell && route.settled_at <= now)
-            .count();
+        let config = &self.config;
+        let changed = self.table.iter().filter(|route| route.is_due(now, config)).count();
         if changed > 3 && changed * 3 > self.table.len() + 1 {
             return self.dump_full(cx);
         }
@@ -235,12 +233,8 @@ impl Dsdv {
         }
         let mut entries = Vec::with_capacity(changed + 1);
         entries.push(self.own_entry());
-        for route in self
-            .table
-            .iter_mut()
-            .filter(|route| route.to_tell && route.settled_at <= now)
-        {
-            entries.extend(route.tell(now));
+        for route in self.table.iter_mut().filter(|route| route.is_due(now, &self.config)) {
+            entries.extend(route.tell(now, false, &self.config));
         }
         self.dump(cx, false, entries);
     }
@@ -272,7 +266,7 @@ impl Dsdv {
         let next = self
             .table
             .iter()
-            .filter(|route| route.to_tell)
+            .filter(|route| route.triggers)
             .map(|route| route.settled_at)
             .min();
         if let Some(at) = next {

@@ -2,6 +2,7 @@
 
 use whimbrel_control::{Span, Time};
 
+use crate::config::DsdvConfig;
 use crate::routing::{Address, DsdvEntry};
 
 /// A route.
@@ -20,11 +21,13 @@ pub(super) struct Route {
     /// When the route may be told.
     pub(super) settled_at: Time,
     /// Whether it is worth a dump of its own.
-    pub(super) to_tell: bool,
+    pub(super) triggers: bool,
     /// The best route of the number before, if there was one.
     pub(super) before: Option<DsdvEntry>,
     /// What was told last.
     pub(super) told: Option<DsdvEntry>,
+    /// The metric that the last full dump told.
+    pub(super) dumped: Option<u8>,
 }
 
 impl Route {
@@ -39,9 +42,10 @@ impl Route {
             best_at: now,
             settling,
             settled_at: now,
-            to_tell: false,
+            triggers: false,
             before: None,
             told: None,
+            dumped: None,
         }
     }
 
@@ -59,14 +63,26 @@ impl Route {
         }
     }
 
+    /// Whether an incremental dump tells it now: what has changed since the last full dump, not only since the last incremental one,
+    /// as broadcasts may be lost.
+    pub(super) fn is_due(&self, now: Time, config: &DsdvConfig) -> bool {
+        let is_news = config.tell_new_numbers && self.told.is_none_or(|told| told.seq != self.seq);
+        (self.triggers || is_news || self.dumped != Some(self.metric)) && self.settled_at <= now
+    }
+
     /// What to tell of it now: the route if it has settled, else the best one of the number before, if there was any. (If settling
     /// took longer than the time between two numbers, nothing new would ever be told otherwise.)
-    pub(super) fn tell(&mut self, now: Time) -> Option<DsdvEntry> {
+    pub(super) fn tell(&mut self, now: Time, full: bool, config: &DsdvConfig) -> Option<DsdvEntry> {
         if self.settled_at <= now {
-            self.to_tell = false;
+            self.triggers = false;
             self.told = Some(self.entry());
+        } else if !config.advertise_previous {
+            return None;
         } else if self.before.is_some() {
             self.told = self.before;
+        }
+        if full {
+            self.dumped = self.told.map(|told| told.metric);
         }
         self.told
     }

@@ -228,6 +228,111 @@ fn many_changes_make_a_full_dump_and_few_an_incremental_one() {
     assert_eq!(counters.messages[MessageKind::IncrementalDump as usize], 1);
 }
 
+/// Tells node 0 of a network without links, which dumps its table only when it must, routes to 5, 6, 7 and 8.
+fn with_four_routes(config: DsdvConfig) -> Net {
+    let config = DsdvConfig {
+        period: Span::from_secs(1000),
+        startup_jitter: Span::ZERO,
+        ..config
+    };
+    let mut net = net(&config, 3, &[]);
+    let routes: Vec<_> = (5..9).map(|destination| entry(destination, 1, 100)).collect();
+    tell(&mut net, 1, 0, &routes);
+    net.run_for(Span::from_secs(100));
+    net
+}
+
+/// What node 0 tells of others, a dump after the other.
+fn told_of_others(net: &Net, since: Time) -> Vec<Vec<DsdvEntry>> {
+    let of_others = |(_, _, entries): (Time, bool, Vec<DsdvEntry>)| entries.into_iter().skip(1).collect();
+    told(net, 0, since).into_iter().map(of_others).collect()
+}
+
+#[test]
+fn an_incremental_dump_tells_what_changed_since_the_last_full_one() {
+    // Section "Route advertisements" of the paper: an incremental dump has what changed since the last full dump.
+    let mut net = with_four_routes(DsdvConfig::default());
+    let start = net.now;
+    let broken = |destination| entry(destination, DsdvEntry::INFINITY, 101);
+    for destination in [5, 6] {
+        tell(&mut net, 1, 0, &[broken(destination)]);
+        net.run_for(Span::from_secs(5));
+    }
+    assert_eq!(
+        told_of_others(&net, start),
+        [vec![broken(5)], vec![broken(5), broken(6)]]
+    );
+    // It says that it is there, in a full dump.
+    tell(&mut net, 1, 0, &[entry(0, DsdvEntry::INFINITY, 1001)]);
+    net.run_for(Span::from_secs(5));
+    let start = net.now;
+    tell(&mut net, 1, 0, &[broken(7)]);
+    net.run_for(Span::from_secs(5));
+    assert_eq!(told_of_others(&net, start), [vec![broken(7)]]);
+}
+
+#[test]
+fn a_change_under_a_newer_number_may_wait_for_the_next_dump() {
+    let mut net = with_four_routes(DsdvConfig {
+        trigger_on_new_number: false,
+        ..DsdvConfig::default()
+    });
+    let start = net.now;
+    let broken = entry(5, DsdvEntry::INFINITY, 101);
+    tell(&mut net, 1, 0, &[broken]);
+    net.run_for(Span::from_secs(20));
+    assert!(told(&net, 0, start).is_empty());
+    // Old news of a break are put right at once, and the other goes with them.
+    tell(&mut net, 2, 0, &[entry(6, DsdvEntry::INFINITY, 99)]);
+    net.run_for(Span::from_secs(5));
+    assert_eq!(told_of_others(&net, start), [vec![broken, entry(6, 2, 100)]]);
+}
+
+#[test]
+fn numbers_alone_are_told_if_that_is_wanted() {
+    for tell_new_numbers in [false, true] {
+        let mut net = with_four_routes(DsdvConfig {
+            tell_new_numbers,
+            ..DsdvConfig::default()
+        });
+        tell(&mut net, 1, 0, &[entry(5, 1, 102)]);
+        net.run_for(Span::from_secs(20));
+        let start = net.now;
+        for destination in [6, 7] {
+            tell(&mut net, 1, 0, &[entry(destination, DsdvEntry::INFINITY, 101)]);
+            net.run_for(Span::from_secs(5));
+        }
+        let times = |entries: &[Vec<DsdvEntry>]| entries.iter().flatten().filter(|told| told.destination == 5).count();
+        let dumps = told_of_others(&net, start);
+        assert_eq!(
+            times(&dumps),
+            usize::from(tell_new_numbers),
+            "once, or never: {dumps:?}"
+        );
+    }
+}
+
+#[test]
+fn while_a_route_settles_full_dumps_tell_the_one_before_or_none() {
+    for advertise_previous in [true, false] {
+        let mut net = with_four_routes(DsdvConfig {
+            advertise_previous,
+            ..DsdvConfig::default()
+        });
+        // A full dump under way tells all.
+        tell(&mut net, 1, 0, &[entry(0, DsdvEntry::INFINITY, 1001)]);
+        net.run_for(Span::from_secs(5));
+        tell(&mut net, 1, 0, &[entry(5, 3, 102)]);
+        let start = net.now;
+        tell(&mut net, 1, 0, &[entry(0, DsdvEntry::INFINITY, 2001)]);
+        net.run_for(Span::from_secs(1));
+        let dumps = told_of_others(&net, start);
+        let of_five = dumps[0].iter().find(|told| told.destination == 5);
+        assert_eq!(of_five.copied(), advertise_previous.then(|| entry(5, 2, 100)));
+        assert_eq!(dumps[0].len(), 3 + usize::from(advertise_previous));
+    }
+}
+
 #[test]
 fn who_is_said_to_be_gone_says_that_it_is_there() {
     let config = DsdvConfig {
@@ -350,6 +455,9 @@ fn random_networks_have_no_loops_and_lose_no_packet_out_of_sight() {
             let config = DsdvConfig {
                 link_layer_feedback: seed % 2 == 0,
                 advertise_new_at_once: seed % 3 != 0,
+                advertise_previous: seed % 4 < 2,
+                trigger_on_new_number: seed % 5 != 1,
+                tell_new_numbers: seed % 3 == 1,
                 period: Span::from_secs([15, 3][(seed % 5 == 0) as usize]),
                 buffer_packets: [5, 0][(seed % 7 == 0) as usize],
                 ..DsdvConfig::default()
