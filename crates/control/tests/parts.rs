@@ -349,6 +349,7 @@ fn sign(rng: &mut Rng) -> PathSign {
         _ => PathSign::Delivered {
             packets: few(rng),
             bytes: plausible(rng, 10 * UNIT),
+            filled: rng.below(2) == 0,
         },
     }
 }

@@ -1,5 +1,8 @@
 //! What is under way on several paths at once: redundant distribution, opportunistic retransmission and penalising.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 mod support;
 use support::paths::{confirmed, is_on};
 use support::{Fate, Host, Net, addrs};
@@ -135,6 +138,76 @@ fn a_lost_copy_reduces_the_window_of_its_path_and_is_sent_on_no_account() {
         paths[0].ssthresh < u64::MAX && paths[1].ssthresh == u64::MAX,
         "{paths:?}"
     );
+}
+
+#[test]
+fn redundant_sends_again_on_the_path_that_lost_it() {
+    // The other one carries it anyway, or will; here it takes 400 ms longer, and its window is full.
+    for retransmit_path in [
+        RetransmitPath::Same,
+        RetransmitPath::Alternate,
+        RetransmitPath::LargestCwnd,
+    ] {
+        let config = AssociationConfig {
+            retransmit_path: Some(retransmit_path),
+            ..config("redundant")
+        };
+        let (mut net, a, _) = confirmed(2, &config);
+        let lost = Rc::new(Cell::new(None));
+        let (noted, mut count) = (Rc::clone(&lost), 0);
+        net.knob = Box::new(move |packet| {
+            let is_data = packet.has(ChunkType::DATA);
+            if is_on(packet, 1) {
+                return Fate::Delay(Span::from_millis(400));
+            }
+            count += usize::from(is_data);
+            if is_data && count == 60 {
+                noted.set(packet.tsns().first().copied());
+                return Fate::Drop;
+            }
+            Fate::Deliver
+        });
+        let start = net.now;
+        transfer(&mut net, a, 300);
+        let lost = lost.get().expect("the first path carries so many packets");
+        let fast = addrs(Host::B, 1)[0];
+        let sent = net.sent(Host::A, ChunkType::DATA);
+        let times: Vec<u64> = sent
+            .iter()
+            .filter(|sent| sent.remote == fast && sent.tsns().contains(&lost.0))
+            .map(|sent| sent.at.since(start).as_millis())
+            .collect();
+        let again = times[1] - times[0];
+        assert!(again < 60, "{retransmit_path:?}: {again} ms, two round trips are 40");
+    }
+}
+
+#[test]
+fn the_loss_of_what_is_timed_ends_no_measurement_for_ever() {
+    // For 30 ms everything is lost that the path carries, that which is timed among it; the other path delivers it.
+    let config = AssociationConfig {
+        recv_buffer: 1 << 16,
+        ..config("redundant")
+    };
+    let (mut net, a, _) = confirmed(2, &config);
+    let millis = Span::from_millis;
+    let lossy = net.now + millis(200)..net.now + millis(230);
+    net.knob = Box::new(move |packet| {
+        let slower = if packet.now < lossy.end { 5 } else { 20 };
+        if !is_on(packet, 0) {
+            Fate::Deliver
+        } else if packet.has(ChunkType::DATA) && lossy.contains(&packet.now) {
+            Fate::Drop
+        } else {
+            Fate::Delay(millis(slower))
+        }
+    });
+    transfer(&mut net, a, 3000);
+    let stats = stats(&net, a);
+    assert_eq!(stats.timeouts, 0, "a timeout would end it");
+    let paths = infos(&net, a);
+    assert!(paths[0].ssthresh < u64::MAX, "losses were noticed: {paths:?}");
+    assert!(paths[0].srtt > Some(millis(45)), "{paths:?}");
 }
 
 /// Sends over two paths, of which the first takes 300 ms longer, through a small receive buffer.

@@ -3,6 +3,7 @@
 mod support;
 
 use support::{Fate, Host, Net, addr, addrs};
+use whimbrel_control::recovery::RecoveryChanges;
 use whimbrel_control::{Rng, Span, Time};
 use whimbrel_proto::{
     AssociationConfig, CloseReason, Endpoint, EndpointConfig, Event, Message, SendFailureCause, State,
@@ -413,6 +414,30 @@ fn section_5_1_data_that_was_not_taken_with_the_cookie_times_out() {
     net.run_for(Span::from_secs(1));
     assert_eq!(net.contents(Host::B), [b"early"]);
     assert_eq!(net.a.association(id).expect("up").stats().timeouts, 1);
+}
+
+/// T1-cookie covers what goes with the COOKIE ECHO: neither T3-rtx nor a tail-loss probe takes it for lost while the answer is late.
+// [9260:5.1.4-3]
+#[test]
+fn section_5_1_no_timer_of_its_own_runs_for_early_data() {
+    let config = AssociationConfig {
+        recovery: RecoveryChanges {
+            tail_loss_probe: Some(true),
+            ..RecoveryChanges::default()
+        },
+        ..config()
+    };
+    let mut net = Net::new(1);
+    let id = net.connect(&config, 1);
+    net.knob = Box::new(|packet| match () {
+        () if packet.has(ChunkType::COOKIE_ACK) => Fate::Delay(Span::from_millis(500)),
+        () => Fate::Deliver,
+    });
+    net.send(Host::A, id, Message::new(0, &b"early"[..]));
+    net.run_for(Span::from_secs(2));
+    assert_eq!(net.contents(Host::B), [b"early"]);
+    let stats = net.a.association(id).expect("up").stats();
+    assert_eq!((stats.probes, stats.timeouts, stats.retransmissions), (0, 0, 0));
 }
 
 /// DATA behind a COOKIE ACK is taken: the association is up before it is read.

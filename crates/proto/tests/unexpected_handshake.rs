@@ -7,7 +7,7 @@ use whimbrel_control::{Rng, Span};
 use whimbrel_proto::{
     AssocId, AssociationConfig, CloseReason, Discard, Endpoint, EndpointConfig, Event, Message, State,
 };
-use whimbrel_wire::{Cause, Chunk, ChunkType, Parameter};
+use whimbrel_wire::{Cause, Chunk, ChunkType, Init, Parameter};
 
 fn config() -> AssociationConfig {
     AssociationConfig::default()
@@ -221,6 +221,63 @@ fn section_5_2_1_an_init_in_cookie_echoed_must_not_add_addresses() {
     net.knob = Box::new(|_| Fate::Deliver);
     net.run_for(Span::from_secs(2));
     assert_eq!(net.state(Host::A, id), State::Established, "the handshake went on");
+}
+
+/// A in COOKIE-ECHOED with so many paths, whose COOKIE ECHO is lost with the data in it; the peer's INIT comes on this path and names
+/// no other, its COOKIE ECHO follows. Nothing else gets through.
+fn collision_with_early_data(paths: usize, on: usize, a_rwnd: u32) -> (Net, AssocId) {
+    let mut net = Net::new(paths);
+    net.knob = Box::new(|packet| match () {
+        () if packet.has(ChunkType::COOKIE_ECHO) || packet.bytes[4..8] == [0, 0, 0, 77] => Fate::Drop,
+        () => Fate::Deliver,
+    });
+    let id = net.connect(&config(), paths);
+    net.send(Host::A, id, Message::new(0, vec![1; 1000]));
+    net.run_for(Span::from_millis(30));
+    let echo = net.last(Host::A, ChunkType::COOKIE_ECHO);
+    assert_eq!(echo.types(), [ChunkType::COOKIE_ECHO, ChunkType::DATA]);
+    assert_eq!(echo.remote, addrs(Host::B, 1)[0]);
+    let from = meta(addrs(Host::A, paths)[on], addrs(Host::B, paths)[on]);
+    let theirs = Init {
+        a_rwnd,
+        ..init(77, &[])
+    };
+    let bytes = packet(4002, 4001, 0, &[Chunk::Init(theirs)]);
+    net.hand_from(Host::A, from, &bytes).expect("answered");
+    let answer = net.last(Host::A, ChunkType::INIT_ACK);
+    let cookie = answer.init().parameters.state_cookie().expect("a cookie").to_vec();
+    let tag = answer.init().initiate_tag;
+    let bytes = packet(4002, 4001, tag, &[Chunk::CookieEcho { cookie: &cookie }]);
+    net.hand_from(Host::A, from, &bytes).expect("accepted");
+    assert_eq!(net.state(Host::A, id), State::Established);
+    (net, id)
+}
+
+/// What went out early lies in the peer's window, whichever of both handshakes makes the association.
+#[test]
+fn section_5_2_1_early_data_counts_in_the_window_that_the_other_handshake_brings() {
+    let (mut net, id) = collision_with_early_data(1, 0, 1500);
+    assert_eq!(net.a.association(id).expect("up").peer_rwnd(), 500);
+    net.send(Host::A, id, Message::new(0, vec![2; 1000]));
+    net.run_for(Span::from_millis(500));
+    assert_eq!(net.sent(Host::A, ChunkType::DATA).len(), 1, "there is no room for more");
+}
+
+/// The peer has only one of the addresses that the user gave: what went to the other one early goes there, and at once.
+// [9260:5.1.2-1]
+#[test]
+fn section_5_2_1_early_data_follows_when_the_peer_has_not_the_address_that_it_went_to() {
+    let (mut net, id) = collision_with_early_data(2, 1, 65_536);
+    net.run_for(Span::from_millis(500));
+    let paths: Vec<_> = net.a.association(id).expect("up").paths().collect();
+    assert_eq!(
+        paths.iter().map(|path| path.remote).collect::<Vec<_>>(),
+        addrs(Host::B, 2)[1..]
+    );
+    let again = net.last(Host::A, ChunkType::DATA);
+    assert_eq!((again.remote, again.tag()), (addrs(Host::B, 2)[1], 77));
+    assert_eq!(paths[0].flight, 1016, "it is in flight where it went");
+    assert_eq!(net.a.association(id).expect("up").stats().timeouts, 0);
 }
 
 /// The last ABORT says cause 11 and which address was new.

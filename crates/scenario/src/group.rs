@@ -113,10 +113,24 @@ struct Nodes {
 impl Nodes {
     /// Whether a name with a `*` may mean members of one of these groups.
     fn may_mean(pattern: &str, groups: &[String]) -> bool {
+        Nodes::meant(pattern, groups).is_some()
+    }
+
+    fn meant<'n>(pattern: &str, groups: &'n [String]) -> Option<&'n String> {
         let head = pattern.split(ANY).next().unwrap_or_default();
         groups
             .iter()
-            .any(|group| head.starts_with(group.as_str()) || group.starts_with(head))
+            .find(|group| head.starts_with(group.as_str()) || group.starts_with(head))
+    }
+
+    /// A name with a `*` of which flows are to be made means a group of no nodes.
+    fn nobody(&self, key: &'static str, pattern: &str) -> Trouble {
+        let group = Nodes::meant(pattern, &self.empty).map_or(pattern, String::as_str);
+        Trouble::new(
+            key,
+            format!("{pattern:?} given, and the group \"{group}\" has no nodes"),
+        )
+        .hint(format!("node.{group}.count of 1 or more, or no flows"))
     }
 }
 
@@ -359,6 +373,10 @@ fn flow(table: &Node, nodes: &Nodes, lines: &LineIndex) -> Result<Option<Vec<Nod
                         .hint("count = 10 makes this table stand for ten flows"));
                 }
             };
+            let of_nobody = [("from", from, &senders), ("to", to, &receivers)];
+            if let Some((key, name, _)) = of_nobody.into_iter().find(|(.., of)| count > 0 && of.is_empty()) {
+                return Err(nodes.nobody(key, name));
+            }
             match group.pairing.unwrap_or_default() {
                 Pairing::Random => drawn(&name, &group, count, &senders, &receivers)?,
                 Pairing::InOrder => in_order(count, &senders, &receivers)?,

@@ -131,8 +131,16 @@ fn what_follows_from_a_faulty_group_is_not_told() {
     assert_eq!(problems("count = 3\n[[node]]\ncount = 2", "count = 3\n").len(), 1);
     // A group of no nodes may have radios and flows, of which there are none.
     assert_eq!(problems("count = 0", "count = 0\n"), [""; 0]);
+    let nobody = problems("count = 0", "count = 3\n");
+    assert!(
+        nobody.len() == 1
+            && nobody[0].starts_with("t.toml:11:8: flow.f.from: \"n*\" given, and the group \"n\" has no nodes"),
+        "{nobody:?}"
+    );
+    let receivers = problems("count = 0", "count = 3\npairing = \"in-order\"\n[[x]]\n");
+    assert!(receivers[0].contains("the group \"n\" has no nodes"), "{receivers:?}");
     assert_eq!(
-        problems("count = 0", "count = 3\n"),
+        problems("count = 1", "count = 3\n"),
         ["t.toml:12:6: flow.f.to: two different nodes are needed"]
     );
 }

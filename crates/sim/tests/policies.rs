@@ -247,6 +247,46 @@ fn pan_2010_5_2_5_a_flooded_path_is_left_with_retransmissions_over_the_other_one
     }
 }
 
+/// Messages at a constant rate in place of an endless transfer.
+fn messages(policy: &PathPolicySpec, paths: Vec<LinkConfig>, kbps: u64) -> SimConfig {
+    let mut config = transfer(policy, paths, 60);
+    config.flow[0].traffic = paced(TrafficKind::Cbr, Rate::from_bps(1000 * kbps), 1200);
+    config
+}
+
+#[test]
+fn rfc_7661_measurements_leave_messages_where_they_fit() {
+    // Windows that hold the same messages are as large as the round-trip times: the paper's comparison takes the longer path.
+    let paths = || vec![link("first", 6, 15, None), link("second", 6, 60, None)];
+    let paper = IceParameters { filled: 0.0, ..ice() };
+    for (policy, switches) in [
+        (PathPolicySpec::Ice(ice()), 0),
+        (PathPolicySpec::IceSparse(sparse()), 0),
+        (
+            PathPolicySpec::QaSctp(QaSctpParameters {
+                failure: CycleCountParameters::default(),
+                ice: ice(),
+            }),
+            0,
+        ),
+        (PathPolicySpec::Ice(paper), 1),
+    ] {
+        let result = run(&messages(&policy, paths(), 1000), 1);
+        assert_eq!(result.flows[0].sender.path_switches, switches, "{policy:?}");
+    }
+}
+
+#[test]
+fn measurements_move_messages_that_do_not_fit() {
+    let paths = || vec![link("first", 6, 20, lossy(0.1)), link("second", 6, 20, lossy(0.005))];
+    for policy in [PathPolicySpec::Ice(ice()), PathPolicySpec::IceSparse(sparse())] {
+        for seed in 1..=3 {
+            let result = run(&messages(&policy, paths(), 3000), seed);
+            assert_eq!(result.flows[0].sender.path_switches, 1, "{policy:?}, {seed}");
+        }
+    }
+}
+
 #[test]
 fn sparse_measurements_choose_as_whole_ones_do() {
     let choice = |policy: &PathPolicySpec, first: f64, second: f64, seed| {

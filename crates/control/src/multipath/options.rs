@@ -28,7 +28,7 @@ impl Accounting {
 }
 
 /// Where lost data is sent again when there is more than one path. Paths that are not active are passed over while another one is; of
-/// equals the first is taken.
+/// equals the first is taken. A redundant distribution sends it again where it was lost, whatever is chosen here.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[cfg_attr(
     feature = "config",

@@ -384,11 +384,13 @@ impl Association {
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use whimbrel_control::multipath::PathView;
+    use whimbrel_control::Time;
     use whimbrel_control::multipath::coupling::Couple;
     use whimbrel_control::multipath::distribution::{Demand, Distribute};
     use whimbrel_control::multipath::policy::ManagePaths;
+    use whimbrel_control::multipath::{Accounting, PathView};
 
+    use super::super::rate::DeliveryRates;
     use super::super::testing;
     use super::*;
 
@@ -443,5 +445,37 @@ mod tests {
             association.epochs(0).recovery.is_active(),
             "the association is in fast recovery, whatever its first path is"
         );
+    }
+
+    #[test]
+    fn nothing_was_sent_on_a_path_whose_place_is_used_again() {
+        let mut association = testing::association(MAX_PATHS);
+        // Everything was sent on two of the paths, and nothing on those that take their places.
+        testing::send(&mut association, Accounting::Path, &[(0, 100), (5, 100)]);
+        association.outstanding.allow_copies();
+        association.rates = Some(Box::new(DeliveryRates::new(0, MAX_PATHS)));
+        let (at, later) = (Time::from_nanos(1), Time::from_nanos(50_000_000));
+        for (seq, index) in [(0, 0), (1, 5)] {
+            let here = PathId(index as u8);
+            association.stamp_chunk(at, seq, index, 116);
+            if let Some(rates) = &mut association.rates {
+                rates.on_acked(seq, index as u8, at);
+            }
+            // It has been here, and went elsewhere.
+            let mut past = association.outstanding.next_copy(here, |_, _| true);
+            while let Some(seq) = past {
+                association.outstanding.copy(seq, here, at);
+                past = association.outstanding.next_copy(here, |_, _| true);
+            }
+            association.outstanding.lose_path(here, |_, _| {});
+            association.outstanding.retransmit(seq, PathId(1), at);
+            association.paths[index].removed = true;
+            let path = association.new_path(testing::addr(99), testing::addr(98), true);
+            assert_eq!(association.add_path(path), Some(index));
+            let rates = association.rates.as_mut().expect("they are measured");
+            assert_eq!(rates.on_delivered(later, index, 116, None), None, "of another path");
+            let next = association.outstanding.next_copy(here, |_, _| true);
+            assert_eq!(next, Some(0), "nothing has been sent here");
+        }
     }
 }

@@ -85,6 +85,7 @@ impl Association {
             let sign = PathSign::Delivered {
                 packets: ack.packets,
                 bytes: ack.acked,
+                filled: self.paths[index].filled,
             };
             signs.push((index, sign));
         }

@@ -26,6 +26,15 @@ struct PathRate {
 }
 
 impl DeliveryRates {
+    /// Of so many paths; the next chunk has this position.
+    pub(super) fn new(base: Seq, paths: usize) -> Self {
+        DeliveryRates {
+            base,
+            paths: vec![PathRate::default(); paths],
+            ..DeliveryRates::default()
+        }
+    }
+
     /// A chunk of so many bytes is sent, or sent again, while `flight` bytes are in flight on the path without it.
     fn on_sent(&mut self, now: Time, seq: Seq, path: usize, bytes: u64, flight: u64) {
         let Some(rate) = self.paths.get_mut(path) else { return };
@@ -107,13 +116,7 @@ impl Association {
     pub(super) fn start_rates(&mut self) {
         let wanted = self.paths.iter().any(|path| path.control.needs().rate);
         let base = self.outstanding.next_seq();
-        self.rates = wanted.then(|| {
-            Box::new(DeliveryRates {
-                base,
-                paths: vec![PathRate::default(); self.paths.len()],
-                ..DeliveryRates::default()
-            })
-        });
+        self.rates = wanted.then(|| Box::new(DeliveryRates::new(base, self.paths.len())));
     }
 
     /// A chunk has been put in flight.
@@ -164,10 +167,7 @@ mod tests {
 
     #[test]
     fn a_path_in_the_place_of_another_begins_anew() {
-        let mut rates = DeliveryRates {
-            paths: vec![PathRate::default(); 2],
-            ..DeliveryRates::default()
-        };
+        let mut rates = DeliveryRates::new(0, 2);
         let at = |ms| Time::ZERO + Span::from_millis(ms);
         for replaced in [false, true] {
             let seq = Seq::from(replaced);

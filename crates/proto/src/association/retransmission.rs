@@ -145,10 +145,14 @@ impl Association {
     }
 
     /// Where data lost on `from` goes (RFC 9260 §6.4, §6.4.1). If all wait for what is lost where several paths carry new data, that is
-    /// no path that has timed out and not answered since, while another answers.
+    /// no path that has timed out and not answered since, while another answers. Where every path carries everything, it goes there once
+    /// more: it has been sent on the others, or will be, and would wait for the window of one that is slow.
     // [9260:6.4-4, 6.4-5]
     pub(super) fn retransmission_path(&self, from: PathId, timed_out: bool) -> (PathId, usize) {
-        let meant = self.meant_path(from, timed_out);
+        if self.spread.as_ref().is_some_and(|spread| spread.is_redundant) {
+            return self.meant_path(RetransmitPath::Same, from, timed_out);
+        }
+        let meant = self.meant_path(self.switches.retransmit_path, from, timed_out);
         if self.switches.opportunistic_retransmission && self.paths[meant.1].errors > 0 {
             return self.best_path(|_, path| (path.errors > 0, Self::round(path)));
         }
@@ -159,9 +163,9 @@ impl Association {
         path.rtt.srtt().unwrap_or(path.rtt.rto())
     }
 
-    /// Where data lost on `from` goes by the rule that was chosen.
-    fn meant_path(&self, from: PathId, timed_out: bool) -> (PathId, usize) {
-        let other = match self.switches.retransmit_path {
+    /// Where data lost on `from` goes by this rule.
+    fn meant_path(&self, rule: RetransmitPath, from: PathId, timed_out: bool) -> (PathId, usize) {
+        let other = match rule {
             RetransmitPath::Same => false,
             RetransmitPath::Alternate => true,
             RetransmitPath::Standard => timed_out,
@@ -210,5 +214,52 @@ impl Association {
         {
             self.begin_heartbeat(ctx, index);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use whimbrel_control::multipath::Accounting;
+    use whimbrel_wire::{ByteSink, ChecksumField};
+
+    use super::super::{State, testing};
+    use super::*;
+
+    /// Everything is lost on both of two paths; one packet goes out. Its path, and which paths have something urgent then.
+    fn urgent_after(accounting: Accounting, policy: RetransmitPath, urgent: [bool; 2]) -> (usize, [bool; 2]) {
+        let mut association = testing::association(2);
+        association.state = State::Established;
+        association.switches.retransmit_path = policy;
+        testing::send(&mut association, accounting, &[(1, 100), (0, 100)]);
+        for path in [0, 1] {
+            association.outstanding.lose_path(PathId(path), |_, _| {});
+            association.paths[usize::from(path)].urgent = urgent[usize::from(path)];
+        }
+        let mut bytes = Vec::new();
+        let mut sink = ByteSink::new(&mut bytes, ChecksumField::Zero);
+        let now = Time::from_nanos(1_000_000_000);
+        let sent = testing::lend(now, |ctx| association.poll_transmit(ctx, &mut sink));
+        let (path, ..) = sent.expect("what was lost goes out");
+        (path, [0, 1].map(|path| association.paths[path].urgent))
+    }
+
+    #[test]
+    fn rule_e3_what_is_urgent_goes_out_in_one_packet() {
+        // One queue: the lowest TSN goes first, here from the second path to the first (RFC 9260 §6.4.1), for the other path's timeout.
+        let (standard, none) = (RetransmitPath::Standard, [false, false]);
+        assert_eq!(
+            urgent_after(Accounting::Association, standard, [true, false]),
+            (0, none)
+        );
+        // A queue for each path: both are on the path with the shorter round-trip time, and one packet has room for both.
+        assert_eq!(
+            urgent_after(Accounting::Path, RetransmitPath::LowestRtt, [true, true]),
+            (0, none)
+        );
+        // What still waits stays urgent.
+        assert_eq!(
+            urgent_after(Accounting::Path, standard, [true, true]),
+            (0, [true, false])
+        );
     }
 }

@@ -47,6 +47,12 @@ impl SackObserver for Notes<'_> {
         self.take_sample(seq, path, sent_at, doubtful);
     }
 
+    fn given_up(&mut self, seq: Seq, path: u8, sent_at: Time) {
+        // Nothing would ever end its measurement, and the path would have no other.
+        let timed = &mut self.paths[usize::from(path)].timed;
+        timed.take_if(|timed| *timed == (seq, sent_at));
+    }
+
     fn surprise(&self, path: u8, sent_at: Time, again: bool) -> Option<Surprise> {
         let rtt = &self.paths[usize::from(path)].rtt;
         let taken = self.now.since(sent_at);
@@ -291,6 +297,7 @@ impl Association {
             eci,
             growth,
         };
+        path.filled = flight_before >= path.control.cwnd();
         path.control.on_ack(&sample);
         path.one_packet_only = false;
         // RFC 9260 §6.3.2 rules R2 and R3

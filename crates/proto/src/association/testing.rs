@@ -2,19 +2,21 @@
 
 use std::sync::Arc;
 
-use whimbrel_control::Rng;
-use whimbrel_control::multipath::BufferSplit;
 use whimbrel_control::multipath::coupling::Couple;
 use whimbrel_control::multipath::distribution::Distribute;
 use whimbrel_control::multipath::policy::ManagePaths;
+use whimbrel_control::multipath::{Accounting, BufferSplit};
+use whimbrel_control::{Rng, Time};
 use whimbrel_wire::Tsn;
 
 use super::distribution::Spread;
 use super::path_policy::PathPolicy;
-use super::{Association, Identity};
-use crate::endpoint::AssocId;
+use super::{Association, Context, Identity, Scratch};
+use crate::endpoint::{AssocId, Replies};
 use crate::path::Path;
-use crate::{AssociationConfig, TransportAddr};
+use crate::send::{Outstanding, fragment};
+use crate::trace::Trace;
+use crate::{AssociationConfig, PathId, TransportAddr};
 
 pub(super) fn addr(number: usize) -> TransportAddr {
     TransportAddr::new([10, 0, 0, number as u8].into(), 0)
@@ -34,6 +36,28 @@ pub(super) fn association(paths: usize) -> Association {
         truth: None,
     };
     Association::new(identity, 1, Tsn(1), paths, &mut Rng::stream(1, "association"))
+}
+
+/// Chunks of so many bytes, sent on these paths, are what is outstanding.
+pub(super) fn send(association: &mut Association, accounting: Accounting, chunks: &[(u8, u64)]) {
+    let mut outstanding = Outstanding::new(Tsn(1), accounting);
+    outstanding.set_paths(association.paths.len());
+    for &(path, len) in chunks {
+        outstanding.push(fragment(len), PathId(path), Time::ZERO);
+    }
+    association.outstanding = outstanding;
+}
+
+/// Calls with what an endpoint lends.
+pub(super) fn lend<R>(now: Time, call: impl FnOnce(&mut Context<'_>) -> R) -> R {
+    let mut endpoint = (Trace::default(), Replies::new(8), Scratch::default());
+    call(&mut Context {
+        now,
+        trace: &mut endpoint.0,
+        random: &mut Rng::stream(1, "context"),
+        replies: &mut endpoint.1,
+        scratch: &mut endpoint.2,
+    })
 }
 
 pub(super) fn spread(distribution: Option<Box<dyn Distribute>>, coupling: Option<Box<dyn Couple>>) -> Box<Spread> {

@@ -111,6 +111,8 @@ pub(crate) struct Path {
     pub(crate) burst_left: u32,
     /// After a timeout only one packet may be in flight until something is acknowledged (RFC 9260 §7.2.3).
     pub(crate) one_packet_only: bool,
+    /// The window was full before what was acknowledged last.
+    pub(crate) filled: bool,
     /// The next packet of what was lost here goes out now, on whichever path and whatever the window says there: a fast retransmit
     /// (RFC 9260 §7.2.4 item 3) or the one after a timeout (RFC 9260 §6.3.3 rule E3).
     pub(crate) urgent: bool,
@@ -171,6 +173,7 @@ impl Path {
             last_data: Time::ZERO,
             burst_left: 0,
             one_packet_only: false,
+            filled: false,
             urgent: false,
             release: NEVER,
             penalised_at: Time::ZERO,

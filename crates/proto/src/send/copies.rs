@@ -186,7 +186,7 @@ impl Outstanding {
 
     /// A chunk has arrived: if it was sent on several paths, the transmission that most likely came first is its own from now on.
     #[inline(always)]
-    pub(super) fn settle(&mut self, seq: Seq, observer: &impl SackObserver) {
+    pub(super) fn settle(&mut self, seq: Seq, observer: &mut impl SackObserver) {
         if self.copies.is_some()
             && self
                 .slot(seq)
@@ -196,7 +196,7 @@ impl Outstanding {
         }
     }
 
-    fn settle_copied(&mut self, seq: Seq, observer: &impl SackObserver) {
+    fn settle_copied(&mut self, seq: Seq, observer: &mut impl SackObserver) {
         let (Some(copies), Some(slot)) = (&mut self.copies, self.slots.get_mut((seq - self.base) as usize)) else {
             return;
         };
@@ -241,6 +241,7 @@ impl Outstanding {
             copies.paths[usize::from(from)].insert(other);
         } else {
             // It waits to be sent again no more.
+            observer.given_up(seq, from, slot.sent_at);
             slot.fate = Fate::InFlight;
             self.data_in_flight += slot.data_len();
         }
@@ -345,6 +346,7 @@ impl Outstanding {
         sequences.drop_copy(psn, path);
         self.remove_flight(path, copy.bytes, 0);
         self.copy_again(path, copy.seq);
+        observer.given_up(copy.seq, path, copy.sent_at);
         let tsn = self.tsn(copy.seq);
         let ack = &mut self.acks[index];
         ack.lose(psn, tsn, copy.bytes);

@@ -17,6 +17,8 @@ mod resent;
 mod sack;
 
 pub(crate) use lost::LostChunk;
+#[cfg(test)]
+pub(crate) use model::fragment;
 pub(crate) use outstanding::{Outstanding, PathAck};
 pub(crate) use queue::SendQueue;
 pub(crate) use sack::{MissingRules, SackObserver, SackOutcome, Surprise};

@@ -143,7 +143,7 @@ impl Holder {
 }
 
 /// A chunk with so many bytes of user data.
-pub(super) fn fragment(len: u64) -> Fragment {
+pub(crate) fn fragment(len: u64) -> Fragment {
     Fragment {
         stream: 0,
         ssn: Ssn(0),
@@ -272,6 +272,8 @@ pub(super) struct Seen {
     pub(super) again_order: Vec<u8>,
     /// Copies that have arrived.
     pub(super) copies: Vec<(Seq, u8, bool)>,
+    /// Transmissions lost that nothing is sent again for.
+    pub(super) given_up: Vec<(Seq, u8)>,
 }
 
 impl SackObserver for Seen {
@@ -299,6 +301,10 @@ impl SackObserver for Seen {
 
     fn copy_arrived(&mut self, seq: Seq, path: u8, _sent_at: Time, doubtful: bool) {
         self.copies.push((seq, path, doubtful));
+    }
+
+    fn given_up(&mut self, seq: Seq, path: u8, _sent_at: Time) {
+        self.given_up.push((seq, path));
     }
 }
 

@@ -16,6 +16,9 @@ struct Sender {
     limit: u8,
     early: bool,
     lost: Vec<u32>,
+    /// The path that copied chunks are taken to have come on.
+    came_on: u8,
+    given_up: Vec<(Seq, u8)>,
 }
 
 impl Sender {
@@ -29,6 +32,8 @@ impl Sender {
             limit: 4,
             early: false,
             lost: Vec::new(),
+            came_on: 0,
+            given_up: Vec::new(),
         };
         paths.iter().for_each(|&path| sender.send(path));
         sender
@@ -64,9 +69,13 @@ impl Sender {
             arrivals: packets,
             complete: true,
         };
-        let mut seen = Seen::default();
+        let mut seen = Seen {
+            order: vec![self.came_on],
+            ..Seen::default()
+        };
         let outcome = report.tell(&mut self.ring, self.first, rules, &mut seen);
         assert!(matches!(outcome, SackOutcome::Processed { .. }), "{outcome:?}");
+        self.given_up.extend(seen.given_up);
         self.lost.extend(seen.lost.iter().map(|tsn| tsn.0));
     }
 
@@ -175,6 +184,26 @@ fn a_path_in_the_place_of_another_has_carried_nothing() {
     assert_eq!(next(&mut sender), None, "it has been there");
     sender.ring.forget_path(id);
     assert_eq!(next(&mut sender), Some(0));
+}
+
+#[test]
+fn what_is_lost_of_a_chunk_on_several_paths_is_told_once_nothing_is_sent_again_for_it() {
+    let mut sender = Sender::new(Accounting::Path, 100, &[0, 0, 1]);
+    sender.limit = 1;
+    sender.ring.allow_copies();
+    // The chunk's own transmission waits to be sent again until the copy has come.
+    sender.ring.copy(0, PathId(1), Time::ZERO);
+    sender.sack(99, &[(101, 101)]);
+    assert_eq!((&sender.lost[..], &sender.given_up[..]), (&[100][..], &[][..]));
+    sender.came_on = 1;
+    sender.sack(101, &[]);
+    assert_eq!(sender.given_up, [(0, 0)]);
+    // A copy that others overtook: 102 itself is still awaited.
+    sender.ring.copy(2, PathId(0), Time::ZERO);
+    sender.send(0);
+    sender.came_on = 0;
+    sender.sack(101, &[(103, 103)]);
+    assert_eq!(sender.given_up, [(0, 0), (2, 0)]);
 }
 
 #[test]

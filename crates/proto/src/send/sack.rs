@@ -42,6 +42,8 @@ pub(crate) trait SackObserver {
     fn surprise(&self, path: u8, sent_at: Time, again: bool) -> Option<Surprise>;
     /// A copy that was sent on this path then has arrived after the chunk. `doubtful`: it may have been the other way round.
     fn copy_arrived(&mut self, seq: Seq, path: u8, sent_at: Time, doubtful: bool);
+    /// Of a chunk that was sent on several paths: what went out on this path then is lost, and not what is sent again for it.
+    fn given_up(&mut self, seq: Seq, path: u8, sent_at: Time);
 }
 
 /// How little something would be expected; less of it comes first.

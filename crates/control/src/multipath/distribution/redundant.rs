@@ -1,6 +1,7 @@
 //! Redundant: every chunk is sent on every path, so that the best path of the moment decides when it arrives (ReMP TCP; Froemmgen,
 //! Erbshaeusser, Buchmann, Zimmermann and Wehrle 2016). Each path sends on its own, as fast as its window allows: what has not been
-//! sent there and is not acknowledged, the oldest first, then new data. So the goodput is that of the best path, and less than the sum.
+//! sent there and is not acknowledged, the oldest first, then new data; what is lost there goes there again. So the goodput is that of
+//! the best path, and less than the sum.
 
 use super::lowest_rtt::fastest;
 use super::{Demand, Distribute};

@@ -1,8 +1,8 @@
 //! ICE (Pan et al. 2010, 4.1.2, Figures 5 and 6): every 100 s the idle paths carry as many probes as the current path carries data,
 //! for 30 s and under congestion windows of their own; then data goes where the mean window is largest.
 //!
-//! Ours: a margin, since of two equal paths one is always a little ahead; and no answer where fewer than 30 packets of data were
-//! delivered meanwhile, since without data there are no probes. An answer is as large as its probe, and lost on its way back it makes
+//! Ours: a margin, since of two equal paths one is always a little ahead; data stays while the current path carries all that there is
+//! (`filled`); and no answer where fewer than 30 packets of data were delivered meanwhile, since without data there are no probes. An answer is as large as its probe, and lost on its way back it makes
 //! the probe lost, while a lost SACK loses no data: where both directions lose, the idle path looks worse than it is.
 
 use super::ManagePaths;
@@ -27,6 +27,10 @@ pub struct IceParameters {
     pub length: Span,
     /// Share by which an idle path's mean window must be the larger one, 0 to 10; 0 in the paper.
     pub margin: f64,
+    /// Share of the packets delivered in a measurement that the current path's window must have been full for, 0 to 1; 0 in the paper,
+    /// whose traffic is greedy. Below it data stays: the path carries all that there is, and windows that nobody fills are as large
+    /// as the round-trip time is long.
+    pub filled: f64,
     /// Whether the window of the probes grows although it is not filled, up to what the peer's receive buffer takes. There is one
     /// probe for each packet of the current path, so that the standard's rule, by which a window grows only while it is filled, keeps
     /// an idle path's window at what the current path's rate needs; the paper does not say.
@@ -40,6 +44,7 @@ impl Default for IceParameters {
             period: Span::from_secs(100),
             length: Span::from_secs(30),
             margin: 0.1,
+            filled: 0.5,
             unfilled_growth: false,
         }
     }
@@ -52,6 +57,7 @@ impl IceParameters {
             period: self.period,
             length: self.length,
             margin: self.margin,
+            filled: self.filled,
             unfilled_growth: self.unfilled_growth,
             early: None,
         }
@@ -61,7 +67,8 @@ impl IceParameters {
         in_range("first", self.first.as_secs_f64(), 0.0, 86_400.0, "s")?;
         in_range("period", self.period.as_secs_f64(), 1.0, 86_400.0, "s")?;
         in_range("length", self.length.as_secs_f64(), 0.1, self.period.as_secs_f64(), "s")?;
-        in_range("margin", self.margin, 0.0, 10.0, "")
+        in_range("margin", self.margin, 0.0, 10.0, "")?;
+        in_range("filled", self.filled, 0.0, 1.0, "")
     }
 }
 
@@ -165,6 +172,28 @@ mod tests {
     }
 
     #[test]
+    fn rfc_7661_a_window_that_is_not_filled_says_nothing_of_its_path() {
+        // Of 300 packets in a measurement so many are acknowledged while the window is full.
+        let chosen = |parameters: IceParameters, full: u32| {
+            let mut bench = bench(parameters, &[100, 300]);
+            flow(&mut bench, &[10, 30], Span::from_secs(100));
+            for packet in 0..300 {
+                bench.filled = packet < full;
+                flow(&mut bench, &[10, 30], Span::from_millis(100));
+            }
+            flow(&mut bench, &[10, 30], Span::from_secs(1));
+            bench.current
+        };
+        let ours = IceParameters::default();
+        for (full, expected) in [(0, 0), (140, 0), (160, 1), (300, 1)] {
+            assert_eq!(chosen(ours, full), expected, "{full}");
+        }
+        // The paper compares whatever there is.
+        let paper = IceParameters { filled: 0.0, ..ours };
+        assert_eq!(chosen(paper, 0), 1);
+    }
+
+    #[test]
     fn without_data_nothing_is_decided() {
         let mut bench = bench(IceParameters::default(), &[100, 100]);
         bench.probes = vec![None, Some(100_000)];
@@ -210,5 +239,10 @@ mod tests {
             ..IceParameters::default()
         };
         assert_eq!(parameters.validate().map_err(|e| e.field), Err("length"));
+        let parameters = IceParameters {
+            filled: 1.1,
+            ..IceParameters::default()
+        };
+        assert_eq!(parameters.validate().map_err(|e| e.field), Err("filled"));
     }
 }

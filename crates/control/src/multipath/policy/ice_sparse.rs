@@ -27,6 +27,9 @@ pub struct IceSparseParameters {
     pub length: Span,
     /// Share by which an idle path's mean window must be the larger one, 0 to 10.
     pub margin: f64,
+    /// Share of the packets delivered in a measurement that the current path's window must have been full for, 0 to 1. Below it data
+    /// stays.
+    pub filled: f64,
     /// Whether the window of the probes grows although it is not filled, up to what the peer's receive buffer takes.
     pub unfilled_growth: bool,
     /// Length of a batch, 10 ms to 60 s: several round-trip times.
@@ -45,6 +48,7 @@ impl Default for IceSparseParameters {
             period: ice.period,
             length: ice.length,
             margin: ice.margin,
+            filled: ice.filled,
             unfilled_growth: ice.unfilled_growth,
             batch: Span::from_secs(1),
             least: 4,
@@ -60,6 +64,7 @@ impl IceSparseParameters {
             period: self.period,
             length: self.length,
             margin: self.margin,
+            filled: self.filled,
             unfilled_growth: self.unfilled_growth,
         }
     }

@@ -4,6 +4,10 @@
 //! window of their own. The means of the windows over the measurement, weighted by time, are compared; if an idle path's is larger,
 //! data goes there.
 //!
+//! A window that was not filled tells nothing of its path but that this much fits (the thought of RFC 7661): two paths that carry the
+//! same messages at a constant rate have windows as large as their round-trip times, so that the longer path would win. Data stays
+//! where the user, and not the window, sets the rate ([`Plan::filled`]).
+//!
 //! A probe has arrived when its answer has: an answer lost on the way back counts as the probe's loss, as it would not for data, whose
 //! SACKs repeat what earlier ones said. Where answers get lost, an idle path is taken for worse than it is.
 
@@ -21,6 +25,8 @@ pub(super) struct Plan {
     pub(super) length: Span,
     /// Share by which an idle path's mean window must be the larger one.
     pub(super) margin: f64,
+    /// Share of the packets delivered that a full window of the current path must have held.
+    pub(super) filled: f64,
     /// The window of the probes grows although it is not filled.
     pub(super) unfilled_growth: bool,
     /// The measurement ends as soon as the answer is clear.
@@ -83,7 +89,9 @@ struct Measurement {
     batches: u32,
     /// Until when the means are told.
     seen: Time,
+    /// Packets delivered by the current path, and how many of them while its window was full.
     delivered: u32,
+    filled: u32,
     means: Vec<Mean>,
 }
 
@@ -152,6 +160,7 @@ impl Estimation {
             batches: 0,
             seen: paths.now,
             delivered: 0,
+            filled: 0,
             means,
         };
         running.integrate(paths);
@@ -161,6 +170,10 @@ impl Estimation {
     fn end(&mut self, paths: &Paths<'_>, is_complete: bool) {
         let Some(running) = self.rest() else { return };
         if !is_complete || running.delivered < LEAST_PACKETS {
+            return;
+        }
+        if f64::from(running.filled) < self.plan.filled * f64::from(running.delivered) {
+            // The current path carries what there is.
             return;
         }
         let base = running.means.get(running.base).map_or(0.0, |mean| mean.total);
@@ -184,10 +197,13 @@ impl Estimation {
 
 impl ManagePaths for Estimation {
     fn on_sign(&mut self, paths: &Paths<'_>, path: usize, sign: &PathSign) {
-        if let (Some(running), PathSign::Delivered { packets, .. }) = (&mut self.running, sign)
+        if let (Some(running), PathSign::Delivered { packets, filled, .. }) = (&mut self.running, sign)
             && path == running.base
         {
             running.delivered = running.delivered.saturating_add(*packets);
+            if *filled {
+                running.filled = running.filled.saturating_add(*packets);
+            }
         }
         if matches!(sign, PathSign::Chosen) {
             self.found = None;
@@ -329,6 +345,7 @@ mod tests {
             batches: 0,
             seen: Time::ZERO,
             delivered: 0,
+            filled: 0,
             means: vec![Mean::default(); 2],
         };
         let views = [view(100), view(100)];

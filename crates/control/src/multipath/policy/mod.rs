@@ -53,6 +53,8 @@ pub enum PathSign {
         packets: u32,
         /// Their bytes.
         bytes: u64,
+        /// The path's window was full before: it, and not the user or the peer, was what set the rate.
+        filled: bool,
     },
     /// The retransmission timer went off, or a heartbeat was not answered, for the `consecutive`th time in a row.
     Timeout {

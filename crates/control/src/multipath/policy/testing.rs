@@ -30,6 +30,8 @@ pub(super) struct Bench {
     pub(super) current: usize,
     pub(super) views: Vec<PathView>,
     pub(super) probes: Vec<Option<u64>>,
+    /// Data fills the window of the path that carries it.
+    pub(super) filled: bool,
     /// Paths that follow the data with probes.
     pub(super) probed: Vec<usize>,
     pub(super) orders: Vec<(usize, Order)>,
@@ -44,6 +46,7 @@ impl Bench {
             current: 0,
             views: srtts.iter().map(|&srtt| view(srtt)).collect(),
             probes: Vec::new(),
+            filled: true,
             probed: Vec::new(),
             orders: Vec::new(),
             policy,
@@ -80,6 +83,7 @@ impl Bench {
             PathSign::Delivered {
                 packets,
                 bytes: u64::from(packets) * 1468,
+                filled: self.filled,
             },
         );
     }
