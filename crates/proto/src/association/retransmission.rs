@@ -144,9 +144,9 @@ impl Association {
         }
     }
 
-    /// Where data lost on `from` goes (RFC 9260 §6.4, §6.4.1). If all wait for what is lost where several paths carry new data, that is
-    /// no path that has timed out and not answered since, while another answers. Where every path carries everything, it goes there once
-    /// more: it has been sent on the others, or will be, and would wait for the window of one that is slow.
+    /// Where data lost on `from` goes (RFC 9260 §6.4, §6.4.1). New data on several paths waits for what is lost on one: then it goes to
+    /// no path that has timed out and not answered since, while another answers. Where every path carries everything, it goes there
+    /// once more: it has been sent on the others, or will be, and would wait for the window of one that is slow.
     // [9260:6.4-4, 6.4-5]
     pub(super) fn retransmission_path(&self, from: PathId, timed_out: bool) -> (PathId, usize) {
         if self.spread.as_ref().is_some_and(|spread| spread.is_redundant) {

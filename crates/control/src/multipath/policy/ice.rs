@@ -2,8 +2,9 @@
 //! for 30 s and under congestion windows of their own; then data goes where the mean window is largest.
 //!
 //! Ours: a margin, since of two equal paths one is always a little ahead; data stays while the current path carries all that there is
-//! (`filled`); and no answer where fewer than 30 packets of data were delivered meanwhile, since without data there are no probes. An answer is as large as its probe, and lost on its way back it makes
-//! the probe lost, while a lost SACK loses no data: where both directions lose, the idle path looks worse than it is.
+//! (`filled`); and no answer where fewer than 30 packets of data were delivered meanwhile, since without data there are no probes. An
+//! answer is as large as its probe, and lost on its way back it makes the probe lost, while a lost SACK loses no data: where both
+//! directions lose, the idle path looks worse than it is.
 
 use super::ManagePaths;
 use super::measure::{Estimation, Plan};
