@@ -3,6 +3,7 @@
 mod support;
 
 use support::insider::*;
+use support::paths::all_active;
 use support::{Fate, Host, Net, addr, addrs};
 use whimbrel_control::Span;
 use whimbrel_proto::{AddressError, AssociationConfig, AuthConfig, CloseReason, Event, Message, PathState, State};
@@ -71,13 +72,7 @@ fn a_mobile_node_hands_over_make_before_break() {
         .find(|path| path.local == lte());
     let new_path = new_path.expect("a path from the new address");
     assert_eq!(new_path.state, PathState::Active);
-    assert!(
-        net.b
-            .association(b)
-            .expect("up")
-            .paths()
-            .all(|path| path.state == PathState::Active)
-    );
+    assert!(all_active(&net.b, b));
 
     let now = net.now;
     assert!(net.a.set_primary(now, a, new_path.id));

@@ -1,7 +1,7 @@
 //! Several paths: failure, return, heartbeats, and where data goes (RFC 9260 §5.4, §6.4, §8.1 to §8.3, RFC 7829).
 
 mod support;
-use support::paths::{confirmed, cut, data_sent, is_on, mend, path, quiet, state_event, when};
+use support::paths::{confirmed, cut, data_sent, drop_next_data, is_on, mend, path, quiet, state_event, when};
 use support::{Fate, Host, Net, addr, addrs};
 use whimbrel_control::recovery::RecoveryChanges;
 use whimbrel_control::{Rng, Span};
@@ -337,11 +337,7 @@ fn a_path_that_timed_out_gets_a_heartbeat_at_once() {
             ..RecoveryChanges::default()
         };
         let (mut net, a, _) = confirmed(2, &AssociationConfig { recovery, ..quiet() });
-        let mut first = true;
-        net.knob = Box::new(move |packet| {
-            let drops = packet.has(ChunkType::DATA) && core::mem::take(&mut first);
-            if drops { Fate::Drop } else { Fate::Deliver }
-        });
+        drop_next_data(&mut net);
         let start = net.now;
         net.send(Host::A, a, Message::zeros(0, 100));
         net.run_for(Span::from_secs(10));

@@ -2,7 +2,7 @@
 //! (RFC 9260 §6.4; Iyengar, Amer and Stewart 2006).
 
 mod support;
-use support::paths::{confirmed, data_sent, is_on, path, quiet};
+use support::paths::{confirmed, data_sent, drop_next_data, is_on, path, quiet};
 use support::{Fate, Host, InFlight, Net, addrs};
 use whimbrel_control::Span;
 use whimbrel_control::multipath::distribution::DistributionSpec;
@@ -57,11 +57,7 @@ fn paths_of_a_timeout(rule: RetransmitPath) -> Vec<usize> {
             ..quiet()
         },
     );
-    let mut first = true;
-    net.knob = Box::new(move |packet| {
-        let drops = packet.has(ChunkType::DATA) && core::mem::take(&mut first);
-        if drops { Fate::Drop } else { Fate::Deliver }
-    });
+    drop_next_data(&mut net);
     let start = net.now;
     net.send(Host::A, a, Message::zeros(0, 100));
     net.run_for(Span::from_secs(10));

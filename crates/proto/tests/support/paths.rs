@@ -2,7 +2,7 @@
 
 use super::{Fate, Host, InFlight, Net, addrs};
 use whimbrel_control::{Span, Time};
-use whimbrel_proto::{AssocId, AssociationConfig, Event, PathId, PathInfo, PathState};
+use whimbrel_proto::{AssocId, AssociationConfig, Endpoint, Event, PathId, PathInfo, PathState};
 use whimbrel_wire::ChunkType;
 
 /// No heartbeats of its own accord.
@@ -35,21 +35,22 @@ pub fn mend(net: &mut Net) {
 pub fn confirmed(paths: usize, config: &AssociationConfig) -> (Net, AssocId, AssocId) {
     let (mut net, a, b) = Net::established(paths, config);
     net.run_for(Span::from_secs(5));
-    assert!(
-        net.a
-            .association(a)
-            .expect("up")
-            .paths()
-            .all(|path| path.state == PathState::Active)
-    );
-    assert!(
-        net.b
-            .association(b)
-            .expect("up")
-            .paths()
-            .all(|path| path.state == PathState::Active)
-    );
+    assert!(all_active(&net.a, a) && all_active(&net.b, b));
     (net, a, b)
+}
+
+pub fn all_active(endpoint: &Endpoint, id: AssocId) -> bool {
+    let mut paths = endpoint.association(id).expect("up").paths();
+    paths.all(|path| path.state == PathState::Active)
+}
+
+/// The first packet of data from now on gets lost.
+pub fn drop_next_data(net: &mut Net) {
+    let mut next = true;
+    net.knob = Box::new(move |packet| {
+        let drops = packet.has(ChunkType::DATA) && core::mem::take(&mut next);
+        if drops { Fate::Drop } else { Fate::Deliver }
+    });
 }
 
 pub fn path(net: &Net, id: AssocId, index: usize) -> PathInfo {
