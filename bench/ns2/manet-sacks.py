@@ -138,6 +138,8 @@ def run(folder, traffic, seconds):
 
 
 def main():
+    if len(sys.argv) < 5:
+        sys.exit(__doc__)
     speed, pause, seconds, runs = float(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
     print("traffic run delivered delay_ms routing goodput_mbps | correlations by associations (duplicates, gaps, each other)", end="")
     print(" | of the whole network | from 55 to 60 s")

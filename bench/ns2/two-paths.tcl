@@ -7,7 +7,13 @@ array set set_ {
     seed 1 seconds 400 primary 1 change 0 rtx 1 good 8.5 bad 1.5 loss 0.01 loss2 -1 both 0
     rate1 5Mb rate2 5Mb wire 10Mb delay 20ms queue 50 burst 1 sack 1 rwnd 65536 trigger 3 streams 4 unordered 0 trace ""
 }
-array set set_ $argv
+foreach {name value} $argv {
+    if {![info exists set_($name)]} {
+        puts stderr "two-paths.tcl: there is no \"$name\"; known: [lsort [array names set_]]"
+        exit 2
+    }
+    set set_($name) $value
+}
 if {$set_(loss2) < 0} { set set_(loss2) $set_(loss) }
 ns-random $set_(seed)
 
