@@ -362,6 +362,10 @@ impl Network {
             } else {
                 radios.signal_begins(at, self.end, &mut self.queue, transmission)
             };
+            debug_assert!(
+                at <= self.queue.first_at() && (at == now || at < self.end),
+                "the edge of a frame overtook what was due"
+            );
             if !radios.outcomes.is_empty() {
                 self.settle_radio(at, observer);
             }

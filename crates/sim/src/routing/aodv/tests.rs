@@ -372,17 +372,45 @@ fn a_repair_that_fails_is_told_and_its_packets_are_given_up() {
     net.check_conservation();
 }
 
-#[test]
-fn a_persistent_repair_asks_again_and_tells_nobody() {
-    let config = AodvConfig {
+/// The whole network is asked once, for NET_TRAVERSAL_TIME = 2.8 s, and then not for 10 s.
+fn persistent() -> AodvConfig {
+    AodvConfig {
         persistent_repair: true,
         discovery_holdoff: Span::from_secs(10),
         rreq_retries: 0,
         ttl_threshold: 1,
         gratuitous_reply: false,
         ..config()
+    }
+}
+
+#[test]
+fn a_persistent_repair_begins_anew_with_the_next_packet() {
+    // The source has its route for longer than that.
+    let config = AodvConfig {
+        active_route_timeout: Span::from_secs(20),
+        ..persistent()
     };
-    let mut net = net(&config, 6, &[(0, 1), (1, 2), (2, 3), (3, 4), (3, 5)]);
+    let mut net = line(&config, 5);
+    net.send(0, 4);
+    net.run_for(Span::from_secs(1));
+    net.air.clear();
+    net.set_link(3, 4, false);
+    net.send(0, 4);
+    // It found nothing, and nothing waits when it may ask again.
+    net.run_for(Span::from_millis(13_500));
+    assert_eq!(requests(&net, 3).len(), 1);
+    net.set_link(3, 4, true);
+    let packet = net.send(0, 4);
+    net.run_for(Span::from_secs(1));
+    let asked = requests(&net, 3);
+    assert!(asked.len() == 2 && asked.iter().all(|(_, rreq)| rreq.originator == 3));
+    assert!(matches!(net.places[packet as usize], Place::Delivered(_)));
+}
+
+#[test]
+fn a_persistent_repair_asks_again_and_tells_nobody() {
+    let mut net = net(&persistent(), 6, &[(0, 1), (1, 2), (2, 3), (3, 4), (3, 5)]);
     net.send(0, 4);
     net.run_for(Span::from_secs(1));
     let (seq, _) = aodv(&net, 3).route(net.now, 4).expect("there is a route");
@@ -390,7 +418,6 @@ fn a_persistent_repair_asks_again_and_tells_nobody() {
     let start = net.now;
     net.set_link(3, 4, false);
     let first = net.send(0, 4);
-    // The whole network is asked once, for NET_TRAVERSAL_TIME = 2.8 s, and then not for 10 s.
     net.run_for(Span::from_secs(3));
     assert_eq!(net.places[first as usize], Place::Dropped(Cause::NoRoute, 3));
     let late = net.send(0, 4);
