@@ -72,6 +72,7 @@ impl Stack {
             local_addrs: local.clone(),
             listen,
             association: config.association.clone(),
+            buffer_memory: config.buffer_memory,
             ..EndpointConfig::default()
         };
         let endpoint = Endpoint::new(endpoint_config, Box::new(random))?;

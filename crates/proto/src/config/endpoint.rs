@@ -26,6 +26,11 @@ pub struct EndpointConfig {
     pub max_associations: usize,
     /// Replies without an association (INIT ACK, ABORT, ...) waiting to be sent at most; more are dropped.
     pub max_pending_replies: usize,
+    /// Bytes by which automatic tuning may enlarge the buffers of all associations together beyond their configured sizes.
+    pub buffer_memory: u64,
+    /// How late the driver's timer may be. Paced packets leave in bursts of this duration, because a driver that slept between single
+    /// packets would be too slow; 0 s releases single packets, as a simulator can.
+    pub timer_granularity: Span,
     /// The truth about losses, for discriminators that may ask for it: only a simulation has it.
     pub truth: Option<Arc<dyn GroundTruth>>,
     /// Answer packets that belong to no association (RFC 9260 §8.4). Off where other stacks share the addresses.
@@ -43,6 +48,8 @@ impl Default for EndpointConfig {
             cookie_key_life: Span::from_secs(3600),
             max_associations: 65_536,
             max_pending_replies: 1024,
+            buffer_memory: 512 << 20,
+            timer_granularity: Span::ZERO,
             truth: None,
             answer_out_of_the_blue: true,
         }

@@ -57,8 +57,17 @@ pub struct AssociationConfig {
     /// Receive buffer, advertised as a_rwnd, in bytes: 1500 to 1 GiB. It has to hold what all paths together deliver while the slowest
     /// one carries a packet; the default of 1 MiB is enough for 20 Mbit/s with 400 ms.
     pub recv_buffer: u32,
+    /// Automatic tuning: the receive buffer starts with `recv_buffer` and grows to a multiple of what the application takes in a
+    /// round-trip time, up to this many bytes (at most 1 GiB) and the endpoint's memory for buffers. Absent, or not above
+    /// `recv_buffer`: the buffer is fixed.
+    #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
+    pub recv_buffer_max: Option<u32>,
     /// Bytes of messages held for sending or until acknowledged: 1500 to 1 GiB.
     pub send_buffer: u32,
+    /// Automatic tuning: the send buffer starts with `send_buffer` and grows to a multiple of the congestion windows, up to this many
+    /// bytes (at most 1 GiB) and the endpoint's memory for buffers. Absent, or not above `send_buffer`: the buffer is fixed.
+    #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
+    pub send_buffer_max: Option<u32>,
     /// Path MTU in bytes: IP packets are never larger. 576 to 65535.
     pub mtu: u16,
     /// RTO.Initial: retransmission timeout before the first measurement; 1 s, with the older presets 3 s.
@@ -166,7 +175,9 @@ impl Default for AssociationConfig {
             outbound_streams: 16,
             max_inbound_streams: 65535,
             recv_buffer: 1_048_576,
+            recv_buffer_max: None,
             send_buffer: 1_048_576,
+            send_buffer_max: None,
             mtu: 1500,
             rto_initial: None,
             rto_min: Span::from_secs(1),
@@ -337,6 +348,12 @@ impl AssociationConfig {
             BUFFER_LIMIT.into(),
             " bytes",
         )?;
+        for (field, max) in [
+            ("recv_buffer_max", self.recv_buffer_max),
+            ("send_buffer_max", self.send_buffer_max),
+        ] {
+            in_range(field, max.unwrap_or(1500).into(), 1500, BUFFER_LIMIT.into(), " bytes")?;
+        }
         in_range("mtu", self.mtu.into(), 576, 65535, " bytes")?;
         in_range(
             "association_max_retrans",
