@@ -330,3 +330,16 @@ fn section_5_4_only_the_right_nonce_confirms() {
             .is_err()
     );
 }
+
+// [9260:5.4-1]
+#[test]
+fn section_5_4_an_address_that_never_answers_does_not_keep_others_unverified() {
+    let mut net = Net::with_config(4, &quiet(), 1);
+    cut(&mut net, &[1]);
+    let a = net.connect(&quiet(), 1);
+    net.run_for(Span::from_millis(1300));
+    let paths = net.a.association(a).expect("up").paths();
+    let states: Vec<_> = paths.map(|path| path.state).collect();
+    let (active, unconfirmed) = (PathState::Active, PathState::Unconfirmed);
+    assert_eq!(states, [active, unconfirmed, active, active]);
+}

@@ -387,6 +387,36 @@ fn an_unanswered_request_goes_over_another_path() {
     assert_eq!(remotes(&mut net, Host::B, b).len(), 3);
 }
 
+// A path that has just failed to answer is no alternative.
+#[test]
+fn a_request_avoids_paths_that_do_not_answer() {
+    let config = AssociationConfig {
+        path_max_retrans: 0,
+        hb_interval: Span::from_secs(1),
+        ..dynamic()
+    };
+    let (mut net, a, b) = Net::established(3, &config);
+    let theirs = addrs(Host::B, 3);
+    // The second path fails while it is idle, then the first one.
+    let (first, second) = (theirs[0], theirs[1]);
+    net.knob = Box::new(move |packet| {
+        let is_cut = packet.local == second || packet.remote == second;
+        if is_cut { Fate::Drop } else { Fate::Deliver }
+    });
+    net.run_for(Span::from_secs(10));
+    net.knob = Box::new(move |packet| {
+        let is_cut = [first, second]
+            .iter()
+            .any(|cut| packet.local == *cut || packet.remote == *cut);
+        if is_cut { Fate::Drop } else { Fate::Deliver }
+    });
+    add(&mut net, a, addr("10.0.5.1:0")).expect("can be asked for");
+    net.run_for(Span::from_millis(1100));
+    let ways: Vec<_> = asconfs(&net).iter().map(|sent| sent.remote).collect();
+    assert_eq!(ways, [theirs[0], theirs[2]]);
+    assert_eq!(remotes(&mut net, Host::B, b).len(), 4);
+}
+
 // RFC 5061 §4.1.2: no answer is a yes, unless something before it was refused.
 #[test]
 fn what_is_passed_over_is_not_granted() {

@@ -1,9 +1,10 @@
 //! How associations end: shutdown, abort, autoclose, and what is left afterwards (RFC 9260 §9).
 
 mod support;
-use support::{Fate, Host, Net, data};
+use support::paths::{confirmed, cut, is_on, quiet};
+use support::{Fate, Host, Net, addrs, data};
 use whimbrel_control::{Rng, Span};
-use whimbrel_proto::{AssocId, AssociationConfig, CloseReason, Event, Message, SendError, State};
+use whimbrel_proto::{AssocId, AssociationConfig, CloseReason, Event, Message, PathState, SendError, State};
 use whimbrel_wire::{Chunk, ChunkType, Tsn};
 
 fn config() -> AssociationConfig {
@@ -427,4 +428,147 @@ fn section_9_2_shutdown_is_answered_again_in_shutdown_ack_sent() {
     assert_eq!(net.state(Host::B, b), State::ShutdownAckSent);
     // One for the first SHUTDOWN, one for its repetition and one by B's own T2, which runs a way behind.
     assert_eq!(net.times(Host::B, ChunkType::SHUTDOWN_ACK, start), [10, 1010, 1010]);
+}
+
+// [9260:6.4-4, 9.2-2, 9.2-14]
+#[test]
+fn section_6_4_a_shutdown_on_a_path_that_is_cut_completes_on_another_after_one_rto() {
+    // The path is cut before SHUTDOWN, SHUTDOWN ACK or SHUTDOWN COMPLETE arrives.
+    for delivered in 0..3 {
+        let (mut net, a, b) = confirmed(2, &quiet());
+        let start = net.now;
+        let mut left = delivered;
+        net.knob = Box::new(move |packet| {
+            if !is_on(packet, 0) {
+                return Fate::Deliver;
+            }
+            left -= 1;
+            if left < 0 { Fate::Drop } else { Fate::Deliver }
+        });
+        shut_down(&mut net, Host::A, a);
+        assert_eq!(net.last(Host::A, ChunkType::SHUTDOWN).remote, addrs(Host::B, 1)[0]);
+        net.run_until(Span::from_millis(1100), "the end at both", |net| {
+            net.state(Host::A, a) == State::Closed && net.state(Host::B, b) == State::Closed
+        });
+        assert!(net.now.since(start) >= Span::from_secs(1), "one RTO");
+        net.run_for(Span::from_secs(10));
+        assert_over(&mut net, "over the other path");
+    }
+}
+
+// [9260:6.4-4, 9.2-3]
+#[test]
+fn section_6_4_t2_takes_turns_among_the_paths_with_the_fewest_errors() {
+    let (mut net, a, _) = confirmed(3, &quiet());
+    cut(&mut net, &[0, 1, 2]);
+    let start = net.now;
+    shut_down(&mut net, Host::A, a);
+    net.run_for(Span::from_secs(13));
+    let ways: Vec<_> = net
+        .sent(Host::A, ChunkType::SHUTDOWN)
+        .iter()
+        .map(|sent| (sent.at.since(start).as_millis(), sent.remote))
+        .collect();
+    let to = addrs(Host::B, 3);
+    // Each path backs off for itself.
+    let expected = [
+        (0, to[0]),
+        (1000, to[1]),
+        (2000, to[2]),
+        (3000, to[0]),
+        (5000, to[1]),
+        (7000, to[2]),
+        (9000, to[0]),
+        (13_000, to[1]),
+    ];
+    assert_eq!(ways, expected);
+}
+
+// [9260:6.4-4]
+#[test]
+fn section_6_4_t2_leaves_out_inactive_paths() {
+    let config = AssociationConfig {
+        path_max_retrans: 0,
+        hb_interval: Span::from_secs(1),
+        ..quiet()
+    };
+    let (mut net, a, _) = confirmed(3, &config);
+    // The second path fails while it is idle, then the first one.
+    cut(&mut net, &[1]);
+    net.run_for(Span::from_secs(10));
+    cut(&mut net, &[0, 1]);
+    let start = net.now;
+    shut_down(&mut net, Host::A, a);
+    net.run_for(Span::from_millis(1100));
+    let sent = net.sent(Host::A, ChunkType::SHUTDOWN);
+    let ways: Vec<_> = sent.iter().map(|sent| sent.remote).collect();
+    let to = addrs(Host::B, 3);
+    assert_eq!(ways, [to[0], to[2]]);
+    assert!(net.now.since(start) < Span::from_secs(2));
+    assert_eq!(net.close_reason(Host::A), Some(CloseReason::Graceful));
+}
+
+// [9260:6.4-4, 5.4-2]
+#[test]
+fn section_6_4_t2_leaves_out_unconfirmed_paths() {
+    let mut net = Net::with_config(3, &quiet(), 1);
+    // The user knows one address; of the others that the peer announces one never answers.
+    cut(&mut net, &[1]);
+    let a = net.connect(&quiet(), 1);
+    net.run_for(Span::from_secs(5));
+    cut(&mut net, &[0, 1]);
+    shut_down(&mut net, Host::A, a);
+    net.run_for(Span::from_millis(1100));
+    let sent = net.sent(Host::A, ChunkType::SHUTDOWN);
+    let ways: Vec<_> = sent.iter().map(|sent| sent.remote).collect();
+    let to = addrs(Host::B, 3);
+    assert_eq!(ways, [to[0], to[2]]);
+}
+
+// [9260:6.4-4]
+#[test]
+fn section_6_4_a_shutdown_after_the_primary_failed_waits_for_no_timer() {
+    let (mut net, a, _) = confirmed(2, &quiet());
+    for _ in 0..10 {
+        net.send(Host::A, a, Message::zeros(0, 1452));
+    }
+    net.run_for(Span::from_millis(30));
+    cut(&mut net, &[0]);
+    let idle = |net: &mut Net| net.events_of(Host::A).contains(&Event::SendIdle);
+    net.run_until(Span::from_secs(60), "everything is acknowledged", idle);
+    let primary = net.a.association(a).and_then(|a| a.paths().next()).expect("a path");
+    assert!(primary.errors > 0 && primary.state == PathState::Active);
+    let start = net.now;
+    shut_down(&mut net, Host::A, a);
+    net.run_until(Span::from_millis(30), "the end", |net| {
+        net.close_reason(Host::A).is_some()
+    });
+    assert_eq!(net.now.since(start), Span::from_millis(20), "one round trip");
+    assert_eq!(net.contents(Host::B).len(), 10);
+}
+
+// [9260:6.4-2]
+#[test]
+fn section_6_4_shutdown_ack_goes_where_shutdown_came_from() {
+    let (mut net, a, b) = confirmed(2, &quiet());
+    // B has data to send first, and its primary path works one way only.
+    net.knob = Box::new(|packet| {
+        let is_lost = is_on(packet, 0) && (packet.from == Host::A) == packet.has(ChunkType::SHUTDOWN);
+        if is_lost { Fate::Drop } else { Fate::Deliver }
+    });
+    net.send(Host::B, b, Message::zeros(0, 100));
+    shut_down(&mut net, Host::A, a);
+    net.run_for(Span::from_secs(8));
+    let way = |chunk_type| net.last(Host::B, chunk_type).remote;
+    assert_eq!(way(ChunkType::SHUTDOWN_ACK), addrs(Host::A, 2)[1]);
+    assert_over(&mut net, "in the end");
+    // In SHUTDOWN-SENT, DATA is answered where it came from.
+    let (mut net, a, _) = confirmed(2, &quiet());
+    cut(&mut net, &[0]);
+    let tsn = net.last(Host::B, ChunkType::INIT_ACK).init().initial_tsn.0;
+    shut_down(&mut net, Host::A, a);
+    let bytes = support::packet(4002, 4001, net.tag_of(Host::A), &[Chunk::Data(data(tsn, 0, b"late"))]);
+    let came = support::meta(addrs(Host::A, 2)[1], addrs(Host::B, 2)[1]);
+    net.hand_from(Host::A, came, &bytes).expect("taken");
+    assert_eq!(net.last(Host::A, ChunkType::SHUTDOWN).remote, addrs(Host::B, 2)[1]);
 }

@@ -352,6 +352,9 @@ impl Association {
         }
         self.choose_sending_path(ctx);
         let sending = self.sending;
+        if self.paths[usize::from(self.shutdown_path)].removed {
+            self.shutdown_path = sending;
+        }
         for index in 0..self.paths.len() {
             if self.paths[index].removed {
                 self.outgoing.redirect(index as u8, sending);

@@ -162,7 +162,7 @@ impl Association {
                 Ok(())
             }
             Chunk::Error { causes } => self.on_error(ctx, *causes),
-            Chunk::Shutdown { cumulative_tsn_ack } => self.on_shutdown(ctx, *cumulative_tsn_ack),
+            Chunk::Shutdown { cumulative_tsn_ack } => self.on_shutdown(ctx, from, *cumulative_tsn_ack),
             Chunk::ShutdownAck if matches!(self.state, State::CookieWait | State::CookieEchoed) => {
                 // RFC 9260 §8.5.1 E, §9.2: out of the blue; the handshake goes on.
                 ctx.replies.push(Reply {
@@ -249,7 +249,7 @@ impl Association {
         }
         self.timers.touch_autoclose(ctx.now);
         if self.state == State::ShutdownSent {
-            self.on_data_in_shutdown_sent();
+            self.on_data_in_shutdown_sent(ctx.now, from);
         }
     }
 

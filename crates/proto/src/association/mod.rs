@@ -127,6 +127,8 @@ pub struct Association {
     primary: u8,
     /// The path that new data is sent on.
     sending: u8,
+    /// The path that SHUTDOWN or SHUTDOWN ACK was sent on last, or is to be sent on.
+    shutdown_path: u8,
     outbound_streams: u16,
     inbound_streams: u16,
     queue: SendQueue,
@@ -248,6 +250,7 @@ impl Association {
             paths,
             primary: 0,
             sending: 0,
+            shutdown_path: 0,
             outbound_streams: identity.config.outbound_streams,
             inbound_streams: identity.config.max_inbound_streams,
             switches,

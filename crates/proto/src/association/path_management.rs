@@ -138,6 +138,30 @@ impl Association {
         }
     }
 
+    /// The path for a control chunk that a timer of the association protects (SHUTDOWN, SHUTDOWN ACK, ASCONF): active paths come before
+    /// those that failed, then the fewest errors count, then the turn from `from` on. A chunk that timed out goes to another path of
+    /// the same merit if there is one (RFC 9260 §6.4). `fit` chooses the candidates.
+    // [9260:6.4-4]
+    pub(super) fn control_path(&self, from: usize, timed_out: bool, fit: impl Fn(&Path) -> bool) -> Option<usize> {
+        let count = self.paths.len();
+        let skip = usize::from(timed_out);
+        let key = |index: usize| {
+            let path = &self.paths[index];
+            let rank = match path.state {
+                // The peer has not been asked yet whether it takes our address: nothing says that the path fails.
+                _ if path.pending => 0,
+                PathState::Active => 0,
+                PathState::PotentiallyFailed => 1,
+                PathState::Unconfirmed | PathState::Inactive => 2,
+            };
+            (rank, path.errors)
+        };
+        (skip..skip + count)
+            .map(|step| (from + step) % count)
+            .filter(|&index| fit(&self.paths[index]))
+            .min_by_key(|&index| key(index))
+    }
+
     /// The way to a path's address now has this node before the last, or nobody knows which. False if there is no such path.
     pub(crate) fn set_last_hop(&mut self, path: PathId, node: Option<u32>) -> bool {
         let path = self.paths.get_mut(usize::from(path.0)).filter(|path| path.in_use());
@@ -254,6 +278,21 @@ impl Association {
                 let rto = self.paths[index].rtt.rto();
                 self.paths[index].heartbeat.timer =
                     soonest.map_or(ctx.now + rto, |at| at.max(ctx.now + Span::from_nanos(1)));
+                return;
+            }
+            // Addresses that have had fewer probes come first: one that never answers does not keep the others unverified.
+            let errors = self.paths[index].errors;
+            let waits_longer = |path: &Path| {
+                path.in_use()
+                    && path.state == PathState::Unconfirmed
+                    && path.heartbeat.pending.is_none()
+                    && path.errors < errors
+            };
+            if self.paths.iter().any(waits_longer) {
+                for path in self.paths.iter_mut().filter(|path| waits_longer(path)) {
+                    path.heartbeat.timer = ctx.now;
+                }
+                self.paths[index].heartbeat.timer = ctx.now + self.paths[index].rtt.rto();
                 return;
             }
         }

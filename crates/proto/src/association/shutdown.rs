@@ -8,6 +8,7 @@ use crate::config::NEVER;
 use crate::endpoint::{Reply, ReplyChunk};
 use crate::error::Discard;
 use crate::event::{CloseReason, Event};
+use crate::path::Path;
 use crate::trace::TimerKind;
 
 impl Association {
@@ -44,40 +45,52 @@ impl Association {
                 self.set_state(ctx, State::ShutdownSent);
                 let guard = self.config.shutdown_guard.unwrap_or(self.config.rto_max * 5);
                 self.timers.t5_shutdown_guard = ctx.now + guard;
-                self.begin_shutdown_exchange(ctx.now, Outgoing::Shutdown);
+                // All data is delivered: a primary path that failed meanwhile is not waited for once more.
+                let path = self.control_path(usize::from(self.sending), false, Path::is_open);
+                let path = path.unwrap_or(usize::from(self.sending));
+                self.begin_shutdown_exchange(ctx.now, path, Outgoing::Shutdown);
             }
             State::ShutdownReceived => {
                 self.set_state(ctx, State::ShutdownAckSent);
-                self.begin_shutdown_exchange(ctx.now, Outgoing::ShutdownAck);
+                let path = self.confirmed_or_sending(usize::from(self.shutdown_path));
+                self.begin_shutdown_exchange(ctx.now, path, Outgoing::ShutdownAck);
             }
             _ => {}
         }
     }
 
-    fn begin_shutdown_exchange(&mut self, now: Time, chunk: Outgoing) {
+    fn begin_shutdown_exchange(&mut self, now: Time, path: usize, chunk: Outgoing) {
         self.errors = 0;
         self.timers.autoclose = NEVER;
-        self.outgoing.push(self.sending, chunk);
+        self.send_with_t2(now, path, chunk);
+    }
+
+    /// Sends SHUTDOWN or SHUTDOWN ACK on this path, and starts T2 with its RTO.
+    fn send_with_t2(&mut self, now: Time, path: usize, chunk: Outgoing) {
+        self.shutdown_path = path as u8;
+        self.outgoing.push(self.shutdown_path, chunk);
         self.restart_t2(now);
     }
 
     fn restart_t2(&mut self, now: Time) {
-        self.timers.t2_shutdown = now + self.paths[usize::from(self.sending)].rtt.rto();
+        self.timers.t2_shutdown = now + self.paths[usize::from(self.shutdown_path)].rtt.rto();
     }
 
-    // [9260:9.2-2, 9.2-3, 9.2-4, 9.2-5, 9.2-14, 9.2-15, 9.2-16]
+    /// T2-shutdown: the chunk is repeated on another path if there is one that may answer (RFC 9260 §6.4, §9.2).
+    // [9260:6.4-4, 9.2-2, 9.2-3, 9.2-4, 9.2-5, 9.2-14, 9.2-15, 9.2-16]
     pub(super) fn on_t2_shutdown(&mut self, ctx: &mut Context<'_>) {
-        self.trace_timer(ctx, TimerKind::T2Shutdown, None);
+        let index = usize::from(self.shutdown_path);
+        self.trace_timer(ctx, TimerKind::T2Shutdown, Some(index));
         self.timers.t2_shutdown = NEVER;
-        let index = usize::from(self.sending);
         self.paths[index].rtt.back_off();
         self.count_path_error(ctx, index, true);
-        match self.state {
-            State::ShutdownSent => self.outgoing.push(self.sending, Outgoing::Shutdown),
-            State::ShutdownAckSent => self.outgoing.push(self.sending, Outgoing::ShutdownAck),
+        let chunk = match self.state {
+            State::ShutdownSent => Outgoing::Shutdown,
+            State::ShutdownAckSent => Outgoing::ShutdownAck,
             _ => return,
-        }
-        self.restart_t2(ctx.now);
+        };
+        let next = self.control_path(index, true, Path::is_open);
+        self.send_with_t2(ctx.now, next.unwrap_or(usize::from(self.sending)), chunk);
     }
 
     /// The peer is there while we wait for SHUTDOWN ACK: it gets more time (RFC 9260 §9.2).
@@ -89,8 +102,8 @@ impl Association {
 
     /// Data came while we wait for SHUTDOWN ACK: it is answered at once with SHUTDOWN (RFC 9260 §9.2).
     // [9260:9.2-9, 9.2-10, 4-9, 6.2-18]
-    pub(super) fn on_data_in_shutdown_sent(&mut self) {
-        self.outgoing.push(self.sending, Outgoing::Shutdown);
+    pub(super) fn on_data_in_shutdown_sent(&mut self, now: Time, from: usize) {
+        self.send_with_t2(now, self.confirmed_or_sending(from), Outgoing::Shutdown);
         if let Some(receiver) = &mut self.receiver
             && receiver.has_gap()
         {
@@ -99,9 +112,17 @@ impl Association {
     }
 
     // [9260:9.2-8, 9.2-25, 4-11, 3.3.8-2]
-    pub(super) fn on_shutdown(&mut self, ctx: &mut Context<'_>, cumulative_tsn_ack: Tsn) -> Result<(), Discard> {
+    pub(super) fn on_shutdown(
+        &mut self,
+        ctx: &mut Context<'_>,
+        from: usize,
+        cumulative_tsn_ack: Tsn,
+    ) -> Result<(), Discard> {
+        // RFC 9260 §6.4: SHUTDOWN ACK goes to where SHUTDOWN came from.
+        let reply_path = self.confirmed_or_sending(from);
         match self.state {
             State::Established | State::ShutdownPending => {
+                self.shutdown_path = reply_path as u8;
                 self.set_state(ctx, State::ShutdownReceived);
                 self.events.push_back(Event::PeerShutdown);
                 // One that a SACK has overtaken acknowledges nothing, and is a SHUTDOWN all the same.
@@ -109,14 +130,16 @@ impl Association {
                 self.advance_shutdown(ctx);
                 return acknowledged;
             }
-            State::ShutdownReceived => self.on_cumulative_ack(ctx, cumulative_tsn_ack)?,
+            State::ShutdownReceived => {
+                self.shutdown_path = reply_path as u8;
+                self.on_cumulative_ack(ctx, cumulative_tsn_ack)?;
+            }
             State::ShutdownSent => {
                 // Both ends shut down at the same time.
                 self.set_state(ctx, State::ShutdownAckSent);
-                self.outgoing.push(self.sending, Outgoing::ShutdownAck);
-                self.restart_t2(ctx.now);
+                self.send_with_t2(ctx.now, reply_path, Outgoing::ShutdownAck);
             }
-            State::ShutdownAckSent => self.outgoing.push(self.sending, Outgoing::ShutdownAck),
+            State::ShutdownAckSent => self.outgoing.push(reply_path as u8, Outgoing::ShutdownAck),
             State::CookieWait | State::CookieEchoed | State::Closed => return Err(Discard::Unexpected),
         }
         Ok(())

@@ -13,6 +13,7 @@ use crate::endpoint::is_unicast;
 use crate::error::{AddressError, Discard};
 use crate::event::{CloseReason, Event};
 use crate::extensions::Extensions;
+use crate::path::Path;
 use crate::trace::TimerKind;
 
 /// A change that our user asked for.
@@ -278,23 +279,23 @@ impl Association {
             path: self.sending,
             sent: false,
         });
-        let path = self.asconf_path(usize::from(self.sending), 0);
+        let path = self.asconf_path(usize::from(self.sending), false);
         self.transmit_asconf(ctx.now, path);
     }
 
-    /// The path for an ASCONF: the first that can carry one, `skip` places behind this one in turn.
-    fn asconf_path(&self, from: usize, skip: usize) -> usize {
-        let count = self.paths.len();
-        let turn = || (skip..skip + count).map(|step| (from + step) % count);
-        let fit = |pending: bool| {
-            turn().find(|&index| {
-                let path = &self.paths[index];
-                !path.removed && (path.confirmed && !path.pending || path.pending && pending)
-            })
+    /// The path for an ASCONF. A local address that the peer does not know yet is used only if the others do not answer (RFC 5061
+    /// §5.3).
+    fn asconf_path(&self, from: usize, timed_out: bool) -> usize {
+        let known = Path::is_open;
+        let any = |path: &Path| path.is_open() || path.pending && !path.removed;
+        let first = if timed_out {
+            None
+        } else {
+            self.control_path(from, timed_out, known)
         };
-        // A new address is used before the peer knows it only if the others do not answer (RFC 5061 §5.3).
-        let others = fit(skip > 0);
-        others.or_else(|| fit(true)).unwrap_or(usize::from(self.sending))
+        first
+            .or_else(|| self.control_path(from, timed_out, any))
+            .unwrap_or(usize::from(self.sending))
     }
 
     fn transmit_asconf(&mut self, now: Time, path: usize) {
@@ -319,7 +320,7 @@ impl Association {
             self.count_path_error(ctx, index, true);
         }
         if self.may_change_addresses() {
-            let next = self.asconf_path(index, 1);
+            let next = self.asconf_path(index, true);
             self.transmit_asconf(ctx.now, next);
         }
     }
