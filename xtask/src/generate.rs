@@ -9,23 +9,38 @@ pub(crate) struct Args {
     /// Write nothing; fail if a file is not what would be written
     #[arg(long)]
     check: bool,
+    /// Only these files, as named in the output; all of them if none is named
+    files: Vec<String>,
 }
 
+/// Makes the text of one file.
+type Make = fn() -> Outcome<String>;
+
+const FILES: &[(&str, Make)] = &[
+    ("docs/scenario.schema.json", || whimbrel(&["schema"])),
+    ("studies/RESULTS.md", || whimbrel(&["study", "results"])),
+    ("docs/rfc9260-requirements.md", requirements::table),
+    ("docs/demo.svg", picture::demo),
+];
+
 pub(crate) fn run(args: &Args) -> Outcome {
-    let files = [
-        ("docs/scenario.schema.json", whimbrel(&["schema"])?),
-        ("studies/RESULTS.md", whimbrel(&["study", "results"])?),
-        ("docs/rfc9260-requirements.md", requirements::table()?),
-        ("docs/demo.svg", picture::demo()?),
-    ];
+    let known = |file: &str| FILES.iter().any(|(name, _)| *name == file);
+    if let Some(unknown) = args.files.iter().find(|file| !known(file)) {
+        let names: Vec<_> = FILES.iter().map(|(name, _)| *name).collect();
+        return Err(format!("{unknown} is not generated; these are: {}", names.join(", ")));
+    }
     let mut stale = Vec::new();
-    for (name, text) in files {
+    for (name, make) in FILES {
+        if !args.files.is_empty() && !args.files.iter().any(|file| file == name) {
+            continue;
+        }
+        let text = make()?;
         let path = root().join(name);
         if read(&path)? == Some(text.clone()) {
             continue;
         }
         if args.check {
-            stale.push(name);
+            stale.push(*name);
         } else {
             std::fs::write(&path, text).map_err(|e| format!("cannot write {name}: {e}"))?;
             println!("wrote {name}");
