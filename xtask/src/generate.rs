@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::{Outcome, picture, process, requirements, root};
+use crate::{Outcome, picture, process, requirements, root, say};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
             stale.push(*name);
         } else {
             std::fs::write(&path, text).map_err(|e| format!("cannot write {name}: {e}"))?;
-            println!("wrote {name}");
+            say(&format!("wrote {name}"));
         }
     }
     if stale.is_empty() {

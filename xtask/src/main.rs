@@ -3,12 +3,14 @@
 mod bench;
 mod fuzz;
 mod generate;
+mod machine;
 mod packages;
 mod picture;
 mod process;
 mod requirements;
 mod test;
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -50,10 +52,20 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            eprintln!("error: {message}");
+            note(&format!("error: {message}"));
             ExitCode::FAILURE
         }
     }
+}
+
+/// Prints a line to standard output. That nobody reads it is no reason to stop.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+/// The same with standard error.
+fn note(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// The folder of the workspace.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::{Outcome, process};
+use crate::{Outcome, note, process};
 
 /// A program that must be there, and the Debian package it comes from.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +31,7 @@ pub(crate) const FOR_TESTS: &[Program] = &[
         package: "wireshark-common",
         why: "captures the packets of interop tests",
     },
-    // For other machines it does not exist, nor do the tests that use it.
+    // For other architectures it does not exist, nor do the tests that use it.
     #[cfg(target_arch = "x86_64")]
     Program {
         name: "/usr/bin/linux.uml",
@@ -69,10 +69,10 @@ pub(crate) fn ensure(programs: &[Program]) -> Outcome {
         return Ok(());
     }
     for program in &missing {
-        eprintln!(
+        note(&format!(
             "missing: {} (package {}): {}",
             program.name, program.package, program.why
-        );
+        ));
     }
     let mut packages: Vec<&str> = missing.iter().map(|p| p.package).collect();
     packages.sort_unstable();
@@ -122,7 +122,7 @@ fn install(packages: &[&str]) -> Outcome {
     };
     // A list of packages that is out of date is no reason to stop: the installation says so itself.
     if let Err(message) = process::run(&mut apt_get(&["-q", "update"])) {
-        eprintln!("warning: {message}");
+        note(&format!("warning: {message}"));
     }
     let mut arguments = vec!["-q", "-y", "--no-install-recommends", "install"];
     arguments.extend_from_slice(packages);

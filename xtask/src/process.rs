@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::{Outcome, root};
+use crate::{Outcome, note, root};
 
 /// A cargo command in the workspace's folder.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
@@ -13,7 +13,7 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
 
 /// Runs a program, showing what it prints; an error says which program failed and how.
 pub(crate) fn run(command: &mut Command) -> Outcome {
-    eprintln!("$ {}", line(command));
+    note(&format!("$ {}", line(command)));
     let status = command
         .status()
         .map_err(|e| format!("cannot start `{}`: {e}", line(command)))?;

@@ -1,70 +1,133 @@
 //! `cargo xtask test`: everything that is tested, in one go, with a summary line.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::time::Instant;
 
-use crate::{Outcome, packages, process};
+use crate::{Outcome, machine, note, packages, process, say};
+
+/// The environment variable with the path of the file in which tests note that they were not run (see `crates/testkit`).
+const LIST: &str = "WHIMBREL_NOT_RUN";
+/// What lines in that file begin with.
+const WHOLE: &str = "NOT RUN: ";
+const PART: &str = "NOT RUN IN PART: ";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Run only tests whose name contains this
     filter: Option<String>,
+    /// Fail if a test was not run because this machine lacks what it needs
+    #[arg(long)]
+    strict: bool,
 }
 
 /// Totals over all test programs.
 #[derive(Default)]
 struct Totals {
     programs: u32,
+    /// As the test harness counts: those that were not run are among them.
     passed: u32,
     failed: u32,
     ignored: u32,
     failures: Vec<String>,
+    /// Tests that were not run, by reason; and those of which some checks were not.
+    not_run: BTreeMap<String, Vec<String>>,
+    not_run_in_part: BTreeMap<String, Vec<String>>,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let start = Instant::now();
-    packages::ensure(packages::FOR_TESTS)?;
+    machine::check()?;
+    if let Err(message) = packages::ensure(packages::FOR_TESTS) {
+        note(&format!(
+            "warning: {message}\nwarning: the tests that need it are not run"
+        ));
+    }
+    let list = tempfile::NamedTempFile::new().map_err(|e| format!("no file for the list of tests not run: {e}"))?;
     let mut totals = Totals::default();
     let mut command = process::cargo(&["test", "--workspace", "--no-fail-fast"]);
     if let Some(filter) = &args.filter {
         command.arg(filter);
     }
-    eprintln!("$ {}", process::line(&command));
+    note(&format!("$ {}", process::line(&command)));
     let mut child = command
+        .env(LIST, list.path())
         .stdout(Stdio::piped())
         .spawn()
         .map_err(|e| format!("cannot start {}: {e}", process::line(&command)))?;
     let stdout = child.stdout.take().expect("standard output was asked for");
     for line in BufReader::new(stdout).lines() {
         let line = line.map_err(|e| format!("cannot read what the tests print: {e}"))?;
-        println!("{line}");
+        say(&line);
         totals.read(&line);
     }
     let status = child.wait().map_err(|e| format!("lost the tests: {e}"))?;
+    let noted = std::fs::read_to_string(list.path()).map_err(|e| format!("lost the list of tests not run: {e}"))?;
+    noted.lines().for_each(|line| totals.note(line));
 
-    println!();
-    for name in &totals.failures {
-        println!("FAILED {name}");
-    }
-    println!(
-        "total: {} passed, {} failed, {} ignored in {} test programs, {:.0} s",
-        totals.passed,
-        totals.failed,
-        totals.ignored,
+    say("");
+    say(&totals.report());
+    say(&format!(
+        "{} in {} test programs, {:.0} s",
+        totals.summary(),
         totals.programs,
         start.elapsed().as_secs_f64()
-    );
+    ));
     if !status.success() || totals.failed > 0 {
         return Err("not every test passed".to_owned());
     }
     if totals.passed == 0 {
         return Err("no test was run".to_owned());
     }
+    if args.strict && !(totals.not_run.is_empty() && totals.not_run_in_part.is_empty()) {
+        return Err("not every test was run".to_owned());
+    }
     Ok(())
 }
 
 impl Totals {
+    /// Takes in one line of the list of what was not run: `NOT RUN: PROGRAM::TEST: REASON`.
+    fn note(&mut self, line: &str) {
+        let (list, rest) = match (line.strip_prefix(WHOLE), line.strip_prefix(PART)) {
+            (Some(rest), _) => (&mut self.not_run, rest),
+            (_, Some(rest)) => (&mut self.not_run_in_part, rest),
+            _ => return,
+        };
+        let (test, reason) = rest.split_once(": ").unwrap_or((rest, "no reason given"));
+        let tests = list.entry(reason.to_owned()).or_default();
+        if !tests.iter().any(|noted| noted == test) {
+            tests.push(test.to_owned());
+        }
+    }
+
+    /// What failed and what was not run, a line each.
+    fn report(&self) -> String {
+        let mut lines: Vec<String> = self.failures.iter().map(|name| format!("FAILED {name}")).collect();
+        for (heading, list) in [("NOT RUN", &self.not_run), ("NOT RUN IN PART", &self.not_run_in_part)] {
+            for (reason, tests) in list {
+                lines.push(format!("{heading}: {reason}:"));
+                lines.extend(tests.iter().map(|test| format!("    {test}")));
+            }
+        }
+        lines.join("\n")
+    }
+
+    /// `total: N passed, M failed, K ignored, R not run`.
+    fn summary(&self) -> String {
+        let count = |list: &BTreeMap<String, Vec<String>>| list.values().map(Vec::len).sum::<usize>();
+        let (not_run, in_part) = (count(&self.not_run), count(&self.not_run_in_part));
+        let passed = (self.passed as usize).saturating_sub(not_run);
+        let in_part = match in_part {
+            0 => String::new(),
+            n => format!(" ({n} in part)"),
+        };
+        format!(
+            "total: {passed} passed{in_part}, {} failed, {} ignored, {not_run} not run",
+            self.failed, self.ignored
+        )
+    }
+
     /// Takes in one line of the test harness: `test NAME ... FAILED` or `test result: ok. 3 passed; 0 failed; 0 ignored; ...`.
     fn read(&mut self, line: &str) {
         if let Some(result) = line.strip_prefix("test result: ") {
@@ -107,5 +170,24 @@ mod tests {
             (2, 6, 1, 2)
         );
         assert_eq!(totals.failures, ["a::c"]);
+    }
+
+    #[test]
+    fn tests_not_run_are_not_counted_as_passed() {
+        let mut totals = Totals::default();
+        totals.read("test result: ok. 5 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out; finished in 1.20s");
+        assert_eq!(totals.summary(), "total: 5 passed, 0 failed, 2 ignored, 0 not run");
+        totals.note("NOT RUN: linux::kernel::a: no ptrace: errno 1");
+        totals.note("NOT RUN: linux::kernel::b: no ptrace: errno 1");
+        totals.note("NOT RUN: linux::kernel::b: no ptrace: errno 1");
+        totals.note("NOT RUN IN PART: usrsctp::c: no capture");
+        assert_eq!(
+            totals.summary(),
+            "total: 3 passed (1 in part), 0 failed, 2 ignored, 2 not run"
+        );
+        assert_eq!(
+            totals.report(),
+            "NOT RUN: no ptrace: errno 1:\n    linux::kernel::a\n    linux::kernel::b\nNOT RUN IN PART: no capture:\n    usrsctp::c"
+        );
     }
 }

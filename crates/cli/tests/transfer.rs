@@ -8,6 +8,8 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use whimbrel::{Message, Stack, StackConfig};
 
 const WHIMBREL: &str = env!("CARGO_BIN_EXE_whimbrel");
@@ -53,8 +55,8 @@ impl Receiver {
         sender(&self.to(), file).output().unwrap()
     }
 
-    fn signal(&self, name: &str) {
-        signal(&self.child, name);
+    fn signal(&self, which: Signal) {
+        signal(&self.child, which);
     }
 
     /// Waits for its end; gives exit code, standard output and standard error.
@@ -84,14 +86,8 @@ fn sender(to: &str, file: &Path) -> Command {
     command
 }
 
-fn signal(child: &Child, name: &str) {
-    assert!(
-        Command::new("kill")
-            .args([name, &child.id().to_string()])
-            .status()
-            .unwrap()
-            .success()
-    );
+fn signal(child: &Child, signal: Signal) {
+    kill(Pid::from_raw(child.id() as i32), signal).unwrap();
 }
 
 /// The exit code; a process that does not end within 30 s fails the test.
@@ -173,7 +169,7 @@ fn senders_may_come_together_and_files_may_be_empty() {
     for size in sizes {
         assert!(std::fs::read(into.join(format!("f{size}"))).unwrap() == content(size));
     }
-    receiver.signal("-INT");
+    receiver.signal(Signal::SIGINT);
     assert_eq!(receiver.end().0, Some(0));
 }
 
@@ -296,7 +292,7 @@ fn an_interrupted_sender_leaves_nothing_behind() {
         assert!(start.elapsed() < Duration::from_secs(10), "the transfer did not begin");
         std::thread::sleep(Duration::from_millis(10));
     }
-    signal(&sender, "-INT");
+    signal(&sender, Signal::SIGINT);
     assert_eq!(wait(&mut sender), Some(130));
     let (code, _, err) = receiver.end();
     assert_eq!(code, Some(130), "{err}");
@@ -312,7 +308,7 @@ fn an_interrupted_receiver_tells_its_sender() {
     let receiver = Receiver::start("127.0.0.1:0", &into, &[]);
     let sender = sender(&receiver.to(), &file).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(300));
-    receiver.signal("-TERM");
+    receiver.signal(Signal::SIGTERM);
     let sent = sender.wait_with_output().unwrap();
     assert_eq!(sent.status.code(), Some(1));
     assert!(
@@ -329,14 +325,14 @@ fn a_disk_that_takes_no_more_is_told_to_both() {
     let dir = tempfile::tempdir().unwrap();
     let (file, into) = (dir.path().join("large"), dir.path().join("in"));
     std::fs::write(&file, content(1_000_000)).unwrap();
-    // Files of this process may have 100 blocks of 1024 bytes.
-    let mut command = Command::new("bash");
+    // Files of this process may have 100 blocks of 512 bytes.
+    let mut command = Command::new("sh");
     let script = "trap '' XFSZ; ulimit -f 100; exec \"$@\"";
     command
         .args([
             "-c",
             script,
-            "bash",
+            "sh",
             WHIMBREL,
             "recv",
             "--listen",

@@ -120,6 +120,7 @@ async fn several_addresses_on_both_ends_make_paths() {
 
 #[tokio::test]
 async fn ipv6_works() {
+    whimbrel_testkit::needs!(whimbrel_testkit::ipv6());
     let (a, b, _listener) = pair(on(&["[::1]:0"]), on(&["[::1]:0"])).await;
     a.send(Message::new(0, "hello")).await.unwrap();
     assert_eq!(b.recv().await.unwrap().unwrap().data, b"hello");

@@ -1,5 +1,5 @@
 //! A Linux kernel as a process: User Mode Linux, which needs no privileges, with `peer.c` as its only program, which uses the
-//! kernel's SCTP or brings usrsctp with it.
+//! kernel's SCTP or brings usrsctp with it. `machine.rs` finds out whether this machine can run it at all.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -14,9 +14,12 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::frame::{self, INTERFACES};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 
-const KERNEL: &str = "/usr/bin/linux.uml";
+use crate::frame::{self, INTERFACES};
+use crate::machine::{self, KERNEL, Machine};
+
 const MODULES: &str = "/usr/lib/uml/modules";
 
 /// The SCTP of a guest.
@@ -76,13 +79,17 @@ pub(crate) struct Guest {
 
 impl Guest {
     /// Boots a kernel whose devices have the addresses of [`frame`]; it says "= ready" when its program runs.
+    ///
+    /// # Panics
+    /// If this machine cannot run it: see [`machine::can_run`].
     pub(crate) fn boot(stack: Stack) -> Self {
-        assert!(
-            Path::new(KERNEL).is_file(),
-            "{KERNEL} is missing: `cargo xtask test` installs it, or apt-get install user-mode-linux"
-        );
+        Self::boot_on(machine::can_run(stack).unwrap(), stack)
+    }
+
+    /// The same with these settings.
+    pub(crate) fn boot_on(machine: &Machine, stack: Stack) -> Self {
         let turn = Turn::take();
-        let folder = root_folder(stack);
+        let folder = root_folder(stack, machine);
         let modules = Path::new(MODULES).join(output(Command::new(KERNEL).arg("--version")).trim());
         let mut command = Command::new(KERNEL);
         // It manages up to 1 GiB of randomized gap beside its memory, which takes 16 MiB. What it does not touch costs nothing.
@@ -99,6 +106,15 @@ impl Guest {
             ])
             .arg(format!("rootflags={}", folder.display()))
             .args([format!("uml_dir={}", folder.display()), "umid=guest".to_owned()]);
+        // The list of preloaded libraries is separated by spaces and colons, which the folder's own path may contain.
+        let preload: Vec<String> = machine.preload.iter().map(|name| format!("./{name}.so")).collect();
+        command.current_dir(&folder).env("LD_PRELOAD", preload.join(" "));
+        for variable in ["TMPDIR", "TMP", "TEMP"] {
+            command.env_remove(variable);
+        }
+        if let Some(memory) = &machine.memory {
+            command.env("TMPDIR", memory);
+        }
         // Pairs of sockets are the cables; frames neither get lost in them nor change their order.
         let (mut cables, mut far_ends) = (Vec::new(), Vec::new());
         for interface in 0..INTERFACES {
@@ -184,32 +200,29 @@ impl Guest {
 }
 
 /// The guest's file system: our program and places to mount things.
-fn root_folder(stack: Stack) -> PathBuf {
+fn root_folder(stack: Stack, machine: &Machine) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let name = format!(
         "whimbrel-linux-{}-{}",
         std::process::id(),
         COUNT.fetch_add(1, Ordering::Relaxed)
     );
-    let folder = std::env::temp_dir().join(name);
+    let folder = machine.folder.join(name);
     for place in ["dev", "proc", "modules"] {
         fs::create_dir_all(folder.join(place)).unwrap();
     }
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/linux");
-    let mut cc = Command::new("cc");
-    cc.current_dir(sources).args(["-static", "-O1", "-Wall", "-o"]);
-    cc.arg(folder.join("peer")).arg("peer.c");
+    let peer = folder.join("peer");
     match stack {
-        Stack::Kernel => cc.arg("kernel.c"),
-        Stack::Usrsctp => cc.args(["usrsctp.c", "-lusrsctp", "-lpthread"]),
-    };
-    let remedy = "`cargo xtask test` installs what it needs, or apt-get install gcc libc6-dev libusrsctp-dev";
-    let compiled = cc.output().unwrap_or_else(|error| panic!("cc: {error}; {remedy}"));
-    assert!(
-        compiled.status.success(),
-        "cc does not compile the peer; {remedy}:\n{}",
-        String::from_utf8_lossy(&compiled.stderr)
-    );
+        Stack::Kernel => machine::compile(&["-static", "peer.c", "kernel.c"], &peer),
+        Stack::Usrsctp => machine::compile(&["-static", "peer.c", "usrsctp.c", "-lusrsctp", "-lpthread"], &peer),
+    }
+    for name in machine.preload {
+        let source = format!("{name}.c");
+        machine::compile(
+            &["-shared", "-fPIC", &source, "-ldl"],
+            &folder.join(format!("{name}.so")),
+        );
+    }
     folder
 }
 
@@ -232,8 +245,8 @@ fn carry_frames(interface: usize, cable: UnixDatagram, sender: Sender<Arrival>) 
 impl Drop for Guest {
     fn drop(&mut self) {
         // It has helper processes, which live in its group. If we are killed ourselves, the end of its input turns it off.
-        let group = format!("-{}", self.child.id());
-        let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
+        let group = Pid::from_raw(self.child.id() as i32);
+        let _ = killpg(group, Signal::SIGKILL);
         let _ = self.child.wait();
         for cable in &self.cables {
             let _ = cable.shutdown(std::net::Shutdown::Both);

@@ -2,7 +2,8 @@
 //! associations, sends both ways, loses a network in between, changes its addresses and ends in good order or not.
 //!
 //! The kernel is Debian's user-mode-linux, an ordinary process, in which usrsctp runs too; `cargo xtask test` installs what this
-//! needs. What our test program for usrsctp over UDP shows already is not repeated here.
+//! needs. Where the machine cannot run it, the tests report that they are not run. What our test program for usrsctp over UDP
+//! shows already is not repeated here.
 
 // Debian has user-mode-linux for no other machine.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -11,6 +12,7 @@
 mod frame;
 mod guest;
 mod host;
+mod machine;
 
 use std::time::Duration;
 
@@ -60,6 +62,7 @@ macro_rules! stories {
             $(
                 #[test]
                 fn $story() {
+                    whimbrel_testkit::needs!(crate::machine::can_run(crate::Stack::$stack));
                     super::$story(super::Stack::$stack);
                 }
             )*

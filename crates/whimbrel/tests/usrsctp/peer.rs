@@ -26,15 +26,15 @@ pub(crate) fn free_udp_port() -> u16 {
     UdpSocket::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port()
 }
 
+/// Whether the programs are there.
+pub(crate) fn installed() -> Result<(), String> {
+    whimbrel_testkit::program(&format!("{FOLDER}/tsctp"), "libusrsctp-examples").map(|_| ())
+}
+
 impl Peer {
     /// Starts a program and waits until it has its UDP port.
     pub(crate) fn start(name: &'static str, arguments: &[&str], udp_port: u16) -> Self {
         let program = Path::new(FOLDER).join(name);
-        assert!(
-            program.is_file(),
-            "{} is missing: `cargo xtask test` installs it, or apt-get install libusrsctp-examples",
-            program.display()
-        );
         let mut child = Command::new(program)
             .args(arguments)
             .stdin(Stdio::piped())

@@ -1,0 +1,131 @@
+//! Tests that need more than a Rust toolchain: another program, IPv6, privileges. Where the machine lacks it, such a test is
+//! not run. It prints one line with the reason on standard error, past the capture of the test harness, and appends it to the
+//! file that [`LIST`] names, so that the summary of `cargo xtask test` counts it.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// The environment variable with the path of the file that collects what was not run.
+pub const LIST: &str = "WHIMBREL_NOT_RUN";
+
+/// How much of a test was not run. The text is the first word of its line in the file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Extent {
+    /// The whole test.
+    Whole,
+    /// Some of its checks; the others were run.
+    Part,
+}
+
+impl fmt::Display for Extent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Extent::Whole => "NOT RUN",
+            Extent::Part => "NOT RUN IN PART",
+        })
+    }
+}
+
+/// Ends a test that returns nothing if the machine lacks what it needs: `needs!(program("tshark", "tshark"))`. The argument is a
+/// `Result` whose error is the reason.
+#[macro_export]
+macro_rules! needs {
+    ($need:expr) => {
+        match $need {
+            Ok(met) => met,
+            Err(reason) => return $crate::not_run(module_path!(), &reason.to_string()),
+        }
+    };
+}
+
+/// Reports that the current test is not run. `module` is where the test stands; its name is that of its thread.
+pub fn not_run(module: &str, reason: &str) {
+    report(Extent::Whole, module, reason);
+}
+
+/// Reports that a part of the current test is not run.
+pub fn not_run_in_part(module: &str, reason: &str) {
+    report(Extent::Part, module, reason);
+}
+
+fn report(extent: Extent, module: &str, reason: &str) {
+    let program = module.split("::").next().unwrap_or(module);
+    let thread = std::thread::current();
+    let line = line(extent, program, thread.name().unwrap_or("a test"), reason);
+    // The harness captures what `eprintln!` prints, and shows it only if the test fails.
+    let _ = std::io::stderr().write_all(line.as_bytes());
+    if let Some(list) = std::env::var_os(LIST) {
+        // One write in append mode: lines of several tests do not mix.
+        let written = std::fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(&list)
+            .and_then(|mut file| file.write_all(line.as_bytes()));
+        if let Err(error) = written {
+            panic!(
+                "cannot note in {} that a test was not run: {error}",
+                Path::new(&list).display()
+            );
+        }
+    }
+}
+
+fn line(extent: Extent, program: &str, test: &str, reason: &str) -> String {
+    // One line, whatever the reason holds.
+    let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
+    format!("{extent}: {program}::{test}: {reason}\n")
+}
+
+/// The path of a program: `name` is absolute, or is looked up in PATH.
+///
+/// # Errors
+/// The reason if it is missing: which Debian package has it.
+pub fn program(name: &str, package: &str) -> Result<PathBuf, String> {
+    let found = if name.starts_with('/') {
+        Some(PathBuf::from(name)).filter(|path| path.is_file())
+    } else {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path)
+            .map(|folder| folder.join(name))
+            .find(|path| path.is_file())
+    };
+    found.ok_or_else(|| format!("{name} is missing (Debian package {package})"))
+}
+
+/// Whether the loopback interface has the address `::1`.
+///
+/// # Errors
+/// The reason if it has not.
+pub fn ipv6() -> Result<(), String> {
+    match std::net::UdpSocket::bind("[::1]:0") {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("no IPv6 on the loopback interface: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_program_names_its_package() {
+        assert_eq!(
+            program("/no/such/program", "some-package").unwrap_err(),
+            "/no/such/program is missing (Debian package some-package)"
+        );
+        assert!(program("no-such-program-anywhere", "p").is_err());
+        assert!(program("sh", "dash").is_ok_and(|path| path.is_absolute()));
+    }
+
+    #[test]
+    fn reason_of_several_lines_becomes_one_line() {
+        assert_eq!(
+            line(Extent::Whole, "linux", "kernel::a", "it died:\n  errno 14\n"),
+            "NOT RUN: linux::kernel::a: it died: errno 14\n"
+        );
+        assert!(line(Extent::Part, "x", "y", "z").starts_with("NOT RUN IN PART: "));
+    }
+}
