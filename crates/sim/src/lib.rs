@@ -52,4 +52,4 @@ pub use observer::{FrameEvent, Interest, NoObserver, Observer, PacketEvent, Pack
 pub use packet::{ChunkKinds, Congestion, IP_HEADER, UDP_HEADER};
 pub use radio::{FrameKind, MovementError, Movements};
 pub use resources::Resources;
-pub use world::{RunOptions, World};
+pub use world::{Delivery, Entry, OpenWorld, RunOptions, World};

@@ -1,5 +1,6 @@
 //! The network between the hosts: takes packets from them, carries them hop by hop, and hands them over.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use whimbrel_control::Time;
@@ -42,6 +43,8 @@ pub(crate) struct Network {
     pub(crate) radios: Option<Box<Radios>>,
     /// Packets that have come to the end of their way over the air, for the world to hand over.
     pub(crate) landed: Vec<PacketId>,
+    /// Packets that have arrived at an end outside the simulation, with their times, for the caller to take.
+    pub(crate) delivered: VecDeque<(Time, PacketId)>,
     /// Whether some loss model asks what packets carry.
     pub(crate) needs_kinds: bool,
 }

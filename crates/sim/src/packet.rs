@@ -182,6 +182,8 @@ pub(crate) struct Body {
     pub(crate) bytes: Vec<u8>,
     pub(crate) tcp: TcpSegment,
     pub(crate) form: Form,
+    /// What an end outside the simulation has attached to it.
+    pub(crate) tag: u32,
 }
 
 /// Which part of a body counts.
@@ -310,6 +312,7 @@ impl Slab {
         body.structures.clone_from(&original.structures);
         body.bytes.clone_from(&original.bytes);
         body.tcp = original.tcp;
+        body.tag = original.tag;
         copy
     }
 

@@ -2,4 +2,4 @@
 
 mod queue;
 
-pub(crate) use self::queue::{Event, EventQueue};
+pub(crate) use self::queue::{Event, EventQueue, Scheduled};

@@ -13,6 +13,8 @@ pub(crate) enum Event {
     Departure { direction: u32 },
     /// An agent asked to be woken.
     Wake { agent: u32 },
+    /// A packet from an end outside the simulation enters the network.
+    Enter { packet: u32 },
     /// A radio asked to be woken.
     Radio { radio: u32 },
     /// The beginning of a frame reaches the next receiver.

@@ -34,6 +34,8 @@ pub(crate) enum Agent {
     TcpReceiver(Box<TcpReceiver>),
     UdpSender(Box<UdpSender>),
     UdpReceiver(UdpReceiver),
+    /// The end is outside the simulation.
+    Outside,
 }
 
 impl Agent {
@@ -43,7 +45,7 @@ impl Agent {
             Agent::Sctp(end) => end.open_window(),
             Agent::TcpSender(end) => end.open_window(),
             Agent::TcpReceiver(end) => end.open_window(),
-            Agent::UdpSender(_) | Agent::UdpReceiver(_) => {}
+            Agent::UdpSender(_) | Agent::UdpReceiver(_) | Agent::Outside => {}
         }
     }
 
@@ -53,7 +55,7 @@ impl Agent {
             Agent::Sctp(end) => end.close_window(),
             Agent::TcpSender(end) => end.close_window(),
             Agent::TcpReceiver(end) => end.close_window(),
-            Agent::UdpSender(_) | Agent::UdpReceiver(_) => {}
+            Agent::UdpSender(_) | Agent::UdpReceiver(_) | Agent::Outside => {}
         }
     }
 }

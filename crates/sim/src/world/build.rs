@@ -1,5 +1,6 @@
 //! Puts a world together from a scenario, a seed and the files it names.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -80,6 +81,17 @@ impl World {
         resources: &Resources,
         options: RunOptions,
     ) -> Result<World, ConfigError> {
+        World::build(config, seed, resources, options, &[])
+    }
+
+    /// As [`World::new`]; the ends of the flows in `outside`, by their places in the scenario, are not part of the simulation.
+    pub(super) fn build(
+        config: &SimConfig,
+        seed: u64,
+        resources: &Resources,
+        options: RunOptions,
+        outside: &[usize],
+    ) -> Result<World, ConfigError> {
         config.validate()?;
         check_movements(config, resources)?;
         let end = Time::ZERO + config.duration;
@@ -116,6 +128,7 @@ impl World {
                 f: f as u32,
                 seed,
                 topology: &topology,
+                outside: outside.contains(&f),
                 truth: Truth::new(Rng::stream(seed, &format!("flow/{}/truth", flow.name))),
             };
             truths.push(builder.truth.clone());
@@ -126,7 +139,9 @@ impl World {
                 name: flow.name.clone(),
                 kind: flow.kind,
                 start: Time::ZERO + flow.start,
-                has_end: flow.kind != FlowKind::Udp && (flow.traffic.is_finite() || flow.stop.is_some()),
+                has_end: flow.kind != FlowKind::Udp
+                    && !outside.contains(&f)
+                    && (flow.traffic.is_finite() || flow.stop.is_some()),
             });
         }
         let simple = |direction: u32| {
@@ -171,6 +186,7 @@ impl World {
             radio_drops: vec![Default::default(); config.radio.len()],
             radios: (!config.radio.is_empty()).then(|| Box::new(Radios::new(config, seed, resources, window))),
             landed: Vec::new(),
+            delivered: VecDeque::new(),
             needs_kinds,
         };
         let transport_flows = plans.iter().filter(|plan| plan.kind != FlowKind::Udp).count();
@@ -347,6 +363,8 @@ struct FlowBuilder<'a> {
     f: u32,
     seed: u64,
     topology: &'a Topology,
+    /// Whether its ends are not part of the simulation.
+    outside: bool,
     truth: Arc<Truth>,
 }
 
@@ -362,6 +380,11 @@ impl FlowBuilder<'_> {
         flows: &mut Vec<FlowState>,
     ) -> Result<(), ConfigError> {
         let flow = self.flow;
+        if self.outside {
+            agents.extend([Agent::Outside, Agent::Outside]);
+            flows.push(self.state(Sink::default()));
+            return Ok(());
+        }
         let traffic = &flow.traffic;
         let file = self.file(resources)?;
         let start = Time::ZERO + flow.start;
@@ -449,8 +472,13 @@ impl FlowBuilder<'_> {
             Some(file) => Sink::for_file(file, traffic.message_bytes),
             None => Sink::default(),
         };
-        flows.push(FlowState {
-            routes,
+        flows.push(self.state(sink));
+        Ok(())
+    }
+
+    fn state(&self, sink: Sink) -> FlowState {
+        FlowState {
+            routes: self.topology.flows[self.f as usize].clone(),
             sink,
             sent_packets: [0; 2],
             sent_bytes: [0; 2],
@@ -459,8 +487,7 @@ impl FlowBuilder<'_> {
             arrived_after: 0,
             discarded: 0,
             verdicts: VerdictCounts::default(),
-        });
-        Ok(())
+        }
     }
 
     /// The file to send: one of the scenario's, or made up.

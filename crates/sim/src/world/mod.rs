@@ -1,13 +1,15 @@
 //! A run: a scenario with a seed, from its first event to its result.
 
 mod build;
+mod open;
 mod report;
 
 use whimbrel_control::{Span, Time};
 
 pub use self::build::RunOptions;
+pub use self::open::{Delivery, Entry, OpenWorld};
 use crate::control::RunControl;
-use crate::engine::Event;
+use crate::engine::{Event, Scheduled};
 use crate::host::{Agent, Context, FlowState};
 use crate::measure::{EndReason, RunResult};
 use crate::network::Network;
@@ -63,19 +65,7 @@ impl World {
                 self.now = self.plan.end;
                 break EndReason::Duration;
             };
-            self.now = next.at;
-            self.events += 1;
-            match next.event {
-                Event::Arrival { direction } => {
-                    if let Some(packet) = self.network.take_arrival(direction, next.seq) {
-                        self.arrived(packet, observer);
-                    }
-                }
-                event => {
-                    self.network.queue.pop();
-                    self.happen(event, next.seq, observer);
-                }
-            }
+            self.step(next, observer);
             if self.unfinished == 0 && self.plan.ends_when_done {
                 break EndReason::AllDone;
             }
@@ -91,6 +81,24 @@ impl World {
         self.finish(end)
     }
 
+    /// Processes the next event.
+    #[inline]
+    fn step(&mut self, next: Scheduled, observer: &mut dyn Observer) {
+        self.now = next.at;
+        self.events += 1;
+        match next.event {
+            Event::Arrival { direction } => {
+                if let Some(packet) = self.network.take_arrival(direction, next.seq) {
+                    self.arrived(packet, observer);
+                }
+            }
+            event => {
+                self.network.queue.pop();
+                self.happen(event, next.seq, observer);
+            }
+        }
+    }
+
     fn begin(&mut self, observer: &mut dyn Observer) {
         if self.network.wanted.series {
             self.network.queue.push(Time::ZERO + self.plan.interval, Event::Sample);
@@ -104,7 +112,7 @@ impl World {
                 }
                 Agent::TcpSender(sender) => sender.begin(context),
                 Agent::UdpSender(sender) => sender.begin(context),
-                Agent::TcpReceiver(_) | Agent::UdpReceiver(_) => {}
+                Agent::TcpReceiver(_) | Agent::UdpReceiver(_) | Agent::Outside => {}
             });
         }
     }
@@ -156,6 +164,7 @@ impl World {
             Agent::TcpReceiver(receiver) => receiver.receive(context, id),
             Agent::UdpReceiver(receiver) => receiver.receive(context, id),
             Agent::UdpSender(_) => context.network.slab.release(id),
+            Agent::Outside => context.network.delivered.push_back((context.now, id)),
         });
         self.check_finished(agent);
     }
@@ -171,10 +180,11 @@ impl World {
                     Agent::TcpSender(sender) => sender.wake(context, seq),
                     Agent::TcpReceiver(receiver) => receiver.wake(context, seq),
                     Agent::UdpSender(sender) => sender.wake(context, seq),
-                    Agent::UdpReceiver(_) => {}
+                    Agent::UdpReceiver(_) | Agent::Outside => {}
                 });
                 self.check_finished(agent);
             }
+            Event::Enter { packet } => self.network.send(self.now, packet, observer),
             Event::Departure { direction } => self.network.depart(self.now, direction, observer),
             Event::Radio { radio } => self.network.wake_radio(self.now, radio, seq, observer),
             Event::Routing { radio } => self.network.wake_routing(self.now, radio, seq, observer),

@@ -1,0 +1,241 @@
+//! A network whose flows have ends outside the simulation: packets come in and go out at times that the caller names.
+
+use whimbrel_control::{Span, Time};
+use whimbrel_proto::Ecn;
+
+use super::{RunOptions, World};
+use crate::config::{ConfigError, FlowKind, MeasureConfig, SimConfig};
+use crate::engine::Event;
+use crate::measure::{EndReason, RunResult};
+use crate::observer::{NoObserver, Observer};
+use crate::packet::{Form, PacketId};
+use crate::resources::Resources;
+use crate::topology::interface_name;
+
+/// An open network does not end by itself; times after this are outside its measurement window.
+const HORIZON: Span = Span::from_secs(366 * 86_400);
+
+/// A simulated network that carries packets of programs outside the simulation.
+///
+/// The links, queues, losses, traces and schedules are those of [`World`], with the same random streams for the same seed. The flows
+/// named in [`OpenWorld::new`] have no simulated ends: their packets enter by [`OpenWorld::send`] and leave by
+/// [`OpenWorld::deliver`]. All other flows of the scenario are simulated and compete with them. It reads no clock: the caller
+/// passes the times, which must not decrease.
+///
+/// ```
+/// use whimbrel_control::{Rate, Span, Time};
+/// use whimbrel_sim::config::{FlowConfig, FlowKind, LinkConfig, NodeConfig, SimConfig};
+/// use whimbrel_sim::{Entry, OpenWorld, Resources};
+///
+/// let mut config = SimConfig::empty(Span::from_secs(10));
+/// config.node = vec![NodeConfig::new("a"), NodeConfig::new("b")];
+/// config.link = vec![LinkConfig::new("a", "b", Rate::from_mbps(8), Span::from_millis(10))];
+/// config.flow = vec![FlowConfig::new("data", FlowKind::Sctp, "a", "b")];
+/// let mut world = OpenWorld::new(&config, 1, &Resources::default(), &[0])?;
+/// // 972 bytes, a UDP and an IP header: 1000 bytes take 1 ms at 8 Mbit/s.
+/// world.send(Time::ZERO, &Entry { headers: 8, ..Entry::default() }, &[7; 972]);
+/// let due = Time::ZERO + Span::from_millis(11);
+/// world.advance(due);
+/// let mut arrived = Vec::new();
+/// world.deliver(&mut |delivery| arrived.push((delivery.at, delivery.payload.len())));
+/// assert_eq!(arrived, [(due, 972)]);
+/// # Ok::<(), whimbrel_sim::config::ConfigError>(())
+/// ```
+#[derive(Debug)]
+pub struct OpenWorld {
+    world: World,
+    /// The form of the packets of each flow; `None` for a simulated flow.
+    forms: Vec<Option<Form>>,
+    /// Names of the links at the sender and at the receiver of each flow.
+    links: Vec<[Vec<String>; 2]>,
+}
+
+/// Where a packet enters an [`OpenWorld`], and what its headers contain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// The flow, by its place in the scenario.
+    pub flow: usize,
+    /// Whether the packet goes from the flow's sender to its receiver.
+    pub forward: bool,
+    /// The interface it leaves from, by its place in [`OpenWorld::links`] of the sending end.
+    pub from: usize,
+    /// The interface it goes to, by its place in [`OpenWorld::links`] of the other end.
+    pub to: usize,
+    /// The ECN bits of its IP header.
+    pub ecn: Ecn,
+    /// Bytes between the IP header and the payload, for example [`UDP_HEADER`](crate::UDP_HEADER). They and an IPv4 header of
+    /// [`IP_HEADER`](crate::IP_HEADER) bytes count in the packet's size.
+    pub headers: u32,
+    /// Comes out with the packet; the network does not look at it.
+    pub tag: u32,
+}
+
+impl Default for Entry {
+    /// From the first interface of the sender of the first flow to the first one of its receiver, without other headers than IP's.
+    fn default() -> Self {
+        Entry {
+            flow: 0,
+            forward: true,
+            from: 0,
+            to: 0,
+            ecn: Ecn::NotEct,
+            headers: 0,
+            tag: 0,
+        }
+    }
+}
+
+/// A packet that leaves an [`OpenWorld`].
+#[derive(Clone, Copy, Debug)]
+pub struct Delivery<'a> {
+    /// When it reached the end of its route.
+    pub at: Time,
+    /// The flow, by its place in the scenario.
+    pub flow: usize,
+    /// Whether it goes from the flow's sender to its receiver.
+    pub forward: bool,
+    /// The interface it left from, as in [`Entry::from`].
+    pub from: usize,
+    /// The interface it goes to, as in [`Entry::to`].
+    pub to: usize,
+    /// The ECN bits of its IP header; queues may have set CE.
+    pub ecn: Ecn,
+    /// The tag it was sent with.
+    pub tag: u32,
+    /// What it carries, as it was sent.
+    pub payload: &'a [u8],
+}
+
+impl OpenWorld {
+    /// Builds the network of a scenario without the ends of the flows in `outside` (places in the scenario). The scenario's
+    /// duration and measurement window do not apply.
+    ///
+    /// # Errors
+    /// As [`World::new`]; also if `outside` names a flow that the scenario lacks.
+    pub fn new(config: &SimConfig, seed: u64, resources: &Resources, outside: &[usize]) -> Result<Self, ConfigError> {
+        if let Some(missing) = outside.iter().find(|flow| **flow >= config.flow.len()) {
+            let allowed = format!("one of the {} flows of the scenario", config.flow.len());
+            return Err(ConfigError::new("flow", missing, allowed));
+        }
+        let config = &SimConfig {
+            duration: HORIZON,
+            measure: MeasureConfig::default(),
+            ..config.clone()
+        };
+        let mut world = World::build(config, seed, resources, RunOptions::default(), outside)?;
+        let forms = config.flow.iter().enumerate().map(|(f, flow)| {
+            outside.contains(&f).then_some(match flow.kind {
+                FlowKind::Sctp => Form::Bytes,
+                FlowKind::Tcp | FlowKind::Udp => Form::Datagram,
+            })
+        });
+        let forms = forms.collect();
+        let names = |interfaces: &[u32]| interfaces.iter().map(|i| interface_name(config, *i)).collect();
+        let flows = world.flows.iter();
+        let links = flows.map(|flow| [names(&flow.routes.sender), names(&flow.routes.receiver)]);
+        let links = links.collect();
+        world.begin(&mut NoObserver);
+        Ok(OpenWorld { world, forms, links })
+    }
+
+    /// Names of the links at the interfaces of a flow's sender and of its receiver, the primary ones first.
+    pub fn links(&self, flow: usize) -> [&[String]; 2] {
+        self.links
+            .get(flow)
+            .map_or([&[], &[]], |[sender, receiver]| [sender, receiver])
+    }
+
+    /// The time up to which everything has happened.
+    pub fn now(&self) -> Time {
+        self.world.now
+    }
+
+    /// When something happens next.
+    pub fn next_event(&self) -> Option<Time> {
+        self.world.network.queue.peek().map(|next| next.at)
+    }
+
+    /// Lets a packet enter the network at a time, or [now](OpenWorld::now) if that is later. Returns whether there is such a flow
+    /// and route.
+    pub fn send(&mut self, at: Time, entry: &Entry, payload: &[u8]) -> bool {
+        let world = &mut self.world;
+        let Some(Some(form)) = self.forms.get(entry.flow) else {
+            return false;
+        };
+        let state = &mut world.flows[entry.flow];
+        let routes = &state.routes;
+        let (width, depth, table) = if entry.forward {
+            (routes.receiver.len(), routes.sender.len(), &routes.forward)
+        } else {
+            (routes.sender.len(), routes.receiver.len(), &routes.reverse)
+        };
+        if entry.from >= depth || entry.to >= width {
+            return false;
+        }
+        let route = table[entry.from * width + entry.to];
+        let at = at.max(world.now);
+        let id = world.network.slab.reserve();
+        let body = world.network.slab.body_mut(id);
+        (body.form, body.tag) = (*form, entry.tag);
+        body.bytes.clear();
+        body.bytes.extend_from_slice(payload);
+        let agent = entry.flow as u32 * 2 + u32::from(!entry.forward);
+        let len = payload.len() as u32 + entry.headers;
+        state.address_packet(&mut world.network, at, id, agent, route, len);
+        world.network.slab.get_mut(id).ecn = entry.ecn;
+        world.network.queue.push(at, Event::Enter { packet: id });
+        true
+    }
+
+    /// Lets everything happen that is due up to a time.
+    pub fn advance(&mut self, to: Time) {
+        self.advance_with(to, &mut NoObserver);
+    }
+
+    fn advance_with(&mut self, to: Time, observer: &mut dyn Observer) {
+        while let Some(next) = self.world.network.queue.peek().filter(|next| next.at <= to) {
+            self.world.step(next, observer);
+        }
+        self.world.now = self.world.now.max(to);
+    }
+
+    /// Hands over the packets that have arrived, in the order of their arrival.
+    pub fn deliver(&mut self, each: &mut dyn FnMut(Delivery<'_>)) {
+        while let Some((at, id)) = self.world.network.delivered.pop_front() {
+            each(self.delivery(at, id));
+            self.world.network.slab.release(id);
+        }
+    }
+
+    fn delivery(&self, at: Time, id: PacketId) -> Delivery<'_> {
+        let network = &self.world.network;
+        let (packet, body) = (network.slab.get(id), network.slab.body(id));
+        let flow = packet.flow as usize;
+        let routes = &self.world.flows[flow].routes;
+        let route = &network.topology.routes[packet.route as usize];
+        let place = |interfaces: &[u32], address: std::net::SocketAddr| {
+            let wanted = crate::topology::interface(address.ip());
+            interfaces.iter().position(|i| Some(*i) == wanted).unwrap_or(0)
+        };
+        let (from, to) = if packet.is_forward() {
+            (&routes.sender, &routes.receiver)
+        } else {
+            (&routes.receiver, &routes.sender)
+        };
+        Delivery {
+            at,
+            flow,
+            forward: packet.is_forward(),
+            from: place(from, route.source),
+            to: place(to, route.destination),
+            ecn: packet.ecn,
+            tag: body.tag,
+            payload: &body.bytes,
+        }
+    }
+
+    /// Ends the run and returns what links and flows have carried up to now.
+    pub fn finish(self) -> RunResult {
+        self.world.finish(EndReason::Cancelled)
+    }
+}
