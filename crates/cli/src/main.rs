@@ -38,6 +38,8 @@ enum Command {
     Send(commands::send::Args),
     /// Receive files over SCTP from `whimbrel send`
     Recv(commands::recv::Args),
+    /// Forward packets of real programs through the links of a scenario, in real time
+    Emulate(commands::emulate::Args),
 }
 
 fn main() -> ExitCode {
@@ -51,5 +53,6 @@ fn main() -> ExitCode {
         Command::Schema(args) => commands::schema::run(&args),
         Command::Send(args) => commands::send::run(&args),
         Command::Recv(args) => commands::recv::run(&args),
+        Command::Emulate(args) => commands::emulate::run(&args),
     }
 }

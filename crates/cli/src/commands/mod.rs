@@ -2,6 +2,7 @@
 
 pub(crate) mod check;
 pub(crate) mod demo;
+pub(crate) mod emulate;
 pub(crate) mod recv;
 pub(crate) mod rerun;
 pub(crate) mod run;

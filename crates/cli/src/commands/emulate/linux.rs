@@ -1,0 +1,181 @@
+//! Runs the emulation.
+
+use std::io::Write as _;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::json;
+use whimbrel_control::Span;
+use whimbrel_emu::{Emulator, Limits, Report, UdpAddresses, UdpGate};
+use whimbrel_scenario::Scenario;
+use whimbrel_sim::config::{FlowKind, SimConfig};
+use whimbrel_sim::topology::Topology;
+
+use super::{Args, default_from, default_to, report};
+use crate::execute;
+use crate::output::{FAILED, Outcome, WRONG_USE, fail, note, print, scenario_error};
+
+/// The machine was too slow.
+const TOO_SLOW: u8 = 3;
+
+pub(super) fn run(args: &Args) -> Outcome {
+    if !args.udp {
+        return Err(fail(WRONG_USE, "how packets come in is missing: --udp"));
+    }
+    let scenario = Scenario::load(&args.file, &args.set).map_err(|error| scenario_error(&error))?;
+    let [point] = &scenario.points[..] else {
+        let message = format_args!(
+            "the scenario has {} points; choose one: --set {}",
+            scenario.points.len(),
+            scenario
+                .axes
+                .iter()
+                .map(|axis| format!("{axis}=VALUE"))
+                .collect::<Vec<_>>()
+                .join(" --set ")
+        );
+        return Err(fail(WRONG_USE, message));
+    };
+    let config = &point.config;
+    let flow = choose_flow(config, args.flow.as_deref())?;
+    let gate = UdpGate::open(addresses(args, config, flow)?).map_err(|error| fail(WRONG_USE, error))?;
+    let addresses = gate.addresses().clone();
+    let limits = Limits {
+        duration: args.duration.map(duration),
+        ..Limits::default()
+    };
+    let seed = args.seed.unwrap_or(scenario.seed);
+    let emulator =
+        Emulator::new(config, seed, &point.resources, &[flow], gate, limits).map_err(|error| fail(WRONG_USE, error))?;
+    let stop = execute::listen()?;
+    let name = &config.flow[flow].name;
+    if !args.quiet {
+        note(format_args!("emulating {}, flow {name}, seed {seed}", scenario.title));
+        tell_commands(&addresses, config.flow[flow].kind);
+    }
+    if let Some(path) = &args.ready_file {
+        let ready = json!({"listen": addresses.listen, "to": addresses.to, "from": addresses.from});
+        write_whole(path, &format!("{ready}\n"))
+            .map_err(|error| fail(FAILED, format_args!("cannot write {}: {error}", path.display())))?;
+    }
+    let done = emulator.run(&stop).map_err(|error| fail(FAILED, error))?;
+    let too_slow = done.too_slow(args.late);
+    let text = if args.json {
+        format!("{}\n", report::json(&scenario.title, name, &done, too_slow.as_deref()))
+    } else {
+        report::text(&done)
+    };
+    print(&text)?;
+    conclude(&done, too_slow)
+}
+
+fn conclude(done: &Report, too_slow: Option<String>) -> Outcome {
+    if done.gate.received == 0 {
+        note("note: no packet came in");
+    }
+    match too_slow {
+        Some(why) => Err(fail(TOO_SLOW, format_args!("the machine was too slow: {why}"))),
+        None => Ok(()),
+    }
+}
+
+/// The place of the flow whose ends are real programs.
+fn choose_flow(config: &SimConfig, wanted: Option<&str>) -> Outcome<usize> {
+    let names = || {
+        config
+            .flow
+            .iter()
+            .map(|flow| flow.name.as_str())
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    match (wanted, config.flow.len()) {
+        (Some(name), _) => config.flow.iter().position(|flow| flow.name == name).ok_or_else(|| {
+            fail(
+                WRONG_USE,
+                format_args!("there is no flow \"{name}\"; there are: {}", names()),
+            )
+        }),
+        (None, 1) => Ok(0),
+        (None, 0) => Err(fail(WRONG_USE, "the scenario has no flow")),
+        (None, several) => Err(fail(
+            WRONG_USE,
+            format_args!("the scenario has {several} flows; choose one with --flow: {}", names()),
+        )),
+    }
+}
+
+/// The addresses given, or those that stand in for them.
+fn addresses(args: &Args, config: &SimConfig, flow: usize) -> Outcome<UdpAddresses> {
+    let topology = Topology::build(config).map_err(|error| fail(WRONG_USE, error))?;
+    let routes = &topology.flows[flow];
+    let (senders, receivers) = (routes.sender.len(), routes.receiver.len());
+    let to = if args.to.is_empty() {
+        default_to(receivers)
+    } else {
+        args.to.clone()
+    };
+    let listen = if args.listen.is_empty() {
+        to.iter()
+            .map(|to| SocketAddr::new(to.ip(), super::LISTEN_PORT))
+            .collect()
+    } else {
+        args.listen.clone()
+    };
+    let from = if args.from.is_empty() {
+        default_from(senders)
+    } else {
+        args.from.clone()
+    };
+    let (source, target) = (&config.flow[flow].from, &config.flow[flow].to);
+    check_count("--to", to.len(), receivers, target)?;
+    check_count("--listen", listen.len(), receivers, target)?;
+    check_count("--from", from.len(), senders, source)?;
+    if let Some(addr) = listen.iter().find(|addr| to.contains(addr)) {
+        let message =
+            format_args!("{addr} is in --listen and in --to: the emulator and the receiver need different ports");
+        return Err(fail(WRONG_USE, message));
+    }
+    Ok(UdpAddresses { flow, listen, to, from })
+}
+
+fn check_count(option: &str, given: usize, links: usize, node: &str) -> Outcome {
+    if given == links {
+        return Ok(());
+    }
+    let message = format_args!("{option} has {given} addresses; the flow uses {links} links at node \"{node}\"");
+    Err(fail(WRONG_USE, message))
+}
+
+/// The commands that send a file through the emulator.
+fn tell_commands(addresses: &UdpAddresses, kind: FlowKind) {
+    let list = |addrs: &[SocketAddr]| addrs.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    let (to, listen) = (list(&addresses.to), list(&addresses.listen));
+    note(format_args!("listening on UDP {listen} for packets to {to}"));
+    if kind != FlowKind::Sctp {
+        return;
+    }
+    let local = match addresses.from[..] {
+        [_] => String::new(),
+        ref several => {
+            let ips: Vec<_> = several.iter().map(IpAddr::to_string).collect();
+            format!(" --local {}", ips.join(","))
+        }
+    };
+    note(format_args!("  receive:  whimbrel recv --listen {to} DIR"));
+    note(format_args!("  send:     whimbrel send FILE --to {listen}{local}"));
+}
+
+fn duration(span: Span) -> Duration {
+    Duration::from_nanos(span.as_nanos())
+}
+
+/// Writes a file that is there with all of its content or not at all.
+fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let mut file = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
+    file.write_all(text.as_bytes())?;
+    file.persist(path)?;
+    Ok(())
+}
