@@ -1,5 +1,8 @@
 //! The `whimbrel` command.
 
+// They panic if the output is closed or full. `output` and `transfer::console` print.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod commands;
 mod execute;
 mod output;

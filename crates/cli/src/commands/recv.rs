@@ -14,10 +14,11 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use whimbrel::{Association, Listener, Scheme, StackConfig};
 
+use crate::transfer::console::Console;
 use crate::transfer::failure::{EXIT_CODES, Failure};
 use crate::transfer::frame::{DIGEST_BYTES, Frame, check_name};
 use crate::transfer::interrupt::Interrupt;
-use crate::transfer::progress::{Bars, hex, summary};
+use crate::transfer::progress::{hex, summary};
 use crate::transfer::{DEFAULT_PORT, address, association_config, parse_scheme};
 
 /// Pieces of a file that wait for the disk.
@@ -55,26 +56,29 @@ pub(crate) struct Args {
 struct Place {
     dir: PathBuf,
     force: bool,
-    bars: Bars,
+    console: Console,
     interrupt: Interrupt,
 }
 
 pub(crate) fn run(args: &Args) -> ExitCode {
+    let console = Console::new();
     let outcome = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|e| Failure::file(format!("cannot start: {e}")))
-        .and_then(|runtime| runtime.block_on(receive(args)));
-    match outcome {
+        .and_then(|runtime| runtime.block_on(receive(args, &console)));
+    let code = match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("error: {}", failure.message);
+            console.note(format!("error: {}", failure.message));
             ExitCode::from(failure.code)
         }
-    }
+    };
+    console.finish();
+    code
 }
 
-async fn receive(args: &Args) -> Result<(), Failure> {
+async fn receive(args: &Args, console: &Console) -> Result<(), Failure> {
     prepare(&args.dir)?;
     let interrupt = Interrupt::listen();
     let config = StackConfig {
@@ -86,12 +90,16 @@ async fn receive(args: &Args) -> Result<(), Failure> {
     let listener = Listener::bind(config)?;
     let stack = listener.stack().clone();
     let addrs: Vec<String> = stack.local_addrs().iter().map(ToString::to_string).collect();
-    eprintln!("listening on UDP {}, SCTP port {}", addrs.join(", "), stack.port());
+    console.note(format!(
+        "listening on UDP {}, SCTP port {}",
+        addrs.join(", "),
+        stack.port()
+    ));
 
     let place = Place {
         dir: args.dir.clone(),
         force: args.force,
-        bars: Bars::new(),
+        console: console.clone(),
         interrupt,
     };
     let mut transfers = JoinSet::new();
@@ -151,17 +159,15 @@ async fn attend(association: Association, place: &Place) -> Result<(), Failure> 
     match outcome {
         Ok((name, size, digest, elapsed)) => {
             let _ = association.send(Frame::Done.into_message()).await;
-            place
-                .bars
-                .println(&format!("received {name} from {peer}: {}", summary(size, elapsed)));
-            place.bars.println(&format!("sha256 {}", hex(&digest)));
+            let console = &place.console;
+            console.say(format!("received {name} from {peer}: {}", summary(size, elapsed)));
+            console.say(format!("sha256 {}", hex(&digest)));
             farewell(&association).await;
             Ok(())
         }
         Err(failure) => {
-            place
-                .bars
-                .eprintln(&format!("error: transfer from {peer}: {}", failure.message));
+            let line = format!("error: transfer from {peer}: {}", failure.message);
+            place.console.note(line);
             if association
                 .send(Frame::Failed(failure.message.clone()).into_message())
                 .await
@@ -204,7 +210,7 @@ async fn take_file(association: &Association, place: &Place) -> Result<Taken, Fa
     let part = part_file(&place.dir).map_err(cannot)?;
     reserve(&part, size).map_err(cannot)?;
 
-    let bar = place.bars.add(&name, size);
+    let bar = place.console.bar(&name, size);
     let (mut writer, ended) = Writer::start(part);
     let digest = take_content(association, size, &mut writer, &bar).await;
     drop(writer);

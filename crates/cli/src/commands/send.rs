@@ -13,16 +13,19 @@ use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 use whimbrel::{Association, Scheme, Stack, StackConfig};
 
+use crate::transfer::console::Console;
 use crate::transfer::failure::{EXIT_CODES, Failure};
 use crate::transfer::frame::{DATA_BYTES, DIGEST_BYTES, Frame, check_name};
 use crate::transfer::interrupt::Interrupt;
-use crate::transfer::progress::{Bars, hex, summary};
+use crate::transfer::progress::{hex, summary};
 use crate::transfer::{DEFAULT_PORT, address, association_config, parse_scheme};
 
 /// Pieces of the file read ahead of the network.
 const READ_AHEAD: usize = 16;
 /// After Ctrl-C the shutdown may take this long before the association is aborted.
 const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(10);
+/// The same once the receiver has the file: time for a SHUTDOWN that is lost and repeated on another path (RTO.Min is 1 s).
+const FAREWELL_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Send a file over SCTP to `whimbrel recv`
 #[derive(clap::Args, Debug)]
@@ -58,21 +61,24 @@ enum Piece {
 }
 
 pub(crate) fn run(args: &Args) -> ExitCode {
+    let console = Console::new();
     let outcome = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|e| Failure::file(format!("cannot start: {e}")))
-        .and_then(|runtime| runtime.block_on(send(args)));
-    match outcome {
+        .and_then(|runtime| runtime.block_on(send(args, &console)));
+    let code = match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("error: {}", failure.message);
+            console.note(format!("error: {}", failure.message));
             ExitCode::from(failure.code)
         }
-    }
+    };
+    console.finish();
+    code
 }
 
-async fn send(args: &Args) -> Result<(), Failure> {
+async fn send(args: &Args, console: &Console) -> Result<(), Failure> {
     let (file, name, size) = open(&args.file)?;
     let interrupt = Interrupt::listen();
     let config = StackConfig {
@@ -88,7 +94,7 @@ async fn send(args: &Args) -> Result<(), Failure> {
 
     let start = Instant::now();
     let outcome = tokio::select! {
-        outcome = transfer(&association, file, &name, size) => outcome,
+        outcome = transfer(&association, file, &name, size, console) => outcome,
         () = interrupt.asked(1) => Err(Failure::interrupted("interrupted; the receiver keeps nothing of the file")),
     };
     let digest = match outcome {
@@ -99,13 +105,16 @@ async fn send(args: &Args) -> Result<(), Failure> {
             return Err(failure);
         }
     };
-    let elapsed = start.elapsed();
-    // The file is there; a peer that goes away during the shutdown changes nothing.
-    let _ = tokio::time::timeout(SHUTDOWN_PATIENCE, association.shutdown()).await;
-    drop(association);
+    console.say(format!("sent {name}: {}", summary(size, start.elapsed())));
+    console.say(format!("sha256 {}", hex(&digest)));
+    // The receiver has the file. What becomes of the shutdown changes nothing, and is not waited for if a path has failed.
+    if tokio::time::timeout(FAREWELL_PATIENCE, association.shutdown())
+        .await
+        .is_err()
+    {
+        association.abort("the transfer is over");
+    }
     stack.wait_idle().await;
-    println!("sent {name}: {}", summary(size, elapsed));
-    println!("sha256 {}", hex(&digest));
     Ok(())
 }
 
@@ -124,10 +133,16 @@ fn open(path: &Path) -> Result<(File, String, u64), Failure> {
 }
 
 /// Sends everything and waits for the receiver's verdict.
-async fn transfer(association: &Association, file: File, name: &str, size: u64) -> Result<[u8; DIGEST_BYTES], Failure> {
+async fn transfer(
+    association: &Association,
+    file: File,
+    name: &str,
+    size: u64,
+    console: &Console,
+) -> Result<[u8; DIGEST_BYTES], Failure> {
     let (pieces_in, mut pieces) = mpsc::channel(READ_AHEAD);
     let reader = tokio::task::spawn_blocking(move || read(file, size, &pieces_in));
-    let bar = Bars::new().add(name, size);
+    let bar = console.bar(name, size);
     let outcome = {
         let header = Frame::Header {
             name: name.to_owned(),

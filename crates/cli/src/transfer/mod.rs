@@ -1,6 +1,7 @@
 //! Files over SCTP: what `whimbrel send` and `whimbrel recv` say to each other, and what they share.
 
 pub(crate) mod address;
+pub(crate) mod console;
 pub(crate) mod failure;
 pub(crate) mod frame;
 pub(crate) mod interrupt;

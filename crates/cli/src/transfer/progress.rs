@@ -1,44 +1,6 @@
-//! What a transfer shows: a bar on a terminal, nothing elsewhere.
+//! What is printed about a finished transfer.
 
-use std::io::IsTerminal;
 use std::time::Duration;
-
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-
-/// Draws the bars of all transfers of this process to standard error, if that is a terminal.
-#[derive(Clone, Debug)]
-pub(crate) struct Bars(MultiProgress);
-
-impl Bars {
-    pub(crate) fn new() -> Self {
-        let target = if std::io::stderr().is_terminal() {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
-        Bars(MultiProgress::with_draw_target(target))
-    }
-
-    /// A bar for a file of `size` bytes.
-    pub(crate) fn add(&self, name: &str, size: u64) -> ProgressBar {
-        let style = ProgressStyle::with_template(
-            "{msg:.bold} {wide_bar} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta} left",
-        )
-        .unwrap_or_else(|_| ProgressStyle::default_bar());
-        self.0
-            .add(ProgressBar::new(size).with_style(style).with_message(name.to_owned()))
-    }
-
-    /// Prints a line to standard output without tearing the bars.
-    pub(crate) fn println(&self, line: &str) {
-        self.0.suspend(|| println!("{line}"));
-    }
-
-    /// Prints a line to standard error without tearing the bars.
-    pub(crate) fn eprintln(&self, line: &str) {
-        self.0.suspend(|| eprintln!("{line}"));
-    }
-}
 
 /// Size, time and rate of a finished transfer, as people read them.
 pub(crate) fn summary(size: u64, elapsed: Duration) -> String {

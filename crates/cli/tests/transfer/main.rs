@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "what a test cannot do without fails it")]
 
+mod output;
+mod shutdown;
+
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -30,8 +33,13 @@ impl Receiver {
         Self::spawn(command)
     }
 
-    fn spawn(mut command: Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    fn spawn(command: Command) -> Self {
+        Self::spawn_onto(command, Stdio::piped())
+    }
+
+    /// The same with this standard output.
+    fn spawn_onto(mut command: Command, stdout: Stdio) -> Self {
+        let mut child = command.stdout(stdout).stderr(Stdio::piped()).spawn().unwrap();
         let mut rest = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         rest.read_line(&mut line).unwrap();
@@ -63,7 +71,9 @@ impl Receiver {
     fn end(mut self) -> (Option<i32>, String, String) {
         let status = wait(&mut self.child);
         let (mut out, mut err) = (String::new(), String::new());
-        self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        if let Some(mut stdout) = self.child.stdout.take() {
+            stdout.read_to_string(&mut out).unwrap();
+        }
         self.rest.read_to_string(&mut err).unwrap();
         (status, out, err)
     }

@@ -1,0 +1,126 @@
+//! Lines and progress bars of a transfer. Whether they can be written has no effect on the transfer: threads write them, and an
+//! output that is closed, full, or not read loses lines.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Lines that wait for an output that is not read; more are dropped.
+const WAITING_LINES: usize = 1024;
+/// How long the end of the program waits for an output that is not read.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
+/// Standard output, standard error, and progress bars on the latter if it is a terminal.
+#[derive(Clone, Debug)]
+pub(crate) struct Console {
+    bars: MultiProgress,
+    out: Lines,
+    err: Lines,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Output {
+    Out,
+    Err,
+}
+
+/// The queue of an output.
+type Lines = SyncSender<Entry>;
+
+enum Entry {
+    Line(String),
+    /// Answered when everything before it has been written.
+    Flush(SyncSender<()>),
+}
+
+impl Console {
+    pub(crate) fn new() -> Self {
+        let target = if io::stderr().is_terminal() {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let bars = MultiProgress::with_draw_target(target);
+        Console {
+            out: start(Output::Out, &bars),
+            err: start(Output::Err, &bars),
+            bars,
+        }
+    }
+
+    /// A bar for a file of `size` bytes.
+    pub(crate) fn bar(&self, name: &str, size: u64) -> ProgressBar {
+        let style = ProgressStyle::with_template(
+            "{msg:.bold} {wide_bar} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta} left",
+        )
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+        self.bars
+            .add(ProgressBar::new(size).with_style(style).with_message(name.to_owned()))
+    }
+
+    /// Prints a line of results to standard output.
+    pub(crate) fn say(&self, line: impl Into<String>) {
+        // A queue that is full belongs to an output that nobody reads.
+        let _ = self.out.try_send(Entry::Line(line.into()));
+    }
+
+    /// Prints a message to standard error.
+    pub(crate) fn note(&self, line: impl Into<String>) {
+        let _ = self.err.try_send(Entry::Line(line.into()));
+    }
+
+    /// Waits until everything is written, or can probably not be written.
+    pub(crate) fn finish(&self) {
+        for lines in [&self.out, &self.err] {
+            let (done, wait) = sync_channel(1);
+            if lines.try_send(Entry::Flush(done)).is_ok() {
+                let _ = wait.recv_timeout(LAST_LINES);
+            }
+        }
+    }
+}
+
+/// Starts the thread that writes to an output. Without a thread its lines are dropped.
+fn start(output: Output, bars: &MultiProgress) -> Lines {
+    let (lines, queue) = sync_channel(WAITING_LINES);
+    let bars = bars.clone();
+    let _ = std::thread::Builder::new().spawn(move || write_all(output, &bars, &queue));
+    lines
+}
+
+fn write_all(output: Output, bars: &MultiProgress, queue: &Receiver<Entry>) {
+    // Lines tear the bars only where both go to the terminal; elsewhere a slow reader must not hold up the bars.
+    let tears = match output {
+        Output::Out => io::stdout().is_terminal(),
+        Output::Err => io::stderr().is_terminal(),
+    };
+    let mut warned = false;
+    while let Ok(entry) = queue.recv() {
+        let line = match entry {
+            Entry::Line(line) => line,
+            Entry::Flush(done) => {
+                let _ = done.send(());
+                continue;
+            }
+        };
+        let write = || match output {
+            Output::Out => write_line(io::stdout().lock(), &line),
+            Output::Err => write_line(io::stderr().lock(), &line),
+        };
+        let written = if tears { bars.suspend(write) } else { write() };
+        // A reader that has gone away (`| head`) wants no more; a full disk should be known, once.
+        if let (Output::Out, Err(error), false) = (output, written, warned)
+            && error.kind() != io::ErrorKind::BrokenPipe
+        {
+            warned = true;
+            let _ = writeln!(io::stderr(), "warning: cannot write to standard output: {error}");
+        }
+    }
+}
+
+fn write_line(mut output: impl Write, line: &str) -> io::Result<()> {
+    writeln!(output, "{line}")?;
+    output.flush()
+}

@@ -1,0 +1,102 @@
+//! Outputs that are closed, full or not read. None of them affects a transfer.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::signal::Signal;
+
+use super::{Receiver, WHIMBREL, content, sender, text};
+
+/// Has a receiver with this standard output take two files.
+fn two_files_arrive(stdout: Stdio) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let into = dir.path().join("in");
+    let mut command = Command::new(WHIMBREL);
+    command.args(["recv", "--listen", "127.0.0.1:0"]).arg(&into);
+    let receiver = Receiver::spawn_onto(command, stdout);
+    for name in ["first", "second"] {
+        let file = dir.path().join(name);
+        std::fs::write(&file, content(100_000)).unwrap();
+        let sent = receiver.send(&file);
+        assert_eq!(sent.status.code(), Some(0), "{name}: {}", text(&sent.stderr));
+        assert!(std::fs::read(into.join(name)).unwrap() == content(100_000), "{name}");
+    }
+    receiver.signal(Signal::SIGINT);
+    let (code, _, err) = receiver.end();
+    assert_eq!(code, Some(0), "{err}");
+    err
+}
+
+fn full() -> Stdio {
+    File::options().write(true).open("/dev/full").unwrap().into()
+}
+
+#[test]
+fn receiver_takes_files_while_its_output_is_full() {
+    let err = two_files_arrive(full());
+    assert_eq!(
+        err.matches("warning: cannot write to standard output").count(),
+        1,
+        "{err}"
+    );
+}
+
+#[test]
+fn receiver_takes_files_after_its_output_was_closed() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    assert_eq!(two_files_arrive(writer.into()), "");
+}
+
+#[test]
+fn receiver_takes_files_while_nobody_reads_its_output() {
+    let (_reader, mut writer) = std::io::pipe().unwrap();
+    fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
+    while writer.write(&[b'x'; 1000]).is_ok() {}
+    fcntl(&writer, FcntlArg::F_SETFL(OFlag::empty())).unwrap();
+    assert_eq!(two_files_arrive(writer.into()), "");
+}
+
+#[test]
+fn sender_succeeds_although_its_output_is_closed_or_full() {
+    let dir = tempfile::tempdir().unwrap();
+    let receiver = Receiver::start("127.0.0.1:0", &dir.path().join("in"), &[]);
+    let closed = || {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        Stdio::from(writer)
+    };
+    let outputs: [(&str, Stdio, Stdio); 3] = [
+        ("closed", closed(), closed()),
+        ("full", full(), full()),
+        ("warned", full(), Stdio::piped()),
+    ];
+    for (name, stdout, stderr) in outputs {
+        let file = dir.path().join(name);
+        std::fs::write(&file, content(1000)).unwrap();
+        let sent = sender(&receiver.to(), &file)
+            .stdout(stdout)
+            .stderr(stderr)
+            .output()
+            .unwrap();
+        assert_eq!(sent.status.code(), Some(0), "{name}: {}", text(&sent.stderr));
+        if name == "warned" {
+            let warned = text(&sent.stderr);
+            assert!(
+                warned.starts_with("warning: cannot write to standard output: "),
+                "{warned}"
+            );
+        }
+    }
+}
+
+#[test]
+fn exit_code_of_an_error_does_not_depend_on_standard_error() {
+    let failed = sender("127.0.0.1:9", Path::new("/no/such/file"))
+        .stderr(full())
+        .output();
+    assert_eq!(failed.unwrap().status.code(), Some(1));
+}
