@@ -92,6 +92,61 @@ fn section_3_2_1_unknown_parameters_of_an_init_follow_their_two_high_bits() {
     }
 }
 
+fn reports(sent: &support::Sent) -> Vec<Vec<u8>> {
+    let report = |parameter| match parameter {
+        Ok(Parameter::Unrecognized(raw)) => Some(raw.to_vec()),
+        _ => None,
+    };
+    sent.init().parameters.iter().filter_map(report).collect()
+}
+
+/// A parameter of an unknown type that asks for a report.
+fn unknown(number: u8, len: u16) -> Vec<u8> {
+    let mut raw = vec![number; usize::from(len)];
+    raw[..2].copy_from_slice(&[0xc0, 0x99]);
+    raw[2..4].copy_from_slice(&len.to_be_bytes());
+    raw
+}
+
+// [9260:3.2.2-1, 3.3.3.1.2-1]
+#[test]
+fn section_3_2_2_unknown_parameters_of_an_init_are_reported_as_far_as_a_packet_holds_them() {
+    let list = [unknown(1, 400), unknown(2, 400)];
+    let (result, net) = answer_to(&list.concat(), |_| ());
+    assert_eq!(result, Ok(()));
+    assert_eq!(reports(&net.last(Host::B, ChunkType::INIT_ACK)), list);
+    // RFC 9260 §12.4: what would make the answer a large one is left out.
+    let list = [unknown(1, 400), unknown(2, 1000), unknown(3, 8), unknown(4, 400)];
+    let (result, net) = answer_to(&list.concat(), |_| ());
+    assert_eq!(result, Ok(()));
+    let answer = net.last(Host::B, ChunkType::INIT_ACK);
+    assert_eq!(reports(&answer), [&list[0], &list[2], &list[3]].map(Vec::clone));
+    assert!(answer.bytes.len() <= 1480);
+}
+
+// [9260:3.2.2-2, 3.2.2-3]
+#[test]
+fn section_3_2_2_an_error_beside_a_cookie_echo_reports_what_fits() {
+    let mut net = Net::new(1);
+    net.connect(&config(), 1);
+    net.drain(Host::A);
+    let tag = net.last(Host::A, ChunkType::INIT).init().initiate_tag;
+    let cookie = parameters(&[Parameter::StateCookie(&[7; 1000])]);
+    let list = [cookie, unknown(1, 400), unknown(2, 400), unknown(3, 8)].concat();
+    net.forge(Host::A, tag, &[Chunk::InitAck(init(9, &list))])
+        .expect("taken");
+    let sent = net.last(Host::A, ChunkType::COOKIE_ECHO);
+    assert_eq!(sent.types(), [ChunkType::COOKIE_ECHO, ChunkType::ERROR]);
+    let Chunk::Error { causes } = sent.chunks()[1] else {
+        panic!("an ERROR")
+    };
+    let Cause::UnrecognizedParameters(shown) = first(causes) else {
+        panic!("unrecognized parameters")
+    };
+    let lengths: Vec<_> = shown.raw().flatten().map(|raw| raw.bytes().len()).collect();
+    assert_eq!(lengths, [400, 8]);
+}
+
 // RFC 5061 §4.2.4, §4.2.6: known by number, and of no effect.
 #[test]
 fn section_3_2_1_parameters_of_no_effect_are_reported_too() {
@@ -111,6 +166,7 @@ fn section_3_2_1_parameters_of_no_effect_are_reported_too() {
     }
 }
 
+// [9260:3.2.2-2, 3.2.2-3]
 #[test]
 fn section_3_2_2_unknown_parameters_of_an_init_ack_are_reported_with_the_cookie_echo() {
     let mut net = Net::new(1);

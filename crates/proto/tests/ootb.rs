@@ -143,7 +143,6 @@ fn section_8_4_rule_8_anything_else() {
         Chunk::Heartbeat(HeartbeatInfo(b"?")),
         Chunk::HeartbeatAck(HeartbeatInfo(b"?")),
         Chunk::InitAck(init(5, &[])),
-        Chunk::Init(init(5, &[])),
         Chunk::Unknown(unknown),
     ] {
         let answers = out_of_the_blue(&[chunk]);
@@ -221,10 +220,10 @@ fn section_8_5_1_a_tag_zero_is_for_an_init_alone() {
     assert_eq!(net.forge(Host::B, 0, &[abort(true)]), Err(Discard::VerificationTag));
     let bundled = [Chunk::Init(init(5, &[])), Chunk::Data(data(1, 0, b"x"))];
     assert_eq!(net.forge(Host::B, 0, &bundled), Err(Discard::Bundled));
-    // And an INIT has no other: it is no INIT for the association that the tag belongs to.
+    // And an INIT has no other (RFC 9260 §12.3).
     assert_eq!(
         net.as_peer(Host::B, &[Chunk::Init(init(5, &[]))]),
-        Err(Discard::Unexpected)
+        Err(Discard::VerificationTag)
     );
     assert_eq!((net.wire.len(), net.state(Host::B, b)), (before, State::Established));
 }

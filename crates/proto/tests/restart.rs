@@ -70,6 +70,22 @@ fn section_5_2_4_a_a_restarted_peer_is_recognized_and_everything_begins_anew() {
     );
 }
 
+// [9260:5.1-18]
+#[test]
+fn section_5_1_the_first_data_after_a_restart_is_acknowledged_at_once() {
+    let (mut net, first, _) = Net::established(1, &config());
+    net.send(Host::A, first, Message::zeros(0, 100));
+    net.run_for(Span::from_secs(1));
+    let a = restart_a(&mut net, 1);
+    net.run_for(Span::from_secs(1));
+    let start = net.now;
+    net.send(Host::A, a, Message::zeros(0, 100));
+    net.run_for(Span::from_secs(1));
+    net.send(Host::A, a, Message::zeros(0, 100));
+    net.run_for(Span::from_secs(1));
+    assert_eq!(net.times(Host::B, ChunkType::SACK, start), [10, 1210]);
+}
+
 #[test]
 fn a_restarted_association_uses_its_paths_as_before() {
     // What the distribution and the coupling know, and the room for copies of chunks, begin anew with everything else.

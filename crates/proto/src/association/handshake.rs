@@ -276,11 +276,17 @@ impl Association {
         self.outgoing.clear();
         self.outgoing.push(self.sending, Outgoing::CookieEcho);
         if !unrecognized.is_empty() {
-            // RFC 9260 §3.2.2: reported with the COOKIE ECHO.
-            let mut causes = Vec::new();
-            whimbrel_wire::Cause::UnrecognizedParameters(Parameters::from_wire_bytes(&unrecognized)).emit(&mut causes);
-            // Nothing else may be sent before COOKIE ACK: there is no report if it does not fit.
-            if self.cookie.len().next_multiple_of(4) + CHUNK_HEADER_LEN + causes.len() <= room {
+            // RFC 9260 §3.2.2: reported with the COOKIE ECHO, as far as they fit beside it: nothing else may be sent before COOKIE ACK.
+            let room = room.saturating_sub(self.cookie.len().next_multiple_of(4) + 2 * CHUNK_HEADER_LEN);
+            let mut shown = Vec::new();
+            for raw in Parameters::from_wire_bytes(&unrecognized).raw().flatten() {
+                if shown.len().next_multiple_of(4) + raw.bytes().len().next_multiple_of(4) <= room {
+                    whimbrel_wire::tlv::append_tlv(&mut shown, raw.bytes());
+                }
+            }
+            if !shown.is_empty() {
+                let mut causes = Vec::new();
+                whimbrel_wire::Cause::UnrecognizedParameters(Parameters::from_wire_bytes(&shown)).emit(&mut causes);
                 self.outgoing.push(self.sending, Outgoing::Error(causes.into()));
             }
         }

@@ -1,7 +1,8 @@
 //! A packet that belongs to the association: its chunks in order (RFC 9260 §3.2, §6.10).
 
 use whimbrel_wire::{
-    ByteSink, Cause, Causes, ChecksumField, Chunk, ChunkError, Data, PacketSink, PacketView, UnknownAction,
+    ByteSink, COMMON_HEADER_LEN, Cause, Causes, ChecksumField, Chunk, ChunkError, Data, PacketSink, PacketView,
+    UnknownAction,
 };
 
 use super::{Association, Context, Outgoing, State};
@@ -18,7 +19,34 @@ const MAX_REPORT: usize = 512;
 /// Chunk header and header of the parameter or cause in it.
 const TWO_HEADERS: usize = 8;
 
+/// Room in the packet of answers for what is no answer to a single chunk: COOKIE ACK with HEARTBEAT, ECNE, CWR, SHUTDOWN.
+const RESERVED: usize = 64;
+
+/// Answers to the chunks of a packet: they fit into one packet (RFC 9260 §12.4).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Answers {
+    /// The path that they go to, and the bytes left there; none while there is no answer.
+    packet: Option<(u8, u16)>,
+}
+
 impl Association {
+    /// Queues an answer to a chunk of the packet being processed, unless it would need a second packet (RFC 9260 §12.4).
+    // [9260:12.4-2]
+    pub(super) fn answer(&mut self, to: u8, chunk: Outgoing) {
+        let len = self.control_len(&chunk);
+        let room = match self.answers.packet {
+            Some((path, room)) if path == to && len <= usize::from(room) => room.into(),
+            Some(_) => return,
+            None => {
+                let room = self.paths[usize::from(to)].max_packet() - COMMON_HEADER_LEN;
+                room.saturating_sub(RESERVED + self.signed_len())
+            }
+        };
+        // A packet has 64 KiB at most.
+        self.answers.packet = Some((to, room.saturating_sub(len) as u16));
+        self.outgoing.push(to, chunk);
+    }
+
     /// The path whose peer address this is.
     pub(crate) fn path_of(&self, remote: TransportAddr) -> Option<usize> {
         self.paths
@@ -56,6 +84,8 @@ impl Association {
                 wire_len: packet.wire_len() as u32,
             }
         });
+        self.answers = Answers::default();
+        let replies = ctx.replies.len();
         let mut result = Ok(());
         let mut has_data = false;
         let mut authenticated = false;
@@ -105,6 +135,11 @@ impl Association {
                         break;
                     }
                 },
+                // RFC 9260 §12.3: what follows an INIT is dropped as well.
+                Ok(Chunk::Init(_)) if position > 0 => {
+                    result = result.and(Err(Discard::Bundled));
+                    break;
+                }
                 // RFC 9260 §6.10
                 Ok(chunk) if position > 0 && chunk.chunk_type().must_be_alone() => Err(Discard::Bundled),
                 Ok(chunk) => self.on_control(ctx, meta, from, &chunk, packet.header().verification_tag),
@@ -115,6 +150,9 @@ impl Association {
             if self.state == State::Closed {
                 return result;
             }
+        }
+        if self.answers.packet.is_some() {
+            ctx.replies.truncate(replies);
         }
         if has_data {
             if self.eci.in_use {
@@ -239,7 +277,7 @@ impl Association {
     fn after_data(&mut self, ctx: &mut Context<'_>, from: usize) {
         let Some(receiver) = &mut self.receiver else { return };
         // RFC 9260 §5.1: the first DATA of an association is acknowledged at once.
-        if self.stats.sacks_sent == 0 {
+        if !receiver.has_acknowledged() {
             receiver.request_sack();
         }
         receiver.on_packet_end(ctx.now, from as u8);
@@ -263,7 +301,7 @@ impl Association {
         if TWO_HEADERS + info.len() > self.largest_chunk() {
             return Err(Discard::InvalidChunk);
         }
-        self.outgoing.push(from as u8, Outgoing::HeartbeatAck(info.into()));
+        self.answer(from as u8, Outgoing::HeartbeatAck(info.into()));
         Ok(())
     }
 
@@ -297,20 +335,21 @@ impl Association {
     /// Tells the peer what was wrong, where it came from if that address is known to be the peer's (RFC 9260 §5.4).
     pub(super) fn report(&mut self, from: usize, causes: Vec<u8>) {
         let to = self.confirmed_or_sending(from);
-        self.outgoing.push(to as u8, Outgoing::Error(causes.into()));
+        self.answer(to as u8, Outgoing::Error(causes.into()));
     }
 
     fn on_error(&mut self, ctx: &mut Context<'_>, causes: Causes<'_>) -> Result<(), Discard> {
-        // A packet full of errors makes one event, not thousands.
-        let Some(cause) = causes.iter().next() else {
-            return Ok(());
-        };
-        match cause.map_err(|_| Discard::InvalidChunk)? {
-            Cause::StaleCookie { .. } => self.on_stale_cookie(ctx),
-            cause => {
-                self.events.push_back(Event::RemoteError { cause: cause.code() });
-                Ok(())
-            }
+        if causes
+            .iter()
+            .any(|cause| matches!(cause, Ok(Cause::StaleCookie { .. })))
+        {
+            return self.on_stale_cookie(ctx);
         }
+        // A packet full of errors makes one event, not thousands.
+        if let Some(cause) = causes.iter().next() {
+            let cause = cause.map_err(|_| Discard::InvalidChunk)?.code();
+            self.events.push_back(Event::RemoteError { cause });
+        }
+        Ok(())
     }
 }

@@ -172,6 +172,8 @@ pub struct Association {
     /// The peer's cookie, while it may have to be sent again.
     cookie: Box<[u8]>,
     outgoing: OutgoingQueue,
+    /// What the packet being processed is answered with.
+    answers: inbound::Answers,
     events: VecDeque<Event>,
     notices: Notices,
     stats: Box<AssociationStats>,
@@ -281,6 +283,7 @@ impl Association {
             stale_cookies: 0,
             cookie: Box::default(),
             outgoing: OutgoingQueue::default(),
+            answers: inbound::Answers::default(),
             events: VecDeque::new(),
             notices: Notices::default(),
             stats: Box::default(),

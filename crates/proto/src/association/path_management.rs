@@ -320,8 +320,7 @@ impl Association {
         self.stats.probes += u64::from(self.paths[index].is_probed());
         let nonce = ctx.random.next_u64();
         let path = &mut self.paths[index];
-        path.heartbeat.pending = Some(nonce);
-        path.heartbeat.requested = false;
+        path.heartbeat.begin(nonce);
         path.heartbeat.last_probe = ctx.now;
         path.heartbeat.timer = ctx.now + rto;
         self.outgoing.push(index as u8, Outgoing::Heartbeat { nonce });
@@ -353,7 +352,10 @@ impl Association {
         }
         path.heartbeat.pending = None;
         let random = ctx.random.next_u64();
-        self.on_rtt_sample(ctx, index, ctx.now.since(content.sent_at));
+        let rtt = path.heartbeat.round_trip(ctx.now);
+        if let Some(rtt) = rtt {
+            self.on_rtt_sample(ctx, index, rtt);
+        }
         self.errors = 0;
         let interval = self.config.hb_interval;
         let path = &mut self.paths[index];
@@ -364,7 +366,7 @@ impl Association {
         };
         self.path_answered(ctx, index);
         self.end_probe(index);
-        let rtt = ctx.now.since(content.sent_at);
+        let rtt = rtt.or(self.paths[index].rtt.srtt()).unwrap_or_default();
         self.tell_policy(ctx, index, PathSign::Answered { rtt });
         // The next address to verify need not wait for a timeout.
         for path in &mut self.paths {

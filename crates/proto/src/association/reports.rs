@@ -52,17 +52,20 @@ fn add_range(ranges: &mut RangeList, start: Seq, end: Seq) {
     }
 }
 
-/// Makes `ranges` those of `blocks` in a SACK whose first offset means `base`; those that cannot be are passed over.
-fn read_blocks(blocks: GapBlocks<'_>, base: Seq, end_of_sent: Seq, ranges: &mut RangeList) {
+/// Makes `ranges` those of `blocks` in a SACK whose first offset means `base`; those that cannot be are passed over. False if one of them
+/// reports a TSN that was never sent.
+fn read_blocks(blocks: GapBlocks<'_>, base: Seq, end_of_sent: Seq, ranges: &mut RangeList) -> bool {
     ranges.clear();
+    let mut were_sent = true;
     for block in blocks {
         let start = base + Seq::from(block.start).saturating_sub(1);
         let end = base + Seq::from(block.end);
-        if block.start > 0 && start < end && end <= end_of_sent && ranges.last().is_none_or(|&(_, last)| start >= last)
-        {
+        were_sent &= start >= end || end <= end_of_sent;
+        if block.start > 0 && start < end && ranges.last().is_none_or(|&(_, last)| start >= last) {
             add_range(ranges, start, end);
         }
     }
+    were_sent
 }
 
 /// Makes `all` what is in one of two lists of ranges or in both.
@@ -224,11 +227,15 @@ impl Association {
             rest,
             ..
         } = &mut lists;
-        read_blocks(sack.gaps, base, end_of_sent, gaps);
-        read_blocks(nr_sack.lists.second(), base, end_of_sent, kept);
+        let were_sent = read_blocks(sack.gaps, base, end_of_sent, gaps)
+            & read_blocks(nr_sack.lists.second(), base, end_of_sent, kept);
         union(kept, gaps, all);
         let complete = self.had_room_for_more(nr_sack.lists.len() + 1);
-        let taken = self.take_with_ranges(ctx, sack, base, all, from, complete);
+        let taken = if were_sent {
+            self.take_with_ranges(ctx, sack, base, all, from, complete)
+        } else {
+            self.on_impossible_sack(ctx)
+        };
         if taken.is_ok() {
             self.free_kept(kept, rest);
         }
@@ -295,11 +302,16 @@ impl Association {
             .map(|&(start, end)| (start.max(base), end));
         known.clear();
         known.extend(above.filter(|&(start, end)| base < start && start < end));
-        read_blocks(sack.gaps, base, end_of_sent, gaps);
+        let were_sent = read_blocks(sack.gaps, base, end_of_sent, gaps);
+        // What is taken back acknowledges nothing.
         read_blocks(new_gaps.lists.second(), base, end_of_sent, taken_back);
         union(known, gaps, all);
         difference(all, taken_back, rest);
-        let taken = self.take_with_ranges(ctx, sack, base, rest, from, true);
+        let taken = if were_sent {
+            self.take_with_ranges(ctx, sack, base, rest, from, true)
+        } else {
+            self.on_impossible_sack(ctx)
+        };
         ctx.scratch.ranges = lists;
         taken
     }
@@ -347,13 +359,15 @@ mod tests {
     #[test]
     fn blocks_that_cannot_be_are_passed_over() {
         let mut bytes = Vec::new();
-        // Offset zero, backwards, fine, overlapping what came, never sent.
-        for (start, end) in [(0, 3), (5, 4), (2, 4), (4, 6), (7, 9), (8, 200)] {
+        // Offset zero, backwards, fine, overlapping what came.
+        for (start, end) in [(0, 3), (5, 4), (2, 4), (4, 6), (7, 9), (8, 9)] {
             GapBlock { start, end }.emit(&mut bytes);
         }
         let mut ranges = vec![(1, 2)];
-        read_blocks(GapBlocks::from_wire_bytes(&bytes), 100, 150, &mut ranges);
+        assert!(read_blocks(GapBlocks::from_wire_bytes(&bytes), 100, 109, &mut ranges));
         assert_eq!(ranges, [(101, 104), (106, 109)]);
+        // The last one was never sent.
+        assert!(!read_blocks(GapBlocks::from_wire_bytes(&bytes), 100, 108, &mut ranges));
         let mut again = Vec::new();
         write_blocks(&ranges, 100, &mut again);
         assert_eq!(again, [0, 2, 0, 4, 0, 7, 0, 9]);

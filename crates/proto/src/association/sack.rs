@@ -195,10 +195,7 @@ impl Association {
             } => (advanced, newly_acked, reneged),
             SackOutcome::OldButTelling => (false, false, false),
             SackOutcome::Old => return Err(Discard::Unexpected),
-            SackOutcome::Impossible => {
-                self.violate(ctx, "a TSN was acknowledged that was never sent");
-                return Err(Discard::Unexpected);
-            }
+            SackOutcome::Impossible => return self.on_impossible_sack(ctx),
         };
         self.stats.sacks_received += 1;
         self.stats.data_bytes_acked += held_before - self.outstanding.data_held();
@@ -489,8 +486,14 @@ impl Association {
         });
     }
 
-    /// The peer broke the protocol: ABORT with the cause Protocol Violation (RFC 9260 §3.3.10.13).
+    /// A SACK acknowledges a TSN that has not been sent (RFC 9260 §12.4).
     // [9260:12.4-4]
+    pub(super) fn on_impossible_sack(&mut self, ctx: &mut Context<'_>) -> Result<(), Discard> {
+        self.violate(ctx, "a TSN was acknowledged that was never sent");
+        Err(Discard::Unexpected)
+    }
+
+    /// The peer broke the protocol: ABORT with the cause Protocol Violation (RFC 9260 §3.3.10.13).
     pub(super) fn violate(&mut self, ctx: &mut Context<'_>, what: &'static str) {
         let mut causes = Vec::new();
         whimbrel_wire::Cause::ProtocolViolation(what.as_bytes()).emit(&mut causes);

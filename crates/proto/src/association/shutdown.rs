@@ -146,12 +146,13 @@ impl Association {
     }
 
     /// The caller has dealt with the states before ESTABLISHED, for which the chunk is out of the blue (RFC 9260 §8.5.1 E).
-    // [9260:9.2-17, 9.2-26, 8.5.1-8, 3.3.13-1]
+    // [9260:9.2-17, 9.2-26, 8.5.1-8, 3.3.13-1, 5.4-2]
     pub(super) fn on_shutdown_ack(&mut self, ctx: &mut Context<'_>, from: usize) -> Result<(), Discard> {
         if !matches!(self.state, State::ShutdownSent | State::ShutdownAckSent) {
             return Err(Discard::Unexpected);
         }
-        self.reply_last(ctx, from, ReplyChunk::ShutdownComplete { reflected: false });
+        let to = self.confirmed_or_sending(from);
+        self.reply_last(ctx, to, ReplyChunk::ShutdownComplete { reflected: false });
         self.close(ctx, CloseReason::Graceful);
         Ok(())
     }

@@ -217,6 +217,7 @@ impl Association {
                         sent_at: ctx.now,
                         path: packet.path as u8,
                     };
+                    self.paths[packet.path].heartbeat.on_sent(ctx.now);
                     packet.push(&Chunk::Heartbeat(HeartbeatInfo(&content.to_bytes())));
                 }
                 Outgoing::HeartbeatAck(info) => packet.push(&Chunk::HeartbeatAck(HeartbeatInfo(&info))),
@@ -253,7 +254,7 @@ impl Association {
         packet.has_chunk && self.state == State::ShutdownAckSent
     }
 
-    fn control_len(&self, chunk: &Outgoing) -> usize {
+    pub(super) fn control_len(&self, chunk: &Outgoing) -> usize {
         let padded = |len: usize| len.next_multiple_of(4);
         match chunk {
             Outgoing::Init { .. } => 0,

@@ -37,6 +37,8 @@ impl Endpoint {
         }
         match first {
             ChunkType::INIT if header.verification_tag == 0 => return self.on_init(now, meta, packet),
+            // RFC 9260 §12.3: dropped in silence. That is a MUST; §8.4 rule 8, by which it would be answered with ABORT, is a SHOULD.
+            ChunkType::INIT => return Err(Discard::VerificationTag),
             ChunkType::COOKIE_ECHO => return self.on_cookie_echo(now, meta, packet),
             _ if header.verification_tag == 0 => return Err(Discard::VerificationTag),
             _ => {}
@@ -91,7 +93,9 @@ impl Endpoint {
         }
         let needs_auth = association.requires_auth(ChunkType::ABORT);
         let ctx = context!(self, now);
-        let result = match packet.chunks().next() {
+        // Control chunks may stand before an ABORT (RFC 9260 §3.3.7): they have the wrong tag, the ABORT has not.
+        let is_abort = |chunk: &Result<Chunk<'_>, _>| matches!(chunk, Ok(Chunk::Abort { .. }));
+        let result = match packet.chunks().find(is_abort).or_else(|| packet.chunks().next()) {
             // RFC 4895 §6.3: nobody could tell that it is the peer's.
             Some(Ok(Chunk::Abort {
                 tag_reflected: true, ..

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use whimbrel_control::{Span, Time};
-use whimbrel_wire::{Cause, Chunk, PacketView, Parameter, Parameters, Tsn};
+use whimbrel_wire::{Cause, Chunk, INIT_HEADER_LEN, PacketView, Parameter, Parameters, Tsn};
 
 use super::{Context, Cookie, Endpoint, PeerInit, Refusal, ReplyChunk, context, fingerprint};
 use crate::address::{PacketMeta, TransportAddr};
@@ -14,6 +14,7 @@ use crate::association::{
 use crate::config::AssociationConfig;
 use crate::error::Discard;
 use crate::extensions::Extensions;
+use crate::path::pmdcs;
 
 /// How the local side of an INIT ACK is made up.
 struct Answer {
@@ -218,8 +219,12 @@ impl Endpoint {
         if let Some(auth) = &auth {
             emit_parameters(&answer.config, &auth.random, &mut parameters);
         }
+        // As many as fit into a packet: RFC 9260 §12.4 allows to leave out the rest.
+        let room = pmdcs(answer.config.mtu, meta.remote) - INIT_HEADER_LEN;
         for report in Parameters::from_wire_bytes(unrecognized).raw().flatten() {
-            whimbrel_wire::tlv::append_tlv(&mut parameters, report.bytes());
+            if parameters.len().next_multiple_of(4) + report.bytes().len().next_multiple_of(4) <= room {
+                whimbrel_wire::tlv::append_tlv(&mut parameters, report.bytes());
+            }
         }
         let chunk = ReplyChunk::InitAck {
             initiate_tag: answer.tag,

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use rand_core::Rng;
 use whimbrel_control::{Controller, Time};
-use whimbrel_wire::{Checksum, PacketError, PacketSink, PacketView, Payload};
+use whimbrel_wire::{Checksum, Chunk, PacketError, PacketSink, PacketView, Payload};
 
 pub(crate) use cookie::Cookie;
 use cookie::{CookieKey, fingerprint};
@@ -247,11 +247,23 @@ impl Endpoint {
     /// Why it, or a part of it, was not taken.
     pub fn handle_packet(&mut self, now: Time, meta: PacketMeta, packet: &PacketView<'_>) -> Result<(), Discard> {
         self.stats.packets_received += 1;
+        let waiting = self.replies.len();
         let result = self.dispatch(now, meta, packet);
+        if self.replies.len() > waiting {
+            self.limit_replies(packet, waiting);
+        }
         if let Err(reason) = result {
             self.note_discard(now, reason);
         }
         result
+    }
+
+    /// A packet with an ABORT is not answered (RFC 9260 §9.1), others with one packet of control chunks at most (§12.4). `waiting` replies
+    /// were there before.
+    // [9260:9.1-4, 12.4-2, 3.3.7-4]
+    fn limit_replies(&mut self, packet: &PacketView<'_>, waiting: usize) {
+        let has_abort = packet.chunks().any(|chunk| matches!(chunk, Ok(Chunk::Abort { .. })));
+        self.replies.truncate(waiting + usize::from(!has_abort));
     }
 
     fn note_discard(&mut self, now: Time, reason: Discard) {

@@ -28,8 +28,8 @@ pub(crate) struct PeerInit {
     pub(crate) auth: Option<KeyVector>,
 }
 
-/// Parameters not recognized that are reported at most, in bytes.
-const MAX_UNRECOGNIZED: usize = 256;
+/// Bytes of a host name that its refusal shows.
+const MAX_SHOWN: usize = 256;
 
 /// The smallest receive window that may be offered, in bytes (RFC 9260 §3.3.2).
 const MIN_RWND: u32 = 1500;
@@ -97,7 +97,7 @@ impl PeerInit {
                     // RFC 9260 §5.1.2 B
                     let mut causes = Vec::new();
                     let bytes = raw.bytes();
-                    Cause::UnresolvableAddress(&bytes[..bytes.len().min(MAX_UNRECOGNIZED)]).emit(&mut causes);
+                    Cause::UnresolvableAddress(&bytes[..bytes.len().min(MAX_SHOWN)]).emit(&mut causes);
                     return Err(Refusal::Abort(causes));
                 }
                 Parameter::Unknown(raw) => {
@@ -108,7 +108,7 @@ impl PeerInit {
                         UnknownAction::Skip => (false, false),
                         UnknownAction::SkipAndReport => (false, true),
                     };
-                    if reported && unrecognized.len() + raw.bytes().len() <= MAX_UNRECOGNIZED {
+                    if reported {
                         report(raw.bytes(), unrecognized);
                     }
                     if stop {
@@ -116,11 +116,7 @@ impl PeerInit {
                     }
                 }
                 // Known from other chunks, and of no effect here: as if it were not known (RFC 9260 §3.2.1, 11 in the high bits).
-                Parameter::AdaptationLayer { .. } | Parameter::SetPrimary { .. } => {
-                    if unrecognized.len() + raw.bytes().len() <= MAX_UNRECOGNIZED {
-                        report(raw.bytes(), unrecognized);
-                    }
-                }
+                Parameter::AdaptationLayer { .. } | Parameter::SetPrimary { .. } => report(raw.bytes(), unrecognized),
                 Parameter::EcnCapable => peer.ecn = true,
                 // The cookie is read by who expects one; the rest asks for nothing.
                 other => peer.extensions.take(&other),

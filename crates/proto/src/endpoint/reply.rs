@@ -127,6 +127,15 @@ impl Replies {
         }
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Takes back replies, so that this many are left at most.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.waiting.truncate(len);
+    }
+
     pub(crate) fn pop(&mut self) -> Option<Reply> {
         self.waiting.pop_front()
     }

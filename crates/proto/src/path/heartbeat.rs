@@ -11,6 +11,10 @@ pub(crate) struct HeartbeatState {
     pub(crate) timer: Time,
     /// Nonce of the one that is unanswered.
     pub(crate) pending: Option<u64>,
+    /// When that was sent; never if it still waits.
+    pub(crate) sent_at: Time,
+    /// It was sent twice: its answer measures nothing.
+    pub(crate) sent_again: bool,
     /// The user asked for one, or path verification did.
     pub(crate) requested: bool,
     /// When something that measures the round trip was last sent: the path is idle since.
@@ -22,9 +26,32 @@ impl Default for HeartbeatState {
         HeartbeatState {
             timer: NEVER,
             pending: None,
+            sent_at: NEVER,
+            sent_again: false,
             requested: false,
             last_probe: Time::ZERO,
         }
+    }
+}
+
+impl HeartbeatState {
+    /// One is unanswered from now on.
+    pub(crate) fn begin(&mut self, nonce: u64) {
+        self.pending = Some(nonce);
+        self.sent_at = NEVER;
+        self.sent_again = false;
+        self.requested = false;
+    }
+
+    /// It leaves.
+    pub(crate) fn on_sent(&mut self, now: Time) {
+        self.sent_again = self.sent_at != NEVER;
+        self.sent_at = now;
+    }
+
+    /// The round-trip time that an answer measures. What the answer says about the time is not believed.
+    pub(crate) fn round_trip(&self, now: Time) -> Option<Span> {
+        (self.sent_at != NEVER && !self.sent_again).then(|| now.since(self.sent_at))
     }
 }
 

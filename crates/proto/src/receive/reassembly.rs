@@ -150,7 +150,7 @@ impl Receiver {
             self.make_ready(head);
             return DataOutcome::New;
         }
-        let (number, ssn) = (message.stream, message.ssn);
+        let (number, ssn, tsn) = (message.stream, message.ssn, Tsn(message.tsn));
         let stream = self.streams.get_mut(number);
         if stream.expected == ssn {
             if self
@@ -165,12 +165,23 @@ impl Receiver {
             if has_parked {
                 self.make_parked_ready(number);
             }
-        } else if self.streams.park(number, ssn, head) {
+        } else if self.streams.park(number, ssn, head, self.missing_before(tsn, number)) {
             self.store.get_mut(head).stage = Stage::Parked;
         } else {
             return DataOutcome::ProtocolViolation("stream sequence number used twice");
         }
         DataOutcome::New
+    }
+
+    /// Messages of a stream before a chunk that may be incomplete: each lacks a chunk at least, or its reader lacks the rest of it.
+    fn missing_before(&self, tsn: Tsn, stream: u16) -> u32 {
+        let is_partial = |partial: &Partial| !partial.unordered && partial.stream == stream;
+        let chunks = if tsn.is_after(self.cumulative) {
+            tsn.distance(self.cumulative) - 1
+        } else {
+            0
+        };
+        chunks + u32::from(self.partial.as_ref().is_some_and(is_partial))
     }
 
     fn make_parked_ready(&mut self, stream: u16) {

@@ -14,6 +14,8 @@ const SACK_ENTRY: usize = 4;
 #[derive(Debug, Default)]
 pub(super) struct SackState {
     due: bool,
+    /// A SACK has been sent.
+    began: bool,
     /// When a delayed SACK is due.
     deadline: Option<Time>,
     /// Packets with DATA since the last SACK.
@@ -104,6 +106,11 @@ impl Receiver {
         self.sack.packets > 0 || self.sack.due
     }
 
+    /// Whether DATA has been acknowledged. The first is at once (RFC 9260 §5.1).
+    pub(crate) fn has_acknowledged(&self) -> bool {
+        self.sack.began
+    }
+
     /// Makes a SACK due at once: for DATA that came with COOKIE ECHO (RFC 9260 §5.1.5 [9260:5.1.5-6]) and while
     /// shutting down (§9.2).
     pub(crate) fn request_sack(&mut self) {
@@ -127,6 +134,7 @@ impl Receiver {
         duplicate_bytes: &mut Vec<u8>,
         room: usize,
     ) -> SackContent {
+        self.sack.began = true;
         gap_bytes.clear();
         duplicate_bytes.clear();
         let mut entries = room.saturating_sub(SACK_HEADER) / SACK_ENTRY;

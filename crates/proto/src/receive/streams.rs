@@ -63,11 +63,12 @@ impl Streams {
         page.map_or(Ssn(0), |page| page[usize::from(stream) % PAGE].expected)
     }
 
-    /// Puts a complete message aside until its turn comes. False if the stream already has one of this number.
+    /// Puts a complete message aside until its turn comes. `missing`: messages before it that may still be incomplete. False if the
+    /// stream already has or had one of this number.
     ///
-    /// A number counts as ahead of the expected one by up to 65535: repeated TSNs have been sorted out before, so that
-    /// a number behind would be a fault of the peer, and the TSN window is no wider.
-    pub(super) fn park(&mut self, stream: u16, ssn: Ssn, head: u32) -> bool {
+    /// A number counts as ahead of the expected one by up to 65535: repeated TSNs have been sorted out before, and the TSN window is no
+    /// wider. All messages between are parked or missing; a number farther ahead lies behind.
+    pub(super) fn park(&mut self, stream: u16, ssn: Ssn, head: u32, missing: u32) -> bool {
         let Stream { expected, mut queue } = *self.get_mut(stream);
         if queue == NO_QUEUE {
             queue = self.free_queues.pop().unwrap_or_else(|| {
@@ -76,17 +77,24 @@ impl Streams {
             });
             self.get_mut(stream).queue = queue;
         }
+        let number = queue;
         let queue = &mut self.queues[queue as usize];
         let ahead = ssn.distance(expected);
-        if queue.back().is_none_or(|last| last.ssn.distance(expected) < ahead) {
-            queue.push_back(Parked { ssn, head });
-            return true;
-        }
-        match queue.binary_search_by_key(&ahead, |parked| parked.ssn.distance(expected)) {
-            Ok(_) => false,
-            Err(place) => {
+        let place = if queue.back().is_none_or(|last| last.ssn.distance(expected) < ahead) {
+            Some(queue.len())
+        } else {
+            queue
+                .binary_search_by_key(&ahead, |parked| parked.ssn.distance(expected))
+                .err()
+        };
+        match place.filter(|&place| u32::from(ahead) <= missing.saturating_add(place as u32)) {
+            Some(place) => {
                 queue.insert(place, Parked { ssn, head });
                 true
+            }
+            None => {
+                self.release_if_empty(stream, number);
+                false
             }
         }
     }
@@ -164,15 +172,16 @@ mod tests {
         let mut streams = Streams::default();
         streams.get_mut(3).expected = Ssn(65_533);
         for ssn in [1, 65_534, 0, 65_535] {
-            assert!(streams.park(3, Ssn(ssn), u32::from(ssn)));
+            assert!(streams.park(3, Ssn(ssn), u32::from(ssn), 4));
             assert_eq!(streams.take_next(3), None);
         }
-        assert!(!streams.park(3, Ssn(0), 9), "the number is taken");
+        assert!(!streams.park(3, Ssn(0), 9, 4), "the number is taken");
+        assert!(!streams.park(3, Ssn(65_532), 9, 4), "the number was delivered");
         streams.unpark(3, Ssn(65_535));
         streams.get_mut(3).expected = Ssn(65_534);
         assert_eq!(streams.take_next(3), Some(65_534));
         assert_eq!(streams.take_next(3), None);
-        assert!(streams.park(3, Ssn(65_535), 7));
+        assert!(streams.park(3, Ssn(65_535), 7, 0));
         assert_eq!(
             [streams.take_next(3), streams.take_next(3), streams.take_next(3)],
             [Some(7), Some(0), Some(1)]
@@ -186,7 +195,7 @@ mod tests {
         let mut streams = Streams::default();
         for stream in 0..100 {
             for ssn in (1..=1000).rev() {
-                assert!(streams.park(stream, Ssn(ssn), 0));
+                assert!(streams.park(stream, Ssn(ssn), 0, 1000));
             }
             streams.get_mut(stream).expected = Ssn(1);
             while streams.take_next(stream).is_some() {}

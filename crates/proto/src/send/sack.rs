@@ -119,7 +119,9 @@ impl Outstanding {
                 self.credit(seq, position, &slot, observer);
             }
         }
-        let reneged = self.on_gap_blocks(sack, rules.complete, &mut highest_newly_acked, observer);
+        let Some(reneged) = self.on_gap_blocks(sack, rules.complete, &mut highest_newly_acked, observer) else {
+            return SackOutcome::Impossible;
+        };
         self.on_duplicates(sack, observer);
         let advanced = ahead > 0;
         if self.is_per_path() {
@@ -155,20 +157,21 @@ impl Outstanding {
         observer.acked(seq, tsn, slot.path, slot.sent_at, slot.retransmitted);
     }
 
-    /// Compares the gap ack blocks with the ranges known; returns whether the receiver took any back.
-    // [9260:6.7-4]
+    /// Compares the gap ack blocks with the ranges known; returns whether the receiver took any back, or `None` if a block reports a
+    /// TSN that was never sent.
+    // [9260:6.7-4, 12.4-4]
     fn on_gap_blocks(
         &mut self,
         sack: &Sack<'_>,
         complete: bool,
         highest_newly_acked: &mut Option<Seq>,
         observer: &mut impl SackObserver,
-    ) -> bool {
+    ) -> Option<bool> {
         let base = self.base();
         if sack.gaps.is_empty() && self.reported.is_empty() {
-            return false;
+            return Some(false);
         }
-        let end_of_sent = self.next_seq();
+        let (end_of_sent, mut never_sent) = (self.next_seq(), false);
         let mut known = core::mem::take(&mut self.reported);
         let mut reported = core::mem::take(&mut self.reported_spare);
         reported.clear();
@@ -177,10 +180,14 @@ impl Outstanding {
             let start = base + Seq::from(block.start).saturating_sub(1);
             let end = base + Seq::from(block.end);
             let after_last = reported.last().is_none_or(|&(_, last)| start > last);
-            // Blocks that cannot be are passed over: empty, touching the cumulative ack, out of order, or never sent.
-            if block.start >= 2 && start < end && end <= end_of_sent && after_last {
+            never_sent |= start < end && end > end_of_sent;
+            // Blocks that cannot be are passed over: empty, touching the cumulative ack, or out of order.
+            if block.start >= 2 && start < end && after_last {
                 reported.push((start, end));
             }
+        }
+        if never_sent {
+            return None;
         }
         let mut next_known = 0;
         for &(start, end) in &reported {
@@ -205,7 +212,7 @@ impl Outstanding {
         known.clear();
         self.reported = reported;
         self.reported_spare = known;
-        reneged
+        Some(reneged)
     }
 
     fn on_gap_acked(&mut self, seq: Seq, highest_newly_acked: &mut Option<Seq>, observer: &mut impl SackObserver) {

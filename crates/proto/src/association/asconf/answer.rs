@@ -133,7 +133,7 @@ impl Association {
     /// RFC 5061 §5.2: the answer goes where the question came from, be it an address of the association or not.
     fn answer_asconf(&mut self, ctx: &mut Context<'_>, meta: PacketMeta, serial: u32, answer: Box<[u8]>) {
         if let Some(to) = self.path_for(&meta) {
-            self.outgoing.push(to as u8, Outgoing::AsconfAck { serial, answer });
+            self.answer(to as u8, Outgoing::AsconfAck { serial, answer });
         } else {
             ctx.replies.push(Reply {
                 local: meta.local,

@@ -238,15 +238,30 @@ fn section_6_5_a_stream_sequence_number_used_twice_is_a_violation() {
     assert_eq!(
         receiver.on_data(&Data {
             ssn: Ssn(3),
-            ..whole(1)
+            ..whole(4)
         }),
         DataOutcome::New
     );
     let again = receiver.on_data(&Data {
         ssn: Ssn(3),
-        ..whole(2)
+        ..whole(5)
     });
     assert!(matches!(again, DataOutcome::ProtocolViolation(_)), "{again:?}");
+}
+
+#[test]
+fn section_6_5_a_stream_sequence_number_that_nothing_missing_leads_to_is_a_violation() {
+    // All messages before it are missing or parked: there is room for four, and one is parked.
+    let numbered = |ssn, tsn| Data {
+        ssn: Ssn(ssn),
+        ..whole(tsn)
+    };
+    for (ssn, is_possible) in [(3, true), (5, true), (6, false), (65_535, false)] {
+        let mut receiver = receiver(&config());
+        assert_eq!(receiver.on_data(&numbered(2, 4)), DataOutcome::New);
+        let outcome = receiver.on_data(&numbered(ssn, 5));
+        assert_eq!(outcome == DataOutcome::New, is_possible, "SSN {ssn}: {outcome:?}");
+    }
 }
 
 // [9260:6.9-15]
