@@ -14,6 +14,7 @@ mod problem;
 mod scenario;
 mod schema;
 mod scheme;
+mod settings;
 mod tree;
 
 pub use document::Document;
@@ -22,5 +23,6 @@ pub use problem::{Origin, Problem, ScenarioError, word_hint};
 pub use scenario::{Point, Record, Recorded, Scenario, Source};
 pub use schema::schema;
 pub use scheme::{ParameterText, PartText, families, scheme_snippet};
+pub use settings::change;
 pub use whimbrel_control::Scheme;
 pub use whimbrel_control::multipath::Accounting;

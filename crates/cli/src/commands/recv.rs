@@ -12,14 +12,15 @@ use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
-use whimbrel::{Association, Listener, Scheme, StackConfig};
+use whimbrel::{Association, Listener, StackConfig};
 
 use crate::transfer::console::Console;
 use crate::transfer::failure::{EXIT_CODES, Failure};
 use crate::transfer::frame::{DIGEST_BYTES, Frame, check_name};
 use crate::transfer::interrupt::Interrupt;
+use crate::transfer::options::Options;
 use crate::transfer::progress::{hex, summary};
-use crate::transfer::{DEFAULT_PORT, address, association_config, parse_scheme};
+use crate::transfer::{address, paths};
 
 /// Pieces of a file that wait for the disk.
 const WRITE_BEHIND: usize = 16;
@@ -42,13 +43,8 @@ pub(crate) struct Args {
     /// Replace files that exist already; by default they are kept and the sender is told
     #[arg(long)]
     force: bool,
-    /// The SCTP port
-    #[arg(long, default_value_t = DEFAULT_PORT, value_parser = clap::value_parser!(u16).range(1..))]
-    port: u16,
-    /// How to recover from loss and control congestion: the name of a scheme; what both ends have to agree on is used if the other
-    /// end has it too
-    #[arg(long, value_name = "NAME", default_value = "standard", value_parser = parse_scheme)]
-    scheme: Scheme,
+    #[command(flatten)]
+    options: Options,
 }
 
 /// What every transfer needs to know.
@@ -79,12 +75,13 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 }
 
 async fn receive(args: &Args, console: &Console) -> Result<(), Failure> {
+    let association = args.options.association()?;
     prepare(&args.dir)?;
     let interrupt = Interrupt::listen();
     let config = StackConfig {
         local: args.listen.clone(),
-        port: args.port,
-        association: association_config(args.scheme),
+        port: args.options.port,
+        association,
         ..StackConfig::default()
     };
     let listener = Listener::bind(config)?;
@@ -155,6 +152,7 @@ async fn attend(association: Association, place: &Place) -> Result<(), Failure> 
     let outcome = tokio::select! {
         outcome = take_file(&association, place) => outcome,
         () = place.interrupt.asked(1) => Err(Failure::interrupted("the receiver was interrupted")),
+        never = paths::watch(&association, &place.console) => match never {},
     };
     match outcome {
         Ok((name, size, digest, elapsed)) => {

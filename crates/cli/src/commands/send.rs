@@ -11,14 +11,15 @@ use bytes::Bytes;
 use indicatif::ProgressBar;
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
-use whimbrel::{Association, Scheme, Stack, StackConfig};
+use whimbrel::{Association, Stack, StackConfig};
 
 use crate::transfer::console::Console;
 use crate::transfer::failure::{EXIT_CODES, Failure};
 use crate::transfer::frame::{DATA_BYTES, DIGEST_BYTES, Frame, check_name};
 use crate::transfer::interrupt::Interrupt;
+use crate::transfer::options::Options;
 use crate::transfer::progress::{hex, summary};
-use crate::transfer::{DEFAULT_PORT, address, association_config, parse_scheme};
+use crate::transfer::{address, paths};
 
 /// Pieces of the file read ahead of the network.
 const READ_AHEAD: usize = 16;
@@ -41,13 +42,8 @@ pub(crate) struct Args {
     /// table chooses
     #[arg(long, value_name = "ADDR", value_delimiter = ',', value_parser = address::parse_local)]
     local: Vec<SocketAddr>,
-    /// The SCTP port of `whimbrel recv`
-    #[arg(long, default_value_t = DEFAULT_PORT, value_parser = clap::value_parser!(u16).range(1..))]
-    port: u16,
-    /// How to recover from loss and control congestion: the name of a scheme; what both ends have to agree on is used if the other
-    /// end has it too
-    #[arg(long, value_name = "NAME", default_value = "standard", value_parser = parse_scheme)]
-    scheme: Scheme,
+    #[command(flatten)]
+    options: Options,
 }
 
 /// How long to wait for the receiver's reason once sending has failed.
@@ -79,16 +75,17 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 }
 
 async fn send(args: &Args, console: &Console) -> Result<(), Failure> {
+    let association = args.options.association()?;
     let (file, name, size) = open(&args.file)?;
     let interrupt = Interrupt::listen();
     let config = StackConfig {
         local: args.local.clone(),
-        association: association_config(args.scheme),
+        association,
         ..StackConfig::default()
     };
     let stack = Stack::toward(config, &args.to)?;
     let association = tokio::select! {
-        connected = stack.connect(&args.to, args.port) => connected?,
+        connected = stack.connect(&args.to, args.options.port) => connected?,
         () = interrupt.asked(1) => return Err(Failure::interrupted("interrupted before the connection was made")),
     };
 
@@ -96,6 +93,7 @@ async fn send(args: &Args, console: &Console) -> Result<(), Failure> {
     let outcome = tokio::select! {
         outcome = transfer(&association, file, &name, size, console) => outcome,
         () = interrupt.asked(1) => Err(Failure::interrupted("interrupted; the receiver keeps nothing of the file")),
+        never = paths::watch(&association, console) => match never {},
     };
     let digest = match outcome {
         Ok(digest) => digest,

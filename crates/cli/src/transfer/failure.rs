@@ -32,6 +32,14 @@ impl Failure {
         }
     }
 
+    /// Arguments.
+    pub(crate) fn wrong_use(message: impl Into<String>) -> Self {
+        Failure {
+            code: 2,
+            message: message.into(),
+        }
+    }
+
     /// Ctrl-C.
     pub(crate) fn interrupted(message: impl Into<String>) -> Self {
         Failure {

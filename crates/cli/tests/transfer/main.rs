@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "what a test cannot do without fails it")]
 
+mod options;
 mod output;
+mod paths;
+mod relay;
 mod shutdown;
 
 use std::io::{BufRead, BufReader, Read};

@@ -1,0 +1,145 @@
+//! Options of `whimbrel send` and `whimbrel recv` about the association.
+
+use whimbrel::{AssociationConfig, Scheme, StackConfig};
+use whimbrel_scenario::ScenarioError;
+
+use super::failure::Failure;
+
+/// The SCTP port of `whimbrel recv`, unless `--port` says otherwise.
+const DEFAULT_PORT: u16 = 5000;
+
+/// The scheme of both ends, unless `--scheme` says otherwise. How many paths there are is known only when the handshake is over, so
+/// that one scheme has to serve all cases: it uses all paths at once, leaves one after a single timeout, and is `veno-tabe` where
+/// there is one path only.
+const DEFAULT_SCHEME: &str = "multipath";
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Options {
+    /// The SCTP port of `whimbrel recv`
+    #[arg(long, default_value_t = DEFAULT_PORT, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) port: u16,
+    /// Congestion control, loss recovery and use of paths: the name of a scheme (see `whimbrel schemes`). The default uses all paths
+    /// at once and leaves a path after one timeout. Both ends should use it: each decides for the packets that it sends
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_SCHEME, value_parser = parse_scheme)]
+    scheme: Scheme,
+    /// Size of the send buffer and of the receive buffer, such as 8MiB, 500kB or 1048576 (bytes). By default they start with 1 MiB
+    /// and grow with what the network carries
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    buffer: Option<u32>,
+    /// Change a field of the association's configuration, such as --set rto_min="200 ms" or --set max_burst=4. The fields are those
+    /// of [flow.sctp] in a scenario; `whimbrel schema` describes them under AssociationConfig
+    #[arg(long, value_name = "FIELD=VALUE", value_parser = parse_change)]
+    set: Vec<String>,
+}
+
+impl Options {
+    /// The configuration of associations.
+    pub(crate) fn association(&self) -> Result<AssociationConfig, Failure> {
+        let mut config = AssociationConfig {
+            scheme: self.scheme,
+            outbound_streams: 1,
+            // Half a minute for a host that does not answer, about a minute for one that has gone silent.
+            max_init_retransmits: 4,
+            path_max_retrans: 3,
+            association_max_retrans: 5,
+            ..StackConfig::default().association
+        };
+        if let Some(size) = self.buffer {
+            (config.send_buffer, config.recv_buffer) = (size, size);
+            (config.send_buffer_max, config.recv_buffer_max) = (None, None);
+        }
+        let config = whimbrel_scenario::change(&config, &self.set).map_err(|error| wrong(&error))?;
+        config
+            .validate()
+            .map_err(|error| Failure::wrong_use(error.to_string()))?;
+        Ok(config)
+    }
+}
+
+/// Everything that is wrong with `--set`.
+fn wrong(error: &ScenarioError) -> Failure {
+    match error {
+        ScenarioError::Invalid(problems) => {
+            let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            Failure::wrong_use(lines.join("\nerror: "))
+        }
+        other => Failure::wrong_use(other.to_string()),
+    }
+}
+
+/// Reads the name of a scheme that needs no simulator.
+fn parse_scheme(name: &str) -> Result<Scheme, String> {
+    let usable = |scheme: &Scheme| !scheme.parts().discriminator.asks_for_truth();
+    let found = Scheme::by_name(name);
+    found.filter(usable).ok_or_else(|| {
+        let names: Vec<_> = Scheme::all().filter(usable).map(Scheme::name).collect();
+        let problem = match found {
+            Some(_) => "it asks the simulator why packets died, and here nobody knows",
+            None => "there is no such scheme",
+        };
+        format!("{problem}; there are {}", names.join(", "))
+    })
+}
+
+/// Reads a size in bytes, with or without a unit.
+fn parse_size(text: &str) -> Result<u32, String> {
+    let (low, high) = (1500, 1 << 30);
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = (&text[..digits], text[digits..].trim());
+    let factor: u64 = match unit {
+        "" | "B" => 1,
+        "kB" => 1_000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        "k" | "K" | "KiB" => 1 << 10,
+        "M" | "MiB" => 1 << 20,
+        "G" | "GiB" => 1 << 30,
+        _ => {
+            return Err(format!(
+                "`{unit}` is not a unit of size; there are B, kB, MB, GB, KiB, MiB, GiB"
+            ));
+        }
+    };
+    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
+    match bytes.and_then(|bytes| u32::try_from(bytes).ok()) {
+        Some(bytes) if (low..=high).contains(&bytes) => Ok(bytes),
+        _ => Err(format!("allowed are {low} bytes to 1 GiB, such as 8MiB")),
+    }
+}
+
+/// Checks the form of a change. A key does not belong on a command line, which every user of the host can read.
+fn parse_change(text: &str) -> Result<String, String> {
+    match text.split_once('=') {
+        Some((field, _)) if field.trim() == "auth.key" => {
+            Err("use --key FILE; the command line is not secret".to_owned())
+        }
+        Some((field, _)) if !field.trim().is_empty() => Ok(text.to_owned()),
+        _ => Err("a field and a value with an equals sign between them expected, such as max_burst=4".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(parse_size("1048576"), Ok(1 << 20));
+        assert_eq!(parse_size("8MiB"), Ok(8 << 20));
+        assert_eq!(parse_size("500 kB"), Ok(500_000));
+        assert_eq!(parse_size("1GiB"), Ok(1 << 30));
+        for wrong in ["", "M", "1499", "2G", "4 parsecs", "-1", "99999999999999999999", "1.5M"] {
+            assert!(parse_size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn key_on_the_command_line_is_refused_and_not_repeated() {
+        let refused = parse_change("auth.key = secret").unwrap_err();
+        assert!(
+            refused.contains("--key FILE") && !refused.contains("secret"),
+            "{refused}"
+        );
+        assert!(parse_change("max_burst").is_err());
+    }
+}

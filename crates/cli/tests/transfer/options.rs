@@ -1,0 +1,47 @@
+//! Options about the association.
+
+use super::{Receiver, content, sender, text};
+
+#[test]
+fn fields_of_the_association_can_be_set_at_both_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a");
+    std::fs::write(&file, content(300_000)).unwrap();
+    let options = [
+        "--buffer",
+        "64KiB",
+        "--set",
+        "rto_min=200 ms",
+        "--set",
+        "window.kind=cubic",
+    ];
+    let mut more = vec!["--once"];
+    more.extend(options);
+    let receiver = Receiver::start("127.0.0.1:0", &dir.path().join("in"), &more);
+    let sent = sender(&receiver.to(), &file).args(options).output().unwrap();
+    assert_eq!(sent.status.code(), Some(0), "{}", text(&sent.stderr));
+    assert_eq!(receiver.end().0, Some(0));
+}
+
+#[test]
+fn mistakes_in_settings_are_explained() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a");
+    std::fs::write(&file, "x").unwrap();
+    let cases: [(&[&str], &str); 5] = [
+        (&["--set", "rto_mni=1 s"], "did you mean `rto_min`?"),
+        (&["--set", "max_burst=many"], "max_burst"),
+        (
+            &["--set", "sack_delay=501 ms"],
+            "sack_delay = 501 ms: allowed are 0 s to 500 ms",
+        ),
+        (&["--set", "max_burst"], "an equals sign between them expected"),
+        (&["--buffer", "3 parsecs"], "is not a unit of size"),
+    ];
+    for (options, words) in cases {
+        let sent = sender("127.0.0.1:9", &file).args(options).output().unwrap();
+        let told = text(&sent.stderr);
+        assert_eq!(sent.status.code(), Some(2), "{options:?}: {told}");
+        assert!(told.contains("error: ") && told.contains(words), "{options:?}: {told}");
+    }
+}

@@ -1,0 +1,131 @@
+//! Transfers over two networks, one of which fails.
+
+use std::net::IpAddr;
+use std::path::Path;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use super::relay::{Network, join};
+use super::{Receiver, sender, text, wait};
+
+const SENDER: [&str; 2] = ["127.0.1.1", "127.0.1.2"];
+
+/// A transfer of a large file that has begun, over two networks.
+struct Transfer {
+    receiver: Receiver,
+    sender: Child,
+    networks: Vec<Network>,
+    into: std::path::PathBuf,
+}
+
+fn begin(dir: &Path, more: &[&str]) -> Transfer {
+    let (file, into) = (dir.join("sparse"), dir.join("in"));
+    std::fs::File::create(&file).unwrap().set_len(24 << 20).unwrap();
+    let mut options = vec!["--once"];
+    options.extend(more);
+    let receiver = Receiver::start("127.0.2.1:0,127.0.2.2:0", &into, &options);
+    let senders: Vec<IpAddr> = SENDER.iter().map(|ip| ip.parse().unwrap()).collect();
+    let (to, networks) = join(&senders, &receiver.addrs);
+    let sender = sender(&to, &file)
+        .args(["--local", &SENDER.join(",")])
+        .args(more)
+        .spawn()
+        .unwrap();
+    Transfer {
+        receiver,
+        sender,
+        networks,
+        into,
+    }
+}
+
+impl Transfer {
+    fn carried(&self) -> u64 {
+        self.networks.iter().map(Network::carried).sum()
+    }
+
+    fn wait_for(&self, bytes: u64) {
+        let start = Instant::now();
+        while self.carried() < bytes {
+            assert!(start.elapsed() < Duration::from_secs(20), "{} bytes", self.carried());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// The longest time without a byte to the receiver, until `bytes` have been carried.
+    fn longest_silence(&self, bytes: u64) -> Duration {
+        let (mut last, mut longest, start) = (Instant::now(), Duration::ZERO, Instant::now());
+        let mut before = self.carried();
+        while before < bytes && start.elapsed() < Duration::from_secs(25) {
+            std::thread::sleep(Duration::from_millis(5));
+            let now = self.carried();
+            // Heartbeats and single probes are no transfer.
+            if now > before + 3000 {
+                before = now;
+                last = Instant::now();
+            }
+            longest = longest.max(last.elapsed());
+        }
+        longest
+    }
+}
+
+#[test]
+fn transfer_goes_on_when_the_primary_path_fails() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut transfer = begin(dir.path(), &[]);
+    transfer.wait_for(3 << 20);
+    transfer.networks[0].cut(true);
+    let silence = transfer.longest_silence(14 << 20);
+    assert!(silence < Duration::from_millis(2500), "nothing came for {silence:?}");
+    assert_eq!(wait(&mut transfer.sender), Some(0));
+    let output = transfer.sender.wait_with_output().unwrap();
+    let (code, _, err) = transfer.receiver.end();
+    assert_eq!(code, Some(0), "{err}");
+    assert_eq!(std::fs::metadata(transfer.into.join("sparse")).unwrap().len(), 24 << 20);
+    let told = text(&output.stderr);
+    let line = told
+        .lines()
+        .find(|line| line.contains(" does not answer"))
+        .unwrap_or_else(|| panic!("{told}"));
+    assert!(
+        line.contains("Z path 127.0.1.1:") && line.contains(" to 127.0.2.1:"),
+        "{line}"
+    );
+}
+
+#[test]
+fn failure_and_recovery_of_a_path_are_reported_by_the_sender() {
+    let dir = tempfile::tempdir().unwrap();
+    let transfer = begin(dir.path(), &["--set", "hb_interval=200 ms", "--set", "rto_min=100 ms"]);
+    transfer.wait_for(2 << 20);
+    transfer.networks[0].cut(true);
+    std::thread::sleep(Duration::from_millis(1500));
+    transfer.networks[0].cut(false);
+    let output = transfer.sender.wait_with_output().unwrap();
+    let told = text(&output.stderr);
+    assert!(told.contains(" does not answer; data goes over other paths"), "{told}");
+    assert!(told.contains(" works again after "), "{told}");
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    transfer.receiver.signal(Signal::SIGINT);
+}
+
+#[test]
+fn sender_exits_soon_after_its_success_over_the_path_that_is_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut transfer = begin(dir.path(), &["--scheme", "standard"]);
+    transfer.wait_for(18 << 20);
+    transfer.networks[0].cut(true);
+    let into = transfer.into.join("sparse");
+    // The file gets its name when it is complete.
+    let start = Instant::now();
+    while !into.exists() {
+        assert!(start.elapsed() < Duration::from_secs(60), "the transfer does not end");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let complete = Instant::now();
+    assert_eq!(wait(&mut transfer.sender), Some(0));
+    assert!(complete.elapsed() < Duration::from_secs(6), "{:?}", complete.elapsed());
+}

@@ -1,0 +1,80 @@
+//! Networks between a sender and a receiver, without privileges: each joins an address of one with an address of the other, by a
+//! socket for each end. Only the UDP ports change on the way, so that the addresses in the handshake stay right.
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// A network that carries packets until it is cut. It ends with the test's process.
+#[derive(Clone)]
+pub(crate) struct Network {
+    cut: Arc<AtomicBool>,
+    /// Bytes that went to the receiver.
+    carried: Arc<AtomicU64>,
+}
+
+impl Network {
+    pub(crate) fn cut(&self, cut: bool) {
+        self.cut.store(cut, Ordering::Relaxed);
+    }
+
+    pub(crate) fn carried(&self) -> u64 {
+        self.carried.load(Ordering::Relaxed)
+    }
+}
+
+/// Joins senders' addresses with those of a receiver, pair by pair. Returns the addresses to send to, and the networks.
+pub(crate) fn join(senders: &[IpAddr], receiver: &[SocketAddr]) -> (String, Vec<Network>) {
+    // All sockets at one end have one port, as the two ends have.
+    let ports = |addrs: &[IpAddr]| {
+        let first = UdpSocket::bind((addrs[0], 0)).unwrap();
+        let port = first.local_addr().unwrap().port();
+        let others = addrs[1..].iter().map(|addr| UdpSocket::bind((*addr, port)).unwrap());
+        std::iter::once(first).chain(others).collect::<Vec<_>>()
+    };
+    let receiver_ips: Vec<IpAddr> = receiver.iter().map(SocketAddr::ip).collect();
+    let (front, back) = (ports(&receiver_ips), ports(senders));
+    let to: Vec<String> = front.iter().map(|s| s.local_addr().unwrap().to_string()).collect();
+    let mut networks = Vec::new();
+    // The sender's port is that of its first packet.
+    let port = Arc::new(AtomicU64::new(0));
+    for ((front, back), (sender, receiver)) in front.into_iter().zip(back).zip(senders.iter().zip(receiver)) {
+        let network = Network {
+            cut: Arc::default(),
+            carried: Arc::default(),
+        };
+        networks.push(network.clone());
+        let (sender, receiver) = (*sender, *receiver);
+        let (front_in, back_out) = (front.try_clone().unwrap(), back.try_clone().unwrap());
+        let (there, from) = (network.clone(), port.clone());
+        std::thread::spawn(move || {
+            carry(&front_in, &there, |packet, source| {
+                from.store(source.port().into(), Ordering::Relaxed);
+                there.carried.fetch_add(packet.len() as u64, Ordering::Relaxed);
+                // Some delay and an end to the rate: a transfer takes its time.
+                std::thread::sleep(Duration::from_micros(100));
+                let _ = back_out.send_to(packet, receiver);
+            });
+        });
+        let to = port.clone();
+        std::thread::spawn(move || {
+            carry(&back, &network, |packet, _| {
+                let _ = front.send_to(packet, (sender, to.load(Ordering::Relaxed) as u16));
+            });
+        });
+    }
+    (to.join(","), networks)
+}
+
+fn carry(socket: &UdpSocket, network: &Network, send: impl Fn(&[u8], SocketAddr)) {
+    let mut buffer = [0; 2048];
+    loop {
+        // Errors are reports about earlier packets.
+        if let Ok((len, source)) = socket.recv_from(&mut buffer)
+            && !network.cut.load(Ordering::Relaxed)
+        {
+            send(&buffer[..len], source);
+        }
+    }
+}
