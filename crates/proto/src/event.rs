@@ -141,6 +141,9 @@ pub enum CloseReason {
     /// The guard timer T5 ended a shutdown that took too long.
     #[error("the peer did not finish the shutdown in time")]
     ShutdownTimeout,
+    /// A limit of this end was exceeded; which one is named.
+    #[error("a limit of this end was exceeded: {0}")]
+    OverLimit(&'static str),
     /// The peer broke the protocol; what it did is named.
     #[error("protocol violation by the peer: {0}")]
     ProtocolViolation(&'static str),

@@ -88,6 +88,8 @@ pub enum TimerKind {
     ZeroWindowProbe,
     /// Nothing was sent or received for the configured time.
     Autoclose,
+    /// The peer's first message did not come in time.
+    FirstMessage,
 }
 
 /// What happened.

@@ -7,12 +7,9 @@ use tokio::sync::Notify;
 use whimbrel_proto::{AssocId, AssociationStats, PathInfo, SendError, SendFailure};
 use whimbrel_wire::Payload;
 
-use crate::shared::{Partial, Progress, Shared, Signals, State};
+use crate::shared::{Progress, Shared, Signals, State};
 use crate::socket::Trouble;
 use crate::{AddressError, AssociationError, CloseReason, Message, TrySendError};
-
-/// A message larger than this, in bytes, ends the association: nobody may fill our memory with one message.
-const MAX_MESSAGE: usize = 64 << 20;
 
 /// An association: whole messages in both directions, on many streams. Clones share it. When the last clone is dropped
 /// without a [`shutdown`](Self::shutdown) the association is aborted.
@@ -156,14 +153,11 @@ impl Association {
             let Some(received) = state.endpoint.recv(now, self.handle.id, &mut take) else {
                 break;
             };
+            let before = slot.partial.memory();
             let is_whole = slot.partial.take(&received, data);
-            if slot.partial.len() > MAX_MESSAGE {
-                slot.partial = Partial::default();
-                state.endpoint.abort(now, self.handle.id, "message too long");
-                state.wake_driver();
-                return Ok(Next::Nothing);
-            }
+            state.partial_memory = state.partial_memory - before + slot.partial.memory();
             if is_whole {
+                slot.last_message = now;
                 state.wake_driver_for_work();
                 return Ok(Next::Message {
                     stream: received.stream,

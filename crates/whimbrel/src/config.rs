@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use whimbrel_control::Span;
 use whimbrel_proto::AssociationConfig;
 
 /// Addresses, port and limits of a [`Stack`](crate::Stack).
@@ -15,12 +16,27 @@ pub struct StackConfig {
     /// The SCTP port; 0 takes one at random from 49152 to 65535.
     pub port: u16,
     /// Configuration of every association. The defaults are those of RFC 9260, except that Max.Burst is
-    /// [`StackConfig::MAX_BURST`], and both buffers grow from 1 MiB up to [`StackConfig::BUFFER_MAX`].
+    /// [`StackConfig::MAX_BURST`], both buffers grow from 1 MiB up to [`StackConfig::BUFFER_MAX`], and messages may have
+    /// [`StackConfig::MAX_MESSAGE`] bytes.
     pub association: AssociationConfig,
-    /// Associations that may wait to be accepted; more are aborted.
+    /// Associations that may wait to be accepted. Beyond that, one that has not delivered a message is aborted, or else the new one.
     pub backlog: usize,
-    /// Bytes by which automatic tuning may enlarge the buffers of all associations together.
+    /// Associations held at most, those that this end opens included: 1 to 16777216. Each takes about 5 kB besides its buffers. At the limit,
+    /// one that peers opened and that has not delivered a message gives way; if there is none, peers are refused (Out of Resource).
+    pub max_associations: usize,
+    /// Associations that peers at one IP address may hold at a time, at least 1. An IPv6 prefix of 64 bits counts as one address. The same
+    /// rule as above applies at the limit.
+    pub max_associations_per_address: usize,
+    /// Time that a peer has for its first message after it has opened an association; then the association is aborted. `None` is for
+    /// protocols in which peers only listen, and makes silent associations as good as others where a limit is reached.
+    pub first_message_timeout: Option<Span>,
+    /// Memory for the buffers of all associations together, in bytes. Automatic tuning enlarges them by no more than this. Where received
+    /// data and incomplete messages exceed it all the same, the association that holds most for longest without a message to its user is
+    /// aborted (Out of Resource) until an eighth is free.
     pub buffer_memory: u64,
+    /// Whether packets to other SCTP ports are answered as out of the blue (RFC 9260 §8.4), so that a connection to the wrong port is refused
+    /// at once. Off for UDP ports that several stacks share.
+    pub answer_all_ports: bool,
     /// Bytes asked of the system for each socket's receive and send buffer. The system may grant less.
     pub socket_buffer: usize,
     /// Whether one system call may send many packets (GSO). It is much cheaper, but a capture on the sending host shows
@@ -35,6 +51,9 @@ impl StackConfig {
 
     /// Largest size of a receive or send buffer that is tuned automatically: enough for 10 Gbit/s over 100 ms.
     pub const BUFFER_MAX: u32 = 256 << 20;
+
+    /// Longest message that is accepted by default, in bytes: [`AssociationConfig::max_message`].
+    pub const MAX_MESSAGE: u32 = 16 << 20;
 
     /// The defaults, on these local addresses.
     pub fn local(local: impl IntoIterator<Item = SocketAddr>) -> Self {
@@ -54,10 +73,15 @@ impl Default for StackConfig {
                 max_burst: Self::MAX_BURST,
                 recv_buffer_max: Some(Self::BUFFER_MAX),
                 send_buffer_max: Some(Self::BUFFER_MAX),
+                max_message: Some(Self::MAX_MESSAGE),
                 ..AssociationConfig::default()
             },
             backlog: 128,
+            max_associations: 16_384,
+            max_associations_per_address: 1024,
+            first_message_timeout: Some(Span::from_secs(60)),
             buffer_memory: 512 << 20,
+            answer_all_ports: true,
             socket_buffer: 4 << 20,
             segmentation_offload: true,
         }

@@ -126,6 +126,7 @@ impl Driver {
                     for (buffer, meta) in buffers.iter().zip(&meta).take(count) {
                         take_in(&mut state, now, socket.local(), &buffer[..meta.len], meta);
                     }
+                    state.bound_memory(now);
                 }
                 // Reports about datagrams that did not arrive; `watch_errors` reads the details.
                 Poll::Ready(Err(e)) if socket::of_kind(e.kind()).is_some() => any = true,

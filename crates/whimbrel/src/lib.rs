@@ -5,6 +5,10 @@
 //! datagrams from the sockets in batches, hands them to the endpoint, sends what the endpoint wants sent, and sleeps until
 //! the endpoint's next timeout. It ends when the last handle and the last association are gone.
 //!
+//! What peers may make a stack hold is bounded: the length of a message, the number of associations in total and per address, the time
+//! until the first message, the memory for received data. [`StackConfig`] has the limits; their defaults suit a server on the Internet
+//! whose clients speak first.
+//!
 //! ```
 //! use whimbrel::{Listener, Message, Stack, StackConfig};
 //!
@@ -44,7 +48,7 @@ pub use association::{Association, ReceivedMessage};
 pub use config::StackConfig;
 pub use error::{AssociationError, BindError, ConnectError, TrySendError};
 pub use stack::{Listener, Stack};
-pub use whimbrel_control::Scheme;
+pub use whimbrel_control::{Scheme, Span};
 pub use whimbrel_proto::{
     AddressError, AssociationConfig, AssociationStats, CloseReason, JudgedLosses, Message, MessagePayload, PathInfo,
     PathQuality, PathState, SendFailure, SendFailureCause,

@@ -9,7 +9,7 @@ use std::time::Instant;
 use tokio::sync::Notify;
 use whimbrel_control::Time;
 use whimbrel_proto::{
-    AssocId, CloseReason, Discard, Endpoint, Event, Received, SendFailure, State as AssociationState,
+    AssocId, Association, CloseReason, Discard, Endpoint, Event, Received, SendFailure, State as AssociationState,
 };
 
 use crate::socket::{Socket, Trouble};
@@ -19,6 +19,8 @@ const MAX_SEND_FAILURES: usize = 1 << 16;
 
 /// Why an association without a user is aborted.
 const ABANDONED: &str = "the association was dropped";
+/// Why an association that nobody has accepted is aborted.
+const BACKLOG_FULL: &str = "too many associations wait to be accepted";
 
 /// A stack's state and clock.
 #[derive(Debug)]
@@ -38,6 +40,9 @@ pub(crate) struct State {
     pub(crate) incoming: VecDeque<AssocId>,
     /// How many may wait in `incoming`; zero once the listener is gone.
     pub(crate) backlog: usize,
+    /// Bytes of memory for received data, of all associations, and what [`Slot::partial`] takes of it.
+    memory_limit: u64,
+    pub(crate) partial_memory: u64,
     /// Handles that users hold; the driver ends without them.
     pub(crate) handles: usize,
     /// Set once the driver is gone.
@@ -66,6 +71,8 @@ pub(crate) struct Slot {
     pub(crate) progress: Progress,
     /// The message that the endpoint hands over in parts.
     pub(crate) partial: Partial,
+    /// When its user got a message last, or when it began.
+    pub(crate) last_message: Time,
     /// It was up, whatever has become of it since.
     pub(crate) was_established: bool,
     /// Our user wants the association shut down.
@@ -104,8 +111,9 @@ impl Partial {
         received.end
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
+    /// Bytes of memory that it takes.
+    pub(crate) fn memory(&self) -> u64 {
+        self.0.capacity() as u64
     }
 }
 
@@ -138,12 +146,14 @@ impl Signals {
 }
 
 impl Shared {
-    pub(crate) fn new(endpoint: Endpoint, backlog: usize) -> Self {
+    pub(crate) fn new(endpoint: Endpoint, backlog: usize, memory_limit: u64) -> Self {
         let state = State {
             endpoint,
             slots: BTreeMap::new(),
             incoming: VecDeque::new(),
             backlog,
+            memory_limit,
+            partial_memory: 0,
             handles: 0,
             stopped: None,
             discards: BTreeMap::new(),
@@ -226,13 +236,14 @@ impl State {
     }
 
     /// Keeps a record of an association until its last handle is dropped.
-    pub(crate) fn insert(&mut self, id: AssocId, progress: Progress, peer: &[SocketAddr]) -> Arc<Signals> {
+    pub(crate) fn insert(&mut self, now: Time, id: AssocId, progress: Progress, peer: &[SocketAddr]) -> Arc<Signals> {
         let signals = Arc::new(Signals::default());
         let slot = Slot {
             signals: signals.clone(),
             was_established: progress == Progress::Established,
             progress,
             partial: Partial::default(),
+            last_message: now,
             shutdown_wanted: false,
             peer_shutdown: false,
             send_failures: Vec::new(),
@@ -253,7 +264,13 @@ impl State {
             self.on_incoming(shared, now, id);
             return;
         }
-        let Some(slot) = self.slots.get_mut(&id) else { return };
+        let Some(slot) = self.slots.get_mut(&id) else {
+            if matches!(event, Event::Closed(_)) {
+                // It was never accepted: what it delivered is dropped.
+                discard_received(&mut self.endpoint, now, id);
+            }
+            return;
+        };
         match event {
             Event::Connected { .. } => {
                 slot.progress = Progress::Established;
@@ -280,7 +297,7 @@ impl State {
                 slot.progress = Progress::Closed(reason);
                 slot.signals.notify_all();
                 shared.idle.notify_waiters();
-                let orphan = slot.orphan;
+                let orphan = slot.orphan || self.is_dead_in_backlog(id);
                 self.close_unused();
                 if orphan {
                     self.forget(now, id);
@@ -374,15 +391,76 @@ impl State {
     }
 
     fn on_incoming(&mut self, shared: &Shared, now: Time, id: AssocId) {
-        if self.incoming.len() >= self.backlog {
-            self.endpoint
-                .abort(now, id, "nobody accepts associations here at the moment");
+        if self.incoming.len() >= self.backlog && !self.shorten_backlog(now) {
+            self.endpoint.abort(now, id, BACKLOG_FULL);
             return;
         }
-        self.insert(id, Progress::Established, &[]);
+        self.insert(now, id, Progress::Established, &[]);
         self.catch_up(now, id);
         self.incoming.push_back(id);
         shared.incoming.notify_waiters();
+    }
+
+    /// Aborts the oldest association that waits to be accepted and has not delivered a message. False if there is none.
+    fn shorten_backlog(&mut self, now: Time) -> bool {
+        let endpoint = &self.endpoint;
+        let is_silent = |id: &AssocId| endpoint.association(*id).is_some_and(Association::is_silent);
+        let Some(place) = self.incoming.iter().position(is_silent) else {
+            return false;
+        };
+        let Some(id) = self.incoming.remove(place) else {
+            return false;
+        };
+        if let Some(slot) = self.slots.get_mut(&id) {
+            slot.orphan = true;
+        }
+        self.endpoint.abort(now, id, BACKLOG_FULL);
+        true
+    }
+
+    /// Takes an association that is over out of the backlog if there is nothing to read from it. True if it was there.
+    fn is_dead_in_backlog(&mut self, id: AssocId) -> bool {
+        let has_message = self.endpoint.association(id).is_some_and(Association::has_message);
+        let place = self.incoming.iter().position(|waiting| *waiting == id);
+        if let (false, Some(place)) = (has_message, place) {
+            self.incoming.remove(place);
+            return true;
+        }
+        false
+    }
+
+    /// Keeps the memory of received data within its limit: ends the associations that hold most for longest without a message to their users
+    /// until an eighth of the limit is free.
+    pub(crate) fn bound_memory(&mut self, now: Time) {
+        let limit = self.memory_limit;
+        if self.memory() <= limit {
+            return;
+        }
+        self.endpoint.release_memory();
+        let enough = limit - limit / 8;
+        while self.memory() > enough {
+            let endpoint = &self.endpoint;
+            let cost = |(id, slot): (&AssocId, &Slot)| {
+                let received = endpoint.association(*id).map_or(0, Association::receive_memory);
+                let held = slot.partial.memory() + received as u64;
+                let age = now.since(slot.last_message).as_nanos() + 1;
+                (u128::from(held) * u128::from(age), *id)
+            };
+            let Some((1.., id)) = self.slots.iter().map(cost).max() else {
+                break;
+            };
+            self.endpoint.give_way(now, id);
+            if let Some(slot) = self.slots.get_mut(&id) {
+                self.partial_memory -= slot.partial.memory();
+                slot.partial = Partial::default();
+            }
+        }
+        self.wake_driver();
+    }
+
+    /// Bytes of memory that received data takes.
+    pub(crate) fn memory(&self) -> u64 {
+        self.endpoint.receive_memory() as u64 + self.partial_memory
     }
 
     /// Takes in what the network says about datagrams to `remote`: ends associations that are only being set up and
@@ -424,7 +502,9 @@ impl State {
     /// Drops what is left of a closed association.
     fn forget(&mut self, now: Time, id: AssocId) {
         discard_received(&mut self.endpoint, now, id);
-        self.slots.remove(&id);
+        if let Some(slot) = self.slots.remove(&id) {
+            self.partial_memory -= slot.partial.memory();
+        }
     }
 
     /// Ends all associations that nobody has accepted, and accepts no more.
@@ -502,9 +582,9 @@ mod tests {
         let mut endpoint = Endpoint::new(config, Box::new(ChaCha12Rng::seed_from_u64(1))).unwrap();
         let id = endpoint.connect(Time::ZERO, AssociationConfig::default(), 5000, &[peer]);
         let id = id.unwrap();
-        let shared = Shared::new(endpoint, 0);
+        let shared = Shared::new(endpoint, 0, u64::MAX);
         let mut state = shared.lock();
-        state.insert(id, Progress::Established, &[peer]);
+        state.insert(Time::ZERO, id, Progress::Established, &[peer]);
         // What is refused after an address was taken is that the peer sends there first.
         for (wanted, refused, left) in [
             (ours, ours, Some(ours)),

@@ -73,10 +73,15 @@ impl Stack {
             listen,
             association: config.association.clone(),
             buffer_memory: config.buffer_memory,
+            max_associations: config.max_associations,
+            max_associations_per_address: config.max_associations_per_address,
+            first_message_timeout: config.first_message_timeout,
+            answer_all_ports: config.answer_all_ports,
             ..EndpointConfig::default()
         };
         let endpoint = Endpoint::new(endpoint_config, Box::new(random))?;
-        let shared = Arc::new(Shared::new(endpoint, if listen { config.backlog } else { 0 }));
+        let backlog = if listen { config.backlog } else { 0 };
+        let shared = Arc::new(Shared::new(endpoint, backlog, config.buffer_memory));
         {
             let mut state = shared.lock();
             state.handles = 1;
@@ -127,7 +132,7 @@ impl Stack {
                     return Err(AssociationError::Message(error.to_string()).into());
                 }
             }
-            let signals = state.insert(id, Progress::Connecting, peer);
+            let signals = state.insert(now, id, Progress::Connecting, peer);
             state.wake_driver();
             Association::new(&mut state, shared.clone(), id, signals)
         };
@@ -221,6 +226,16 @@ impl Stack {
             .iter()
             .map(|(reason, count)| (*reason, *count))
             .collect()
+    }
+
+    /// How many associations there are, those included that are over and have not been read to the end.
+    pub fn associations(&self) -> usize {
+        self.handle.shared.lock().endpoint.associations().count()
+    }
+
+    /// Bytes of memory that received data takes, of all associations: never much above [`StackConfig::buffer_memory`].
+    pub fn receive_memory(&self) -> u64 {
+        self.handle.shared.lock().memory()
     }
 
     /// Waits until every association has ended, so that the last packets of a shutdown are sent before a program ends.

@@ -422,3 +422,49 @@ async fn a_hostile_sender_cannot_leave_the_folder_or_lie_about_sizes() {
     assert_eq!(names(&into), Vec::<String>::new());
     assert_eq!(names(dir.path()), ["in"]);
 }
+
+#[tokio::test]
+async fn only_a_valid_header_uses_up_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, into) = (dir.path().join("data.bin"), dir.path().join("in"));
+    std::fs::write(&file, content(100_000)).unwrap();
+    let receiver = Receiver::start("127.0.0.1:0", &into, &["--once"]);
+    // One that shakes hands and says nothing, one that says nonsense, one that goes away.
+    let stack = Stack::bind(StackConfig::local(["127.0.0.1:0".parse().unwrap()])).unwrap();
+    let silent = stack.connect(&receiver.addrs, 5000).await.unwrap();
+    let answer = answer_to(&receiver.addrs, vec![Message::new(0, "GET / HTTP/1.1")]).await;
+    assert!(answer.contains("a message of another protocol"), "{answer}");
+    drop(
+        Stack::toward(StackConfig::default(), &receiver.addrs)
+            .unwrap()
+            .connect(&receiver.addrs, 5000)
+            .await
+            .unwrap(),
+    );
+    let sent = receiver.send(&file);
+    assert_eq!(sent.status.code(), Some(0), "{}", text(&sent.stderr));
+    let (code, out, err) = receiver.end();
+    assert_eq!(code, Some(0), "{err}");
+    assert!(out.contains("received data.bin"), "{out}");
+    let reason = tokio::time::timeout(Duration::from_secs(5), silent.closed())
+        .await
+        .unwrap();
+    assert!(reason.to_string().contains("another transfer was taken"), "{reason}");
+}
+
+#[test]
+fn a_wrong_sctp_port_is_refused_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("data.bin");
+    std::fs::write(&file, "x").unwrap();
+    let receiver = Receiver::start("127.0.0.1:0", &dir.path().join("in"), &[]);
+    let start = Instant::now();
+    let sent = sender(&receiver.to(), &file).args(["--port", "5001"]).output().unwrap();
+    assert_eq!(sent.status.code(), Some(3), "{}", text(&sent.stderr));
+    assert!(
+        text(&sent.stderr).contains("connection refused"),
+        "{}",
+        text(&sent.stderr)
+    );
+    assert!(start.elapsed() < Duration::from_secs(5));
+}

@@ -484,7 +484,10 @@ impl Association {
         self.give_up_messages(SendFailureCause::Restarted, restart.local_initial_tsn);
         self.local_initial_tsn = restart.local_initial_tsn;
         self.probe = super::ZeroWindowProbe::default();
+        // A restart is no message.
+        let first_message = self.timers.first_message;
         self.timers = super::Timers::default();
+        self.timers.first_message = first_message;
         self.outgoing.clear();
         // Who waits for room or for the end of what was sent must not wait for ever.
         self.tell_user_about_progress();

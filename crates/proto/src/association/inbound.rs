@@ -7,6 +7,7 @@ use whimbrel_wire::{
 
 use super::{Association, Context, Outgoing, State};
 use crate::PathId;
+use crate::config::NEVER;
 use crate::endpoint::{Reply, ReplyChunk};
 use crate::error::Discard;
 use crate::event::{CloseReason, Event};
@@ -256,6 +257,10 @@ impl Association {
                 self.report(from, causes);
                 Err(Discard::InvalidChunk)
             }
+            DataOutcome::TooLong => {
+                self.refuse_long_message(ctx);
+                Err(Discard::Limit)
+            }
             DataOutcome::NoUserData(tsn) => {
                 let mut causes = Vec::new();
                 Cause::NoUserData { tsn }.emit(&mut causes);
@@ -281,7 +286,11 @@ impl Association {
             receiver.request_sack();
         }
         receiver.on_packet_end(ctx.now, from as u8);
-        if receiver.has_message() && !self.notices.data_ready {
+        let has_message = receiver.has_message();
+        if has_message {
+            self.timers.first_message = NEVER;
+        }
+        if has_message && !self.notices.data_ready {
             self.notices.data_ready = true;
             self.events.push_back(Event::DataReady);
         }

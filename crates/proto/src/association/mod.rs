@@ -493,7 +493,8 @@ impl Association {
         received
     }
 
-    pub(crate) fn has_message(&self) -> bool {
+    /// Whether there is something to read.
+    pub fn has_message(&self) -> bool {
         self.receivers().any(Receiver::has_message)
     }
 
@@ -550,6 +551,19 @@ impl Association {
     /// Whether nobody needs it any more.
     pub(crate) fn is_done(&self) -> bool {
         self.notices.closed_polled && !self.has_message()
+    }
+
+    /// Bytes of memory that received data takes: what the user has not read, what is incomplete, and buffers kept for data to come.
+    pub fn receive_memory(&self) -> usize {
+        let before = self.before_restart.as_ref().map_or(0, |before| before.memory());
+        before + self.receiver.as_ref().map_or(0, |receiver| receiver.memory())
+    }
+
+    /// Gives back buffers kept for data to come.
+    pub(crate) fn release_receive_memory(&mut self) {
+        if let Some(receiver) = &mut self.receiver {
+            receiver.release_memory();
+        }
     }
 
     /// Nothing has been sent for a heartbeat's time: what the last transfer needed is given back.
@@ -644,6 +658,7 @@ impl Association {
             self.inbound_streams,
             self.config.mtu,
         );
+        config.max_message = self.config.max_message.unwrap_or(u32::MAX);
         config.sack_delay = self.config.sack_delay;
         config.sack_frequency = match reporting.arrivals_per_sack {
             0 => self.config.sack_frequency,

@@ -198,6 +198,24 @@ impl Association {
         self.abort_with(ctx, &causes, CloseReason::AbortedLocally(reason.to_owned()));
     }
 
+    /// The peer's message exceeds the configured limit. The peer's user is told so: the limit is the upper layer's (RFC 9260 §3.3.10.12).
+    pub(super) fn refuse_long_message(&mut self, ctx: &mut Context<'_>) {
+        let limit = self.config.max_message.unwrap_or(u32::MAX);
+        let reason = format!("message longer than {limit} bytes");
+        let mut causes = Vec::new();
+        Cause::UserInitiatedAbort(reason.as_bytes()).emit(&mut causes);
+        self.abort_with(ctx, &causes, CloseReason::OverLimit("a message is too long"));
+    }
+
+    /// The association gives way to others: ABORT with the cause Out of Resource (RFC 9260 §3.3.10.4). What has not been read is dropped.
+    pub(crate) fn give_way(&mut self, ctx: &mut Context<'_>, limit: &'static str) {
+        let mut causes = Vec::new();
+        Cause::OutOfResource.emit(&mut causes);
+        self.receiver = None;
+        self.before_restart = None;
+        self.abort_with(ctx, &causes, CloseReason::OverLimit(limit));
+    }
+
     /// Tells the peer, if it knows of the association, and ends it.
     pub(super) fn abort_with(&mut self, ctx: &mut Context<'_>, causes: &[u8], reason: CloseReason) {
         if self.state != State::Closed && self.peer_tag != 0 {

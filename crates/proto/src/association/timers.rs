@@ -19,6 +19,8 @@ pub(crate) struct Timers {
     pub(crate) t5_shutdown_guard: Time,
     pub(crate) zero_window_probe: Time,
     pub(crate) autoclose: Time,
+    /// The peer has to have completed a message by then.
+    pub(crate) first_message: Time,
     /// The path policy wants to be asked.
     pub(crate) policy: Time,
     /// Probes of a path are given up.
@@ -36,6 +38,7 @@ impl Default for Timers {
             t5_shutdown_guard: NEVER,
             zero_window_probe: NEVER,
             autoclose: NEVER,
+            first_message: NEVER,
             policy: NEVER,
             probing: NEVER,
             last_activity: Time::ZERO,
@@ -51,6 +54,7 @@ impl Timers {
             .min(self.t5_shutdown_guard)
             .min(self.zero_window_probe)
             .min(self.autoclose)
+            .min(self.first_message)
             .min(self.policy)
             .min(self.probing)
     }
@@ -123,11 +127,26 @@ impl Association {
         if self.timers.autoclose <= ctx.now {
             self.on_autoclose(ctx);
         }
+        if self.timers.first_message <= ctx.now {
+            self.trace_timer(ctx, TimerKind::FirstMessage, None);
+            self.give_way(ctx, "no message in time");
+        }
         if let Some(receiver) = &mut self.receiver
             && receiver.sack_deadline().is_some_and(|deadline| deadline <= ctx.now)
         {
             receiver.request_sack();
         }
+    }
+
+    /// The peer has until then to complete its first message.
+    pub(crate) fn expect_message(&mut self, deadline: Time) {
+        self.timers.first_message = deadline;
+    }
+
+    /// Whether it waits for the peer's first message, with a deadline
+    /// ([`EndpointConfig::first_message_timeout`](crate::EndpointConfig::first_message_timeout)).
+    pub fn is_silent(&self) -> bool {
+        self.timers.first_message != NEVER
     }
 
     pub(super) fn trace_timer(&self, ctx: &mut Context<'_>, timer: TimerKind, path: Option<usize>) {

@@ -22,8 +22,16 @@ pub struct EndpointConfig {
     pub valid_cookie_life: Span,
     /// How often the key that signs state cookies is replaced; the one before it is honoured for a cookie's life.
     pub cookie_key_life: Span,
-    /// Associations held at most.
+    /// Associations held at most, those that we open included: 1 to 16777216. A peer that would open another is refused (ABORT, Out of
+    /// Resource; RFC 9260 §5.1) unless a silent one gives way, see `first_message_timeout`.
     pub max_associations: usize,
+    /// Associations that peers at one IP address may have opened at a time, at least 1; all addresses of an IPv6 prefix of 64 bits count
+    /// as one. Counted is the address that the handshake came from, which is verified; others that a peer lists are not.
+    pub max_associations_per_address: usize,
+    /// Time in which a peer that opens an association has to complete its first message; later the association is aborted. And where a
+    /// limit on the number of associations is reached, the one that has been without a message for longest gives way to a new one.
+    /// Absent: peers may stay silent, and new associations are refused at the limit.
+    pub first_message_timeout: Option<Span>,
     /// Replies without an association (INIT ACK, ABORT, ...) waiting to be sent at most; more are dropped.
     pub max_pending_replies: usize,
     /// Bytes by which automatic tuning may enlarge the buffers of all associations together beyond their configured sizes.
@@ -35,6 +43,9 @@ pub struct EndpointConfig {
     pub truth: Option<Arc<dyn GroundTruth>>,
     /// Answer packets that belong to no association (RFC 9260 §8.4). Off where other stacks share the addresses.
     pub answer_out_of_the_blue: bool,
+    /// Answer packets to other SCTP ports than `local_port` as well, as out of the blue (RFC 9260 §8.4). For an endpoint that
+    /// has its addresses, or the UDP ports of its encapsulation, to itself.
+    pub answer_all_ports: bool,
 }
 
 impl Default for EndpointConfig {
@@ -47,11 +58,14 @@ impl Default for EndpointConfig {
             valid_cookie_life: Span::from_secs(60),
             cookie_key_life: Span::from_secs(3600),
             max_associations: 65_536,
+            max_associations_per_address: 65_536,
+            first_message_timeout: None,
             max_pending_replies: 1024,
             buffer_memory: 512 << 20,
             timer_granularity: Span::ZERO,
             truth: None,
             answer_out_of_the_blue: true,
+            answer_all_ports: false,
         }
     }
 }
@@ -101,6 +115,20 @@ impl EndpointConfig {
                 "max_associations",
                 self.max_associations,
                 "allowed are 1 to 16777216",
+            ));
+        }
+        if self.max_associations_per_address == 0 {
+            return Err(ConfigError::new(
+                "max_associations_per_address",
+                0,
+                "allowed is at least 1",
+            ));
+        }
+        if self.first_message_timeout.is_some_and(|timeout| timeout.is_zero()) {
+            return Err(ConfigError::new(
+                "first_message_timeout",
+                Span::ZERO,
+                "allowed is more than 0 s",
             ));
         }
         self.association.validate()?;

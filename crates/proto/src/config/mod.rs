@@ -68,6 +68,10 @@ pub struct AssociationConfig {
     /// bytes (at most 1 GiB) and the endpoint's memory for buffers. Absent, or not above `send_buffer`: the buffer is fixed.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub send_buffer_max: Option<u32>,
+    /// Longest message that is accepted, in bytes: the association is aborted as soon as the parts that have arrived exceed it. 1 to
+    /// 4294967295; absent: no limit but the memory's.
+    #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
+    pub max_message: Option<u32>,
     /// Path MTU in bytes: IP packets are never larger. 576 to 65535.
     pub mtu: u16,
     /// RTO.Initial: retransmission timeout before the first measurement; 1 s, with the older presets 3 s.
@@ -178,6 +182,7 @@ impl Default for AssociationConfig {
             recv_buffer_max: None,
             send_buffer: 1_048_576,
             send_buffer_max: None,
+            max_message: None,
             mtu: 1500,
             rto_initial: None,
             rto_min: Span::from_secs(1),
@@ -353,6 +358,9 @@ impl AssociationConfig {
             ("send_buffer_max", self.send_buffer_max),
         ] {
             in_range(field, max.unwrap_or(1500).into(), 1500, BUFFER_LIMIT.into(), " bytes")?;
+        }
+        if let Some(bytes) = self.max_message {
+            in_range("max_message", bytes.into(), 1, u32::MAX.into(), " bytes")?;
         }
         in_range("mtu", self.mtu.into(), 576, 65535, " bytes")?;
         in_range(

@@ -19,7 +19,7 @@ impl Endpoint {
             return Err(Discard::Malformed);
         }
         if header.destination_port != self.config.local_port {
-            return Err(Discard::NotForUs);
+            return self.on_other_port(meta, packet, first);
         }
         // RFC 9260 §8.4 rule 1; an association has unicast addresses only.
         if !is_unicast(meta.remote.ip()) || !is_unicast(meta.local.ip()) {
@@ -68,6 +68,31 @@ impl Endpoint {
         let result = association.on_packet(context!(self, now), meta, from, packet);
         self.after_change(index);
         result
+    }
+
+    /// A packet to an SCTP port that is not served (RFC 9260 §8.4): INIT is refused with its own tag; a COOKIE ECHO is discarded, because no
+    /// cookie was made for that port.
+    // [9260:8.4-3, 8.4-4, 8.4-5]
+    fn on_other_port(&mut self, meta: PacketMeta, packet: &PacketView<'_>, first: ChunkType) -> Result<(), Discard> {
+        let is_unicast_only = is_unicast(meta.remote.ip()) && is_unicast(meta.local.ip());
+        if !self.config.answer_all_ports || !self.config.answer_out_of_the_blue || !is_unicast_only {
+            return Err(Discard::NotForUs);
+        }
+        match first {
+            ChunkType::COOKIE_ECHO => {}
+            ChunkType::INIT if packet.header().verification_tag == 0 => {
+                if let (Some(Ok(Chunk::Init(init))), None) = (packet.chunks().next(), packet.chunks().nth(1))
+                    && init.initiate_tag != 0
+                {
+                    self.abort_init(meta, packet, init.initiate_tag, Vec::new());
+                }
+            }
+            _ if packet.header().verification_tag == 0 => {}
+            _ => {
+                let _ = self.out_of_the_blue(meta, packet);
+            }
+        }
+        Err(Discard::NotForUs)
     }
 
     /// The tag is none of ours. ABORT and SHUTDOWN COMPLETE may carry the peer's own, reflected (RFC 9260 §8.5.1 B and C).

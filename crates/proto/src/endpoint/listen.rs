@@ -68,6 +68,10 @@ impl Endpoint {
                 }
                 return Err(Discard::NotListening);
             }
+            None if !self.has_room(meta.remote.ip()) => {
+                self.abort_init(meta, packet, peer.tag, out_of_resource());
+                return Err(Discard::Limit);
+            }
             None => Answer {
                 tag: self.new_tag(),
                 initial_tsn: Tsn(self.random.next_u32()),
@@ -250,7 +254,7 @@ impl Endpoint {
 
     /// RFC 9260 §5.1, §8.4 rule 3: the ABORT carries the tag of the INIT.
     // [9260:3.3.2-3, 3.3.2-9, 3.3.2-12, 3.3.2-14, 5.1-15, 5.1-16, 5.1-17, 5.1.2-2, 5.1.2-3, 8.4-4, 12.2.4.1-1]
-    fn abort_init(&mut self, meta: PacketMeta, packet: &PacketView<'_>, tag: u32, causes: Vec<u8>) {
+    pub(super) fn abort_init(&mut self, meta: PacketMeta, packet: &PacketView<'_>, tag: u32, causes: Vec<u8>) {
         self.reply(
             meta,
             packet,
@@ -347,12 +351,16 @@ impl Endpoint {
         packet: &PacketView<'_>,
         cookie: &Cookie,
     ) -> Result<u32, Discard> {
-        if self.table.len() >= self.config.max_associations {
-            let mut causes = Vec::new();
-            Cause::OutOfResource.emit(&mut causes);
+        // The address that the INIT ACK went to: the only one that is known to be the peer's.
+        let ip = cookie
+            .peer_addrs
+            .as_slice()
+            .first()
+            .map_or(meta.remote.ip(), |addr| addr.ip());
+        if !self.make_room(now, ip) {
             let chunk = ReplyChunk::Abort {
                 reflected: false,
-                causes: causes.into(),
+                causes: out_of_resource().into(),
             };
             self.reply(meta, packet, cookie.peer_tag, chunk);
             return Err(Discard::Limit);
@@ -366,8 +374,12 @@ impl Endpoint {
             peer_port: cookie.peer_port,
             truth: self.config.truth.clone(),
         };
-        let association = Association::accept(context!(self, now), identity, cookie, meta.remote);
+        let mut association = Association::accept(context!(self, now), identity, cookie, meta.remote);
+        if let Some(timeout) = self.config.first_message_timeout {
+            association.expect_message(now + timeout);
+        }
         self.table.insert(association);
+        self.count_accepted(id, ip);
         self.stats.accepted += 1;
         Ok(id.index)
     }
@@ -406,4 +418,12 @@ impl Endpoint {
         // Case C, and everything that Table 12 does not show
         Err(Discard::Cookie)
     }
+}
+
+/// RFC 9260 §3.3.10.4
+// [9260:5.1-16]
+fn out_of_resource() -> Vec<u8> {
+    let mut causes = Vec::new();
+    Cause::OutOfResource.emit(&mut causes);
+    causes
 }

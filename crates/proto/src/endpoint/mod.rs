@@ -3,6 +3,7 @@
 mod cookie;
 mod deadlines;
 mod inbound;
+mod limits;
 mod listen;
 mod peer_init;
 mod reply;
@@ -18,6 +19,7 @@ use whimbrel_wire::{Checksum, Chunk, PacketError, PacketSink, PacketView, Payloa
 pub(crate) use cookie::Cookie;
 use cookie::{CookieKey, fingerprint};
 use deadlines::Deadlines;
+use limits::Accepted;
 pub(crate) use peer_init::{PeerInit, Refusal, is_unicast, missing_cookie};
 pub(crate) use reply::{Replies, Reply, ReplyChunk};
 pub use table::AssocId;
@@ -90,6 +92,7 @@ pub struct Endpoint {
     key: CookieKey,
     key_replaced: Time,
     table: Table,
+    accepted: Accepted,
     replies: Replies,
     /// Associations that may have something to send or to tell, each once.
     ready: VecDeque<u32>,
@@ -141,6 +144,7 @@ impl Endpoint {
             key: CookieKey::new(secret),
             key_replaced: Time::ZERO,
             table: Table::default(),
+            accepted: Accepted::default(),
             replies: Replies::new(config.max_pending_replies),
             ready: VecDeque::new(),
             is_ready: Vec::new(),
@@ -170,7 +174,7 @@ impl Endpoint {
         if peer.is_empty() {
             return Err(ConnectError::NoAddress);
         }
-        if self.table.len() >= self.config.max_associations {
+        if self.table.live() >= self.config.max_associations {
             return Err(ConnectError::TooMany);
         }
         let peer = &peer[..peer.len().min(MAX_ADDRESSES)];
@@ -380,7 +384,9 @@ impl Endpoint {
         let index = self.table.index(id)?;
         let association = self.table.at_mut(index)?;
         let received = association.recv(part);
-        if association.window_update_due(now) {
+        let update_is_due = association.window_update_due(now);
+        self.table.note_receive_memory(index);
+        if update_is_due {
             self.mark_ready(index);
         }
         if received.is_none() {
@@ -531,8 +537,15 @@ impl Endpoint {
         while let Some(event) = association.poll_event() {
             self.events.push_back((association.id(), event));
         }
+        self.table.note_receive_memory(index);
+        let Some(association) = self.table.at_mut(index) else {
+            return;
+        };
         if association.state() == State::Closed {
             self.table.hide(index);
+            if let Some(holder) = self.table.retire(index) {
+                self.accepted.remove(holder);
+            }
         } else if association.take_renamed() {
             self.table.rename(index);
         }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 
+use super::limits::Holder;
 use crate::TransportAddr;
 use crate::association::Association;
 
@@ -56,6 +57,12 @@ struct Place {
     generation: u32,
     association: Option<Box<Association>>,
     names: Names,
+    /// It is not over.
+    live: bool,
+    /// Who opened it, if a peer did and it is not over.
+    holder: Option<Holder>,
+    /// Memory that it takes for received data, as counted in the sum.
+    receive_memory: usize,
 }
 
 /// All associations.
@@ -65,6 +72,10 @@ pub(super) struct Table {
     free: Vec<u32>,
     by_tag: HashMap<u32, u32, BuildHasherDefault<TagHasher>>,
     by_peer: BTreeMap<(TransportAddr, u16), u32>,
+    /// Associations that are not over.
+    live: usize,
+    /// Sum over all places.
+    receive_memory: usize,
 }
 
 impl core::fmt::Debug for Table {
@@ -76,8 +87,43 @@ impl core::fmt::Debug for Table {
 }
 
 impl Table {
-    pub(super) fn len(&self) -> usize {
-        self.places.len() - self.free.len()
+    /// Associations that are not over; those that are may still be read from.
+    pub(super) fn live(&self) -> usize {
+        self.live
+    }
+
+    /// One more than the highest index.
+    pub(super) fn places(&self) -> u32 {
+        self.places.len() as u32
+    }
+
+    /// Memory that received data takes, of all associations.
+    pub(super) fn receive_memory(&self) -> usize {
+        self.receive_memory
+    }
+
+    /// Follows a change of what an association has received.
+    #[inline]
+    pub(super) fn note_receive_memory(&mut self, index: u32) {
+        let place = &mut self.places[index as usize];
+        let now = place
+            .association
+            .as_ref()
+            .map_or(0, |association| association.receive_memory());
+        self.receive_memory = self.receive_memory - place.receive_memory + now;
+        place.receive_memory = now;
+    }
+
+    /// Notes who opened the association.
+    pub(super) fn set_holder(&mut self, id: AssocId, holder: Holder) {
+        self.places[id.index as usize].holder = Some(holder);
+    }
+
+    /// The association is over, and counts no more. Returns who opened it, once.
+    pub(super) fn retire(&mut self, index: u32) -> Option<Holder> {
+        let place = &mut self.places[index as usize];
+        self.live -= usize::from(core::mem::take(&mut place.live));
+        place.holder.take()
     }
 
     /// The name that the next association inserted gets.
@@ -90,6 +136,9 @@ impl Table {
                     generation: 0,
                     association: None,
                     names: Names::default(),
+                    live: false,
+                    holder: None,
+                    receive_memory: 0,
                 });
                 self.free.push(index);
                 index
@@ -106,7 +155,10 @@ impl Table {
         let index = association.id().index;
         debug_assert_eq!(self.free.last(), Some(&index));
         self.free.pop();
-        self.places[index as usize].association = Some(Box::new(association));
+        let place = &mut self.places[index as usize];
+        place.association = Some(Box::new(association));
+        place.live = true;
+        self.live += 1;
         self.rename(index);
     }
 
@@ -131,6 +183,7 @@ impl Table {
             place.generation = place.generation.wrapping_add(1);
             self.free.push(index);
         }
+        self.note_receive_memory(index);
     }
 
     /// Follows a change of tag or addresses of the association.
@@ -171,6 +224,10 @@ impl Table {
 
     pub(super) fn at_mut(&mut self, index: u32) -> Option<&mut Association> {
         self.places.get_mut(index as usize)?.association.as_deref_mut()
+    }
+
+    pub(super) fn get(&self, id: AssocId) -> Option<&Association> {
+        self.at(self.index(id)?)
     }
 
     pub(super) fn index(&self, id: AssocId) -> Option<u32> {

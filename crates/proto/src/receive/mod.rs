@@ -43,6 +43,8 @@ pub(crate) struct ReceiverConfig {
     pub(crate) memory_limit: u32,
     /// Streams the peer may send on.
     pub(crate) inbound_streams: u16,
+    /// Longest message accepted, in bytes.
+    pub(crate) max_message: u32,
     /// Path MTU in bytes: the step in which a nearly closed window opens again.
     pub(crate) mtu: u16,
     /// SACK.Delay.
@@ -87,6 +89,7 @@ impl ReceiverConfig {
             second_level,
             memory_limit,
             inbound_streams,
+            max_message: u32::MAX,
             mtu,
             sack_delay: Span::from_millis(200),
             sack_frequency: 2,
@@ -114,6 +117,8 @@ pub(crate) enum DataOutcome {
     OutOfWindow,
     /// Acknowledged and discarded; an ERROR chunk with "Invalid Stream Identifier" is to be sent (RFC 9260 §6.5).
     InvalidStream,
+    /// Its message is longer than allowed: the association is to be aborted.
+    TooLong,
     /// No user data: an ABORT with this TSN is to be sent (RFC 9260 §6.2).
     NoUserData(Tsn),
     /// Contradicts what was received before: the association is to be aborted. The text says why.
@@ -221,6 +226,9 @@ impl Receiver {
         }
         if !valid_stream {
             return self.discard_invalid(data);
+        }
+        if self.is_too_long(data, before, after) {
+            return DataOutcome::TooLong;
         }
         if !self.admit(tsn, data.payload.len()) {
             self.stats.no_buffer += 1;
@@ -353,6 +361,11 @@ impl Receiver {
         if !self.has_gap() {
             self.map = TsnMap::default();
         }
+    }
+
+    /// Bytes of memory that data takes: what is held, and buffers kept for what comes.
+    pub(crate) fn memory(&self) -> usize {
+        self.store.memory()
     }
 
     /// Bytes on the heap.

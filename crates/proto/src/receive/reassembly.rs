@@ -33,6 +33,8 @@ pub(super) struct Partial {
     unordered: bool,
     /// The rest of it that has arrived since, or `NONE`.
     head: u32,
+    /// Bytes of it that the reader has got.
+    delivered: u64,
     /// Its end has arrived.
     ended: bool,
 }
@@ -66,10 +68,11 @@ impl Receiver {
     pub(super) fn accept(&mut self, data: &Data<'_>, before: Neighbour, after: Neighbour) -> DataOutcome {
         let fragment = self.store.insert(data);
         self.count_accepted(data.tsn, data.payload.len());
-        let (mut head, mut tail) = (fragment, fragment);
+        let (mut head, mut tail, mut run) = (fragment, fragment, data.payload.len() as u32);
         match before {
             Neighbour::Held(previous) => {
                 head = self.store.get(previous).other;
+                run += self.store.get(head).run;
                 self.store.get_mut(previous).next = fragment;
             }
             Neighbour::Delivered => {
@@ -83,17 +86,42 @@ impl Receiver {
         }
         if let Neighbour::Held(following) = after {
             tail = self.store.get(following).other;
+            run += self.store.get(following).run;
             self.store.get_mut(fragment).next = following;
         }
         if head != tail {
             self.store.get_mut(head).other = tail;
             self.store.get_mut(tail).other = head;
         }
+        self.store.get_mut(head).run = run;
         self.mark_received(data.tsn, Slot::new(fragment, data.begin, data.end));
         if self.store.get(head).begin && self.store.get(tail).end {
             return self.complete(head);
         }
         DataOutcome::New
+    }
+
+    /// Whether the message that `data` belongs to is longer than allowed, as far as it has arrived: its neighbours say how long it is
+    /// at least.
+    pub(super) fn is_too_long(&self, data: &Data<'_>, before: Neighbour, after: Neighbour) -> bool {
+        let head_before = match before {
+            Neighbour::Held(previous) => self.store.get(previous).other,
+            _ => NONE,
+        };
+        let mut len = data.payload.len() as u64;
+        if head_before != NONE {
+            len += u64::from(self.store.get(head_before).run);
+        }
+        if let Neighbour::Held(following) = after {
+            len += u64::from(self.store.get(following).run);
+        }
+        if let Some(partial) = &self.partial
+            && !partial.ended
+            && (matches!(before, Neighbour::Delivered) || head_before != NONE && head_before == partial.head)
+        {
+            len += partial.delivered;
+        }
+        len > u64::from(self.config.max_message)
     }
 
     /// Notes that `tsn`, which is ahead of the cumulative TSN and was missing, has arrived.
@@ -274,6 +302,7 @@ impl Receiver {
             ppid: message.ppid,
             unordered: message.unordered,
             head,
+            delivered: 0,
             ended: false,
         });
         let first = self.recv_partial(part)?;
@@ -302,6 +331,9 @@ impl Receiver {
             begin: false,
             ..self.hand_over(head, part)
         };
+        if let Some(partial) = &mut self.partial {
+            partial.delivered += received.len as u64;
+        }
         if ended && !unordered {
             self.make_parked_ready(stream);
         }

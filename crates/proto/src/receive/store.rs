@@ -38,6 +38,8 @@ pub(super) struct Fragment {
     pub(super) next: u32,
     /// At the two ends of a run of fragments: the other end. At the head of a ready message: the next ready message.
     pub(super) other: u32,
+    /// At the head of a run: payload bytes of the run.
+    pub(super) run: u32,
     pub(super) stream: u16,
     pub(super) ssn: Ssn,
     pub(super) begin: bool,
@@ -104,6 +106,11 @@ impl Store {
         self.charged
     }
 
+    /// What is charged for held chunks, and free buffers.
+    pub(super) fn memory(&self) -> usize {
+        self.charged + self.pooled
+    }
+
     pub(super) fn get(&self, index: u32) -> &Fragment {
         &self.fragments[index as usize]
     }
@@ -140,6 +147,7 @@ impl Store {
         fragment.ppid = data.ppid;
         fragment.next = NONE;
         fragment.other = index;
+        fragment.run = len as u32;
         fragment.stream = data.stream;
         fragment.ssn = data.ssn;
         fragment.begin = data.begin;
@@ -171,6 +179,7 @@ impl Store {
             ppid: 0,
             next: NONE,
             other: NONE,
+            run: 0,
             stream: 0,
             ssn: Ssn(0),
             begin: false,

@@ -230,6 +230,9 @@ impl Receiver {
             previous.other = head;
         }
         let len = self.store.get(fragment).len();
+        if head != fragment {
+            self.store.get_mut(head).run -= len as u32;
+        }
         if self.has_two_levels() {
             self.window.beyond -= len as u32;
         } else {

@@ -1,0 +1,193 @@
+//! How many associations peers may hold, in all and from one address, and which of them gives way to a new one.
+//!
+//! RFC 9260 §5.1: an association that is not established for lack of local resources is answered with ABORT. An accepted association that
+//! has not delivered a message yet is worth less than a new one: it may be one of thousands of handshakes by a peer that never sends
+//! data. With [`EndpointConfig::first_message_timeout`](crate::EndpointConfig::first_message_timeout), the oldest of them gives way.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, Ipv6Addr};
+
+use super::{AssocId, Endpoint};
+use crate::association::Association;
+use whimbrel_control::Time;
+
+/// Entries of a queue that may be out of date before it is cleaned up.
+const SLACK: usize = 64;
+
+/// One holder of addresses: an IPv4 address, or an IPv6 prefix of 64 bits, all of which one host may use (RFC 8981).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Holder(IpAddr);
+
+impl Holder {
+    pub(super) fn of(ip: IpAddr) -> Self {
+        Holder(match ip.to_canonical() {
+            IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() & !u128::from(u64::MAX)).into(),
+            v4 => v4,
+        })
+    }
+}
+
+/// Associations that peers have opened, by the address that was verified.
+#[derive(Debug, Default)]
+pub(super) struct Accepted {
+    holders: BTreeMap<Holder, Held>,
+    /// In the order of acceptance, those that had not delivered anything when they were looked at last.
+    silent: VecDeque<AssocId>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    count: usize,
+    /// As [`Accepted::silent`].
+    silent: VecDeque<AssocId>,
+}
+
+impl Accepted {
+    fn count(&self, holder: Holder) -> usize {
+        self.holders.get(&holder).map_or(0, |held| held.count)
+    }
+
+    /// Notes an association of this holder.
+    pub(super) fn insert(&mut self, holder: Holder, id: AssocId, is_silent: bool) {
+        let held = self.holders.entry(holder).or_default();
+        held.count += 1;
+        if is_silent {
+            held.silent.push_back(id);
+            self.silent.push_back(id);
+        }
+    }
+
+    /// One association of this holder is over.
+    pub(super) fn remove(&mut self, holder: Holder) {
+        if let Some(held) = self.holders.get_mut(&holder) {
+            held.count -= 1;
+            if held.count == 0 {
+                self.holders.remove(&holder);
+            }
+        }
+    }
+
+    /// The association that has been silent for longest, of all or of one holder. `is_silent` says which still are; each call drops those
+    /// in front that are not, so that the cost of a call is paid by an earlier acceptance.
+    fn oldest(&mut self, holder: Option<Holder>, is_silent: impl Fn(AssocId) -> bool) -> Option<AssocId> {
+        let queue = match holder {
+            Some(holder) => &mut self.holders.get_mut(&holder)?.silent,
+            None => &mut self.silent,
+        };
+        while let Some(&id) = queue.front() {
+            if is_silent(id) {
+                return Some(id);
+            }
+            queue.pop_front();
+        }
+        None
+    }
+
+    /// Keeps the queues in proportion to what there is.
+    fn clean_up(&mut self, holder: Holder, live: usize, is_silent: impl Fn(AssocId) -> bool) {
+        if self.silent.len() > 2 * live + SLACK {
+            self.silent.retain(|id| is_silent(*id));
+        }
+        if let Some(held) = self.holders.get_mut(&holder)
+            && held.silent.len() > 2 * held.count + SLACK
+        {
+            held.silent.retain(|id| is_silent(*id));
+        }
+    }
+}
+
+impl Endpoint {
+    /// Which association would have to give way so that a peer at `ip` can open one; `Err` names the limit if none would.
+    fn in_the_way(&mut self, ip: IpAddr) -> Result<Option<AssocId>, &'static str> {
+        let holder = Holder::of(ip);
+        let (table, accepted) = (&self.table, &mut self.accepted);
+        let is_silent = |id| table.get(id).is_some_and(Association::is_silent);
+        if accepted.count(holder) >= self.config.max_associations_per_address {
+            let oldest = accepted.oldest(Some(holder), is_silent);
+            return oldest.map(Some).ok_or("associations of one address");
+        }
+        if table.live() >= self.config.max_associations {
+            let oldest = accepted.oldest(None, is_silent);
+            return oldest.map(Some).ok_or("number of associations");
+        }
+        Ok(None)
+    }
+
+    /// Whether a peer at `ip` may open an association.
+    // [9260:5.1-15]
+    pub(super) fn has_room(&mut self, ip: IpAddr) -> bool {
+        self.in_the_way(ip).is_ok()
+    }
+
+    /// Makes room for an association of a peer at `ip`, which has proved to receive there. False if there is none.
+    pub(super) fn make_room(&mut self, now: Time, ip: IpAddr) -> bool {
+        match self.in_the_way(ip) {
+            Err(_) => false,
+            Ok(None) => true,
+            Ok(Some(id)) => {
+                self.with(id, now, |association, ctx| {
+                    association.give_way(ctx, "associations without a message");
+                });
+                true
+            }
+        }
+    }
+
+    /// Counts an association that a peer at `ip` has opened.
+    pub(super) fn count_accepted(&mut self, id: AssocId, ip: IpAddr) {
+        let holder = Holder::of(ip);
+        let table = &mut self.table;
+        table.set_holder(id, holder);
+        let is_silent = |id| table.get(id).is_some_and(Association::is_silent);
+        self.accepted.insert(holder, id, is_silent(id));
+        self.accepted.clean_up(holder, table.live(), is_silent);
+    }
+
+    /// Gives back the memory kept for data to come, of all associations: what is held for the users stays.
+    pub fn release_memory(&mut self) {
+        for index in 0..self.table.places() {
+            if let Some(association) = self.table.at_mut(index) {
+                association.release_receive_memory();
+                self.table.note_receive_memory(index);
+            }
+        }
+    }
+
+    /// Ends an association so that others can go on: ABORT with the cause Out of Resource. What its user has not read is dropped.
+    pub fn give_way(&mut self, now: Time, id: AssocId) {
+        self.with(id, now, |association, ctx| association.give_way(ctx, "memory"));
+    }
+
+    /// Bytes of memory that received data takes, of all associations: what users have not read, what is incomplete, and buffers kept for
+    /// data to come.
+    pub fn receive_memory(&self) -> usize {
+        self.table.receive_memory()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ipv6_prefix_of_64_bits_is_one_holder() {
+        let holder = |text: &str| Holder::of(text.parse().unwrap());
+        assert_eq!(holder("2001:db8::1"), holder("2001:db8::ffff:1:2:3"));
+        assert_ne!(holder("2001:db8:0:1::1"), holder("2001:db8::1"));
+        assert_eq!(holder("::ffff:192.0.2.1"), holder("192.0.2.1"));
+        assert_ne!(holder("192.0.2.1"), holder("192.0.2.2"));
+    }
+
+    #[test]
+    fn queues_of_silent_associations_do_not_grow_without_bound() {
+        let mut accepted = Accepted::default();
+        let holder = Holder::of("192.0.2.1".parse().unwrap());
+        for _ in 0..10_000 {
+            accepted.insert(holder, AssocId::ANY, true);
+            accepted.remove(holder);
+            accepted.clean_up(holder, 0, |_| false);
+        }
+        assert!(accepted.holders.is_empty());
+        assert!(accepted.silent.len() <= SLACK);
+    }
+}

@@ -1,0 +1,300 @@
+//! What peers may make a stack hold, each limit by itself. Peers are made by hand on loopback.
+
+#![allow(clippy::unwrap_used, reason = "what a test cannot do without fails it")]
+
+#[path = "support/raw.rs"]
+mod raw;
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use raw::Raw;
+use tokio::time::timeout;
+use whimbrel::{
+    Association, AssociationConfig, AssociationError, CloseReason, ConnectError, Listener, Message, Span, Stack,
+    StackConfig,
+};
+use whimbrel_wire::Chunk;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn config() -> StackConfig {
+    StackConfig::local(["127.0.0.1:0".parse().unwrap()])
+}
+
+fn place(listener: &Listener) -> (SocketAddr, u16) {
+    (listener.stack().local_addrs()[0], listener.stack().port())
+}
+
+/// Accepts and reads whatever comes; counts the messages that came whole.
+fn serve(listener: Listener) -> (Stack, tokio::sync::mpsc::UnboundedReceiver<usize>) {
+    let stack = listener.stack().clone();
+    let (messages, received) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok(association) = listener.accept().await {
+            let messages = messages.clone();
+            tokio::spawn(async move {
+                while let Ok(Some(message)) = association.recv().await {
+                    let _ = messages.send(message.data.len());
+                }
+            });
+        }
+    });
+    (stack, received)
+}
+
+async fn client(server: (SocketAddr, u16)) -> Association {
+    let stack = Stack::bind(config()).unwrap();
+    timeout(PATIENCE, stack.connect(&[server.0], server.1))
+        .await
+        .unwrap()
+        .unwrap()
+}
+
+/// Runs blocking code of a peer made by hand beside the stack.
+async fn by_hand<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> T {
+    timeout(PATIENCE, tokio::task::spawn_blocking(f))
+        .await
+        .unwrap()
+        .unwrap()
+}
+
+#[tokio::test]
+async fn silent_handshakes_from_one_socket_do_not_lock_others_out() {
+    let listener = Listener::bind(StackConfig {
+        max_associations_per_address: 100,
+        ..config()
+    })
+    .unwrap();
+    let server = place(&listener);
+    let (stack, mut messages) = serve(listener);
+    let good = client(server).await;
+    good.send(Message::new(0, "first")).await.unwrap();
+    assert_eq!(messages.recv().await, Some(5));
+    let opened = by_hand(move || {
+        let raw = Raw::new("127.0.0.1", server.0, server.1).unwrap();
+        (1..=2000).filter(|port| raw.open(*port).unwrap().is_some()).count()
+    })
+    .await;
+    assert_eq!(opened, 2000);
+    assert!(stack.associations() <= 100, "{} associations", stack.associations());
+    // From the same address: one that was there before, and one that comes after.
+    good.send(Message::new(0, "second")).await.unwrap();
+    assert_eq!(messages.recv().await, Some(6));
+    let late = client(server).await;
+    late.send(Message::new(0, "latecomer")).await.unwrap();
+    assert_eq!(messages.recv().await, Some(9));
+}
+
+#[tokio::test]
+async fn a_full_backlog_of_silent_associations_lets_others_through() {
+    let listener = Listener::bind(StackConfig { backlog: 8, ..config() }).unwrap();
+    let server = place(&listener);
+    by_hand(move || {
+        let raw = Raw::new("127.0.0.1", server.0, server.1).unwrap();
+        for port in 1..=50 {
+            assert!(raw.open(port).unwrap().is_some());
+        }
+    })
+    .await;
+    let stack = Stack::bind(config()).unwrap();
+    let good = stack
+        .connect_and_send(&[server.0], server.1, [Message::new(0, "hello")])
+        .await
+        .unwrap();
+    good.flush().await.unwrap();
+    assert!(listener.stack().associations() <= 8);
+    let mut accepted = Vec::new();
+    let found = loop {
+        let association = timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
+        if let Ok(Ok(Some(message))) = timeout(Duration::from_millis(50), association.recv()).await {
+            break message.data;
+        }
+        accepted.push(association);
+    };
+    assert_eq!(found, b"hello");
+    assert!(accepted.len() < 8);
+}
+
+#[tokio::test]
+async fn associations_without_a_message_end_in_time() {
+    let listener = Listener::bind(StackConfig {
+        first_message_timeout: Some(Span::from_millis(300)),
+        ..config()
+    })
+    .unwrap();
+    let server = place(&listener);
+    let (talker, silent) = (client(server).await, client(server).await);
+    talker.send(Message::new(0, "hello")).await.unwrap();
+    let reason = timeout(PATIENCE, silent.closed()).await.unwrap();
+    assert_eq!(
+        reason,
+        CloseReason::AbortedByPeer {
+            cause: Some(4),
+            reason: String::new()
+        }
+    );
+    // Only the one with a message is left to be accepted.
+    let accepted = listener.accept().await.unwrap();
+    assert_eq!(accepted.recv().await.unwrap().unwrap().data, b"hello");
+    assert!(timeout(Duration::from_millis(100), listener.accept()).await.is_err());
+}
+
+#[tokio::test]
+async fn a_message_beyond_the_limit_ends_the_association_as_it_grows() {
+    let listener = Listener::bind(StackConfig {
+        association: AssociationConfig {
+            max_message: Some(100_000),
+            ..config().association
+        },
+        ..config()
+    })
+    .unwrap();
+    let server = place(&listener);
+    let (stack, mut messages) = serve(listener);
+    let sender = client(server).await;
+    sender.send(Message::new(0, vec![1; 100_000])).await.unwrap();
+    assert_eq!(messages.recv().await, Some(100_000));
+    sender.send(Message::new(0, vec![1; 900_000])).await.unwrap();
+    let reason = timeout(PATIENCE, sender.closed()).await.unwrap();
+    assert_eq!(
+        reason,
+        CloseReason::AbortedByPeer {
+            cause: Some(12),
+            reason: "message longer than 100000 bytes".to_owned()
+        }
+    );
+    assert!(stack.receive_memory() < 700_000, "{}", stack.receive_memory());
+}
+
+#[tokio::test]
+async fn unfinished_messages_of_many_peers_stay_within_the_memory_limit() {
+    const LIMIT: u64 = 8 << 20;
+    let listener = Listener::bind(StackConfig {
+        buffer_memory: LIMIT,
+        ..config()
+    })
+    .unwrap();
+    let server = place(&listener);
+    let (stack, mut messages) = serve(listener);
+    let good = client(server).await;
+    let flood = tokio::task::spawn_blocking(move || {
+        let raw = Raw::new("127.0.0.1", server.0, server.1).unwrap();
+        let payload = [3; 1400];
+        for port in 1..=30 {
+            let tag = raw.open(port).unwrap().unwrap();
+            for number in 0..700 {
+                raw.send(port, tag, &[raw::part(number, &payload)]).unwrap();
+                if number % 50 == 49 {
+                    // Within the socket buffer of the server.
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+        }
+    });
+    let (mut peak, mut sent) = (0, 0);
+    while !flood.is_finished() || sent < 100 {
+        timeout(PATIENCE, good.send(Message::new(0, vec![1; 1000])))
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(timeout(PATIENCE, messages.recv()).await.unwrap(), Some(1000));
+        sent += 1;
+        peak = peak.max(stack.receive_memory());
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    flood.await.unwrap();
+    assert!(peak > LIMIT / 2, "the peers filled only {peak} bytes");
+    assert!(peak <= LIMIT + (1 << 20), "{peak} bytes");
+    assert!(stack.associations() < 30, "none was aborted");
+}
+
+#[tokio::test]
+async fn the_number_of_associations_and_those_of_an_address_are_bounded() {
+    for total in [true, false] {
+        let limits = StackConfig {
+            max_associations: if total { 2 } else { 100 },
+            max_associations_per_address: if total { 100 } else { 2 },
+            first_message_timeout: None,
+            ..config()
+        };
+        let listener = Listener::bind(limits).unwrap();
+        let server = place(&listener);
+        let (first, _second) = (client(server).await, client(server).await);
+        let stack = Stack::bind(config()).unwrap();
+        let third = timeout(PATIENCE, stack.connect(&[server.0], server.1)).await.unwrap();
+        let Err(ConnectError::Refused(why)) = third else {
+            panic!("{third:?}");
+        };
+        assert!(why.contains("out of resource"), "{why}");
+        first.shutdown().await.unwrap();
+        client(server).await;
+    }
+}
+
+// [9260:8.4-3, 8.4-4]
+#[tokio::test]
+async fn the_wrong_sctp_port_is_refused_at_once() {
+    for listening in [true, false] {
+        let (stack, listener) = if listening {
+            let listener = Listener::bind(config()).unwrap();
+            (listener.stack().clone(), Some(listener))
+        } else {
+            (Stack::bind(config()).unwrap(), None)
+        };
+        let (addr, port) = (stack.local_addrs()[0], stack.port());
+        let start = Instant::now();
+        let client = Stack::bind(config()).unwrap();
+        let outcome = timeout(PATIENCE, client.connect(&[addr], port ^ 1)).await.unwrap();
+        assert!(matches!(outcome, Err(ConnectError::Refused(_))), "{outcome:?}");
+        assert!(start.elapsed() < Duration::from_secs(1));
+        drop(listener);
+    }
+}
+
+#[tokio::test]
+async fn a_shared_udp_port_leaves_other_sctp_ports_unanswered() {
+    let quiet = Listener::bind(StackConfig {
+        answer_all_ports: false,
+        ..config()
+    })
+    .unwrap();
+    let (addr, port) = place(&quiet);
+    let silent = by_hand(move || {
+        let raw = Raw::new("127.0.0.1", addr, port ^ 1).unwrap();
+        raw.socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        raw.send(5, 0, &[raw::init()]).unwrap();
+        raw.receive(5, |packet| {
+            matches!(packet.chunks().next(), Some(Ok(Chunk::Abort { .. }))).then_some(())
+        })
+        .is_err()
+    })
+    .await;
+    assert!(silent);
+}
+
+#[tokio::test]
+async fn an_association_that_ends_unaccepted_leaves_no_memory_behind() {
+    let listener = Listener::bind(StackConfig {
+        backlog: 0,
+        first_message_timeout: None,
+        ..config()
+    })
+    .unwrap();
+    let server = place(&listener);
+    for _ in 0..20 {
+        let stack = Stack::bind(config()).unwrap();
+        let message = Message::new(0, vec![1; 1000]);
+        match stack.connect_and_send(&[server.0], server.1, [message]).await {
+            Ok(refused) => {
+                timeout(PATIENCE, refused.closed()).await.unwrap();
+            }
+            Err(ConnectError::Closed(AssociationError::Closed(CloseReason::AbortedByPeer { .. }))) => {}
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(
+        (listener.stack().associations(), listener.stack().receive_memory()),
+        (0, 0)
+    );
+}
