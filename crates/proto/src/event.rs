@@ -44,6 +44,11 @@ pub enum Event {
         /// The address.
         addr: TransportAddr,
     },
+    /// Another path is the primary one.
+    PrimaryChanged {
+        /// The path.
+        path: PathId,
+    },
     /// The peer wants data on this path first, and gets it there as soon as the path is active.
     PrimaryRequested {
         /// The path.

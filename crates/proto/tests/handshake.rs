@@ -250,11 +250,7 @@ fn section_5_1_no_room_for_another_association() {
     net.connect(&config(), 1);
     net.run_for(Span::from_secs(1));
     assert_eq!(net.last(Host::B, ChunkType::ABORT).causes(), [4], "out of resource");
-    let reason = CloseReason::AbortedByPeer {
-        cause: Some(4),
-        reason: String::new(),
-    };
-    assert_eq!(net.close_reason(Host::A), Some(reason));
+    assert_eq!(net.close_reason(Host::A), Some(CloseReason::Refused { cause: Some(4) }));
     assert_eq!(net.b.associations().count(), 1);
 }
 

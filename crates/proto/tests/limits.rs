@@ -155,6 +155,31 @@ fn an_address_at_its_limit_is_refused_and_others_are_not() {
     assert!(handshake(&mut net, "10.0.0.1", 5, &[]));
 }
 
+// [9260:5.1-15, 5.1-16, 5.1-17]
+#[test]
+fn a_cookie_echo_is_refused_if_the_limit_was_reached_after_its_init() {
+    let mut net = limited(|limits| limits.max_associations = 1);
+    let cookies: Vec<_> = (1..=2)
+        .map(|source_port| {
+            let opening = packet(source_port, 4002, 0, &[Chunk::Init(init(7, &[]))]);
+            net.hand_from(Host::B, from("10.0.0.1"), &opening).expect("answered");
+            let answer = net.last(Host::B, ChunkType::INIT_ACK);
+            let cookie = answer.init().parameters.state_cookie().expect("a cookie").to_vec();
+            (source_port, answer.init().initiate_tag, cookie)
+        })
+        .collect();
+    let results: Vec<_> = cookies
+        .iter()
+        .map(|(source_port, tag, cookie)| {
+            let echo = packet(*source_port, 4002, *tag, &[Chunk::CookieEcho { cookie }]);
+            net.hand_from(Host::B, from("10.0.0.1"), &echo)
+        })
+        .collect();
+    assert_eq!(results, [Ok(()), Err(Discard::Limit)]);
+    let refusal = net.last(Host::B, ChunkType::ABORT);
+    assert_eq!((refusal.causes(), refusal.tag()), (vec![4], 7));
+}
+
 #[test]
 fn the_oldest_silent_association_gives_way_to_a_new_one() {
     let timeout = Span::from_secs(30);

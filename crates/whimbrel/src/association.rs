@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::sync::Notify;
-use whimbrel_proto::{AssocId, AssociationStats, PathInfo, SendError, SendFailure};
+use whimbrel_proto::{AssocId, AssociationStats, PathId, PathInfo, SendError, SendFailure};
 use whimbrel_wire::Payload;
 
+use crate::paths::{PathEvents, PathWatch};
 use crate::shared::{Progress, Shared, Signals, State};
 use crate::socket::Trouble;
 use crate::{AddressError, AssociationError, CloseReason, Message, TrySendError};
@@ -266,6 +267,32 @@ impl Association {
         let state = self.handle.shared.lock();
         let association = state.endpoint.association(self.handle.id);
         association.into_iter().flat_map(|a| a.paths()).collect()
+    }
+
+    /// Returns the path events from now on: paths that go up and down, are confirmed, added or removed, or become the primary one.
+    /// [`paths`](Self::paths) has the state of now.
+    pub fn path_events(&self) -> PathEvents {
+        let mut guard = self.handle.shared.lock();
+        let state = &mut *guard;
+        let association = state.endpoint.association(self.handle.id);
+        let paths = association.into_iter().flat_map(|association| association.paths());
+        match state.slots.get_mut(&self.handle.id) {
+            Some(slot) if !matches!(slot.progress, Progress::Closed(_)) => slot
+                .watch
+                .get_or_insert_with(|| Box::new(PathWatch::new(paths)))
+                .subscribe(),
+            // Of an association that is over there are no events.
+            _ => PathWatch::new(paths).subscribe(),
+        }
+    }
+
+    /// Makes a path the primary one, which carries new data while it is active (RFC 9260 §11.1.6). Returns false if there is no such path.
+    pub fn set_primary(&self, path: PathId) -> bool {
+        let now = self.handle.shared.now();
+        let mut state = self.handle.shared.lock();
+        let is_set = state.endpoint.set_primary(now, self.handle.id, path);
+        state.wake_driver();
+        is_set
     }
 
     /// The peer's addresses with their UDP ports.

@@ -8,8 +8,8 @@ use whimbrel_proto::AssociationConfig;
 /// Addresses, port and limits of a [`Stack`](crate::Stack).
 #[derive(Clone, Debug)]
 pub struct StackConfig {
-    /// Local IP addresses and UDP ports, one socket each. UDP port 0 lets the system choose one, the same for all. An
-    /// unspecified address (`0.0.0.0`, `[::]`) stands for every address of the host of that IP version. Empty: the
+    /// Local IP addresses and UDP ports, one socket each. UDP port 0 lets the system choose one, the same for all. The
+    /// unspecified address `0.0.0.0` stands for every IPv4 address of the host, `[::]` for every address of both versions. Empty: the
     /// addresses from which the peer of the first [`connect`](crate::Stack::connect) is reached cannot be known yet, so a
     /// stack that is made with [`Stack::toward`](crate::Stack::toward) finds them itself.
     pub local: Vec<SocketAddr>,

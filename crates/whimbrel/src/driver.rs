@@ -228,7 +228,7 @@ impl Drop for Driver {
 fn take_in(state: &mut State, now: Time, local: SocketAddr, bytes: &[u8], meta: &RecvMeta) {
     let meta_of_packet = PacketMeta {
         local,
-        remote: SocketAddr::new(meta.addr.ip(), meta.addr.port()),
+        remote: SocketAddr::new(meta.addr.ip().to_canonical(), meta.addr.port()),
         ecn: socket::ecn(meta),
         congestion_indicated: false,
     };

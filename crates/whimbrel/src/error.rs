@@ -20,6 +20,9 @@ pub enum BindError {
         /// What the system said.
         source: io::Error,
     },
+    /// The address is one of IPv6, and this host has no IPv6.
+    #[error("cannot bind UDP address {0}: this host has no IPv6")]
+    NoIpv6(SocketAddr),
     /// An unspecified address was asked for, and this host has no address that it could stand for.
     #[error("{0} stands for every address of this host, but none was found; name the addresses")]
     NoAddress(SocketAddr),

@@ -3,9 +3,11 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-/// Replaces unspecified addresses by all of the host's addresses of that IP version.
+/// Replaces unspecified addresses by the host's addresses: `0.0.0.0` by those of IPv4, `[::]` by those of both versions. An IPv4 address in
+/// its IPv6-mapped form is the IPv4 address.
 #[cfg(unix)]
 pub(crate) fn expand(addr: SocketAddr) -> Vec<SocketAddr> {
+    let addr = canonical(addr);
     if !addr.ip().is_unspecified() {
         return vec![addr];
     }
@@ -23,21 +25,39 @@ pub(crate) fn expand(addr: SocketAddr) -> Vec<SocketAddr> {
         let up = interface.flags.contains(nix::net::if_::InterfaceFlags::IFF_UP);
         let link_local = matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local());
         let candidate = SocketAddr::new(ip, addr.port());
-        if up && !link_local && ip.is_ipv4() == addr.is_ipv4() && !found.contains(&candidate) {
+        if up && !link_local && (addr.is_ipv6() || ip.is_ipv4()) && !found.contains(&candidate) {
             found.push(candidate);
         }
     }
+    // IPv6 first, as the address asked for.
+    found.sort_by_key(|found: &SocketAddr| found.is_ipv4());
     found
 }
 
 /// Without a way to list the host's addresses, an unspecified address stands for nothing.
 #[cfg(not(unix))]
 pub(crate) fn expand(addr: SocketAddr) -> Vec<SocketAddr> {
+    let addr = canonical(addr);
     if addr.ip().is_unspecified() {
         Vec::new()
     } else {
         vec![addr]
     }
+}
+
+/// The address, as IPv4 if it is an IPv4 address in its IPv6-mapped form (RFC 4291 §2.5.5.2).
+pub(crate) fn canonical(addr: SocketAddr) -> SocketAddr {
+    match addr {
+        SocketAddr::V6(v6) if v6.ip().to_ipv4_mapped().is_some() => {
+            SocketAddr::new(addr.ip().to_canonical(), addr.port())
+        }
+        addr => addr,
+    }
+}
+
+/// Whether this host has IPv6: at least the loopback address.
+pub(crate) fn has_ipv6() -> bool {
+    UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_ok()
 }
 
 /// The local address from which the routing table reaches `peer`. Nothing is sent.
@@ -66,5 +86,20 @@ mod tests {
         let all = expand("0.0.0.0:7".parse().unwrap());
         assert!(all.contains(&"127.0.0.1:7".parse().unwrap()), "{all:?}");
         assert!(all.iter().all(|a| a.is_ipv4() && a.port() == 7));
+        let both = expand("[::]:7".parse().unwrap());
+        assert!(all.iter().all(|addr| both.contains(addr)), "{both:?}");
+        assert_eq!(both.iter().any(SocketAddr::is_ipv6), has_ipv6(), "{both:?}");
+        assert!(both.is_sorted_by_key(SocketAddr::is_ipv4), "{both:?}");
+    }
+
+    #[test]
+    fn mapped_addresses_become_ipv4() {
+        let mapped = "[::ffff:127.0.0.1]:7".parse().unwrap();
+        assert_eq!(expand(mapped), ["127.0.0.1:7".parse().unwrap()]);
+        let any = expand("[::ffff:0.0.0.0]:7".parse().unwrap());
+        assert!(
+            any.contains(&"127.0.0.1:7".parse().unwrap()) && any.iter().all(SocketAddr::is_ipv4),
+            "{any:?}"
+        );
     }
 }

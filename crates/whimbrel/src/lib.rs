@@ -40,6 +40,7 @@ mod driver;
 mod error;
 mod interface;
 mod outgoing;
+mod paths;
 mod shared;
 mod socket;
 mod stack;
@@ -47,11 +48,19 @@ mod stack;
 pub use association::{Association, ReceivedMessage};
 pub use config::StackConfig;
 pub use error::{AssociationError, BindError, ConnectError, TrySendError};
+pub use paths::{PathChange, PathEvent, PathEvents};
 pub use stack::{Listener, Stack};
-pub use whimbrel_control::{Scheme, Span};
+pub use whimbrel_control::discriminator::{self, DiscriminatorSpec};
+pub use whimbrel_control::multipath::coupling::CouplingSpec;
+pub use whimbrel_control::multipath::distribution::DistributionSpec;
+pub use whimbrel_control::multipath::policy::PathPolicySpec;
+pub use whimbrel_control::multipath::{self, Accounting, BufferSplit, ReportingChanges, RetransmitPath};
+pub use whimbrel_control::recovery::{self, RecoveryChanges};
+pub use whimbrel_control::window::{self, WindowSpec};
+pub use whimbrel_control::{Rate, Scheme, SchemeParts, Span};
 pub use whimbrel_proto::{
-    AddressError, AssociationConfig, AssociationStats, CloseReason, JudgedLosses, Message, MessagePayload, PathInfo,
-    PathQuality, PathState, SendFailure, SendFailureCause,
+    AddressError, AssociationConfig, AssociationStats, AuthConfig, CloseReason, ConfigError, Discard, JudgedLosses,
+    Message, MessagePayload, PathId, PathInfo, PathQuality, PathState, Preset, SendFailure, SendFailureCause,
 };
 
 /// The UDP port registered for SCTP encapsulated in UDP (RFC 6951 §5.1).

@@ -12,6 +12,7 @@ use whimbrel_proto::{
     AssocId, Association, CloseReason, Discard, Endpoint, Event, Received, SendFailure, State as AssociationState,
 };
 
+use crate::paths::PathWatch;
 use crate::socket::{Socket, Trouble};
 
 /// Send failures that are kept for a user who does not ask; more are only counted.
@@ -84,6 +85,8 @@ pub(crate) struct Slot {
     pub(crate) failed: u64,
     /// The address of ours that is to be the primary one, and cannot yet.
     pub(crate) wanted: Option<SocketAddr>,
+    /// Only if the user reads path events.
+    pub(crate) watch: Option<Box<PathWatch>>,
     /// No user holds a handle any more.
     orphan: bool,
     /// While connecting: the peer's addresses and what the network said about each.
@@ -249,6 +252,7 @@ impl State {
             send_failures: Vec::new(),
             failed: 0,
             wanted: None,
+            watch: None,
             orphan: false,
             troubles: peer.iter().map(|addr| (*addr, None)).collect(),
         };
@@ -271,6 +275,9 @@ impl State {
             }
             return;
         };
+        if let Some(watch) = &mut slot.watch {
+            watch_paths(watch, shared.instant(now), &event, self.endpoint.association(id));
+        }
         match event {
             Event::Connected { .. } => {
                 slot.progress = Progress::Established;
@@ -295,6 +302,7 @@ impl State {
             }
             Event::Closed(reason) => {
                 slot.progress = Progress::Closed(reason);
+                slot.watch = None;
                 slot.signals.notify_all();
                 shared.idle.notify_waiters();
                 let orphan = slot.orphan || self.is_dead_in_backlog(id);
@@ -514,6 +522,29 @@ impl State {
             self.abandon(now, id);
         }
         self.wake_driver();
+    }
+}
+
+/// Passes on what an event says about paths.
+fn watch_paths(watch: &mut PathWatch, time: Option<Instant>, event: &Event, association: Option<&Association>) {
+    let Some(time) = time else { return };
+    match *event {
+        Event::PathState { path, state } => watch.on_state(time, path, state),
+        Event::PrimaryChanged { .. }
+        | Event::PrimaryRequested { .. }
+        | Event::PeerAddressAdded { .. }
+        | Event::PeerAddressRemoved { .. }
+        | Event::LocalAddressAdded { .. }
+        | Event::LocalAddressRemoved { .. }
+        | Event::AddressRefused { .. }
+        | Event::Restarted
+        | Event::Connected { .. } => {
+            watch.on_paths(
+                time,
+                association.into_iter().flat_map(|association| association.paths()),
+            );
+        }
+        _ => {}
     }
 }
 

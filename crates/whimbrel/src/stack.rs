@@ -47,8 +47,11 @@ impl Stack {
     /// reaches the peer's addresses.
     pub fn toward(mut config: StackConfig, peer: &[SocketAddr]) -> Result<Self, BindError> {
         if config.local.is_empty() {
-            for &addr in peer {
-                let ip = interface::source_toward(addr).map_err(|source| BindError::NoRoute { addr, source })?;
+            for addr in peer.iter().copied().map(interface::canonical) {
+                let ip = interface::source_toward(addr).map_err(|source| match addr {
+                    SocketAddr::V6(_) if !interface::has_ipv6() => BindError::NoIpv6(addr),
+                    _ => BindError::NoRoute { addr, source },
+                })?;
                 let local = SocketAddr::new(ip, 0);
                 if !config.local.contains(&local) {
                     config.local.push(local);
@@ -116,6 +119,7 @@ impl Stack {
         port: u16,
         messages: impl IntoIterator<Item = Message>,
     ) -> Result<Association, ConnectError> {
+        let peer = &peer.iter().copied().map(interface::canonical).collect::<Vec<_>>()[..];
         let shared = &self.handle.shared;
         let now = shared.now();
         let association = {
@@ -153,11 +157,12 @@ impl Stack {
         let now = shared.now();
         let mut state = shared.lock();
         let port = state.local.first().map_or(0, SocketAddr::port);
+        let addr = interface::canonical(addr);
         let addr = SocketAddr::new(addr.ip(), if addr.port() == 0 { port } else { addr.port() });
         // Its socket may still be there.
         let leaving = state.leaving.iter().position(|leaving| *leaving == addr);
         if leaving.is_none() {
-            let socket = Socket::bind(addr, &self.handle.config).map_err(|source| BindError::Bind { addr, source })?;
+            let socket = bind_socket(addr, &self.handle.config)?;
             state.changes.push_back(SocketChange::Add(Arc::new(socket)));
         }
         let mut local = state.local.clone();
@@ -349,6 +354,16 @@ fn bind_all(config: &StackConfig) -> Result<Vec<Socket>, BindError> {
     }
 }
 
+fn bind_socket(addr: SocketAddr, config: &StackConfig) -> Result<Socket, BindError> {
+    Socket::bind(addr, config).map_err(|source| {
+        if addr.is_ipv4() || interface::has_ipv6() {
+            BindError::Bind { addr, source }
+        } else {
+            BindError::NoIpv6(addr)
+        }
+    })
+}
+
 fn bind_once(addrs: &[SocketAddr], config: &StackConfig) -> Result<Vec<Socket>, BindError> {
     let mut sockets: Vec<Socket> = Vec::new();
     for &addr in addrs {
@@ -358,7 +373,7 @@ fn bind_once(addrs: &[SocketAddr], config: &StackConfig) -> Result<Vec<Socket>, 
         } else {
             addr
         };
-        sockets.push(Socket::bind(addr, config).map_err(|source| BindError::Bind { addr, source })?);
+        sockets.push(bind_socket(addr, config)?);
     }
     Ok(sockets)
 }

@@ -39,8 +39,8 @@ const MAX_TRANSFERS_PER_ADDRESS: usize = 64;
 pub(crate) struct Args {
     /// The folder to write files into; it is made if it is not there
     dir: PathBuf,
-    /// Local addresses to listen on, each an IP address with or without a UDP port (9899); 0.0.0.0 and `[::]` stand for
-    /// all addresses of this host
+    /// Local addresses to listen on, each an IP address with or without a UDP port (9899); 0.0.0.0 stands for
+    /// all IPv4 addresses of this host, `[::]` for all of both versions
     #[arg(long, value_name = "ADDR", value_delimiter = ',', required = true, value_parser = address::parse_listen)]
     listen: Vec<SocketAddr>,
     /// End after one transfer: the first that begins with a valid header

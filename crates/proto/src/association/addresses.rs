@@ -341,7 +341,7 @@ impl Association {
         };
         let Some(best) = best(self) else { return };
         if self.paths[usize::from(self.primary)].removed {
-            self.primary = best;
+            self.replace_primary(best);
         }
         if self.paths[usize::from(self.sending)].removed {
             self.sending = best;

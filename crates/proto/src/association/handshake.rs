@@ -485,9 +485,9 @@ impl Association {
         self.local_initial_tsn = restart.local_initial_tsn;
         self.probe = super::ZeroWindowProbe::default();
         // A restart is no message.
-        let first_message = self.timers.first_message;
+        let first_message = if self.is_silent() { self.timers.t1 } else { NEVER };
         self.timers = super::Timers::default();
-        self.timers.first_message = first_message;
+        self.timers.t1 = first_message;
         self.outgoing.clear();
         // Who waits for room or for the end of what was sent must not wait for ever.
         self.tell_user_about_progress();

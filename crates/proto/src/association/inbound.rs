@@ -287,8 +287,8 @@ impl Association {
         }
         receiver.on_packet_end(ctx.now, from as u8);
         let has_message = receiver.has_message();
-        if has_message {
-            self.timers.first_message = NEVER;
+        if has_message && self.accepted {
+            self.timers.t1 = NEVER;
         }
         if has_message && !self.notices.data_ready {
             self.notices.data_ready = true;

@@ -660,10 +660,12 @@ impl Association {
         );
         config.max_message = self.config.max_message.unwrap_or(u32::MAX);
         config.sack_delay = self.config.sack_delay;
-        config.sack_frequency = match reporting.arrivals_per_sack {
+        // Both are at most 255, as the configuration was checked.
+        let frequency = match reporting.arrivals_per_sack {
             0 => self.config.sack_frequency,
             arrivals => arrivals,
         };
+        config.sack_frequency = u8::try_from(frequency).unwrap_or(u8::MAX);
         config.sack_any_order = reporting.arrivals_per_sack > 0 || reporting.dac;
         config.tells_packets = reporting.dac;
         config.takes_back = !self.uses_nr_sack();

@@ -168,11 +168,18 @@ impl Association {
         path.map(|path| path.last_hop = node).is_some()
     }
 
+    /// Records the primary path, and reports a change.
+    pub(super) fn replace_primary(&mut self, primary: u8) {
+        if core::mem::replace(&mut self.primary, primary) != primary {
+            self.events.push_back(Event::PrimaryChanged { path: PathId(primary) });
+        }
+    }
+
     /// Makes a path the primary one (RFC 9260 §11.1.6). False if there is no such path.
     pub(crate) fn set_primary(&mut self, ctx: &mut Context<'_>, path: PathId) -> bool {
         let exists = self.paths.get(usize::from(path.0)).is_some_and(Path::in_use);
         if exists {
-            self.primary = path.0;
+            self.replace_primary(path.0);
             if self.policy.is_some() {
                 self.tell_policy(ctx, usize::from(path.0), PathSign::Chosen);
             } else {

@@ -230,7 +230,7 @@ impl Association {
         };
         let primary = policy.policy.primary(&paths);
         if self.paths.get(primary).is_some_and(|path| path.confirmed) {
-            self.primary = primary as u8;
+            self.replace_primary(primary as u8);
         }
         self.policy = Some(policy);
         chosen

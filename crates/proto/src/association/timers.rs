@@ -11,7 +11,7 @@ use crate::{PathId, PathState};
 /// Timers that belong to the association as a whole.
 #[derive(Clone, Debug)]
 pub(crate) struct Timers {
-    /// T1-init or T1-cookie, by the state.
+    /// T1-init or T1-cookie, by the state. Once a peer has opened the association: its first message has to be complete by then.
     pub(crate) t1: Time,
     pub(crate) t2_shutdown: Time,
     /// T4-rto: waiting for an ASCONF-ACK (RFC 5061 §5.1.1).
@@ -19,8 +19,6 @@ pub(crate) struct Timers {
     pub(crate) t5_shutdown_guard: Time,
     pub(crate) zero_window_probe: Time,
     pub(crate) autoclose: Time,
-    /// The peer has to have completed a message by then.
-    pub(crate) first_message: Time,
     /// The path policy wants to be asked.
     pub(crate) policy: Time,
     /// Probes of a path are given up.
@@ -38,7 +36,6 @@ impl Default for Timers {
             t5_shutdown_guard: NEVER,
             zero_window_probe: NEVER,
             autoclose: NEVER,
-            first_message: NEVER,
             policy: NEVER,
             probing: NEVER,
             last_activity: Time::ZERO,
@@ -54,7 +51,6 @@ impl Timers {
             .min(self.t5_shutdown_guard)
             .min(self.zero_window_probe)
             .min(self.autoclose)
-            .min(self.first_message)
             .min(self.policy)
             .min(self.probing)
     }
@@ -81,6 +77,11 @@ impl Association {
     // [9260:9.2-11, 6.1-7]
     pub(crate) fn handle_timeout(&mut self, ctx: &mut Context<'_>) {
         if self.timers.t1 <= ctx.now {
+            if self.is_silent() {
+                self.trace_timer(ctx, TimerKind::FirstMessage, None);
+                self.give_way(ctx, "no message in time");
+                return;
+            }
             self.on_t1(ctx);
         }
         for index in 0..self.paths.len() {
@@ -127,10 +128,6 @@ impl Association {
         if self.timers.autoclose <= ctx.now {
             self.on_autoclose(ctx);
         }
-        if self.timers.first_message <= ctx.now {
-            self.trace_timer(ctx, TimerKind::FirstMessage, None);
-            self.give_way(ctx, "no message in time");
-        }
         if let Some(receiver) = &mut self.receiver
             && receiver.sack_deadline().is_some_and(|deadline| deadline <= ctx.now)
         {
@@ -140,13 +137,13 @@ impl Association {
 
     /// The peer has until then to complete its first message.
     pub(crate) fn expect_message(&mut self, deadline: Time) {
-        self.timers.first_message = deadline;
+        self.timers.t1 = deadline;
     }
 
     /// Whether it waits for the peer's first message, with a deadline
     /// ([`EndpointConfig::first_message_timeout`](crate::EndpointConfig::first_message_timeout)).
     pub fn is_silent(&self) -> bool {
-        self.timers.first_message != NEVER
+        self.accepted && self.timers.t1 != NEVER
     }
 
     pub(super) fn trace_timer(&self, ctx: &mut Context<'_>, timer: TimerKind, path: Option<usize>) {

@@ -69,7 +69,7 @@ pub struct AssociationConfig {
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub send_buffer_max: Option<u32>,
     /// Longest message that is accepted, in bytes: the association is aborted as soon as the parts that have arrived exceed it. 1 to
-    /// 4294967295; absent: no limit but the memory's.
+    /// 4294967295, which is no limit, as is an absent value.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub max_message: Option<u32>,
     /// Path MTU in bytes: IP packets are never larger. 576 to 65535.

@@ -140,9 +140,11 @@ impl PeerInit {
         Ok(self)
     }
 
-    /// Addresses listed have the UDP port that the packet came from (RFC 6951 §5.4). Others than unicast are passed over.
+    /// Addresses listed have the UDP port that the packet came from (RFC 6951 §5.4). An IPv4 address in its IPv6-mapped form (RFC 4291
+    /// §2.5.5.2) is the IPv4 address. Others than unicast are passed over.
     // [9260:5.1.2-4, 3.3.2.1.2-2]
     fn add_address(&mut self, ip: std::net::IpAddr, source: TransportAddr) {
+        let ip = ip.to_canonical();
         if is_unicast(ip) {
             // A full list takes no more: the peer stays reachable by the others.
             self.addrs.push(TransportAddr::new(ip, source.port()));

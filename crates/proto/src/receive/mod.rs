@@ -50,7 +50,7 @@ pub(crate) struct ReceiverConfig {
     /// SACK.Delay.
     pub(crate) sack_delay: Span,
     /// Packets with DATA after which a SACK is sent: 2 in the RFC.
-    pub(crate) sack_frequency: u32,
+    pub(crate) sack_frequency: u8,
     /// Gaps do not make a SACK due at once: only the number of packets does, and the time (Ye 2004, 6.6; DAC).
     pub(crate) sack_any_order: bool,
     /// SACKs tell how many packets with DATA came since the one before (DAC).

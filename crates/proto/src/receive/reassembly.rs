@@ -33,8 +33,8 @@ pub(super) struct Partial {
     unordered: bool,
     /// The rest of it that has arrived since, or `NONE`.
     head: u32,
-    /// Bytes of it that the reader has got.
-    delivered: u64,
+    /// Bytes of it that the reader has got, as far as they can be counted.
+    delivered: u32,
     /// Its end has arrived.
     ended: bool,
 }
@@ -104,6 +104,9 @@ impl Receiver {
     /// Whether the message that `data` belongs to is longer than allowed, as far as it has arrived: its neighbours say how long it is
     /// at least.
     pub(super) fn is_too_long(&self, data: &Data<'_>, before: Neighbour, after: Neighbour) -> bool {
+        if self.config.max_message == u32::MAX {
+            return false;
+        }
         let head_before = match before {
             Neighbour::Held(previous) => self.store.get(previous).other,
             _ => NONE,
@@ -119,7 +122,7 @@ impl Receiver {
             && !partial.ended
             && (matches!(before, Neighbour::Delivered) || head_before != NONE && head_before == partial.head)
         {
-            len += partial.delivered;
+            len += u64::from(partial.delivered);
         }
         len > u64::from(self.config.max_message)
     }
@@ -332,7 +335,7 @@ impl Receiver {
             ..self.hand_over(head, part)
         };
         if let Some(partial) = &mut self.partial {
-            partial.delivered += received.len as u64;
+            partial.delivered = partial.delivered.saturating_add(received.len as u32);
         }
         if ended && !unordered {
             self.make_parked_ready(stream);

@@ -81,7 +81,7 @@ impl Receiver {
         };
         sack.had_gap = gap;
         // RFC 9260 §6.2 [9260:6.2-7, 6.2-8, 6.2-9, 6.2-10]: at least every second packet, and within SACK.Delay.
-        if at_once || sack.packets >= self.config.sack_frequency {
+        if at_once || sack.packets >= u32::from(self.config.sack_frequency) {
             sack.due = true;
         } else if sack.deadline.is_none() {
             sack.deadline = Some(now + self.config.sack_delay);

@@ -57,6 +57,10 @@ pub fn part(number: u32, payload: &[u8]) -> Chunk<'_> {
     })
 }
 
+/// How long an answer may take before the question is repeated, and how often it is.
+const PATIENCE: Duration = Duration::from_millis(200);
+const ATTEMPTS: usize = 50;
+
 /// A UDP socket that speaks to one server.
 pub struct Raw {
     pub socket: UdpSocket,
@@ -69,7 +73,7 @@ impl Raw {
     pub fn new(local: &str, server: SocketAddr, port: u16) -> io::Result<Raw> {
         let socket = UdpSocket::bind((local, 0))?;
         socket.connect(server)?;
-        socket.set_read_timeout(Some(Duration::from_secs(5)))?;
+        socket.set_read_timeout(Some(PATIENCE))?;
         Ok(Raw { socket, port })
     }
 
@@ -97,22 +101,34 @@ impl Raw {
 
     /// An association from this port; gives the server's tag, or nothing if the server refuses.
     pub fn open(&self, source_port: u16) -> io::Result<Option<u32>> {
-        self.send(source_port, 0, &[init()])?;
-        let answer = self.receive(source_port, |packet| match packet.chunks().next() {
-            Some(Ok(Chunk::InitAck(ack))) => Some(
-                ack.parameters
-                    .state_cookie()
-                    .map(|cookie| (ack.initiate_tag, cookie.to_vec())),
-            ),
+        let init = packet((source_port, self.port), 0, &[init()]);
+        let answer = self.ask(source_port, &init, |packet| match packet.chunks().next() {
+            Some(Ok(Chunk::InitAck(ack))) => {
+                let cookie = ack.parameters.state_cookie();
+                Some(cookie.map(|cookie| (ack.initiate_tag, cookie.to_vec())))
+            }
             Some(Ok(Chunk::Abort { .. })) => Some(None),
             _ => None,
         })?;
         let Some((tag, cookie)) = answer else { return Ok(None) };
-        self.send(source_port, tag, &[Chunk::CookieEcho { cookie: &cookie }])?;
-        self.receive(source_port, |packet| match packet.chunks().next() {
+        let echo = packet((source_port, self.port), tag, &[Chunk::CookieEcho { cookie: &cookie }]);
+        self.ask(source_port, &echo, |packet| match packet.chunks().next() {
             Some(Ok(Chunk::CookieAck)) => Some(Some(tag)),
             Some(Ok(Chunk::Abort { .. })) => Some(None),
             _ => None,
         })
+    }
+
+    /// Sends until there is an answer: on a busy machine a socket buffer may overflow.
+    fn ask<T>(&self, source_port: u16, bytes: &[u8], pick: impl Fn(&PacketView<'_>) -> Option<T>) -> io::Result<T> {
+        let mut outcome = Err(io::ErrorKind::TimedOut.into());
+        for _ in 0..ATTEMPTS {
+            self.socket.send(bytes)?;
+            outcome = self.receive(source_port, &pick);
+            if outcome.is_ok() {
+                break;
+            }
+        }
+        outcome
     }
 }

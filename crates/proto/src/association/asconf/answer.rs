@@ -165,6 +165,7 @@ impl Association {
         };
         match parameter {
             Parameter::AddIp { correlation, address } => {
+                let address = address.to_canonical();
                 let address = if address.is_unspecified() {
                     meta.remote.ip()
                 } else {
@@ -177,6 +178,7 @@ impl Association {
                 }
             }
             Parameter::DeleteIp { correlation, address } => {
+                let address = address.to_canonical();
                 let source = meta.remote.ip();
                 if address == source {
                     return refuse(correlation, Cause::DeleteSourceAddress(shown));
@@ -196,6 +198,7 @@ impl Association {
                 Ok(Some(correlation))
             }
             Parameter::SetPrimary { correlation, address } => {
+                let address = address.to_canonical();
                 let address = if address.is_unspecified() {
                     meta.remote.ip()
                 } else {
