@@ -1,0 +1,125 @@
+//! An open world treats packets from outside as the simulation treats its own.
+
+use whimbrel_control::{Span, Time};
+use whimbrel_proto::Ecn;
+use whimbrel_sim::config::SimConfig;
+use whimbrel_sim::{
+    Entry, IP_HEADER, Interest, Observer, OpenWorld, PacketEvent, PacketFate, Resources, RunControl, RunOptions, World,
+};
+
+/// Two hops with marks, losses, jitter, copies and an outage; cross traffic that is simulated in both.
+const SCENARIO: &str = r#"
+duration = "20 s"
+node = [{ name = "a" }, { name = "b" }, { name = "c" }]
+link = [
+    { name = "access", between = ["a", "b"], rate = "20 Mbit/s", delay = "5 ms", jitter = { kind = "uniform", max = "2 ms" },
+      schedule = [{ at = "8 s", up = false }, { at = "9 s", up = true }, { at = "12 s", rate = "5 Mbit/s" }] },
+    { name = "core", between = ["b", "c"], rate = "8 Mbit/s", delay = "15 ms", duplicate = 0.01,
+      loss = { kind = "bernoulli", rate = 0.01 },
+      queue = { kind = "red", packets = 100, min = 10.0, max = 50.0, ecn = true } },
+]
+flow = [
+    { name = "data", from = "a", to = "c", traffic = { kind = "endless" }, sctp = { scheme = "ecn" } },
+    { name = "cross", kind = "udp", from = "b", to = "c", traffic = { kind = "poisson", rate = "2 Mbit/s" } },
+]
+"#;
+
+/// What happened to packets of the first flow at their hosts.
+#[derive(Default)]
+struct Hosts {
+    sent: Vec<(Time, bool, Ecn, u32)>,
+    delivered: Vec<(Time, bool, Ecn, u32)>,
+}
+
+impl Observer for Hosts {
+    fn wants(&self, interest: Interest) -> bool {
+        interest == Interest::HostPackets
+    }
+
+    fn packet(&mut self, event: &PacketEvent<'_>) {
+        let what = (event.at, event.forward, event.ecn, event.size);
+        match event.fate {
+            _ if event.flow != 0 => {}
+            PacketFate::Sent => self.sent.push(what),
+            PacketFate::Delivered => self.delivered.push(what),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn packets_from_outside_meet_what_simulated_ones_meet() {
+    let config: SimConfig = toml::from_str(SCENARIO).unwrap();
+    let world = World::new(&config, 7, &Resources::default(), RunOptions::default()).unwrap();
+    let mut hosts = Hosts::default();
+    let result = world.run_with(&mut hosts, &RunControl::new());
+    let end = Time::ZERO + config.duration;
+
+    let mut open = OpenWorld::new(&config, 7, &Resources::default(), &[0]).unwrap();
+    for &(at, forward, ecn, size) in &hosts.sent {
+        let entry = Entry {
+            forward,
+            ecn,
+            ..Entry::default()
+        };
+        assert!(open.send(at, &entry, &vec![0; (size - IP_HEADER) as usize]));
+    }
+    let mut delivered = Vec::new();
+    while let Some(next) = open.next_event().filter(|next| *next < end) {
+        open.advance(next);
+        open.deliver(&mut |d| delivered.push((d.at, d.forward, d.ecn, d.payload.len() as u32 + IP_HEADER)));
+    }
+
+    assert!(hosts.sent.len() > 5000, "{}", hosts.sent.len());
+    assert!(hosts.delivered.iter().any(|(_, _, ecn, _)| *ecn == Ecn::Ce));
+    assert_eq!(delivered.len(), hosts.delivered.len());
+    assert_eq!(delivered, hosts.delivered);
+    let outside = open.finish();
+    assert!(result.flows[0].drops.total() > 20);
+    assert_eq!(outside.flows[0].drops, result.flows[0].drops);
+    for (ours, theirs) in outside.links.iter().zip(&result.links) {
+        assert_eq!(
+            (ours.packets, ours.marked, ours.drops),
+            (theirs.packets, theirs.marked, theirs.drops)
+        );
+    }
+    assert_eq!(outside.flows[1].arrived_packets, result.flows[1].arrived_packets);
+}
+
+#[test]
+fn entries_without_a_route_are_refused() {
+    let config: SimConfig = toml::from_str(SCENARIO).unwrap();
+    assert!(OpenWorld::new(&config, 1, &Resources::default(), &[2]).is_err());
+    let mut open = OpenWorld::new(&config, 1, &Resources::default(), &[0]).unwrap();
+    assert_eq!(open.links(0), [["access"], ["core"]]);
+    for wrong in [
+        Entry {
+            flow: 1,
+            ..Entry::default()
+        },
+        Entry {
+            flow: 9,
+            ..Entry::default()
+        },
+        Entry {
+            from: 1,
+            ..Entry::default()
+        },
+        Entry {
+            to: 1,
+            ..Entry::default()
+        },
+    ] {
+        assert!(!open.send(Time::ZERO, &wrong, b"x"), "{wrong:?}");
+    }
+    // A time that is over counts as now.
+    open.advance(Time::ZERO + Span::from_secs(1));
+    assert!(open.send(Time::ZERO, &Entry::default(), b"x"));
+    open.advance(Time::ZERO + Span::from_secs(2));
+    let mut arrivals = Vec::new();
+    open.deliver(&mut |delivery| arrivals.push(delivery.at));
+    assert!(
+        arrivals.iter().all(|at| *at > Time::ZERO + Span::from_secs(1)),
+        "{arrivals:?}"
+    );
+}
