@@ -30,7 +30,7 @@ impl Report {
             return Some(format!("{overrun} packets were lost before they were read"));
         }
         (self.lateness.p99 > limit).then(|| {
-            let late = self.lateness.p99;
+            let late = Span::from_micros(self.lateness.p99.as_nanos() / 1000);
             format!("1 % of packets were {late} late or more; the limit is {limit}")
         })
     }

@@ -3,7 +3,9 @@
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use whimbrel_control::Span;
@@ -13,8 +15,7 @@ use whimbrel_sim::config::{FlowKind, SimConfig};
 use whimbrel_sim::topology::Topology;
 
 use super::{Args, default_from, default_to, report};
-use crate::execute;
-use crate::output::{FAILED, Outcome, WRONG_USE, fail, note, print, scenario_error};
+use crate::output::{FAILED, INTERRUPTED, Outcome, WRONG_USE, fail, note, print, scenario_error};
 
 /// The machine was too slow.
 const TOO_SLOW: u8 = 3;
@@ -48,7 +49,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     let seed = args.seed.unwrap_or(scenario.seed);
     let emulator =
         Emulator::new(config, seed, &point.resources, &[flow], gate, limits).map_err(|error| fail(WRONG_USE, error))?;
-    let stop = execute::listen()?;
+    let stop = listen()?;
     let name = &config.flow[flow].name;
     if !args.quiet {
         note(format_args!("emulating {}, flow {name}, seed {seed}", scenario.title));
@@ -78,6 +79,22 @@ fn conclude(done: &Report, too_slow: Option<String>) -> Outcome {
         Some(why) => Err(fail(TOO_SLOW, format_args!("the machine was too slow: {why}"))),
         None => Ok(()),
     }
+}
+
+/// Set by Ctrl-C or SIGTERM. Another one ends the process at once, unless it comes with the first: some programs signal a process
+/// and then its group.
+fn listen() -> Outcome<Arc<AtomicBool>> {
+    const TOGETHER: Duration = Duration::from_secs(1);
+    let stop = Arc::new(AtomicBool::new(false));
+    let (set, first) = (Arc::clone(&stop), OnceLock::new());
+    ctrlc::set_handler(move || {
+        set.store(true, Ordering::Relaxed);
+        if first.get_or_init(Instant::now).elapsed() > TOGETHER {
+            std::process::exit(i32::from(INTERRUPTED));
+        }
+    })
+    .map_err(|error| fail(FAILED, format_args!("cannot listen for Ctrl-C: {error}")))?;
+    Ok(stop)
 }
 
 /// The place of the flow whose ends are real programs.
