@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
-use whimbrel::{Association, Listener, StackConfig};
+use whimbrel::{Association, AssociationConfig, Listener, Span, StackConfig};
 
 use crate::transfer::console::Console;
 use crate::transfer::failure::{EXIT_CODES, Failure};
-use crate::transfer::frame::{DIGEST_BYTES, Frame, check_name};
+use crate::transfer::frame::{DIGEST_BYTES, Frame, MAX_MESSAGE, check_name};
 use crate::transfer::interrupt::Interrupt;
 use crate::transfer::options::Options;
 use crate::transfer::progress::{hex, summary};
@@ -27,17 +27,23 @@ const WRITE_BEHIND: usize = 16;
 /// How long a sender may take to end the association after its transfer.
 const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long a sender may take for its header.
+const HEADER_PATIENCE: Span = Span::from_secs(10);
+/// Transfers at a time, in all and from one address.
+const MAX_TRANSFERS: usize = 1024;
+const MAX_TRANSFERS_PER_ADDRESS: usize = 64;
+
 /// Receive files over SCTP from `whimbrel send`
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Args {
     /// The folder to write files into; it is made if it is not there
     dir: PathBuf,
-    /// Local addresses to listen on, each an IP address with or without a UDP port (9899); 0.0.0.0 and `[::]` stand for
-    /// all addresses of this host
+    /// Local addresses to listen on, each an IP address with or without a UDP port (9899); 0.0.0.0 stands for
+    /// all IPv4 addresses of this host, `[::]` for all of both versions
     #[arg(long, value_name = "ADDR", value_delimiter = ',', required = true, value_parser = address::parse_listen)]
     listen: Vec<SocketAddr>,
-    /// End after one transfer
+    /// End after one transfer: the first that begins with a valid header
     #[arg(long)]
     once: bool,
     /// Replace files that exist already; by default they are kept and the sender is told
@@ -54,6 +60,8 @@ struct Place {
     force: bool,
     console: Console,
     interrupt: Interrupt,
+    /// With `--once`: whether a transfer has begun.
+    once: Option<watch::Sender<bool>>,
 }
 
 pub(crate) fn run(args: &Args) -> ExitCode {
@@ -81,7 +89,13 @@ async fn receive(args: &Args, console: &Console) -> Result<(), Failure> {
     let config = StackConfig {
         local: args.listen.clone(),
         port: args.options.port,
-        association,
+        association: AssociationConfig {
+            max_message: Some(MAX_MESSAGE),
+            ..association
+        },
+        max_associations: MAX_TRANSFERS,
+        max_associations_per_address: MAX_TRANSFERS_PER_ADDRESS,
+        first_message_timeout: Some(HEADER_PATIENCE),
         ..StackConfig::default()
     };
     let listener = Listener::bind(config)?;
@@ -98,6 +112,7 @@ async fn receive(args: &Args, console: &Console) -> Result<(), Failure> {
         force: args.force,
         console: console.clone(),
         interrupt,
+        once: args.once.then(|| watch::Sender::new(false)),
     };
     let mut transfers = JoinSet::new();
     let mut outcome = Ok(());
@@ -107,18 +122,16 @@ async fn receive(args: &Args, console: &Console) -> Result<(), Failure> {
                 let association = accepted?;
                 let place = place.clone();
                 transfers.spawn(async move { attend(association, &place).await });
-                if args.once {
-                    break;
-                }
             }
-            Some(_) = transfers.join_next() => {}
+            () = place.begun() => break,
+            Some(ended) = transfers.join_next() => outcome = result_of(ended).unwrap_or(outcome),
             () = place.interrupt.asked(1) => break,
         }
     }
     let busy = !transfers.is_empty();
     drop(listener);
     while let Some(ended) = transfers.join_next().await {
-        outcome = ended.unwrap_or_else(|e| Err(Failure::file(format!("a transfer broke: {e}"))));
+        outcome = result_of(ended).unwrap_or(outcome);
     }
     stack.wait_idle().await;
     if args.once && !place.interrupt.is_asked() {
@@ -135,6 +148,28 @@ async fn receive(args: &Args, console: &Console) -> Result<(), Failure> {
     }
 }
 
+/// What came of a transfer; nothing if there was none.
+fn result_of(ended: Result<Option<Result<(), Failure>>, tokio::task::JoinError>) -> Option<Result<(), Failure>> {
+    ended.unwrap_or_else(|e| Some(Err(Failure::file(format!("a transfer broke: {e}")))))
+}
+
+impl Place {
+    /// Takes the header of an association for a transfer. False if it is not needed: with `--once`, another one was first.
+    fn claim(&self) -> bool {
+        let once = self.once.as_ref();
+        once.is_none_or(|once| once.send_if_modified(|taken| !std::mem::replace(taken, true)))
+    }
+
+    /// With `--once`, waits until a transfer has begun.
+    async fn begun(&self) {
+        match &self.once {
+            // The sender is there as long as `self`.
+            Some(once) => drop(once.subscribe().wait_for(|taken| *taken).await),
+            None => std::future::pending().await,
+        }
+    }
+}
+
 /// Makes the folder and checks that files can be made in it.
 fn prepare(dir: &Path) -> Result<(), Failure> {
     let cannot = |e: std::io::Error| Failure::file(format!("cannot write into {}: {e}", dir.display()));
@@ -143,14 +178,37 @@ fn prepare(dir: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// One sender, from its header to the end of the association.
-async fn attend(association: Association, place: &Place) -> Result<(), Failure> {
+/// One peer, from its header to the end of the association. Nothing if it is no sender: it has not sent a valid header, or not in time.
+async fn attend(association: Association, place: &Place) -> Option<Result<(), Failure>> {
     let peer = association
         .peer_addrs()
         .first()
         .map_or_else(|| "?".to_owned(), ToString::to_string);
+    let header = tokio::select! {
+        biased;
+        header = take_header(&association) => header,
+        () = place.begun() => {
+            association.abort("another transfer was taken");
+            return None;
+        }
+        () = place.interrupt.asked(1) => Err(Failure::interrupted("the receiver was interrupted")),
+    };
+    let header = match header {
+        Ok(header) if place.claim() => header,
+        Ok(_) => {
+            association.abort("another transfer was taken");
+            return None;
+        }
+        Err(failure) => {
+            tokio::select! {
+                () = refuse(&association, &peer, &failure, place) => {}
+                () = place.begun() => association.abort("another transfer was taken"),
+            }
+            return None;
+        }
+    };
     let outcome = tokio::select! {
-        outcome = take_file(&association, place) => outcome,
+        outcome = take_file(&association, header, place) => outcome,
         () = place.interrupt.asked(1) => Err(Failure::interrupted("the receiver was interrupted")),
         never = paths::watch(&association, &place.console) => match never {},
     };
@@ -161,20 +219,22 @@ async fn attend(association: Association, place: &Place) -> Result<(), Failure> 
             console.say(format!("received {name} from {peer}: {}", summary(size, elapsed)));
             console.say(format!("sha256 {}", hex(&digest)));
             farewell(&association).await;
-            Ok(())
+            Some(Ok(()))
         }
         Err(failure) => {
-            let line = format!("error: transfer from {peer}: {}", failure.message);
-            place.console.note(line);
-            if association
-                .send(Frame::Failed(failure.message.clone()).into_message())
-                .await
-                .is_ok()
-            {
-                farewell(&association).await;
-            }
-            Err(failure)
+            refuse(&association, &peer, &failure, place).await;
+            Some(Err(failure))
         }
+    }
+}
+
+/// Reports a failure here and to the sender.
+async fn refuse(association: &Association, peer: &str, failure: &Failure, place: &Place) {
+    let line = format!("error: transfer from {peer}: {}", failure.message);
+    place.console.note(line);
+    let told = Frame::Failed(failure.message.clone()).into_message();
+    if association.send(told).await.is_ok() {
+        farewell(association).await;
     }
 }
 
@@ -190,14 +250,21 @@ async fn farewell(association: &Association) {
 /// What a whole transfer gives: name, size, digest and how long it took.
 type Taken = (String, u64, [u8; DIGEST_BYTES], Duration);
 
-async fn take_file(association: &Association, place: &Place) -> Result<Taken, Failure> {
-    let (name, size) = match next_frame(association).await? {
-        Frame::Header { name, size } => (name, size),
-        Frame::Cancel => return Err(Failure::interrupted("the sender gave up")),
-        _ => return Err(Failure::file("the sender did not begin with a header")),
-    };
+/// The file's name and size.
+async fn take_header(association: &Association) -> Result<(String, u64), Failure> {
+    match next_frame(association).await? {
+        Frame::Header { name, size } => match check_name(&name) {
+            Ok(()) => Ok((name, size)),
+            Err(why) => Err(Failure::file(format!("cannot take the file name {name:?}: {why}"))),
+        },
+        Frame::Cancel => Err(Failure::interrupted("the sender gave up")),
+        _ => Err(Failure::file("the sender did not begin with a header")),
+    }
+}
+
+async fn take_file(association: &Association, header: (String, u64), place: &Place) -> Result<Taken, Failure> {
+    let (name, size) = header;
     let start = Instant::now();
-    check_name(&name).map_err(|why| Failure::file(format!("cannot take the file name {name:?}: {why}")))?;
     let path = place.dir.join(&name);
     if !place.force && path.symlink_metadata().is_ok() {
         return Err(Failure::file(format!(

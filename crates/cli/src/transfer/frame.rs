@@ -17,6 +17,8 @@ pub(crate) const DIGEST_BYTES: usize = 32;
 const NAME_BYTES: usize = 255;
 /// File content in one data message, in bytes.
 pub(crate) const DATA_BYTES: usize = 32 * 1024;
+/// The longest message of this protocol, in bytes: data; a header has at most 264.
+pub(crate) const MAX_MESSAGE: u32 = DATA_BYTES as u32;
 
 /// One message.
 #[derive(Debug, Clone, PartialEq, Eq)]
