@@ -2,7 +2,7 @@
 
 use crate::discriminator::Discriminator;
 use crate::sample::{AckSample, LossEvent, LossSignal, MarkEvent, Needs, Seq, Verdict};
-use crate::window::{Window, WindowUpdate, WindowView};
+use crate::window::{GrowthRule, Window, WindowUpdate, WindowView};
 use crate::{Rate, Span};
 
 /// What a transport's standard sets for its windows, all in bytes.
@@ -14,6 +14,8 @@ pub struct WindowRules {
     pub unit: u64,
     /// Smallest ssthresh after a loss.
     pub floor: u64,
+    /// How an acknowledgement counts towards growth.
+    pub growth: GrowthRule,
 }
 
 /// Congestion state of one path: cwnd and ssthresh in bytes, a discriminator, a window control.
@@ -211,6 +213,7 @@ impl Controller {
             unit: self.rules.unit,
             initial_cwnd: self.rules.initial_cwnd,
             floor: self.rules.floor,
+            growth: self.rules.growth,
         }
     }
 
@@ -273,6 +276,7 @@ mod tests {
             initial_cwnd: 20 * UNIT,
             unit: UNIT,
             floor: 4 * UNIT,
+            growth: GrowthRule::default(),
         };
         Controller::new(rules, discriminator, Window::Standard(StandardWindow::default()))
     }

@@ -5,7 +5,7 @@ use whimbrel_control::multipath::PathView;
 use whimbrel_control::multipath::coupling::CouplingSpec;
 use whimbrel_control::multipath::distribution::{Demand, DistributionSpec};
 use whimbrel_control::multipath::policy::{Fitness, PathPolicySpec, PathSign, Paths};
-use whimbrel_control::window::WindowSpec;
+use whimbrel_control::window::{GrowthRule, WindowSpec};
 use whimbrel_control::{
     AckSample, BuildContext, Controller, LossEvent, LossSignal, MarkEvent, RateSample, Rng, Span, Stamps, Time,
     WindowRules,
@@ -106,6 +106,7 @@ fn torture(discriminator: &DiscriminatorSpec, window: &WindowSpec, seed: u64) {
         initial_cwnd: 3 * UNIT,
         unit: UNIT,
         floor: 4 * UNIT,
+        growth: GrowthRule::EveryAck,
     };
     let mut path = Controller::new(rules, discriminator.build(&context), window.build(&context));
     let (mut now, mut seq) = (Time::ZERO, 0);
@@ -189,6 +190,7 @@ fn every_window_opens_on_a_clean_path() {
             initial_cwnd: 3 * UNIT,
             unit: UNIT,
             floor: 4 * UNIT,
+            growth: GrowthRule::EveryAck,
         };
         let window = WindowSpec::by_name(info.name).unwrap().build(&context);
         let mut path = Controller::new(rules, DiscriminatorSpec::default().build(&context), window);

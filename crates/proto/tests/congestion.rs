@@ -658,3 +658,28 @@ fn losses_are_traced_with_the_rule_that_found_them() {
     assert_eq!(rules[0], LossRule::MissingReports);
     assert!(rules[1..].iter().all(|rule| *rule == LossRule::Timeout) && rules.len() > 1);
 }
+
+#[test]
+fn older_presets_do_not_grow_cwnd_without_an_advancing_cumulative_tsn() {
+    // RFC 4960 §7.2.2, RFC 2960 §7.2.2
+    let grown = |preset| {
+        let (mut net, a) = alone(1, &AssociationConfig { preset, ..wide() });
+        send_full(&mut net, a, 400);
+        // A first loss halves the window; half of the next window ends slow start.
+        for last in 1..=4 {
+            sack(&mut net, 0, &[(1, last)]).expect("taken");
+        }
+        let sent = data_sent(&net, Time::ZERO).len() as u32 - 1;
+        sack(&mut net, sent, &[]).expect("taken");
+        sack(&mut net, sent + 25, &[]).expect("taken");
+        let before = path(&net, a, 0);
+        assert!(before.cwnd > before.ssthresh, "{preset:?}");
+        // A hole: two SACKs report a window of data behind it, one too few for a fast retransmit.
+        sack(&mut net, sent + 25, &[(sent + 26, sent + 49)]).expect("taken");
+        sack(&mut net, sent + 25, &[(sent + 26, sent + 90)]).expect("taken");
+        path(&net, a, 0).cwnd - before.cwnd
+    };
+    assert_eq!(grown(Preset::Rfc4960), 0);
+    assert_eq!(grown(Preset::Rfc2960), 0);
+    assert_eq!(grown(Preset::Rfc9260), PMDCS, "RFC 9260 §7.2.2 counts every SACK");
+}

@@ -2,7 +2,7 @@
 
 use crate::Time;
 use crate::sample::{AckSample, LossEvent, LossSignal, Seq, Stamps};
-use crate::window::WindowView;
+use crate::window::{GrowthRule, WindowView};
 
 pub(super) const UNIT: u64 = 1456;
 
@@ -13,6 +13,7 @@ pub(super) const VIEW: WindowView = WindowView {
     unit: UNIT,
     initial_cwnd: 3 * UNIT,
     floor: 4 * UNIT,
+    growth: GrowthRule::EveryAck,
 };
 
 pub(super) fn gap(first_lost: Seq) -> LossEvent {

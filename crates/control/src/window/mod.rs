@@ -34,6 +34,18 @@ use crate::part::{BuildContext, registry};
 use crate::sample::{AckSample, LossEvent, MarkEvent, Needs, Verdict};
 use crate::{Rate, Span};
 
+/// How acknowledgements make the standard window grow: the editions of the standard differ.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum GrowthRule {
+    /// RFC 9260 §7.2.2: each acknowledgement counts towards partial_bytes_acked, which is capped at cwnd while the window is not
+    /// full.
+    #[default]
+    EveryAck,
+    /// RFC 4960 and RFC 2960 §7.2.2: only an acknowledgement that advances the cumulative TSN counts, and nothing caps
+    /// partial_bytes_acked.
+    CumulativeAdvance,
+}
+
 /// The window as a part sees it. All in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WindowView {
@@ -47,6 +59,8 @@ pub struct WindowView {
     pub initial_cwnd: u64,
     /// Smallest ssthresh after a loss: 4 units by RFC 9260, 2 by RFC 2960.
     pub floor: u64,
+    /// How an acknowledgement counts towards growth.
+    pub growth: GrowthRule,
 }
 
 impl WindowView {

@@ -1,8 +1,9 @@
 //! The standard window: slow start, congestion avoidance with partial_bytes_acked, halving.
 //!
-//! RFC 9260 §7.2.1 to §7.2.3; its predecessors differ in constants only.
+//! RFC 9260 §7.2.1 to §7.2.3. Its predecessors differ in constants and in what counts towards partial_bytes_acked
+//! ([`GrowthRule`]).
 
-use super::{WindowControl, WindowUpdate, WindowView};
+use super::{GrowthRule, WindowControl, WindowUpdate, WindowView};
 use crate::part::{BuildContext, Part};
 use crate::sample::{AckSample, LossEvent, Verdict};
 
@@ -47,14 +48,17 @@ impl StandardWindow {
             let grows = ack.cumulative_advanced && ack.flight_before >= window.cwnd && !ack.in_recovery;
             return if grows { scaled(ack.acked.min(window.unit)) } else { 0 };
         }
-        // RFC 9260 §7.2.2
-        self.partial_bytes_acked = self.partial_bytes_acked.saturating_add(scaled(ack.acked));
+        // RFC 9260 §7.2.2; RFC 4960 and RFC 2960 §7.2.2 count only "each SACK arrival that advances the Cumulative TSN Ack Point".
+        let counts = window.growth == GrowthRule::EveryAck || ack.cumulative_advanced;
+        if counts {
+            self.partial_bytes_acked = self.partial_bytes_acked.saturating_add(scaled(ack.acked));
+        }
         let mut growth = 0;
         if self.partial_bytes_acked >= window.cwnd {
             if ack.flight_before >= window.cwnd {
                 self.partial_bytes_acked -= window.cwnd;
                 growth = window.unit;
-            } else {
+            } else if window.growth == GrowthRule::EveryAck {
                 self.partial_bytes_acked = window.cwnd;
             }
         }
@@ -132,6 +136,7 @@ mod tests {
             unit: UNIT,
             initial_cwnd: 3 * UNIT,
             floor: 4 * UNIT,
+            growth: GrowthRule::EveryAck,
         }
     }
 
@@ -185,6 +190,47 @@ mod tests {
         let at = view(4 * UNIT, 2 * UNIT);
         let grown: u64 = (0..8).map(|_| window.growth(at, &ack(UNIT, 4 * UNIT))).sum();
         assert_eq!(grown, 2 * UNIT);
+    }
+
+    #[test]
+    fn older_editions_count_only_acknowledgements_that_advance_the_cumulative_tsn() {
+        // RFC 4960 §7.2.2 and RFC 2960 §7.2.2: by hand, a window of four units. Three gap reports of a unit each count for nothing;
+        // then the hole is filled, which acknowledges one more unit, and three more advances complete the window.
+        let at = WindowView {
+            growth: GrowthRule::CumulativeAdvance,
+            ..view(4 * UNIT, 2 * UNIT)
+        };
+        let gap_report = AckSample {
+            cumulative_advanced: false,
+            ..ack(UNIT, 4 * UNIT)
+        };
+        let mut window = StandardWindow::default();
+        let mut grown = Vec::new();
+        for sample in [gap_report; 3].iter().chain(&[ack(UNIT, 4 * UNIT); 4]) {
+            grown.push(window.growth(at, sample));
+        }
+        assert_eq!(grown, [0, 0, 0, 0, 0, 0, UNIT]);
+        // RFC 9260 §7.2.2 counts all of them.
+        let at = view(4 * UNIT, 2 * UNIT);
+        let mut window = StandardWindow::default();
+        let grown: u64 = [gap_report; 4].iter().map(|sample| window.growth(at, sample)).sum();
+        assert_eq!(grown, UNIT);
+    }
+
+    #[test]
+    fn older_editions_do_not_cap_the_credit() {
+        // RFC 4960 §7.2.2: nothing lowers partial_bytes_acked while the window is not full. By hand: 20 units of credit at a window
+        // of four make five steps.
+        let at = WindowView {
+            growth: GrowthRule::CumulativeAdvance,
+            ..view(4 * UNIT, 2 * UNIT)
+        };
+        let mut window = StandardWindow::default();
+        for _ in 0..19 {
+            assert_eq!(window.growth(at, &ack(UNIT, UNIT)), 0);
+        }
+        let grown: Vec<_> = (0..6).map(|_| window.growth(at, &ack(UNIT, 4 * UNIT))).collect();
+        assert_eq!(grown, [UNIT; 6], "19 + 6 units acknowledged, six windows of four");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What the tests of window controls share.
 
-use super::{WindowControl, WindowView};
+use super::{GrowthRule, WindowControl, WindowView};
 use crate::sample::{AckSample, LossEvent, LossSignal};
 use crate::{Span, Time};
 
@@ -13,6 +13,7 @@ pub(super) fn view(cwnd: u64, ssthresh: u64) -> WindowView {
         unit: UNIT,
         initial_cwnd: 3 * UNIT,
         floor: 4 * UNIT,
+        growth: GrowthRule::EveryAck,
     }
 }
 

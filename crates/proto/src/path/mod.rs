@@ -10,6 +10,7 @@ use std::sync::Arc;
 use whimbrel_control::discriminator::Discriminator;
 use whimbrel_control::estimator::{RttConfig, RttEstimator};
 use whimbrel_control::recovery::Recovery;
+use whimbrel_control::window::GrowthRule;
 use whimbrel_control::{BuildContext, Controller, GroundTruth, Pacer, Seq, Span, Time, WindowRules};
 use whimbrel_wire::COMMON_HEADER_LEN;
 
@@ -293,20 +294,24 @@ pub(crate) fn pmdcs(mtu: u16, remote: TransportAddr) -> usize {
 
 fn controller(config: &AssociationConfig, truth: Option<&Arc<dyn GroundTruth>>, remote: TransportAddr) -> Controller {
     // RFC 9260 counts in PMDCS; its predecessors counted in path MTU.
-    let (unit, standard_cwnd, floor_units) = match config.preset {
+    let (unit, standard_cwnd, floor_units, growth) = match config.preset {
         Preset::Rfc9260 => {
             let unit = pmdcs(config.mtu, remote) as u64;
             // RFC 9260 §7.2.1 [9260:7.2.1-1]
             let floor = if remote.is_ipv4() { 4404 } else { 4344 };
-            (unit, (4 * unit).min((2 * unit).max(floor)), 4)
+            (unit, (4 * unit).min((2 * unit).max(floor)), 4, GrowthRule::EveryAck)
         }
         Preset::Rfc4960 => {
             let unit = u64::from(config.mtu);
             // RFC 4960 §7.2.1
-            (unit, (4 * unit).min((2 * unit).max(4380)), 4)
+            let initial_cwnd = (4 * unit).min((2 * unit).max(4380));
+            (unit, initial_cwnd, 4, GrowthRule::CumulativeAdvance)
         }
-        // RFC 2960 §7.2.1
-        Preset::Rfc2960 => (config.mtu.into(), 2 * u64::from(config.mtu), 2),
+        Preset::Rfc2960 => {
+            let unit = u64::from(config.mtu);
+            // RFC 2960 §7.2.1
+            (unit, 2 * unit, 2, GrowthRule::CumulativeAdvance)
+        }
     };
     let initial_cwnd = config.initial_cwnd.map_or(standard_cwnd, u64::from);
     let floor_units = config.min_ssthresh_mtus.map_or(floor_units, u64::from);
@@ -314,6 +319,7 @@ fn controller(config: &AssociationConfig, truth: Option<&Arc<dyn GroundTruth>>, 
         initial_cwnd,
         unit,
         floor: floor_units * unit,
+        growth,
     };
     let parts = config.parts();
     let context = BuildContext {

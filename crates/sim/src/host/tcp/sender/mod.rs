@@ -11,6 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use whimbrel_control::estimator::{DeliveryEstimator, RttConfig, RttEstimator};
 use whimbrel_control::recovery::Recovery;
+use whimbrel_control::window::GrowthRule;
 use whimbrel_control::{
     BuildContext, Controller, Pacer, Rate, RecoveryEpoch, Rng, Seq, Span, Time, Verdict, WindowRules,
 };
@@ -178,6 +179,7 @@ impl TcpSender {
             unit,
             // RFC 5681 §3.1, equation 4
             floor: 2 * unit,
+            growth: GrowthRule::EveryAck,
         };
         let context = BuildContext {
             unit,

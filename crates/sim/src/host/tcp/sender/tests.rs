@@ -459,6 +459,7 @@ fn a_loss_by_the_channel_costs_no_window_and_may_have_a_timer_of_its_own() {
         initial_cwnd: 10 * MSS,
         unit: MSS,
         floor: 2 * MSS,
+        growth: GrowthRule::EveryAck,
     };
     let window = whimbrel_control::window::WindowSpec::default().build(&BuildContext {
         unit: MSS,
