@@ -69,8 +69,12 @@ metrics! {
         "packets that had died of congestion and that the sender declared lost";
     TransmissionLosses false "losses_transmission" "losses by transmission"
         "packets that had died of anything else and that the sender declared lost";
-    Ac false "a_c" "A_c" "fraction of losses by congestion that the sender judged so, 0 to 1";
-    Aw false "a_w" "A_w" "fraction of transmission losses that the sender judged so, 0 to 1";
+    Ac false "a_c" "A_c" "fraction of losses by congestion that the sender judged so, 0 to 1; a loss counts once for each packet";
+    Aw false "a_w" "A_w" "fraction of transmission losses that the sender judged so, 0 to 1; a loss counts once for each packet";
+    AcEpisode false "a_c_episode" "A_c, episodes"
+        "fraction of loss episodes with a loss by congestion in which a loss was judged congestion; an episode is the losses of one window of data, or one timeout";
+    AwEpisode false "a_w_episode" "A_w, episodes"
+        "fraction of loss episodes with transmission losses only in which every loss was judged a transmission error";
     AcGap false "a_c_gap" "A_c, gaps" "the same as A_c of losses noticed by missing reports or duplicate acknowledgements";
     AwGap false "a_w_gap" "A_w, gaps" "the same as A_w of losses noticed by missing reports or duplicate acknowledgements";
     UnnecessaryReductions false "unnecessary_reductions" "unnecessary reductions"
@@ -233,6 +237,8 @@ impl Values {
         self.set(Id::TransmissionLosses, noticed(Cause::Transmission));
         self.set(Id::Ac, verdicts.a_c().unwrap_or(f64::NAN));
         self.set(Id::Aw, verdicts.a_w().unwrap_or(f64::NAN));
+        self.set(Id::AcEpisode, verdicts.a_c_per_episode().unwrap_or(f64::NAN));
+        self.set(Id::AwEpisode, verdicts.a_w_per_episode().unwrap_or(f64::NAN));
         self.set(Id::AcGap, verdicts.a_c_by_gap().unwrap_or(f64::NAN));
         self.set(Id::AwGap, verdicts.a_w_by_gap().unwrap_or(f64::NAN));
         self.set(Id::UnnecessaryReductions, verdicts.unnecessary_reductions as f64);

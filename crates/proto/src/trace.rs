@@ -155,6 +155,8 @@ pub enum TraceEvent {
         cwnd_before: u64,
         /// Congestion window after it, bytes.
         cwnd: u64,
+        /// The loss episode, counted from 1: the losses of one window of data, or one timeout.
+        episode: u32,
     },
     /// What a path recovers from changed. Told only where the scheme has a recovery beyond the standard.
     RecoveryMode {

@@ -513,6 +513,43 @@ fn every_chunk_lost_is_told_with_its_verdict() {
     assert!(story.modes().is_empty(), "the scheme has no recovery of its own");
 }
 
+#[test]
+fn later_losses_of_an_episode_inherit_the_verdict_that_reduced_the_window() {
+    // The discriminator would call the second loss a transmission error: by a window that is half of what it was.
+    let mut story = Story::new(RecoveryChanges::default(), &[Congestion, Transmission]);
+    story.lose(&[3, 10]);
+    story.send(32);
+    story.run(1000);
+    let verdicts = |story: &Story| {
+        story.collect(|event| match event {
+            TraceEvent::Verdict { verdict, episode, .. } => Some((*verdict, *episode)),
+            _ => None,
+        })
+    };
+    let said: Vec<_> = verdicts(&story).iter().map(|(_, said)| *said).collect();
+    assert_eq!(said, [(Congestion, 1), (Congestion, 1)]);
+    assert_eq!(story.stats().window_reductions, 1);
+    assert_eq!(
+        (
+            story.stats().losses_judged_congestion,
+            story.stats().losses_judged_transmission
+        ),
+        (2, 0)
+    );
+    // The next window of data is another episode, and judged by itself.
+    story.lose(&[1]);
+    story.send(20);
+    story.run(1000);
+    assert_eq!(verdicts(&story).last().map(|(_, said)| *said), Some((Transmission, 2)));
+    // As long as nothing has reduced the window, each loss is judged.
+    let mut story = Story::new(RecoveryChanges::default(), &[Transmission, Congestion]);
+    story.lose(&[3, 10]);
+    story.send(32);
+    story.run(1000);
+    let said: Vec<_> = verdicts(&story).iter().map(|(_, said)| *said).collect();
+    assert_eq!(said, [(Transmission, 1), (Congestion, 1)]);
+}
+
 /// Ye 2004, Figure 14: the peer's window is of four packets, and the first of four is lost.
 fn figure_14(small_window: bool) -> Story {
     let recovery = RecoveryChanges {

@@ -170,8 +170,14 @@ fn verdicts_are_compared_with_the_causes_of_death() {
         assert_eq!(alive(Verdict::Congestion) + alive(Verdict::Transmission), 0);
     }
     assert_eq!(standard.verdicts.a_w(), Some(0.0));
-    // It judges packets found lost on one occasion by the first of them.
-    assert!(oracle.verdicts.a_w() > Some(0.99), "{:?}", oracle.verdicts.a_w());
+    // Losses of a window that an overflow has reduced inherit that verdict: only whole episodes show that it is always right.
+    let a_w = oracle.verdicts.a_w_per_episode();
+    assert!(a_w > Some(0.99), "a few segments die twice: {a_w:?}");
+    assert!(
+        oracle.verdicts.a_c_per_episode() > Some(0.9),
+        "{:?}",
+        oracle.verdicts.a_c_per_episode()
+    );
     assert!(standard.verdicts.unnecessary_reductions > 50);
     assert_eq!(oracle.verdicts.unnecessary_reductions, 0);
     assert!(

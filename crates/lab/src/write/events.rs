@@ -45,11 +45,13 @@ pub(crate) fn trace(record: &TraceRecord) -> (&'static str, Map<String, Value>) 
             verdict,
             cwnd_before,
             cwnd,
+            episode,
         } => (
             "recovery:loss_judged",
             json!({
                 "path": path.0, "tsn": tsn.0, "trigger": word(&format!("{signal:?}")), "verdict": word(&format!("{verdict:?}")),
                 "congestion_window_before": cwnd_before, "congestion_window": cwnd,
+                "episode": episode,
             }),
         ),
         TraceEvent::RecoveryMode { path, mode } => (

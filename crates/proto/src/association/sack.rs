@@ -358,11 +358,15 @@ impl Association {
                 min_rtt: path.rtt.min_rtt(),
                 coupled,
             };
-            if self.take_loss(ctx, index, &loss, in_reduced) != Verdict::Transmission && !in_reduced {
+            let epochs = self.epochs_mut(index);
+            // Paths that share the window of data share its episode.
+            epochs.episode += u32::from(!epochs.recovery.is_active() && !epochs.reduced.is_active());
+            let verdict = self.take_loss(ctx, index, &loss, in_reduced);
+            if verdict != Verdict::Transmission && !in_reduced {
                 // Paths that share the window of data are reduced together, and that counts as one.
                 let epochs = self.epochs_mut(index);
                 let is_first = !epochs.reduced.is_active();
-                epochs.reduced.enter(highest);
+                epochs.enter_reduced(highest, verdict);
                 self.stats.recoveries += u64::from(is_first);
             }
             if !in_recovery {
@@ -385,7 +389,8 @@ impl Association {
         // What a mark has reduced is not reduced again for the same window of data.
         let has_reacted = in_reduced || self.paths[index].reductions.marked();
         let cwnd_before = self.paths[index].control.cwnd();
-        let verdict = self.judge(index, loss);
+        let inherited = self.epochs(index).inherited().filter(|_| in_reduced);
+        let verdict = self.judge(index, loss, inherited);
         self.react(index, loss, verdict, has_reacted);
         self.trace_verdicts(ctx, index, LossSignal::Gap, verdict, cwnd_before);
         if verdict != Verdict::Transmission && !has_reacted {

@@ -231,7 +231,8 @@ impl Association {
                 coupled,
             };
             let (marked, cwnd_before) = (path.reductions.marked(), path.control.cwnd());
-            let verdict = self.judge(index, &loss);
+            self.epochs_mut(index).episode += 1;
+            let verdict = self.judge(index, &loss, None);
             is_transmission = verdict == Verdict::Transmission;
             // Before a probe the window stays as it is, to be used as soon as the path answers (Ye 2004, 5.3.4).
             let reacts = !(is_transmission && (probes || keeps_window));

@@ -15,7 +15,7 @@ use whimbrel_wire::{ByteSink, ChecksumField, Payload};
 use super::sink::Delivery;
 use super::{Alarm, Context, FlowState, PPID_MASK, Source};
 use crate::config::{Carriage, ConfigError};
-use crate::measure::{FlowOutcome, Occasions};
+use crate::measure::{Episodes, FlowOutcome, Occasions};
 use crate::packet::{Congestion, Form, PacketId};
 use crate::topology::{RouteId, interface};
 use crate::truth::Truth;
@@ -92,6 +92,8 @@ pub(crate) struct SctpEnd {
     truth: Arc<Truth>,
     /// Verdicts of one call to the endpoint, by the occasion that they belong to.
     occasions: Occasions,
+    /// Its latest loss episodes.
+    episodes: Episodes,
     /// Changes of addresses that are still to come.
     steps: VecDeque<AddressChange>,
     /// An address of ours that is to become the primary one, and cannot yet.
@@ -144,6 +146,7 @@ impl SctpEnd {
             trace: false,
             truth: setup.truth,
             occasions: Occasions::default(),
+            episodes: Episodes::default(),
             steps: setup.steps.into(),
             wanted: None,
             asks_last_hops,
@@ -261,7 +264,8 @@ impl SctpEnd {
     #[cold]
     fn drain_trace(&mut self, context: &mut Context<'_>) {
         let (flow, forward) = (self.agent / 2, self.agent & 1 == 0);
-        let (truth, occasions, observed) = (&self.truth, &mut self.occasions, self.trace);
+        let (truth, observed) = (&self.truth, self.trace);
+        let (occasions, episodes) = (&mut self.occasions, &mut self.episodes);
         let (observer, window) = (&mut *context.observer, context.network.window);
         let verdicts = &mut context.flow.verdicts;
         self.endpoint.drain_trace(&mut |record| {
@@ -272,12 +276,14 @@ impl SctpEnd {
                 verdict,
                 cwnd_before,
                 cwnd,
+                episode,
             } = record.event
                 && forward
             {
                 let cause = truth.noticed(tsn.0);
                 if window.contains(record.at) {
                     verdicts.add(cause, signal, verdict);
+                    episodes.add(verdicts, (path.0, episode), cause, verdict);
                     occasions.add((path.0, signal), cause, verdict, cwnd < cwnd_before);
                 }
             }

@@ -1,5 +1,7 @@
 //! What a sender made of its losses, against their true causes: A_c and A_w.
 
+use std::collections::VecDeque;
+
 use whimbrel_control::{Cause, LossSignal, Verdict};
 
 const CAUSES: usize = 3;
@@ -10,6 +12,8 @@ const VERDICTS: usize = 3;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct VerdictCounts {
     packets: [[[u64; VERDICTS]; SIGNALS]; CAUSES],
+    /// Loss episodes, by true cause and verdict.
+    episodes: [[u64; VERDICTS]; CAUSES],
     /// Occasions on which a loss reduced the window although none of the packets had died of congestion.
     pub unnecessary_reductions: u64,
     /// Occasions on which loss was judged a transmission error although some of the packets had died of congestion.
@@ -78,14 +82,88 @@ impl VerdictCounts {
         self.share(Cause::Transmission, Verdict::Transmission, &[LossSignal::Gap])
     }
 
+    fn episode_share(&self, cause: Cause, verdict: Verdict) -> Option<f64> {
+        let row = self.episodes[place(Some(cause))];
+        let all: u64 = row.iter().sum();
+        (all > 0).then(|| row[verdict as usize] as f64 / all as f64)
+    }
+
+    /// Loss episodes in which a packet died of this (none: all were alive); congestion counts before transmission.
+    pub fn episodes(&self, cause: Option<Cause>) -> u64 {
+        self.episodes[place(cause)].iter().sum()
+    }
+
+    /// A_c per episode: the fraction of loss episodes with a loss by congestion in which a loss was judged congestion; none if there
+    /// were none.
+    pub fn a_c_per_episode(&self) -> Option<f64> {
+        self.episode_share(Cause::Congestion, Verdict::Congestion)
+    }
+
+    /// A_w per episode: the fraction of loss episodes with transmission losses only in which every loss was judged a transmission error;
+    /// none if there were none.
+    pub fn a_w_per_episode(&self) -> Option<f64> {
+        self.episode_share(Cause::Transmission, Verdict::Transmission)
+    }
+
     /// Adds other counts.
     pub fn merge(&mut self, other: &VerdictCounts) {
         let all = self.packets.iter_mut().flatten().flatten();
         for (count, more) in all.zip(other.packets.iter().flatten().flatten()) {
             *count += more;
         }
+        let all = self.episodes.iter_mut().flatten();
+        for (count, more) in all.zip(other.episodes.iter().flatten()) {
+            *count += more;
+        }
         self.unnecessary_reductions += other.unnecessary_reductions;
         self.missed_congestion += other.missed_congestion;
+    }
+}
+
+/// The latest loss episodes of a sender: the losses of one window of data, or of one timeout.
+#[derive(Debug, Default)]
+pub(crate) struct Episodes {
+    latest: VecDeque<Episode>,
+}
+
+/// Episodes to which losses may still be added: those of 32 paths, and of the next window of data.
+const LATEST_EPISODES: usize = 64;
+
+#[derive(Clone, Copy, Debug)]
+struct Episode {
+    /// The path and the number of the episode there.
+    key: (u8, u32),
+    /// The cause with the lowest place: congestion, if any packet died of it.
+    cause: usize,
+    verdict: Verdict,
+}
+
+/// What several verdicts on one episode amount to: the most cautious one.
+fn most_cautious(a: Verdict, b: Verdict) -> Verdict {
+    match (a, b) {
+        (Verdict::Congestion, _) | (_, Verdict::Congestion) => Verdict::Congestion,
+        (Verdict::Unsure, _) | (_, Verdict::Unsure) => Verdict::Unsure,
+        _ => Verdict::Transmission,
+    }
+}
+
+impl Episodes {
+    /// Counts a packet that died of `cause` and was judged so, in an episode of a path.
+    pub(crate) fn add(&mut self, counts: &mut VerdictCounts, key: (u8, u32), cause: Option<Cause>, verdict: Verdict) {
+        let cause = place(cause);
+        let known = self.latest.iter_mut().rev().find(|episode| episode.key == key);
+        if let Some(episode) = known {
+            counts.episodes[episode.cause][episode.verdict as usize] -= 1;
+            episode.cause = episode.cause.min(cause);
+            episode.verdict = most_cautious(episode.verdict, verdict);
+            counts.episodes[episode.cause][episode.verdict as usize] += 1;
+        } else {
+            counts.episodes[cause][verdict as usize] += 1;
+            if self.latest.len() == LATEST_EPISODES {
+                self.latest.pop_front();
+            }
+            self.latest.push_back(Episode { key, cause, verdict });
+        }
     }
 }
 
@@ -157,6 +235,30 @@ mod tests {
         assert_eq!((counts.a_c(), counts.a_w()), (Some(7.0 / 8.0), Some(0.5)));
         assert_eq!((counts.a_c_by_gap(), counts.a_w_by_gap()), (Some(0.75), Some(0.5)));
         assert_eq!(counts.noticed(None), 5);
+    }
+
+    #[test]
+    fn an_episode_counts_once_by_its_worst_cause_and_most_cautious_verdict() {
+        let (c, w) = (Some(Cause::Congestion), Some(Cause::Transmission));
+        let mut counts = VerdictCounts::default();
+        let mut episodes = Episodes::default();
+        // A transmission loss judged right, then an overflow in the same window judged right: one episode by congestion.
+        episodes.add(&mut counts, (0, 1), w, Verdict::Transmission);
+        assert_eq!((counts.a_c_per_episode(), counts.a_w_per_episode()), (None, Some(1.0)));
+        episodes.add(&mut counts, (0, 1), c, Verdict::Congestion);
+        episodes.add(&mut counts, (0, 1), w, Verdict::Congestion);
+        assert_eq!((counts.a_c_per_episode(), counts.a_w_per_episode()), (Some(1.0), None));
+        // The same number on another path is another episode.
+        episodes.add(&mut counts, (1, 1), c, Verdict::Transmission);
+        assert_eq!(counts.a_c_per_episode(), Some(0.5));
+        episodes.add(&mut counts, (0, 2), w, Verdict::Unsure);
+        episodes.add(&mut counts, (0, 2), None, Verdict::Transmission);
+        episodes.add(&mut counts, (0, 3), None, Verdict::Congestion);
+        assert_eq!(counts.a_w_per_episode(), Some(0.0));
+        assert_eq!([c, w, None].map(|cause| counts.episodes(cause)), [2, 1, 1]);
+        let mut both = counts;
+        both.merge(&counts);
+        assert_eq!(both.episodes(c), 4);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Windows of data in which something has been done about losses: one of each for the association (RFC 9260 §7.2.4), or one of each
 //! for every path where congestion control is accounted for by path (Ye 2004, 6.4).
 
-use whimbrel_control::RecoveryEpoch;
+use whimbrel_control::{RecoveryEpoch, Seq, Verdict};
 
 use super::super::{Association, Context};
 use crate::PathId;
@@ -15,6 +15,10 @@ pub(crate) struct Epochs {
     pub(in super::super) reduced: RecoveryEpoch,
     /// Whether that was so when the SACK being processed arrived.
     pub(in super::super) was_reduced: bool,
+    /// The verdict that reduced it: later losses of the episode inherit it. The discriminator would see the reduced window.
+    verdict: Option<Verdict>,
+    /// Loss episodes so far: the losses of one window of data are one episode, and so is a timeout.
+    pub(in super::super) episode: u32,
 }
 
 impl Epochs {
@@ -22,9 +26,21 @@ impl Epochs {
         self.was_reduced = self.reduced.is_active();
     }
 
+    /// A timeout: an episode of its own, after which losses are judged afresh.
     pub(in super::super) fn leave(&mut self) {
         self.recovery.leave();
         self.reduced.leave();
+    }
+
+    /// A loss judged so has reduced the window, for everything up to `highest`.
+    pub(in super::super) fn enter_reduced(&mut self, highest: Seq, verdict: Verdict) {
+        self.reduced.enter(highest);
+        self.verdict = Some(verdict);
+    }
+
+    /// The verdict that a further loss inherits, if a loss has reduced the window for this window of data.
+    pub(in super::super) fn inherited(&self) -> Option<Verdict> {
+        self.verdict.filter(|_| self.reduced.is_active())
     }
 }
 

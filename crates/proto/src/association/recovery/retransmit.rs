@@ -201,11 +201,14 @@ impl Association {
             min_rtt,
             ..LossEvent::of(ctx.now, LossSignal::Gap, tail.position)
         };
+        if !self.epochs(index).recovery.is_active() {
+            self.epochs_mut(index).episode += 1;
+        }
         let verdict = self.take_loss(ctx, index, &loss, false);
         if verdict != Verdict::Transmission {
             self.stats.recoveries += 1;
             let highest = self.outstanding.next_position(PathId(index as u8)).saturating_sub(1);
-            self.epochs_mut(index).reduced.enter(highest);
+            self.epochs_mut(index).enter_reduced(highest, verdict);
         }
     }
 }

@@ -1,4 +1,5 @@
-//! What a loss meant: the discriminator is asked once for each occasion, and every chunk lost on it is told of.
+//! What a loss meant. The discriminator is asked once for each occasion until the window has been reduced; further losses of the episode
+//! inherit that verdict. Every chunk lost is reported.
 
 use whimbrel_control::{LossEvent, LossSignal, Verdict};
 use whimbrel_wire::Tsn;
@@ -11,10 +12,10 @@ use crate::trace::{TraceEvent, TraceKinds};
 pub(crate) type Lost = (u8, Tsn);
 
 impl Association {
-    /// Asks what the loss meant.
-    pub(in super::super) fn judge(&mut self, index: usize, loss: &LossEvent) -> Verdict {
+    /// Returns what the loss meant: the verdict that it inherits, or the discriminator's.
+    pub(in super::super) fn judge(&mut self, index: usize, loss: &LossEvent, inherited: Option<Verdict>) -> Verdict {
         let path = &mut self.paths[index];
-        let verdict = path.control.judge(loss);
+        let verdict = inherited.unwrap_or_else(|| path.control.judge(loss));
         path.quality.judged.count(verdict, loss.packets);
         let counter = match verdict {
             Verdict::Congestion => &mut self.stats.losses_judged_congestion,
@@ -46,6 +47,7 @@ impl Association {
             return;
         }
         let cwnd = self.paths[index].control.cwnd();
+        let episode = self.epochs(index).episode;
         for &(path, tsn) in &ctx.scratch.lost {
             if usize::from(path) == index {
                 ctx.trace
@@ -56,6 +58,7 @@ impl Association {
                         verdict,
                         cwnd_before,
                         cwnd,
+                        episode,
                     });
             }
         }

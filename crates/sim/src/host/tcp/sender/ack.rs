@@ -199,6 +199,7 @@ impl TcpSender {
         if reduces {
             // Until the segment that carries CWR is acknowledged.
             self.reduced.enter(self.board.next_seq());
+            self.verdict = None;
             self.send_cwr = true;
             self.stats.ecn_reductions += 1;
         }
@@ -260,6 +261,7 @@ impl TcpSender {
                     let later = self.later.take();
                     if let Some((lost, verdict)) = later.filter(|(lost, _)| lost.last >= self.board.first()) {
                         let loss = self.loss_event(context.now, LossSignal::Gap, &lost, flight_before);
+                        self.episode += 1;
                         self.begin_recovery(&loss, verdict);
                     }
                 }
@@ -287,10 +289,16 @@ impl TcpSender {
         match self.recovering {
             Recovering::No => self.enter_recovery(context, &lost, flight_before),
             Recovering::Fast(until) | Recovering::Timeout(until) if lost.first > until => {
-                let (loss, verdict) = self.judge(context, LossSignal::Gap, &lost, flight_before);
+                let inherited = match self.later {
+                    Some((_, verdict)) if verdict != Verdict::Transmission => Some(verdict),
+                    _ => None,
+                };
+                let episode = self.episode + 1;
+                let (loss, verdict) = self.judge(context, LossSignal::Gap, &lost, flight_before, episode, inherited);
                 // Its reaction comes when this recovery ends.
                 let cwnd = self.control.cwnd();
-                self.note_reaction(context, &loss, verdict, cwnd, verdict != Verdict::Transmission);
+                let reduces = verdict != Verdict::Transmission;
+                self.note_reaction(context, &loss, verdict, cwnd, reduces, episode);
                 match &mut self.later {
                     Some((later, Verdict::Transmission)) => {
                         later.merge(&lost);
@@ -346,10 +354,12 @@ impl TcpSender {
 
     /// The first losses of a window of data: fast retransmit and fast recovery.
     fn enter_recovery(&mut self, context: &mut Context<'_>, lost: &Lost, flight_before: u64) {
-        let (loss, verdict) = self.judge(context, LossSignal::Gap, lost, flight_before);
+        self.episode += 1;
+        let (loss, verdict) = self.judge(context, LossSignal::Gap, lost, flight_before, self.episode, None);
         let before = self.control.cwnd();
         self.begin_recovery(&loss, verdict);
-        self.note_reaction(context, &loss, verdict, before, self.control.cwnd() < before);
+        let reduces = self.control.cwnd() < before;
+        self.note_reaction(context, &loss, verdict, before, reduces, self.episode);
     }
 
     fn begin_recovery(&mut self, loss: &LossEvent, verdict: Verdict) {
@@ -375,6 +385,7 @@ impl TcpSender {
         }
         if !self.by_transmission && !already {
             self.reduced.enter(until);
+            self.verdict = Some(verdict);
         }
     }
 
@@ -383,7 +394,9 @@ impl TcpSender {
         if lost.packets == 0 {
             return;
         }
-        let (loss, verdict) = self.judge(context, LossSignal::Gap, lost, flight_before);
+        // A loss after the reduction would be judged by the window that it has left.
+        let inherited = self.verdict.filter(|_| self.reduced.is_active());
+        let (loss, verdict) = self.judge(context, LossSignal::Gap, lost, flight_before, self.episode, inherited);
         let before = self.control.cwnd();
         if verdict != Verdict::Transmission {
             let already = self.reduced.is_active();
@@ -391,18 +404,22 @@ impl TcpSender {
             self.control.react(&loss, verdict, already);
             if !already {
                 self.reduced.enter(self.board.next_seq().saturating_sub(1));
+                self.verdict = Some(verdict);
             }
         }
-        self.note_reaction(context, &loss, verdict, before, self.control.cwnd() < before);
+        let reduces = self.control.cwnd() < before;
+        self.note_reaction(context, &loss, verdict, before, reduces, self.episode);
     }
 
-    /// Judges what the scoreboard has just given up.
+    /// Judges what the scoreboard has just given up, in a loss episode whose verdict it may inherit.
     pub(super) fn judge(
         &mut self,
         context: &mut Context<'_>,
         signal: LossSignal,
         lost: &Lost,
         flight_before: u64,
+        episode: u32,
+        inherited: Option<Verdict>,
     ) -> (LossEvent, Verdict) {
         let loss = self.loss_event(context.now, signal, lost, flight_before);
         if let Some(delivery) = &mut self.delivery {
@@ -412,12 +429,14 @@ impl TcpSender {
             self.stats.fast_retransmits += u64::from(lost.packets);
             self.trace_lost(context, lost);
         }
-        let verdict = self.control.judge(&loss);
+        let verdict = inherited.unwrap_or_else(|| self.control.judge(&loss));
         let counts = context.window().contains(context.now);
         for seq in self.board.given_up() {
             let cause = self.truth.noticed(self.label(*seq));
             if counts {
                 context.flow.verdicts.add(cause, signal, verdict);
+                self.episodes
+                    .add(&mut context.flow.verdicts, (0, episode), cause, verdict);
                 let congestion = cause.filter(|cause| *cause == Cause::Congestion);
                 self.occasions.add((0, signal), congestion, verdict, false);
             }
@@ -433,6 +452,7 @@ impl TcpSender {
         verdict: Verdict,
         cwnd_before: u64,
         reduces: bool,
+        episode: u32,
     ) {
         if context.window().contains(context.now) && !self.occasions.is_empty() {
             self.occasions.add((0, loss.signal), None, verdict, reduces);
@@ -445,6 +465,7 @@ impl TcpSender {
             verdict,
             cwnd_before,
             cwnd: self.control.cwnd(),
+            episode,
         });
     }
 

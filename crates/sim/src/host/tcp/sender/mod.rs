@@ -23,7 +23,7 @@ use super::segment::{TcpFlags, TcpSegment};
 use super::{RECEIVER_PORT, distance, send, sender_port, timestamp, window_scale};
 use crate::config::{TcpConfig, TcpEcn, TcpFlavour};
 use crate::host::{Alarm, Context, Source};
-use crate::measure::{FlowOutcome, Occasions};
+use crate::measure::{Episodes, FlowOutcome, Occasions};
 use crate::observer::Sample;
 use crate::packet::PacketId;
 use crate::truth::Truth;
@@ -154,6 +154,11 @@ pub(crate) struct TcpSender {
     estimated: u64,
     truth: Arc<Truth>,
     occasions: Occasions,
+    episodes: Episodes,
+    /// Loss episodes so far: the losses of one window of data are one, and so is a timeout.
+    episode: u32,
+    /// The verdict that has reduced the window for this window of data: further losses of the episode inherit it.
+    verdict: Option<Verdict>,
     stats: AssociationStats,
     opened_stats: Option<AssociationStats>,
     window_stats: Option<AssociationStats>,
@@ -242,6 +247,9 @@ impl TcpSender {
             estimated: 0,
             truth,
             occasions: Occasions::default(),
+            episodes: Episodes::default(),
+            episode: 0,
+            verdict: None,
             stats: AssociationStats::default(),
             opened_stats: None,
             window_stats: None,

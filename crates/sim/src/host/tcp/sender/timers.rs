@@ -65,7 +65,8 @@ impl TcpSender {
             last: given_up.last.max(first),
             ..given_up
         };
-        let (loss, verdict) = self.judge(context, LossSignal::Timeout, &lost, flight_before);
+        self.episode += 1;
+        let (loss, verdict) = self.judge(context, LossSignal::Timeout, &lost, flight_before, self.episode, None);
         let is_transmission = verdict == Verdict::Transmission;
         // RFC 5681 §3.1: ssthresh is set once for a segment however often it is sent again.
         let already = self.reduced.is_active();
@@ -74,8 +75,10 @@ impl TcpSender {
         if !(is_transmission && self.rules.keep_window_on_transmission_timeout) {
             self.control.react(&loss, verdict, already);
             self.reduced.enter(until);
+            self.verdict = Some(verdict);
         }
-        self.note_reaction(context, &loss, verdict, before, self.control.cwnd() < before);
+        let reduces = self.control.cwnd() < before;
+        self.note_reaction(context, &loss, verdict, before, reduces, self.episode);
         self.recovering = Recovering::Timeout(until);
         self.guard = Some(until);
         self.by_transmission = is_transmission;
