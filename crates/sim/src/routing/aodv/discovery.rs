@@ -360,7 +360,14 @@ impl Aodv {
             .current(now, rrep.destination)
             .filter(|route| route.state == State::Repairing)
             .map(|route| route.hops);
-        if !self.table.learn(now, news) {
+        let is_known = !self.table.learn(now, news);
+        // §6.7: the reply goes on if it made the route. Its sender may be the destination, to which hearing it has just made the very
+        // same route; and whoever asked before may have been told the same.
+        let is_same = self
+            .table
+            .valid(now, rrep.destination)
+            .is_some_and(|route| (route.next_hop, route.hops, route.seq) == (from, hops, Some(rrep.destination_seq)));
+        if is_known && !is_same {
             return;
         }
         if rrep.originator == self.address {

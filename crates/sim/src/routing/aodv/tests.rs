@@ -116,6 +116,23 @@ fn a_route_is_asked_for_in_growing_rings_and_answered_by_the_destination() {
 }
 
 #[test]
+fn a_reply_is_forwarded_although_hearing_its_sender_made_the_route() {
+    // 0 - 1 - 2. The routes of a first packet expire; node 1 keeps the sequence number of 2, and asks with it. When 2 replies itself,
+    // node 1 has a route to 2 by hearing it (§6.5), with the very number of the reply. It goes on to 0 nevertheless (§6.7).
+    let config = config();
+    let mut net = line(&config, 3);
+    net.send(0, 2);
+    net.run_for(Span::from_secs(12));
+    assert_eq!(aodv(&net, 0).route(net.now, 2), None);
+    let (asked, began) = (requests(&net, 0).len(), net.now);
+    let packet = net.send(0, 2);
+    net.run_for(Span::from_secs(5));
+    assert_eq!(requests(&net, 0).len(), asked + 1, "one request is enough");
+    // Two hops there, two back, two for the packet.
+    assert_eq!(net.places[packet as usize], Place::Delivered(began + FRAME * 6));
+}
+
+#[test]
 fn when_nobody_answers_the_whole_network_is_asked_thrice_and_packets_are_given_up() {
     let config = config();
     let mut net = net(&config, 2, &[]);
