@@ -514,6 +514,25 @@ fn every_chunk_lost_is_told_with_its_verdict() {
 }
 
 #[test]
+fn with_timestamps_retransmissions_measure_the_round_trip() {
+    // As RFC 7323 §4: three transmissions are lost, so the RTO is 8 s when the fourth is acknowledged.
+    let rto_after = |timestamps| {
+        let config = AssociationConfig {
+            timestamps: Some(timestamps),
+            ..config(RecoveryChanges::default())
+        };
+        let mut story = Story::with(&config, &[Congestion]);
+        story.lose(&[1, 2, 3]);
+        story.net.send(Host::A, story.a, Message::zeros(0, 100));
+        story.run(10_000);
+        assert_eq!(story.stats().timeouts, 3);
+        story.path().rto
+    };
+    assert_eq!(rto_after(true), Span::from_secs(1));
+    assert_eq!(rto_after(false), Span::from_secs(8), "RFC 9260 §6.3.1 rule C5");
+}
+
+#[test]
 fn later_losses_of_an_episode_inherit_the_verdict_that_reduced_the_window() {
     // The discriminator would call the second loss a transmission error: by a window that is half of what it was.
     let mut story = Story::new(RecoveryChanges::default(), &[Congestion, Transmission]);

@@ -207,7 +207,8 @@ impl Association {
             self.check_recovery(ctx, sack, echo);
         }
         for index in 0..self.paths.len() {
-            if let Some(sample) = self.paths[index].sampled.take() {
+            let sampled = self.paths[index].sampled.take();
+            if let Some(sample) = sampled.or_else(|| self.stamped_rtt(ctx.now, index, echo)) {
                 self.on_rtt_sample(ctx, index, sample);
             }
             self.take_path_acknowledgement(ctx, index, advanced, echo);
@@ -462,7 +463,10 @@ impl Association {
     pub(super) fn on_rtt_sample(&mut self, ctx: &mut Context<'_>, index: usize, sample: Span) {
         let path = &mut self.paths[index];
         path.timed = None;
+        path.sampled_at = ctx.now;
         path.rtt.on_sample(sample);
+        // RFC 9260 §8.3: the period of heartbeats follows the RTO, also down.
+        path.heartbeat.on_rto(ctx.now, self.config.hb_interval, path.rtt.rto());
         let busy = self.outstanding.flight(PathId(index as u8)) > 0;
         path.quality.on_rtt(ctx.now, sample, path.delivered, busy);
         self.renew_loss_timeout(index);

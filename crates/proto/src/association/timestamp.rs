@@ -4,7 +4,8 @@
 //! The chunk takes 12 bytes of each packet of data. What is returned is the stamp of the last packet of data before the SACK: the
 //! packet that made the receiver answer. Times on the wire are microseconds modulo 2^32, 71 minutes; both ends unwrap them.
 
-use whimbrel_control::{Stamps, Time};
+use whimbrel_control::multipath::SackPath;
+use whimbrel_control::{Span, Stamps, Time};
 use whimbrel_wire::{TIMESTAMP_LEN, Timestamp};
 
 use super::Association;
@@ -122,6 +123,18 @@ impl Association {
         if let Some(stamping) = &mut self.stamping {
             stamping.on_chunk(timestamp);
         }
+    }
+
+    /// The round-trip time that the stamp in front of a SACK measures, where no chunk that was sent once does: the stamp says which
+    /// transmission is answered, so that data sent again measures too (as RFC 7323 §4 for TCP). One for each round trip.
+    pub(super) fn stamped_rtt(&self, now: Time, index: usize, echo: &Echo) -> Option<Span> {
+        let sent = echo.stamps?.sent;
+        let path = &self.paths[index];
+        // A SACK comes back on the path of the data that it answers (RFC 9260 §6.4), unless it was agreed otherwise.
+        let is_about_it = echo.path == Some(PathId(index as u8))
+            && self.switches.reporting.sack_path == SackPath::LastArrival
+            && self.outstanding.acks()[index].acked > 0;
+        (is_about_it && path.timed.is_none() && sent >= path.sampled_at).then(|| now.since(sent))
     }
 
     /// What came with a SACK from this path.

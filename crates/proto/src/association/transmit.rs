@@ -514,6 +514,10 @@ impl Association {
                 let bytes = self.outstanding.flight(id).saturating_sub(flight);
                 self.paths[path].pace(ctx.now, bytes, self.switches.pacing);
             }
+            if self.stamping.is_some() {
+                // With its time a packet measures the round trip, whatever it carries (RFC 9260 §8.3).
+                self.paths[path].heartbeat.last_probe = ctx.now;
+            }
             self.paths[path].last_data = ctx.now;
             self.timers.zero_window_probe = NEVER;
             self.allow_probes(path);

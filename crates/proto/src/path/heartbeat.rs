@@ -53,6 +53,14 @@ impl HeartbeatState {
     pub(crate) fn round_trip(&self, now: Time) -> Option<Span> {
         (self.sent_at != NEVER && !self.sent_again).then(|| now.since(self.sent_at))
     }
+
+    /// The RTO was measured anew: the next heartbeat is due no later than the longest period after the last activity.
+    pub(crate) fn on_rto(&mut self, now: Time, interval: Span, rto: Span) {
+        if self.pending.is_none() && self.timer != NEVER && !interval.is_zero() {
+            let latest = self.last_probe + period(interval, rto, u64::MAX);
+            self.timer = self.timer.min(latest.max(now));
+        }
+    }
 }
 
 /// Time from one heartbeat to the next on an idle path: HB.interval plus RTO, with a jitter of half the RTO either way
@@ -116,6 +124,26 @@ mod tests {
         };
         assert_eq!(HeartbeatContent::from_bytes(&content.to_bytes()), Some(content));
         assert_eq!(HeartbeatContent::from_bytes(&content.to_bytes()[1..]), None);
+    }
+
+    #[test]
+    fn a_shorter_rto_brings_a_waiting_heartbeat_forward() {
+        // RFC 9260 §8.3: due with an RTO of 8 s after 30 s + 12 s at the latest, with an RTO of 1 s after 31.5 s.
+        let second = |n: u64| Time::from_nanos(n * 1_000_000_000);
+        let mut state = HeartbeatState {
+            timer: second(142),
+            last_probe: second(100),
+            ..HeartbeatState::default()
+        };
+        state.on_rto(second(101), Span::from_secs(30), Span::from_secs(1));
+        assert!(
+            state.timer <= second(100) + Span::from_millis(31_500),
+            "{:?}",
+            state.timer
+        );
+        state.timer = second(102);
+        state.on_rto(second(101), Span::from_secs(30), Span::from_secs(1));
+        assert_eq!(state.timer, second(102), "it never moves back");
     }
 
     // [9260:8.3-13]

@@ -106,6 +106,8 @@ pub(crate) struct Path {
     pub(crate) timed: Option<(Seq, Time)>,
     /// The round-trip time that the SACK being processed measured.
     pub(crate) sampled: Option<Span>,
+    /// When the last one was measured.
+    pub(crate) sampled_at: Time,
     /// When data was last sent on it, or its idle window last decayed (RFC 9260 §7.2.1).
     pub(crate) last_data: Time,
     /// Packets with new data that may still be sent on this occasion (RFC 9260 §6.1 D).
@@ -171,6 +173,7 @@ impl Path {
             failed_at: Time::ZERO,
             timed: None,
             sampled: None,
+            sampled_at: Time::ZERO,
             last_data: Time::ZERO,
             burst_left: 0,
             one_packet_only: false,
