@@ -16,8 +16,8 @@ pub struct StackConfig {
     /// The SCTP port; 0 takes one at random from 49152 to 65535.
     pub port: u16,
     /// Configuration of every association. The defaults are those of RFC 9260, except that Max.Burst is
-    /// [`StackConfig::MAX_BURST`], both buffers grow from 1 MiB up to [`StackConfig::BUFFER_MAX`], and messages may have
-    /// [`StackConfig::MAX_MESSAGE`] bytes.
+    /// [`StackConfig::MAX_BURST`], HyStart++ (RFC 9406) is on, both buffers grow from 1 MiB up to [`StackConfig::BUFFER_MAX`], and
+    /// messages may have [`StackConfig::MAX_MESSAGE`] bytes.
     pub association: AssociationConfig,
     /// Associations that may wait to be accepted. Beyond that, one that has not delivered a message is aborted, or else the new one.
     pub backlog: usize,
@@ -74,6 +74,7 @@ impl Default for StackConfig {
                 recv_buffer_max: Some(Self::BUFFER_MAX),
                 send_buffer_max: Some(Self::BUFFER_MAX),
                 max_message: Some(Self::MAX_MESSAGE),
+                hystart: Some(true),
                 ..AssociationConfig::default()
             },
             backlog: 128,

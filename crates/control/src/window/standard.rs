@@ -3,23 +3,27 @@
 //! RFC 9260 §7.2.1 to §7.2.3. Its predecessors differ in constants and in what counts towards partial_bytes_acked
 //! ([`GrowthRule`]).
 
+use super::hystart::{HyStart, SlowStart};
 use super::{GrowthRule, WindowControl, WindowUpdate, WindowView};
 use crate::part::{BuildContext, Part};
 use crate::sample::{AckSample, LossEvent, Verdict};
 
-/// Parameters of the standard window: none. What editions of the standard set differently, the unit, the initial window and the
-/// floor, is the transport's.
+/// Parameters of the standard window. What editions of the standard set differently, the unit, the initial window, the floor and the
+/// rule of growth, is the transport's.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 #[cfg_attr(
     feature = "config",
     derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
     serde(default, deny_unknown_fields)
 )]
-pub struct StandardParameters {}
+pub struct StandardParameters {
+    /// The first slow start ends when round-trip times rise (HyStart++, RFC 9406), instead of with the first loss.
+    pub hystart: bool,
+}
 
 impl Part<dyn WindowControl> for StandardParameters {
     fn build(&self, _context: &BuildContext) -> Box<dyn WindowControl> {
-        Box::new(StandardWindow::default())
+        Box::new(StandardWindow::new(*self))
     }
 }
 
@@ -27,9 +31,36 @@ impl Part<dyn WindowControl> for StandardParameters {
 #[derive(Clone, Debug, Default)]
 pub struct StandardWindow {
     partial_bytes_acked: u64,
+    /// For the first slow start.
+    hystart: Option<HyStart>,
 }
 
 impl StandardWindow {
+    /// The window control with these parameters.
+    pub fn new(parameters: StandardParameters) -> Self {
+        StandardWindow {
+            partial_bytes_acked: 0,
+            hystart: parameters.hystart.then(HyStart::default),
+        }
+    }
+
+    /// The first slow start with HyStart++ (RFC 9406 §4.2).
+    fn start_slowly(&mut self, window: WindowView, ack: &AckSample) -> WindowUpdate {
+        let growth = self.growth(window, ack);
+        let Some(hystart) = &mut self.hystart else {
+            return grown(window, growth);
+        };
+        match hystart.on_ack(ack) {
+            SlowStart::Full => grown(window, growth),
+            SlowStart::Conservative => grown(window, hystart.slowed(growth)),
+            // Congestion avoidance is where cwnd exceeds ssthresh.
+            SlowStart::Over => WindowUpdate {
+                cwnd: window.cwnd,
+                ssthresh: window.cwnd.saturating_sub(1),
+            },
+        }
+    }
+
     /// Bytes by which an acknowledgement lets the congestion window grow.
     // [9260:7.2-1, 7.2-2, 7.2.1-5, 7.2.1-6, 7.2.1-7, 7.2.1-8, 7.2.2-1, 7.2.2-2, 7.2.2-3]
     #[inline]
@@ -74,6 +105,13 @@ impl StandardWindow {
     }
 }
 
+fn grown(window: WindowView, growth: u64) -> WindowUpdate {
+    WindowUpdate {
+        cwnd: window.cwnd.saturating_add(growth),
+        ssthresh: window.ssthresh,
+    }
+}
+
 /// Half of the window, or what a coupling with other paths leaves of it: one unit at least.
 fn reduced(window: WindowView, loss: &LossEvent) -> u64 {
     loss.coupled
@@ -83,10 +121,10 @@ fn reduced(window: WindowView, loss: &LossEvent) -> u64 {
 impl WindowControl for StandardWindow {
     #[inline]
     fn on_ack(&mut self, window: WindowView, ack: &AckSample) -> WindowUpdate {
-        WindowUpdate {
-            cwnd: window.cwnd.saturating_add(self.growth(window, ack)),
-            ssthresh: window.ssthresh,
+        if self.hystart.is_some() && window.ssthresh == u64::MAX {
+            return self.start_slowly(window, ack);
         }
+        grown(window, self.growth(window, ack))
     }
 
     // [9260:7.2.3-1]
@@ -122,6 +160,7 @@ mod tests {
     use super::*;
     use crate::Time;
     use crate::sample::LossSignal;
+    use crate::window::testing::round;
 
     const UNIT: u64 = 1468;
 
@@ -323,6 +362,30 @@ mod tests {
                 ssthresh: 2 * UNIT
             }
         );
+    }
+
+    #[test]
+    fn hystart_ends_the_first_slow_start_when_round_trip_times_rise() {
+        // RFC 9406 §4.2: 80 ms, then 100 ms: conservative for five rounds, a quarter of the growth, then congestion avoidance.
+        let millis = crate::Span::from_millis;
+        let run = |hystart| {
+            let mut part = StandardWindow::new(StandardParameters { hystart });
+            let mut window = view(10 * UNIT, u64::MAX);
+            let (mut seq, mut now, mut sizes) = (0, Time::ZERO, Vec::new());
+            for rtt in [80, 100, 100, 100, 100, 100, 100, 100] {
+                round(&mut part, &mut window, &mut seq, now, millis(rtt));
+                now += millis(rtt);
+                sizes.push(window.cwnd / UNIT);
+            }
+            (sizes, window.ssthresh)
+        };
+        let (sizes, ssthresh) = run(false);
+        assert_eq!((sizes[6], sizes[7], ssthresh), (1280, 2560, u64::MAX));
+        let (sizes, ssthresh) = run(true);
+        assert_eq!(sizes[0], 20, "the first round tells nothing");
+        assert!(sizes[1] < 32 && sizes[5] < 80, "{sizes:?}");
+        assert_eq!(sizes[7], sizes[6] + 1, "{sizes:?}: congestion avoidance");
+        assert!(ssthresh < sizes[7] * UNIT);
     }
 
     // [9260:7.2.1-10, 7.2.2-4]

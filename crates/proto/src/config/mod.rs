@@ -134,6 +134,10 @@ pub struct AssociationConfig {
     /// Packets of data carry the time at which they were sent (TIMESTAMP chunk, 12 bytes), and SACKs bring it back with the time of
     /// arrival, if both ends agree. Absent: as the scheme has it.
     pub timestamps: Option<bool>,
+    /// The first slow start ends when round-trip times rise (HyStart++, RFC 9406), for the windows `standard` and `cubic`. Absent: as
+    /// the window has it: off for `standard`, on for `cubic`. Over sockets it is on by default.
+    #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
+    pub hystart: Option<bool>,
     /// Packets are spread over the round-trip time instead of following each acknowledgement. Absent: as the scheme has it.
     pub pacing: Option<bool>,
     /// Whose sequence numbers drive congestion control? Absent: as the scheme has it.
@@ -211,6 +215,7 @@ impl Default for AssociationConfig {
             ecn_cwr: None,
             eci: None,
             timestamps: None,
+            hystart: None,
             pacing: None,
             accounting: None,
             distribution: None,
@@ -252,10 +257,14 @@ impl AssociationConfig {
         let scheme = self.scheme.parts();
         let accounting = self.accounting.unwrap_or(scheme.accounting);
         let distribution = self.distribution.clone().unwrap_or(scheme.distribution);
+        let mut window = self.window.clone().unwrap_or(scheme.window);
+        if let Some(on) = self.hystart {
+            window.set_hystart(on);
+        }
         let is_spread = accounting == Accounting::Path && distribution != DistributionSpec::default();
         SchemeParts {
             discriminator: self.discriminator.clone().unwrap_or(scheme.discriminator),
-            window: self.window.clone().unwrap_or(scheme.window),
+            window,
             recovery: self.recovery.over(scheme.recovery),
             ecn: self.ecn.unwrap_or(scheme.ecn),
             ecn_cwr: self.ecn_cwr.unwrap_or(scheme.ecn_cwr),
