@@ -48,6 +48,7 @@ fn the_list_names_every_scheme_with_its_parts() {
         "westwood",
         "cubic",
         "bbr",
+        "bbr1",
         "oracle",
     ] {
         assert!(names.contains(&name), "{name}");

@@ -87,6 +87,8 @@ pub struct RateSample {
     pub prior_delivered: u64,
     /// Bytes declared lost on the path since the packet was sent.
     pub lost: u64,
+    /// Bytes declared lost on the path so far.
+    pub lost_so_far: u64,
     /// Bytes in flight when the packet was sent, itself included.
     pub flight_at_send: u64,
     /// Whether the sender's user had nothing more to send at some time in the interval.

@@ -234,10 +234,21 @@ static SCHEMES: &[Entry] = &[
     },
     Entry {
         name: "bbr",
-        summary: "BBR version 1: a model of bandwidth and round-trip time, paced.",
-        source: "draft-cardwell-iccrg-bbr-congestion-control-00",
+        summary: "BBR version 3: a model of the path with bounds set by loss, paced.",
+        source: "draft-ietf-ccwg-bbr",
         parts: || SchemeParts {
             window: WindowSpec::Bbr(Default::default()),
+            recovery: modern(),
+            pacing: true,
+            ..SchemeParts::default()
+        },
+    },
+    Entry {
+        name: "bbr1",
+        summary: "BBR version 1: a model of bandwidth and round-trip time, paced, blind to loss.",
+        source: "draft-cardwell-iccrg-bbr-congestion-control-00",
+        parts: || SchemeParts {
+            window: WindowSpec::Bbr1(Default::default()),
             recovery: modern(),
             pacing: true,
             ..SchemeParts::default()

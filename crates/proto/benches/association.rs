@@ -154,7 +154,7 @@ fn handshake(bencher: divan::Bencher<'_, '_>) {
 
 /// Messages of 64 KiB with a round-trip time of 2 ms, by scheme: what its parts cost. Unpaced, since a pacer would wait.
 #[divan::bench(args = [
-    "standard", "wireless-aware", "eci", "jsctp", "jersey", "wise", "veno", "veno-tabe", "westwood", "vegas", "cubic", "bbr", "dctcp",
+    "standard", "wireless-aware", "eci", "jsctp", "jersey", "wise", "veno", "veno-tabe", "westwood", "vegas", "cubic", "bbr", "bbr1", "dctcp",
     "ipcc-retransmit",
 ])]
 fn scheme(bencher: divan::Bencher<'_, '_>, name: &str) {

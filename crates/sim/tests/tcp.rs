@@ -141,7 +141,7 @@ fn every_scheme_of_sctp_is_one_of_tcp() {
         let found = with_scheme(scheme(better), 0.02).goodput_bps;
         assert!(found > 1.1 * standard, "{better}: {found}, standard: {standard}");
     }
-    let bbr = with_scheme(scheme("bbr"), 0.02);
+    let bbr = with_scheme(scheme("bbr1"), 0.02);
     assert!(
         bbr.goodput_bps > 0.85 * 5e6 * 0.98 * 1448.0 / 1500.0,
         "{}",

@@ -17,6 +17,10 @@ pub struct SendStamp {
     pub delivered_at: Time,
     /// Bytes delivered on the path before it was sent.
     pub delivered: u64,
+    /// Bytes sent on the path up to that packet.
+    pub sent_before: u64,
+    /// Bytes sent on the path, with it.
+    pub sent: u64,
     /// Bytes declared lost on the path before it was sent.
     pub lost: u64,
     /// Bytes in flight with it.
@@ -34,6 +38,9 @@ pub struct DeliveryEstimator {
     delivered: u64,
     delivered_at: Time,
     first_sent_at: Time,
+    /// Bytes sent so far, and up to the packet that was sent at `first_sent_at`.
+    sent: u64,
+    first_sent: u64,
     lost: u64,
     /// While this much has not been delivered, rates are limited by the user.
     app_limited_until: u64,
@@ -46,13 +53,17 @@ impl DeliveryEstimator {
         if flight == 0 {
             // draft-cheng §3.2: a new stretch begins.
             self.first_sent_at = now;
+            self.first_sent = self.sent;
             self.delivered_at = now;
         }
+        self.sent = self.sent.saturating_add(bytes);
         SendStamp {
             sent_at: now,
             first_sent_at: self.first_sent_at,
             delivered_at: self.delivered_at,
             delivered: self.delivered,
+            sent_before: self.first_sent,
+            sent: self.sent,
             lost: self.lost,
             flight: flight.saturating_add(bytes),
             app_limited: self.app_limited_until > 0,
@@ -91,16 +102,25 @@ impl DeliveryEstimator {
     /// happens to packets sent again whose first copy arrived (draft-cheng §3.3).
     #[inline]
     pub fn sample(&mut self, stamp: &SendStamp, min_rtt: Option<Span>) -> Option<RateSample> {
-        self.first_sent_at = self.first_sent_at.max(stamp.sent_at);
+        if stamp.sent_at >= self.first_sent_at {
+            self.first_sent_at = stamp.sent_at;
+            self.first_sent = stamp.sent;
+        }
         let sending = stamp.sent_at.since(stamp.first_sent_at);
         let acknowledging = self.delivered_at.since(stamp.delivered_at);
         let interval = sending.max(acknowledging);
         let too_short = interval.is_zero() || min_rtt.is_some_and(|min_rtt| interval < min_rtt);
         (!too_short).then(|| RateSample {
-            delivered: self.delivered.saturating_sub(stamp.delivered),
+            // An acknowledgement that fills a hole may report deliveries that were made long before: no more than what was sent in the
+            // interval counts.
+            delivered: self
+                .delivered
+                .saturating_sub(stamp.delivered)
+                .min(stamp.sent.saturating_sub(stamp.sent_before)),
             interval,
             prior_delivered: stamp.delivered,
             lost: self.lost.saturating_sub(stamp.lost),
+            lost_so_far: self.lost,
             flight_at_send: stamp.flight,
             app_limited: stamp.app_limited,
         })
@@ -148,6 +168,20 @@ mod tests {
         estimator.on_delivered(ms(200), 15_000);
         let sample = estimator.sample(&stamps[9], Some(Span::from_millis(100))).unwrap();
         assert_eq!((sample.delivered, sample.interval), (15_000, Span::from_millis(200)));
+    }
+
+    #[test]
+    fn old_deliveries_reported_late_do_not_raise_the_rate() {
+        // A window of 40 packets is outstanding, the first one lost. After a timeout nothing counts as in flight; the first packet is
+        // sent again and fills the hole 100 ms later: its acknowledgement reports all 40, of which one was sent in the interval.
+        let mut estimator = DeliveryEstimator::default();
+        for step in 0..40 {
+            estimator.on_sent(ms(10 * step), 1500, 1500 * step);
+        }
+        let again = estimator.on_sent(ms(1400), 1500, 0);
+        estimator.on_delivered(ms(1500), 40 * 1500);
+        let sample = estimator.sample(&again, Some(Span::from_millis(100))).unwrap();
+        assert_eq!((sample.delivered, sample.interval), (1500, Span::from_millis(100)));
     }
 
     #[test]

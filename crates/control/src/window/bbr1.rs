@@ -19,7 +19,7 @@ use crate::{Rate, Span, Time};
     derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
     serde(default, deny_unknown_fields)
 )]
-pub struct BbrParameters {
+pub struct Bbr1Parameters {
     /// Gain of pacing rate and window in Startup, 1.5 to 4 (draft §4.3.2.1: 2 / ln 2).
     pub startup_gain: f64,
     /// Gain of the window in ProbeBW, 1 to 8 (draft §4.3.4.1: 2).
@@ -34,9 +34,9 @@ pub struct BbrParameters {
     pub probe_rtt_time: Span,
 }
 
-impl Default for BbrParameters {
+impl Default for Bbr1Parameters {
     fn default() -> Self {
-        BbrParameters {
+        Bbr1Parameters {
             startup_gain: 2.885,
             cwnd_gain: 2.0,
             probe_gain: 1.25,
@@ -47,7 +47,7 @@ impl Default for BbrParameters {
     }
 }
 
-impl Part<dyn WindowControl> for BbrParameters {
+impl Part<dyn WindowControl> for Bbr1Parameters {
     fn validate(&self) -> Result<(), ParameterError> {
         in_range("startup_gain", self.startup_gain, 1.5, 4.0, "")?;
         in_range("cwnd_gain", self.cwnd_gain, 1.0, 8.0, "")?;
@@ -88,7 +88,7 @@ enum Mode {
 
 #[derive(Clone, Debug)]
 struct Bbr {
-    parameters: BbrParameters,
+    parameters: Bbr1Parameters,
     mode: Mode,
     /// Bytes in a second.
     bandwidth: WindowedMax,
@@ -116,7 +116,7 @@ struct Bbr {
 }
 
 impl Bbr {
-    fn new(parameters: BbrParameters) -> Self {
+    fn new(parameters: Bbr1Parameters) -> Self {
         Bbr {
             parameters,
             mode: Mode::Startup,
@@ -305,11 +305,22 @@ impl Bbr {
     }
 
     /// Draft §4.2.1.
-    fn set_pacing(&mut self) {
+    fn set_pacing(&mut self, window: WindowView, srtt: Option<Span>) {
+        if self.pacing <= 0.0
+            && let Some(srtt) = srtt
+        {
+            // The first samples are of a small window, and do not lower the rate that it began with.
+            self.pacing = self.initial_pacing(window, srtt);
+        }
         let rate = self.pacing_gain() * self.bandwidth.get();
         if self.filled_pipe || rate > self.pacing {
             self.pacing = rate;
         }
+    }
+
+    /// Draft §4.2.1: before the first sample, the initial window in a round-trip time.
+    fn initial_pacing(&self, window: WindowView, srtt: Span) -> f64 {
+        self.parameters.startup_gain * window.initial_cwnd as f64 / srtt.as_secs_f64().max(1e-6)
     }
 
     /// Draft §4.2.3.
@@ -348,7 +359,7 @@ impl WindowControl for Bbr {
             self.conserve = false;
             cwnd = cwnd.max(self.prior_cwnd);
         }
-        self.set_pacing();
+        self.set_pacing(window, ack.srtt);
         WindowUpdate {
             cwnd: self.set_cwnd(window, ack, cwnd),
             ssthresh: window.ssthresh,
@@ -396,8 +407,7 @@ impl WindowControl for Bbr {
         let bytes_per_second = if self.pacing > 0.0 {
             self.pacing
         } else {
-            // Draft §4.2.1: before the first sample, the initial window in a round-trip time.
-            self.parameters.startup_gain * window.initial_cwnd as f64 / srtt?.as_secs_f64().max(1e-6)
+            self.initial_pacing(window, srtt?)
         };
         Some(Rate::from_bps((8.0 * bytes_per_second) as u64).max(Rate::from_bps(1)))
     }
@@ -429,7 +439,7 @@ mod tests {
     impl Path {
         fn new() -> Self {
             Path {
-                bbr: Bbr::new(BbrParameters::default()),
+                bbr: Bbr::new(Bbr1Parameters::default()),
                 window: view(4 * UNIT, u64::MAX),
                 now: Time::from_nanos(1_000_000_000),
                 delivered: 0,
@@ -459,6 +469,7 @@ mod tests {
                     interval: interval * ((self.delivered - prior) / UNIT),
                     prior_delivered: prior,
                     lost: 0,
+                    lost_so_far: 0,
                     flight_at_send: self.flight * UNIT,
                     app_limited: self.app_limited,
                 }),
@@ -477,6 +488,32 @@ mod tests {
         fn pacing(&self) -> f64 {
             self.bbr.pacing_rate(self.window, None).unwrap().as_bps() as f64 / 8.0 / UNIT as f64
         }
+    }
+
+    #[test]
+    fn a_first_small_sample_does_not_lower_the_initial_pacing_rate() {
+        // Draft §4.2.1. A message of 100 bytes is acknowledged after 20 ms: 5 kB/s, where the initial window allows 2.885 * 3 * 1468 / 0.02.
+        let mut bbr = Bbr::new(Bbr1Parameters::default());
+        let (window, rtt) = (view(3 * UNIT, u64::MAX), Span::from_millis(20));
+        let before = bbr.pacing_rate(window, Some(rtt)).unwrap();
+        let sample = RateSample {
+            delivered: 116,
+            interval: rtt,
+            prior_delivered: 0,
+            lost: 0,
+            lost_so_far: 0,
+            flight_at_send: 116,
+            app_limited: true,
+        };
+        let ack = AckSample {
+            rtt: Some(rtt),
+            srtt: Some(rtt),
+            delivered: 116,
+            rate: Some(sample),
+            ..AckSample::of(Time::from_nanos(1_000_000_000), 116, 116)
+        };
+        bbr.on_ack(window, &ack);
+        assert_eq!(bbr.pacing_rate(window, Some(rtt)).unwrap(), before);
     }
 
     #[test]

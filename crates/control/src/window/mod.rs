@@ -3,6 +3,7 @@
 //! A part answers with numbers; the [`Controller`](crate::Controller) owns the window and applies them.
 
 mod bbr;
+mod bbr1;
 mod cubic;
 mod dctcp;
 mod hystart;
@@ -20,6 +21,7 @@ mod testing;
 use core::fmt;
 
 pub use bbr::BbrParameters;
+pub use bbr1::Bbr1Parameters;
 pub use cubic::CubicParameters;
 pub use dctcp::DctcpParameters;
 pub use max_x::{MaxXParameters, Reduction};
@@ -187,15 +189,25 @@ registry! {
     Vegas(vegas::VegasParameters) = "vegas", "Keeps two to four packets waiting at the bottleneck.", "Brakmo and Peterson 1995";
     Veno(veno::VenoParameters) = "veno", "Grows slowly while packets wait; losses by the channel cost a fifth.", "Fu and Liew 2003";
     Cubic(cubic::CubicParameters) = "cubic", "A cubic function of the time since congestion, with HyStart++.", "RFC 9438, RFC 9406";
-    Bbr(bbr::BbrParameters) = "bbr", "BBR version 1: a model of bandwidth and round-trip time, paced.", "draft-cardwell-iccrg-bbr-congestion-control-00";
+    Bbr(bbr::BbrParameters) = "bbr", "BBR version 3: a model of the path with bounds set by loss, paced.", "draft-ietf-ccwg-bbr";
+    Bbr1(bbr1::Bbr1Parameters) = "bbr1", "BBR version 1: a model of bandwidth and round-trip time, paced, blind to loss.", "draft-cardwell-iccrg-bbr-congestion-control-00";
     Dctcp(dctcp::DctcpParameters) = "dctcp", "Shrinks by as much as the queue marks.", "RFC 8257; draft-briscoe-iccrg-prague-congestion-control";
 }
 
 impl WindowSpec {
+    /// Turns HyStart++ (RFC 9406) on or off, for window controls that have it.
+    pub fn set_hystart(&mut self, on: bool) {
+        match self {
+            WindowSpec::Standard(parameters) => parameters.hystart = on,
+            WindowSpec::Cubic(parameters) => parameters.hystart = on,
+            _ => {}
+        }
+    }
+
     /// The window control of one path.
     pub fn build(&self, context: &BuildContext) -> Window {
         match self {
-            WindowSpec::Standard(_) => Window::Standard(StandardWindow::default()),
+            WindowSpec::Standard(parameters) => Window::Standard(StandardWindow::new(*parameters)),
             other => Window::Other(other.build_boxed(context)),
         }
     }

@@ -131,7 +131,8 @@ impl Association {
     /// Nothing is there to be sent.
     #[inline]
     pub(super) fn note_app_limited(&mut self, now: Time) {
-        if self.rates.is_none() {
+        // A user who waits for room in the send buffer has more to send: what is acknowledged by gaps only fills it.
+        if self.rates.is_none() || self.notices.wants_space {
             return;
         }
         if !self.is_spread() {

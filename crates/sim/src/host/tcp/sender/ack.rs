@@ -297,7 +297,7 @@ impl TcpSender {
                 let (loss, verdict) = self.judge(context, LossSignal::Gap, &lost, flight_before, episode, inherited);
                 // Its reaction comes when this recovery ends.
                 let cwnd = self.control.cwnd();
-                let reduces = verdict != Verdict::Transmission;
+                let reduces = verdict != Verdict::Transmission && inherited.is_none();
                 self.note_reaction(context, &loss, verdict, cwnd, reduces, episode);
                 match &mut self.later {
                     Some((later, Verdict::Transmission)) => {

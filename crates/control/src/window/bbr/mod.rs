@@ -1,0 +1,401 @@
+//! BBR version 3: a model of the path with bounds that loss sets, instead of an answer to each loss (draft-ietf-ccwg-bbr).
+//!
+//! The model has the bandwidth of the last two probing cycles, the lowest round-trip time, and two pairs of bounds: a long-term bound of
+//! what may be in flight (`inflight_longterm`), lowered while probing loses more than `loss_threshold`, and short-term bounds
+//! (`bw_shortterm`, `inflight_shortterm`), lowered in each round with loss and forgotten before the next probe.
+//!
+//! Differences from the draft: the times between probes follow from the bytes delivered instead of random numbers, as parts draw none;
+//! whether too much was in flight is checked with the samples of acknowledgements only, not also for each lost packet. Marks (ECN) are
+//! left alone, which the draft allows.
+
+mod model;
+mod phases;
+
+#[cfg(test)]
+mod tests;
+
+use model::Model;
+use phases::{Probe, State};
+
+use super::{WindowControl, WindowUpdate, WindowView};
+use crate::controller::RecoveryEpoch;
+use crate::part::{BuildContext, ParameterError, Part, in_range};
+use crate::sample::{AckSample, LossEvent, MarkEvent, Needs, Verdict};
+use crate::{Rate, Span, Time};
+
+/// Parameters of BBR version 3.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(default, deny_unknown_fields)
+)]
+pub struct BbrParameters {
+    /// Pacing gain in Startup, 1.5 to 4 (BBRStartupPacingGain: 4 ln 2 = 2.77).
+    pub startup_gain: f64,
+    /// Gain of the window outside ProbeRTT, 1 to 8 (BBRDefaultCwndGain: 2); a quarter more in ProbeBW_UP.
+    pub cwnd_gain: f64,
+    /// Pacing gain in ProbeBW_UP, 1 to 2 (1.25).
+    pub probe_gain: f64,
+    /// Share of what is in flight that may be lost before the path counts as full, 0 to 0.5 (BBRLossThresh: 0.02).
+    pub loss_threshold: f64,
+    /// What loss leaves of the bounds, 0.1 to 1 (BBRBeta: 0.7).
+    pub beta: f64,
+    /// Share of the long-term bound that is left free for other flows, 0 to 0.9 (BBRHeadroom: 0.15).
+    pub headroom: f64,
+    /// The shortest time between two probes for bandwidth, 0.1 s to 60 s (2 s); up to 1 s is added.
+    pub probe_wait: Span,
+    /// The round-trip time is the lowest one of this time, 1 s to 1 h (MinRTTFilterLen: 10 s).
+    pub min_rtt_window: Span,
+    /// ProbeRTT comes after this time without a lower round-trip time, 1 s to 1 h (ProbeRTTInterval: 5 s).
+    pub probe_rtt_interval: Span,
+    /// The duration of ProbeRTT, 10 ms to 10 s (ProbeRTTDuration: 200 ms).
+    pub probe_rtt_time: Span,
+}
+
+impl Default for BbrParameters {
+    fn default() -> Self {
+        BbrParameters {
+            startup_gain: 2.77,
+            cwnd_gain: 2.0,
+            probe_gain: 1.25,
+            loss_threshold: 0.02,
+            beta: 0.7,
+            headroom: 0.15,
+            probe_wait: Span::from_secs(2),
+            min_rtt_window: Span::from_secs(10),
+            probe_rtt_interval: Span::from_secs(5),
+            probe_rtt_time: Span::from_millis(200),
+        }
+    }
+}
+
+impl Part<dyn WindowControl> for BbrParameters {
+    fn validate(&self) -> Result<(), ParameterError> {
+        in_range("startup_gain", self.startup_gain, 1.5, 4.0, "")?;
+        in_range("cwnd_gain", self.cwnd_gain, 1.0, 8.0, "")?;
+        in_range("probe_gain", self.probe_gain, 1.0, 2.0, "")?;
+        in_range("loss_threshold", self.loss_threshold, 0.0, 0.5, "")?;
+        in_range("beta", self.beta, 0.1, 1.0, "")?;
+        in_range("headroom", self.headroom, 0.0, 0.9, "")?;
+        in_range("probe_wait", self.probe_wait.as_secs_f64(), 0.1, 60.0, "s")?;
+        in_range("min_rtt_window", self.min_rtt_window.as_secs_f64(), 1.0, 3600.0, "s")?;
+        let interval = self.probe_rtt_interval.as_secs_f64();
+        in_range("probe_rtt_interval", interval, 1.0, 3600.0, "s")?;
+        in_range("probe_rtt_time", self.probe_rtt_time.as_secs_f64(), 0.01, 10.0, "s")
+    }
+
+    fn build(&self, _context: &BuildContext) -> Box<dyn WindowControl> {
+        Box::new(Bbr::new(*self))
+    }
+}
+
+/// BBRMinPipeCwnd, in units.
+const MIN_UNITS: u64 = 4;
+
+/// The pacing rate stays this share below the estimate (BBRPacingMarginPercent).
+const PACING_MARGIN: f64 = 0.01;
+
+/// State of one path.
+#[derive(Clone, Debug)]
+struct Bbr {
+    parameters: BbrParameters,
+    model: Model,
+    state: State,
+    probe: Probe,
+    /// When ProbeRTT may end; none before its window is reached.
+    probe_rtt_done: Option<Time>,
+    probe_rtt_round_done: bool,
+    /// Bytes in a second; none before the first sample.
+    pacing: Option<f64>,
+    /// The window before a recovery or ProbeRTT.
+    prior_cwnd: u64,
+    recovery: RecoveryEpoch,
+    /// In the first round of a recovery as much is sent as is delivered.
+    conserve: bool,
+    /// Loss events and rounds since the recovery began, to see a full pipe in Startup.
+    loss_events: u32,
+    recovery_rounds: u32,
+    /// The window was used up in this round or the last one.
+    limited: [bool; 2],
+}
+
+impl Bbr {
+    fn new(parameters: BbrParameters) -> Self {
+        Bbr {
+            parameters,
+            model: Model::default(),
+            state: State::Startup,
+            probe: Probe::default(),
+            probe_rtt_done: None,
+            probe_rtt_round_done: false,
+            pacing: None,
+            prior_cwnd: 0,
+            recovery: RecoveryEpoch::default(),
+            conserve: false,
+            loss_events: 0,
+            recovery_rounds: 0,
+            limited: [false; 2],
+        }
+    }
+
+    fn is_cwnd_limited(&self) -> bool {
+        self.limited[0] || self.limited[1]
+    }
+
+    fn pacing_gain(&self) -> f64 {
+        match self.state {
+            State::Startup => self.parameters.startup_gain,
+            State::Drain => 0.5,
+            State::Down => 0.9,
+            State::Up => self.parameters.probe_gain,
+            State::Cruise | State::Refill | State::ProbeRtt => 1.0,
+        }
+    }
+
+    fn cwnd_gain(&self) -> f64 {
+        match self.state {
+            State::ProbeRtt => self.parameters.cwnd_gain / 4.0,
+            State::Up => self.parameters.cwnd_gain * 1.125,
+            _ => self.parameters.cwnd_gain,
+        }
+    }
+
+    /// The data that a sender has to have in flight for the round-trip time times the bandwidth, times `gain`: BBRInflight.
+    fn inflight(&self, gain: f64, window: WindowView) -> u64 {
+        let Some(bdp) = self.model.bdp(gain) else {
+            return window.initial_cwnd;
+        };
+        self.quantised(bdp, window)
+    }
+
+    /// BBRQuantizationBudget: room for what is sent and acknowledged at a time.
+    fn quantised(&self, inflight: u64, window: WindowView) -> u64 {
+        let per_millisecond = (self.pacing.unwrap_or(0.0) / 1e3) as u64;
+        let quantum = per_millisecond.min(64 << 10).max(2 * window.unit);
+        let inflight = inflight.max(3 * quantum).max(MIN_UNITS * window.unit);
+        if self.state == State::Up {
+            inflight + 2 * window.unit
+        } else {
+            inflight
+        }
+    }
+
+    /// The long-term bound less the headroom; `u64::MAX` without a bound.
+    fn inflight_with_headroom(&self, unit: u64) -> u64 {
+        let bound = self.model.inflight_longterm;
+        if bound == u64::MAX {
+            return bound;
+        }
+        let headroom = ((bound as f64 * self.parameters.headroom) as u64).max(unit);
+        bound.saturating_sub(headroom).max(MIN_UNITS * unit)
+    }
+
+    fn save_cwnd(&mut self, window: WindowView) {
+        if self.recovery.is_active() || self.state == State::ProbeRtt {
+            self.prior_cwnd = self.prior_cwnd.max(window.cwnd);
+        } else {
+            self.prior_cwnd = window.cwnd;
+        }
+    }
+
+    fn probe_rtt_cwnd(&self, window: WindowView) -> u64 {
+        let half = self.model.bdp(self.parameters.cwnd_gain / 4.0).unwrap_or(0);
+        half.max(MIN_UNITS * window.unit)
+    }
+
+    /// Whether loss in Startup shows that the pipe is full (BBRCheckStartupHighLoss): six loss events and more than the threshold in
+    /// a round, after at least one full round of recovery.
+    fn check_startup_loss(&mut self, ack: &AckSample) {
+        if self.state != State::Startup || self.model.filled_pipe {
+            return;
+        }
+        let Some(rate) = ack.rate else { return };
+        let too_much = rate.lost as f64 > rate.flight_at_send as f64 * self.parameters.loss_threshold;
+        if self.recovery_rounds >= 1 && self.loss_events >= 6 && too_much && self.model.round_start {
+            self.model.filled_pipe = true;
+            let bdp = self.model.bdp(1.0).unwrap_or(0);
+            self.model.inflight_longterm = bdp.max(self.model.inflight_latest);
+        }
+    }
+
+    /// Draft: BBRUpdateMinRTT has been done; BBRCheckProbeRTT. Returns the window to go back to when ProbeRTT is over.
+    fn check_probe_rtt(&mut self, window: WindowView, ack: &AckSample, expired: bool) -> Option<u64> {
+        if self.state != State::ProbeRtt && expired {
+            self.save_cwnd(window);
+            self.state = State::ProbeRtt;
+            self.probe_rtt_done = None;
+            self.probe.stop_sampling();
+            self.model.start_round(ack.delivered);
+        }
+        if self.state != State::ProbeRtt {
+            return None;
+        }
+        // BBRHandleProbeRTT: rates are limited by it.
+        self.model.limited_until = ack.delivered.saturating_add(ack.flight).max(1);
+        match self.probe_rtt_done {
+            None => {
+                if ack.flight <= self.probe_rtt_cwnd(window) {
+                    self.probe_rtt_done = Some(ack.now + self.parameters.probe_rtt_time);
+                    self.probe_rtt_round_done = false;
+                    self.model.start_round(ack.delivered);
+                }
+                None
+            }
+            Some(done) => {
+                self.probe_rtt_round_done |= self.model.round_start;
+                if !self.probe_rtt_round_done || ack.now <= done {
+                    return None;
+                }
+                self.model.probe_rtt_at = ack.now;
+                self.model.reset_short_term();
+                if self.model.filled_pipe {
+                    self.start_down(window, ack);
+                    self.state = State::Cruise;
+                } else {
+                    self.state = State::Startup;
+                }
+                Some(self.prior_cwnd)
+            }
+        }
+    }
+
+    /// BBRSetPacingRateWithGain.
+    fn set_pacing(&mut self, window: WindowView, ack: &AckSample) {
+        let initial = || Some(self.parameters.startup_gain * window.initial_cwnd as f64 / seconds(ack.srtt?));
+        let known = self.pacing.or_else(initial);
+        let rate = self.pacing_gain() * self.model.bandwidth() * (1.0 - PACING_MARGIN);
+        // The first samples are of a small window: until the pipe is full they do not lower the rate.
+        self.pacing = match known {
+            Some(known) if !self.model.filled_pipe && rate <= known => Some(known),
+            _ if rate > 0.0 => Some(rate),
+            known => known,
+        };
+    }
+
+    /// BBRSetCwnd.
+    fn set_cwnd(&self, window: WindowView, ack: &AckSample, mut cwnd: u64) -> u64 {
+        let least = MIN_UNITS * window.unit;
+        if self.conserve {
+            cwnd = cwnd.max(ack.flight.saturating_add(ack.acked));
+        } else {
+            let aggregated = self.model.extra_acked();
+            let bdp = self.model.bdp(self.cwnd_gain());
+            let most = bdp.map_or(window.initial_cwnd, |bdp| {
+                self.quantised(bdp.saturating_add(aggregated), window)
+            });
+            if self.model.filled_pipe {
+                cwnd = cwnd.saturating_add(ack.acked).min(most);
+            } else if cwnd < most || ack.delivered < window.initial_cwnd {
+                cwnd = cwnd.saturating_add(ack.acked);
+            }
+        }
+        cwnd = cwnd.max(least);
+        if self.state == State::ProbeRtt {
+            cwnd = cwnd.min(self.probe_rtt_cwnd(window));
+        }
+        // BBRBoundCwndForModel
+        let long_term = match self.state {
+            State::Down | State::Refill | State::Up => self.model.inflight_longterm,
+            State::Cruise | State::ProbeRtt => self.inflight_with_headroom(window.unit),
+            State::Startup | State::Drain => u64::MAX,
+        };
+        cwnd.min(long_term.min(self.model.inflight_shortterm).max(least))
+    }
+}
+
+fn seconds(span: Span) -> f64 {
+    span.as_secs_f64().max(1e-6)
+}
+
+impl WindowControl for Bbr {
+    fn on_ack(&mut self, window: WindowView, ack: &AckSample) -> WindowUpdate {
+        let lost = self
+            .model
+            .update(window, ack, &self.parameters, self.state.is_probing());
+        self.loss_events += u32::from(lost);
+        if self.model.round_start {
+            self.limited = [false, self.limited[0]];
+            self.recovery_rounds += u32::from(self.recovery.is_active());
+            self.conserve = false;
+        }
+        self.limited[0] |= window.is_used(ack);
+        self.check_startup_loss(ack);
+        if self.state == State::Startup && self.model.filled_pipe {
+            self.state = State::Drain;
+        }
+        if self.state == State::Drain && ack.flight <= self.inflight(1.0, window) {
+            self.start_down(window, ack);
+        }
+        self.update_phase(window, ack);
+        let expired = self.model.update_min_rtt(ack, &self.parameters);
+        let mut cwnd = window.cwnd;
+        if let Some(prior) = self.check_probe_rtt(window, ack, expired) {
+            cwnd = cwnd.max(prior);
+        }
+        self.model.advance_latest(ack);
+        if let Some(acked) = ack.acked_to.checked_sub(1)
+            && self.recovery.on_cumulative_ack(acked)
+        {
+            self.conserve = false;
+            cwnd = cwnd.max(self.prior_cwnd);
+        }
+        self.set_pacing(window, ack);
+        WindowUpdate {
+            cwnd: self.set_cwnd(window, ack, cwnd),
+            ssthresh: window.ssthresh,
+        }
+    }
+
+    fn on_congestion(&mut self, window: WindowView, loss: &LossEvent) -> WindowUpdate {
+        // For a round, as much is sent as is delivered.
+        self.save_cwnd(window);
+        self.recovery.enter(loss.next.saturating_sub(1));
+        self.conserve = true;
+        self.loss_events = 1;
+        self.recovery_rounds = 0;
+        let flight = loss.flight_before.saturating_sub(loss.bytes);
+        WindowUpdate {
+            cwnd: flight.saturating_add(window.unit).min(window.cwnd),
+            ssthresh: window.ssthresh,
+        }
+    }
+
+    fn on_mark(&mut self, window: WindowView, _mark: &MarkEvent) -> WindowUpdate {
+        window.unchanged()
+    }
+
+    fn on_timeout(&mut self, window: WindowView, loss: &LossEvent, _verdict: Verdict) -> WindowUpdate {
+        self.save_cwnd(window);
+        self.recovery.enter(loss.next.saturating_sub(1));
+        self.conserve = false;
+        // The path may be another one now: Startup looks again whether the pipe is full.
+        self.model.reset_full_bandwidth();
+        WindowUpdate {
+            cwnd: window.unit,
+            ssthresh: window.ssthresh,
+        }
+    }
+
+    fn on_idle(&mut self, window: WindowView) -> WindowUpdate {
+        // Pacing at the bandwidth known restarts gently enough.
+        window.unchanged()
+    }
+
+    fn on_spurious_timeout(&mut self) {
+        self.recovery.leave();
+    }
+
+    fn pacing_rate(&self, window: WindowView, srtt: Option<Span>) -> Option<Rate> {
+        let bytes_per_second = match self.pacing {
+            Some(pacing) => pacing,
+            // Before the first sample, the initial window in a round-trip time.
+            None => self.parameters.startup_gain * window.initial_cwnd as f64 / seconds(srtt?),
+        };
+        Some(Rate::from_bps((8.0 * bytes_per_second) as u64).max(Rate::from_bps(1)))
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { rate: true }
+    }
+}

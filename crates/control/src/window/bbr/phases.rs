@@ -1,0 +1,224 @@
+//! The cycle of ProbeBW: Down, Cruise, Refill, Up (draft-ietf-ccwg-bbr, "Probing for bandwidth").
+
+use super::model::rate_of;
+use super::{Bbr, MIN_UNITS};
+use crate::sample::{AckSample, RateSample};
+use crate::window::WindowView;
+use crate::{Span, Time};
+
+/// The state of the state machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum State {
+    Startup,
+    Drain,
+    Down,
+    Cruise,
+    Refill,
+    Up,
+    ProbeRtt,
+}
+
+impl State {
+    /// Whether it looks for more bandwidth: losses lower no short-term bound meanwhile.
+    pub(super) fn is_probing(self) -> bool {
+        matches!(self, State::Startup | State::Refill | State::Up)
+    }
+
+    fn is_probe_bw(self) -> bool {
+        matches!(self, State::Down | State::Cruise | State::Refill | State::Up)
+    }
+}
+
+/// Which packets the acknowledgements that come in are about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum AckPhase {
+    #[default]
+    None,
+    Refilling,
+    Starting,
+    Feedback,
+    Stopping,
+}
+
+/// State of the search for bandwidth.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Probe {
+    acks: AckPhase,
+    /// Samples may still show that the probe was too much.
+    samples: bool,
+    cycle_at: Time,
+    wait: Span,
+    rounds: u32,
+    /// Each this many bytes acknowledged raise the long-term bound by a unit.
+    up_bytes: Option<u64>,
+    up_rounds: u32,
+    up_acked: u64,
+}
+
+impl Probe {
+    pub(super) fn stop_sampling(&mut self) {
+        self.acks = AckPhase::Stopping;
+    }
+}
+
+/// Rounds of Reno's cycle after which a probe does not disturb it (BBRIsRenoCoexistenceProbeTime).
+const MOST_ROUNDS: u64 = 63;
+
+impl Bbr {
+    /// BBRUpdateProbeBWCyclePhase.
+    pub(super) fn update_phase(&mut self, window: WindowView, ack: &AckSample) {
+        if !self.model.filled_pipe {
+            return;
+        }
+        if self.model.round_start {
+            self.probe.rounds += 1;
+        }
+        if let Some(rate) = ack.rate {
+            self.adapt_long_term(window, ack, &rate);
+        }
+        match self.state {
+            State::Down => {
+                if !self.try_refill(window, ack) && self.may_cruise(window, ack) {
+                    self.state = State::Cruise;
+                }
+            }
+            State::Cruise => {
+                self.try_refill(window, ack);
+            }
+            State::Refill if self.model.round_start => {
+                self.probe.samples = true;
+                self.start_up(window, ack);
+            }
+            State::Up => {
+                if self.may_go_down(window, ack) {
+                    self.start_down(window, ack);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// BBRStartProbeBW_DOWN.
+    pub(super) fn start_down(&mut self, window: WindowView, ack: &AckSample) {
+        self.model.reset_congestion_signals();
+        self.probe.up_bytes = None;
+        // BBRPickProbeWait, with what has been delivered as a source of variety.
+        let packets = ack.delivered / window.unit.max(1);
+        self.probe.rounds = (packets & 1) as u32;
+        self.probe.wait = self.parameters.probe_wait + Span::from_millis(packets % 1000);
+        self.probe.cycle_at = ack.now;
+        self.probe.acks = AckPhase::Stopping;
+        self.model.start_round(ack.delivered);
+        self.state = State::Down;
+    }
+
+    /// BBRStartProbeBW_UP.
+    fn start_up(&mut self, window: WindowView, ack: &AckSample) {
+        self.probe.acks = AckPhase::Starting;
+        self.model.start_round(ack.delivered);
+        self.model
+            .restart_full_bandwidth(ack.rate.as_ref().map_or(0.0, rate_of));
+        self.probe.cycle_at = ack.now;
+        self.state = State::Up;
+        self.raise_slope(window);
+    }
+
+    /// BBRIsTimeToProbeBW: the time is over, or as many rounds as Reno would need for as many packets.
+    fn try_refill(&mut self, window: WindowView, ack: &AckSample) -> bool {
+        let target = self.model.bdp(1.0).unwrap_or(window.cwnd).min(window.cwnd);
+        let rounds = (target / window.unit.max(1)).min(MOST_ROUNDS);
+        let is_time =
+            ack.now.since(self.probe.cycle_at) > self.probe.wait || u64::from(self.probe.rounds) >= rounds.max(1);
+        if is_time {
+            self.model.reset_short_term();
+            self.probe.up_rounds = 0;
+            self.probe.up_acked = 0;
+            self.probe.acks = AckPhase::Refilling;
+            self.model.start_round(ack.delivered);
+            self.state = State::Refill;
+        }
+        is_time
+    }
+
+    /// BBRIsTimeToCruise.
+    fn may_cruise(&self, window: WindowView, ack: &AckSample) -> bool {
+        ack.flight <= self.inflight_with_headroom(window.unit) && ack.flight <= self.inflight(1.0, window)
+    }
+
+    /// BBRIsTimeToGoDown.
+    fn may_go_down(&mut self, window: WindowView, ack: &AckSample) -> bool {
+        if self.is_cwnd_limited() && window.cwnd >= self.model.inflight_longterm {
+            // The bound limits the rate: it has to grow first.
+            self.model
+                .restart_full_bandwidth(ack.rate.as_ref().map_or(0.0, rate_of));
+            return false;
+        }
+        self.model.full_now
+    }
+
+    /// BBRAdaptLongTermModel.
+    fn adapt_long_term(&mut self, window: WindowView, ack: &AckSample, rate: &RateSample) {
+        if self.model.round_start {
+            match self.probe.acks {
+                AckPhase::Starting => self.probe.acks = AckPhase::Feedback,
+                AckPhase::Stopping => {
+                    // What is acknowledged from now on was sent after the probe.
+                    self.probe.acks = AckPhase::None;
+                    self.probe.samples = false;
+                    if self.state.is_probe_bw() && !self.model.is_limited(rate) {
+                        self.model.advance_cycle();
+                    }
+                }
+                _ => {}
+            }
+        }
+        if rate.lost as f64 > rate.flight_at_send as f64 * self.parameters.loss_threshold {
+            if self.probe.samples {
+                self.take_too_much(window, ack, rate);
+            }
+        } else if self.model.inflight_longterm != u64::MAX {
+            let bound = &mut self.model.inflight_longterm;
+            *bound = (*bound).max(rate.flight_at_send);
+            if self.state == State::Up {
+                self.raise_bound(window, ack);
+            }
+        }
+    }
+
+    /// BBRHandleInflightTooHigh.
+    fn take_too_much(&mut self, window: WindowView, ack: &AckSample, rate: &RateSample) {
+        self.probe.samples = false;
+        if !rate.app_limited {
+            let target = self.model.bdp(1.0).unwrap_or(window.cwnd).min(window.cwnd);
+            let lowered = (target as f64 * self.parameters.beta) as u64;
+            self.model.inflight_longterm = rate.flight_at_send.max(lowered).max(MIN_UNITS * window.unit);
+        }
+        if self.state == State::Up {
+            self.start_down(window, ack);
+        }
+    }
+
+    /// BBRProbeInflightLongtermUpward.
+    fn raise_bound(&mut self, window: WindowView, ack: &AckSample) {
+        if !self.is_cwnd_limited() || window.cwnd < self.model.inflight_longterm {
+            return;
+        }
+        self.probe.up_acked += ack.acked;
+        if let Some(each) = self.probe.up_bytes {
+            let units = self.probe.up_acked / each.max(1);
+            self.probe.up_acked -= units * each.max(1);
+            let bound = &mut self.model.inflight_longterm;
+            *bound = bound.saturating_add(units * window.unit);
+        }
+        if self.model.round_start {
+            self.raise_slope(window);
+        }
+    }
+
+    /// BBRRaiseInflightLongtermSlope: by one unit in the first round, twice as much in each further one.
+    fn raise_slope(&mut self, window: WindowView) {
+        let growth = 1u64 << self.probe.up_rounds;
+        self.probe.up_rounds = (self.probe.up_rounds + 1).min(30);
+        self.probe.up_bytes = Some((window.cwnd / growth).max(window.unit));
+    }
+}
