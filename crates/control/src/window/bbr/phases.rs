@@ -76,25 +76,17 @@ impl Bbr {
         if let Some(rate) = ack.rate {
             self.adapt_long_term(window, ack, &rate);
         }
-        match self.state {
-            State::Down => {
-                if !self.try_refill(window, ack) && self.may_cruise(window, ack) {
-                    self.state = State::Cruise;
-                }
-            }
-            State::Cruise => {
-                self.try_refill(window, ack);
-            }
-            State::Refill if self.model.round_start => {
-                self.probe.samples = true;
-                self.start_up(window, ack);
-            }
-            State::Up => {
-                if self.may_go_down(window, ack) {
-                    self.start_down(window, ack);
-                }
-            }
-            _ => {}
+        let state = self.state;
+        if matches!(state, State::Down | State::Cruise) && self.try_refill(window, ack) {
+            return;
+        }
+        if state == State::Down && self.may_cruise(window, ack) {
+            self.state = State::Cruise;
+        } else if state == State::Refill && self.model.round_start {
+            self.probe.samples = true;
+            self.start_up(window, ack);
+        } else if state == State::Up && self.may_go_down(window, ack) {
+            self.start_down(window, ack);
         }
     }
 
