@@ -165,6 +165,7 @@ fn windows(net: &mut Net) -> Vec<u64> {
 }
 
 // [9260:7.2.1-5, 7.2.1-7, 7.2.1-8, 7.2-4]
+// [9260:7.2-1, 7.2-2]
 #[test]
 fn section_7_2_1_slow_start_adds_one_packet_for_each_acknowledgement() {
     let (mut net, a, _) = Net::established(
@@ -303,6 +304,7 @@ fn section_7_2_4_no_second_fast_retransmit_of_the_same_chunk() {
 }
 
 // [9260:6.1-13, 7.2.4-4, 6.3.3-2]
+// [9260:6.1-1]
 #[test]
 fn section_6_1_c_lost_data_goes_before_new_data_as_far_as_cwnd_allows() {
     let (mut net, a) = alone(
@@ -337,6 +339,7 @@ fn section_6_1_c_lost_data_goes_before_new_data_as_far_as_cwnd_allows() {
 }
 
 // [9260:7.2.2-1, 7.2.2-2, 7.2.2-3]
+// [9260:7.2-1, 7.2-2]
 #[test]
 fn section_7_2_2_congestion_avoidance_adds_one_packet_per_window() {
     let (mut net, a) = alone(

@@ -34,6 +34,7 @@ fn is_up(net: &mut Net) -> bool {
 }
 
 // [9260:5.1-1, 5.1-3, 5.1-4, 5.1-5, 5.1-9, 5.1-10, 5.1-11, 5.1.1-1, 5.1.2-7, 5.1.4-1, 8.5.1-1, 8.5.1-12, 3.1-3, 3.1-4]
+// [9260:3.3.2-4, 3.3.2-6, 3.3.3-4, 3.3.3-19, 12.3-1, 5-1]
 #[test]
 fn section_5_1_four_packets_make_an_association() {
     let mut net = Net::new(1);
@@ -71,6 +72,7 @@ fn section_5_1_four_packets_make_an_association() {
 }
 
 // [9260:5.1-2, 5.3.1-1, 5.3.1-3, 5.2.2-10]
+// [9260:3.3.2-15, 3.3.3-17]
 #[test]
 fn section_5_3_1_tags_and_tsns_are_new_for_each_association() {
     let mut net = Net::new(1);

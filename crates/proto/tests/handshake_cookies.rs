@@ -27,6 +27,7 @@ fn first(causes: Causes<'_>) -> Cause<'_> {
 }
 
 // [9260:5.1-7, 5.1-8, 5.1-18, 5.1.5-5, 5.1.5-6, 5.1.5-7, 6.10-6]
+// [9260:3.3.12-1]
 #[test]
 fn section_5_1_5_data_may_come_with_the_cookie_echo() {
     let mut net = Net::new(1);
@@ -79,6 +80,7 @@ fn fresh_cookie_echo() -> (Net, support::Sent) {
 }
 
 // [9260:5.1.5-2]
+// [9260:4-1, 3.3.3.1.1-1]
 #[test]
 fn section_5_1_5_changed_cookies_are_dropped_in_silence() {
     let (mut net, echo) = fresh_cookie_echo();
@@ -137,6 +139,7 @@ fn section_5_1_5_cookies_hold_for_their_ports_tag_and_addresses_only() {
 }
 
 // [9260:5.1.5-4]
+// [9260:4-2]
 #[test]
 fn section_5_1_5_an_expired_cookie_is_answered_with_stale_cookie() {
     let (mut net, echo) = fresh_cookie_echo();

@@ -41,6 +41,7 @@ fn refused_with(list: &[u8], change: impl FnOnce(&mut whimbrel_wire::Init<'_>)) 
 }
 
 // [9260:5.1-15, 5.1-16, 5.1-17]
+// [9260:3.3.2-7, 3.3.2-9, 3.3.2-12, 3.3.2-14]
 #[test]
 fn section_3_3_2_impossible_inits_are_refused() {
     assert_eq!(refused_with(&[], |init| init.outbound_streams = 0), [7]);
@@ -52,6 +53,7 @@ fn section_3_3_2_impossible_inits_are_refused() {
 }
 
 // [9260:5.1.2-2, 5.1.2-3]
+// [9260:3.3.2-3, 3.3.2.1.4-2, 12.2.4.1-1]
 #[test]
 fn section_5_1_2_host_names_are_refused() {
     assert_eq!(
@@ -167,6 +169,7 @@ fn section_3_2_1_parameters_of_no_effect_are_reported_too() {
 }
 
 // [9260:3.2.2-2, 3.2.2-3]
+// [9260:3.3.11-2]
 #[test]
 fn section_3_2_2_unknown_parameters_of_an_init_ack_are_reported_with_the_cookie_echo() {
     let mut net = Net::new(1);
@@ -254,6 +257,7 @@ fn on_init_ack(list: &[u8], change: impl FnOnce(&mut whimbrel_wire::Init<'_>)) -
 }
 
 // [9260:5.1-15, 5.1-16, 5.1-17]
+// [9260:3.3.3-2, 3.3.3-6, 3.3.3-12, 3.3.3-15]
 #[test]
 fn section_3_3_3_impossible_init_acks_end_the_attempt() {
     let cookie = parameters(&[Parameter::StateCookie(b"biscuit")]);
@@ -286,6 +290,7 @@ fn section_3_3_3_impossible_init_acks_end_the_attempt() {
     );
 }
 
+// [9260:3.3.3-9]
 #[test]
 fn section_3_3_3_a_tiny_window_in_an_init_ack_is_refused_and_the_attempt_goes_on() {
     let cookie = parameters(&[Parameter::StateCookie(b"biscuit")]);

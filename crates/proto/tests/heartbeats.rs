@@ -8,6 +8,7 @@ use whimbrel_proto::{AssociationConfig, Message, PathId, PathState, State};
 use whimbrel_wire::{Chunk, ChunkType, HeartbeatInfo};
 
 // [9260:8.3-1, 8.3-13, 8.3-14]
+// [9260:3.3.5-1]
 #[test]
 fn section_8_3_idle_paths_are_probed_every_hb_interval_plus_rto_with_half_an_rto_of_jitter() {
     let (mut net, a, _) = confirmed(2, &AssociationConfig::default());
@@ -292,6 +293,7 @@ fn section_5_4_a_cookie_ack_to_an_unconfirmed_address_takes_a_heartbeat_along() 
 }
 
 // [9260:5.4-2]
+// [9260:3.3.5-3]
 #[test]
 fn section_5_4_only_the_right_nonce_confirms() {
     let mut net = Net::new(2);

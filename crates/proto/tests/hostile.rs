@@ -328,7 +328,7 @@ fn section_8_3_a_heartbeat_that_was_sent_twice_measures_nothing() {
     assert_eq!((path.state, path.srtt), (PathState::Active, None));
 }
 
-// [9260:6.5-1]
+// RFC 9260 §6.5: stream sequence numbers count on.
 #[test]
 fn section_6_6_a_message_whose_number_was_delivered_is_a_violation() {
     for again in [0, 2, 40_000] {

@@ -34,6 +34,7 @@ fn queue(net: &mut Net, id: AssocId, messages: Vec<Message>) {
 }
 
 // [9260:6-8, 6-9, 6.9-1, 6.9-2, 6.9-7, 6.9-9, 6.9-10, 6.9-11, 6.9-13, 6.10-1, 6.10-4]
+// [9260:6.10-5, 3.3.1-13]
 #[test]
 fn section_6_9_messages_of_every_size_are_cut_to_fit_and_arrive_whole() {
     let (mut net, a, _) = Net::established(1, &quiet());
@@ -209,6 +210,7 @@ fn section_6_6_a_lost_message_holds_up_its_own_stream_only() {
     assert_eq!(unordered.0, 0);
 }
 
+// [9260:3.3.1-7]
 #[test]
 fn payload_protocol_identifiers_pass_through() {
     let (mut net, a, b) = Net::established(1, &quiet());

@@ -58,6 +58,7 @@ fn section_8_4_rule_1_not_from_or_to_a_single_host() {
 }
 
 // [9260:8.4-2, 9.1-4]
+// [9260:3.3.7-3]
 #[test]
 fn section_8_4_rule_2_with_an_abort() {
     assert!(out_of_the_blue(&[abort(false)]).is_empty());

@@ -39,6 +39,7 @@ fn assert_over(net: &mut Net, what: &str) {
 }
 
 // [9260:9.2-1, 9.2-13, 9.2-17, 9.2-19, 9.2-20, 8.5.1-8]
+// [9260:3.3.8-1, 3.3.9-1, 3.3.13-1]
 #[test]
 fn section_9_2_either_side_may_begin() {
     for first in [Host::A, Host::B] {

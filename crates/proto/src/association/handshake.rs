@@ -21,7 +21,7 @@ pub(crate) fn address_parameters(local_addrs: &[TransportAddr], list: &mut Vec<u
     // RFC 9260 §5.1.2 A: one address needs no mention, the packet shows it.
     if local_addrs.len() > 1 {
         for addr in local_addrs {
-            match addr.ip() {
+            match addr.ip().to_canonical() {
                 std::net::IpAddr::V4(ip) => Parameter::Ipv4(ip).emit(list),
                 std::net::IpAddr::V6(ip) => Parameter::Ipv6(ip).emit(list),
             }

@@ -59,7 +59,7 @@ impl Association {
     }
 
     /// Something sent on the path was acknowledged (RFC 9260 §8.2).
-    // [9260:8.1-5, 8.1-6, 8.2-3, 8.3-7, 8.3-9, 8.3-10, 8.3-11]
+    // [9260:8.2-3, 8.3-7, 8.3-9, 8.3-10]
     pub(super) fn path_answered(&mut self, ctx: &mut Context<'_>, index: usize) {
         let path = &mut self.paths[index];
         if !path.in_use() {
@@ -346,7 +346,7 @@ impl Association {
     }
 
     /// RFC 9260 §8.3
-    // [9260:8.3-12]
+    // [9260:8.1-6, 8.3-11, 8.3-12]
     pub(super) fn on_heartbeat_ack(&mut self, ctx: &mut Context<'_>, info: &[u8]) -> Result<(), Discard> {
         if info.len() > HEARTBEAT_INFO_LEN {
             return self.on_probe_answer(ctx, info);

@@ -154,7 +154,7 @@ impl Association {
         self.take_acknowledgement(ctx, &sack, false, None, &Echo::NONE)
     }
 
-    // [9260:7.2.4-6]
+    // [9260:7.2.4-6, 8.1-5]
     fn take_acknowledgement(
         &mut self,
         ctx: &mut Context<'_>,
