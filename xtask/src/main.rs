@@ -1,6 +1,7 @@
-//! The project's chores: `cargo xtask test`, `generate`, `bench`, `fuzz`.
+//! The project's chores: `cargo xtask test`, `generate`, `faults`, `bench`, `fuzz`.
 
 mod bench;
+mod faults;
 mod fuzz;
 mod generate;
 mod machine;
@@ -35,6 +36,8 @@ enum Chore {
     Generate(generate::Args),
     /// Run the benches that compare with other stacks
     Bench(bench::Args),
+    /// Break the protocol core in many ways, one at a time, and see that tests notice
+    Faults(faults::Args),
     /// Run the fuzz targets
     Fuzz(fuzz::Args),
 }
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Chore::Test(args) => test::run(&args),
         Chore::Generate(args) => generate::run(&args),
         Chore::Bench(args) => bench::run(&args),
+        Chore::Faults(args) => faults::run(&args),
         Chore::Fuzz(args) => fuzz::run(&args),
     };
     match outcome {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::{Outcome, root};
+use crate::{Outcome, faults, root};
 
 const LIST: &str = "docs/rfc9260-requirements.toml";
 /// Folders whose Rust files may carry marks.
@@ -38,6 +38,9 @@ struct Requirement {
     /// Why nothing needs to be done here, if so.
     #[serde(default)]
     not_applicable: Option<String>,
+    /// What is missing, if it applies and is not met.
+    #[serde(default)]
+    unmet: Option<String>,
 }
 
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
@@ -70,51 +73,102 @@ struct Places {
     tests: Vec<String>,
 }
 
+/// All marks in the sources.
+pub(crate) struct Marks(BTreeMap<String, Places>);
+
+impl Marks {
+    /// Reads all source files.
+    pub(crate) fn read() -> Outcome<Self> {
+        let mut places = BTreeMap::new();
+        for folder in SOURCES {
+            for file in rust_files(&root().join(folder))? {
+                let source =
+                    std::fs::read_to_string(&file).map_err(|e| format!("cannot read {}: {e}", file.display()))?;
+                let name = file
+                    .strip_prefix(root())
+                    .expect("the file was found below the root")
+                    .display()
+                    .to_string();
+                scan(&name, &source, &mut places);
+            }
+        }
+        Ok(Marks(places))
+    }
+
+    /// The tests with this mark, as `FILE` and `FUNCTION` in back quotes.
+    pub(crate) fn tests_of(&self, id: &str) -> impl Iterator<Item = &str> {
+        self.0
+            .get(id)
+            .into_iter()
+            .flat_map(|places| &places.tests)
+            .map(String::as_str)
+    }
+}
+
 /// The generated table.
 pub(crate) fn table() -> Outcome<String> {
     let text = std::fs::read_to_string(root().join(LIST)).map_err(|e| format!("cannot read {LIST}: {e}"))?;
     let list: List = toml::from_str(&text).map_err(|e| format!("{LIST}: {e}"))?;
-    let mut places = BTreeMap::new();
-    for folder in SOURCES {
-        for file in rust_files(&root().join(folder))? {
-            let source = std::fs::read_to_string(&file).map_err(|e| format!("cannot read {}: {e}", file.display()))?;
-            let name = file
-                .strip_prefix(root())
-                .expect("the file was found below the root")
-                .display()
-                .to_string();
-            scan(&name, &source, &mut places);
-        }
-    }
-    render(&list, places)
+    render(&list, Marks::read()?.0, &faults::counts()?)
 }
 
-fn render(list: &List, mut places: BTreeMap<String, Places>) -> Outcome<String> {
+/// How many requirements there are of a kind.
+#[derive(Default)]
+struct Totals {
+    all: u32,
+    not_applicable: u32,
+    unmet: u32,
+    held: u32,
+    tested: u32,
+    broken: u32,
+}
+
+impl Totals {
+    fn line(&self, what: &str) -> String {
+        format!(
+            "| {what} | {} | {} | {} | {} | {} | {} |\n",
+            self.all, self.not_applicable, self.unmet, self.held, self.tested, self.broken
+        )
+    }
+}
+
+fn render(list: &List, mut places: BTreeMap<String, Places>, faults: &BTreeMap<String, usize>) -> Outcome<String> {
     let mut body = String::new();
-    let (mut all, mut held, mut tested, mut not_applicable) = (0, 0, 0, 0);
+    let (mut musts, mut shoulds) = (Totals::default(), Totals::default());
     for section in &list.section {
         let _ = write!(body, "\n## {} {}\n\n", section.number, section.title);
-        body.push_str("| id | level | requirement, in short | code | test |\n|---|---|---|---|---|\n");
+        body.push_str("| id | level | requirement, in short | code | test | faults |\n|---|---|---|---|---|---|\n");
         for (index, requirement) in section.requirement.iter().enumerate() {
             let id = format!("{}-{}", section.number, index + 1);
             let found = places.remove(&id).unwrap_or_default();
-            all += 1;
-            let (code, tests) = match &requirement.not_applicable {
-                Some(reason) => {
-                    not_applicable += 1;
+            let broken = faults.get(&id).copied().unwrap_or(0);
+            let totals = match requirement.level {
+                Level::Must | Level::MustNot => &mut musts,
+                Level::Should | Level::ShouldNot => &mut shoulds,
+            };
+            totals.all += 1;
+            let (code, tests) = match (&requirement.not_applicable, &requirement.unmet) {
+                (Some(reason), _) => {
+                    totals.not_applicable += 1;
                     (format!("not applicable: {reason}"), String::new())
                 }
-                None => {
-                    held += u32::from(!found.code.is_empty());
-                    tested += u32::from(!found.tests.is_empty());
+                (None, Some(reason)) => {
+                    totals.unmet += 1;
+                    (format!("**unmet**: {reason}"), String::new())
+                }
+                (None, None) => {
+                    totals.held += u32::from(!found.code.is_empty());
+                    totals.tested += u32::from(!found.tests.is_empty());
+                    totals.broken += u32::from(broken > 0);
                     (cell(&found.code), cell(&found.tests))
                 }
             };
             let _ = writeln!(
                 body,
-                "| {id} | {} | {} | {code} | {tests} |",
+                "| {id} | {} | {} | {code} | {tests} | {} |",
                 requirement.level.word(),
-                requirement.text
+                requirement.text,
+                if broken > 0 { broken.to_string() } else { "-".to_owned() }
             );
         }
     }
@@ -127,10 +181,12 @@ fn render(list: &List, mut places: BTreeMap<String, Places>) -> Outcome<String> 
         "# Requirements of RFC 9260\n\n\
          Generated by `cargo xtask generate` from `{LIST}` and the marks `[9260:SECTION-N]` in the sources; do not edit.\n\
          Each MUST and SHOULD is numbered by its section and its order there, and told in our own words; the RFC's text rules.\n\
-         A dash means that no mark was found, not that the rule is broken.\n\n\
-         {all} requirements: {not_applicable} not applicable; of the other {}, {held} have marked code and {tested} a marked \
-         test.\n{body}",
-        all - not_applicable
+         A dash means that no mark was found, not that the rule is broken. The last column counts the faults in `xtask/faults.toml`: \
+         pieces of broken\ncode with which a marked test fails (`cargo xtask faults`).\n\n\
+         | level | all | not applicable | unmet | marked code | marked test | faults that a marked test notices |\n\
+         |---|---|---|---|---|---|---|\n{}{}{body}",
+        musts.line("MUST, MUST NOT"),
+        shoulds.line("SHOULD, SHOULD NOT")
     ))
 }
 
@@ -264,6 +320,6 @@ mod tests {
     #[test]
     fn a_mark_without_a_requirement_is_an_error() {
         let places = BTreeMap::from([("9.9-1".to_owned(), Places::default())]);
-        assert!(render(&List { section: Vec::new() }, places).is_err_and(|e| e.contains("9.9-1")));
+        assert!(render(&List { section: Vec::new() }, places, &BTreeMap::new()).is_err_and(|e| e.contains("9.9-1")));
     }
 }

@@ -1,0 +1,369 @@
+//! `cargo xtask faults`: shows that the tests of requirements fail when the code is broken.
+//!
+//! `xtask/faults.toml` lists faults: a piece of code and what it is replaced with, the requirements that this breaks, and the test that
+//! is to fail. All faults that do not overlap are put into one copy of the sources, each behind a switch, so that one build is enough for
+//! many; the switch of one fault at a time is set by an environment variable when its test runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+
+use crate::requirements::Marks;
+use crate::{Outcome, note, process, root, say};
+
+const LIST: &str = "xtask/faults.toml";
+/// Names the fault that is switched on.
+const SWITCH: &str = "WHIMBREL_FAULT";
+/// A fault may make a test run for ever; that counts as a failure.
+const TIME_LIMIT: Duration = Duration::from_secs(60);
+/// What the copy consists of.
+const COPIED: &[&str] = &["Cargo.toml", "Cargo.lock", "crates", "xtask"];
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Build and run nothing; only check that the list fits the sources
+    #[arg(long)]
+    check: bool,
+    /// Only faults of this requirement, such as 9.2-6
+    requirement: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct List {
+    fault: Vec<Fault>,
+}
+
+/// One fault.
+#[derive(Deserialize, Clone)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Fault {
+    /// What it breaks.
+    requirements: Vec<String>,
+    file: String,
+    /// The code, which occurs once in the file: an expression, or statements that end with `;` or `}`.
+    old: String,
+    /// What it is replaced with, of the same kind.
+    new: String,
+    /// The tests that are to fail, `BINARY::NAME`; the binary of unit tests is `lib`. One of them has the mark of each requirement.
+    tests: Vec<String>,
+}
+
+/// How often each requirement occurs in the list.
+pub(crate) fn counts() -> Outcome<BTreeMap<String, usize>> {
+    let mut counts = BTreeMap::new();
+    for fault in read()? {
+        for id in fault.requirements {
+            *counts.entry(id).or_default() += 1;
+        }
+    }
+    Ok(counts)
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let mut faults: Vec<(usize, Fault)> = (1..).zip(read()?).collect();
+    check(&faults)?;
+    if args.check {
+        say(&format!("{} faults fit the sources", faults.len()));
+        return Ok(());
+    }
+    if let Some(id) = &args.requirement {
+        faults.retain(|(_, fault)| fault.requirements.contains(id));
+    }
+    let mut survivors = Vec::new();
+    let total = faults.len();
+    while !faults.is_empty() {
+        let batch = take_batch(&mut faults)?;
+        write_copy(&batch)?;
+        let binaries = build(&batch)?;
+        survivors.extend(try_batch(&batch, &binaries)?);
+    }
+    say(&format!("{total} faults, {} survived", survivors.len()));
+    if survivors.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("no test noticed: {}", survivors.join(", ")))
+    }
+}
+
+fn read() -> Outcome<Vec<Fault>> {
+    let text = std::fs::read_to_string(root().join(LIST)).map_err(|e| format!("cannot read {LIST}: {e}"))?;
+    let list: List = toml::from_str(&text).map_err(|e| format!("{LIST}: {e}"))?;
+    Ok(list.fault)
+}
+
+fn name(number: usize, fault: &Fault) -> String {
+    format!("{number} ({})", fault.requirements.join(", "))
+}
+
+/// Whether each fault can be put into the code, and its tests are marked with what they hold.
+fn check(faults: &[(usize, Fault)]) -> Outcome {
+    let marks = Marks::read()?;
+    let mut wrong = Vec::new();
+    for (number, fault) in faults {
+        if let Err(reason) = place(fault) {
+            wrong.push(format!("{}: {reason}", name(*number, fault)));
+        }
+        for id in &fault.requirements {
+            if !is_marked(&marks, id, fault) {
+                wrong.push(format!(
+                    "{}: none of its tests has the mark [9260:{id}]",
+                    name(*number, fault)
+                ));
+            }
+        }
+    }
+    if wrong.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("{LIST} does not fit the sources:\n{}", wrong.join("\n")))
+    }
+}
+
+fn is_marked(marks: &Marks, id: &str, fault: &Fault) -> bool {
+    marks.tests_of(id).any(|place| {
+        let marked = place.rsplit_once('`').and_then(|(rest, _)| rest.rsplit_once('`'));
+        let tests = || fault.tests.iter().filter_map(|test| test.rsplit("::").next());
+        marked.is_some_and(|(_, item)| tests().any(|test| test == item))
+    })
+}
+
+/// Where the old code stands in its file.
+fn place(fault: &Fault) -> Outcome<(usize, usize)> {
+    let path = root().join(&fault.file);
+    let source = std::fs::read_to_string(&path).map_err(|e| format!("cannot read {}: {e}", fault.file))?;
+    let old = fault.old.trim();
+    let mut found = source.match_indices(old);
+    match (found.next(), found.next()) {
+        (Some((at, _)), None) => Ok((at, at + old.len())),
+        (None, _) => Err(format!("{} does not have `{old}`", fault.file)),
+        (Some(_), Some(_)) => Err(format!("{} has `{old}` more than once", fault.file)),
+    }
+}
+
+/// Takes out faults that do not overlap, or that replace the same code.
+fn take_batch(faults: &mut Vec<(usize, Fault)>) -> Outcome<Vec<(usize, Fault)>> {
+    let mut taken: Vec<(String, usize, usize)> = Vec::new();
+    let (mut batch, mut rest) = (Vec::new(), Vec::new());
+    for (number, fault) in faults.drain(..) {
+        let (start, end) = place(&fault)?;
+        let overlaps = |(file, from, to): &(String, usize, usize)| {
+            *file == fault.file && start < *to && *from < end && (start, end) != (*from, *to)
+        };
+        if taken.iter().any(overlaps) {
+            rest.push((number, fault));
+        } else {
+            taken.push((fault.file.clone(), start, end));
+            batch.push((number, fault));
+        }
+    }
+    *faults = rest;
+    Ok(batch)
+}
+
+fn copy_folder() -> PathBuf {
+    root().join("target/faults")
+}
+
+/// The code with switches: a fault if it is set, the old code if none is. All faults replace the same code.
+fn switched(faults: &[(usize, &Fault)]) -> String {
+    let old = faults.first().map_or("", |(_, fault)| fault.old.trim());
+    let mut code = String::new();
+    for (number, fault) in faults {
+        code += &format!("if crate::fault_is_set({number}) {{ {} }} else ", fault.new.trim());
+    }
+    code += &format!("{{ {old} }}");
+    if old.ends_with([';', '}']) {
+        code
+    } else {
+        format!("({code})")
+    }
+}
+
+/// Faults by the place that they replace.
+type Places<'a> = BTreeMap<(usize, usize), Vec<(usize, &'a Fault)>>;
+
+/// Brings the copy up to date, with the faults of the batch in it. Files that stay the same are not touched.
+fn write_copy(batch: &[(usize, Fault)]) -> Outcome {
+    let mut by_file: BTreeMap<&str, Places<'_>> = BTreeMap::new();
+    for (number, fault) in batch {
+        let places = by_file.entry(&fault.file).or_default();
+        places.entry(place(fault)?).or_default().push((*number, fault));
+    }
+    let libraries: BTreeSet<String> = batch
+        .iter()
+        .filter_map(|(_, fault)| Some(format!("{}src/lib.rs", fault.file.split_once("src/")?.0)))
+        .collect();
+    for file in files()? {
+        let path = root().join(&file);
+        let mut bytes = std::fs::read(&path).map_err(|e| format!("cannot read {file}: {e}"))?;
+        if let Some(changes) = by_file.get(file.as_str()) {
+            let mut source = String::from_utf8(bytes).map_err(|_| format!("{file} is not UTF-8"))?;
+            // From the end, so that the places before stay where they are.
+            for ((start, end), faults) in changes.iter().rev() {
+                source.replace_range(*start..*end, &switched(faults));
+            }
+            bytes = source.into_bytes();
+        }
+        if libraries.contains(&file) {
+            bytes.splice(0..0, "#![allow(warnings)]\n".bytes());
+            bytes.extend_from_slice(
+                format!(
+                    "\npub(crate) fn fault_is_set(number: usize) -> bool {{\n    static SET: std::sync::LazyLock<usize> = \
+                     std::sync::LazyLock::new(|| {{\n        std::env::var(\"{SWITCH}\").ok().and_then(|n| n.parse().ok()).unwrap_or(0)\n    \
+                     }});\n    *SET == number\n}}\n"
+                )
+                .as_bytes(),
+            );
+        }
+        write_if_changed(&copy_folder().join(&file), &bytes)?;
+    }
+    Ok(())
+}
+
+fn write_if_changed(path: &Path, bytes: &[u8]) -> Outcome {
+    if std::fs::read(path).is_ok_and(|there| there == bytes) {
+        return Ok(());
+    }
+    let failed = |e: std::io::Error| format!("cannot write {}: {e}", path.display());
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(failed)?;
+    }
+    std::fs::write(path, bytes).map_err(failed)
+}
+
+/// The files of the copy, relative to the workspace.
+fn files() -> Outcome<Vec<String>> {
+    let mut command = Command::new("git");
+    command.args(["ls-files", "--cached", "--others", "--exclude-standard", "--"]);
+    let list = process::output(command.args(COPIED).current_dir(root()))?;
+    let exists = |file: &&str| root().join(file).is_file();
+    Ok(list.lines().filter(exists).map(str::to_owned).collect())
+}
+
+/// Builds the tests that the faults name; each binary by its name.
+fn build(batch: &[(usize, Fault)]) -> Outcome<BTreeMap<String, PathBuf>> {
+    let tests = batch.iter().flat_map(|(_, fault)| &fault.tests);
+    let names: BTreeSet<&str> = tests.filter_map(|test| Some(test.split_once("::")?.0)).collect();
+    let mut command = process::cargo(&["test", "--no-run", "--message-format=json-render-diagnostics"]);
+    command.args(["--package", "whimbrel-proto"]);
+    for name in names {
+        if name == "lib" {
+            command.arg("--lib");
+        } else {
+            command.args(["--test", name]);
+        }
+    }
+    // A folder of its own: cargo could not tell the copy's files from the others.
+    command
+        .current_dir(copy_folder())
+        .env("CARGO_TARGET_DIR", copy_folder().join("build"));
+    note(&format!("$ {}", process::line(&command)));
+    let messages = process::output(&mut command)?;
+    let mut binaries = BTreeMap::new();
+    for line in messages.lines() {
+        let Ok(message) = serde_json::from_str::<serde_json::Value>(line) else {
+            continue;
+        };
+        let Some(executable) = message["executable"].as_str() else {
+            continue;
+        };
+        let is_lib = message["target"]["kind"][0] == "lib";
+        let target = message["target"]["name"].as_str().unwrap_or_default();
+        let name = if is_lib { "lib" } else { target };
+        binaries.insert(name.to_owned(), PathBuf::from(executable));
+    }
+    Ok(binaries)
+}
+
+/// Runs the tests of each fault without it and with it; the faults that no test noticed.
+fn try_batch(batch: &[(usize, Fault)], binaries: &BTreeMap<String, PathBuf>) -> Outcome<Vec<String>> {
+    let mut survivors = Vec::new();
+    let mut sound = BTreeSet::new();
+    for (number, fault) in batch {
+        let mut noticed = Vec::new();
+        for test in &fault.tests {
+            if sound.insert(test) && !passes(test, 0, binaries)? {
+                return Err(format!("{test} fails without a fault"));
+            }
+            if !passes(test, *number, binaries)? {
+                noticed.push(test.as_str());
+            }
+        }
+        // Each test that is named has to notice it.
+        let verdict = if noticed.len() == fault.tests.len() {
+            "noticed"
+        } else {
+            survivors.push(name(*number, fault));
+            "SURVIVED"
+        };
+        say(&format!(
+            "{verdict} {}: {}",
+            name(*number, fault),
+            fault.tests.join(", ")
+        ));
+    }
+    Ok(survivors)
+}
+
+/// Whether a test passes with this fault.
+fn passes(test: &str, fault: usize, binaries: &BTreeMap<String, PathBuf>) -> Outcome<bool> {
+    let (binary, filter) = test.split_once("::").ok_or(format!("{test} is not BINARY::NAME"))?;
+    let program = binaries
+        .get(binary)
+        .ok_or(format!("there is no test binary {binary}"))?;
+    let mut command = Command::new(program);
+    command.args(["--exact", filter]).env(SWITCH, fault.to_string());
+    command.env("RUST_BACKTRACE", "0").current_dir(copy_folder());
+    let out = copy_folder().join("output");
+    let file = std::fs::File::create(&out).map_err(|e| format!("cannot write {}: {e}", out.display()))?;
+    command.stdout(file).stderr(Stdio::null());
+    let mut child = command.spawn().map_err(|e| format!("cannot start {binary}: {e}"))?;
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().map_err(|e| format!("{test}: {e}"))? {
+            break status;
+        }
+        if start.elapsed() > TIME_LIMIT {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Ok(false);
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    let text = std::fs::read_to_string(&out).unwrap_or_default();
+    if !text.contains("running 1 test\n") {
+        return Err(format!("{test} does not exist"));
+    }
+    Ok(status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(old: &str, new: &str) -> Fault {
+        Fault {
+            requirements: vec!["1-1".to_owned()],
+            file: String::new(),
+            old: old.to_owned(),
+            new: new.to_owned(),
+            tests: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_switch_keeps_expressions_and_statements_apart() {
+        assert_eq!(
+            switched(&[(7, &fault("a + b", "a"))]),
+            "(if crate::fault_is_set(7) { a } else { a + b })"
+        );
+        assert_eq!(
+            switched(&[(8, &fault("go();\n", "")), (9, &fault("go();", "stop();"))]),
+            "if crate::fault_is_set(8) {  } else if crate::fault_is_set(9) { stop(); } else { go(); }"
+        );
+    }
+}
