@@ -228,3 +228,40 @@ fn a_log_shows_no_secrets() {
     let random = random.expect("random bytes");
     assert!(!shown.contains(random.trim_matches(['[', ']'])), "{random}");
 }
+
+// Both ends learn it at once, although nothing of the other's can be authenticated.
+#[test]
+fn handshake_with_another_key_is_refused_at_once() {
+    let shared = |key: &[u8]| with_auth(AuthConfig::shared_key(key));
+    let mut net = Net::with_config(1, &shared(b"one"), 1);
+    let a = net.connect(&shared(b"other"), 1);
+    net.run_for(Span::from_millis(900));
+    assert_eq!(net.state(Host::A, a), State::Closed);
+    let why = net.close_reason(Host::A);
+    let expected = CloseReason::AbortedByPeer {
+        cause: Some(12),
+        reason: "the shared keys differ".to_owned(),
+    };
+    assert_eq!(why, Some(expected));
+    assert_eq!(net.b.associations().count(), 0);
+    assert_eq!(unauthenticated(&mut net, Host::B), 1);
+}
+
+#[test]
+fn shared_key_authenticates_every_packet_after_the_init_ack() {
+    let shared = with_auth(AuthConfig::shared_key(&[0, 255, 7]));
+    let (mut net, a, b) = Net::established(1, &shared);
+    let abort = Chunk::Abort {
+        tag_reflected: false,
+        causes: Causes::from_wire_bytes(&[]),
+    };
+    let tag = net.tag_of(Host::B);
+    assert_eq!(net.forge(Host::B, tag, &[abort]), Err(Discard::Unauthenticated));
+    assert_eq!(net.state(Host::B, b), State::Established);
+    net.run_for(Span::from_secs(40));
+    assert_eq!(net.state(Host::A, a), State::Established);
+    for sent in &net.wire {
+        let handshake = sent.has(ChunkType::INIT) || sent.has(ChunkType::INIT_ACK);
+        assert!(handshake || sent.has(ChunkType::AUTH), "{:?}", sent.bytes);
+    }
+}

@@ -1,10 +1,10 @@
 //! `whimbrel recv`: files from `whimbrel send`, into a folder.
 
-use std::fs::OpenOptions;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -12,10 +12,11 @@ use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
-use whimbrel::{Association, AssociationConfig, Listener, Span, StackConfig};
+use whimbrel::{Association, AssociationConfig, Discard, Listener, Span, Stack, StackConfig};
 
 use crate::transfer::console::Console;
-use crate::transfer::failure::{EXIT_CODES, Failure};
+use crate::transfer::failure::{EXIT_CODES, Failure, SECURITY};
+use crate::transfer::folder::Folder;
 use crate::transfer::frame::{DIGEST_BYTES, Frame, MAX_MESSAGE, check_name};
 use crate::transfer::interrupt::Interrupt;
 use crate::transfer::options::Options;
@@ -35,7 +36,7 @@ const MAX_TRANSFERS_PER_ADDRESS: usize = 64;
 
 /// Receive files over SCTP from `whimbrel send`
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = format!("{SECURITY}\n{EXIT_CODES}"))]
 pub(crate) struct Args {
     /// The folder to write files into; it is made if it is not there
     dir: PathBuf,
@@ -53,10 +54,38 @@ pub(crate) struct Args {
     options: Options,
 }
 
+/// Time between two looks at packets that were refused.
+const STRANGERS_INTERVAL: Duration = Duration::from_millis(200);
+/// Least time between two reports of them.
+const REPORTS_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Packets that were refused because their sender has another key or none.
+#[derive(Default)]
+struct Unauthenticated {
+    known: u64,
+    reported: Option<Instant>,
+}
+
+impl Unauthenticated {
+    fn report(&mut self, stack: &Stack, console: &Console) {
+        let discarded = stack.discarded();
+        let count = discarded.iter().find(|(reason, _)| *reason == Discard::Unauthenticated);
+        let count = count.map_or(0, |(_, count)| *count);
+        let is_due = self.reported.is_none_or(|at| at.elapsed() >= REPORTS_INTERVAL);
+        if count > self.known && is_due {
+            let new = count - self.known;
+            console.note(format!(
+                "warning: refused {new} packets of a sender that has another key, or none"
+            ));
+            (self.known, self.reported) = (count, Some(Instant::now()));
+        }
+    }
+}
+
 /// What every transfer needs to know.
 #[derive(Clone)]
 struct Place {
-    dir: PathBuf,
+    folder: Arc<Folder>,
     force: bool,
     console: Console,
     interrupt: Interrupt,
@@ -84,7 +113,13 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 
 async fn receive(args: &Args, console: &Console) -> Result<(), Failure> {
     let association = args.options.association()?;
-    prepare(&args.dir)?;
+    let cannot = |e: std::io::Error| Failure::file(format!("cannot write into {}: {e}", args.dir.display()));
+    let (folder, leftovers) = Folder::open(&args.dir).map_err(cannot)?;
+    if leftovers > 0 {
+        console.note(format!(
+            "removed {leftovers} partial files of a receiver that was killed"
+        ));
+    }
     let interrupt = Interrupt::listen();
     let config = StackConfig {
         local: args.listen.clone(),
@@ -107,14 +142,23 @@ async fn receive(args: &Args, console: &Console) -> Result<(), Failure> {
         stack.port()
     ));
 
+    if args.options.key.is_none() && !stack.local_addrs().iter().all(|addr| addr.ip().is_loopback()) {
+        console.note(format!(
+            "warning: anyone who can reach these addresses can write files into {}; with --key FILE only those with the key",
+            args.dir.display()
+        ));
+    }
+
     let place = Place {
-        dir: args.dir.clone(),
+        folder: Arc::new(folder),
         force: args.force,
         console: console.clone(),
         interrupt,
         once: args.once.then(|| watch::Sender::new(false)),
     };
     let mut transfers = JoinSet::new();
+    let mut unauthenticated = Unauthenticated::default();
+    let mut strangers = tokio::time::interval(STRANGERS_INTERVAL);
     let mut outcome = Ok(());
     loop {
         tokio::select! {
@@ -125,6 +169,7 @@ async fn receive(args: &Args, console: &Console) -> Result<(), Failure> {
             }
             () = place.begun() => break,
             Some(ended) = transfers.join_next() => outcome = result_of(ended).unwrap_or(outcome),
+            _ = strangers.tick() => unauthenticated.report(&stack, console),
             () = place.interrupt.asked(1) => break,
         }
     }
@@ -168,14 +213,6 @@ impl Place {
             None => std::future::pending().await,
         }
     }
-}
-
-/// Makes the folder and checks that files can be made in it.
-fn prepare(dir: &Path) -> Result<(), Failure> {
-    let cannot = |e: std::io::Error| Failure::file(format!("cannot write into {}: {e}", dir.display()));
-    std::fs::create_dir_all(dir).map_err(cannot)?;
-    part_file(dir).map_err(cannot)?;
-    Ok(())
 }
 
 /// One peer, from its header to the end of the association. Nothing if it is no sender: it has not sent a valid header, or not in time.
@@ -265,15 +302,15 @@ async fn take_header(association: &Association) -> Result<(String, u64), Failure
 async fn take_file(association: &Association, header: (String, u64), place: &Place) -> Result<Taken, Failure> {
     let (name, size) = header;
     let start = Instant::now();
-    let path = place.dir.join(&name);
+    let path = place.folder.join(&name);
     if !place.force && path.symlink_metadata().is_ok() {
         return Err(Failure::file(format!(
             "{name} exists already, and --force was not given"
         )));
     }
     let cannot = |e: std::io::Error| Failure::file(format!("cannot write {name}: {e}"));
-    let part = part_file(&place.dir).map_err(cannot)?;
-    reserve(&part, size).map_err(cannot)?;
+    place.folder.check_room(size).map_err(cannot)?;
+    let part = place.folder.part_file().map_err(cannot)?;
 
     let bar = place.console.bar(&name, size);
     let (mut writer, ended) = Writer::start(part);
@@ -339,37 +376,6 @@ async fn next_frame(association: &Association) -> Result<Frame, Failure> {
             message: "the sender ended the association early".to_owned(),
         }),
     }
-}
-
-/// A file that vanishes unless it is given its name.
-fn part_file(dir: &Path) -> std::io::Result<NamedTempFile> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".whimbrel-").suffix(".part");
-    builder.make_in(dir, |path| OpenOptions::new().write(true).create_new(true).open(path))
-}
-
-/// Has the disk set the file's space aside, so that a full disk is noticed before anything is sent.
-#[cfg(target_os = "linux")]
-fn reserve(part: &NamedTempFile, size: u64) -> std::io::Result<()> {
-    use nix::errno::Errno;
-    use nix::fcntl::{FallocateFlags, fallocate};
-
-    let Ok(size) = i64::try_from(size) else {
-        return Err(Errno::EFBIG.into());
-    };
-    if size == 0 {
-        return Ok(());
-    }
-    match fallocate(part, FallocateFlags::FALLOC_FL_KEEP_SIZE, 0, size) {
-        // Not every file system can.
-        Ok(()) | Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => Ok(()),
-        Err(errno) => Err(errno.into()),
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn reserve(_part: &NamedTempFile, _size: u64) -> std::io::Result<()> {
-    Ok(())
 }
 
 /// Writes to the disk in a thread of its own, so that a slow disk does not hold up the network.

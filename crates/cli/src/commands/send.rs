@@ -11,10 +11,10 @@ use bytes::Bytes;
 use indicatif::ProgressBar;
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
-use whimbrel::{Association, Stack, StackConfig};
+use whimbrel::{Association, ConnectError, Stack, StackConfig};
 
 use crate::transfer::console::Console;
-use crate::transfer::failure::{EXIT_CODES, Failure};
+use crate::transfer::failure::{EXIT_CODES, Failure, SECURITY};
 use crate::transfer::frame::{DATA_BYTES, DIGEST_BYTES, Frame, check_name};
 use crate::transfer::interrupt::Interrupt;
 use crate::transfer::options::Options;
@@ -30,7 +30,7 @@ const FAREWELL_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Send a file over SCTP to `whimbrel recv`
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = format!("{SECURITY}\n{EXIT_CODES}"))]
 pub(crate) struct Args {
     /// The file to send
     file: PathBuf,
@@ -85,7 +85,9 @@ async fn send(args: &Args, console: &Console) -> Result<(), Failure> {
     };
     let stack = Stack::toward(config, &args.to)?;
     let association = tokio::select! {
-        connected = stack.connect(&args.to, args.options.port) => connected?,
+        connected = stack.connect(&args.to, args.options.port) => {
+            connected.map_err(|error| explain_key(error, args.options.key.is_some()))?
+        }
         () = interrupt.asked(1) => return Err(Failure::interrupted("interrupted before the connection was made")),
     };
 
@@ -114,6 +116,25 @@ async fn send(args: &Args, console: &Console) -> Result<(), Failure> {
     }
     stack.wait_idle().await;
     Ok(())
+}
+
+/// A failure to connect, with the remedy if one end has no key or another one.
+fn explain_key(error: ConnectError, has_key: bool) -> Failure {
+    let text = error.to_string();
+    let remedy = match has_key {
+        true if text.contains("the shared keys differ") => "the receiver has another key",
+        true if text.contains("required authentication") => "the receiver uses no key: start it with --key FILE",
+        // RFC 4895 §6.1: what the INIT lacks is the parameters of authentication.
+        false if text.contains("missing mandatory parameter") => {
+            "the receiver takes files only with its key: --key FILE"
+        }
+        _ => return error.into(),
+    };
+    let failure = Failure::from(error);
+    Failure {
+        message: format!("{remedy} ({})", failure.message),
+        ..failure
+    }
 }
 
 /// Opens the file; gives the name it will have at the other end, and its size.

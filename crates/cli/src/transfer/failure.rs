@@ -16,6 +16,15 @@ Exit codes:
   6    aborted by the other end
   130  interrupted (Ctrl-C)";
 
+/// Told in the help of both commands.
+pub(crate) const SECURITY: &str = "\
+Security:
+  Nothing is encrypted: whoever is on the path can read files and their names.
+  Without --key anyone who can reach the receiver can write files into its folder, and whoever is
+  on the path can change what is sent; the digest protects against errors only.
+  With --key, both ends and every packet are authenticated. See SECURITY.md.
+";
+
 /// A failed transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {

@@ -1,9 +1,12 @@
 //! Options of `whimbrel send` and `whimbrel recv` about the association.
 
-use whimbrel::{AssociationConfig, Scheme, StackConfig};
+use std::path::PathBuf;
+
+use whimbrel::{AssociationConfig, AuthConfig, Scheme, StackConfig};
 use whimbrel_scenario::ScenarioError;
 
 use super::failure::Failure;
+use super::key;
 
 /// The SCTP port of `whimbrel recv`, unless `--port` says otherwise.
 const DEFAULT_PORT: u16 = 5000;
@@ -30,6 +33,10 @@ pub(crate) struct Options {
     /// of [flow.sctp] in a scenario; `whimbrel schema` describes them under AssociationConfig
     #[arg(long, value_name = "FIELD=VALUE", value_parser = parse_change)]
     set: Vec<String>,
+    /// Authenticate both ends and every packet by the key in this file, 16 to 128 bytes that only its owner may read; the other end
+    /// needs the same (RFC 4895). Nothing is encrypted
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: Option<PathBuf>,
 }
 
 impl Options {
@@ -48,7 +55,10 @@ impl Options {
             (config.send_buffer, config.recv_buffer) = (size, size);
             (config.send_buffer_max, config.recv_buffer_max) = (None, None);
         }
-        let config = whimbrel_scenario::change(&config, &self.set).map_err(|error| wrong(&error))?;
+        let mut config = whimbrel_scenario::change(&config, &self.set).map_err(|error| wrong(&error))?;
+        if let Some(path) = &self.key {
+            config.auth = AuthConfig::shared_key(&key::read(path)?);
+        }
         config
             .validate()
             .map_err(|error| Failure::wrong_use(error.to_string()))?;

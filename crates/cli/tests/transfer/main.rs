@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "what a test cannot do without fails it")]
 
+mod key;
+mod leftovers;
 mod options;
 mod output;
 mod paths;
@@ -45,7 +47,11 @@ impl Receiver {
         let mut child = command.stdout(stdout).stderr(Stdio::piped()).spawn().unwrap();
         let mut rest = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
-        rest.read_line(&mut line).unwrap();
+        // Notes may come before it.
+        while !line.starts_with("listening on UDP ") {
+            line.clear();
+            assert!(rest.read_line(&mut line).unwrap() > 0, "it ended");
+        }
         let (addrs, _) = line
             .strip_prefix("listening on UDP ")
             .and_then(|line| line.split_once(", SCTP port"))

@@ -224,12 +224,17 @@ impl Association {
         }
         let mut unrecognized = Vec::new();
         let report = |raw: &[u8], list: &mut Vec<u8>| whimbrel_wire::tlv::append_tlv(list, raw);
-        let read = PeerInit::read(init_ack, meta.remote, &mut unrecognized, report)
-            .and_then(|peer| peer.with_auth(init_ack, &self.config));
+        let (read, flaw) = match PeerInit::read(init_ack, meta.remote, &mut unrecognized, report) {
+            Ok(peer) => (
+                peer.with_auth(init_ack, &self.config),
+                "an INIT ACK without the required authentication (RFC 4895)",
+            ),
+            Err(refusal) => (Err(refusal), "an INIT ACK that cannot be accepted"),
+        };
         let peer = match read {
             Ok(peer) => peer,
             Err(refusal) => {
-                self.refuse_init_ack(ctx, meta, init_ack.initiate_tag, &refusal);
+                self.refuse_init_ack(ctx, meta, init_ack.initiate_tag, &refusal, flaw);
                 return Err(Discard::InvalidChunk);
             }
         };
@@ -303,7 +308,14 @@ impl Association {
 
     /// RFC 9260 §3.3.3, §5.1: the ABORT carries the tag that the INIT ACK brought, or reflects ours if that is zero.
     // [9260:3.3.3-2, 3.3.3-6, 3.3.3-9, 3.3.3-12, 3.3.3-15, 5.1-15, 5.1-16, 5.1-17]
-    fn refuse_init_ack(&mut self, ctx: &mut Context<'_>, meta: PacketMeta, peer_tag: u32, refusal: &Refusal) {
+    fn refuse_init_ack(
+        &mut self,
+        ctx: &mut Context<'_>,
+        meta: PacketMeta,
+        peer_tag: u32,
+        refusal: &Refusal,
+        flaw: &'static str,
+    ) {
         let (reflected, causes) = match refusal {
             Refusal::Abort(causes) | Refusal::AbortOnly(causes) => (false, causes.as_slice()),
             Refusal::Silent => (true, &[][..]),
@@ -321,10 +333,7 @@ impl Association {
             },
         });
         if !matches!(refusal, Refusal::AbortOnly(_)) {
-            self.close(
-                ctx,
-                CloseReason::ProtocolViolation("an INIT ACK that cannot be accepted"),
-            );
+            self.close(ctx, CloseReason::ProtocolViolation(flaw));
         }
     }
 

@@ -1,5 +1,7 @@
 //! Settings of authentication (RFC 4895).
 
+use whimbrel_wire::ChunkType;
+
 /// Authentication of chunks (RFC 4895).
 #[derive(Clone, PartialEq, Default)]
 #[cfg_attr(
@@ -25,6 +27,33 @@ pub struct AuthConfig {
 const MAX_KEY: usize = 128;
 
 impl AuthConfig {
+    /// Returns the configuration that authenticates both ends and every chunk by a shared key of 1 to 128 bytes. Only INIT, INIT ACK,
+    /// SHUTDOWN COMPLETE and AUTH are never authenticated (RFC 4895 §3.2).
+    pub fn shared_key(key: &[u8]) -> Self {
+        const NEVER: [ChunkType; 4] = [
+            ChunkType::INIT,
+            ChunkType::INIT_ACK,
+            ChunkType::SHUTDOWN_COMPLETE,
+            ChunkType::AUTH,
+        ];
+        // Those of RFC 9260 and RFC 3168, and the extensions of this stack.
+        let base = (0..=13).map(ChunkType).filter(|kind| !NEVER.contains(kind));
+        let extensions = [
+            ChunkType::NR_SACK,
+            ChunkType::ASCONF_ACK,
+            ChunkType::NEW_GAPS,
+            ChunkType::TIMESTAMP,
+            ChunkType::ASCONF,
+        ];
+        let digits: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+        AuthConfig {
+            enabled: true,
+            chunks: base.chain(extensions).map(|kind| kind.0).collect(),
+            key: format!("hex:{digits}"),
+            key_id: 0,
+        }
+    }
+
     /// Whether an association without authentication would not be what was asked for.
     pub(crate) fn is_required(&self) -> bool {
         !self.key.is_empty() || !self.chunks.is_empty()

@@ -95,7 +95,11 @@ impl Endpoint {
             Err(Refusal::Silent) => return Err(Discard::InvalidChunk),
             Err(Refusal::Abort(causes) | Refusal::AbortOnly(causes)) => {
                 self.abort_init(meta, packet, init.initiate_tag, causes);
-                return Err(Discard::InvalidChunk);
+                return Err(if answer.config.auth.is_required() {
+                    Discard::Unauthenticated
+                } else {
+                    Discard::InvalidChunk
+                });
             }
         };
         self.send_init_ack(now, meta, packet, &peer, &answer, &unrecognized);
@@ -305,11 +309,18 @@ impl Endpoint {
         let association = existing.and_then(|index| self.table.at(index));
         let config = association.map_or(&self.accepted_config, Association::config);
         let agreement = cookie.auth.as_ref();
-        check_cookie_echo(
-            config,
-            agreement.filter(|_| Extensions(cookie.supports).has(Extensions::AUTH)),
-            packet,
-        )?;
+        let agreement = agreement.filter(|_| Extensions(cookie.supports).has(Extensions::AUTH));
+        if let Err(reason) = check_cookie_echo(config, agreement, packet) {
+            let has_other_key =
+                packet.first_chunk_type() == Some(whimbrel_wire::ChunkType::AUTH) && config.auth.is_required();
+            if existing.is_none() && has_other_key {
+                // RFC 4895 §6.3 has it dropped, and so it is. The peer would repeat it until its timer gives up: it is told why.
+                let mut causes = Vec::new();
+                Cause::UserInitiatedAbort(b"the shared keys differ").emit(&mut causes);
+                self.abort_init(meta, packet, cookie.peer_tag, causes);
+            }
+            return Err(reason);
+        }
         let tags = association.map(Association::tags);
         let local_addrs = association.map_or(&*self.local_addrs, Association::local_addrs);
         // The peer was told of addresses that have changed since: it is to ask again, and learns of those of now.

@@ -1,0 +1,123 @@
+//! `--key`: who may send.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use super::{Receiver, content, names, sender, text};
+
+fn key(dir: &Path, name: &str, text: &str) -> PathBuf {
+    let path = dir.join(name);
+    std::fs::write(&path, text).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    path
+}
+
+const ONE: &str = "0123456789abcdef0123456789abcdef\n";
+const OTHER: &str = "fedcba9876543210fedcba9876543210\n";
+
+#[test]
+fn file_arrives_if_both_ends_have_the_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, into) = (dir.path().join("a"), dir.path().join("in"));
+    std::fs::write(&file, content(1_000_000)).unwrap();
+    let here = key(dir.path(), "here", ONE);
+    // The line end is not part of it.
+    let there = key(dir.path(), "there", ONE.trim());
+    let receiver = Receiver::start(
+        "127.0.0.1:0,127.0.0.2:0",
+        &into,
+        &["--once", "--key", there.to_str().unwrap()],
+    );
+    let sent = sender(&receiver.to(), &file).arg("--key").arg(&here).output().unwrap();
+    assert_eq!(sent.status.code(), Some(0), "{}", text(&sent.stderr));
+    assert!(std::fs::read(into.join("a")).unwrap() == content(1_000_000));
+    assert_eq!(receiver.end().0, Some(0));
+}
+
+#[test]
+fn other_key_or_none_is_refused_at_once_at_both_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, into) = (dir.path().join("a"), dir.path().join("in"));
+    std::fs::write(&file, "x").unwrap();
+    let (one, other) = (key(dir.path(), "one", ONE), key(dir.path(), "other", OTHER));
+    let (one, other) = (one.to_str().unwrap(), other.to_str().unwrap());
+    let cases: [(&[&str], &[&str], &str, bool); 3] = [
+        (&["--key", one], &["--key", other], "the receiver has another key", true),
+        (&["--key", one], &[], "the receiver takes files only with its key", true),
+        (&[], &["--key", other], "the receiver uses no key", false),
+    ];
+    for (receiving, sending, words, is_reported) in cases {
+        let receiver = Receiver::start("127.0.0.1:0", &into, receiving);
+        let start = Instant::now();
+        let sent = sender(&receiver.to(), &file).args(sending).output().unwrap();
+        let told = text(&sent.stderr);
+        assert!(told.contains(words), "{words}: {told}");
+        assert!(
+            start.elapsed() < Duration::from_secs(5),
+            "{words}: {:?}",
+            start.elapsed()
+        );
+        assert!(![Some(0), Some(101)].contains(&sent.status.code()), "{words}");
+        std::thread::sleep(Duration::from_millis(500));
+        receiver.signal(Signal::SIGINT);
+        let (_, _, err) = receiver.end();
+        let reported = err.contains("of a sender that has another key, or none");
+        assert_eq!(reported, is_reported, "{words}: {err}");
+        assert!(!told.contains(OTHER.trim()) && !err.contains(ONE.trim()), "{told}{err}");
+    }
+    assert_eq!(names(&into), Vec::<String>::new());
+}
+
+#[test]
+fn unfit_key_file_is_explained_without_its_content() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a");
+    std::fs::write(&file, "x").unwrap();
+    let open = key(dir.path(), "open", ONE);
+    std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o640)).unwrap();
+    let cases = [
+        (open, "other users can read or change it (mode 640); chmod 600 "),
+        (
+            key(dir.path(), "short", "secret\n"),
+            "it has 6 bytes, allowed are 16 to 128",
+        ),
+        (key(dir.path(), "long", &"x".repeat(200)), "it has at least "),
+        (dir.path().to_owned(), "it is not a regular file"),
+        (dir.path().join("missing"), "cannot be read"),
+    ];
+    for (path, words) in cases {
+        let sent = sender("127.0.0.1:9", &file).arg("--key").arg(&path).output().unwrap();
+        let told = text(&sent.stderr);
+        assert_eq!(sent.status.code(), Some(2), "{told}");
+        assert!(
+            told.contains(words) && !told.contains("secret") && !told.contains("xxx"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn receiver_without_a_key_warns_on_addresses_that_others_can_reach() {
+    let dir = tempfile::tempdir().unwrap();
+    for (more, listen, warns) in [
+        (false, "0.0.0.0:0", true),
+        (true, "0.0.0.0:0", false),
+        (false, "127.0.0.1:0", false),
+    ] {
+        let path = key(dir.path(), "key", ONE);
+        let key = ["--key", path.to_str().unwrap()];
+        let receiver = Receiver::start(listen, &dir.path().join("in"), if more { &key } else { &[] });
+        let reachable = receiver.addrs.iter().any(|addr| !addr.ip().is_loopback());
+        std::thread::sleep(Duration::from_millis(200));
+        receiver.signal(Signal::SIGINT);
+        let (_, _, err) = receiver.end();
+        assert_eq!(
+            err.contains("warning: anyone who can reach"),
+            warns && reachable,
+            "{err}"
+        );
+    }
+}

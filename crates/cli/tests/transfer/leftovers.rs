@@ -1,0 +1,73 @@
+//! Partial files.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use whimbrel::Message;
+
+use super::{Receiver, answer_to, names, sender};
+
+/// Waits for a partial file of some size.
+fn wait_for_part(dir: &Path) -> String {
+    let start = Instant::now();
+    loop {
+        if let Some(name) = names(dir).into_iter().find(|name| name.ends_with(".part"))
+            && std::fs::metadata(dir.join(&name)).is_ok_and(|file| file.len() > 0)
+        {
+            return name;
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "the transfer does not begin");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn next_receiver_removes_what_a_killed_one_has_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, into) = (dir.path().join("sparse"), dir.path().join("in"));
+    std::fs::File::create(&file).unwrap().set_len(8 << 30).unwrap();
+    let receiver = Receiver::start("127.0.0.1:0", &into, &[]);
+    let mut first = sender(&receiver.to(), &file).spawn().unwrap();
+    let part = wait_for_part(&into);
+    // Nothing is set aside for what has not come.
+    use std::os::unix::fs::MetadataExt;
+    let blocks = std::fs::metadata(into.join(&part)).unwrap().blocks();
+    assert!(blocks * 512 < 4 << 30, "{blocks} blocks");
+
+    // A second receiver in the same folder leaves it alone while the first one is alive.
+    let second = Receiver::start("127.0.0.1:0", &into, &[]);
+    assert!(names(&into).contains(&part));
+    second.signal(Signal::SIGINT);
+    second.end();
+
+    receiver.signal(Signal::SIGKILL);
+    receiver.end();
+    assert!(names(&into).contains(&part), "it was killed");
+    first.kill().unwrap();
+    first.wait().unwrap();
+    std::fs::write(into.join(".whimbrel-note"), "not ours to remove").unwrap();
+    let third = Receiver::start("127.0.0.1:0", &into, &[]);
+    assert_eq!(names(&into), [".whimbrel-note"]);
+    third.signal(Signal::SIGINT);
+    third.end();
+}
+
+#[tokio::test]
+async fn file_larger_than_the_disk_is_refused_before_it_comes() {
+    let dir = tempfile::tempdir().unwrap();
+    let receiver = Receiver::start("127.0.0.1:0", dir.path(), &[]);
+    let mut header = vec![1];
+    header.extend((1_u64 << 60).to_be_bytes());
+    header.extend(b"huge");
+    let header = Message {
+        ppid: 0x5748_4201,
+        ..Message::new(0, header)
+    };
+    let answer = answer_to(&receiver.addrs, vec![header]).await;
+    assert!(
+        answer.contains("cannot write huge: it has 1152921504606846976 bytes, and the disk has room for"),
+        "{answer}"
+    );
+    assert_eq!(names(dir.path()), Vec::<String>::new());
+}
