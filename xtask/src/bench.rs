@@ -6,8 +6,9 @@ use crate::{Outcome, packages, process, root};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// What to compare: all of it, the protocol in memory, sockets on loopback, the simulator, or its radios
-    #[arg(value_parser = ["all", "memory", "sockets", "simulator", "radio"], default_value = "all")]
+    /// What to compare: all of it, the protocol in memory, sockets on loopback, a client beside
+    /// hostile traffic, the simulator, or its radios
+    #[arg(value_parser = ["all", "memory", "sockets", "hostile", "simulator", "radio"], default_value = "all")]
     what: String,
 }
 

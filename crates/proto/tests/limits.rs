@@ -382,3 +382,40 @@ fn answers_for_other_ports_are_bounded_like_all_replies() {
     assert_eq!(net.sent(Host::B, ChunkType::ABORT).len(), 10);
     assert_eq!(net.b.stats().replies_dropped, 990);
 }
+
+#[test]
+fn packets_of_one_address_without_an_association_are_bounded_in_each_window() {
+    use whimbrel_wire::HeartbeatInfo;
+    // 100 ms are a tenth of a second: 10 packets.
+    let mut net = limited(|limits| {
+        limits.max_unassociated_per_address = Some(100);
+        limits.answer_all_ports = true;
+    });
+    let beat = Chunk::Heartbeat(HeartbeatInfo(b"x"));
+    for (port, tag, chunk) in [(4002, 0, Chunk::Init(init(7, &[]))), (4002, 77, beat), (4003, 77, beat)] {
+        for ip in ["10.0.0.1", "10.0.0.9"] {
+            net.wire.clear();
+            let bytes = packet(4001, port, tag, &[chunk]);
+            for _ in 0..50 {
+                let _ = net.hand_from(Host::B, from(ip), &bytes);
+            }
+            assert_eq!(net.wire.len(), 10, "{port} {chunk:?} {ip}");
+        }
+        // The next window.
+        net.now += Span::from_millis(100);
+    }
+    // An association is not affected.
+    assert!(handshake(&mut net, "10.0.0.1", 1, &[]));
+    let tag = net
+        .wire
+        .iter()
+        .rev()
+        .find(|sent| sent.has(ChunkType::INIT_ACK))
+        .expect("one")
+        .init()
+        .initiate_tag;
+    let bytes = packet(1, 4002, tag, &[Chunk::Heartbeat(HeartbeatInfo(b"x"))]);
+    for _ in 0..50 {
+        assert_eq!(net.hand_from(Host::B, from("10.0.0.1"), &bytes), Ok(()));
+    }
+}

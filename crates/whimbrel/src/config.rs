@@ -27,6 +27,9 @@ pub struct StackConfig {
     /// Associations that peers at one IP address may hold at a time, at least 1. An IPv6 prefix of 64 bits counts as one address. The same
     /// rule as above applies at the limit.
     pub max_associations_per_address: usize,
+    /// Packets per second from one address that belong to no association and are processed: INIT, COOKIE ECHO, and what is out of the blue.
+    /// More are discarded, so that a flood of them leaves the processor to associations and to other addresses. `None`: no limit.
+    pub max_unassociated_per_address: Option<u32>,
     /// Time that a peer has for its first message after it has opened an association; then the association is aborted. `None` is for
     /// protocols in which peers only listen, and makes silent associations as good as others where a limit is reached.
     pub first_message_timeout: Option<Span>,
@@ -80,6 +83,7 @@ impl Default for StackConfig {
             backlog: 128,
             max_associations: 16_384,
             max_associations_per_address: 1024,
+            max_unassociated_per_address: Some(5000),
             first_message_timeout: Some(Span::from_secs(60)),
             buffer_memory: 512 << 20,
             answer_all_ports: true,

@@ -28,6 +28,9 @@ pub struct EndpointConfig {
     /// Associations that peers at one IP address may have opened at a time, at least 1; all addresses of an IPv6 prefix of 64 bits count
     /// as one. Counted is the address that the handshake came from, which is verified; others that a peer lists are not.
     pub max_associations_per_address: usize,
+    /// Packets per second from one address that belong to no association and are processed: INIT, COOKIE ECHO, and what is out of the blue.
+    /// More are discarded before they cost an HMAC or an answer. An IPv6 prefix of 64 bits is one address. Absent: no limit.
+    pub max_unassociated_per_address: Option<u32>,
     /// Time in which a peer that opens an association has to complete its first message; later the association is aborted. And where a
     /// limit on the number of associations is reached, the one that has been without a message for longest gives way to a new one.
     /// Absent: peers may stay silent, and new associations are refused at the limit.
@@ -59,6 +62,7 @@ impl Default for EndpointConfig {
             cookie_key_life: Span::from_secs(3600),
             max_associations: 65_536,
             max_associations_per_address: 65_536,
+            max_unassociated_per_address: None,
             first_message_timeout: None,
             max_pending_replies: 1024,
             buffer_memory: 512 << 20,

@@ -19,7 +19,7 @@ impl Endpoint {
             return Err(Discard::Malformed);
         }
         if header.destination_port != self.config.local_port {
-            return self.on_other_port(meta, packet, first);
+            return self.on_other_port(now, meta, packet, first);
         }
         // RFC 9260 §8.4 rule 1; an association has unicast addresses only.
         if !is_unicast(meta.remote.ip()) || !is_unicast(meta.local.ip()) {
@@ -36,6 +36,9 @@ impl Endpoint {
             first = ChunkType::COOKIE_ECHO;
         }
         match first {
+            ChunkType::INIT | ChunkType::COOKIE_ECHO if !self.strangers.admit(now, meta.remote.ip()) => {
+                return Err(Discard::Limit);
+            }
             ChunkType::INIT if header.verification_tag == 0 => return self.on_init(now, meta, packet),
             // RFC 9260 §12.3: dropped in silence. That is a MUST; §8.4 rule 8, by which it would be answered with ABORT, is a SHOULD.
             ChunkType::INIT => return Err(Discard::VerificationTag),
@@ -50,7 +53,7 @@ impl Endpoint {
             return Err(Discard::OutOfTheBlue);
         };
         if association.ports().1 != header.source_port {
-            return self.out_of_the_blue(meta, packet);
+            return self.out_of_the_blue(now, meta, packet);
         }
         let from = match association
             .path_for(&meta)
@@ -63,7 +66,7 @@ impl Endpoint {
             }
             // Sent before the address was given up, and overtaken by the request: an ABORT would end what lives on elsewhere.
             None if association.has_left(meta.remote) => return Err(Discard::OutOfTheBlue),
-            None => return self.out_of_the_blue(meta, packet),
+            None => return self.out_of_the_blue(now, meta, packet),
         };
         let result = association.on_packet(context!(self, now), meta, from, packet);
         self.after_change(index);
@@ -73,7 +76,13 @@ impl Endpoint {
     /// A packet to an SCTP port that is not served (RFC 9260 §8.4): INIT is refused with its own tag; a COOKIE ECHO is discarded, because no
     /// cookie was made for that port.
     // [9260:8.4-3, 8.4-4, 8.4-5]
-    fn on_other_port(&mut self, meta: PacketMeta, packet: &PacketView<'_>, first: ChunkType) -> Result<(), Discard> {
+    fn on_other_port(
+        &mut self,
+        now: Time,
+        meta: PacketMeta,
+        packet: &PacketView<'_>,
+        first: ChunkType,
+    ) -> Result<(), Discard> {
         let is_unicast_only = is_unicast(meta.remote.ip()) && is_unicast(meta.local.ip());
         if !self.config.answer_all_ports || !self.config.answer_out_of_the_blue || !is_unicast_only {
             return Err(Discard::NotForUs);
@@ -83,13 +92,15 @@ impl Endpoint {
             ChunkType::INIT if packet.header().verification_tag == 0 => {
                 if let (Some(Ok(Chunk::Init(init))), None) = (packet.chunks().next(), packet.chunks().nth(1))
                     && init.initiate_tag != 0
+                    && self.strangers.admit(now, meta.remote.ip())
                 {
                     self.abort_init(meta, packet, init.initiate_tag, Vec::new());
                 }
             }
+            ChunkType::INIT => {}
             _ if packet.header().verification_tag == 0 => {}
             _ => {
-                let _ = self.out_of_the_blue(meta, packet);
+                let _ = self.out_of_the_blue(now, meta, packet);
             }
         }
         Err(Discard::NotForUs)
@@ -100,7 +111,7 @@ impl Endpoint {
     fn on_unknown_tag(&mut self, now: Time, meta: PacketMeta, packet: &PacketView<'_>) -> Result<(), Discard> {
         let header = packet.header();
         let Some(index) = self.table.by_peer(meta.remote, header.source_port) else {
-            return self.out_of_the_blue(meta, packet);
+            return self.out_of_the_blue(now, meta, packet);
         };
         let Some(association) = self.table.at_mut(index) else {
             return Err(Discard::OutOfTheBlue);
@@ -108,7 +119,7 @@ impl Endpoint {
         if association.tags().1 != header.verification_tag {
             return if packet.first_chunk_type() == Some(ChunkType::SHUTDOWN_ACK) {
                 // The end of an earlier association with this peer (RFC 9260 §8.4 rule 5).
-                self.out_of_the_blue(meta, packet)
+                self.out_of_the_blue(now, meta, packet)
             } else {
                 Err(Discard::VerificationTag)
             };
@@ -141,9 +152,17 @@ impl Endpoint {
 
     /// RFC 9260 §8.4, rules 2 to 8; INIT and COOKIE ECHO have been dealt with.
     // [9260:8.4-2, 8.4-6, 8.4-7, 8.4-8, 8.4-9, 8.4-10, 8.4-11, 8.4-12, 8.5.1-5, 8.5.1-9, 6-3, 6-6, 3.1-5, 3.3.7-3]
-    pub(super) fn out_of_the_blue(&mut self, meta: PacketMeta, packet: &PacketView<'_>) -> Result<(), Discard> {
+    pub(super) fn out_of_the_blue(
+        &mut self,
+        now: Time,
+        meta: PacketMeta,
+        packet: &PacketView<'_>,
+    ) -> Result<(), Discard> {
         if !self.config.answer_out_of_the_blue {
             return Err(Discard::OutOfTheBlue);
+        }
+        if !self.strangers.admit(now, meta.remote.ip()) {
+            return Err(Discard::Limit);
         }
         let mut has_shutdown_ack = false;
         for chunk in packet.chunks() {

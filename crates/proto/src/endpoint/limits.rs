@@ -5,6 +5,7 @@
 //! data. With [`EndpointConfig::first_message_timeout`](crate::EndpointConfig::first_message_timeout), the oldest of them gives way.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv6Addr};
 
 use super::{AssocId, Endpoint};
@@ -15,7 +16,7 @@ use whimbrel_control::Time;
 const SLACK: usize = 64;
 
 /// One holder of addresses: an IPv4 address, or an IPv6 prefix of 64 bits, all of which one host may use (RFC 8981).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Holder(IpAddr);
 
 impl Holder {
@@ -93,6 +94,49 @@ impl Accepted {
         {
             held.silent.retain(|id| is_silent(*id));
         }
+    }
+}
+
+/// Budget of packets that belong to no association: counters of a fixed size, so that addresses that are forged take no memory. Addresses share
+/// a counter by a keyed hash, so that an attacker cannot aim at the counter of another address.
+#[derive(Debug)]
+pub(super) struct Strangers {
+    key: u64,
+    /// Packets allowed for each counter in a window; none: no limit.
+    limit: Option<u32>,
+    window: u64,
+    counts: Box<[u32]>,
+}
+
+/// Counters, and nanoseconds after which they start again.
+const COUNTERS: usize = 256;
+const WINDOW_NANOS: u64 = 100_000_000;
+
+impl Strangers {
+    /// At most `per_second` packets of one address, if there is a limit.
+    pub(super) fn new(per_second: Option<u32>, key: u64) -> Self {
+        let windows = (1_000_000_000 / WINDOW_NANOS) as u32;
+        Strangers {
+            key,
+            limit: per_second.map(|limit| limit.div_ceil(windows)),
+            window: 0,
+            counts: per_second.map_or_else(Box::default, |_| vec![0; COUNTERS].into()),
+        }
+    }
+
+    /// Takes one packet into account. False if it is one too many.
+    pub(super) fn admit(&mut self, now: Time, ip: IpAddr) -> bool {
+        let Some(limit) = self.limit else { return true };
+        let window = now.as_nanos() / WINDOW_NANOS;
+        if window != self.window {
+            self.window = window;
+            self.counts.fill(0);
+        }
+        let mut hasher = DefaultHasher::new();
+        (self.key, Holder::of(ip)).hash(&mut hasher);
+        let count = &mut self.counts[hasher.finish() as usize % COUNTERS];
+        *count = count.saturating_add(1);
+        *count <= limit
     }
 }
 
@@ -176,6 +220,22 @@ mod tests {
         assert_ne!(holder("2001:db8:0:1::1"), holder("2001:db8::1"));
         assert_eq!(holder("::ffff:192.0.2.1"), holder("192.0.2.1"));
         assert_ne!(holder("192.0.2.1"), holder("192.0.2.2"));
+    }
+
+    #[test]
+    fn one_address_uses_up_its_own_budget_only() {
+        let mut budget = Strangers::new(Some(5000), 7);
+        let [greedy, other] = ["192.0.2.1", "192.0.2.2"].map(|ip| ip.parse().unwrap());
+        let at = |millis: u64| Time::from_nanos(millis * 1_000_000);
+        for window in 0..10 {
+            let admitted = (0..10_000)
+                .filter(|_| budget.admit(at(100 * window + 5), greedy))
+                .count();
+            assert_eq!(admitted, 500);
+            assert!(budget.admit(at(100 * window + 6), other));
+        }
+        let mut unlimited = Strangers::new(None, 7);
+        assert!((0..100_000).all(|_| unlimited.admit(at(0), greedy)));
     }
 
     #[test]

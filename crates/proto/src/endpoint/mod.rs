@@ -19,7 +19,7 @@ use whimbrel_wire::{Checksum, Chunk, PacketError, PacketSink, PacketView, Payloa
 pub(crate) use cookie::Cookie;
 use cookie::{CookieKey, fingerprint};
 use deadlines::Deadlines;
-use limits::Accepted;
+use limits::{Accepted, Strangers};
 pub(crate) use peer_init::{PeerInit, Refusal, is_unicast, missing_cookie};
 pub(crate) use reply::{Replies, Reply, ReplyChunk};
 pub use table::AssocId;
@@ -93,6 +93,7 @@ pub struct Endpoint {
     key_replaced: Time,
     table: Table,
     accepted: Accepted,
+    strangers: Strangers,
     replies: Replies,
     /// Associations that may have something to send or to tell, each once.
     ready: VecDeque<u32>,
@@ -145,6 +146,7 @@ impl Endpoint {
             key_replaced: Time::ZERO,
             table: Table::default(),
             accepted: Accepted::default(),
+            strangers: Strangers::new(config.max_unassociated_per_address, stranger_key(&secret)),
             replies: Replies::new(config.max_pending_replies),
             ready: VecDeque::new(),
             is_ready: Vec::new(),
@@ -567,4 +569,12 @@ impl Endpoint {
             self.deadlines.remove(index);
         }
     }
+}
+
+/// A key for hashes that is not the key of the cookies. It takes nothing from the random numbers, which other things depend on.
+fn stranger_key(secret: &[u8; 32]) -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    secret.hash(&mut hasher);
+    hasher.finish()
 }
