@@ -274,6 +274,30 @@ fn section_9_2_in_shutdown_sent_any_packet_restarts_t2() {
     assert_eq!(net.times(Host::A, ChunkType::SHUTDOWN, start), [0, 1600, 3600]);
 }
 
+// [9260:9.2-6]
+#[test]
+fn section_9_2_in_shutdown_sent_any_packet_clears_the_count() {
+    let config = AssociationConfig {
+        association_max_retrans: 2,
+        rto_max: Span::from_secs(1),
+        shutdown_guard: Some(Span::from_secs(3600)),
+        ..quiet()
+    };
+    let (mut net, a, _) = Net::established(1, &config);
+    net.knob = Box::new(|_| Fate::Drop);
+    let now = net.now;
+    net.a.shutdown(now, a);
+    // T2 expires once between two packets, more often than Association.Max.Retrans in all.
+    for _ in 0..6 {
+        net.run_for(Span::from_millis(1500));
+        net.as_peer(Host::A, &[Chunk::Heartbeat(HeartbeatInfo(b"alive"))])
+            .expect("taken");
+        assert_eq!(net.state(Host::A, a), State::ShutdownSent);
+    }
+    net.run_for(Span::from_secs(10));
+    assert_eq!(net.state(Host::A, a), State::Closed);
+}
+
 // [9260:9.2-25]
 #[test]
 fn section_9_2_shutdown_in_shutdown_sent_is_answered_and_restarts_t2() {
