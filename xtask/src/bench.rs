@@ -6,9 +6,9 @@ use crate::{Outcome, packages, process, root};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// What to compare: all of it, the protocol in memory, sockets on loopback, a client beside
+    /// What to compare: all of it, the protocol in memory, sockets on loopback or on long paths, a client beside
     /// hostile traffic, the simulator, or its radios
-    #[arg(value_parser = ["all", "memory", "sockets", "hostile", "simulator", "radio"], default_value = "all")]
+    #[arg(value_parser = ["all", "memory", "sockets", "long-path", "hostile", "simulator", "radio"], default_value = "all")]
     what: String,
 }
 

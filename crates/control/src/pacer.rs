@@ -5,12 +5,16 @@ use crate::{Rate, Span, Time};
 /// Spaces packets at a rate that may change with each. A sender that has been quiet may send a small burst at once.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pacer {
-    /// When the next packet may go out.
+    /// When the next packet would go out at the rate.
+    due: Time,
+    /// When it may go out: later, if bursts are collected.
     next: Time,
 }
 
 /// A pause earns at most so much credit: what a timer of a real host is late.
 const CREDIT: Span = Span::from_millis(1);
+/// How many times its granularity a timer may be late before the rate suffers.
+const LATE: u64 = 8;
 
 impl Pacer {
     /// When the next packet may go out; in the past if it may go out now.
@@ -25,15 +29,18 @@ impl Pacer {
         self.next <= now
     }
 
-    /// A packet of so many bytes has gone out, to be spaced at `rate`.
+    /// A packet of so many bytes has gone out, to be spaced at `rate`. A host whose timer has a `granularity` sends bursts of that
+    /// duration: once the packets of the time elapsed have gone out, the next ones wait until a burst is due. 0 s spaces single packets.
     #[inline]
-    pub fn on_sent(&mut self, now: Time, bytes: u64, rate: Rate) {
-        let earliest = if now.as_nanos() > CREDIT.as_nanos() {
-            Time::from_nanos(now.as_nanos() - CREDIT.as_nanos())
+    pub fn on_sent(&mut self, now: Time, bytes: u64, rate: Rate, granularity: Span) {
+        let credit = CREDIT.max(granularity * LATE);
+        let earliest = now.as_nanos().saturating_sub(credit.as_nanos());
+        self.due = self.due.max(Time::from_nanos(earliest)) + rate.time_for(bytes);
+        self.next = if self.due > now {
+            self.due + granularity
         } else {
-            Time::ZERO
+            self.due
         };
-        self.next = self.next.max(earliest) + rate.time_for(bytes);
     }
 }
 
@@ -51,12 +58,35 @@ mod tests {
         let mut now = start;
         while sent.len() < 6 {
             if pacer.may_send(now) {
-                pacer.on_sent(now, 1500, rate);
+                pacer.on_sent(now, 1500, rate, Span::ZERO);
                 sent.push(now.since(start).as_nanos() / 1000);
             } else {
                 now = pacer.next();
             }
         }
         assert_eq!(sent, [0, 0, 1000, 2000, 3000, 4000]);
+    }
+
+    #[test]
+    fn a_coarse_timer_makes_bursts_and_costs_no_rate() {
+        // 1500 bytes at 1 Gbit/s take 12 us; the timer wakes up to 300 us late.
+        let (rate, granularity) = (Rate::from_mbps(1000), Span::from_micros(250));
+        let start = Time::from_nanos(1_000_000_000);
+        let (mut pacer, mut now, mut packets, mut bursts, mut largest) = (Pacer::default(), start, 0, 0, 0);
+        while now.since(start) < Span::from_millis(100) {
+            let mut burst = 0;
+            while pacer.may_send(now) {
+                pacer.on_sent(now, 1500, rate, granularity);
+                burst += 1;
+            }
+            (packets, bursts, largest) = (packets + burst, bursts + 1, largest.max(burst));
+            now = pacer.next() + Span::from_micros(37 * (bursts % 9));
+        }
+        let ideal = 100_000 / 12;
+        assert!((ideal..ideal + 200).contains(&packets), "{packets} of {ideal}");
+        assert!(
+            bursts > 200 && largest <= 170,
+            "{bursts} bursts, the largest of {largest}"
+        );
     }
 }

@@ -445,6 +445,67 @@ fn section_6_1_no_more_than_65535_messages_of_a_stream_are_outstanding() {
     assert_eq!(net.a.association(a).expect("up").stats().data_chunks_sent, 65_535);
 }
 
+// [9260:6.1-23]
+#[test]
+fn section_6_1_the_limit_of_outstanding_messages_is_that_of_each_stream() {
+    let config = AssociationConfig {
+        max_burst: 0,
+        initial_cwnd: Some(1 << 30),
+        recv_buffer: 1 << 30,
+        ..quiet()
+    };
+    let (mut net, a, _) = Net::established(1, &config);
+    net.capture = false;
+    net.knob = Box::new(|_| Fate::Drop);
+    let now = net.now;
+    for number in 0..150_000_u32 {
+        let message = Message {
+            unordered: number % 3 == 2,
+            ..Message::zeros((number % 3) as u16, 1)
+        };
+        net.a.send(now, a, message).expect("taken");
+    }
+    net.drain(Host::A);
+    assert_eq!(net.a.association(a).expect("up").stats().data_chunks_sent, 150_000);
+    // 50,000 are outstanding on each of the first two streams; the next one on the first is one too many.
+    for _ in 0..20_000 {
+        net.a.send(now, a, Message::zeros(0, 1)).expect("taken");
+    }
+    net.drain(Host::A);
+    assert_eq!(net.a.association(a).expect("up").stats().data_chunks_sent, 165_535);
+}
+
+#[test]
+fn a_gap_with_more_chunks_behind_it_than_a_sack_can_report_is_filled() {
+    // RFC 9260 §3.3.4: the offsets of Gap Ack Blocks have 16 bits.
+    let config = AssociationConfig {
+        max_burst: 0,
+        initial_cwnd: Some(1 << 30),
+        recv_buffer: 1 << 30,
+        ..quiet()
+    };
+    let (mut net, a, _) = Net::established(1, &config);
+    net.capture = false;
+    let mut dropped = false;
+    net.knob = Box::new(move |packet| {
+        let drops = packet.from == Host::A && packet.has(ChunkType::DATA) && !core::mem::replace(&mut dropped, true);
+        if drops { Fate::Drop } else { Fate::Deliver }
+    });
+    let now = net.now;
+    for number in 0..200_000_u32 {
+        net.a
+            .send(now, a, Message::zeros((number % 16) as u16, 1))
+            .expect("taken");
+    }
+    net.run_for(Span::from_secs(5));
+    assert_eq!(net.contents(Host::B).len(), 200_000);
+    let stats = *net.a.association(a).expect("up").stats();
+    assert!(stats.retransmissions < 200 && stats.timeouts == 0, "{stats:?}");
+    let received = net.only(Host::B);
+    let received = net.b.association(received).expect("up").receiver_stats();
+    assert_eq!((received.out_of_window, received.reneged), (0, 0));
+}
+
 // [9260:6.5-2]
 #[test]
 fn section_6_5_data_on_a_stream_that_does_not_exist() {

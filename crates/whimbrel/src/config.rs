@@ -16,8 +16,8 @@ pub struct StackConfig {
     /// The SCTP port; 0 takes one at random from 49152 to 65535.
     pub port: u16,
     /// Configuration of every association. The defaults are those of RFC 9260, except that Max.Burst is
-    /// [`StackConfig::MAX_BURST`], HyStart++ (RFC 9406) is on, both buffers grow from 1 MiB up to [`StackConfig::BUFFER_MAX`], and
-    /// messages may have [`StackConfig::MAX_MESSAGE`] bytes.
+    /// [`StackConfig::MAX_BURST`], HyStart++ (RFC 9406) is on, packets are paced, both buffers grow from 1 MiB up to
+    /// [`StackConfig::BUFFER_MAX`], and messages may have [`StackConfig::MAX_MESSAGE`] bytes.
     pub association: AssociationConfig,
     /// Associations that may wait to be accepted. Beyond that, one that has not delivered a message is aborted, or else the new one.
     pub backlog: usize,
@@ -40,7 +40,10 @@ pub struct StackConfig {
     /// Whether packets to other SCTP ports are answered as out of the blue (RFC 9260 §8.4), so that a connection to the wrong port is refused
     /// at once. Off for UDP ports that several stacks share.
     pub answer_all_ports: bool,
-    /// Bytes asked of the system for each socket's receive and send buffer. The system may grant less.
+    /// Bytes asked of the system for each socket's receive and send buffer. Linux grants no more than `net.core.rmem_max` and
+    /// `net.core.wmem_max`, unless the process has CAP_NET_ADMIN; `Stack::socket_buffers` returns what was granted. 1 Gbit/s fills
+    /// 4 MiB within about 20 ms, as each packet takes more memory than it has bytes: a smaller buffer loses packets whenever the process
+    /// is not scheduled for so long.
     pub socket_buffer: usize,
     /// Whether one system call may send many packets (GSO). It is much cheaper, but a capture on the sending host shows
     /// the packets of one call as a single long one.
@@ -74,6 +77,7 @@ impl Default for StackConfig {
             port: 0,
             association: AssociationConfig {
                 max_burst: Self::MAX_BURST,
+                pacing: Some(true),
                 recv_buffer_max: Some(Self::BUFFER_MAX),
                 send_buffer_max: Some(Self::BUFFER_MAX),
                 max_message: Some(Self::MAX_MESSAGE),

@@ -2,23 +2,22 @@
 
 use std::io::IoSliceMut;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use quinn_udp::RecvMeta;
 use tokio::task::JoinHandle;
-use tokio::time::Sleep;
 use whimbrel_control::Time;
 use whimbrel_proto::PacketMeta;
 use whimbrel_wire::{ByteSink, ChecksumField};
 
-use crate::outgoing::{BATCH_BYTES, Outgoing};
+use crate::outgoing::Outgoing;
 use crate::shared::{Shared, SocketChange, State};
 use crate::socket::{self, Socket};
+use crate::timer::Timer;
 
 /// Buffers filled by one receive. Each holds a run of datagrams that the system has joined (GRO).
-const BUFFERS: usize = 8;
+const BUFFERS: usize = quinn_udp::BATCH_SIZE;
 const BUFFER_BYTES: usize = 65_536;
 /// Rounds after which other tasks of the runtime have their turn.
 const ROUNDS: usize = 32;
@@ -29,9 +28,7 @@ pub(crate) struct Driver {
     watchers: Vec<JoinHandle<()>>,
     buffer: Vec<u8>,
     outgoing: Outgoing,
-    timer: Pin<Box<Sleep>>,
-    /// What the timer is set to.
-    deadline: Option<Time>,
+    timer: Timer,
 }
 
 impl Driver {
@@ -47,8 +44,7 @@ impl Driver {
             watchers,
             buffer: vec![0; BUFFERS * BUFFER_BYTES],
             outgoing: Outgoing::default(),
-            timer: Box::pin(tokio::time::sleep(std::time::Duration::ZERO)),
-            deadline: None,
+            timer: Timer::new(),
         }
     }
 
@@ -68,7 +64,7 @@ impl Driver {
                 }
             };
             self.gather(cx);
-            let sent = self.send(cx);
+            let sent = send(cx, &self.shared, &self.sockets, &mut self.outgoing);
             let (told, deadline) = self.tell();
             if !self.outgoing.is_empty() {
                 // A socket is full and wakes this task when it is not; until then nothing more is gathered.
@@ -109,7 +105,7 @@ impl Driver {
         }
     }
 
-    /// Takes one batch from each socket; says whether there was anything.
+    /// Takes one batch from each socket; returns whether there was anything.
     fn receive(&mut self, cx: &mut Context<'_>) -> Result<bool, String> {
         let mut any = false;
         for socket in &self.sockets {
@@ -121,12 +117,15 @@ impl Driver {
                 Poll::Pending => {}
                 Poll::Ready(Ok(count)) => {
                     any = true;
-                    let now = self.shared.now();
-                    let mut state = self.shared.lock();
+                    let mut intake = Intake {
+                        shared: &self.shared,
+                        sockets: &self.sockets,
+                        outgoing: &mut self.outgoing,
+                    };
                     for (buffer, meta) in buffers.iter().zip(&meta).take(count) {
-                        take_in(&mut state, now, socket.local(), &buffer[..meta.len], meta);
+                        intake.take(cx, socket.local(), &buffer[..meta.len], meta);
                     }
-                    state.bound_memory(now);
+                    self.shared.lock().bound_memory(self.shared.now());
                 }
                 // Reports about datagrams that did not arrive; `watch_errors` reads the details.
                 Poll::Ready(Err(e)) if socket::of_kind(e.kind()).is_some() => any = true,
@@ -164,54 +163,10 @@ impl Driver {
         (any, state.endpoint.next_timeout())
     }
 
-    /// Sends what was gathered, as much as the sockets take; says whether anything was sent.
-    fn send(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut any = false;
-        while let Some((group, bytes)) = self.outgoing.front() {
-            let Some(socket) = self.sockets.iter().find(|socket| socket.local() == group.local) else {
-                self.outgoing.pop();
-                continue;
-            };
-            let mut sent = socket.poll_send(cx, group.remote, group.ecn, bytes, group.segment);
-            if matches!(&sent, Poll::Ready(Err(e)) if socket::of_kind(e.kind()).is_some()) {
-                // The error may be the report about an earlier datagram; then this one goes out now.
-                sent = socket.poll_send(cx, group.remote, group.ecn, bytes, group.segment);
-            }
-            match sent {
-                Poll::Pending => return any,
-                Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(e)) => {
-                    // A datagram that cannot be sent is a lost datagram: the protocol's timers see to it.
-                    if let Some(trouble) = socket::of_kind(e.kind()) {
-                        let now = self.shared.now();
-                        self.shared.lock().on_trouble(now, group.remote, trouble);
-                    }
-                }
-            }
-            any = true;
-            self.outgoing.pop();
-        }
-        any
-    }
-
-    /// Sets the timer to `deadline`; says whether it is due.
+    /// Sets the timer to `deadline`; returns whether it is due.
     fn poll_timer(&mut self, cx: &mut Context<'_>, deadline: Option<Time>) -> bool {
-        let Some(deadline) = deadline else {
-            self.deadline = None;
-            return false;
-        };
-        if self.deadline != Some(deadline) {
-            let Some(instant) = self.shared.instant(deadline) else {
-                return false;
-            };
-            self.timer.as_mut().reset(instant.into());
-            self.deadline = Some(deadline);
-        }
-        if self.timer.as_mut().poll(cx).is_ready() {
-            self.deadline = None;
-            return true;
-        }
-        false
+        let instant = deadline.and_then(|deadline| self.shared.instant(deadline));
+        self.timer.poll(cx, instant)
     }
 }
 
@@ -224,24 +179,77 @@ impl Drop for Driver {
     }
 }
 
-/// Hands a run of datagrams of equal length to the endpoint.
-fn take_in(state: &mut State, now: Time, local: SocketAddr, bytes: &[u8], meta: &RecvMeta) {
-    let meta_of_packet = PacketMeta {
-        local,
-        remote: SocketAddr::new(meta.addr.ip().to_canonical(), meta.addr.port()),
-        ecn: socket::ecn(meta),
-        congestion_indicated: false,
-    };
-    for datagram in bytes.chunks(meta.stride.max(1)) {
-        if let Err(reason) = state.endpoint.handle_datagram(now, meta_of_packet, datagram) {
-            *state.discards.entry(reason).or_default() += 1;
+/// What takes received datagrams to the endpoint.
+struct Intake<'a> {
+    shared: &'a Shared,
+    sockets: &'a [Arc<Socket>],
+    outgoing: &'a mut Outgoing,
+}
+
+impl Intake<'_> {
+    /// Hands a run of datagrams of equal length to the endpoint. After each, the packets that answer it are gathered: a batch of data is
+    /// acknowledged like single packets (RFC 9260 §6.2), and each SACK of a batch has its own Max.Burst (RFC 9260 §6.1 D).
+    fn take(&mut self, cx: &mut Context<'_>, local: SocketAddr, bytes: &[u8], meta: &RecvMeta) {
+        let meta_of_packet = PacketMeta {
+            local,
+            remote: SocketAddr::new(meta.addr.ip().to_canonical(), meta.addr.port()),
+            ecn: socket::ecn(meta),
+            congestion_indicated: false,
+        };
+        let mut now = self.shared.now();
+        let mut state = self.shared.lock();
+        for datagram in bytes.chunks(meta.stride.max(1)) {
+            if let Err(reason) = state.endpoint.handle_datagram(now, meta_of_packet, datagram) {
+                *state.discards.entry(reason).or_default() += 1;
+            }
+            if !state.endpoint.has_work() || self.outgoing.is_full() {
+                continue;
+            }
+            gather(&mut state, now, self.sockets, self.outgoing);
+            if self.outgoing.is_full() {
+                // Without the lock, as it takes a while.
+                drop(state);
+                send(cx, self.shared, self.sockets, self.outgoing);
+                now = self.shared.now();
+                state = self.shared.lock();
+            }
         }
     }
 }
 
+/// Sends what was gathered, as much as the sockets take; returns whether anything was sent.
+fn send(cx: &mut Context<'_>, shared: &Shared, sockets: &[Arc<Socket>], outgoing: &mut Outgoing) -> bool {
+    let mut any = false;
+    while let Some((group, bytes)) = outgoing.front() {
+        let Some(socket) = sockets.iter().find(|socket| socket.local() == group.local) else {
+            outgoing.pop();
+            continue;
+        };
+        let mut sent = socket.poll_send(cx, group.remote, group.ecn, bytes, group.segment);
+        if matches!(&sent, Poll::Ready(Err(e)) if socket::of_kind(e.kind()).is_some()) {
+            // The error may be the report about an earlier datagram; then this one goes out now.
+            sent = socket.poll_send(cx, group.remote, group.ecn, bytes, group.segment);
+        }
+        match sent {
+            Poll::Pending => return any,
+            Poll::Ready(Ok(())) => {}
+            Poll::Ready(Err(e)) => {
+                // A datagram that cannot be sent is a lost datagram: the protocol's timers see to it.
+                if let Some(trouble) = socket::of_kind(e.kind()) {
+                    let now = shared.now();
+                    shared.lock().on_trouble(now, group.remote, trouble);
+                }
+            }
+        }
+        any = true;
+        outgoing.pop();
+    }
+    any
+}
+
 /// Lets the endpoint write packets until it has none or a batch is full.
 fn gather(state: &mut State, now: Time, sockets: &[Arc<Socket>], outgoing: &mut Outgoing) {
-    while outgoing.buffer.len() < BATCH_BYTES {
+    while !outgoing.is_full() {
         let mut sink = ByteSink::new(&mut outgoing.buffer, ChecksumField::Compute);
         let Some(transmit) = state.endpoint.poll_transmit(now, &mut sink) else {
             break;

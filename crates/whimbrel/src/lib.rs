@@ -44,6 +44,7 @@ mod paths;
 mod shared;
 mod socket;
 mod stack;
+mod timer;
 
 pub use association::{Association, ReceivedMessage};
 pub use config::StackConfig;

@@ -6,7 +6,7 @@ use std::ops::Range;
 use whimbrel_proto::{Ecn, Transmit};
 
 /// Bytes after which no more packets are gathered before those there are sent.
-pub(crate) const BATCH_BYTES: usize = 256 * 1024;
+const BATCH_BYTES: usize = 256 * 1024;
 /// The most that one UDP send can carry (IPv4: 65535 - 20 - 8 bytes).
 const GROUP_BYTES: usize = 65_507;
 
@@ -39,6 +39,11 @@ impl Outgoing {
     /// Whether nothing waits to be sent.
     pub(crate) fn is_empty(&self) -> bool {
         self.groups.is_empty()
+    }
+
+    /// Whether what is there should be sent before more is gathered.
+    pub(crate) fn is_full(&self) -> bool {
+        self.buffer.len() >= BATCH_BYTES
     }
 
     /// Takes in the packet of `wire_len` bytes that was just appended to the buffer. At most `max_segments` packets go

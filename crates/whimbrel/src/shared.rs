@@ -54,6 +54,8 @@ pub(crate) struct State {
     /// The addresses that the stack has, and sockets that the driver is to take in or to close.
     pub(crate) local: Vec<SocketAddr>,
     pub(crate) changes: VecDeque<SocketChange>,
+    /// What the system has granted for the buffers of the sockets bound at first.
+    pub(crate) socket_buffers: Vec<(SocketAddr, usize, usize)>,
     /// Addresses that were given up, and whose sockets still listen for what peers send there.
     pub(crate) leaving: Vec<SocketAddr>,
 }
@@ -163,6 +165,7 @@ impl Shared {
             driver: None,
             local: Vec::new(),
             changes: VecDeque::new(),
+            socket_buffers: Vec::new(),
             leaving: Vec::new(),
         };
         Shared {

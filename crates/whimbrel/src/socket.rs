@@ -38,6 +38,7 @@ impl Socket {
         // A system that grants less only loses more packets in bursts.
         let _ = state.set_recv_buffer_size(UdpSockRef::from(&socket), config.socket_buffer);
         let _ = state.set_send_buffer_size(UdpSockRef::from(&socket), config.socket_buffer);
+        force_buffers(&socket, &state, config.socket_buffer);
         let local = socket.local_addr()?;
         Ok(Socket {
             io: UdpSocket::from_std(socket)?,
@@ -59,6 +60,15 @@ impl Socket {
         } else {
             1
         }
+    }
+
+    /// Bytes that the system has granted for the receive buffer and for the send buffer.
+    pub(crate) fn granted_buffers(&self) -> io::Result<(usize, usize)> {
+        let reference = || UdpSockRef::from(&self.io);
+        Ok((
+            self.state.recv_buffer_size(reference())?,
+            self.state.send_buffer_size(reference())?,
+        ))
     }
 
     /// Receives a batch; gives the number of buffers filled.
@@ -157,6 +167,24 @@ impl Socket {
         Err(io::ErrorKind::WouldBlock.into())
     }
 }
+
+/// The administrator may exceed the system's limits, net.core.rmem_max and net.core.wmem_max.
+#[cfg(target_os = "linux")]
+fn force_buffers(socket: &std::net::UdpSocket, state: &UdpSocketState, wanted: usize) {
+    use nix::sys::socket::{setsockopt, sockopt};
+
+    // Who may not gets an error, and keeps what was granted. Linux reports twice what can be used.
+    let is_short = |granted: io::Result<usize>| granted.is_ok_and(|granted| granted / 2 < wanted);
+    if is_short(state.recv_buffer_size(UdpSockRef::from(socket))) {
+        let _ = setsockopt(socket, sockopt::RcvBufForce, &wanted);
+    }
+    if is_short(state.send_buffer_size(UdpSockRef::from(socket))) {
+        let _ = setsockopt(socket, sockopt::SndBufForce, &wanted);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn force_buffers(_: &std::net::UdpSocket, _: &UdpSocketState, _: usize) {}
 
 #[cfg(target_os = "linux")]
 fn socket_addr(storage: &nix::sys::socket::SockaddrStorage) -> Option<SocketAddr> {

@@ -12,6 +12,7 @@ use crate::driver::Driver;
 use crate::interface;
 use crate::shared::{Progress, Shared, SocketChange};
 use crate::socket::{Socket, Trouble};
+use crate::timer;
 use crate::{AddressError, AssociationError, BindError, CloseReason, ConnectError, Message, StackConfig};
 
 /// How often a UDP port that the system chose for the first address may turn out to be taken on another.
@@ -65,6 +66,15 @@ impl Stack {
         let mut random = os_seeded()?;
         let sockets = bind_all(&config)?;
         let local: Vec<SocketAddr> = sockets.iter().map(Socket::local).collect();
+        let granted = sockets
+            .iter()
+            .filter_map(|socket| {
+                socket
+                    .granted_buffers()
+                    .ok()
+                    .map(|(recv, send)| (socket.local(), recv, send))
+            })
+            .collect();
         // RFC 6335 §6: the dynamic ports.
         let port = match config.port {
             0 => 49_152 + (random.next_u32() % 16_384) as u16,
@@ -81,6 +91,7 @@ impl Stack {
             max_unassociated_per_address: config.max_unassociated_per_address,
             first_message_timeout: config.first_message_timeout,
             answer_all_ports: config.answer_all_ports,
+            timer_granularity: timer::GRANULARITY,
             ..EndpointConfig::default()
         };
         let endpoint = Endpoint::new(endpoint_config, Box::new(random))?;
@@ -90,6 +101,7 @@ impl Stack {
             let mut state = shared.lock();
             state.handles = 1;
             state.local.clone_from(&local);
+            state.socket_buffers = granted;
         }
         let sockets = sockets.into_iter().map(Arc::new).collect();
         tokio::spawn(Driver::new(shared.clone(), sockets).run());
@@ -216,6 +228,12 @@ impl Stack {
     /// The local addresses with the UDP ports that were bound at first; [`Association::local_addrs`] tells those of now.
     pub fn local_addrs(&self) -> &[SocketAddr] {
         &self.handle.local
+    }
+
+    /// The sockets bound at first, with the bytes that the system has granted for the receive buffer and for the send buffer of each.
+    /// Linux counts its own overhead, too, and reports twice what was asked for.
+    pub fn socket_buffers(&self) -> Vec<(SocketAddr, usize, usize)> {
+        self.handle.shared.lock().socket_buffers.clone()
     }
 
     /// The SCTP port.

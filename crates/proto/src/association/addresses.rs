@@ -106,7 +106,7 @@ impl Association {
     }
 
     fn new_path(&self, local: TransportAddr, remote: TransportAddr, confirmed: bool) -> Path {
-        Path::new(&self.config, self.truth.as_ref(), local, remote, confirmed)
+        Path::new(&self.config, self.truth(), local, remote, confirmed)
     }
 
     /// Where a new address of ours leads to. An address of the peer with a path of its own that shares our address with another

@@ -138,17 +138,18 @@ impl Association {
         };
         let path = &mut self.paths[from];
         let round = path.rtt.srtt().unwrap_or(path.rtt.rto());
-        if !self.switches.penalise || is_redundant || ctx.now < path.penalised_at + round {
+        let (penalised_at, mut rest_until) = path.penalty();
+        if !self.switches.penalise || is_redundant || ctx.now < penalised_at + round {
             return;
         }
-        let rested = path.rest_until.since(path.penalised_at);
-        path.penalised_at = ctx.now;
+        let rested = rest_until.since(penalised_at);
         if path.control.penalise() {
             // Longer each time, unless it went well for as long.
-            let went_well = ctx.now > path.rest_until + rested;
+            let went_well = ctx.now > rest_until + rested;
             let rest = if went_well { round } else { rested * 2 };
-            path.rest_until = ctx.now + rest.max(round).min(round * LONGEST_REST);
+            rest_until = ctx.now + rest.max(round).min(round * LONGEST_REST);
         }
+        path.set_penalty(ctx.now, rest_until);
         self.stats.penalties += 1;
         self.trace_window(ctx, from);
     }

@@ -67,7 +67,7 @@ impl Association {
         let context = BuildContext {
             unit,
             floor: 4 * unit,
-            truth: self.truth.clone(),
+            truth: self.truth().cloned(),
         };
         let parts = self.config.parts();
         let distribution = parts.distribution.build_unless_default(&context);
@@ -121,7 +121,7 @@ impl Association {
         let sent = held + u64::from(self.max_data);
         let under_way = flight + self.paths[index].control.unit();
         let theirs = u64::from(self.peer_rwnd) + self.outstanding.data_in_flight();
-        !(sender && held > 0 && sent > u64::from(self.config.send_buffer) / count
+        !(sender && held > 0 && sent > self.send_limit() as u64 / count
             || receiver && flight > 0 && under_way > theirs / count)
     }
 
@@ -134,7 +134,7 @@ impl Association {
             open: usable
                 && path.burst_left > 0
                 && self.window_open(id, index)
-                && path.pacer.may_send(now)
+                && path.pacer_is_open(now)
                 && self.next_new_len(self.room_on(index)).is_some(),
             cwnd: path.control.cwnd(),
             ssthresh: path.control.ssthresh(),
@@ -171,10 +171,11 @@ impl Association {
         let mut any_open = None;
         for index in 0..self.paths.len() {
             let mut view = self.view(now, index);
-            if view.open && self.paths[index].rest_until > now {
+            let (_, rest_until) = self.paths[index].penalty();
+            if view.open && rest_until > now {
                 view.open = false;
                 let path = &mut self.paths[index];
-                path.release = path.release.min(path.rest_until);
+                path.release = path.release.min(rest_until);
             }
             view.open &= blocked != Some(index) && self.split_allows(spread.buffer_split, index);
             if view.open {
@@ -257,7 +258,7 @@ impl Association {
             in_flight: self.outstanding.data_in_flight(),
             window: self.peer_rwnd.into(),
             unacknowledged: self.outstanding.data_held(),
-            send_buffer: self.config.send_buffer.into(),
+            send_buffer: self.send_limit() as u64,
             sending: usize::from(self.sending),
         }
     }

@@ -159,7 +159,7 @@ impl Association {
 
     fn establish(&mut self, ctx: &mut Context<'_>) {
         self.timers.t1 = NEVER;
-        self.cookie = Box::default();
+        self.cookie = None;
         self.errors = 0;
         self.set_state(ctx, State::Established);
         self.events.push_back(Event::Connected {
@@ -249,7 +249,7 @@ impl Association {
             );
             return Err(Discard::InvalidChunk);
         };
-        self.cookie = cookie.into();
+        self.cookie = Some(Box::new(super::PeerCookie(cookie.into())));
         self.agree(&Agreement {
             local_tag: self.local_tag,
             peer_tag: peer.tag,
@@ -282,7 +282,7 @@ impl Association {
         self.outgoing.push(self.sending, Outgoing::CookieEcho);
         if !unrecognized.is_empty() {
             // RFC 9260 §3.2.2: reported with the COOKIE ECHO, as far as they fit beside it: nothing else may be sent before COOKIE ACK.
-            let room = room.saturating_sub(self.cookie.len().next_multiple_of(4) + 2 * CHUNK_HEADER_LEN);
+            let room = room.saturating_sub(self.cookie().len().next_multiple_of(4) + 2 * CHUNK_HEADER_LEN);
             let mut shown = Vec::new();
             for raw in Parameters::from_wire_bytes(&unrecognized).raw().flatten() {
                 if shown.len().next_multiple_of(4) + raw.bytes().len().next_multiple_of(4) <= room {
@@ -370,7 +370,7 @@ impl Association {
             if let Some(local) = local {
                 let confirmed = init_ack_to == Some(remote);
                 self.paths
-                    .push(Path::new(&self.config, self.truth.as_ref(), local, remote, confirmed));
+                    .push(Path::new(&self.config, self.truth(), local, remote, confirmed));
             }
         }
         self.notices.renamed = true;
@@ -451,7 +451,7 @@ impl Association {
         self.lose_early_data(ctx);
         self.set_state(ctx, State::CookieWait);
         self.outgoing.clear();
-        self.cookie = Box::default();
+        self.cookie = None;
         self.receiver = None;
         self.send_init(ctx.now, preserve_ms);
         Ok(())
@@ -508,8 +508,9 @@ impl Association {
         };
         self.tie_tags = ((random >> 32) as u32 | 1, random as u32 | 1);
         let config = self.config.clone();
+        let truth = self.truth().cloned();
         for path in &mut self.paths {
-            path.reinitialize(&config, self.truth.as_ref());
+            path.reinitialize(&config, truth.as_ref());
         }
         self.agree(&restart);
         self.set_state(ctx, State::Established);

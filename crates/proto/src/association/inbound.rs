@@ -295,6 +295,9 @@ impl Association {
             self.events.push_back(Event::DataReady);
         }
         self.timers.touch_autoclose(ctx.now);
+        if self.tuning.is_some() {
+            self.tune_receive(ctx, from);
+        }
         if self.state == State::ShutdownSent {
             self.on_data_in_shutdown_sent(ctx.now, from);
         }

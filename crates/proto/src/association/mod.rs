@@ -3,6 +3,7 @@
 mod addresses;
 mod asconf;
 mod auth;
+mod buffers;
 mod copies;
 mod distribution;
 mod eci;
@@ -30,10 +31,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rand_core::Rng;
-use whimbrel_control::{Controller, GroundTruth, Time};
+use whimbrel_control::{Controller, GroundTruth, Span, Time};
 use whimbrel_wire::{COMMON_HEADER_LEN, DATA_HEADER_LEN, Payload, Tsn};
 
 pub(crate) use auth::{AuthAgreement, KeyVector, RANDOM_LEN, Signer, check_cookie_echo, emit_parameters, fresh_random};
+pub(crate) use buffers::BufferPool;
 pub(crate) use ecn::Reductions;
 pub(crate) use handshake::{address_parameters, random_tag};
 pub(crate) use outgoing::{Outgoing, OutgoingQueue};
@@ -83,6 +85,10 @@ pub(crate) struct Context<'a> {
     /// Packets that outlive the association or belong to none.
     pub(crate) replies: &'a mut Replies,
     pub(crate) scratch: &'a mut Scratch,
+    /// Memory by which buffers may grow.
+    pub(crate) pool: &'a mut BufferPool,
+    /// How late the driver's timer may be.
+    pub(crate) granularity: Span,
 }
 
 /// Buffers that are filled and emptied within one call.
@@ -97,10 +103,6 @@ pub(crate) struct Scratch {
     pub(crate) lost: Vec<recovery::Lost>,
 }
 
-/// Chunks outstanding at most, so that no stream has more than 65535 ordered messages in the window (RFC 9260 §6.1).
-// [9260:1.6-3, 6.1-22, 6.1-23]
-const MAX_OUTSTANDING: usize = 65_535;
-
 /// One association of an [`Endpoint`](crate::Endpoint).
 #[derive(Debug)]
 pub struct Association {
@@ -108,7 +110,7 @@ pub struct Association {
     config: Arc<AssociationConfig>,
     /// What the scheme decides here.
     switches: Switches,
-    truth: Option<Arc<dyn GroundTruth>>,
+    truth: Option<Box<Truth>>,
     local_addrs: Arc<[TransportAddr]>,
     state: State,
     /// The peer opened it.
@@ -154,6 +156,8 @@ pub struct Association {
     reports: Option<Box<reports::Reports>>,
     /// Paths that get a copy of the last SACK, a bit for each.
     sack_copies: u32,
+    /// Only if the buffers may grow.
+    tuning: Option<Box<buffers::Tuning>>,
     /// Only if both ends put the time on their packets.
     stamping: Option<Box<timestamp::Stamping>>,
     /// Our random bytes, if we would authenticate chunks.
@@ -170,7 +174,7 @@ pub struct Association {
     /// Times that the peer called its own cookie stale.
     stale_cookies: u32,
     /// The peer's cookie, while it may have to be sent again.
-    cookie: Box<[u8]>,
+    cookie: Option<Box<PeerCookie>>,
     outgoing: OutgoingQueue,
     /// What the packet being processed is answered with.
     answers: inbound::Answers,
@@ -178,6 +182,14 @@ pub struct Association {
     notices: Notices,
     stats: Box<AssociationStats>,
 }
+
+/// Who knows why packets died; only a simulation has it.
+#[derive(Debug)]
+struct Truth(Arc<dyn GroundTruth>);
+
+/// The cookie of a peer that answers INIT.
+#[derive(Debug)]
+struct PeerCookie(Box<[u8]>);
 
 /// Probing of a closed receive window (RFC 9260 §6.1 A).
 #[derive(Clone, Copy, Debug, Default)]
@@ -256,7 +268,8 @@ impl Association {
             outbound_streams: identity.config.outbound_streams,
             inbound_streams: identity.config.max_inbound_streams,
             switches,
-            truth: identity.truth,
+            tuning: buffers::Tuning::new(&identity.config),
+            truth: identity.truth.map(|truth| Box::new(Truth(truth))),
             config: identity.config,
             queue: SendQueue::default(),
             outstanding,
@@ -281,7 +294,7 @@ impl Association {
             timers: Timers::default(),
             init_retransmits: 0,
             stale_cookies: 0,
-            cookie: Box::default(),
+            cookie: None,
             outgoing: OutgoingQueue::default(),
             answers: inbound::Answers::default(),
             events: VecDeque::new(),
@@ -375,10 +388,14 @@ impl Association {
                 .sum::<usize>()
             + self.events.capacity() * size_of::<Event>()
             + self.outgoing.heap_bytes()
-            + self.cookie.len()
+            + self
+                .cookie
+                .as_ref()
+                .map_or(0, |cookie| size_of_val(&**cookie) + cookie.0.len())
             + self.rates.as_ref().map_or(0, |rates| rates.heap_bytes())
             + self.policy.as_ref().map_or(0, |policy| policy.heap_bytes())
             + self.spread.as_ref().map_or(0, |spread| spread.heap_bytes())
+            + self.tuning.as_ref().map_or(0, |tuning| size_of_val(&**tuning))
             + self.probing_bytes()
             + self.reports.as_ref().map_or(0, |reports| reports.heap_bytes())
             + self.auth.as_ref().map_or(0, |auth| auth.heap_bytes())
@@ -407,6 +424,15 @@ impl Association {
             errors: path.errors,
             quality: path.quality.told(path.losses.share()),
         }
+    }
+
+    fn truth(&self) -> Option<&Arc<dyn GroundTruth>> {
+        self.truth.as_ref().map(|truth| &truth.0)
+    }
+
+    /// The peer's cookie, while it may have to be sent again.
+    fn cookie(&self) -> &[u8] {
+        self.cookie.as_ref().map_or(&[], |cookie| &cookie.0)
     }
 
     pub(crate) fn tags(&self) -> (u32, u32) {
@@ -462,7 +488,7 @@ impl Association {
         if len > limit {
             return Err(SendError::TooLong { len, limit });
         }
-        if self.buffered_send() + len > limit {
+        if !self.has_send_room(len) {
             self.notices.wants_space = true;
             return Err(SendError::Full(message));
         }
@@ -618,7 +644,7 @@ impl Association {
             path.heartbeat.timer = crate::config::NEVER;
         }
         self.outgoing.clear();
-        self.cookie = Box::default();
+        self.cookie = None;
         self.events.push_back(Event::Closed(reason));
     }
 
@@ -670,7 +696,12 @@ impl Association {
         config.tells_packets = reporting.dac;
         config.takes_back = !self.uses_nr_sack();
         config.new_gaps_only = self.uses_new_gaps();
-        Box::new(Receiver::new(peer_initial_tsn, &config))
+        let mut receiver = Box::new(Receiver::new(peer_initial_tsn, &config));
+        if let Some(size) = self.tuned_recv_buffer() {
+            // After a restart of the peer the buffer keeps its size.
+            receiver.resize(size);
+        }
+        receiver
     }
 }
 

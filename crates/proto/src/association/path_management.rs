@@ -257,6 +257,9 @@ impl Association {
         let is_idle = !interval.is_zero() && ctx.now >= path.heartbeat.last_probe + interval + rto / 2;
         if is_idle {
             self.release_memory();
+            if self.tuning.is_some() && self.is_quiet(ctx.now, interval) {
+                self.reset_buffers(ctx);
+            }
         }
         if must_probe || is_idle {
             self.send_heartbeat(ctx, index);

@@ -53,7 +53,7 @@ impl Association {
         let context = BuildContext {
             unit,
             floor: 4 * unit,
-            truth: self.truth.clone(),
+            truth: self.truth().cloned(),
         };
         let policy = self.config.parts().path_policy.build_unless_default(&context);
         self.policy = policy.map(|policy| Box::new(PathPolicy::new(policy, self.paths.len())));

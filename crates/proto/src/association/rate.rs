@@ -144,7 +144,7 @@ impl Association {
         // Where data is spread, a path lacks data also if the distribution rather waits, or if the buffers that all share are full.
         for index in 0..self.paths.len() {
             let path = &self.paths[index];
-            if self.queue.is_empty() || path.burst_left > 0 && path.pacer.may_send(now) {
+            if self.queue.is_empty() || path.burst_left > 0 && path.pacer_is_open(now) {
                 self.note_path_app_limited(index);
             }
         }

@@ -229,6 +229,7 @@ impl Association {
         if newly_acked && self.switches.recovery.small_window {
             self.recover_small_window(ctx);
         }
+        self.tune_send(ctx);
         self.tell_user_about_progress();
         self.advance_shutdown(ctx);
         Ok(())
@@ -266,6 +267,7 @@ impl Association {
         };
         path.delivered += acked;
         path.losses.on_delivered(packets);
+        let flight_before = path.utilized(ctx.now, flight_before);
         let min_rtt = path.rtt.min_rtt();
         let rate = match &mut self.rates {
             Some(rates) => rates.on_delivered(ctx.now, index, acked, min_rtt),
@@ -442,7 +444,7 @@ impl Association {
     }
 
     pub(super) fn tell_user_about_progress(&mut self) {
-        let limit = self.config.send_buffer as usize;
+        let limit = self.send_limit();
         // Several paths need the whole buffer: what one of them holds up keeps it filled with what others have delivered.
         let enough = if self.is_spread() {
             limit.saturating_sub(4 * usize::from(self.max_data)).max(limit / 4 * 3)
@@ -467,6 +469,9 @@ impl Association {
         path.rtt.on_sample(sample);
         // RFC 9260 §8.3: the period of heartbeats follows the RTO, also down.
         path.heartbeat.on_rto(ctx.now, self.config.hb_interval, path.rtt.rto());
+        if let Some(tuning) = &mut self.tuning {
+            tuning.on_rtt(sample);
+        }
         let busy = self.outstanding.flight(PathId(index as u8)) > 0;
         path.quality.on_rtt(ctx.now, sample, path.delivered, busy);
         self.renew_loss_timeout(index);

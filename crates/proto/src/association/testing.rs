@@ -6,12 +6,12 @@ use whimbrel_control::multipath::coupling::Couple;
 use whimbrel_control::multipath::distribution::Distribute;
 use whimbrel_control::multipath::policy::ManagePaths;
 use whimbrel_control::multipath::{Accounting, BufferSplit};
-use whimbrel_control::{Rng, Time};
+use whimbrel_control::{Rng, Span, Time};
 use whimbrel_wire::Tsn;
 
 use super::distribution::Spread;
 use super::path_policy::PathPolicy;
-use super::{Association, Context, Identity, Scratch};
+use super::{Association, BufferPool, Context, Identity, Scratch};
 use crate::endpoint::{AssocId, Replies};
 use crate::path::Path;
 use crate::send::{Outstanding, fragment};
@@ -57,6 +57,8 @@ pub(super) fn lend<R>(now: Time, call: impl FnOnce(&mut Context<'_>) -> R) -> R 
         random: &mut Rng::stream(1, "context"),
         replies: &mut endpoint.1,
         scratch: &mut endpoint.2,
+        pool: &mut BufferPool::new(0),
+        granularity: Span::ZERO,
     })
 }
 

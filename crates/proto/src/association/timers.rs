@@ -91,6 +91,10 @@ impl Association {
             if self.paths[index].release <= ctx.now {
                 self.paths[index].release = NEVER;
                 self.allow_burst();
+                if self.paths[index].sends_bursts() {
+                    // The pacer allows what belongs to the time that the timer took, and no more.
+                    self.paths[index].burst_left = u32::MAX;
+                }
             }
             if self.paths[index].tail_probe() <= ctx.now {
                 self.on_tail_probe(ctx, index);
@@ -153,6 +157,11 @@ impl Association {
                 timer,
                 path,
             });
+    }
+
+    /// Whether no user data has moved for so long, and none is held.
+    pub(super) fn is_quiet(&self, now: Time, span: Span) -> bool {
+        now.since(self.timers.last_activity) >= span && self.buffered_send() == 0 && self.buffered_receive() == 0
     }
 
     pub(super) fn start_autoclose(&mut self, now: Time) {

@@ -9,7 +9,7 @@ use whimbrel_wire::{
 };
 
 use super::retransmission::LostData;
-use super::{Association, Context, MAX_OUTSTANDING, Outgoing, Signer, State};
+use super::{Association, Context, Outgoing, Signer, State};
 use crate::config::NEVER;
 use crate::path::HeartbeatContent;
 use crate::receive::News;
@@ -70,6 +70,11 @@ impl Packet<'_> {
         self.path
     }
 }
+
+/// Chunks beyond the cumulative TSN ack that a Gap Ack Block can report (RFC 9260 §3.3.4).
+const MAX_REPORTED: usize = 65_535;
+/// Ordered messages of a stream that may be outstanding: one less than there are stream sequence numbers.
+const MAX_ORDERED: u32 = 65_535;
 
 /// What data may go out next, and where.
 #[derive(Clone, Copy)]
@@ -209,7 +214,7 @@ impl Association {
                     self.push_init(ctx, packet, preserve_ms);
                     return true;
                 }
-                Outgoing::CookieEcho => packet.push(&Chunk::CookieEcho { cookie: &self.cookie }),
+                Outgoing::CookieEcho => packet.push(&Chunk::CookieEcho { cookie: self.cookie() }),
                 Outgoing::CookieAck => packet.push(&Chunk::CookieAck),
                 Outgoing::Heartbeat { nonce } => {
                     let content = HeartbeatContent {
@@ -258,7 +263,7 @@ impl Association {
         let padded = |len: usize| len.next_multiple_of(4);
         match chunk {
             Outgoing::Init { .. } => 0,
-            Outgoing::CookieEcho => padded(4 + self.cookie.len()),
+            Outgoing::CookieEcho => padded(4 + self.cookie().len()),
             Outgoing::CookieAck | Outgoing::ShutdownAck => 4,
             Outgoing::Heartbeat { .. } => padded(8 + crate::path::HEARTBEAT_INFO_LEN),
             Outgoing::HeartbeatAck(info) => padded(8 + info.len()),
@@ -382,7 +387,7 @@ impl Association {
         if self.is_spread() {
             return self.next_spread(now, blocked);
         }
-        if self.queue.is_empty() || self.outstanding.len() >= MAX_OUTSTANDING {
+        if self.queue.is_empty() || !self.may_add_chunk() {
             return None;
         }
         let to = usize::from(self.sending);
@@ -404,7 +409,7 @@ impl Association {
         if let Some(to) = self.next_redundant(now) {
             return Some(NextData::Copy { to });
         }
-        let chosen = if self.queue.is_empty() || self.outstanding.len() >= MAX_OUTSTANDING {
+        let chosen = if self.queue.is_empty() || !self.may_add_chunk() {
             None
         } else {
             self.distribute(now, blocked)
@@ -413,6 +418,18 @@ impl Association {
             Some(to) => Some(NextData::New { to }),
             None => self.next_opportunity(now).map(|to| NextData::Copy { to }),
         }
+    }
+
+    /// Whether one more chunk may be outstanding: a stream has less than 2^16 ordered messages under way (RFC 9260 §6.1), and while the
+    /// peer reports a gap, nothing goes out that no Gap Ack Block could report: their offsets have 16 bits.
+    // [9260:1.6-3, 6.1-22, 6.1-23]
+    fn may_add_chunk(&mut self) -> bool {
+        if self.outstanding.len() < MAX_REPORTED {
+            return true;
+        }
+        let stream = self.queue.next_ordered();
+        let is_full = stream.is_some_and(|stream| self.outstanding.ordered_messages(stream) >= MAX_ORDERED);
+        self.outstanding.reported().is_empty() && !is_full
     }
 
     /// Rule B: less than cwnd in flight; the packet that is begun may exceed it.
@@ -512,7 +529,7 @@ impl Association {
         if pushed {
             if let Some(flight) = paced_from {
                 let bytes = self.outstanding.flight(id).saturating_sub(flight);
-                self.paths[path].pace(ctx.now, bytes, self.switches.pacing);
+                self.paths[path].pace(ctx.now, bytes, flight + bytes, self.switches.pacing, ctx.granularity);
             }
             if self.stamping.is_some() {
                 // With its time a packet measures the round trip, whatever it carries (RFC 9260 §8.3).
@@ -528,7 +545,7 @@ impl Association {
     fn push_new(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>) -> bool {
         let (path, id) = (packet.path, PathId(packet.path as u8));
         let mut pushed = false;
-        while self.outstanding.len() < MAX_OUTSTANDING
+        while self.may_add_chunk()
             && let Some(len) = self.next_new_len(packet.room)
             && let Some(fragment) = self.queue.take(len)
         {

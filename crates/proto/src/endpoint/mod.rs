@@ -26,7 +26,7 @@ pub use table::AssocId;
 use table::Table;
 
 use crate::address::{Ecn, PacketMeta, PathId, Transmit, TransportAddr};
-use crate::association::{Association, Context, Identity, Scratch, State};
+use crate::association::{Association, BufferPool, Context, Identity, Scratch, State};
 use crate::config::{AssociationConfig, EndpointConfig, MAX_ADDRESSES};
 use crate::error::{AddressError, ConfigError, ConnectError, Discard, SendError};
 use crate::event::Event;
@@ -102,6 +102,7 @@ pub struct Endpoint {
     events: VecDeque<(AssocId, Event)>,
     trace: Trace,
     scratch: Scratch,
+    pool: BufferPool,
     stats: EndpointStats,
 }
 
@@ -123,6 +124,8 @@ macro_rules! context {
             random: &mut *$endpoint.random,
             replies: &mut $endpoint.replies,
             scratch: &mut $endpoint.scratch,
+            pool: &mut $endpoint.pool,
+            granularity: $endpoint.config.timer_granularity,
         }
     };
 }
@@ -154,6 +157,7 @@ impl Endpoint {
             events: VecDeque::new(),
             trace: Trace::default(),
             scratch: Scratch::default(),
+            pool: BufferPool::new(config.buffer_memory),
             stats: EndpointStats::default(),
             config,
         })
@@ -515,6 +519,11 @@ impl Endpoint {
         }
     }
 
+    /// Bytes by which the buffers of all associations exceed their configured sizes.
+    pub fn buffer_memory_in_use(&self) -> u64 {
+        self.pool.granted()
+    }
+
     /// Chooses which records are kept for [`Endpoint::drain_trace`]. Whoever asks for any has to drain them.
     pub fn set_trace(&mut self, kinds: TraceKinds) {
         self.trace.set_kinds(kinds);
@@ -564,7 +573,8 @@ impl Endpoint {
     }
 
     fn forget_if_done(&mut self, index: u32) {
-        if self.table.at(index).is_some_and(Association::is_done) {
+        if let Some(association) = self.table.at(index).filter(|association| association.is_done()) {
+            self.pool.give_back(association.buffer_grant());
             self.table.remove(index);
             self.deadlines.remove(index);
         }

@@ -2,6 +2,7 @@
 
 mod heartbeat;
 mod losses;
+mod pacing;
 mod quality;
 
 use std::net::IpAddr;
@@ -11,7 +12,7 @@ use whimbrel_control::discriminator::Discriminator;
 use whimbrel_control::estimator::{RttConfig, RttEstimator};
 use whimbrel_control::recovery::Recovery;
 use whimbrel_control::window::GrowthRule;
-use whimbrel_control::{BuildContext, Controller, GroundTruth, Pacer, Seq, Span, Time, WindowRules};
+use whimbrel_control::{BuildContext, Controller, GroundTruth, Seq, Span, Time, WindowRules};
 use whimbrel_wire::COMMON_HEADER_LEN;
 
 pub(crate) use heartbeat::{HEARTBEAT_INFO_LEN, HeartbeatContent, HeartbeatState, period};
@@ -19,6 +20,7 @@ pub(crate) use heartbeat::{HEARTBEAT_INFO_LEN, HeartbeatContent, HeartbeatState,
 pub use quality::{JudgedLosses, PathQuality};
 
 use losses::LossShare;
+use pacing::Restraint;
 use quality::Quality;
 
 use crate::association::{Epochs, PathRecovery, Reductions};
@@ -121,12 +123,8 @@ pub(crate) struct Path {
     pub(crate) urgent: bool,
     /// Data that the window allows waits until then: for the pacer, or for its turn to be sent again.
     pub(crate) release: Time,
-    /// When its window was halved because the buffers waited for what had been sent on it.
-    pub(crate) penalised_at: Time,
-    /// Until when it takes no new data for that.
-    pub(crate) rest_until: Time,
     /// Spaces packets of data, if the window control or the scheme wants that.
-    pub(crate) pacer: Pacer,
+    pub(crate) restraint: Option<Box<Restraint>>,
     /// Recovery beyond the standard, if the scheme has any.
     pub(crate) recovery: Option<Box<PathRecovery>>,
     /// The windows of data that its losses belong to; on the first path those of the association, unless each accounts for itself.
@@ -180,9 +178,7 @@ impl Path {
             filled: false,
             urgent: false,
             release: NEVER,
-            penalised_at: Time::ZERO,
-            rest_until: Time::ZERO,
-            pacer: Pacer::default(),
+            restraint: None,
             recovery: (config.parts().recovery != Recovery::default()).then(Box::default),
             epochs: Epochs::default(),
             reductions: Reductions::default(),
@@ -222,34 +218,6 @@ impl Path {
             control.set_discriminator(Discriminator::default());
         }
         control
-    }
-
-    /// Whether the pacer lets a packet go now; notes when it will.
-    #[inline]
-    pub(crate) fn is_its_time(&mut self, now: Time) -> bool {
-        let may_send = self.pacer.may_send(now);
-        if !may_send {
-            self.release = self.release.min(self.pacer.next());
-        }
-        may_send
-    }
-
-    /// Whether packets of data may have to be spaced. `even`: as the scheme wants it.
-    #[inline]
-    pub(crate) fn is_paced(&self, even: bool) -> bool {
-        even || self.control.may_pace()
-    }
-
-    /// A packet of data with so many bytes goes out. `even`: where the window control has no rate, a window is spread over a
-    /// round-trip time.
-    pub(crate) fn pace(&mut self, now: Time, bytes: u64, even: bool) {
-        let srtt = self.rtt.srtt();
-        let even_rate = || srtt.filter(|_| even).map(|srtt| self.control.even_rate(srtt));
-        let rate = self.control.pacing_rate(srtt).or_else(even_rate);
-        // A rate of zero would be for ever.
-        if let Some(rate) = rate.filter(|rate| rate.as_bps() > 0) {
-            self.pacer.on_sent(now, bytes, rate);
-        }
     }
 
     /// The congestion window decays by each retransmission timeout without data (RFC 9260 §7.2.1, last rule).

@@ -31,6 +31,9 @@ use window::Window;
 pub(crate) use news::News;
 pub(crate) use store::CHUNK_OVERHEAD;
 
+/// The largest TSN window: its map has 16 MiB.
+const MAX_TSN_WINDOW: u32 = 1 << 22;
+
 /// What the receiver may hold, and how it acknowledges.
 #[derive(Clone, Debug)]
 pub(crate) struct ReceiverConfig {
@@ -59,8 +62,9 @@ pub(crate) struct ReceiverConfig {
     pub(crate) takes_back: bool,
     /// SACKs report beyond gaps only what is new (Ye 2004, 6.6).
     pub(crate) new_gaps_only: bool,
-    /// How far beyond the cumulative TSN a TSN may be to be accepted, at most 65535.
-    pub(crate) max_tsn_window: u16,
+    /// How far beyond the cumulative TSN a TSN may be to be accepted. What is more than 65535 beyond it is reported when the gap is
+    /// filled.
+    pub(crate) max_tsn_window: u32,
     /// Gap Ack Blocks in a SACK at most, besides the limit of the packet.
     pub(crate) max_gap_blocks: u16,
     /// Duplicate TSNs remembered for the next SACK; more are counted but not reported.
@@ -77,13 +81,7 @@ impl ReceiverConfig {
     /// The standard's constants, and limits that follow from the buffers, of which the second is for what lies beyond gaps: memory
     /// for payloads of about 100 bytes to fill them, and a TSN window of four times as many chunks as that memory could hold.
     pub(crate) fn with_second_level(recv_buffer: u32, second_level: u32, inbound_streams: u16, mtu: u16) -> Self {
-        let memory_limit = recv_buffer
-            .saturating_add(second_level)
-            .saturating_mul(3)
-            .saturating_add(4 * u32::from(mtu));
-        let max_tsn_window = (memory_limit / CHUNK_OVERHEAD as u32)
-            .saturating_mul(4)
-            .clamp(1024, 65_535);
+        let (memory_limit, max_tsn_window) = limits(recv_buffer, second_level, mtu);
         ReceiverConfig {
             recv_buffer,
             second_level,
@@ -97,11 +95,23 @@ impl ReceiverConfig {
             tells_packets: false,
             takes_back: true,
             new_gaps_only: false,
-            max_tsn_window: max_tsn_window as u16,
+            max_tsn_window,
             max_gap_blocks: u16::MAX,
             max_duplicates: 64,
         }
     }
+}
+
+/// Memory for held chunks and the TSN window, for buffers of these sizes.
+fn limits(recv_buffer: u32, second_level: u32, mtu: u16) -> (u32, u32) {
+    let memory_limit = recv_buffer
+        .saturating_add(second_level)
+        .saturating_mul(3)
+        .saturating_add(4 * u32::from(mtu));
+    let max_tsn_window = (memory_limit / CHUNK_OVERHEAD as u32)
+        .saturating_mul(4)
+        .clamp(1024, MAX_TSN_WINDOW);
+    (memory_limit, max_tsn_window)
 }
 
 /// What became of a DATA chunk.
@@ -214,7 +224,7 @@ impl Receiver {
             return self.duplicate(tsn);
         }
         let ahead = tsn.distance(self.cumulative);
-        if ahead > u32::from(self.config.max_tsn_window) {
+        if ahead > self.config.max_tsn_window {
             self.stats.out_of_window += 1;
             self.sack.packet.dropped = true;
             return DataOutcome::OutOfWindow;

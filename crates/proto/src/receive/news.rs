@@ -6,6 +6,8 @@
 
 use whimbrel_wire::Tsn;
 
+use super::sack::MAX_OFFSET;
+
 /// SACKs that tell of an arrival.
 const REPEATS: usize = 3;
 /// One SACK of so many tells everything.
@@ -94,7 +96,8 @@ impl NewsState {
             }
             self.taken_back
                 .sort_unstable_by_key(|(first, _)| first.distance(cumulative));
-            for range in self.taken_back.iter().take(blocks) {
+            let reachable = |(first, _): &&Range| first.distance(cumulative) <= MAX_OFFSET;
+            for range in self.taken_back.iter().filter(reachable).take(blocks) {
                 self.taken_back_bytes.extend_from_slice(&block(range, cumulative));
             }
         }
@@ -104,12 +107,12 @@ impl NewsState {
     /// Writes what has come beyond gaps, in at most so many blocks.
     pub(super) fn write(&mut self, cumulative: Tsn, blocks: usize, bytes: &mut Vec<u8>) {
         self.sorted.clear();
-        // What begins at or below the cumulative TSN lies below it as a whole.
+        // What begins at or below the cumulative TSN lies below it as a whole; what lies too far above it is told when the gap is filled.
         let above = self
             .arrived
             .iter()
             .flatten()
-            .filter(|(first, _)| first.is_after(cumulative));
+            .filter(|(first, _)| first.is_after(cumulative) && first.distance(cumulative) <= MAX_OFFSET);
         self.sorted.extend(above);
         self.sorted
             .sort_unstable_by_key(|(first, _)| first.distance(cumulative));
@@ -168,9 +171,10 @@ fn remove(ranges: &mut Vec<Range>, tsn: Tsn, limit: usize) -> bool {
     true
 }
 
-/// A range as a block of a SACK with this cumulative TSN; both ends are at most 65535 above it.
+/// A range as a block of a SACK with this cumulative TSN; it begins at most 65535 above it.
 fn block((first, last): &Range, cumulative: Tsn) -> [u8; 4] {
-    (first.distance(cumulative) << 16 | last.distance(cumulative)).to_be_bytes()
+    let end = last.distance(cumulative).min(MAX_OFFSET);
+    (first.distance(cumulative) << 16 | end).to_be_bytes()
 }
 
 #[cfg(test)]

@@ -10,6 +10,9 @@ const SACK_HEADER: usize = 16;
 /// A Gap Ack Block, and likewise a duplicate TSN, in bytes.
 const SACK_ENTRY: usize = 4;
 
+/// The largest offset of a Gap Ack Block.
+pub(super) const MAX_OFFSET: u32 = 65_535;
+
 /// The state of acknowledgement.
 #[derive(Debug, Default)]
 pub(super) struct SackState {
@@ -191,9 +194,10 @@ impl Receiver {
     fn write_gaps(&self, bytes: &mut Vec<u8>, blocks: usize) {
         let cumulative = self.cumulative;
         bytes.reserve(SACK_ENTRY * blocks.min(64));
+        // What lies further beyond the cumulative TSN has no offset.
+        let reach = self.highest.distance(cumulative).min(MAX_OFFSET);
         self.map
-            .for_each_run(cumulative.next(), self.highest.next(), blocks, |first, last| {
-                // Both fit: no TSN further than 65535 beyond the cumulative one is accepted.
+            .for_each_run(cumulative.next(), cumulative + (reach + 1), blocks, |first, last| {
                 let block = first.distance(cumulative) << 16 | last.distance(cumulative);
                 bytes.extend_from_slice(&block.to_be_bytes());
             });

@@ -98,6 +98,11 @@ impl Store {
         }
     }
 
+    /// Sets the memory above which free buffers are given back.
+    pub(super) fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
     pub(super) fn payload_bytes(&self) -> usize {
         self.payload
     }

@@ -16,6 +16,8 @@ pub(super) struct Window {
     pub(super) highest_held: Tsn,
     /// With a two-level buffer: bytes held beyond a gap, at most those of both levels. Otherwise zero.
     pub(super) beyond: u32,
+    /// More has been promised than the buffer has now: it was made smaller.
+    outdated: bool,
 }
 
 impl Window {
@@ -23,6 +25,7 @@ impl Window {
         Window {
             accepted: 0,
             beyond: 0,
+            outdated: false,
             right_edge: recv_buffer.into(),
             highest_held: cumulative,
         }
@@ -115,7 +118,28 @@ impl Receiver {
     pub(super) fn promise_window(&mut self) -> u32 {
         let window = self.advertised_window();
         self.window.right_edge = self.window.right_edge.max(self.window.accepted + u64::from(window));
+        if self.window.outdated && self.window.promised() <= self.config.recv_buffer as usize {
+            self.window.outdated = false;
+            self.set_limits();
+        }
         window
+    }
+
+    /// Changes the size of the buffer. A smaller one is advertised from now on, but what was promised before is taken: the right edge
+    /// stays where it is, and the memory for it until it is used up.
+    pub(crate) fn resize(&mut self, recv_buffer: u32) {
+        self.config.recv_buffer = recv_buffer;
+        self.window.outdated = self.window.promised() > recv_buffer as usize;
+        if !self.window.outdated {
+            self.set_limits();
+        }
+    }
+
+    fn set_limits(&mut self) {
+        let config = &mut self.config;
+        (config.memory_limit, config.max_tsn_window) =
+            super::limits(config.recv_buffer, config.second_level, config.mtu);
+        self.store.set_limit(config.memory_limit as usize);
     }
 
     /// Whether the reader has made so much room that the peer should be told without waiting for its data.
@@ -145,7 +169,8 @@ impl Receiver {
         } else {
             // What is beyond a gap and may not be dropped has to leave the memory for what fills it.
             let may_exceed = self.config.takes_back || tsn == self.cumulative.next();
-            self.advertised_window() > 0 && (may_exceed || self.fits_memory(len))
+            let is_promised = self.advertised_window() > 0 || self.window.outdated && self.window.promised() >= len;
+            is_promised && (may_exceed || self.fits_memory(len))
         };
         let leaves_gap = tsn.is_after(self.highest) && tsn != self.cumulative.next();
         if leaves_gap && !self.config.takes_back && self.store.charged_bytes() + charge(len) > self.memory_beyond() {

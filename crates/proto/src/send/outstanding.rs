@@ -166,6 +166,24 @@ pub(crate) struct Outstanding {
     pub(super) resent: Option<Box<Resent>>,
     /// Copies of chunks, if there may be any.
     pub(super) copies: Option<Box<Copies>>,
+    /// Ordered messages in the ring, by stream. Counted only once there are so many chunks that one stream could have too many.
+    ordered: Option<Box<StreamCounts>>,
+}
+
+/// How many messages there are of each stream.
+#[derive(Debug)]
+struct StreamCounts(Vec<u32>);
+
+/// Counts a message of this fragment more or less, if it is ordered.
+fn count_ordered(counts: &mut Vec<u32>, fragment: &Fragment, change: i32) {
+    if fragment.unordered {
+        return;
+    }
+    let stream = usize::from(fragment.stream);
+    if stream >= counts.len() {
+        counts.resize(stream + 1, 0);
+    }
+    counts[stream] = counts[stream].saturating_add_signed(change);
 }
 
 impl Outstanding {
@@ -189,6 +207,7 @@ impl Outstanding {
             acks: Vec::new(),
             resent: None,
             copies: None,
+            ordered: None,
         }
     }
 
@@ -231,6 +250,23 @@ impl Outstanding {
     /// Chunks held.
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
+    }
+
+    /// Ordered messages of a stream that have been begun and are not acknowledged cumulatively.
+    #[cold]
+    pub(crate) fn ordered_messages(&mut self, stream: u16) -> u32 {
+        let slots = &self.slots;
+        let counts = self.ordered.get_or_insert_with(|| {
+            let mut counts = Vec::new();
+            for (place, slot) in slots.iter().enumerate() {
+                // The beginning of the first message may have been acknowledged.
+                if slot.fragment.begin || place == 0 {
+                    count_ordered(&mut counts, &slot.fragment, 1);
+                }
+            }
+            Box::new(StreamCounts(counts))
+        });
+        counts.0.get(usize::from(stream)).copied().unwrap_or(0)
     }
 
     /// User data sent and not cumulatively acknowledged, in bytes.
@@ -368,6 +404,11 @@ impl Outstanding {
             credited: false,
             copied: false,
         };
+        if let Some(counts) = &mut self.ordered
+            && slot.fragment.begin
+        {
+            count_ordered(&mut counts.0, &slot.fragment, 1);
+        }
         self.data_held += slot.data_len();
         self.paths[usize::from(path.0)].held += slot.data_len();
         let (chunk, data) = (slot.chunk_len(), slot.data_len());
@@ -484,6 +525,11 @@ impl Outstanding {
     pub(super) fn pop(&mut self) -> Option<Slot> {
         let slot = self.slots.pop_front()?;
         self.base += 1;
+        if let Some(counts) = &mut self.ordered
+            && slot.fragment.end
+        {
+            count_ordered(&mut counts.0, &slot.fragment, -1);
+        }
         self.data_held -= slot.data_len();
         self.paths[usize::from(slot.path)].held -= slot.data_len();
         if let Some(sequences) = &mut self.sequences {
@@ -582,6 +628,7 @@ impl Outstanding {
         self.acks = Vec::new();
         // Stale entries wait there until the next loss.
         if self.slots.is_empty() {
+            self.ordered = None;
             let queues = self.sequences.as_ref().map_or(0, |_| 2 * self.paths.len());
             self.lost = vec![VecDeque::new(); queues];
         }

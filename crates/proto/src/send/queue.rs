@@ -43,6 +43,17 @@ impl SendQueue {
         self.waiting.is_empty()
     }
 
+    /// Messages waiting, the one that is being sent included.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// The stream of the message whose turn it is, if that is ordered and nothing of it has been sent.
+    pub(crate) fn next_ordered(&self) -> Option<u16> {
+        let first = self.waiting.front()?;
+        (!first.message.unordered && first.offset == 0).then_some(first.message.stream)
+    }
+
     /// Bytes of user data waiting.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes

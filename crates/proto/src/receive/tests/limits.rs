@@ -260,7 +260,7 @@ fn a_hostile_sender_cannot_make_us_hold_more_than_the_limits() {
         }
         let chunk = super::super::store::charge(largest as usize);
         assert!(held <= config.memory_limit as usize + chunk, "seed {seed}: {held}");
-        let map = 2 * 5 * usize::from(config.max_tsn_window);
+        let map = 2 * 5 * config.max_tsn_window as usize;
         let streams = 1000 * 8 + 64 * 1024;
         let news = 3 * 512 * 8 * 4;
         let limit = 2 * (config.memory_limit as usize + chunk) + map + streams + news;

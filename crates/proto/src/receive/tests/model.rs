@@ -124,7 +124,7 @@ impl Model {
             }
             return DataOutcome::Duplicate;
         }
-        if number - self.cumulative() > u32::from(self.config.max_tsn_window) {
+        if number - self.cumulative() > self.config.max_tsn_window {
             return DataOutcome::OutOfWindow;
         }
         if chunk.stream >= self.config.inbound_streams {
@@ -493,7 +493,7 @@ fn messages() -> impl Strategy<Value = Vec<(u16, bool, Vec<usize>)>> {
 fn config(recv_buffer: u32, memory: u32, mtu: u16, tsns: u16, limit: u16) -> ReceiverConfig {
     ReceiverConfig {
         memory_limit: recv_buffer + memory,
-        max_tsn_window: tsns,
+        max_tsn_window: tsns.into(),
         max_gap_blocks: limit,
         max_duplicates: limit,
         ..ReceiverConfig::new(recv_buffer, 3, mtu)

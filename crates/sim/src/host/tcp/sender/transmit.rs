@@ -1,6 +1,7 @@
 //! What is sent next (RFC 5681 §3, RFC 6675 §4 NextSeg).
 
 use super::*;
+use whimbrel_control::Span;
 use whimbrel_control::recovery::TransmissionRetransmit;
 
 impl TcpSender {
@@ -150,7 +151,7 @@ impl TcpSender {
             if let Some(rate) = pace {
                 let header = crate::packet::IP_HEADER + 20 + u32::from(self.config.mss) - self.segment_bytes;
                 let sent = self.stats.data_bytes_sent - before + u64::from(header);
-                self.pacer.on_sent(context.now, sent, rate);
+                self.pacer.on_sent(context.now, sent, rate, Span::ZERO);
             }
         }
         if let Some(delivery) = &mut self.delivery
