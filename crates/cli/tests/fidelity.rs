@@ -1,0 +1,54 @@
+//! Simulation and reality agree: `send` and `recv` through `emulate` reach the goodput that the simulator computes for the same
+//! scenario file.
+//!
+//! By default a selection runs that a busy machine of two processors can do within a minute or two. `WHIMBREL_FIDELITY=full` runs all
+//! cases, which needs an idle machine; other values select those with that part in their names, such as `cubic-40ms` or `100Mbit-0%`.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "what a test cannot do without fails it")]
+
+#[path = "fidelity"]
+mod fidelity {
+    pub(super) mod case;
+    pub(super) mod live;
+    pub(super) mod schedule;
+}
+
+use fidelity::case::{Case, all};
+use fidelity::live::{Live, Verdict};
+
+#[test]
+fn live_goodput_is_that_of_the_simulation() {
+    let asked = std::env::var("WHIMBREL_FIDELITY").ok();
+    let is_asked = |case: &Case| match asked.as_deref() {
+        None => case.is_default(),
+        Some("full") => true,
+        Some(part) => case.name().contains(part),
+    };
+    let cases: Vec<Case> = all().into_iter().filter(is_asked).collect();
+    assert!(!cases.is_empty(), "no case is called {asked:?}");
+    let dir = tempfile::tempdir().unwrap();
+    let plans: Vec<_> = cases.iter().map(|case| case.plan()).collect();
+    let runs = plans.iter().flat_map(|plan| plan.runs()).collect();
+    let results = fidelity::schedule::run_all(runs, |run| Live::run(dir.path(), run));
+    let mut wrong = 0;
+    for plan in &plans {
+        let of_case = results.iter().filter(|(run, _)| run.case == plan.case);
+        let (mut live, mut slow) = (Vec::new(), None);
+        for (_, verdict) in of_case {
+            match verdict {
+                Verdict::Done(goodput) => live.push(*goodput),
+                Verdict::TooSlow(why) => slow = Some(why.clone()),
+            }
+        }
+        if let Some(why) = slow {
+            let reason = format!("{}: machine too slow: {why}", plan.case.name());
+            whimbrel_testkit::not_run_in_part(module_path!(), &reason);
+            continue;
+        }
+        let outcome = plan.compare(&live);
+        println!("{outcome}");
+        wrong += u32::from(!outcome.agrees);
+    }
+    assert_eq!(wrong, 0, "cases in which live and simulated goodput differ");
+}

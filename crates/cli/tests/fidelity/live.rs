@@ -1,0 +1,160 @@
+//! One transfer between processes.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::case::Run;
+
+const WHIMBREL: &str = env!("CARGO_BIN_EXE_whimbrel");
+/// A machine that was too slow is given another chance.
+const ATTEMPTS: u32 = 3;
+/// Everything that can be waited for comes within this time.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How a transfer went.
+#[derive(Clone, Debug)]
+pub(crate) enum Verdict {
+    /// Goodput in Mbit/s.
+    Done(f64),
+    /// The emulator says that it was late; with the reason.
+    TooSlow(String),
+}
+
+pub(crate) struct Live;
+
+/// A process that is stopped at the end, with what it says on standard error.
+struct Process(
+    Child,
+    #[expect(dead_code, reason = "a closed pipe would fail the process")] Option<BufReader<ChildStderr>>,
+);
+
+/// The command, preferred to other programs if this user may ask for that: what else runs on the machine should not make the ends
+/// or the emulator late.
+fn whimbrel(niceness: &str) -> Command {
+    let mut command = Command::new("nice");
+    command.args(["-n", niceness, WHIMBREL]);
+    command
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Live {
+    /// Transfers the file; again if the machine was too slow.
+    pub(crate) fn run(dir: &Path, run: &Run) -> Verdict {
+        let mut verdict = Verdict::TooSlow("never tried".to_owned());
+        for attempt in 0..ATTEMPTS {
+            let dir = dir.join(format!("{}-{attempt}", run.number));
+            std::fs::create_dir(&dir).unwrap();
+            verdict = once(&dir, run);
+            if matches!(verdict, Verdict::Done(_)) {
+                break;
+            }
+        }
+        verdict
+    }
+}
+
+/// Loopback addresses of a run's own: `side` 1 sends, 2 receives.
+fn ips(run: &Run, side: usize) -> Vec<String> {
+    let net = 10 + 2 * run.number + side;
+    (1..=run.case.paths())
+        .map(|host| format!("127.{}.{}.{host}", 1 + net / 250, net % 250))
+        .collect()
+}
+
+fn once(dir: &Path, run: &Run) -> Verdict {
+    let (scenario, file, ready) = (dir.join("scenario.toml"), dir.join("file"), dir.join("ready.json"));
+    std::fs::write(&scenario, &run.scenario).unwrap();
+    let handle = std::fs::File::create(&file).unwrap();
+    handle.set_len(run.bytes).unwrap();
+    let (senders, receivers) = (ips(run, 1), ips(run, 2));
+
+    let free: Vec<_> = receivers.iter().map(|ip| format!("{ip}:0")).collect();
+    let (_receiver, to) = receive(&free.join(","), &dir.join("inbox"));
+    let mut emulator = whimbrel("-20");
+    emulator.args(["emulate", "--udp", "--json", "--quiet"]);
+    emulator.args(["--to", &to, "--listen", &free.join(","), "--from", &senders.join(",")]);
+    emulator.arg("--ready-file").arg(&ready).arg(&scenario);
+    emulator.args(["--late", &format!("{} us", run.case.latest().as_micros())]);
+    let child = emulator.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut emulator = Process(child, None);
+    let listen = listen(&ready, &mut emulator);
+
+    let mut sender = whimbrel("-10");
+    sender
+        .args(["send", "--to", &listen, "--scheme", run.case.scheme])
+        .arg(&file);
+    if senders.len() > 1 {
+        sender.args(["--local", &senders.join(",")]);
+    }
+    let output = sender.stdin(Stdio::null()).output().unwrap();
+    let out = String::from_utf8(output.stdout).unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{}: {err}", run.case.name());
+
+    let id = emulator.0.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    let mut text = String::new();
+    emulator.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    let report: Value = serde_json::from_str(&text).unwrap();
+    if std::env::var_os("WHIMBREL_FIDELITY_VERBOSE").is_some() {
+        eprintln!("{}: {out}{report:#}", run.case.name());
+    }
+    if let Some(why) = report["too_slow"].as_str() {
+        return Verdict::TooSlow(why.to_owned());
+    }
+    Verdict::Done(run.bytes as f64 * 8.0 / seconds(&out) / 1e6)
+}
+
+/// Starts `recv`; gives the addresses that it listens on.
+fn receive(listen: &str, inbox: &Path) -> (Process, String) {
+    let mut command = whimbrel("-10");
+    command.args(["recv", "--once", "--listen", listen]).arg(inbox);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut errors = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.starts_with("listening") && errors.read_line(&mut line).unwrap() > 0 {
+        // `nice` says so if it is not allowed to.
+        if !line.starts_with("listening") {
+            line.clear();
+        }
+    }
+    let process = Process(child, Some(errors));
+    let addrs = line
+        .strip_prefix("listening on UDP ")
+        .and_then(|line| line.split_once(", SCTP port"));
+    let (addrs, _) = addrs.unwrap_or_else(|| panic!("{line}"));
+    (process, addrs.replace(' ', ""))
+}
+
+/// Waits until the emulator is ready; gives the addresses that it listens on.
+fn listen(ready: &Path, emulator: &mut Process) -> String {
+    let start = Instant::now();
+    let text = loop {
+        if let Ok(text) = std::fs::read_to_string(ready) {
+            break text;
+        }
+        assert!(emulator.0.try_wait().unwrap().is_none(), "the emulator ended");
+        assert!(start.elapsed() < PATIENCE, "the emulator is not ready");
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    let ready: Value = serde_json::from_str(&text).unwrap();
+    let addrs = ready["listen"].as_array().unwrap().iter();
+    addrs.map(|addr| addr.as_str().unwrap()).collect::<Vec<_>>().join(",")
+}
+
+/// The time in a line of `send`: `sent NAME: SIZE in TIME s, RATE`.
+fn seconds(out: &str) -> f64 {
+    let time = out.split_once(" in ").and_then(|(_, rest)| rest.split_once(" s, "));
+    time.and_then(|(time, _)| time.parse().ok())
+        .unwrap_or_else(|| panic!("{out}"))
+}
