@@ -155,7 +155,7 @@ impl Association {
     pub(super) fn distribute(&mut self, now: Time, blocked: Option<usize>) -> Option<usize> {
         for index in 0..self.paths.len() {
             let id = PathId(index as u8);
-            if self.outstanding.flight(id) == 0 && !self.paths[index].is_probed() {
+            if self.outstanding.chunks_in_flight(id) == 0 && !self.paths[index].is_probed() {
                 self.paths[index].decay_if_idle(now);
             }
         }

@@ -75,6 +75,11 @@ impl SackObserver for Notes<'_> {
         })
     }
 
+    fn may_answer(&self, path: u8, sent_at: Time) -> bool {
+        let least = self.paths[usize::from(path)].rtt.min_rtt();
+        least.is_some_and(|least| self.now.since(sent_at) >= least)
+    }
+
     fn in_recovery(&self, path: usize) -> bool {
         self.paths[path].epochs.recovery.is_active()
     }
@@ -194,7 +199,12 @@ impl Association {
                 reneged,
             } => (advanced, newly_acked, reneged),
             SackOutcome::OldButTelling => (false, false, false),
-            SackOutcome::Old => return Err(Discard::Unexpected),
+            SackOutcome::Old => {
+                // It says nothing about chunks, but it shows that a packet has arrived: new data may follow (RFC 9260 §6.1 D). With
+                // several paths the SACKs of a slow one are overtaken all the time.
+                self.allow_burst();
+                return Err(Discard::Unexpected);
+            }
             SackOutcome::Impossible => return self.on_impossible_sack(ctx),
         };
         self.stats.sacks_received += 1;
@@ -213,11 +223,17 @@ impl Association {
             }
             self.take_path_acknowledgement(ctx, index, advanced, echo);
         }
+        if !complete && !sack.gaps.is_empty() {
+            self.take_out_unreported(ctx.now);
+        }
         self.end_epochs(ctx);
         if let Some(rates) = &mut self.rates {
             rates.release(self.outstanding.base());
         }
         self.take_losses(ctx);
+        if self.switches.recovery.tail_loss_probe {
+            self.renew_tail_probes(ctx.now);
+        }
         if reneged {
             self.start_missing_t3(ctx.now);
         }
@@ -301,13 +317,10 @@ impl Association {
         path.control.on_ack(&sample);
         path.one_packet_only = false;
         // RFC 9260 §6.3.2 rules R2 and R3
-        if flight == 0 {
+        if self.outstanding.chunks_in_flight(id) == 0 {
             path.t3 = NEVER;
         } else if earliest_acked {
             path.t3 = ctx.now + path.timeout();
-        }
-        if self.switches.recovery.tail_loss_probe {
-            self.renew_tail_probe(ctx.now, index, true);
         }
         if !self.is_stale(index) {
             self.path_answered(ctx, index);
@@ -403,6 +416,20 @@ impl Association {
         verdict
     }
 
+    /// A SACK had no room for all gap ack blocks: the fate of what lies above the last one is unknown. What was sent there before
+    /// something that has arrived on the same path has left the network, so it keeps nothing else from being sent.
+    fn take_out_unreported(&mut self, now: Time) {
+        for (index, path) in self.paths.iter().enumerate() {
+            let Some((sent_at, _)) = self.outstanding.acks()[index].latest else {
+                continue;
+            };
+            // An acknowledgement that comes too soon is that of an earlier transmission.
+            if path.rtt.min_rtt().is_some_and(|least| now.since(sent_at) >= least) {
+                self.outstanding.take_out_unreported(PathId(index as u8), sent_at);
+            }
+        }
+    }
+
     /// What a SACK says of earlier timeouts and probes.
     fn check_recovery(&mut self, ctx: &mut Context<'_>, sack: &Sack<'_>, echo: &Echo) {
         for index in 0..self.paths.len() {
@@ -420,7 +447,7 @@ impl Association {
     /// RFC 9260 §6.2.1 D iii, §6.3.2 rule R4: data that the receiver took back is in flight without a timer.
     pub(super) fn start_missing_t3(&mut self, now: Time) {
         for (index, path) in self.paths.iter_mut().enumerate() {
-            if path.t3 == NEVER && self.outstanding.flight(PathId(index as u8)) > 0 {
+            if path.t3 == NEVER && self.outstanding.chunks_in_flight(PathId(index as u8)) > 0 {
                 path.t3 = now + path.timeout();
             }
         }

@@ -394,7 +394,7 @@ impl Association {
         if blocked == Some(to) {
             return None;
         }
-        if self.outstanding.flight(PathId(self.sending)) == 0 && !self.paths[to].is_probed() {
+        if self.outstanding.chunks_in_flight(PathId(self.sending)) == 0 && !self.paths[to].is_probed() {
             self.paths[to].decay_if_idle(now);
         }
         let may_send = self.paths[to].burst_left > 0
@@ -589,7 +589,7 @@ impl Association {
         if path_state.t3 == NEVER || is_earliest {
             path_state.t3 = ctx.now + path_state.timeout();
         }
-        if self.switches.recovery.tail_loss_probe {
+        if self.switches.recovery.tail_loss_probe && !retransmission {
             self.renew_tail_probe(ctx.now, path, false);
         }
         let tsn = self.outstanding.tsn(seq);

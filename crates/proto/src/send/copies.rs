@@ -200,6 +200,11 @@ impl Outstanding {
         let (Some(copies), Some(slot)) = (&mut self.copies, self.slots.get_mut((seq - self.base) as usize)) else {
             return;
         };
+        if core::mem::take(&mut slot.unreported) {
+            // One of its transmissions is a copy from now on, and those are in flight until their fate is known.
+            self.paths[usize::from(slot.path)].bytes += slot.chunk_len();
+            self.data_in_flight += slot.data_len();
+        }
         let own = observer.surprise(slot.path, slot.sent_at, false);
         // The likeliest, and how likely the next one is.
         let (mut best, mut next) = (own.map(|own| (own, None)), None);
@@ -320,6 +325,9 @@ impl Outstanding {
         let ack = &mut self.acks[usize::from(path)];
         ack.earliest_acked |= is_earliest;
         ack.credit(copy.psn, copy.bytes, copy.sent_at, is_doubtful);
+        if !is_doubtful {
+            ack.note_latest(copy.sent_at, copy.psn);
+        }
         observer.copy_arrived(seq, path, copy.sent_at, is_doubtful);
     }
 

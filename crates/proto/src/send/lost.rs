@@ -85,7 +85,7 @@ impl Outstanding {
 
     /// Puts a lost chunk back in flight on `path`; returns its user data in bytes.
     pub(crate) fn retransmit(&mut self, seq: Seq, path: PathId, now: Time) -> u64 {
-        let (base, next, again) = (self.base(), self.next_seq(), self.resent.is_some());
+        let (base, again) = (self.base(), self.multiple_fast_retransmit);
         let Some(slot) = self.slot(seq) else { return 0 };
         let (from, queue) = (slot.path, self.lost_queue(slot.path, slot.timed_out));
         let by_tsn = self.accounting != Accounting::Path;
@@ -103,10 +103,10 @@ impl Outstanding {
         if let Some(sequences) = &mut self.sequences {
             let (place, ways, slots) = ((seq - base) as usize, (from, path.0), &self.slots);
             let chunk = |seq| Self::chunk_state(base, slots, seq);
-            sequences.retransmit(place, seq, ways, next, again, chunk);
-        } else if let Some(resent) = &mut self.resent {
-            resent.note(seq, next, base);
+            sequences.retransmit(place, seq, ways, chunk);
         }
+        let unreported_to = &mut self.paths[usize::from(path.0)].unreported_to;
+        *unreported_to = (*unreported_to).min(seq);
         self.paths[usize::from(from)].held -= data;
         self.paths[usize::from(path.0)].held += data;
         self.suspect(seq);
@@ -259,6 +259,6 @@ impl Outstanding {
 
     /// Chunks sent again may be declared lost by missing reports again.
     pub(crate) fn allow_multiple_fast_retransmit(&mut self) {
-        self.resent = Some(Box::default());
+        self.multiple_fast_retransmit = true;
     }
 }

@@ -13,7 +13,6 @@ mod path_sequence;
 #[cfg(test)]
 mod path_tests;
 mod queue;
-mod resent;
 mod sack;
 
 pub(crate) use lost::LostChunk;

@@ -24,6 +24,8 @@ struct Chunk {
     retransmitted: bool,
     fast_retransmitted: bool,
     credited: bool,
+    /// It has left the network, and SACKs had no room for it.
+    unreported: bool,
 }
 
 impl Chunk {
@@ -50,6 +52,10 @@ struct Model {
     reported: Vec<Seq>,
     acked: Vec<Seq>,
     lost: Vec<Seq>,
+    /// Of what the last SACK has newly acknowledged: when what was sent last was sent, and its position.
+    latest: Option<(Time, Seq)>,
+    /// By path: chunks below it have been looked at above what was reported then, unless they were put in flight since.
+    looked_at: [Seq; 3],
 }
 
 /// A SACK in positions: everything below `cumulative`, and these ranges, half open.
@@ -163,7 +169,7 @@ impl Model {
     }
 
     fn flight(&self, path: u8) -> u64 {
-        let on_path = |chunk: &&Chunk| chunk.fate == Fate::InFlight && chunk.path == path;
+        let on_path = |chunk: &&Chunk| chunk.fate == Fate::InFlight && chunk.path == path && !chunk.unreported;
         self.chunks.values().filter(on_path).map(Chunk::bytes).sum()
     }
 
@@ -188,6 +194,7 @@ impl Model {
             chunk.credited = true;
             told.acked += chunk.bytes();
             told.newest_sent_at = (!chunk.retransmitted).then_some(chunk.sent_at);
+            self.latest = self.latest.max(Some((chunk.sent_at, seq)));
             self.acked.push(seq);
         }
         true
@@ -204,6 +211,7 @@ impl Model {
             })
             .collect();
         let mut highest_new = None;
+        self.latest = None;
         let advanced = report.cumulative > self.base;
         let in_ranges = |seq: Seq| report.ranges.iter().any(|&(start, end)| (start..end).contains(&seq));
         for seq in self.base..self.next() {
@@ -230,6 +238,9 @@ impl Model {
             {
                 chunk.fate = Fate::InFlight;
                 chunk.missing = 1;
+                chunk.unreported = false;
+                let looked_at = &mut self.looked_at[usize::from(chunk.path)];
+                *looked_at = (*looked_at).min(seq);
                 reneged = true;
             }
         }
@@ -245,8 +256,9 @@ impl Model {
                 if seq >= below || chunk.fate != Fate::InFlight || chunk.fast_retransmitted {
                     continue;
                 }
-                chunk.missing += 1;
-                if chunk.missing >= limit {
+                let counts = !chunk.retransmitted || Some((chunk.sent_at, seq)) < self.latest;
+                chunk.missing += u32::from(counts);
+                if chunk.missing >= limit || counts && chunk.unreported {
                     chunk.fate = Fate::Lost;
                     chunk.fast_retransmitted = true;
                     self.lost.push(seq);
@@ -283,6 +295,10 @@ impl SackObserver for Seen {
 
     fn lost(&mut self, tsn: Tsn, _path: u8) {
         self.lost.push(tsn);
+    }
+
+    fn may_answer(&self, _path: u8, _sent_at: Time) -> bool {
+        true
     }
 
     fn in_recovery(&self, path: usize) -> bool {
@@ -349,8 +365,28 @@ impl Pair {
             retransmitted: false,
             fast_retransmitted: false,
             credited: false,
+            unreported: false,
         };
         self.model.chunks.insert(seq, chunk);
+    }
+
+    /// Above what has been reported, what was sent on a path before this time leaves the flight: as far as it was sent in order.
+    fn take_out_unreported(&mut self, rng: &mut Rng) {
+        let path = rng.below(self.paths.into()) as u8;
+        let before = Time::from_nanos(1 + rng.below(self.now.as_nanos()));
+        self.real.take_out_unreported(PathId(path), before);
+        let model = &mut self.model;
+        let horizon = model.reported.last().map_or(model.base, |seq| seq + 1);
+        let horizon = horizon.max(model.looked_at[usize::from(path)]);
+        let next = model.next();
+        let candidates =
+            |(_, chunk): &(&Seq, &mut Chunk)| chunk.path == path && chunk.fate == Fate::InFlight && !chunk.unreported;
+        let mut above = model.chunks.range_mut(horizon..).filter(candidates);
+        let first_kept = above.find_map(|(&seq, chunk)| {
+            chunk.unreported = chunk.sent_at < before;
+            (!chunk.unreported).then_some(seq)
+        });
+        model.looked_at[usize::from(path)] = first_kept.unwrap_or(next.max(horizon));
     }
 
     fn lowest_lost(&self) -> Option<Seq> {
@@ -375,6 +411,9 @@ impl Pair {
         chunk.sent_at = now;
         chunk.retransmitted = true;
         chunk.missing = 0;
+        chunk.unreported = false;
+        let looked_at = &mut self.model.looked_at[usize::from(path)];
+        *looked_at = (*looked_at).min(seq);
     }
 
     fn time_out(&mut self, rng: &mut Rng) {
@@ -465,7 +504,7 @@ impl Pair {
                 "earliest of path {path}"
             );
         }
-        let in_flight = |chunk: &&Chunk| chunk.fate == Fate::InFlight;
+        let in_flight = |chunk: &&Chunk| chunk.fate == Fate::InFlight && !chunk.unreported;
         let data: u64 = model.chunks.values().filter(in_flight).map(|chunk| chunk.len).sum();
         assert_eq!(self.real.data_in_flight(), data);
         assert_eq!(
@@ -508,6 +547,9 @@ fn the_ring_agrees_with_a_model_that_walks_through_everything() {
                     let report = pair.report(&mut rng);
                     let in_recovery = rng.chance(0.3);
                     pair.sack(&report, in_recovery);
+                    if !report.complete {
+                        pair.take_out_unreported(&mut rng);
+                    }
                     old.push(report);
                 }
             }

@@ -24,8 +24,6 @@ struct Chunk {
     fast_retransmitted: bool,
     timed_out: bool,
     credited: bool,
-    /// With multiple fast retransmit: only TSNs from there on report it missing.
-    reported_from: Seq,
 }
 
 impl Chunk {
@@ -141,6 +139,7 @@ impl Model {
         let before: Vec<_> = (0..count).map(|path| self.pseudo_cumacks(path)).collect();
         let spans: Vec<_> = (0..count).map(|path| self.span(path) as u32).collect();
         let mut newly: Vec<Vec<Seq>> = vec![Vec::new(); count];
+        let mut latest: Vec<Option<(Time, Seq)>> = vec![None; count];
         for (&seq, chunk) in &mut self.chunks {
             if !report.holds(seq) || chunk.fate == Fate::Acked {
                 continue;
@@ -153,6 +152,7 @@ impl Model {
                 chunk.credited = true;
                 told.acked += chunk.bytes();
                 told.packets += 1;
+                latest[chunk.path] = latest[chunk.path].max(Some((chunk.sent_at, seq)));
                 told.newest = Some((seq, (!chunk.retransmitted).then_some(chunk.sent_at)));
             }
         }
@@ -190,7 +190,7 @@ impl Model {
                 if !chunk.is_in_flight_on(path) || chunk.fast_retransmitted {
                     continue;
                 }
-                if !chunk.retransmitted || highest >= chunk.reported_from {
+                if !chunk.retransmitted || Some((chunk.sent_at, seq)) < latest[path] {
                     // DAC
                     chunk.missing += if alone && seq < lowest { arrivals.max(1) } else { 1 };
                 }
@@ -286,7 +286,6 @@ impl Pair {
             fast_retransmitted: false,
             timed_out: false,
             credited: false,
-            reported_from: 0,
         };
         self.model.chunks.insert(seq, chunk);
         self.model.paths[path].first.push(seq);
@@ -307,7 +306,7 @@ impl Pair {
         let Some(LostChunk { seq, .. }) = offered else { return };
         let to = if rng.chance(0.5) { from } else { self.path(rng) };
         let data = self.real.retransmit(seq, PathId(to as u8), self.now);
-        let (now, next, multiple) = (self.now, self.model.next(), self.model.multiple);
+        let (now, multiple) = (self.now, self.model.multiple);
         let chunk = self.model.chunks.get_mut(&seq).expect("the model has it");
         assert_eq!(data, chunk.len);
         chunk.fate = Fate::InFlight;
@@ -318,7 +317,6 @@ impl Pair {
         chunk.missing = 0;
         // TSNs order what was sent: what is sent again is not found lost again, unless that is allowed.
         chunk.fast_retransmitted &= !multiple;
-        chunk.reported_from = if multiple { next } else { 0 };
         self.model.paths[from].again.remove(&seq);
         self.model.paths[to].again.insert(seq);
     }

@@ -25,8 +25,6 @@ struct Chunk {
     fast_retransmitted: bool,
     timed_out: bool,
     credited: bool,
-    /// With multiple fast retransmit: only PSNs from there on report it missing.
-    reported_from: usize,
 }
 
 impl Chunk {
@@ -159,7 +157,7 @@ impl Model {
             self.paths[chunk.path].copies.insert(chunk.psn, other);
         }
         chunk.fate = Fate::InFlight;
-        (chunk.path, chunk.psn, chunk.sent_at, chunk.reported_from) = (path, psn, copy.sent_at, 0);
+        (chunk.path, chunk.psn, chunk.sent_at) = (path, psn, copy.sent_at);
     }
 
     /// Chunks that are held no longer have come again.
@@ -223,6 +221,7 @@ impl Model {
         }
         let spans: Vec<_> = (0..count).map(|path| self.outstanding(path).len()).collect();
         let mut newly: Vec<Vec<usize>> = vec![Vec::new(); count];
+        let mut latest: Vec<Option<(Time, usize)>> = vec![None; count];
         let held: Vec<Seq> = self
             .chunks
             .keys()
@@ -244,6 +243,7 @@ impl Model {
                 chunk.credited = true;
                 told[path].acked += chunk.bytes();
                 told[path].packets += 1;
+                latest[path] = latest[path].max(Some((chunk.sent_at, psn)));
                 let this = (psn as Seq, (!chunk.retransmitted).then_some(chunk.sent_at));
                 let newest = &mut told[path].newest;
                 if newest.is_none_or(|newest| newest.0 < this.0) {
@@ -285,6 +285,9 @@ impl Model {
             told.earliest_acked |= earliest[path] == Some(psn);
             told.acked += copy.bytes;
             told.packets += 1;
+            if !doubtful {
+                latest[path] = latest[path].max(Some((copy.sent_at, psn)));
+            }
             if told.newest.is_none_or(|newest| newest.0 < psn as Seq) {
                 told.newest = Some((psn as Seq, (!doubtful).then_some(copy.sent_at)));
             }
@@ -324,7 +327,7 @@ impl Model {
                 if !is_here || chunk.fast_retransmitted {
                     continue;
                 }
-                if !chunk.retransmitted || highest >= chunk.reported_from {
+                if !chunk.retransmitted || Some((chunk.sent_at, psn)) < latest[path] {
                     chunk.missing += 1;
                 }
                 if chunk.missing >= limit {
@@ -407,7 +410,6 @@ impl Pair {
             fast_retransmitted: false,
             timed_out: false,
             credited: false,
-            reported_from: 0,
         };
         self.model.chunks.insert(seq, chunk);
     }
@@ -459,7 +461,6 @@ impl Pair {
         let Some(LostChunk { seq, .. }) = offered else { return };
         let to = if rng.chance(0.5) { from } else { self.path(rng) };
         let data = self.real.retransmit(seq, PathId(to as u8), self.now);
-        let next = self.model.paths[to].chunks.len();
         let psn = if to == from {
             None
         } else {
@@ -475,7 +476,6 @@ impl Pair {
         chunk.timed_out = false;
         chunk.missing = 0;
         chunk.fast_retransmitted &= !multiple && psn.is_none();
-        chunk.reported_from = if multiple && psn.is_none() { next } else { 0 };
         chunk.psn = psn.unwrap_or(chunk.psn);
     }
 

@@ -12,7 +12,6 @@ use whimbrel_wire::{Data, Tsn};
 use super::copies::Copies;
 use super::path_sequence::{ChunkState, PathSequences};
 use super::queue::Fragment;
-use super::resent::Resent;
 use crate::PathId;
 use crate::message::MessagePayload;
 
@@ -48,6 +47,9 @@ pub(super) struct Slot {
     pub(super) credited: bool,
     /// It has been sent on other paths as well.
     pub(super) copied: bool,
+    /// In flight as far as is known, but it has left the network: what was sent after it on the path has arrived, and SACKs had no room
+    /// to report on it. Its bytes are not in flight.
+    pub(super) unreported: bool,
 }
 
 impl Slot {
@@ -60,17 +62,28 @@ impl Slot {
     pub(super) fn data_len(&self) -> u64 {
         self.fragment.payload.len() as u64
     }
+
+    /// What a chunk in flight adds to the flight: its bytes, and its user data.
+    fn bytes_in_flight(&self) -> (u64, u64) {
+        if self.unreported {
+            (0, 0)
+        } else {
+            (self.chunk_len(), self.data_len())
+        }
+    }
 }
 
 /// Data in flight on one path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PathFlight {
-    bytes: u64,
+    pub(super) bytes: u64,
     chunks: u32,
     /// User data in the slots of chunks that were sent here last.
     pub(super) held: u64,
     /// No chunk in flight on this path has a position before it.
     earliest: Seq,
+    /// Chunks of this path below it have been looked at by [`Outstanding::take_out_unreported`].
+    pub(super) unreported_to: Seq,
 }
 
 /// What a SACK newly told about one path.
@@ -86,6 +99,8 @@ pub(crate) struct PathAck {
     pub(crate) newest_sent_at: Option<Time>,
     /// When the newest of them was sent last.
     pub(crate) newest_at: Option<Time>,
+    /// Of them, the one sent last: when, and its position. What may be the acknowledgement of an earlier transmission does not count.
+    pub(crate) latest: Option<(Time, Seq)>,
     /// Chunks declared lost by missing reports.
     pub(crate) lost: u32,
     /// Position of the first of them.
@@ -118,6 +133,12 @@ impl PathAck {
             self.newest_sent_at = (!retransmitted).then_some(sent_at);
             self.newest_at = Some(sent_at);
         }
+    }
+
+    /// What was sent then has arrived.
+    #[inline]
+    pub(super) fn note_latest(&mut self, sent_at: Time, position: Seq) {
+        self.latest = self.latest.max(Some((sent_at, position)));
     }
 
     /// A chunk was declared lost.
@@ -162,8 +183,8 @@ pub(crate) struct Outstanding {
     pub(super) scanned: Seq,
     /// What the SACK being processed told, by path.
     pub(super) acks: Vec<PathAck>,
-    /// With multiple fast retransmit: chunks sent again.
-    pub(super) resent: Option<Box<Resent>>,
+    /// What was sent again may be declared lost by missing reports again (Caro et al. 2002, multiple fast retransmit).
+    pub(super) multiple_fast_retransmit: bool,
     /// Copies of chunks, if there may be any.
     pub(super) copies: Option<Box<Copies>>,
     /// Ordered messages in the ring, by stream. Counted only once there are so many chunks that one stream could have too many.
@@ -205,7 +226,7 @@ impl Outstanding {
             suspects: VecDeque::new(),
             scanned: 0,
             acks: Vec::new(),
-            resent: None,
+            multiple_fast_retransmit: false,
             copies: None,
             ordered: None,
         }
@@ -225,6 +246,7 @@ impl Outstanding {
                 chunks: 0,
                 held: 0,
                 earliest: 0,
+                unreported_to: 0,
             },
         );
         if let Some(sequences) = &mut self.sequences {
@@ -403,6 +425,7 @@ impl Outstanding {
             fast_retransmitted: false,
             credited: false,
             copied: false,
+            unreported: false,
         };
         if let Some(counts) = &mut self.ordered
             && slot.fragment.begin
@@ -464,12 +487,34 @@ impl Outstanding {
 
     pub(super) fn take_out_of_flight(&mut self, seq: Seq, fate: Fate) {
         let Some(slot) = self.slot_mut(seq) else { return };
-        let (path, chunk, data) = (slot.path, slot.chunk_len(), slot.data_len());
+        let (path, (chunk, data)) = (slot.path, slot.bytes_in_flight());
         let was_in_flight = slot.fate == Fate::InFlight;
         slot.fate = fate;
+        slot.unreported = false;
         if was_in_flight {
             self.remove_flight(path, chunk, data);
         }
+    }
+
+    /// What was sent on a path before this time has left the network. Of that, what lies above all that SACKs have reported leaves the
+    /// flight, although its fate is unknown.
+    pub(crate) fn take_out_unreported(&mut self, path: PathId, sent_before: Time) {
+        let index = usize::from(path.0);
+        let horizon = self.reported.last().map_or(self.base, |&(_, end)| end);
+        let mut seq = self.paths[index].unreported_to.max(horizon);
+        while let Some(slot) = self.slots.get_mut((seq - self.base) as usize) {
+            if slot.path == path.0 && slot.fate == Fate::InFlight && !slot.unreported {
+                if slot.sent_at >= sent_before {
+                    break;
+                }
+                slot.unreported = true;
+                let (chunk, data) = (slot.chunk_len(), slot.data_len());
+                self.paths[index].bytes -= chunk;
+                self.data_in_flight -= data;
+            }
+            seq += 1;
+        }
+        self.paths[index].unreported_to = seq;
     }
 
     pub(super) fn add_flight(&mut self, position: Seq, path: u8, chunk: u64, data: u64) {
@@ -500,6 +545,8 @@ impl Outstanding {
         slot.fate = Fate::InFlight;
         let (path, chunk, data) = (slot.path, slot.chunk_len(), slot.data_len());
         self.add_flight(self.position_here(seq), path, chunk, data);
+        let unreported_to = &mut self.paths[usize::from(path)].unreported_to;
+        *unreported_to = (*unreported_to).min(seq);
         true
     }
 
@@ -536,7 +583,8 @@ impl Outstanding {
             sequences.on_passed(slot.path);
         }
         if slot.fate == Fate::InFlight {
-            self.remove_flight(slot.path, slot.chunk_len(), slot.data_len());
+            let (chunk, data) = slot.bytes_in_flight();
+            self.remove_flight(slot.path, chunk, data);
         }
         Some(slot)
     }
@@ -620,9 +668,6 @@ impl Outstanding {
             copies.release_memory();
         }
         self.suspects.shrink_to_fit();
-        if let Some(resent) = &mut self.resent {
-            resent.shrink_to_fit();
-        }
         self.reported.shrink_to_fit();
         self.reported_spare = Vec::new();
         self.acks = Vec::new();
@@ -644,9 +689,5 @@ impl Outstanding {
             + (self.lost.iter().map(VecDeque::capacity).sum::<usize>() + self.suspects.capacity()) * size_of::<Seq>()
             + (self.reported.capacity() + self.reported_spare.capacity()) * size_of::<(Seq, Seq)>()
             + self.acks.capacity() * size_of::<PathAck>()
-            + self
-                .resent
-                .as_ref()
-                .map_or(0, |resent| size_of::<Resent>() + resent.heap_bytes())
     }
 }

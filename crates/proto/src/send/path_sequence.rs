@@ -15,8 +15,6 @@ use std::collections::VecDeque;
 
 use whimbrel_control::Seq;
 
-use super::resent::Resent;
-
 /// The chunk with a PSN is acknowledged.
 const ACKED: u64 = 1 << 63;
 /// Its TSN is acknowledged without a gap, or it was sent again elsewhere: nothing about it changes any more.
@@ -52,8 +50,6 @@ pub(super) struct PathSequence {
     scanned: Seq,
     /// Positions in flight below the highest one acknowledged that can still become lost by missing reports, ascending.
     suspects: VecDeque<Seq>,
-    /// With multiple fast retransmit: positions sent again here.
-    resent: Resent,
     /// With CMT: positions of chunks sent again on this path, ascending; some of them stale.
     again: VecDeque<Seq>,
     /// The first of them when the SACK being processed arrived.
@@ -216,17 +212,14 @@ impl PathSequences {
         self.psns.push_back(path.append(seq));
     }
 
-    /// A chunk is sent again. `multiple`: missing reports may give it up again, if they come from what is sent after it.
+    /// A chunk is sent again.
     pub(super) fn retransmit(
         &mut self,
         place: usize,
         seq: Seq,
         (from, to): (u8, u8),
-        next_seq: Seq,
-        multiple: bool,
         chunk: impl Fn(Seq) -> Option<ChunkState>,
     ) {
-        let ring_base = seq - place as Seq;
         let psn = self.psns.get(place).copied().unwrap_or(NONE);
         let moves = from != to;
         if self.by_tsn || moves {
@@ -244,7 +237,6 @@ impl PathSequences {
             }
         }
         let path = &mut self.paths[usize::from(to)];
-        let next = if self.by_tsn { next_seq } else { path.next() };
         if self.by_tsn {
             self.psns[place] = NONE;
             if let Err(at) = path.again.binary_search(&seq) {
@@ -252,14 +244,6 @@ impl PathSequences {
             }
         } else if moves {
             self.psns[place] = path.append(seq);
-        }
-        if multiple && (self.by_tsn || !moves) {
-            let (position, lowest) = if self.by_tsn {
-                (seq, ring_base)
-            } else {
-                (psn, path.base)
-            };
-            path.resent.note(position, next, lowest);
         }
     }
 
@@ -478,11 +462,6 @@ impl PathSequences {
         }
     }
 
-    /// The first position whose acknowledgement counts as a missing report for the one at `position`, if not any does.
-    pub(super) fn reported_from(&self, index: usize, position: Seq) -> Seq {
-        self.paths[index].resent.reported_from(position)
-    }
-
     /// One past the highest position of the path that has been acknowledged.
     pub(super) fn reported_to(&self, index: usize) -> Seq {
         self.paths[index].reported_to
@@ -504,7 +483,6 @@ impl PathSequences {
             path.entries.shrink_to_fit();
             path.suspects.shrink_to_fit();
             path.again.shrink_to_fit();
-            path.resent.shrink_to_fit();
         }
     }
 
@@ -512,7 +490,6 @@ impl PathSequences {
         let of_path = |path: &PathSequence| {
             size_of::<PathSequence>()
                 + (path.entries.capacity() + path.suspects.capacity() + path.again.capacity()) * size_of::<Seq>()
-                + path.resent.heap_bytes()
         };
         size_of::<Self>() + self.psns.capacity() * size_of::<Seq>() + self.paths.iter().map(of_path).sum::<usize>()
     }

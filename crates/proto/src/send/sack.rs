@@ -35,6 +35,8 @@ pub(crate) trait SackObserver {
     fn acked(&mut self, seq: Seq, tsn: Tsn, path: u8, sent_at: Time, retransmitted: bool);
     /// A chunk was declared lost by missing reports.
     fn lost(&mut self, tsn: Tsn, path: u8);
+    /// Whether what was sent on the path then can have been acknowledged by now.
+    fn may_answer(&self, path: u8, sent_at: Time) -> bool;
     /// With accounting for each path: whether the path is in fast recovery.
     fn in_recovery(&self, path: usize) -> bool;
     /// Of a chunk that was sent on several paths: how little it would be expected that this SACK tells of what was sent on this path
@@ -70,6 +72,14 @@ pub(crate) struct MissingRules {
     pub(crate) arrivals: u8,
     /// More gap ack blocks would have fitted: a range not reported is a range not held.
     pub(crate) complete: bool,
+}
+
+impl Slot {
+    /// Whether the arrival of what was sent last of all that a SACK newly acknowledges shows that this chunk is late: a retransmission
+    /// is by what was sent after it only.
+    fn is_missed_by(&self, latest: Option<(Time, Seq)>, position: Seq) -> bool {
+        !self.retransmitted || Some((self.sent_at, position)) < latest
+    }
 }
 
 /// How many missing reports a SACK is worth (CMT's DAC).
@@ -153,7 +163,11 @@ impl Outstanding {
             return;
         }
         let tsn = self.tsn(seq);
-        self.acks[usize::from(slot.path)].credit(position, slot.chunk_len(), slot.sent_at, slot.retransmitted);
+        let ack = &mut self.acks[usize::from(slot.path)];
+        ack.credit(position, slot.chunk_len(), slot.sent_at, slot.retransmitted);
+        if !slot.retransmitted || observer.may_answer(slot.path, slot.sent_at) {
+            ack.note_latest(slot.sent_at, position);
+        }
         observer.acked(seq, tsn, slot.path, slot.sent_at, slot.retransmitted);
     }
 
@@ -237,7 +251,11 @@ impl Outstanding {
         *highest_newly_acked = (*highest_newly_acked).max(Some(seq));
         if first_time {
             let tsn = self.tsn(seq);
-            self.acks[usize::from(path)].credit(position, chunk_len, sent_at, retransmitted);
+            let ack = &mut self.acks[usize::from(path)];
+            ack.credit(position, chunk_len, sent_at, retransmitted);
+            if !retransmitted || observer.may_answer(path, sent_at) {
+                ack.note_latest(sent_at, position);
+            }
             observer.acked(seq, tsn, path, sent_at, retransmitted);
         }
     }
@@ -293,12 +311,14 @@ impl Outstanding {
     }
 
     /// Highest TSN newly acknowledged (RFC 9260 §7.2.4): only chunks before it get a report, unless a fast recovery makes
-    /// progress, which reports every chunk missing.
+    /// progress, which reports every chunk missing. A retransmission is reported missing only by what was sent after it. What had left the
+    /// network before SACKs had room to report on it needs no more reports than the one that it is missing.
     // [9260:6.7-5, 7.2.4-3]
     fn count_missing_reports(&mut self, htna: Seq, report_all: bool, limit: u8, observer: &mut impl SackObserver) {
         let highest = self.reported.last().map_or(0, |&(_, end)| end);
         self.find_suspects(highest);
         let below = if report_all { highest } else { htna.min(highest) };
+        let latest = self.acks.iter().filter_map(|ack| ack.latest).max();
         let mut kept = 0;
         for index in 0..self.suspects.len() {
             let seq = self.suspects[index];
@@ -306,13 +326,12 @@ impl Outstanding {
             if slot.fate != Fate::InFlight || slot.fast_retransmitted {
                 continue;
             }
-            let reported_from = || self.resent.as_ref().map_or(0, |resent| resent.reported_from(seq));
-            let counts = seq < below && (!slot.retransmitted || htna >= reported_from());
+            let counts = seq < below && slot.is_missed_by(latest, seq);
             let Some(slot) = self.slot_mut(seq) else { continue };
             if counts {
                 slot.missing = slot.missing.saturating_add(1);
             }
-            if slot.missing >= limit {
+            if slot.missing >= limit || counts && slot.unreported {
                 slot.fast_retransmitted = true;
                 let (path, chunk_len) = (slot.path, slot.chunk_len());
                 self.lose(seq);
@@ -364,21 +383,22 @@ impl Outstanding {
             } else {
                 highest
             };
-            self.count_on_path(&mut sequences, index, (highest, below), limit, &dac, observer);
+            self.count_on_path(&mut sequences, index, below, limit, &dac, observer);
         }
         self.sequences = Some(sequences);
     }
 
-    /// Counts missing reports for suspects of a path below a position. `highest` has been acknowledged.
+    /// Counts missing reports for suspects of a path below a position.
     fn count_on_path(
         &mut self,
         sequences: &mut PathSequences,
         index: usize,
-        (highest, below): (Seq, Seq),
+        below: Seq,
         limit: u8,
         dac: &DelayedAck,
         observer: &mut impl SackObserver,
     ) {
+        let latest = self.acks[index].latest;
         let mut suspects = sequences.take_suspects(index);
         let (mut kept, mut seen) = (0, 0);
         while let Some(&position) = suspects.get(seen)
@@ -396,11 +416,12 @@ impl Outstanding {
             if slot.fate != Fate::InFlight || slot.fast_retransmitted || usize::from(slot.path) != index {
                 continue;
             }
-            if !slot.retransmitted || highest >= sequences.reported_from(index, position) {
+            let counts = slot.is_missed_by(latest, position);
+            if counts {
                 let reports = if position < dac.lowest { dac.arrivals } else { 1 };
                 slot.missing = slot.missing.saturating_add(reports);
             }
-            if slot.missing >= limit {
+            if slot.missing >= limit || counts && slot.unreported {
                 slot.fast_retransmitted = true;
                 let chunk_len = slot.chunk_len();
                 self.lose(seq);

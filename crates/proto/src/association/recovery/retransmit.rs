@@ -118,7 +118,18 @@ impl Association {
         self.paths[usize::from(from.0)].urgent = true;
     }
 
-    /// Data went out on the path, or some of it was acknowledged: the tail-loss probe waits for silence from now on.
+    /// After a SACK: the earliest chunk in flight on a path was acknowledged, or its fast recovery has begun.
+    pub(in super::super) fn renew_tail_probes(&mut self, now: Time) {
+        for index in 0..self.paths.len() {
+            if self.outstanding.acks()[index].earliest_acked {
+                self.renew_tail_probe(now, index, true);
+            }
+        }
+    }
+
+    /// New data was sent on the path, or the earliest chunk in flight was acknowledged: the tail-loss probe waits for silence from now
+    /// on. Nothing else restarts it (RFC 8985 §7.2). Restarted by any acknowledgement it would come before T3-rtx again and again while
+    /// the loss of a retransmission, which no probe repairs, waits for T3-rtx.
     pub(in super::super) fn renew_tail_probe(&mut self, now: Time, index: usize, acknowledged: bool) {
         let chunks = self.outstanding.chunks_in_flight(PathId(index as u8));
         let in_recovery = self.epochs(index).recovery.is_active();
@@ -144,11 +155,13 @@ impl Association {
 
     /// Two round-trip times of silence: the last chunk in flight is sent again, so that missing reports come before a timeout.
     pub(in super::super) fn on_tail_probe(&mut self, ctx: &mut Context<'_>, index: usize) {
+        let in_recovery = self.epochs(index).recovery.is_active();
         let Some(recovery) = &mut self.paths[index].recovery else {
             return;
         };
         recovery.tail_probe = NEVER;
-        if recovery.tail_probed || recovery.probing || self.outstanding.any_lost_on(PathId(index as u8)) {
+        if in_recovery || recovery.tail_probed || recovery.probing || self.outstanding.any_lost_on(PathId(index as u8))
+        {
             return;
         }
         let id = PathId(index as u8);
