@@ -126,6 +126,9 @@ pub struct LossEvent {
     pub last_lost: Seq,
     /// Packets lost on this occasion.
     pub packets: u32,
+    /// How many of them are copies of what another path carries. One that has arrived is taken for lost where the peer had no room to
+    /// report it as a duplicate.
+    pub copies: u32,
     /// Their bytes.
     pub bytes: u64,
     /// What the first one lost is called on the wire: its TSN or TCP sequence number.
@@ -151,6 +154,7 @@ impl LossEvent {
             first_lost,
             last_lost: first_lost,
             packets: 1,
+            copies: 0,
             bytes: 0,
             label: first_lost as u32,
             next: first_lost + 1,

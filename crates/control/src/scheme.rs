@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::Span;
-use crate::discriminator::{DiscriminatorSpec, JitterParameters};
+use crate::discriminator::{DiscriminatorSpec, JitterParameters, VenoParameters};
 use crate::multipath::coupling::CouplingSpec;
 use crate::multipath::distribution::DistributionSpec;
 use crate::multipath::policy::PathPolicySpec;
@@ -198,9 +198,10 @@ static SCHEMES: &[Entry] = &[
         summary: "Veno's verdict, Jersey's window with a memory, recovery as kernels have it: needs neither routers nor stamps.",
         source: "a mix of Fu and Liew 2003 with Xu, Tian and Ansari 2004",
         parts: || SchemeParts {
-            discriminator: DiscriminatorSpec::Veno(Default::default()),
+            discriminator: veno_by_share(),
             window: tabe_with_memory(),
             recovery: modern(),
+            pacing: true,
             ..SchemeParts::default()
         },
     },
@@ -378,20 +379,33 @@ static SCHEMES: &[Entry] = &[
         summary: "veno-tabe on each path, new data where it arrives first, and bad paths left after one timeout.",
         source: "Whimbrel",
         parts: || SchemeParts {
-            discriminator: DiscriminatorSpec::Veno(Default::default()),
+            discriminator: veno_by_share(),
             window: tabe_with_memory(),
             recovery: modern(),
+            pacing: true,
             path_policy: PathPolicySpec::PotentiallyFailed(Default::default()),
             ..spread(DistributionSpec::EarliestArrival(Default::default()), Accounting::Path)
         },
     },
 ];
 
-/// Jersey's window by the clock of acknowledgements: an outage of the channel is no smaller bandwidth.
+/// Veno's verdict where windows are too small for three packets of each to wait: a long queue is congestion, whoever fills it.
+fn veno_by_share() -> DiscriminatorSpec {
+    DiscriminatorSpec::Veno(VenoParameters {
+        share: 0.15,
+        loss_share: 0.07,
+        ..VenoParameters::default()
+    })
+}
+
+/// Jersey's window by the clock of acknowledgements: an outage of the channel is no smaller bandwidth. No less than the floor of the
+/// standard, so that a flow that was starved grows as any other.
 fn tabe_with_memory() -> WindowSpec {
     WindowSpec::Tabe(TabeParameters {
         clock: ArrivalClock::Acknowledgements,
         memory: 10,
+        least: 4,
+        most: 0.5,
         ..TabeParameters::default()
     })
 }

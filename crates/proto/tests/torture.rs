@@ -97,11 +97,16 @@ fn mix(rng: &mut Rng, config: AssociationConfig) -> AssociationConfig {
         ..config.clone()
     };
     // Only a simulation knows why packets died.
-    if mixed.parts().discriminator.asks_for_truth() {
+    let mut mixed = if mixed.parts().discriminator.asks_for_truth() {
         config
     } else {
         mixed
+    };
+    // No SACK would open a window by a burst that is not longer than what makes a SACK.
+    if mixed.parts().reporting.arrivals_per_sack >= mixed.max_burst {
+        mixed.max_burst = 0;
     }
+    mixed
 }
 
 /// How a receiver reports; both ends choose for themselves.

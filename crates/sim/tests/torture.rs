@@ -125,6 +125,13 @@ fn association(rng: &mut Rng) -> AssociationConfig {
     } else {
         between(rng, 8000, 300_000)
     } as u32;
+    let reporting = reporting(rng);
+    // No SACK would open a window by a burst that is not longer than what makes a SACK.
+    let longest = reporting.arrivals_per_sack.unwrap_or(0);
+    let max_burst = match between(rng, 0, 8) as u32 {
+        burst if burst <= longest => 0,
+        burst => burst,
+    };
     AssociationConfig {
         preset: [Preset::Rfc9260, Preset::Rfc4960, Preset::Rfc2960][rng.below(3) as usize],
         recv_buffer: buffer,
@@ -132,12 +139,12 @@ fn association(rng: &mut Rng) -> AssociationConfig {
         mtu: between(rng, 576, 1500) as u16,
         sack_frequency: between(rng, 1, 3) as u32,
         sack_delay: Span::from_millis(between(rng, 0, 500)),
-        max_burst: between(rng, 0, 8) as u32,
+        max_burst,
         potentially_failed_max_retrans: rng.chance(0.3).then_some(1),
         retransmit_path: Some(RetransmitPath::ALL[rng.below(RetransmitPath::ALL.len() as u64) as usize]),
         accounting: Some([Accounting::Association, Accounting::Path, Accounting::Cmt][rng.below(3) as usize]),
         hb_interval: Span::from_secs(between(rng, 1, 30)),
-        reporting: reporting(rng),
+        reporting,
         path_policy: PathPolicySpec::by_name(
             PathPolicySpec::ALL[rng.below(PathPolicySpec::ALL.len() as u64) as usize].name,
         ),

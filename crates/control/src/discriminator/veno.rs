@@ -3,7 +3,7 @@
 use super::Discriminate;
 use crate::estimator::Backlog;
 use crate::part::{BuildContext, ParameterError, Part, in_range};
-use crate::sample::{AckSample, LossEvent, Verdict};
+use crate::sample::{AckSample, LossEvent, LossSignal, Verdict};
 use crate::window::WindowView;
 
 /// Parameters of Veno's rule.
@@ -16,42 +16,96 @@ use crate::window::WindowView;
 pub struct VenoParameters {
     /// Beta in packets, 0 to 1000: a loss while at least so many wait is congestion (Fu and Liew 2003, II.A).
     pub beta: f64,
+    /// A loss is congestion as well while waiting takes at least this share of the round-trip time, 0 to 1. The default of 1, which never
+    /// is, is Veno. Of small windows never beta packets wait, however long the queue is that they share with others.
+    pub share: f64,
+    /// A loss is congestion as well while at least this share of packets is lost, 0 to 1. The default of 1 is Veno. Where so many flows
+    /// share a queue that it never drains, a flow sees neither its delay nor a shortest round-trip time without it.
+    pub loss_share: f64,
 }
 
 impl Default for VenoParameters {
     fn default() -> Self {
-        VenoParameters { beta: 3.0 }
+        VenoParameters {
+            beta: 3.0,
+            share: 1.0,
+            loss_share: 1.0,
+        }
     }
 }
 
 impl Part<dyn Discriminate> for VenoParameters {
     fn validate(&self) -> Result<(), ParameterError> {
-        in_range("beta", self.beta, 0.0, 1000.0, "packets")
+        in_range("beta", self.beta, 0.0, 1000.0, "packets")?;
+        in_range("share", self.share, 0.0, 1.0, "")?;
+        in_range("loss_share", self.loss_share, 0.0, 1.0, "")
     }
 
     fn build(&self, _context: &BuildContext) -> Box<dyn Discriminate> {
         Box::new(Veno {
-            beta: self.beta,
+            parameters: *self,
             backlog: Backlog::default(),
+            losses: Losses::default(),
         })
     }
 }
 
 #[derive(Clone, Debug)]
 struct Veno {
-    beta: f64,
+    parameters: VenoParameters,
     backlog: Backlog,
+    losses: Losses,
+}
+
+/// The share of packets lost of late.
+#[derive(Clone, Copy, Debug, Default)]
+struct Losses {
+    lost: f64,
+    packets: f64,
+}
+
+impl Losses {
+    /// Packets that are remembered; before there are half as many, nothing is known.
+    const MEMORY: f64 = 512.0;
+
+    fn on_packets(&mut self, arrived: u32, lost: u32) {
+        self.packets += f64::from(arrived + lost);
+        self.lost += f64::from(lost);
+        if self.packets > Self::MEMORY {
+            let kept = Self::MEMORY / self.packets;
+            self.packets *= kept;
+            self.lost *= kept;
+        }
+    }
+
+    fn reach(&self, share: f64) -> bool {
+        share < 1.0 && self.packets > Self::MEMORY / 2.0 && self.lost >= share * self.packets
+    }
 }
 
 impl Discriminate for Veno {
     fn on_ack(&mut self, _window: WindowView, ack: &AckSample) {
         self.backlog.on_ack(ack);
+        self.losses.on_packets(ack.packets, 0);
     }
 
-    fn judge(&mut self, window: WindowView, _loss: &LossEvent) -> Verdict {
+    fn judge(&mut self, window: WindowView, loss: &LossEvent) -> Verdict {
+        // What a timeout gives up is one loss, not as many as were outstanding.
+        let lost = match loss.signal {
+            LossSignal::Gap => loss.packets - loss.copies.min(loss.packets),
+            LossSignal::Timeout => 1,
+        };
+        self.losses.on_packets(0, lost);
+        let VenoParameters {
+            beta,
+            share,
+            loss_share,
+        } = self.parameters;
+        let units = window.cwnd as f64 / window.unit as f64;
         match self.backlog.packets(window.cwnd, window.unit) {
             None => Verdict::Unsure,
-            Some(waiting) if waiting < self.beta => Verdict::Transmission,
+            Some(_) if self.losses.reach(loss_share) => Verdict::Congestion,
+            Some(waiting) if waiting < beta && waiting < share * units => Verdict::Transmission,
             Some(_) => Verdict::Congestion,
         }
     }
@@ -66,10 +120,14 @@ mod tests {
     #[test]
     fn three_packets_waiting_are_congestion() {
         // Fu and Liew 2003, II.A: of 10 packets, 10 (1 - 70/RTT) wait: 3 at RTT = 100 ms, fewer below.
-        let judge = |rtt| {
+        let judge_with = |share, rtt| {
             let mut veno = Veno {
-                beta: 3.0,
+                parameters: VenoParameters {
+                    share,
+                    ..VenoParameters::default()
+                },
                 backlog: Backlog::default(),
+                losses: Losses::default(),
             };
             assert_eq!(veno.judge(VIEW, &gap(5)), Verdict::Unsure);
             for (seq, rtt) in [(1, 70), (20, rtt)] {
@@ -83,8 +141,12 @@ mod tests {
             }
             veno.judge(VIEW, &gap(21))
         };
+        let judge = |rtt| judge_with(1.0, rtt);
         assert_eq!(judge(100), Verdict::Congestion);
         assert_eq!(judge(99), Verdict::Transmission);
         assert_eq!(judge(70), Verdict::Transmission);
+        // A fifth of the round-trip time is waiting: 14 of 84 ms are less, 18 of 88 ms are more.
+        assert_eq!(judge_with(0.2, 84), Verdict::Transmission);
+        assert_eq!(judge_with(0.2, 88), Verdict::Congestion);
     }
 }

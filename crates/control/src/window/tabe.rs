@@ -5,7 +5,7 @@ use crate::Span;
 use crate::controller::RecoveryEpoch;
 use crate::estimator::{ArrivalRate, Rounds, WindowedMax};
 use crate::part::{BuildContext, ParameterError, Part, in_range};
-use crate::sample::{AckSample, LossEvent, Verdict};
+use crate::sample::{AckSample, LossEvent, LossSignal, Verdict};
 
 /// Whose clock the bandwidth is estimated by.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -38,7 +38,7 @@ pub enum PipeRtt {
 }
 
 /// Parameters of the optimal window.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 #[cfg_attr(
     feature = "config",
     derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
@@ -56,17 +56,43 @@ pub struct TabeParameters {
     /// arrived for some time.
     #[cfg_attr(feature = "config", schemars(range(max = 1000)))]
     pub memory: u32,
+    /// The optimum in units of the window at least, 1 to 1000. The papers have 2. What a flow delivers that others have starved is its own
+    /// small rate, so that losses keep it there.
+    #[cfg_attr(feature = "config", schemars(range(min = 1, max = 1000)))]
+    pub least: u32,
+    /// The share of a window of less than 32 units that a gap by congestion leaves at most, 0.5 to 1. The papers have 1: where the shortest
+    /// round-trip time that a flow has seen is that of a queue that never drains, the optimum is its window, and a flow that has more than
+    /// others keeps it.
+    pub most: f64,
+}
+
+impl Default for TabeParameters {
+    fn default() -> Self {
+        TabeParameters {
+            clock: ArrivalClock::default(),
+            rtt: PipeRtt::default(),
+            on_warning: false,
+            memory: 0,
+            least: 2,
+            most: 1.0,
+        }
+    }
 }
 
 impl Part<dyn WindowControl> for TabeParameters {
     fn validate(&self) -> Result<(), ParameterError> {
-        in_range("memory", self.memory.into(), 0.0, 1000.0, "round-trip times")
+        in_range("memory", self.memory.into(), 0.0, 1000.0, "round-trip times")?;
+        in_range("least", self.least.into(), 1.0, 1000.0, "units")?;
+        in_range("most", self.most, 0.5, 1.0, "")
     }
 
     fn build(&self, _context: &BuildContext) -> Box<dyn WindowControl> {
         Box::new(Tabe::new(*self))
     }
 }
+
+/// Windows below it, in units, may be those of many flows that share a queue.
+const SMALL: u64 = 32;
 
 /// Grows as the standard. A loss judged congestion sets ssthresh to the optimum, and cwnd with it where it is larger (Algorithm 1). After
 /// a timeout ssthresh is the optimum; cwnd is one unit after congestion and the optimum after a transmission error (Algorithm 2).
@@ -100,7 +126,7 @@ impl Tabe {
         }
     }
 
-    /// RTT R (equation 10), but no less than 2 units; half of the window before the first measurement.
+    /// RTT R (equation 10), but no less than `least` units; half of the window before the first measurement.
     fn optimum(&mut self, window: WindowView, loss: Option<&LossEvent>) -> u64 {
         let rtt = match self.parameters.rtt {
             PipeRtt::Min => self.min_rtt,
@@ -114,7 +140,15 @@ impl Tabe {
             1.. if remembers => (self.greatest.get() * rtt.as_secs_f64()) as u64,
             _ => self.rate.pipe(rtt),
         };
-        rtt.map_or(window.halved(), |rtt| pipe(rtt).max(2 * window.unit))
+        let optimum = rtt.map_or(window.halved(), pipe);
+        let is_gap = loss.is_some_and(|loss| loss.signal == LossSignal::Gap);
+        let most = if is_gap && window.cwnd < SMALL * window.unit {
+            window.scaled(self.parameters.most).max(window.unit)
+        } else {
+            u64::MAX
+        };
+        let least = u64::from(self.parameters.least) * window.unit;
+        optimum.min(most).max(if rtt.is_some() { least } else { 0 })
     }
 
     fn adjust(&mut self, window: WindowView, loss: Option<&LossEvent>) -> WindowUpdate {

@@ -5,6 +5,9 @@
 //! slow path carries. A path whose window is open has nothing better to do than to carry that data too, if it is faster, or if the
 //! answer is overdue because the other one has fallen silent. Penalising: the slow path has more in flight than the buffers stand, so
 //! its window is halved, once in a round-trip time.
+//!
+//! Where nothing waits to be sent, what is overdue on one path goes out on another as well: the messages of an application that sends
+//! little do not wait for a timeout.
 
 use whimbrel_control::{Seq, Span, Time};
 use whimbrel_wire::Chunk;
@@ -29,7 +32,8 @@ impl Association {
 
     /// The path that may carry what the buffers wait for.
     pub(super) fn next_opportunity(&mut self, now: Time) -> Option<usize> {
-        if !self.switches.opportunistic_retransmission || self.outstanding.nothing_in_flight() || !self.is_stalled() {
+        let has_reason = self.is_stalled() || self.queue.is_empty();
+        if !self.switches.opportunistic_retransmission || self.outstanding.nothing_in_flight() || !has_reason {
             return None;
         }
         self.open_path(now, |association, index| association.oldest_for(now, index).is_some())
@@ -68,11 +72,33 @@ impl Association {
             return None;
         }
         let mut later = NEVER;
+        let sack_delay = self.config.sack_delay;
+        // Paths with one chunk in flight, as bits.
+        let lone = (0..paths.len().min(64)).fold(0_u64, |lone, path| {
+            lone | u64::from(outstanding.chunks_in_flight(PathId(path as u8)) == 1) << path
+        });
+        let has_nothing_else = self.queue.is_empty() && !self.notices.wants_space;
         let oldest = outstanding.next_copy(id, |from, sent_at| {
             let rtt = &paths[usize::from(from)].rtt;
             let there = rtt.srtt().unwrap_or(rtt.rto());
             let is_shorter = here < there;
             let Some(sent_at) = sent_at else { return is_shorter };
+            if has_nothing_else {
+                // Little is sent, and the answer is late by more than the round-trip time varies: so few follow that missing reports come
+                // late, if at all.
+                let late = (rtt.rttvar() * 4).max(there / 8);
+                // A receiver that waits for a second packet is not late.
+                let patience = if lone >> from.min(63) & 1 == 1 {
+                    sack_delay
+                } else {
+                    Span::ZERO
+                };
+                let overdue = sent_at + there + late + patience;
+                if overdue >= now {
+                    later = overdue + Span::from_nanos(1);
+                }
+                return overdue < now;
+            }
             // It is worth it if the answer comes sooner, or if the other one should have come.
             let overdue = sent_at + if is_shorter { there } else { here * 2 };
             let is_worth = overdue < now || is_shorter && now + here < sent_at + there;
@@ -97,7 +123,7 @@ impl Association {
         {
             packet.push_data(data);
             pushed = true;
-            if seq == self.outstanding.base() {
+            if seq == self.outstanding.base() && self.is_stalled() {
                 self.penalise(ctx, seq);
             }
             self.send_copy(ctx, seq, path);

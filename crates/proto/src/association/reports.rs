@@ -3,8 +3,8 @@
 //! Either is turned into the SACK that says the same, which is processed like any other. What an NR-SACK will never take back is
 //! freed after that: its place in the ring stays, its payload goes. A peer that takes it back all the same is not believed.
 //!
-//! NEW GAPS chunks count themselves. One that was overtaken is dropped as a whole: what it told has been told again by those that
-//! overtook it, and what it took back may have come since.
+//! NEW GAPS chunks count themselves. One that was overtaken adds the arrivals that it reports: on several paths more SACKs overtake each
+//! other than repeat an arrival. What those that overtook it took back stays so, and what it took back may have come since.
 
 use whimbrel_control::Seq;
 use whimbrel_control::multipath::SackPath;
@@ -23,11 +23,13 @@ pub(super) struct Reports {
     kept: Vec<(Seq, Seq)>,
     /// Serial number of the last NEW GAPS.
     serial: Option<u16>,
+    /// What that one took back: every one does so until it comes again.
+    taken_back: Vec<(Seq, Seq)>,
 }
 
 impl Reports {
     pub(super) fn heap_bytes(&self) -> usize {
-        size_of::<Self>() + self.kept.capacity() * size_of::<(Seq, Seq)>()
+        size_of::<Self>() + (self.kept.capacity() + self.taken_back.capacity()) * size_of::<(Seq, Seq)>()
     }
 }
 
@@ -274,12 +276,14 @@ impl Association {
             return Err(Discard::Unexpected);
         };
         let is_overtaken = |last: u16| new_gaps.serial.wrapping_sub(last).wrapping_sub(1) >= 1 << 15;
-        if reports.serial.is_some_and(is_overtaken) {
-            return Err(Discard::Unexpected);
+        let is_overtaken = reports.serial.is_some_and(is_overtaken);
+        let sack = &new_gaps.sack();
+        if is_overtaken {
+            return self.on_overtaken_gaps(ctx, sack, from);
         }
         reports.serial = Some(new_gaps.serial);
-        let sack = &new_gaps.sack();
         if new_gaps.everything {
+            reports.taken_back.clear();
             let complete = self.had_room_for_more(new_gaps.lists.len() + 1);
             return self.take_sack(ctx, sack, from, complete);
         }
@@ -307,11 +311,59 @@ impl Association {
         read_blocks(new_gaps.lists.second(), base, end_of_sent, taken_back);
         union(known, gaps, all);
         difference(all, taken_back, rest);
+        if let Some(reports) = &mut self.reports {
+            reports.taken_back.clone_from(taken_back);
+        }
         let taken = if were_sent {
             self.take_with_ranges(ctx, sack, base, rest, from, true)
         } else {
             self.on_impossible_sack(ctx)
         };
+        ctx.scratch.ranges = lists;
+        taken
+    }
+
+    /// A NEW GAPS that was overtaken: the arrivals that it reports are added to those known. Its window is old.
+    fn on_overtaken_gaps(&mut self, ctx: &mut Context<'_>, sack: &Sack<'_>, from: usize) -> Result<(), Discard> {
+        let end_of_sent = self.outstanding.next_seq();
+        let base = self.outstanding.base();
+        let behind = self
+            .outstanding
+            .cumulative_tsn_ack()
+            .0
+            .wrapping_sub(sack.cumulative_tsn_ack.0);
+        let Some(first) = base.checked_sub(behind.into()) else {
+            return Err(Discard::Unexpected);
+        };
+        let mut lists = core::mem::take(&mut ctx.scratch.ranges);
+        let Ranges {
+            told: [gaps, above],
+            known,
+            all,
+            rest,
+        } = &mut lists;
+        read_blocks(sack.gaps, first, end_of_sent, gaps);
+        // What begins at the cumulative ack point would have moved it.
+        above.clear();
+        above.extend(gaps.iter().map(|&(start, end)| (start.max(base), end)));
+        above.retain(|&(start, end)| base < start && start < end);
+        known.clear();
+        known.extend_from_slice(self.outstanding.reported());
+        union(known, above, all);
+        let taken_back = self.reports.as_ref().map_or(&[][..], |reports| &reports.taken_back);
+        difference(all, taken_back, rest);
+        let now = Sack {
+            cumulative_tsn_ack: self.outstanding.cumulative_tsn_ack(),
+            ..*sack
+        };
+        let mut bytes = core::mem::take(&mut ctx.scratch.gaps);
+        write_blocks(rest, base, &mut bytes);
+        let full = Sack {
+            gaps: GapBlocks::from_wire_bytes(&bytes),
+            ..now
+        };
+        let taken = self.take_overtaken(ctx, &full, from);
+        ctx.scratch.gaps = bytes;
         ctx.scratch.ranges = lists;
         taken
     }

@@ -146,6 +146,21 @@ impl Association {
         self.take_acknowledgement(ctx, sack, complete, Some((sack.a_rwnd, from)), &echo)
     }
 
+    /// Takes a SACK that was overtaken, made to say what is known and what it adds: its window is old.
+    pub(super) fn take_overtaken(
+        &mut self,
+        ctx: &mut Context<'_>,
+        sack: &Sack<'_>,
+        from: usize,
+    ) -> Result<(), Discard> {
+        let window = u64::from(self.peer_rwnd) + self.outstanding.data_in_flight();
+        let sack = Sack {
+            a_rwnd: u32::try_from(window).unwrap_or(u32::MAX),
+            ..*sack
+        };
+        self.take_sack(ctx, &sack, from, true)
+    }
+
     /// Takes the cumulative TSN ack of a SHUTDOWN (RFC 9260 §9.2), which says nothing about gaps and window.
     pub(super) fn on_cumulative_ack(&mut self, ctx: &mut Context<'_>, tsn: Tsn) -> Result<(), Discard> {
         let sack = Sack {
@@ -366,6 +381,7 @@ impl Association {
                 first_lost,
                 last_lost,
                 packets: lost,
+                copies: lost_copies,
                 bytes: lost_bytes,
                 label: lost_tsn.0,
                 next: self.outstanding.next_position(PathId(index as u8)),

@@ -231,6 +231,7 @@ impl Association {
                 first_lost,
                 last_lost,
                 packets,
+                copies: 0,
                 bytes: flight_before,
                 label: lost_tsn.0,
                 next: self.outstanding.next_position(id),

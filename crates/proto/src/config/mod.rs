@@ -473,6 +473,17 @@ impl AssociationConfig {
                 "allowed are 0 to 255 packets",
             ));
         }
+        let (arrivals, burst) = (parts.reporting.arrivals_per_sack, self.max_burst);
+        if burst != 0 && arrivals >= burst {
+            return Err(ConfigError::new(
+                "reporting.arrivals_per_sack",
+                arrivals,
+                format!(
+                    "allowed are 0 to {}: less than max_burst, or no SACK opens the window",
+                    burst - 1
+                ),
+            ));
+        }
         let second_level = parts.reporting.second_level_buffer;
         if !(1500..=BUFFER_LIMIT).contains(&second_level) {
             return Err(ConfigError::new(

@@ -1,10 +1,12 @@
 //! Earliest arrival: a packet goes where it will arrive first, counting what waits before it at the bottleneck. Where that path's
 //! window is full, the next one takes it, unless that would stall the others, which share the receive window with it, or unless what
-//! waits would be there sooner by waiting.
+//! waits would be there sooner by waiting. What the others need of the window is estimated by their windows and round-trip times; where it
+//! fills up all the same, more is left for them, as in BLEST.
 
 use super::{Demand, Distribute};
 use crate::multipath::PathView;
 use crate::part::{BuildContext, Part};
+use crate::{Span, Time};
 
 /// Earliest arrival. It has no parameters.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -17,7 +19,34 @@ pub struct EarliestArrivalParameters {}
 
 impl Part<dyn Distribute> for EarliestArrivalParameters {
     fn build(&self, _context: &BuildContext) -> Box<dyn Distribute> {
-        Box::new(*self)
+        Box::new(EarliestArrival::default())
+    }
+}
+
+/// Estimates of what faster paths will send are off by about so much at least.
+const MARGIN: f64 = 1.1;
+/// It grows by this factor with each round-trip time in which the shared window was full, up to the greatest.
+const STEP: f64 = 1.25;
+const GREATEST: f64 = 4.0;
+/// It shrinks by this factor with each other one.
+const DECAY: f64 = 0.98;
+
+#[derive(Debug)]
+struct EarliestArrival {
+    /// By what the estimates are multiplied.
+    margin: f64,
+    /// The shared window has been full in this round.
+    has_stalled: bool,
+    round_began: Time,
+}
+
+impl Default for EarliestArrival {
+    fn default() -> Self {
+        EarliestArrival {
+            margin: MARGIN,
+            has_stalled: false,
+            round_began: Time::ZERO,
+        }
     }
 }
 
@@ -56,12 +85,9 @@ fn base(path: &PathView) -> f64 {
     path.min_rtt.unwrap_or(path.round()).as_secs_f64()
 }
 
-/// Estimates of what faster paths will send are off by about so much.
-const MARGIN: f64 = 1.1;
-
-impl EarliestArrivalParameters {
-    /// Until a packet on this path is acknowledged, the faster ones send so much, and all of it has to have room behind it.
-    fn would_stall(index: usize, pipe: Pipe, window: u64, paths: &[PathView]) -> bool {
+impl EarliestArrival {
+    /// Until a packet on this path is acknowledged, the others that answer sooner send so much, and all of it has to have room behind it.
+    fn would_stall(&self, index: usize, pipe: Pipe, window: u64, paths: &[PathView]) -> bool {
         let faster: f64 = paths
             .iter()
             .enumerate()
@@ -69,12 +95,39 @@ impl EarliestArrivalParameters {
             .map(|(_, path)| Pipe::of(path).rate * pipe.answer())
             .sum();
         let own = paths[index].flight.saturating_add(paths[index].unit) as f64;
-        MARGIN * faster + own > window as f64
+        // What a path delivers by itself that is faster than all of them must not be lost.
+        let margin = if pipe.rate * pipe.answer() < faster {
+            self.margin
+        } else {
+            MARGIN
+        };
+        margin * faster + own > window as f64
+    }
+
+    /// Where the shared window fills up all the same, what the faster paths send is more than was thought: after a loss their windows
+    /// are smaller for a while.
+    fn adapt(&mut self, now: Time, paths: &[PathView]) {
+        let slowest = paths.iter().filter(|path| path.usable).map(PathView::round).max();
+        if now.since(self.round_began) < slowest.unwrap_or(Span::ZERO) {
+            return;
+        }
+        self.round_began = now;
+        let step = if core::mem::take(&mut self.has_stalled) {
+            STEP
+        } else {
+            DECAY
+        };
+        self.margin = (self.margin * step).clamp(MARGIN, GREATEST);
     }
 }
 
-impl Distribute for EarliestArrivalParameters {
+impl Distribute for EarliestArrival {
+    fn on_stall(&mut self, _demand: &Demand, _paths: &[PathView]) {
+        self.has_stalled = true;
+    }
+
     fn choose(&mut self, demand: &Demand, paths: &[PathView]) -> Option<usize> {
+        self.adapt(demand.now, paths);
         let earliest = |is_meant: &dyn Fn(usize, &PathView) -> bool| {
             let meant = paths.iter().enumerate().filter(|(index, path)| is_meant(*index, path));
             meant
@@ -89,10 +142,15 @@ impl Distribute for EarliestArrivalParameters {
         // A send buffer that is nearly full has hidden what else there is to send.
         let more_comes = demand.queued.saturating_add(demand.unacknowledged) >= demand.send_buffer / 4 * 3;
         let drained = best_pipe.answer() + demand.queued as f64 / best_pipe.rate.max(1.0);
+        // A path that has not been measured is tried once: where others fill the shared window it would be for a long time.
+        let is_new = |path: &PathView| path.open && path.srtt.is_none() && path.flight == 0;
+        if more_comes && let Some(index) = paths.iter().position(is_new) {
+            return Some(index);
+        }
         let is_fit = |index: usize, path: &PathView| {
             let pipe = Pipe::of(path);
             let waits = index != best && !more_comes && drained < pipe.answer();
-            path.open && !waits && (index == fastest || !Self::would_stall(index, pipe, demand.shared_window(), paths))
+            path.open && !waits && (index == fastest || !self.would_stall(index, pipe, demand.shared_window(), paths))
         };
         earliest(&is_fit).map(|(index, _)| index)
     }
@@ -102,10 +160,27 @@ impl Distribute for EarliestArrivalParameters {
 mod tests {
     use super::super::testing::{UNIT, demand, path};
     use super::*;
-    use crate::Span;
 
     fn choose(demand: &Demand, paths: &[PathView]) -> Option<usize> {
-        EarliestArrivalParameters {}.choose(demand, paths)
+        EarliestArrival::default().choose(demand, paths)
+    }
+
+    #[test]
+    fn a_full_window_shows_that_the_faster_path_needs_more_of_it() {
+        let paths = [path(10, 10, 20), path(10, 0, 80)];
+        let at = |ms: u64, window| Demand {
+            now: Time::from_nanos(ms * 1_000_000),
+            ..demand(100, window)
+        };
+        let mut part = EarliestArrival::default();
+        assert_eq!(part.choose(&at(0, 46), &paths), Some(1));
+        part.on_stall(&at(50, 46), &paths);
+        assert_eq!(part.choose(&at(80, 46), &paths), None);
+        // A quarter more for each such round: 1.375 times 40 units, and one of its own.
+        assert_eq!(part.choose(&at(90, 57), &paths), Some(1));
+        // It is forgotten slowly.
+        let back = (2..60).find(|round| part.choose(&at(80 * round, 46), &paths).is_some());
+        assert!(back.is_some_and(|round| (10..14).contains(&round)), "{back:?}");
     }
 
     #[test]

@@ -334,6 +334,7 @@ impl TcpSender {
             first_lost: lost.first,
             last_lost: lost.last,
             packets: lost.packets,
+            copies: 0,
             bytes: lost.bytes,
             label: self.label(lost.first),
             next: self.board.next_seq(),
