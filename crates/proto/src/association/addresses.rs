@@ -345,7 +345,7 @@ impl Association {
         }
         if self.paths[usize::from(self.sending)].removed {
             self.sending = best;
-            self.stats.path_switches += 1;
+            self.note_switch(ctx.now);
             if let Some(lost) = self.outstanding.next_lost() {
                 self.paths[usize::from(lost.from.0)].urgent = true;
             }

@@ -5,7 +5,7 @@ use whimbrel_control::{Span, Time};
 use whimbrel_wire::{CHUNK_HEADER_LEN, Chunk, Init, PacketView, Parameter, Parameters, Tsn, TypeList};
 
 use super::transmit::Packet;
-use super::{Agreement, Association, AuthAgreement, Context, Identity, Outgoing, State};
+use super::{Agreement, Association, AuthAgreement, Context, Identity, Outgoing, State, extra_pairs};
 use crate::config::NEVER;
 use crate::endpoint::{Cookie, PeerInit, Refusal, Reply, ReplyChunk, missing_cookie};
 use crate::error::Discard;
@@ -126,6 +126,16 @@ impl Association {
                     index == 0,
                 ));
             }
+        }
+        if identity.config.path_per_local_address {
+            let pairs: Vec<_> = paths.iter().map(|path| (path.local, path.remote)).collect();
+            let truth = identity.truth.as_ref();
+            let extra = extra_pairs(&locals, &pairs);
+            paths.extend(
+                extra
+                    .into_iter()
+                    .map(|(local, remote)| Path::new(&identity.config, truth, local, remote, false)),
+            );
         }
         let agreement = Agreement::of(cookie);
         let mut association = Association::new(identity, cookie.local_tag, cookie.local_initial_tsn, paths, ctx.random);
@@ -373,19 +383,18 @@ impl Association {
                     .push(Path::new(&self.config, self.truth(), local, remote, confirmed));
             }
         }
+        self.pair_every_local_address();
         self.notices.renamed = true;
         self.limit_data();
         self.outstanding.set_paths(self.paths.len());
         let confirmed = |path: &Path| path.confirmed;
-        let is_source = |path: &Path| path.remote == meta.remote && path.confirmed;
         // The first address that the user gave stays the primary one if the peer has it.
         let first = self.paths.iter().position(confirmed);
         let first = first.or_else(|| self.paths.iter().position(|path| !path.removed));
         self.primary = first.unwrap_or(0) as u8;
         self.sending = self
-            .paths
-            .iter()
-            .position(is_source)
+            .path_for(&meta)
+            .filter(|&index| self.paths[index].confirmed)
             .map_or(self.primary, |index| index as u8);
     }
 

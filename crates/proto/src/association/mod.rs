@@ -11,6 +11,7 @@ mod ecn;
 mod handshake;
 mod inbound;
 mod outgoing;
+mod pairing;
 mod path_management;
 mod path_policy;
 mod probing;
@@ -39,6 +40,7 @@ pub(crate) use buffers::BufferPool;
 pub(crate) use ecn::Reductions;
 pub(crate) use handshake::{address_parameters, random_tag};
 pub(crate) use outgoing::{Outgoing, OutgoingQueue};
+pub(crate) use pairing::extra_pairs;
 pub use recovery::RecoveryMode;
 pub(crate) use recovery::{Epochs, PathRecovery};
 pub use stats::AssociationStats;
@@ -181,6 +183,7 @@ pub struct Association {
     events: VecDeque<Event>,
     notices: Notices,
     stats: Box<AssociationStats>,
+    first_switch: Option<Time>,
 }
 
 /// Who knows why packets died; only a simulation has it.
@@ -300,6 +303,7 @@ impl Association {
             events: VecDeque::new(),
             notices: Notices::default(),
             stats: Box::default(),
+            first_switch: None,
         }
     }
 
@@ -330,6 +334,16 @@ impl Association {
             self.start_rates();
         }
         Some(result)
+    }
+
+    /// When new data first moved to another path because that one failed, was removed, or by the path policy.
+    pub fn first_switch(&self) -> Option<Time> {
+        self.first_switch
+    }
+
+    fn note_switch(&mut self, now: Time) {
+        self.stats.path_switches += 1;
+        self.first_switch = self.first_switch.or(Some(now));
     }
 
     /// Counters.

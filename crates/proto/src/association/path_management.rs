@@ -120,7 +120,7 @@ impl Association {
         };
         if chosen != self.sending {
             self.sending = chosen;
-            self.stats.path_switches += 1;
+            self.note_switch(ctx.now);
             ctx.trace
                 .emit(TraceKinds::STATES, ctx.now, Some(self.id), || TraceEvent::SendingPath {
                     path: PathId(chosen),

@@ -368,7 +368,7 @@ impl Association {
             };
             let (in_recovery, in_reduced) = (recovery.is_active(), reduced.is_active());
             let highest = self.outstanding.next_position(PathId(index as u8)).saturating_sub(1);
-            self.stats.fast_retransmits += u64::from(lost - lost_copies);
+            self.stats.fast_retransmits += u64::from(lost > lost_copies);
             if let Some(rates) = &mut self.rates {
                 rates.on_lost(index, lost_bytes);
             }

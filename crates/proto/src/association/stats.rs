@@ -25,7 +25,7 @@ pub struct AssociationStats {
     pub copies: u64,
     /// Times that a path's window was halved because the buffers waited for what had been sent there.
     pub penalties: u64,
-    /// DATA chunks declared lost by missing reports.
+    /// Fast retransmits: times that missing reports declared DATA chunks of a path lost, however many at once.
     pub fast_retransmits: u64,
     /// Times that T3-rtx went off.
     pub timeouts: u64,

@@ -167,6 +167,11 @@ pub struct AssociationConfig {
     pub reporting: ReportingChanges,
     /// Lifetime asked for the state cookie beyond the peer's default (Cookie Preservative) when it turned out stale.
     pub extend_stale_cookie: bool,
+    /// A path for each local address, even if the peer has fewer addresses than we have: a server with one address is reached over
+    /// every interface. Without it a path belongs to an address of the peer (RFC 9260 §1.3), and local addresses beyond the number
+    /// of the peer's are not used for sending.
+    #[cfg_attr(feature = "config", serde(skip_serializing_if = "is_false"))]
+    pub path_per_local_address: bool,
     /// Let addresses come and go during the association, if the peer can too (RFC 5061): with it, changes are authenticated (RFC
     /// 4895).
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "is_false"))]
@@ -227,6 +232,7 @@ impl Default for AssociationConfig {
             path_policy: None,
             reporting: ReportingChanges::default(),
             extend_stale_cookie: true,
+            path_per_local_address: false,
             dynamic_addresses: false,
             auth: AuthConfig::default(),
         }

@@ -26,7 +26,7 @@ pub use table::AssocId;
 use table::Table;
 
 use crate::address::{Ecn, PacketMeta, PathId, Transmit, TransportAddr};
-use crate::association::{Association, BufferPool, Context, Identity, Scratch, State};
+use crate::association::{Association, BufferPool, Context, Identity, Scratch, State, extra_pairs};
 use crate::config::{AssociationConfig, EndpointConfig, MAX_ADDRESSES};
 use crate::error::{AddressError, ConfigError, ConnectError, Discard, SendError};
 use crate::event::Event;
@@ -202,6 +202,9 @@ impl Endpoint {
                 .nth(index % count.max(1))
                 .ok_or(ConnectError::NoLocalAddress(remote))?;
             pairs.push((*local, remote));
+        }
+        if config.path_per_local_address {
+            pairs.extend(extra_pairs(&self.local_addrs, &pairs));
         }
         let id = self.table.next_id();
         let identity = Identity {

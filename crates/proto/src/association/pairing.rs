@@ -1,0 +1,65 @@
+//! Which local address a path to an address of the peer starts at.
+
+use super::Association;
+use crate::TransportAddr;
+use crate::path::Path;
+
+/// The local addresses that have no path yet, each with an address of the peer that it can reach: with
+/// `path_per_local_address` each of these pairs becomes a path of its own, so that a peer with one address is reached over
+/// several interfaces.
+pub(crate) fn extra_pairs(
+    locals: &[TransportAddr],
+    pairs: &[(TransportAddr, TransportAddr)],
+) -> Vec<(TransportAddr, TransportAddr)> {
+    let mut extra = Vec::new();
+    for &local in locals {
+        if pairs.iter().any(|(used, _)| *used == local) {
+            continue;
+        }
+        let mut remotes: Vec<TransportAddr> = Vec::new();
+        for &(_, remote) in pairs {
+            if remote.is_ipv4() == local.is_ipv4() && !remotes.contains(&remote) {
+                remotes.push(remote);
+            }
+        }
+        if !remotes.is_empty() {
+            extra.push((local, remotes[extra.len() % remotes.len()]));
+        }
+    }
+    extra
+}
+
+impl Association {
+    /// Adds the paths that `path_per_local_address` asks for, once the peer's addresses are known. A path is confirmed if the
+    /// peer's address is: RFC 9260 §5.4 verifies addresses of the peer.
+    pub(super) fn pair_every_local_address(&mut self) {
+        if !self.config.path_per_local_address {
+            return;
+        }
+        let live = || self.paths.iter().filter(|path| !path.removed);
+        let pairs: Vec<_> = live().map(|path| (path.local, path.remote)).collect();
+        for (local, remote) in extra_pairs(&self.local_addrs, &pairs) {
+            let confirmed = self.paths.iter().any(|path| path.remote == remote && path.confirmed);
+            self.paths
+                .push(Path::new(&self.config, self.truth.as_ref(), local, remote, confirmed));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addr(text: &str) -> TransportAddr {
+        text.parse().expect("an address")
+    }
+
+    #[test]
+    fn pairs_each_unused_local_address_with_a_remote_address_of_its_version() {
+        let [w, l, m, s, t] = ["10.0.0.1:0", "10.0.1.1:0", "10.0.2.1:0", "10.9.0.1:0", "10.9.0.2:0"].map(addr);
+        assert_eq!(extra_pairs(&[w, l], &[(w, s)]), [(l, s)]);
+        assert_eq!(extra_pairs(&[w, l], &[(w, s), (l, t)]), []);
+        assert_eq!(extra_pairs(&[w, l, m, t], &[(w, s), (l, t)]), [(m, s), (t, t)]);
+        assert_eq!(extra_pairs(&[w, addr("[fc00::1]:0")], &[(w, s)]), []);
+    }
+}
