@@ -446,7 +446,9 @@ impl Network {
             return None;
         }
         self.slab.get_mut(id).twice = false;
-        Some(self.slab.duplicate(id))
+        let copy = self.slab.duplicate(id);
+        self.slab.get_mut(copy).is_copy = true;
+        Some(copy)
     }
 
     /// The head of a direction arrives, and the next in line takes its place among the events.

@@ -181,6 +181,10 @@ pub enum Sample {
         forward: bool,
         /// The path.
         path: PathId,
+        /// The address that it starts at.
+        local: SocketAddr,
+        /// The address that it leads to.
+        remote: SocketAddr,
         /// Congestion window, bytes.
         cwnd: u64,
         /// Slow-start threshold, bytes.

@@ -164,6 +164,8 @@ pub(crate) struct Packet {
     pub(crate) fate: u8,
     /// Whether a copy of it arrives at the end of the link it is on.
     pub(crate) twice: bool,
+    /// Whether a link made it as a copy of another packet.
+    pub(crate) is_copy: bool,
 }
 
 impl Packet {
@@ -288,6 +290,7 @@ impl Slab {
             congestion: Congestion::NONE,
             fate: 0,
             twice: false,
+            is_copy: false,
         });
         self.bodies.push(Body::default());
         id

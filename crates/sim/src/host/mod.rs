@@ -74,6 +74,8 @@ pub(crate) struct FlowState {
     /// Of the sender's packets, those that arrived in the window, and the time that they took together, ns.
     pub(crate) arrived_packets: u64,
     pub(crate) arrived_after: u64,
+    /// Of the sender's packets sent in the window, those that arrived at any time, copies left out.
+    pub(crate) delivered_packets: u64,
     /// Packets received and discarded by either end.
     pub(crate) discarded: u64,
     /// What the sender made of its losses.

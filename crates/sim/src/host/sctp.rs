@@ -84,6 +84,8 @@ pub(crate) struct SctpEnd {
     closed: Option<CloseReason>,
     /// Counters of an association that is over.
     last_stats: AssociationStats,
+    /// When it first moved new data to another path, kept likewise.
+    last_switch: Option<Time>,
     /// Counters when the measurement window opened, if it has.
     opened_stats: Option<AssociationStats>,
     /// What was counted in the window, once it has closed.
@@ -110,6 +112,7 @@ impl SctpEnd {
     pub(crate) fn new(setup: SctpSetup<'_>) -> Result<Self, ConfigError> {
         let is_sender = setup.source.is_some();
         let sender_port = RECEIVER_PORT + 1 + (setup.agent / 2 % SENDER_PORTS) as u16;
+        let local = setup.local.len();
         let config = EndpointConfig {
             local_port: if is_sender { sender_port } else { RECEIVER_PORT },
             local_addrs: setup.local,
@@ -119,7 +122,8 @@ impl SctpEnd {
             ..EndpointConfig::default()
         };
         let is_standard = setup.association.parts().path_policy == PathPolicySpec::default();
-        let asks_last_hops = !is_standard && setup.peer.len() > 1;
+        let several = setup.peer.len() > 1 || setup.association.path_per_local_address && local > 1;
+        let asks_last_hops = !is_standard && several;
         let mut endpoint = Endpoint::new(config, Box::new(setup.random))
             .map_err(|error| ConfigError::new("sctp", error.to_string(), "parameters that proto accepts"))?;
         if is_sender {
@@ -141,6 +145,7 @@ impl SctpEnd {
             shut: false,
             closed: None,
             last_stats: AssociationStats::default(),
+            last_switch: None,
             opened_stats: None,
             window_stats: None,
             trace: false,
@@ -317,6 +322,7 @@ impl SctpEnd {
         {
             // Its counters go with it.
             self.last_stats = *association.stats();
+            self.last_switch = association.first_switch();
         }
         while let Some((id, event)) = self.endpoint.poll_event() {
             match event {
@@ -497,6 +503,12 @@ impl SctpEnd {
         self.id
             .and_then(|id| self.endpoint.association(id))
             .map_or(self.last_stats, |association| *association.stats())
+    }
+
+    /// When new data first moved to another path.
+    pub(crate) fn first_switch(&self) -> Option<Time> {
+        let association = self.id.and_then(|id| self.endpoint.association(id));
+        association.map_or(self.last_switch, |association| association.first_switch())
     }
 
     /// The measurement window opens.

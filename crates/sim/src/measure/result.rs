@@ -51,7 +51,8 @@ pub enum EndReason {
 }
 
 /// How far a flow has come.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum FlowOutcome {
     /// Its time to start had not come.
     NotStarted,
@@ -66,7 +67,7 @@ pub enum FlowOutcome {
 }
 
 /// A file as it arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct FileCheck {
     /// Bytes of the file.
     pub bytes: u64,
@@ -116,8 +117,13 @@ pub struct FlowResult {
     pub sender_packets: u64,
     /// IP packets that the receiver sent in the window.
     pub receiver_packets: u64,
-    /// Of the sender's IP packets, those that reached the receiver in the window.
+    /// Of the sender's IP packets, those that reached the receiver in the window, whenever they were sent.
     pub arrived_packets: u64,
+    /// Of the IP packets that the sender sent in the window, those that reached the receiver at any time; copies made by the network
+    /// are left out.
+    pub delivered_packets: u64,
+    /// When new data first moved to another path, over the whole run.
+    pub first_switch: Option<Time>,
     /// The mean time that these took from host to host; none if none arrived.
     pub packet_delay: Option<Span>,
     /// The sender's association in the window, or its TCP connection in the same words: a segment is a chunk, an acknowledgement a

@@ -8,12 +8,14 @@
 mod access;
 mod disjoint;
 mod shortest;
+mod unused;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use self::access::Access;
 pub(crate) use self::access::{Handoff, access_points};
+pub use self::unused::UnusedLink;
 use crate::config::{
     AddressStep, ConfigError, FlowConfig, FlowEnd, LinkConfig, MAX_ADDRESSES, MAX_LINKS, MAX_RADIOS, RadioConfig,
     SimConfig,
@@ -64,7 +66,7 @@ fn radio_hop(from: u32, to: u32) -> DirectionId {
 }
 
 /// The name of an interface's link or radio, as flows name it.
-pub(crate) fn interface_name(config: &SimConfig, interface: DirectionId) -> String {
+pub fn interface_name(config: &SimConfig, interface: DirectionId) -> String {
     match radio_of(interface) {
         Some((radio, _)) => config.radio[radio as usize].display_name(),
         None => config.link[(interface / 2) as usize].display_name(),

@@ -485,6 +485,7 @@ impl FlowBuilder<'_> {
             numbers: [0; 2],
             arrived_packets: 0,
             arrived_after: 0,
+            delivered_packets: 0,
             discarded: 0,
             verdicts: VerdictCounts::default(),
         }

@@ -158,6 +158,9 @@ impl World {
             flow.arrived_packets += 1;
             flow.arrived_after += self.now.since(packet.sent).as_nanos();
         }
+        if agent & 1 == 1 && !packet.is_copy && self.network.window.contains(packet.sent) {
+            self.flows[(agent / 2) as usize].delivered_packets += 1;
+        }
         self.with_agent(agent, observer, |agent, context| match agent {
             Agent::Sctp(end) => end.receive(context, id),
             Agent::TcpSender(sender) => sender.receive(context, id),
@@ -256,7 +259,9 @@ impl World {
             if let Agent::TcpSender(sender) = end
                 && sender.is_up()
             {
-                observer.sample(&sender.sample(at));
+                let routes = &self.flows[agent / 2].routes;
+                let route = &self.network.topology.routes[routes.forward[0] as usize];
+                observer.sample(&sender.sample(at, route));
             }
             let Agent::Sctp(end) = end else { continue };
             for path in end
@@ -269,6 +274,8 @@ impl World {
                     flow: agent as u32 / 2,
                     forward: agent & 1 == 0,
                     path: path.id,
+                    local: path.local,
+                    remote: path.remote,
                     cwnd: path.cwnd,
                     ssthresh: path.ssthresh,
                     flight: path.flight,

@@ -80,6 +80,10 @@ impl World {
         let completion = (all && sent > 0).then(|| sink.last_delivery.since(plan.start));
         let active_to = completion.map_or(to, |span| to.min(plan.start + span));
         let active = active_to.since(from.max(plan.start));
+        let first_switch = match &self.agents[f * 2] {
+            Agent::Sctp(sender) => sender.first_switch(),
+            _ => None,
+        };
         FlowResult {
             name: plan.name.clone(),
             kind: plan.kind,
@@ -99,6 +103,8 @@ impl World {
             sender_packets: state.sent_packets[0],
             receiver_packets: state.sent_packets[1],
             arrived_packets: state.arrived_packets,
+            delivered_packets: state.delivered_packets,
+            first_switch,
             packet_delay: state
                 .arrived_after
                 .checked_div(state.arrived_packets)

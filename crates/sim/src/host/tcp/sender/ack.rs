@@ -427,7 +427,7 @@ impl TcpSender {
             delivery.on_lost(loss.bytes);
         }
         if signal == LossSignal::Gap {
-            self.stats.fast_retransmits += u64::from(lost.packets);
+            self.stats.fast_retransmits += u64::from(lost.packets > 0);
             self.trace_lost(context, lost);
         }
         let verdict = inherited.unwrap_or_else(|| self.control.judge(&loss));

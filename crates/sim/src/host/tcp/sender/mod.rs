@@ -26,6 +26,7 @@ use crate::host::{Alarm, Context, Source};
 use crate::measure::{Episodes, FlowOutcome, Occasions};
 use crate::observer::Sample;
 use crate::packet::PacketId;
+use crate::topology::Route;
 use crate::truth::Truth;
 
 /// What a sender needs to begin.
@@ -461,12 +462,14 @@ impl TcpSender {
     }
 
     /// The state of the connection's only path.
-    pub(crate) fn sample(&self, at: Time) -> Sample {
+    pub(crate) fn sample(&self, at: Time, route: &Route) -> Sample {
         Sample::Path {
             at,
             flow: self.agent / 2,
             forward: true,
             path: PathId(0),
+            local: route.source,
+            remote: route.destination,
             cwnd: self.control.cwnd(),
             ssthresh: self.control.ssthresh(),
             flight: self.pipe(),
