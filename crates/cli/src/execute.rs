@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::available_parallelism;
 
-use whimbrel_lab::{Manifest, Options, Outcome as LabOutcome, Results, Run, Status};
+use whimbrel_lab::{Estimate, Manifest, Options, Outcome as LabOutcome, Part, Results, Run, Status, View};
 use whimbrel_scenario::Scenario;
 
-use crate::output::{Ended, FAILED, INTERRUPTED, Outcome, WRONG_USE, fail, note, print};
+use crate::output::{Ended, FAILED, INTERRUPTED, Outcome, WRONG_USE, count, fail, note, print};
 use crate::progress::Teller;
 
 /// Options of every command that runs scenarios.
@@ -21,9 +21,48 @@ pub(crate) struct Common {
     /// "n"}}, "flows": {NAME: {the same}}}], "runs": [{"seed", "params", "wall_s", "packet_hops", "events"}]}
     #[arg(long)]
     pub(crate) json: bool,
-    /// Tell nothing on standard error but errors
+    /// Print only errors to standard error
     #[arg(long, short)]
     pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) view: ViewArgs,
+}
+
+/// What tables show.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub(crate) struct ViewArgs {
+    /// Show these metrics instead of the usual ones, separated by commas; `whimbrel metrics` lists them
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    metric: Vec<String>,
+    /// Axes of the sweep whose values make the columns, separated by commas: the end of a name after a dot is enough; `flow` and
+    /// `metric` are axes as well. The other axes make the rows. By default the last axis, or with one axis the metrics
+    #[arg(long, value_name = "AXIS", value_delimiter = ',')]
+    by: Vec<String>,
+}
+
+impl ViewArgs {
+    fn view(&self) -> View {
+        View {
+            metrics: self.metric.clone(),
+            by: self.by.clone(),
+        }
+    }
+
+    /// Checks the names.
+    pub(crate) fn check(&self, scenario: &Scenario) -> Outcome {
+        let checked = self.view().check(&scenario.axes);
+        checked.map_err(|error| fail(WRONG_USE, error))
+    }
+}
+
+/// Prints what runs say together.
+pub(crate) fn print_results(scenario: &Scenario, runs: &[Run], json: bool, view: &ViewArgs) -> Outcome {
+    let points = whimbrel_lab::summarise(scenario, runs);
+    if json {
+        return print(&format!("{}\n", whimbrel_lab::json(scenario, &points, runs)));
+    }
+    let tables = whimbrel_lab::tables(&points, &view.view(), width()).map_err(|error| fail(WRONG_USE, error))?;
+    print(&tables)
 }
 
 /// Where results go.
@@ -32,6 +71,8 @@ pub(crate) struct Destination {
     pub(crate) folder: PathBuf,
     /// Whether the results of an earlier run may be replaced.
     pub(crate) replace: bool,
+    /// Whether an earlier run goes on.
+    pub(crate) resume: bool,
     /// The command that makes the same results again.
     pub(crate) command: Vec<String>,
 }
@@ -44,22 +85,34 @@ pub(crate) struct Executed {
 }
 
 /// Runs a scenario, prints the table or the JSON object, and writes results.
-pub(crate) fn execute(scenario: &Scenario, destination: Option<&Destination>, common: &Common) -> Outcome<Executed> {
+pub(crate) fn execute(
+    scenario: &Scenario,
+    destination: Option<&Destination>,
+    part: Part,
+    common: &Common,
+) -> Outcome<Executed> {
+    common.view.check(scenario)?;
     let interrupted = listen()?;
+    let mut earlier = Vec::new();
     let mut results = match destination {
         Some(destination) => {
-            whimbrel_lab::prepare(&destination.folder, destination.replace).map_err(|error| fail(WRONG_USE, error))?;
-            let results = Results::create(&destination.folder, scenario, destination.command.clone());
+            earlier = prepare(scenario, destination, part)?;
+            let results = Results::create(&destination.folder, scenario, destination.command.clone(), part);
             Some(results.map_err(|error| fail(FAILED, error))?)
         }
         None => None,
     };
+    if !common.quiet {
+        announce(scenario, destination, part, &earlier);
+    }
     let folder = destination.map(|destination| destination.folder.as_path());
     let options = Options {
         jobs: jobs(common.jobs),
         folder,
-        interrupted: &interrupted,
-        watch: false,
+        journal: folder.is_some(),
+        earlier: &earlier,
+        part,
+        ..Options::new(&interrupted)
     };
     let mut teller = Teller::new(common.quiet);
     let mut runs = Vec::with_capacity(scenario.runs());
@@ -72,8 +125,78 @@ pub(crate) fn execute(scenario: &Scenario, destination: Option<&Destination>, co
     });
     teller.finish();
     let manifest = give_out(scenario, &runs, results, &outcome, common)?;
-    conclude(scenario, &runs, folder, &outcome)?;
+    conclude(part.count(scenario.runs()), &runs, folder, &outcome)?;
     Ok(Executed { runs, manifest })
+}
+
+/// Makes the folder ready. Runs of an earlier call that goes on are handed back.
+fn prepare(scenario: &Scenario, destination: &Destination, part: Part) -> Outcome<Vec<Run>> {
+    let folder = &destination.folder;
+    if !destination.resume || !folder.join("manifest.json").exists() {
+        whimbrel_lab::prepare(folder, destination.replace).map_err(|error| fail(WRONG_USE, error))?;
+        return Ok(Vec::new());
+    }
+    let manifest = Manifest::load(&folder.join("manifest.json")).map_err(|error| fail(WRONG_USE, error))?;
+    let differs = if manifest.whimbrel != env!("CARGO_PKG_VERSION") {
+        Some("another version of this program wrote it")
+    } else if manifest.scenario.hash != whimbrel_scenario::hash(scenario) {
+        Some("it holds results of another scenario, or of this one with other changes")
+    } else if manifest.part != part {
+        Some("it holds another part of the runs")
+    } else {
+        None
+    };
+    if let Some(reason) = differs {
+        let message = format_args!(
+            "{} cannot be continued: {reason}\n  hint: choose another folder, or replace it with --replace",
+            folder.display()
+        );
+        return Err(fail(WRONG_USE, message));
+    }
+    whimbrel_lab::load_runs(folder).map_err(|error| fail(WRONG_USE, error))
+}
+
+/// Says what is about to run, if it is much.
+fn announce(scenario: &Scenario, destination: Option<&Destination>, part: Part, earlier: &[Run]) {
+    let estimate = Estimate::of(scenario, part, destination.is_some());
+    if !earlier.is_empty() {
+        note(format_args!(
+            "{} of {} runs are there already",
+            earlier.len(),
+            estimate.runs
+        ));
+    }
+    if estimate.is_long() {
+        note(format_args!(
+            "warning: {} of {} are {:.1e} simulated seconds\n  hint: Ctrl-C ends them; duration and seeds make them fewer",
+            count(estimate.runs, "run"),
+            scenario.points[0].config.duration,
+            estimate.simulated_s
+        ));
+    }
+    let recorded = estimate.recorded();
+    if recorded >= MUCH {
+        note(format_args!(
+            "records up to {} of {} (packets {}, events {}, series {}); the table `record` of the scenario selects less",
+            bytes(recorded),
+            count(estimate.recording, "run"),
+            bytes(estimate.packets),
+            bytes(estimate.events),
+            bytes(estimate.series)
+        ));
+    }
+}
+
+/// Bytes recorded without a word.
+const MUCH: u64 = 100_000_000;
+
+/// A number of bytes, roughly.
+fn bytes(n: u64) -> String {
+    match n {
+        0..1_000_000 => format!("{} kB", n.div_ceil(1_000)),
+        1_000_000..1_000_000_000 => format!("{} MB", n / 1_000_000),
+        _ => format!("{:.1} GB", n as f64 / 1e9),
+    }
 }
 
 /// Completes the files and prints what all runs say together.
@@ -90,12 +213,9 @@ fn give_out(
         _ => Status::Complete,
     };
     let written = results.map(|results| results.finish(status)).transpose();
-    let points = whimbrel_lab::summarise(scenario, runs);
     // The table first: it is there even if the disk is full.
-    if common.json {
-        print(&format!("{}\n", whimbrel_lab::json(scenario, &points, runs)))?;
-    } else if !points.is_empty() {
-        print(&whimbrel_lab::table(&points, width()))?;
+    if common.json || !runs.is_empty() {
+        print_results(scenario, runs, common.json, &common.view)?;
     }
     match written {
         Ok(manifest) => {
@@ -112,12 +232,12 @@ fn give_out(
 }
 
 /// The end of runs that did not all come to theirs.
-fn conclude(scenario: &Scenario, runs: &[Run], folder: Option<&Path>, outcome: &LabOutcome) -> Outcome {
+fn conclude(all: usize, runs: &[Run], folder: Option<&Path>, outcome: &LabOutcome) -> Outcome {
     let kept = match folder {
         Some(folder) if !runs.is_empty() => format!("; their results are in {}", folder.display()),
         _ => String::new(),
     };
-    let complete = format!("{} of {} runs are complete{kept}", runs.len(), scenario.runs());
+    let complete = format!("{} of {all} runs are complete{kept}", runs.len());
     if let Some(error) = &outcome.error {
         return Err(fail(FAILED, format_args!("{error}\n  {complete}")));
     }
@@ -134,7 +254,8 @@ fn conclude(scenario: &Scenario, runs: &[Run], folder: Option<&Path>, outcome: &
         return Err(fail(FAILED, message));
     }
     if outcome.interrupted {
-        note(format_args!("interrupted: {complete}"));
+        let go_on = if kept.is_empty() { "" } else { "; --resume continues" };
+        note(format_args!("interrupted: {complete}{go_on}"));
         return Err(Ended(INTERRUPTED));
     }
     Ok(())

@@ -27,6 +27,14 @@ enum Command {
     Demo(commands::demo::Args),
     /// Run a scenario: every point of its sweep with every seed
     Run(commands::run::Args),
+    /// Print the tables of saved results
+    Show(commands::show::Args),
+    /// Explain the fate of one packet of saved results
+    Why(commands::why::Args),
+    /// Put the parts of a sweep together that were run apart
+    Merge(commands::merge::Args),
+    /// List the metrics: their names, what they say, which time they cover
+    Metrics(commands::metrics::Args),
     /// Run again what a manifest.json describes, and compare the files
     Rerun(commands::rerun::Args),
     /// Run studies: scenarios with claims of papers about what comes out
@@ -49,6 +57,10 @@ fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Demo(args) => commands::demo::run(&args),
         Command::Run(args) => commands::run::run(&args),
+        Command::Show(args) => commands::show::run(&args),
+        Command::Why(args) => commands::why::run(&args),
+        Command::Merge(args) => commands::merge::run(&args),
+        Command::Metrics(args) => commands::metrics::run(&args),
         Command::Rerun(args) => commands::rerun::run(&args),
         Command::Study(args) => commands::study::run(&args),
         Command::Check(args) => commands::check::run(&args),

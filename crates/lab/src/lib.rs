@@ -4,21 +4,27 @@
 //! Same scenario, same seed: same files, byte for byte, however many threads. Only the wall-clock times in the JSON report
 //! differ.
 
+mod estimate;
 mod metric;
 mod output;
 mod record;
 mod report;
 mod runner;
 mod stats;
+mod stored;
 mod study;
 mod watch;
+mod why;
 mod write;
 
-pub use metric::{COUNT, Metric, Values, metrics};
+pub use estimate::Estimate;
+pub use metric::{COUNT, Metric, Values, find_metric, metrics};
 pub use output::{Input, Manifest, ManifestScenario, Results, Status};
-pub use report::{PointReport, Summaries, json, summarise, table};
-pub use runner::{FlowRun, LinkRun, Options, Outcome, Progress, Run, RunError, run};
+pub use report::{PointReport, Summaries, View, ViewError, json, summarise, tables};
+pub use runner::{FlowRun, LinkRun, Options, Outcome, Part, Progress, Run, RunError, run};
 pub use stats::{Summary, jain_index};
+pub use stored::load_runs;
 pub use study::{ClaimReport, PlannedScenario, Study, StudyError, StudyReport, Verdict, markdown, run_planned};
+pub use why::{Asked, why};
 pub use write::file::{Digested, WriteError};
 pub use write::folder::{FolderError, prepare};

@@ -19,6 +19,8 @@ pub struct Metric {
     pub doc: &'static str,
     /// Whether it tells of the run as a whole and has no value for one flow.
     pub of_run: bool,
+    /// Whether it covers the whole run; the others follow the measurement window, `measure.from` to `measure.to`.
+    pub whole_run: bool,
     /// Whether tables leave it out where it is zero everywhere: it counts something that most runs have not.
     pub quiet: bool,
 }
@@ -34,6 +36,7 @@ macro_rules! metrics {
             label: $label,
             doc: $doc,
             of_run: $of_run,
+            whole_run: matches!(Id::$id, Id::Completion | Id::FirstSwitch),
             quiet: Id::$id.is_quiet(),
         }),*];
     };
@@ -51,13 +54,13 @@ metrics! {
     PacketDelay false "packet_delay_ms" "packet delay, ms"
         "mean time that the packets of a flow's sender took from host to host, those with data sent again included";
     DeliveryRatio false "packet_delivery_ratio" "packet delivery ratio"
-        "packets that reached the receivers over packets that the senders of the flows sent";
+        "share of the packets sent by the flows' senders in the window that reached the receivers, 0 to 1";
     Silence false "longest_silence_ms" "longest silence, ms"
         "longest time without a delivery to the receiver's user, from a flow's first delivery to its last or to the end";
     Switches false "path_switches" "path switches" "times that new data moved to another path because of the path policy";
-    FirstSwitch false "first_switch_s" "first switch, s" "when it first did, from the beginning of the run; studies measure it";
+    FirstSwitch false "first_switch_s" "first switch, s" "when it first did, from the beginning of the run";
     Retransmissions false "retransmissions" "retransmissions" "DATA chunks, or segments of TCP, sent again";
-    FastRetransmits false "fast_retransmits" "fast retransmits" "DATA chunks declared lost by missing reports, or segments by acknowledgements of later ones";
+    FastRetransmits false "fast_retransmits" "fast retransmits" "times that missing reports, or acknowledgements of later segments, declared data lost; several chunks at once count once";
     Timeouts false "timeouts" "timeouts" "expiries of T3-rtx, or of the retransmission timer of TCP";
     Spurious false "spurious_retransmissions" "spurious retransmissions"
         "DATA chunks or segments that the receiver had already";
@@ -115,8 +118,7 @@ metrics! {
 }
 
 /// Figures for which a run has to be watched.
-const WATCHED: [Id; 10] = [
-    Id::FirstSwitch,
+const WATCHED: [Id; 9] = [
     Id::CwndLeast,
     Id::CwndMost,
     Id::CwndMean,
@@ -193,10 +195,16 @@ pub fn metrics() -> impl ExactSizeIterator<Item = Metric> + Clone {
                 label,
                 doc: "packets that died of this cause",
                 of_run: false,
+                whole_run: false,
                 quiet: true,
             }
         }
     })
+}
+
+/// The metric of this name, with its place in [`metrics`].
+pub fn find_metric(name: &str) -> Option<(usize, Metric)> {
+    metrics().enumerate().find(|(_, metric)| metric.name == name)
 }
 
 /// The values of all metrics, in their order; NaN where there is none.
@@ -205,6 +213,25 @@ pub struct Values([f64; COUNT]);
 
 impl Values {
     const NONE: Values = Values([f64::NAN; COUNT]);
+
+    /// The values that there are, by the names of their metrics.
+    pub(crate) fn named(&self) -> std::collections::BTreeMap<String, f64> {
+        let named = metrics().zip(self.iter());
+        named
+            .filter_map(|(metric, value)| Some((metric.name.to_owned(), value?)))
+            .collect()
+    }
+
+    /// Values by the names of their metrics; those that are not known are left out.
+    pub(crate) fn from_named(named: &std::collections::BTreeMap<String, f64>) -> Self {
+        let mut values = Values::NONE;
+        for (place, metric) in metrics().enumerate() {
+            if let Some(value) = named.get(metric.name) {
+                values.0[place] = *value;
+            }
+        }
+        values
+    }
 
     fn set(&mut self, id: Id, value: f64) {
         self.0[id as usize] = value;
@@ -255,9 +282,9 @@ impl Values {
         (0..COUNT).map(|place| self.get(place))
     }
 
-    fn set_packets(&mut self, arrived: u64, sent: u64, after: f64) {
+    fn set_packets(&mut self, delivered: u64, sent: u64, arrived: u64, after: f64) {
         if sent > 0 {
-            self.set(Id::DeliveryRatio, arrived as f64 / sent as f64);
+            self.set(Id::DeliveryRatio, delivered as f64 / sent as f64);
         }
         if arrived > 0 {
             self.set(Id::PacketDelay, after / arrived as f64 * 1e3);
@@ -280,8 +307,6 @@ impl Values {
             values.set_correlations(&watched.reports);
         }
         if let Some(windows) = watched.and_then(|watched| watched.windows) {
-            let first_switch = windows.first_switch.map_or(f64::NAN, |at| at.as_secs_f64());
-            values.set(Id::FirstSwitch, first_switch);
             values.set(Id::CwndLeast, windows.least as f64 / 1500.0);
             values.set(Id::CwndMost, windows.most as f64 / 1500.0);
             values.set(Id::CwndMean, windows.mean / 1500.0);
@@ -301,6 +326,7 @@ impl Values {
         if flow.kind == FlowKind::Sctp {
             values.set(Id::Switches, flow.sender.path_switches as f64);
         }
+        values.set(Id::FirstSwitch, seconds(flow.first_switch));
         if flow.kind != FlowKind::Udp {
             values.set(Id::Retransmissions, flow.sender.retransmissions as f64);
             values.set(Id::FastRetransmits, flow.sender.fast_retransmits as f64);
@@ -312,7 +338,12 @@ impl Values {
             values.set(Id::EcnReductions, flow.sender.ecn_reductions as f64);
             values.set_verdicts(&flow.verdicts);
         }
-        values.set_packets(flow.arrived_packets, flow.sender_packets, seconds_under_way(flow));
+        values.set_packets(
+            flow.delivered_packets,
+            flow.sender_packets,
+            flow.arrived_packets,
+            seconds_under_way(flow),
+        );
         values.set(Id::TrRatio, flow.transmit_ratio().unwrap_or(f64::NAN));
         if !flow.air_time.is_zero() {
             values.set(Id::AirTime, flow.air_time.as_secs_f64());
@@ -362,8 +393,18 @@ impl Values {
             values.set_correlations(reports);
         }
         let count = |of: &dyn Fn(&FlowResult) -> u64| flows.iter().map(of).sum::<u64>();
-        let (arrived, sent) = (count(&|flow| flow.arrived_packets), count(&|flow| flow.sender_packets));
-        values.set_packets(arrived, sent, sum(&seconds_under_way));
+        let (delivered, sent) = (
+            count(&|flow| flow.delivered_packets),
+            count(&|flow| flow.sender_packets),
+        );
+        values.set_packets(
+            delivered,
+            sent,
+            count(&|flow| flow.arrived_packets),
+            sum(&seconds_under_way),
+        );
+        let first_switch = flows.iter().filter_map(|flow| flow.first_switch).min();
+        values.set(Id::FirstSwitch, seconds(first_switch));
         let delivered = sum(&|flow| flow.goodput_bytes as f64);
         if delivered > 0.0 {
             let sent = sum(&|flow| (flow.sender_wire_bytes + flow.receiver_wire_bytes) as f64);
@@ -401,6 +442,11 @@ impl Values {
         values.set_drops(&result.drops);
         values
     }
+}
+
+/// A time in seconds since the run began.
+fn seconds(at: Option<Time>) -> f64 {
+    at.map_or(f64::NAN, |at| at.since(Time::ZERO).as_secs_f64())
 }
 
 /// The time that the sender's packets took together, s.

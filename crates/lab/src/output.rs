@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use whimbrel_scenario::{Scenario, hash};
-use whimbrel_sim::FlowOutcome;
+use whimbrel_sim::{FlowOutcome, RadioResult};
 
 use crate::metric::metrics;
-use crate::runner::Run;
+use crate::runner::{Part, Run};
+use crate::stored;
 use crate::write::file::{Digested, Output, WriteError, digest_of, plain};
 use crate::write::folder::MANIFEST;
 use crate::write::table::{Cell, Kind, Table};
@@ -28,6 +29,9 @@ pub struct Manifest {
     pub seeds: u32,
     /// Points.
     pub points: usize,
+    /// Which part of all runs this is.
+    #[serde(default = "all", skip_serializing_if = "is_all")]
+    pub part: Part,
     /// Whether the runs came to their end.
     pub status: Status,
     /// Runs whose results are here.
@@ -38,6 +42,14 @@ pub struct Manifest {
     pub files: Vec<Digested>,
     /// Files that end at `record.limit_bytes`, before their run did.
     pub cut: Vec<String>,
+}
+
+fn all() -> Part {
+    Part::ALL
+}
+
+fn is_all(part: &Part) -> bool {
+    *part == Part::ALL
 }
 
 /// The scenario in a manifest.
@@ -99,6 +111,8 @@ pub struct Results {
     /// If the scenario has radios.
     radios: Option<csv::Writer<Output>>,
     table: Table<Output>,
+    /// Beside `runs.jsonl`, which it takes the place of when all is done: there runs stand in the order in which they ended.
+    runs: Output,
     /// Whether a swept value is a number, by axis.
     numeric: Vec<bool>,
 }
@@ -128,6 +142,9 @@ fn numeric_axes(scenario: &Scenario) -> Vec<bool> {
     let numeric = |axis: usize| scenario.points.iter().all(|point| point.params[axis].1.is_number());
     (0..scenario.axes.len()).map(numeric).collect()
 }
+
+/// What `runs.jsonl` is called until all is done.
+pub(crate) const RUNS_IN_ORDER: &str = ".runs.jsonl.new";
 
 /// Columns of links.csv.
 const LINK_COLUMNS: [&str; 13] = [
@@ -176,7 +193,7 @@ impl Results {
     ///
     /// # Errors
     /// A file cannot be written.
-    pub fn create(folder: &Path, scenario: &Scenario, command: Vec<String>) -> Result<Self, WriteError> {
+    pub fn create(folder: &Path, scenario: &Scenario, command: Vec<String>, part: Part) -> Result<Self, WriteError> {
         let manifest = Manifest {
             whimbrel: env!("CARGO_PKG_VERSION").to_owned(),
             command,
@@ -189,6 +206,7 @@ impl Results {
             seed: scenario.seed,
             seeds: scenario.seeds,
             points: scenario.points.len(),
+            part,
             status: Status::Running,
             runs: 0,
             inputs: inputs(scenario)?,
@@ -211,6 +229,7 @@ impl Results {
             links: csv::Writer::from_writer(Output::create(folder, "links.csv")?),
             radios: None,
             table: Table::new(parquet, &names).map_err(WriteError::at(&path))?,
+            runs: Output::create(folder, RUNS_IN_ORDER)?,
             numeric: numeric_axes(scenario),
         };
         let heads = results
@@ -236,7 +255,8 @@ impl Results {
         let result = self
             .add_rows(run)
             .and_then(|()| self.add_links(run))
-            .and_then(|()| self.add_radios(run));
+            .and_then(|()| self.add_radios(run))
+            .and_then(|()| self.runs.write_all(stored::line(run).as_bytes()));
         result.map_err(WriteError::at(&folder))?;
         self.manifest.runs += 1;
         self.manifest.files.extend(run.recorded.files.iter().cloned());
@@ -301,33 +321,8 @@ impl Results {
     fn add_radios(&mut self, run: &Run) -> io::Result<()> {
         let Some(radios) = &mut self.radios else { return Ok(()) };
         for radio in &run.radios {
-            let drops = radio
-                .drops
-                .iter()
-                .map(|(cause, count)| format!("{}={count}", cause.name()));
-            let record = [
-                run.number.to_string(),
-                run.seed.to_string(),
-                radio.name.clone(),
-                radio.node.clone(),
-                radio.channel.clone(),
-                radio.rts.to_string(),
-                radio.cts.to_string(),
-                radio.data.to_string(),
-                radio.ack.to_string(),
-                radio.received.to_string(),
-                radio.retries.to_string(),
-                radio.control.to_string(),
-                radio.control_bytes.to_string(),
-                radio.collisions.to_string(),
-                radio.hidden.to_string(),
-                radio.spoilt.to_string(),
-                radio.transmitting.as_secs_f64().to_string(),
-                radio.receiving.as_secs_f64().to_string(),
-                radio.energy.to_string(),
-                radio.max_queue_packets.to_string(),
-                drops.collect::<Vec<_>>().join(" "),
-            ];
+            let mut record = vec![run.number.to_string(), run.seed.to_string()];
+            record.extend(radio.iter().cloned());
             radios.write_record(record).map_err(csv_error)?;
         }
         radios.flush()
@@ -349,6 +344,7 @@ impl Results {
             links,
             radios,
             table,
+            runs,
             ..
         } = self;
         manifest.status = status;
@@ -361,6 +357,11 @@ impl Results {
             })?;
             manifest.files.push(output.finish()?);
         }
+        let mut runs = runs.finish()?;
+        let path = folder.join(stored::RUNS);
+        std::fs::rename(folder.join(RUNS_IN_ORDER), &path).map_err(WriteError::at(&path))?;
+        stored::RUNS.clone_into(&mut runs.path);
+        manifest.files.push(runs);
         manifest.files.sort();
         manifest.cut.sort();
         write_manifest(&folder, &manifest)?;
@@ -370,6 +371,35 @@ impl Results {
     fn write_manifest(&self) -> Result<(), WriteError> {
         write_manifest(&self.folder, &self.manifest)
     }
+}
+
+/// What a radio did, behind run and seed of a row of `radios.csv`.
+pub(crate) fn radio_row(radio: &RadioResult) -> Vec<String> {
+    let drops = radio
+        .drops
+        .iter()
+        .map(|(cause, count)| format!("{}={count}", cause.name()));
+    vec![
+        radio.name.clone(),
+        radio.node.clone(),
+        radio.channel.clone(),
+        radio.rts.to_string(),
+        radio.cts.to_string(),
+        radio.data.to_string(),
+        radio.ack.to_string(),
+        radio.received.to_string(),
+        radio.retries.to_string(),
+        radio.control.to_string(),
+        radio.control_bytes.to_string(),
+        radio.collisions.to_string(),
+        radio.hidden.to_string(),
+        radio.spoilt.to_string(),
+        radio.transmitting.as_secs_f64().to_string(),
+        radio.receiving.as_secs_f64().to_string(),
+        radio.energy.to_string(),
+        radio.max_queue_packets.to_string(),
+        drops.collect::<Vec<_>>().join(" "),
+    ]
 }
 
 /// Writes the manifest beside its place first, so that there is always a whole one.

@@ -1,6 +1,8 @@
 //! What a run leaves besides its results: series, events, packets, written while it runs.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,25 +11,55 @@ use whimbrel_proto::{TraceKinds, TraceRecord};
 use whimbrel_scenario::Record;
 use whimbrel_sim::RunControl;
 use whimbrel_sim::config::SimConfig;
-use whimbrel_sim::topology::RADIO_BASE;
+use whimbrel_sim::topology::{RADIO_BASE, interface, interface_name};
 use whimbrel_sim::{FrameEvent, Interest, Observer, PacketEvent, RouteEvent, Sample};
 
+use crate::output::text;
 use crate::write::capture::PacketWriter;
 use crate::write::events;
 use crate::write::file::{Digested, Output, WriteError};
 use crate::write::table::{Cell, Kind, Table};
 
-/// Columns of the series.
-const SERIES: [(&str, Kind); 8] = [
+/// Columns of the series; those of the swept values follow.
+const SERIES: [(&str, Kind); 10] = [
     ("run", Kind::Integer),
     ("t_ns", Kind::Integer),
     ("node", Kind::Text),
     ("flow", Kind::Text),
+    ("side", Kind::Text),
     ("path", Kind::Integer),
+    ("path_name", Kind::Text),
     ("link", Kind::Text),
     ("name", Kind::Text),
     ("value", Kind::Float),
 ];
+
+/// What tells a run from the others of its scenario.
+#[derive(Debug)]
+pub(crate) struct Labels<'l> {
+    pub(crate) run: usize,
+    pub(crate) params: &'l [(String, serde_json::Value)],
+}
+
+/// What a row of the series is about.
+#[derive(Clone, Copy, Debug, Default)]
+struct About {
+    /// The flow, and whether it is the sender's end.
+    flow: Option<(u32, bool)>,
+    /// The path with its addresses.
+    path: Option<(u8, SocketAddr, SocketAddr)>,
+    /// The direction of a link, or a radio.
+    link: Option<u32>,
+}
+
+impl About {
+    fn of_link(link: u32) -> Self {
+        About {
+            link: Some(link),
+            ..About::default()
+        }
+    }
+}
 
 /// Names of what a run records, taken from its scenario.
 #[derive(Debug)]
@@ -78,6 +110,9 @@ impl Names {
     }
 }
 
+/// Names of paths by their addresses.
+type Paths = BTreeMap<(SocketAddr, SocketAddr), String>;
+
 /// Lines up to a size.
 #[derive(Debug)]
 struct Lines {
@@ -101,7 +136,12 @@ impl Lines {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     run: i64,
+    /// Swept values, as in every row of the series.
+    params: Vec<OwnCell>,
+    config: SimConfig,
     names: Names,
+    /// Names of paths by their addresses.
+    paths: Paths,
     control: Arc<RunControl>,
     series: Option<Table<Output>>,
     events: Option<Lines>,
@@ -109,6 +149,13 @@ pub(crate) struct Recorder {
     /// The first error; nothing is written after it.
     failed: Option<WriteError>,
     folder: std::path::PathBuf,
+}
+
+/// A swept value.
+#[derive(Clone, Debug)]
+enum OwnCell {
+    Number(f64),
+    Text(String),
 }
 
 /// Files of a run, and which of them end at their limit.
@@ -128,12 +175,12 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// What the run with this number among the seeds of its point leaves.
-    pub(crate) fn of(record: &Record, number: u32) -> Self {
+    /// What the run of this point, with this number among the seeds of its point, leaves.
+    pub(crate) fn of(record: &Record, point: usize, number: u32) -> Self {
         Selection {
-            series: record.series.includes(number),
-            events: record.events.includes(number),
-            packets: record.packets.includes(number),
+            series: record.series.includes(point, number),
+            events: record.events.includes(point, number),
+            packets: record.packets.includes(point, number),
             limit: record.limit_bytes,
         }
     }
@@ -148,7 +195,7 @@ impl Recorder {
     pub(crate) fn new(
         folder: &Path,
         prefix: &str,
-        run: usize,
+        labels: &Labels<'_>,
         config: &SimConfig,
         selection: Selection,
         control: Arc<RunControl>,
@@ -158,9 +205,22 @@ impl Recorder {
                 .then(|| Output::create(folder, &format!("{prefix}{name}")))
                 .transpose()
         };
+        let params: Vec<_> = labels
+            .params
+            .iter()
+            .map(|(axis, value)| {
+                let cell = value
+                    .as_f64()
+                    .map_or_else(|| OwnCell::Text(text(value)), OwnCell::Number);
+                (axis.clone(), cell)
+            })
+            .collect();
         let mut recorder = Recorder {
-            run: run as i64,
+            run: labels.run as i64,
+            params: params.iter().map(|(_, cell)| cell.clone()).collect(),
+            config: config.clone(),
             names: Names::of(config),
+            paths: Paths::new(),
             control,
             series: None,
             events: None,
@@ -170,7 +230,12 @@ impl Recorder {
         };
         if let Some(out) = create(selection.series, "series.parquet")? {
             let path = out.path().to_owned();
-            recorder.series = Some(Table::new(out, &SERIES).map_err(WriteError::at(&path))?);
+            let mut columns = SERIES.to_vec();
+            columns.extend(params.iter().map(|(axis, cell)| match cell {
+                OwnCell::Number(_) => (axis.as_str(), Kind::Float),
+                OwnCell::Text(_) => (axis.as_str(), Kind::Text),
+            }));
+            recorder.series = Some(Table::new(out, &columns).map_err(WriteError::at(&path))?);
         }
         if let Some(out) = create(selection.events, "events.jsonl")? {
             recorder.events = Some(Lines {
@@ -225,36 +290,63 @@ impl Recorder {
         }
     }
 
-    fn values(
-        &mut self,
-        at: Time,
-        flow: Option<(u32, bool)>,
-        path: Option<u8>,
-        link: Option<u32>,
-        values: &[(&str, f64)],
-    ) {
+    fn values(&mut self, at: Time, about: About, values: &[(&str, f64)]) {
         if self.failed.is_some() {
             return;
         }
         let Some(series) = &mut self.series else { return };
-        let (flow, mut node) = match flow.map(|(flow, forward)| self.names.flow(flow, forward)) {
-            Some((flow, node)) => (Cell::Text(flow), Cell::Text(node)),
-            None => (Cell::Gap, Cell::Gap),
+        let (flow, mut node, side) = match about.flow {
+            Some((flow, forward)) => {
+                let (flow, node) = self.names.flow(flow, forward);
+                let side = if forward { "sender" } else { "receiver" };
+                (Cell::Text(flow), Cell::Text(node), Cell::Text(side))
+            }
+            None => (Cell::Gap, Cell::Gap, Cell::Gap),
         };
-        let link = match self.names.link(link) {
+        let link = match self.names.link(about.link) {
             Some((link, from)) => {
                 node = Cell::Text(from);
                 Cell::Text(link)
             }
             None => Cell::Gap,
         };
-        let path = path.map_or(Cell::Gap, |path| Cell::Integer(path.into()));
+        let mut paths = std::mem::take(&mut self.paths);
+        let (path, path_name) = match about.path {
+            Some((path, local, remote)) => {
+                let name = path_name(&mut paths, &self.config, (local, remote));
+                (Cell::Integer(path.into()), Cell::Text(name))
+            }
+            None => (Cell::Gap, Cell::Gap),
+        };
         let (run, at) = (Cell::Integer(self.run), Cell::Integer(at.as_nanos() as i64));
+        let mut row = vec![run, at, node, flow, side, path, path_name, link, Cell::Gap, Cell::Gap];
+        row.extend(self.params.iter().map(|cell| match cell {
+            OwnCell::Number(number) => Cell::Float(*number),
+            OwnCell::Text(text) => Cell::Text(text),
+        }));
         let result = values.iter().try_for_each(|(name, value)| {
-            series.row(&[run, at, node, flow, path, link, Cell::Text(name), Cell::Float(*value)])
+            (row[8], row[9]) = (Cell::Text(name), Cell::Float(*value));
+            series.row(&row)
         });
+        drop(row);
+        self.paths = paths;
         self.check(result);
     }
+}
+
+/// The links at both ends of a path, or the one if it is the same: `wifi`, `lte to core`.
+fn path_name<'n>(paths: &'n mut Paths, config: &SimConfig, ends: (SocketAddr, SocketAddr)) -> &'n str {
+    paths.entry(ends).or_insert_with(|| {
+        let name = |addr: SocketAddr| {
+            interface(addr.ip()).map_or_else(|| addr.ip().to_string(), |place| interface_name(config, place))
+        };
+        let (local, remote) = (name(ends.0), name(ends.1));
+        if local == remote {
+            local
+        } else {
+            format!("{local} to {remote}")
+        }
+    })
 }
 
 fn millis(span: Span) -> f64 {
@@ -337,6 +429,8 @@ impl Observer for Recorder {
                 flow,
                 forward,
                 path,
+                local,
+                remote,
                 cwnd,
                 ssthresh,
                 flight,
@@ -368,11 +462,20 @@ impl Observer for Recorder {
                     .iter()
                     .filter_map(|&(name, value)| Some((name, value?)))
                     .collect();
-                self.values(at, Some((flow, forward)), Some(path.0), None, &known);
+                let about = About {
+                    flow: Some((flow, forward)),
+                    path: Some((path.0, local, remote)),
+                    link: None,
+                };
+                self.values(at, about, &known);
             }
             Sample::Goodput { at, flow, bytes, over } => {
                 let rate = bytes as f64 * 8.0 / over.as_secs_f64() / 1e6;
-                self.values(at, Some((flow, false)), None, None, &[("goodput_mbps", rate)]);
+                let about = About {
+                    flow: Some((flow, false)),
+                    ..About::default()
+                };
+                self.values(at, about, &[("goodput_mbps", rate)]);
             }
             Sample::Radio {
                 at,
@@ -382,7 +485,7 @@ impl Observer for Recorder {
                 packets,
             } => {
                 let values = [("x_m", x), ("y_m", y), ("queue_packets", f64::from(packets))];
-                self.values(at, None, None, Some(RADIO_BASE + radio), &values);
+                self.values(at, About::of_link(RADIO_BASE + radio), &values);
             }
             Sample::Queue {
                 at,
@@ -397,7 +500,7 @@ impl Observer for Recorder {
                     ("queue_average", average.unwrap_or_default()),
                 ];
                 let known = if average.is_some() { &values[..] } else { &values[..2] };
-                self.values(at, None, None, Some(direction), known);
+                self.values(at, About::of_link(direction), known);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Points x seeds on all cores. Results come out in the order of points and seeds, whichever run ends first.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 
 use whimbrel_scenario::{Point, Scenario};
 use whimbrel_sim::config::ConfigError;
-use whimbrel_sim::{EndReason, FileCheck, FlowOutcome, NoObserver, RadioResult, RunControl, RunOptions, World};
+use whimbrel_sim::{EndReason, FileCheck, FlowOutcome, NoObserver, RunControl, RunOptions, World};
 
 use crate::metric::{Values, queue_utilisation, ran};
-use crate::record::{Recorded, Recorder, Selection};
+use crate::output::radio_row;
+use crate::record::{Labels, Recorded, Recorder, Selection};
+use crate::stored::Journal;
 use crate::watch::Watch;
 use crate::write::file::WriteError;
 
@@ -34,10 +36,10 @@ pub struct Run {
     pub flows: Vec<FlowRun>,
     /// What each direction of a link carried.
     pub links: Vec<LinkRun>,
-    /// What each radio did.
-    pub radios: Vec<RadioResult>,
-    /// Wall-clock time it took, in seconds.
-    pub wall_s: f64,
+    /// What each radio did: its cells of `radios.csv` behind run and seed.
+    pub radios: Vec<Vec<String>>,
+    /// Wall-clock time it took, in seconds; none of a run that was read from a folder of results.
+    pub wall_s: Option<f64>,
     /// Packets that reached the end of a link.
     pub packet_hops: u64,
     /// Events processed.
@@ -60,6 +62,13 @@ pub struct FlowRun {
     pub file: Option<FileCheck>,
 }
 
+impl Run {
+    /// Files that it recorded, by their paths inside the folder of results.
+    pub fn recorded_files(&self) -> impl Iterator<Item = &str> {
+        self.recorded.files.iter().map(|file| file.path.as_str())
+    }
+}
+
 impl FlowRun {
     /// Why its association failed, if it did.
     pub fn failure(&self) -> Option<&str> {
@@ -71,7 +80,7 @@ impl FlowRun {
 }
 
 /// What a direction of a link carried in a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct LinkRun {
     /// The link's name.
     pub name: String,
@@ -94,7 +103,7 @@ pub struct LinkRun {
     /// Packets that got a mark there: CE, or an indication of the simulator's own.
     pub marked: u64,
     /// Packets that died there, with the names of the causes.
-    pub drops: Vec<(&'static str, u64)>,
+    pub drops: Vec<(String, u64)>,
 }
 
 /// How a scenario is to be run.
@@ -108,6 +117,72 @@ pub struct Options<'o> {
     pub interrupted: &'o AtomicBool,
     /// Whether runs that record nothing are watched for the figures of congestion windows.
     pub watch: bool,
+    /// Whether finished runs are noted in the folder as they end, in whatever order, so that a killed sweep can go on.
+    pub journal: bool,
+    /// Runs that are there already and are not run again.
+    pub earlier: &'o [Run],
+    /// Which part of all runs this is.
+    pub part: Part,
+}
+
+impl<'o> Options<'o> {
+    /// All runs, one at a time, with nothing recorded.
+    pub fn new(interrupted: &'o AtomicBool) -> Self {
+        Options {
+            jobs: 1,
+            folder: None,
+            interrupted,
+            watch: false,
+            journal: false,
+            earlier: &[],
+            part: Part::ALL,
+        }
+    }
+}
+
+/// Which part of a scenario's runs: of `of` parts the one with this `number`, from 1. Runs are dealt out in turn, so that parts take
+/// about the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Part {
+    /// Its number, 1 to `of`.
+    pub number: usize,
+    /// The number of parts.
+    pub of: usize,
+}
+
+impl Part {
+    /// All runs.
+    pub const ALL: Part = Part { number: 1, of: 1 };
+
+    /// Whether the run with this number belongs to it.
+    pub fn includes(self, run: usize) -> bool {
+        run % self.of == self.number - 1
+    }
+
+    /// Runs that belong to it, of so many in all.
+    pub fn count(self, runs: usize) -> usize {
+        (0..runs).filter(|run| self.includes(*run)).count()
+    }
+}
+
+impl std::str::FromStr for Part {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parsed = text
+            .split_once('/')
+            .and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
+        match parsed {
+            Some((number, of)) if (1..=of).contains(&number) => Ok(Part { number, of }),
+            _ => Err("a part is written NUMBER/PARTS, for example 2/4".to_owned()),
+        }
+    }
+}
+
+impl std::fmt::Display for Part {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.number, self.of)
+    }
 }
 
 /// Why runs failed.
@@ -165,7 +240,7 @@ pub fn run(
     progress: &mut dyn Progress,
     finished: &mut dyn FnMut(Run) -> Result<(), RunError>,
 ) -> Outcome {
-    let jobs: Vec<_> = scenario
+    let mut jobs: Vec<_> = scenario
         .points
         .iter()
         .enumerate()
@@ -179,7 +254,31 @@ pub fn run(
             point_number,
             seed_number,
         })
+        .filter(|job| options.part.includes(job.number))
         .collect();
+    let mut collect = Collect::new(&jobs, options.earlier);
+    jobs.retain(|job| !collect.early.contains_key(&job.number));
+    let mut outcome = Outcome {
+        interrupted: false,
+        error: None,
+    };
+    let mut journal = match options
+        .folder
+        .filter(|_| options.journal)
+        .map(Journal::open)
+        .transpose()
+    {
+        Ok(journal) => journal,
+        Err(error) => {
+            outcome.error = Some(error.into());
+            return outcome;
+        }
+    };
+    let all = collect.order.len();
+    if let Err(error) = collect.hand_over(finished) {
+        outcome.error = Some(error);
+        return outcome;
+    }
     let workers = options.jobs.clamp(1, jobs.len().max(1));
     let plan = Plan {
         scenario,
@@ -190,11 +289,7 @@ pub fn run(
     let next = AtomicUsize::new(0);
     let stop = AtomicBool::new(false);
     let active: Vec<Mutex<Option<Active>>> = (0..workers).map(|_| Mutex::new(None)).collect();
-    let (sender, receiver) = mpsc::channel();
-    let mut outcome = Outcome {
-        interrupted: false,
-        error: None,
-    };
+    let (sender, receiver) = mpsc::channel::<Result<Box<Run>, RunError>>();
     std::thread::scope(|scope| {
         let threads: Vec<_> = active
             .iter()
@@ -204,15 +299,14 @@ pub fn run(
             })
             .collect();
         drop(sender);
-        let mut collect = Collect {
-            early: BTreeMap::new(),
-            next: 0,
-            done: 0,
-        };
         loop {
             match receiver.recv_timeout(TICK) {
                 Ok(Ok(run)) => {
-                    if let Err(error) = collect.take(*run, finished) {
+                    let noted = journal.as_mut().map_or(Ok(()), |journal| journal.add(&run));
+                    let taken = noted
+                        .map_err(RunError::from)
+                        .and_then(|()| collect.take(*run, finished));
+                    if let Err(error) = taken {
                         outcome.error.get_or_insert(error);
                     }
                 }
@@ -228,11 +322,7 @@ pub fn run(
                 active.iter().for_each(Active::cancel);
             }
             let running: f64 = active.iter().map(Active::fraction).sum();
-            progress.update(
-                (collect.done as f64 + running) / jobs.len() as f64,
-                collect.done,
-                jobs.len(),
-            );
+            progress.update((collect.done as f64 + running) / all as f64, collect.done, all);
         }
         // Runs that overtook one that never ended.
         for run in std::mem::take(&mut collect.early).into_values() {
@@ -240,7 +330,7 @@ pub fn run(
                 outcome.error.get_or_insert(error);
             }
         }
-        outcome.interrupted &= collect.done < jobs.len();
+        outcome.interrupted &= collect.done < all;
         for thread in threads {
             if let Err(panic) = thread.join() {
                 resume_unwind(panic);
@@ -252,17 +342,34 @@ pub fn run(
 
 /// Puts runs into their order.
 struct Collect {
+    /// Runs that have come before their turn.
     early: BTreeMap<usize, Run>,
-    next: usize,
+    /// Numbers of the runs that are still to be handed over.
+    order: VecDeque<usize>,
     done: usize,
 }
 
 impl Collect {
+    fn new(jobs: &[Job<'_>], earlier: &[Run]) -> Self {
+        let order: VecDeque<usize> = jobs.iter().map(|job| job.number).collect();
+        let known = earlier.iter().filter(|run| order.binary_search(&run.number).is_ok());
+        let early: BTreeMap<_, _> = known.map(|run| (run.number, run.clone())).collect();
+        Collect {
+            done: early.len(),
+            early,
+            order,
+        }
+    }
+
     fn take(&mut self, run: Run, finished: &mut dyn FnMut(Run) -> Result<(), RunError>) -> Result<(), RunError> {
         self.done += 1;
         self.early.insert(run.number, run);
-        while let Some(run) = self.early.remove(&self.next) {
-            self.next += 1;
+        self.hand_over(finished)
+    }
+
+    fn hand_over(&mut self, finished: &mut dyn FnMut(Run) -> Result<(), RunError>) -> Result<(), RunError> {
+        while let Some(run) = self.order.front().and_then(|next| self.early.remove(next)) {
+            self.order.pop_front();
             finished(run)?;
         }
         Ok(())
@@ -334,7 +441,7 @@ impl Plan<'_> {
     fn simulate(&self, job: &Job<'_>, control: &Arc<RunControl>) -> Result<Option<Run>, RunError> {
         let seed = self.scenario.seed + u64::from(job.seed_number);
         let config = &job.point.config;
-        let selection = Selection::of(&self.scenario.record, job.seed_number);
+        let selection = Selection::of(&self.scenario.record, job.point_number, job.seed_number);
         let began = Instant::now();
         let world = World::new(config, seed, &job.point.resources, RunOptions::default())?;
         let mut watched = None;
@@ -342,7 +449,11 @@ impl Plan<'_> {
             Some(folder) => {
                 let prefix = self.prefix(job.point_number, seed);
                 let control_of_recorder = Arc::clone(control);
-                let mut recorder = Recorder::new(folder, &prefix, job.number, config, selection, control_of_recorder)?;
+                let labels = Labels {
+                    run: job.number,
+                    params: &job.point.params,
+                };
+                let mut recorder = Recorder::new(folder, &prefix, &labels, config, selection, control_of_recorder)?;
                 let result = world.run_with(&mut recorder, control);
                 (result, recorder.finish()?)
             }
@@ -379,7 +490,11 @@ impl Plan<'_> {
             mean_queue_packets: link.mean_queue_packets,
             max_queue_packets: link.max_queue_packets,
             marked: link.marked,
-            drops: link.drops.iter().map(|(cause, count)| (cause.name(), count)).collect(),
+            drops: link
+                .drops
+                .iter()
+                .map(|(cause, count)| (cause.name().to_owned(), count))
+                .collect(),
         });
         Ok(Some(Run {
             number: job.number,
@@ -388,8 +503,8 @@ impl Plan<'_> {
             values: Values::of_run(&result, config, watched.as_ref().map(|watched| &watched.reports)),
             flows: flows.collect(),
             links: links.collect(),
-            radios: result.radios,
-            wall_s,
+            radios: result.radios.iter().map(radio_row).collect(),
+            wall_s: Some(wall_s),
             packet_hops: result.packet_hops,
             events: result.events,
             fingerprint: result.fingerprint,
@@ -397,15 +512,44 @@ impl Plan<'_> {
         }))
     }
 
-    /// Where a run's own files lie inside the folder: at its top if only one run leaves any.
+    /// Where a run's own files lie inside the folder: at its top if only one run leaves any, otherwise in a folder named after the
+    /// values of its axes and its seed.
     fn prefix(&self, point: usize, seed: u64) -> String {
         let scenario = self.scenario;
-        let recording = (0..scenario.seeds)
-            .filter(|&number| Selection::of(&scenario.record, number).any())
-            .count();
-        match recording * scenario.points.len() {
-            0 | 1 => String::new(),
-            _ => format!("runs/point-{point}-seed-{seed}/"),
+        let points = 0..scenario.points.len();
+        let recording = points.flat_map(|point| (0..scenario.seeds).map(move |number| (point, number)));
+        let recording = recording.filter(|&(point, number)| Selection::of(&scenario.record, point, number).any());
+        if recording.take(2).count() < 2 {
+            return String::new();
+        }
+        let name = point_name(&scenario.points[point]);
+        let same = scenario.points.iter().filter(|other| point_name(other) == name).count();
+        match (name.is_empty(), same) {
+            (true, _) => format!("runs/seed-{seed}/"),
+            (false, 1) => format!("runs/{name}/seed-{seed}/"),
+            (false, _) => format!("runs/{name}-point-{point}/seed-{seed}/"),
         }
     }
+}
+
+/// The values of a point's axes as the name of a folder: `loss.rate=0.05,scheme=cubic`.
+fn point_name(point: &Point) -> String {
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || "._=+-".contains(c) {
+            c
+        } else {
+            '_'
+        }
+    };
+    let values: Vec<String> = point
+        .params
+        .iter()
+        .map(|(axis, value)| {
+            let text = format!("{}={}", crate::report::short(axis), crate::output::text(value));
+            text.chars().take(60).map(plain).collect()
+        })
+        .collect();
+    let mut name = values.join(",");
+    name.truncate(180);
+    name
 }

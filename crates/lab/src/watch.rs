@@ -1,7 +1,7 @@
 //! Figures for which a run has to be watched: how the congestion window goes, and whether what SACKs report goes with delay.
 
 use whimbrel_control::{Span, Time};
-use whimbrel_proto::{TraceEvent, TraceKinds, TraceRecord};
+use whimbrel_proto::{PathId, TraceEvent, TraceKinds, TraceRecord};
 use whimbrel_sim::config::{QueueConfig, QueueUnit, SimConfig};
 use whimbrel_sim::{Interest, Observer, PacketEvent, PacketFate, Sample};
 use whimbrel_wire::Chunk;
@@ -84,8 +84,6 @@ pub(crate) struct Windows {
     pub(crate) unprovoked: u64,
     /// Times that a queue rose over its threshold and a reduction followed.
     pub(crate) episodes: u64,
-    /// When new data first moved to another path.
-    pub(crate) first_switch: Option<Time>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -187,7 +185,7 @@ impl Observer for Watch {
     }
 
     fn trace_kinds(&self) -> TraceKinds {
-        TraceKinds::WINDOWS.with(TraceKinds::STATES)
+        TraceKinds::WINDOWS
     }
 
     fn packet(&mut self, event: &PacketEvent<'_>) {
@@ -246,13 +244,11 @@ impl Observer for Watch {
         let Some(flow) = self.flows.get_mut(flow as usize).filter(|_| forward) else {
             return;
         };
-        let cwnd = match record.event {
-            TraceEvent::SendingPath { .. } => {
-                flow.windows.first_switch = flow.windows.first_switch.or(Some(record.at));
-                return;
-            }
-            TraceEvent::Window { path, cwnd, .. } if path.0 == 0 => cwnd,
-            _ => return,
+        let TraceEvent::Window {
+            path: PathId(0), cwnd, ..
+        } = record.event
+        else {
+            return;
         };
         flow.pass(record.at, self.from, self.to);
         let reduced = flow.cwnd.is_some_and(|before| cwnd < before);
@@ -272,7 +268,7 @@ mod tests {
     use std::net::SocketAddr;
 
     use whimbrel_control::Rate;
-    use whimbrel_proto::{Ecn, PathId};
+    use whimbrel_proto::Ecn;
     use whimbrel_sim::Congestion;
     use whimbrel_sim::config::{FlowConfig, FlowKind, LinkConfig, RedConfig};
     use whimbrel_wire::{
@@ -328,24 +324,6 @@ mod tests {
         assert_eq!((windows.least, windows.most, windows.reductions), (500, 4_000, 1));
         // 2 s of 500, 2 s of 4000, 4 s of 2000.
         assert!((windows.mean - 2_125.0).abs() < 1e-6, "{windows:?}");
-    }
-
-    #[test]
-    fn the_first_move_to_another_path_is_noted() {
-        let mut watch = watch();
-        window(&mut watch, 0, 1_000);
-        for (ms, path) in [(1_500, 1), (2_500, 0)] {
-            let record = TraceRecord {
-                at: Time::ZERO + Span::from_millis(ms),
-                association: None,
-                event: TraceEvent::SendingPath { path: PathId(path) },
-            };
-            watch.trace(0, false, &record);
-            watch.trace(0, true, &record);
-        }
-        let seen = watch.finish(Time::ZERO + Span::from_secs(10));
-        let first = seen.flows[0].windows.and_then(|windows| windows.first_switch);
-        assert_eq!(first, Some(Time::ZERO + Span::from_millis(1_500)));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use whimbrel_lab::{Options, Outcome, Progress, Results, Run, RunError, Status, summarise};
+use whimbrel_lab::{Options, Outcome, Part, Progress, Results, Run, RunError, Status, summarise};
 use whimbrel_scenario::Scenario;
 use whimbrel_wire::{Checksum, PacketView};
 
@@ -60,13 +60,13 @@ fn scenario(changes: &[&str]) -> Scenario {
 
 fn run_into(scenario: &Scenario, folder: &Path, jobs: usize, interrupted: bool) -> (Vec<Run>, Outcome) {
     whimbrel_lab::prepare(folder, false).expect("an empty folder");
-    let mut results = Results::create(folder, scenario, vec!["test".to_owned()]).expect("writable");
+    let mut results = Results::create(folder, scenario, vec!["test".to_owned()], Part::ALL).expect("writable");
     let interrupted = AtomicBool::new(interrupted);
     let options = Options {
         jobs,
         folder: Some(folder),
-        interrupted: &interrupted,
-        watch: false,
+        journal: true,
+        ..Options::new(&interrupted)
     };
     let mut runs = Vec::new();
     let outcome = whimbrel_lab::run(scenario, &options, &mut Silent, &mut |run| {
@@ -125,12 +125,11 @@ fn the_number_of_threads_and_the_folder_change_no_byte() {
             "manifest.json",
             "results.csv",
             "results.parquet",
-            "runs/point-0-seed-1/events.jsonl",
-            "runs/point-0-seed-1/packets.pcapng",
-            "runs/point-0-seed-1/series.parquet",
-            "runs/point-1-seed-1/events.jsonl",
-            "runs/point-1-seed-1/packets.pcapng",
-            "runs/point-1-seed-1/series.parquet",
+            "runs.jsonl",
+            "runs/loss.rate=0.05/seed-1/series.parquet",
+            "runs/loss.rate=0/seed-1/events.jsonl",
+            "runs/loss.rate=0/seed-1/packets.pcapng",
+            "runs/loss.rate=0/seed-1/series.parquet",
         ]
     );
     assert!(all[0].values().all(|content| !content.is_empty()));
@@ -188,7 +187,16 @@ fn points_meet_the_same_seeds_and_loss_costs_goodput() {
     );
     // Nothing was recorded, and nothing but the results is there.
     let names: Vec<_> = files(&temporary.path().join("out")).into_keys().collect();
-    assert_eq!(names, ["links.csv", "manifest.json", "results.csv", "results.parquet"]);
+    assert_eq!(
+        names,
+        [
+            "links.csv",
+            "manifest.json",
+            "results.csv",
+            "results.parquet",
+            "runs.jsonl"
+        ]
+    );
 }
 
 #[test]
@@ -214,14 +222,12 @@ fn a_disk_that_fills_up_ends_the_runs_with_one_error() {
     let temporary = tempfile::tempdir().expect("a temporary folder");
     let folder = temporary.path().join("out");
     let scenario = scenario(&["record.packets=none", "record.events=none"]);
-    fs::create_dir_all(folder.join("runs/point-0-seed-1")).expect("writable");
-    std::os::unix::fs::symlink("/dev/full", folder.join("runs/point-0-seed-1/series.parquet")).expect("a link");
+    fs::create_dir_all(folder.join("runs/loss.rate=0/seed-1")).expect("writable");
+    std::os::unix::fs::symlink("/dev/full", folder.join("runs/loss.rate=0/seed-1/series.parquet")).expect("a link");
     let interrupted = AtomicBool::new(false);
     let options = Options {
-        jobs: 1,
         folder: Some(&folder),
-        interrupted: &interrupted,
-        watch: false,
+        ..Options::new(&interrupted)
     };
     let mut done = 0;
     let outcome = whimbrel_lab::run(&scenario, &options, &mut Silent, &mut |_| {
@@ -263,9 +269,9 @@ fn packets(capture: &[u8]) -> Vec<(Vec<u8>, Option<String>)> {
 fn captures_hold_valid_packets_and_the_cause_of_each_death() {
     let temporary = tempfile::tempdir().expect("a temporary folder");
     let folder = temporary.path().join("out");
-    let scenario = scenario(&["seeds=1"]);
+    let scenario = scenario(&["seeds=1", "record.packets=all"]);
     let (runs, _) = run_into(&scenario, &folder, 1, false);
-    let capture = fs::read(folder.join("runs/point-1-seed-1/packets.pcapng")).expect("readable");
+    let capture = fs::read(folder.join("runs/loss.rate=0.05/seed-1/packets.pcapng")).expect("readable");
     let packets = packets(&capture);
     let (mut sctp, mut udp, mut lost) = (0, 0, 0);
     for (packet, comment) in &packets {

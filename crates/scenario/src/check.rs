@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use whimbrel_sim::config::{ConfigError, FlowConfig, SimConfig};
+use whimbrel_sim::config::{ChannelConfig, ConfigError, FlowConfig, LinkConfig, SimConfig};
 
 use crate::de::in_order;
 use crate::problem::{LineIndex, Problem};
@@ -63,16 +63,87 @@ pub(crate) fn check_values(config: &SimConfig, tree: &Node, lines: &LineIndex) -
 /// What is wrong with single values, link by link and flow by flow; the numbers of the flows that are good.
 fn values(config: &SimConfig) -> (Vec<ConfigError>, Vec<usize>) {
     let (mut errors, mut good) = (Vec::new(), Vec::new());
+    let mut report = |found: Vec<ConfigError>, place: String| {
+        errors.extend(found.into_iter().map(|error| error.within(&place)));
+    };
+    for (i, channel) in config.channel.iter().enumerate() {
+        report(all_wrong(channel, ChannelConfig::validate), format!("channel[{i}]"));
+    }
     for (i, link) in config.link.iter().enumerate() {
-        errors.extend(link.validate().err().map(|error| error.within(&format!("link[{i}]"))));
+        report(all_wrong(link, LinkConfig::validate), format!("link[{i}]"));
     }
     for (i, flow) in config.flow.iter().enumerate() {
-        match association(flow).map_or_else(|| flow.validate(), Err) {
-            Ok(()) => good.push(i),
-            Err(error) => errors.push(error.within(&format!("flow[{i}]"))),
+        let found = all_wrong(flow, |flow| association(flow).map_or_else(|| flow.validate(), Err));
+        if found.is_empty() {
+            good.push(i);
         }
+        report(found, format!("flow[{i}]"));
     }
     (errors, good)
+}
+
+/// Values of a table that are looked at after the first wrong one, at most.
+const MOST_WRONG: usize = 40;
+
+/// Everything wrong with a table. Its check stops at the first wrong value: that one is set back to its default, and the rest is checked
+/// again.
+fn all_wrong<T>(table: &T, validate: impl Fn(&T) -> Result<(), ConfigError>) -> Vec<ConfigError>
+where
+    T: Clone + serde::Serialize + serde::de::DeserializeOwned,
+{
+    let mut found: Vec<ConfigError> = Vec::new();
+    let mut rest = table.clone();
+    while let Err(error) = validate(&rest) {
+        // What is missing, or wrong again, may follow from what was set back.
+        let again = found.iter().any(|known| known.path == error.path);
+        if !found.is_empty() && (again || error.value == "nothing") || found.len() >= MOST_WRONG {
+            break;
+        }
+        let trail = steps(&error.path);
+        let is_fine = |table: &T| validate(table).err().is_none_or(|other| other.path != error.path);
+        let value = serde_json::to_value(&rest).unwrap_or_default();
+        let next = FINE
+            .iter()
+            .filter_map(|fine| serde_json::from_value(set_back(value.clone(), &trail, fine)?).ok())
+            .find(is_fine);
+        found.push(error);
+        match next {
+            Some(table) => rest = table,
+            None => break,
+        }
+    }
+    found
+}
+
+/// What a wrong value is replaced by, in JSON: its default, or the first of these that its place takes.
+const FINE: [&str; 7] = ["", "0.01", "1", "100", "1500", "\"1 s\"", "\"1 Mbit/s\""];
+
+/// A table with the value at the end of these steps replaced, or without it if there is nothing to replace it by; none if there is no such
+/// value.
+fn set_back(mut table: serde_json::Value, steps: &[Step], fine: &str) -> Option<serde_json::Value> {
+    let (last, way) = steps.split_last()?;
+    let mut place = &mut table;
+    for step in way {
+        place = match step {
+            Step::Key(key) => place.get_mut(key.as_str())?,
+            Step::Index(index) if place.is_array() => place.get_mut(index)?,
+            // A single item stands for a list of one.
+            Step::Index(_) => place,
+        };
+    }
+    let value = serde_json::from_str(fine).ok();
+    match (last, place) {
+        (Step::Key(key), serde_json::Value::Object(table)) => {
+            table.get(key.as_str())?;
+            match value {
+                Some(value) => table.insert(key.clone(), value),
+                None => table.remove(key.as_str()),
+            };
+        }
+        (Step::Index(index), place) => *place.get_mut(index)? = value?,
+        _ => return None,
+    }
+    Some(table)
 }
 
 fn push(found: &mut Found, (offset, problem): (usize, Problem)) {

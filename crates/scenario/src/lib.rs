@@ -16,6 +16,7 @@ mod schema;
 mod scheme;
 mod settings;
 mod tree;
+mod warning;
 
 pub use document::Document;
 pub use explain::{Resolved, hash};

@@ -89,18 +89,20 @@ pub struct Record {
 pub enum Recorded {
     /// No run.
     None,
-    /// The first seed of each point.
+    /// One run: the first seed of the first point.
     #[default]
     First,
+    /// The first seed of each point.
+    FirstSeed,
     /// Every run.
     All,
 }
 
 impl Default for Record {
-    /// Everything for the first seed of each point, files of at most 256 MiB.
+    /// Series of the first seed of each point; events and packets of one run, files of at most 256 MiB.
     fn default() -> Self {
         Record {
-            series: Recorded::First,
+            series: Recorded::FirstSeed,
             events: Recorded::First,
             packets: Recorded::First,
             limit_bytes: 256 << 20,
@@ -109,11 +111,12 @@ impl Default for Record {
 }
 
 impl Recorded {
-    /// Whether the run with this number among the seeds of its point is one of them.
-    pub fn includes(self, number: u32) -> bool {
+    /// Whether the run of this point, with this number among the seeds of its point, is one of them.
+    pub fn includes(self, point: usize, number: u32) -> bool {
         match self {
             Recorded::None => false,
-            Recorded::First => number == 0,
+            Recorded::First => point == 0 && number == 0,
+            Recorded::FirstSeed => number == 0,
             Recorded::All => true,
         }
     }
@@ -165,6 +168,11 @@ impl Scenario {
     pub fn from_text(path: &Path, text: &str, changes: &[String]) -> Result<Scenario, ScenarioError> {
         let lines = LineIndex::new(path, text);
         build(&lines, changes).map_err(ScenarioError::Invalid)
+    }
+
+    /// What is allowed and most likely not meant: links that a flow does not use.
+    pub fn warnings(&self) -> Vec<String> {
+        crate::warning::warnings(self)
     }
 
     /// Runs in all.

@@ -44,6 +44,18 @@ fn a_good_scenario_has_none() {
 }
 
 #[test]
+fn all_wrong_values_of_a_table_are_reported_at_once() {
+    let text = GOOD
+        .replace(
+            "loss = { kind = \"bernoulli\", rate = 0.01 }",
+            "mtu = 10\nduplicate = 3\nloss = { kind = \"bernoulli\", rate = 2 }",
+        )
+        .replace("rate = \"20 Mbit/s\"", "rate = \"0 bit/s\"")
+        + "\n[flow.sctp]\nmtu = 100\nsack_frequency = 0\nrto_alpha = 7\nhb_max_burst = 0\n";
+    insta::assert_snapshot!(errors(&text, &[]), @"");
+}
+
+#[test]
 fn groups_tell_what_is_wrong_once() {
     let group = GOOD.replacen("name = \"phone\"", "name = \"n\"\ncount = 40", 1);
     insta::assert_snapshot!(errors(&group.replacen("count = 40", "cuont = 40", 1), &[]), @r#"

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use whimbrel_scenario::{Resolved, Scenario, hash};
 
-use crate::output::{EXIT_CODES, Outcome, count, exit, print, scenario_error, size};
+use crate::output::{EXIT_CODES, Outcome, count, exit, note, print, scenario_error, size};
 
 /// Check a scenario without running it
 #[derive(clap::Args, Debug)]
@@ -32,6 +32,9 @@ fn try_run(args: &Args) -> Outcome {
             Some(resolved) => print(&resolved.to_toml(&scenario)),
             None => Ok(()),
         };
+    }
+    for warning in scenario.warnings() {
+        note(format_args!("warning: {warning}"));
     }
     let config = &scenario.points[0].config;
     print(&format!(

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use whimbrel_lab::Part;
 use whimbrel_scenario::Scenario;
 
 use crate::execute::{Common, Destination, Executed, execute};
@@ -39,9 +40,10 @@ fn try_run(args: &Args) -> Outcome {
     let destination = Destination {
         folder: args.out.clone(),
         replace: true,
+        resume: false,
         command: vec!["whimbrel".to_owned(), "demo".to_owned()],
     };
-    let Executed { runs, .. } = execute(&scenario, Some(&destination), &args.common)?;
+    let Executed { runs, .. } = execute(&scenario, Some(&destination), Part::ALL, &args.common)?;
     let files: Vec<_> = runs
         .iter()
         .flat_map(|run| run.flows.iter().filter_map(|flow| flow.file))

@@ -3,10 +3,14 @@
 pub(crate) mod check;
 pub(crate) mod demo;
 pub(crate) mod emulate;
+pub(crate) mod merge;
+pub(crate) mod metrics;
 pub(crate) mod recv;
 pub(crate) mod rerun;
 pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod schemes;
 pub(crate) mod send;
+pub(crate) mod show;
 pub(crate) mod study;
+pub(crate) mod why;

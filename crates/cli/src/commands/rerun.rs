@@ -50,9 +50,10 @@ fn try_run(args: &Args) -> Outcome {
     let destination = Destination {
         folder: folder.clone(),
         replace: args.replace,
+        resume: false,
         command: earlier.command.clone(),
     };
-    let manifest = execute(&scenario, Some(&destination), &args.common)?.manifest;
+    let manifest = execute(&scenario, Some(&destination), earlier.part, &args.common)?.manifest;
     let differences = manifest.map_or_else(Vec::new, |manifest| differences(&earlier, &manifest));
     if differences.is_empty() {
         note(format_args!(

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use whimbrel_lab::Part;
 use whimbrel_scenario::Scenario;
 
 use crate::execute::{Common, Destination, execute};
@@ -24,13 +25,20 @@ pub(crate) struct Args {
     /// The first seed
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Write results.csv, results.parquet, links.csv, manifest.json, series.parquet, events.jsonl and packets.pcapng into
+    /// Write results.csv, results.parquet, links.csv, runs.jsonl, manifest.json, series.parquet, events.jsonl and packets.pcapng into
     /// this folder; the table `record` of the scenario selects the last three. Without it nothing is written
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Replace the results of an earlier run in that folder
     #[arg(long, requires = "out")]
     replace: bool,
+    /// Continue an interrupted or killed run in that folder: finished runs are kept, and the results are the same as of a run that was
+    /// not interrupted. Starts one if the folder is empty
+    #[arg(long, requires = "out", conflicts_with = "replace")]
+    resume: bool,
+    /// Run only a part of the runs, 2/4 for the second of four; `whimbrel merge` puts parts together
+    #[arg(long, value_name = "N/PARTS", default_value_t = Part::ALL, hide_default_value = true)]
+    part: Part,
     #[command(flatten)]
     common: Common,
 }
@@ -51,13 +59,17 @@ fn try_run(args: &Args) -> Outcome {
             size(&scenario),
             scenario.seed
         ));
+        for warning in scenario.warnings() {
+            note(format_args!("warning: {warning}"));
+        }
     }
     let destination = args.out.as_ref().map(|folder| Destination {
         folder: folder.clone(),
         replace: args.replace,
-        command: command(&args.file.to_string_lossy(), &changes),
+        resume: args.resume,
+        command: command(&args.file.to_string_lossy(), &changes, args.part),
     });
-    execute(&scenario, destination.as_ref(), &args.common)?;
+    execute(&scenario, destination.as_ref(), args.part, &args.common)?;
     if let Some(folder) = args.out.as_ref().filter(|_| !args.common.quiet) {
         note(format_args!("results are in {}", folder.display()));
     }
@@ -65,10 +77,13 @@ fn try_run(args: &Args) -> Outcome {
 }
 
 /// The command without what its results do not depend on.
-fn command(file: &str, changes: &[String]) -> Vec<String> {
+fn command(file: &str, changes: &[String], part: Part) -> Vec<String> {
     let mut command = vec!["whimbrel".to_owned(), "run".to_owned(), file.to_owned()];
     for change in changes {
         command.extend(["--set".to_owned(), change.clone()]);
+    }
+    if part != Part::ALL {
+        command.extend(["--part".to_owned(), part.to_string()]);
     }
     command
 }

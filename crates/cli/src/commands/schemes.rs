@@ -24,7 +24,7 @@ enum Command {
     },
     /// List the parts that schemes are made of, with their parameters
     Parts {
-        /// Only parts of this name
+        /// Only the part of this name, or the parts of this slot: discriminator, window, ...
         name: Option<String>,
     },
 }
@@ -91,7 +91,7 @@ fn parts(name: Option<&str>) -> Outcome {
     for (slot, parts) in &families {
         for part in parts
             .iter()
-            .filter(|part| name.is_none_or(|name| name == part.info.name))
+            .filter(|part| name.is_none_or(|name| name == part.info.name || name == *slot))
         {
             describe(&mut text, slot, part);
         }
@@ -100,7 +100,7 @@ fn parts(name: Option<&str>) -> Outcome {
         Some(name) if text.is_empty() => {
             let names = families
                 .iter()
-                .flat_map(|(_, parts)| parts.iter().map(|part| part.info.name));
+                .flat_map(|(slot, parts)| parts.iter().map(|part| part.info.name).chain([*slot]));
             Err(fail(WRONG_USE, unknown("part", name, names)))
         }
         _ => print(&text),

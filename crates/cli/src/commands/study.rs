@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use whimbrel_lab::{PlannedScenario, Results, Run, Status, Study, StudyError, StudyReport, markdown, run_planned};
+use whimbrel_lab::{
+    Part, PlannedScenario, Results, Run, Status, Study, StudyError, StudyReport, markdown, run_planned,
+};
 
 use crate::execute::{jobs, listen, width};
 use crate::output::{EXIT_CODES, Ended, FAILED, INTERRUPTED, Outcome, WRONG_USE, count, exit, fail, note, print};
@@ -255,14 +257,13 @@ fn run_scenario(
     interrupted: &std::sync::atomic::AtomicBool,
 ) -> Outcome<Vec<Run>> {
     let mut results = folder
-        .map(|folder| Results::create(folder, &planned.scenario, command.to_vec()))
+        .map(|folder| Results::create(folder, &planned.scenario, command.to_vec(), Part::ALL))
         .transpose()
         .map_err(|error| fail(FAILED, error))?;
     let options = whimbrel_lab::Options {
         jobs: jobs(args.jobs),
-        folder: None,
-        interrupted,
         watch: planned.watch,
+        ..whimbrel_lab::Options::new(interrupted)
     };
     let mut teller = Teller::new(args.quiet);
     let mut runs = Vec::with_capacity(planned.scenario.runs());

@@ -1,6 +1,7 @@
 //! What runs say together: a table for people, JSON for programs.
 
 mod json;
+mod pivot;
 mod table;
 
 use whimbrel_scenario::Scenario;
@@ -10,8 +11,9 @@ use crate::runner::Run;
 use crate::stats::Summary;
 
 pub use json::json;
+pub use pivot::{View, ViewError, tables};
 pub(crate) use table::figure;
-pub use table::table;
+pub(crate) use table::short;
 
 /// The summary of every metric, in their order.
 pub type Summaries = [Summary; COUNT];

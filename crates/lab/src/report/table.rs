@@ -14,13 +14,16 @@ struct Column {
     width: usize,
 }
 
-/// The tables for all points, wrapped into blocks of columns that fit `width` characters. Rows that are empty
-/// everywhere are left out, and those that are zero everywhere if they are quiet.
-pub fn table(points: &[PointReport], width: usize) -> String {
+/// The tables for all points, wrapped into blocks of columns that fit `width` characters, and the places of the metrics in them. Unless
+/// rows are chosen by `only`, those that are empty everywhere are left out, and those that are zero everywhere if they are quiet.
+pub(super) fn table_of(points: &[PointReport], only: Option<&[usize]>, width: usize) -> (String, Vec<usize>) {
     let columns = columns(points);
     let rows: Vec<usize> = metrics()
         .enumerate()
         .filter(|(place, metric)| {
+            if let Some(only) = only {
+                return only.contains(place);
+            }
             let any = |wanted: &dyn Fn(f64) -> bool| {
                 columns
                     .iter()
@@ -54,7 +57,7 @@ pub fn table(points: &[PointReport], width: usize) -> String {
         }
         text.push_str(&block_text(block, &rows, &labels));
     }
-    text
+    (text, rows)
 }
 
 fn block_text(columns: &[Column], rows: &[usize], labels: &[&str]) -> String {
@@ -125,7 +128,7 @@ fn columns(points: &[PointReport]) -> Vec<Column> {
 }
 
 /// The last two steps of a path: `link.wifi.loss.rate` is `loss.rate`.
-fn short(path: &str) -> &str {
+pub(crate) fn short(path: &str) -> &str {
     match path.rmatch_indices('.').nth(1) {
         Some((at, _)) => &path[at + 1..],
         None => path,
@@ -220,14 +223,14 @@ mod tests {
             flows: vec![("upload".to_owned(), metrics)],
         };
         let points = [point(0.0), point(0.01)];
-        let wide = table(&points, 100);
+        let wide = table_of(&points, None, 100).0;
         assert_eq!(wide.lines().count(), 3, "{wide}");
         assert!(wide.lines().all(|line| line.chars().count() <= 100));
         assert!(
             wide.contains("loss.rate 0.01") && wide.contains("goodput, Mbit/s"),
             "{wide}"
         );
-        let narrow = table(&points, 40);
+        let narrow = table_of(&points, None, 40).0;
         assert_eq!(narrow.lines().count(), 7, "{narrow}");
     }
 }

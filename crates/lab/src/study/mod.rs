@@ -158,8 +158,8 @@ pub fn run_planned(
     let options = Options {
         jobs: options.jobs,
         folder: options.folder,
-        interrupted: options.interrupted,
         watch: planned.watch,
+        ..Options::new(options.interrupted)
     };
     run(&planned.scenario, &options, progress, finished)
 }

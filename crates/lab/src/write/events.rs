@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 use whimbrel_control::{Span, Time};
 use whimbrel_proto::{TraceEvent, TraceRecord};
 use whimbrel_sim::{FrameEvent, FrameKind, PacketEvent, PacketFate};
+use whimbrel_wire::Chunk;
 
 /// An event's line: time in milliseconds since the run began, qlog name, whose it is, and what it says.
 pub(crate) fn line(at: Time, name: &str, flow: &str, node: &str, data: Map<String, Value>) -> String {
@@ -112,11 +113,22 @@ pub(crate) fn drop(event: &PacketEvent<'_>, link: Option<&str>) -> Option<(&'sta
     let PacketFate::Dropped(cause) = event.fate else {
         return None;
     };
-    let data = json!({
+    let mut data = object(json!({
         "trigger": cause.name(), "congestion": cause.is_congestion(), "link": link, "length": event.size,
         "number": event.number, "forward": event.forward, "sent": millis(event.sent.since(Time::ZERO)),
+    }));
+    let chunks = event.sctp.iter().flat_map(|packet| packet.chunks().flatten());
+    let mut tsns = chunks.filter_map(|chunk| match chunk {
+        Chunk::Data(chunk) => Some(chunk.tsn.0),
+        _ => None,
     });
-    Some(("network:packet_dropped", object(data)))
+    if let Some(first) = tsns.next() {
+        data.insert("tsn".to_owned(), first.into());
+        data.insert("data_chunks".to_owned(), (1 + tsns.count()).into());
+    } else if let Some((segment, _)) = event.tcp {
+        data.insert("tsn".to_owned(), segment.seq.into());
+    }
+    Some(("network:packet_dropped", data))
 }
 
 /// A frame that was sent, or lost where it was to be received.

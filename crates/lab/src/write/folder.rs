@@ -10,7 +10,7 @@ use super::file::WriteError;
 pub(crate) const MANIFEST: &str = "manifest.json";
 
 /// Everything this program ever writes into a result folder.
-const OURS: [&str; 9] = [
+const OURS: [&str; 12] = [
     MANIFEST,
     "results.csv",
     "results.parquet",
@@ -20,6 +20,9 @@ const OURS: [&str; 9] = [
     "events.jsonl",
     "packets.pcapng",
     "runs",
+    "runs.jsonl",
+    ".runs.jsonl.new",
+    ".manifest.json.new",
 ];
 
 /// Why results cannot be written to a folder.
@@ -67,7 +70,7 @@ pub fn prepare(folder: &Path, replace: bool) -> Result<(), FolderError> {
         match (earlier_run, replace) {
             (true, true) => clear(folder)?,
             (true, false) => {
-                let hint = "it holds the results of an earlier run; choose another one or replace them with --replace";
+                let hint = "it holds the results of an earlier run; choose another one, replace them with --replace, or continue an interrupted run with --resume";
                 return Err(FolderError::NotEmpty {
                     path: folder.to_owned(),
                     hint,

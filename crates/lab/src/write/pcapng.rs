@@ -145,6 +145,80 @@ impl<W: Write> Capture<W> {
     }
 }
 
+/// A packet read from a capture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Captured {
+    /// Its number, from 1.
+    pub(crate) number: u64,
+    /// Nanoseconds since the run began.
+    pub(crate) nanos: u64,
+    /// The interface's name.
+    pub(crate) interface: String,
+    /// The IP packet.
+    pub(crate) bytes: Vec<u8>,
+    /// Why the network dropped it, if it did.
+    pub(crate) comment: Option<String>,
+}
+
+impl Captured {
+    /// Milliseconds since the run began.
+    pub(crate) fn at_ms(&self) -> f64 {
+        self.nanos as f64 / 1e6
+    }
+}
+
+/// Reads a capture that [`Capture`] wrote, up to where it was cut off; none if it is something else.
+pub(crate) fn read_packets(bytes: &[u8]) -> Option<Vec<Captured>> {
+    let word = |at: usize| -> Option<u32> { Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?)) };
+    // Options from `at` to `end` of a block.
+    let option = |mut at: usize, end: usize, code: u16| -> Option<&[u8]> {
+        while at + 4 <= end {
+            let head = word(at)?;
+            let (found, length) = (head as u16, (head >> 16) as usize);
+            if found == 0 {
+                return None;
+            }
+            if found == code {
+                return bytes.get(at + 4..at + 4 + length);
+            }
+            at += 4 + length.next_multiple_of(4);
+        }
+        None
+    };
+    let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+    if word(0)? != SECTION_HEADER || word(8)? != 0x1a2b_3c4d {
+        return None;
+    }
+    let (mut at, mut interfaces, mut packets) = (0, Vec::new(), Vec::new());
+    while let (Some(kind), Some(length)) = (word(at), word(at + 4)) {
+        let length = length as usize;
+        let end = at + length;
+        if length < 12 || end > bytes.len() {
+            break;
+        }
+        match kind {
+            INTERFACE_DESCRIPTION => {
+                let name = option(at + 16, end - 4, OPTION_INTERFACE_NAME);
+                interfaces.push(name.map_or_else(String::new, text));
+            }
+            ENHANCED_PACKET => {
+                let captured = word(at + 20)? as usize;
+                let body = at + 28;
+                packets.push(Captured {
+                    number: packets.len() as u64 + 1,
+                    nanos: u64::from(word(at + 12)?) << 32 | u64::from(word(at + 16)?),
+                    interface: interfaces.get(word(at + 8)? as usize).cloned().unwrap_or_default(),
+                    bytes: bytes.get(body..body + captured)?.to_vec(),
+                    comment: option(body + captured.next_multiple_of(4), end - 4, OPTION_COMMENT).map(text),
+                });
+            }
+            _ => {}
+        }
+        at = end;
+    }
+    Some(packets)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,0 +1,50 @@
+//! `whimbrel metrics`: what is measured, and over which time.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use whimbrel_lab::metrics;
+
+use crate::output::{exit, print};
+
+/// List the metrics: their names in files and in --metric, what they say, which time they cover
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// Print a Markdown table
+    #[arg(long)]
+    markdown: bool,
+}
+
+const HEAD: &str = "\
+# Metrics
+
+Made by `cargo xtask generate` from `crates/lab/src/metric.rs`. The names are those of `results.csv`, of the JSON that `run --json` prints, of
+`--metric` and of studies. Metrics follow the measurement window, `measure.from` to `measure.to`, unless the third column says otherwise.
+
+| name | meaning | covers |
+|---|---|---|
+";
+
+pub(crate) fn run(args: &Args) -> ExitCode {
+    let mut text = String::new();
+    if args.markdown {
+        text.push_str(HEAD);
+    }
+    for metric in metrics() {
+        let covers = match (metric.whole_run, metric.of_run) {
+            (true, _) => "the whole run",
+            (false, true) => "the window; all flows together",
+            (false, false) => "the window",
+        };
+        let _ = if args.markdown {
+            writeln!(
+                text,
+                "| `{}` | {}: {} | {covers} |",
+                metric.name, metric.label, metric.doc
+            )
+        } else {
+            writeln!(text, "{}  {}; {covers}", metric.name, metric.doc)
+        };
+    }
+    exit(print(&text))
+}

@@ -1,0 +1,46 @@
+//! What is allowed in a scenario and most likely not meant.
+
+use whimbrel_sim::config::FlowEnd;
+use whimbrel_sim::topology::{Topology, UnusedLink};
+
+use crate::Scenario;
+
+/// Each warning once, in the order of points and flows.
+pub(crate) fn warnings(scenario: &Scenario) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for point in &scenario.points {
+        let Ok(topology) = Topology::build(&point.config) else {
+            continue;
+        };
+        for unused in topology.unused_links(&point.config) {
+            let warning = unused_link(&point.config.flow[unused.flow].name, &unused);
+            if !warnings.contains(&warning) {
+                warnings.push(warning);
+            }
+        }
+    }
+    warnings
+}
+
+fn unused_link(flow: &str, unused: &UnusedLink) -> String {
+    let (ours, theirs) = match unused.end {
+        FlowEnd::Sender => ("sender", "receiver"),
+        FlowEnd::Receiver => ("receiver", "sender"),
+    };
+    let addresses = match unused.others.as_slice() {
+        [one] => format!("the {theirs} has one address, on link \"{one}\""),
+        several => format!("the {theirs} has {} addresses", several.len()),
+    };
+    let remedy = if unused.by_local_address {
+        format!(
+            "\n  hint: a path belongs to an address of the peer (RFC 9260 §1.3); with flow.{flow}.sctp.path_per_local_address = true \
+             it is a path as well"
+        )
+    } else {
+        format!("\n  hint: no route leads over it to the other end; leave it out, or join it to the {theirs}")
+    };
+    format!(
+        "flow.{flow}: no path leads over link \"{}\" of the {ours}: {addresses}{remedy}",
+        unused.link
+    )
+}
