@@ -13,7 +13,12 @@ fn main() {
         .into_iter()
         .filter(|path| path.join("study.toml").is_file())
     {
-        for file in sorted(&folder).into_iter().filter(|path| path.is_file()) {
+        // Pages and plots are made of the rest.
+        let is_made = |path: &Path| path.extension().is_some_and(|kind| kind == "md" || kind == "svg");
+        for file in sorted(&folder)
+            .into_iter()
+            .filter(|path| path.is_file() && !is_made(path))
+        {
             let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let full = fs::canonicalize(&file).expect("a file that was listed exists");
             writeln!(

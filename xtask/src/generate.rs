@@ -18,18 +18,18 @@ type Make = fn() -> Outcome<String>;
 
 const FILES: &[(&str, Make)] = &[
     ("docs/scenario.schema.json", || whimbrel(&["schema"])),
-    ("studies/RESULTS.md", || whimbrel(&["study", "results"])),
+    ("docs/metrics.md", || whimbrel(&["metrics", "--markdown"])),
     ("docs/rfc9260-requirements.md", requirements::table),
     ("docs/demo.svg", picture::demo),
 ];
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let known = |file: &str| FILES.iter().any(|(name, _)| *name == file);
+    let known = |file: &str| file == STUDIES || FILES.iter().any(|(name, _)| *name == file);
     if let Some(unknown) = args.files.iter().find(|file| !known(file)) {
         let names: Vec<_> = FILES.iter().map(|(name, _)| *name).collect();
         return Err(format!("{unknown} is not generated; these are: {}", names.join(", ")));
     }
-    let mut stale = Vec::new();
+    let mut stale: Vec<String> = Vec::new();
     for (name, make) in FILES {
         if !args.files.is_empty() && !args.files.iter().any(|file| file == name) {
             continue;
@@ -40,17 +40,67 @@ pub(crate) fn run(args: &Args) -> Outcome {
             continue;
         }
         if args.check {
-            stale.push(*name);
+            stale.push((*name).to_owned());
         } else {
             std::fs::write(&path, text).map_err(|e| format!("cannot write {name}: {e}"))?;
             say(&format!("wrote {name}"));
         }
+    }
+    if args.files.is_empty() || args.files.iter().any(|file| file == STUDIES) {
+        studies(args.check, &mut stale)?;
     }
     if stale.is_empty() {
         Ok(())
     } else {
         Err(format!("not current: {}; run `cargo xtask generate`", stale.join(", ")))
     }
+}
+
+/// Stands for the summary of the studies, their pages and their plots.
+const STUDIES: &str = "studies";
+
+/// Writes the pages of the studies, or names those that are not current; pages and plots that are made no more are removed.
+fn studies(check: bool, stale: &mut Vec<String>) -> Outcome {
+    let folder = tempfile::tempdir().map_err(|e| format!("no folder for the pages of studies: {e}"))?;
+    whimbrel(&["study", "results", "--out", &folder.path().display().to_string()])?;
+    let (made, there) = (pages_in(folder.path())?, pages_in(&root().join(STUDIES))?);
+    let names: std::collections::BTreeSet<&String> = made.keys().chain(there.keys()).collect();
+    for name in names.into_iter().filter(|name| made.get(*name) != there.get(*name)) {
+        let path = root().join(STUDIES).join(name);
+        match made.get(name) {
+            _ if check => stale.push(format!("{STUDIES}/{name}")),
+            Some(text) => {
+                std::fs::write(&path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+                say(&format!("wrote {STUDIES}/{name}"));
+            }
+            None => {
+                std::fs::remove_file(&path).map_err(|e| format!("cannot remove {}: {e}", path.display()))?;
+                say(&format!("removed {STUDIES}/{name}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The pages and plots below a folder of studies, by their paths in it.
+fn pages_in(folder: &Path) -> Outcome<std::collections::BTreeMap<String, String>> {
+    let entries = |folder: &Path| -> Outcome<Vec<std::path::PathBuf>> {
+        let entries = std::fs::read_dir(folder).map_err(|e| format!("cannot read {}: {e}", folder.display()))?;
+        Ok(entries.filter_map(|entry| Some(entry.ok()?.path())).collect())
+    };
+    let mut paths = entries(folder)?;
+    for inner in paths.clone().iter().filter(|path| path.is_dir()) {
+        paths.extend(entries(inner)?);
+    }
+    let is_page = |path: &std::path::PathBuf| {
+        path.is_file() && path.extension().is_some_and(|kind| kind == "md" || kind == "svg")
+    };
+    let mut pages = std::collections::BTreeMap::new();
+    for path in paths.into_iter().filter(is_page) {
+        let name = path.strip_prefix(folder).unwrap_or(&path).display().to_string();
+        pages.insert(name, read(&path)?.unwrap_or_default());
+    }
+    Ok(pages)
 }
 
 /// What the command that users call prints.

@@ -24,7 +24,9 @@ pub use report::{PointReport, Summaries, View, ViewError, json, summarise, table
 pub use runner::{FlowRun, LinkRun, Options, Outcome, Part, Progress, Run, RunError, run};
 pub use stats::{Summary, jain_index};
 pub use stored::load_runs;
-pub use study::{ClaimReport, PlannedScenario, Study, StudyError, StudyReport, Verdict, markdown, run_planned};
+pub use study::{
+    ClaimKind, ClaimReport, Page, PlannedScenario, Study, StudyError, StudyReport, Verdict, pages, run_planned,
+};
 pub use why::{Asked, why};
 pub use write::file::{Digested, WriteError};
 pub use write::folder::{FolderError, prepare};

@@ -39,6 +39,7 @@ fn bursts(good: u64, bad: u64) -> Option<LossConfig> {
         mean_bad: Span::from_millis(bad),
         good_loss: 0.01,
         bad_loss: 1.0,
+        shared: false,
     })
 }
 

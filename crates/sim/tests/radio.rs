@@ -268,6 +268,7 @@ fn losses_in_bursts_come_together_at_a_receiver() {
         mean_bad: Span::from_millis(250),
         good_loss: 0.0,
         bad_loss: 1.0,
+        shared: false,
     };
     // A frame every 50 ms: the next one is lost too with 0.1 + 0.9 exp(-0.05 (1 / 2.25 + 1 / 0.25)).
     for (bursts, again) in [(Some(gilbert), 0.8), (Some(markov), 0.821), (None, 0.1)] {

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{build, file, flow, nodes, paced, pair, run, two_paths, watch};
-use whimbrel_control::{Rate, Span};
+use whimbrel_control::{Rate, Span, Time};
 use whimbrel_proto::{AssociationConfig, TraceKinds, TraceRecord};
 use whimbrel_sim::config::{
     Carriage, ChunkKind, FlowConfig, FlowKind, JitterConfig, LinkConfig, LossConfig, NodeConfig, OneOrMany,
@@ -391,4 +391,74 @@ fn a_receiver_may_differ_from_its_sender() {
         error.path == "flow[0].receiver" && error.to_string().contains("recv_bufer"),
         "{error}"
     );
+}
+
+#[test]
+fn no_more_packets_are_delivered_than_were_sent_in_the_window() {
+    // A window that opens on a full queue: more packets arrive in it than are sent.
+    let mut config = pair(Rate::from_mbps(1), Span::from_millis(100), 10);
+    let burst = TrafficConfig {
+        rate: Some(Rate::from_mbps(2)),
+        ..TrafficConfig::of(TrafficKind::Cbr)
+    };
+    let mut burst = flow("burst", FlowKind::Udp, burst);
+    burst.stop = Some(Span::from_millis(500));
+    config.flow = vec![burst];
+    config.measure.from = Span::from_millis(400);
+    let result = &run(&config, 1).flows[0];
+    assert!(result.arrived_packets > result.sender_packets, "{result:?}");
+    assert!(
+        result.delivered_packets <= result.sender_packets && result.delivered_packets > 0,
+        "{result:?}"
+    );
+}
+
+#[test]
+fn starts_within_a_time_differ_by_seed_and_repeat() {
+    let mut config = pair(Rate::from_mbps(1), Span::from_millis(10), 10);
+    let mut late = flow("late", FlowKind::Sctp, file(10_000));
+    late.start = Span::from_secs(1);
+    config.flow = vec![late];
+    let ended = |config: &SimConfig, seed| run(config, seed).ended_at;
+    assert_eq!(ended(&config, 1), ended(&config, 2), "nothing is random");
+    config.flow[0].start_within = Span::from_secs(2);
+    let ends: Vec<_> = (1..=8).map(|seed| ended(&config, seed)).collect();
+    assert_eq!(ends[0], ended(&config, 1));
+    let (first, last) = (ends.iter().min().expect("eight"), ends.iter().max().expect("eight"));
+    assert!(last.since(*first) > Span::from_millis(500), "{ends:?}");
+    assert!(
+        *first > Time::ZERO + Span::from_secs(1) && *last < Time::ZERO + Span::from_secs(4),
+        "{ends:?}"
+    );
+}
+
+#[test]
+fn a_made_up_file_of_gigabytes_arrives_intact_without_being_in_memory() {
+    let mut config = pair(Rate::from_mbps(100), Span::from_millis(1), 2);
+    for kind in [FlowKind::Sctp, FlowKind::Tcp] {
+        config.flow = vec![flow("huge", kind, file(1 << 32))];
+        let result = run(&config, 1);
+        let check = result.flows[0].file.expect("a file");
+        assert!(
+            check.bytes == 1 << 32 && check.received > 10_000_000 && check.wrong == 0,
+            "{check:?}"
+        );
+    }
+}
+
+#[test]
+fn windows_below_1500_bytes_and_an_mtu_of_544_work() {
+    let mut config = pair(Rate::from_mbps(1), Span::from_millis(10), 60);
+    let traffic = TrafficConfig {
+        message_bytes: 400,
+        ..file(20_000)
+    };
+    let mut small = flow("small", FlowKind::Sctp, traffic);
+    let sctp = small.sctp.get_or_insert_default();
+    (sctp.mtu, sctp.recv_buffer, sctp.send_buffer, sctp.initial_cwnd) = (544, 1000, 1200, Some(512));
+    config.flow = vec![small];
+    let result = run(&config, 1);
+    assert_eq!(result.flows[0].outcome, FlowOutcome::Completed, "{:?}", result.flows[0]);
+    assert!(result.flows[0].file.is_some_and(|file| file.intact));
+    assert_eq!(result.flows[0].sender.timeouts, 0);
 }

@@ -43,6 +43,7 @@ fn loss(rng: &mut Rng) -> LossConfig {
             mean_bad: Span::from_millis(between(rng, 10, 500)),
             good_loss: 0.0,
             bad_loss: 0.9,
+            shared: false,
         },
         4 => LossConfig::List {
             packets: (0..between(rng, 1, 12)).map(|_| between(rng, 1, 30)).collect(),

@@ -3,9 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use whimbrel_lab::{
-    Part, PlannedScenario, Results, Run, Status, Study, StudyError, StudyReport, markdown, run_planned,
-};
+use whimbrel_lab::{Part, PlannedScenario, Results, Run, Status, Study, StudyError, StudyReport, pages, run_planned};
 
 use crate::execute::{jobs, listen, width};
 use crate::output::{EXIT_CODES, Ended, FAILED, INTERRUPTED, Outcome, WRONG_USE, count, exit, fail, note, print};
@@ -28,8 +26,8 @@ enum Command {
     List(ListArgs),
     /// Run studies and say for each claim whether it came out
     Run(RunArgs),
-    /// Print the table of all studies, from what `run --keep` left, as Markdown
-    Results(ListArgs),
+    /// Print the summary of all studies, from what `run --keep` left, as Markdown
+    Results(ResultsArgs),
 }
 
 #[derive(clap::Args, Debug)]
@@ -37,6 +35,15 @@ struct ListArgs {
     /// The folder of studies; by default ./studies, or the studies that came with this program
     #[arg(long, value_name = "DIR")]
     studies: Option<PathBuf>,
+}
+
+#[derive(clap::Args, Debug)]
+struct ResultsArgs {
+    /// Write the summary and a page with plots for each study into this folder
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    list: ListArgs,
 }
 
 #[derive(clap::Args, Debug)]
@@ -155,14 +162,26 @@ fn list(args: &ListArgs) -> Outcome {
     print(&text)
 }
 
-fn results(args: &ListArgs) -> Outcome {
-    let shelf = Shelf::open(args)?;
+fn results(args: &ResultsArgs) -> Outcome {
+    let shelf = Shelf::open(&args.list)?;
     let studies = shelf
         .folders
         .iter()
         .map(|folder| shelf.load(folder))
         .collect::<Outcome<Vec<_>>>()?;
-    print(&markdown(&studies).map_err(|error| fail(WRONG_USE, error))?)
+    let pages = pages(&studies).map_err(|error| fail(WRONG_USE, error))?;
+    let Some(out) = &args.out else {
+        return print(pages.first().map_or("", |(_, summary)| summary));
+    };
+    for (name, text) in &pages {
+        let path = out.join(name);
+        let written = path
+            .parent()
+            .map_or(Ok(()), std::fs::create_dir_all)
+            .and_then(|()| std::fs::write(&path, text));
+        written.map_err(|error| fail(FAILED, format_args!("cannot write {}: {error}", path.display())))?;
+    }
+    Ok(())
 }
 
 fn run_studies(args: &RunArgs) -> Outcome {

@@ -12,8 +12,7 @@ use crate::stats::Summary;
 
 pub use json::json;
 pub use pivot::{View, ViewError, tables};
-pub(crate) use table::figure;
-pub(crate) use table::short;
+pub(crate) use table::{short, told};
 
 /// The summary of every metric, in their order.
 pub type Summaries = [Summary; COUNT];
@@ -25,6 +24,8 @@ pub struct PointReport {
     pub params: Vec<(String, serde_json::Value)>,
     /// Runs that are complete.
     pub runs: usize,
+    /// Whether no randomness enters: all seeds, several of them, gave the same sequence of events.
+    pub deterministic: bool,
     /// All flows together.
     pub metrics: Summaries,
     /// Each flow, in the order of the scenario.
@@ -57,6 +58,7 @@ pub fn summarise(scenario: &Scenario, runs: &[Run]) -> Vec<PointReport> {
         reports.push(PointReport {
             params: point.params.clone(),
             runs: runs.len(),
+            deterministic: runs.len() > 1 && runs.iter().all(|run| run.fingerprint == runs[0].fingerprint),
             metrics: over(&|run| Some(&run.values)),
             flows: point.config.flow.iter().enumerate().map(flow).collect(),
         });

@@ -7,7 +7,7 @@ use comfy_table::{Cell, CellAlignment, Table, presets};
 use super::table::{figure, short, table_of};
 use super::{PointReport, Summaries};
 use crate::metric::{Metric, find_metric, metrics};
-use crate::output::text;
+use crate::output::text as text_of;
 
 /// What tables show.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +29,12 @@ const USUAL: [&str; 7] = [
     "tr_ratio",
     "jain_index",
 ];
+
+/// Usual metrics of a sweep with several axes, which has a table for each.
+const USUAL_TABLES: usize = 3;
+
+/// Points that are named below, at most.
+const MOST_NAMED: usize = 4;
 
 /// Flows that have rows of their own, at most.
 const MOST_FLOWS: usize = 4;
@@ -133,7 +139,11 @@ pub fn tables(points: &[PointReport], view: &View, width: usize) -> Result<Strin
         text.push_str(&terms(&shown));
         return Ok(text);
     }
-    let metrics = if chosen.is_empty() { usual(points) } else { chosen };
+    let metrics = if chosen.is_empty() {
+        usual(points, axes.len())
+    } else {
+        chosen
+    };
     let mut keys: Vec<&str> = axes.clone();
     keys.extend([FLOW, METRIC]);
     let mut columns: Vec<usize> = view.by.iter().filter_map(|name| find_axis(&keys, name)).collect();
@@ -157,18 +167,52 @@ pub fn tables(points: &[PointReport], view: &View, width: usize) -> Result<Strin
         if !text.is_empty() {
             text.push('\n');
         }
-        if split {
-            let _ = writeln!(text, "{label}");
+        let names = columns.iter().filter(|column| keys[**column] != METRIC);
+        let names: Vec<&str> = names.map(|column| short(keys[*column])).collect();
+        match (split, names.is_empty()) {
+            (true, true) => {
+                let _ = writeln!(text, "{label}");
+            }
+            (true, false) => {
+                let _ = writeln!(text, "{label}; columns: {}", names.join(", "));
+            }
+            (false, false) => {
+                let _ = writeln!(text, "columns: {}", names.join(", "));
+            }
+            (false, true) => {}
         }
         text.push_str(&cross(&of_metric, &keys, &columns, split.then_some(metric_key), width));
+    }
+    let fixed: Vec<String> = points
+        .iter()
+        .filter(|point| point.deterministic)
+        .map(|point| {
+            let values = point
+                .params
+                .iter()
+                .map(|(axis, value)| format!("{} {}", short(axis), text_of(value)));
+            values.collect::<Vec<_>>().join(", ")
+        })
+        .collect();
+    if fixed.len() == points.len() {
+        text.push_str("\ndeterministic: every seed gives the same at every point\n");
+    } else if !fixed.is_empty() {
+        let more = if fixed.len() > MOST_NAMED {
+            format!(" and {} more points", fixed.len() - MOST_NAMED)
+        } else {
+            String::new()
+        };
+        let named = fixed[..fixed.len().min(MOST_NAMED)].join("; ");
+        let _ = writeln!(text, "\ndeterministic: every seed gives the same at {named}{more}");
     }
     text.push_str(&terms(&metrics.iter().map(|(place, _)| *place).collect::<Vec<_>>()));
     Ok(text)
 }
 
 /// The usual metrics that have values.
-fn usual(points: &[PointReport]) -> Vec<(usize, Metric)> {
-    let known = USUAL.iter().filter_map(|name| find_metric(name));
+fn usual(points: &[PointReport], axes: usize) -> Vec<(usize, Metric)> {
+    let most = if axes > 1 { USUAL_TABLES } else { USUAL.len() };
+    let known = USUAL.iter().take(most).filter_map(|name| find_metric(name));
     known
         .filter(|(place, metric)| {
             let has_value = |point: &PointReport| point.metrics[*place].mean.is_some();
@@ -182,14 +226,14 @@ fn usual(points: &[PointReport]) -> Vec<(usize, Metric)> {
 fn entries(points: &[PointReport], metrics: &[(usize, Metric)]) -> Vec<Entry> {
     let mut entries = Vec::new();
     for point in points {
-        let params: Vec<String> = point.params.iter().map(|(_, value)| text(value)).collect();
+        let params: Vec<String> = point.params.iter().map(|(_, value)| text_of(value)).collect();
         let mut push = |flow: &str, summaries: &Summaries, of_run: bool| {
             for (place, metric) in metrics.iter().filter(|(_, metric)| of_run || !metric.of_run) {
                 let mut keys = params.clone();
                 keys.extend([flow.to_owned(), metric.label.to_owned()]);
                 entries.push(Entry {
                     keys,
-                    figure: figure(&summaries[*place]),
+                    figure: figure(&summaries[*place], point.deterministic),
                 });
             }
         };
@@ -230,13 +274,7 @@ fn cross(entries: &[&Entry], keys: &[&str], columns: &[usize], hidden: Option<us
             .find(|entry| of(entry, &rows) == line && of(entry, columns) == head);
         found.map_or("", |entry| entry.figure.as_str())
     };
-    let heading = |head: &[String]| -> String {
-        let named = columns.iter().zip(head).map(|(place, value)| match keys[*place] {
-            METRIC | FLOW => value.clone(),
-            axis => format!("{} {value}", short(axis)),
-        });
-        named.collect::<Vec<_>>().join("\n")
-    };
+    let heading = |head: &[String]| head.join("\n");
     let widths: Vec<usize> = heads
         .iter()
         .map(|head| {
@@ -370,6 +408,7 @@ mod tests {
                         ("link.radio.loss.rate".to_owned(), rate.into()),
                     ],
                     runs: 3,
+                    deterministic: false,
                     metrics,
                     flows: vec![("bulk".to_owned(), metrics)],
                 });
@@ -413,7 +452,7 @@ mod tests {
     fn columns_are_made_by_any_axis_and_by_metrics() {
         let text = shown(&["goodput_mbps"], &["scheme"], 100);
         assert!(
-            text.contains("sctp.scheme standard") && text.lines().count() == 5,
+            text.contains("columns: sctp.scheme") && text.lines().count() == 5,
             "{text}"
         );
         let text = shown(&["goodput_mbps", "tr_ratio"], &["metric"], 100);
@@ -426,7 +465,7 @@ mod tests {
 
     #[test]
     fn terms_are_explained_below_and_lines_fit() {
-        let text = shown(&[], &[], 50);
+        let text = shown(&["goodput_mbps", "tr_ratio"], &[], 50);
         assert!(text.contains("\nT-R ratio: bytes of IP packets sent"), "{text}");
         let tables = text.split("\nT-R ratio: ").next().unwrap_or_default();
         assert!(tables.lines().all(|line| line.chars().count() <= 50), "{text}");

@@ -11,6 +11,7 @@ use crate::stats::Summary;
 struct Column {
     heading: String,
     summaries: Summaries,
+    deterministic: bool,
     width: usize,
 }
 
@@ -72,11 +73,9 @@ fn block_text(columns: &[Column], rows: &[usize], labels: &[&str]) -> String {
     table.set_header(header);
     for &place in rows {
         let mut row = vec![Cell::new(labels[place])];
-        row.extend(
-            columns
-                .iter()
-                .map(|column| Cell::new(figure(&column.summaries[place])).set_alignment(CellAlignment::Right)),
-        );
+        row.extend(columns.iter().map(|column| {
+            Cell::new(figure(&column.summaries[place], column.deterministic)).set_alignment(CellAlignment::Right)
+        }));
         table.add_row(row);
     }
     let mut text = String::new();
@@ -108,12 +107,17 @@ fn columns(points: &[PointReport]) -> Vec<Column> {
         let mut push = |heading: String, summaries: &Summaries| {
             let lines = heading.lines().map(|line| line.chars().count());
             let width = lines
-                .chain(summaries.iter().map(|summary| figure(summary).chars().count()))
+                .chain(
+                    summaries
+                        .iter()
+                        .map(|summary| figure(summary, point.deterministic).chars().count()),
+                )
                 .max();
             columns.push(Column {
                 width: width.unwrap_or(0),
                 heading,
                 summaries: *summaries,
+                deterministic: point.deterministic,
             });
         };
         push(heading(None), &point.metrics);
@@ -135,15 +139,25 @@ pub(crate) fn short(path: &str) -> &str {
     }
 }
 
-/// Mean and half-width of the interval; the number of values if it is not that of the runs.
-pub(crate) fn figure(summary: &Summary) -> String {
-    match (summary.mean, summary.ci95) {
+/// Mean and half-width of the interval; the mean alone if no randomness enters.
+pub(crate) fn figure(summary: &Summary, deterministic: bool) -> String {
+    match (summary.mean, summary.ci95.filter(|_| !deterministic)) {
         (None, _) => "-".to_owned(),
         (Some(mean), None) => number(mean),
         (Some(mean), Some(ci95)) => {
             let digits = digits(mean, ci95);
             format!("{mean:.digits$} ± {ci95:.digits$}")
         }
+    }
+}
+
+/// The figure in a sentence: with its interval, or with the word that it has none because no randomness enters.
+pub(crate) fn told(summary: &Summary, deterministic: bool) -> String {
+    let figure = figure(summary, deterministic);
+    if deterministic && summary.mean.is_some() {
+        format!("{figure} (deterministic)")
+    } else {
+        figure
     }
 }
 
@@ -191,18 +205,22 @@ mod tests {
 
     #[test]
     fn figures_show_the_digits_that_count() {
-        assert_eq!(figure(&summary(18.734_56, 0.123, 10)), "18.73 ± 0.12");
-        assert_eq!(figure(&summary(1234.5, 56.0, 10)), "1234 ± 56");
-        assert_eq!(figure(&summary(0.000_123_4, f64::NAN, 1)), "0.000123");
-        assert_eq!(figure(&summary(42.0, f64::NAN, 1)), "42");
-        assert_eq!(figure(&summary(42.0, 0.0, 3)), "42 ± 0");
-        assert_eq!(figure(&summary(168.800_094, 0.000_012, 3)), "168.80 ± 0.00");
+        assert_eq!(figure(&summary(18.734_56, 0.123, 10), false), "18.73 ± 0.12");
+        assert_eq!(figure(&summary(1234.5, 56.0, 10), false), "1234 ± 56");
+        assert_eq!(figure(&summary(0.000_123_4, f64::NAN, 1), false), "0.000123");
+        assert_eq!(figure(&summary(42.0, f64::NAN, 1), false), "42");
+        assert_eq!(figure(&summary(42.0, 0.0, 3), false), "42 ± 0");
+        assert_eq!(figure(&summary(42.0, 0.0, 3), true), "42");
+        assert_eq!(figure(&summary(168.800_094, 0.000_012, 3), false), "168.80 ± 0.00");
         assert_eq!(
-            figure(&Summary {
-                mean: None,
-                ci95: None,
-                n: 0
-            }),
+            figure(
+                &Summary {
+                    mean: None,
+                    ci95: None,
+                    n: 0
+                },
+                false
+            ),
             "-"
         );
     }
@@ -219,6 +237,7 @@ mod tests {
         let point = |rate: f64| PointReport {
             params: vec![("link.wifi.loss.rate".to_owned(), rate.into())],
             runs: 10,
+            deterministic: false,
             metrics,
             flows: vec![("upload".to_owned(), metrics)],
         };

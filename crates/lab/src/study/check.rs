@@ -1,34 +1,79 @@
 //! From figures to verdicts.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use whimbrel_scenario::word_hint;
 
 use super::figures::{At, Case, Figured, Trouble, axis_of, expected_fits, label, same};
 use super::file::{Check, ClaimEntry, Direction, Expected, Selection};
 use crate::output::text;
-use crate::report::figure;
 use crate::stats::Summary;
 
-/// Whether a claim came out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
+/// Whether a claim came out. Of several points or series the share decides for which it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum Verdict {
-    /// It did not.
+    /// Nothing happened that could fail it, or it holds by definition.
+    #[serde(rename = "vacuous")]
+    Vacuous,
+    /// It does not come out.
+    #[serde(rename = "not")]
     Not,
-    /// Only within the wider bounds, or not at all points.
-    Partly,
-    /// It did.
+    /// The interval includes both that it does and that it does not.
+    #[serde(rename = "inconclusive")]
+    Inconclusive,
+    /// The sign is right, the size is not.
+    #[serde(rename = "direction only")]
+    Direction,
+    /// It comes out for half of the points or more.
+    #[serde(rename = "mostly")]
+    Mostly,
+    /// It comes out for nine points of ten or more.
+    #[serde(rename = "reproduced")]
     Reproduced,
 }
 
+/// Least share of points for a claim to be reproduced, and for it to be mostly reproduced.
+const SHARES: [f64; 2] = [0.9, 0.5];
+
 impl Verdict {
+    /// All of them, the best one first.
+    pub const ALL: [Verdict; 6] = [
+        Verdict::Reproduced,
+        Verdict::Mostly,
+        Verdict::Direction,
+        Verdict::Not,
+        Verdict::Inconclusive,
+        Verdict::Vacuous,
+    ];
+
     /// The word in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Verdict::Reproduced => "reproduced",
-            Verdict::Partly => "partly",
+            Verdict::Mostly => "mostly",
+            Verdict::Direction => "direction only",
             Verdict::Not => "not",
+            Verdict::Inconclusive => "inconclusive",
+            Verdict::Vacuous => "vacuous",
+        }
+    }
+
+    /// The class of a claim that comes out for `holds` of `all` points, whose direction is right for `direction` others, and of which
+    /// `open` more cannot be told.
+    pub(crate) fn of_shares(holds: usize, direction: usize, open: usize, all: usize) -> Verdict {
+        let share = |count: usize| count as f64 / all.max(1) as f64;
+        if all == 0 {
+            Verdict::Vacuous
+        } else if share(holds) >= SHARES[0] {
+            Verdict::Reproduced
+        } else if share(holds) >= SHARES[1] {
+            Verdict::Mostly
+        } else if share(holds + direction) >= SHARES[1] {
+            Verdict::Direction
+        } else if share(holds + direction + open) >= SHARES[1] {
+            Verdict::Inconclusive
+        } else {
+            Verdict::Not
         }
     }
 }
@@ -41,8 +86,24 @@ pub(crate) struct Finding {
     pub(crate) text: String,
     /// The figure, if the claim is about a single one.
     pub(crate) figure: Option<Summary>,
+    /// Seeds that would decide it, if it is open.
+    pub(crate) seeds: Option<usize>,
+    /// The figures of all points, for plots.
+    pub(crate) points: Vec<Plotted>,
     /// How far its worst part is from the claim: smaller is worse.
     margin: f64,
+}
+
+/// A figure at a point, and the paper's if it is known.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Plotted {
+    /// The values of the free axes.
+    pub(crate) at: Vec<(String, Value)>,
+    pub(crate) mean: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ci95: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) paper: Option<f64>,
 }
 
 /// What a series or a single figure came to.
@@ -53,6 +114,8 @@ struct Part {
     figure: Option<Summary>,
     /// How far from the claim, for finding the worst: smaller is worse.
     margin: f64,
+    /// Seeds that would decide it, if it is open.
+    seeds: Option<usize>,
 }
 
 /// Checks a claim.
@@ -60,8 +123,16 @@ pub(crate) fn evaluate(claim: &ClaimEntry, data: &Figured<'_>) -> Result<Finding
     let (selection, over) = claim.check.subject();
     let cases = data.cases(selection).map_err(|trouble| trouble.within("of"))?;
     let over = over.map(|given| known_axis("over", given, &cases)).transpose()?;
+    let points = plotted(&claim.check, &cases);
+    let judge = |cases: &[Case]| parts(&claim.check, cases, over.as_deref(), data.thinned).map(|parts| whole(&parts));
+    let conclude = |mut finding: Finding| {
+        if claim.vacuous.is_some() {
+            finding.verdict = Verdict::Vacuous;
+        }
+        Finding { points, ..finding }
+    };
     let Some(given) = &claim.for_some else {
-        return Ok(whole(&parts(&claim.check, &cases, over.as_deref(), data.thinned)?));
+        return judge(&cases).map(conclude);
     };
     let some = known_axis("for_some", given, &cases)?;
     let mut best: Option<Finding> = None;
@@ -76,15 +147,39 @@ pub(crate) fn evaluate(claim: &ClaimEntry, data: &Figured<'_>) -> Result<Finding
             .map(|case| Case {
                 at: case.split(&some).0,
                 samples: case.samples.clone(),
+                deterministic: case.deterministic,
             })
             .collect();
-        let mut finding = whole(&parts(&claim.check, &inner, over.as_deref(), data.thinned)?);
+        let mut finding = judge(&inner)?;
         finding.text = format!("with {}: {}", label(&value), finding.text);
         if best.as_ref().is_none_or(|best| finding.is_better_than(best)) {
             best = Some(finding);
         }
     }
-    best.ok_or_else(|| Trouble::new("of", "nothing is selected", None))
+    best.map(conclude)
+        .ok_or_else(|| Trouble::new("of", "nothing is selected", None))
+}
+
+/// The figures of all points that have any.
+fn plotted(check: &Check, cases: &[Case]) -> Vec<Plotted> {
+    let expected = |case: &Case| match check {
+        Check::Near { value, values, .. } => {
+            let names: Vec<_> = case.at.iter().map(|(name, _)| name.clone()).collect();
+            let fits = |expected: &&Expected| expected_fits(expected, &case.at, &names).unwrap_or(false);
+            value.or_else(|| values.iter().find(fits).map(|expected| expected.value))
+        }
+        _ => None,
+    };
+    let point = |case: &Case| {
+        let summary = case.summary();
+        Some(Plotted {
+            at: case.at.clone(),
+            mean: summary.mean?,
+            ci95: summary.ci95,
+            paper: expected(case),
+        })
+    };
+    cases.iter().filter_map(point).collect()
 }
 
 impl Finding {
@@ -124,16 +219,23 @@ impl Check {
     }
 }
 
-/// What all parts say together: the claim must hold for each of them.
+/// What all parts say together.
 fn whole(parts: &[Part]) -> Finding {
-    let best = parts.iter().map(|part| part.verdict).max().unwrap_or(Verdict::Not);
-    let least = parts.iter().map(|part| part.verdict).min().unwrap_or(Verdict::Not);
-    let verdict = if least == best { least } else { Verdict::Partly };
+    let count = |verdict: Verdict| parts.iter().filter(|part| part.verdict == verdict).count();
+    let holds = count(Verdict::Reproduced);
+    let (direction, open) = (count(Verdict::Direction), count(Verdict::Inconclusive));
+    let verdict = Verdict::of_shares(holds, direction, open, parts.len());
+    let open = parts.iter().filter(|part| part.verdict == Verdict::Inconclusive);
+    let seeds = open.filter_map(|part| part.seeds).max();
+    let seeds = seeds.filter(|_| verdict == Verdict::Inconclusive);
+    let decide = seeds.map_or_else(String::new, |seeds| format!("; about {seeds} seeds would decide"));
     if let [part] = parts {
         return Finding {
             verdict,
-            text: part.text.clone(),
+            text: format!("{}{decide}", part.text),
             figure: part.figure,
+            seeds,
+            points: Vec::new(),
             margin: part.known_margin(),
         };
     }
@@ -142,7 +244,6 @@ fn whole(parts: &[Part]) -> Finding {
             .cmp(&b.verdict)
             .then(a.known_margin().total_cmp(&b.known_margin()))
     });
-    let hold = parts.iter().filter(|part| part.verdict == Verdict::Reproduced).count();
     let text = match worst {
         Some(worst) => {
             let name = if worst.label.is_empty() {
@@ -150,8 +251,16 @@ fn whole(parts: &[Part]) -> Finding {
             } else {
                 format!(" at {}", worst.label)
             };
-            let closest = if hold == parts.len() { "closest" } else { "worst" };
-            format!("{hold} of {} hold; {closest}: {}{name}", parts.len(), worst.text)
+            let closest = if holds == parts.len() { "closest" } else { "worst" };
+            let right = match direction {
+                0 => String::new(),
+                n => format!(", {n} in direction only"),
+            };
+            format!(
+                "{holds} of {} hold{right}; {closest}: {}{name}{decide}",
+                parts.len(),
+                worst.text
+            )
         }
         None => "nothing was measured".to_owned(),
     };
@@ -159,7 +268,26 @@ fn whole(parts: &[Part]) -> Finding {
         verdict,
         text,
         figure: worst.and_then(|worst| worst.figure),
+        seeds,
+        points: Vec::new(),
         margin: worst.map_or(f64::NEG_INFINITY, Part::known_margin),
+    }
+}
+
+/// Seeds after which an interval of this half-width over `n` seeds would be as narrow as the distance to what decides; none if that is
+/// beyond any run.
+fn deciding_seeds(n: usize, half_width: f64, distance: f64) -> Option<usize> {
+    const MOST: f64 = 1e6;
+    let seeds = n as f64 * (half_width / distance.abs()).powi(2);
+    (seeds <= MOST).then(|| (seeds.ceil() as usize).max(n + 1))
+}
+
+/// The value that says neither more nor less: of a ratio one, of a difference zero.
+fn neutral(of: &Selection) -> Option<f64> {
+    match (&of.to, &of.minus) {
+        (Some(_), None) => Some(1.0),
+        (None, Some(_)) => Some(0.0),
+        _ => None,
     }
 }
 
@@ -178,12 +306,12 @@ fn parts(check: &Check, cases: &[Case], over: Option<&str>, thinned: bool) -> Re
     match check {
         Check::Bounds { .. } => cases.iter().map(|case| bounds(check, case)).collect(),
         Check::Near {
+            of,
             value,
             values,
             within,
             within_partly,
-            ..
-        } => near(cases, (*value, values), *within, *within_partly, thinned),
+        } => near(of, cases, (*value, values), *within, *within_partly, thinned),
         Check::Trend { .. } | Check::Flat { .. } | Check::Best { .. } | Check::Linear { .. } => {
             let over = over.unwrap_or_default();
             let series = grouped(cases, |case| case.split(over).0);
@@ -193,6 +321,46 @@ fn parts(check: &Check, cases: &[Case], over: Option<&str>, thinned: bool) -> Re
                 .collect()
         }
     }
+}
+
+/// The grade of a figure of which only the mean and the interval over `n` seeds are known, and the seeds that would decide it; none if the check
+/// is about series. `paper` is the figure it is compared with, if it is one of a list.
+pub(crate) fn grade_figure(
+    check: &Check,
+    mean: f64,
+    ci95: Option<f64>,
+    paper: Option<f64>,
+    n: usize,
+) -> Option<(Verdict, Option<usize>)> {
+    // Two samples with this mean and this interval.
+    let spread = ci95.map_or(0.0, |ci95| ci95 / Summary::of([-1.0, 1.0]).ci95.unwrap_or(1.0));
+    let samples = match ci95 {
+        Some(_) => vec![mean - spread, mean + spread],
+        None => vec![mean],
+    };
+    let two = samples.len();
+    let case = Case {
+        at: Vec::new(),
+        samples,
+        deterministic: false,
+    };
+    let part = match check {
+        Check::Bounds { .. } => bounds(check, &case).ok()?,
+        Check::Near {
+            of,
+            value,
+            within,
+            within_partly,
+            ..
+        } => {
+            let expected = value.or(paper);
+            let parts = near(of, &[case], (expected, &[]), *within, *within_partly, true).ok()?;
+            parts.into_iter().next()?
+        }
+        _ => return None,
+    };
+    let seeds = part.seeds.map(|seeds| (seeds * n).div_ceil(two).max(n + 1));
+    Some((part.verdict, seeds))
 }
 
 /// Cases by what `key` says of them, in the order of their first ones.
@@ -215,20 +383,22 @@ fn nothing(label: String) -> Part {
         text: "nothing was measured".to_owned(),
         figure: None,
         margin: f64::NAN,
+        seeds: None,
     }
 }
 
-/// Reproduced within the strict bound, partly within the other one.
+/// Reproduced within the strict bound, in direction only within the other one.
 fn graded(strict: bool, partly: bool) -> Verdict {
     match (strict, partly) {
         (true, _) => Verdict::Reproduced,
-        (false, true) => Verdict::Partly,
+        (false, true) => Verdict::Direction,
         (false, false) => Verdict::Not,
     }
 }
 
 fn bounds(check: &Check, case: &Case) -> Result<Part, Trouble> {
     let Check::Bounds {
+        of,
         at_least,
         at_most,
         at_least_partly,
@@ -282,16 +452,38 @@ fn bounds(check: &Check, case: &Case) -> Result<Part, Trouble> {
         at_least.map(|low| (mean + reach - low) / scale(low)),
         at_most.map(|high| (high - mean + reach) / scale(high)),
     ];
+    // The sign is right if the whole interval lies on the side of the bound.
+    let ci95 = summary.ci95.unwrap_or(0.0);
+    let signed = neutral(of).is_some_and(|neutral| {
+        let above = at_least.is_some_and(|low| low > neutral) && mean - ci95 > neutral;
+        let below = at_most.is_some_and(|high| high < neutral) && mean + ci95 < neutral;
+        above || below
+    });
+    // What the interval includes: both that the claim holds and that it does not.
+    let nearest = [at_least, at_most]
+        .into_iter()
+        .flatten()
+        .map(|bound| (mean - bound).abs())
+        .fold(f64::INFINITY, f64::min);
+    let open = !*noise && !case.deterministic && ci95 > 0.0 && nearest + dust < ci95;
+    let strict = within(*at_least, *at_most);
+    let verdict = if open {
+        Verdict::Inconclusive
+    } else {
+        graded(strict, wide || signed)
+    };
     Ok(Part {
         label: label(&case.at),
-        verdict: graded(within(*at_least, *at_most), wide),
-        text: figure(&summary),
+        verdict,
+        text: case.told(),
         figure: Some(summary),
         margin: margins.into_iter().flatten().fold(f64::INFINITY, f64::min),
+        seeds: open.then(|| deciding_seeds(summary.n, ci95, nearest)).flatten(),
     })
 }
 
 fn near(
+    of: &Selection,
     cases: &[Case],
     (value, values): (Option<f64>, &[Expected]),
     within: f64,
@@ -308,16 +500,28 @@ fn near(
             None => nothing(label(&case.at)),
             Some(mean) => {
                 let off = (mean / expected - 1.0).abs();
+                let ci95 = summary.ci95.unwrap_or(0.0);
+                let signed = neutral(of).is_some_and(|neutral| {
+                    let side = (expected - neutral).signum();
+                    expected != neutral && (mean - neutral) * side - ci95 > 0.0
+                });
+                let distance = ((mean - expected).abs() - within * expected.abs()).abs();
+                let open = !case.deterministic && ci95 > distance;
+                let near = graded(
+                    off <= within,
+                    signed || within_partly.is_some_and(|within| off <= within),
+                );
                 Part {
                     label: label(&case.at),
-                    verdict: graded(off <= within, within_partly.is_some_and(|within| off <= within)),
+                    verdict: if open { Verdict::Inconclusive } else { near },
                     text: if value.is_some() {
-                        figure(&summary)
+                        case.told()
                     } else {
-                        format!("{} for {expected}", figure(&summary))
+                        format!("{} for {expected}", case.told())
                     },
                     figure: Some(summary),
                     margin: -off,
+                    seeds: open.then(|| deciding_seeds(summary.n, ci95, distance)).flatten(),
                 }
             }
         });
@@ -363,6 +567,7 @@ fn series_part(check: &Check, over: &str, at: &[(String, Value)], cases: &[&Case
     if dots.len() < 2 {
         return Err(Trouble::new("over", format!("`{over}` needs two values or more"), None));
     }
+    let mut seeds = None;
     let (verdict, said, margin) = match check {
         Check::Trend {
             direction,
@@ -379,7 +584,12 @@ fn series_part(check: &Check, over: &str, at: &[(String, Value)], cases: &[&Case
                     None,
                 ));
             }
-            trend(&dots, *direction, *slack, *ties, *every_step, *factor)
+            let judged = trend(&dots, *direction, *slack, *ties, *every_step, *factor);
+            if judged.0 == Verdict::Inconclusive {
+                let (change, noise) = difference(&dots[0], &dots[dots.len() - 1]);
+                seeds = deciding_seeds(dots[0].case.samples.len(), noise, change);
+            }
+            judged
         }
         Check::Flat {
             within, within_partly, ..
@@ -404,13 +614,14 @@ fn series_part(check: &Check, over: &str, at: &[(String, Value)], cases: &[&Case
         text: format!("{}{said}", listed(&dots)),
         figure: None,
         margin,
+        seeds,
     })
 }
 
 /// The figures along the axis; of many, the ends and some between.
 fn listed(dots: &[Dot<'_>]) -> String {
     const MOST: usize = 8;
-    let one = |dot: &Dot<'_>| format!("{} at {}", figure(&dot.case.summary()), text(dot.value));
+    let one = |dot: &Dot<'_>| format!("{} at {}", dot.case.told(), text(dot.value));
     if dots.len() <= MOST {
         return dots.iter().map(one).collect::<Vec<_>>().join(", ");
     }
@@ -473,7 +684,10 @@ fn trend(
     };
     let said =
         told(against, "goes the other way", "go the other way") + &told(level, "is within noise", "are within noise");
-    (graded(right && enough && against + level == 0, right), said, worst)
+    let verdict = graded(right && enough && against + level == 0, right);
+    // Neither up nor down beyond noise.
+    let open = !right && !ties && change.abs() <= noise && noise > 0.0;
+    (if open { Verdict::Inconclusive } else { verdict }, said, worst)
 }
 
 fn flat(dots: &[Dot<'_>], within: f64, within_partly: Option<f64>) -> (Verdict, String, f64) {

@@ -92,7 +92,7 @@ fn verdict(data: &Data, check: Value) -> Verdict {
 }
 
 const R: Verdict = Verdict::Reproduced;
-const P: Verdict = Verdict::Partly;
+const P: Verdict = Verdict::Direction;
 const N: Verdict = Verdict::Not;
 
 fn line(values: &[f64]) -> Data {

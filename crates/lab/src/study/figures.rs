@@ -22,6 +22,11 @@ pub(crate) enum Subject<'s> {
 pub(crate) trait Figures {
     /// One for each flow that is meant; none if there is no such flow or link.
     fn figures(&self, subject: Subject<'_>, metric: &str) -> Vec<f64>;
+
+    /// The hash of the run's sequence of events, if it was run.
+    fn fingerprint(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// Figures of a link's direction.
@@ -45,6 +50,10 @@ pub(crate) fn matches(name: &str, wanted: &str) -> bool {
 }
 
 impl Figures for Run {
+    fn fingerprint(&self) -> Option<u64> {
+        Some(self.fingerprint)
+    }
+
     fn figures(&self, subject: Subject<'_>, metric: &str) -> Vec<f64> {
         let place = metrics().position(|known| known.name == metric);
         let of = |values: &crate::metric::Values| place.and_then(|place| values.get(place)).unwrap_or(f64::NAN);
@@ -101,9 +110,16 @@ pub(crate) struct Case {
     pub(crate) at: At,
     /// A sample for each seed; those of a ratio are the jackknife's.
     pub(crate) samples: Vec<f64>,
+    /// Whether no randomness enters: every seed gave the same run.
+    pub(crate) deterministic: bool,
 }
 
 impl Case {
+    /// The figure with its interval, or with the word that there is none.
+    pub(crate) fn told(&self) -> String {
+        crate::report::told(&self.summary(), self.deterministic)
+    }
+
     pub(crate) fn summary(&self) -> Summary {
         Summary::of(self.samples.iter().copied())
     }
@@ -210,6 +226,7 @@ impl Figured<'_> {
                         Some("fix the axes that the other selection does not have".to_owned()),
                     ));
                 };
+                case.deterministic &= partner.deterministic;
                 let n = case.samples.len().min(partner.samples.len());
                 let (a, b) = (&case.samples[..n], &partner.samples[..n]);
                 case.samples = if ratio {
@@ -264,7 +281,14 @@ impl Figured<'_> {
                 samples.push(combined(&figures, selection.across) / per);
             }
             let at = point.params.iter().filter(|(name, _)| !fixed(name)).cloned().collect();
-            cases.push(Case { at, samples });
+            let prints: Vec<_> = point.runs.iter().map(|run| run.fingerprint()).collect();
+            let deterministic =
+                prints.len() > 1 && prints[0].is_some() && prints.iter().all(|print| *print == prints[0]);
+            cases.push(Case {
+                at,
+                samples,
+                deterministic,
+            });
         }
         let measured = |case: &Case| case.samples.iter().any(|sample| sample.is_finite());
         if selection.where_measured && cases.iter().any(measured) {

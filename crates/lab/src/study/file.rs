@@ -12,6 +12,8 @@ pub(crate) struct StudyFile {
     pub(crate) title: String,
     /// Paper and section, or who asks.
     pub(crate) source: String,
+    /// Whose claims those are that do not say so themselves; by default the paper's.
+    pub(crate) kind: Option<ClaimKind>,
     /// What is done.
     #[serde(default)]
     pub(crate) description: String,
@@ -139,8 +141,24 @@ pub(crate) struct ClaimEntry {
     #[serde(default)]
     pub(crate) note: String,
     pub(crate) check: Check,
+    /// Whose claim it is; by default the paper's, or of a study of our own ours.
+    pub(crate) kind: Option<ClaimKind>,
+    /// Why nothing that happens could fail it, if that is so.
+    pub(crate) vacuous: Option<String>,
     /// The axis of which one value must fulfil the check at all values of the others.
     pub(crate) for_some: Option<String>,
+}
+
+/// Whose claim it is. Totals are separate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClaimKind {
+    /// A paper's, measured as the paper describes it.
+    Paper,
+    /// A paper's, measured in another way than the text says: an alternative reading.
+    Reading,
+    /// A question of our own.
+    Own,
 }
 
 /// How a claim is checked. Every free axis of a selection is gone through: the claim must hold at each of its values.

@@ -7,8 +7,11 @@
 mod check;
 mod figures;
 mod file;
+mod pages;
 mod plan;
+mod plot;
 mod report;
+mod stored;
 
 use std::path::PathBuf;
 
@@ -19,7 +22,9 @@ use self::file::{Check, Selection, StudyFile};
 use crate::runner::{Options, Outcome, Progress, Run, RunError, run};
 
 pub use self::check::Verdict;
-pub use self::report::{ClaimReport, StudyReport, markdown};
+pub use self::file::ClaimKind;
+pub use self::pages::{Page, pages};
+pub use self::report::{ClaimReport, StudyReport};
 
 /// A study, checked.
 #[derive(Clone, Debug)]

@@ -2,10 +2,9 @@
 
 use std::fmt::Write as _;
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::check::{Verdict, evaluate};
+use super::check::{Plotted, Verdict, evaluate};
 use super::figures::Figured;
 use super::{Study, StudyError};
 
@@ -33,6 +32,10 @@ pub struct ClaimReport {
     pub ci95: Option<f64>,
     /// Whether it came out.
     pub verdict: Verdict,
+    /// Seeds that would decide it, if it is inconclusive.
+    pub seeds: Option<usize>,
+    /// The figures of all points, for plots.
+    pub(crate) points: Vec<Plotted>,
     /// Ours in words, with its interval.
     pub text: String,
     /// What there is to say about it.
@@ -47,9 +50,11 @@ pub(super) fn report(study: &Study, data: &Figured<'_>) -> Result<StudyReport, S
             Err(trouble) => problems.push(study.claim_problem(number, claim, trouble, data.thinned)),
             Ok(finding) => {
                 // With several points the figure alone would hide where it was found.
-                let single = finding
-                    .figure
-                    .filter(|figure| crate::report::figure(figure) == finding.text);
+                let single = finding.figure.filter(|figure| {
+                    [false, true]
+                        .iter()
+                        .any(|fixed| crate::report::told(figure, *fixed) == finding.text)
+                });
                 let measured = match single.and_then(|figure| figure.mean) {
                     Some(mean) => json!(mean),
                     None => json!(finding.text),
@@ -61,6 +66,8 @@ pub(super) fn report(study: &Study, data: &Figured<'_>) -> Result<StudyReport, S
                     measured,
                     ci95: finding.figure.and_then(|figure| figure.ci95),
                     verdict: finding.verdict,
+                    seeds: finding.seeds,
+                    points: finding.points,
                     text: finding.text,
                     note: claim.note.clone(),
                 });
@@ -98,7 +105,7 @@ impl StudyReport {
     pub fn table(&self, width: usize) -> String {
         let mut text = String::new();
         for claim in &self.claims {
-            let _ = writeln!(text, "\n  {:10}  {}", claim.verdict.name(), claim.id);
+            let _ = writeln!(text, "\n  {:14}  {}", claim.verdict.name(), claim.id);
             let parts = [
                 ("claim", claim.claim.as_str()),
                 ("paper", &crate::output::text(&claim.paper)),
@@ -106,9 +113,9 @@ impl StudyReport {
                 ("note", &claim.note),
             ];
             for (name, part) in parts.into_iter().filter(|(_, part)| !part.is_empty()) {
-                for (number, line) in wrapped(part, width.saturating_sub(22)).iter().enumerate() {
+                for (number, line) in wrapped(part, width.saturating_sub(26)).iter().enumerate() {
                     let name = if number == 0 { name } else { "" };
-                    let _ = writeln!(text, "              {name:5}  {line}");
+                    let _ = writeln!(text, "                  {name:5}  {line}");
                 }
             }
         }
@@ -122,6 +129,8 @@ impl StudyReport {
         value["command"] = json!(command);
         for (kept, claim) in value["claims"].as_array_mut().into_iter().flatten().zip(&self.claims) {
             kept["text"] = json!(claim.text);
+            kept["points"] = json!(claim.points);
+            kept["seeds"] = json!(claim.seeds);
         }
         value
     }
@@ -145,75 +154,4 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
         }
     }
     lines
-}
-
-/// What a study's folder keeps of its last full run.
-#[derive(Debug, Deserialize)]
-struct Kept {
-    whimbrel: String,
-    command: String,
-    claims: Vec<KeptClaim>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct KeptClaim {
-    id: String,
-    text: String,
-    verdict: String,
-}
-
-/// Figures of a study's last full run, as its folder keeps them.
-pub(crate) const KEPT: &str = "results.json";
-
-/// The table of all studies in Markdown, from what their last full runs left in their folders.
-///
-/// # Errors
-/// What was kept cannot be read, in a sentence.
-pub fn markdown(studies: &[Study]) -> Result<String, String> {
-    let mut text = String::from(
-        "# Results of the studies\n\nWritten by `cargo xtask generate` from the `results.json` of each study, which \
-         `whimbrel study run ID --keep` renews: do not edit.\nOurs is the mean over the seeds with its 95 % interval. \
-         A verdict is `reproduced`, `partly` (within the wider bounds, or not at all points) or `not`.\n",
-    );
-    let mut counts = [0_usize; 3];
-    let mut body = String::new();
-    for study in studies {
-        let path = study.folder.join(KEPT);
-        let kept: Kept = match std::fs::read_to_string(&path) {
-            Ok(kept) => serde_json::from_str(&kept).map_err(|error| format!("{}: {error}", path.display()))?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(format!("{}: {error}", path.display())),
-        };
-        let _ = write!(
-            body,
-            "\n## {}: {}\n\n{}. whimbrel {}, `{}`.\n\n| claim | paper | ours | verdict | note |\n|---|---|---|---|---|\n",
-            study.id,
-            study.title(),
-            study.source(),
-            kept.whimbrel,
-            kept.command
-        );
-        for claim in &study.file.claim {
-            let kept = kept.claims.iter().find(|kept| kept.id == claim.id);
-            let (ours, verdict) = kept.map_or(("not run yet", ""), |kept| (kept.text.as_str(), kept.verdict.as_str()));
-            for (count, name) in counts.iter_mut().zip(["reproduced", "partly", "not"]) {
-                *count += usize::from(verdict == name);
-            }
-            let cells = [
-                &claim.claim,
-                &crate::output::text(&claim.paper),
-                ours,
-                verdict,
-                &claim.note,
-            ];
-            let cells: Vec<_> = cells
-                .iter()
-                .map(|cell| cell.replace('|', "\\|").replace('\n', " "))
-                .collect();
-            let _ = writeln!(body, "| {} |", cells.join(" | "));
-        }
-    }
-    let [reproduced, partly, not] = counts;
-    let _ = writeln!(text, "\n{reproduced} claims reproduced, {partly} partly, {not} not.");
-    Ok(text + &body)
 }

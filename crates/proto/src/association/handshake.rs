@@ -7,7 +7,7 @@ use whimbrel_wire::{CHUNK_HEADER_LEN, Chunk, Init, PacketView, Parameter, Parame
 use super::transmit::Packet;
 use super::{Agreement, Association, AuthAgreement, Context, Identity, Outgoing, State, extra_pairs};
 use crate::config::NEVER;
-use crate::endpoint::{Cookie, PeerInit, Refusal, Reply, ReplyChunk, missing_cookie};
+use crate::endpoint::{Cookie, MIN_RWND, PeerInit, Refusal, Reply, ReplyChunk, missing_cookie};
 use crate::error::Discard;
 use crate::event::{CloseReason, Event, SendFailureCause};
 use crate::extensions::Extensions;
@@ -92,7 +92,7 @@ impl Association {
         Parameter::SupportedAddressTypes(supported_types(&self.local_addrs)).emit(list);
         packet.push(&Chunk::Init(Init {
             initiate_tag: self.local_tag,
-            a_rwnd: self.config.recv_buffer,
+            a_rwnd: self.config.recv_buffer.max(MIN_RWND),
             outbound_streams: self.config.outbound_streams,
             inbound_streams: self.config.max_inbound_streams,
             initial_tsn: self.local_initial_tsn,

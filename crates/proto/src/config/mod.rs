@@ -54,7 +54,8 @@ pub struct AssociationConfig {
     pub outbound_streams: u16,
     /// Streams the peer may send on, 1 to 65535.
     pub max_inbound_streams: u16,
-    /// Receive buffer, advertised as a_rwnd, in bytes: 1500 to 1 GiB. It has to hold what all paths together deliver while the slowest
+    /// Receive buffer, advertised as a_rwnd, in bytes: 1500, or the MTU if that is less, to 1 GiB. INIT announces 1500 at least, as RFC
+    /// 9260 §3.3.2 asks. It has to hold what all paths together deliver while the slowest
     /// one carries a packet; the default of 1 MiB is enough for 20 Mbit/s with 400 ms.
     pub recv_buffer: u32,
     /// Automatic tuning: the receive buffer starts with `recv_buffer` and grows to a multiple of what the application takes in a
@@ -62,7 +63,7 @@ pub struct AssociationConfig {
     /// `recv_buffer`: the buffer is fixed.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub recv_buffer_max: Option<u32>,
-    /// Bytes of messages held for sending or until acknowledged: 1500 to 1 GiB.
+    /// Bytes of messages held for sending or until acknowledged: 1500, or the MTU if that is less, to 1 GiB.
     pub send_buffer: u32,
     /// Automatic tuning: the send buffer starts with `send_buffer` and grows to a multiple of the congestion windows, up to this many
     /// bytes (at most 1 GiB) and the endpoint's memory for buffers. Absent, or not above `send_buffer`: the buffer is fixed.
@@ -72,7 +73,7 @@ pub struct AssociationConfig {
     /// 4294967295, which is no limit, as is an absent value.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub max_message: Option<u32>,
-    /// Path MTU in bytes: IP packets are never larger. 576 to 65535.
+    /// Path MTU in bytes: IP packets are never larger. 512 to 65535.
     pub mtu: u16,
     /// RTO.Initial: retransmission timeout before the first measurement; 1 s, with the older presets 3 s.
     pub rto_initial: Option<Span>,
@@ -354,17 +355,19 @@ impl AssociationConfig {
             65535,
             " streams",
         )?;
+        // A buffer has room for a packet.
+        let least_buffer = u64::from(self.mtu.min(1500));
         in_range(
             "recv_buffer",
             self.recv_buffer.into(),
-            1500,
+            least_buffer,
             BUFFER_LIMIT.into(),
             " bytes",
         )?;
         in_range(
             "send_buffer",
             self.send_buffer.into(),
-            1500,
+            least_buffer,
             BUFFER_LIMIT.into(),
             " bytes",
         )?;
@@ -377,7 +380,7 @@ impl AssociationConfig {
         if let Some(bytes) = self.max_message {
             in_range("max_message", bytes.into(), 1, u32::MAX.into(), " bytes")?;
         }
-        in_range("mtu", self.mtu.into(), 576, 65535, " bytes")?;
+        in_range("mtu", self.mtu.into(), 512, 65535, " bytes")?;
         in_range(
             "association_max_retrans",
             self.association_max_retrans.into(),
@@ -409,7 +412,7 @@ impl AssociationConfig {
             " reports",
         )?;
         if let Some(cwnd) = self.initial_cwnd {
-            in_range("initial_cwnd", cwnd.into(), 576, BUFFER_LIMIT.into(), " bytes")?;
+            in_range("initial_cwnd", cwnd.into(), 256, BUFFER_LIMIT.into(), " bytes")?;
         }
         if let Some(mtus) = self.min_ssthresh_mtus {
             in_range("min_ssthresh_mtus", mtus.into(), 1, 1000, " MTU")?;

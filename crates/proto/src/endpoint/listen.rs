@@ -5,7 +5,7 @@ use std::sync::Arc;
 use whimbrel_control::{Span, Time};
 use whimbrel_wire::{Cause, Chunk, INIT_HEADER_LEN, PacketView, Parameter, Parameters, Tsn};
 
-use super::{Context, Cookie, Endpoint, PeerInit, Refusal, ReplyChunk, context, fingerprint};
+use super::{Context, Cookie, Endpoint, MIN_RWND, PeerInit, Refusal, ReplyChunk, context, fingerprint};
 use crate::address::{PacketMeta, TransportAddr};
 use crate::association::{
     Association, AuthAgreement, Identity, RANDOM_LEN, State, address_parameters, check_cookie_echo, emit_parameters,
@@ -77,7 +77,7 @@ impl Endpoint {
                 initial_tsn: Tsn(self.random.next_u32()),
                 outbound_streams: self.accepted_config.outbound_streams,
                 inbound_streams: self.accepted_config.max_inbound_streams,
-                a_rwnd: self.accepted_config.recv_buffer,
+                a_rwnd: self.accepted_config.recv_buffer.max(MIN_RWND),
                 ecn: self.accepted_config.parts().ecn,
                 extensions: Extensions::wanted(&self.accepted_config.switches()),
                 // RFC 9260 §5.2.2: no association before this one.

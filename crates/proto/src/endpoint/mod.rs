@@ -20,7 +20,7 @@ pub(crate) use cookie::Cookie;
 use cookie::{CookieKey, fingerprint};
 use deadlines::Deadlines;
 use limits::{Accepted, Strangers};
-pub(crate) use peer_init::{PeerInit, Refusal, is_unicast, missing_cookie};
+pub(crate) use peer_init::{MIN_RWND, PeerInit, Refusal, is_unicast, missing_cookie};
 pub(crate) use reply::{Replies, Reply, ReplyChunk};
 pub use table::AssocId;
 use table::Table;

@@ -32,7 +32,7 @@ pub(crate) struct PeerInit {
 const MAX_SHOWN: usize = 256;
 
 /// The smallest receive window that may be offered, in bytes (RFC 9260 §3.3.2).
-const MIN_RWND: u32 = 1500;
+pub(crate) const MIN_RWND: u32 = 1500;
 
 /// Why an INIT or INIT ACK cannot be accepted.
 #[derive(Clone, PartialEq, Eq, Debug)]

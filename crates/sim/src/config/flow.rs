@@ -31,6 +31,10 @@ pub struct FlowConfig {
     /// When the sender begins to set up the association or to send datagrams.
     #[serde(default)]
     pub start: Span,
+    /// Start up to this much later than `start`: each seed draws the time, evenly. It gives runs that differ where nothing else is
+    /// random.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub start_within: Span,
     /// When the sender stops to offer messages; an SCTP flow then shuts its association down, a TCP flow sends its FIN. By default
     /// never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -237,6 +241,7 @@ impl FlowConfig {
             from_links: Vec::new(),
             to_links: Vec::new(),
             start: Span::ZERO,
+            start_within: Span::ZERO,
             stop: None,
             address: Vec::new(),
             traffic: TrafficConfig::default(),
@@ -395,6 +400,11 @@ impl FlowConfig {
         }
         Ok(())
     }
+}
+
+/// Whether there is no time.
+fn is_none(span: &Span) -> bool {
+    span.is_zero()
 }
 
 /// Puts the keys of `over` into `base`, table by table. A part of another kind replaces the whole part.

@@ -254,7 +254,7 @@ impl SimConfig {
         known("from", &flow.from, "node", nodes)?;
         known("to", &flow.to, "node", nodes)?;
         flow.validate()?;
-        if Span::ZERO + flow.start >= self.duration {
+        if flow.start + flow.start_within >= self.duration {
             let allowed = format!("before the end of the run, which is at {}", self.duration);
             return Err(ConfigError::new("start", flow.start, allowed));
         }

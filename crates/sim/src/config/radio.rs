@@ -309,7 +309,10 @@ impl ChannelConfig {
         }
         probability("frame_loss", self.frame_loss)?;
         if let Some(bursts) = &self.bursts {
-            if !matches!(bursts, LossConfig::Markov { .. } | LossConfig::GilbertElliott { .. }) {
+            if !matches!(
+                bursts,
+                LossConfig::Markov { .. } | LossConfig::GilbertElliott { .. } | LossConfig::Bursts { .. }
+            ) {
                 let error = ConfigError::new("bursts.kind", "another", "\"markov\" or \"gilbert-elliott\"");
                 return Err(error.hint("frame_loss is for independent losses"));
             }

@@ -1,11 +1,13 @@
 //! The ends of flows: what produces packets and what they are for.
 
+mod file;
 mod sctp;
 mod sink;
 mod source;
 mod tcp;
 mod udp;
 
+pub(crate) use self::file::{FileContent, IN_MEMORY};
 pub(crate) use self::sctp::{AddressChange, SctpEnd, SctpSetup};
 pub(crate) use self::sink::Sink;
 pub(crate) use self::source::Source;

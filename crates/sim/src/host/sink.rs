@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use bytes::Bytes;
 use whimbrel_control::{Span, Time};
 
+use super::FileContent;
 use crate::link::Window;
 use crate::measure::{FileCheck, Histogram};
 
@@ -22,7 +22,7 @@ pub(crate) struct Sink {
     last: Vec<u64>,
     /// Message being delivered in parts on each stream: (stream, unordered, bytes delivered of it).
     partial: Vec<(u16, bool, u64)>,
-    file: Option<(Bytes, u64)>,
+    file: Option<(FileContent, u64)>,
     file_received: u64,
     file_wrong: u64,
     pub(crate) delays: Histogram,
@@ -54,7 +54,7 @@ pub(crate) struct Delivery {
 
 impl Sink {
     /// A sink that compares what arrives with a file cut into messages of `message_bytes`.
-    pub(crate) fn for_file(file: Bytes, message_bytes: u32) -> Self {
+    pub(crate) fn for_file(file: FileContent, message_bytes: u32) -> Self {
         Sink {
             file: Some((file, u64::from(message_bytes))),
             ..Sink::default()
@@ -87,12 +87,7 @@ impl Sink {
             return;
         };
         let start = u64::from(delivery.number) * message_bytes + self.offset(delivery.stream, delivery.unordered);
-        let expected = file.get(start as usize..start as usize + content.len());
-        let wrong = match expected {
-            Some(expected) if expected == content => 0,
-            Some(expected) => content.iter().zip(expected).filter(|(a, b)| a != b).count(),
-            None => content.len(),
-        };
+        let wrong = file.wrong(start, content);
         self.file_received += content.len() as u64;
         self.file_wrong += wrong as u64;
     }
@@ -190,7 +185,7 @@ impl Sink {
     /// How the file arrived, if there is one.
     pub(crate) fn file_check(&self) -> Option<FileCheck> {
         let (file, _) = self.file.as_ref()?;
-        let bytes = file.len() as u64;
+        let bytes = file.len();
         let intact = self.file_received == bytes && self.file_wrong == 0 && self.repeated == 0;
         Some(FileCheck {
             bytes,
@@ -269,7 +264,7 @@ mod tests {
 
     #[test]
     fn parts_of_a_file_are_compared_where_they_belong() {
-        let mut sink = Sink::for_file(Bytes::from_static(b"abcdefghij"), 6);
+        let mut sink = Sink::for_file(FileContent::Given(bytes::Bytes::from_static(b"abcdefghij")), 6);
         sink.sent(Time::ZERO);
         sink.sent(Time::ZERO);
         let part = |len, end| Delivery {

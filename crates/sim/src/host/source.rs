@@ -1,10 +1,9 @@
 //! A flow's user at the sending end: when there is something to say, and what.
 
-use bytes::Bytes;
 use whimbrel_control::{Rng, Span, Time};
 use whimbrel_proto::{Message, MessagePayload};
 
-use super::PPID_MASK;
+use super::{FileContent, PPID_MASK};
 use crate::config::{Periods, TrafficConfig, TrafficKind};
 
 /// Produces a flow's messages.
@@ -15,7 +14,7 @@ pub(crate) struct Source {
     message_bytes: u32,
     streams: u16,
     unordered: bool,
-    file: Option<Bytes>,
+    file: Option<FileContent>,
     /// Messages there are; none if there is no end.
     total: Option<u64>,
     /// When no more are produced.
@@ -52,7 +51,7 @@ impl Source {
         config: &TrafficConfig,
         start: Time,
         stop: Option<Span>,
-        file: Option<Bytes>,
+        file: Option<FileContent>,
         mut rng: Rng,
     ) -> Self {
         let rate = config.rate.unwrap_or_default();
@@ -79,7 +78,7 @@ impl Source {
             }
         };
         let total = match &file {
-            Some(file) => Some((file.len() as u64).div_ceil(u64::from(config.message_bytes))),
+            Some(file) => Some(file.len().div_ceil(u64::from(config.message_bytes))),
             None => config.count,
         };
         Source {
@@ -129,7 +128,7 @@ impl Source {
         match &self.file {
             None => self.message_bytes,
             Some(file) => {
-                let left = (file.len() as u64).saturating_sub(self.next * u64::from(self.message_bytes));
+                let left = file.len().saturating_sub(self.next * u64::from(self.message_bytes));
                 left.min(u64::from(self.message_bytes)) as u32
             }
         }
@@ -141,9 +140,9 @@ impl Source {
         let payload = match &self.file {
             None => MessagePayload::Zeros(self.message_bytes),
             Some(file) => {
-                let start = self.next as usize * self.message_bytes as usize;
-                let end = (start + self.message_bytes as usize).min(file.len());
-                MessagePayload::Bytes(file.slice(start..end))
+                let start = self.next * u64::from(self.message_bytes);
+                let end = (start + u64::from(self.message_bytes)).min(file.len());
+                MessagePayload::Bytes(file.slice(start, end))
             }
         };
         Message {
@@ -273,7 +272,7 @@ mod tests {
             streams: 3,
             ..TrafficConfig::of(TrafficKind::File)
         };
-        let file = Bytes::from_static(b"0123456789");
+        let file = FileContent::Given(bytes::Bytes::from_static(b"0123456789"));
         let mut source = Source::new(&config, Time::ZERO, None, Some(file), Rng::stream(1, "x"));
         source.limit_streams(2);
         let mut parts = Vec::new();
@@ -282,7 +281,7 @@ mod tests {
             parts.push((message.stream, message.ppid ^ PPID_MASK, message.payload));
             source.advance(Time::ZERO);
         }
-        let bytes = |b: &'static [u8]| MessagePayload::Bytes(Bytes::from_static(b));
+        let bytes = |b: &'static [u8]| MessagePayload::Bytes(bytes::Bytes::from_static(b));
         assert_eq!(
             parts,
             [(0, 0, bytes(b"0123")), (1, 1, bytes(b"4567")), (0, 2, bytes(b"89"))]

@@ -37,6 +37,24 @@ pub enum LossConfig {
         #[serde(default = "certain")]
         #[schemars(range(min = 0, max = 1))]
         bad_loss: f64,
+        /// Whether both directions of the link are good and bad at the same times; by default each has states of its own.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        shared: bool,
+    },
+    /// Losses in bursts, by their mean rate and mean length: of so many packets, or of so much time in which all packets are lost.
+    Bursts {
+        /// Share of all packets (or of the time) that is lost, above 0 and below 1.
+        #[schemars(range(min = 0, max = 1))]
+        rate: f64,
+        /// Mean length of a burst in packets, 1 or more and at least rate / (1 - rate): a chain that steps once per packet.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        packets: Option<f64>,
+        /// Mean length of a burst in time, instead of packets.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        time: Option<Span>,
+        /// Whether both directions of the link lose at the same times; by default each has bursts of its own. Needs `time`.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        shared: bool,
     },
     /// A chain of two states that steps once per packet (Gilbert and Elliott).
     GilbertElliott {
@@ -126,6 +144,36 @@ pub enum ChunkKind {
 }
 
 impl LossConfig {
+    /// The channel of two states that bursts of this rate and length come from.
+    pub(crate) fn as_two_states(&self) -> Option<LossConfig> {
+        let LossConfig::Bursts {
+            rate,
+            packets,
+            time,
+            shared,
+        } = self
+        else {
+            return None;
+        };
+        // Good to bad over good to bad plus bad to good is the share of lost packets; the good state lasts as much longer than the bad one.
+        let good_over_bad = (1.0 - rate) / rate;
+        Some(match (packets, time) {
+            (_, Some(time)) => LossConfig::Markov {
+                mean_good: Span::from_secs_f64(time.as_secs_f64() * good_over_bad),
+                mean_bad: *time,
+                good_loss: 0.0,
+                bad_loss: 1.0,
+                shared: *shared,
+            },
+            (packets, None) => LossConfig::GilbertElliott {
+                good_to_bad: 1.0 / (packets.unwrap_or(1.0) * good_over_bad),
+                bad_to_good: 1.0 / packets.unwrap_or(1.0),
+                good_loss: 0.0,
+                bad_loss: 1.0,
+            },
+        })
+    }
+
     /// Checks every value.
     ///
     /// # Errors
@@ -145,6 +193,7 @@ impl LossConfig {
                 mean_bad,
                 good_loss,
                 bad_loss,
+                shared: _,
             } => {
                 positive("mean_good", *mean_good)?;
                 positive("mean_bad", *mean_bad)?;
@@ -161,6 +210,33 @@ impl LossConfig {
                 probability("bad_to_good", *bad_to_good)?;
                 probability("good_loss", *good_loss)?;
                 probability("bad_loss", *bad_loss)
+            }
+            LossConfig::Bursts {
+                rate,
+                packets,
+                time,
+                shared,
+            } => {
+                if !(*rate > 0.0 && *rate < 1.0) {
+                    return Err(ConfigError::new("rate", rate, "above 0 and below 1"));
+                }
+                match (packets, time) {
+                    (Some(_), Some(_)) | (None, None) => {
+                        Err(ConfigError::new("packets", "nothing or both", "either packets or time"))
+                    }
+                    (Some(packets), None) => {
+                        let least = (rate / (1.0 - rate)).max(1.0);
+                        if !(*packets >= least && packets.is_finite()) {
+                            return Err(ConfigError::new("packets", packets, format!("{least} packets or more")));
+                        }
+                        if *shared {
+                            let error = ConfigError::new("shared", true, "false unless the length is a time");
+                            return Err(error.hint("packets of one direction say nothing of the other"));
+                        }
+                        Ok(())
+                    }
+                    (None, Some(time)) => positive("time", *time),
+                }
             }
             LossConfig::TimeBetweenErrors { mean } => positive("mean", *mean),
             LossConfig::Periodic { every: 0, .. } => Err(ConfigError::new("every", 0, "1 packet or more")),

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use whimbrel_control::{Rate, Rng, Span, Time};
 
 use super::World;
@@ -12,8 +11,8 @@ use crate::config::{
 };
 use crate::engine::{Event, EventQueue};
 use crate::host::{
-    AddressChange, Agent, Alarm, FlowState, ReceiverSetup, SctpEnd, SctpSetup, SenderSetup, Sink, Source, TcpReceiver,
-    TcpSender, UdpReceiver, UdpSender,
+    AddressChange, Agent, Alarm, FileContent, FlowState, IN_MEMORY, ReceiverSetup, SctpEnd, SctpSetup, SenderSetup,
+    Sink, Source, TcpReceiver, TcpSender, UdpReceiver, UdpSender,
 };
 use crate::ledger::Ledger;
 use crate::link::{CapacityTrace, Direction, Extras, Jitter, LinkChange, TraceClock, Window};
@@ -138,7 +137,7 @@ impl World {
             plans.push(FlowPlan {
                 name: flow.name.clone(),
                 kind: flow.kind,
-                start: Time::ZERO + flow.start,
+                start: start_of(flow, seed),
                 has_end: flow.kind != FlowKind::Udp
                     && !outside.contains(&f)
                     && (flow.traffic.is_finite() || flow.stop.is_some()),
@@ -300,9 +299,10 @@ fn schedule(link: &LinkConfig, seed: u64) -> Vec<LinkStep> {
         delay: step.delay,
         losses: step.loss.map(|losses| {
             let stream = |j| format!("link/{name}/{side}/step{i}/loss{j}");
+            let common = |j| Rng::stream(seed, &format!("link/{name}/step{i}/loss{j}"));
             let models = losses.0.iter().enumerate();
             models
-                .map(|(j, loss)| LossModel::new(loss, Rng::stream(seed, &stream(j))))
+                .map(|(j, loss)| LossModel::shared(loss, Rng::stream(seed, &stream(j)), &common(j)))
                 .collect()
         }),
     };
@@ -341,11 +341,12 @@ fn extras(
     if plain {
         return None;
     }
-    let losses = resolved
-        .loss
-        .iter()
-        .enumerate()
-        .map(|(i, loss)| LossModel::new(loss, rng(&format!("loss{i}"))));
+    let losses = resolved.loss.iter().enumerate().map(|(i, loss)| {
+        // What both directions have in common.
+        let link = stream.rsplit_once('/').map_or(stream, |(link, _)| link);
+        let common = Rng::stream(seed, &format!("{link}/loss{i}"));
+        LossModel::shared(loss, rng(&format!("loss{i}")), &common)
+    });
     Some(Box::new(Extras {
         losses: losses.collect(),
         jitter: resolved.jitter.clone().map(|jitter| Jitter::new(jitter, rng("jitter"))),
@@ -355,6 +356,16 @@ fn extras(
         scheduler,
         marked: 0,
     }))
+}
+
+/// When a flow starts: as configured, and up to `start_within` later as the seed has it.
+fn start_of(flow: &FlowConfig, seed: u64) -> Time {
+    let start = Time::ZERO + flow.start;
+    if flow.start_within.is_zero() {
+        return start;
+    }
+    let mut rng = Rng::stream(seed, &format!("flow/{}/start", flow.name));
+    start + Span::from_nanos(rng.below(flow.start_within.as_nanos()))
 }
 
 struct FlowBuilder<'a> {
@@ -387,7 +398,7 @@ impl FlowBuilder<'_> {
         }
         let traffic = &flow.traffic;
         let file = self.file(resources)?;
-        let start = Time::ZERO + flow.start;
+        let start = start_of(flow, self.seed);
         let source = Source::new(traffic, start, flow.stop, file.clone(), self.rng("source"));
         let routes = self.topology.flows[self.f as usize].clone();
         match flow.kind {
@@ -492,11 +503,11 @@ impl FlowBuilder<'_> {
     }
 
     /// The file to send: one of the scenario's, or made up.
-    fn file(&self, resources: &Resources) -> Result<Option<Bytes>, ConfigError> {
+    fn file(&self, resources: &Resources) -> Result<Option<FileContent>, ConfigError> {
         let traffic = &self.flow.traffic;
         if let Some(name) = &traffic.file {
             let found = resources.files.get(name).filter(|content| !content.is_empty()).cloned();
-            return found.map(Some).ok_or_else(|| {
+            return found.map(FileContent::Given).map(Some).ok_or_else(|| {
                 ConfigError::new(
                     "traffic.file",
                     name.display(),
@@ -506,12 +517,18 @@ impl FlowBuilder<'_> {
         }
         Ok(traffic.file_bytes.map(|len| {
             let mut rng = self.rng("file");
+            if len > IN_MEMORY {
+                return FileContent::MadeUp {
+                    key: rng.next_u64(),
+                    len,
+                };
+            }
             let mut content = Vec::with_capacity(len as usize + 8);
             while (content.len() as u64) < len {
                 content.extend_from_slice(&rng.next_u64().to_le_bytes());
             }
             content.truncate(len as usize);
-            content.into()
+            FileContent::Given(content.into())
         }))
     }
 }

@@ -3,7 +3,6 @@
 #[cfg(test)]
 mod tests;
 
-use bytes::Bytes;
 use whimbrel_control::{Rng, Span, Time};
 use whimbrel_proto::{AssociationStats, Ecn, PathId, TraceEvent, TraceKinds, TraceRecord};
 use whimbrel_wire::Tsn;
@@ -12,7 +11,7 @@ use super::segment::{TcpFlags, TcpSegment};
 use super::{RECEIVER_PORT, distance, send, sender_port, timestamp, window_scale};
 use crate::config::{TcpConfig, TcpEcn};
 use crate::host::sink::Delivery;
-use crate::host::{Alarm, Context};
+use crate::host::{Alarm, Context, FileContent};
 use crate::packet::{Congestion, PacketId};
 
 /// What a receiver needs to begin.
@@ -24,7 +23,7 @@ pub(crate) struct ReceiverSetup<'a> {
     /// Bytes of each message, by which the stream is cut again.
     pub(crate) message_bytes: u32,
     /// The file that is sent, if one is.
-    pub(crate) file: Option<Bytes>,
+    pub(crate) file: Option<FileContent>,
     pub(crate) random: Rng,
 }
 
@@ -128,7 +127,7 @@ impl TcpReceiver {
             ring,
             content: Vec::new(),
             message_bytes: u64::from(message_bytes),
-            file_bytes: file.map(|file| file.len() as u64),
+            file_bytes: file.map(|file| file.len()),
             stats: AssociationStats::default(),
             opened_stats: None,
             window_stats: None,

@@ -8,7 +8,6 @@ mod transmit;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use whimbrel_control::estimator::{DeliveryEstimator, RttConfig, RttEstimator};
 use whimbrel_control::recovery::Recovery;
 use whimbrel_control::window::GrowthRule;
@@ -22,7 +21,7 @@ use super::scoreboard::{LossRule, Lost, Scoreboard};
 use super::segment::{TcpFlags, TcpSegment};
 use super::{RECEIVER_PORT, distance, send, sender_port, timestamp, window_scale};
 use crate::config::{TcpConfig, TcpEcn, TcpFlavour};
-use crate::host::{Alarm, Context, Source};
+use crate::host::{Alarm, Context, FileContent, Source};
 use crate::measure::{Episodes, FlowOutcome, Occasions};
 use crate::observer::Sample;
 use crate::packet::PacketId;
@@ -37,7 +36,7 @@ pub(crate) struct SenderSetup<'a> {
     pub(crate) config: &'a TcpConfig,
     pub(crate) source: Source,
     /// The file to send, if there is one.
-    pub(crate) file: Option<Bytes>,
+    pub(crate) file: Option<FileContent>,
     pub(crate) start: Time,
     /// Why packets died: to be compared with verdicts, and for discriminators that may ask.
     pub(crate) truth: Arc<Truth>,
@@ -88,7 +87,7 @@ pub(crate) struct TcpSender {
     pacing: bool,
     timestamps: bool,
     source: Source,
-    file: Option<Bytes>,
+    file: Option<FileContent>,
     start: Time,
     alarm: Alarm,
     phase: Phase,

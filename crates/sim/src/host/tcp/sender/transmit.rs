@@ -298,10 +298,10 @@ impl TcpSender {
         });
         let content = match &self.file {
             Some(file) => {
-                let start = slot.start as usize;
-                file.slice(start..start + payload as usize)
+                let start = slot.start;
+                file.slice(start, start + u64::from(payload))
             }
-            None => Bytes::new(),
+            None => bytes::Bytes::new(),
         };
         self.emit(context, segment, &content, ecn);
     }

@@ -1,0 +1,262 @@
+//! The results of all studies as pages: a summary, and for each study a page with its plots.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::check::Verdict;
+use super::file::{Check, ClaimKind};
+use super::plot::plot;
+use super::stored::{Class, Kept};
+use super::{Study, StudyError};
+
+/// Figures of a study's last full run, as its folder keeps them.
+pub(crate) const KEPT: &str = "results.json";
+
+/// A file, by its path below the folder of studies, and its text.
+pub type Page = (String, String);
+
+/// Claims by class.
+type Counts = BTreeMap<Verdict, usize>;
+
+const MADE: &str = "Made by `cargo xtask generate` from `results.json`: do not edit.";
+
+/// A study with what its last full run left.
+struct Told<'s> {
+    study: &'s Study,
+    kept: Option<Kept>,
+    /// Kind and class of each claim, in the order of the file; no class of one that was not run.
+    classes: Vec<(ClaimKind, Option<Class>)>,
+}
+
+/// The pages of all studies: `RESULTS.md`, and for each study `ID/README.md` with its plots.
+///
+/// # Errors
+/// What was kept cannot be read, in a sentence.
+pub fn pages(studies: &[Study]) -> Result<Vec<Page>, String> {
+    let told = studies.iter().map(Told::of).collect::<Result<Vec<_>, _>>()?;
+    let mut pages = vec![("RESULTS.md".to_owned(), summary(&told))];
+    for told in &told {
+        pages.extend(told.pages());
+    }
+    Ok(pages)
+}
+
+impl<'s> Told<'s> {
+    fn of(study: &'s Study) -> Result<Self, String> {
+        let path = study.folder.join(KEPT);
+        let kept: Option<Kept> = match std::fs::read_to_string(&path) {
+            Ok(kept) => Some(serde_json::from_str(&kept).map_err(|error| format!("{}: {error}", path.display()))?),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => return Err(format!("{}: {error}", path.display())),
+        };
+        let planned = study.plan(false).map_err(|error: StudyError| error.to_string())?;
+        let classes = study.file.claim.iter().map(|claim| {
+            let of = claim.check.of().scenario.as_ref();
+            let seeds = planned
+                .iter()
+                .find(|planned| of.is_none_or(|name| planned.name == *name));
+            let seeds = seeds.map_or(1, |planned| planned.scenario.seeds as usize);
+            let kept = kept
+                .as_ref()
+                .and_then(|kept| kept.claims.iter().find(|kept| kept.id == claim.id));
+            let kind = claim.kind.or(study.file.kind).unwrap_or(ClaimKind::Paper);
+            (kind, kept.map(|kept| kept.class(claim, seeds)))
+        });
+        Ok(Told {
+            classes: classes.collect(),
+            study,
+            kept,
+        })
+    }
+
+    fn count(&self, kind: Option<ClaimKind>) -> Counts {
+        let mut counts = Counts::new();
+        let classes = self
+            .classes
+            .iter()
+            .filter(|(own, _)| kind.is_none_or(|kind| *own == kind));
+        for class in classes.filter_map(|(_, class)| class.as_ref()) {
+            *counts.entry(class.verdict).or_default() += 1;
+        }
+        counts
+    }
+
+    fn pages(&self) -> Vec<Page> {
+        let study = self.study;
+        let mut page = format!(
+            "# {}\n\n{}\n\n{}. {MADE}",
+            study.title(),
+            study.description(),
+            study.source()
+        );
+        let mut plots = Vec::new();
+        if let Some(kept) = &self.kept {
+            let _ = write!(page, " whimbrel {}: `{}`.", kept.whimbrel, kept.command);
+        }
+        page.push_str("\n\n## Setup\n\n");
+        for scenario in &study.file.scenario {
+            let axes: Vec<String> = scenario
+                .axis
+                .iter()
+                .map(|axis| format!("{} ({})", axis.name, axis.values.len()))
+                .collect();
+            let over = if axes.is_empty() {
+                String::new()
+            } else {
+                format!(": {}", axes.join(" x "))
+            };
+            let _ = writeln!(page, "- [`{}`]({}){over}", scenario.name, scenario.file);
+        }
+        if !study.chosen().is_empty() {
+            page.push_str("\n## What was chosen where the paper is silent\n\n");
+            for chosen in study.chosen() {
+                let _ = writeln!(page, "- {chosen}");
+            }
+        }
+        page.push_str("\n## Claims\n\n| claim | paper | ours | class | note |\n|---|---|---|---|---|\n");
+        let mut figures = String::new();
+        for (claim, (kind, class)) in study.file.claim.iter().zip(&self.classes) {
+            let kept = self
+                .kept
+                .as_ref()
+                .and_then(|kept| kept.claims.iter().find(|kept| kept.id == claim.id));
+            let class = class.map_or("not run yet".to_owned(), |class| match class.seeds {
+                Some(seeds) => format!("{}: about {seeds} seeds would decide", class.verdict.name()),
+                None => class.verdict.name().to_owned(),
+            });
+            let whose = match kind {
+                ClaimKind::Reading if study.file.kind.is_none() => " (alternative reading)",
+                ClaimKind::Own if study.file.kind.is_none() => " (our question)",
+                _ => "",
+            };
+            let note = match &claim.vacuous {
+                Some(reason) if claim.note.is_empty() => reason.clone(),
+                Some(reason) => format!("{reason}; {}", claim.note),
+                None => claim.note.clone(),
+            };
+            let cells = [
+                format!("{}{whose}", claim.claim),
+                crate::output::text(&claim.paper),
+                kept.map_or(String::new(), |kept| kept.text.clone()),
+                class,
+                note,
+            ];
+            let cells: Vec<_> = cells
+                .iter()
+                .map(|cell| cell.replace('|', "\\|").replace('\n', " "))
+                .collect();
+            let _ = writeln!(page, "| {} |", cells.join(" | "));
+            let Some(kept) = kept else { continue };
+            let listed;
+            let points = match &kept.points {
+                Some(points) => points,
+                None => {
+                    listed = kept.listed(&claim.check);
+                    &listed
+                }
+            };
+            let over = match &claim.check {
+                Check::Trend { over, .. }
+                | Check::Flat { over, .. }
+                | Check::Best { over, .. }
+                | Check::Linear { over, .. } => Some(over.as_str()),
+                Check::Bounds { .. } | Check::Near { .. } => None,
+            };
+            if let Some(svg) = plot(points, over) {
+                let worst = if kept.points.is_none() && kept.text.contains(" hold; ") {
+                    "; the series farthest from the claim"
+                } else {
+                    ""
+                };
+                let metric = claim.check.of().metric.as_deref().unwrap_or_default();
+                let _ = writeln!(
+                    figures,
+                    "\n![{}]({}.svg)\n\n`{metric}`: {}{worst}.",
+                    claim.id, claim.id, claim.claim
+                );
+                plots.push((format!("{}/{}.svg", study.id, claim.id), svg));
+            }
+        }
+        if !figures.is_empty() {
+            let _ = write!(page, "\n## Plots\n{figures}");
+        }
+        let mut pages = vec![(format!("{}/README.md", study.id), page)];
+        pages.extend(plots);
+        pages
+    }
+}
+
+/// One page: claims by paper and class, and the studies with their links.
+fn summary(told: &[Told<'_>]) -> String {
+    let mut text = format!(
+        "# Results of the studies\n\n{MADE} Classes: `reproduced`, at 90 % of the points or more; `mostly`, at 50 % or more; `direction only`, the \
+         sign is right and the size is not; `not`; `inconclusive`, the 95 % interval includes both; `vacuous`, nothing happened that could fail \
+         it. Results kept without the figures of all points give the share that holds and the worst point; where fewer than half hold, the class is \
+         that of the worst point.\n"
+    );
+    for (kind, title) in [
+        (ClaimKind::Paper, "Claims of papers"),
+        (ClaimKind::Reading, "Alternative readings"),
+        (ClaimKind::Own, "Our own questions"),
+    ] {
+        let mut rows: Vec<(String, Counts)> = Vec::new();
+        for told in told {
+            let counts = told.count(Some(kind));
+            if counts.is_empty() {
+                continue;
+            }
+            let source = told.study.source();
+            let paper = source.split([',', ';']).next().unwrap_or(source).to_owned();
+            match rows.iter_mut().find(|(known, _)| *known == paper) {
+                Some((_, all)) => counts
+                    .iter()
+                    .for_each(|(verdict, count)| *all.entry(*verdict).or_default() += count),
+                None => rows.push((paper, counts)),
+            }
+        }
+        if rows.is_empty() {
+            continue;
+        }
+        let _ = write!(
+            text,
+            "\n## {title}\n\n| paper | {} |\n|---|{}\n",
+            Verdict::ALL.map(Verdict::name).join(" | "),
+            "--:|".repeat(6)
+        );
+        let mut all = Counts::new();
+        for (paper, counts) in &rows {
+            counts
+                .iter()
+                .for_each(|(verdict, count)| *all.entry(*verdict).or_default() += count);
+            let _ = writeln!(text, "| {paper} | {} |", cells(counts));
+        }
+        if rows.len() > 1 {
+            let _ = writeln!(text, "| all | {} |", cells(&all));
+        }
+    }
+    let _ = write!(
+        text,
+        "\n## Studies\n\n| study | source | {} |\n|---|---|{}\n",
+        Verdict::ALL.map(Verdict::name).join(" | "),
+        "--:|".repeat(6)
+    );
+    for told in told {
+        let study = told.study;
+        let counts = told.count(None);
+        let _ = writeln!(
+            text,
+            "| [{}]({}/README.md) | {} | {} |",
+            study.title(),
+            study.id,
+            study.source(),
+            cells(&counts)
+        );
+    }
+    text
+}
+
+fn cells(counts: &Counts) -> String {
+    Verdict::ALL
+        .map(|verdict| counts.get(&verdict).copied().unwrap_or(0).to_string())
+        .join(" | ")
+}
