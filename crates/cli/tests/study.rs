@@ -128,9 +128,10 @@ fn a_study_says_what_came_out() {
         "{text}"
     );
     for expected in [
-        "reproduced  falls",
-        "partly      full",
-        "not         immune",
+        "reproduced      falls",
+        "direction only  full",
+        "not             immune",
+        "(deterministic)",
         "note   headers take their share",
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
@@ -171,7 +172,7 @@ fn json_is_one_study_or_an_array_of_them() {
     assert_eq!(keys, ["ci95", "claim", "id", "measured", "note", "paper", "verdict"]);
     assert_eq!(
         (&full["id"], &full["verdict"], &full["paper"]),
-        (&"full".into(), &"partly".into(), &1.0.into())
+        (&"full".into(), &"direction only".into(), &1.0.into())
     );
     assert!(
         full["measured"]
@@ -190,11 +191,35 @@ fn what_is_kept_makes_the_table() {
     let folder = small();
     let kept = whimbrel(folder.path(), &["study", "run", "loss", "--quiet", "--keep"]);
     assert_eq!(code(&kept), 0, "{}", stderr(&kept));
-    let table = stdout(&whimbrel(folder.path(), &["study", "results"]));
-    assert!(table.contains("1 claims reproduced, 1 partly, 1 not."), "{table}");
-    assert!(table.contains("## loss: Loss and goodput\n"), "{table}");
-    assert!(table.contains("`whimbrel study run loss`"), "{table}");
-    assert!(table.contains("| goodput falls with loss | falls | "), "{table}");
+    let summary = stdout(&whimbrel(folder.path(), &["study", "results"]));
+    assert!(summary.contains("\n## Claims of papers\n"), "{summary}");
+    assert!(summary.contains("\n| Everybody 1999 | 1 | 0 | 1 | 1 | 0 | 0 |\n"), "{summary}");
+    assert!(summary.contains("| [Loss and goodput](loss/README.md) | "), "{summary}");
+    let pages = whimbrel(folder.path(), &["study", "results", "--out", "pages"]);
+    assert_eq!(code(&pages), 0, "{}", stderr(&pages));
+    let read = |name: &str| fs::read_to_string(folder.path().join("pages").join(name)).expect(name);
+    assert_eq!(read("RESULTS.md"), summary);
+    let page = read("loss/README.md");
+    assert!(page.contains("`whimbrel study run loss`"), "{page}");
+    assert!(page.contains("| goodput falls with loss | falls | "), "{page}");
+    assert!(page.contains("![falls](falls.svg)"), "{page}");
+    assert_eq!(read("loss/falls.svg").matches("r=\"3\"").count(), 3, "a mark for each point");
+    // Figures kept by an earlier version, without those of all points, give a class and a plot too.
+    let path = folder.path().join("studies/loss/results.json");
+    let mut kept: serde_json::Value = serde_json::from_str(&fs::read_to_string(&path).expect("kept")).expect("JSON");
+    for claim in kept["claims"].as_array_mut().expect("claims") {
+        let claim = claim.as_object_mut().expect("a claim");
+        claim.remove("points");
+        if claim["verdict"] == "direction only" {
+            claim["verdict"] = "partly".into();
+        }
+    }
+    fs::write(&path, kept.to_string()).expect("writable");
+    let old = stdout(&whimbrel(folder.path(), &["study", "results"]));
+    assert_eq!(old, summary);
+    let pages = whimbrel(folder.path(), &["study", "results", "--out", "old"]);
+    assert_eq!(code(&pages), 0, "{}", stderr(&pages));
+    assert!(folder.path().join("old/loss/falls.svg").is_file());
     assert_eq!(
         code(&whimbrel(folder.path(), &["study", "run", "loss", "--quick", "--keep"])),
         2

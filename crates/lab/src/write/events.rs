@@ -6,8 +6,13 @@ use whimbrel_proto::{TraceEvent, TraceRecord};
 use whimbrel_sim::{FrameEvent, FrameKind, PacketEvent, PacketFate};
 use whimbrel_wire::Chunk;
 
-/// An event's line: time in milliseconds since the run began, qlog name, whose it is, and what it says.
-pub(crate) fn line(at: Time, name: &str, flow: &str, node: &str, data: Map<String, Value>) -> String {
+/// Written for a slow-start threshold that is not limited yet: the largest integer that tables of 64 bits hold.
+const UNLIMITED: u64 = i64::MAX as u64;
+
+/// An event's line: time in milliseconds since the run began, qlog name, whose it is, and what it says. What is not known is left out: readers
+/// that take the type of a field from the first lines stumble over a null.
+pub(crate) fn line(at: Time, name: &str, flow: &str, node: &str, mut data: Map<String, Value>) -> String {
+    data.retain(|_, value| !value.is_null());
     json!({ "time": millis(at.since(Time::ZERO)), "name": name, "flow": flow, "node": node, "data": data }).to_string()
 }
 
@@ -68,7 +73,7 @@ pub(crate) fn trace(record: &TraceRecord) -> (&'static str, Map<String, Value>) 
         } => (
             "recovery:metrics_updated",
             json!({
-                "path": path.0, "congestion_window": cwnd, "ssthresh": (ssthresh != u64::MAX).then_some(ssthresh), "bytes_in_flight": flight,
+                "path": path.0, "congestion_window": cwnd, "ssthresh": ssthresh.min(UNLIMITED), "bytes_in_flight": flight,
                 "peer_receive_window": peer_rwnd,
             }),
         ),
@@ -197,6 +202,28 @@ mod tests {
         assert_eq!(word("MissingReports"), "missing_reports");
         assert_eq!(word("Malformed(Chunk)"), "malformed");
         assert_eq!(word("BadTag { got: 1 }"), "bad_tag");
+    }
+
+    #[test]
+    fn every_number_fits_into_64_bits_with_a_sign_and_no_field_is_null() {
+        let window = |ssthresh| TraceEvent::Window {
+            path: PathId(0),
+            cwnd: u64::MAX >> 1,
+            ssthresh,
+            flight: 0,
+            peer_rwnd: 0,
+        };
+        let timer = TraceEvent::PacketReceived { path: None, wire_len: 1 };
+        for event in [window(u64::MAX), window(u64::MAX - 1), window(4380), timer] {
+            let (name, data) = trace(&TraceRecord {
+                at: Time::ZERO,
+                association: None,
+                event,
+            });
+            let line: Value = serde_json::from_str(&line(Time::ZERO, name, "f", "n", data)).expect("JSON");
+            let fields = line["data"].as_object().expect("an object");
+            assert!(fields.values().all(|value| value.as_i64().is_some()), "{line}");
+        }
     }
 
     #[test]
