@@ -203,7 +203,7 @@ fn folders_that_cannot_be_written_are_errors_before_anything_runs() {
     assert_eq!(code(&again), 2);
     insta::assert_snapshot!(stderr(&again), @r#"
     error: folder out is not empty
-      hint: it holds the results of an earlier run; choose another one or replace them with --replace
+      hint: it holds the results of an earlier run; choose another one, replace them with --replace, or continue an interrupted run with --resume
     "#);
     let replaced = whimbrel(
         folder.path(),
@@ -312,7 +312,7 @@ fn a_manifest_repeats_its_runs_byte_for_byte() {
     fs::remove_file(folder.path().join("small.toml")).expect("there");
     let again = whimbrel(folder.path(), &["rerun", "out/manifest.json", "-q", "--jobs", "2"]);
     assert_eq!(code(&again), 0, "{}", stderr(&again));
-    assert_eq!(stderr(&again), "identical: all 6 files in out-rerun\n");
+    assert_eq!(stderr(&again), "identical: all 7 files in out-rerun\n");
     assert_eq!(stdout(&again), stdout(&first));
     for entry in fs::read_dir(folder.path().join("out")).expect("a folder") {
         let name = entry.expect("an entry").file_name();

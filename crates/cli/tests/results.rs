@@ -381,6 +381,9 @@ name = "upload"
 from = "phone"
 to = "server"
 from_links = ["wifi", "lte"]
+
+[flow.sctp]
+path_max_retrans = 0
 "#;
 
 #[test]

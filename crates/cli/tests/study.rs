@@ -193,7 +193,10 @@ fn what_is_kept_makes_the_table() {
     assert_eq!(code(&kept), 0, "{}", stderr(&kept));
     let summary = stdout(&whimbrel(folder.path(), &["study", "results"]));
     assert!(summary.contains("\n## Claims of papers\n"), "{summary}");
-    assert!(summary.contains("\n| Everybody 1999 | 1 | 0 | 1 | 1 | 0 | 0 |\n"), "{summary}");
+    assert!(
+        summary.contains("\n| Everybody 1999 | 1 | 0 | 1 | 1 | 0 | 0 |\n"),
+        "{summary}"
+    );
     assert!(summary.contains("| [Loss and goodput](loss/README.md) | "), "{summary}");
     let pages = whimbrel(folder.path(), &["study", "results", "--out", "pages"]);
     assert_eq!(code(&pages), 0, "{}", stderr(&pages));
@@ -203,7 +206,11 @@ fn what_is_kept_makes_the_table() {
     assert!(page.contains("`whimbrel study run loss`"), "{page}");
     assert!(page.contains("| goodput falls with loss | falls | "), "{page}");
     assert!(page.contains("![falls](falls.svg)"), "{page}");
-    assert_eq!(read("loss/falls.svg").matches("r=\"3\"").count(), 3, "a mark for each point");
+    assert_eq!(
+        read("loss/falls.svg").matches("r=\"3\"").count(),
+        3,
+        "a mark for each point"
+    );
     // Figures kept by an earlier version, without those of all points, give a class and a plot too.
     let path = folder.path().join("studies/loss/results.json");
     let mut kept: serde_json::Value = serde_json::from_str(&fs::read_to_string(&path).expect("kept")).expect("JSON");

@@ -52,7 +52,18 @@ fn all_wrong_values_of_a_table_are_reported_at_once() {
         )
         .replace("rate = \"20 Mbit/s\"", "rate = \"0 bit/s\"")
         + "\n[flow.sctp]\nmtu = 100\nsack_frequency = 0\nrto_alpha = 7\nhb_max_burst = 0\n";
-    insta::assert_snapshot!(errors(&text, &[]), @"");
+    insta::assert_snapshot!(errors(&text, &[]), @r#"
+    bad.toml:11:8: link.wifi.rate: "0 bit/s" given, allowed is 1 bit/s to 1000000 Gbit/s
+    bad.toml:13:7: link.wifi.mtu: 10 given, allowed is 68 to 65535 bytes
+    bad.toml:14:13: link.wifi.duplicate: 3 given, allowed is a probability from 0 to 1
+      hint: 3 % is written 0.03
+    bad.toml:15:37: link.wifi.loss.rate: 2 given, allowed is a probability from 0 to 1
+      hint: 2 % is written 0.02
+    bad.toml:23:7: flow.upload.sctp.mtu: 100 given, allowed is 512 to 65535 bytes
+    bad.toml:24:18: flow.upload.sctp.sack_frequency: 0 given, allowed is 1 to 255 packets
+    bad.toml:25:13: flow.upload.sctp.rto_alpha: 7 given, allowed is a number above 0 and up to 1
+    bad.toml:26:16: flow.upload.sctp.hb_max_burst: 0 given, allowed is 1 to 255 heartbeats
+    "#);
 }
 
 #[test]

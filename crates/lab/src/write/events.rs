@@ -213,7 +213,10 @@ mod tests {
             flight: 0,
             peer_rwnd: 0,
         };
-        let timer = TraceEvent::PacketReceived { path: None, wire_len: 1 };
+        let timer = TraceEvent::PacketReceived {
+            path: None,
+            wire_len: 1,
+        };
         for event in [window(u64::MAX), window(u64::MAX - 1), window(4380), timer] {
             let (name, data) = trace(&TraceRecord {
                 at: Time::ZERO,
