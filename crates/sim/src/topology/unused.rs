@@ -133,7 +133,7 @@ mod tests {
     fn reports_the_second_link_to_a_server_with_one_address() {
         let mut config = phone_and_server();
         let lte = (0, FlowEnd::Sender, "lte".to_owned(), true);
-        assert_eq!(unused(&config), [lte.clone()]);
+        assert_eq!(unused(&config), std::slice::from_ref(&lte));
         config.flow[0].from_links = vec!["wifi".into(), "lte".into()];
         assert_eq!(unused(&config), [lte]);
         config.flow[0].sctp.get_or_insert_default().path_per_local_address = true;
