@@ -41,7 +41,7 @@ impl Association {
         for (local, remote) in extra_pairs(&self.local_addrs, &pairs) {
             let confirmed = self.paths.iter().any(|path| path.remote == remote && path.confirmed);
             self.paths
-                .push(Path::new(&self.config, self.truth.as_ref(), local, remote, confirmed));
+                .push(Path::new(&self.config, self.truth(), local, remote, confirmed));
         }
     }
 }
