@@ -1,5 +1,7 @@
 //! The skeleton that owns a path's congestion state and asks the parts, always in the same order.
 
+use core::num::NonZeroU64;
+
 use crate::discriminator::Discriminator;
 use crate::sample::{AckSample, LossEvent, LossSignal, MarkEvent, Needs, Seq, Verdict};
 use crate::window::{GrowthRule, Window, WindowUpdate, WindowView};
@@ -229,32 +231,33 @@ impl Controller {
 /// further gaps bring no further reduction (RFC 9260 §7.2.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RecoveryEpoch {
-    exit: Option<Seq>,
+    /// The first position behind the window of data in recovery. An idle path keeps several of these: 8 bytes each, not 16.
+    end: Option<NonZeroU64>,
 }
 
 impl RecoveryEpoch {
     /// Whether a recovery is going on.
     pub fn is_active(&self) -> bool {
-        self.exit.is_some()
+        self.end.is_some()
     }
 
     /// Begins a recovery that lasts until `highest_outstanding` is acknowledged cumulatively.
     pub fn enter(&mut self, highest_outstanding: Seq) {
-        self.exit = Some(highest_outstanding);
+        self.end = NonZeroU64::new(highest_outstanding.saturating_add(1));
     }
 
     /// Everything up to and including `acked` is acknowledged; returns whether that ended a recovery.
     pub fn on_cumulative_ack(&mut self, acked: Seq) -> bool {
-        let over = self.exit.is_some_and(|exit| acked >= exit);
+        let over = self.end.is_some_and(|end| acked >= end.get() - 1);
         if over {
-            self.exit = None;
+            self.end = None;
         }
         over
     }
 
     /// Ends the recovery, for instance because a timeout began another phase.
     pub fn leave(&mut self) {
-        self.exit = None;
+        self.end = None;
     }
 }
 

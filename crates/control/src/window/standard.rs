@@ -32,7 +32,8 @@ impl Part<dyn WindowControl> for StandardParameters {
 pub struct StandardWindow {
     partial_bytes_acked: u64,
     /// For the first slow start.
-    hystart: Option<HyStart>,
+    /// Boxed: most associations do without, and an idle one is to stay small.
+    hystart: Option<Box<HyStart>>,
 }
 
 impl StandardWindow {
@@ -40,7 +41,7 @@ impl StandardWindow {
     pub fn new(parameters: StandardParameters) -> Self {
         StandardWindow {
             partial_bytes_acked: 0,
-            hystart: parameters.hystart.then(HyStart::default),
+            hystart: parameters.hystart.then(Box::default),
         }
     }
 

@@ -16,6 +16,7 @@ use super::transmit::Packet;
 use super::{Association, Context};
 use crate::PathId;
 use crate::config::NEVER;
+use crate::path::Timed;
 use crate::trace::{TraceEvent, TraceKinds};
 
 /// Rounds that a path rests at most.
@@ -142,7 +143,7 @@ impl Association {
         self.stats.data_bytes_sent += len;
         let here = &mut self.paths[path];
         // Its round-trip time can be measured if it is known which of the two was answered.
-        here.timed = here.timed.or(Some((seq, ctx.now)));
+        here.timed = here.timed.or(Some(Timed::new(seq, ctx.now)));
         if here.t3 == NEVER || is_earliest {
             here.t3 = ctx.now + here.timeout();
         }

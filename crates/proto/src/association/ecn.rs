@@ -41,15 +41,15 @@ pub(crate) struct Reductions {
     by_mark: RecoveryEpoch,
     /// By anything.
     by_any: RecoveryEpoch,
-    /// The highest position of the association that was outstanding at the last one.
-    last: Option<Seq>,
+    /// Positions of the association below this one were outstanding at the last one; 0 before the first.
+    below: Seq,
 }
 
 impl Reductions {
     /// `on_path`: the highest position outstanding as the path counts; `of_all`: as the association counts.
     fn enter(&mut self, on_path: Seq, of_all: Seq) {
         self.by_any.enter(on_path);
-        self.last = Some(of_all);
+        self.below = of_all.saturating_add(1);
     }
 
     /// Everything up to and including `acked` is acknowledged.
@@ -140,7 +140,7 @@ impl Association {
             .position(seq)
             .unwrap_or_else(|| self.outstanding.acked_to(on_path).saturating_sub(1));
         let reductions = &self.paths[index].reductions;
-        let is_belated = !self.switches.ecn_cwr && reductions.last.is_some_and(|last| seq <= last);
+        let is_belated = !self.switches.ecn_cwr && seq < reductions.below;
         let reduces = !reductions.by_any.is_active() && !is_belated;
         ctx.trace
             .emit(TraceKinds::ECN, ctx.now, Some(self.id), || TraceEvent::EcneReceived {

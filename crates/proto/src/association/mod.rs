@@ -46,7 +46,7 @@ pub(crate) use recovery::{Epochs, PathRecovery};
 pub use stats::AssociationStats;
 pub(crate) use timers::Timers;
 
-use crate::config::{AssociationConfig, Switches};
+use crate::config::{AssociationConfig, NEVER, Switches};
 use crate::endpoint::{AssocId, Replies};
 use crate::error::SendError;
 use crate::event::{CloseReason, Event, SendFailure, SendFailureCause};
@@ -183,7 +183,8 @@ pub struct Association {
     events: VecDeque<Event>,
     notices: Notices,
     stats: Box<AssociationStats>,
-    first_switch: Option<Time>,
+    /// [`NEVER`] before the first one.
+    first_switch: Time,
 }
 
 /// Who knows why packets died; only a simulation has it.
@@ -303,7 +304,7 @@ impl Association {
             events: VecDeque::new(),
             notices: Notices::default(),
             stats: Box::default(),
-            first_switch: None,
+            first_switch: NEVER,
         }
     }
 
@@ -338,12 +339,12 @@ impl Association {
 
     /// When new data first moved to another path because that one failed, was removed, or by the path policy.
     pub fn first_switch(&self) -> Option<Time> {
-        self.first_switch
+        Some(self.first_switch).filter(|at| *at != NEVER)
     }
 
     fn note_switch(&mut self, now: Time) {
         self.stats.path_switches += 1;
-        self.first_switch = self.first_switch.or(Some(now));
+        self.first_switch = self.first_switch.min(now);
     }
 
     /// Counters.

@@ -127,7 +127,7 @@ impl Association {
     pub(super) fn stop_timing(&mut self, seq: Seq, index: usize) {
         if !self.outstanding.is_per_path() {
             for path in &mut self.paths {
-                if path.timed.is_some_and(|(timed, _)| timed >= seq) {
+                if path.timed.is_some_and(|timed| timed.seq() >= seq) {
                     path.timed = None;
                 }
             }
@@ -135,7 +135,8 @@ impl Association {
         }
         let position = self.outstanding.position(seq);
         for (here, path) in self.paths.iter_mut().enumerate() {
-            let is_ambiguous = path.timed.is_some_and(|(timed, _)| {
+            let is_ambiguous = path.timed.is_some_and(|timed| {
+                let timed = timed.seq();
                 timed == seq || here == index && self.outstanding.position(timed) >= position
             });
             if is_ambiguous {

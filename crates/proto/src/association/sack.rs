@@ -11,7 +11,7 @@ use super::{Association, Context, State};
 use crate::config::NEVER;
 use crate::error::Discard;
 use crate::event::{CloseReason, Event};
-use crate::path::Path;
+use crate::path::{Path, Timed};
 use crate::send::{MissingRules, PathAck, SackObserver, SackOutcome, Surprise};
 use crate::trace::{LossRule, Trace, TraceEvent, TraceKinds};
 use crate::{AssocId, PathId};
@@ -50,7 +50,7 @@ impl SackObserver for Notes<'_> {
     fn given_up(&mut self, seq: Seq, path: u8, sent_at: Time) {
         // Nothing would ever end its measurement, and the path would have no other.
         let timed = &mut self.paths[usize::from(path)].timed;
-        timed.take_if(|timed| *timed == (seq, sent_at));
+        timed.take_if(|timed| *timed == Timed::new(seq, sent_at));
     }
 
     fn surprise(&self, path: u8, sent_at: Time, again: bool) -> Option<Surprise> {
@@ -102,10 +102,10 @@ impl Notes<'_> {
     #[inline]
     fn take_sample(&mut self, seq: Seq, path: u8, sent_at: Time, doubtful: bool) {
         let timed = &mut self.paths[usize::from(path)];
-        if timed.timed == Some((seq, sent_at)) {
+        if timed.timed == Some(Timed::new(seq, sent_at)) {
             timed.timed = None;
             // RFC 9260 §6.3.1 rule C5: what was sent twice measures nothing.
-            timed.sampled = (!doubtful).then(|| self.now.since(sent_at));
+            timed.note_sample((!doubtful).then(|| self.now.since(sent_at)));
         }
     }
 }
@@ -232,7 +232,7 @@ impl Association {
             self.check_recovery(ctx, sack, echo);
         }
         for index in 0..self.paths.len() {
-            let sampled = self.paths[index].sampled.take();
+            let sampled = self.paths[index].take_sample();
             if let Some(sample) = sampled.or_else(|| self.stamped_rtt(ctx.now, index, echo)) {
                 self.on_rtt_sample(ctx, index, sample);
             }

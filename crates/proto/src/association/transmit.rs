@@ -11,7 +11,7 @@ use whimbrel_wire::{
 use super::retransmission::LostData;
 use super::{Association, Context, Outgoing, Signer, State};
 use crate::config::NEVER;
-use crate::path::HeartbeatContent;
+use crate::path::{HeartbeatContent, Timed};
 use crate::receive::News;
 use crate::trace::{TraceEvent, TraceKinds};
 use crate::{Ecn, PathId};
@@ -582,7 +582,7 @@ impl Association {
             // RFC 9260 §6.3.1 rule C5: a measurement with an earlier chunk sent again is ambiguous.
             self.stop_timing(seq, path);
         } else if self.paths[path].timed.is_none() {
-            self.paths[path].timed = Some((seq, ctx.now));
+            self.paths[path].timed = Some(Timed::new(seq, ctx.now));
         }
         let path_state = &mut self.paths[path];
         // RFC 9260 §6.1, §6.3.2 rules R1 and R2: a new chunk is the earliest one only where nothing else is in flight.

@@ -5,6 +5,7 @@ mod losses;
 mod pacing;
 mod quality;
 
+use core::num::NonZeroU64;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -75,6 +76,27 @@ pub struct PathInfo {
     pub quality: PathQuality,
 }
 
+/// A chunk whose round-trip time is being measured. Its position is kept plus one, so that an `Option` of it takes no more room.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Timed {
+    end: NonZeroU64,
+    sent_at: Time,
+}
+
+impl Timed {
+    pub(crate) fn new(seq: Seq, sent_at: Time) -> Self {
+        Timed {
+            end: NonZeroU64::MIN.saturating_add(seq),
+            sent_at,
+        }
+    }
+
+    /// Its position.
+    pub(crate) fn seq(self) -> Seq {
+        self.end.get() - 1
+    }
+}
+
 // [9260:7.2-3]
 #[derive(Debug)]
 pub(crate) struct Path {
@@ -104,10 +126,10 @@ pub(crate) struct Path {
     pub(crate) errors: u32,
     /// When the last of them was noticed.
     pub(crate) failed_at: Time,
-    /// The chunk whose round-trip time is being measured, and when it was sent (RFC 9260 §6.3.1 rules C4, C5).
-    pub(crate) timed: Option<(Seq, Time)>,
-    /// The round-trip time that the SACK being processed measured.
-    pub(crate) sampled: Option<Span>,
+    /// The chunk whose round-trip time is being measured (RFC 9260 §6.3.1 rules C4, C5).
+    pub(crate) timed: Option<Timed>,
+    /// The round-trip time that the SACK being processed measured; [`Span::MAX`] if none.
+    sampled: Span,
     /// When the last one was measured.
     pub(crate) sampled_at: Time,
     /// When data was last sent on it, or its idle window last decayed (RFC 9260 §7.2.1).
@@ -135,6 +157,19 @@ pub(crate) struct Path {
 }
 
 impl Path {
+    /// The SACK being processed measured this round-trip time, or none.
+    #[inline]
+    pub(crate) fn note_sample(&mut self, sample: Option<Span>) {
+        self.sampled = sample.unwrap_or(Span::MAX);
+    }
+
+    /// Returns that measurement once.
+    #[inline]
+    pub(crate) fn take_sample(&mut self) -> Option<Span> {
+        let sample = core::mem::replace(&mut self.sampled, Span::MAX);
+        (sample != Span::MAX).then_some(sample)
+    }
+
     pub(crate) fn new(
         config: &AssociationConfig,
         truth: Option<&Arc<dyn GroundTruth>>,
@@ -170,7 +205,7 @@ impl Path {
             errors: 0,
             failed_at: Time::ZERO,
             timed: None,
-            sampled: None,
+            sampled: Span::MAX,
             sampled_at: Time::ZERO,
             last_data: Time::ZERO,
             burst_left: 0,

@@ -223,7 +223,7 @@ impl Model {
             self.extra_since = Some(ack.now);
             (0, ack.acked)
         } else {
-            (expected, self.extra_delivered + ack.acked)
+            (expected, self.extra_delivered.saturating_add(ack.acked))
         };
         self.extra_delivered = delivered;
         let extra = delivered.saturating_sub(expected).min(window.cwnd);
