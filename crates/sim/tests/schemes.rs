@@ -93,14 +93,25 @@ fn random_loss_costs_less_than_with_the_standard() {
     }
 }
 
+/// Packets that the queue refused, and the goodput in bit/s, summed over runs with these round-trip times in ms.
+fn pure_congestion(scheme: &str, rtts: &[u64]) -> (u64, u64, f64) {
+    let mut sums = (0, 0, 0.0);
+    for rtt in rtts {
+        let mut config = path(scheme, 0.0);
+        config.link[0].delay = Span::from_micros(500 * rtt);
+        let result = run(&config, 1);
+        sums.0 += result.links[0].packets;
+        sums.1 += refused(&result.links[0]);
+        sums.2 += result.flows[0].goodput_bps;
+    }
+    sums
+}
+
 #[test]
 fn pure_congestion_is_no_worse_than_with_the_standard() {
-    // Schemes that need no routers, with the packets that they may lose for each that the standard loses. Chen et al. 2011 (4.1) set
-    // the threshold to just what a full queue shows, so that their rule misjudges some: up to 1.5 % of all packets.
-    let standard = run(&path("standard", 0.0), 1);
-    let lost = refused(&standard.links[0]);
+    // Schemes that need no routers, with the packets that they may lose for each that the standard loses.
+    let (_, lost, goodput) = pure_congestion("standard", &[40]);
     assert!((10..100).contains(&lost), "{lost}");
-    let packets = standard.links[0].packets;
     for (scheme, allowed) in [
         ("wise", 2 * lost),
         ("veno", 2 * lost),
@@ -111,13 +122,25 @@ fn pure_congestion_is_no_worse_than_with_the_standard() {
         ("bbr1", lost),
         ("oracle", lost),
         ("jsctp", 2 * lost),
-        ("jsctp-no-tabe", packets / 66),
-        ("jtcp", packets / 66),
     ] {
-        let result = run(&path(scheme, 0.0), 1);
-        let ours = refused(&result.links[0]);
+        let (_, ours, reached) = pure_congestion(scheme, &[40]);
         assert!(ours <= allowed, "{scheme}: {ours} lost, allowed are {allowed}");
-        let share = result.flows[0].goodput_bps / standard.flows[0].goodput_bps;
+        let share = reached / goodput;
+        assert!(share > 0.93, "{scheme}: {share} of the standard's goodput");
+    }
+}
+
+#[test]
+fn jitter_ratios_misjudge_little_of_pure_congestion() {
+    // Chen et al. 2011 (4.1) set the threshold to just what a full queue shows, so that their rule misjudges some: up to 1.5 % of all
+    // packets. How many is chaotic: 15 packets with one round-trip time, 843 with one that is 0.1 ms longer. The mean is meant.
+    let rtts = &[36, 37, 38, 39, 40, 41, 42, 43, 44];
+    let (packets, _, goodput) = pure_congestion("standard", rtts);
+    for scheme in ["jsctp-no-tabe", "jtcp"] {
+        let (_, lost, reached) = pure_congestion(scheme, rtts);
+        let share = reached / goodput;
+        println!("{scheme}: {lost} of {packets} packets lost, {share:.3} of the standard's goodput");
+        assert!(lost <= packets / 66, "{scheme}: {lost} of {packets} packets lost");
         assert!(share > 0.93, "{scheme}: {share} of the standard's goodput");
     }
 }
