@@ -392,8 +392,8 @@ static SCHEMES: &[Entry] = &[
 /// Veno's verdict where windows are too small for three packets of each to wait: a long queue is congestion, whoever fills it.
 fn veno_by_share() -> DiscriminatorSpec {
     DiscriminatorSpec::Veno(VenoParameters {
-        share: 0.15,
-        loss_share: 0.07,
+        share: 0.22,
+        loss_share: 0.06,
         ..VenoParameters::default()
     })
 }
@@ -405,7 +405,8 @@ fn tabe_with_memory() -> WindowSpec {
         clock: ArrivalClock::Acknowledgements,
         memory: 10,
         least: 4,
-        most: 0.5,
+        most: 0.54,
+        floor: 0.7,
         ..TabeParameters::default()
     })
 }

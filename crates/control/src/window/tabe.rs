@@ -64,6 +64,9 @@ pub struct TabeParameters {
     /// round-trip time that a flow has seen is that of a queue that never drains, the optimum is its window, and a flow that has more than
     /// others keeps it.
     pub most: f64,
+    /// The share of a window of 48 units or more that a gap by congestion leaves at least, 0 to 1. The papers have 0: beside windows that
+    /// halve or shrink to seven tenths, as CUBIC's, a flow that is paced and so loses with each overflow gives up its share of the queue.
+    pub floor: f64,
 }
 
 impl Default for TabeParameters {
@@ -75,6 +78,7 @@ impl Default for TabeParameters {
             memory: 0,
             least: 2,
             most: 1.0,
+            floor: 0.0,
         }
     }
 }
@@ -83,7 +87,8 @@ impl Part<dyn WindowControl> for TabeParameters {
     fn validate(&self) -> Result<(), ParameterError> {
         in_range("memory", self.memory.into(), 0.0, 1000.0, "round-trip times")?;
         in_range("least", self.least.into(), 1.0, 1000.0, "units")?;
-        in_range("most", self.most, 0.5, 1.0, "")
+        in_range("most", self.most, 0.5, 1.0, "")?;
+        in_range("floor", self.floor, 0.0, 1.0, "")
     }
 
     fn build(&self, _context: &BuildContext) -> Box<dyn WindowControl> {
@@ -93,6 +98,8 @@ impl Part<dyn WindowControl> for TabeParameters {
 
 /// Windows below it, in units, may be those of many flows that share a queue.
 const SMALL: u64 = 32;
+/// Windows from it on, in units, are those of few flows.
+const LARGE: u64 = 48;
 
 /// Grows as the standard. A loss judged congestion sets ssthresh to the optimum, and cwnd with it where it is larger (Algorithm 1). After
 /// a timeout ssthresh is the optimum; cwnd is one unit after congestion and the optimum after a transmission error (Algorithm 2).
@@ -147,8 +154,13 @@ impl Tabe {
         } else {
             u64::MAX
         };
+        let floor = if is_gap && window.cwnd >= LARGE * window.unit {
+            window.scaled(self.parameters.floor)
+        } else {
+            0
+        };
         let least = u64::from(self.parameters.least) * window.unit;
-        optimum.min(most).max(if rtt.is_some() { least } else { 0 })
+        optimum.max(floor).min(most).max(if rtt.is_some() { least } else { 0 })
     }
 
     fn adjust(&mut self, window: WindowView, loss: Option<&LossEvent>) -> WindowUpdate {
@@ -310,6 +322,23 @@ mod tests {
             let optimum = units(part.optimum(view(20 * UNIT, 10 * UNIT), Some(&loss)));
             assert!((optimum - expected).abs() < 0.05, "{memory}, {lost}: {optimum}");
         }
+    }
+
+    #[test]
+    fn the_floor_keeps_a_share_of_large_windows_only() {
+        // The optimum is 5 units. A timeout has no floor.
+        let after = |floor, cwnd, loss: &LossEvent| {
+            let mut part = fed(TabeParameters {
+                floor,
+                ..TabeParameters::default()
+            });
+            units(part.optimum(view(cwnd * UNIT, 10 * UNIT), Some(loss)))
+        };
+        for (floor, cwnd, expected) in [(0.0, 60, 5.0), (0.7, 60, 42.0), (0.7, 47, 5.0)] {
+            let optimum = after(floor, cwnd, &gap());
+            assert!((optimum - expected).abs() < 0.01, "{floor}, {cwnd}: {optimum}");
+        }
+        assert!((after(0.7, 60, &timeout()) - 5.0).abs() < 0.01);
     }
 
     #[test]
