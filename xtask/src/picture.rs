@@ -1,41 +1,38 @@
-//! The README's picture: what the demo's association does over time, drawn from the events of its first run.
+//! The README's picture: the demo's transfer with standard SCTP and with `multipath`, drawn from the events of the first run of each.
 
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use crate::{Outcome, process, root};
 
 const WIDTH: f64 = 960.0;
-const HEIGHT: f64 = 440.0;
-/// The frames of both panels: left and right edge, then top and bottom of each.
+const HEIGHT: f64 = 430.0;
+/// The frames of all panels: left and right edge; the top and bottom of each are in [`PANELS`].
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 944.0;
-const RATE: (f64, f64) = (58.0, 218.0);
-const WINDOW: (f64, f64) = (262.0, 400.0);
+/// The schemes in the order of the scenario's sweep, with the panel of each: top and bottom.
+const PANELS: [(&str, (f64, f64)); 2] = [("standard", (70.0, 200.0)), ("multipath", (252.0, 382.0))];
 /// Width of a bar of the rate, in milliseconds.
 const BIN_MS: f64 = 100.0;
 /// The paths in the order of the scenario, with their colours.
 const PATHS: [(&str, &str); 2] = [("Wi-Fi", "#2166ac"), ("LTE", "#e08214")];
+const LOSS: &str = "#b2182b";
+const SCENARIO: &str = "examples/two-radios.toml";
 
-/// What is drawn.
+/// The transfer with one scheme.
 #[derive(Default)]
 struct Story {
     /// Bytes of DATA chunks sent in each bin, by path.
     sent: [Vec<f64>; 2],
-    /// Times in ms and congestion windows in kB, by path.
-    windows: [Vec<(f64, f64)>; 2],
     /// Times in ms of packets lost on a link that was up.
     lost: Vec<f64>,
-    /// From when to when the Wi-Fi link was down, in ms.
-    outage: (f64, f64),
-    /// Times in ms of retransmission timeouts.
-    timeouts: Vec<f64>,
-    /// The last event, in ms.
+    /// When the last DATA chunk was sent, in ms.
     end: f64,
 }
 
-/// The picture of a run of the demo.
+/// The picture of the demo.
 pub(crate) fn demo() -> Outcome<String> {
     let folder = tempfile::tempdir().map_err(|e| format!("no folder for the demo's results: {e}"))?;
     let out = folder.path().display().to_string();
@@ -49,16 +46,38 @@ pub(crate) fn demo() -> Outcome<String> {
         "--out",
         &out,
     ]))?;
-    let path = folder.path().join("events.jsonl");
-    let events = std::fs::read_to_string(&path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
-    let mut story = Story::read(&events)?;
-    story.outage = wifi_outage()?;
-    Ok(draw(&story))
+    let mut files = Vec::new();
+    find_events(folder.path(), &mut files)?;
+    let mut stories = Vec::new();
+    for (scheme, _) in PANELS {
+        let folder = format!("sctp.scheme={scheme}");
+        let is_of_scheme = |path: &&PathBuf| path.components().any(|part| part.as_os_str() == folder.as_str());
+        let path = files.iter().find(is_of_scheme);
+        let path = path.ok_or_else(|| format!("the demo recorded no run with {scheme}"))?;
+        let events = std::fs::read_to_string(path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+        stories.push(Story::read(&events)?);
+    }
+    Ok(draw(&stories, wifi_outage()?))
+}
+
+/// Collects every `events.jsonl` below `folder`.
+fn find_events(folder: &Path, found: &mut Vec<PathBuf>) -> Outcome {
+    let entries = std::fs::read_dir(folder).map_err(|e| format!("cannot read {}: {e}", folder.display()))?;
+    for entry in entries {
+        let path = entry
+            .map_err(|e| format!("cannot read {}: {e}", folder.display()))?
+            .path();
+        if path.is_dir() {
+            find_events(&path, found)?;
+        } else if path.ends_with("events.jsonl") {
+            found.push(path);
+        }
+    }
+    Ok(())
 }
 
 /// When the demo's scenario takes the Wi-Fi link down and up again, in ms.
 fn wifi_outage() -> Outcome<(f64, f64)> {
-    const SCENARIO: &str = "examples/two-radios.toml";
     let text = std::fs::read_to_string(root().join(SCENARIO)).map_err(|e| format!("cannot read {SCENARIO}: {e}"))?;
     let scenario: toml::Value = toml::from_str(&text).map_err(|e| format!("{SCENARIO}: {e}"))?;
     let links = scenario["link"].as_array().map_or(&[][..], Vec::as_slice);
@@ -72,7 +91,7 @@ fn wifi_outage() -> Outcome<(f64, f64)> {
     };
     match (seconds(0), seconds(1)) {
         (Some(down), Some(up)) => Ok((down * 1000.0, up * 1000.0)),
-        _ => Err(format!("{SCENARIO}: link wifi has no schedule in seconds any more")),
+        _ => Err(format!("{SCENARIO}: link wifi has no schedule in seconds")),
     }
 }
 
@@ -83,8 +102,8 @@ impl Story {
             let event: Value = serde_json::from_str(line).map_err(|e| format!("events.jsonl: {e}: {line}"))?;
             story.take(&event);
         }
-        if story.sent[0].is_empty() {
-            return Err("the demo's events tell of no data sent".to_owned());
+        if story.sent.iter().all(Vec::is_empty) {
+            return Err("the demo's events contain no data sent".to_owned());
         }
         Ok(story)
     }
@@ -96,49 +115,57 @@ impl Story {
             .as_u64()
             .map(|path| path as usize)
             .filter(|path| *path < PATHS.len());
-        let by_sender = event["node"] == "phone";
         match (event["name"].as_str().unwrap_or_default(), path) {
-            ("transport:tsn_sent", Some(path)) if by_sender => {
+            ("transport:tsn_sent", Some(path)) if event["node"] == "phone" => {
                 let bin = (time / BIN_MS) as usize;
                 let bins = &mut self.sent[path];
                 bins.resize(bins.len().max(bin + 1), 0.0);
                 bins[bin] += data["length"].as_f64().unwrap_or(0.0);
                 self.end = self.end.max(time);
             }
-            ("recovery:metrics_updated", Some(path)) if by_sender => {
-                if let Some(window) = data["congestion_window"].as_f64() {
-                    self.windows[path].push((time, window / 1e3));
-                }
-            }
-            ("recovery:timer_expired", _) if by_sender && data["timer"] == "t3_rtx" => self.timeouts.push(time),
             ("network:packet_dropped", _) if data["trigger"] != "link-down" => self.lost.push(time),
             _ => {}
         }
     }
+
+    /// The highest rate of all bins and both paths together, in Mbit/s.
+    fn peak_mbps(&self) -> f64 {
+        let [wifi, lte] = &self.sent;
+        (0..wifi.len().max(lte.len()))
+            .map(|bin| mbps(wifi.get(bin).unwrap_or(&0.0) + lte.get(bin).unwrap_or(&0.0)))
+            .fold(1.0, f64::max)
+    }
 }
 
-fn draw(story: &Story) -> String {
-    let seconds = (story.end / 1000.0).ceil().max(1.0);
+fn mbps(bytes: f64) -> f64 {
+    bytes * 8.0 / BIN_MS / 1e3
+}
+
+fn draw(stories: &[Story], outage: (f64, f64)) -> String {
+    let seconds = stories
+        .iter()
+        .map(|story| story.end / 1000.0)
+        .fold(1.0, f64::max)
+        .ceil();
     let x = |ms: f64| LEFT + ms / 1000.0 / seconds * (RIGHT - LEFT);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" \
          font-size=\"13\" fill=\"#333\">\n<rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#fff\"/>\n"
     );
-    text(
-        &mut svg,
-        LEFT,
-        22.0,
-        "start",
-        "One file, two radios, standard SCTP: Wi-Fi loses 1 % of packets and is gone for a while",
-    );
-    outage(&mut svg, story, &x);
-    rates(&mut svg, story, &x);
-    windows(&mut svg, story, &x);
-    for second in 0..=seconds as u32 {
+    let title = "A phone sends 8 MB over Wi-Fi and LTE. Wi-Fi loses 1 % of the packets and fails for a while.";
+    text(&mut svg, LEFT, 22.0, "start", title);
+    legend(&mut svg);
+    let top = nice(stories.iter().map(Story::peak_mbps).fold(1.0, f64::max));
+    for (story, (scheme, frame)) in stories.iter().zip(PANELS) {
+        panel(&mut svg, story, scheme, frame, top, outage, &x);
+    }
+    let below = PANELS[PANELS.len() - 1].1.1;
+    let step = if seconds > 16.0 { 2 } else { 1 };
+    for second in (0..=seconds as u32).step_by(step) {
         text(
             &mut svg,
             x(f64::from(second) * 1000.0),
-            WINDOW.1 + 18.0,
+            below + 26.0,
             "middle",
             &second.to_string(),
         );
@@ -146,121 +173,79 @@ fn draw(story: &Story) -> String {
     text(
         &mut svg,
         (LEFT + RIGHT) / 2.0,
-        WINDOW.1 + 34.0,
+        below + 42.0,
         "middle",
         "simulated time, s",
     );
-    legend(&mut svg);
     svg.push_str("</svg>\n");
     svg
 }
 
-/// Shades the time without Wi-Fi, and marks the timeouts.
-fn outage(svg: &mut String, story: &Story, x: &dyn Fn(f64) -> f64) {
-    let (from, to) = (x(story.outage.0), x(story.outage.1));
-    for (top, bottom) in [RATE, WINDOW] {
-        let (width, height) = (to - from, bottom - top);
-        let _ = writeln!(
-            svg,
-            "<rect x=\"{from:.1}\" y=\"{top}\" width=\"{width:.1}\" height=\"{height}\" fill=\"#eee\"/>"
-        );
-    }
-    text(svg, (from + to) / 2.0, RATE.0 + 16.0, "middle", "Wi-Fi is gone");
-    for time in &story.timeouts {
-        let at = x(*time);
-        line(svg, (at, WINDOW.0), (at, WINDOW.1), "#b2182b\" stroke-dasharray=\"4 3");
-    }
-}
-
-fn rates(svg: &mut String, story: &Story, x: &dyn Fn(f64) -> f64) {
-    let mbps = |bytes: f64| bytes * 8.0 / BIN_MS / 1e3;
-    let most = story
-        .sent
-        .iter()
-        .flatten()
-        .map(|bytes| mbps(*bytes))
-        .fold(1.0, f64::max);
-    let top = nice(most);
-    axis(svg, RATE, top, "sent, Mbit/s");
-    let y = |value: f64| RATE.1 - value / top * (RATE.1 - RATE.0);
-    for (bins, (_, colour)) in story.sent.iter().zip(PATHS) {
-        for (bin, bytes) in bins.iter().enumerate().filter(|(_, bytes)| **bytes > 0.0) {
-            let (from, to) = (x(bin as f64 * BIN_MS), x((bin + 1) as f64 * BIN_MS));
-            let at = y(mbps(*bytes));
-            let (width, height) = ((to - from - 0.8).max(0.8), RATE.1 - at);
-            let _ = writeln!(
-                svg,
-                "<rect x=\"{from:.1}\" y=\"{at:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" \
-                 fill=\"{colour}\" fill-opacity=\"0.75\"/>"
-            );
-        }
-    }
-    for time in &story.lost {
-        line(svg, (x(*time), RATE.1 + 3.0), (x(*time), RATE.1 + 11.0), "#b2182b");
-    }
-}
-
-fn windows(svg: &mut String, story: &Story, x: &dyn Fn(f64) -> f64) {
-    let most = story
-        .windows
-        .iter()
-        .flatten()
-        .map(|(_, window)| *window)
-        .fold(1.0, f64::max);
-    let top = nice(most);
-    axis(svg, WINDOW, top, "cwnd, kB");
-    let y = |value: f64| WINDOW.1 - value / top * (WINDOW.1 - WINDOW.0);
-    for (points, (_, colour)) in story.windows.iter().zip(PATHS) {
-        let mut path = String::new();
-        let mut last: Option<f64> = None;
-        for (time, window) in points.iter().filter(|(time, _)| *time <= story.end) {
-            let (at, height) = (x(*time), y(*window));
-            let _ = match last {
-                None => write!(path, "M{at:.1} {height:.1}"),
-                Some(last) if (last - height).abs() < 0.05 => continue,
-                Some(_) => write!(path, "H{at:.1}V{height:.1}"),
-            };
-            last = Some(height);
-        }
-        if last.is_some() {
-            let _ = write!(path, "H{:.1}", x(story.end));
-            let _ = writeln!(
-                svg,
-                "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.6\"/>"
-            );
-        }
-    }
-}
-
-/// The frame of a panel with marks at the bottom, half way and at the top.
-fn axis(svg: &mut String, (above, below): (f64, f64), top: f64, title: &str) {
+/// One scheme: the rate sent on each path, one on top of the other; losses; when the transfer ended.
+fn panel(
+    svg: &mut String,
+    story: &Story,
+    scheme: &str,
+    (above, below): (f64, f64),
+    top: f64,
+    outage: (f64, f64),
+    x: &dyn Fn(f64) -> f64,
+) {
+    let (from, to) = (x(outage.0), x(outage.1));
+    let (width, height) = (to - from, below - above);
+    let _ = writeln!(
+        svg,
+        "<rect x=\"{from:.1}\" y=\"{above}\" width=\"{width:.1}\" height=\"{height}\" fill=\"#eee\"/>"
+    );
+    text(svg, (from + to) / 2.0, above + 16.0, "middle", "Wi-Fi is down");
     for part in [0.0, 0.5, 1.0] {
         let y = below - part * (below - above);
         line(svg, (LEFT, y), (RIGHT, y), "#ccc");
         text(svg, LEFT - 6.0, y + 4.0, "end", &format!("{}", top * part));
     }
-    text(svg, LEFT, above - 8.0, "start", title);
+    text(svg, LEFT, above - 8.0, "start", &format!("{scheme}: sent, Mbit/s"));
+    let height_of = |bytes: f64| mbps(bytes) / top * (below - above);
+    for bin in 0..story.sent.iter().map(Vec::len).max().unwrap_or(0) {
+        let (from, to) = (x(bin as f64 * BIN_MS), x((bin + 1) as f64 * BIN_MS));
+        let mut floor = below;
+        for (bins, (_, colour)) in story.sent.iter().zip(PATHS) {
+            let height = height_of(bins.get(bin).copied().unwrap_or(0.0));
+            if height > 0.0 {
+                let (width, y) = ((to - from - 0.6).max(0.8), floor - height);
+                let _ = writeln!(
+                    svg,
+                    "<rect x=\"{from:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{colour}\"/>"
+                );
+                floor = y;
+            }
+        }
+    }
+    for time in &story.lost {
+        line(svg, (x(*time), below + 3.0), (x(*time), below + 10.0), LOSS);
+    }
+    let end = x(story.end);
+    line(svg, (end, above), (end, below), "#333\" stroke-width=\"1.5");
+    let done = format!("done after {:.1} s", story.end / 1000.0);
+    let (at, anchor) = if end > RIGHT - 130.0 {
+        (end - 6.0, "end")
+    } else {
+        (end + 6.0, "start")
+    };
+    text(svg, at, above + 16.0, anchor, &done);
 }
 
 fn legend(svg: &mut String) {
-    let mut at = 560.0;
+    let mut at = 660.0;
     for (name, colour) in PATHS {
         let _ = writeln!(
             svg,
-            "<rect x=\"{at}\" y=\"38\" width=\"12\" height=\"12\" fill=\"{colour}\"/>"
+            "<rect x=\"{at}\" y=\"40\" width=\"12\" height=\"12\" fill=\"{colour}\"/>"
         );
-        text(svg, at + 17.0, 49.0, "start", name);
+        text(svg, at + 17.0, 51.0, "start", name);
         at += 80.0;
     }
-    line(svg, (at, 40.0), (at, 50.0), "#b2182b");
-    text(svg, at + 7.0, 49.0, "start", "packet lost");
-    line(
-        svg,
-        (at + 98.0, 38.0),
-        (at + 98.0, 52.0),
-        "#b2182b\" stroke-dasharray=\"4 3",
-    );
-    text(svg, at + 105.0, 49.0, "start", "timeout");
+    line(svg, (at, 41.0), (at, 52.0), LOSS);
+    text(svg, at + 7.0, 51.0, "start", "packet lost");
 }
 
 fn text(svg: &mut String, x: f64, y: f64, anchor: &str, words: &str) {
@@ -278,7 +263,7 @@ fn line(svg: &mut String, from: (f64, f64), to: (f64, f64), stroke: &str) {
     );
 }
 
-/// The next of 1, 2, 4, 5, 6, 8, 10, 12, ... times a power of ten.
+/// The next of 1, 1.2, 1.6, 2, 3, 4, 5, 6, 8, 10 times a power of ten.
 fn nice(value: f64) -> f64 {
     let unit = 10_f64.powf(value.log10().floor());
     [1.0, 1.2, 1.6, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0]
@@ -296,13 +281,14 @@ mod tests {
     fn events_become_bars_and_marks() {
         let events = r#"{"data":{"length":1452,"path":0},"name":"transport:tsn_sent","node":"phone","time":40.0}
 {"data":{"length":1452,"path":0},"name":"transport:tsn_sent","node":"phone","time":150.0}
-{"data":{"length":1452,"path":0},"name":"transport:tsn_sent","node":"server","time":150.0}
+{"data":{"length":1452,"path":1},"name":"transport:tsn_sent","node":"phone","time":150.0}
+{"data":{"length":1452,"path":0},"name":"transport:tsn_sent","node":"server","time":250.0}
 {"data":{"trigger":"loss-bernoulli"},"name":"network:packet_dropped","node":"phone","time":160.0}
-{"data":{"congestion_window":4404,"path":0},"name":"recovery:metrics_updated","node":"phone","time":60.0}"#;
+{"data":{"trigger":"link-down"},"name":"network:packet_dropped","node":"phone","time":170.0}"#;
         let story = Story::read(events).unwrap();
-        assert_eq!(story.sent[0], [1452.0, 1452.0]);
-        assert_eq!((story.lost.len(), story.windows[0].len()), (1, 1));
-        assert!(draw(&story).starts_with("<svg"));
+        assert_eq!(story.sent, [vec![1452.0, 1452.0], vec![0.0, 1452.0]]);
+        assert_eq!((story.lost.len(), story.end), (1, 150.0));
+        assert!(draw(&[story], (0.0, 1.0)).starts_with("<svg"));
         assert!(Story::read("{}").is_err());
     }
 

@@ -386,19 +386,23 @@ fn the_demo_carries_the_file_and_says_where_everything_is() {
         assert_eq!(code(&output), 0, "{}", stderr(&output));
         let text = stdout(&output);
         assert!(
-            text.contains("bytes of the file arrived unchanged in each of 10 runs"),
+            text.contains("bytes of the file arrived unchanged in each of 20 runs"),
             "{text}"
         );
-        assert!(text.contains("wireshark out/demo/packets.pcapng"), "{text}");
+        assert!(
+            text.contains("wireshark out/demo/runs/sctp.scheme=multipath/seed-1/packets.pcapng"),
+            "{text}"
+        );
     }
     for name in [
         "results.csv",
         "results.parquet",
         "links.csv",
-        "series.parquet",
-        "events.jsonl",
-        "packets.pcapng",
         "manifest.json",
+        "runs/sctp.scheme=standard/seed-1/series.parquet",
+        "runs/sctp.scheme=standard/seed-1/events.jsonl",
+        "runs/sctp.scheme=multipath/seed-1/events.jsonl",
+        "runs/sctp.scheme=multipath/seed-1/packets.pcapng",
     ] {
         let length = fs::metadata(folder.path().join("out/demo").join(name)).map(|file| file.len());
         assert!(length.is_ok_and(|length| length > 300), "{name}");

@@ -13,8 +13,10 @@ use crate::output::{EXIT_CODES, FAILED, Outcome, exit, fail, note, print, scenar
 /// The scenario, part of the program.
 const SCENARIO: &str = include_str!("../../../../examples/two-radios.toml");
 const SCENARIO_PATH: &str = "examples/two-radios.toml";
+/// The folder of one of the recorded runs, below that of the results.
+const RECORDED: &str = "runs/sctp.scheme=multipath/seed-1";
 
-/// Send a file over two simulated radio links and look at everything that happened
+/// Send a file over two simulated radio links, with standard SCTP and with the scheme `multipath`
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Args {
@@ -69,19 +71,17 @@ fn guide(folder: &Path) -> String {
     let files = [
         ("results.csv, results.parquet", "a row for each run and flow"),
         ("links.csv", "what each link carried"),
-        (
-            "series.parquet",
-            "cwnd, ssthresh, flight, RTT, goodput and queues over time, of the first run",
-        ),
-        (
-            "events.jsonl",
-            "what the protocol did and which packets the network killed, of the first run",
-        ),
-        (
-            "packets.pcapng",
-            "the packets of the first run; comments say why one was lost",
-        ),
         ("manifest.json", "everything needed to repeat the runs"),
+        ("runs/SCHEME/seed-1/", "the first run of each scheme:"),
+        (
+            "  series.parquet",
+            "cwnd, ssthresh, flight, RTT, goodput and queues over time",
+        ),
+        (
+            "  events.jsonl",
+            "what the protocol did, and which packets the network dropped",
+        ),
+        ("  packets.pcapng", "the packets; comments state why one was lost"),
     ];
     for (name, what) in files {
         let _ = writeln!(text, "  {name:<29} {what}");
@@ -89,8 +89,8 @@ fn guide(folder: &Path) -> String {
     let folder = folder.display();
     let _ = write!(
         text,
-        "\nLook at the packets:  wireshark {folder}/packets.pcapng\n\
-         Only lost ones:       tshark -r {folder}/packets.pcapng -Y frame.comment\n\
+        "\nLook at the packets:  wireshark {folder}/{RECORDED}/packets.pcapng\n\
+         Only lost ones:       tshark -r {folder}/{RECORDED}/packets.pcapng -Y frame.comment\n\
          Repeat and compare:   whimbrel rerun {folder}/manifest.json\n\
          Change something:     whimbrel run {SCENARIO_PATH} --set link.wifi.loss.rate=0.05 --seeds 20\n"
     );
