@@ -80,7 +80,7 @@ static SCHEMES: &[Entry] = &[
     },
     Entry {
         name: "ecn-cwr",
-        summary: "Routers mark instead of dropping; ECNE with each SACK until CWR answers.",
+        summary: "Routers mark instead of dropping; ECNE with each SACK until CWR arrives.",
         source: "RFC 4960 appendix A",
         parts: || SchemeParts {
             ecn: true,
@@ -90,7 +90,7 @@ static SCHEMES: &[Entry] = &[
     },
     Entry {
         name: "wireless-aware",
-        summary: "W-A SCTP: a loss without a mark is the channel's; probes after a timeout.",
+        summary: "Wireless-Aware SCTP: a loss without a mark is a transmission loss; probes after a timeout.",
         source: "Ye 2004, 5.3, Figures 28 and 31",
         parts: || SchemeParts {
             discriminator: DiscriminatorSpec::Ecn(Default::default()),
@@ -101,7 +101,7 @@ static SCHEMES: &[Entry] = &[
     },
     Entry {
         name: "eci",
-        summary: "ModReno: routers indicate congestion on every packet; a loss by the channel costs a quarter.",
+        summary: "ModReno: routers indicate congestion on every packet; a transmission loss reduces the window by a quarter.",
         source: "Shishir 2000, III",
         parts: || SchemeParts {
             discriminator: DiscriminatorSpec::Eci(Default::default()),
@@ -113,7 +113,7 @@ static SCHEMES: &[Entry] = &[
     },
     Entry {
         name: "jsctp",
-        summary: "Filtered jitter ratio, and the bandwidth estimated from the receiver's stamps.",
+        summary: "Filtered jitter ratio, and bandwidth estimated from the receiver's timestamps.",
         source: "Chen et al. 2011, Algorithms 1 and 2",
         parts: || SchemeParts {
             discriminator: DiscriminatorSpec::Jitter(Default::default()),
@@ -160,7 +160,7 @@ static SCHEMES: &[Entry] = &[
     },
     Entry {
         name: "new-jersey",
-        summary: "Congestion warnings, and the bandwidth estimated from the receiver's stamps.",
+        summary: "Congestion warnings, and bandwidth estimated from the receiver's timestamps.",
         source: "Xu, Tian and Ansari 2005",
         parts: || SchemeParts {
             discriminator: DiscriminatorSpec::Warning(Default::default()),
@@ -176,7 +176,7 @@ static SCHEMES: &[Entry] = &[
     },
     Entry {
         name: "wise",
-        summary: "A loss is the channel's while the window fits the estimated bandwidth.",
+        summary: "A loss is a transmission loss while the window does not exceed the estimated bandwidth-delay product.",
         source: "Fracchia et al. 2005",
         parts: || SchemeParts {
             discriminator: DiscriminatorSpec::Wise(Default::default()),
@@ -185,7 +185,7 @@ static SCHEMES: &[Entry] = &[
     },
     Entry {
         name: "veno",
-        summary: "A loss while few packets wait is the channel's and costs a fifth.",
+        summary: "A loss while few packets are queued is a transmission loss and reduces the window by a fifth.",
         source: "Fu and Liew 2003",
         parts: || SchemeParts {
             discriminator: DiscriminatorSpec::Veno(Default::default()),
@@ -207,7 +207,7 @@ static SCHEMES: &[Entry] = &[
     },
     Entry {
         name: "westwood",
-        summary: "Westwood+: congestion sets the window to what the path delivered.",
+        summary: "Westwood+: congestion sets the window to the delivery rate times the shortest round-trip time.",
         source: "Grieco and Mascolo 2004",
         parts: || SchemeParts {
             window: WindowSpec::Westwood(Default::default()),
@@ -216,7 +216,7 @@ static SCHEMES: &[Entry] = &[
     },
     Entry {
         name: "vegas",
-        summary: "Keeps a few packets waiting at the bottleneck, no more.",
+        summary: "Keeps a few packets queued at the bottleneck.",
         source: "Brakmo and Peterson 1995",
         parts: || SchemeParts {
             window: WindowSpec::Vegas(Default::default()),
@@ -257,7 +257,7 @@ static SCHEMES: &[Entry] = &[
     },
     Entry {
         name: "dctcp",
-        summary: "Shrinks by as much as the queue marks.",
+        summary: "Shrinks in proportion to the fraction of marked packets.",
         source: "RFC 8257",
         parts: || SchemeParts {
             window: WindowSpec::Dctcp(Default::default()),
@@ -279,7 +279,7 @@ static SCHEMES: &[Entry] = &[
     },
     Entry {
         name: "oracle",
-        summary: "Knows of each loss whether it was congestion: what the best discriminator could reach.",
+        summary: "Knows the true cause of each loss: the upper bound of all discriminators.",
         source: "Whimbrel",
         parts: || SchemeParts {
             discriminator: DiscriminatorSpec::Oracle(Default::default()),

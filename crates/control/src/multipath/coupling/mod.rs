@@ -59,7 +59,7 @@ pub trait Couple: fmt::Debug + Send + Sync {
 registry! {
     /// A coupling by its name and parameters.
     CouplingSpec for dyn Couple, default Uncoupled;
-    Uncoupled(uncoupled::UncoupledParameters) = "none", "Each path by itself: the standard.", "RFC 9260 §7.2";
+    Uncoupled(uncoupled::UncoupledParameters) = "none", "Each path grows independently: the standard.", "RFC 9260 §7.2";
     Lia(lia::LiaParameters) = "lia", "Linked increases: all paths together grow like one flow on the best.", "RFC 6356";
     Olia(olia::OliaParameters) = "olia", "Opportunistic linked increases: growth moves to better paths.", "Khalili et al. 2013";
     Balia(balia::BaliaParameters) = "balia", "Balanced linked adaptation of growth and reduction.", "Peng et al. 2016";

@@ -195,7 +195,7 @@ pub trait ManagePaths: fmt::Debug + Send + Sync {
 registry! {
     /// A path policy by its name and parameters.
     PathPolicySpec for dyn ManagePaths, default ErrorCount;
-    ErrorCount(error_count::ErrorCountParameters) = "error-count", "A path fails after so many timeouts in a row: the standard.", "RFC 9260 §8.2";
+    ErrorCount(error_count::ErrorCountParameters) = "error-count", "A path fails after path_max_retrans consecutive timeouts: the standard.", "RFC 9260 §8.2";
     PotentiallyFailed(potentially_failed::PotentiallyFailedParameters) = "potentially-failed", "Data leaves a path after the first timeout, and a probe per timeout asks for its return.", "RFC 7829";
     TwoLevel(two_level::TwoLevelParameters) = "two-level", "A few timeouts send data elsewhere for a while, more make another path the primary one.", "Caro et al. 2002";
     CycleCount(cycle_count::CycleCountParameters) = "cycle-count", "Each timeout costs twice as much as the one before; a path fails by its cost per cycle of packets.", "Pan et al. 2010, 4.1.1";
