@@ -86,14 +86,10 @@ fn transfer_goes_on_when_the_primary_path_fails() {
     assert_eq!(code, Some(0), "{err}");
     assert_eq!(std::fs::metadata(transfer.into.join("sparse")).unwrap().len(), 24 << 20);
     let told = text(&output.stderr);
-    let line = told
-        .lines()
-        .find(|line| line.contains(" does not answer"))
-        .unwrap_or_else(|| panic!("{told}"));
-    assert!(
-        line.contains("Z path 127.0.1.1:") && line.contains(" to 127.0.2.1:"),
-        "{line}"
-    );
+    // On a busy machine the other path may fail to answer in time too.
+    let names_the_path = |line: &str| line.contains("Z path 127.0.1.1:") && line.contains(" to 127.0.2.1:");
+    let mut failures = told.lines().filter(|line| line.contains(" does not answer"));
+    assert!(failures.any(names_the_path), "{told}");
 }
 
 #[test]

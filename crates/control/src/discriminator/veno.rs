@@ -16,11 +16,11 @@ use crate::window::WindowView;
 pub struct VenoParameters {
     /// Beta in packets, 0 to 1000: a loss while at least so many wait is congestion (Fu and Liew 2003, II.A).
     pub beta: f64,
-    /// A loss is congestion as well while waiting takes at least this share of the round-trip time, 0 to 1. The default of 1, which never
-    /// is, is Veno. Of small windows never beta packets wait, however long the queue is that they share with others.
+    /// A loss is also congestion if queueing makes up at least this share of the round-trip time, 0 to 1. The default of 1 turns this rule
+    /// off, as in Veno. Small windows never have beta packets queued, however long the shared queue is.
     pub share: f64,
-    /// A loss is congestion as well while at least this share of packets is lost, 0 to 1. The default of 1 is Veno. Where so many flows
-    /// share a queue that it never drains, a flow sees neither its delay nor a shortest round-trip time without it.
+    /// A loss is also congestion while at least this share of packets is lost, 0 to 1. The default of 1 turns this rule off, as in Veno.
+    /// If many flows keep a shared queue full, no flow ever measures the round-trip time without queueing.
     pub loss_share: f64,
 }
 

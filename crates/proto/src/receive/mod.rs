@@ -203,7 +203,7 @@ impl Receiver {
             ready: ReadyList::default(),
             partial: None,
             window: Window::new(config.recv_buffer, cumulative),
-            sack: SackState::default(),
+            sack: SackState::new(),
             news: config.new_gaps_only.then(Box::default),
             stats: ReceiverStats::default(),
             config: config.clone(),

@@ -4,6 +4,7 @@ use whimbrel_control::Time;
 use whimbrel_wire::{MAX_PACKETS_TOLD, Tsn};
 
 use super::{News, Receiver};
+use crate::config::NEVER;
 
 /// A SACK chunk without blocks, in bytes.
 const SACK_HEADER: usize = 16;
@@ -19,8 +20,8 @@ pub(super) struct SackState {
     due: bool,
     /// A SACK has been sent.
     began: bool,
-    /// When a delayed SACK is due.
-    deadline: Option<Time>,
+    /// When a delayed SACK is due; [`NEVER`] without one.
+    deadline: Time,
     /// Packets with DATA since the last SACK.
     packets: u32,
     /// The path the last of them came on.
@@ -32,6 +33,15 @@ pub(super) struct SackState {
     had_gap: bool,
     pub(super) packet: PacketSummary,
     pub(super) duplicates: Vec<Tsn>,
+}
+
+impl SackState {
+    pub(super) fn new() -> Self {
+        SackState {
+            deadline: NEVER,
+            ..SackState::default()
+        }
+    }
 }
 
 /// What the DATA chunks of the current packet amounted to.
@@ -86,22 +96,19 @@ impl Receiver {
         // RFC 9260 §6.2 [9260:6.2-7, 6.2-8, 6.2-9, 6.2-10]: at least every second packet, and within SACK.Delay.
         if at_once || sack.packets >= u32::from(self.config.sack_frequency) {
             sack.due = true;
-        } else if sack.deadline.is_none() {
-            sack.deadline = Some(now + self.config.sack_delay);
+        } else if sack.deadline == NEVER {
+            sack.deadline = now + self.config.sack_delay;
         }
     }
 
     /// Whether a SACK is to be sent now.
     pub(crate) fn sack_due(&self, now: Time) -> bool {
-        self.sack.due
-            || self.sack.aside.is_some()
-            || self.sack.deadline.is_some_and(|deadline| deadline <= now)
-            || self.window_update_due()
+        self.sack.due || self.sack.aside.is_some() || self.sack.deadline <= now || self.window_update_due()
     }
 
     /// When a SACK will be due at the latest, if one waits for company.
     pub(crate) fn sack_deadline(&self) -> Option<Time> {
-        self.sack.deadline
+        Some(self.sack.deadline).filter(|at| *at != NEVER)
     }
 
     /// Whether something was received that no SACK has reported: worth bundling one with DATA that is sent anyway.
@@ -118,7 +125,7 @@ impl Receiver {
     /// shutting down (§9.2).
     pub(crate) fn request_sack(&mut self) {
         self.sack.due = true;
-        self.sack.deadline = None;
+        self.sack.deadline = NEVER;
     }
 
     /// The path on which the last DATA came.
@@ -163,7 +170,7 @@ impl Receiver {
             1
         } else {
             self.sack.due = false;
-            self.sack.deadline = None;
+            self.sack.deadline = NEVER;
             core::mem::take(&mut self.sack.packets)
         };
         SackContent {
