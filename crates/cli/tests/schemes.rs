@@ -59,7 +59,7 @@ fn the_list_names_every_scheme_with_its_parts() {
         .take(2)
         .collect();
     insta::assert_snapshot!(wireless_aware.join("\n"), @r"
-    wireless-aware  W-A SCTP: a loss without a mark is the channel's; probes after a timeout.
+    wireless-aware  Wireless-Aware SCTP: a loss without a mark is a transmission loss; probes after a timeout.
                     ecn + standard, recovery, ecn (Ye 2004, 5.3, Figures 28 and 31)
     ");
 }
@@ -81,13 +81,16 @@ fn a_scheme_is_shown_as_tables_of_a_scenario() {
 
     [flow.sctp.window]
     clock = "acknowledgements"
+    floor = 0.0
     kind = "tabe"
+    least = 2
     memory = 0
+    most = 1.0
     on_warning = true
     rtt = "min"
     "#);
     insta::assert_snapshot!(good(&["schemes", "show", "wireless-aware"]), @r#"
-    # wireless-aware: W-A SCTP: a loss without a mark is the channel's; probes after a timeout.
+    # wireless-aware: Wireless-Aware SCTP: a loss without a mark is a transmission loss; probes after a timeout.
     # Ye 2004, 5.3, Figures 28 and 31
     [flow.sctp]
     eci = false
@@ -108,6 +111,7 @@ fn a_scheme_is_shown_as_tables_of_a_scenario() {
     transmission_retransmit = "one-per-rtt"
 
     [flow.sctp.window]
+    hystart = false
     kind = "standard"
     "#);
 }
@@ -115,12 +119,20 @@ fn a_scheme_is_shown_as_tables_of_a_scenario() {
 #[test]
 fn parts_are_listed_with_parameters_units_and_defaults() {
     insta::assert_snapshot!(good(&["schemes", "parts", "veno"]), @r#"
-    discriminator = "veno"  A loss while three packets wait in queues is congestion. (Fu and Liew 2003, II.A)
+    discriminator = "veno"  A loss is congestion if at least three packets are queued. (Fu and Liew 2003, II.A)
         beta = 3.0
             Beta in packets, 0 to 1000: a loss while at least so many wait is congestion (Fu and Liew 2003,
             II.A).
+        loss_share = 1.0
+            A loss is also congestion while at least this share of packets is lost, 0 to 1. The default of 1
+            turns this rule off, as in Veno. If many flows keep a shared queue full, no flow ever measures the
+            round-trip time without queueing.
+        share = 1.0
+            A loss is also congestion if queueing makes up at least this share of the round-trip time, 0 to 1.
+            The default of 1 turns this rule off, as in Veno. Small windows never have beta packets queued,
+            however long the shared queue is.
 
-    window = "veno"  Grows slowly while packets wait; losses by the channel cost a fifth. (Fu and Liew 2003)
+    window = "veno"  Grows slowly while packets are queued; a transmission loss reduces the window by a fifth. (Fu and Liew 2003)
         beta = 3.0
             Beta in packets, 0 to 1000: while at least so many wait, the window grows in every other round-trip
             time only.
