@@ -202,7 +202,7 @@ pub fn metrics() -> impl ExactSizeIterator<Item = Metric> + Clone {
     })
 }
 
-/// The metric of this name, with its place in [`metrics`].
+/// The metric of this name, with its place in [`metrics()`].
 pub fn find_metric(name: &str) -> Option<(usize, Metric)> {
     metrics().enumerate().find(|(_, metric)| metric.name == name)
 }
