@@ -51,7 +51,8 @@ impl ViewArgs {
     /// Checks the names.
     pub(crate) fn check(&self, scenario: &Scenario) -> Outcome {
         let checked = self.view().check(&scenario.axes);
-        checked.map_err(|error| fail(WRONG_USE, error))
+        let lists = "hint: `whimbrel metrics` lists the metrics; axes are the swept fields";
+        checked.map_err(|error| fail(WRONG_USE, format_args!("{error}\n  {lists}")))
     }
 }
 

@@ -54,7 +54,12 @@ pub(crate) struct Saved {
 
 /// Reads a folder of results.
 pub(crate) fn load(folder: &Path) -> Outcome<Saved> {
-    let manifest = Manifest::load(&folder.join("manifest.json")).map_err(|error| fail(WRONG_USE, error))?;
+    let manifest = Manifest::load(&folder.join("manifest.json")).map_err(|error| {
+        fail(
+            WRONG_USE,
+            format_args!("{error}\n  hint: name a folder that `run --out` has written"),
+        )
+    })?;
     let source = &manifest.scenario;
     let scenario =
         Scenario::from_text(&source.path, &source.text, &source.changes).map_err(|error| scenario_error(&error))?;
