@@ -1,5 +1,6 @@
 //! What an association takes when nothing happens.
 
+#[path = "suite/support/mod.rs"]
 mod support;
 
 use support::{Host, Net};

@@ -1,6 +1,7 @@
 //! How much memory a run takes. In a process of its own, so that nothing else is measured.
 #![cfg(target_os = "linux")]
 
+#[path = "suite/common/mod.rs"]
 mod common;
 
 use common::{nodes, run};

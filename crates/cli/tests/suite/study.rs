@@ -1,0 +1,289 @@
+//! The studies as a user calls them: list, run, JSON, files, errors; and every study of the project.
+
+use std::fs;
+
+use crate::support::{code, root, stderr, stdout, whimbrel};
+
+const SCENARIO: &str = r#"
+duration = "20 s"
+seeds = 3
+
+[[node]]
+name = "a"
+
+[[node]]
+name = "b"
+
+[[link]]
+name = "radio"
+between = ["a", "b"]
+rate = "1 Mbit/s"
+delay = "10 ms"
+loss = { kind = "bernoulli", rate = 0 }
+
+[[flow]]
+name = "bulk"
+from = "a"
+to = "b"
+"#;
+
+const STUDY: &str = r#"
+title = "Loss and goodput"
+source = "Everybody 1999, section 1"
+chosen = ["a link of 1 Mbit/s"]
+
+[quick]
+seeds = 2
+
+[[scenario]]
+name = "loss"
+
+[[scenario.axis]]
+name = "loss"
+fields = ["link.radio.loss.rate"]
+values = [0, 0.05, 0.2]
+quick = [0, 0.2]
+
+[[claim]]
+id = "falls"
+claim = "goodput falls with loss"
+paper = "falls"
+check = { kind = "trend", of = { metric = "goodput_mbps" }, over = "loss", direction = "falling" }
+
+[[claim]]
+id = "full"
+claim = "without loss the link is full"
+paper = 1.0
+note = "headers take their share"
+check = { kind = "near", of = { flow = "bulk", metric = "goodput_mbps", at = { loss = 0 } }, value = 1.0, within = 0.01, within_partly = 0.1 }
+
+[[claim]]
+id = "immune"
+claim = "goodput hardly depends on loss"
+paper = "flat"
+check = { kind = "flat", of = { metric = "goodput_mbps" }, over = "loss", within = 0.05 }
+"#;
+
+/// A folder with a folder of studies in it.
+fn small() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::create_dir_all(folder.path().join("studies/loss")).expect("writable");
+    fs::write(folder.path().join("studies/loss/scenario.toml"), SCENARIO).expect("writable");
+    fs::write(folder.path().join("studies/loss/study.toml"), STUDY).expect("writable");
+    folder
+}
+
+#[test]
+fn studies_are_listed_from_here_from_a_folder_and_from_the_program() {
+    let folder = small();
+    insta::assert_snapshot!(
+        stdout(&whimbrel(folder.path(), &["study", "list"])),
+        @"loss  Loss and goodput; Everybody 1999, section 1; 3 claims"
+    );
+    let elsewhere = tempfile::tempdir().expect("a temporary folder");
+    let there = folder.path().join("studies");
+    let there = there.to_string_lossy();
+    let output = whimbrel(elsewhere.path(), &["study", "list", "--studies", &there]);
+    assert!(stdout(&output).starts_with("loss  "), "{}", stderr(&output));
+    let output = whimbrel(elsewhere.path(), &["study", "list"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(stdout(&output).contains("ye-cwr "), "{}", stdout(&output));
+}
+
+#[test]
+fn a_study_says_what_came_out() {
+    let folder = small();
+    let output = whimbrel(
+        folder.path(),
+        &["study", "run", "loss", "--quick", "--quiet", "--out", "out"],
+    );
+    assert_eq!((code(&output), stderr(&output).as_str()), (0, ""));
+    let text = stdout(&output);
+    assert!(
+        text.starts_with("loss: Loss and goodput (Everybody 1999, section 1)\n"),
+        "{text}"
+    );
+    for expected in [
+        "reproduced      falls",
+        "direction only  full",
+        "not             immune",
+        "(deterministic)",
+        "note   headers take their share",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    for file in ["study.json", "loss/results.csv", "loss/manifest.json"] {
+        assert!(folder.path().join("out/loss").join(file).is_file(), "{file}");
+    }
+    // Two seeds at two points.
+    let csv = fs::read_to_string(folder.path().join("out/loss/loss/results.csv")).expect("there");
+    assert_eq!(csv.lines().count(), 5, "{csv}");
+    let again = whimbrel(folder.path(), &["rerun", "out/loss/loss"]);
+    assert_eq!(code(&again), 2);
+    insta::assert_snapshot!(stderr(&again), @r"
+    error: these are results of a study
+      hint: whimbrel study run loss --quick --out DIR makes them again
+    ");
+    let full = whimbrel(folder.path(), &["study", "run", "loss", "--quiet", "--out", "out"]);
+    assert_eq!(code(&full), 2, "results are not overwritten unasked");
+}
+
+#[test]
+fn json_is_one_study_or_an_array_of_them() {
+    let folder = small();
+    let json = |args: &[&str]| -> serde_json::Value {
+        let output = whimbrel(folder.path(), args);
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    };
+    let one = json(&["study", "run", "loss", "--quick", "--json"]);
+    assert_eq!(one["study"], "loss");
+    let full = &one["claims"][1];
+    let keys: Vec<_> = full
+        .as_object()
+        .expect("an object")
+        .keys()
+        .map(String::as_str)
+        .collect();
+    assert_eq!(keys, ["ci95", "claim", "id", "measured", "note", "paper", "verdict"]);
+    assert_eq!(
+        (&full["id"], &full["verdict"], &full["paper"]),
+        (&"full".into(), &"direction only".into(), &1.0.into())
+    );
+    assert!(
+        full["measured"]
+            .as_f64()
+            .is_some_and(|goodput| (0.9..0.99).contains(&goodput)),
+        "{full}"
+    );
+    assert!(full["ci95"].is_number());
+    assert!(one["claims"][0]["measured"].is_string());
+    let all = json(&["study", "run", "--all", "--quick", "--json", "--jobs", "1"]);
+    assert_eq!(all, serde_json::json!([one]), "the number of jobs does not matter");
+}
+
+#[test]
+fn what_is_kept_makes_the_table() {
+    let folder = small();
+    let kept = whimbrel(folder.path(), &["study", "run", "loss", "--quiet", "--keep"]);
+    assert_eq!(code(&kept), 0, "{}", stderr(&kept));
+    let summary = stdout(&whimbrel(folder.path(), &["study", "results"]));
+    assert!(summary.contains("\n## Claims of papers\n"), "{summary}");
+    assert!(
+        summary.contains("\n| Everybody 1999 | 1 | 0 | 1 | 1 | 0 | 0 |\n"),
+        "{summary}"
+    );
+    assert!(summary.contains("| [Loss and goodput](loss/README.md) | "), "{summary}");
+    let pages = whimbrel(folder.path(), &["study", "results", "--out", "pages"]);
+    assert_eq!(code(&pages), 0, "{}", stderr(&pages));
+    let read = |name: &str| fs::read_to_string(folder.path().join("pages").join(name)).expect(name);
+    assert_eq!(read("RESULTS.md"), summary);
+    let page = read("loss/README.md");
+    assert!(page.contains("`whimbrel study run loss`"), "{page}");
+    assert!(page.contains("| goodput falls with loss | falls | "), "{page}");
+    assert!(page.contains("![falls](falls.svg)"), "{page}");
+    assert_eq!(
+        read("loss/falls.svg").matches("r=\"3\"").count(),
+        3,
+        "a mark for each point"
+    );
+    // Figures kept by an earlier version, without those of all points, give a class and a plot too.
+    let path = folder.path().join("studies/loss/results.json");
+    let mut kept: serde_json::Value = serde_json::from_str(&fs::read_to_string(&path).expect("kept")).expect("JSON");
+    for claim in kept["claims"].as_array_mut().expect("claims") {
+        let claim = claim.as_object_mut().expect("a claim");
+        claim.remove("points");
+        if claim["verdict"] == "direction only" {
+            claim["verdict"] = "partly".into();
+        }
+    }
+    fs::write(&path, kept.to_string()).expect("writable");
+    let old = stdout(&whimbrel(folder.path(), &["study", "results"]));
+    assert_eq!(old, summary);
+    let pages = whimbrel(folder.path(), &["study", "results", "--out", "old"]);
+    assert_eq!(code(&pages), 0, "{}", stderr(&pages));
+    assert!(folder.path().join("old/loss/falls.svg").is_file());
+    assert_eq!(
+        code(&whimbrel(folder.path(), &["study", "run", "loss", "--quick", "--keep"])),
+        2
+    );
+}
+
+#[test]
+fn what_is_wrong_with_a_study_is_told_with_its_line() {
+    let folder = small();
+    let with = |from: &str, to: &str| {
+        assert!(STUDY.contains(from), "{from}");
+        fs::write(
+            folder.path().join("studies/loss/study.toml"),
+            STUDY.replacen(from, to, 1),
+        )
+        .expect("writable");
+        let output = whimbrel(folder.path(), &["study", "run", "loss"]);
+        assert_eq!((code(&output), stdout(&output).as_str()), (2, ""));
+        stderr(&output)
+    };
+    insta::assert_snapshot!(with("title", "titel"), @r"
+    error: studies/loss/study.toml:2:1: unknown key `titel`
+      hint: did you mean `title`?
+    ");
+    insta::assert_snapshot!(with("link.radio.loss.rate", "link.radoi.loss.rate"), @r"
+    error: studies/loss/study.toml:15:11: link.radoi.loss.rate: there is no `radoi` in `link`
+      hint: did you mean `radio`?
+    ");
+    insta::assert_snapshot!(with("0.05, 0.2]", "0.05, 2]\n"), @r"
+    error: studies/loss/study.toml:15:20: link.radio.loss.rate: 2 given, allowed is a probability from 0 to 1
+      hint: 2 % is written 0.02
+    ");
+    insta::assert_snapshot!(with("quick = [0, 0.2]", "quick = [0, 0.3]"), @r"
+    error: studies/loss/study.toml:16:13: scenario.loss.axis.loss.quick[1]: 0.3 given, allowed are the values of the axis
+    ");
+    insta::assert_snapshot!(with("goodput_mbps", "godput_mbps"), @r"
+    error: studies/loss/study.toml:22:43: claim.falls.check.of.metric: there is no metric `godput_mbps` here
+      hint: did you mean `goodput_mbps`?
+    ");
+    insta::assert_snapshot!(with("kind = \"trend\"", "kind = \"trent\""), @r"
+    error: studies/loss/study.toml:22:18: claim[0].check.kind: unknown word `trent`
+      hint: did you mean `trend`?
+    ");
+    insta::assert_snapshot!(with("id = \"full\"", "id = \"falls\""), @r"
+    error: studies/loss/study.toml:25:6: claim[1].id: `falls` is there twice
+    ");
+    let output = whimbrel(folder.path(), &["study", "run", "lost"]);
+    insta::assert_snapshot!(stderr(&output), @r"
+    error: there is no study `lost`
+      hint: did you mean `loss`?
+    ");
+    assert_eq!(code(&whimbrel(folder.path(), &["study", "run"])), 2, "which ones?");
+}
+
+#[test]
+fn every_study_of_the_project_is_good() {
+    let studies = root().join("studies");
+    let output = whimbrel(&root(), &["study", "list"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let listed = stdout(&output).lines().count();
+    let mut folders = 0;
+    for entry in fs::read_dir(studies).expect("the studies") {
+        let folder = entry.expect("an entry").path();
+        if !folder.is_dir() {
+            continue;
+        }
+        folders += 1;
+        let mut scenarios = 0;
+        for entry in fs::read_dir(&folder).expect("a study") {
+            let path = entry.expect("an entry").path();
+            let name = path
+                .file_name()
+                .map(|name| name.to_string_lossy().into_owned())
+                .expect("a name");
+            if name.ends_with(".toml") && name != "study.toml" {
+                let output = whimbrel(&root(), &["check", &path.to_string_lossy()]);
+                assert_eq!(code(&output), 0, "{}: {}", path.display(), stderr(&output));
+                scenarios += 1;
+            }
+        }
+        assert!(scenarios > 0, "{}", folder.display());
+    }
+    assert_eq!(listed, folders);
+}

@@ -1,0 +1,413 @@
+//! When data is acknowledged, and what the receive window does (RFC 9260 §6.1 A, §6.2, §6.7).
+
+use crate::support::{Fate, Host, Net, data};
+use whimbrel_control::{Span, Time};
+use whimbrel_proto::{AssocId, AssociationConfig, CloseReason, Message, PathState};
+use whimbrel_wire::{Chunk, ChunkType, Data};
+
+fn quiet() -> AssociationConfig {
+    AssociationConfig {
+        hb_interval: Span::ZERO,
+        ..AssociationConfig::default()
+    }
+}
+
+/// An association over which one message has gone, so that the rule for the first DATA is out of the way.
+fn established(config: &AssociationConfig) -> (Net, AssocId, AssocId) {
+    let (mut net, a, b) = Net::established(1, config);
+    net.send(Host::A, a, Message::zeros(0, 1));
+    net.send(Host::B, b, Message::zeros(0, 1));
+    net.run_for(Span::from_secs(5));
+    net.messages.clear();
+    (net, a, b)
+}
+
+fn sacks(net: &Net, start: Time) -> Vec<u64> {
+    net.times(Host::B, ChunkType::SACK, start)
+}
+
+// [9260:5.1-19, 6.2-7, 6.2-8]
+#[test]
+fn section_6_2_a_lone_packet_is_acknowledged_after_200_ms() {
+    let (mut net, a, _) = established(&quiet());
+    let start = net.now;
+    net.send(Host::A, a, Message::zeros(0, 100));
+    net.run_for(Span::from_secs(2));
+    assert_eq!(sacks(&net, start), [210]);
+    let shorter = AssociationConfig {
+        sack_delay: Span::from_millis(50),
+        ..quiet()
+    };
+    let (mut net, a, _) = established(&shorter);
+    let start = net.now;
+    net.send(Host::A, a, Message::zeros(0, 100));
+    net.run_for(Span::from_secs(2));
+    assert_eq!(sacks(&net, start), [60]);
+}
+
+// [9260:6.2-8, 6.2-9, 6.2-10]
+#[test]
+fn section_6_2_every_second_packet_is_acknowledged_at_once() {
+    let (mut net, a, _) = established(&quiet());
+    let start = net.now;
+    net.send(Host::A, a, Message::zeros(0, 100));
+    net.run_for(Span::from_millis(100));
+    net.send(Host::A, a, Message::zeros(0, 100));
+    net.run_for(Span::from_secs(2));
+    assert_eq!(sacks(&net, start), [110]);
+    let start = net.now;
+    for _ in 0..100 {
+        net.send(Host::A, a, Message::zeros(0, 1452));
+    }
+    net.run_for(Span::from_secs(5));
+    assert_eq!(sacks(&net, start).len(), 50);
+    let each = AssociationConfig {
+        sack_frequency: 1,
+        ..quiet()
+    };
+    let (mut net, a, _) = established(&each);
+    let start = net.now;
+    for _ in 0..100 {
+        net.send(Host::A, a, Message::zeros(0, 1452));
+    }
+    net.run_for(Span::from_secs(5));
+    assert_eq!(sacks(&net, start).len(), 100);
+}
+
+// [9260:6.2-19]
+#[test]
+fn section_6_2_the_i_bit_asks_for_an_acknowledgement_at_once() {
+    let (mut net, a, _) = established(&quiet());
+    let start = net.now;
+    net.send(
+        Host::A,
+        a,
+        Message {
+            immediate: true,
+            ..Message::zeros(0, 100)
+        },
+    );
+    net.run_for(Span::from_secs(2));
+    assert_eq!(sacks(&net, start), [10]);
+    assert!(net.last(Host::A, ChunkType::DATA).data()[0].immediate);
+}
+
+// [9260:6.2-20, 6.2-21, 6.7-1, 7.2.4-1]
+#[test]
+fn section_6_7_gaps_and_duplicates_are_told_at_once() {
+    let (mut net, a, _) = established(&quiet());
+    let mut count = 0;
+    net.knob = Box::new(move |packet| {
+        count += usize::from(packet.has(ChunkType::DATA));
+        if packet.has(ChunkType::DATA) && count == 1 {
+            Fate::Drop
+        } else {
+            Fate::Deliver
+        }
+    });
+    let start = net.now;
+    for _ in 0..3 {
+        net.send(Host::A, a, Message::zeros(0, 100));
+        net.run_for(Span::from_millis(50));
+    }
+    let lost = net
+        .sent(Host::A, ChunkType::DATA)
+        .iter()
+        .rev()
+        .nth(2)
+        .expect("three")
+        .tsns()[0];
+    // Each packet beyond the gap at once; then T3-rtx fills it, which is told at once too.
+    net.run_for(Span::from_secs(2));
+    assert_eq!(sacks(&net, start), [60, 110, 1010]);
+    let all: Vec<_> = net
+        .sent(Host::B, ChunkType::SACK)
+        .iter()
+        .filter(|s| s.at >= start)
+        .map(|s| s.sack().expect("a SACK"))
+        .collect();
+    assert_eq!((all[0].0, &all[0].2), (lost.wrapping_sub(1), &vec![(2, 2)]));
+    assert_eq!((all[1].0, &all[1].2), (lost.wrapping_sub(1), &vec![(2, 3)]));
+    assert_eq!((all[2].0, &all[2].2), (lost.wrapping_add(2), &vec![]));
+    // The same packet once more.
+    let again = net.last(Host::A, ChunkType::DATA);
+    let before = net.wire.len();
+    net.hand(Host::B, &again.bytes).expect("taken");
+    let sack = net.wire[before].sack().expect("at once");
+    assert_eq!((sack.0, sack.3), (lost.wrapping_add(2), again.tsns()));
+}
+
+// [9260:6.1-16, 6.10-3]
+#[test]
+fn section_6_1_a_waiting_acknowledgement_goes_with_data() {
+    let (mut net, a, b) = established(&quiet());
+    let start = net.now;
+    net.send(Host::A, a, Message::zeros(0, 100));
+    net.run_for(Span::from_millis(50));
+    net.send(Host::B, b, Message::zeros(0, 100));
+    net.run_for(Span::from_secs(2));
+    assert_eq!(sacks(&net, start), [50]);
+    assert_eq!(
+        net.last(Host::B, ChunkType::SACK).types(),
+        [ChunkType::SACK, ChunkType::DATA]
+    );
+}
+
+// [9260:6.2-17, 6.7-6, 6.7-7]
+#[test]
+fn section_6_7_more_gaps_than_fit_into_a_packet() {
+    let (mut net, _, _) = established(&quiet());
+    net.knob = Box::new(|_| Fate::Drop);
+    let tsn = net.last(Host::A, ChunkType::DATA).tsns()[0];
+    for number in 1..=600 {
+        let chunk = Data {
+            unordered: true,
+            ..data(tsn.wrapping_add(2 * number), 0, b"x")
+        };
+        net.as_peer(Host::B, &[Chunk::Data(chunk)]).expect("taken");
+    }
+    let last = net.last(Host::B, ChunkType::SACK);
+    assert!(last.bytes.len() <= 1480);
+    let (cumulative, _, gaps, _) = last.sack().expect("a SACK");
+    assert_eq!(cumulative, tsn);
+    // 1480 bytes less common header and SACK header, four bytes each.
+    assert_eq!(gaps.len(), (1480 - 12 - 16) / 4);
+    let lowest: Vec<_> = (1..=gaps.len() as u16).map(|number| (2 * number, 2 * number)).collect();
+    assert_eq!(gaps, lowest);
+    // What was not reported is kept all the same.
+    for number in 0..600 {
+        let chunk = Data {
+            unordered: true,
+            ..data(tsn.wrapping_add(2 * number + 1), 0, b"x")
+        };
+        net.as_peer(Host::B, &[Chunk::Data(chunk)]).expect("taken");
+    }
+    net.run_for(Span::from_secs(1));
+    assert_eq!(
+        net.last(Host::B, ChunkType::SACK).sack().expect("a SACK").0,
+        tsn.wrapping_add(1200)
+    );
+    assert_eq!(net.contents(Host::B).len(), 1200);
+}
+
+/// A reader that does not read, and a sender with more than fits; time runs until the window is closed.
+fn closed_window(config: &AssociationConfig) -> (Net, AssocId, AssocId) {
+    let (mut net, a, b) = established(config);
+    net.auto_read = false;
+    for _ in 0..20 {
+        net.send(Host::A, a, Message::zeros(0, 1000));
+    }
+    net.run_until(Span::from_secs(10), "a closed window", |net| {
+        net.sent(Host::B, ChunkType::SACK)
+            .last()
+            .and_then(|sent| sent.sack())
+            .is_some_and(|sack| sack.1 == 0)
+    });
+    (net, a, b)
+}
+
+/// Room for five messages besides the one of a byte that went first.
+fn small() -> AssociationConfig {
+    AssociationConfig {
+        recv_buffer: 5001,
+        ..quiet()
+    }
+}
+
+// [9260:6.1-2, 6.1-4, 6.1-5, 6.1-6, 6.1-7, 6.1-17]
+#[test]
+fn section_6_1_a_closed_window_is_probed_at_growing_intervals_and_counts_as_no_error() {
+    let (mut net, a, b) = closed_window(&small());
+    net.run_for(Span::from_millis(10));
+    let closed = net.now;
+    net.run_for(Span::from_secs(1000));
+    let probes: Vec<_> = net
+        .times(Host::A, ChunkType::DATA, closed)
+        .iter()
+        .map(|ms| ms / 1000)
+        .collect();
+    // The first after one RTO, then doubled up to RTO.Max.
+    assert_eq!(probes[..9], [1, 2, 4, 8, 16, 32, 64, 124, 184], "{probes:?}");
+    assert_eq!(probes.len(), 6 + (1000 - 32) / 60);
+    let path = net.a.association(a).expect("up").paths().next().expect("a path");
+    assert_eq!((path.errors, path.state), (0, PathState::Active));
+    let one_each = net
+        .sent(Host::A, ChunkType::DATA)
+        .iter()
+        .filter(|s| s.at > closed)
+        .all(|s| s.data().len() == 1);
+    assert!(one_each, "a probe is one chunk");
+    net.auto_read = true;
+    net.read(Host::B, b);
+    net.drain(Host::B);
+    net.run_for(Span::from_secs(3));
+    assert_eq!(
+        net.contents(Host::B).len(),
+        20,
+        "all is sent as soon as the window opens"
+    );
+}
+
+#[test]
+fn section_6_1_a_probe_finds_a_window_whose_opening_was_lost() {
+    let (mut net, _, b) = closed_window(&small());
+    net.run_for(Span::from_secs(20));
+    net.knob = Box::new(|packet| {
+        if packet.from == Host::B {
+            Fate::Drop
+        } else {
+            Fate::Deliver
+        }
+    });
+    net.auto_read = true;
+    net.read(Host::B, b);
+    net.drain(Host::B);
+    net.run_for(Span::from_secs(1));
+    assert!(net.contents(Host::B).len() < 20);
+    net.knob = Box::new(|_| Fate::Deliver);
+    net.run_for(Span::from_secs(60));
+    assert_eq!(net.contents(Host::B).len(), 20);
+}
+
+// [9260:6.1-6]
+#[test]
+fn section_6_1_probes_that_nobody_answers_are_errors() {
+    let (mut net, _, _) = closed_window(&AssociationConfig {
+        association_max_retrans: 4,
+        ..small()
+    });
+    net.run_for(Span::from_secs(10));
+    net.knob = Box::new(|_| Fate::Drop);
+    net.run_for(Span::from_secs(400));
+    assert_eq!(net.close_reason(Host::A), Some(CloseReason::PeerUnreachable));
+}
+
+#[test]
+fn section_6_1_what_follows_a_probe_into_an_open_window_is_no_probe() {
+    let (mut net, a, b) = closed_window(&AssociationConfig {
+        recv_buffer: 15_001,
+        ..quiet()
+    });
+    net.run_for(Span::from_secs(2));
+    assert!(net.a.association(a).expect("up").stats().zero_window_probes > 0);
+    for _ in 0..200 {
+        net.send(Host::A, a, Message::zeros(0, 1000));
+    }
+    net.auto_read = true;
+    net.read(Host::B, b);
+    net.drain(Host::B);
+    // There is always something in flight.
+    net.run_until(Span::from_secs(10), "data", |net| net.contents(Host::B).len() > 100);
+    net.knob = Box::new(|_| Fate::Drop);
+    net.run_for(Span::from_secs(8));
+    let path = net.a.association(a).expect("up").paths().next().expect("a path");
+    assert_eq!(path.errors, 3, "after 1, 3 and 7 s");
+}
+
+// [9260:6.2-6, 6.2-11, 6.2-12, 6.2-22, 6.2-25]
+#[test]
+fn section_6_2_a_window_opens_in_steps_worth_telling() {
+    let (mut net, _, b) = closed_window(&AssociationConfig {
+        recv_buffer: 10_000,
+        ..quiet()
+    });
+    net.run_for(Span::from_millis(10));
+    let opened = net.now;
+    let mut windows = Vec::new();
+    for _ in 0..8 {
+        // One message of 1000 bytes at a time.
+        let now = net.now;
+        net.b.recv(now, b, &mut |_| ());
+        let before = net.wire.len();
+        net.drain(Host::B);
+        windows.extend(
+            net.wire[before..]
+                .iter()
+                .filter_map(|sent| sent.sack())
+                .map(|sack| sack.1),
+        );
+    }
+    assert_eq!(
+        windows,
+        [3000, 6000],
+        "a quarter of the buffer is worth a packet, less is not"
+    );
+    net.run_for(Span::from_secs(1));
+    let sizes: Vec<_> = net
+        .sent(Host::A, ChunkType::DATA)
+        .iter()
+        .filter(|sent| sent.at >= opened)
+        .flat_map(|sent| sent.data().iter().map(|data| data.payload.len()).collect::<Vec<_>>())
+        .collect();
+    assert!(
+        !sizes.is_empty() && sizes.iter().all(|len| *len == 1000),
+        "no crumbs: {sizes:?}"
+    );
+}
+
+// [9260:6.1-9]
+#[test]
+fn section_6_1_the_sender_does_not_fill_a_small_window_with_crumbs() {
+    let (mut net, a, _) = established(&quiet());
+    net.knob = Box::new(|_| Fate::Drop);
+    let announce = |net: &mut Net, a_rwnd| {
+        let tsn = net.last(Host::A, ChunkType::DATA).tsns();
+        let sack = whimbrel_wire::Sack {
+            congestion_indicated: false,
+            packets: 0,
+            cumulative_tsn_ack: whimbrel_wire::Tsn(tsn[tsn.len() - 1]),
+            a_rwnd,
+            gaps: whimbrel_wire::GapBlocks::from_wire_bytes(&[]),
+            duplicates: whimbrel_wire::DuplicateTsns::from_wire_bytes(&[]),
+        };
+        net.as_peer(Host::A, &[Chunk::Sack(sack)]).expect("taken");
+    };
+    announce(&mut net, 0);
+    net.send(Host::A, a, Message::zeros(0, 5000));
+    let start = net.now;
+    for a_rwnd in [1, 100, 1000, 1451] {
+        announce(&mut net, a_rwnd);
+        assert!(net.times(Host::A, ChunkType::DATA, start).is_empty(), "{a_rwnd}");
+    }
+    announce(&mut net, 1452);
+    assert_eq!(net.times(Host::A, ChunkType::DATA, start).len(), 1);
+    let sizes: Vec<_> = net
+        .last(Host::A, ChunkType::DATA)
+        .data()
+        .iter()
+        .map(|data| data.payload.len())
+        .collect();
+    assert_eq!(sizes, [1452]);
+}
+
+// [9260:6.1-9]
+#[test]
+fn section_6_1_a_window_that_is_never_large_is_used_when_half_of_it_is_free() {
+    let (mut net, a, _) = established(&AssociationConfig {
+        recv_buffer: 1500,
+        ..quiet()
+    });
+    net.send(Host::A, a, Message::new(0, vec![7; 100_000]));
+    net.run_for(Span::from_secs(300));
+    assert_eq!(
+        net.contents(Host::B),
+        [vec![7; 100_000]],
+        "a message larger than the peer's whole buffer"
+    );
+}
+
+// [9260:6.2-2, 6.2-4, 6.2-5]
+#[test]
+fn section_6_2_what_does_not_fit_is_dropped_and_not_acknowledged() {
+    let (mut net, a, _) = closed_window(&small());
+    net.run_for(Span::from_millis(10));
+    let held = net.last(Host::B, ChunkType::SACK).sack().expect("a SACK").0;
+    let before = net.wire.len();
+    assert!(
+        net.as_peer(Host::B, &[Chunk::Data(data(held.wrapping_add(1), 6, b"no room"))])
+            .is_err()
+    );
+    let sack = net.wire[before].sack().expect("at once");
+    assert_eq!((sack.0, sack.1, sack.2), (held, 0, vec![]));
+    assert!(net.a.association(a).is_some());
+}

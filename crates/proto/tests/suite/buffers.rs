@@ -1,0 +1,232 @@
+//! Buffers that grow with the delivery rate, and the memory that they may take together.
+
+use crate::support::{Host, Net};
+use whimbrel_control::{Rng, Span, Time};
+use whimbrel_proto::{AssocId, AssociationConfig, Endpoint, EndpointConfig, Message, PacketMeta, TransportAddr};
+use whimbrel_wire::{ByteSink, ChecksumField};
+
+const MB: u32 = 1 << 20;
+
+fn tuned() -> AssociationConfig {
+    AssociationConfig {
+        max_burst: 0,
+        recv_buffer: MB / 4,
+        recv_buffer_max: Some(8 * MB),
+        send_buffer: MB / 4,
+        send_buffer_max: Some(8 * MB),
+        ..AssociationConfig::default()
+    }
+}
+
+/// Keeps the send buffer of A full for so long; gives the most that it has held.
+fn fill_for(net: &mut Net, a: AssocId, span: Span) -> usize {
+    let (end, mut most) = (net.now + span, 0);
+    while net.now < end {
+        while net.a.send(net.now, a, Message::zeros(0, 10_000)).is_ok() {}
+        most = most.max(net.a.association(a).expect("it is up").buffered_send());
+        net.run_for(Span::from_millis(5));
+    }
+    most
+}
+
+/// The window of the last SACK that B sent.
+fn window(net: &Net) -> u32 {
+    let sacks = net.wire.iter().rev().filter(|sent| sent.from == Host::B);
+    sacks
+        .filter_map(|sent| sent.sack())
+        .map(|(_, a_rwnd, ..)| a_rwnd)
+        .next()
+        .expect("a SACK")
+}
+
+#[test]
+fn buffers_grow_with_the_delivery_rate_up_to_their_maximum() {
+    let (mut net, a, _) = Net::established(1, &tuned());
+    let buffered = fill_for(&mut net, a, Span::from_secs(1));
+    assert!(buffered > 4 << 20, "{buffered} bytes in the send buffer");
+    assert!((4 * MB..=8 * MB).contains(&window(&net)), "{}", window(&net));
+    assert!(net.a.buffer_memory_in_use() <= 8 << 20 && net.b.buffer_memory_in_use() <= 8 << 20);
+
+    let fixed = AssociationConfig {
+        recv_buffer_max: None,
+        send_buffer_max: None,
+        ..tuned()
+    };
+    let (mut net, a, _) = Net::established(1, &fixed);
+    let buffered = fill_for(&mut net, a, Span::from_secs(1));
+    assert!(window(&net) <= MB / 4 && buffered <= (MB / 4) as usize);
+}
+
+#[test]
+fn a_reader_that_takes_little_gets_no_larger_buffer() {
+    let (mut net, a, b) = Net::established(1, &tuned());
+    net.auto_read = false;
+    for _ in 0..200 {
+        while net.a.send(net.now, a, Message::zeros(0, 10_000)).is_ok() {}
+        net.run_for(Span::from_millis(20));
+        let now = net.now;
+        net.b.recv(now, b, &mut |_| {});
+    }
+    assert_eq!(net.b.buffer_memory_in_use(), 0);
+}
+
+#[test]
+fn memory_is_given_back_when_an_association_is_idle_or_has_ended() {
+    let (mut net, a, b) = Net::established(1, &tuned());
+    fill_for(&mut net, a, Span::from_secs(1));
+    assert!(net.a.buffer_memory_in_use() > 1 << 20 && net.b.buffer_memory_in_use() > 1 << 20);
+    net.run_for(Span::from_secs(120));
+    assert_eq!(
+        (net.a.buffer_memory_in_use(), net.b.buffer_memory_in_use()),
+        (0, 0),
+        "idle"
+    );
+    let held = net.b.association(b).unwrap().memory();
+    assert!(held < 3000, "{held} bytes");
+
+    fill_for(&mut net, a, Span::from_secs(1));
+    assert!(
+        net.a.buffer_memory_in_use() > 1 << 20 && net.b.buffer_memory_in_use() > 1 << 20,
+        "it grows again"
+    );
+    let now = net.now;
+    net.a.abort(now, a, "");
+    net.run_for(Span::from_secs(1));
+    assert_eq!(
+        (net.a.buffer_memory_in_use(), net.b.buffer_memory_in_use()),
+        (0, 0),
+        "ended"
+    );
+}
+
+#[test]
+fn a_window_that_was_promised_is_kept_after_the_buffer_has_shrunk() {
+    let (mut net, a, b) = Net::established(1, &tuned());
+    fill_for(&mut net, a, Span::from_secs(1));
+    net.run_for(Span::from_secs(120));
+    let promised = window(&net) as usize;
+    assert!(promised > 4 << 20 && net.b.buffer_memory_in_use() == 0);
+    // Nobody reads, and the sender uses all of the window that it knows.
+    net.auto_read = false;
+    for _ in 0..40 {
+        while net.a.send(net.now, a, Message::zeros(0, 10_000)).is_ok() {}
+        net.run_for(Span::from_millis(100));
+    }
+    let stats = net.b.association(b).unwrap().receiver_stats();
+    assert_eq!(stats.no_buffer, 0, "nothing that was within the window is dropped");
+    assert!(window(&net) <= MB / 4, "a smaller one is advertised: {}", window(&net));
+}
+
+/// A server, and clients with an address each; every packet takes a tick of 5 ms.
+struct Clients {
+    now: Time,
+    server: Endpoint,
+    clients: Vec<(TransportAddr, Endpoint, AssocId)>,
+    under_way: Vec<(PacketMeta, Vec<u8>)>,
+}
+
+/// The window is open from the start.
+fn open() -> AssociationConfig {
+    AssociationConfig {
+        initial_cwnd: Some(4 << 20),
+        ..tuned()
+    }
+}
+
+fn endpoint(addr: &str, listen: bool, memory: u64) -> Endpoint {
+    let config = EndpointConfig {
+        local_port: 4002,
+        local_addrs: vec![crate::support::addr(addr)],
+        listen,
+        association: open(),
+        buffer_memory: memory,
+        ..EndpointConfig::default()
+    };
+    Endpoint::new(config, Box::new(Rng::stream(1, addr))).expect("valid")
+}
+
+impl Clients {
+    fn new(count: usize, memory: u64) -> Self {
+        let now = Time::from_nanos(1_000_000);
+        let client = |index| {
+            let addr = format!("10.0.0.{}:0", 10 + index);
+            let mut client = endpoint(&addr, false, memory);
+            let id = client
+                .connect(now, open(), 4002, &[crate::support::addr("10.0.0.1:0")])
+                .expect("begun");
+            (crate::support::addr(&addr), client, id)
+        };
+        Clients {
+            now,
+            server: endpoint("10.0.0.1:0", true, memory),
+            clients: (0..count).map(client).collect(),
+            under_way: Vec::new(),
+        }
+    }
+
+    /// All clients send what their buffers take, and the server reads everything.
+    fn tick(&mut self) {
+        self.now += Span::from_millis(5);
+        let (
+            now,
+            Clients {
+                server,
+                clients,
+                under_way,
+                ..
+            },
+        ) = (self.now, self);
+        let arriving = std::mem::take(under_way);
+        for (meta, bytes) in arriving {
+            let to = clients.iter_mut().find(|(addr, ..)| *addr == meta.local);
+            let to = to.map_or(&mut *server, |(_, client, _)| client);
+            let _ = to.handle_datagram(now, meta, &bytes);
+        }
+        let ids: Vec<_> = server.associations().collect();
+        for id in ids {
+            while server.recv(now, id, &mut |_| {}).is_some() {}
+        }
+        for (_, client, id) in clients.iter_mut() {
+            while client.send(now, *id, Message::zeros(0, 10_000)).is_ok() {}
+        }
+        for endpoint in clients.iter_mut().map(|(_, client, _)| client).chain([server]) {
+            if endpoint.next_timeout().is_some_and(|at| at <= now) {
+                endpoint.handle_timeout(now);
+            }
+            loop {
+                let mut bytes = Vec::new();
+                let Some(sent) = endpoint.poll_transmit(now, &mut ByteSink::new(&mut bytes, ChecksumField::Compute))
+                else {
+                    break;
+                };
+                let meta = PacketMeta {
+                    local: sent.remote,
+                    remote: sent.local,
+                    ecn: sent.ecn,
+                    congestion_indicated: false,
+                };
+                under_way.push((meta, bytes));
+            }
+            while endpoint.poll_event().is_some() {}
+        }
+    }
+}
+
+#[test]
+fn many_associations_share_the_memory_for_buffers() {
+    const LIMIT: u64 = 6 << 20;
+    let mut all = Clients::new(8, LIMIT);
+    let mut largest = 0;
+    for _ in 0..100 {
+        all.tick();
+        let granted = all.server.buffer_memory_in_use();
+        assert!(granted <= LIMIT, "{granted}");
+        largest = largest.max(granted);
+    }
+    assert_eq!(all.server.associations().count(), 8);
+    // Each of them alone would take more.
+    assert!(largest > LIMIT / 2, "{largest} of {LIMIT} bytes granted");
+    let mut alone = Clients::new(1, 1 << 30);
+    (0..100).for_each(|_| alone.tick());
+    assert!(alone.server.buffer_memory_in_use() > LIMIT);
+}

@@ -1,0 +1,292 @@
+//! Aborts, autoclose, and what is left of an association after its end (RFC 9260 §9.1).
+
+use crate::support::{Fate, Host, Net, addrs};
+use whimbrel_control::Span;
+use whimbrel_proto::{
+    AssocId, AssociationConfig, CloseReason, Discard, Event, Message, SendError, SendFailure, SendFailureCause, State,
+};
+use whimbrel_wire::{Causes, Chunk, ChunkType, Tsn};
+
+fn config() -> AssociationConfig {
+    AssociationConfig::default()
+}
+
+fn established() -> (Net, AssocId, AssocId) {
+    Net::established(1, &config())
+}
+
+fn shut_down(net: &mut Net, host: Host, id: AssocId) {
+    let now = net.now;
+    net.host(host).shutdown(now, id);
+    net.drain(host);
+}
+
+/// Both ends were told of a good end, and nothing is left.
+fn assert_over(net: &mut Net, what: &str) {
+    for host in [Host::A, Host::B] {
+        assert_eq!(net.close_reason(host), Some(CloseReason::Graceful), "{what}: {host:?}");
+        assert_eq!(net.host(host).associations().count(), 0, "{what}: {host:?}");
+        assert_eq!(net.host(host).next_timeout(), None, "{what}: {host:?}");
+    }
+}
+
+// [9260:9.1-1, 9.1-2, 9.1-3, 9.1-6, 9.1-7, 8.5.1-4]
+// [9260:3.3.7-1, 3.3.7-4, 14.2-1]
+#[test]
+fn section_9_1_a_user_aborts_with_a_reason() {
+    let (mut net, a, _) = established();
+    for _ in 0..10 {
+        net.send(Host::A, a, Message::zeros(0, 1000));
+    }
+    let tag = net.tag_of(Host::B);
+    let now = net.now;
+    net.a.abort(now, a, "disk full");
+    net.run_for(Span::from_secs(1));
+    // Later ones answer packets that were on the way.
+    let abort = net.sent(Host::A, ChunkType::ABORT)[0].clone();
+    assert_eq!(abort.types(), [ChunkType::ABORT]);
+    assert_eq!(
+        (abort.tag(), abort.causes(), abort.is_reflected()),
+        (tag, vec![12], false)
+    );
+    assert_eq!(
+        net.close_reason(Host::A),
+        Some(CloseReason::AbortedLocally("disk full".into()))
+    );
+    let told = CloseReason::AbortedByPeer {
+        cause: Some(12),
+        reason: "disk full".into(),
+    };
+    assert_eq!(net.close_reason(Host::B), Some(told));
+    assert_eq!((net.a.associations().count(), net.b.associations().count()), (0, 0));
+    assert_eq!((net.a.next_timeout(), net.b.next_timeout()), (None, None));
+    assert_eq!(net.count(Host::B, ChunkType::ABORT), 0, "an ABORT is not answered");
+}
+
+#[test]
+fn section_9_1_a_long_reason_is_cut_to_fit_its_packet() {
+    let (mut net, a, _) = established();
+    let (now, reason) = (net.now, "because ".repeat(20_000));
+    net.a.abort(now, a, &reason);
+    net.run_for(Span::from_secs(1));
+    let Some(CloseReason::AbortedByPeer { reason: told, .. }) = net.close_reason(Host::B) else {
+        panic!("no abort")
+    };
+    assert!(!told.is_empty() && reason.starts_with(&told));
+}
+
+#[test]
+fn section_9_1_an_abort_while_connecting() {
+    // Nobody has been told of the association yet.
+    let mut net = Net::new(1);
+    net.knob = Box::new(|_| Fate::Drop);
+    let id = net.connect(&config(), 1);
+    net.drain(Host::A);
+    let now = net.now;
+    net.a.abort(now, id, "never mind");
+    net.drain(Host::A);
+    assert_eq!(net.count(Host::A, ChunkType::ABORT), 0);
+    assert_eq!(
+        net.close_reason(Host::A),
+        Some(CloseReason::AbortedLocally("never mind".into()))
+    );
+    assert_eq!((net.a.associations().count(), net.a.next_timeout()), (0, None));
+}
+
+#[test]
+fn section_9_1_an_abort_in_every_state_ends_it_at_once() {
+    for state in [
+        State::ShutdownPending,
+        State::ShutdownSent,
+        State::ShutdownReceived,
+        State::ShutdownAckSent,
+    ] {
+        let (mut net, a, _) = established();
+        net.knob = Box::new(|_| Fate::Drop);
+        let tsn = net.last(Host::A, ChunkType::INIT).init().initial_tsn.0.wrapping_sub(1);
+        if matches!(state, State::ShutdownPending | State::ShutdownReceived) {
+            net.send(Host::A, a, Message::zeros(0, 10));
+        }
+        if matches!(state, State::ShutdownPending | State::ShutdownSent) {
+            shut_down(&mut net, Host::A, a);
+        } else {
+            net.as_peer(
+                Host::A,
+                &[Chunk::Shutdown {
+                    cumulative_tsn_ack: Tsn(tsn),
+                }],
+            )
+            .expect("taken");
+        }
+        assert_eq!(net.state(Host::A, a), state);
+        let causes = crate::support::causes(&[whimbrel_wire::Cause::UserInitiatedAbort(b"enough")]);
+        let chunk = Chunk::Abort {
+            tag_reflected: false,
+            causes: Causes::from_wire_bytes(&causes),
+        };
+        net.as_peer(Host::A, &[chunk]).expect("taken");
+        let told = CloseReason::AbortedByPeer {
+            cause: Some(12),
+            reason: "enough".into(),
+        };
+        assert_eq!(net.close_reason(Host::A), Some(told), "{state:?}");
+    }
+}
+
+#[test]
+fn autoclose_ends_an_association_without_data_in_either_direction() {
+    let closing = AssociationConfig {
+        autoclose: Some(Span::from_secs(10)),
+        ..config()
+    };
+    let mut net = Net::new(1);
+    let start = net.now;
+    let id = net.connect(&closing, 1);
+    net.run_for(Span::from_secs(5));
+    let b = net.only(Host::B);
+    net.send(Host::A, id, Message::zeros(0, 1));
+    net.run_for(Span::from_secs(9));
+    net.send(Host::B, b, Message::zeros(0, 1));
+    net.run_for(Span::from_secs(30));
+    // B's message arrived 14.010 s after the start.
+    assert_eq!(net.times(Host::A, ChunkType::SHUTDOWN, start), [24_010]);
+    assert_over(&mut net, "autoclose");
+}
+
+// [9260:9.1-6, 9.2-17]
+#[test]
+fn what_has_arrived_can_be_read_after_the_end_and_then_the_place_is_free() {
+    let (mut net, a, b) = established();
+    net.auto_read = false;
+    net.send(Host::A, a, Message::new(0, &b"last"[..]));
+    net.send(Host::A, a, Message::new(0, &b"words"[..]));
+    shut_down(&mut net, Host::A, a);
+    net.run_for(Span::from_secs(5));
+    assert_eq!(net.close_reason(Host::B), Some(CloseReason::Graceful));
+    assert_eq!(net.state(Host::B, b), State::Closed);
+    assert_eq!(net.b.associations().count(), 1, "there is something to read");
+    // The peer may come back meanwhile.
+    let again = net.connect(&config(), 1);
+    net.run_for(Span::from_secs(1));
+    assert_eq!(net.state(Host::A, again), State::Established);
+    net.read(Host::B, b);
+    assert_eq!(net.contents(Host::B), [&b"last"[..], b"words"]);
+    assert!(net.b.association(b).is_none());
+    let second = net.only(Host::B);
+    assert_ne!(second, b);
+    shut_down(&mut net, Host::A, again);
+    net.run_for(Span::from_secs(1));
+    // A third association takes a place that was used before, under another name.
+    let third = net.connect(&config(), 1);
+    net.run_for(Span::from_secs(1));
+    let accepted = net.only(Host::B);
+    assert!(![b, second].contains(&accepted));
+    assert!(![a, again].contains(&third));
+    for stale in [a, again] {
+        assert!(net.a.association(stale).is_none());
+        let now = net.now;
+        assert!(matches!(
+            net.a.send(now, stale, Message::zeros(0, 1)),
+            Err(SendError::Closed)
+        ));
+        net.a.abort(now, stale, "nobody");
+        assert!(net.a.recv(now, stale, &mut |_| ()).is_none());
+    }
+    assert_eq!(net.state(Host::A, third), State::Established);
+}
+
+#[test]
+fn an_association_that_ended_makes_room_for_another_to_the_same_peer() {
+    let (mut net, a, _) = established();
+    let now = net.now;
+    assert!(
+        net.a.connect(now, config(), 4002, &addrs(Host::B, 1)).is_err(),
+        "one at a time"
+    );
+    net.a.abort(now, a, "enough");
+    let again = net.a.connect(now, config(), 4002, &addrs(Host::B, 1));
+    assert!(again.is_ok(), "{again:?}");
+}
+
+#[test]
+fn chunks_that_end_things_are_dropped_where_they_make_no_sense() {
+    let (mut net, a, _) = established();
+    let before = net.wire.len();
+    assert_eq!(net.as_peer(Host::A, &[Chunk::ShutdownAck]), Err(Discard::Unexpected));
+    assert_eq!(
+        net.as_peer(Host::A, &[Chunk::ShutdownComplete { tag_reflected: false }]),
+        Err(Discard::Unexpected)
+    );
+    assert_eq!((net.state(Host::A, a), net.wire.len()), (State::Established, before));
+}
+
+/// What became of messages that were taken: context, whether a part was sent, and why it was given up.
+fn failures(net: &Net, host: Host) -> Vec<(u32, bool, SendFailureCause)> {
+    let failure = |event| match event {
+        Event::SendFailed(failure) => Some((failure.context, failure.sent, failure.cause)),
+        _ => None,
+    };
+    net.events_of(host).into_iter().filter_map(failure).collect()
+}
+
+fn numbered(context: u32, len: u32) -> Message {
+    Message {
+        ppid: 100 + context,
+        context,
+        ..Message::zeros(3, len)
+    }
+}
+
+#[test]
+fn section_11_2_2_messages_that_are_not_acknowledged_are_told_before_the_end() {
+    let (mut net, a, _) = established();
+    net.send(Host::A, a, numbered(1, 100));
+    net.run_for(Span::from_secs(1));
+    net.knob = Box::new(|_| Fate::Drop);
+    // One in a chunk of its own, one in many of which the window lets some go, one that waits.
+    for (context, len) in [(2, 100), (3, 20_000), (4, 100)] {
+        net.send(Host::A, a, numbered(context, len));
+    }
+    let now = net.now;
+    net.a.abort(now, a, "enough");
+    net.drain(Host::A);
+    let ended = SendFailureCause::Ended;
+    assert_eq!(
+        failures(&net, Host::A),
+        [(2, true, ended), (3, true, ended), (4, false, ended)]
+    );
+    let events = net.events_of(Host::A);
+    assert!(matches!(events.last(), Some(Event::Closed(_))), "{events:?}");
+    let first = events.iter().find(|event| matches!(event, Event::SendFailed(_)));
+    let expected = SendFailure {
+        stream: 3,
+        ppid: 102,
+        context: 2,
+        sent: true,
+        cause: ended,
+    };
+    assert_eq!(first, Some(&Event::SendFailed(expected)));
+}
+
+#[test]
+fn section_11_2_2_without_a_handshake_nothing_is_delivered() {
+    let mut net = Net::new(1);
+    net.knob = Box::new(|_| Fate::Drop);
+    let id = net.connect(&config(), 1);
+    net.send(Host::A, id, numbered(7, 100));
+    net.run_for(Span::from_secs(1000));
+    assert_eq!(net.close_reason(Host::A), Some(CloseReason::HandshakeTimeout));
+    assert_eq!(failures(&net, Host::A), [(7, false, SendFailureCause::Ended)]);
+}
+
+#[test]
+fn section_11_2_2_a_shutdown_in_good_order_gives_nothing_up() {
+    let (mut net, a, _) = established();
+    for context in 0..50 {
+        net.send(Host::A, a, numbered(context, 3000));
+    }
+    shut_down(&mut net, Host::A, a);
+    net.run_for(Span::from_secs(20));
+    assert_eq!(net.close_reason(Host::A), Some(CloseReason::Graceful));
+    assert_eq!(failures(&net, Host::A), []);
+}

@@ -1,0 +1,267 @@
+//! Requirements of RFC 9260 on INIT and INIT ACK that the stories of the other files do not hold.
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+
+use crate::support::paths::quiet;
+use crate::support::{Fate, Host, Net, addr, addrs, init, parameters, resealed};
+use whimbrel_control::{Rng, Span};
+use whimbrel_proto::{AssociationConfig, Endpoint, EndpointConfig, PathId, State, TransportAddr};
+use whimbrel_wire::{Chunk, ChunkType, Init, Parameter, Tsn};
+
+/// Everything that may be agreed on is wanted.
+fn talkative() -> AssociationConfig {
+    AssociationConfig {
+        dynamic_addresses: true,
+        ..quiet()
+    }
+}
+
+fn types(init: &Init<'_>) -> Vec<u16> {
+    init.parameters
+        .iter()
+        .map(|parameter| parameter.expect("well-formed").parameter_type())
+        .collect()
+}
+
+const HOST_NAME: u16 = 11;
+
+// [9260:3.3.2-1, 3.3.2-2, 3.3.2-8, 3.3.2-11, 3.3.2-13, 3.3.2.1.4-1, 3.3.2.1.5-1]
+// [9260:3.3.3-1, 3.3.3-5, 3.3.3-8, 3.3.3-11, 3.3.3-14, 3.3.3.1-1]
+#[test]
+fn section_3_3_what_init_and_init_ack_announce() {
+    for config in [quiet(), talkative()] {
+        let smallest = AssociationConfig {
+            outbound_streams: 20,
+            max_inbound_streams: 3,
+            ..config
+        };
+        let mut net = Net::with_config(2, &smallest, 1);
+        net.connect(&smallest, 2);
+        net.run_for(Span::from_secs(1));
+        let (init, ack) = (
+            net.last(Host::A, ChunkType::INIT),
+            net.last(Host::B, ChunkType::INIT_ACK),
+        );
+        for sent in [&init, &ack] {
+            let chunk = sent.init();
+            assert!(chunk.initiate_tag != 0 && chunk.a_rwnd >= 1500);
+            assert!(chunk.outbound_streams > 0 && chunk.inbound_streams > 0);
+            let mut seen = BTreeSet::new();
+            for number in types(&chunk) {
+                assert_ne!(number, HOST_NAME);
+                // Addresses alone come several times.
+                assert!(seen.insert(number) || number == 5, "parameter {number} twice");
+            }
+            for parameter in chunk.parameters.iter() {
+                if let Ok(Parameter::SupportedAddressTypes(list)) = parameter {
+                    assert!(!list.contains(HOST_NAME));
+                }
+            }
+        }
+        assert_eq!(ack.init().outbound_streams, 3, "no more than the INIT allows");
+    }
+    for (recv_buffer, is_allowed) in [(1499, false), (1500, true)] {
+        let config = AssociationConfig { recv_buffer, ..quiet() };
+        assert_eq!(config.validate().is_ok(), is_allowed);
+    }
+    for streams in [(0, 1), (1, 0)] {
+        let config = AssociationConfig {
+            outbound_streams: streams.0,
+            max_inbound_streams: streams.1,
+            ..quiet()
+        };
+        assert!(config.validate().is_err());
+    }
+}
+
+fn is_reached_at(net: &mut Net, host: Host) -> Vec<TransportAddr> {
+    let id = net.only(host);
+    let paths = net.host(host).association(id).expect("up").paths();
+    paths.map(|path| path.remote).collect()
+}
+
+// [9260:3.3.2.1.2-1]
+#[test]
+fn section_3_3_2_1_2_mapped_addresses_are_listed_as_ipv4() {
+    let config = EndpointConfig {
+        local_port: 4001,
+        local_addrs: vec![addr("10.0.0.1:0"), addr("[::ffff:10.0.1.1]:0")],
+        ..EndpointConfig::default()
+    };
+    let mut net = Net::new(2);
+    net.a = Endpoint::new(config, Box::new(Rng::stream(1, "a"))).expect("valid");
+    net.connect(&quiet(), 1);
+    net.drain(Host::A);
+    let sent = net.last(Host::A, ChunkType::INIT);
+    let listed: Vec<_> = types(&sent.init())
+        .into_iter()
+        .filter(|number| [5, 6].contains(number))
+        .collect();
+    assert_eq!(listed, [5, 5]);
+}
+
+// [9260:3.3.2.1.2-2, 3.3.3-20]
+#[test]
+fn section_3_3_without_a_list_the_source_is_the_only_address_of_either_end() {
+    let mut net = Net::new(1);
+    // A asks at two addresses; the answer lists none, so that the one that it comes from is B's.
+    net.connect(&quiet(), 2);
+    net.run_for(Span::from_secs(1));
+    assert_eq!(is_reached_at(&mut net, Host::A), addrs(Host::B, 1));
+    assert_eq!(is_reached_at(&mut net, Host::B), addrs(Host::A, 1));
+}
+
+// [9260:3.3.3-7, 3.3.3-13, 3.3.3-16]
+#[test]
+fn section_3_3_3_an_impossible_init_ack_is_dropped_in_silence_in_other_states() {
+    let cookie = parameters(&[Parameter::StateCookie(b"biscuit")]);
+    let impossible = [
+        Init {
+            initiate_tag: 0,
+            ..init(9, &cookie)
+        },
+        Init {
+            outbound_streams: 0,
+            ..init(9, &cookie)
+        },
+        Init {
+            inbound_streams: 0,
+            ..init(9, &cookie)
+        },
+    ];
+    for echoed in [true, false] {
+        let mut net = Net::new(1);
+        net.knob = Box::new(move |packet| {
+            if echoed && packet.has(ChunkType::COOKIE_ECHO) {
+                Fate::Drop
+            } else {
+                Fate::Deliver
+            }
+        });
+        net.connect(&quiet(), 1);
+        net.run_for(Span::from_millis(100));
+        let a = net.only(Host::A);
+        let state = net.state(Host::A, a);
+        let expected = if echoed {
+            State::CookieEchoed
+        } else {
+            State::Established
+        };
+        assert_eq!(state, expected);
+        let before = net.wire.len();
+        let tag = net.last(Host::A, ChunkType::INIT).init().initiate_tag;
+        for chunk in impossible {
+            assert!(net.forge(Host::A, tag, &[Chunk::InitAck(chunk)]).is_err());
+        }
+        assert_eq!((net.wire.len(), net.state(Host::A, a)), (before, state));
+    }
+}
+
+// [9260:3.3.3-3, 3.3.3-18, 3.3.3-19]
+#[test]
+fn section_3_3_3_a_long_init_ack_with_flags_is_understood() {
+    let mut net = Net::new(1);
+    let a = net.connect(&quiet(), 1);
+    net.drain(Host::A);
+    let tag = net.last(Host::A, ChunkType::INIT).init().initiate_tag;
+    // A parameter that is passed over.
+    let mut list = vec![0; 2000];
+    list[..4].copy_from_slice(&[0x80, 0x77, 7, 208]);
+    list.extend(parameters(&[Parameter::StateCookie(b"biscuit")]));
+    let mut bytes = crate::support::packet(4002, 4001, tag, &[Chunk::InitAck(init(9, &list))]);
+    assert_eq!((bytes.len() > 1500, bytes[13]), (true, 0));
+    bytes[13] = 0xff;
+    net.hand(Host::A, &resealed(bytes)).expect("taken");
+    assert_eq!(net.state(Host::A, a), State::CookieEchoed);
+    let echo = net.last(Host::A, ChunkType::COOKIE_ECHO);
+    assert_eq!(echo.chunks(), [Chunk::CookieEcho { cookie: b"biscuit" }]);
+}
+
+/// Random numbers of which the first ones are zero.
+struct ZerosFirst(u32, Rng);
+
+impl rand_core::TryRng for ZerosFirst {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        if self.0 > 0 {
+            self.0 -= 1;
+            return Ok(0);
+        }
+        Ok((rand_core::Rng::next_u64(&mut self.1) >> 32) as u32)
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        Ok(rand_core::Rng::next_u64(&mut self.1))
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+        bytes.fill(1);
+        Ok(())
+    }
+}
+
+// [9260:5.3.1-1, 5.1-2, 3.3.3-5]
+#[test]
+fn section_5_3_1_a_random_number_of_zero_is_no_tag() {
+    let mut net = Net::new(1);
+    for host in [Host::A, Host::B] {
+        let config = EndpointConfig {
+            local_port: crate::support::port(host),
+            local_addrs: addrs(host, 1),
+            listen: host == Host::B,
+            ..EndpointConfig::default()
+        };
+        let endpoint = Endpoint::new(config, Box::new(ZerosFirst(3, Rng::stream(1, "x")))).expect("valid");
+        *net.host(host) = endpoint;
+    }
+    net.connect(&quiet(), 1);
+    net.run_for(Span::from_secs(1));
+    for (host, chunk_type) in [(Host::A, ChunkType::INIT), (Host::B, ChunkType::INIT_ACK)] {
+        assert_ne!(net.last(host, chunk_type).init().initiate_tag, 0, "{host:?}");
+    }
+}
+
+// [9260:6.2-14]
+#[test]
+fn section_6_2_the_delay_of_sacks_is_500_ms_at_most() {
+    for (ms, is_allowed) in [(0, true), (500, true), (501, false)] {
+        let config = AssociationConfig {
+            sack_delay: Span::from_millis(ms),
+            ..quiet()
+        };
+        assert_eq!(config.validate().is_ok(), is_allowed, "{ms} ms");
+    }
+}
+
+// [9260:3.3.8-2]
+#[test]
+fn section_3_3_8_a_shutdown_takes_back_no_gap_blocks() {
+    let (mut net, a, _) = Net::established(1, &quiet());
+    net.knob = Box::new(|_| Fate::Drop);
+    for _ in 0..3 {
+        net.send(Host::A, a, whimbrel_proto::Message::zeros(0, 1000));
+    }
+    let first = net.last(Host::A, ChunkType::INIT).init().initial_tsn.0;
+    let mut gaps = Vec::new();
+    whimbrel_wire::GapBlock { start: 2, end: 3 }.emit(&mut gaps);
+    let sack = Chunk::Sack(whimbrel_wire::Sack {
+        cumulative_tsn_ack: Tsn(first.wrapping_sub(1)),
+        a_rwnd: 60_000,
+        gaps: whimbrel_wire::GapBlocks::from_wire_bytes(&gaps),
+        duplicates: whimbrel_wire::DuplicateTsns::from_wire_bytes(&[]),
+        congestion_indicated: false,
+        packets: 0,
+    });
+    let flight = |net: &Net| {
+        let mut paths = net.a.association(a).expect("up").paths();
+        paths.find(|path| path.id == PathId(0)).expect("a path").flight
+    };
+    net.as_peer(Host::A, &[sack]).expect("taken");
+    assert_eq!(flight(&net), 1016);
+    let cumulative_tsn_ack = Tsn(first.wrapping_sub(1));
+    net.as_peer(Host::A, &[Chunk::Shutdown { cumulative_tsn_ack }])
+        .expect("taken");
+    assert_eq!(flight(&net), 1016);
+}

@@ -1,0 +1,346 @@
+//! Heartbeats, and addresses that have to be verified before they are used (RFC 9260 §5.4, §8.3).
+
+use crate::support::paths::{confirmed, cut, path, quiet, state_event, when};
+use crate::support::{Fate, Host, Net, addrs};
+use whimbrel_control::Span;
+use whimbrel_proto::{AssociationConfig, Message, PathId, PathState, State};
+use whimbrel_wire::{Chunk, ChunkType, HeartbeatInfo};
+
+// [9260:8.3-1, 8.3-13, 8.3-14]
+// [9260:3.3.5-1]
+#[test]
+fn section_8_3_idle_paths_are_probed_every_hb_interval_plus_rto_with_half_an_rto_of_jitter() {
+    let (mut net, a, _) = confirmed(2, &AssociationConfig::default());
+    let start = net.now;
+    net.run_for(Span::from_secs(3600));
+    for index in 0..2 {
+        let remote = addrs(Host::B, 2)[index];
+        let times: Vec<_> = net
+            .sent(Host::A, ChunkType::HEARTBEAT)
+            .iter()
+            .filter(|sent| sent.remote == remote && sent.at >= start)
+            .map(|sent| sent.at)
+            .collect();
+        let gaps: Vec<_> = times.windows(2).map(|pair| pair[1].since(pair[0])).collect();
+        assert!(gaps.len() > 100);
+        // 30 s and an RTO of 1 s; one round trip of 20 ms passes before the answer starts the next period.
+        let (low, high) = (Span::from_millis(30_500), Span::from_millis(31_520));
+        assert!(gaps.iter().all(|gap| *gap >= low && *gap <= high), "{gaps:?}");
+        assert!(
+            gaps.iter().any(|gap| *gap < Span::from_millis(30_700)),
+            "spread over the whole jitter"
+        );
+        assert!(
+            gaps.iter().any(|gap| *gap > Span::from_millis(31_300)),
+            "spread over the whole jitter"
+        );
+        assert_eq!(path(&net, a, index).errors, 0);
+    }
+}
+
+#[test]
+fn section_8_3_a_path_in_use_needs_no_heartbeats() {
+    let (mut net, a, _) = confirmed(2, &AssociationConfig::default());
+    let start = net.now;
+    for _ in 0..300 {
+        net.send(Host::A, a, Message::zeros(0, 100));
+        net.run_for(Span::from_secs(1));
+    }
+    let remotes: Vec<_> = net
+        .sent(Host::A, ChunkType::HEARTBEAT)
+        .iter()
+        .filter(|sent| sent.at >= start)
+        .map(|sent| sent.remote)
+        .collect();
+    assert!(remotes.len() >= 8);
+    assert!(
+        remotes.iter().all(|remote| *remote == addrs(Host::B, 2)[1]),
+        "{remotes:?}"
+    );
+}
+
+// [9260:8.3-3, 8.3-4, 8.3-13, 8.1-2]
+#[test]
+fn section_8_3_unanswered_heartbeats_back_off_and_make_the_path_inactive_but_end_nothing() {
+    // Those of three dead paths would exceed Association.Max.Retrans between two answers of the path in use.
+    let config = AssociationConfig {
+        hb_interval: Span::from_secs(10),
+        association_max_retrans: 1,
+        ..quiet()
+    };
+    let (mut net, a, _) = confirmed(4, &config);
+    cut(&mut net, &[1, 2, 3]);
+    let start = net.now;
+    when(
+        &mut net,
+        start,
+        Span::from_secs(1000),
+        &state_event(1, PathState::Inactive),
+    );
+    assert_eq!(path(&net, a, 1).errors, 6);
+    assert_eq!(
+        path(&net, a, 1).rto,
+        Span::from_secs(60),
+        "1 s doubled six times, up to RTO.Max"
+    );
+    net.run_for(Span::from_secs(4000));
+    assert_eq!(net.state(Host::A, a), State::Established, "the path in use is well");
+    assert_eq!(path(&net, a, 1).errors, 6);
+    let late = net.now;
+    net.run_for(Span::from_secs(700));
+    let probes = net
+        .sent(Host::A, ChunkType::HEARTBEAT)
+        .iter()
+        .filter(|sent| sent.remote == addrs(Host::B, 2)[1] && sent.at >= late)
+        .count();
+    // One in 10 s + 60 s ± 30 s.
+    assert!((7..=18).contains(&probes), "{probes}");
+}
+
+// [9260:8.3-12]
+#[test]
+fn section_8_3_the_user_asks_for_a_heartbeat() {
+    let (mut net, a, _) = confirmed(2, &quiet());
+    let start = net.now;
+    for index in [0, 1] {
+        assert!(net.a.request_heartbeat(start, a, PathId(index)));
+    }
+    assert!(!net.a.request_heartbeat(start, a, PathId(2)));
+    net.delay = Span::from_millis(200);
+    net.run_for(Span::from_secs(3));
+    let sent: Vec<_> = net
+        .sent(Host::A, ChunkType::HEARTBEAT)
+        .iter()
+        .filter(|sent| sent.at >= start)
+        .map(|sent| sent.remote)
+        .collect();
+    assert_eq!(sent, addrs(Host::B, 2));
+    // A first sample of 20 ms, then one of 400 ms: 7/8 of one and 1/8 of the other.
+    for index in 0..2 {
+        assert!(
+            path(&net, a, index)
+                .srtt
+                .is_some_and(|srtt| srtt > Span::from_millis(60)),
+            "{:?}",
+            path(&net, a, index)
+        );
+    }
+    // None otherwise: they are turned off.
+    let count = net.count(Host::A, ChunkType::HEARTBEAT);
+    net.run_for(Span::from_secs(1000));
+    assert_eq!(net.count(Host::A, ChunkType::HEARTBEAT), count);
+}
+
+#[test]
+fn section_8_3_a_heartbeat_on_demand_does_not_wait_for_a_dead_path() {
+    let config = AssociationConfig {
+        hb_interval: Span::from_secs(5),
+        ..quiet()
+    };
+    let (mut net, a, _) = confirmed(2, &config);
+    cut(&mut net, &[1]);
+    net.run_for(Span::from_secs(1000));
+    assert_eq!(path(&net, a, 1).state, PathState::Inactive);
+    for _ in 0..20 {
+        net.run_for(Span::from_secs(13));
+        let asked = net.now;
+        net.a.request_heartbeat(asked, a, PathId(0));
+        net.run_for(Span::from_secs(2));
+        let went = net
+            .sent(Host::A, ChunkType::HEARTBEAT)
+            .iter()
+            .any(|sent| sent.at >= asked && sent.remote == addrs(Host::B, 1)[0]);
+        assert!(went, "at {asked:?}");
+    }
+}
+
+// [9260:8.3-2, 8.3-6, 8.3-8, 6.4-2]
+#[test]
+fn section_8_3_a_heartbeat_is_carried_back_unchanged_to_where_it_came_from() {
+    let (mut net, _, b) = confirmed(2, &quiet());
+    let tag = net.tag_of(Host::B);
+    for index in 0..2 {
+        let info = vec![index as u8; 300 + index];
+        let bytes = crate::support::packet(4001, 4002, tag, &[Chunk::Heartbeat(HeartbeatInfo(&info))]);
+        let meta = crate::support::meta(addrs(Host::B, 2)[index], addrs(Host::A, 2)[index]);
+        net.hand_from(Host::B, meta, &bytes).expect("taken");
+        let answer = net.last(Host::B, ChunkType::HEARTBEAT_ACK);
+        assert_eq!(answer.remote, addrs(Host::A, 2)[index]);
+        assert_eq!(answer.chunks(), [Chunk::HeartbeatAck(HeartbeatInfo(&info))]);
+    }
+    // Own heartbeats hold when and where they were sent, and a nonce.
+    let now = net.now;
+    net.b.request_heartbeat(now, b, PathId(1));
+    net.run_for(Span::ZERO);
+    let sent = net.last(Host::B, ChunkType::HEARTBEAT);
+    assert_eq!(sent.remote, addrs(Host::A, 2)[1]);
+    let Chunk::Heartbeat(info) = sent.chunks()[0] else {
+        panic!("no HEARTBEAT")
+    };
+    assert_eq!(info.0[8..16], now.as_nanos().to_be_bytes());
+    assert_eq!(info.0[16], 1);
+}
+
+// [9260:5.4-1]
+#[test]
+fn section_5_4_hb_max_burst_bounds_the_probes_of_new_addresses() {
+    for burst in [1, 2, 3] {
+        let config = AssociationConfig {
+            hb_max_burst: burst,
+            ..quiet()
+        };
+        let mut net = Net::with_config(4, &config, 1);
+        cut(&mut net, &[1, 2, 3]);
+        // A was told of one address: it has to verify the other three, which do not answer.
+        net.connect(&config, 1);
+        net.run_for(Span::from_millis(900));
+        assert_eq!(net.count(Host::A, ChunkType::HEARTBEAT), burst as usize);
+        // Every one gets its turn.
+        net.run_for(Span::from_secs(300));
+        for remote in &addrs(Host::B, 4)[1..] {
+            let probes = net
+                .sent(Host::A, ChunkType::HEARTBEAT)
+                .iter()
+                .filter(|sent| sent.remote == *remote)
+                .count();
+            assert!(probes >= 6, "{burst} {remote}: {probes}");
+        }
+    }
+}
+
+// [9260:5.4-2]
+#[test]
+fn section_5_4_an_address_that_never_answers_gets_heartbeats_and_nothing_else() {
+    let config = AssociationConfig {
+        association_max_retrans: 4,
+        path_max_retrans: 1,
+        ..AssociationConfig::default()
+    };
+    let mut net = Net::with_config(2, &config, 1);
+    cut(&mut net, &[1]);
+    let id = net.connect(&config, 1);
+    net.run_for(Span::from_secs(100));
+    assert_eq!(path(&net, id, 1).state, PathState::Inactive);
+    let now = net.now;
+    assert!(net.a.set_primary(now, id, PathId(1)));
+    // Even when the only confirmed path dies.
+    cut(&mut net, &[0, 1]);
+    for _ in 0..20 {
+        net.send(Host::A, id, Message::zeros(0, 1000));
+    }
+    net.run_until(Span::from_secs(1000), "the end", |net| {
+        net.close_reason(Host::A).is_some()
+    });
+    let unconfirmed: Vec<_> = net
+        .wire
+        .iter()
+        .filter(|sent| sent.from == Host::A && sent.remote == addrs(Host::B, 2)[1])
+        .flat_map(|sent| sent.types())
+        .collect();
+    assert!(!unconfirmed.is_empty());
+    assert!(
+        unconfirmed.iter().all(|chunk_type| *chunk_type == ChunkType::HEARTBEAT),
+        "{unconfirmed:?}"
+    );
+}
+
+// [9260:5.4-2, 5.4-3, 6.4-2]
+#[test]
+fn section_5_4_a_cookie_ack_to_an_unconfirmed_address_takes_a_heartbeat_along() {
+    let mut net = Net::new(2);
+    net.knob = Box::new(|packet| {
+        if packet.has(ChunkType::COOKIE_ECHO) {
+            Fate::Drop
+        } else {
+            Fate::Deliver
+        }
+    });
+    net.connect(&quiet(), 2);
+    net.run_for(Span::from_millis(30));
+    let echo = net.last(Host::A, ChunkType::COOKIE_ECHO);
+    net.knob = Box::new(|packet| {
+        if packet.from == Host::B {
+            Fate::Drop
+        } else {
+            Fate::Deliver
+        }
+    });
+    // It comes from A's second address, three times.
+    let meta = crate::support::meta(addrs(Host::B, 2)[1], addrs(Host::A, 2)[1]);
+    for _ in 0..3 {
+        net.hand_from(Host::B, meta, &echo.bytes).expect("taken");
+        let answer = net.last(Host::B, ChunkType::COOKIE_ACK);
+        assert_eq!(answer.remote, addrs(Host::A, 2)[1]);
+        assert_eq!(answer.types(), [ChunkType::COOKIE_ACK, ChunkType::HEARTBEAT]);
+    }
+    let b = net.only(Host::B);
+    let paths: Vec<_> = net
+        .b
+        .association(b)
+        .expect("up")
+        .paths()
+        .map(|path| (path.state, path.errors))
+        .collect();
+    assert_eq!(paths, [(PathState::Active, 0), (PathState::Unconfirmed, 0)]);
+    // DATA from there is acknowledged to an address that is known to be the peer's.
+    let tsn = net.last(Host::A, ChunkType::INIT).init().initial_tsn.0;
+    let tag = echo.tag();
+    let bytes = crate::support::packet(4001, 4002, tag, &[Chunk::Data(crate::support::data(tsn, 0, b"x"))]);
+    net.hand_from(Host::B, meta, &bytes).expect("taken");
+    net.run_for(Span::from_secs(1));
+    assert_eq!(net.last(Host::B, ChunkType::SACK).remote, addrs(Host::A, 1)[0]);
+}
+
+// [9260:5.4-2]
+// [9260:3.3.5-3]
+#[test]
+fn section_5_4_only_the_right_nonce_confirms() {
+    let mut net = Net::new(2);
+    cut(&mut net, &[1]);
+    let id = net.connect(&quiet(), 1);
+    net.run_for(Span::from_millis(200));
+    let probe = net
+        .sent(Host::A, ChunkType::HEARTBEAT)
+        .into_iter()
+        .find(|sent| sent.remote == addrs(Host::B, 2)[1])
+        .expect("the address is probed")
+        .clone();
+    let Chunk::Heartbeat(HeartbeatInfo(info)) = probe.chunks()[0] else {
+        panic!("no HEARTBEAT")
+    };
+    for bit in 0..8 * info.len() {
+        // Bits of the time only change what is measured.
+        if (64..128).contains(&bit) {
+            continue;
+        }
+        let mut wrong = info.to_vec();
+        wrong[bit / 8] ^= 1 << (bit % 8);
+        assert!(
+            net.as_peer(Host::A, &[Chunk::HeartbeatAck(HeartbeatInfo(&wrong))])
+                .is_err(),
+            "bit {bit}"
+        );
+    }
+    assert_eq!(path(&net, id, 1).state, PathState::Unconfirmed);
+    net.as_peer(Host::A, &[Chunk::HeartbeatAck(HeartbeatInfo(info))])
+        .expect("taken");
+    assert_eq!(path(&net, id, 1).state, PathState::Active);
+    // Once only.
+    assert!(
+        net.as_peer(Host::A, &[Chunk::HeartbeatAck(HeartbeatInfo(info))])
+            .is_err()
+    );
+}
+
+// [9260:5.4-1]
+#[test]
+fn section_5_4_an_address_that_never_answers_does_not_keep_others_unverified() {
+    let mut net = Net::with_config(4, &quiet(), 1);
+    cut(&mut net, &[1]);
+    let a = net.connect(&quiet(), 1);
+    net.run_for(Span::from_millis(1300));
+    let paths = net.a.association(a).expect("up").paths();
+    let states: Vec<_> = paths.map(|path| path.state).collect();
+    let (active, unconfirmed) = (PathState::Active, PathState::Unconfirmed);
+    assert_eq!(states, [active, unconfirmed, active, active]);
+}

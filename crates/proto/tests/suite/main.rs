@@ -1,0 +1,37 @@
+//! The endpoint from outside, a module a subject. One binary: linking takes longer than compiling.
+
+mod acknowledge;
+mod addresses;
+mod authentication;
+mod buffers;
+mod congestion;
+mod copies;
+mod echoes;
+mod ecn;
+mod endings;
+mod handshake;
+mod handshake_cookies;
+mod handshake_parameters;
+mod handshake_requirements;
+mod heartbeats;
+mod hostile;
+mod limits;
+mod local_addresses;
+mod messages;
+mod ootb;
+mod pacing;
+mod paths;
+mod policies;
+mod probing;
+mod recovery;
+mod reporting;
+mod requirements;
+mod restart;
+mod roaming;
+mod several_paths;
+mod shutdown;
+mod states;
+mod support;
+mod torture;
+mod transfer;
+mod unexpected_handshake;

@@ -1,0 +1,320 @@
+//! A peer that lost its state and begins anew, also while the association is being shut down (RFC 9260 §5.2.4 A, §9.2).
+
+use crate::support::{Fate, Host, Net, addrs, endpoint, init};
+use whimbrel_control::Span;
+use whimbrel_control::multipath::Accounting;
+use whimbrel_control::multipath::distribution::DistributionSpec;
+use whimbrel_proto::{
+    AssocId, AssociationConfig, CloseReason, Discard, Event, Message, SendError, SendFailureCause, State,
+};
+use whimbrel_wire::{Chunk, ChunkType, Tsn};
+
+fn config() -> AssociationConfig {
+    AssociationConfig::default()
+}
+
+fn connect(net: &mut Net, from: Host, paths: usize) -> AssocId {
+    let (now, port) = (net.now, crate::support::port(from.other()));
+    let id = net.host(from).connect(now, config(), port, &addrs(from.other(), paths));
+    let id = id.expect("can be begun");
+    net.drain(from);
+    id
+}
+
+/// A has forgotten everything and begins anew, with so many addresses.
+fn restart_a(net: &mut Net, paths: usize) -> AssocId {
+    // Other random numbers each time.
+    net.a = endpoint(Host::A, paths, &config(), net.now.as_nanos());
+    connect(net, Host::A, 1)
+}
+
+// [9260:5.2.4-4, 5.2.4-5, 5.2.2-5]
+#[test]
+fn section_5_2_4_a_a_restarted_peer_is_recognized_and_everything_begins_anew() {
+    let (mut net, _, b) = Net::established(2, &config());
+    for _ in 0..50 {
+        net.send(Host::B, b, Message::zeros(0, 1000));
+    }
+    net.run_for(Span::from_secs(1));
+    let grown = net.b.association(b).expect("up").paths().next().expect("a path").cwnd;
+    assert!(grown > 4404);
+    net.knob = Box::new(|_| Fate::Drop);
+    net.send(Host::B, b, Message::new(0, &b"lost with the old association"[..]));
+    net.knob = Box::new(|_| Fate::Deliver);
+    net.messages.clear();
+    let a = restart_a(&mut net, 2);
+    net.run_for(Span::from_secs(1));
+    assert_eq!(
+        (net.state(Host::A, a), net.state(Host::B, b)),
+        (State::Established, State::Established)
+    );
+    assert_eq!(
+        net.events_of(Host::B)
+            .iter()
+            .filter(|event| **event == Event::Restarted)
+            .count(),
+        1
+    );
+    assert_eq!(net.close_reason(Host::B), None, "told as a restart, not as an end");
+    assert_eq!(
+        net.b.association(b).expect("up").paths().next().expect("a path").cwnd,
+        4404
+    );
+    net.send(Host::A, a, Message::new(0, &b"new"[..]));
+    net.send(Host::B, b, Message::new(0, &b"answer"[..]));
+    net.run_for(Span::from_secs(5));
+    assert_eq!(
+        (net.contents(Host::B), net.contents(Host::A)),
+        (vec![b"new".to_vec()], vec![b"answer".to_vec()])
+    );
+}
+
+// [9260:5.1-18]
+#[test]
+fn section_5_1_the_first_data_after_a_restart_is_acknowledged_at_once() {
+    let (mut net, first, _) = Net::established(1, &config());
+    net.send(Host::A, first, Message::zeros(0, 100));
+    net.run_for(Span::from_secs(1));
+    let a = restart_a(&mut net, 1);
+    net.run_for(Span::from_secs(1));
+    let start = net.now;
+    net.send(Host::A, a, Message::zeros(0, 100));
+    net.run_for(Span::from_secs(1));
+    net.send(Host::A, a, Message::zeros(0, 100));
+    net.run_for(Span::from_secs(1));
+    assert_eq!(net.times(Host::B, ChunkType::SACK, start), [10, 1210]);
+}
+
+#[test]
+fn a_restarted_association_uses_its_paths_as_before() {
+    // What the distribution and the coupling know, and the room for copies of chunks, begin anew with everything else.
+    let config = AssociationConfig {
+        accounting: Some(Accounting::Path),
+        distribution: DistributionSpec::by_name("redundant"),
+        ..config()
+    };
+    let (mut net, _, b) = Net::established(2, &config);
+    net.run_for(Span::from_secs(5));
+    let copies = |net: &mut Net| {
+        let before = net.b.association(b).expect("up").stats().copies;
+        for _ in 0..20 {
+            net.send(Host::B, b, Message::zeros(0, 1452));
+        }
+        net.run_for(Span::from_secs(5));
+        assert_eq!(net.b.association(b).expect("up").buffered_send(), 0);
+        net.b.association(b).expect("up").stats().copies - before
+    };
+    assert_eq!(copies(&mut net), 20);
+    restart_a(&mut net, 2);
+    net.run_for(Span::from_secs(5));
+    assert!(net.events_of(Host::B).contains(&Event::Restarted));
+    assert_eq!(copies(&mut net), 20);
+}
+
+// [9260:5.2.4-4]
+#[test]
+fn section_5_2_4_a_a_restart_is_possible_in_every_state_but_one() {
+    for state in [State::ShutdownPending, State::ShutdownSent, State::ShutdownReceived] {
+        let (mut net, _, b) = Net::established(1, &config());
+        net.knob = Box::new(|_| Fate::Drop);
+        if state != State::ShutdownSent {
+            net.send(Host::B, b, Message::zeros(0, 10));
+        }
+        if state == State::ShutdownReceived {
+            let cumulative_tsn_ack = Tsn(net.last(Host::B, ChunkType::DATA).tsns()[0].wrapping_sub(1));
+            net.as_peer(Host::B, &[Chunk::Shutdown { cumulative_tsn_ack }])
+                .expect("taken");
+        } else {
+            let now = net.now;
+            net.b.shutdown(now, b);
+            net.drain(Host::B);
+        }
+        assert_eq!(net.state(Host::B, b), state);
+        net.knob = Box::new(|_| Fate::Deliver);
+        let a = restart_a(&mut net, 1);
+        net.run_for(Span::from_secs(20));
+        assert_eq!(net.state(Host::B, b), State::Established, "{state:?}");
+        assert_eq!(net.state(Host::A, a), State::Established, "{state:?}");
+        assert!(net.events_of(Host::B).contains(&Event::Restarted));
+    }
+}
+
+/// What was not acknowledged is told to be lost, and whoever waits for room, or for the end of what was sent, hears of it.
+#[test]
+fn section_11_2_2_a_restart_gives_up_what_was_not_acknowledged() {
+    let config = AssociationConfig {
+        send_buffer: 10_000,
+        ..config()
+    };
+    let (mut net, _, b) = Net::established(1, &config);
+    net.knob = Box::new(|_| Fate::Drop);
+    for context in 0..10 {
+        let message = Message {
+            context,
+            ..Message::zeros(0, 1000)
+        };
+        net.send(Host::B, b, message);
+    }
+    let now = net.now;
+    assert!(matches!(
+        net.b.send(now, b, Message::zeros(0, 1000)),
+        Err(SendError::Full(_))
+    ));
+    net.knob = Box::new(|_| Fate::Deliver);
+    net.events.clear();
+    restart_a(&mut net, 1);
+    net.run_for(Span::from_millis(500));
+    let events = net.events_of(Host::B);
+    let failed = events.iter().map_while(|event| match event {
+        Event::SendFailed(failure) => Some((failure.context, failure.cause)),
+        _ => None,
+    });
+    let failed: Vec<_> = failed.collect();
+    let expected: Vec<_> = (0..10).map(|context| (context, SendFailureCause::Restarted)).collect();
+    assert_eq!(failed, expected);
+    assert_eq!(events[10..], [Event::SendSpace, Event::SendIdle, Event::Restarted]);
+    net.send(Host::B, b, Message::new(0, &b"new"[..]));
+    net.run_for(Span::from_secs(1));
+    assert_eq!(net.contents(Host::A), [b"new"]);
+}
+
+/// What was acknowledged is not lost because nobody has read it yet; what had not come whole never will.
+#[test]
+fn what_came_before_a_restart_can_be_read_after_it() {
+    let config = AssociationConfig {
+        recv_buffer: 5000,
+        ..config()
+    };
+    let (mut net, a, b) = Net::established(1, &config);
+    net.auto_read = false;
+    let read = |net: &mut Net| {
+        let (now, mut text) = (net.now, Vec::new());
+        let received = net.b.recv(now, b, &mut |part| part.append_to(&mut text))?;
+        Some((received.begin, received.end, text))
+    };
+    net.send(Host::A, a, Message::new(1, &b"whole"[..]));
+    net.send(Host::A, a, Message::new(0, vec![7; 20_000]));
+    net.run_for(Span::from_secs(1));
+    assert_eq!(read(&mut net), Some((true, true, b"whole".to_vec())));
+    let (begin, end, text) = read(&mut net).expect("as much as the buffer holds");
+    assert!(begin && !end && text.len() > 2000);
+    net.drain(Host::B);
+    net.run_for(Span::from_secs(1));
+    let a = restart_a(&mut net, 1);
+    net.run_for(Span::from_secs(1));
+    net.send(Host::A, a, Message::new(0, &b"unread"[..]));
+    net.run_for(Span::from_secs(1));
+    let again = restart_a(&mut net, 1);
+    net.run_for(Span::from_secs(1));
+    net.send(Host::A, again, Message::new(0, &b"new"[..]));
+    net.run_for(Span::from_secs(1));
+    assert_eq!(read(&mut net), Some((true, true, b"unread".to_vec())));
+    assert_eq!(read(&mut net), Some((true, true, b"new".to_vec())));
+    assert_eq!(read(&mut net), None);
+    assert_eq!(net.b.association(b).expect("up").buffered_receive(), 0);
+}
+
+#[test]
+fn section_5_2_4_a_a_restart_with_more_addresses_is_refused() {
+    let (mut net, _, b) = Net::established(1, &config());
+    restart_a(&mut net, 2);
+    net.run_for(Span::from_secs(1));
+    assert_eq!(
+        net.close_reason(Host::A),
+        Some(CloseReason::Refused { cause: Some(11) })
+    );
+    assert_eq!(net.state(Host::B, b), State::Established);
+    assert!(!net.events_of(Host::B).contains(&Event::Restarted));
+}
+
+/// B's answer to an INIT with this tag: our tag and the cookie.
+fn init_ack_for(net: &mut Net, tag: u32) -> (u32, Vec<u8>) {
+    net.forge(Host::B, 0, &[Chunk::Init(init(tag, &[]))]).expect("answered");
+    let answer = net.last(Host::B, ChunkType::INIT_ACK);
+    (
+        answer.init().initiate_tag,
+        answer.init().parameters.state_cookie().expect("a cookie").to_vec(),
+    )
+}
+
+// [9260:5.2.4-1, 5.2.4-2]
+#[test]
+fn section_5_2_4_an_expired_cookie_with_other_tags_is_answered_with_stale_cookie() {
+    let (mut net, _, b) = Net::established(1, &config());
+    let (tag, cookie) = init_ack_for(&mut net, 77);
+    net.now += Span::from_secs(61);
+    let stale = net.forge(Host::B, tag, &[Chunk::CookieEcho { cookie: &cookie }]);
+    assert_eq!(stale, Err(Discard::StaleCookie));
+    let error = net.last(Host::B, ChunkType::ERROR);
+    assert_eq!((error.tag(), error.causes()), (77, vec![3]));
+    assert_eq!(net.state(Host::B, b), State::Established);
+}
+
+/// B in SHUTDOWN-ACK-SENT, whose SHUTDOWN ACKs are lost.
+fn shutdown_ack_sent() -> (Net, AssocId) {
+    let (mut net, a, b) = Net::established(1, &config());
+    net.knob = Box::new(|packet| {
+        if packet.has(ChunkType::SHUTDOWN_ACK) {
+            Fate::Drop
+        } else {
+            Fate::Deliver
+        }
+    });
+    let now = net.now;
+    net.a.shutdown(now, a);
+    net.run_for(Span::from_millis(100));
+    assert_eq!(net.state(Host::B, b), State::ShutdownAckSent);
+    (net, b)
+}
+
+// [9260:9.2-22, 9.2-23, 8.5.1-13]
+#[test]
+fn section_9_2_an_init_in_shutdown_ack_sent_is_answered_with_shutdown_ack() {
+    let (mut net, b) = shutdown_ack_sent();
+    let before = net.wire.len();
+    net.knob = Box::new(|_| Fate::Deliver);
+    // The restarted peer answers the SHUTDOWN ACK as out of the blue, and its INIT is repeated.
+    let a = restart_a(&mut net, 1);
+    net.run_for(Span::from_millis(900));
+    let flow: Vec<_> = net.wire[before..]
+        .iter()
+        .map(|sent| (sent.from, sent.types()[0]))
+        .collect();
+    let expected = [
+        (Host::A, ChunkType::INIT),
+        (Host::B, ChunkType::SHUTDOWN_ACK),
+        (Host::A, ChunkType::SHUTDOWN_COMPLETE),
+    ];
+    assert_eq!(flow, expected);
+    assert!(net.wire[before + 2].is_reflected());
+    assert_eq!(net.wire[before + 2].tag(), net.wire[before + 1].tag());
+    assert_eq!(net.state(Host::A, a), State::CookieWait);
+    assert_eq!(net.state(Host::B, b), State::Closed);
+    net.run_for(Span::from_secs(2));
+    let new = net.only(Host::B);
+    assert_eq!(
+        (net.state(Host::A, a), net.state(Host::B, new)),
+        (State::Established, State::Established)
+    );
+    assert_ne!(new, b);
+}
+
+// [9260:5.2.4-6]
+#[test]
+fn section_5_2_4_a_a_restart_in_shutdown_ack_sent_is_put_off() {
+    let (mut net, _, b) = Net::established(1, &config());
+    let (tag, cookie) = init_ack_for(&mut net, 77);
+    let first = net.sent(Host::B, ChunkType::INIT_ACK)[0].init().initial_tsn;
+    net.knob = Box::new(|_| Fate::Drop);
+    let shutdown = Chunk::Shutdown {
+        cumulative_tsn_ack: Tsn(first.0.wrapping_sub(1)),
+    };
+    net.as_peer(Host::B, &[shutdown]).expect("taken");
+    assert_eq!(net.state(Host::B, b), State::ShutdownAckSent);
+    let before = net.wire.len();
+    let result = net.forge(Host::B, tag, &[Chunk::CookieEcho { cookie: &cookie }]);
+    assert_eq!(result, Err(Discard::Unexpected));
+    assert_eq!(net.wire[before].types(), [ChunkType::SHUTDOWN_ACK, ChunkType::ERROR]);
+    assert_eq!(net.wire[before].causes(), [10]);
+    assert_eq!(net.state(Host::B, b), State::ShutdownAckSent);
+}

@@ -1,0 +1,542 @@
+//! Associations in networks that lose, repeat and reorder, over paths that die and come back, with tiny windows, slow
+//! readers, addresses that come and go, shutdowns and aborts at any time: every message arrives once, in order and unchanged, or
+//! the association ends with an error that says why.
+//!
+//! `WHIMBREL_SEED=n` replays one seed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use crate::support::{Fate, Host, InFlight, Net, addr};
+use whimbrel_control::discriminator::DiscriminatorSpec;
+use whimbrel_control::multipath::policy::PathPolicySpec;
+use whimbrel_control::multipath::{Accounting, ReportingChanges, RetransmitPath, SackPath};
+use whimbrel_control::recovery::{BackOff, RecoveryChanges, TransmissionRetransmit};
+use whimbrel_control::window::WindowSpec;
+use whimbrel_control::{Rng, Scheme, Span, Time};
+use whimbrel_proto::{
+    AssocId, AssociationConfig, AuthConfig, CloseReason, Ecn, Event, Message, MessagePayload, Preset, SendError,
+};
+
+const SEEDS: u64 = 6000;
+
+fn pick<T: Copy>(rng: &mut Rng, choices: &[T]) -> T {
+    choices[rng.below(choices.len() as u64) as usize]
+}
+
+fn config(rng: &mut Rng) -> AssociationConfig {
+    let path_max_retrans = pick(rng, &[1, 2, 5]);
+    AssociationConfig {
+        preset: pick(rng, &[Preset::Rfc9260, Preset::Rfc4960, Preset::Rfc2960]),
+        recv_buffer: pick(rng, &[1500, 2000, 5000, 20_000, 262_144]),
+        send_buffer: pick(rng, &[8000, 20_000, 262_144]),
+        mtu: pick(rng, &[576, 1280, 1500]),
+        rto_initial: Some(Span::from_secs(1)),
+        rto_min: pick(rng, &[Span::from_millis(50), Span::from_secs(1)]),
+        rto_max: pick(rng, &[Span::from_secs(2), Span::from_secs(10)]),
+        max_burst: pick(rng, &[0, 1, 4]),
+        association_max_retrans: pick(rng, &[6, 20, 60]),
+        path_max_retrans,
+        potentially_failed_max_retrans: pick(rng, &[None, Some(0), Some(1)]),
+        max_init_retransmits: pick(rng, &[8, 30, 30]),
+        hb_interval: pick(rng, &[Span::from_secs(1), Span::from_secs(5)]),
+        hb_max_burst: pick(rng, &[1, 3]),
+        sack_delay: pick(rng, &[Span::ZERO, Span::from_millis(40), Span::from_millis(200)]),
+        sack_frequency: pick(rng, &[1, 2, 5]),
+        initial_cwnd: pick(rng, &[None, None, Some(100_000)]),
+        retransmit_path: Some(pick(rng, RetransmitPath::ALL)),
+        shutdown_guard: pick(rng, &[None, Some(Span::from_secs(600))]),
+        ..AssociationConfig::default()
+    }
+}
+
+/// Half of the associations get other parts than the standard's: any of the registers, in any mixture.
+fn mix(rng: &mut Rng, config: AssociationConfig) -> AssociationConfig {
+    if rng.chance(0.5) {
+        return config;
+    }
+    let flag = |rng: &mut Rng| pick(rng, &[None, Some(false), Some(true)]);
+    let discriminator = DiscriminatorSpec::by_name(pick(rng, DiscriminatorSpec::ALL).name);
+    let window = WindowSpec::by_name(pick(rng, WindowSpec::ALL).name);
+    let schemes: Vec<_> = Scheme::all().collect();
+    let recovery = RecoveryChanges {
+        transmission_retransmit: pick(
+            rng,
+            &[
+                None,
+                Some(TransmissionRetransmit::Amap),
+                Some(TransmissionRetransmit::OnePerRtt),
+            ],
+        ),
+        multiple_fast_retransmit: flag(rng),
+        probe_after_timeout: flag(rng),
+        back_off: pick(rng, &[None, Some(BackOff::Limited)]),
+        // Not what a scheme asks for, which the smallest RTO.Min drawn here does not allow.
+        loss_rto_min: pick(rng, &[Some(Span::ZERO), Some(Span::from_millis(20))]),
+        cancel_spurious: flag(rng),
+        keep_window_on_transmission_timeout: flag(rng),
+        small_window: flag(rng),
+        early_retransmit: flag(rng),
+        heartbeat_after_timeout: flag(rng),
+        tail_loss_probe: flag(rng),
+    };
+    let mixed = AssociationConfig {
+        scheme: pick(rng, &schemes),
+        discriminator: discriminator.filter(|_| rng.chance(0.7)),
+        window: window.filter(|_| rng.chance(0.7)),
+        recovery,
+        ecn: Some(rng.chance(0.5)),
+        ecn_cwr: Some(false),
+        eci: flag(rng),
+        timestamps: flag(rng),
+        pacing: flag(rng),
+        reporting: reporting(rng),
+        path_policy: PathPolicySpec::by_name(pick(rng, PathPolicySpec::ALL).name).filter(|_| rng.chance(0.7)),
+        ..config.clone()
+    };
+    // Only a simulation knows why packets died.
+    let mut mixed = if mixed.parts().discriminator.asks_for_truth() {
+        config
+    } else {
+        mixed
+    };
+    // No SACK would open a window by a burst that is not longer than what makes a SACK.
+    if mixed.parts().reporting.arrivals_per_sack >= mixed.max_burst {
+        mixed.max_burst = 0;
+    }
+    mixed
+}
+
+/// How a receiver reports; both ends choose for themselves.
+fn reporting(rng: &mut Rng) -> ReportingChanges {
+    let flag = |rng: &mut Rng| pick(rng, &[None, Some(false), Some(true)]);
+    ReportingChanges {
+        arrivals_per_sack: pick(rng, &[None, Some(0), Some(1), Some(3), Some(20)]),
+        dac: flag(rng),
+        two_level_buffer: flag(rng),
+        nr_sack: flag(rng),
+        sack_path: pick(
+            rng,
+            &[
+                None,
+                Some(SackPath::Primary),
+                Some(SackPath::LowestRtt),
+                Some(SackPath::All),
+            ],
+        ),
+        new_gaps_only: flag(rng),
+        second_level_buffer: pick(rng, &[None, Some(1500), Some(20_000)]),
+    }
+}
+
+/// Two thirds account for each path by itself.
+fn account(rng: &mut Rng, config: AssociationConfig) -> AssociationConfig {
+    let accounting = pick(rng, &[Accounting::Association, Accounting::Path, Accounting::Cmt]);
+    AssociationConfig {
+        accounting: Some(accounting),
+        ..config
+    }
+}
+
+/// A third may change their addresses, and some take DATA only if it is signed.
+fn roam(rng: &mut Rng, [ours, theirs]: [AssociationConfig; 2]) -> [AssociationConfig; 2] {
+    let (roams, signs) = (rng.chance(0.35), rng.chance(0.3));
+    [ours, theirs].map(|config| AssociationConfig {
+        // An end that does not want it must be left alone.
+        dynamic_addresses: roams && rng.chance(0.9),
+        auth: AuthConfig {
+            enabled: signs,
+            // DATA, SACK, ABORT.
+            chunks: if signs {
+                pick(rng, &[&[][..], &[0], &[0, 3, 6]]).to_vec()
+            } else {
+                Vec::new()
+            },
+            ..AuthConfig::default()
+        },
+        ..config
+    })
+}
+
+/// One end, if it can, gets an address or loses one, or asks to be reached at another.
+fn change_addresses(net: &mut Net, host: Host, rng: &mut Rng) {
+    let Some(id) = association(net, host) else { return };
+    let now = net.now;
+    let endpoint = net.host(host);
+    let locals = endpoint
+        .association(id)
+        .map(|a| a.local_addrs().to_vec())
+        .unwrap_or_default();
+    let last = if host == Host::A { 1 } else { 2 };
+    let new = addr(&format!("10.0.{}.{last}:0", 10 + rng.below(4)));
+    // There is none while the only one is exchanged for another.
+    let old = if locals.is_empty() { new } else { pick(rng, &locals) };
+    // What cannot be asked for is refused, and nothing has changed.
+    let _ = match rng.below(4) {
+        0 | 1 => endpoint.add_local_address(now, id, new),
+        2 => endpoint.remove_local_address(now, id, old),
+        _ => endpoint.set_peer_primary(now, id, pick(rng, &[old, new])),
+    };
+    net.drain(host);
+}
+
+/// Paths die and come back after random times.
+struct Weather {
+    rng: Rng,
+    loss: f64,
+    duplication: f64,
+    reordering: f64,
+    marking: f64,
+    /// Mean time up and down of each path, in seconds, and when it changes next.
+    paths: Vec<(f64, f64, bool, Time)>,
+}
+
+impl Weather {
+    fn new(seed: u64, paths: usize, rng: &mut Rng) -> Self {
+        let calm = rng.chance(0.3);
+        let paths = (0..paths)
+            .map(|_| {
+                (
+                    2.0 + rng.exponential(20.0),
+                    if calm { 0.0 } else { rng.exponential(5.0) },
+                    true,
+                    Time::ZERO,
+                )
+            })
+            .collect();
+        Weather {
+            loss: rng.unit() * rng.unit() * 0.3,
+            duplication: rng.unit() * 0.1,
+            reordering: rng.unit() * 0.3,
+            marking: 0.1,
+            rng: Rng::stream(seed, "weather"),
+            paths,
+        }
+    }
+
+    fn fate(&mut self, packet: &InFlight<'_>) -> Fate {
+        // Addresses that have come later share the fate of others.
+        let IpAddr::V4(remote) = packet.remote.ip() else {
+            unreachable!("there are no others")
+        };
+        let index = usize::from(remote.octets()[2]) % self.paths.len();
+        let (up, down, alive, until) = &mut self.paths[index];
+        while *down > 0.0 && *until <= packet.now {
+            let mean = if *alive { *up } else { *down };
+            *alive = !*alive;
+            *until += Span::from_secs_f64(0.1 + self.rng.exponential(mean));
+        }
+        let draw = self.rng.unit();
+        if !*alive || draw < self.loss {
+            Fate::Drop
+        } else if draw < self.loss + self.duplication {
+            Fate::Duplicate
+        } else if packet.ecn != Ecn::NotEct && self.rng.chance(self.marking) {
+            if self.rng.chance(0.5) {
+                Fate::Mark
+            } else {
+                Fate::Indicate
+            }
+        } else if draw < self.loss + self.duplication + self.reordering {
+            Fate::Delay(Span::from_micros(self.rng.below(60_000)))
+        } else {
+            Fate::Deliver
+        }
+    }
+}
+
+/// One end's wishes.
+struct User {
+    host: Host,
+    /// Messages not taken yet, the next one last.
+    left: Vec<Message>,
+    sent: Vec<(u16, bool, Vec<u8>)>,
+    /// The association that they were sent on.
+    on: Option<AssocId>,
+}
+
+impl User {
+    fn new(host: Host, rng: &mut Rng) -> Self {
+        let count = rng.below(40) as u32;
+        let left = (0..count)
+            .map(|number| {
+                let len = pick(rng, &[1, 10, 400, 1400, 6000]);
+                let mut bytes: Vec<u8> = (0..1 + rng.below(len))
+                    .map(|at| (at as u32 * 31 + number) as u8)
+                    .collect();
+                bytes.splice(0..0, number.to_be_bytes());
+                Message {
+                    stream: rng.below(3) as u16,
+                    ppid: number,
+                    unordered: rng.chance(0.2),
+                    immediate: rng.chance(0.1),
+                    context: number,
+                    payload: MessagePayload::Bytes(bytes.into()),
+                }
+            })
+            .collect();
+        User {
+            host,
+            left,
+            sent: Vec::new(),
+            on: None,
+        }
+    }
+
+    fn send(&mut self, net: &mut Net, id: Option<AssocId>) {
+        let Some(id) = id else { return };
+        if self.on != Some(id) {
+            // B may have given up while A repeats its COOKIE ECHO, which then makes a new association. A has not heard of the first.
+            self.on = Some(id);
+            self.sent.clear();
+        }
+        while let Some(message) = self.left.pop() {
+            let MessagePayload::Bytes(bytes) = &message.payload else {
+                unreachable!("only bytes are sent")
+            };
+            let copy = (message.stream, message.unordered, bytes.to_vec());
+            let now = net.now;
+            match net.host(self.host).send(now, id, message) {
+                Ok(()) => self.sent.push(copy),
+                Err(SendError::Full(message)) => {
+                    self.left.push(message);
+                    break;
+                }
+                Err(_) => self.left.clear(),
+            }
+        }
+        net.drain(self.host);
+    }
+
+    /// What the other end got is a prefix of each stream, and of the unordered messages each at most once.
+    fn check(&self, net: &Net, complete: bool, what: &str) {
+        let other = self.host.other();
+        let mut got = net.messages.get(&other).cloned().unwrap_or_default();
+        // What came with the COOKIE ECHO of an association that B has given up comes again on the next.
+        let last = net
+            .events
+            .get(&other)
+            .and_then(|events| events.last())
+            .map(|(id, _)| *id);
+        let read = last.and_then(|id| net.read_on.get(&(other, id))).copied().unwrap_or(0);
+        got.drain(..got.len() - read);
+        let split = |all: &[(u16, bool, Vec<u8>)]| {
+            let mut streams: BTreeMap<u16, Vec<Vec<u8>>> = BTreeMap::new();
+            let mut unordered: Vec<Vec<u8>> = Vec::new();
+            for (stream, is_unordered, content) in all {
+                if *is_unordered {
+                    unordered.push(content.clone());
+                } else {
+                    streams.entry(*stream).or_default().push(content.clone());
+                }
+            }
+            unordered.sort();
+            (streams, unordered)
+        };
+        let ((sent_streams, sent_unordered), (got_streams, got_unordered)) = (split(&self.sent), split(&got));
+        for (stream, contents) in &got_streams {
+            let sent = sent_streams.get(stream).map_or(&[][..], Vec::as_slice);
+            assert!(
+                sent.starts_with(contents),
+                "{what}: stream {stream} from {:?} differs",
+                self.host
+            );
+        }
+        let mut rest = sent_unordered.iter();
+        let is_subset = got_unordered.iter().all(|content| rest.any(|sent| sent == content));
+        assert!(is_subset, "{what}: unordered messages from {:?} differ", self.host);
+        // What has not arrived is known to its sender, and what it knows to be delivered has.
+        let own = net.events.get(&self.host).map_or(&[][..], Vec::as_slice);
+        let failed: BTreeSet<u32> = own
+            .iter()
+            .filter(|(id, _)| Some(*id) == self.on)
+            .filter_map(|(_, event)| match event {
+                Event::SendFailed(failure) => Some(failure.context),
+                _ => None,
+            })
+            .collect();
+        let number = |(_, _, content): &(u16, bool, Vec<u8>)| {
+            u32::from_be_bytes([content[0], content[1], content[2], content[3]])
+        };
+        let ended = own
+            .iter()
+            .any(|(id, event)| Some(*id) == self.on && matches!(event, Event::Closed(_)));
+        for message in self.sent.iter().filter(|_| ended) {
+            let (arrived, failed) = (got.contains(message), failed.contains(&number(message)));
+            assert!(
+                arrived || failed,
+                "{what}: nothing is known of a message from {:?}",
+                self.host
+            );
+        }
+        if complete {
+            assert_eq!(failed, BTreeSet::new(), "{what}: messages from {:?}", self.host);
+            assert_eq!(
+                got.len(),
+                self.sent.len(),
+                "{what}: messages from {:?} are missing",
+                self.host
+            );
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Ending {
+    Shutdown(Host),
+    BothShutDown,
+    Abort(Host),
+}
+
+fn association(net: &mut Net, host: Host) -> Option<AssocId> {
+    net.host(host).associations().next()
+}
+
+/// Each association is asked once.
+fn end(net: &mut Net, ending: Ending, asked: &mut BTreeSet<(Host, AssocId)>) {
+    let hosts = match ending {
+        Ending::Shutdown(host) | Ending::Abort(host) => vec![host],
+        Ending::BothShutDown => vec![Host::A, Host::B],
+    };
+    for host in hosts {
+        let Some(id) = association(net, host) else { continue };
+        if !asked.insert((host, id)) {
+            continue;
+        }
+        let now = net.now;
+        match ending {
+            Ending::Abort(_) => net.host(host).abort(now, id, "enough"),
+            _ => net.host(host).shutdown(now, id),
+        }
+        net.drain(host);
+    }
+}
+
+/// Whether an association may end like this where nobody aborted it.
+fn is_understandable(reason: &CloseReason, aborted: bool) -> bool {
+    match reason {
+        CloseReason::Graceful
+        | CloseReason::HandshakeTimeout
+        | CloseReason::PeerUnreachable
+        | CloseReason::ShutdownTimeout => true,
+        // The other end had given up before; or its user aborted, which the ABORT says if it is not lost.
+        CloseReason::AbortedByPeer { cause: None, .. } => true,
+        CloseReason::AbortedByPeer {
+            cause: Some(12),
+            reason,
+        } => aborted && reason == "enough",
+        CloseReason::AbortedLocally(reason) => aborted && reason == "enough",
+        _ => false,
+    }
+}
+
+fn torture(seed: u64) {
+    let mut rng = Rng::stream(seed, "torture");
+    let paths = 1 + rng.below(3) as usize;
+    let (ours, theirs) = (config(&mut rng), config(&mut rng));
+    let mut parts = Rng::stream(seed, "parts");
+    let (ours, theirs) = (mix(&mut parts, ours), mix(&mut parts, theirs));
+    let mut accounts = Rng::stream(seed, "accounts");
+    let (ours, theirs) = (account(&mut accounts, ours), account(&mut accounts, theirs));
+    let mut roaming = Rng::stream(seed, "roaming");
+    let [ours, theirs] = roam(&mut roaming, [ours, theirs]);
+    let mut net = Net::with_config(paths, &theirs, seed);
+    net.capture = false;
+    net.auto_read = rng.chance(0.5);
+    net.delay = Span::from_millis(1 + rng.below(60));
+    let mut weather = Weather::new(seed, paths, &mut rng);
+    net.knob = Box::new(move |packet| weather.fate(packet));
+    let mut users = [Host::A, Host::B].map(|host| User::new(host, &mut rng));
+    let ending = [
+        Ending::Shutdown(Host::A),
+        Ending::Shutdown(Host::B),
+        Ending::BothShutDown,
+        Ending::Abort(Host::A),
+        Ending::Abort(Host::B),
+    ][rng.below(5) as usize];
+    let known = 1 + rng.below(paths as u64) as usize;
+    let id = net.connect(&ours, known);
+    let mut rounds_left = 3 + rng.below(20);
+    let limit = net.now + Span::from_secs(20_000);
+    let mut asked = BTreeSet::new();
+    loop {
+        for user in &mut users {
+            let id = if user.host == Host::A {
+                Some(id)
+            } else {
+                association(&mut net, Host::B)
+            };
+            user.send(&mut net, id);
+        }
+        net.run_for(Span::from_millis(rng.below(if rounds_left > 0 {
+            1000
+        } else {
+            20_000
+        })));
+        if !net.auto_read && rng.chance(0.7) {
+            for host in [Host::A, Host::B] {
+                let ids: Vec<_> = net.host(host).associations().collect();
+                ids.into_iter().for_each(|id| net.read(host, id));
+                net.drain(host);
+            }
+        }
+        if roaming.chance(0.3) && rounds_left > 0 {
+            let host = pick(&mut roaming, &[Host::A, Host::B]);
+            change_addresses(&mut net, host, &mut roaming);
+        }
+        let is_sent = users.iter().all(|user| user.left.is_empty());
+        let wants_end = matches!(ending, Ending::Abort(_)) || is_sent;
+        if rounds_left > 0 {
+            rounds_left -= 1;
+        } else if wants_end {
+            end(&mut net, ending, &mut asked);
+        }
+        let is_over = association(&mut net, Host::A).is_none() && association(&mut net, Host::B).is_none();
+        if is_over && (net.close_reason(Host::A).is_some()) {
+            break;
+        }
+        assert!(net.now < limit, "seed {seed}: no end, {ending:?}");
+    }
+    let reasons = [Host::A, Host::B].map(|host| net.close_reason(host));
+    let aborted = matches!(ending, Ending::Abort(_));
+    for reason in reasons.iter().flatten() {
+        assert!(is_understandable(reason, aborted), "seed {seed}: {reason:?}");
+    }
+    for user in &users {
+        // Its messages are complete if the association that they were sent on came to a good end at both.
+        let ended = |event: &(AssocId, Event)| matches!(event, (id, Event::Closed(CloseReason::Graceful)) if Some(*id) == user.on);
+        let own = net
+            .events
+            .get(&user.host)
+            .is_some_and(|events| events.iter().any(ended));
+        let is_complete = own && net.close_reason(user.host.other()) == Some(CloseReason::Graceful);
+        user.check(&net, is_complete, &format!("seed {seed}"));
+    }
+    for host in [Host::A, Host::B] {
+        assert_eq!(net.host(host).next_timeout(), None, "seed {seed}: {host:?}");
+    }
+}
+
+#[test]
+fn every_message_arrives_once_or_the_association_says_why_not() {
+    let only = std::env::var("WHIMBREL_SEED").ok().and_then(|seed| seed.parse().ok());
+    if let Some(seed) = only {
+        return torture(seed);
+    }
+    for seed in 0..SEEDS {
+        let announce = Announce(seed);
+        torture(seed);
+        drop(announce);
+    }
+}
+
+/// Tells which seed it was when a check fails.
+struct Announce(u64);
+
+impl Drop for Announce {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("WHIMBREL_SEED={}", self.0);
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Scenario files from outside.
+
+mod errors;
+mod hostile;

@@ -1,0 +1,118 @@
+//! Addresses of neighbours, asked for on the air.
+
+use crate::common::radio::{at, datagrams, goodput, moving};
+use crate::common::run;
+use whimbrel_control::{Rate, Span};
+use whimbrel_sim::config::{ChannelRouting, Interference, PhyKind};
+use whimbrel_sim::{DropCause, RadioResult, RunResult};
+
+#[test]
+fn an_address_is_asked_for_before_the_first_packet() {
+    let mut config = at(&[[0.0, 0.0], [150.0, 0.0], [-50.0, 0.0]], PhyKind::Dsss1, 10);
+    config.channel[0].arp = true;
+    // One a second, and later one the other way.
+    let mut there = datagrams(0, 1, Rate::from_bps(8 * 972), 1000);
+    there.start = Span::from_secs(1);
+    let mut back = datagrams(1, 0, Rate::from_bps(8 * 972), 1000);
+    back.start = Span::from_millis(5500);
+    let mut third = datagrams(2, 0, Rate::from_bps(8 * 972), 1000);
+    third.start = Span::from_millis(7300);
+    config.flow = vec![there, back, third];
+    let result = run(&config, 1);
+    // A request of 64 bytes at 1 Mbit/s: 192 + 512 us. DIFS, the answer, its ACK after SIFS, DIFS and a back-off; then the packet.
+    let rest = 192.0 + 8288.0 + 0.5;
+    let first = 704.5 + 50.0 + 704.5 + 10.0 + 304.0 + 50.0 + rest;
+    let longest = result.flows[0].delay.max.as_secs_f64() * 1e6;
+    assert!(
+        (0.0..=31.0 * 20.0 + 2.0).contains(&(longest - first)),
+        "{longest} us, at least {first}"
+    );
+    // All later ones go at once, and who has been asked or has heard a request needs not ask.
+    for flow in &result.flows[1..] {
+        let delay = flow.delay.max.as_secs_f64() * 1e6;
+        assert!((delay - rest).abs() < 0.5, "{}: {delay} us", flow.name);
+    }
+    let messages: Vec<_> = result
+        .radios
+        .iter()
+        .map(|radio| (radio.control, radio.control_bytes))
+        .collect();
+    assert_eq!(messages, [(1, 28), (1, 28), (0, 0)]);
+    assert_eq!(result.drops.total(), 0);
+    // Without ARP none of this.
+    config.channel[0].arp = false;
+    let result = run(&config, 1);
+    assert_eq!(result.radios[0].control, 0);
+    assert!((result.flows[0].delay.max.as_secs_f64() * 1e6 - rest).abs() < 0.5);
+}
+
+#[test]
+fn one_packet_waits_for_an_address() {
+    let mut config = at(&[[0.0, 0.0], [150.0, 0.0]], PhyKind::Dsss2, 10);
+    config.channel[0].arp = true;
+    // Three at once: the last of them is sent.
+    config.flow = (0..3)
+        .map(|i| {
+            let mut flow = datagrams(0, 1, Rate::from_bps(8 * 972), 1000);
+            flow.name = format!("f{i}");
+            flow.traffic.count = Some(2);
+            flow
+        })
+        .collect();
+    let result = run(&config, 1);
+    let delivered: Vec<_> = result.flows.iter().map(|flow| flow.messages_delivered).collect();
+    assert_eq!(delivered, [1, 1, 2]);
+    assert_eq!(result.drops.of(DropCause::NoAddress), 2);
+    assert_eq!(result.radios[0].control, 3, "each asked");
+    // Nobody there: of every four packets three are held and the fourth ends it.
+    config.node[1].position = Some([5000.0, 0.0]);
+    config.channel[0].routing = ChannelRouting::Direct;
+    config.flow.truncate(1);
+    config.flow[0].traffic.count = Some(8);
+    let result = run(&config, 1);
+    assert_eq!(result.drops.of(DropCause::NoAddress), 8);
+    assert_eq!((result.radios[0].control, result.radios[0].data), (6, 6));
+}
+
+#[test]
+fn mobile_networks_work_with_arp() {
+    for routing in ["static", "aodv", "dsdv", "dsr"] {
+        let mut config = moving(false, Interference::Threshold);
+        config.channel[0].routing = ChannelRouting::by_name(routing).expect("a protocol");
+        if routing == "static" {
+            config.node.iter_mut().for_each(|node| node.mobility = None);
+        }
+        for (i, flow) in (0..).zip(&mut config.flow) {
+            // Not all at once: requests that collide are not repeated.
+            flow.start = Span::from_millis(7 * i);
+            flow.stop = Some(Span::from_secs(10));
+            flow.traffic.rate = Some(Rate::from_bps(40_000));
+        }
+        config.channel[0].arp = true;
+        let result = run(&config, 3);
+        assert_eq!(result.fingerprint, run(&config, 3).fingerprint, "{routing}");
+        config.channel[0].arp = false;
+        let without = run(&config, 3);
+        let sum = |result: &RunResult, of: fn(&RadioResult) -> u64| result.radios.iter().map(of).sum::<u64>();
+        assert!(
+            goodput(&result) > 0.7 * goodput(&without),
+            "{routing}: {}",
+            goodput(&result)
+        );
+        if routing == "static" {
+            // Messages of nobody else. Other protocols find other routes, with more messages of their own or fewer.
+            assert!(
+                sum(&result, |radio| radio.control) >= 20,
+                "a request and an answer for each flow"
+            );
+            assert_eq!(sum(&without, |radio| radio.control), 0);
+        }
+        // Sent is delivered, in the ledger, or held for an address that nobody told, one for each pair of neighbours.
+        let open: u64 = result
+            .flows
+            .iter()
+            .map(|flow| flow.messages_sent - flow.messages_delivered - flow.drops.total())
+            .sum();
+        assert!(open < 10, "{routing}: {open} without an end");
+    }
+}

@@ -1,0 +1,91 @@
+//! Recovery from many losses at once, from losses of retransmissions, and behind SACKs that overtake each other, in whole runs.
+
+use crate::common::{flow, pair, run};
+use whimbrel_control::{Rate, Scheme, Span};
+use whimbrel_proto::AssociationConfig;
+use whimbrel_sim::FlowResult;
+use whimbrel_sim::config::{FlowConfig, FlowKind, LinkConfig, QueueConfig, SimConfig, TrafficConfig};
+
+/// A link without random losses: kbit/s, round-trip time in ms, queue in packets.
+#[derive(Clone, Copy, Debug)]
+struct Clean(u64, u64, u32);
+
+/// Two nodes with these links between them and an endless flow over all of them.
+fn network(links: &[Clean], seconds: u64, sctp: AssociationConfig) -> SimConfig {
+    let mut config = pair(Rate::from_mbps(1), Span::ZERO, seconds);
+    config.link = links
+        .iter()
+        .enumerate()
+        .map(|(n, &Clean(kbps, rtt, packets))| {
+            let mut link = LinkConfig::new("a", "b", Rate::from_bps(1000 * kbps), Span::from_micros(500 * rtt));
+            link.name = Some(format!("l{n}"));
+            link.queue = QueueConfig::DropTail {
+                packets: Some(packets),
+                bytes: None,
+            };
+            link
+        })
+        .collect();
+    config.flow = vec![FlowConfig {
+        sctp: Some(sctp),
+        ..flow("bulk", FlowKind::Sctp, TrafficConfig::default())
+    }];
+    config
+}
+
+fn scheme(name: &str, buffer: u32) -> AssociationConfig {
+    AssociationConfig {
+        scheme: Scheme::by_name(name).expect("it is registered"),
+        recv_buffer: buffer,
+        send_buffer: buffer,
+        ..AssociationConfig::default()
+    }
+}
+
+fn measure(links: &[Clean], seconds: u64, sctp: AssociationConfig) -> FlowResult {
+    let flow = run(&network(links, seconds, sctp), 1).flows.remove(0);
+    println!(
+        "{links:?}: {:.2} Mbit/s, {} retransmissions, {} timeouts",
+        flow.goodput_bps / 1e6,
+        flow.sender.retransmissions,
+        flow.sender.timeouts
+    );
+    flow
+}
+
+#[test]
+fn tail_loss_probes_do_not_hold_back_t3_rtx() {
+    // RFC 8985 §7.2. Slow start loses more at once than fast retransmit repairs, retransmissions among it. A probe restarted by any
+    // acknowledgement came each second and moved T3-rtx on each time, so that nothing else was sent: 0.00 and 0.14 Mbit/s.
+    for (link, least) in [(Clean(24_600, 163, 20), 7.0), (Clean(50_000, 100, 20), 17.0)] {
+        let flow = measure(&[link], 80, scheme("multipath", 1 << 20));
+        assert!(flow.goodput_bps > least * 1e6, "{link:?}: {}", flow.goodput_bps);
+    }
+}
+
+#[test]
+fn an_overtaken_sack_allows_a_burst() {
+    // SACKs of the slow path are overtaken nearly all; without a burst for each the path is limited to 4 packets per SACK of the other.
+    let links = [Clean(1700, 24, 100), Clean(13_700, 78, 100)];
+    let alone = measure(&links[1..], 60, scheme("multipath", 1 << 20)).goodput_bps;
+    let both = measure(&links, 60, scheme("multipath", 1 << 20)).goodput_bps;
+    assert!(both > 1.05 * alone, "{both} {alone}");
+}
+
+#[test]
+fn more_holes_than_a_sack_has_room_for_are_repaired_without_a_timeout() {
+    // 100 Mbit/s for 100 ms and a queue of as much: slow start overshoots by 1666 packets, of which each second one is lost, and a SACK
+    // has room for 363 gap ack blocks. The pipe is never empty: 90 Mbit/s including slow start.
+    let link = Clean(100_000, 100, 833);
+    for name in ["standard", "cubic", "veno-tabe"] {
+        let flow = measure(&[link], 40, scheme(name, 8 << 20));
+        assert!(flow.goodput_bps > 90e6, "{name}: {}", flow.goodput_bps);
+        assert_eq!(flow.sender.timeouts, 0, "{name}");
+        let lost = flow.drops.total();
+        assert!(
+            flow.sender.retransmissions <= lost + lost / 50,
+            "{name}: {} sent again for {lost} lost",
+            flow.sender.retransmissions
+        );
+    }
+}

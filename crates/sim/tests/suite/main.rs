@@ -1,0 +1,25 @@
+//! Whole simulations, a module a subject.
+
+mod aqm;
+mod arp;
+mod buffers;
+mod common;
+mod config;
+mod handover;
+mod infrastructure;
+mod loss_recovery;
+mod manet;
+mod multipath;
+mod one_server_address;
+mod open;
+mod path_quality;
+mod policies;
+mod radio;
+mod red;
+mod runs;
+mod schemes;
+mod sharing;
+mod tcp;
+mod theory;
+mod torture;
+mod verdicts;

@@ -1,0 +1,5 @@
+//! The codec from outside.
+
+mod common;
+mod properties;
+mod seeds;
