@@ -1,6 +1,7 @@
 //! The data sender: messages waiting, chunks outstanding, and what SACKs say about them.
 
 mod copies;
+mod gap_blocks;
 mod lost;
 #[cfg(test)]
 mod model;

@@ -10,6 +10,7 @@ use whimbrel_control::{Seq, Time};
 use whimbrel_wire::{Data, Tsn};
 
 use super::copies::Copies;
+use super::gap_blocks::Reported;
 use super::path_sequence::{ChunkState, PathSequences};
 use super::queue::Fragment;
 use crate::PathId;
@@ -173,10 +174,8 @@ pub(crate) struct Outstanding {
     /// Positions given up as lost, ascending in each queue; entries whose fate has changed since are stale. Without accounting for each
     /// path there is none before the first loss.
     pub(super) lost: Vec<VecDeque<Seq>>,
-    /// Ranges above the base that the peer has reported, half open, ascending and apart.
-    pub(super) reported: Vec<(Seq, Seq)>,
-    /// Spare vector for building the next one.
-    pub(super) reported_spare: Vec<(Seq, Seq)>,
+    /// What the peer has reported above the base.
+    pub(super) reported: Reported,
     /// Positions in flight below the highest one reported that can still become lost by missing reports, ascending.
     pub(super) suspects: VecDeque<Seq>,
     /// Positions below it have been looked at for suspects.
@@ -221,8 +220,7 @@ impl Outstanding {
                 .is_per_path()
                 .then(|| Box::new(PathSequences::new(accounting == Accounting::Cmt))),
             lost: Vec::new(),
-            reported: Vec::new(),
-            reported_spare: Vec::new(),
+            reported: Reported::default(),
             suspects: VecDeque::new(),
             scanned: 0,
             acks: Vec::new(),
@@ -472,7 +470,7 @@ impl Outstanding {
         if let Some(sequences) = &self.sequences {
             return sequences.newest_is_reported(path.0.into());
         }
-        self.reported.last().is_some_and(|&(_, end)| end == self.next_seq())
+        self.reported.end() == Some(self.next_seq())
     }
 
     /// Whether a chunk that was sent has been acknowledged.
@@ -500,7 +498,7 @@ impl Outstanding {
     /// flight, although its fate is unknown.
     pub(crate) fn take_out_unreported(&mut self, path: PathId, sent_before: Time) {
         let index = usize::from(path.0);
-        let horizon = self.reported.last().map_or(self.base, |&(_, end)| end);
+        let horizon = self.reported.end().unwrap_or(self.base);
         let mut seq = self.paths[index].unreported_to.max(horizon);
         while let Some(slot) = self.slots.get_mut((seq - self.base) as usize) {
             if slot.path == path.0 && slot.fate == Fate::InFlight && !slot.unreported {
@@ -564,7 +562,7 @@ impl Outstanding {
 
     /// Ranges above the base that the peer has reported, half open, ascending and apart.
     pub(crate) fn reported(&self) -> &[(Seq, Seq)] {
-        &self.reported
+        &self.reported.ranges
     }
 
     /// Removes the first slot, which the cumulative ack has passed.
@@ -668,8 +666,7 @@ impl Outstanding {
             copies.release_memory();
         }
         self.suspects.shrink_to_fit();
-        self.reported.shrink_to_fit();
-        self.reported_spare = Vec::new();
+        self.reported.release_memory();
         self.acks = Vec::new();
         // Stale entries wait there until the next loss.
         if self.slots.is_empty() {
@@ -687,7 +684,7 @@ impl Outstanding {
             + self.paths.capacity() * size_of::<PathFlight>()
             + self.lost.capacity() * size_of::<VecDeque<Seq>>()
             + (self.lost.iter().map(VecDeque::capacity).sum::<usize>() + self.suspects.capacity()) * size_of::<Seq>()
-            + (self.reported.capacity() + self.reported_spare.capacity()) * size_of::<(Seq, Seq)>()
+            + self.reported.heap_bytes()
             + self.acks.capacity() * size_of::<PathAck>()
     }
 }

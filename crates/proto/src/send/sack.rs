@@ -1,7 +1,7 @@
 //! Processing of a received SACK: what is newly acknowledged, what is newly missing.
 //!
-//! RFC 9260 §6.2.1 and §7.2.4. The cost is that of what a SACK newly tells: gap ack blocks are compared with the ranges the peer
-//! reported before, and missing reports are counted only for the few chunks that can still be declared lost by them.
+//! RFC 9260 §6.2.1 and §7.2.4. The cost is that of what a SACK newly tells: gap ack blocks are compared with those of the SACK before
+//! (`gap_blocks.rs`), and missing reports are counted only for the few chunks that can still be declared lost by them.
 
 use whimbrel_control::{Seq, Span, Time};
 use whimbrel_wire::{Sack, Tsn};
@@ -129,7 +129,7 @@ impl Outstanding {
                 self.credit(seq, position, &slot, observer);
             }
         }
-        let Some(reneged) = self.on_gap_blocks(sack, rules.complete, &mut highest_newly_acked, observer) else {
+        let Some(reneged) = self.on_gap_blocks(sack.gaps, rules.complete, &mut highest_newly_acked, observer) else {
             return SackOutcome::Impossible;
         };
         self.on_duplicates(sack, observer);
@@ -171,65 +171,12 @@ impl Outstanding {
         observer.acked(seq, tsn, slot.path, slot.sent_at, slot.retransmitted);
     }
 
-    /// Compares the gap ack blocks with the ranges known; returns whether the receiver took any back, or `None` if a block reports a
-    /// TSN that was never sent.
-    // [9260:6.7-4, 12.4-4]
-    fn on_gap_blocks(
+    pub(super) fn on_gap_acked(
         &mut self,
-        sack: &Sack<'_>,
-        complete: bool,
+        seq: Seq,
         highest_newly_acked: &mut Option<Seq>,
         observer: &mut impl SackObserver,
-    ) -> Option<bool> {
-        let base = self.base();
-        if sack.gaps.is_empty() && self.reported.is_empty() {
-            return Some(false);
-        }
-        let (end_of_sent, mut never_sent) = (self.next_seq(), false);
-        let mut known = core::mem::take(&mut self.reported);
-        let mut reported = core::mem::take(&mut self.reported_spare);
-        reported.clear();
-        for block in sack.gaps.iter() {
-            // Offsets count from the cumulative TSN ack, which is base - 1 (RFC 9260 §3.3.4).
-            let start = base + Seq::from(block.start).saturating_sub(1);
-            let end = base + Seq::from(block.end);
-            let after_last = reported.last().is_none_or(|&(_, last)| start > last);
-            never_sent |= start < end && end > end_of_sent;
-            // Blocks that cannot be are passed over: empty, touching the cumulative ack, or out of order.
-            if block.start >= 2 && start < end && after_last {
-                reported.push((start, end));
-            }
-        }
-        if never_sent {
-            return None;
-        }
-        let mut next_known = 0;
-        for &(start, end) in &reported {
-            let mut seq = start;
-            while seq < end {
-                while next_known < known.len() && known[next_known].1 <= seq {
-                    next_known += 1;
-                }
-                match known.get(next_known) {
-                    Some(&(from, to)) if from <= seq => seq = to,
-                    other => {
-                        let stop = other.map_or(end, |&(from, _)| from.min(end));
-                        for newly in seq..stop {
-                            self.on_gap_acked(newly, highest_newly_acked, observer);
-                        }
-                        seq = stop;
-                    }
-                }
-            }
-        }
-        let reneged = self.on_taken_back(&known, &reported, complete);
-        known.clear();
-        self.reported = reported;
-        self.reported_spare = known;
-        Some(reneged)
-    }
-
-    fn on_gap_acked(&mut self, seq: Seq, highest_newly_acked: &mut Option<Seq>, observer: &mut impl SackObserver) {
+    ) {
         self.settle(seq, observer);
         let Some(slot) = self.slot(seq) else { return };
         if slot.fate == Fate::Acked {
@@ -260,62 +207,12 @@ impl Outstanding {
         }
     }
 
-    /// Chunks reported before and not any more: the receiver dropped them (RFC 9260 §6.2.1 D iii).
-    // [9260:6.2.1-1]
-    fn on_taken_back(&mut self, known: &[(Seq, Seq)], reported: &[(Seq, Seq)], complete: bool) -> bool {
-        let base = self.base();
-        // A SACK with no room for more blocks says nothing about what lies above them.
-        let horizon = if complete {
-            Seq::MAX
-        } else {
-            reported.last().map_or(base, |&(_, end)| end)
-        };
-        let mut reneged = false;
-        let mut next = 0;
-        for &(from, to) in known {
-            let mut seq = from.max(base);
-            while seq < to.min(horizon) {
-                while next < reported.len() && reported[next].1 <= seq {
-                    next += 1;
-                }
-                match reported.get(next) {
-                    Some(&(start, end)) if start <= seq => seq = end,
-                    other => {
-                        let stop = other.map_or(to, |&(start, _)| start).min(to).min(horizon);
-                        for taken_back in seq..stop {
-                            if !self.put_back_in_flight(taken_back) {
-                                continue;
-                            }
-                            reneged = true;
-                            // One missing report for each (§6.2.1 D iii).
-                            let mut path = 0;
-                            if let Some(slot) = self.slot_mut(taken_back) {
-                                slot.missing = 1;
-                                path = slot.path;
-                            }
-                            if let Some(sequences) = &mut self.sequences {
-                                let slots = &self.slots;
-                                let is_acked = |slot: &Slot| slot.fate == Fate::Acked && slot.path == path;
-                                let highest = || Some(base + slots.iter().rposition(is_acked)? as Seq);
-                                sequences.on_taken_back((taken_back - base) as usize, taken_back, path, highest);
-                            } else if let Err(place) = self.suspects.binary_search(&taken_back) {
-                                self.suspects.insert(place, taken_back);
-                            }
-                        }
-                        seq = stop;
-                    }
-                }
-            }
-        }
-        reneged
-    }
-
     /// Highest TSN newly acknowledged (RFC 9260 §7.2.4): only chunks before it get a report, unless a fast recovery makes
     /// progress, which reports every chunk missing. A retransmission is reported missing only by what was sent after it. What had left the
     /// network before SACKs had room to report on it needs no more reports than the one that it is missing.
     // [9260:6.7-5, 7.2.4-3]
     fn count_missing_reports(&mut self, htna: Seq, report_all: bool, limit: u8, observer: &mut impl SackObserver) {
-        let highest = self.reported.last().map_or(0, |&(_, end)| end);
+        let highest = self.reported.end().unwrap_or(0);
         self.find_suspects(highest);
         let below = if report_all { highest } else { htna.min(highest) };
         let latest = self.acks.iter().filter_map(|ack| ack.latest).max();
@@ -440,9 +337,9 @@ impl Outstanding {
     /// Chunks in flight below the highest one reported that have not been looked at yet.
     fn find_suspects(&mut self, highest: Seq) {
         let mut seq = self.scanned.max(self.base());
-        let mut range = self.reported.partition_point(|&(_, end)| end <= seq);
+        let mut range = self.reported.ranges.partition_point(|&(_, end)| end <= seq);
         while seq < highest {
-            match self.reported.get(range) {
+            match self.reported.ranges.get(range) {
                 Some(&(start, end)) if start <= seq => {
                     seq = end;
                     range += 1;
