@@ -20,6 +20,8 @@ pub struct SchemeParts {
     pub window: WindowSpec,
     /// What is sent again, when, with which timer?
     pub recovery: Recovery,
+    /// Missing reports that make a loss; none: those of the standard in use.
+    pub missing_reports: Option<u8>,
     /// Explicit congestion notification.
     pub ecn: bool,
     /// ECN with CWR, as in RFC 4960 appendix A.
@@ -317,6 +319,7 @@ static SCHEMES: &[Entry] = &[
         parts: || SchemeParts {
             accounting: Accounting::Path,
             retransmit_path: RetransmitPath::Alternate,
+            missing_reports: Some(4),
             ..SchemeParts::default()
         },
     },
@@ -335,6 +338,8 @@ static SCHEMES: &[Entry] = &[
         source: "Ye 2004, 6.4, 6.5.2",
         parts: || SchemeParts {
             retransmit_path: RetransmitPath::Alternate,
+            // Ye 2004 counts as RFC 2960 does (6.4.2.3).
+            missing_reports: Some(4),
             ..spread(DistributionSpec::FillInOrder(Default::default()), Accounting::Path)
         },
     },

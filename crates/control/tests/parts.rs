@@ -324,7 +324,8 @@ fn every_coupling_answers_with_numbers_whatever_comes() {
                     }
                 };
                 let place = format!("{}, seed {seed}: {growth} for {path} of {paths:?}", info.name);
-                assert!(growth.is_finite() && growth >= 0.0, "{place}");
+                // OLIA's shift takes a whole unit at most.
+                assert!(growth.is_finite() && growth >= -1.0, "{place}");
             }
         }
     }

@@ -27,6 +27,8 @@ struct Snippet {
     timestamps: bool,
     pacing: bool,
     #[serde(skip_serializing_if = "is_default")]
+    missing_reports: Option<u8>,
+    #[serde(skip_serializing_if = "is_default")]
     accounting: Accounting,
     #[serde(skip_serializing_if = "is_default")]
     distribution: DistributionSpec,
@@ -64,6 +66,7 @@ pub fn scheme_snippet(scheme: Scheme) -> String {
         eci: parts.eci,
         timestamps: parts.timestamps,
         pacing: parts.pacing,
+        missing_reports: parts.missing_reports,
         accounting: parts.accounting,
         distribution: parts.distribution,
         retransmit_path: parts.retransmit_path,

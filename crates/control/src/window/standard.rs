@@ -30,7 +30,8 @@ impl Part<dyn WindowControl> for StandardParameters {
 /// State of the standard window control. Others that differ from it in their answer to loss alone grow by it.
 #[derive(Clone, Debug, Default)]
 pub struct StandardWindow {
-    partial_bytes_acked: u64,
+    /// Negative where a coupling moves growth to other paths (OLIA).
+    partial_bytes_acked: i64,
     /// For the first slow start.
     /// Boxed: most associations do without, and an idle one is to stay small.
     hystart: Option<Box<HyStart>>,
@@ -66,19 +67,23 @@ impl StandardWindow {
     // [9260:7.2-1, 7.2-2, 7.2.1-5, 7.2.1-6, 7.2.1-7, 7.2.1-8, 7.2.2-1, 7.2.2-2, 7.2.2-3]
     #[inline]
     pub fn growth(&mut self, window: WindowView, ack: &AckSample) -> u64 {
-        // A coupling with other paths may slow it down.
+        // A coupling with other paths may slow it down, or shrink the window.
         let scaled = |bytes: u64| {
             if ack.growth == 1.0 {
-                bytes
+                bytes.min(i64::MAX as u64) as i64
             } else {
-                (bytes as f64 * ack.growth) as u64
+                (bytes as f64 * ack.growth) as i64
             }
         };
         if window.in_slow_start() {
             // RFC 9260 §7.2.1: only with the window fully used, outside of fast recovery, and when the cumulative
             // acknowledgement moves (kept from RFC 4960), by no more than one unit.
             let grows = ack.cumulative_advanced && ack.flight_before >= window.cwnd && !ack.in_recovery;
-            return if grows { scaled(ack.acked.min(window.unit)) } else { 0 };
+            return if grows {
+                scaled(ack.acked.min(window.unit)).max(0) as u64
+            } else {
+                0
+            };
         }
         // RFC 9260 §7.2.2; RFC 4960 and RFC 2960 §7.2.2 count only "each SACK arrival that advances the Cumulative TSN Ack Point".
         let counts = window.growth == GrowthRule::EveryAck || ack.cumulative_advanced;
@@ -86,18 +91,38 @@ impl StandardWindow {
             self.partial_bytes_acked = self.partial_bytes_acked.saturating_add(scaled(ack.acked));
         }
         let mut growth = 0;
-        if self.partial_bytes_acked >= window.cwnd {
+        let cwnd = window.cwnd.min(i64::MAX as u64) as i64;
+        if self.partial_bytes_acked >= cwnd {
             if ack.flight_before >= window.cwnd {
-                self.partial_bytes_acked -= window.cwnd;
+                self.partial_bytes_acked -= cwnd;
                 growth = window.unit;
             } else if window.growth == GrowthRule::EveryAck {
-                self.partial_bytes_acked = window.cwnd;
+                self.partial_bytes_acked = cwnd;
             }
         }
         if ack.all_acked {
-            self.partial_bytes_acked = 0;
+            self.partial_bytes_acked = self.partial_bytes_acked.min(0);
         }
         growth
+    }
+
+    /// The window where a coupling lets it shrink by a unit: once for each window of negative growth, down to one unit. It stays in
+    /// congestion avoidance.
+    fn shrunk(&mut self, window: WindowView) -> Option<WindowUpdate> {
+        let cwnd = window.cwnd.min(i64::MAX as u64) as i64;
+        if window.in_slow_start() || self.partial_bytes_acked > -cwnd {
+            return None;
+        }
+        self.partial_bytes_acked += cwnd;
+        let cwnd = window
+            .cwnd
+            .saturating_sub(window.unit)
+            .max(window.unit)
+            .min(window.cwnd);
+        Some(WindowUpdate {
+            cwnd,
+            ssthresh: window.ssthresh.min(cwnd.saturating_sub(1)),
+        })
     }
 
     /// Forgets what was acknowledged towards the next step of growth.
@@ -125,7 +150,8 @@ impl WindowControl for StandardWindow {
         if self.hystart.is_some() && window.ssthresh == u64::MAX {
             return self.start_slowly(window, ack);
         }
-        grown(window, self.growth(window, ack))
+        let growth = self.growth(window, ack);
+        self.shrunk(window).unwrap_or_else(|| grown(window, growth))
     }
 
     // [9260:7.2.3-1]
@@ -311,6 +337,20 @@ mod tests {
         let at = view(8 * UNIT, 2 * UNIT);
         let grown: u64 = (0..64).map(|_| window.growth(at, &coupled(0.25))).sum();
         assert_eq!(grown, 2 * UNIT, "64 / 8 windows, a quarter each");
+        // Negative growth: a unit less for each window of it, and never slow start because of it.
+        let mut shrinking = StandardWindow::default();
+        let mut left = view(8 * UNIT, 7 * UNIT);
+        for _ in 0..16 + 14 + 12 {
+            let WindowUpdate { cwnd, ssthresh } = shrinking.on_ack(left, &coupled(-0.5));
+            left = view(cwnd, ssthresh);
+        }
+        assert_eq!((left.cwnd, left.ssthresh), (5 * UNIT, 5 * UNIT - 1));
+        let mut smallest = view(UNIT, 0);
+        for _ in 0..9 {
+            let WindowUpdate { cwnd, ssthresh } = shrinking.on_ack(smallest, &coupled(-1.0));
+            smallest = view(cwnd, ssthresh);
+        }
+        assert_eq!(smallest.cwnd, UNIT, "no less than one unit");
         let left = |bytes| LossEvent {
             coupled: Some(bytes),
             ..loss(LossSignal::Gap)

@@ -395,7 +395,7 @@ impl Association {
             .map(|bytes| Seq::from_be_bytes(*bytes))
             .ok_or(Discard::InvalidChunk)?;
         let index = usize::from(content.path);
-        let limit = Seq::from(self.config.resolved_missing_reports());
+        let limit = Seq::from(self.switches.missing_reports);
         let (len, sack_frequency) = (self.probe_len() as u64, self.config.sack_frequency);
         let packet = self.packet_bytes(index);
         let room = u64::from(self.peer_rwnd) + self.outstanding.data_in_flight();

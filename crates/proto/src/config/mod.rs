@@ -103,7 +103,7 @@ pub struct AssociationConfig {
     pub sack_delay: Span,
     /// Packets received before an acknowledgement is sent: 1 acknowledges each, 2 is standard.
     pub sack_frequency: u32,
-    /// Missing reports that make a fast retransmit: 3, with `rfc2960` 4.
+    /// Missing reports that make a fast retransmit: 3, with `rfc2960` and the schemes `ipcc` and `ipcc-retransmit` 4.
     pub missing_reports: Option<u32>,
     /// Initial cwnd in bytes instead of the preset's rule.
     pub initial_cwnd: Option<u32>,
@@ -251,9 +251,10 @@ impl AssociationConfig {
         })
     }
 
-    /// Missing reports that make a fast retransmit, by the preset if not set.
+    /// Missing reports that make a fast retransmit, by the scheme or the preset if not set.
     pub fn resolved_missing_reports(&self) -> u32 {
-        self.missing_reports.unwrap_or(match self.preset {
+        let of_scheme = || self.scheme.parts().missing_reports.map(u32::from);
+        self.missing_reports.or_else(of_scheme).unwrap_or(match self.preset {
             Preset::Rfc9260 | Preset::Rfc4960 => 3,
             Preset::Rfc2960 => 4,
         })
@@ -273,6 +274,7 @@ impl AssociationConfig {
             discriminator: self.discriminator.clone().unwrap_or(scheme.discriminator),
             window,
             recovery: self.recovery.over(scheme.recovery),
+            missing_reports: Some(self.resolved_missing_reports().min(255) as u8),
             ecn: self.ecn.unwrap_or(scheme.ecn),
             ecn_cwr: self.ecn_cwr.unwrap_or(scheme.ecn_cwr),
             eci: self.eci.unwrap_or(scheme.eci),
@@ -322,6 +324,7 @@ impl AssociationConfig {
             auth: self.wants_auth(),
             dynamic_addresses: self.dynamic_addresses,
             recovers: parts.recovery != Recovery::default(),
+            missing_reports: self.resolved_missing_reports().min(255) as u8,
             accounting: parts.accounting,
             retransmit_path: parts.retransmit_path,
             opportunistic_retransmission: parts.opportunistic_retransmission,
@@ -558,6 +561,8 @@ pub(crate) struct Switches {
     pub(crate) dynamic_addresses: bool,
     /// The recovery is not the standard's.
     pub(crate) recovers: bool,
+    /// Missing reports that make a loss.
+    pub(crate) missing_reports: u8,
     pub(crate) accounting: Accounting,
     pub(crate) retransmit_path: RetransmitPath,
     pub(crate) opportunistic_retransmission: bool,

@@ -3,7 +3,7 @@
 
 use crate::support::{Fate, Host, InFlight, Net, addrs};
 use whimbrel_control::multipath::{ReportingChanges, SackPath};
-use whimbrel_control::{Span, Time};
+use whimbrel_control::{Scheme, Span, Time};
 use whimbrel_proto::{AssocId, AssociationConfig, Message, PathId, State};
 use whimbrel_wire::{Chunk, ChunkType, DuplicateTsns, GapBlock, GapBlocks, NewGaps, NrSack, Sack, SackLists, Tsn};
 
@@ -554,4 +554,55 @@ fn what_was_freed_is_not_taken_back() {
     net.knob = Box::new(|_| Fate::Deliver);
     net.run_for(Span::from_secs(10));
     assert_eq!(net.a.association(a).expect("up").buffered_send(), 0);
+}
+
+#[test]
+fn as_many_arrivals_per_sack_as_max_burst_are_refused() {
+    // A SACK allows max_burst packets: if it answers as many, no more than one SACK is under way, and the window never opens.
+    let check = |arrivals, max_burst| {
+        let config = AssociationConfig {
+            reporting: ReportingChanges {
+                arrivals_per_sack: Some(arrivals),
+                ..ReportingChanges::default()
+            },
+            max_burst,
+            ..AssociationConfig::default()
+        };
+        config.validate().map_err(|error| error.field)
+    };
+    for (arrivals, max_burst) in [(3, 4), (15, 16), (0, 1), (200, 0)] {
+        assert_eq!(check(arrivals, max_burst), Ok(()), "{arrivals} of {max_burst}");
+    }
+    for (arrivals, max_burst) in [(4, 4), (5, 4), (16, 16), (1, 1)] {
+        let field = check(arrivals, max_burst).expect_err("no SACK would open the window");
+        assert_eq!(field, "reporting.arrivals_per_sack", "{arrivals} of {max_burst}");
+    }
+}
+
+// Ye 2004, 6.4.2.3
+#[test]
+fn ipcc_needs_four_missing_reports() {
+    for (scheme, changed, reports) in [
+        ("standard", None, 3),
+        ("ipcc", None, 4),
+        ("ipcc-retransmit", None, 4),
+        ("ipcc", Some(3), 3),
+    ] {
+        let config = AssociationConfig {
+            scheme: Scheme::by_name(scheme).expect("it is registered"),
+            missing_reports: changed,
+            ..reporting(ReportingChanges::default())
+        };
+        let (mut net, a) = established(&config);
+        lose(&mut net, &[1]);
+        // Each message is a packet, and each one behind the gap is a missing report.
+        let sent = |net: &Net| net.count(Host::A, ChunkType::DATA) as u32;
+        let before = sent(&net);
+        send(&mut net, a, reports);
+        net.run_for(Span::from_millis(500));
+        assert_eq!(sent(&net), before + reports, "{scheme}: one is missing");
+        send(&mut net, a, 1);
+        net.run_for(Span::from_millis(200));
+        assert_eq!(sent(&net), before + reports + 2, "{scheme}: sent again");
+    }
 }

@@ -25,7 +25,8 @@ use crate::part::registry;
 /// `three-quarters`, `tabe`, `westwood`, `veno`, and others while they do), and those that answer congestion as the standard does obey
 /// it in that. Windows with rules of their own (BBR, CUBIC in avoidance, ...) do not.
 pub trait Couple: fmt::Debug + Send + Sync {
-    /// By how much path `path` may grow in congestion avoidance, as a multiple of what it would grow alone: 0 or more.
+    /// By how much path `path` may grow in congestion avoidance, as a multiple of what it would grow alone. The window shrinks if it is
+    /// negative.
     fn growth(&mut self, path: usize, paths: &[PathView]) -> f64;
 
     /// The same in slow start; by default a path is not held back there.

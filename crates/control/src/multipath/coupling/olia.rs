@@ -1,5 +1,9 @@
 //! OLIA, the opportunistic linked increases (Khalili, Gast, Popovic and Le Boudec 2013; draft-khalili-mptcp-congestion-control): as
 //! LIA in sum, and growth moves from paths with the largest windows to better ones that have small windows.
+//!
+//! Form: equation 1 of the draft and its sets of best paths (by l^2 / rtt, or as kernels rank them) and of paths with the largest
+//! window. As in the draft, the term that moves growth may exceed the other one: the largest window shrinks then. It shrinks by whole
+//! units, down to one, and stays in congestion avoidance.
 
 use super::Couple;
 use super::rates::{rate, round, total_rate};
@@ -102,8 +106,7 @@ impl Couple for Olia {
     fn growth(&mut self, path: usize, paths: &[PathView]) -> f64 {
         let Some(own) = paths.get(path) else { return 1.0 };
         let share = rate(own) / total_rate(path, paths);
-        // A window that is to shrink by it stays as it is.
-        (share * share + self.shift(path, paths)).max(0.0)
+        share * share + self.shift(path, paths)
     }
 
     fn on_delivered(&mut self, path: usize, bytes: u64) {
@@ -145,7 +148,7 @@ mod tests {
         part.on_delivered(0, 600_000);
         part.on_delivered(1, 400_000);
         assert!((part.growth(1, &paths) - (4.0 / 9.0 + 0.5)).abs() < 1e-9);
-        assert_eq!(part.growth(0, &paths), 0.0, "1/9 - 1/2 does not shrink it");
+        assert!((part.growth(0, &paths) - (1.0 / 9.0 - 0.5)).abs() < 1e-9, "it shrinks");
         // After a loss the larger one of the last two intervals counts: (100 + ...) / 0.1 against 400.
         part.on_loss(1);
         part.on_delivered(1, 1000);

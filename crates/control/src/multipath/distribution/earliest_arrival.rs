@@ -87,13 +87,25 @@ fn base(path: &PathView) -> f64 {
 
 impl EarliestArrival {
     /// Until a packet on this path is acknowledged, the others that answer sooner send so much, and all of it has to have room behind it.
-    fn would_stall(&self, index: usize, pipe: Pipe, window: u64, paths: &[PathView]) -> bool {
+    /// The fastest path is that without any queue: the others are sooner only while its queue is longer than the difference.
+    fn would_stall(&self, index: usize, fastest: usize, window: u64, paths: &[PathView]) -> bool {
+        let pipe = Pipe::of(&paths[index]);
+        let is_sooner = |path: &PathView| {
+            if index == fastest {
+                Pipe::of(path).answer() < pipe.answer()
+            } else {
+                base(path) <= pipe.base
+            }
+        };
         let faster: f64 = paths
             .iter()
             .enumerate()
-            .filter(|&(other, path)| path.usable && other != index && base(path) <= pipe.base)
+            .filter(|&(other, path)| path.usable && other != index && is_sooner(path))
             .map(|(_, path)| Pipe::of(path).rate * pipe.answer())
             .sum();
+        if faster == 0.0 {
+            return false;
+        }
         let own = paths[index].flight.saturating_add(paths[index].unit) as f64;
         // What a path delivers by itself that is faster than all of them must not be lost.
         let margin = if pipe.rate * pipe.answer() < faster {
@@ -150,7 +162,7 @@ impl Distribute for EarliestArrival {
         let is_fit = |index: usize, path: &PathView| {
             let pipe = Pipe::of(path);
             let waits = index != best && !more_comes && drained < pipe.answer();
-            path.open && !waits && (index == fastest || !self.would_stall(index, pipe, demand.shared_window(), paths))
+            path.open && !waits && !self.would_stall(index, fastest, demand.shared_window(), paths)
         };
         earliest(&is_fit).map(|(index, _)| index)
     }
@@ -212,6 +224,22 @@ mod tests {
         let paths = [path(10, 10, 20), path(10, 3, 80)];
         assert_eq!(choose(&demand(100, 47), &paths), None);
         assert_eq!(choose(&demand(100, 49), &paths), Some(1));
+    }
+
+    #[test]
+    fn the_fastest_path_is_spared_while_its_queue_would_stall_the_others() {
+        // 100 units in 1 s on the path of 20 ms: 1000 ms. The other one answers after 80 ms and sends 125 units in a second: 137.5 with
+        // the margin, and 91 in flight.
+        let queued = PathView {
+            min_rtt: Some(Span::from_millis(20)),
+            ..path(100, 90, 1000)
+        };
+        let paths = [queued, path(10, 10, 80)];
+        assert_eq!(choose(&demand(900, 206), &paths), None);
+        assert_eq!(choose(&demand(900, 220), &paths), Some(0));
+        // Without its queue nothing is sooner: it is used whatever the window is.
+        let paths = [path(100, 90, 20), path(10, 10, 80)];
+        assert_eq!(choose(&demand(900, 92), &paths), Some(0));
     }
 
     #[test]

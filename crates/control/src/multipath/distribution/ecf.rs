@@ -1,5 +1,8 @@
 //! Earliest completion first (Lim, Nahum, Towsley and Gibbens 2017): the slower path is left idle where what waits would be through
 //! sooner by waiting for the faster one.
+//!
+//! Form: Algorithm 1 of the paper, with `k / CWND` for the rounds that k queued bytes take. The Linux kernel of MPTCP computes with
+//! `max(k, CWND)` instead and so waits for the fast path less often while little is queued.
 
 use super::lowest_rtt::fastest;
 use super::{Demand, Distribute};
@@ -59,8 +62,8 @@ impl Distribute for Ecf {
         // Lim et al. 2017, Algorithm 1: the rounds of the fast path that what waits takes, and one of waiting, against the slow path's
         // round-trip time; then whether the slow path could have it through within two rounds of the fast one.
         let margin = if self.waiting { 1.0 + self.beta } else { 1.0 };
-        if rtt_fast * (waits.max(cwnd_fast) + cwnd_fast) < margin * cwnd_fast * (rtt_slow + delta) {
-            if rtt_slow * waits.max(cwnd_slow) >= cwnd_slow * (2.0 * rtt_fast + delta) {
+        if rtt_fast * (waits + cwnd_fast) < margin * cwnd_fast * (rtt_slow + delta) {
+            if rtt_slow * waits >= cwnd_slow * (2.0 * rtt_fast + delta) {
                 self.waiting = true;
                 return None;
             }
@@ -95,6 +98,16 @@ mod tests {
         assert_eq!(part.choose(&demand(53, 99), &paths), Some(1));
         assert_eq!(part.choose(&demand(50, 99), &paths), Some(1));
         assert_eq!(part.choose(&demand(39, 99), &paths), None);
+    }
+
+    #[test]
+    fn less_than_a_window_counts_as_it_is() {
+        // Algorithm 1: one round and 3/10 of the fast path, 26 ms, is sooner than 100 ms; but the slow path has 3 units through in 30 ms,
+        // which is less than two rounds of the fast one. The kernel's max(k, CWND) waits: 100 >= 40.
+        let paths = [path(10, 10, 20), path(10, 0, 100)];
+        assert_eq!(part().choose(&demand(3, 99), &paths), Some(1));
+        // 4 units: 40 >= 40.
+        assert_eq!(part().choose(&demand(4, 99), &paths), None);
     }
 
     #[test]

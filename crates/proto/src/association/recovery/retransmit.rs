@@ -50,7 +50,7 @@ impl Association {
     /// Missing reports that make a loss.
     #[inline]
     pub(in super::super) fn missing_limit(&self) -> u8 {
-        let limit = self.config.resolved_missing_reports() as u8;
+        let limit = self.switches.missing_reports;
         // Paths that are accounted for by themselves look at what they have outstanding.
         if self.outstanding.is_per_path() {
             return limit;
@@ -82,7 +82,7 @@ impl Association {
     /// The same for a path, or for the association which sends there.
     fn recover_small_window_of(&mut self, ctx: &mut Context<'_>, index: usize) {
         let id = PathId(index as u8);
-        let is_small = self.outstanding.span(id) <= self.config.resolved_missing_reports().into();
+        let is_small = self.outstanding.span(id) <= self.switches.missing_reports.into();
         if !is_small || !self.outstanding.newest_is_reported(id) {
             return;
         }
