@@ -5,8 +5,8 @@
 //! what only some implementations have: the detection of policers and the allowance for aggregated acknowledgements. The first phase of
 //! the gain cycle follows from the bytes delivered instead of a random number.
 
+use super::bbr::saved::SavedWindow;
 use super::{WindowControl, WindowUpdate, WindowView};
-use crate::controller::RecoveryEpoch;
 use crate::estimator::WindowedMax;
 use crate::part::{BuildContext, ParameterError, Part, in_range};
 use crate::sample::{AckSample, LossEvent, MarkEvent, Needs, RateSample, Verdict};
@@ -110,8 +110,7 @@ struct Bbr {
     /// Bytes in a second.
     pacing: f64,
     /// The window before a recovery or ProbeRTT, to go back to.
-    prior_cwnd: u64,
-    recovery: RecoveryEpoch,
+    saved: SavedWindow,
     conserve: bool,
 }
 
@@ -135,8 +134,7 @@ impl Bbr {
             phase: 0,
             phase_at: Time::ZERO,
             pacing: 0.0,
-            prior_cwnd: 0,
-            recovery: RecoveryEpoch::default(),
+            saved: SavedWindow::default(),
             conserve: false,
         }
     }
@@ -263,7 +261,7 @@ impl Bbr {
         }
         if expired && self.mode != Mode::ProbeRtt {
             self.mode = Mode::ProbeRtt;
-            self.save(window);
+            self.saved.save(window, true);
             self.probe_rtt_done = None;
         }
         if self.mode != Mode::ProbeRtt {
@@ -290,17 +288,8 @@ impl Bbr {
                 } else {
                     self.mode = Mode::Startup;
                 }
-                Some(self.prior_cwnd)
+                Some(self.saved.cwnd())
             }
-        }
-    }
-
-    fn save(&mut self, window: WindowView) {
-        // Draft §4.2.3.4: a window already reduced is not one to go back to.
-        if self.recovery.is_active() || self.mode == Mode::ProbeRtt {
-            self.prior_cwnd = self.prior_cwnd.max(window.cwnd);
-        } else {
-            self.prior_cwnd = window.cwnd;
         }
     }
 
@@ -353,11 +342,9 @@ impl WindowControl for Bbr {
         if let Some(prior) = self.update_min_rtt(window, ack) {
             cwnd = cwnd.max(prior);
         }
-        if let Some(acked) = ack.acked_to.checked_sub(1)
-            && self.recovery.on_cumulative_ack(acked)
-        {
+        if let Some(prior) = self.saved.on_ack(ack) {
             self.conserve = false;
-            cwnd = cwnd.max(self.prior_cwnd);
+            cwnd = cwnd.max(prior);
         }
         self.set_pacing(window, ack.srtt);
         WindowUpdate {
@@ -368,8 +355,8 @@ impl WindowControl for Bbr {
 
     fn on_congestion(&mut self, window: WindowView, loss: &LossEvent) -> WindowUpdate {
         // Draft §4.2.3.4: for a round, as much is sent as is delivered.
-        self.save(window);
-        self.recovery.enter(loss.next.saturating_sub(1));
+        // Draft §4.2.3.4: a window already reduced is not one to go back to.
+        self.saved.enter(window, loss, self.mode == Mode::ProbeRtt);
         self.conserve = true;
         let flight = loss.flight_before.saturating_sub(loss.bytes);
         WindowUpdate {
@@ -383,8 +370,8 @@ impl WindowControl for Bbr {
     }
 
     fn on_timeout(&mut self, window: WindowView, loss: &LossEvent, _verdict: Verdict) -> WindowUpdate {
-        self.save(window);
-        self.recovery.enter(loss.next.saturating_sub(1));
+        // Draft §4.2.3.4: a window already reduced is not one to go back to.
+        self.saved.enter(window, loss, self.mode == Mode::ProbeRtt);
         self.conserve = false;
         // The bandwidth may be another one now: Startup looks again whether the pipe is full.
         self.full_bandwidth = 0.0;
@@ -400,7 +387,7 @@ impl WindowControl for Bbr {
     }
 
     fn on_spurious_timeout(&mut self) {
-        self.recovery.leave();
+        self.saved.leave();
     }
 
     fn pacing_rate(&self, window: WindowView, srtt: Option<Span>) -> Option<Rate> {
@@ -420,74 +407,12 @@ impl WindowControl for Bbr {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::window::testing::{UNIT, gap, timeout, view};
+    use crate::window::testing::{PacketClock, UNIT, gap, timeout, view};
 
-    /// A path of 100 packets a second and 100 ms: BDP 10 units. Acknowledges packets one at a time.
-    struct Path {
-        bbr: Bbr,
-        window: WindowView,
-        now: Time,
-        delivered: u64,
-        seq: u64,
-        /// Packets delivered in a second and round-trip time of the next acknowledgements.
-        rate: u64,
-        rtt: Span,
-        app_limited: bool,
-        flight: u64,
-    }
+    type Path = PacketClock<Bbr>;
 
-    impl Path {
-        fn new() -> Self {
-            Path {
-                bbr: Bbr::new(Bbr1Parameters::default()),
-                window: view(4 * UNIT, u64::MAX),
-                now: Time::from_nanos(1_000_000_000),
-                delivered: 0,
-                seq: 0,
-                rate: 100,
-                rtt: Span::from_millis(100),
-                app_limited: false,
-                flight: 10,
-            }
-        }
-
-        fn ack(&mut self) {
-            let interval = Span::from_nanos(1_000_000_000 / self.rate);
-            self.now += interval;
-            let prior = self.delivered.saturating_sub(self.flight * UNIT);
-            self.delivered += UNIT;
-            self.seq += 1;
-            let ack = AckSample {
-                delivered: self.delivered,
-                newest: self.seq - 1,
-                acked_to: self.seq,
-                next: self.seq + self.flight,
-                flight: self.flight * UNIT,
-                rtt: Some(self.rtt),
-                rate: Some(RateSample {
-                    delivered: self.delivered - prior,
-                    interval: interval * ((self.delivered - prior) / UNIT),
-                    prior_delivered: prior,
-                    lost: 0,
-                    lost_so_far: 0,
-                    flight_at_send: self.flight * UNIT,
-                    app_limited: self.app_limited,
-                }),
-                ..AckSample::of(self.now, UNIT, (self.flight + 1) * UNIT)
-            };
-            let update = self.bbr.on_ack(self.window, &ack);
-            (self.window.cwnd, self.window.ssthresh) = (update.cwnd, update.ssthresh);
-        }
-
-        fn acks(&mut self, n: u64) {
-            for _ in 0..n {
-                self.ack();
-            }
-        }
-
-        fn pacing(&self) -> f64 {
-            self.bbr.pacing_rate(self.window, None).unwrap().as_bps() as f64 / 8.0 / UNIT as f64
-        }
+    fn new_path() -> Path {
+        PacketClock::new(Bbr::new(Bbr1Parameters::default()))
     }
 
     #[test]
@@ -519,24 +444,24 @@ mod tests {
     #[test]
     fn startup_ends_after_three_rounds_without_growth_and_drains() {
         // Draft §4.3.2 and §4.3.3
-        let mut path = Path::new();
+        let mut path = new_path();
         path.flight = 30;
         path.acks(20);
-        assert_eq!(path.bbr.mode, Mode::Startup);
+        assert_eq!(path.control.mode, Mode::Startup);
         assert!((path.pacing() - 288.5).abs() < 1.0, "{}", path.pacing());
         path.acks(150);
-        assert_eq!(path.bbr.mode, Mode::Drain);
+        assert_eq!(path.control.mode, Mode::Drain);
         assert!((path.pacing() - 100.0 / 2.885).abs() < 1.0, "{}", path.pacing());
         path.flight = 9;
         path.ack();
-        assert_eq!(path.bbr.mode, Mode::ProbeBw);
+        assert_eq!(path.control.mode, Mode::ProbeBw);
     }
 
     /// A path in ProbeBW.
     fn probing() -> Path {
-        let mut path = Path::new();
+        let mut path = new_path();
         path.acks(100);
-        assert_eq!(path.bbr.mode, Mode::ProbeBw);
+        assert_eq!(path.control.mode, Mode::ProbeBw);
         path
     }
 
@@ -546,9 +471,9 @@ mod tests {
         let mut path = probing();
         let mut gains = Vec::new();
         for _ in 0..400 {
-            path.flight = if path.bbr.phase == 0 { 20 } else { 10 };
+            path.flight = if path.control.phase == 0 { 20 } else { 10 };
             path.ack();
-            let gain = path.bbr.pacing_gain();
+            let gain = path.control.pacing_gain();
             if gains.last() != Some(&gain) {
                 gains.push(gain);
             }
@@ -563,17 +488,20 @@ mod tests {
     fn bandwidth_is_the_greatest_of_ten_rounds() {
         // Draft §4.1.1
         let mut path = probing();
-        let fast = path.bbr.bandwidth.get();
+        let fast = path.control.bandwidth.get();
         path.rate = 50;
         path.acks(30);
-        assert!((path.bbr.bandwidth.get() - fast).abs() < 1.0, "kept for some rounds");
+        assert!(
+            (path.control.bandwidth.get() - fast).abs() < 1.0,
+            "kept for some rounds"
+        );
         path.acks(200);
-        assert!((path.bbr.bandwidth.get() - 50.0 * UNIT as f64).abs() < 2.0 * UNIT as f64);
+        assert!((path.control.bandwidth.get() - 50.0 * UNIT as f64).abs() < 2.0 * UNIT as f64);
         path.rate = 25;
         path.app_limited = true;
         path.acks(400);
         assert!(
-            path.bbr.bandwidth.get() > 45.0 * UNIT as f64,
+            path.control.bandwidth.get() > 45.0 * UNIT as f64,
             "the user's pauses do not count"
         );
     }
@@ -584,22 +512,25 @@ mod tests {
         let mut path = probing();
         path.rtt = Span::from_millis(120);
         let before = path.window.cwnd;
-        while path.bbr.mode == Mode::ProbeBw {
+        while path.control.mode == Mode::ProbeBw {
             path.ack();
         }
-        assert_eq!(path.bbr.mode, Mode::ProbeRtt);
+        assert_eq!(path.control.mode, Mode::ProbeRtt);
         assert_eq!(path.window.cwnd, 4 * UNIT);
         let entered = path.now;
         path.flight = 4;
-        while path.bbr.mode == Mode::ProbeRtt {
+        while path.control.mode == Mode::ProbeRtt {
             assert_eq!(path.window.cwnd, 4 * UNIT);
             path.ack();
         }
         let lasted = path.now.since(entered).as_millis();
         assert!((200..300).contains(&lasted), "{lasted}");
         assert!(path.window.cwnd + 2 * UNIT >= before, "{} {before}", path.window.cwnd);
-        assert_eq!(path.bbr.min_rtt, Some(Span::from_millis(120)));
-        assert!(path.bbr.bandwidth.get() > 95.0 * UNIT as f64, "its rates do not count");
+        assert_eq!(path.control.min_rtt, Some(Span::from_millis(120)));
+        assert!(
+            path.control.bandwidth.get() > 95.0 * UNIT as f64,
+            "its rates do not count"
+        );
     }
 
     #[test]
@@ -614,15 +545,15 @@ mod tests {
             next: path.seq + 10,
             ..gap()
         };
-        let update = path.bbr.on_congestion(path.window, &loss);
+        let update = path.control.on_congestion(path.window, &loss);
         assert_eq!((update.cwnd, update.ssthresh), (10 * UNIT, u64::MAX));
         path.window.cwnd = update.cwnd;
         path.acks(30);
         assert!(path.window.cwnd >= before, "back after the recovery");
-        assert!((path.bbr.bandwidth.get() * 1.25 >= pacing * UNIT as f64 * 0.99));
-        let update = path.bbr.on_timeout(path.window, &timeout(), Verdict::Congestion);
+        assert!((path.control.bandwidth.get() * 1.25 >= pacing * UNIT as f64 * 0.99));
+        let update = path.control.on_timeout(path.window, &timeout(), Verdict::Congestion);
         assert_eq!(update.cwnd, UNIT);
         let mark = MarkEvent::of(path.now, 3);
-        assert_eq!(path.bbr.on_mark(path.window, &mark), path.window.unchanged());
+        assert_eq!(path.control.on_mark(path.window, &mark), path.window.unchanged());
     }
 }

@@ -164,7 +164,45 @@ impl Association {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use whimbrel_control::multipath::Accounting;
+    use whimbrel_wire::{DuplicateTsns, GapBlocks, Sack, Tsn};
+
+    use super::super::{State, testing};
     use super::*;
+    use crate::AssociationConfig;
+
+    #[test]
+    fn a_send_buffer_full_of_gap_acked_data_is_not_application_limited() {
+        let now = Time::from_nanos(1_000_000);
+        for waits_for_space in [false, true] {
+            let mut association = testing::association(1);
+            association.state = State::Established;
+            association.config = Arc::new(AssociationConfig {
+                send_buffer: 4000,
+                ..AssociationConfig::default()
+            });
+            testing::send(&mut association, Accounting::default(), &[(0, 1000); 4]);
+            association.rates = Some(Box::new(DeliveryRates::new(4, 1)));
+            association.notices.wants_space = waits_for_space;
+            // All but the first have come: they stay in the buffer, and nothing is left to be sent.
+            let sack = Sack {
+                cumulative_tsn_ack: Tsn(0),
+                a_rwnd: 100_000,
+                gaps: GapBlocks::from_wire_bytes(&[0, 2, 0, 4]),
+                duplicates: DuplicateTsns::from_wire_bytes(&[]),
+                congestion_indicated: false,
+                packets: 0,
+            };
+            let taken = testing::lend(now, |ctx| association.on_sack(ctx, &sack, 0));
+            assert!(taken.is_ok() && association.outstanding.data_held() == 4000);
+            association.note_app_limited(now);
+            association.stamp_chunk(now, 4, 0, 1000);
+            let rates = association.rates.as_ref().expect("it was put there");
+            assert_eq!(rates.stamps[0].app_limited, !waits_for_space);
+        }
+    }
 
     #[test]
     fn a_path_in_the_place_of_another_begins_anew() {

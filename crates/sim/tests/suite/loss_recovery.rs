@@ -77,7 +77,7 @@ fn more_holes_than_a_sack_has_room_for_are_repaired_without_a_timeout() {
     // 100 Mbit/s for 100 ms and a queue of as much: slow start overshoots by 1666 packets, of which each second one is lost, and a SACK
     // has room for 363 gap ack blocks. The pipe is never empty: 90 Mbit/s including slow start.
     let link = Clean(100_000, 100, 833);
-    for name in ["standard", "cubic", "veno-tabe"] {
+    for name in ["standard", "cubic", "veno-tabe", "bbr"] {
         let flow = measure(&[link], 40, scheme(name, 8 << 20));
         assert!(flow.goodput_bps > 90e6, "{name}: {}", flow.goodput_bps);
         assert_eq!(flow.sender.timeouts, 0, "{name}");
@@ -88,4 +88,14 @@ fn more_holes_than_a_sack_has_room_for_are_repaired_without_a_timeout() {
             flow.sender.retransmissions
         );
     }
+}
+
+#[test]
+fn bbr_fills_a_fast_path_that_loses_little() {
+    // 10 Gbit/s for 10 ms: 1 packet in 10,000 is lost, 85 in a second. An answer to each loss leaves less than a tenth.
+    let mut config = network(&[Clean(10_000_000, 10, 8333)], 2, scheme("bbr", 64 << 20));
+    config.link[0].loss = whimbrel_sim::config::LossConfig::Bernoulli { rate: 1e-4 }.into();
+    config.measure.from = Span::from_secs(1);
+    let flow = run(&config, 1).flows.remove(0);
+    assert!(flow.goodput_bps > 8e9, "{}", flow.goodput_bps);
 }

@@ -15,6 +15,7 @@ mod open;
 mod path_quality;
 mod policies;
 mod radio;
+mod random_paths;
 mod red;
 mod runs;
 mod schemes;

@@ -4,21 +4,29 @@
 //! what may be in flight (`inflight_longterm`), lowered while probing loses more than `loss_threshold`, and short-term bounds
 //! (`bw_shortterm`, `inflight_shortterm`), lowered in each round with loss and forgotten before the next probe.
 //!
-//! Differences from the draft: the times between probes follow from the bytes delivered instead of random numbers, as parts draw none;
-//! whether too much was in flight is checked with the samples of acknowledgements only, not also for each lost packet. Marks (ECN) are
-//! left alone, which the draft allows.
+//! Checked against the draft as of August 2026. Differences:
+//!
+//! - The times between probes follow from the bytes delivered instead of random numbers, as parts draw none.
+//! - Whether too much was in flight is checked with the samples of acknowledgements only, not for each lost packet (HandleLostPacket):
+//!   what was in flight then is that of the newest packet acknowledged, not of the packet lost (InflightAtLoss).
+//! - A spurious timeout restores window and bounds, but not the state (`undo_state`): Startup or the probe go on with the next cycle.
+//!   Other spurious recoveries are not noticed.
+//! - After a timeout the search for a full pipe restarts, as in Linux.
+//! - The quantum (QuantizationBudget) is a millisecond at the pacing rate, 2 packets to 64 KiB, three times.
+//! - Marks (ECN) are left alone, which the draft allows.
 
 mod model;
 mod phases;
+pub(super) mod saved;
 
 #[cfg(test)]
 mod tests;
 
 use model::Model;
 use phases::{Probe, State};
+use saved::SavedWindow;
 
 use super::{WindowControl, WindowUpdate, WindowView};
-use crate::controller::RecoveryEpoch;
 use crate::part::{BuildContext, ParameterError, Part, in_range};
 use crate::sample::{AckSample, LossEvent, MarkEvent, Needs, Verdict};
 use crate::{Rate, Span, Time};
@@ -93,6 +101,9 @@ impl Part<dyn WindowControl> for BbrParameters {
 /// BBRMinPipeCwnd, in units.
 const MIN_UNITS: u64 = 4;
 
+/// Drain ends after this many rounds, whatever is in flight.
+const DRAIN_ROUNDS: u64 = 3;
+
 /// The pacing rate stays this share below the estimate (BBRPacingMarginPercent).
 const PACING_MARGIN: f64 = 0.01;
 
@@ -109,13 +120,16 @@ struct Bbr {
     /// Bytes in a second; none before the first sample.
     pacing: Option<f64>,
     /// The window before a recovery or ProbeRTT.
-    prior_cwnd: u64,
-    recovery: RecoveryEpoch,
-    /// In the first round of a recovery as much is sent as is delivered.
-    conserve: bool,
-    /// Loss events and rounds since the recovery began, to see a full pipe in Startup.
+    saved: SavedWindow,
+    /// Loss events of this round, and rounds since the recovery began, to see a full pipe in Startup.
     loss_events: u32,
     recovery_rounds: u32,
+    /// The round in which Drain began.
+    drain_round: u64,
+    /// Nothing has been acknowledged since the path was idle.
+    idle_restart: bool,
+    /// Bounds before the last loss: of the rate and of what is in flight in the short term, and of what is in flight in the long term.
+    undo: (f64, u64, u64),
     /// The window was used up in this round or the last one.
     limited: [bool; 2],
 }
@@ -130,11 +144,12 @@ impl Bbr {
             probe_rtt_done: None,
             probe_rtt_round_done: false,
             pacing: None,
-            prior_cwnd: 0,
-            recovery: RecoveryEpoch::default(),
-            conserve: false,
+            saved: SavedWindow::default(),
             loss_events: 0,
             recovery_rounds: 0,
+            drain_round: 0,
+            idle_restart: false,
+            undo: (0.0, 0, 0),
             limited: [false; 2],
         }
     }
@@ -191,12 +206,10 @@ impl Bbr {
         bound.saturating_sub(headroom).max(MIN_UNITS * unit)
     }
 
-    fn save_cwnd(&mut self, window: WindowView) {
-        if self.recovery.is_active() || self.state == State::ProbeRtt {
-            self.prior_cwnd = self.prior_cwnd.max(window.cwnd);
-        } else {
-            self.prior_cwnd = window.cwnd;
-        }
+    /// SaveStateUponLoss.
+    fn save_bounds(&mut self) {
+        let model = &self.model;
+        self.undo = (model.bw_shortterm, model.inflight_shortterm, model.inflight_longterm);
     }
 
     fn probe_rtt_cwnd(&self, window: WindowView) -> u64 {
@@ -205,7 +218,7 @@ impl Bbr {
     }
 
     /// Whether loss in Startup shows that the pipe is full (BBRCheckStartupHighLoss): six loss events and more than the threshold in
-    /// a round, after at least one full round of recovery.
+    /// the same round, after at least one full round of recovery.
     fn check_startup_loss(&mut self, ack: &AckSample) {
         if self.state != State::Startup || self.model.filled_pipe {
             return;
@@ -217,12 +230,15 @@ impl Bbr {
             let bdp = self.model.bdp(1.0).unwrap_or(0);
             self.model.inflight_longterm = bdp.max(self.model.inflight_latest);
         }
+        if self.model.round_start {
+            self.loss_events = 0;
+        }
     }
 
     /// Draft: BBRUpdateMinRTT has been done; BBRCheckProbeRTT. Returns the window to go back to when ProbeRTT is over.
     fn check_probe_rtt(&mut self, window: WindowView, ack: &AckSample, expired: bool) -> Option<u64> {
-        if self.state != State::ProbeRtt && expired {
-            self.save_cwnd(window);
+        if self.state != State::ProbeRtt && expired && !self.idle_restart {
+            self.saved.save(window, false);
             self.state = State::ProbeRtt;
             self.probe_rtt_done = None;
             self.probe.stop_sampling();
@@ -255,7 +271,7 @@ impl Bbr {
                 } else {
                     self.state = State::Startup;
                 }
-                Some(self.prior_cwnd)
+                Some(self.saved.cwnd())
             }
         }
     }
@@ -276,19 +292,15 @@ impl Bbr {
     /// BBRSetCwnd.
     fn set_cwnd(&self, window: WindowView, ack: &AckSample, mut cwnd: u64) -> u64 {
         let least = MIN_UNITS * window.unit;
-        if self.conserve {
-            cwnd = cwnd.max(ack.flight.saturating_add(ack.acked));
-        } else {
-            let aggregated = self.model.extra_acked();
-            let bdp = self.model.bdp(self.cwnd_gain());
-            let most = bdp.map_or(window.initial_cwnd, |bdp| {
-                self.quantised(bdp.saturating_add(aggregated), window)
-            });
-            if self.model.filled_pipe {
-                cwnd = cwnd.saturating_add(ack.acked).min(most);
-            } else if cwnd < most || ack.delivered < window.initial_cwnd {
-                cwnd = cwnd.saturating_add(ack.acked);
-            }
+        let aggregated = self.model.extra_acked();
+        let bdp = self.model.bdp(self.cwnd_gain());
+        let most = bdp.map_or(window.initial_cwnd, |bdp| {
+            self.quantised(bdp.saturating_add(aggregated), window)
+        });
+        if self.model.filled_pipe {
+            cwnd = cwnd.saturating_add(ack.acked).min(most);
+        } else if cwnd < most || ack.delivered < window.initial_cwnd {
+            cwnd = cwnd.saturating_add(ack.acked);
         }
         cwnd = cwnd.max(least);
         if self.state == State::ProbeRtt {
@@ -316,15 +328,16 @@ impl WindowControl for Bbr {
         self.loss_events += u32::from(lost);
         if self.model.round_start {
             self.limited = [false, self.limited[0]];
-            self.recovery_rounds += u32::from(self.recovery.is_active());
-            self.conserve = false;
+            self.recovery_rounds += u32::from(self.saved.is_recovering());
         }
         self.limited[0] |= window.is_used(ack);
         self.check_startup_loss(ack);
         if self.state == State::Startup && self.model.filled_pipe {
             self.state = State::Drain;
+            self.drain_round = self.model.round_count;
         }
-        if self.state == State::Drain && ack.flight <= self.inflight(1.0, window) {
+        let drained = || ack.flight <= self.inflight(1.0, window);
+        if self.state == State::Drain && (drained() || self.model.round_count > self.drain_round + DRAIN_ROUNDS) {
             self.start_down(window, ack);
         }
         self.update_phase(window, ack);
@@ -333,12 +346,10 @@ impl WindowControl for Bbr {
         if let Some(prior) = self.check_probe_rtt(window, ack, expired) {
             cwnd = cwnd.max(prior);
         }
+        self.idle_restart = false;
         self.model.advance_latest(ack);
-        if let Some(acked) = ack.acked_to.checked_sub(1)
-            && self.recovery.on_cumulative_ack(acked)
-        {
-            self.conserve = false;
-            cwnd = cwnd.max(self.prior_cwnd);
+        if let Some(prior) = self.saved.on_ack(ack) {
+            cwnd = cwnd.max(prior);
         }
         self.set_pacing(window, ack);
         WindowUpdate {
@@ -348,17 +359,11 @@ impl WindowControl for Bbr {
     }
 
     fn on_congestion(&mut self, window: WindowView, loss: &LossEvent) -> WindowUpdate {
-        // For a round, as much is sent as is delivered.
-        self.save_cwnd(window);
-        self.recovery.enter(loss.next.saturating_sub(1));
-        self.conserve = true;
-        self.loss_events = 1;
+        // OnEnterFastRecovery: the model answers, the window stays.
+        self.saved.enter(window, loss, self.state == State::ProbeRtt);
+        self.save_bounds();
         self.recovery_rounds = 0;
-        let flight = loss.flight_before.saturating_sub(loss.bytes);
-        WindowUpdate {
-            cwnd: flight.saturating_add(window.unit).min(window.cwnd),
-            ssthresh: window.ssthresh,
-        }
+        window.unchanged()
     }
 
     fn on_mark(&mut self, window: WindowView, _mark: &MarkEvent) -> WindowUpdate {
@@ -366,9 +371,8 @@ impl WindowControl for Bbr {
     }
 
     fn on_timeout(&mut self, window: WindowView, loss: &LossEvent, _verdict: Verdict) -> WindowUpdate {
-        self.save_cwnd(window);
-        self.recovery.enter(loss.next.saturating_sub(1));
-        self.conserve = false;
+        self.saved.enter(window, loss, self.state == State::ProbeRtt);
+        self.save_bounds();
         // The path may be another one now: Startup looks again whether the pipe is full.
         self.model.reset_full_bandwidth();
         WindowUpdate {
@@ -378,12 +382,24 @@ impl WindowControl for Bbr {
     }
 
     fn on_idle(&mut self, window: WindowView) -> WindowUpdate {
-        // Pacing at the bandwidth known restarts gently enough.
+        // HandleRestartFromIdle: the window stays, and the bandwidth known paces what is sent.
+        self.idle_restart = true;
+        self.model.restart_extra();
+        if self.state.is_probe_bw() && self.pacing.is_some() {
+            self.pacing = Some(self.model.bandwidth() * (1.0 - PACING_MARGIN)).filter(|pacing| *pacing > 0.0);
+        }
         window.unchanged()
     }
 
     fn on_spurious_timeout(&mut self) {
-        self.recovery.leave();
+        // HandleSpuriousLossDetection
+        let (bandwidth, short_term, long_term) = self.undo;
+        self.saved.leave();
+        let model = &mut self.model;
+        model.reset_full_bandwidth();
+        model.bw_shortterm = model.bw_shortterm.max(bandwidth);
+        model.inflight_shortterm = model.inflight_shortterm.max(short_term);
+        model.inflight_longterm = model.inflight_longterm.max(long_term);
     }
 
     fn pacing_rate(&self, window: WindowView, srtt: Option<Span>) -> Option<Rate> {

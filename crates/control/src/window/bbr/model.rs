@@ -28,7 +28,7 @@ pub(super) struct Model {
     pub(super) probe_rtt_at: Time,
     /// Packets sent from here on belong to the next round, in bytes delivered.
     round_end: u64,
-    round_count: u64,
+    pub(super) round_count: u64,
     pub(super) round_start: bool,
     loss_round_end: u64,
     loss_round_start: bool,
@@ -104,6 +104,18 @@ impl Model {
         let bandwidth = self.bandwidth();
         (bandwidth > 0.0).then_some(())?;
         Some((gain * bandwidth * self.min_rtt?.as_secs_f64()) as u64)
+    }
+
+    /// The same by the greatest bandwidth, whatever losses have lowered.
+    pub(super) fn max_bdp(&self) -> Option<u64> {
+        let bandwidth = self.max_bandwidth();
+        (bandwidth > 0.0).then_some(())?;
+        Some((bandwidth * self.min_rtt?.as_secs_f64()) as u64)
+    }
+
+    /// Aggregation is measured from the next acknowledgement on.
+    pub(super) fn restart_extra(&mut self) {
+        self.extra_since = None;
     }
 
     /// Data that acknowledgements may bring at once beyond what the bandwidth explains.
@@ -233,12 +245,12 @@ impl Model {
 
     /// BBRCheckFullBWReached.
     fn check_full_bandwidth(&mut self, rate: &RateSample, sample: f64) {
-        if self.full_now || self.is_limited(rate) {
+        if self.full_now || !self.round_start || self.is_limited(rate) {
             return;
         }
         if sample >= self.full_bandwidth * FULL_GROWTH {
             self.restart_full_bandwidth(sample);
-        } else if self.round_start {
+        } else {
             self.full_count += 1;
             self.full_now = self.full_count >= FULL_ROUNDS;
             self.filled_pipe |= self.full_now;

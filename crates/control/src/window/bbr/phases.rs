@@ -24,7 +24,7 @@ impl State {
         matches!(self, State::Startup | State::Refill | State::Up)
     }
 
-    fn is_probe_bw(self) -> bool {
+    pub(super) fn is_probe_bw(self) -> bool {
         matches!(self, State::Down | State::Cruise | State::Refill | State::Up)
     }
 }
@@ -53,6 +53,10 @@ pub(super) struct Probe {
     up_bytes: Option<u64>,
     up_rounds: u32,
     up_acked: u64,
+    /// The last probe had too much in flight.
+    too_high: bool,
+    /// It ended where the one before had too much in flight, without such losses: the next one follows at once.
+    precautionary: bool,
 }
 
 impl Probe {
@@ -73,8 +77,10 @@ impl Bbr {
         if self.model.round_start {
             self.probe.rounds += 1;
         }
-        if let Some(rate) = ack.rate {
-            self.adapt_long_term(window, ack, &rate);
+        if let Some(rate) = ack.rate
+            && self.adapt_long_term(window, ack, &rate)
+        {
+            return;
         }
         let state = self.state;
         if matches!(state, State::Down | State::Cruise) && self.try_refill(window, ack) {
@@ -86,6 +92,7 @@ impl Bbr {
             self.probe.samples = true;
             self.start_up(window, ack);
         } else if state == State::Up && self.may_go_down(window, ack) {
+            self.probe.too_high = false;
             self.start_down(window, ack);
         }
     }
@@ -122,23 +129,38 @@ impl Bbr {
         let is_time =
             ack.now.since(self.probe.cycle_at) > self.probe.wait || u64::from(self.probe.rounds) >= rounds.max(1);
         if is_time {
-            self.model.reset_short_term();
-            self.probe.up_rounds = 0;
-            self.probe.up_acked = 0;
-            self.probe.acks = AckPhase::Refilling;
-            self.model.start_round(ack.delivered);
-            self.state = State::Refill;
+            self.start_refill(ack);
         }
         is_time
     }
 
+    /// BBRStartProbeBW_REFILL.
+    fn start_refill(&mut self, ack: &AckSample) {
+        self.model.reset_short_term();
+        self.probe.up_rounds = 0;
+        self.probe.up_acked = 0;
+        self.probe.precautionary = false;
+        self.probe.acks = AckPhase::Refilling;
+        self.model.start_round(ack.delivered);
+        self.state = State::Refill;
+    }
+
     /// BBRIsTimeToCruise.
     fn may_cruise(&self, window: WindowView, ack: &AckSample) -> bool {
-        ack.flight <= self.inflight_with_headroom(window.unit) && ack.flight <= self.inflight(1.0, window)
+        let bdp = self
+            .model
+            .max_bdp()
+            .map_or(window.initial_cwnd, |bdp| self.quantised(bdp, window));
+        ack.flight <= self.inflight_with_headroom(window.unit) && ack.flight <= bdp
     }
 
     /// BBRIsTimeToGoDown.
     fn may_go_down(&mut self, window: WindowView, ack: &AckSample) -> bool {
+        if self.probe.too_high && ack.flight >= self.model.inflight_longterm {
+            // Precautionary probing: this is where the last probe lost too much.
+            self.probe.precautionary = true;
+            return true;
+        }
         if self.is_cwnd_limited() && window.cwnd >= self.model.inflight_longterm {
             // The bound limits the rate: it has to grow first.
             self.model
@@ -148,8 +170,8 @@ impl Bbr {
         self.model.full_now
     }
 
-    /// BBRAdaptLongTermModel.
-    fn adapt_long_term(&mut self, window: WindowView, ack: &AckSample, rate: &RateSample) {
+    /// BBRAdaptLongTermModel. Returns whether it has changed the state.
+    fn adapt_long_term(&mut self, window: WindowView, ack: &AckSample, rate: &RateSample) -> bool {
         if self.model.round_start {
             match self.probe.acks {
                 AckPhase::Starting => self.probe.acks = AckPhase::Feedback,
@@ -159,6 +181,10 @@ impl Bbr {
                     self.probe.samples = false;
                     if self.state.is_probe_bw() && !self.model.is_limited(rate) {
                         self.model.advance_cycle();
+                    }
+                    if self.state.is_probe_bw() && self.probe.precautionary && !self.probe.too_high {
+                        self.start_refill(ack);
+                        return true;
                     }
                 }
                 _ => {}
@@ -175,10 +201,12 @@ impl Bbr {
                 self.raise_bound(window, ack);
             }
         }
+        false
     }
 
     /// BBRHandleInflightTooHigh.
     fn take_too_much(&mut self, window: WindowView, ack: &AckSample, rate: &RateSample) {
+        self.probe.too_high = true;
         self.probe.samples = false;
         if !rate.app_limited {
             let target = self.model.bdp(1.0).unwrap_or(window.cwnd).min(window.cwnd);

@@ -1,0 +1,49 @@
+//! The window to go back to after a recovery or a ProbeRTT: BBRSaveCwnd and BBRRestoreCwnd, the same in versions 1 and 3.
+
+use crate::controller::RecoveryEpoch;
+use crate::sample::{AckSample, LossEvent};
+use crate::window::WindowView;
+
+/// A recovery, and the window before it.
+#[derive(Clone, Debug, Default)]
+pub(in super::super) struct SavedWindow {
+    recovery: RecoveryEpoch,
+    cwnd: u64,
+}
+
+impl SavedWindow {
+    /// Saves the window. One that a recovery or ProbeRTT has reduced is not one to go back to.
+    pub(in super::super) fn save(&mut self, window: WindowView, in_probe_rtt: bool) {
+        self.cwnd = if self.is_recovering() || in_probe_rtt {
+            self.cwnd.max(window.cwnd)
+        } else {
+            window.cwnd
+        };
+    }
+
+    /// A loss begins a recovery.
+    pub(in super::super) fn enter(&mut self, window: WindowView, loss: &LossEvent, in_probe_rtt: bool) {
+        self.save(window, in_probe_rtt);
+        self.recovery.enter(loss.next.saturating_sub(1));
+    }
+
+    /// What there was before.
+    pub(in super::super) fn cwnd(&self) -> u64 {
+        self.cwnd
+    }
+
+    pub(in super::super) fn is_recovering(&self) -> bool {
+        self.recovery.is_active()
+    }
+
+    /// The window to go back to, if this acknowledgement ends the recovery.
+    pub(in super::super) fn on_ack(&mut self, ack: &AckSample) -> Option<u64> {
+        let acked = ack.acked_to.checked_sub(1)?;
+        self.recovery.on_cumulative_ack(acked).then_some(self.cwnd)
+    }
+
+    /// There was nothing to recover from.
+    pub(in super::super) fn leave(&mut self) {
+        self.recovery.leave();
+    }
+}
