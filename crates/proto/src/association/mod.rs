@@ -10,6 +10,7 @@ mod eci;
 mod ecn;
 mod handshake;
 mod inbound;
+mod memory;
 mod outgoing;
 mod pairing;
 mod path_management;
@@ -27,13 +28,14 @@ mod testing;
 mod timers;
 mod timestamp;
 mod transmit;
+mod user;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rand_core::Rng;
 use whimbrel_control::{Controller, GroundTruth, Span, Time};
-use whimbrel_wire::{COMMON_HEADER_LEN, DATA_HEADER_LEN, Payload, Tsn};
+use whimbrel_wire::{COMMON_HEADER_LEN, DATA_HEADER_LEN, Tsn};
 
 pub(crate) use auth::{AuthAgreement, KeyVector, RANDOM_LEN, Signer, check_cookie_echo, emit_parameters, fresh_random};
 pub(crate) use buffers::BufferPool;
@@ -48,10 +50,8 @@ pub(crate) use timers::Timers;
 
 use crate::config::{AssociationConfig, NEVER, Switches};
 use crate::endpoint::{AssocId, Replies};
-use crate::error::SendError;
-use crate::event::{CloseReason, Event, SendFailure, SendFailureCause};
+use crate::event::{CloseReason, Event, SendFailureCause};
 use crate::extensions::Extensions;
-use crate::message::{Message, Received};
 use crate::path::Path;
 use crate::receive::{Receiver, ReceiverConfig, ReceiverStats};
 use crate::send::{Outstanding, SendQueue};
@@ -391,34 +391,6 @@ impl Association {
         (0..self.paths.len()).filter(present).map(|index| self.path_info(index))
     }
 
-    /// Bytes allocated for it, this structure included; for capacity planning.
-    pub fn memory(&self) -> usize {
-        size_of::<Self>()
-            + self.paths.capacity() * size_of::<Path>()
-            + self.queue.heap_bytes()
-            + self.outstanding.heap_bytes()
-            + self
-                .receivers()
-                .map(|receiver| size_of::<Receiver>() + receiver.heap_bytes())
-                .sum::<usize>()
-            + self.events.capacity() * size_of::<Event>()
-            + self.outgoing.heap_bytes()
-            + self
-                .cookie
-                .as_ref()
-                .map_or(0, |cookie| size_of_val(&**cookie) + cookie.0.len())
-            + self.rates.as_ref().map_or(0, |rates| rates.heap_bytes())
-            + self.policy.as_ref().map_or(0, |policy| policy.heap_bytes())
-            + self.spread.as_ref().map_or(0, |spread| spread.heap_bytes())
-            + self.tuning.as_ref().map_or(0, |tuning| size_of_val(&**tuning))
-            + self.probing_bytes()
-            + self.reports.as_ref().map_or(0, |reports| reports.heap_bytes())
-            + self.auth.as_ref().map_or(0, |auth| auth.heap_bytes())
-            + self.auth_random.as_ref().map_or(0, |random| size_of_val(&**random))
-            + self.asconf.as_ref().map_or(0, |asconf| asconf.heap_bytes())
-            + size_of::<AssociationStats>()
-    }
-
     fn path_info(&self, index: usize) -> PathInfo {
         let path = &self.paths[index];
         let id = PathId(index as u8);
@@ -483,89 +455,6 @@ impl Association {
         live().any(|path| path.remote.ip() == ip)
     }
 
-    /// Takes a message (RFC 9260 §11.1.5).
-    // [9260:4-10, 4-12, 9.2-21, 6.2-32, 6.5-1]
-    pub(crate) fn send(&mut self, ctx: &mut Context<'_>, message: Message) -> Result<(), SendError> {
-        let takes_data = matches!(self.state, State::CookieWait | State::CookieEchoed | State::Established);
-        if !takes_data || self.notices.shutdown_wanted {
-            return Err(SendError::Closed);
-        }
-        if message.is_empty() {
-            return Err(SendError::Empty);
-        }
-        if message.stream >= self.outbound_streams {
-            return Err(SendError::NoSuchStream {
-                stream: message.stream,
-                available: self.outbound_streams,
-            });
-        }
-        let (len, limit) = (message.len(), self.config.send_buffer as usize);
-        if len > limit {
-            return Err(SendError::TooLong { len, limit });
-        }
-        if !self.has_send_room(len) {
-            self.notices.wants_space = true;
-            return Err(SendError::Full(message));
-        }
-        self.queue.push(message);
-        self.stats.messages_sent += 1;
-        self.notices.wants_idle = true;
-        self.timers.touch_autoclose(ctx.now);
-        self.allow_burst();
-        Ok(())
-    }
-
-    /// Hands over the next message (RFC 9260 §11.1.7).
-    pub(crate) fn recv(&mut self, part: &mut dyn FnMut(Payload<'_>)) -> Option<Received> {
-        let received = match self.before_restart.as_mut().and_then(|before| before.recv(part)) {
-            None => {
-                self.before_restart = None;
-                self.receiver.as_mut().and_then(|receiver| receiver.recv(part))
-            }
-            unread => unread,
-        };
-        match &received {
-            Some(received) => {
-                self.stats.bytes_delivered += received.len as u64;
-                self.stats.messages_delivered += u64::from(received.end);
-            }
-            None => self.notices.data_ready = false,
-        }
-        received
-    }
-
-    /// Whether there is something to read.
-    pub fn has_message(&self) -> bool {
-        self.receivers().any(Receiver::has_message)
-    }
-
-    fn receivers(&self) -> impl Iterator<Item = &Receiver> + '_ {
-        self.before_restart
-            .iter()
-            .chain(&self.receiver)
-            .map(|receiver| &**receiver)
-    }
-
-    /// The peer has restarted: what came whole before that can still be read. Of several restarts without a reader the first counts.
-    fn keep_unread(&mut self) {
-        if let Some(mut receiver) = self.receiver.take()
-            && self.before_restart.is_none()
-        {
-            receiver.give_up_incomplete();
-            self.before_restart = receiver.has_message().then_some(receiver);
-        }
-    }
-
-    /// What to tell the user; collected by the endpoint after each change.
-    pub(crate) fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
-    }
-
-    /// The user knows that it is over.
-    pub(crate) fn note_closed_polled(&mut self) {
-        self.notices.closed_polled = true;
-    }
-
     /// Whether its tag or the peer's addresses have changed since the last call.
     pub(crate) fn take_renamed(&mut self) -> bool {
         core::mem::take(&mut self.notices.renamed)
@@ -586,38 +475,6 @@ impl Association {
     pub(crate) fn refused(&mut self, ctx: &mut Context<'_>) {
         if self.state == State::CookieWait && self.paths.len() == 1 {
             self.close(ctx, CloseReason::Refused { cause: None });
-        }
-    }
-
-    /// Whether nobody needs it any more.
-    pub(crate) fn is_done(&self) -> bool {
-        self.notices.closed_polled && !self.has_message()
-    }
-
-    /// Bytes of memory that received data takes: what the user has not read, what is incomplete, and buffers kept for data to come.
-    pub fn receive_memory(&self) -> usize {
-        let before = self.before_restart.as_ref().map_or(0, |before| before.memory());
-        before + self.receiver.as_ref().map_or(0, |receiver| receiver.memory())
-    }
-
-    /// Gives back buffers kept for data to come.
-    pub(crate) fn release_receive_memory(&mut self) {
-        if let Some(receiver) = &mut self.receiver {
-            receiver.release_memory();
-        }
-    }
-
-    /// Nothing has been sent for a heartbeat's time: what the last transfer needed is given back.
-    fn release_memory(&mut self) {
-        self.queue.release_memory();
-        self.outstanding.release_memory();
-        self.outgoing.release_memory();
-        self.events.shrink_to_fit();
-        if let Some(rates) = &mut self.rates {
-            rates.release_memory();
-        }
-        if let Some(receiver) = &mut self.receiver {
-            receiver.release_memory();
         }
     }
 
@@ -663,33 +520,6 @@ impl Association {
         self.events.push_back(Event::Closed(reason));
     }
 
-    /// Nothing that was taken and is not acknowledged will be delivered any more: its user is told (RFC 9260 §11.2.2). What comes after
-    /// begins with this TSN.
-    fn give_up_messages(&mut self, cause: SendFailureCause, initial_tsn: Tsn) {
-        let events = &mut self.events;
-        for last in self.outstanding.last_fragments() {
-            events.push_back(Event::SendFailed(SendFailure {
-                stream: last.stream,
-                ppid: last.ppid,
-                context: last.context,
-                sent: true,
-                cause,
-            }));
-        }
-        self.queue
-            .clear(|message, sent| events.push_back(send_failure(message, sent, cause)));
-        self.outstanding = fresh_ring(initial_tsn, self.paths.len(), &self.switches);
-    }
-
-    /// The peer allows fewer streams than messages were taken for (RFC 9260 §5.1.1).
-    fn give_up_streams(&mut self) {
-        let events = &mut self.events;
-        self.queue.drop_streams(self.outbound_streams, |message| {
-            events.push_back(send_failure(message, false, SendFailureCause::NoSuchStream));
-        });
-        self.tell_user_about_progress();
-    }
-
     // [9260:3.3.2-10, 3.3.3-10]
     fn new_receiver(&self, peer_initial_tsn: Tsn) -> Box<Receiver> {
         let reporting = &self.switches.reporting;
@@ -718,16 +548,6 @@ impl Association {
         }
         receiver
     }
-}
-
-fn send_failure(message: &Message, sent: bool, cause: SendFailureCause) -> Event {
-    Event::SendFailed(SendFailure {
-        stream: message.stream,
-        ppid: message.ppid,
-        context: message.context,
-        sent,
-        cause,
-    })
 }
 
 /// Nothing outstanding.

@@ -216,7 +216,8 @@ impl Association {
         self.abort_with(ctx, &causes, CloseReason::OverLimit(limit));
     }
 
-    /// Tells the peer, if it knows of the association, and ends it.
+    /// Tells the peer, if it knows of the association, and ends it. Nothing follows the ABORT.
+    // [9260:3.3.7-2]
     pub(super) fn abort_with(&mut self, ctx: &mut Context<'_>, causes: &[u8], reason: CloseReason) {
         if self.state != State::Closed && self.peer_tag != 0 {
             let to = usize::from(self.sending);

@@ -425,6 +425,15 @@ mod tests {
         );
     }
 
+    // [9260:5.1.3-6]
+    #[test]
+    fn section_5_1_3_the_cookie_holds_no_part_of_the_key() {
+        let secret = core::array::from_fn(|n| 0xa1 ^ (n as u8).wrapping_mul(37));
+        let cookie = sealed(&CookieKey::new(secret), &cookie());
+        let held = |part: &[u8]| cookie.windows(part.len()).any(|window| window == part);
+        assert!(!secret.windows(4).any(held));
+    }
+
     // [9260:5.1.3-1, 5.1.3-3, 5.1.5-2]
     #[test]
     fn section_5_1_5_any_changed_byte_and_any_other_length_is_refused() {

@@ -31,7 +31,7 @@ fn assert_over(net: &mut Net, what: &str) {
 }
 
 // [9260:9.1-1, 9.1-2, 9.1-3, 9.1-6, 9.1-7, 8.5.1-4]
-// [9260:3.3.7-1, 3.3.7-4, 14.2-1]
+// [9260:3.3.7-1, 3.3.7-2, 3.3.7-4, 14.2-1]
 #[test]
 fn section_9_1_a_user_aborts_with_a_reason() {
     let (mut net, a, _) = established();

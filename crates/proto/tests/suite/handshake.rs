@@ -302,7 +302,7 @@ fn flow(net: &Net, start: Time) -> Vec<(u64, Vec<ChunkType>)> {
         .collect()
 }
 
-// [9260:5.1-7, 5.1-18]
+// [9260:5.1-7, 5.1-18, 3.3.11-1]
 #[test]
 fn section_5_1_data_that_waits_goes_with_the_cookie_echo() {
     let mut net = Net::new(1);

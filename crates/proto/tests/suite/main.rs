@@ -24,6 +24,7 @@ mod paths;
 mod policies;
 mod probing;
 mod recovery;
+mod recovery_of_tails;
 mod reporting;
 mod requirements;
 mod restart;

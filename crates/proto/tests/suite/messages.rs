@@ -81,7 +81,7 @@ fn between(a: &[TransportAddr], b: &[TransportAddr], mtu: u16) -> (Net, AssocId)
     (net, id)
 }
 
-// [9260:6.9-5, 6.10-2, 7.3-3, 7.3-4]
+// [9260:6.9-5, 6.10-2, 7.3-2, 7.3-3, 7.3-4]
 #[test]
 fn section_7_3_chunks_fit_every_path_with_ipv4_ipv6_and_udp() {
     let v4 = [addr("10.0.0.1:0"), addr("10.0.0.2:0")];
@@ -423,9 +423,8 @@ fn section_6_5_stream_sequence_numbers_wrap_during_a_transfer() {
     );
 }
 
-// [9260:6.1-23, 1.6-3, 6.1-22]
-#[test]
-fn section_6_1_no_more_than_65535_messages_of_a_stream_are_outstanding() {
+/// An association that no window and no burst limits, and that nothing is noted of.
+fn without_limits() -> (Net, AssocId) {
     let config = AssociationConfig {
         max_burst: 0,
         initial_cwnd: Some(1 << 30),
@@ -434,26 +433,30 @@ fn section_6_1_no_more_than_65535_messages_of_a_stream_are_outstanding() {
     };
     let (mut net, a, _) = Net::established(1, &config);
     net.capture = false;
+    (net, a)
+}
+
+fn chunks_sent(net: &Net, a: AssocId) -> u64 {
+    net.a.association(a).expect("up").stats().data_chunks_sent
+}
+
+// [9260:6.1-23, 1.6-3, 6.1-22]
+#[test]
+fn section_6_1_no_more_than_65535_messages_of_a_stream_are_outstanding() {
+    let (mut net, a) = without_limits();
     net.knob = Box::new(|_| Fate::Drop);
     let now = net.now;
     for _ in 0..70_000 {
         net.a.send(now, a, Message::zeros(0, 1)).expect("taken");
     }
     net.drain(Host::A);
-    assert_eq!(net.a.association(a).expect("up").stats().data_chunks_sent, 65_535);
+    assert_eq!(chunks_sent(&net, a), 65_535);
 }
 
 // [9260:6.1-23]
 #[test]
 fn section_6_1_the_limit_of_outstanding_messages_is_that_of_each_stream() {
-    let config = AssociationConfig {
-        max_burst: 0,
-        initial_cwnd: Some(1 << 30),
-        recv_buffer: 1 << 30,
-        ..quiet()
-    };
-    let (mut net, a, _) = Net::established(1, &config);
-    net.capture = false;
+    let (mut net, a) = without_limits();
     net.knob = Box::new(|_| Fate::Drop);
     let now = net.now;
     for number in 0..150_000_u32 {
@@ -464,26 +467,19 @@ fn section_6_1_the_limit_of_outstanding_messages_is_that_of_each_stream() {
         net.a.send(now, a, message).expect("taken");
     }
     net.drain(Host::A);
-    assert_eq!(net.a.association(a).expect("up").stats().data_chunks_sent, 150_000);
+    assert_eq!(chunks_sent(&net, a), 150_000);
     // 50,000 are outstanding on each of the first two streams; the next one on the first is one too many.
     for _ in 0..20_000 {
         net.a.send(now, a, Message::zeros(0, 1)).expect("taken");
     }
     net.drain(Host::A);
-    assert_eq!(net.a.association(a).expect("up").stats().data_chunks_sent, 165_535);
+    assert_eq!(chunks_sent(&net, a), 165_535);
 }
 
 #[test]
 fn a_gap_with_more_chunks_behind_it_than_a_sack_can_report_is_filled() {
     // RFC 9260 §3.3.4: the offsets of Gap Ack Blocks have 16 bits.
-    let config = AssociationConfig {
-        max_burst: 0,
-        initial_cwnd: Some(1 << 30),
-        recv_buffer: 1 << 30,
-        ..quiet()
-    };
-    let (mut net, a, _) = Net::established(1, &config);
-    net.capture = false;
+    let (mut net, a) = without_limits();
     let mut dropped = false;
     net.knob = Box::new(move |packet| {
         let drops = packet.from == Host::A && packet.has(ChunkType::DATA) && !core::mem::replace(&mut dropped, true);

@@ -1,10 +1,10 @@
 //! Requirements of RFC 9260 that the stories of the other files do not hold: timers, windows, tie-tags, states.
 
 use crate::support::paths::{confirmed, cut, data_sent, mend, path, quiet, state_event, when};
-use crate::support::{Fate, Host, Net, addrs, data, init, parameters};
+use crate::support::{Fate, Host, Net, addrs, data, init};
 use whimbrel_control::Span;
 use whimbrel_proto::{AssocId, AssociationConfig, Discard, Message, PathState, State};
-use whimbrel_wire::{Chunk, ChunkType, DuplicateTsns, GapBlocks, HeartbeatInfo, Parameter, Sack, Tsn};
+use whimbrel_wire::{Chunk, ChunkType, DuplicateTsns, GapBlocks, HeartbeatInfo, Sack, Tsn};
 
 /// A window for ten packets, and a SACK for each packet.
 fn wide() -> AssociationConfig {
@@ -207,36 +207,7 @@ fn section_8_2_one_alternate_is_used_as_long_as_it_is_active() {
 
 /// A in this state, of which B hears nothing any more; A's tag and first TSN. It has a message outstanding where it may.
 fn in_state(state: State) -> (Net, AssocId, u32, u32) {
-    let mut net = Net::new(1);
-    net.knob = Box::new(|_| Fate::Drop);
-    let id = net.connect(&quiet(), 1);
-    net.drain(Host::A);
-    let own = net.last(Host::A, ChunkType::INIT);
-    let (tag, tsn) = (own.init().initiate_tag, own.init().initial_tsn.0);
-    if state != State::CookieWait {
-        let list = parameters(&[Parameter::StateCookie(b"biscuit")]);
-        net.forge(Host::A, tag, &[Chunk::InitAck(init(9, &list))])
-            .expect("taken");
-    }
-    if !matches!(state, State::CookieWait | State::CookieEchoed) {
-        net.forge(Host::A, tag, &[Chunk::CookieAck]).expect("taken");
-    }
-    if matches!(state, State::ShutdownPending | State::ShutdownReceived) {
-        net.send(Host::A, id, Message::zeros(0, 10));
-    }
-    let now = net.now;
-    match state {
-        State::ShutdownPending | State::ShutdownSent => net.a.shutdown(now, id),
-        State::ShutdownReceived | State::ShutdownAckSent => {
-            let cumulative_tsn_ack = Tsn(tsn.wrapping_sub(1));
-            net.forge(Host::A, tag, &[Chunk::Shutdown { cumulative_tsn_ack }])
-                .expect("taken");
-        }
-        _ => {}
-    }
-    net.drain(Host::A);
-    assert_eq!(net.state(Host::A, id), state);
-    (net, id, tag, tsn)
+    Net::in_state(&quiet(), state)
 }
 
 // [9260:8.3-2, 3.3.6-1]

@@ -28,7 +28,7 @@ fn restart_a(net: &mut Net, paths: usize) -> AssocId {
     connect(net, Host::A, 1)
 }
 
-// [9260:5.2.4-4, 5.2.4-5, 5.2.2-5]
+// [9260:5.2.4-4, 5.2.4-5, 5.2.2-5, 7.2.5-1]
 #[test]
 fn section_5_2_4_a_a_restarted_peer_is_recognized_and_everything_begins_anew() {
     let (mut net, _, b) = Net::established(2, &config());

@@ -1,9 +1,9 @@
 //! Which states take and send data (RFC 9260 §6), and what congestion control belongs to which path (§7.2).
 
-use crate::support::{Fate, Host, Net, addrs, data, init, parameters};
+use crate::support::{Fate, Host, Net, addrs, data};
 use whimbrel_control::Span;
 use whimbrel_proto::{AssocId, AssociationConfig, Discard, Message, PathId, PathInfo, State};
-use whimbrel_wire::{Chunk, ChunkType, DuplicateTsns, GapBlocks, Parameter, Sack, Tsn};
+use whimbrel_wire::{Chunk, ChunkType, DuplicateTsns, GapBlocks, Sack, Tsn};
 
 fn quiet() -> AssociationConfig {
     AssociationConfig {
@@ -25,38 +25,10 @@ const ALL: [State; 7] = [
 
 /// A in this state, of which B hears nothing any more; A's tag, its first TSN, and the one that it expects from its peer.
 fn in_state(state: State) -> (Net, AssocId, u32, u32, u32) {
-    let mut net = Net::new(1);
-    net.knob = Box::new(|_| Fate::Drop);
-    let id = net.connect(&quiet(), 1);
-    net.drain(Host::A);
-    let own = net.last(Host::A, ChunkType::INIT);
-    let (tag, tsn) = (own.init().initiate_tag, own.init().initial_tsn.0);
-    if state != State::CookieWait {
-        let list = parameters(&[Parameter::StateCookie(b"biscuit")]);
-        net.forge(Host::A, tag, &[Chunk::InitAck(init(9, &list))])
-            .expect("taken");
-    }
-    if !matches!(state, State::CookieWait | State::CookieEchoed) {
-        net.forge(Host::A, tag, &[Chunk::CookieAck]).expect("taken");
-    }
-    if matches!(
-        state,
-        State::Established | State::ShutdownPending | State::ShutdownReceived
-    ) {
+    let (mut net, id, tag, tsn) = Net::in_state(&quiet(), state);
+    if state == State::Established {
         net.send(Host::A, id, Message::zeros(0, 10));
     }
-    let now = net.now;
-    match state {
-        State::ShutdownPending | State::ShutdownSent => net.a.shutdown(now, id),
-        State::ShutdownReceived | State::ShutdownAckSent => {
-            let cumulative_tsn_ack = Tsn(tsn.wrapping_sub(1));
-            net.forge(Host::A, tag, &[Chunk::Shutdown { cumulative_tsn_ack }])
-                .expect("taken");
-        }
-        _ => {}
-    }
-    net.drain(Host::A);
-    assert_eq!(net.state(Host::A, id), state);
     // `init` of the harness begins with this TSN.
     (net, id, tag, tsn, 1000)
 }

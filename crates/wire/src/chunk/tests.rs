@@ -175,7 +175,7 @@ fn data_that_does_not_fit_is_a_bug() {
 }
 
 // §3.3.2, §3.3.3.
-// [9260:3.3.2-5, 3.3.2.1-1]
+// [9260:3.3.2-5, 3.3.2.1-1, 3.3.3.1-2]
 #[test]
 fn init_on_the_wire() {
     let bytes = [

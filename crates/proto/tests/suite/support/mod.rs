@@ -6,6 +6,8 @@
 pub mod insider;
 mod packets;
 pub mod paths;
+mod states;
+pub(crate) mod story;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

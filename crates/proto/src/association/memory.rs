@@ -1,0 +1,63 @@
+//! Memory of an association: what it has allocated, and what it gives back.
+
+use super::{Association, AssociationStats};
+use crate::event::Event;
+use crate::path::Path;
+use crate::receive::Receiver;
+
+impl Association {
+    /// Bytes allocated for it, this structure included; for capacity planning.
+    pub fn memory(&self) -> usize {
+        size_of::<Self>()
+            + self.paths.capacity() * size_of::<Path>()
+            + self.queue.heap_bytes()
+            + self.outstanding.heap_bytes()
+            + self
+                .receivers()
+                .map(|receiver| size_of::<Receiver>() + receiver.heap_bytes())
+                .sum::<usize>()
+            + self.events.capacity() * size_of::<Event>()
+            + self.outgoing.heap_bytes()
+            + self
+                .cookie
+                .as_ref()
+                .map_or(0, |cookie| size_of_val(&**cookie) + cookie.0.len())
+            + self.rates.as_ref().map_or(0, |rates| rates.heap_bytes())
+            + self.policy.as_ref().map_or(0, |policy| policy.heap_bytes())
+            + self.spread.as_ref().map_or(0, |spread| spread.heap_bytes())
+            + self.tuning.as_ref().map_or(0, |tuning| size_of_val(&**tuning))
+            + self.probing_bytes()
+            + self.reports.as_ref().map_or(0, |reports| reports.heap_bytes())
+            + self.auth.as_ref().map_or(0, |auth| auth.heap_bytes())
+            + self.auth_random.as_ref().map_or(0, |random| size_of_val(&**random))
+            + self.asconf.as_ref().map_or(0, |asconf| asconf.heap_bytes())
+            + size_of::<AssociationStats>()
+    }
+
+    /// Bytes of memory that received data takes: what the user has not read, what is incomplete, and buffers kept for data to come.
+    pub fn receive_memory(&self) -> usize {
+        let before = self.before_restart.as_ref().map_or(0, |before| before.memory());
+        before + self.receiver.as_ref().map_or(0, |receiver| receiver.memory())
+    }
+
+    /// Gives back buffers kept for data to come.
+    pub(crate) fn release_receive_memory(&mut self) {
+        if let Some(receiver) = &mut self.receiver {
+            receiver.release_memory();
+        }
+    }
+
+    /// Nothing has been sent for a heartbeat's time: what the last transfer needed is given back.
+    pub(super) fn release_memory(&mut self) {
+        self.queue.release_memory();
+        self.outstanding.release_memory();
+        self.outgoing.release_memory();
+        self.events.shrink_to_fit();
+        if let Some(rates) = &mut self.rates {
+            rates.release_memory();
+        }
+        if let Some(receiver) = &mut self.receiver {
+            receiver.release_memory();
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What the user asks for and is told: messages to and from the association, and messages given up (RFC 9260 §11).
+
+use whimbrel_wire::{Payload, Tsn};
+
+use super::{Association, Context, State};
+use crate::error::SendError;
+use crate::event::{Event, SendFailure, SendFailureCause};
+use crate::message::{Message, Received};
+use crate::receive::Receiver;
+
+impl Association {
+    /// Takes a message (RFC 9260 §11.1.5).
+    // [9260:4-10, 4-12, 9.2-21, 6.2-32, 6.5-1]
+    pub(crate) fn send(&mut self, ctx: &mut Context<'_>, message: Message) -> Result<(), SendError> {
+        let takes_data = matches!(self.state, State::CookieWait | State::CookieEchoed | State::Established);
+        if !takes_data || self.notices.shutdown_wanted {
+            return Err(SendError::Closed);
+        }
+        if message.is_empty() {
+            return Err(SendError::Empty);
+        }
+        if message.stream >= self.outbound_streams {
+            return Err(SendError::NoSuchStream {
+                stream: message.stream,
+                available: self.outbound_streams,
+            });
+        }
+        let (len, limit) = (message.len(), self.config.send_buffer as usize);
+        if len > limit {
+            return Err(SendError::TooLong { len, limit });
+        }
+        if !self.has_send_room(len) {
+            self.notices.wants_space = true;
+            return Err(SendError::Full(message));
+        }
+        self.queue.push(message);
+        self.stats.messages_sent += 1;
+        self.notices.wants_idle = true;
+        self.timers.touch_autoclose(ctx.now);
+        self.allow_burst();
+        Ok(())
+    }
+
+    /// Hands over the next message (RFC 9260 §11.1.7).
+    pub(crate) fn recv(&mut self, part: &mut dyn FnMut(Payload<'_>)) -> Option<Received> {
+        let received = match self.before_restart.as_mut().and_then(|before| before.recv(part)) {
+            None => {
+                self.before_restart = None;
+                self.receiver.as_mut().and_then(|receiver| receiver.recv(part))
+            }
+            unread => unread,
+        };
+        match &received {
+            Some(received) => {
+                self.stats.bytes_delivered += received.len as u64;
+                self.stats.messages_delivered += u64::from(received.end);
+            }
+            None => self.notices.data_ready = false,
+        }
+        received
+    }
+
+    /// Whether there is something to read.
+    pub fn has_message(&self) -> bool {
+        self.receivers().any(Receiver::has_message)
+    }
+
+    pub(super) fn receivers(&self) -> impl Iterator<Item = &Receiver> + '_ {
+        self.before_restart
+            .iter()
+            .chain(&self.receiver)
+            .map(|receiver| &**receiver)
+    }
+
+    /// The peer has restarted: what came whole before that can still be read. Of several restarts without a reader the first counts.
+    pub(super) fn keep_unread(&mut self) {
+        if let Some(mut receiver) = self.receiver.take()
+            && self.before_restart.is_none()
+        {
+            receiver.give_up_incomplete();
+            self.before_restart = receiver.has_message().then_some(receiver);
+        }
+    }
+
+    /// What to tell the user; collected by the endpoint after each change.
+    pub(crate) fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// The user knows that it is over.
+    pub(crate) fn note_closed_polled(&mut self) {
+        self.notices.closed_polled = true;
+    }
+
+    /// Whether nobody needs it any more.
+    pub(crate) fn is_done(&self) -> bool {
+        self.notices.closed_polled && !self.has_message()
+    }
+
+    /// Nothing that was taken and is not acknowledged will be delivered any more: its user is told (RFC 9260 §11.2.2). What comes after
+    /// begins with this TSN.
+    pub(super) fn give_up_messages(&mut self, cause: SendFailureCause, initial_tsn: Tsn) {
+        let events = &mut self.events;
+        for last in self.outstanding.last_fragments() {
+            events.push_back(Event::SendFailed(SendFailure {
+                stream: last.stream,
+                ppid: last.ppid,
+                context: last.context,
+                sent: true,
+                cause,
+            }));
+        }
+        self.queue
+            .clear(|message, sent| events.push_back(send_failure(message, sent, cause)));
+        self.outstanding = super::fresh_ring(initial_tsn, self.paths.len(), &self.switches);
+    }
+
+    /// The peer allows fewer streams than messages were taken for (RFC 9260 §5.1.1).
+    pub(super) fn give_up_streams(&mut self) {
+        let events = &mut self.events;
+        self.queue.drop_streams(self.outbound_streams, |message| {
+            events.push_back(send_failure(message, false, SendFailureCause::NoSuchStream));
+        });
+        self.tell_user_about_progress();
+    }
+}
+
+fn send_failure(message: &Message, sent: bool, cause: SendFailureCause) -> Event {
+    Event::SendFailed(SendFailure {
+        stream: message.stream,
+        ppid: message.ppid,
+        context: message.context,
+        sent,
+        cause,
+    })
+}
