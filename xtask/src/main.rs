@@ -1,4 +1,4 @@
-//! The project's chores: `cargo xtask test`, `generate`, `faults`, `bench`, `fuzz`.
+//! The project's chores: `cargo xtask test`, `generate`, `faults`, `same`, `bench`, `fuzz`.
 
 mod bench;
 mod faults;
@@ -9,6 +9,7 @@ mod packages;
 mod picture;
 mod process;
 mod requirements;
+mod same;
 mod test;
 
 use std::io::Write as _;
@@ -38,6 +39,8 @@ enum Chore {
     Bench(bench::Args),
     /// Break the protocol core in many ways, one at a time, and see that tests notice
     Faults(faults::Args),
+    /// Compare the output of every example and quick study with that of another revision, byte by byte
+    Same(same::Args),
     /// Run the fuzz targets
     Fuzz(fuzz::Args),
 }
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         Chore::Generate(args) => generate::run(&args),
         Chore::Bench(args) => bench::run(&args),
         Chore::Faults(args) => faults::run(&args),
+        Chore::Same(args) => same::run(&args),
         Chore::Fuzz(args) => fuzz::run(&args),
     };
     match outcome {
