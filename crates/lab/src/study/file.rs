@@ -25,6 +25,9 @@ pub(crate) struct StudyFile {
     pub(crate) quick: Quick,
     pub(crate) scenario: Vec<ScenarioEntry>,
     pub(crate) claim: Vec<ClaimEntry>,
+    /// Figures of the paper, plotted on the study's page.
+    #[serde(default)]
+    pub(crate) figure: Vec<FigureEntry>,
 }
 
 /// What the short form changes.
@@ -147,6 +150,22 @@ pub(crate) struct ClaimEntry {
     pub(crate) vacuous: Option<String>,
     /// The axis of which one value must fulfil the check at all values of the others.
     pub(crate) for_some: Option<String>,
+}
+
+/// A figure of the paper with our values, and the paper's where they are known.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FigureEntry {
+    /// The name of the plot's file.
+    pub(crate) id: String,
+    /// Which figure it is and what it shows: `Figure 8: goodput in Mbit/s`.
+    pub(crate) title: String,
+    pub(crate) of: Selection,
+    /// The axis along the bottom; by default the one with most values.
+    pub(crate) over: Option<String>,
+    /// The paper's values by point, as far as its text gives them.
+    #[serde(default)]
+    pub(crate) paper: Vec<Expected>,
 }
 
 /// Whose claim it is. Totals are separate.

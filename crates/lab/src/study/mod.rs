@@ -12,6 +12,7 @@ mod plan;
 mod plot;
 mod report;
 mod stored;
+mod verdict;
 
 use std::path::PathBuf;
 
@@ -21,10 +22,10 @@ use self::figures::{Figured, Figures, PointRuns};
 use self::file::{Check, Selection, StudyFile};
 use crate::runner::{Options, Outcome, Progress, Run, RunError, run};
 
-pub use self::check::Verdict;
 pub use self::file::ClaimKind;
 pub use self::pages::{Page, pages};
 pub use self::report::{ClaimReport, StudyReport};
+pub use self::verdict::Verdict;
 
 /// A study, checked.
 #[derive(Clone, Debug)]

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::check::Verdict;
 use super::file::{Check, ClaimKind};
 use super::plot::plot;
 use super::stored::{Class, Kept};
+use super::verdict::Verdict;
 use super::{Study, StudyError};
 
 /// Figures of a study's last full run, as its folder keeps them.
@@ -177,8 +177,22 @@ impl<'s> Told<'s> {
                 plots.push((format!("{}/{}.svg", study.id, claim.id), svg));
             }
         }
+        let mut of_paper = String::new();
+        for figure in &study.file.figure {
+            let kept = self.kept.iter().flat_map(|kept| &kept.figures);
+            let Some(kept) = kept.into_iter().find(|kept| kept.id == figure.id) else {
+                continue;
+            };
+            if let Some(svg) = plot(&kept.points, figure.over.as_deref()) {
+                let _ = writeln!(of_paper, "\n![{}]({}.svg)\n\n{}.", figure.id, figure.id, figure.title);
+                plots.push((format!("{}/{}.svg", study.id, figure.id), svg));
+            }
+        }
+        if !of_paper.is_empty() {
+            let _ = write!(page, "\n## Figures of the paper\n{of_paper}");
+        }
         if !figures.is_empty() {
-            let _ = write!(page, "\n## Plots\n{figures}");
+            let _ = write!(page, "\n## Plots of claims\n{figures}");
         }
         let mut pages = vec![(format!("{}/README.md", study.id), page)];
         pages.extend(plots);

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use whimbrel_scenario::{Document, Origin, Point, Problem, Record, Recorded, Scenario, ScenarioError, word_hint};
 
-use super::check::evaluate;
+use super::check::{evaluate, pictured};
 use super::figures::{Figured, Figures, Measured, PointRuns, Subject, matches, same};
-use super::file::{AxisEntry, AxisValue, ClaimEntry, ScenarioEntry, Selection, StudyFile};
+use super::file::{AxisEntry, AxisValue, ClaimEntry, FigureEntry, ScenarioEntry, Selection, StudyFile};
 use super::{PlannedScenario, Study, StudyError};
 use crate::metric::is_watched;
 
@@ -204,7 +204,9 @@ impl Study {
                 any(other, scenario) || (inherited && other.scenario.as_deref().is_none_or(|name| name == scenario))
             })
         }
-        self.file.claim.iter().any(|claim| any(claim.check.of(), scenario))
+        let claims = self.file.claim.iter().map(|claim| claim.check.of());
+        let figures = self.file.figure.iter().map(|figure| &figure.of);
+        claims.chain(figures).any(|selection| any(selection, scenario))
     }
 
     /// Problems with what the study sets, told where the study sets it.
@@ -243,7 +245,7 @@ impl Study {
                 } else {
                     continue;
                 };
-                let key = if field == "claim" { "id" } else { "name" };
+                let key = if field == "scenario" { "name" } else { "id" };
                 problems.push(
                     self.document
                         .problem(&format!("{field}[{number}].{key}"), message, None),
@@ -268,6 +270,16 @@ impl Study {
                 .map(|claim| claim.id.as_str())
                 .collect::<Vec<_>>(),
         );
+        // A plot is a file of the claim's or the figure's name.
+        let claims = self.file.claim.iter().map(|claim| claim.id.as_str());
+        let ids: Vec<_> = self
+            .file
+            .figure
+            .iter()
+            .map(|figure| figure.id.as_str())
+            .chain(claims)
+            .collect();
+        unique("figure", &ids);
         if self.file.scenario.is_empty() || self.file.claim.is_empty() {
             problems.push(
                 self.document
@@ -309,11 +321,33 @@ impl Study {
                 problems.push(self.claim_problem(number, claim, trouble, quick));
             }
         }
+        for (number, figure) in self.file.figure.iter().enumerate() {
+            if let Err(trouble) = pictured(figure, &data) {
+                problems.push(self.figure_problem(number, figure, trouble, quick));
+            }
+        }
         if problems.is_empty() {
             Ok(())
         } else {
             Err(StudyError::Invalid(problems))
         }
+    }
+
+    pub(super) fn figure_problem(
+        &self,
+        number: usize,
+        figure: &FigureEntry,
+        trouble: super::figures::Trouble,
+        quick: bool,
+    ) -> Problem {
+        let form = if quick { " (in the quick form)" } else { "" };
+        let field = format!("figure[{number}].{}", trouble.field);
+        let mut problem = self
+            .document
+            .problem(&field, format!("{}{form}", trouble.message), trouble.hint);
+        let numbered = format!("figure[{number}]");
+        problem.field = problem.field.replacen(&numbered, &format!("figure.{}", figure.id), 1);
+        problem
     }
 
     pub(super) fn claim_problem(

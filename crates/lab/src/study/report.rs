@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::check::{Plotted, Verdict, evaluate};
+use super::check::{Plotted, evaluate, pictured};
 use super::figures::Figured;
+use super::verdict::Verdict;
 use super::{Study, StudyError};
 
 /// The claims of a study and what came out.
@@ -15,6 +16,8 @@ pub struct StudyReport {
     pub study: String,
     /// Its claims in the order of the file.
     pub claims: Vec<ClaimReport>,
+    /// Figures of the paper: the id and the points of each.
+    pub(crate) figures: Vec<(String, Vec<Plotted>)>,
 }
 
 /// A claim and what came out.
@@ -74,10 +77,18 @@ pub(super) fn report(study: &Study, data: &Figured<'_>) -> Result<StudyReport, S
             }
         }
     }
+    let mut figures = Vec::with_capacity(study.file.figure.len());
+    for (number, figure) in study.file.figure.iter().enumerate() {
+        match pictured(figure, data) {
+            Err(trouble) => problems.push(study.figure_problem(number, figure, trouble, data.thinned)),
+            Ok(points) => figures.push((figure.id.clone(), points)),
+        }
+    }
     if problems.is_empty() {
         Ok(StudyReport {
             study: study.id.clone(),
             claims,
+            figures,
         })
     } else {
         Err(StudyError::Invalid(problems))
@@ -127,6 +138,10 @@ impl StudyReport {
         let mut value = self.json();
         value["whimbrel"] = json!(env!("CARGO_PKG_VERSION"));
         value["command"] = json!(command);
+        let figures = self.figures.iter();
+        value["figures"] = figures
+            .map(|(id, points)| json!({ "id": id, "points": points }))
+            .collect();
         for (kept, claim) in value["claims"].as_array_mut().into_iter().flatten().zip(&self.claims) {
             kept["text"] = json!(claim.text);
             kept["points"] = json!(claim.points);

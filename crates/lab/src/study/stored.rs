@@ -3,8 +3,9 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::check::{Plotted, Verdict, grade_figure};
+use super::check::{Plotted, grade_figure};
 use super::file::{Check, ClaimEntry};
+use super::verdict::Verdict;
 
 /// What a study's folder keeps.
 #[derive(Debug, Deserialize)]
@@ -12,6 +13,16 @@ pub(super) struct Kept {
     pub(super) whimbrel: String,
     pub(super) command: String,
     pub(super) claims: Vec<KeptClaim>,
+    /// Figures of papers, by their ids.
+    #[serde(default)]
+    pub(super) figures: Vec<KeptFigure>,
+}
+
+/// What is kept of a figure.
+#[derive(Debug, Deserialize)]
+pub(super) struct KeptFigure {
+    pub(super) id: String,
+    pub(super) points: Vec<Plotted>,
 }
 
 /// What is kept of a claim.

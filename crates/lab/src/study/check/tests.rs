@@ -465,3 +465,24 @@ fn what_a_claim_asks_for_must_be_there() {
         "at_least_partly: a bound wider than the strict one expected"
     );
 }
+
+#[test]
+fn a_figure_of_the_paper_has_our_values_and_the_papers_where_they_are_known() {
+    let figure = |paper: Value| {
+        let figure = json!({
+            "id": "f", "title": "Figure 7", "of": { "metric": "goodput_mbps", "at": { "scheme": "a" } }, "over": "x", "paper": paper,
+        });
+        pictured(
+            &serde_json::from_value(figure).expect("a figure"),
+            &line(&[1.0, 2.0, 4.0]).figured(false),
+        )
+    };
+    let points = figure(json!([{ "at": { "x": 1.0 }, "value": 2.5 }])).expect("points");
+    let told: Vec<_> = points.iter().map(|point| (point.mean, point.paper)).collect();
+    assert_eq!(told, [(1.0, None), (2.0, Some(2.5)), (4.0, None)]);
+    let trouble = figure(json!([{ "at": { "x": 9.0 }, "value": 1.0 }])).expect_err("no such point");
+    assert_eq!(
+        (trouble.field.as_str(), trouble.message.as_str()),
+        ("paper[0].at", "there is no point x 9.0")
+    );
+}

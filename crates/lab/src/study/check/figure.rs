@@ -1,0 +1,225 @@
+//! Checks of single figures: bounds, and values of a paper.
+
+use super::{Part, nothing};
+use crate::stats::Summary;
+use crate::study::figures::{Case, Trouble, expected_fits, label};
+use crate::study::file::{Check, Expected, Selection};
+use crate::study::verdict::Verdict;
+
+/// Seeds after which an interval of this half-width over `n` seeds would be as narrow as the distance to what decides; none if that is
+/// beyond any run.
+pub(super) fn deciding_seeds(n: usize, half_width: f64, distance: f64) -> Option<usize> {
+    const MOST: f64 = 1e6;
+    let seeds = n as f64 * (half_width / distance.abs()).powi(2);
+    (seeds <= MOST).then(|| (seeds.ceil() as usize).max(n + 1))
+}
+
+/// The value that says neither more nor less: of a ratio one, of a difference zero.
+fn neutral(of: &Selection) -> Option<f64> {
+    match (&of.to, &of.minus) {
+        (Some(_), None) => Some(1.0),
+        (None, Some(_)) => Some(0.0),
+        _ => None,
+    }
+}
+
+/// The grade of a figure of which only the mean and the interval over `n` seeds are known, and the seeds that would decide it; none if the check
+/// is about series. `paper` is the figure it is compared with, if it is one of a list.
+pub(crate) fn grade_figure(
+    check: &Check,
+    mean: f64,
+    ci95: Option<f64>,
+    paper: Option<f64>,
+    n: usize,
+) -> Option<(Verdict, Option<usize>)> {
+    // Two samples with this mean and this interval.
+    let spread = ci95.map_or(0.0, |ci95| ci95 / Summary::of([-1.0, 1.0]).ci95.unwrap_or(1.0));
+    let samples = match ci95 {
+        Some(_) => vec![mean - spread, mean + spread],
+        None => vec![mean],
+    };
+    let two = samples.len();
+    let case = Case {
+        at: Vec::new(),
+        samples,
+        deterministic: false,
+    };
+    let part = match check {
+        Check::Bounds { .. } => bounds(check, &case).ok()?,
+        Check::Near {
+            of,
+            value,
+            within,
+            within_partly,
+            ..
+        } => {
+            let expected = value.or(paper);
+            let parts = near(of, &[case], (expected, &[]), *within, *within_partly, true).ok()?;
+            parts.into_iter().next()?
+        }
+        _ => return None,
+    };
+    let seeds = part.seeds.map(|seeds| (seeds * n).div_ceil(two).max(n + 1));
+    Some((part.verdict, seeds))
+}
+
+/// Reproduced within the strict bound, in direction only within the other one.
+pub(super) fn graded(strict: bool, partly: bool) -> Verdict {
+    match (strict, partly) {
+        (true, _) => Verdict::Reproduced,
+        (false, true) => Verdict::Direction,
+        (false, false) => Verdict::Not,
+    }
+}
+
+pub(super) fn bounds(check: &Check, case: &Case) -> Result<Part, Trouble> {
+    let Check::Bounds {
+        of,
+        at_least,
+        at_most,
+        at_least_partly,
+        at_most_partly,
+        noise,
+        surely,
+        ..
+    } = check
+    else {
+        return Err(Trouble::new("", "bounds expected", None));
+    };
+    if at_least.is_none() && at_most.is_none() {
+        return Err(Trouble::new("", "`at_least`, `at_most` or both expected", None));
+    }
+    if *noise && *surely {
+        return Err(Trouble::new("surely", "either `noise` or `surely` expected", None));
+    }
+    for (strict, partly, field) in [
+        (at_least, at_least_partly, "at_least_partly"),
+        (at_most, at_most_partly, "at_most_partly"),
+    ] {
+        let wider = match (strict, partly) {
+            (Some(strict), Some(partly)) if field == "at_least_partly" => partly <= strict,
+            (Some(strict), Some(partly)) => partly >= strict,
+            (None, Some(_)) => false,
+            (_, None) => true,
+        };
+        if !wider {
+            return Err(Trouble::new(field, "a bound wider than the strict one expected", None));
+        }
+    }
+    let summary = case.summary();
+    let Some(mean) = summary.mean else {
+        return Ok(nothing(label(&case.at)));
+    };
+    // What is a bound by decimals may miss it in binary.
+    let dust = 1e-9 * mean.abs();
+    // By how much the mean may miss a bound, or must be beyond it; of one run nothing is sure.
+    let reach = match (*noise, *surely) {
+        (true, _) => summary.ci95.unwrap_or(0.0) + dust,
+        (_, true) => -summary.ci95.unwrap_or(f64::INFINITY) - dust,
+        _ => dust,
+    };
+    let within = |low: Option<f64>, high: Option<f64>| {
+        low.is_none_or(|low| mean + reach >= low) && high.is_none_or(|high| mean - reach <= high)
+    };
+    let partly = at_least_partly.is_some() || at_most_partly.is_some();
+    let wide = partly && within(at_least_partly.or(*at_least), at_most_partly.or(*at_most));
+    let scale = |bound: f64| bound.abs().max(1e-12);
+    let margins = [
+        at_least.map(|low| (mean + reach - low) / scale(low)),
+        at_most.map(|high| (high - mean + reach) / scale(high)),
+    ];
+    // The sign is right if the whole interval lies on the side of the bound.
+    let ci95 = summary.ci95.unwrap_or(0.0);
+    let signed = neutral(of).is_some_and(|neutral| {
+        let above = at_least.is_some_and(|low| low > neutral) && mean - ci95 > neutral;
+        let below = at_most.is_some_and(|high| high < neutral) && mean + ci95 < neutral;
+        above || below
+    });
+    // What the interval includes: both that the claim holds and that it does not.
+    let nearest = [at_least, at_most]
+        .into_iter()
+        .flatten()
+        .map(|bound| (mean - bound).abs())
+        .fold(f64::INFINITY, f64::min);
+    let open = !*noise && !case.deterministic && ci95 > 0.0 && nearest + dust < ci95;
+    let strict = within(*at_least, *at_most);
+    let verdict = if open {
+        Verdict::Inconclusive
+    } else {
+        graded(strict, wide || signed)
+    };
+    Ok(Part {
+        label: label(&case.at),
+        verdict,
+        text: case.told(),
+        figure: Some(summary),
+        margin: margins.into_iter().flatten().fold(f64::INFINITY, f64::min),
+        seeds: open.then(|| deciding_seeds(summary.n, ci95, nearest)).flatten(),
+    })
+}
+
+pub(super) fn near(
+    of: &Selection,
+    cases: &[Case],
+    (value, values): (Option<f64>, &[Expected]),
+    within: f64,
+    within_partly: Option<f64>,
+    thinned: bool,
+) -> Result<Vec<Part>, Trouble> {
+    if value.is_some() != values.is_empty() {
+        return Err(Trouble::new("", "either `value` or `values` expected", None));
+    }
+    let mut parts = Vec::new();
+    let mut part = |case: &Case, expected: f64| {
+        let summary = case.summary();
+        parts.push(match summary.mean {
+            None => nothing(label(&case.at)),
+            Some(mean) => {
+                let off = (mean / expected - 1.0).abs();
+                let ci95 = summary.ci95.unwrap_or(0.0);
+                let signed = neutral(of).is_some_and(|neutral| {
+                    let side = (expected - neutral).signum();
+                    expected != neutral && (mean - neutral) * side - ci95 > 0.0
+                });
+                let distance = ((mean - expected).abs() - within * expected.abs()).abs();
+                let open = !case.deterministic && ci95 > distance;
+                let near = graded(
+                    off <= within,
+                    signed || within_partly.is_some_and(|within| off <= within),
+                );
+                Part {
+                    label: label(&case.at),
+                    verdict: if open { Verdict::Inconclusive } else { near },
+                    text: if value.is_some() {
+                        case.told()
+                    } else {
+                        format!("{} for {expected}", case.told())
+                    },
+                    figure: Some(summary),
+                    margin: -off,
+                    seeds: open.then(|| deciding_seeds(summary.n, ci95, distance)).flatten(),
+                }
+            }
+        });
+    };
+    if let Some(value) = value {
+        cases.iter().for_each(|case| part(case, value));
+        return Ok(parts);
+    }
+    for (number, expected) in values.iter().enumerate() {
+        let mut found = false;
+        for case in cases {
+            let names: Vec<_> = case.at.iter().map(|(name, _)| name.clone()).collect();
+            let fits = expected_fits(expected, &case.at, &names);
+            if fits.map_err(|trouble| trouble.within(&format!("values[{number}].at")))? {
+                part(case, expected.value);
+                found = true;
+            }
+        }
+        if !found && !thinned {
+            let message = format!("there is no point {}", label(&expected.at.0));
+            return Err(Trouble::new(format!("values[{number}].at"), message, None));
+        }
+    }
+    Ok(parts)
+}

@@ -1,0 +1,303 @@
+//! From figures to verdicts.
+
+mod figure;
+mod series;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use whimbrel_scenario::word_hint;
+
+pub(crate) use self::figure::grade_figure;
+use self::figure::{bounds, near};
+use self::series::series_part;
+use super::figures::{At, Case, Figured, Trouble, axis_of, expected_fits, label};
+use super::file::{Check, ClaimEntry, Expected, FigureEntry, Selection};
+use super::verdict::Verdict;
+use crate::stats::Summary;
+
+/// What came out.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Finding {
+    pub(crate) verdict: Verdict,
+    /// In words and numbers.
+    pub(crate) text: String,
+    /// The figure, if the claim is about a single one.
+    pub(crate) figure: Option<Summary>,
+    /// Seeds that would decide it, if it is open.
+    pub(crate) seeds: Option<usize>,
+    /// The figures of all points, for plots.
+    pub(crate) points: Vec<Plotted>,
+    /// How far its worst part is from the claim: smaller is worse.
+    margin: f64,
+}
+
+/// A figure at a point, and the paper's if it is known.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Plotted {
+    /// The values of the free axes.
+    pub(crate) at: Vec<(String, Value)>,
+    pub(crate) mean: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ci95: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) paper: Option<f64>,
+}
+
+/// What a series or a single figure came to.
+struct Part {
+    label: String,
+    verdict: Verdict,
+    text: String,
+    figure: Option<Summary>,
+    /// How far from the claim, for finding the worst: smaller is worse.
+    margin: f64,
+    /// Seeds that would decide it, if it is open.
+    seeds: Option<usize>,
+}
+
+/// Checks a claim.
+pub(crate) fn evaluate(claim: &ClaimEntry, data: &Figured<'_>) -> Result<Finding, Trouble> {
+    let (selection, over) = claim.check.subject();
+    let cases = data.cases(selection).map_err(|trouble| trouble.within("of"))?;
+    let over = over.map(|given| known_axis("over", given, &cases)).transpose()?;
+    let points = plotted(&claim.check, &cases);
+    let judge = |cases: &[Case]| parts(&claim.check, cases, over.as_deref(), data.thinned).map(|parts| whole(&parts));
+    let conclude = |mut finding: Finding| {
+        if claim.vacuous.is_some() {
+            finding.verdict = Verdict::Vacuous;
+        }
+        Finding { points, ..finding }
+    };
+    let Some(given) = &claim.for_some else {
+        return judge(&cases).map(conclude);
+    };
+    let some = known_axis("for_some", given, &cases)?;
+    let mut best: Option<Finding> = None;
+    for (value, cases) in grouped(&cases, |case| {
+        let (_, value) = case.split(&some);
+        value
+            .map(|value| vec![(some.clone(), value.clone())])
+            .unwrap_or_default()
+    }) {
+        let inner: Vec<_> = cases
+            .iter()
+            .map(|case| Case {
+                at: case.split(&some).0,
+                samples: case.samples.clone(),
+                deterministic: case.deterministic,
+            })
+            .collect();
+        let mut finding = judge(&inner)?;
+        finding.text = format!("with {}: {}", label(&value), finding.text);
+        if best.as_ref().is_none_or(|best| finding.is_better_than(best)) {
+            best = Some(finding);
+        }
+    }
+    best.map(conclude)
+        .ok_or_else(|| Trouble::new("of", "nothing is selected", None))
+}
+
+/// The figures of all points that have any.
+fn plotted(check: &Check, cases: &[Case]) -> Vec<Plotted> {
+    let expected = |case: &Case| match check {
+        Check::Near { value, values, .. } => {
+            let known = values.iter().find(|expected| fits(expected, case).unwrap_or(false));
+            value.or_else(|| known.map(|expected| expected.value))
+        }
+        _ => None,
+    };
+    cases.iter().filter_map(|case| point(case, expected(case))).collect()
+}
+
+/// The points of a figure of the paper, with the paper's values where they are known.
+pub(crate) fn pictured(figure: &FigureEntry, data: &Figured<'_>) -> Result<Vec<Plotted>, Trouble> {
+    let cases = data.cases(&figure.of).map_err(|trouble| trouble.within("of"))?;
+    if let Some(over) = &figure.over {
+        known_axis("over", over, &cases)?;
+    }
+    for (number, expected) in figure.paper.iter().enumerate() {
+        let mut found = false;
+        for case in &cases {
+            found |= fits(expected, case).map_err(|trouble| trouble.within(&format!("paper[{number}].at")))?;
+        }
+        if !found && !data.thinned {
+            let message = format!("there is no point {}", label(&expected.at.0));
+            return Err(Trouble::new(format!("paper[{number}].at"), message, None));
+        }
+    }
+    let paper = |case: &Case| {
+        let known = figure
+            .paper
+            .iter()
+            .find(|expected| fits(expected, case).unwrap_or(false));
+        known.map(|expected| expected.value)
+    };
+    Ok(cases.iter().filter_map(|case| point(case, paper(case))).collect())
+}
+
+fn fits(expected: &Expected, case: &Case) -> Result<bool, Trouble> {
+    let names: Vec<_> = case.at.iter().map(|(name, _)| name.clone()).collect();
+    expected_fits(expected, &case.at, &names)
+}
+
+/// A figure as a point of a plot, if there is one.
+fn point(case: &Case, paper: Option<f64>) -> Option<Plotted> {
+    let summary = case.summary();
+    Some(Plotted {
+        at: case.at.clone(),
+        mean: summary.mean?,
+        ci95: summary.ci95,
+        paper,
+    })
+}
+
+impl Finding {
+    /// Of equal verdicts the one is better that keeps farther within its bounds.
+    fn is_better_than(&self, other: &Finding) -> bool {
+        let order = self.verdict.cmp(&other.verdict);
+        order.then(self.margin.total_cmp(&other.margin)).is_gt()
+    }
+}
+
+fn known_axis(field: &str, given: &str, cases: &[Case]) -> Result<String, Trouble> {
+    axis_of(given, cases).ok_or_else(|| {
+        let names: Vec<_> = cases
+            .iter()
+            .take(1)
+            .flat_map(|case| &case.at)
+            .map(|(name, _)| name)
+            .collect();
+        Trouble::new(
+            field,
+            format!("there is no free axis `{given}`"),
+            word_hint(given, &names, "axes"),
+        )
+    })
+}
+
+impl Check {
+    /// What is looked at, and along which axis.
+    fn subject(&self) -> (&Selection, Option<&str>) {
+        match self {
+            Check::Bounds { of, .. } | Check::Near { of, .. } => (of, None),
+            Check::Trend { of, over, .. }
+            | Check::Flat { of, over, .. }
+            | Check::Best { of, over, .. }
+            | Check::Linear { of, over, .. } => (of, Some(over)),
+        }
+    }
+}
+
+/// What all parts say together.
+fn whole(parts: &[Part]) -> Finding {
+    let count = |verdict: Verdict| parts.iter().filter(|part| part.verdict == verdict).count();
+    let holds = count(Verdict::Reproduced);
+    let (direction, open) = (count(Verdict::Direction), count(Verdict::Inconclusive));
+    let verdict = Verdict::of_shares(holds, direction, open, parts.len());
+    let open = parts.iter().filter(|part| part.verdict == Verdict::Inconclusive);
+    let seeds = open.filter_map(|part| part.seeds).max();
+    let seeds = seeds.filter(|_| verdict == Verdict::Inconclusive);
+    let decide = seeds.map_or_else(String::new, |seeds| format!("; about {seeds} seeds would decide"));
+    if let [part] = parts {
+        return Finding {
+            verdict,
+            text: format!("{}{decide}", part.text),
+            figure: part.figure,
+            seeds,
+            points: Vec::new(),
+            margin: part.known_margin(),
+        };
+    }
+    let worst = parts.iter().min_by(|a, b| {
+        a.verdict
+            .cmp(&b.verdict)
+            .then(a.known_margin().total_cmp(&b.known_margin()))
+    });
+    let text = match worst {
+        Some(worst) => {
+            let name = if worst.label.is_empty() {
+                String::new()
+            } else {
+                format!(" at {}", worst.label)
+            };
+            let closest = if holds == parts.len() { "closest" } else { "worst" };
+            let right = match direction {
+                0 => String::new(),
+                n => format!(", {n} in direction only"),
+            };
+            format!(
+                "{holds} of {} hold{right}; {closest}: {}{name}{decide}",
+                parts.len(),
+                worst.text
+            )
+        }
+        None => "nothing was measured".to_owned(),
+    };
+    Finding {
+        verdict,
+        text,
+        figure: worst.and_then(|worst| worst.figure),
+        seeds,
+        points: Vec::new(),
+        margin: worst.map_or(f64::NEG_INFINITY, Part::known_margin),
+    }
+}
+
+impl Part {
+    /// Nothing measured is farthest from any claim.
+    fn known_margin(&self) -> f64 {
+        if self.margin.is_nan() {
+            f64::NEG_INFINITY
+        } else {
+            self.margin
+        }
+    }
+}
+
+fn parts(check: &Check, cases: &[Case], over: Option<&str>, thinned: bool) -> Result<Vec<Part>, Trouble> {
+    match check {
+        Check::Bounds { .. } => cases.iter().map(|case| bounds(check, case)).collect(),
+        Check::Near {
+            of,
+            value,
+            values,
+            within,
+            within_partly,
+        } => near(of, cases, (*value, values), *within, *within_partly, thinned),
+        Check::Trend { .. } | Check::Flat { .. } | Check::Best { .. } | Check::Linear { .. } => {
+            let over = over.unwrap_or_default();
+            let series = grouped(cases, |case| case.split(over).0);
+            series
+                .iter()
+                .map(|(at, cases)| series_part(check, over, at, cases))
+                .collect()
+        }
+    }
+}
+
+/// Cases by what `key` says of them, in the order of their first ones.
+fn grouped(cases: &[Case], key: impl Fn(&Case) -> At) -> Vec<(At, Vec<&Case>)> {
+    let mut groups: Vec<(At, Vec<&Case>)> = Vec::new();
+    for case in cases {
+        let key = key(case);
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, group)) => group.push(case),
+            None => groups.push((key, vec![case])),
+        }
+    }
+    groups
+}
+
+fn nothing(label: String) -> Part {
+    Part {
+        label,
+        verdict: Verdict::Not,
+        text: "nothing was measured".to_owned(),
+        figure: None,
+        margin: f64::NAN,
+        seeds: None,
+    }
+}
+
+#[cfg(test)]
+mod tests;
