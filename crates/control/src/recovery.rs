@@ -46,6 +46,9 @@ overridable! {
         /// A packet sent again by fast retransmit may be declared lost by missing reports again (Caro et al. 2002, multiple fast
         /// retransmit), instead of waiting for the timeout.
         multiple_fast_retransmit: bool = false,
+        /// Each acknowledgement that makes packets count as lost by congestion reduces the window, also where that has happened already in
+        /// this window of data: RFC 2960 as it was written, before RFC 4460 gave it fast recovery (Ye 2004, 5.4.2). SCTP only.
+        reduce_at_each_loss: bool = false,
         /// After a timeout judged a transmission error, a HEARTBEAT probes the path before data is sent again (Ye 2004, 5.3).
         probe_after_timeout: bool = false,
         /// How the timer backs off when it goes off again.

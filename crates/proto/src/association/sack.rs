@@ -419,7 +419,8 @@ impl Association {
         in_reduced: bool,
     ) -> Verdict {
         // What a mark has reduced is not reduced again for the same window of data.
-        let has_reacted = in_reduced || self.paths[index].reductions.marked();
+        let was_reduced = in_reduced && !self.switches.recovery.reduce_at_each_loss;
+        let has_reacted = was_reduced || self.paths[index].reductions.marked();
         let cwnd_before = self.paths[index].control.cwnd();
         let inherited = self.epochs(index).inherited().filter(|_| in_reduced);
         let verdict = self.judge(index, loss, inherited);

@@ -363,6 +363,22 @@ fn with_timestamps_retransmissions_measure_the_round_trip() {
 }
 
 #[test]
+fn a_window_of_data_reduces_the_window_once_or_at_each_loss() {
+    // Two SACKs in a window of data cause a fast retransmit each. RFC 2960 §7.2.4 as it was written halves the window twice.
+    for (each, reductions) in [(false, 1), (true, 2)] {
+        let recovery = RecoveryChanges {
+            reduce_at_each_loss: Some(each),
+            ..RecoveryChanges::default()
+        };
+        let mut story = Story::new(recovery, &[Congestion]);
+        story.lose(&[3, 10]);
+        story.send(32);
+        story.run(1000);
+        assert_eq!(story.stats().window_reductions, reductions, "at each loss: {each}");
+    }
+}
+
+#[test]
 fn later_losses_of_an_episode_inherit_the_verdict_that_reduced_the_window() {
     // The discriminator would call the second loss a transmission error: by a window that is half of what it was.
     let mut story = Story::new(RecoveryChanges::default(), &[Congestion, Transmission]);

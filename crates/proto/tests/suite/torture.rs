@@ -69,6 +69,7 @@ fn mix(rng: &mut Rng, config: AssociationConfig) -> AssociationConfig {
             ],
         ),
         multiple_fast_retransmit: flag(rng),
+        reduce_at_each_loss: flag(rng),
         probe_after_timeout: flag(rng),
         back_off: pick(rng, &[None, Some(BackOff::Limited)]),
         // Not what a scheme asks for, which the smallest RTO.Min drawn here does not allow.
