@@ -127,6 +127,12 @@ impl Controller {
         self.discriminator.as_part().judge(view, loss)
     }
 
+    /// How strongly congestion shows now, as a multiple of what it takes for that verdict; none if the discriminator has no such measure.
+    pub fn strength(&mut self) -> Option<f64> {
+        let view = self.view();
+        self.discriminator.as_part().strength(view)
+    }
+
     /// Reacts to a loss that was judged so.
     pub fn react(&mut self, loss: &LossEvent, verdict: Verdict, in_recovery: bool) {
         let view = self.view();

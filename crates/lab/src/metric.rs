@@ -80,6 +80,8 @@ metrics! {
         "fraction of loss episodes with transmission losses only in which every loss was judged a transmission error";
     AcGap false "a_c_gap" "A_c, gaps" "the same as A_c of losses noticed by missing reports or duplicate acknowledgements";
     AwGap false "a_w_gap" "A_w, gaps" "the same as A_w of losses noticed by missing reports or duplicate acknowledgements";
+    Strength false "congestion_strength" "strength of congestion"
+        "the jitter ratio at losses by congestion over its threshold k / cwnd, mean: 1 or more is judged congestion";
     UnnecessaryReductions false "unnecessary_reductions" "unnecessary reductions"
         "times that loss reduced the window although no packet had died of congestion";
     MissedCongestion false "missed_congestion" "missed congestion"
@@ -102,6 +104,10 @@ metrics! {
     DelayGaps false "delay_gaps_correlation" "delay and gaps" "the same with gap ack blocks per SACK; studies measure it";
     GapsDuplicates false "gaps_duplicates_correlation" "gaps and duplicates"
         "correlation of gap ack blocks with duplicate TSNs, likewise; studies measure it";
+    Gaps false "gaps_per_sack" "gap ack blocks per SACK" "gap ack blocks in a SACK, mean; studies measure it";
+    Duplicates false "duplicates_per_sack" "duplicates per SACK" "duplicate TSNs in a SACK, mean; studies measure it";
+    GapsSlope false "gaps_slope" "growth of gaps"
+        "by how much gap ack blocks per SACK become more in a second, over half seconds; studies measure it";
     Jain true "jain_index" "Jain index" "fairness of goodput across the SCTP and TCP flows, 1/n to 1";
     LinkUtilisation true "link_utilisation" "link utilisation"
         "share of the window in which the busiest direction of a link was transmitting, 0 to 1";
@@ -118,7 +124,7 @@ metrics! {
 }
 
 /// Figures for which a run has to be watched.
-const WATCHED: [Id; 9] = [
+const WATCHED: [Id; 12] = [
     Id::CwndLeast,
     Id::CwndMost,
     Id::CwndMean,
@@ -128,6 +134,9 @@ const WATCHED: [Id; 9] = [
     Id::DelayDuplicates,
     Id::DelayGaps,
     Id::GapsDuplicates,
+    Id::Gaps,
+    Id::Duplicates,
+    Id::GapsSlope,
 ];
 
 /// Whether a run has to be watched for this figure.
@@ -268,6 +277,7 @@ impl Values {
         self.set(Id::AwEpisode, verdicts.a_w_per_episode().unwrap_or(f64::NAN));
         self.set(Id::AcGap, verdicts.a_c_by_gap().unwrap_or(f64::NAN));
         self.set(Id::AwGap, verdicts.a_w_by_gap().unwrap_or(f64::NAN));
+        self.set(Id::Strength, verdicts.strength().unwrap_or(f64::NAN));
         self.set(Id::UnnecessaryReductions, verdicts.unnecessary_reductions as f64);
         self.set(Id::MissedCongestion, verdicts.missed_congestion as f64);
     }
@@ -295,6 +305,9 @@ impl Values {
         self.set(Id::DelayDuplicates, reports.delay_duplicates);
         self.set(Id::DelayGaps, reports.delay_gaps);
         self.set(Id::GapsDuplicates, reports.gaps_duplicates);
+        self.set(Id::Gaps, reports.gaps);
+        self.set(Id::Duplicates, reports.duplicates);
+        self.set(Id::GapsSlope, reports.gaps_slope);
     }
 
     /// What a flow achieved; `ran` unless its start lies after what is measured.

@@ -53,22 +53,41 @@ pub fn jain_index(shares: &[f64]) -> Option<f64> {
 
 /// Pearson's coefficient of correlation, -1 to 1; NaN of fewer than three pairs, or if either number never varies.
 pub(crate) fn correlation(pairs: impl Iterator<Item = (f64, f64)> + Clone) -> f64 {
+    let (xx, xy, yy) = moments(pairs);
+    xy / (xx.sqrt() * yy.sqrt())
+}
+
+/// Slope of the regression line of the second numbers over the first ones; NaN of fewer than three pairs, or if the first never varies.
+pub(crate) fn slope(pairs: impl Iterator<Item = (f64, f64)> + Clone) -> f64 {
+    let (xx, xy, _) = moments(pairs);
+    if xx > 0.0 { xy / xx } else { f64::NAN }
+}
+
+/// Sums of squares and of products about the means; NaN of fewer than three pairs.
+fn moments(pairs: impl Iterator<Item = (f64, f64)> + Clone) -> (f64, f64, f64) {
     let count = pairs.clone().count() as f64;
     if count < 3.0 {
-        return f64::NAN;
+        return (f64::NAN, f64::NAN, f64::NAN);
     }
     let (x, y) = pairs.clone().fold((0.0, 0.0), |(x, y), pair| (x + pair.0, y + pair.1));
     let (x, y) = (x / count, y / count);
-    let moments = pairs.fold((0.0, 0.0, 0.0), |(xx, xy, yy), (a, b)| {
+    pairs.fold((0.0, 0.0, 0.0), |(xx, xy, yy), (a, b)| {
         (xx + (a - x) * (a - x), xy + (a - x) * (b - y), yy + (b - y) * (b - y))
-    });
-    let (xx, xy, yy) = moments;
-    xy / (xx.sqrt() * yy.sqrt())
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_slope_of_a_line_by_hand() {
+        // About (1, 2): sums of -1 * -1 + 0 * 2 + 1 * -1 = 0 and of 1 + 1 = 2; and a straight line.
+        assert!(slope([(0.0, 1.0), (1.0, 4.0), (2.0, 1.0)].into_iter()).abs() < 1e-12);
+        assert!((slope([(0.0, 1.0), (2.0, 2.0), (4.0, 3.0)].into_iter()) - 0.5).abs() < 1e-12);
+        assert!(slope([(1.0, 1.0), (1.0, 2.0), (1.0, 3.0)].into_iter()).is_nan());
+        assert!(slope([(0.0, 1.0), (1.0, 2.0)].into_iter()).is_nan());
+    }
 
     #[test]
     fn t_quantiles_are_those_of_the_tables() {

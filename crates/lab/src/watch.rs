@@ -6,7 +6,7 @@ use whimbrel_sim::config::{QueueConfig, QueueUnit, SimConfig};
 use whimbrel_sim::{Interest, Observer, PacketEvent, PacketFate, Sample};
 use whimbrel_wire::Chunk;
 
-use crate::stats::correlation;
+use crate::stats::{correlation, slope};
 
 /// How long a reduction may come after its queue was long: signals take their time to the sender and back.
 const PROVOKED: Span = Span::from_secs(1);
@@ -41,11 +41,24 @@ pub(crate) struct Correlations {
     pub(crate) delay_gaps: f64,
     /// Gap ack blocks with duplicate TSNs.
     pub(crate) gaps_duplicates: f64,
+    /// Gap ack blocks and duplicate TSNs in a SACK, mean.
+    pub(crate) gaps: f64,
+    pub(crate) duplicates: f64,
+    /// By how much gap ack blocks in a SACK become more in a second: the slope of the regression line.
+    pub(crate) gaps_slope: f64,
 }
 
 impl Correlations {
-    fn of<'b>(bins: impl Iterator<Item = &'b Bin> + Clone) -> Self {
-        let seen = bins.filter(|bin| bin.packets > 0 && bin.sacks > 0);
+    /// Of half seconds with their places in time.
+    fn of<'b>(bins: impl Iterator<Item = (usize, &'b Bin)> + Clone) -> Self {
+        let reported = bins.clone().filter(|(_, bin)| bin.sacks > 0);
+        let total = |count: fn(&Bin) -> u32| reported.clone().map(|(_, bin)| f64::from(count(bin))).sum::<f64>();
+        let sacks = total(|bin| bin.sacks);
+        let line = reported.clone().map(|(place, bin)| {
+            let gaps = f64::from(bin.gaps) / f64::from(bin.sacks);
+            (place as f64 * BIN.as_secs_f64(), gaps)
+        });
+        let seen = bins.map(|(_, bin)| bin).filter(|bin| bin.packets > 0 && bin.sacks > 0);
         let delay = |bin: &Bin| bin.delay / f64::from(bin.packets);
         let gaps = |bin: &Bin| f64::from(bin.gaps) / f64::from(bin.sacks);
         let duplicates = |bin: &Bin| f64::from(bin.duplicates) / f64::from(bin.sacks);
@@ -53,6 +66,9 @@ impl Correlations {
             delay_duplicates: correlation(seen.clone().map(|bin| (delay(bin), duplicates(bin)))),
             delay_gaps: correlation(seen.clone().map(|bin| (delay(bin), gaps(bin)))),
             gaps_duplicates: correlation(seen.map(|bin| (gaps(bin), duplicates(bin)))),
+            gaps: total(|bin| bin.gaps) / sacks,
+            duplicates: total(|bin| bin.duplicates) / sacks,
+            gaps_slope: slope(line),
         }
     }
 }
@@ -150,11 +166,11 @@ impl Watch {
                 mean: if over > 0.0 { flow.area / over } else { f64::NAN },
                 ..flow.windows
             }),
-            reports: Correlations::of(flow.bins.iter()),
+            reports: Correlations::of(flow.bins.iter().enumerate()),
         });
         Watched {
             flows: flows.collect(),
-            reports: Correlations::of(self.flows.iter().flat_map(|flow| &flow.bins)),
+            reports: Correlations::of(self.flows.iter().flat_map(|flow| flow.bins.iter().enumerate())),
         }
     }
 }

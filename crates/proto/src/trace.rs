@@ -155,6 +155,9 @@ pub enum TraceEvent {
         cwnd_before: u64,
         /// Congestion window after it, bytes.
         cwnd: u64,
+        /// How strongly congestion showed when the episode was judged, as a multiple of what it takes for that verdict, if the
+        /// discriminator has such a measure.
+        strength: Option<f64>,
         /// The loss episode, counted from 1: the losses of one window of data, or one timeout.
         episode: u32,
     },

@@ -152,6 +152,13 @@ impl Jitter {
     }
 }
 
+impl Jitter {
+    /// k over the window.
+    fn threshold(&self, window: WindowView) -> f64 {
+        self.k(window.unit) as f64 / window.cwnd.max(1) as f64
+    }
+}
+
 impl Discriminate for Jitter {
     fn on_ack(&mut self, window: WindowView, ack: &AckSample) {
         let round_over = self.rounds.on_ack(ack);
@@ -186,12 +193,15 @@ impl Discriminate for Jitter {
     }
 
     fn judge(&mut self, window: WindowView, _loss: &LossEvent) -> Verdict {
-        let threshold = self.k(window.unit) as f64 / window.cwnd.max(1) as f64;
-        if self.smooth >= threshold {
+        if self.smooth >= self.threshold(window) {
             Verdict::Congestion
         } else {
             Verdict::Transmission
         }
+    }
+
+    fn strength(&self, window: WindowView) -> Option<f64> {
+        Some(self.smooth / self.threshold(window))
     }
 }
 
@@ -232,7 +242,8 @@ mod tests {
         jitter.on_ack(VIEW, &stamped(0, 0, 50));
         jitter.on_ack(VIEW, &stamped(10, 100, 175));
         assert!((jitter.smooth - 0.2).abs() < 1e-12, "{}", jitter.smooth);
-        // k/w = 1 MSS / 10 MSS
+        // k/w = 1 MSS / 10 MSS, of which 0.2 is twice as much
+        assert!((jitter.strength(VIEW).expect("a ratio") - 2.0).abs() < 1e-9);
         assert_eq!(jitter.judge(VIEW, &gap(11)), Verdict::Congestion);
         assert_eq!(jitter.judge(VIEW, &timeout(11)), Verdict::Congestion);
         let narrow = WindowView { cwnd: 4 * UNIT, ..VIEW };

@@ -53,6 +53,13 @@ pub trait Discriminate: fmt::Debug + Send + Sync {
     /// Judges a loss.
     fn judge(&mut self, window: WindowView, loss: &LossEvent) -> Verdict;
 
+    /// How strongly congestion shows, as a multiple of what it takes for that verdict: 1 or more is congestion. None if the part has no such
+    /// measure.
+    fn strength(&self, window: WindowView) -> Option<f64> {
+        let _ = window;
+        None
+    }
+
     /// What it wants to be told beyond the usual.
     fn needs(&self) -> Needs {
         Needs::default()

@@ -51,6 +51,7 @@ pub(crate) fn trace(record: &TraceRecord) -> (&'static str, Map<String, Value>) 
             verdict,
             cwnd_before,
             cwnd,
+            strength: _,
             episode,
         } => (
             "recovery:loss_judged",

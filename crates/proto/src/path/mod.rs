@@ -115,6 +115,8 @@ pub(crate) struct Path {
     pub(crate) control: Controller,
     /// Bytes delivered so far, chunk headers and padding included.
     pub(crate) delivered: u64,
+    /// How strongly congestion showed when a loss was judged last, if the discriminator has a measure of it.
+    pub(crate) strength: Option<f64>,
     /// How much is lost on it.
     pub(crate) losses: LossShare,
     /// How well it does besides.
@@ -198,6 +200,7 @@ impl Path {
             }),
             control: controller(config, truth, remote),
             delivered: 0,
+            strength: None,
             losses: LossShare::default(),
             quality: Quality::default(),
             t3: NEVER,

@@ -281,6 +281,7 @@ impl SctpEnd {
                 verdict,
                 cwnd_before,
                 cwnd,
+                strength,
                 episode,
             } = record.event
                 && forward
@@ -288,6 +289,7 @@ impl SctpEnd {
                 let cause = truth.noticed(tsn.0);
                 if window.contains(record.at) {
                     verdicts.add(cause, signal, verdict);
+                    verdicts.add_strength(cause, strength);
                     episodes.add(verdicts, (path.0, episode), cause, verdict);
                     occasions.add((path.0, signal), cause, verdict, cwnd < cwnd_before);
                 }

@@ -14,6 +14,8 @@ pub struct VerdictCounts {
     packets: [[[u64; VERDICTS]; SIGNALS]; CAUSES],
     /// Loss episodes, by true cause and verdict.
     episodes: [[u64; VERDICTS]; CAUSES],
+    /// How strongly congestion showed at losses by congestion: the sum in thousandths, and their number.
+    strength: (u64, u64),
     /// Occasions on which a loss reduced the window although none of the packets had died of congestion.
     pub unnecessary_reductions: u64,
     /// Occasions on which loss was judged a transmission error although some of the packets had died of congestion.
@@ -32,6 +34,19 @@ impl VerdictCounts {
     /// Counts a packet declared lost; without a cause if it was alive.
     pub(crate) fn add(&mut self, cause: Option<Cause>, signal: LossSignal, verdict: Verdict) {
         self.packets[place(cause)][signal as usize][verdict as usize] += 1;
+    }
+
+    /// Counts how strongly congestion showed at the loss of a packet that died of congestion.
+    pub(crate) fn add_strength(&mut self, cause: Option<Cause>, strength: Option<f64>) {
+        if let (Some(Cause::Congestion), Some(strength)) = (cause, strength) {
+            self.strength.0 += (strength.clamp(0.0, 1e6) * 1000.0).round() as u64;
+            self.strength.1 += 1;
+        }
+    }
+
+    /// How strongly congestion showed at losses by congestion, in the mean, as a multiple of what it takes for that verdict.
+    pub fn strength(&self) -> Option<f64> {
+        (self.strength.1 > 0).then(|| self.strength.0 as f64 / 1000.0 / self.strength.1 as f64)
     }
 
     /// Packets that died of this (none: were alive), were noticed so, and judged so.

@@ -15,7 +15,10 @@ impl Association {
     /// Returns what the loss meant: the verdict that it inherits, or the discriminator's.
     pub(in super::super) fn judge(&mut self, index: usize, loss: &LossEvent, inherited: Option<Verdict>) -> Verdict {
         let path = &mut self.paths[index];
-        let verdict = inherited.unwrap_or_else(|| path.control.judge(loss));
+        let verdict = inherited.unwrap_or_else(|| {
+            path.strength = path.control.strength();
+            path.control.judge(loss)
+        });
         path.quality.judged.count(verdict, loss.packets);
         let counter = match verdict {
             Verdict::Congestion => &mut self.stats.losses_judged_congestion,
@@ -47,6 +50,7 @@ impl Association {
             return;
         }
         let cwnd = self.paths[index].control.cwnd();
+        let strength = self.paths[index].strength;
         let episode = self.epochs(index).episode;
         for &(path, tsn) in &ctx.scratch.lost {
             if usize::from(path) == index {
@@ -58,6 +62,7 @@ impl Association {
                         verdict,
                         cwnd_before,
                         cwnd,
+                        strength,
                         episode,
                     });
             }

@@ -466,6 +466,7 @@ impl TcpSender {
             verdict,
             cwnd_before,
             cwnd: self.control.cwnd(),
+            strength: None,
             episode,
         });
     }
