@@ -70,6 +70,9 @@ struct RunArgs {
     /// Keep what came out in the study's folder, as results.json, for the table of all studies
     #[arg(long, conflicts_with = "quick")]
     keep: bool,
+    /// Skip studies whose results.json is complete and newer than this program and the study: what an interrupted run has left
+    #[arg(long, requires = "keep")]
+    resume: bool,
     /// Runs at the same time, by default as many as there are processors; the results do not depend on it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
@@ -211,6 +214,10 @@ fn run_studies(args: &RunArgs) -> Outcome {
     let interrupted = listen()?;
     let mut reports = Vec::with_capacity(studies.len());
     for study in &studies {
+        if args.resume && is_current(study.folder()) {
+            note(format_args!("{}: kept", study.id()));
+            continue;
+        }
         let report = run_study(study, args, &interrupted)?;
         if args.json {
             reports.push(report.json());
@@ -229,6 +236,27 @@ fn run_studies(args: &RunArgs) -> Outcome {
         print(&format!("{value:#}\n"))?;
     }
     Ok(())
+}
+
+/// Whether what is kept of a study is younger than the program and everything that the study is made of.
+fn is_current(folder: &Path) -> bool {
+    let made = |path: &Path| std::fs::metadata(path).and_then(|data| data.modified()).ok();
+    let current = || {
+        let path = folder.join("results.json");
+        let kept = made(&path)?;
+        serde_json::from_slice::<serde_json::Value>(&std::fs::read(&path).ok()?).ok()?;
+        let program = made(&std::env::current_exe().ok()?)?;
+        let entries = std::fs::read_dir(folder).ok()?;
+        let mut parts = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        let is_result = |path: &Path| {
+            path.file_name()
+                .is_some_and(|name| name == "results.json" || name == "README.md")
+                || path.extension().is_some_and(|extension| extension == "svg")
+        };
+        let unchanged = parts.all(|path| is_result(&path) || made(&path).is_some_and(|made| made < kept));
+        Some(program < kept && unchanged)
+    };
+    current().unwrap_or(false)
 }
 
 fn run_study(study: &Study, args: &RunArgs, interrupted: &std::sync::atomic::AtomicBool) -> Outcome<StudyReport> {

@@ -62,6 +62,12 @@ id = "immune"
 claim = "goodput hardly depends on loss"
 paper = "flat"
 check = { kind = "flat", of = { metric = "goodput_mbps" }, over = "loss", within = 0.05 }
+
+[[figure]]
+id = "figure-1"
+title = "Figure 1: goodput over loss"
+of = { metric = "goodput_mbps" }
+paper = [{ at = { loss = 0 }, value = 1.0 }]
 "#;
 
 /// A folder with a folder of studies in it.
@@ -187,6 +193,11 @@ fn what_is_kept_makes_the_table() {
         3,
         "a mark for each point"
     );
+    assert!(
+        page.contains("\n## Figures of the paper\n\n![figure-1](figure-1.svg)\n"),
+        "{page}"
+    );
+    assert!(read("loss/figure-1.svg").contains("hollow squares: the paper"));
     // Figures kept by an earlier version, without those of all points, give a class and a plot too.
     let path = folder.path().join("studies/loss/results.json");
     let mut kept: serde_json::Value = serde_json::from_str(&fs::read_to_string(&path).expect("kept")).expect("JSON");
@@ -207,6 +218,30 @@ fn what_is_kept_makes_the_table() {
         code(&whimbrel(folder.path(), &["study", "run", "loss", "--quick", "--keep"])),
         2
     );
+}
+
+#[test]
+fn a_run_resumes_with_the_studies_that_are_not_kept() {
+    let folder = small();
+    let kept = || {
+        let output = whimbrel(
+            folder.path(),
+            &["study", "run", "loss", "--quiet", "--keep", "--resume"],
+        );
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        stderr(&output) == "loss: kept\n"
+    };
+    let study = folder.path().join("studies/loss");
+    assert!(!kept(), "nothing was");
+    assert!(kept());
+    // A result cut short, or one that is older than its study, is made again.
+    let results = fs::read(study.join("results.json")).expect("kept");
+    fs::write(study.join("results.json"), &results[..100]).expect("writable");
+    assert!(!kept());
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    fs::write(study.join("study.toml"), STUDY).expect("writable");
+    assert!(!kept());
+    assert!(kept());
 }
 
 #[test]
@@ -248,6 +283,18 @@ fn what_is_wrong_with_a_study_is_told_with_its_line() {
     ");
     insta::assert_snapshot!(with("id = \"full\"", "id = \"falls\""), @r"
     error: studies/loss/study.toml:25:6: claim[1].id: `falls` is there twice
+    ");
+    let figure = |id: &str, metric: &str| {
+        format!(
+            "[[figure]]\nid = \"{id}\"\ntitle = \"Figure 1\"\nof = {{ metric = \"{metric}\" }}\n\n[[claim]]\nid = \"full\""
+        )
+    };
+    insta::assert_snapshot!(with("[[claim]]\nid = \"full\"", &figure("falls", "goodput_mbps")), @r"
+    error: studies/loss/study.toml:25:6: figure[0].id: `falls` is a claim's, and a plot has the name of either
+    ");
+    insta::assert_snapshot!(with("[[claim]]\nid = \"full\"", &figure("figure-1", "godput_mbps")), @r"
+    error: studies/loss/study.toml:27:17: figure.figure-1.of.metric: there is no metric `godput_mbps` here
+      hint: did you mean `goodput_mbps`?
     ");
     let output = whimbrel(folder.path(), &["study", "run", "lost"]);
     insta::assert_snapshot!(stderr(&output), @r"

@@ -270,16 +270,21 @@ impl Study {
                 .map(|claim| claim.id.as_str())
                 .collect::<Vec<_>>(),
         );
-        // A plot is a file of the claim's or the figure's name.
-        let claims = self.file.claim.iter().map(|claim| claim.id.as_str());
-        let ids: Vec<_> = self
-            .file
-            .figure
-            .iter()
-            .map(|figure| figure.id.as_str())
-            .chain(claims)
-            .collect();
-        unique("figure", &ids);
+        unique(
+            "figure",
+            &self
+                .file
+                .figure
+                .iter()
+                .map(|figure| figure.id.as_str())
+                .collect::<Vec<_>>(),
+        );
+        for (number, figure) in self.file.figure.iter().enumerate() {
+            if self.file.claim.iter().any(|claim| claim.id == figure.id) {
+                let message = format!("`{}` is a claim's, and a plot has the name of either", figure.id);
+                problems.push(self.document.problem(&format!("figure[{number}].id"), message, None));
+            }
+        }
         if self.file.scenario.is_empty() || self.file.claim.is_empty() {
             problems.push(
                 self.document
