@@ -292,8 +292,8 @@ fn what_is_wrong_with_a_study_is_told_with_its_line() {
     insta::assert_snapshot!(with("[[claim]]\nid = \"full\"", &figure("falls", "goodput_mbps")), @r"
     error: studies/loss/study.toml:25:6: figure[0].id: `falls` is a claim's, and a plot has the name of either
     ");
-    insta::assert_snapshot!(with("[[claim]]\nid = \"full\"", &figure("figure-1", "godput_mbps")), @r"
-    error: studies/loss/study.toml:27:17: figure.figure-1.of.metric: there is no metric `godput_mbps` here
+    insta::assert_snapshot!(with("[[claim]]\nid = \"full\"", &figure("figure-2", "godput_mbps")), @r"
+    error: studies/loss/study.toml:27:17: figure.figure-2.of.metric: there is no metric `godput_mbps` here
       hint: did you mean `goodput_mbps`?
     ");
     let output = whimbrel(folder.path(), &["study", "run", "lost"]);
