@@ -2,7 +2,7 @@
 //! readers, addresses that come and go, shutdowns and aborts at any time: every message arrives once, in order and unchanged, or
 //! the association ends with an error that says why.
 //!
-//! `WHIMBREL_SEED=n` replays one seed.
+//! `WHIMBREL_SEED=n` replays one seed; `WHIMBREL_TORTURE_SEEDS=n` tries n, from number `WHIMBREL_TORTURE_FIRST=n` on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -520,11 +520,12 @@ fn torture(seed: u64) {
 
 #[test]
 fn every_message_arrives_once_or_the_association_says_why_not() {
-    let only = std::env::var("WHIMBREL_SEED").ok().and_then(|seed| seed.parse().ok());
-    if let Some(seed) = only {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    if let Some(seed) = number("WHIMBREL_SEED") {
         return torture(seed);
     }
-    for seed in 0..SEEDS {
+    let first = number("WHIMBREL_TORTURE_FIRST").unwrap_or(0);
+    for seed in first..first + number("WHIMBREL_TORTURE_SEEDS").unwrap_or(SEEDS) {
         let announce = Announce(seed);
         torture(seed);
         drop(announce);
