@@ -16,8 +16,8 @@ fn main() {
     divan::main();
 }
 
-/// The 5-hop job with `flows` associations on a chain that is as many times as fast, for about as many packets as one association
-/// sends in `seconds`.
+/// Returns the 5-hop scenario with `flows` associations on a chain that is faster by the same factor, so that all send together
+/// about as many packets as one association sends in `seconds`.
 fn five_hop(flows: u32, seconds: u64) -> SimConfig {
     let mut config = SimConfig::empty(Span::from_millis(seconds * 1000 / u64::from(flows)));
     config.node = (0..6).map(|i| NodeConfig::new(&format!("n{i}"))).collect();
@@ -61,7 +61,7 @@ fn five_hops_by_flows(bencher: Bencher<'_, '_>, flows: u32) {
     bench(bencher, &five_hop(flows, 4000));
 }
 
-/// Each packet through the codec, checksum included.
+/// Each packet passes the codec, with checksum.
 #[divan::bench(sample_count = 5)]
 fn five_hops_as_bytes(bencher: Bencher<'_, '_>) {
     bench(
@@ -73,7 +73,7 @@ fn five_hops_as_bytes(bencher: Bencher<'_, '_>) {
     );
 }
 
-/// Losses on each link keep packets from going on ahead of time: an event for each hop.
+/// Losses on each link prevent packets from entering directions ahead of time: one event per hop.
 #[divan::bench(sample_count = 5)]
 fn five_lossy_hops(bencher: Bencher<'_, '_>) {
     let mut config = five_hop(1, 400);

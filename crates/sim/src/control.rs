@@ -1,10 +1,10 @@
-//! A run seen from outside while it runs.
+//! Progress and cancellation of a run from another thread.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use whimbrel_control::Time;
 
-/// Shared between a run and whoever watches over it from another thread.
+/// Shared between a run and a thread that observes it.
 #[derive(Debug, Default)]
 pub struct RunControl {
     cancelled: AtomicBool,
@@ -13,7 +13,7 @@ pub struct RunControl {
 }
 
 impl RunControl {
-    /// A control that lets the run go on.
+    /// Creates a control without cancellation.
     pub const fn new() -> Self {
         RunControl {
             cancelled: AtomicBool::new(false),
@@ -22,22 +22,22 @@ impl RunControl {
         }
     }
 
-    /// Tells the run to stop at its next opportunity. Its result covers the time up to there.
+    /// Stops the run at its next check. Its result covers the time up to there.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the run was told to stop.
+    /// Returns whether the run was cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// The simulated time that the run has reached, a few thousand events ago at most.
+    /// Returns the simulated time that the run has reached, at most a few thousand events ago.
     pub fn reached(&self) -> Time {
         Time::from_nanos(self.reached.load(Ordering::Relaxed))
     }
 
-    /// The events it had processed then.
+    /// Returns the number of events processed at that time.
     pub fn events(&self) -> u64 {
         self.events.load(Ordering::Relaxed)
     }

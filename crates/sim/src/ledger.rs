@@ -1,52 +1,52 @@
-//! The record of why each packet died that died.
+//! The record of dropped packets and their true causes.
 
 use whimbrel_control::Time;
 
 use crate::packet::ChunkKinds;
 
-/// The true cause of a packet's death.
+/// The true cause of a packet's loss.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 #[non_exhaustive]
 pub enum DropCause {
-    /// The queue had no room: congestion.
+    /// The queue was full: congestion.
     QueueFull,
-    /// Random early detection chose it: congestion.
+    /// Random early detection dropped it early: congestion.
     RedEarly,
-    /// Random early detection drops everything while the queue is so long on average: congestion.
+    /// Random early detection dropped it because the average queue was above the threshold: congestion.
     RedForced,
-    /// It had waited for too long: controlled delay chose it. Congestion.
+    /// Controlled delay dropped it because the queueing delay was too long: congestion.
     Codel,
-    /// The channel spoilt it.
+    /// Transmission loss by a loss model.
     ChannelLoss(LossKind),
-    /// The link was down, or went down while the packet waited.
+    /// The link was down, or went down while the packet was queued.
     LinkDown,
-    /// No route leads from its source address to its destination address.
+    /// There is no route from its source address to its destination address.
     NoRoute,
-    /// It is larger than the link's MTU.
+    /// The packet is larger than the link's MTU.
     TooBig,
-    /// A radio gave it up after frames that collided with others at the receiver.
+    /// A radio gave it up after collisions at the receiver.
     Collision,
-    /// A radio gave it up after frames that collided with those of a station which their sender could not hear.
+    /// A radio gave it up after collisions with frames of a hidden node.
     HiddenNode,
-    /// A radio gave it up although the receiver heard it: the medium was spoken for there, or the answers were lost.
+    /// A radio gave it up although the receiver received it: the medium was reserved there, or acknowledgements were lost.
     RetryLimit,
-    /// A radio gave it up: the next hop was too far away.
+    /// A radio gave it up: the next hop was out of range.
     OutOfRange,
-    /// A radio gave it up after frames that noise had spoilt.
+    /// A radio gave it up after frames that noise corrupted.
     ChannelError,
-    /// It waited for a route, and others needed its place.
+    /// It waited for a route, and the buffer was full.
     RouteBufferFull,
-    /// It waited too long for a route.
+    /// It waited for a route for too long.
     RouteTimeout,
-    /// It was sent over as many hops as it might be.
+    /// Its TTL expired.
     TtlExpired,
-    /// The station it was for had left the access point.
+    /// Its station had left the access point.
     NotAssociated,
-    /// The address of the next hop was not known: another packet took its place while a request was out, or none was answered.
+    /// Address resolution failed: another packet replaced it during a request, or no request was answered.
     NoAddress,
 }
 
-/// Which kind of loss model spoilt a packet.
+/// The kind of loss model that dropped a packet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 #[non_exhaustive]
 pub enum LossKind {
@@ -56,7 +56,7 @@ pub enum LossKind {
     BitErrors,
     /// Two-state channel in continuous time.
     Markov,
-    /// Two-state channel, a step per packet.
+    /// Two-state channel, one step per packet.
     GilbertElliott,
     /// Errors at exponentially distributed intervals.
     TimeBetweenErrors,
@@ -95,7 +95,7 @@ impl DropCause {
         DropCause::NoAddress,
     ];
 
-    /// Its place in [`DropCause::ALL`].
+    /// Returns the index in [`DropCause::ALL`].
     pub const fn index(self) -> usize {
         match self {
             DropCause::QueueFull => 0,
@@ -119,12 +119,12 @@ impl DropCause {
         }
     }
 
-    /// Its number in the record of a packet, where zero means that nothing is wrong.
+    /// Returns the number in the record of a packet, where zero means no loss.
     pub(crate) const fn fate(self) -> u8 {
         self.index() as u8 + 1
     }
 
-    /// The name used in results.
+    /// Returns the name used in results.
     pub const fn name(self) -> &'static str {
         match self {
             DropCause::QueueFull => "queue-full",
@@ -154,7 +154,7 @@ impl DropCause {
         }
     }
 
-    /// Whether it was congestion, as opposed to an error of transmission or a broken link.
+    /// Returns whether the cause is congestion, as opposed to a transmission error or a broken link.
     pub const fn is_congestion(self) -> bool {
         matches!(
             self,
@@ -163,28 +163,28 @@ impl DropCause {
     }
 }
 
-/// How many packets died of each cause.
+/// Number of dropped packets by cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DropCounts([u64; DropCause::ALL.len()]);
 
 impl DropCounts {
-    /// Counts one more.
+    /// Counts a packet.
     #[inline]
     pub(crate) fn add(&mut self, cause: DropCause) {
         self.0[cause.index()] += 1;
     }
 
-    /// Packets that died of this cause.
+    /// Returns the number of packets dropped by this cause.
     pub fn of(&self, cause: DropCause) -> u64 {
         self.0[cause.index()]
     }
 
-    /// Packets that died.
+    /// Returns the number of dropped packets.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
 
-    /// The causes that killed any, with their counts.
+    /// Returns the causes that dropped any packets, with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (DropCause, u64)> {
         DropCause::ALL.into_iter().zip(self.0).filter(|(_, n)| *n > 0)
     }
@@ -196,7 +196,7 @@ impl DropCounts {
         }
     }
 
-    /// What was added since `earlier`.
+    /// Returns the difference to `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &DropCounts) -> DropCounts {
         let mut difference = *self;
@@ -207,30 +207,30 @@ impl DropCounts {
     }
 }
 
-/// A dead packet.
+/// A dropped packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DropEntry {
-    /// When: as it was refused by a queue, or as it would have arrived.
+    /// Time of the drop: when a queue refused it, or when it would have arrived.
     pub at: Time,
-    /// Its flow, by its place in the scenario.
+    /// Index of its flow in the scenario.
     pub flow: u32,
-    /// Whether it went from the flow's sender to its receiver.
+    /// Whether it was sent from the flow's sender to its receiver.
     pub forward: bool,
-    /// Its number among the packets of its flow in that direction, from 0.
+    /// Number among the packets of its flow in that direction, from 0.
     pub number: u32,
-    /// The direction of a link on which it died (see [`crate::topology`]); none if it had no route.
+    /// Direction of the link on which it was dropped (see [`crate::topology`]); none without a route.
     pub direction: Option<u32>,
-    /// Why.
+    /// Cause.
     pub cause: DropCause,
     /// Bytes of IP packet.
     pub size: u32,
-    /// What it carried.
+    /// Its content.
     pub kinds: ChunkKinds,
     /// The TSN of its first DATA chunk, or the sequence number of a TCP segment that carries data.
     pub tsn: Option<u32>,
 }
 
-/// Every packet that died: counted always, entered one by one if asked for.
+/// All dropped packets: always counted, and listed individually on request.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     pub(crate) counts: DropCounts,
@@ -238,12 +238,12 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Packets by cause, over the whole run.
+    /// Returns the dropped packets by cause, over the whole run.
     pub fn counts(&self) -> &DropCounts {
         &self.counts
     }
 
-    /// The dead one by one, if that was asked for.
+    /// Returns the dropped packets individually, if requested.
     pub fn entries(&self) -> &[DropEntry] {
         self.entries.as_deref().unwrap_or_default()
     }
@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn causes_have_places_and_names_of_their_own() {
+    fn causes_have_unique_indices_and_names() {
         for (i, cause) in DropCause::ALL.into_iter().enumerate() {
             assert_eq!(cause.index(), i);
             assert!(

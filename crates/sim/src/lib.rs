@@ -1,8 +1,8 @@
 //! A deterministic network simulator that drives the protocol code.
 //!
-//! [`config`] says what is simulated: nodes, links, flows, the measurement. [`World::new`] builds it with a seed,
-//! [`World::run`] runs it and returns a [`RunResult`]. Time is simulated, randomness comes in streams named after what they
-//! serve, and nothing depends on the machine: the same scenario and seed give the same run everywhere.
+//! [`config`] describes a simulation: nodes, links, flows, the measurement. [`World::new`] builds it with a seed, [`World::run`]
+//! runs it and returns a [`RunResult`]. Time is simulated, random streams are named after their purpose, and nothing depends on the
+//! machine: the same scenario and seed give the same run everywhere.
 //!
 //! ```
 //! use whimbrel_control::{Rate, Span};
@@ -18,8 +18,8 @@
 //! # Ok::<(), whimbrel_sim::config::ConfigError>(())
 //! ```
 //!
-//! A packet costs one event for each hop. Packets lie in a slab and are named by a number; events are small and `Copy`; the two
-//! ends of a flow are an endpoint of `whimbrel-proto` each, driven as its documentation says.
+//! A packet costs one event per hop. Packets are stored in a slab and identified by a number; events are small and `Copy`. Each end
+//! of a flow is an endpoint of `whimbrel-proto`, driven according to its contract.
 
 pub mod config;
 mod control;

@@ -1,4 +1,4 @@
-//! The network between the hosts: takes packets from them, carries them hop by hop, and hands them over.
+//! The network between the hosts: accepts packets, transports them hop by hop, and delivers them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::radio::{CONTROL, Outcome, RadioId, Radios};
 use crate::topology::{DirectionId, NodeId, RADIO_BASE, RouteId, Topology, ends_of_radio_hop, is_radio_hop};
 use crate::truth::Truth;
 
-/// Everything that a packet meets on its way.
+/// Everything between the hosts.
 #[derive(Debug)]
 pub(crate) struct Network {
     pub(crate) queue: EventQueue,
@@ -24,28 +24,28 @@ pub(crate) struct Network {
     /// The hops of all routes, in the order of the topology.
     pub(crate) way: Vec<Hop>,
     pub(crate) ledger: Ledger,
-    /// Of each flow, why packets of its sender died.
+    /// True causes of the losses of each flow's sender.
     pub(crate) truths: Vec<Arc<Truth>>,
     pub(crate) window: Window,
-    /// When the run ends at the latest.
+    /// Latest end of the run.
     pub(crate) end: Time,
     pub(crate) wanted: Wanted,
     pub(crate) hops_done: u64,
-    /// Hash of what happened to each flow's packets.
+    /// Hash of the events of each flow's packets.
     pub(crate) fingerprints: Vec<u64>,
-    /// Packets of each flow that died in the window.
+    /// Packets of each flow dropped in the window.
     pub(crate) flow_drops: Vec<DropCounts>,
-    /// Packets that died on each direction in the window.
+    /// Packets dropped on each direction in the window.
     pub(crate) link_drops: Vec<DropCounts>,
-    /// Packets that died at each radio in the window.
+    /// Packets dropped at each radio in the window.
     pub(crate) radio_drops: Vec<DropCounts>,
     /// The radios, if there are any.
     pub(crate) radios: Option<Box<Radios>>,
-    /// Packets that have come to the end of their way over the air, for the world to hand over.
+    /// Packets that have reached the end of their route over radio, to be delivered by the world.
     pub(crate) landed: Vec<PacketId>,
-    /// Packets that have arrived at an end outside the simulation, with their times, for the caller to take.
+    /// Packets that have arrived at an end outside the simulation, with their times.
     pub(crate) delivered: VecDeque<(Time, PacketId)>,
-    /// Whether some loss model asks what packets carry.
+    /// Whether a loss model depends on the packet's content.
     pub(crate) needs_kinds: bool,
 }
 
@@ -53,11 +53,11 @@ pub(crate) struct Network {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hop {
     pub(crate) direction: DirectionId,
-    /// Whether it is entered ahead of time.
+    /// Whether packets enter it ahead of time.
     pub(crate) direct: bool,
 }
 
-/// Occasions that enter a fingerprint.
+/// Events that are part of a fingerprint.
 #[derive(Clone, Copy)]
 enum Mark {
     Sent = 0,
@@ -65,7 +65,7 @@ enum Mark {
     Dropped = 2,
 }
 
-/// Fate of what is left of a packet that has another event instead.
+/// Fate of the remainder of a packet that has got another event.
 const MOVED: u8 = u8::MAX;
 
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -84,8 +84,8 @@ impl Network {
         *hash = mix(*hash ^ at.as_nanos(), what | mark as u64);
     }
 
-    /// The node before the last on a route, as far as its beginning can know: the one that the last link begins at; over the air, the one
-    /// that the sender's routing names.
+    /// Returns the last node before the destination of a route, as known at its start: the node at the start of the last link; over
+    /// radio, the one that the sender's routing reports.
     pub(crate) fn last_hop(&mut self, now: Time, route: RouteId) -> Option<NodeId> {
         let hops = self.topology.hops_of(route);
         let (&last, others) = hops.split_last()?;
@@ -93,7 +93,7 @@ impl Network {
             return Some(self.topology.node_of(last));
         }
         let (from, to) = ends_of_radio_hop(last);
-        // Beyond a link, only routes that all know are known to the sender.
+        // Beyond a link, the sender only knows static routes.
         let radios = self.radios.as_mut()?;
         if !others.is_empty() && radios.agents.has(from) {
             return None;
@@ -103,7 +103,7 @@ impl Network {
         Some(self.topology.node_of(RADIO_BASE + before))
     }
 
-    /// Sends a packet whose record is complete on its way.
+    /// Sends a packet whose record is complete.
     pub(crate) fn send(&mut self, now: Time, id: PacketId, observer: &mut dyn Observer) {
         let packet = self.slab.get(id);
         Self::mark(&mut self.fingerprints, packet, Mark::Sent, now);
@@ -121,7 +121,7 @@ impl Network {
         self.forward(now, id, observer);
     }
 
-    /// Puts a packet into the queue of its next hop, and of those behind it that it enters ahead of time.
+    /// Puts a packet into the queue of its next hop, and of the following ones that it enters ahead of time.
     #[inline]
     pub(crate) fn forward(&mut self, now: Time, id: PacketId, observer: &mut dyn Observer) {
         let mut at = now;
@@ -162,7 +162,7 @@ impl Network {
                 }
                 Err(cause) if at == now => return self.drop(now, id, cause, Some(next), observer),
                 Err(cause) => {
-                    // It dies when it gets there.
+                    // It is dropped when it gets there.
                     packet.fate = cause.fate();
                     return self.queue.push_with(at, seq, Event::Loose { packet: id });
                 }
@@ -170,7 +170,7 @@ impl Network {
         }
     }
 
-    /// A transmitter is free: its queue, which decides as packets leave, sends the next one.
+    /// Handles a free transmitter: its queue, which decides at departures, sends the next packet.
     pub(crate) fn depart(&mut self, now: Time, direction: DirectionId, observer: &mut dyn Observer) {
         let next = self.directions[direction as usize].depart(now);
         for index in 0..self.directions[direction as usize].dropped().len() {
@@ -196,14 +196,14 @@ impl Network {
     fn report_entry(&mut self, at: Time, id: PacketId, observer: &mut dyn Observer) {
         let next = self.way[self.slab.get(id).hop as usize].direction;
         if is_radio_hop(next) {
-            // The radio tells.
+            // The radio reports the outcome.
             return;
         }
         let waiting = self.directions[next as usize].waiting(at).packets;
         self.report(at, id, PacketFate::Enqueued { waiting }, Some(next), observer);
     }
 
-    /// A packet gets to the end of the direction it is on.
+    /// Handles a packet at the end of its current direction.
     #[inline]
     fn cross(&mut self, at: Time, id: PacketId, observer: &mut dyn Observer) {
         Self::mark(&mut self.fingerprints, self.slab.get(id), Mark::Arrived, at);
@@ -219,7 +219,7 @@ impl Network {
         }
     }
 
-    /// A packet arrives at the end of a direction. Gives it back if its way ends here, and sends it on otherwise.
+    /// Handles a packet's arrival at the end of a direction. Returns it if its route ends here, and forwards it otherwise.
     #[inline]
     pub(crate) fn arrived(&mut self, now: Time, id: PacketId, observer: &mut dyn Observer) -> Option<PacketId> {
         let packet = self.slab.get(id);
@@ -245,7 +245,7 @@ impl Network {
         None
     }
 
-    /// A packet enters the radio world at one end of a hop, to leave it at the other.
+    /// Passes a packet to the radio at the start of a radio hop.
     #[inline]
     fn enter_radio(&mut self, now: Time, id: PacketId, hop: DirectionId, observer: &mut dyn Observer) {
         self.slab.get_mut(id).hop += 1;
@@ -259,7 +259,7 @@ impl Network {
         self.settle_radio(now, observer);
     }
 
-    /// Puts a packet that is at one radio into its queue, to go the next hop towards another.
+    /// Puts a packet into a radio's queue for the next hop towards another radio.
     fn send_over_radio(&mut self, now: Time, id: PacketId, at: RadioId, target: RadioId, observer: &mut dyn Observer) {
         let packet = self.slab.get_mut(id);
         packet.direction = RADIO_BASE + at;
@@ -287,7 +287,7 @@ impl Network {
         }
     }
 
-    /// Does what follows from what became of packets on the air. Those that have come to the end of their way wait in `landed`.
+    /// Handles the outcomes of packets on radios. Packets at the end of their route wait in `landed`.
     pub(crate) fn settle_radio(&mut self, now: Time, observer: &mut dyn Observer) {
         while let Some(outcome) = self.radios.as_mut().and_then(|radios| radios.outcomes.pop_front()) {
             match outcome {
@@ -340,7 +340,7 @@ impl Network {
         self.leave_radio(now, id, observer);
     }
 
-    /// A packet has come to the radio it was for.
+    /// Handles a packet that has reached the radio at the end of its hop.
     pub(crate) fn leave_radio(&mut self, now: Time, id: PacketId, observer: &mut dyn Observer) {
         let packet = self.slab.get(id);
         if packet.hop == packet.last_hop {
@@ -353,8 +353,8 @@ impl Network {
         self.forward(now, id, observer);
     }
 
-    /// The edge of a frame moves from receiver to receiver, from the one it has reached `now` until something else is due. Returns the
-    /// time it has come to: packets that have landed did so then.
+    /// Moves the edge of a frame from receiver to receiver, from `now` until another event is due. Returns the time reached: landed
+    /// packets arrived at that time.
     pub(crate) fn move_edge(&mut self, now: Time, transmission: u32, ends: bool, observer: &mut dyn Observer) -> Time {
         let mut at = now;
         loop {
@@ -367,7 +367,7 @@ impl Network {
             };
             debug_assert!(
                 at <= self.queue.first_at() && (at == now || at < self.end),
-                "the edge of a frame overtook what was due"
+                "the edge of a frame passed another event"
             );
             if !radios.outcomes.is_empty() {
                 self.settle_radio(at, observer);
@@ -387,7 +387,7 @@ impl Network {
         }
     }
 
-    /// A radio's own event.
+    /// Handles a radio's event.
     pub(crate) fn wake_radio(&mut self, now: Time, radio: RadioId, seq: u64, observer: &mut dyn Observer) {
         if let Some(radios) = &mut self.radios {
             radios.wake(now, &mut self.queue, radio, seq);
@@ -398,7 +398,7 @@ impl Network {
         self.report_frames(observer);
     }
 
-    /// Tells the observer of a next hop that differs from the last one.
+    /// Reports to the observer a next hop that differs from the last one.
     #[inline]
     pub(crate) fn note_route(
         &mut self,
@@ -428,7 +428,7 @@ impl Network {
         }
     }
 
-    /// Tells the observer what happened to frames.
+    /// Reports frame events to the observer.
     #[inline]
     fn report_frames(&mut self, observer: &mut dyn Observer) {
         if !self.wanted.frames {
@@ -439,7 +439,7 @@ impl Network {
         }
     }
 
-    /// Makes the copy of a packet that arrives twice, if it does.
+    /// Creates the copy of a packet that arrives twice, if it does.
     #[inline]
     pub(crate) fn split(&mut self, id: PacketId) -> Option<PacketId> {
         if !self.slab.get(id).twice {
@@ -451,7 +451,7 @@ impl Network {
         Some(copy)
     }
 
-    /// The head of a direction arrives, and the next in line takes its place among the events.
+    /// Handles the arrival of the head of a direction, and schedules the next one.
     #[inline]
     pub(crate) fn take_arrival(&mut self, direction: DirectionId, seq: u64) -> Option<PacketId> {
         let link = &mut self.directions[direction as usize];
@@ -468,7 +468,7 @@ impl Network {
         Some(transit.packet)
     }
 
-    /// Takes both directions of a link up or down.
+    /// Sets both directions of a link up or down.
     pub(crate) fn set_link(&mut self, now: Time, link: u32, up: bool, observer: &mut dyn Observer) {
         for direction in [link * 2, link * 2 + 1] {
             for waiting in self.directions[direction as usize].flush() {
@@ -477,7 +477,7 @@ impl Network {
             let loose = self.directions[direction as usize].is_loose();
             for transit in self.directions[direction as usize].set_up(now, up, self.window) {
                 if loose {
-                    // Its event finds out.
+                    // Its event handles the rest.
                     let packet = self.slab.get_mut(transit.packet);
                     packet.fate = DropCause::LinkDown.fate();
                     packet.twice = false;
@@ -488,7 +488,7 @@ impl Network {
         }
     }
 
-    /// Changes a direction's rate, delay or channel.
+    /// Changes a direction's rate, delay or losses.
     pub(crate) fn change(&mut self, now: Time, direction: DirectionId, change: &LinkChange) {
         let link = &mut self.directions[direction as usize];
         let moved = link.change(now, change, &mut self.slab, self.window);
@@ -499,7 +499,7 @@ impl Network {
             && !link.is_loose()
             && let Some(head) = link.transit_mut(0)
         {
-            // The event with its old place finds nobody.
+            // The event with its old sequence number is stale.
             head.seq = self.queue.take_seq();
             self.queue
                 .push_with(head.arrival, head.seq, Event::Arrival { direction });
@@ -508,7 +508,7 @@ impl Network {
             let Some(transit) = link.transit_mut(place) else {
                 continue;
             };
-            // Its event finds an empty shell and clears it away.
+            // Its event finds an empty record and removes it.
             let packet = self.slab.duplicate(transit.packet);
             let shell = self.slab.get_mut(core::mem::replace(&mut transit.packet, packet));
             (shell.fate, shell.twice) = (MOVED, false);
@@ -516,7 +516,7 @@ impl Network {
         }
     }
 
-    /// Enters a packet's death and frees its place.
+    /// Records a dropped packet and frees its slot.
     #[cold]
     pub(crate) fn drop(
         &mut self,
@@ -531,7 +531,7 @@ impl Network {
         self.ledger.counts.add(cause);
         if packet.is_forward() {
             let truth = &self.truths[packet.flow as usize];
-            self.slab.body(id).labels(&mut |label| truth.died(label, cause));
+            self.slab.body(id).labels(&mut |label| truth.dropped(label, cause));
         }
         if self.window.contains(now) {
             self.flow_drops[packet.flow as usize].add(cause);

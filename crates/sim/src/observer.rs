@@ -1,4 +1,4 @@
-//! Watching a run: typed events, built only if somebody wants their kind.
+//! Observers of a run: typed events, created only if an observer wants their kind.
 
 use std::net::SocketAddr;
 
@@ -11,14 +11,14 @@ use crate::ledger::DropCause;
 use crate::packet::Congestion;
 use crate::radio::FrameKind;
 
-/// Kinds of events that an observer may want.
+/// Kinds of events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Interest {
     /// Packets as hosts send and receive them.
     HostPackets,
     /// Packets at each link.
     LinkPackets,
-    /// Packets that die.
+    /// Dropped packets.
     Drops,
     /// Series sampled at each interval.
     Series,
@@ -28,48 +28,47 @@ pub enum Interest {
     Routes,
 }
 
-/// Somebody who watches a run. It is asked once, when the run begins, what it wants; it cannot change the run.
+/// An observer of a run. Its interests are queried once at the start; it cannot change the run.
 ///
-/// Events come in the order of their times, with one exception: what happens to a packet at links within the network
-/// ([`PacketFate::Enqueued`], [`PacketFate::Crossed`]) is told when it is known, which may be ahead of time. A writer that needs these
-/// in order sorts them.
+/// Events are ordered by time, with one exception: events of packets at links ([`PacketFate::Enqueued`], [`PacketFate::Crossed`])
+/// are reported when they are known, which may be ahead of time. A writer that needs these in order sorts them.
 pub trait Observer {
-    /// Whether events of this kind are wanted.
+    /// Returns whether events of this kind are wanted.
     fn wants(&self, interest: Interest) -> bool;
 
-    /// Which of the protocol's trace records are wanted.
+    /// Returns which of the protocol's trace records are wanted.
     fn trace_kinds(&self) -> TraceKinds {
         TraceKinds::NONE
     }
 
-    /// Something happened to a packet.
+    /// Handles an event of a packet.
     fn packet(&mut self, event: &PacketEvent<'_>) {
         let _ = event;
     }
 
-    /// A frame was sent by a radio, or lost at the one that it was for.
+    /// Handles a frame that a radio sent, or that was lost at its receiver.
     fn frame(&mut self, event: &FrameEvent) {
         let _ = event;
     }
 
-    /// Packets take another next hop.
+    /// Handles a change of the next hop.
     fn route(&mut self, event: &RouteEvent) {
         let _ = event;
     }
 
-    /// A value of a series.
+    /// Handles a sample of a series.
     fn sample(&mut self, sample: &Sample) {
         let _ = sample;
     }
 
-    /// The protocol reports from the end of a flow; `forward` is the sender. TCP has no TSNs: what is called so is a sequence number,
-    /// and an ECNE is ECN-Echo.
+    /// Handles a protocol trace record from an end of a flow; `forward` is the sender. For TCP, a TSN is a sequence number and an
+    /// ECNE is ECN-Echo.
     fn trace(&mut self, flow: u32, forward: bool, record: &TraceRecord) {
         let _ = (flow, forward, record);
     }
 }
 
-/// Wants nothing.
+/// An observer without interests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoObserver;
 
@@ -79,92 +78,92 @@ impl Observer for NoObserver {
     }
 }
 
-/// What happened to a packet.
+/// An event of a packet.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum PacketFate {
     /// A host sent it.
     Sent,
-    /// It entered the queue of a link, behind so many others.
+    /// It entered the queue of a link.
     Enqueued {
-        /// Packets that waited before it.
+        /// Packets queued before it.
         waiting: u32,
     },
     /// It arrived at the other end of a link.
     Crossed,
     /// A host received it.
     Delivered,
-    /// It died.
+    /// It was dropped.
     Dropped(DropCause),
 }
 
-/// Something that happened to a packet.
+/// An event of a packet.
 #[derive(Clone, Debug)]
 pub struct PacketEvent<'a> {
-    /// When.
+    /// Time.
     pub at: Time,
-    /// What.
+    /// Kind of event.
     pub fate: PacketFate,
-    /// The packet's flow, by its place in the scenario.
+    /// Index of the packet's flow in the scenario.
     pub flow: u32,
-    /// Whether it goes from the flow's sender to its receiver.
+    /// Whether it is sent from the flow's sender to its receiver.
     pub forward: bool,
-    /// Its number among the packets of its flow in that direction, from 0; a copy has the number of its original.
+    /// Number among the packets of its flow in that direction, from 0; a copy has the number of its original.
     pub number: u32,
-    /// The direction of a link it is on, or (as hosts send and receive it) will be on first or was on last.
+    /// Direction of its link; at a host, the first one or the last one of its route.
     pub direction: Option<u32>,
     /// When its host sent it.
     pub sent: Time,
-    /// The address it comes from.
+    /// Source address.
     pub source: SocketAddr,
-    /// The address it goes to.
+    /// Destination address.
     pub destination: SocketAddr,
     /// The ECN bits of its IP header.
     pub ecn: Ecn,
-    /// What queues have told by it beyond the ECN bits.
+    /// Congestion indications of queues beyond the ECN bits.
     pub congestion: Congestion,
     /// Bytes of IP packet.
     pub size: u32,
-    /// The SCTP packet; none for a TCP segment, and for a datagram of a UDP flow, whose content is nothing but a length.
+    /// The SCTP packet; none for a TCP segment, and for a UDP datagram, which has only a length.
     pub sctp: Option<PacketView<'a>>,
     /// The TCP segment, if it is one, and the bytes of its payload if the flow carries a file.
     pub tcp: Option<(&'a TcpSegment, &'a [u8])>,
 }
 
-/// A frame that was sent, or was lost at the radio that it was for. Radios go by their places in the scenario.
+/// A frame that was sent, or was lost at its receiver. Radios are identified by their indices in the scenario.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FrameEvent {
-    /// When it began, or was lost.
+    /// Start of the transmission, or time of the loss.
     pub at: Time,
-    /// What it was lost by, if it was: [`DropCause::Collision`], [`DropCause::HiddenNode`], [`DropCause::ChannelError`] or
+    /// Cause of the loss, if it was lost: [`DropCause::Collision`], [`DropCause::HiddenNode`], [`DropCause::ChannelError`] or
     /// [`DropCause::OutOfRange`].
     pub lost: Option<DropCause>,
     /// Its type.
     pub kind: FrameKind,
     /// The radio that sent it.
     pub from: u32,
-    /// The radio that it is for; none if it is for all.
+    /// The receiving radio; none for a broadcast.
     pub to: Option<u32>,
-    /// The flow on whose behalf it is sent; none if it is a routing protocol's own.
+    /// The flow that the frame belongs to; none for a routing message.
     pub flow: Option<u32>,
-    /// How long it takes.
+    /// Duration of the transmission.
     pub airtime: Span,
-    /// Whether it was sent before.
+    /// Whether it is a retry.
     pub retry: bool,
 }
 
-/// Packets at a radio take another next hop to a destination than the packet before them, or found none. Radios go by their places in
-/// the scenario.
+/// A change of the next hop at a radio: it differs from that of the previous packet to the destination, or there is none. Radios
+/// are identified by their indices in the scenario.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RouteEvent {
-    /// When.
+    /// Time.
     pub at: Time,
-    /// The radio that sends on.
+    /// The forwarding radio.
     pub radio: u32,
-    /// The radio that packets go to.
+    /// The destination radio.
     pub destination: u32,
-    /// Which of several ways to it that share no node, from 0.
+    /// Index of the node-disjoint route, from 0.
     pub rank: u8,
-    /// The radio that they are sent to next; none if they are given up.
+    /// The next hop; none if packets are dropped.
     pub next_hop: Option<u32>,
 }
 
@@ -173,17 +172,17 @@ pub struct RouteEvent {
 pub enum Sample {
     /// A path of an association.
     Path {
-        /// When.
+        /// Time.
         at: Time,
         /// The flow.
         flow: u32,
-        /// Whether it is the sender's.
+        /// Whether it is the sender's path.
         forward: bool,
         /// The path.
         path: PathId,
-        /// The address that it starts at.
+        /// Its local address.
         local: SocketAddr,
-        /// The address that it leads to.
+        /// Its remote address.
         remote: SocketAddr,
         /// Congestion window, bytes.
         cwnd: u64,
@@ -195,49 +194,49 @@ pub enum Sample {
         srtt: Option<Span>,
         /// Retransmission timeout.
         rto: Span,
-        /// Losses, jitter, delivery rate; not of TCP.
+        /// Losses, jitter, delivery rate; not for TCP.
         quality: Option<PathQuality>,
     },
-    /// User data that a flow delivered since the sample before.
+    /// User data that a flow delivered since the previous sample.
     Goodput {
-        /// When.
+        /// Time.
         at: Time,
         /// The flow.
         flow: u32,
         /// Bytes.
         bytes: u64,
-        /// Time since the sample before.
+        /// Time since the previous sample.
         over: Span,
     },
     /// A queue.
     Queue {
-        /// When.
+        /// Time.
         at: Time,
         /// The direction of a link.
         direction: u32,
-        /// Packets that wait.
+        /// Queued packets.
         packets: u32,
         /// Their bytes.
         bytes: u64,
-        /// The average that an active queue goes by, as of the last arrival and in the unit of its thresholds.
+        /// The average length of an active queue at the last arrival, in the unit of its thresholds.
         average: Option<f64>,
     },
     /// A radio.
     Radio {
-        /// When.
+        /// Time.
         at: Time,
-        /// Its place in the scenario.
+        /// Index in the scenario.
         radio: u32,
-        /// Where its node is, m.
+        /// Position of its node, m.
         x: f64,
-        /// The same.
+        /// Position of its node, m.
         y: f64,
-        /// Packets that wait in its queue.
+        /// Packets in its queue.
         packets: u32,
     },
 }
 
-/// What the observer of a run wants, asked once.
+/// The interests of an observer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wanted {
     pub(crate) host_packets: bool,

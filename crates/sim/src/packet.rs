@@ -1,4 +1,4 @@
-//! Packets under way: a slab of small records, named by a number, with bodies that are used again and again.
+//! Packets in transit: a slab of small records, identified by a number, with reusable bodies.
 
 use whimbrel_control::Time;
 use whimbrel_proto::Ecn;
@@ -8,7 +8,7 @@ use crate::host::{TcpFlags, TcpSegment};
 use crate::loss::ChunkKind;
 use crate::topology::RouteId;
 
-/// A packet's place in the slab.
+/// Index of a packet in the slab.
 pub(crate) type PacketId = u32;
 
 /// Bytes of an IPv4 header without options, part of every packet's size.
@@ -16,35 +16,35 @@ pub const IP_HEADER: u32 = 20;
 /// Bytes of a UDP header.
 pub const UDP_HEADER: u32 = 8;
 
-/// A set of [`ChunkKind`]s: what a packet carries.
+/// A set of [`ChunkKind`]s: the content of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 pub struct ChunkKinds(u16);
 
 impl ChunkKinds {
-    /// A set of one.
+    /// Creates a set with a single kind.
     pub const fn of(kind: ChunkKind) -> Self {
         ChunkKinds(1 << kind as u16)
     }
 
-    /// Both sets together.
+    /// Returns the union of both sets.
     #[must_use]
     pub const fn with(self, other: ChunkKinds) -> Self {
         ChunkKinds(self.0 | other.0)
     }
 
-    /// Whether the sets have anything in common.
+    /// Returns whether the sets intersect.
     pub const fn meets(self, other: ChunkKinds) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// The kinds in the set.
+    /// Returns the kinds in the set.
     pub fn iter(self) -> impl Iterator<Item = ChunkKind> {
         ChunkKind::ALL
             .into_iter()
             .filter(move |kind| self.meets(ChunkKinds::of(*kind)))
     }
 
-    /// What an SCTP packet carries.
+    /// Returns the chunk kinds of an SCTP packet.
     pub fn of_packet(view: &PacketView<'_>) -> Self {
         let mut kinds = ChunkKinds::default();
         for chunk in view.chunks().flatten() {
@@ -98,31 +98,31 @@ impl ChunkKind {
     }
 }
 
-/// What queues tell beyond the ECN bits of the IP header. It exists in the simulator alone: no header of today has a place for it,
-/// and captures do not show it.
+/// Congestion indications of queues beyond the ECN bits of the IP header. They exist only in the simulator: current headers have no
+/// field for them, and captures do not show them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 pub struct Congestion(u8);
 
 impl Congestion {
-    /// Nothing was told.
+    /// No indication.
     pub const NONE: Congestion = Congestion(0);
-    /// Explicit congestion indication (Shishir 2000): a queue was long on average when the packet passed.
+    /// Explicit congestion indication (Shishir 2000): the average queue was long when the packet passed.
     pub const ECI: Congestion = Congestion(1);
-    /// Congestion warning (TCP Jersey), told by a bit of its own.
+    /// Congestion warning (TCP Jersey), in a separate bit.
     pub const CW: Congestion = Congestion(2);
 
-    /// Both told.
+    /// Returns the union of both indications.
     #[must_use]
     pub const fn with(self, other: Congestion) -> Self {
         Congestion(self.0 | other.0)
     }
 
-    /// Whether everything in `other` was told.
+    /// Returns whether all indications in `other` are set.
     pub const fn has(self, other: Congestion) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// The codepoint of Shishir's Table II, ECT bit and CE bit: 00 not capable, 01 nothing indicated, 10 ECI, 11 ECI and ECN.
+    /// Returns the codepoint of Shishir's Table II, ECT bit and CE bit: 00 not capable, 01 no indication, 10 ECI, 11 ECI and ECN.
     pub const fn eci_codepoint(self, ecn: Ecn) -> u8 {
         match ecn {
             Ecn::NotEct => 0b00,
@@ -133,7 +133,7 @@ impl Congestion {
     }
 }
 
-/// What links and routes need to know of a packet.
+/// The fields of a packet that links and routes need.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
     /// When the host sent it.
@@ -144,54 +144,53 @@ pub(crate) struct Packet {
     pub(crate) number: u32,
     /// Bytes of IP packet.
     pub(crate) size: u32,
-    /// Place of its next hop in the table of all hops.
+    /// Index of its next hop in the table of all hops.
     pub(crate) hop: u32,
-    /// Place after its last hop.
+    /// Index after its last hop.
     pub(crate) last_hop: u32,
     /// Its route.
     pub(crate) route: RouteId,
-    /// The agent it goes to: twice the flow's number, and one more for the receiver.
+    /// The destination agent: twice the flow's index, plus one for the receiver.
     pub(crate) agent: u32,
     /// The direction it is on.
     pub(crate) direction: u32,
-    /// What it carries, if anybody asks.
+    /// Its content, if a model depends on it.
     pub(crate) kinds: ChunkKinds,
     /// ECN bits of its IP header.
     pub(crate) ecn: Ecn,
-    /// What queues have told by it beyond the ECN bits.
+    /// Congestion indications of queues beyond the ECN bits.
     pub(crate) congestion: Congestion,
-    /// Why it will not reach the end of the link it is on: one more than the number of the cause, or zero.
+    /// The cause by which it will be lost on its current link, plus one; zero if it will arrive.
     pub(crate) fate: u8,
-    /// Whether a copy of it arrives at the end of the link it is on.
+    /// Whether it is duplicated on its current link.
     pub(crate) twice: bool,
-    /// Whether a link made it as a copy of another packet.
+    /// Whether it is a duplicate made by a link.
     pub(crate) is_copy: bool,
 }
 
 impl Packet {
-    /// Whether it goes from its flow's sender to its receiver.
+    /// Returns whether it is sent from its flow's sender to its receiver.
     #[inline]
     pub(crate) fn is_forward(&self) -> bool {
         self.agent & 1 == 1
     }
 }
 
-/// What a packet carries: structures, bytes, a TCP segment with the bytes of its payload if somebody looks at them, or nothing but
-/// its length (a datagram of a UDP flow).
+/// The content of a packet: structures, bytes, a TCP segment with its payload if needed, or only a length (UDP datagram).
 #[derive(Debug, Default)]
 pub(crate) struct Body {
     pub(crate) structures: OwnedPacket,
     pub(crate) bytes: Vec<u8>,
     pub(crate) tcp: TcpSegment,
     pub(crate) form: Form,
-    /// What an end outside the simulation has attached to it.
+    /// Tag of an end outside the simulation.
     pub(crate) tag: u32,
 }
 
-/// Which part of a body counts.
+/// The valid part of a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Form {
-    /// User data that nobody looks at.
+    /// User data without content.
     #[default]
     Datagram,
     /// SCTP as structures.
@@ -203,22 +202,22 @@ pub(crate) enum Form {
 }
 
 impl Body {
-    /// The SCTP packet, if it is one.
+    /// Returns the SCTP packet, if it is one.
     pub(crate) fn view(&self) -> Option<PacketView<'_>> {
         match self.form {
             Form::Datagram | Form::Tcp => None,
             Form::Structures => Some(self.structures.view()),
-            // The checksum is the receiver's business.
+            // The receiver verifies the checksum.
             Form::Bytes => PacketView::parse(&self.bytes, Checksum::Ignore).ok(),
         }
     }
 
-    /// The TCP segment, if it is one.
+    /// Returns the TCP segment, if it is one.
     pub(crate) fn segment(&self) -> Option<&TcpSegment> {
         (self.form == Form::Tcp).then_some(&self.tcp)
     }
 
-    /// What it carries. The segments of TCP count as the chunks that do the same for SCTP.
+    /// Returns the chunk kinds. TCP segments count as the corresponding SCTP chunks.
     pub(crate) fn kinds(&self) -> ChunkKinds {
         if self.form == Form::Tcp {
             return ChunkKinds::of(ChunkKind::of_segment(&self.tcp));
@@ -229,8 +228,8 @@ impl Body {
         }
     }
 
-    /// Names what it carries as the transport names it in its losses: the TSN of each DATA chunk, or the
-    /// sequence number of a TCP segment that carries data.
+    /// Passes the labels that the transport uses for losses to `each`: the TSN of each DATA chunk, or the sequence number of a TCP
+    /// segment with data.
     pub(crate) fn labels(&self, each: &mut dyn FnMut(u32)) {
         if let Some(segment) = self.segment().filter(|segment| segment.payload > 0) {
             return each(segment.seq);
@@ -242,7 +241,7 @@ impl Body {
         }
     }
 
-    /// The TSN of its first DATA chunk, or the sequence number of a TCP segment that carries data.
+    /// Returns the TSN of its first DATA chunk, or the sequence number of a TCP segment with data.
     pub(crate) fn first_tsn(&self) -> Option<u32> {
         if let Some(segment) = self.segment() {
             return (segment.payload > 0).then_some(segment.seq);
@@ -254,7 +253,7 @@ impl Body {
     }
 }
 
-/// All packets under way. Freed places are used again, last freed first, with the memory of their bodies.
+/// All packets in transit. Free slots are reused, last freed first, with the memory of their bodies.
 #[derive(Debug, Default)]
 pub(crate) struct Slab {
     packets: Vec<Packet>,
@@ -263,7 +262,7 @@ pub(crate) struct Slab {
 }
 
 impl Slab {
-    /// A free place. Its packet is as it was left.
+    /// Returns a free slot. Its packet has old content.
     #[inline]
     pub(crate) fn reserve(&mut self) -> PacketId {
         if let Some(id) = self.free.pop() {
@@ -296,14 +295,14 @@ impl Slab {
         id
     }
 
-    /// Gives a place back.
+    /// Frees a slot.
     #[inline]
     pub(crate) fn release(&mut self, id: PacketId) {
         debug_assert!(!self.free.contains(&id), "packet {id} was released twice");
         self.free.push(id);
     }
 
-    /// A copy of a packet in a place of its own.
+    /// Creates a copy of a packet in a new slot.
     pub(crate) fn duplicate(&mut self, id: PacketId) -> PacketId {
         let copy = self.reserve();
         self.packets[copy as usize] = self.packets[id as usize];
@@ -319,7 +318,7 @@ impl Slab {
         copy
     }
 
-    /// Places of packets that are under way.
+    /// Returns the slots in use.
     pub(crate) fn in_use(&self) -> Vec<PacketId> {
         let mut used = vec![true; self.packets.len()];
         self.free.iter().for_each(|free| used[*free as usize] = false);

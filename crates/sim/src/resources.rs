@@ -1,4 +1,4 @@
-//! The content of the files that a scenario names, read before the run.
+//! Contents of the files that a scenario names, read before the run.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use crate::config::{ConfigError, MobilityConfig, SimConfig};
 use crate::link::CapacityTrace;
 use crate::radio::Movements;
 
-/// Recorded capacities, movements and files to send, by the paths that the scenario names them with. Shared by all runs.
+/// Recorded rates, movements and files to send, by their paths in the scenario. Shared by all runs.
 #[derive(Clone, Debug, Default)]
 pub struct Resources {
-    /// Recorded capacities.
+    /// Recorded rates.
     pub traces: BTreeMap<PathBuf, Arc<CapacityTrace>>,
     /// Movements of nodes.
     pub movements: BTreeMap<PathBuf, Arc<Movements>>,
@@ -22,10 +22,10 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// Reads every file that the scenario names; relative paths are seen from `folder`.
+    /// Reads all files that the scenario names. Relative paths start at `folder`.
     ///
     /// # Errors
-    /// The first file that cannot be read, or is no capacity trace.
+    /// Returns an error for the first file that cannot be read or is not valid.
     pub fn load(config: &SimConfig, folder: &Path) -> Result<Self, ConfigError> {
         let mut resources = Resources::default();
         for (l, link) in config.link.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! The truth about a flow's losses: why its packets died, joined with what its sender made of it.
+//! The true causes of a flow's losses, compared with the sender's verdicts.
 //!
-//! A real sender never knows. Here the network enters each death of a packet on its way from the flow's sender to its receiver; the
-//! sender's verdicts are compared with it, and an oracle may ask.
+//! A real sender never knows them. The network records each dropped packet of the flow's sender here; the sender's verdicts are
+//! compared with the causes, and an oracle discriminator may query them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,66 +10,66 @@ use whimbrel_control::{Cause, GroundTruth, Rng};
 
 use crate::ledger::DropCause;
 
-/// Deaths remembered at most; of more, the oldest are forgotten. Verdicts take them out, so only deaths that nobody noticed stay.
+/// Maximum number of stored drops; the oldest are removed first. Verdicts remove their drops, so only undetected ones remain.
 const REMEMBERED: usize = 1 << 17;
 
-/// Why packets of a flow died, by their label: the TSN of each DATA chunk, or the sequence number of a segment.
+/// Causes of a flow's dropped packets by label: the TSN of each DATA chunk, or the sequence number of a segment.
 #[derive(Debug)]
-pub(crate) struct Truth(Mutex<Deaths>);
+pub(crate) struct Truth(Mutex<Drops>);
 
 #[derive(Debug)]
-struct Deaths {
+struct Drops {
     causes: BTreeMap<u32, Cause>,
     order: VecDeque<u32>,
     random: Rng,
 }
 
 impl Truth {
-    /// Nobody has died yet. `random` serves discriminators that err at a set rate.
+    /// Creates an empty record. `random` is used by discriminators with a configured error rate.
     pub(crate) fn new(random: Rng) -> Arc<Self> {
-        Arc::new(Truth(Mutex::new(Deaths {
+        Arc::new(Truth(Mutex::new(Drops {
             causes: BTreeMap::new(),
             order: VecDeque::new(),
             random,
         })))
     }
 
-    fn deaths(&self) -> MutexGuard<'_, Deaths> {
-        // A world lives in one thread: the lock is never waited for.
+    fn drops(&self) -> MutexGuard<'_, Drops> {
+        // A world is owned by one thread: there is no contention.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A packet with this label died.
-    pub(crate) fn died(&self, label: u32, cause: DropCause) {
+    /// Records a dropped packet with this label.
+    pub(crate) fn dropped(&self, label: u32, cause: DropCause) {
         let cause = if cause.is_congestion() {
             Cause::Congestion
         } else {
             Cause::Transmission
         };
-        let deaths = &mut *self.deaths();
-        if deaths.causes.insert(label, cause).is_none() {
-            deaths.order.push_back(label);
+        let drops = &mut *self.drops();
+        if drops.causes.insert(label, cause).is_none() {
+            drops.order.push_back(label);
         }
-        if deaths.order.len() > REMEMBERED
-            && let Some(oldest) = deaths.order.pop_front()
+        if drops.order.len() > REMEMBERED
+            && let Some(oldest) = drops.order.pop_front()
         {
-            deaths.causes.remove(&oldest);
+            drops.causes.remove(&oldest);
         }
     }
 
-    /// The cause of the last death of this label, which has been noticed now and is forgotten.
+    /// Returns and removes the cause of the last drop of this label.
     pub(crate) fn noticed(&self, label: u32) -> Option<Cause> {
-        self.deaths().causes.remove(&label)
+        self.drops().causes.remove(&label)
     }
 }
 
 impl GroundTruth for Truth {
     fn cause(&self, label: u32) -> Option<Cause> {
-        self.deaths().causes.get(&label).copied()
+        self.drops().causes.get(&label).copied()
     }
 
     fn chance(&self, p: f64) -> bool {
-        self.deaths().random.chance(p)
+        self.drops().random.chance(p)
     }
 }
 
@@ -78,17 +78,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_death_counts_until_it_is_noticed_and_memory_is_bounded() {
+    fn returns_the_last_drop_once_and_bounds_the_memory() {
         let truth = Truth::new(Rng::stream(1, "test"));
-        truth.died(7, DropCause::QueueFull);
-        truth.died(7, DropCause::LinkDown);
+        truth.dropped(7, DropCause::QueueFull);
+        truth.dropped(7, DropCause::LinkDown);
         assert_eq!(truth.cause(7), Some(Cause::Transmission));
         assert_eq!(truth.noticed(7), Some(Cause::Transmission));
         assert_eq!(truth.noticed(7), None);
         for label in 0..2 * REMEMBERED as u32 {
-            truth.died(label, DropCause::RedEarly);
+            truth.dropped(label, DropCause::RedEarly);
         }
-        assert!(truth.deaths().causes.len() <= REMEMBERED);
+        assert!(truth.drops().causes.len() <= REMEMBERED);
         assert_eq!(truth.cause(2 * REMEMBERED as u32 - 1), Some(Cause::Congestion));
     }
 }

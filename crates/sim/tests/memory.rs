@@ -1,4 +1,4 @@
-//! How much memory a run takes. In a process of its own, so that nothing else is measured.
+//! Memory use of a run. A separate process, so that nothing else is measured.
 #![cfg(target_os = "linux")]
 
 #[path = "suite/common/mod.rs"]
@@ -9,16 +9,16 @@ use whimbrel_control::{Rate, Span};
 use whimbrel_sim::config::{FlowConfig, FlowKind, LinkConfig};
 use whimbrel_testkit::needs;
 
-/// The most memory that this process has taken, in KiB.
+/// Returns the peak memory use of this process in KiB.
 fn peak_kib() -> Result<u64, String> {
     let status = std::fs::read_to_string("/proc/self/status").map_err(|error| format!("/proc/self/status: {error}"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
-    number.ok_or_else(|| "/proc/self/status does not tell the peak of this process's memory".to_owned())
+    number.ok_or_else(|| "/proc/self/status does not contain the peak of this process's memory".to_owned())
 }
 
 #[test]
-fn a_long_run_takes_no_more_memory_than_a_short_one_and_little_at_all() {
+fn a_long_run_needs_no_more_memory_than_a_short_one() {
     needs!(peak_kib());
     let mut config = nodes(&["n0", "n1", "n2", "n3", "n4", "n5"], 60);
     config.link = (0..5)
@@ -39,7 +39,7 @@ fn a_long_run_takes_no_more_memory_than_a_short_one_and_little_at_all() {
     assert!(result.packet_hops > 1_400_000, "{}", result.packet_hops);
     let long = peak_kib().expect("it was known before");
     assert!(long < 20 * 1024, "{long} KiB");
-    // The ledger keeps the drops of the beginning; nothing else grows.
+    // The ledger keeps the drops of the start; nothing else grows.
     assert!(long < short + 512, "{short} KiB, then {long} KiB");
     // The same with TCP, which fills the queue again and again.
     config.flow = vec![FlowConfig::new("bulk", FlowKind::Tcp, "n0", "n5")];

@@ -1,22 +1,22 @@
-//! What is wrong with a configuration, told so that it can be put right at once.
+//! Errors in a configuration.
 
 use core::fmt;
 
-/// A value that cannot be, with where it stands and what could stand there instead.
+/// A value that is not allowed, with its field and the values that are allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     /// The field, as in `link[2].loss[0].rate`.
     pub path: String,
     /// The value found, as text.
     pub value: String,
-    /// What is allowed there, with its unit.
+    /// The allowed values, with their unit.
     pub allowed: String,
-    /// What to do about it, if that can be guessed.
+    /// A likely remedy, if there is one.
     pub hint: Option<String>,
 }
 
 impl ConfigError {
-    /// An error at `path`.
+    /// Creates an error at `path`.
     pub fn new(path: impl Into<String>, value: impl fmt::Display, allowed: impl Into<String>) -> Self {
         ConfigError {
             path: path.into(),
@@ -26,14 +26,14 @@ impl ConfigError {
         }
     }
 
-    /// The same error with advice.
+    /// Returns the same error with a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// The same error seen from the parent: `prefix.path`.
+    /// Returns the same error as seen from the parent: `prefix.path`.
     #[must_use]
     pub fn within(mut self, prefix: &str) -> Self {
         self.path = match self.path.as_str() {
@@ -57,7 +57,7 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// Checks a probability.
+/// Returns an error unless `value` is a probability.
 pub(crate) fn probability(path: &str, value: f64) -> Result<(), ConfigError> {
     if (0.0..=1.0).contains(&value) {
         return Ok(());
@@ -70,7 +70,7 @@ pub(crate) fn probability(path: &str, value: f64) -> Result<(), ConfigError> {
     })
 }
 
-/// The name in `known` nearest to `given`, if one is near enough to be meant.
+/// Returns the name in `known` that is closest to `given`, if one is similar enough.
 pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()
@@ -80,7 +80,7 @@ pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
         .map(|(_, name)| name)
 }
 
-/// Edits (insert, delete, replace) that turn `a` into `b`.
+/// Returns the number of edits (insert, delete, replace) that turn `a` into `b`.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -101,14 +101,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_name_is_found_or_none() {
+    fn finds_the_nearest_name_or_none() {
         assert_eq!(nearest("wfi", ["wifi", "cell"]), Some("wifi"));
         assert_eq!(nearest("Cell", ["wifi", "cell"]), Some("cell"));
         assert_eq!(nearest("satellite", ["wifi", "cell"]), None);
     }
 
     #[test]
-    fn percentages_are_recognised() {
+    fn hints_at_the_fraction_for_a_percentage() {
         let error = probability("loss.rate", 5.0).expect_err("5 is no probability");
         assert_eq!(
             error.to_string(),

@@ -1,4 +1,4 @@
-//! Flows and their traffic as they are written in a scenario.
+//! Flows and their traffic in a scenario.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use super::{ConfigError, TcpConfig};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FlowConfig {
-    /// The flow's name, by which its results are listed.
+    /// The flow's name, which its results show.
     pub name: String,
     /// The transport that carries it.
     #[serde(default)]
@@ -22,28 +22,29 @@ pub struct FlowConfig {
     pub from: String,
     /// The node that receives.
     pub to: String,
-    /// Links whose interfaces the sender uses, the first as primary; by default all of the node's, in the order of the links.
+    /// Links whose interfaces the sender uses, the first as primary. Default: all of the node's links, in their order in the file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub from_links: Vec<String>,
-    /// Links whose interfaces the receiver uses, the first as primary; by default all of the node's, in the order of the links.
+    /// Links whose interfaces the receiver uses, the first as primary. Default: all of the node's links, in their order in the
+    /// file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub to_links: Vec<String>,
-    /// When the sender begins to set up the association or to send datagrams.
+    /// When the sender starts the association or connection, or sends the first datagram.
     #[serde(default)]
     pub start: Span,
-    /// Start up to this much later than `start`: each seed draws the time, evenly. It gives runs that differ where nothing else is
-    /// random.
+    /// Width of the interval after `start` from which each seed draws the start time uniformly. This makes runs differ where
+    /// nothing else is random.
     #[serde(default, skip_serializing_if = "is_none")]
     pub start_within: Span,
-    /// When the sender stops to offer messages; an SCTP flow then shuts its association down, a TCP flow sends its FIN. By default
+    /// When the sender stops offering messages. An SCTP flow then shuts its association down, a TCP flow sends its FIN. Default:
     /// never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<Span>,
-    /// Addresses that come and go while the association lives (RFC 5061), in the order of time; it needs `dynamic_addresses` at both
-    /// ends. What comes before the association is up happens as soon as it is.
+    /// Addresses that are added or removed during the association (RFC 5061), in the order of time. Requires `dynamic_addresses` at
+    /// both ends. A step before the association is established takes effect when it is established.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub address: Vec<AddressStep>,
-    /// What the sender's user wants to send.
+    /// What the sending application sends.
     #[serde(default)]
     pub traffic: TrafficConfig,
     /// Parameters of both ends of an SCTP flow.
@@ -52,28 +53,28 @@ pub struct FlowConfig {
     /// Parameters of both ends of a TCP flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpConfig>,
-    /// Parameters of `sctp` that differ at the receiver.
+    /// Parameters of the receiver that differ from those in `sctp`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<AssociationConfig>")]
     pub receiver: Option<serde_json::Map<String, serde_json::Value>>,
 }
 
-/// A change of an end's addresses at a time. A link whose first step adds it is not used before.
+/// A change of one end's addresses. A link whose first step adds it is not used before that step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddressStep {
-    /// When, since the run began.
+    /// Time since the start of the run.
     pub at: Span,
-    /// Which end: the one in `from`, or the one in `to`.
+    /// The end that changes: the node in `from`, or the node in `to`.
     #[serde(default, skip_serializing_if = "FlowEnd::is_sender")]
     pub end: FlowEnd,
-    /// The link whose interface is used from then on.
+    /// Link whose interface is added.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub add: Option<String>,
-    /// The link over which both ends are to send first.
+    /// Link that both ends use as the primary path from now on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub primary: Option<String>,
-    /// The link whose interface is used no more.
+    /// Link whose interface is removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remove: Option<String>,
 }
@@ -96,7 +97,7 @@ impl FlowEnd {
 }
 
 impl AddressStep {
-    /// The links it names, with the fields that do.
+    /// Returns the links that the step names, each with the name of its field.
     pub fn links(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let fields = [("add", &self.add), ("primary", &self.primary), ("remove", &self.remove)];
         fields
@@ -114,48 +115,48 @@ pub enum FlowKind {
     Sctp,
     /// A TCP connection over the first interface of each end.
     Tcp,
-    /// Plain datagrams that nobody acknowledges: cross traffic.
+    /// Datagrams without acknowledgements: cross traffic.
     Udp,
 }
 
-/// What the sender's user wants to send.
+/// What the sending application sends.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrafficConfig {
     /// The pattern.
     pub kind: TrafficKind,
-    /// User data in each message, 1 to 16 777 216 bytes.
+    /// User data per message, 1 to 16 777 216 bytes.
     #[serde(default = "default_message_bytes")]
     #[schemars(range(min = 1, max = 16_777_216))]
     pub message_bytes: u32,
-    /// Streams over which messages are dealt out in turn, 1 to 65535.
+    /// Number of streams, 1 to 65535. Messages use them in turn.
     #[serde(default = "default_streams")]
     #[schemars(range(min = 1, max = 65_535))]
     pub streams: u16,
-    /// Whether messages are delivered as they come, without regard to their order.
+    /// Whether messages are delivered in the order of arrival (unordered).
     #[serde(default)]
     pub unordered: bool,
-    /// User data per second while sending (`cbr`, `on-off`), or in the mean (`poisson`).
+    /// User data per second: while sending (`cbr`, `on-off`), or on average (`poisson`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// How many messages are sent (required by `messages`; the others may be cut short by it).
+    /// Number of messages. Required by `messages`; limits the other kinds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub count: Option<u64>,
-    /// The file to send (`file`); a relative path is seen from the scenario's folder.
+    /// The file to send (`file`). A relative path starts at the scenario's folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<PathBuf>,
-    /// Length in bytes of a made-up file of random bytes, instead of `file` (`file`).
+    /// Length in bytes of a generated file of random bytes, instead of `file` (`file`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub file_bytes: Option<u64>,
     /// Length of a burst (`on-off`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Span>,
-    /// Length of the silence between bursts (`on-off`).
+    /// Length of the pause between bursts (`on-off`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off: Option<Span>,
-    /// Whether bursts and silences always have the length given or are exponentially distributed about it (`on-off`).
+    /// Whether bursts and pauses have constant or exponentially distributed lengths (`on-off`).
     #[serde(default)]
     pub periods: Periods,
 }
@@ -193,20 +194,20 @@ fn default_streams() -> u16 {
 pub enum TrafficKind {
     /// There is always another message to send.
     Endless,
-    /// The bytes of a file, really carried and compared at the end.
+    /// The bytes of a file. The receiver's copy is compared at the end.
     File,
-    /// A number of messages, all ready at once.
+    /// A number of messages, all available at the start.
     Messages,
     /// A constant bit rate.
     Cbr,
-    /// Bursts of constant bit rate with silence between them.
+    /// Bursts of constant bit rate with pauses between them.
     OnOff,
     /// Messages at exponentially distributed intervals.
     Poisson,
 }
 
 impl TrafficKind {
-    /// The name used in scenario files.
+    /// Returns the name used in scenario files.
     pub const fn name(self) -> &'static str {
         match self {
             TrafficKind::Endless => "endless",
@@ -219,19 +220,19 @@ impl TrafficKind {
     }
 }
 
-/// How long the bursts and silences of on-off traffic are.
+/// Lengths of the bursts and pauses of on-off traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Periods {
-    /// As long as given.
+    /// Always the given length.
     #[default]
     Constant,
-    /// Exponentially distributed with the mean given.
+    /// Exponentially distributed with the given mean.
     Exponential,
 }
 
 impl FlowConfig {
-    /// A flow of default traffic.
+    /// Creates a flow of default traffic.
     pub fn new(name: &str, kind: FlowKind, from: &str, to: &str) -> Self {
         FlowConfig {
             name: name.to_owned(),
@@ -251,27 +252,27 @@ impl FlowConfig {
         }
     }
 
-    /// Whether an end begins without the interface at this link: the first step that names it adds it.
+    /// Returns whether an end starts without the interface at this link: the first step that names the link adds it.
     pub fn comes_later(&self, end: FlowEnd, link: &str) -> bool {
         let mut steps = self.address.iter().filter(|step| step.end == end);
         let first = steps.find_map(|step| step.links().find(|(_, name)| *name == link));
         first.is_some_and(|(field, _)| field == "add")
     }
 
-    /// The sender's parameters.
+    /// Returns the sender's parameters.
     pub fn sender_association(&self) -> AssociationConfig {
         self.sctp.clone().unwrap_or_default()
     }
 
-    /// Parameters of a TCP flow.
+    /// Returns the parameters of a TCP flow.
     pub fn tcp_parameters(&self) -> TcpConfig {
         self.tcp.clone().unwrap_or_default()
     }
 
-    /// The receiver's parameters: the sender's with the overrides of `receiver`.
+    /// Returns the receiver's parameters: the sender's with the overrides of `receiver`.
     ///
     /// # Errors
-    /// An unknown key or an impossible value among the overrides.
+    /// Returns an error if an override has an unknown key or an invalid value.
     pub fn receiver_association(&self) -> Result<AssociationConfig, ConfigError> {
         let sender = self.sender_association();
         let Some(overrides) = &self.receiver else {
@@ -288,7 +289,7 @@ impl FlowConfig {
     /// Checks every value that does not depend on other parts of the scenario.
     ///
     /// # Errors
-    /// The first value that cannot be.
+    /// Returns an error for the first value that is not allowed.
     pub fn validate(&self) -> Result<(), ConfigError> {
         if self.name.is_empty() {
             return Err(ConfigError::new("name", "\"\"", "a name"));
@@ -317,7 +318,7 @@ impl FlowConfig {
                 let check = |association: AssociationConfig, place: &str| {
                     association
                         .validate()
-                        .map_err(|e| ConfigError::new(place, e.to_string(), "parameters that proto accepts"))
+                        .map_err(|e| ConfigError::new(place, e.to_string(), "valid SCTP parameters"))
                 };
                 check(self.sender_association(), "sctp")?;
                 check(self.receiver_association()?, "receiver")?;
@@ -389,7 +390,7 @@ impl FlowConfig {
                 self.traffic.kind.name(),
                 "cbr, on-off or poisson for a flow of kind \"udp\"",
             )
-            .hint("nothing tells a UDP sender when there is room for more"));
+            .hint("UDP has no acknowledgements that limit the sender's rate"));
         }
         if self.traffic.message_bytes > 65_507 {
             return Err(ConfigError::new(
@@ -402,7 +403,7 @@ impl FlowConfig {
     }
 }
 
-/// Whether there is no time.
+/// Returns whether the time is zero.
 fn is_none(span: &Span) -> bool {
     span.is_zero()
 }
@@ -431,7 +432,7 @@ fn overlay(base: &mut serde_json::Value, over: &serde_json::Map<String, serde_js
 }
 
 impl TrafficConfig {
-    /// Traffic of this kind with everything else at its default.
+    /// Creates traffic of this kind with all other values at their defaults.
     pub fn of(kind: TrafficKind) -> Self {
         TrafficConfig {
             kind,
@@ -439,7 +440,7 @@ impl TrafficConfig {
         }
     }
 
-    /// Whether the traffic ends by itself.
+    /// Returns whether the traffic ends by itself.
     pub fn is_finite(&self) -> bool {
         self.count.is_some() || self.kind == TrafficKind::File
     }
@@ -447,7 +448,7 @@ impl TrafficConfig {
     /// Checks every value.
     ///
     /// # Errors
-    /// The first value that cannot be.
+    /// Returns an error for the first value that is not allowed.
     pub fn validate(&self) -> Result<(), ConfigError> {
         use TrafficKind::{Cbr, File, Messages, OnOff, Poisson};
         if !(1..=16_777_216).contains(&self.message_bytes) {

@@ -1,4 +1,4 @@
-//! Nodes and links as they are written in a scenario.
+//! Nodes and links in a scenario.
 
 use std::path::PathBuf;
 
@@ -10,23 +10,23 @@ use super::{ConfigError, MobilityConfig, OneOrMany, probability};
 use crate::loss::LossConfig;
 use crate::queue::QueueConfig;
 
-/// A host or router. It gets an interface, with an address of its own, for each link that ends at it.
+/// A host or router. It gets an interface with its own address for each link that ends at it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NodeConfig {
-    /// The node's name, by which links and flows refer to it.
+    /// The node's name, which links and flows refer to.
     pub name: String,
-    /// Where it stands when the run begins, in metres; nodes with a radio need it. Without it, one that moves about an area begins at a
-    /// place drawn evenly from that.
+    /// Position at the start of the run, in metres. Nodes with a radio need it; a node that moves in an area without a position
+    /// starts at a uniformly random point of the area.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<[f64; 2]>,
-    /// How it moves; by default not at all.
+    /// How the node moves. Default: it does not move.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mobility: Option<MobilityConfig>,
 }
 
 impl NodeConfig {
-    /// A node of this name.
+    /// Creates a node with this name.
     pub fn new(name: &str) -> Self {
         NodeConfig {
             name: name.to_owned(),
@@ -35,7 +35,7 @@ impl NodeConfig {
         }
     }
 
-    /// A node of this name at this place, in metres.
+    /// Creates a node with this name at this position, in metres.
     pub fn at(name: &str, x: f64, y: f64) -> Self {
         NodeConfig {
             position: Some([x, y]),
@@ -43,7 +43,7 @@ impl NodeConfig {
         }
     }
 
-    /// Whether it is known where it is when the run begins.
+    /// Returns whether the node's position at the start of the run is known.
     pub(crate) fn is_placed(&self) -> bool {
         self.position.is_some() || self.mobility.as_ref().is_some_and(MobilityConfig::places)
     }
@@ -64,25 +64,25 @@ impl NodeConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LinkConfig {
-    /// The link's name; by default the names of its ends with a dash between them, as in `a-b`.
+    /// The link's name. Default: the names of its ends with a dash between them, as in `a-b`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The two nodes it joins. Forward is from the first to the second.
+    /// The two nodes that the link connects. Forward is from the first to the second.
     pub between: [String; 2],
-    /// Capacity of each direction. Required, unless `trace` gives the capacity.
+    /// Rate of each direction. Required unless `trace` gives the rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// Propagation delay of each direction.
     #[serde(default)]
     pub delay: Span,
-    /// Largest IP packet in bytes, 68 to 65535; larger ones are dropped.
+    /// Largest IP packet in bytes, 68 to 65535. Larger packets are dropped.
     #[serde(default = "default_mtu")]
     #[schemars(range(min = 68, max = 65_535))]
     pub mtu: u32,
-    /// Queue in front of the transmitter; by default drop-tail with room for 100 packets.
+    /// Queue in front of the transmitter. Default: drop-tail with room for 100 packets.
     #[serde(default)]
     pub queue: QueueConfig,
-    /// What makes the channel lose packets: one model or several, each asked in turn.
+    /// Loss models of the channel: one or several, applied in this order.
     #[serde(default)]
     pub loss: OneOrMany<LossConfig>,
     /// Random delay added to the propagation delay of each packet.
@@ -92,21 +92,21 @@ pub struct LinkConfig {
     #[serde(default)]
     #[schemars(range(min = 0, max = 1))]
     pub duplicate: f64,
-    /// Recorded capacity that varies over time, instead of `rate`.
+    /// Recorded rate that varies over time, instead of `rate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceConfig>,
-    /// When the link goes down and comes up again, and when its rate, delay or channel change. Packets in the queue of a link that
-    /// goes down are lost.
+    /// When the link goes down and comes up, and when its rate, delay or losses change. Packets in the queue of a link that goes
+    /// down are lost.
     #[serde(default)]
     pub schedule: Vec<ScheduleStep>,
-    /// Cost of the link in the choice of routes, 1 or more; by default 1, which makes routes of the fewest hops.
+    /// Cost of the link in routing, 1 or more. Default: 1, which gives routes with the fewest hops.
     #[serde(default = "default_cost")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub cost: u32,
-    /// What differs from the first node to the second.
+    /// Values that differ in the direction from the first node to the second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward: Option<DirectionConfig>,
-    /// What differs from the second node to the first.
+    /// Values that differ in the direction from the second node to the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverse: Option<DirectionConfig>,
 }
@@ -119,11 +119,11 @@ fn default_cost() -> u32 {
     1
 }
 
-/// Overrides for one direction of a link. What is left out is as on the link.
+/// Overrides for one direction of a link. Fields that are absent have the link's values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DirectionConfig {
-    /// Capacity.
+    /// Rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// Propagation delay.
@@ -136,7 +136,7 @@ pub struct DirectionConfig {
     /// Queue in front of the transmitter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueConfig>,
-    /// What makes the channel lose packets; an empty list makes it perfect.
+    /// Loss models of the channel. An empty list means no losses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<OneOrMany<LossConfig>>,
     /// Random delay of each packet.
@@ -146,7 +146,7 @@ pub struct DirectionConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1))]
     pub duplicate: Option<f64>,
-    /// Recorded capacity.
+    /// Recorded rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceConfig>,
 }
@@ -155,24 +155,24 @@ pub struct DirectionConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum JitterConfig {
-    /// Equally likely between two bounds.
+    /// Uniformly distributed between two bounds.
     Uniform {
-        /// The least delay added.
+        /// The smallest delay added.
         #[serde(default)]
         min: Span,
-        /// The greatest delay added.
+        /// The largest delay added.
         max: Span,
-        /// Whether packets may overtake each other; if not, one that would is held back.
+        /// Whether packets may overtake each other. Otherwise a packet that would overtake is held back.
         #[serde(default)]
         reorder: bool,
     },
-    /// Normally distributed; what would be negative is zero.
+    /// Normally distributed; negative values become zero.
     Normal {
         /// The mean.
         mean: Span,
         /// The standard deviation.
         deviation: Span,
-        /// Whether packets may overtake each other; if not, one that would is held back.
+        /// Whether packets may overtake each other. Otherwise a packet that would overtake is held back.
         #[serde(default)]
         reorder: bool,
     },
@@ -180,71 +180,71 @@ pub enum JitterConfig {
     Exponential {
         /// The mean.
         mean: Span,
-        /// Whether packets may overtake each other; if not, one that would is held back.
+        /// Whether packets may overtake each other. Otherwise a packet that would overtake is held back.
         #[serde(default)]
         reorder: bool,
     },
 }
 
-/// Capacity recorded from a real link, in mahimahi's format: each line is a time in milliseconds at which 1500 bytes may be
-/// delivered; at the end the record starts over.
+/// Rate recorded from a real link, in mahimahi's format: each line is a time in milliseconds at which 1500 bytes may be delivered.
+/// At its end the record starts over.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TraceConfig {
-    /// The file; a relative path is seen from the scenario's folder.
+    /// The file. A relative path starts at the scenario's folder.
     pub file: PathBuf,
-    /// Where in the record the run begins.
+    /// Time in the record at which the run starts.
     #[serde(default)]
     pub offset: Span,
-    /// The run begins at a random place of the record after `offset`, another one for each seed.
+    /// Whether the run starts at a random time of the record after `offset`, different for each seed.
     #[serde(default)]
     pub random_offset: bool,
 }
 
-/// A change of a link at a time: it fails or works again, or has another rate, delay or channel from then on. What is left out
-/// stays as it was. A packet that has not left when a rate or delay changes has the new one; none overtakes an earlier one.
+/// A change of a link at a given time: it goes down or up, or gets a new rate, delay or loss models. Absent fields keep their
+/// values. New rates and delays apply to all packets that have not left yet; no packet overtakes an earlier one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleStep {
-    /// When, since the run began.
+    /// Time since the start of the run.
     pub at: Span,
-    /// Whether the link works from then on.
+    /// Whether the link is up from then on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up: Option<bool>,
-    /// Capacity of each direction; not for one that follows a trace.
+    /// Rate of each direction; not allowed for a direction with a trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// Propagation delay of each direction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
-    /// What makes the channel lose packets in each direction; an empty list makes it perfect.
+    /// Loss models of each direction. An empty list means no losses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<OneOrMany<LossConfig>>,
-    /// What differs from the first node to the second.
+    /// Values that differ in the direction from the first node to the second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward: Option<LinkValues>,
-    /// What differs from the second node to the first.
+    /// Values that differ in the direction from the second node to the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverse: Option<LinkValues>,
 }
 
-/// Values of one direction that a schedule changes.
+/// Values of one direction that a schedule can change.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LinkValues {
-    /// Capacity; not for a direction that follows a trace.
+    /// Rate; not allowed for a direction with a trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// Propagation delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
-    /// What makes the channel lose packets; an empty list makes it perfect.
+    /// Loss models of the channel. An empty list means no losses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<OneOrMany<LossConfig>>,
 }
 
 impl ScheduleStep {
-    /// The link fails, or works again.
+    /// Creates a step at which the link goes down or up.
     pub fn up(at: Span, up: bool) -> Self {
         ScheduleStep {
             at,
@@ -253,7 +253,7 @@ impl ScheduleStep {
         }
     }
 
-    /// What becomes different forward (0) and reverse (1).
+    /// Returns the new values of the forward (0) and the reverse (1) direction.
     pub fn directions(&self) -> [LinkValues; 2] {
         [&self.forward, &self.reverse].map(|values| {
             let values = values.clone().unwrap_or_default();
@@ -265,7 +265,7 @@ impl ScheduleStep {
         })
     }
 
-    /// Checks every value. `traced` tells which directions follow a trace.
+    /// Checks every value. `traced` indicates which directions follow a trace.
     fn validate(&self, traced: [bool; 2]) -> Result<(), ConfigError> {
         let whole = LinkValues {
             rate: self.rate,
@@ -326,10 +326,10 @@ fn check_loss(models: &[LossConfig]) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// One direction of a link with every override applied.
+/// One direction of a link with all overrides applied.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResolvedDirection {
-    /// Capacity; `None` if a trace gives it.
+    /// Rate; `None` if a trace gives it.
     pub rate: Option<Rate>,
     /// Propagation delay.
     pub delay: Span,
@@ -343,12 +343,12 @@ pub struct ResolvedDirection {
     pub jitter: Option<JitterConfig>,
     /// Probability that a packet arrives twice.
     pub duplicate: f64,
-    /// Recorded capacity; wins over `rate`.
+    /// Recorded rate; has precedence over `rate`.
     pub trace: Option<TraceConfig>,
 }
 
 impl LinkConfig {
-    /// A link with default queue and MTU.
+    /// Creates a link with the default queue and MTU.
     pub fn new(a: &str, b: &str, rate: Rate, delay: Span) -> Self {
         LinkConfig {
             name: None,
@@ -368,12 +368,12 @@ impl LinkConfig {
         }
     }
 
-    /// The link's name, given or made from its ends.
+    /// Returns the link's name: the given one, or the names of its ends.
     pub fn display_name(&self) -> String {
         self.name.clone().unwrap_or_else(|| self.between.join("-"))
     }
 
-    /// The link's forward (0) and reverse (1) directions with overrides applied.
+    /// Returns the link's forward (0) and reverse (1) directions with overrides applied.
     pub fn directions(&self) -> [ResolvedDirection; 2] {
         [&self.forward, &self.reverse].map(|overrides| self.resolve(overrides.as_ref()))
     }
@@ -381,7 +381,7 @@ impl LinkConfig {
     fn resolve(&self, overrides: Option<&DirectionConfig>) -> ResolvedDirection {
         let none = DirectionConfig::default();
         let o = overrides.unwrap_or(&none);
-        // The more special of rate and trace wins: a direction with a rate of its own ignores the link's trace.
+        // The more specific of rate and trace has precedence: a direction with its own rate ignores the link's trace.
         let trace = o
             .trace
             .clone()
@@ -398,10 +398,10 @@ impl LinkConfig {
         }
     }
 
-    /// Checks every value; whether its nodes exist is checked by [`super::SimConfig::validate`].
+    /// Checks every value. [`super::SimConfig::validate`] checks whether the nodes exist.
     ///
     /// # Errors
-    /// The first value that cannot be.
+    /// Returns an error for the first value that is not allowed.
     pub fn validate(&self) -> Result<(), ConfigError> {
         if self.rate.is_some() && self.trace.is_some() {
             let file = self
@@ -461,7 +461,7 @@ impl JitterConfig {
     /// Checks every value.
     ///
     /// # Errors
-    /// The first value that cannot be.
+    /// Returns an error for the first value that is not allowed.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let limit = Span::from_secs(3600);
         let (path, longest) = match self {

@@ -1,7 +1,7 @@
-//! What is simulated, as plain data: nodes, links, flows and the measurement, as they are written in a scenario file.
+//! The simulated network as plain data: nodes, links, flows and the measurement, as in a scenario file.
 //!
-//! Every struct here reads from TOML, writes its JSON schema from the documentation of its fields, and checks itself with
-//! `validate`. The config of a loss model or a queue stands beside that model.
+//! Every struct here is deserialized from TOML, generates its JSON schema from the documentation of its fields, and checks its
+//! values with `validate`. The configuration of a loss model or a queue is next to that model.
 
 mod error;
 mod flow;
@@ -36,51 +36,51 @@ pub use crate::queue::{
 };
 pub use crate::radio::{FadingConfig, PhyKind, PropagationConfig};
 
-/// Most links in one network: each has a subnet of its own in 10.0.0.0/8.
+/// Largest number of links in one network: each has its own subnet in 10.0.0.0/8.
 pub const MAX_LINKS: usize = 65_536;
 
-/// A network with its flows: everything that a run needs besides its seed.
+/// A network with its flows: everything that a run needs except its seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SimConfig {
     /// Hosts and routers.
     pub node: Vec<NodeConfig>,
-    /// Links between them.
+    /// Links between nodes.
     #[serde(default)]
     pub link: Vec<LinkConfig>,
-    /// Media that radios share.
+    /// Radio channels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub channel: Vec<ChannelConfig>,
-    /// Interfaces of nodes to these media.
+    /// Interfaces of nodes to radio channels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub radio: Vec<RadioConfig>,
-    /// Data sent over them.
+    /// Data sent over the network.
     pub flow: Vec<FlowConfig>,
-    /// Simulated time at which the run ends at the latest. If every SCTP and TCP flow has an end (a file, a number of messages, a time
-    /// to stop), the run is over as soon as the last of them has reached it.
+    /// Simulated time after which the run ends. If every SCTP and TCP flow is finite (a file, a number of messages, a stop time),
+    /// the run ends when the last of them is complete.
     #[serde(default = "default_duration")]
     pub duration: Span,
-    /// What part of the run is measured.
+    /// The part of the run that is measured.
     #[serde(default)]
     pub measure: MeasureConfig,
-    /// How packets travel inside the simulator; results do not depend on it.
+    /// How packets are represented inside the simulator. Results do not depend on it.
     #[serde(default)]
     pub carriage: Carriage,
 }
 
-/// Longest run unless told otherwise.
+/// Returns the default duration of a run.
 pub fn default_duration() -> Span {
     Span::from_secs(3600)
 }
 
-/// What part of the run is measured.
+/// The part of the run that is measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MeasureConfig {
-    /// Beginning of the measurement window.
+    /// Start of the measurement window.
     #[serde(default)]
     pub from: Span,
-    /// End of the measurement window; by default the end of the run.
+    /// End of the measurement window. Default: the end of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<Span>,
     /// Time between two samples of a series (cwnd, queue length, goodput), at least 1 ms.
@@ -93,7 +93,7 @@ fn default_interval() -> Span {
 }
 
 impl Default for MeasureConfig {
-    /// The whole run, sampled each second.
+    /// The whole run, sampled every second.
     fn default() -> Self {
         MeasureConfig {
             from: Span::ZERO,
@@ -103,19 +103,19 @@ impl Default for MeasureConfig {
     }
 }
 
-/// How packets travel inside the simulator.
+/// How packets are represented inside the simulator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Carriage {
     /// As structures with a wire length: fast.
     #[default]
     Structures,
-    /// As bytes: each packet is written and parsed by the codec, checksum included.
+    /// As bytes: the codec writes and parses each packet with its checksum.
     Bytes,
 }
 
 impl SimConfig {
-    /// A network of nothing that ends after `duration`.
+    /// Creates an empty network whose run ends after `duration`.
     pub fn empty(duration: Span) -> Self {
         SimConfig {
             node: Vec::new(),
@@ -129,10 +129,10 @@ impl SimConfig {
         }
     }
 
-    /// Checks everything that can be checked without reading other files: each value, each name, each flow's route.
+    /// Checks everything that needs no other file: each value, each name, each flow's route.
     ///
     /// # Errors
-    /// The first thing that cannot be.
+    /// Returns an error for the first value that is not allowed.
     pub fn validate(&self) -> Result<(), ConfigError> {
         if self.duration.is_zero() {
             return Err(ConfigError::new("duration", self.duration, "a time above 0 s"));
@@ -188,7 +188,7 @@ impl SimConfig {
             if !self.node[node].is_placed() {
                 return Err(
                     ConfigError::new(format!("node[{node}].position"), "nothing", "[x, y] in metres")
-                        .hint("a node with a radio stands somewhere"),
+                        .hint("a node with a radio needs a position"),
                 );
             }
             radio.validate().map_err(|e| e.within(&place))?;
@@ -199,7 +199,7 @@ impl SimConfig {
                     radio.addresses,
                     "1, unless routing is \"dsr\"",
                 );
-                return Err(error.hint("only source routes can be kept apart"));
+                return Err(error.hint("only source routes can be node-disjoint"));
             }
         }
         self.validate_access_points(&radios, &channels)?;
@@ -216,33 +216,33 @@ impl SimConfig {
         Ok(ends)
     }
 
-    /// Checks who is associated with whom.
+    /// Checks which stations are associated with which access points.
     fn validate_access_points(&self, radios: &Names, channels: &Names) -> Result<(), ConfigError> {
         for (i, radio) in self.radio.iter().enumerate() {
             for (field, name) in radio.access_points() {
                 let path = format!("radio[{i}].{field}");
                 let point = &self.radio[known(&path, name, "radio", radios)?];
                 if point.access_point.is_some() || point.node == radio.node {
-                    let allowed = "the radio of an access point: of another node, and no station itself";
+                    let allowed = "a radio of another node that is not itself a station";
                     return Err(ConfigError::new(path, name, allowed));
                 }
                 if field == "access_point" && point.channel != radio.channel {
                     let error = ConfigError::new(path, name, format!("one on channel \"{}\"", radio.channel));
-                    return Err(error.hint("a hand-off may lead to another channel, the beginning may not"));
+                    return Err(error.hint("a hand-off may change the channel; the run starts on the same one"));
                 }
                 let channel = channels.get(&point.channel).map(|place| (place, &self.channel[*place]));
                 let routed = channel.filter(|(_, channel)| channel.routing.is_protocol());
                 if let Some((place, _)) = routed {
                     let path = format!("channel[{place}].routing");
                     let error = ConfigError::new(path, "a protocol", "\"static\" or \"direct\"");
-                    return Err(error.hint("its stations know their way: to their access points"));
+                    return Err(error.hint("stations send all packets to their access points"));
                 }
             }
         }
         Ok(())
     }
 
-    /// Whether a link ends at a node, or a radio (counted behind the links) is its.
+    /// Returns whether an end of a link (or a radio, with an index after those of the links) belongs to a node.
     fn is_at(&self, end: usize, node: &str) -> bool {
         match end.checked_sub(self.link.len()) {
             Some(radio) => self.radio[radio].node == node,
@@ -287,7 +287,7 @@ impl SimConfig {
                 let radio = end.checked_sub(self.link.len()).map(|radio| &self.radio[radio]);
                 if radio.is_some_and(|radio| radio.addresses > 1) {
                     let error = ConfigError::new(path, name, "a link, or a radio with one address");
-                    return Err(error.hint("a step is about one address"));
+                    return Err(error.hint("a step adds or removes a single address"));
                 }
             }
         }
@@ -331,7 +331,7 @@ impl MeasureConfig {
     }
 }
 
-/// Names with their places in their list.
+/// Names with their indices in their list.
 type Names = BTreeMap<String, usize>;
 
 fn unique(what: &str, names: impl Iterator<Item = String>) -> Result<Names, ConfigError> {

@@ -1,4 +1,4 @@
-//! Radio channels and the radios on them as they are written in a scenario.
+//! Radio channels and radios in a scenario.
 
 use std::path::PathBuf;
 
@@ -10,107 +10,107 @@ use super::routing::hour;
 use super::{ChannelRouting, ConfigError, LossConfig, probability};
 use crate::radio::{PhyKind, PropagationConfig};
 
-/// Most radios in one network.
+/// Largest number of radios in one network.
 pub const MAX_RADIOS: usize = 32_768;
 
-/// Most addresses of a radio.
+/// Largest number of addresses of a radio.
 pub const MAX_ADDRESSES: u8 = 4;
 
-/// A medium that all its radios share: what one of them sends, those in range hear.
+/// A medium that several radios share: radios in range receive each transmission.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChannelConfig {
-    /// The channel's name, by which radios refer to it.
+    /// The channel's name, which radios refer to.
     pub name: String,
     /// Modulation and rate of data frames.
     #[serde(default)]
     pub phy: PhyKind,
-    /// How power falls with distance.
+    /// Propagation model: received power as a function of distance.
     #[serde(default)]
     pub propagation: PropagationConfig,
-    /// How frames that overlap at a receiver spoil each other.
+    /// How frames that overlap at a receiver corrupt each other.
     #[serde(default)]
     pub interference: Interference,
-    /// Transmit power of each radio in watts, above 0; by default 0.281 838 15 W, which is 24.5 dBm.
+    /// Transmit power of each radio in watts, above 0. Default: 0.281 838 15 W (24.5 dBm).
     #[serde(default = "default_power")]
     #[schemars(range(min = 0))]
     pub power: f64,
-    /// Distance in metres up to which frames can be decoded, above 0; by default 250 m. It sets the receive threshold: the mean power
-    /// at that distance.
+    /// Distance in metres up to which frames can be decoded, above 0. Default: 250 m. It sets the receive threshold to the mean
+    /// power at that distance.
     #[serde(default = "default_range")]
     #[schemars(range(min = 0))]
     pub range: f64,
-    /// Distance in metres up to which a transmission makes the medium busy, at least `range`; by default 2.2 times `range`. It sets the
-    /// carrier-sense threshold.
+    /// Distance in metres up to which a transmission makes the medium busy, at least `range`. Default: 2.2 times `range`. It sets
+    /// the carrier-sense threshold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub sense_range: Option<f64>,
-    /// How much stronger than another signal a frame must be to survive it, 0 to 100 dB (`threshold`); 10 dB by default.
+    /// Ratio by which a frame must be stronger than another signal to be received, 0 to 100 dB (`threshold`). Default: 10 dB.
     #[serde(default = "default_capture")]
     #[schemars(range(min = 0, max = 100))]
     pub capture_db: f64,
-    /// Thermal noise and receiver noise together, -200 to 0 dBm (`sinr`); -93 dBm by default.
+    /// Sum of thermal noise and receiver noise, -200 to 0 dBm (`sinr`). Default: -93 dBm.
     #[serde(default = "default_noise")]
     #[schemars(range(min = -200, max = 0))]
     pub noise_dbm: f64,
-    /// Whether frames are lost by errors of their bits, which become more likely as noise and interference come near (`sinr`); by default
-    /// they are lost if the ratio ever falls below what the modulation needs, and never otherwise.
+    /// Whether bit errors corrupt frames, with a probability that depends on the signal to interference and noise ratio (`sinr`).
+    /// Otherwise a frame is lost if the ratio falls below what the modulation requires at any time, and only then. Default: false.
     #[serde(default)]
     pub bit_errors: bool,
-    /// Probability that a frame which suffers nothing else is spoilt all the same, 0 to 1.
+    /// Probability that a frame is lost although nothing else corrupts it, 0 to 1.
     #[serde(default)]
     #[schemars(range(min = 0, max = 1))]
     pub frame_loss: f64,
-    /// Losses in bursts beside these: each receiver has a channel of its own that is good or bad, `markov` for times and `gilbert-elliott`
-    /// from one frame it hears to the next; none by default.
+    /// Additional losses in bursts. Each receiver has its own channel state, good or bad, which changes with time (`markov`) or
+    /// with each received frame (`gilbert-elliott`). Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bursts: Option<LossConfig>,
-    /// Frames longer than so many bytes, MAC header and checksum included, are sent after RTS and CTS, 0 to 65535; 2347 by default,
-    /// which is never.
+    /// Frames longer than this many bytes, including MAC header and checksum, use RTS and CTS, 0 to 65535. Default: 2347, which
+    /// disables RTS.
     #[serde(default = "default_rts_threshold")]
     #[schemars(range(min = 0, max = 65_535))]
     pub rts_threshold: u32,
-    /// Attempts at an RTS, or at a frame sent without one, 1 to 255; 7 by default.
+    /// Attempts to send an RTS or a frame without RTS, 1 to 255. Default: 7.
     #[serde(default = "default_short_retries")]
     #[schemars(range(min = 1, max = 255))]
     pub short_retry_limit: u8,
-    /// Attempts at an RTS where it has a limit of its own, 1 to 255; by default `short_retry_limit`, as the standard has it. Some
-    /// simulators allow an RTS only as many attempts as the frame that follows it.
+    /// Attempts to send an RTS, if different from `short_retry_limit`, 1 to 255. Default: `short_retry_limit`, as in IEEE 802.11.
+    /// Some simulators allow an RTS only as many attempts as the frame that follows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 255))]
     pub rts_retry_limit: Option<u8>,
-    /// Attempts at a frame sent after RTS and CTS, 1 to 255; 4 by default.
+    /// Attempts to send a frame after RTS and CTS, 1 to 255. Default: 4.
     #[serde(default = "default_long_retries")]
     #[schemars(range(min = 1, max = 255))]
     pub long_retry_limit: u8,
     /// Whether every rate above 1 Mbit/s of DSSS and 802.11b uses the short preamble (96 instead of 192 us).
     #[serde(default)]
     pub short_preamble: bool,
-    /// Bytes of the headers between IP and MAC, 0 to 64; 8 by default (LLC and SNAP).
+    /// Bytes of the headers between IP and MAC, 0 to 64. Default: 8 (LLC and SNAP).
     #[serde(default = "default_llc_bytes")]
     #[schemars(range(min = 0, max = 64))]
     pub llc_bytes: u32,
-    /// Packets that may wait at each radio, 1 to 100 000; 50 by default.
+    /// Queue limit of each radio in packets, 1 to 100 000. Default: 50.
     #[serde(default = "default_queue")]
     #[schemars(range(min = 1, max = 100_000))]
     pub queue: u32,
-    /// Largest IP packet in bytes, 68 to 2304; larger ones are dropped.
+    /// Largest IP packet in bytes, 68 to 2304. Larger packets are dropped.
     #[serde(default = "default_mtu")]
     #[schemars(range(min = 68, max = 2304))]
     pub mtu: u32,
-    /// Whether a radio has to ask for a neighbour's address before it first sends there (ARP). One packet waits for the answer; a later one
-    /// takes its place and asks again. The messages count among those of routing.
+    /// Whether a radio resolves a neighbour's address (ARP) before its first packet to it. One packet waits for the reply; a later
+    /// packet replaces it and triggers another request. ARP messages count as routing messages.
     #[serde(default)]
     pub arp: bool,
-    /// The least time between two requests for the same neighbour's address, 0 s to 1 h; 0 s by default, so that each packet asks, as in
-    /// ns-2. RFC 1122 2.3.2.1 recommends 1 s at most each.
+    /// Minimum time between two ARP requests for the same neighbour, 0 s to 1 h. Default: 0 s, so that each packet triggers a
+    /// request, as in ns-2. RFC 1122 2.3.2.1 recommends at most one per second.
     #[serde(default)]
     pub arp_interval: Span,
-    /// For how long an address is good that was not heard again, 0 s to 1 h; 0 s by default, which is for ever, as in ns-2. RFC 1122
-    /// 2.3.2.1 wants an end, in the order of a minute.
+    /// Time after which an ARP entry expires unless it is refreshed, 0 s to 1 h. Default: 0 s, which means never, as in ns-2. RFC
+    /// 1122 2.3.2.1 requires a timeout, in the order of a minute.
     #[serde(default)]
     pub arp_timeout: Span,
-    /// How packets find their way from radio to radio.
+    /// Routing between the radios of the channel.
     #[serde(default)]
     pub routing: ChannelRouting,
     /// Power that each radio draws.
@@ -158,15 +158,15 @@ fn default_mtu() -> u32 {
     1500
 }
 
-/// How frames that overlap at a receiver spoil each other.
+/// How frames that overlap at a receiver corrupt each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Interference {
-    /// As in ns-2: each other signal above the carrier-sense threshold spoils a frame that is not stronger than it by `capture_db`.
+    /// As in ns-2: a frame is corrupted by every other signal above the carrier-sense threshold unless the frame is stronger by
+    /// `capture_db`.
     #[default]
     Threshold,
-    /// By the ratio of the frame's power to noise and all other signals together, which must never fall below what the modulation
-    /// needs.
+    /// The ratio of the frame's power to noise plus all other signals must never fall below what the modulation requires.
     Sinr,
 }
 
@@ -174,19 +174,19 @@ pub enum Interference {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EnergyConfig {
-    /// While it transmits, 0 or more; 1.65 W by default.
+    /// While transmitting, 0 or more. Default: 1.65 W.
     #[schemars(range(min = 0))]
     pub transmit: f64,
-    /// While it receives, 0 or more; 1.4 W by default.
+    /// While receiving, 0 or more. Default: 1.4 W.
     #[schemars(range(min = 0))]
     pub receive: f64,
-    /// Otherwise, 0 or more; 1.15 W by default.
+    /// Otherwise, 0 or more. Default: 1.15 W.
     #[schemars(range(min = 0))]
     pub idle: f64,
 }
 
 impl Default for EnergyConfig {
-    /// The figures in Feeney and Nilsson's order for a 2 Mbit/s card: listening costs almost as much as receiving.
+    /// In the order of Feeney and Nilsson's measurements of a 2 Mbit/s card: listening costs almost as much as receiving.
     fn default() -> Self {
         EnergyConfig {
             transmit: 1.65,
@@ -196,41 +196,42 @@ impl Default for EnergyConfig {
     }
 }
 
-/// A node's interface to a channel. It has an address of its own, as each end of a link has.
+/// A node's interface to a channel. It has its own address, like each end of a link.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RadioConfig {
-    /// The radio's name, by which flows name it among `from_links` and `to_links`; by default the names of its node and its channel
-    /// with a dash between them. In a scenario file `*` stands for the node's name.
+    /// The radio's name, which flows use in `from_links` and `to_links`. Default: the names of its node and its channel with a dash
+    /// between them. In a scenario file, `*` stands for the node's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The node it belongs to, which needs a `position`. In a scenario file `n*` makes a radio for each node of such a name.
+    /// The node, which needs a `position`. In a scenario file, `n*` creates a radio for each node whose name matches.
     pub node: String,
-    /// The channel it is on.
+    /// The channel.
     pub channel: String,
-    /// How many addresses it has, 1 to 4; 1 by default. More than one need `routing = "dsr"`: what goes to or comes from the second takes
-    /// another way than what goes between the first ones, sharing no node with it, as far as DSR knows one, and so on.
+    /// Number of addresses, 1 to 4. Default: 1. More than one requires `routing = "dsr"`: packets between the second addresses use
+    /// a route that is node-disjoint from the route between the first addresses, if DSR knows one, and so on.
     #[serde(default = "default_addresses", skip_serializing_if = "is_default_addresses")]
     #[schemars(range(min = 1, max = 4))]
     pub addresses: u8,
-    /// Infrastructure mode: the radio of the access point with which this one is associated when the run begins. All its packets go to
-    /// and come from there, those between two stations of the same access point too; none by default, which is ad hoc mode.
+    /// Infrastructure mode: the radio of the access point with which this radio is associated at the start. All packets pass
+    /// through the access point, including those between two of its stations. Default: none, which is ad hoc mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access_point: Option<String>,
-    /// Hand-offs to other access points, one after the other.
+    /// Hand-offs to other access points, in the order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub handoff: Vec<HandoffConfig>,
 }
 
-/// A station leaves its access point, is on no channel for a time, and joins another.
+/// A hand-off: a station leaves its access point, has no link for a time, and joins another access point.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HandoffConfig {
-    /// When it leaves.
+    /// When the station leaves.
     pub at: Span,
-    /// The radio of the access point that it joins, which may be on another channel.
+    /// The radio of the new access point, which may be on another channel.
     pub to: String,
-    /// How long it neither hears nor sends: looking for access points, authentication, association; 50 ms by default.
+    /// Duration of the hand-off, in which the station neither receives nor sends (scan, authentication, association). Default: 50
+    /// ms.
     #[serde(default = "default_handoff")]
     pub takes: Span,
 }
@@ -248,7 +249,7 @@ fn default_handoff() -> Span {
 }
 
 impl ChannelConfig {
-    /// A channel with everything at its default.
+    /// Creates a channel with default values.
     pub fn new(name: &str) -> Self {
         ChannelConfig {
             name: name.to_owned(),
@@ -279,7 +280,7 @@ impl ChannelConfig {
         }
     }
 
-    /// The carrier-sense range, m.
+    /// Returns the carrier-sense range in metres.
     pub fn sense_range(&self) -> f64 {
         self.sense_range.unwrap_or(2.2 * self.range)
     }
@@ -287,7 +288,7 @@ impl ChannelConfig {
     /// Checks every value.
     ///
     /// # Errors
-    /// The first value that cannot be.
+    /// Returns an error for the first value that is not allowed.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let within = |path: &str, value: f64, low: f64, high: f64, unit: &str| {
             if value >= low && value <= high {
@@ -305,7 +306,7 @@ impl ChannelConfig {
         within("noise_dbm", self.noise_dbm, -200.0, 0.0, "dBm")?;
         if self.bit_errors && self.interference != Interference::Sinr {
             let error = ConfigError::new("bit_errors", true, "false, unless interference is \"sinr\"");
-            return Err(error.hint("thresholds know no ratio of signal to noise"));
+            return Err(error.hint("the threshold model has no signal-to-noise ratio"));
         }
         probability("frame_loss", self.frame_loss)?;
         if let Some(bursts) = &self.bursts {
@@ -348,7 +349,7 @@ impl ChannelConfig {
 }
 
 impl RadioConfig {
-    /// A radio of this node on this channel.
+    /// Creates a radio of this node on this channel.
     pub fn new(node: &str, channel: &str) -> Self {
         RadioConfig {
             name: None,
@@ -360,14 +361,14 @@ impl RadioConfig {
         }
     }
 
-    /// The access points that it names, each with its field.
+    /// Returns the access points that the radio names, each with its field.
     pub(crate) fn access_points(&self) -> impl Iterator<Item = (String, &String)> {
         let steps = (0..).zip(&self.handoff);
         let first = self.access_point.iter().map(|name| ("access_point".to_owned(), name));
         first.chain(steps.map(|(i, step): (usize, _)| (format!("handoff[{i}].to"), &step.to)))
     }
 
-    /// Checks what can be seen in it alone.
+    /// Checks the values that do not depend on other parts of the scenario.
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         if self.addresses == 0 || self.addresses > MAX_ADDRESSES {
             let allowed = format!("1 to {MAX_ADDRESSES}");
@@ -375,7 +376,7 @@ impl RadioConfig {
         }
         if self.access_point.is_none() && !self.handoff.is_empty() {
             let error = ConfigError::new("access_point", "nothing", "the radio of an access point");
-            return Err(error.hint("who leaves an access point has joined one"));
+            return Err(error.hint("a hand-off starts at an access point: set access_point"));
         }
         let mut free = Span::ZERO;
         for (i, step) in self.handoff.iter().enumerate() {
@@ -389,7 +390,7 @@ impl RadioConfig {
         Ok(())
     }
 
-    /// The radio's name, given or made of its node and its channel.
+    /// Returns the radio's name: the given one, or the names of its node and its channel.
     pub fn display_name(&self) -> String {
         self.name
             .clone()
@@ -401,69 +402,72 @@ impl RadioConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum MobilityConfig {
-    /// It stays where it is.
-    // Braces: serde lets keys pass that it does not know beside a variant without them.
+    /// The node does not move.
+    // Braces: for a variant without them serde accepts unknown keys.
     Static {},
-    /// Random waypoint: it goes straight to a point chosen evenly from the area, at a speed chosen evenly, pauses, and goes on.
+    /// Random waypoint: the node moves straight to a uniformly random point of the area, at a uniformly random speed, pauses, and
+    /// repeats.
     RandomWaypoint {
         /// Width and height of the area, from the origin, 1 to 1e6 m.
         area: [f64; 2],
-        /// Least and greatest speed in m/s, above 0.
+        /// Minimum and maximum speed in m/s, above 0.
         speed: [f64; 2],
         /// Pause at each point.
         #[serde(default)]
         pause: Span,
-        /// Whether place, speed and pause at the beginning are drawn as they are found after a long time, instead of from `position`:
-        /// without this, speed falls and the nodes gather in the middle for the first minutes (Navidi and Camp 2004).
+        /// Whether the initial position, speed and pause are drawn from the steady-state distribution instead of starting at
+        /// `position`. Without this, the mean speed decreases and the nodes gather in the middle during the first minutes (Navidi
+        /// and Camp 2004).
         #[serde(default)]
         steady_state: bool,
     },
-    /// Gauss-Markov: speed and direction change from step to step about their means, and remember what they were. Near the edge of the
-    /// area the mean direction leads back.
+    /// Gauss-Markov: speed and direction are autocorrelated from step to step around their means. Near the edge of the area the
+    /// mean direction points back into it.
     GaussMarkov {
         /// Width and height of the area, from the origin, 1 to 1e6 m.
         area: [f64; 2],
-        /// Mean speed in m/s, 0 up to `max_speed`.
+        /// Mean speed in m/s, 0 to `max_speed`.
         #[schemars(range(min = 0))]
         mean_speed: f64,
-        /// Greatest speed in m/s, above 0.
+        /// Maximum speed in m/s, above 0.
         #[schemars(range(min = 0))]
         max_speed: f64,
-        /// What is kept from step to step: 0 (nothing) up to 1 (all); 0.75 by default.
+        /// Correlation from step to step, 0 (none) to 1 (constant). Default: 0.75.
         #[serde(default = "default_memory")]
         #[schemars(range(min = 0, max = 1))]
         memory: f64,
-        /// Standard deviation of the speed in m/s, 0 or more; 1 by default.
+        /// Standard deviation of the speed in m/s, 0 or more. Default: 1.
         #[serde(default = "default_speed_deviation")]
         #[schemars(range(min = 0))]
         speed_deviation: f64,
-        /// Standard deviation of the direction in radians, 0 to 10; 0.5 by default.
+        /// Standard deviation of the direction in radians, 0 to 10. Default: 0.5.
         #[serde(default = "default_direction_deviation")]
         #[schemars(range(min = 0, max = 10))]
         direction_deviation: f64,
-        /// Time of a step, above 0 s; 1 s by default.
+        /// Length of a step, 1 ms or more. Default: 1 s.
         #[serde(default = "default_step")]
         interval: Span,
     },
-    /// Manhattan grid: it keeps to the streets, and goes on or turns at each crossing. It begins at the crossing next to `position`.
+    /// Manhattan grid: the node follows the streets and turns at random at crossings. It starts at the crossing nearest to
+    /// `position`.
     Manhattan {
-        /// Blocks from west to east and from south to north, 1 to 10000.
+        /// Number of blocks from west to east and from south to north, 1 to 10000.
         blocks: [u32; 2],
-        /// Sides of a block, 1 to 1e6 m.
+        /// Width and height of a block, 1 to 1e6 m.
         block: [f64; 2],
-        /// Least and greatest speed in m/s, above 0; drawn for each block.
+        /// Minimum and maximum speed in m/s, above 0. A new speed is drawn for each block.
         speed: [f64; 2],
-        /// Probability of turning at a crossing, half of it to either side, 0 to 1; 0.5 by default.
+        /// Probability of a turn at a crossing, half of it to either side, 0 to 1. Default: 0.5.
         #[serde(default = "default_turn")]
         #[schemars(range(min = 0, max = 1))]
         turn: f64,
     },
-    /// As a file says: a movement script for ns-2 as `setdest` writes it, or waypoints of BonnMotion (a line for each node: time, x, y,
-    /// again and again).
+    /// Movements from a file: an ns-2 script as written by `setdest`, or BonnMotion waypoints (a line per node: time, x, y,
+    /// repeated).
     File {
-        /// The file; a relative path is seen from the scenario's folder.
+        /// The file. A relative path starts at the scenario's folder.
         file: PathBuf,
-        /// The node's number in it: that in `$node_(3)`, or the line, from 0.
+        /// The node's number in the file: as in `$node_(3)`, or the index of the line, from 0.
         node: u32,
     },
 }
@@ -494,7 +498,7 @@ fn default_turn() -> f64 {
     0.5
 }
 
-/// Checks an area's or a block's sides.
+/// Checks the sides of an area or a block.
 fn sides(path: &str, sides: &[f64; 2]) -> Result<(), ConfigError> {
     for (i, side) in sides.iter().enumerate() {
         if !(1.0..=1e6).contains(side) {
@@ -504,21 +508,22 @@ fn sides(path: &str, sides: &[f64; 2]) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Checks the bounds of a speed.
+/// Checks the limits of a speed.
 fn speeds(speed: &[f64; 2]) -> Result<(), ConfigError> {
     if speed[0] > 0.0 && speed[1] >= speed[0] && speed[1] <= 1e4 {
         return Ok(());
     }
     let text = format!("[{}, {}]", speed[0], speed[1]);
     let allowed = "two speeds above 0, up to 1e4 m/s, the lesser first";
-    Err(ConfigError::new("speed", text, allowed).hint("with a least speed of 0 the mean speed falls for ever"))
+    Err(ConfigError::new("speed", text, allowed)
+        .hint("with a minimum speed of 0 the mean speed decreases during the whole run"))
 }
 
 impl MobilityConfig {
     /// Checks every value.
     ///
     /// # Errors
-    /// The first value that cannot be.
+    /// Returns an error for the first value that is not allowed.
     pub fn validate(&self) -> Result<(), ConfigError> {
         match self {
             MobilityConfig::Static {} => Ok(()),
@@ -572,12 +577,12 @@ impl MobilityConfig {
         }
     }
 
-    /// Whether it says where the node is when the run begins.
+    /// Returns whether the model determines the node's initial position.
     pub fn places(&self) -> bool {
         self.area().is_some() || matches!(self, MobilityConfig::File { .. })
     }
 
-    /// Width and height of the area about which it moves, m.
+    /// Returns the width and height of the area, in metres.
     pub fn area(&self) -> Option<[f64; 2]> {
         match self {
             MobilityConfig::RandomWaypoint { area, .. } | MobilityConfig::GaussMarkov { area, .. } => Some(*area),
@@ -588,7 +593,7 @@ impl MobilityConfig {
         }
     }
 
-    /// The file that it follows.
+    /// Returns the file with the movements.
     pub fn file(&self) -> Option<&PathBuf> {
         match self {
             MobilityConfig::File { file, .. } => Some(file),
@@ -596,7 +601,7 @@ impl MobilityConfig {
         }
     }
 
-    /// The same, to be changed.
+    /// Returns the file with the movements, to be changed.
     pub fn file_mut(&mut self) -> Option<&mut PathBuf> {
         match self {
             MobilityConfig::File { file, .. } => Some(file),

@@ -1,4 +1,4 @@
-//! Ad hoc routing as it is written in a scenario.
+//! Ad hoc routing in a scenario.
 
 use core::fmt;
 use std::borrow::Cow;
@@ -11,14 +11,14 @@ use whimbrel_control::Span;
 
 use super::ConfigError;
 
-/// How packets find their way over a channel: a name, or a table with its `kind` and parameters.
+/// Routing between the radios of a channel: a name, or a table with its `kind` and parameters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum ChannelRouting {
-    /// Routes of fewest hops, known to everybody from the beginning: as nodes stand when the run begins, and as `range` allows.
+    /// Static routes with the fewest hops, computed at the start from the nodes' positions and `range`.
     #[default]
     Static,
-    /// No radio forwards for another: a packet goes straight to its destination.
+    /// No forwarding: packets go directly to their destination.
     Direct,
     /// Ad hoc on-demand distance vector routing (RFC 3561).
     Aodv(AodvConfig),
@@ -28,14 +28,14 @@ pub enum ChannelRouting {
     Dsr(DsrConfig),
 }
 
-/// The same as a table.
+/// The same type as a table.
 #[derive(Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 enum Table {
-    /// Routes of fewest hops, known to everybody from the beginning: as nodes stand when the run begins, and as `range` allows.
-    // Braces: serde lets keys pass that it does not know beside a variant without them.
+    /// Static routes with the fewest hops, computed at the start from the nodes' positions and `range`.
+    // Braces: for a variant without them serde accepts unknown keys.
     Static {},
-    /// No radio forwards for another: a packet goes straight to its destination.
+    /// No forwarding: packets go directly to their destination.
     Direct {},
     /// Ad hoc on-demand distance vector routing (RFC 3561).
     Aodv(AodvConfig),
@@ -45,7 +45,7 @@ enum Table {
     Dsr(DsrConfig),
 }
 
-/// The names that may stand instead of a table.
+/// Names that are allowed instead of a table.
 const NAMES: [&str; 5] = ["static", "direct", "aodv", "dsdv", "dsr"];
 
 impl<'de> Deserialize<'de> for ChannelRouting {
@@ -86,91 +86,91 @@ impl JsonSchema for ChannelRouting {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let table = Table::json_schema(generator);
         json_schema!({
-            "description": "How packets find their way over a channel: a name, or a table with its kind and parameters.",
+            "description": "Routing between the radios of a channel: a name, or a table with its kind and parameters.",
             "anyOf": [{ "type": "string", "enum": NAMES }, table]
         })
     }
 }
 
-/// Parameters of AODV, with the names and the defaults of RFC 3561 §10.
+/// Parameters of AODV, with the names and defaults of RFC 3561 §10.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AodvConfig {
-    /// For how long a route is good after its last use, above 0 s; 3 s by default, 10 s in ns-2.
+    /// Lifetime of a route after its last use, above 0 s. Default: 3 s; ns-2: 10 s.
     pub active_route_timeout: Span,
-    /// For how long a destination promises its route when it answers, above 0 s; twice `active_route_timeout` by default, 10 s in ns-2.
+    /// Lifetime of the route that a destination's reply creates, above 0 s. Default: twice `active_route_timeout`; ns-2: 10 s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub my_route_timeout: Option<Span>,
-    /// Estimate of the time a packet takes for one hop, with everything, above 0 s; 40 ms by default, 30 ms in ns-2.
+    /// Estimated time for one hop, including queueing, above 0 s. Default: 40 ms; ns-2: 30 ms.
     pub node_traversal_time: Span,
-    /// Whether waits go by a traversal time measured for each destination, as in ns-2: the mean of the last three discoveries that
-    /// found it, by the hops of the answer, and `node_traversal_time` until there is one. Then none is longer than `discovery_holdoff`,
-    /// if that is above 0 s. False by default.
+    /// Whether waiting times use a traversal time measured for each destination, as in ns-2: the mean of the last three successful
+    /// discoveries, divided by the hops of the reply, or `node_traversal_time` before the first one. Waiting times are then at most
+    /// `discovery_holdoff`, if that is above 0 s. Default: false.
     pub measured_traversal_time: bool,
-    /// The most hops between two nodes, 1 to 255; 35 by default, 30 in ns-2.
+    /// Maximum number of hops between two nodes, 1 to 255. Default: 35; ns-2: 30.
     #[schemars(range(min = 1, max = 255))]
     pub net_diameter: u8,
-    /// TTL of the first request for a route, 1 to 255; 1 by default, 5 in ns-2.
+    /// TTL of the first route request, 1 to 255. Default: 1; ns-2: 5.
     #[schemars(range(min = 1, max = 255))]
     pub ttl_start: u8,
-    /// By how much the TTL of the next request is larger, 1 to 255; 2 by default.
+    /// Increment of the TTL for the next request, 1 to 255. Default: 2.
     #[schemars(range(min = 1, max = 255))]
     pub ttl_increment: u8,
-    /// TTL above which the whole network is asked, 0 to 255; 7 by default.
+    /// TTL above which a request floods the whole network, 0 to 255. Default: 7.
     pub ttl_threshold: u8,
-    /// Hops added to the waiting time of a ring, 0 to 255; 2 by default.
+    /// Hops added to the waiting time of a ring, 0 to 255. Default: 2.
     pub timeout_buffer: u8,
-    /// How often the whole network is asked again, 0 to 255; 2 by default, 3 in ns-2.
+    /// Number of repeated floods of the whole network, 0 to 255. Default: 2; ns-2: 3.
     pub rreq_retries: u8,
-    /// Whether each wait for an answer from the whole network is twice as long as the one before; true by default. Otherwise each is
-    /// longer by the first, as in ns-2.
+    /// Whether the waiting time for a reply doubles with each flood of the whole network. Otherwise it grows linearly, as in ns-2.
+    /// Default: true.
     pub binary_backoff: bool,
-    /// For how long nobody is asked about a destination after a discovery that found nothing, 0 s or more; 0 s by default, 10 s in ns-2.
-    /// Packets for it wait meanwhile.
+    /// Time without requests for a destination after a failed discovery, 0 s or more. Its packets wait meanwhile. Default: 0 s;
+    /// ns-2: 10 s.
     pub discovery_holdoff: Span,
-    /// The most requests begun in a second, 1 to 10000; 10 by default.
+    /// Maximum number of route requests originated per second, 1 to 10000. Default: 10.
     #[schemars(range(min = 1, max = 10_000))]
     pub rreq_ratelimit: u32,
-    /// The most route errors sent in a second, 1 to 10000; 10 by default.
+    /// Maximum number of route errors sent per second, 1 to 10000. Default: 10.
     #[schemars(range(min = 1, max = 10_000))]
     pub rerr_ratelimit: u32,
-    /// Whether failures of the link layer tell of broken links; true by default.
+    /// Whether link-layer failures indicate broken links. Default: true.
     pub link_layer_feedback: bool,
-    /// Whether a packet whose link broke, one of the node's own or of a route that is repaired, waits for another route; true by default.
-    /// Otherwise it is dropped, as in ns-2.
+    /// Whether a packet whose link broke waits for another route, if the node originated it or repairs the route. Otherwise it is
+    /// dropped, as in ns-2. Default: true.
     pub keep_failed: bool,
-    /// Whether nodes on active routes say hello; false by default.
+    /// Whether nodes on active routes send hello messages. Default: false.
     pub hello: bool,
-    /// Time between two hellos, above 0 s; 1 s by default.
+    /// Hello interval, above 0 s. Default: 1 s.
     pub hello_interval: Span,
-    /// How many hellos may be missed, 1 to 255; 2 by default.
+    /// Number of hello messages that may be missed, 1 to 255. Default: 2.
     #[schemars(range(min = 1, max = 255))]
     pub allowed_hello_loss: u8,
-    /// Whether a node near the destination looks for a new way from there when its link breaks; true by default.
+    /// Whether a node near the destination repairs a route whose link broke (local repair). Default: true.
     pub local_repair: bool,
-    /// Whether a local repair is a discovery like a source's own, as in ns-2; false by default. Then it is begun where the destination is
-    /// nearer than the way the packet has come, only for that destination, and nobody is told even if it finds nothing: packets that
-    /// come wait, requests are answered with the old route, and it begins anew after `discovery_holdoff`.
+    /// Whether a local repair is a complete discovery, as in ns-2. It then starts only for the packet's destination, and only if
+    /// the destination is closer than the source. No route error is sent, even if the repair fails: packets wait, requests are
+    /// answered with the old route, and the repair restarts after `discovery_holdoff`. Default: false.
     pub persistent_repair: bool,
-    /// How far, in hops, the destination of a local repair may be, 0 to 255; 10 by default (0.3 `net_diameter`).
+    /// Maximum distance of the destination for a local repair in hops, 0 to 255. Default: 10 (0.3 `net_diameter`).
     pub max_repair_ttl: u8,
-    /// Hops added to the TTL of a local repair, 0 to 255; 2 by default.
+    /// Hops added to the TTL of a local repair, 0 to 255. Default: 2.
     pub local_add_ttl: u8,
-    /// Whether requests ask nodes that answer for the destination to tell it (flag G); true by default.
+    /// Whether intermediate nodes that reply also send a gratuitous reply to the destination (flag G). Default: true.
     pub gratuitous_reply: bool,
-    /// Whether only the destination may answer (flag D); false by default.
+    /// Whether only the destination may reply (flag D). Default: false.
     pub destination_only: bool,
-    /// Whether route replies are to be acknowledged (flag A), which finds links that work in one direction alone; false by default.
+    /// Whether route replies request an acknowledgement (flag A), which detects unidirectional links. Default: false.
     pub reply_ack: bool,
-    /// Whether route replies carry the last node before the destination in an extension of 6 bytes, for transports that choose paths
-    /// by it; false by default.
+    /// Whether route replies carry the last hop before the destination in an extension of 6 bytes, for transports that choose paths
+    /// by it. Default: false.
     pub last_hop_extension: bool,
-    /// The longest random delay before a broadcast is passed on, or a request of one's own repeated, 0 s or more; 10 ms by default.
+    /// Maximum random delay before a broadcast is forwarded or an own request is repeated, 0 s or more. Default: 10 ms.
     pub broadcast_jitter: Span,
-    /// Packets that may wait for routes, 1 to 10000; 64 by default.
+    /// Maximum number of packets that wait for routes, 1 to 10000. Default: 64.
     #[schemars(range(min = 1, max = 10_000))]
     pub buffer_packets: u32,
-    /// For how long a packet may wait for a route, above 0 s; 30 s by default.
+    /// Maximum time that a packet waits for a route, above 0 s. Default: 30 s.
     pub buffer_timeout: Span,
 }
 
@@ -212,42 +212,42 @@ impl Default for AodvConfig {
 }
 
 impl AodvConfig {
-    /// MY_ROUTE_TIMEOUT.
+    /// Returns MY_ROUTE_TIMEOUT.
     pub fn my_route_timeout(&self) -> Span {
         self.my_route_timeout.unwrap_or(self.active_route_timeout * 2)
     }
 
-    /// NET_TRAVERSAL_TIME.
+    /// Returns NET_TRAVERSAL_TIME.
     pub fn net_traversal_time(&self) -> Span {
         self.node_traversal_time * 2 * u64::from(self.net_diameter)
     }
 
-    /// PATH_DISCOVERY_TIME.
+    /// Returns PATH_DISCOVERY_TIME.
     pub fn path_discovery_time(&self) -> Span {
         self.net_traversal_time() * 2
     }
 
-    /// RING_TRAVERSAL_TIME of a request with this TTL.
+    /// Returns RING_TRAVERSAL_TIME of a request with this TTL.
     pub fn ring_traversal_time(&self, ttl: u8) -> Span {
         self.node_traversal_time * 2 * (u64::from(ttl) + u64::from(self.timeout_buffer))
     }
 
-    /// NEXT_HOP_WAIT.
+    /// Returns NEXT_HOP_WAIT.
     pub fn next_hop_wait(&self) -> Span {
         self.node_traversal_time + Span::from_millis(10)
     }
 
-    /// BLACKLIST_TIMEOUT.
+    /// Returns BLACKLIST_TIMEOUT.
     pub fn blacklist_timeout(&self) -> Span {
         self.net_traversal_time() * u64::from(self.rreq_retries.max(1))
     }
 
-    /// DELETE_PERIOD, with K = 5.
+    /// Returns DELETE_PERIOD, with K = 5.
     pub fn delete_period(&self) -> Span {
         self.active_route_timeout.max(self.hello_interval) * 5
     }
 
-    /// For how long a neighbour may be silent.
+    /// Returns the time without a message after which a neighbour is lost.
     pub fn hello_lifetime(&self) -> Span {
         self.hello_interval * u64::from(self.allowed_hello_loss)
     }
@@ -255,7 +255,7 @@ impl AodvConfig {
     /// Checks every value.
     ///
     /// # Errors
-    /// The first value that cannot be.
+    /// Returns an error for the first value that is not allowed.
     pub fn validate(&self) -> Result<(), ConfigError> {
         above_zero("active_route_timeout", self.active_route_timeout)?;
         above_zero("my_route_timeout", self.my_route_timeout())?;
@@ -276,7 +276,7 @@ impl AodvConfig {
         )?;
         if !self.hello && !self.link_layer_feedback {
             let error = ConfigError::new("hello", false, "true, if link_layer_feedback is false");
-            return Err(error.hint("broken links must be found in some way"));
+            return Err(error.hint("otherwise nothing detects broken links"));
         }
         short("broadcast_jitter", self.broadcast_jitter)?;
         within("buffer_packets", self.buffer_packets, 1, 10_000, "packets")?;
@@ -284,48 +284,49 @@ impl AodvConfig {
     }
 }
 
-/// Parameters of DSDV. Where the paper is silent the defaults are those of ns-2.
+/// Parameters of DSDV. Where the paper gives no value, the defaults are those of ns-2.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DsdvConfig {
-    /// The longest time between two full dumps, above 0 s; 15 s by default. Each is between 0.75 and 1 of it.
+    /// Maximum time between two full dumps, above 0 s. Default: 15 s. Each interval is drawn between 0.75 and 1 times this value.
     pub period: Span,
-    /// How many periods a neighbour may be silent, 1 to 255; 3 by default.
+    /// Number of periods without a message after which a neighbour is lost, 1 to 255. Default: 3.
     #[schemars(range(min = 1, max = 255))]
     pub allowed_silence: u8,
-    /// Settling time of a destination that is new, 0 s or more; 6 s by default.
+    /// Settling time of a new destination, 0 s or more. Default: 6 s.
     pub initial_settling: Span,
-    /// Weight of the past in the average of settling times, from 0 up to but not 1; 0.875 by default.
+    /// Weight of the past in the average settling time, at least 0 and below 1. Default: 0.875.
     pub settling_weight: f64,
-    /// How many times its average settling time a route has to wait before it is told, 0 to 100; 2 by default, 0 tells at once.
+    /// Time before a route is advertised, as a multiple of its average settling time, 0 to 100. Default: 2; 0 advertises at once.
     #[schemars(range(min = 0, max = 100))]
     pub settling_factor: u32,
-    /// Whether a route to a destination that could not be reached is told at once, as in the paper, or after its settling time, as
-    /// in ns-2; true by default.
+    /// Whether a route to a destination that was unreachable is advertised at once, as in the paper, or after its settling time, as
+    /// in ns-2. Default: true.
     pub advertise_new_at_once: bool,
-    /// Whether full dumps tell the best route of the number before while a newer one settles; true by default. Otherwise they leave such
-    /// destinations out, as in ns-2.
+    /// Whether full dumps advertise the best route of the previous sequence number while a newer one settles. Otherwise they omit
+    /// such destinations, as in ns-2. Default: true.
     pub advertise_previous: bool,
-    /// Whether a metric that changed with a newer number, as when another node tells a broken link, triggers a dump; true by default.
-    /// Otherwise it waits for the next, as in ns-2.
+    /// Whether a metric that changed with a newer sequence number, such as a broken link that another node advertises, triggers a
+    /// dump. Otherwise it waits for the next dump, as in ns-2. Default: true.
     pub trigger_on_new_number: bool,
-    /// Whether incremental dumps tell new numbers of routes as long as before, too; false by default, true in ns-2.
+    /// Whether incremental dumps also advertise new sequence numbers of routes whose metric did not change. Default: false; ns-2:
+    /// true.
     pub tell_new_numbers: bool,
-    /// The least time between two updates that changes trigger, 0 s or more; 1 s by default.
+    /// Minimum time between two triggered updates, 0 s or more. Default: 1 s.
     pub min_triggered_interval: Span,
-    /// Whether failures of the link layer tell of broken links; true by default, false in ns-2.
+    /// Whether link-layer failures indicate broken links. Default: true; ns-2: false.
     pub link_layer_feedback: bool,
-    /// The first dump is sent at a random time before this, 0 s or more; 2 s by default.
+    /// The first dump is sent at a random time below this one, 0 s or more. Default: 2 s.
     pub startup_jitter: Span,
-    /// The longest random delay before a dump, 0 s or more; 10 ms by default.
+    /// Maximum random delay before a dump, 0 s or more. Default: 10 ms.
     pub broadcast_jitter: Span,
-    /// The most routes in one packet, 1 to 1000; more go into several packets. 120 by default, which fit into 1500 bytes.
+    /// Maximum number of routes in one packet, 1 to 1000; more routes use several packets. Default: 120, which fit into 1500 bytes.
     #[schemars(range(min = 1, max = 1000))]
     pub packet_routes: u32,
-    /// Packets that may wait for a route to one destination, 0 to 10000; 5 by default.
+    /// Maximum number of packets that wait for a route to one destination, 0 to 10000. Default: 5.
     #[schemars(range(max = 10_000))]
     pub buffer_packets: u32,
-    /// For how long a packet may wait for a route, above 0 s; 30 s by default.
+    /// Maximum time that a packet waits for a route, above 0 s. Default: 30 s.
     pub buffer_timeout: Span,
 }
 
@@ -356,7 +357,7 @@ impl DsdvConfig {
     /// Checks every value.
     ///
     /// # Errors
-    /// The first value that cannot be.
+    /// Returns an error for the first value that is not allowed.
     pub fn validate(&self) -> Result<(), ConfigError> {
         above_zero("period", self.period)?;
         within("allowed_silence", u32::from(self.allowed_silence), 1, 255, "periods")?;
@@ -382,52 +383,53 @@ impl DsdvConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DsrConfig {
-    /// Hops that a request for a route may go, 1 to 255; 255 by default. The network's routes are never longer than 28 hops.
+    /// Hop limit of a route request, 1 to 255. Default: 255. Routes are never longer than 28 hops.
     #[schemars(range(min = 1, max = 255))]
     pub discovery_hop_limit: u8,
-    /// Whether neighbours alone are asked first; true by default.
+    /// Whether a discovery starts with a non-propagating request to the neighbours. Default: true.
     pub nonpropagating_request: bool,
-    /// For how long neighbours' answers are awaited, above 0 s; 30 ms by default.
+    /// Waiting time for replies of neighbours, above 0 s. Default: 30 ms.
     pub nonprop_request_timeout: Span,
-    /// Time to the second request to the whole network, doubled each time, above 0 s; 500 ms by default.
+    /// Time to the second request to the whole network, above 0 s; it doubles with each request. Default: 500 ms.
     pub request_period: Span,
-    /// The longest time between two requests, at least `request_period`; 10 s by default.
+    /// Maximum time between two requests, at least `request_period`. Default: 10 s.
     pub max_request_period: Span,
-    /// The most requests in one discovery, 1 to 1000; 16 by default.
+    /// Maximum number of requests in one discovery, 1 to 1000. Default: 16.
     #[schemars(range(min = 1, max = 1000))]
     pub max_request_rexmt: u32,
-    /// Routes in the cache, 1 to 10000; 64 by default. The one unused for longest makes room.
+    /// Size of the route cache in routes, 1 to 10000. The least recently used route is replaced. Default: 64.
     #[schemars(range(min = 1, max = 10_000))]
     pub cache_routes: u32,
-    /// For how long an unused route is kept, above 0 s; 300 s by default.
+    /// Lifetime of an unused route, above 0 s. Default: 300 s.
     pub route_cache_timeout: Span,
-    /// Whether nodes answer requests from their caches; true by default.
+    /// Whether nodes answer requests from their caches. Default: true.
     pub reply_from_cache: bool,
-    /// Whether nodes that cannot send a packet on try a route of their own; true by default.
+    /// Whether a node that cannot forward a packet uses a route of its own cache (salvaging). Default: true.
     pub salvage: bool,
-    /// How often a packet may be salvaged, 0 to 15; 15 by default.
+    /// Maximum number of times that a packet is salvaged, 0 to 15. Default: 15.
     #[schemars(range(max = 15))]
     pub max_salvage_count: u8,
-    /// Whether nodes listen to packets for others, and learn routes and shorten them; true by default.
+    /// Whether nodes overhear packets to other nodes, learn routes from them and shorten routes. Default: true.
     pub promiscuous: bool,
-    /// For how long after a shorter route was told to a source it is not told again, above 0 s; 1 s by default.
+    /// Minimum time between two gratuitous replies about the same shorter route, above 0 s. Default: 1 s.
     pub grat_reply_holdoff: Span,
-    /// Whether a node waits to hear its packets being passed on and takes the link for broken if it does not (RFC 4728 §3.2.2), for
-    /// links without acknowledgements; needs `promiscuous`. False by default.
+    /// Passive acknowledgements: whether a node treats a link as broken if it does not overhear the next hop forwarding its packets
+    /// (RFC 4728 §3.2.2). For links without acknowledgements; requires `promiscuous`. Default: false.
     pub passive_ack: bool,
-    /// For how long, above 0 s; 100 ms by default.
+    /// Waiting time for a passive acknowledgement, above 0 s. Default: 100 ms.
     pub passive_ack_timeout: Span,
-    /// How many packets in a row must not be heard, 1 to 255; 3 by default (MaxMaintRexmt and the first one).
+    /// Number of consecutive missing passive acknowledgements that indicate a broken link, 1 to 255. Default: 3 (MaxMaintRexmt and
+    /// the first transmission).
     #[schemars(range(min = 1, max = 255))]
     pub passive_ack_failures: u8,
-    /// The longest random delay before a request is passed on or repeated, 0 s or more; 10 ms by default.
+    /// Maximum random delay before a request is forwarded or repeated, 0 s or more. Default: 10 ms.
     pub broadcast_jitter: Span,
-    /// Time for each hop that an answer from a cache is held back, so that shorter answers come first, 0 s or more; 2 ms by default.
+    /// Delay per hop of a reply from a cache, so that shorter routes are returned first, 0 s or more. Default: 2 ms.
     pub reply_holdoff: Span,
-    /// Packets that may wait for routes, 1 to 10000; 64 by default.
+    /// Maximum number of packets that wait for routes, 1 to 10000. Default: 64.
     #[schemars(range(min = 1, max = 10_000))]
     pub buffer_packets: u32,
-    /// For how long a packet may wait for a route, above 0 s; 30 s by default.
+    /// Maximum time that a packet waits for a route, above 0 s. Default: 30 s.
     pub buffer_timeout: Span,
 }
 
@@ -462,7 +464,7 @@ impl DsrConfig {
     /// Checks every value.
     ///
     /// # Errors
-    /// The first value that cannot be.
+    /// Returns an error for the first value that is not allowed.
     pub fn validate(&self) -> Result<(), ConfigError> {
         within(
             "discovery_hop_limit",
@@ -502,12 +504,12 @@ impl DsrConfig {
 }
 
 impl ChannelRouting {
-    /// Whether a protocol finds the way.
+    /// Returns whether a routing protocol finds the routes.
     pub fn is_protocol(&self) -> bool {
         !matches!(self, ChannelRouting::Static | ChannelRouting::Direct)
     }
 
-    /// The protocol of this name with its default parameters.
+    /// Returns the protocol of this name with default parameters.
     pub fn by_name(name: &str) -> Option<Self> {
         Some(match name {
             "static" => ChannelRouting::Static,
@@ -522,7 +524,7 @@ impl ChannelRouting {
     /// Checks every value.
     ///
     /// # Errors
-    /// The first value that cannot be.
+    /// Returns an error for the first value that is not allowed.
     pub fn validate(&self) -> Result<(), ConfigError> {
         match self {
             ChannelRouting::Static | ChannelRouting::Direct => Ok(()),

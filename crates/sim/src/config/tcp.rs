@@ -1,4 +1,4 @@
-//! TCP flows as they are written in a scenario.
+//! TCP flows in a scenario.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use whimbrel_control::{Scheme, SchemeParts, Span};
 
 use super::ConfigError;
 
-/// How losses are found and what is sent again.
+/// How losses are detected and what is retransmitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TcpFlavour {
@@ -19,67 +19,68 @@ pub enum TcpFlavour {
     Reno,
     /// Fast recovery that ends when everything outstanding at its beginning is acknowledged (RFC 6582).
     NewReno,
-    /// Selective acknowledgements and a count of what is in the pipe (RFC 2018, RFC 6675).
+    /// Selective acknowledgements and an estimate of the data in flight, the pipe (RFC 2018, RFC 6675).
     #[default]
     Sack,
-    /// Forward acknowledgement: everything not acknowledged below the forward-most SACK block has left the network (Mathis and
-    /// Mahdavi 1996).
+    /// Forward acknowledgement: all unacknowledged data below the forward-most SACK block has left the network (Mathis and Mahdavi
+    /// 1996).
     Fack,
 }
 
 impl TcpFlavour {
-    /// Whether it needs selective acknowledgements.
+    /// Returns whether this flavour needs selective acknowledgements.
     pub const fn uses_sack(self) -> bool {
         matches!(self, TcpFlavour::Sack | TcpFlavour::Fack)
     }
 }
 
-/// How congestion that routers mark is echoed.
+/// How ECN marks are echoed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TcpEcn {
-    /// Not at all: packets are not ECN-capable.
+    /// No ECN: packets are not ECN-capable.
     #[default]
     Off,
-    /// ECN-Echo on every acknowledgement until CWR answers (RFC 3168 §6.1).
+    /// ECN-Echo on every acknowledgement until CWR arrives (RFC 3168 §6.1).
     Classic,
-    /// ECN-Echo on the acknowledgements of marked packets and no others; a change of the mark is acknowledged at once (RFC 8257 §3.2).
+    /// ECN-Echo only on the acknowledgements of marked packets; a change of the mark is acknowledged at once (RFC 8257 §3.2).
     Accurate,
 }
 
 /// Parameters of both ends of a TCP flow.
 ///
-/// The user at the receiving end takes data as soon as it is in order, so that the window never closes.
+/// The receiving application reads data as soon as it is in order, so the window never closes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TcpConfig {
-    /// How losses are found and what is sent again.
+    /// How losses are detected and what is retransmitted.
     pub flavour: TcpFlavour,
-    /// The scheme, a named bundle of parts; the settings below change single parts of it.
+    /// The scheme, a named bundle of parts. The settings below replace single parts of it.
     pub scheme: Scheme,
-    /// Did a loss mean congestion? A name, or a table with its `kind` and parameters; absent: the scheme's.
+    /// The discriminator: did a loss mean congestion? A name, or a table with its `kind` and parameters. Default: the scheme's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub discriminator: Option<DiscriminatorSpec>,
-    /// How much may be in flight? A name, or a table with its `kind` and parameters; absent: the scheme's.
+    /// The window control: how much may be in flight? A name, or a table with its `kind` and parameters. Default: the scheme's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<WindowSpec>,
-    /// Changes to the scheme's recovery: what is sent again, when, with which timer.
+    /// Changes to the scheme's recovery: what is retransmitted, when, with which timer.
     pub recovery: RecoveryChanges,
-    /// Explicit congestion notification; absent: if the scheme uses ECN, `accurate` for the window `dctcp` and `classic` for others.
+    /// Explicit congestion notification. Default: if the scheme uses ECN, `accurate` for the window `dctcp` and `classic` for
+    /// others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<TcpEcn>,
-    /// The receiver copies the congestion that routers indicate on a packet (ECI, congestion warning) into the acknowledgement that
-    /// the packet brings about (Shishir 2000, III.D). Absent: as the scheme has it.
+    /// Whether the receiver copies the congestion indication of a packet (ECI, congestion warning) into the acknowledgement that
+    /// the packet triggers (Shishir 2000, III.D). Default: the scheme's setting.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eci: Option<bool>,
-    /// Packets are spread over the round-trip time instead of following each acknowledgement. Absent: as the scheme has it.
+    /// Whether packets are spread over the round-trip time (pacing). Default: the scheme's setting.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pacing: Option<bool>,
-    /// Timestamps (RFC 7323): 12 bytes in each segment, with a clock of one microsecond.
+    /// Timestamps (RFC 7323): 12 bytes per segment, with a clock of one microsecond.
     pub timestamps: bool,
-    /// Window scaling (RFC 7323): without it the window ends at 65535 bytes.
+    /// Window scaling (RFC 7323). Without it the window is at most 65535 bytes.
     pub window_scaling: bool,
-    /// Largest segment as it is told to the peer, 88 to 65495 bytes: user data and options (RFC 6691).
+    /// Maximum segment size in the MSS option, 88 to 65495 bytes: user data and options (RFC 6691).
     #[schemars(range(min = 88, max = 65_495))]
     pub mss: u16,
     /// Receive buffer, `mss` to 1073725440 bytes.
@@ -91,36 +92,36 @@ pub struct TcpConfig {
     /// Congestion window at the start, 1 to 10000 segments: 10 by RFC 6928, at most 2 by RFC 2581.
     #[schemars(range(min = 1, max = 10_000))]
     pub initial_window: u32,
-    /// In-order segments that bring about one acknowledgement, 1 to 100 (RFC 5681 §4.2: 2).
+    /// In-order segments per acknowledgement, 1 to 100 (RFC 5681 §4.2: 2).
     #[schemars(range(min = 1, max = 100))]
     pub ack_frequency: u32,
-    /// Longest time that an acknowledgement is delayed, up to 500 ms (RFC 5681 §4.2).
+    /// Maximum delay of an acknowledgement, up to 500 ms (RFC 5681 §4.2).
     pub ack_delay: Span,
-    /// Duplicate acknowledgements, or segments acknowledged after a missing one, that make it a lost one: 1 to 255.
+    /// Duplicate acknowledgements, or segments acknowledged after a missing one, that indicate a loss: 1 to 255.
     #[schemars(range(min = 1, max = 255))]
     pub dup_ack_threshold: u32,
-    /// Limited transmit (RFC 3042): the first two duplicate acknowledgements let a new segment out each.
+    /// Limited transmit (RFC 3042): each of the first two duplicate acknowledgements allows one new segment.
     pub limited_transmit: bool,
-    /// Nagle's algorithm (RFC 9293 §3.7.4): a short segment waits until everything sent is acknowledged.
+    /// Nagle's algorithm (RFC 9293 §3.7.4): a short segment waits until all sent data is acknowledged.
     pub nagle: bool,
-    /// New segments that one acknowledgement lets out at most; 0: as many as the window allows.
+    /// Maximum number of new segments per acknowledgement; 0: limited only by the window.
     pub max_burst: u32,
     /// Retransmission timeout before the first measurement (RFC 6298 §2.1).
     pub rto_initial: Span,
-    /// Shortest retransmission timeout, 1 ms or more (RFC 6298 §2.4: 1 s; many hosts use 200 ms).
+    /// Minimum retransmission timeout, 1 ms or more (RFC 6298 §2.4: 1 s; many hosts use 200 ms).
     pub rto_min: Span,
-    /// Longest retransmission timeout (RFC 6298 §2.5: at least 60 s).
+    /// Maximum retransmission timeout (RFC 6298 §2.5: at least 60 s).
     pub rto_max: Span,
-    /// Timeouts in a row after which the connection is given up, 1 to 255.
+    /// Consecutive timeouts after which the connection fails, 1 to 255.
     #[schemars(range(min = 1, max = 255))]
     pub max_retransmissions: u32,
-    /// SYNs sent again before the connection is given up, up to 255.
+    /// Retransmissions of the SYN before the connection fails, up to 255.
     #[schemars(range(max = 255))]
     pub max_syn_retransmissions: u32,
 }
 
 impl Default for TcpConfig {
-    /// What hosts of today do, by the RFCs.
+    /// The settings of current hosts, by the RFCs.
     fn default() -> Self {
         TcpConfig {
             flavour: TcpFlavour::default(),
@@ -153,7 +154,7 @@ impl Default for TcpConfig {
 }
 
 impl TcpConfig {
-    /// The scheme's parts, with the changes made to single ones.
+    /// Returns the scheme's parts with the changes to single parts.
     pub fn parts(&self) -> SchemeParts {
         let scheme = self.scheme.parts();
         SchemeParts {
@@ -168,7 +169,7 @@ impl TcpConfig {
         }
     }
 
-    /// How marks are echoed.
+    /// Returns how marks are echoed.
     pub fn resolved_ecn(&self) -> TcpEcn {
         self.ecn.unwrap_or_else(|| {
             let parts = self.parts();
@@ -183,7 +184,7 @@ impl TcpConfig {
     /// Checks every value.
     ///
     /// # Errors
-    /// The first value that cannot be.
+    /// Returns an error for the first value that is not allowed.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let within = |field: &'static str, value: u64, low: u64, high: u64, unit: &str| {
             if (low..=high).contains(&value) {

@@ -1,4 +1,4 @@
-//! The event queue: what happens when, in an order that depends on nothing but the scenario and its seed.
+//! The event queue: an order of events that depends only on the scenario and its seed.
 
 mod queue;
 

@@ -2,30 +2,30 @@
 
 use whimbrel_control::Time;
 
-/// What happens, with the number of the thing it happens to.
+/// The kind of an event, with the index of its object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Event {
     /// The packet at the head of a link's direction reaches the other end.
     Arrival { direction: u32 },
-    /// A packet that does not wait for others reaches the other end of the link it is on, or dies there.
+    /// A packet with its own event reaches the other end of its link, or is dropped there.
     Loose { packet: u32 },
-    /// A direction's transmitter is free again: the queue in front of it decides what comes next.
+    /// A direction's transmitter is free: the queue in front of it selects the next packet.
     Departure { direction: u32 },
-    /// An agent asked to be woken.
+    /// An agent's wake-up.
     Wake { agent: u32 },
     /// A packet from an end outside the simulation enters the network.
     Enter { packet: u32 },
-    /// A radio asked to be woken.
+    /// A radio's wake-up.
     Radio { radio: u32 },
-    /// The beginning of a frame reaches the next receiver.
+    /// The start of a frame reaches the next receiver.
     SignalBegins { transmission: u32 },
     /// The end of a frame leaves its sender, or reaches the next receiver.
     SignalEnds { transmission: u32 },
-    /// A radio's routing protocol asked to be woken.
+    /// Wake-up of a radio's routing protocol.
     Routing { radio: u32 },
-    /// A control message's delay is over.
+    /// The delay of a control message ends.
     Control { message: u32 },
-    /// A station leaves its access point, by the place of the hand-off.
+    /// A station leaves its access point; index of the hand-off.
     Leave { handoff: u32 },
     /// A station joins an access point.
     Join { handoff: u32 },
@@ -39,17 +39,18 @@ pub(crate) enum Event {
     WindowCloses,
 }
 
-/// An event with its place in the order of all events.
+/// An event with its position in the order of all events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Scheduled {
     pub(crate) at: Time,
-    /// Breaks ties: what was scheduled first happens first. Unique, so that it also tells stale events from current ones.
+    /// Breaks ties: events of the same time happen in the order of scheduling. Unique, so it also distinguishes stale events from
+    /// current ones.
     pub(crate) seq: u64,
     pub(crate) event: Event,
 }
 
 impl Scheduled {
-    /// Later than any event: fills places that a node's children would have.
+    /// Later than any event: fills the places of missing children.
     const NEVER: Scheduled = Scheduled {
         at: Time::MAX,
         seq: u64::MAX,
@@ -61,20 +62,20 @@ impl Scheduled {
         self.key() < other.key()
     }
 
-    /// One number to compare, without a branch.
+    /// Returns a single number to compare, without a branch.
     #[inline]
     fn key(&self) -> u128 {
         u128::from(self.at.as_nanos()) << 64 | u128::from(self.seq)
     }
 }
 
-/// Children of a node of the heap. Four fit into two cache lines, and make the heap half as deep as two would.
+/// Children per node of the heap. Four fit into two cache lines and halve the depth of a binary heap.
 const WIDTH: usize = 4;
 
-/// A priority queue with four children to a node.
+/// A priority queue with four children per node.
 #[derive(Debug)]
 pub(crate) struct EventQueue {
-    /// The heap, and behind it [`Scheduled::NEVER`] as often as a node has children, so that each node has all of them.
+    /// The heap, followed by as many [`Scheduled::NEVER`] as a node has children, so that each node has all of them.
     heap: Vec<Scheduled>,
     len: usize,
     next_seq: u64,
@@ -91,7 +92,7 @@ impl Default for EventQueue {
 }
 
 impl EventQueue {
-    /// A sequence number after all others handed out.
+    /// Returns the next sequence number.
     #[inline]
     pub(crate) fn take_seq(&mut self) -> u64 {
         let seq = self.next_seq;
@@ -99,26 +100,26 @@ impl EventQueue {
         seq
     }
 
-    /// The earliest event.
+    /// Returns the earliest event.
     #[inline]
     pub(crate) fn peek(&self) -> Option<Scheduled> {
         self.heap.first().copied().filter(|_| self.len > 0)
     }
 
-    /// When the earliest event is due; [`Time::MAX`] if there is none.
+    /// Returns when the earliest event is due; [`Time::MAX`] if there is none.
     #[inline]
     pub(crate) fn first_at(&self) -> Time {
         self.heap.first().map_or(Time::MAX, |first| first.at)
     }
 
-    /// Adds an event with a sequence number of its own, which is returned.
+    /// Adds an event with a new sequence number, and returns the number.
     pub(crate) fn push(&mut self, at: Time, event: Event) -> u64 {
         let seq = self.take_seq();
         self.push_with(at, seq, event);
         seq
     }
 
-    /// Adds an event with a sequence number taken before.
+    /// Adds an event with a sequence number that was taken before.
     #[inline]
     pub(crate) fn push_with(&mut self, at: Time, seq: u64, event: Event) {
         let entry = Scheduled { at, seq, event };
@@ -150,14 +151,14 @@ impl EventQueue {
         }
     }
 
-    /// Puts an event in the place of the earliest: half the work of removing one and adding another.
+    /// Replaces the earliest event: half the work of a removal and an addition.
     #[inline]
     pub(crate) fn replace_first(&mut self, at: Time, seq: u64, event: Event) {
         debug_assert!(self.len > 0);
         self.sift_down(Scheduled { at, seq, event });
     }
 
-    /// Fills the place of the first entry.
+    /// Moves an entry from the root to its place.
     #[inline]
     fn sift_down(&mut self, entry: Scheduled) {
         let heap = self.heap.as_mut_slice();
@@ -191,7 +192,7 @@ mod tests {
     use whimbrel_control::Rng;
 
     #[test]
-    fn events_come_in_order_of_time_and_then_of_entry() {
+    fn events_are_ordered_by_time_and_then_by_entry() {
         let mut rng = Rng::stream(1, "heap");
         let mut queue = EventQueue::default();
         let mut model: Vec<(Time, u64)> = Vec::new();

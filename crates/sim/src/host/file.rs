@@ -1,26 +1,26 @@
-//! The content of a file that a flow carries: in memory, or made where it is looked at.
+//! The content of a file that a flow carries: stored in memory, or generated on access.
 
 use bytes::Bytes;
 
-/// A made-up file up to this length is in memory; a longer one costs no memory.
+/// Generated files up to this length are stored in memory; longer ones are computed on access.
 pub(crate) const IN_MEMORY: u64 = 16 << 20;
 
 /// The bytes of a file.
 #[derive(Clone, Debug)]
 pub(crate) enum FileContent {
-    /// They are there.
+    /// Stored bytes.
     Given(Bytes),
-    /// They follow from their places and a random number.
+    /// Bytes computed from their positions and a key.
     MadeUp {
-        /// The random number.
+        /// The key.
         key: u64,
-        /// How many there are.
+        /// Number of bytes.
         len: u64,
     },
 }
 
 impl FileContent {
-    /// How many bytes there are.
+    /// Returns the number of bytes.
     pub(crate) fn len(&self) -> u64 {
         match self {
             FileContent::Given(bytes) => bytes.len() as u64,
@@ -28,7 +28,7 @@ impl FileContent {
         }
     }
 
-    /// The bytes from `start` up to `end`.
+    /// Returns the bytes from `start` up to `end`.
     pub(crate) fn slice(&self, start: u64, end: u64) -> Bytes {
         match self {
             FileContent::Given(bytes) => bytes.slice(start as usize..end as usize),
@@ -36,7 +36,7 @@ impl FileContent {
         }
     }
 
-    /// How many of these bytes differ from those from `start` on, or lie beyond the end.
+    /// Returns how many of these bytes differ from those at `start`, or lie beyond the end.
     pub(crate) fn wrong(&self, start: u64, content: &[u8]) -> usize {
         let within = self.len().saturating_sub(start).min(content.len() as u64) as usize;
         let beyond = content.len() - within;
@@ -59,7 +59,7 @@ impl FileContent {
     }
 }
 
-/// The byte at a place: one of eight of a mixed counter (Steele, Lea and Flood 2014, SplitMix64).
+/// Returns the byte at a position: one of the eight bytes of a mixed counter (Steele, Lea and Flood 2014, SplitMix64).
 fn made_up(key: u64, at: u64) -> u8 {
     let mut z = key.wrapping_add((at >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn made_up_bytes_follow_from_their_places() {
+    fn generated_bytes_depend_only_on_their_position() {
         let file = FileContent::MadeUp { key: 7, len: 1 << 32 };
         let whole = file.slice(4_000_000_000, 4_000_000_100);
         assert_eq!(file.slice(4_000_000_003, 4_000_000_017), whole.slice(3..17));
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_beyond_the_end_is_wrong() {
+    fn bytes_beyond_the_end_are_wrong() {
         for file in [
             FileContent::Given(Bytes::from_static(b"abcd")),
             FileContent::MadeUp { key: 1, len: 4 },

@@ -1,4 +1,4 @@
-//! The ends of flows: what produces packets and what they are for.
+//! The ends of flows: sources, transports and sinks.
 
 mod file;
 mod sctp;
@@ -24,8 +24,8 @@ use crate::network::Network;
 use crate::packet::{Congestion, IP_HEADER, PacketId};
 use crate::topology::{FlowRoutes, RouteId};
 
-/// A message's number, with this bit turned over, is its payload protocol identifier: the numbers that IANA has assigned are small,
-/// and captures would be taken for what they stand for.
+/// The payload protocol identifier of a message is its number with this bit flipped. Without it, captures would show the small
+/// numbers as identifiers that IANA has assigned.
 const PPID_MASK: u32 = 1 << 31;
 
 /// One end of a flow. Agent `2 f` sends flow `f`, agent `2 f + 1` receives it.
@@ -41,7 +41,7 @@ pub(crate) enum Agent {
 }
 
 impl Agent {
-    /// The measurement window opens.
+    /// Handles the start of the measurement window.
     pub(crate) fn open_window(&mut self) {
         match self {
             Agent::Sctp(end) => end.open_window(),
@@ -51,7 +51,7 @@ impl Agent {
         }
     }
 
-    /// The measurement window closes.
+    /// Handles the end of the measurement window.
     pub(crate) fn close_window(&mut self) {
         match self {
             Agent::Sctp(end) => end.close_window(),
@@ -62,8 +62,8 @@ impl Agent {
     }
 }
 
-/// What the two ends of a flow share: what was sent and what of it was delivered. A real network has no such place; here it
-/// measures delays and finds out whether everything arrived as it was sent.
+/// State that the two ends of a flow share: what was sent and what was delivered. Only a simulator can have it; it measures delays
+/// and detects wrong deliveries.
 #[derive(Debug)]
 pub(crate) struct FlowState {
     pub(crate) routes: FlowRoutes,
@@ -73,19 +73,19 @@ pub(crate) struct FlowState {
     pub(crate) sent_bytes: [u64; 2],
     /// Packets sent by each end, over the whole run.
     pub(crate) numbers: [u32; 2],
-    /// Of the sender's packets, those that arrived in the window, and the time that they took together, ns.
+    /// Packets of the sender that arrived in the window, and the sum of their delays, ns.
     pub(crate) arrived_packets: u64,
     pub(crate) arrived_after: u64,
-    /// Of the sender's packets sent in the window, those that arrived at any time, copies left out.
+    /// Packets that the sender sent in the window and that arrived at any time, without duplicates.
     pub(crate) delivered_packets: u64,
     /// Packets received and discarded by either end.
     pub(crate) discarded: u64,
-    /// What the sender made of its losses.
+    /// The sender's verdicts on its losses.
     pub(crate) verdicts: VerdictCounts,
 }
 
 impl FlowState {
-    /// Completes the record of a packet of `len` bytes behind the IP header that agent `from` sends along `route`.
+    /// Completes the record of a packet of `len` bytes after the IP header that agent `from` sends along `route`.
     #[inline]
     pub(crate) fn address_packet(
         &mut self,
@@ -127,18 +127,17 @@ impl FlowState {
     }
 }
 
-/// An agent's pending wake-ups, the next one last.
+/// Pending wake-ups of an agent, the next one last.
 ///
-/// An earlier one is put before those that are pending; a later one is not needed, because the agent sets its alarm anew whenever it
-/// is woken. So a timer that is restarted all the time costs nothing, and a short one that comes and goes beside a long one leaves
-/// nothing behind.
+/// A wake-up earlier than the pending ones is added; a later one is not needed, because the agent sets its alarm again at every
+/// wake-up. Therefore frequent restarts of a timer add no events, and a short timer beside a long one leaves no stale event.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Alarm {
     pending: Vec<(Time, u64)>,
 }
 
 impl Alarm {
-    /// Sees to it that the agent is woken at `deadline` or before.
+    /// Ensures that the agent is woken at `deadline` or earlier.
     #[inline]
     pub(crate) fn arm(&mut self, queue: &mut EventQueue, agent: u32, deadline: Option<Time>) {
         let Some(deadline) = deadline else { return };
@@ -149,7 +148,7 @@ impl Alarm {
         self.pending.push((deadline, seq));
     }
 
-    /// Whether this wake-up was pending; it is not any more.
+    /// Returns whether this wake-up was pending, and removes it.
     #[inline]
     pub(crate) fn ring(&mut self, seq: u64) -> bool {
         let current = self.pending.last().is_some_and(|(_, pending)| *pending == seq);
@@ -160,7 +159,7 @@ impl Alarm {
     }
 }
 
-/// Context of a call to an agent.
+/// Arguments of a call to an agent.
 pub(crate) struct Context<'a> {
     pub(crate) now: Time,
     pub(crate) network: &'a mut Network,
@@ -179,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_earlier_alarms_are_added_and_each_rings() {
+    fn adds_only_earlier_alarms_and_each_rings_once() {
         let mut queue = EventQueue::default();
         let mut alarm = Alarm::default();
         for at in [30, 10, 20, 10, 5, 40] {

@@ -1,4 +1,4 @@
-//! The end of an SCTP flow: drives an endpoint of the protocol as its documentation says.
+//! The end of an SCTP flow: a driver of a protocol endpoint.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -20,27 +20,27 @@ use crate::packet::{Congestion, Form, PacketId};
 use crate::topology::{RouteId, interface};
 use crate::truth::Truth;
 
-/// SCTP port of every receiver; the senders count up from the one above.
+/// SCTP port of every receiver. Senders use the ports above it.
 pub(crate) const RECEIVER_PORT: u16 = 5000;
-/// Ports that senders use before they begin anew.
+/// Number of ports for senders before they are reused.
 const SENDER_PORTS: u32 = 60_000;
 
-/// What an end needs to begin.
+/// Parameters of an end.
 pub(crate) struct SctpSetup<'a> {
-    /// Twice the flow's number, and one more for the receiver.
+    /// Twice the flow's index, plus one for the receiver.
     pub(crate) agent: u32,
-    /// Our addresses, primary first.
+    /// Local addresses, primary first.
     pub(crate) local: Vec<SocketAddr>,
     /// The peer's addresses, primary first.
     pub(crate) peer: Vec<SocketAddr>,
     pub(crate) association: &'a AssociationConfig,
-    /// What the sender's user has to say.
+    /// The application at the sender; none at the receiver.
     pub(crate) source: Option<Source>,
     pub(crate) start: Time,
     pub(crate) carriage: Carriage,
     pub(crate) random: Rng,
     pub(crate) truth: Arc<Truth>,
-    /// Addresses that come and go, in the order of time.
+    /// Address changes in the order of time.
     pub(crate) steps: Vec<AddressChange>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct AddressChange {
     pub(crate) remove: Option<SocketAddr>,
 }
 
-/// How far an end has come.
+/// State of an end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     Waiting,
@@ -70,45 +70,45 @@ pub(crate) struct SctpEnd {
     alarm: Alarm,
     phase: Phase,
     id: Option<AssocId>,
-    /// What the sender's user has to say; none at the receiver.
+    /// The application at the sender; none at the receiver.
     source: Option<Source>,
     start: Time,
     association: AssociationConfig,
     peer: Vec<SocketAddr>,
     peer_port: u16,
     carriage: Carriage,
-    /// Whether the send buffer was full when last asked.
+    /// Whether the send buffer was full at the last attempt.
     blocked: bool,
-    /// Whether the user has said that this was all.
+    /// Whether the application has requested shutdown.
     shut: bool,
     closed: Option<CloseReason>,
-    /// Counters of an association that is over.
+    /// Counters of the association after its end.
     last_stats: AssociationStats,
-    /// When it first moved new data to another path, kept likewise.
+    /// When new data first moved to another path, kept after the end of the association.
     last_switch: Option<Time>,
     /// Counters when the measurement window opened, if it has.
     opened_stats: Option<AssociationStats>,
-    /// What was counted in the window, once it has closed.
+    /// Counters of the window, once it has ended.
     window_stats: Option<AssociationStats>,
     trace: bool,
     truth: Arc<Truth>,
-    /// Verdicts of one call to the endpoint, by the occasion that they belong to.
+    /// Verdicts of one call to the endpoint, grouped by occasion.
     occasions: Occasions,
-    /// Its latest loss episodes.
+    /// The latest loss episodes.
     episodes: Episodes,
-    /// Changes of addresses that are still to come.
+    /// Address changes in the future.
     steps: VecDeque<AddressChange>,
-    /// An address of ours that is to become the primary one, and cannot yet.
+    /// A local address that should become the primary one when the peer has accepted it.
     wanted: Option<SocketAddr>,
-    /// Whether somebody asks how the ways to the peer end: a policy that chooses among paths.
+    /// Whether a path policy needs the last hops of the routes to the peer.
     asks_last_hops: bool,
 }
 
 impl SctpEnd {
-    /// An end that waits: for its time to start, or for a peer.
+    /// Creates an end that waits for its start time, or for a peer.
     ///
     /// # Errors
-    /// Parameters that the protocol does not accept.
+    /// Returns an error if the parameters are not valid SCTP parameters.
     pub(crate) fn new(setup: SctpSetup<'_>) -> Result<Self, ConfigError> {
         let is_sender = setup.source.is_some();
         let sender_port = RECEIVER_PORT + 1 + (setup.agent / 2 % SENDER_PORTS) as u16;
@@ -125,7 +125,7 @@ impl SctpEnd {
         let several = setup.peer.len() > 1 || setup.association.path_per_local_address && local > 1;
         let asks_last_hops = !is_standard && several;
         let mut endpoint = Endpoint::new(config, Box::new(setup.random))
-            .map_err(|error| ConfigError::new("sctp", error.to_string(), "parameters that proto accepts"))?;
+            .map_err(|error| ConfigError::new("sctp", error.to_string(), "valid SCTP parameters"))?;
         if is_sender {
             endpoint.set_trace(TraceKinds::VERDICTS);
         }
@@ -165,7 +165,7 @@ impl SctpEnd {
         }
     }
 
-    /// Asks the protocol for records of these kinds.
+    /// Requests trace records of these kinds.
     pub(crate) fn set_trace(&mut self, kinds: TraceKinds) {
         self.trace = kinds != TraceKinds::NONE;
         // The sender's verdicts are always counted.
@@ -177,7 +177,7 @@ impl SctpEnd {
         self.endpoint.set_trace(kinds.with(always));
     }
 
-    /// A wake-up has come; a stale one does nothing.
+    /// Handles a wake-up; a stale one does nothing.
     pub(crate) fn wake(&mut self, context: &mut Context<'_>, seq: u64) {
         if !self.alarm.ring(seq) {
             return;
@@ -186,7 +186,7 @@ impl SctpEnd {
             self.connect(context.now);
         }
         if self.asks_last_hops {
-            self.tell_last_hops(context);
+            self.report_last_hops(context);
         }
         self.endpoint.handle_timeout(context.now);
         self.drive(context);
@@ -206,11 +206,11 @@ impl SctpEnd {
         }
     }
 
-    /// A packet has arrived.
+    /// Handles a received packet.
     #[inline]
     pub(crate) fn receive(&mut self, context: &mut Context<'_>, id: PacketId) {
         if self.asks_last_hops {
-            self.tell_last_hops(context);
+            self.report_last_hops(context);
         }
         let packet = context.network.slab.get(id);
         let route = &context.network.topology.routes[packet.route as usize];
@@ -231,9 +231,9 @@ impl SctpEnd {
         self.drive(context);
     }
 
-    /// Tells the association what routing knows of the ends of its ways.
+    /// Reports the last hops of the routes to the association.
     #[cold]
-    fn tell_last_hops(&mut self, context: &mut Context<'_>) {
+    fn report_last_hops(&mut self, context: &mut Context<'_>) {
         let Some(id) = self.id else { return };
         for place in 0.. {
             let path = self.endpoint.association(id).and_then(|all| all.paths().nth(place));
@@ -244,7 +244,7 @@ impl SctpEnd {
         }
     }
 
-    /// Drains the endpoint: its events, what the user makes of them, and its packets; then sets the alarm.
+    /// Drains the endpoint (events, data, packets), then sets the alarm.
     #[inline]
     fn drive(&mut self, context: &mut Context<'_>) {
         self.take_events(context);
@@ -265,7 +265,7 @@ impl SctpEnd {
         self.alarm.arm(&mut context.network.queue, self.agent, deadline);
     }
 
-    /// Takes the records of what happened inside: verdicts are joined with the truth, and the observer sees what it asked for.
+    /// Takes the trace records: joins verdicts with true causes, and passes records to the observer.
     #[cold]
     fn drain_trace(&mut self, context: &mut Context<'_>) {
         let (flow, forward) = (self.agent / 2, self.agent & 1 == 0);
@@ -301,7 +301,7 @@ impl SctpEnd {
         occasions.close(verdicts);
     }
 
-    /// When the user will do something by himself.
+    /// Returns when the application will act next.
     #[inline]
     fn user_deadline(&self, now: Time) -> Option<Time> {
         let source = self.source.as_ref()?;
@@ -313,7 +313,7 @@ impl SctpEnd {
         earlier(due, stop).filter(|at| *at > now)
     }
 
-    /// Takes the endpoint's events. Whether there were any.
+    /// Takes the endpoint's events. Returns whether there were any.
     #[inline]
     fn take_events(&mut self, context: &mut Context<'_>) -> bool {
         if !self.endpoint.has_events() {
@@ -322,7 +322,7 @@ impl SctpEnd {
         if let Some(association) = self.id.and_then(|id| self.endpoint.association(id))
             && association.state() == State::Closed
         {
-            // Its counters go with it.
+            // Its counters are removed with it.
             self.last_stats = *association.stats();
             self.last_switch = association.first_switch();
         }
@@ -349,7 +349,8 @@ impl SctpEnd {
         true
     }
 
-    /// Makes the changes of addresses that are due, if the association is up; a peer that cannot change addresses keeps what it has.
+    /// Applies the address changes that are due, if the association is established. If the peer does not support changes, addresses
+    /// stay the same.
     #[cold]
     fn change_addresses(&mut self, now: Time) {
         let Some(id) = self.id.filter(|_| self.phase == Phase::Up) else {
@@ -370,7 +371,7 @@ impl SctpEnd {
         }
     }
 
-    /// Sends over the path from the address that is to be the primary one, if there is one that the peer knows.
+    /// Makes the path from the desired primary address the primary path, if the peer knows that address.
     fn prefer_wanted(&mut self, now: Time) {
         let (Some(addr), Some(id)) = (self.wanted, self.id) else {
             return;
@@ -382,7 +383,7 @@ impl SctpEnd {
         }
     }
 
-    /// Hands over everything that has been received; a file is compared with what was sent.
+    /// Reads all received data. A file is compared with the original.
     fn read(&mut self, context: &mut Context<'_>, id: AssocId) {
         let sink = &mut context.flow.sink;
         let compares = sink.compares();
@@ -409,7 +410,7 @@ impl SctpEnd {
         }
     }
 
-    /// Gives the endpoint the messages that are due, as long as it has room for them.
+    /// Passes due messages to the endpoint while it has room.
     #[inline]
     fn offer(&mut self, context: &mut Context<'_>) {
         if self.phase != Phase::Up || self.shut {
@@ -438,7 +439,7 @@ impl SctpEnd {
         }
     }
 
-    /// Sends every packet that the endpoint has to send. Whether there were any.
+    /// Sends all packets of the endpoint. Returns whether there were any.
     #[inline]
     fn transmit(&mut self, context: &mut Context<'_>) -> bool {
         let mut any = false;
@@ -471,14 +472,14 @@ impl SctpEnd {
             let packet = context.network.slab.get_mut(id);
             packet.ecn = sent.ecn;
             if route.is_none() {
-                // An address outside the scenario: a packet without a hop dies of having no route.
+                // An address outside the scenario: a packet without a hop is dropped with the cause "no route".
                 packet.hop = packet.last_hop;
             }
             context.network.send(context.now, id, context.observer);
         }
     }
 
-    /// The route between two addresses, one of ours and one of the peer's.
+    /// Returns the route between a local and a remote address.
     #[inline]
     fn route(&self, flow: &FlowState, local: SocketAddr, remote: SocketAddr) -> Option<RouteId> {
         let routes = &flow.routes;
@@ -488,7 +489,7 @@ impl SctpEnd {
             (&routes.receiver, &routes.sender, &routes.reverse)
         };
         if let [only] = table[..] {
-            // Each end has one address, and nothing is ever sent from or to another.
+            // Each end has a single address.
             return Some(only);
         }
         let place = |all: &[u32], address: SocketAddr| {
@@ -500,30 +501,30 @@ impl SctpEnd {
         table.get(from * theirs.len() + to).copied()
     }
 
-    /// Counters of the association up to now.
+    /// Returns the counters of the association up to now.
     pub(crate) fn stats(&self) -> AssociationStats {
         self.id
             .and_then(|id| self.endpoint.association(id))
             .map_or(self.last_stats, |association| *association.stats())
     }
 
-    /// When new data first moved to another path.
+    /// Returns when new data first moved to another path.
     pub(crate) fn first_switch(&self) -> Option<Time> {
         let association = self.id.and_then(|id| self.endpoint.association(id));
         association.map_or(self.last_switch, |association| association.first_switch())
     }
 
-    /// The measurement window opens.
+    /// Handles the start of the measurement window.
     pub(crate) fn open_window(&mut self) {
         self.opened_stats = Some(self.stats());
     }
 
-    /// The measurement window closes.
+    /// Handles the end of the measurement window.
     pub(crate) fn close_window(&mut self) {
         self.window_stats = Some(self.window_stats());
     }
 
-    /// What was counted in the measurement window, up to now if it is still open; nothing if it never opened.
+    /// Returns the counters of the measurement window, up to now if it is still open; zero if it never opened.
     pub(crate) fn window_stats(&self) -> AssociationStats {
         let since = |opened: &AssociationStats| crate::measure::stats_since(&self.stats(), opened);
         self.window_stats
@@ -531,32 +532,32 @@ impl SctpEnd {
             .unwrap_or_default()
     }
 
-    /// Whether the association is over, or never was.
+    /// Returns whether the association has ended, or never existed.
     pub(crate) fn is_over(&self) -> bool {
         self.phase == Phase::Closed
     }
 
-    /// Whether the association ended in good order.
+    /// Returns whether the association ended gracefully.
     pub(crate) fn ended_well(&self) -> bool {
         self.closed == Some(CloseReason::Graceful)
     }
 
-    /// Whether an association was ever established here.
+    /// Returns whether an association was ever established here.
     pub(crate) fn was_up(&self) -> bool {
         self.id.is_some()
     }
 
-    /// The user at the sending end.
+    /// Returns the application at the sender.
     pub(crate) fn source(&self) -> Option<&Source> {
         self.source.as_ref()
     }
 
-    /// The association, while there is one.
+    /// Returns the association, if there is one.
     pub(crate) fn association(&self) -> Option<&whimbrel_proto::Association> {
         self.endpoint.association(self.id?)
     }
 
-    /// How far this end has come.
+    /// Returns the outcome of this end so far.
     pub(crate) fn outcome(&self) -> FlowOutcome {
         match (self.phase, &self.closed) {
             (Phase::Waiting, _) => FlowOutcome::NotStarted,

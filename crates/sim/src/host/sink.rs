@@ -1,4 +1,4 @@
-//! A flow's user at the receiving end: counts, times and compares what is delivered.
+//! A flow's application at the receiver: counts, times and compares deliveries.
 
 use std::collections::VecDeque;
 
@@ -8,19 +8,19 @@ use super::FileContent;
 use crate::link::Window;
 use crate::measure::{FileCheck, Histogram};
 
-/// Marks a message as delivered among the times of creation.
+/// Marks a delivered message in the list of creation times.
 const DELIVERED: Time = Time::MAX;
 
-/// Keeps account of a flow's messages from their creation to their delivery.
+/// Tracks a flow's messages from their creation to their delivery.
 #[derive(Debug, Default)]
 pub(crate) struct Sink {
-    /// When each message came into being that is not yet delivered, from message `base` on.
+    /// Creation times of messages that are not yet delivered, from message `base` on.
     created: VecDeque<Time>,
     /// Number of the first message in `created`.
     base: u64,
     /// Last ordered message delivered on each stream, plus one.
     last: Vec<u64>,
-    /// Message being delivered in parts on each stream: (stream, unordered, bytes delivered of it).
+    /// Message that is being delivered in parts on each stream: (stream, unordered, bytes delivered so far).
     partial: Vec<(u16, bool, u64)>,
     file: Option<(FileContent, u64)>,
     file_received: u64,
@@ -41,19 +41,19 @@ pub(crate) struct Sink {
     pub(crate) sampled_bytes: u64,
 }
 
-/// Where a message, or a part of one, belongs.
+/// A delivered message, or a part of one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivery {
     pub(crate) stream: u16,
     pub(crate) unordered: bool,
-    /// The message's number as it was sent, modulo 2^32.
+    /// The message's number in the order of sending, modulo 2^32.
     pub(crate) number: u32,
     pub(crate) len: u64,
     pub(crate) end: bool,
 }
 
 impl Sink {
-    /// A sink that compares what arrives with a file cut into messages of `message_bytes`.
+    /// Creates a sink that compares deliveries with a file split into messages of `message_bytes`.
     pub(crate) fn for_file(file: FileContent, message_bytes: u32) -> Self {
         Sink {
             file: Some((file, u64::from(message_bytes))),
@@ -61,13 +61,13 @@ impl Sink {
         }
     }
 
-    /// A message came into being.
+    /// Records the creation of a message.
     #[inline]
     pub(crate) fn sent(&mut self, at: Time) {
         self.created.push_back(at);
     }
 
-    /// Bytes of the message on this stream that have been delivered already.
+    /// Returns how many bytes of the message on this stream have been delivered.
     fn offset(&self, stream: u16, unordered: bool) -> u64 {
         self.partial
             .iter()
@@ -75,13 +75,13 @@ impl Sink {
             .map_or(0, |(_, _, done)| *done)
     }
 
-    /// Whether what arrives is compared with a file.
+    /// Returns whether deliveries are compared with a file.
     #[inline]
     pub(crate) fn compares(&self) -> bool {
         self.file.is_some()
     }
 
-    /// Compares a delivery that is about to be entered with its part of the file.
+    /// Compares a delivery with its part of the file, before it is recorded.
     pub(crate) fn compare(&mut self, delivery: &Delivery, content: &[u8]) {
         let Some((file, message_bytes)) = &self.file else {
             return;
@@ -92,7 +92,7 @@ impl Sink {
         self.file_wrong += wrong as u64;
     }
 
-    /// User data was handed over.
+    /// Counts delivered user data.
     #[inline]
     fn count(&mut self, now: Time, window: Window, len: u64) {
         if window.contains(now) {
@@ -106,14 +106,14 @@ impl Sink {
         self.last_delivery = now;
     }
 
-    /// The longest time without a delivery between the first one and `end`, as far as it lies in the window; none if nothing was
-    /// delivered before `end`.
+    /// Returns the longest time without a delivery between the first one and `end` inside the window; none if nothing was delivered
+    /// before `end`.
     pub(crate) fn longest_silence(&self, window: Window, end: Time) -> Option<Span> {
         let last = end.min(window.to).since(self.last_delivery.max(window.from));
         (self.bytes > 0).then(|| self.longest_silence.max(last))
     }
 
-    /// A message, or a part of one, was handed to the user.
+    /// Records the delivery of a message, or of a part of one.
     #[inline]
     pub(crate) fn deliver(&mut self, now: Time, window: Window, delivery: Delivery) {
         self.count(now, window, delivery.len);
@@ -125,7 +125,7 @@ impl Sink {
         }
     }
 
-    /// A datagram arrived that may have come before, after others, or not at all.
+    /// Records the delivery of a datagram, which may be a duplicate or out of order.
     pub(crate) fn deliver_datagram(&mut self, now: Time, window: Window, delivery: Delivery, created: Time) {
         self.count(now, window, delivery.len);
         self.delivered += 1;
@@ -152,7 +152,7 @@ impl Sink {
     fn finish(&mut self, now: Time, window: Window, delivery: &Delivery) {
         let ahead = delivery.number.wrapping_sub(self.base as u32);
         let Some(created) = self.created.get_mut(ahead as usize).filter(|at| **at != DELIVERED) else {
-            // Delivered before, or never sent.
+            // A duplicate, or never sent.
             self.repeated += 1;
             return;
         };
@@ -182,7 +182,7 @@ impl Sink {
         self.last[stream] = number + 1;
     }
 
-    /// How the file arrived, if there is one.
+    /// Returns the comparison of the file, if there is one.
     pub(crate) fn file_check(&self) -> Option<FileCheck> {
         let (file, _) = self.file.as_ref()?;
         let bytes = file.len();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_are_measured_even_out_of_order() {
+    fn delays_are_measured_out_of_order() {
         let mut sink = Sink::default();
         let at = |ms| Time::ZERO + Span::from_millis(ms);
         sink.sent(at(0));
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_measured_between_deliveries_and_within_the_window() {
+    fn silence_is_measured_between_deliveries_inside_the_window() {
         let at = |ms| Time::ZERO + Span::from_millis(ms);
         let window = Window {
             from: at(100),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn repeats_and_disorder_are_found() {
+    fn detects_duplicates_and_disorder() {
         let mut sink = Sink::default();
         for _ in 0..6 {
             sink.sent(Time::ZERO);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_file_are_compared_where_they_belong() {
+    fn parts_of_a_file_are_compared_at_their_offsets() {
         let mut sink = Sink::for_file(FileContent::Given(bytes::Bytes::from_static(b"abcdefghij")), 6);
         sink.sent(Time::ZERO);
         sink.sent(Time::ZERO);

@@ -1,4 +1,4 @@
-//! A flow's user at the sending end: when there is something to say, and what.
+//! A flow's application at the sender: when there is a message, and its content.
 
 use whimbrel_control::{Rng, Span, Time};
 use whimbrel_proto::{Message, MessagePayload};
@@ -15,25 +15,25 @@ pub(crate) struct Source {
     streams: u16,
     unordered: bool,
     file: Option<FileContent>,
-    /// Messages there are; none if there is no end.
+    /// Number of messages; none if unlimited.
     total: Option<u64>,
-    /// When no more are produced.
+    /// When production stops.
     stop: Time,
     /// Number of the next message.
     next: u64,
-    /// The stream it goes to.
+    /// Stream of the next message.
     stream: u16,
-    /// When the next message comes into being.
+    /// When the next message is created.
     due: Time,
 }
 
 #[derive(Debug)]
 enum Pace {
-    /// All at once.
+    /// All at the start.
     Ready,
-    /// One each interval.
+    /// One per interval.
     Constant { interval: Span },
-    /// One each interval until the burst ends, then silence.
+    /// One per interval until the burst ends, then a pause.
     OnOff {
         interval: Span,
         on: Span,
@@ -46,7 +46,7 @@ enum Pace {
 }
 
 impl Source {
-    /// A source that begins at `start`.
+    /// Creates a source that starts at `start`.
     pub(crate) fn new(
         config: &TrafficConfig,
         start: Time,
@@ -96,34 +96,34 @@ impl Source {
         }
     }
 
-    /// When the next message comes into being; none if there are no more.
+    /// Returns when the next message is created; none if there are no more.
     #[inline]
     pub(crate) fn next_due(&self) -> Option<Time> {
         let over = self.total.is_some_and(|total| self.next >= total) || self.due >= self.stop;
         if over { None } else { Some(self.due) }
     }
 
-    /// Whether all messages have been produced by now.
+    /// Returns whether all messages have been produced.
     pub(crate) fn is_exhausted(&self, now: Time) -> bool {
         now >= self.stop || self.next_due().is_none()
     }
 
-    /// When the source ends, whatever has been produced until then.
+    /// Returns when the source stops.
     pub(crate) fn stop(&self) -> Time {
         self.stop
     }
 
-    /// Messages produced so far.
+    /// Returns the number of messages produced so far.
     pub(crate) fn produced(&self) -> u64 {
         self.next
     }
 
-    /// There are no more streams than this.
+    /// Limits the number of streams.
     pub(crate) fn limit_streams(&mut self, streams: u16) {
         self.streams = self.streams.min(streams).max(1);
     }
 
-    /// Bytes of the message that is due.
+    /// Returns the length of the message that is due, in bytes.
     pub(crate) fn message_len(&self) -> u32 {
         match &self.file {
             None => self.message_bytes,
@@ -134,7 +134,7 @@ impl Source {
         }
     }
 
-    /// The message that is due.
+    /// Returns the message that is due.
     #[inline]
     pub(crate) fn message(&self) -> Message {
         let payload = match &self.file {
@@ -147,7 +147,7 @@ impl Source {
         };
         Message {
             stream: self.stream,
-            // Tells the receiving end which message it is.
+            // Identifies the message at the receiver.
             ppid: self.next as u32 ^ PPID_MASK,
             unordered: self.unordered,
             immediate: false,
@@ -156,8 +156,8 @@ impl Source {
         }
     }
 
-    /// The message that was due has been taken: when it came into being. The next one follows. `now` counts for what is always
-    /// ready.
+    /// Records that the due message was taken, and returns its creation time. The next one follows. `now` is the creation time of
+    /// messages that are always ready.
     #[inline]
     pub(crate) fn advance(&mut self, now: Time) -> Time {
         let created = self.due;
@@ -178,7 +178,7 @@ impl Source {
                 burst_end,
             } => {
                 self.due += *interval;
-                // A burst too short for a message is passed over.
+                // A burst too short for a message is skipped.
                 while self.due >= *burst_end {
                     let begin = *burst_end + period(*off, *periods, &mut self.rng);
                     self.due = begin;
@@ -223,14 +223,14 @@ mod tests {
     }
 
     #[test]
-    fn constant_rate_is_a_message_each_interval() {
+    fn constant_rate_sends_a_message_per_interval() {
         let found = times(&traffic(TrafficKind::Cbr), Time::ZERO + Span::from_secs(1));
         assert_eq!(found.len(), 10);
         assert!((found[9] - 0.9).abs() < 1e-9);
     }
 
     #[test]
-    fn bursts_and_silences_alternate() {
+    fn bursts_and_pauses_alternate() {
         let config = TrafficConfig {
             on: Some(Span::from_millis(250)),
             off: Some(Span::from_millis(750)),
@@ -248,7 +248,7 @@ mod tests {
             ..config
         };
         let n = times(&random, Time::ZERO + Span::from_secs(4000)).len() as f64;
-        // Bursts of mean 250 ms begin with a message: 1 + 1 / (e^0.4 - 1) of them in each mean cycle of a second.
+        // Bursts of mean 250 ms start with a message: 1 + 1 / (e^0.4 - 1) messages per mean cycle of a second.
         assert!((n / 4000.0 - 3.03).abs() < 0.25, "{n}");
     }
 

@@ -1,4 +1,4 @@
-//! Datagrams that nobody acknowledges: cross traffic.
+//! Datagrams without acknowledgements: cross traffic.
 
 use whimbrel_control::Time;
 use whimbrel_proto::Ecn;
@@ -7,7 +7,7 @@ use super::sink::Delivery;
 use super::{Alarm, Context, Source};
 use crate::packet::{Form, PacketId, UDP_HEADER};
 
-/// Sends what its source produces, as it is produced.
+/// Sends the messages of its source as they are created.
 #[derive(Debug)]
 pub(crate) struct UdpSender {
     pub(crate) agent: u32,
@@ -17,7 +17,7 @@ pub(crate) struct UdpSender {
     pub(crate) len: u32,
 }
 
-/// Counts what arrives.
+/// Counts received datagrams.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct UdpReceiver;
 
@@ -28,7 +28,7 @@ impl UdpSender {
             .arm(&mut context.network.queue, self.agent, self.source.next_due());
     }
 
-    /// Sends what is due, and sets the alarm for the next.
+    /// Sends due messages, and sets the alarm for the next one.
     pub(crate) fn wake(&mut self, context: &mut Context<'_>, seq: u64) {
         if !self.alarm.ring(seq) {
             return;
@@ -61,7 +61,7 @@ impl UdpSender {
 }
 
 impl UdpReceiver {
-    /// A datagram has arrived: it carries its number and the time of its creation.
+    /// Handles a received datagram: it carries its number and the time of its creation.
     pub(crate) fn receive(self, context: &mut Context<'_>, id: PacketId) {
         let packet = *context.network.slab.get(id);
         context.network.slab.release(id);

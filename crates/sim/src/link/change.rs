@@ -1,8 +1,8 @@
-//! Changes of a direction's capacity, delay and channel while packets are on their way.
+//! Changes of a direction's rate, delay and losses while packets are in transit.
 //!
-//! When packets leave and arrive was worked out as they came in. What has not left when the change comes is worked out again: the
-//! packet being sent goes on at the new rate with what is left of it, those that wait follow it, and each has the new delay and
-//! meets the new channel. What has left is on its way already and arrives as it would have.
+//! Departure and arrival times are computed when packets enter. At a change, those of packets that have not left are computed
+//! again: the rest of the packet in transmission is sent at the new rate, the queued packets follow, and each gets the new delay
+//! and the new loss models. Packets that have left arrive unchanged.
 
 use whimbrel_control::{Rate, Span, Time};
 
@@ -10,40 +10,40 @@ use super::{Direction, Transit, Window};
 use crate::loss::LossModel;
 use crate::packet::Slab;
 
-/// What becomes different. `None` stays as it is.
+/// New values. `None` means no change.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LinkChange {
     pub(crate) rate: Option<Rate>,
     pub(crate) delay: Option<Span>,
-    /// The new channel; without models it is perfect.
+    /// The new loss models; an empty list means no losses.
     pub(crate) losses: Option<Vec<LossModel>>,
 }
 
 impl LinkChange {
-    /// Whether nothing becomes different.
+    /// Returns whether there is no new value.
     pub(crate) fn is_empty(&self) -> bool {
         self.rate.is_none() && self.delay.is_none() && self.losses.is_none()
     }
 }
 
-/// Events that a change has moved.
+/// Events affected by a change.
 #[derive(Debug, Default)]
 pub(crate) struct Moved {
-    /// The packet that arrives next has another time, and waits for an event with a new place.
+    /// The next packet to arrive has a new time and needs a new event.
     pub(crate) head: bool,
     /// When the transmitter of a queue that decides as packets leave is free.
     pub(crate) departure: Option<Time>,
-    /// Places in the ring of packets with events of their own whose times are others.
+    /// Ring indices of packets with their own events whose times have changed.
     pub(crate) loose: Vec<usize>,
 }
 
 impl Direction {
-    /// Applies a change, which comes `now`.
+    /// Applies a change at the time `now`.
     pub(crate) fn change(&mut self, now: Time, change: &LinkChange, slab: &mut Slab, window: Window) -> Moved {
         let delay_before = self.delay;
         let rate_before = self.rate;
         if !self.changes {
-            // From now on an arrival may have to wait for an earlier packet's.
+            // From now on an arrival may have to wait for that of an earlier packet.
             self.changes = true;
             self.special = true;
             self.last_arrival = self.ring.back().map_or(now, |transit| transit.arrival);
@@ -74,7 +74,7 @@ impl Direction {
             if change.rate.is_some() {
                 transit = self.timed_again(before, now, free, rate_before);
             }
-            // What jitter added to the delay stays.
+            // The part of the delay that jitter added is kept.
             let jitter = before.arrival.since(before.departure + delay_before);
             transit.arrival = transit.departure + self.delay + jitter;
             if !self.loose {
@@ -105,7 +105,7 @@ impl Direction {
         moved
     }
 
-    /// A packet that has not left by `now`, when the rate became another; the transmitter is free for it from `free` on.
+    /// Returns a packet with new times after a rate change at `now`; the transmitter is free for it from `free` on.
     fn timed_again(&mut self, before: Transit, now: Time, free: Time, rate_before: Rate) -> Transit {
         let mut transit = before;
         if before.start > now {
@@ -119,7 +119,7 @@ impl Direction {
         transit
     }
 
-    /// The packet at a place in the ring.
+    /// Returns the packet at an index of the ring.
     pub(crate) fn transit_mut(&mut self, place: usize) -> Option<&mut Transit> {
         self.ring.get_mut(place)
     }
@@ -155,25 +155,26 @@ mod tests {
     }
 
     #[test]
-    fn what_has_not_left_is_sent_at_the_new_rate() {
+    fn queued_packets_are_sent_at_the_new_rate() {
         let mut link = direction(None);
         for seq in 0..4 {
             arrives(&mut link, ms(0), seq);
         }
-        // At 1.25 ms one packet has left, a quarter of the second has: the rest takes 3 ms at a quarter of the rate, each other 4 ms.
+        // At 1.25 ms one packet has left, and a quarter of the second: the rest takes 3 ms at a quarter of the rate, each other
+        // packet 4 ms.
         let moved = change(&mut link, Time::from_nanos(1_250_000), &rate(3));
         assert!(!moved.head && moved.departure.is_none() && moved.loose.is_empty());
         assert_eq!(arrivals(&link), [11_000, 14_250, 18_250, 22_250]);
         assert_eq!(link.waiting(ms(2)).packets, 2);
         assert_eq!(link.waiting(ms(5)).packets, 1);
         assert_eq!(arrives(&mut link, ms(5), 9), ms(26) + Span::from_micros(250));
-        // Each waits until the one before it has left; the transmitter was never idle.
+        // Each packet waits until the previous one has left; the transmitter was never idle.
         assert_eq!(link.stats.waited, 1_000_000 + 4_250_000 + 8_250_000 + 7_250_000);
         assert_eq!(link.stats.busy, 16_250_000);
     }
 
     #[test]
-    fn changing_there_and_back_at_once_changes_nothing() {
+    fn a_change_and_its_reverse_at_once_change_nothing() {
         let mut link = direction(None);
         for seq in 0..4 {
             arrives(&mut link, ms(0), seq);
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shorter_delay_makes_no_packet_overtake_another() {
+    fn a_shorter_delay_reorders_no_packets() {
         let mut link = direction(None);
         for seq in 0..3 {
             arrives(&mut link, ms(0), seq);
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn loose_packets_are_told_one_by_one() {
+    fn loose_packets_are_reported_individually() {
         let mut link = direction(Some(Extras {
             jitter: Some(Jitter::new(
                 crate::config::JitterConfig::Uniform {
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_channel_judges_what_has_not_left() {
+    fn new_loss_models_apply_to_packets_that_have_not_left() {
         let mut link = direction(None);
         let mut slab = Slab::default();
         let ids: Vec<_> = (0..3).map(|_| slab.reserve()).collect();
@@ -260,7 +261,7 @@ mod tests {
         assert_eq!(fates(&slab), [0, lost, lost]);
         link.change(Time::from_nanos(2_500_000), &loses(0.0), &mut slab, ALL);
         assert_eq!(fates(&slab), [0, lost, 0]);
-        // Packets that come later meet the last one.
+        // Later packets meet the last model.
         assert_eq!(enter(&mut link, ms(9), 7), Ok(super::super::Admission::Behind));
     }
 }

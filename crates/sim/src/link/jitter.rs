@@ -16,7 +16,7 @@ impl Jitter {
         Jitter { config, rng }
     }
 
-    /// Whether packets may overtake each other.
+    /// Returns whether packets may overtake each other.
     pub(crate) fn reorders(&self) -> bool {
         match self.config {
             JitterConfig::Uniform { reorder, .. }
@@ -25,7 +25,7 @@ impl Jitter {
         }
     }
 
-    /// The next packet's delay.
+    /// Returns the next packet's delay.
     pub(crate) fn draw(&mut self) -> Span {
         let rng = &mut self.rng;
         match self.config {

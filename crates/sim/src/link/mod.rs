@@ -1,12 +1,12 @@
-//! Links: queue, transmitter and channel of each direction.
+//! Links: queue, transmitter and loss models of each direction.
 //!
-//! The order in a direction is first in, first out, so that the time at which a packet will leave and arrive is known when it
-//! comes in. It is worked out then, and the packet waits in a ring until it arrives: one event for each hop. Only the head of the
-//! ring is among the events. Packets that jitter lets overtake others have events of their own.
+//! A direction is first in, first out, so the times at which a packet leaves and arrives are known when it enters. They are
+//! computed then, and the packet waits in a ring until it arrives: one event per hop. Only the head of the ring has an event.
+//! Packets that may overtake others because of jitter have their own events.
 //!
-//! Where everything that enters one direction comes out of another, a packet enters the second as soon as its arrival there is
-//! known, ahead of time and without an event (see [`crate::topology::Topology::direct`]). Time within a direction only moves
-//! forward, but it may be ahead of the run's.
+//! Where all packets that enter one direction come from another one, a packet enters the second direction as soon as its arrival
+//! there is known, ahead of time and without an event (see [`crate::topology::Topology::direct`]). Time inside a direction only
+//! increases, but it may be ahead of the run's time.
 
 mod change;
 mod jitter;
@@ -31,13 +31,13 @@ use crate::queue::{Active, Advice, DropTail, Occupancy, Scheduler, Waiting};
 pub(crate) struct Transit {
     /// When it entered.
     pub(crate) entered: Time,
-    /// When it begins to leave: until then it waits.
+    /// When its transmission starts: until then it is queued.
     pub(crate) start: Time,
-    /// When its last bit has left.
+    /// When its last bit is sent.
     pub(crate) departure: Time,
     /// When it arrives.
     pub(crate) arrival: Time,
-    /// Its place among events of the same time.
+    /// Its position among events of the same time.
     pub(crate) seq: u64,
     pub(crate) packet: PacketId,
     pub(crate) size: u32,
@@ -51,20 +51,20 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// The part of the time from `start` to `end` that lies within.
+    /// Returns the part of the interval from `start` to `end` inside the window.
     #[inline]
     pub(crate) fn overlap(self, start: Time, end: Time) -> u64 {
         end.min(self.to).since(start.max(self.from)).as_nanos()
     }
 
-    /// Whether an instant lies within.
+    /// Returns whether an instant is inside the window.
     #[inline]
     pub(crate) fn contains(self, at: Time) -> bool {
         self.from <= at && at < self.to
     }
 }
 
-/// What a direction has carried within the measurement window.
+/// Counters of a direction in the measurement window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LinkStats {
     /// Packets that entered the queue.
@@ -73,15 +73,15 @@ pub(crate) struct LinkStats {
     pub(crate) bytes: u64,
     /// Time the transmitter was busy, ns.
     pub(crate) busy: u64,
-    /// Sum over packets of the time spent waiting, ns.
+    /// Sum over packets of the queueing time, ns.
     pub(crate) waited: u64,
-    /// Sum over packets of bytes times time spent waiting, byte ns.
+    /// Sum over packets of bytes times queueing time, byte ns.
     pub(crate) waited_bytes: f64,
-    /// Bytes that left a transmitter which follows a recorded capacity.
+    /// Bytes sent by a transmitter with a recorded rate.
     pub(crate) carried: u64,
-    /// Most packets that waited.
+    /// Largest number of queued packets.
     pub(crate) max_waiting: u32,
-    /// Most bytes that waited.
+    /// Largest number of queued bytes.
     pub(crate) max_waiting_bytes: u64,
 }
 
@@ -105,7 +105,7 @@ impl LinkStats {
         self.waited_bytes += wait as f64 * f64::from(size);
     }
 
-    /// A packet whose stay is not wholly within the window.
+    /// Records a packet that is only partly inside the window.
     #[cold]
     fn record_part(&mut self, transit: &Transit, window: Window) {
         if window.contains(transit.entered) {
@@ -116,7 +116,7 @@ impl LinkStats {
         self.add_wait(window.overlap(transit.entered, transit.start), transit.size);
     }
 
-    /// A packet's times are others than those it was recorded with.
+    /// Corrects the record of a packet whose times have changed.
     fn correct(&mut self, before: &Transit, after: &Transit, window: Window) {
         self.busy -= window.overlap(before.start, before.departure);
         self.busy += window.overlap(after.start, after.departure);
@@ -128,7 +128,7 @@ impl LinkStats {
         self.waited_bytes += (waits as f64 - waited as f64) * f64::from(after.size);
     }
 
-    /// Takes back what was recorded of a packet for the time after `end`.
+    /// Removes the part of a packet's record after `end`.
     fn cut(&mut self, transit: &Transit, end: Time, window: Window) {
         if window.contains(transit.entered) && transit.entered > end {
             self.packets -= 1;
@@ -144,26 +144,26 @@ impl LinkStats {
     }
 }
 
-/// What most directions do without.
+/// Features that most directions do not use.
 #[derive(Debug, Default)]
 pub(crate) struct Extras {
     pub(crate) losses: Vec<LossModel>,
     pub(crate) jitter: Option<Jitter>,
     pub(crate) duplicate: Option<(f64, whimbrel_control::Rng)>,
     pub(crate) trace: Option<TraceClock>,
-    /// The rule of a queue that has more than a limit.
+    /// The rule of an active queue.
     pub(crate) queue: Option<Active>,
-    /// The queue itself, if it decides as packets leave.
+    /// The queue, if it decides at departures.
     pub(crate) scheduler: Option<Box<Scheduler>>,
-    /// Packets that it marked within the measurement window.
+    /// Packets that it marked in the measurement window.
     pub(crate) marked: u64,
 }
 
 impl Extras {
-    /// Decides what the channel does to a packet, and notes it in its record.
+    /// Applies the loss models to a packet, and stores the result in its record.
     fn judge(&mut self, transit: &Transit, packet: &mut Packet) {
         for model in &mut self.losses {
-            // Each model is asked about every packet, so that one does not disturb the other's sequence.
+            // Each model is applied to every packet, so that models do not affect each other's sequences.
             let verdict = model.strikes(transit.start, transit.departure, transit.size, packet.kinds);
             if let (Some(kind), 0) = (verdict, packet.fate) {
                 packet.fate = DropCause::ChannelLoss(kind).fate();
@@ -179,15 +179,15 @@ impl Extras {
 #[derive(Debug)]
 pub(crate) struct Direction {
     ring: VecDeque<Transit>,
-    /// Place in the ring of the first packet that has not begun to leave, as far as that is known.
+    /// Ring index of the first packet whose transmission has not started, as far as known.
     first_waiting: usize,
     waiting_bytes: u64,
-    /// When the transmitter has sent everything it has taken on.
+    /// When the transmitter has sent all accepted packets.
     busy_until: Time,
     /// Latest arrival of any packet.
     last_arrival: Time,
     rate: Rate,
-    /// Transmission time of the size asked for last: sizes repeat, and a division is dear.
+    /// Transmission time of the last size: sizes repeat, and a division is expensive.
     last_time: (u32, Span),
     delay: Span,
     queue: DropTail,
@@ -195,32 +195,32 @@ pub(crate) struct Direction {
     up: bool,
     /// Whether packets need more than a rate and a delay.
     special: bool,
-    /// Whether its rate, delay or channel has changed since the run began.
+    /// Whether its rate, delay or losses have changed during the run.
     changes: bool,
-    /// Whether packets in the ring have events of their own or none: because they may overtake others, or because they enter the
+    /// Whether packets in the ring have no event or their own events, because they may overtake others, or because they enter the
     /// next direction ahead of time.
     loose: bool,
-    /// Whether packets enter the next direction ahead of time. Such a direction cannot fail.
+    /// Whether packets enter the next direction ahead of time. Such a direction cannot go down.
     ahead: bool,
     extras: Option<Box<Extras>>,
     pub(crate) stats: LinkStats,
 }
 
-/// A packet was taken: what must be done for it to arrive.
+/// The result for an accepted packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Admission {
-    /// Nothing: others arrive before it.
+    /// No event is needed: others arrive first.
     Behind,
-    /// It is the next to arrive on this direction, which needs an event for that.
+    /// The packet is the next to arrive on this direction, which needs an event for it.
     First(Time),
-    /// It waits in a queue that decides as packets leave.
+    /// The packet waits in a queue that decides at departures.
     Queued {
-        /// When the transmitter is free, if nobody has asked for that yet.
+        /// When the transmitter is free, if no departure is scheduled yet.
         departs_at: Option<Time>,
-        /// A packet that there is no room for: this one, or another.
+        /// A packet dropped for lack of room: this one, or another.
         refused: Option<PacketId>,
     },
-    /// It arrives then, whatever others do: it needs an event of its own, unless it enters the next direction at once.
+    /// The packet arrives at this time independent of others: it needs its own event, unless it enters the next direction at once.
     Loose(Time),
 }
 
@@ -250,25 +250,25 @@ impl Direction {
         }
     }
 
-    /// Packets go on from here ahead of time.
+    /// Marks that packets enter the next direction ahead of time.
     pub(crate) fn set_ahead(&mut self) {
         self.loose = true;
         self.ahead = true;
     }
 
-    /// Whether this is a rate, a delay and a queue and nothing else.
+    /// Returns whether the direction has only a rate, a delay and a queue.
     pub(crate) fn is_plain(&self) -> bool {
         self.extras.is_none()
     }
 
-    /// Whether a loss model here asks what packets carry.
+    /// Returns whether a loss model depends on the packet's content.
     pub(crate) fn needs_kinds(&self) -> bool {
         self.extras
             .as_ref()
             .is_some_and(|extras| crate::loss::any_needs_kinds(&extras.losses))
     }
 
-    /// What waits for the transmitter at a time that is not ahead of the run's.
+    /// Returns the queue length at a time that is not ahead of the run's.
     pub(crate) fn waiting_at(&self, at: Time) -> Occupancy {
         if let Some(scheduler) = self.extras.as_ref().and_then(|extras| extras.scheduler.as_deref()) {
             return scheduler.waiting();
@@ -285,7 +285,7 @@ impl Direction {
         waiting
     }
 
-    /// What waits for the transmitter when the next packet enters.
+    /// Returns the queue length when the next packet enters.
     #[inline]
     pub(crate) fn waiting(&mut self, now: Time) -> Occupancy {
         while let Some(transit) = self.ring.get(self.first_waiting) {
@@ -301,8 +301,8 @@ impl Direction {
         }
     }
 
-    /// Takes a packet into the queue, or refuses it. It enters `now`, which may be ahead of the run's time, `clock`. `seq` is its
-    /// place among events of the same time. What the channel will do to it is noted in its record.
+    /// Accepts or refuses a packet. It enters at `now`, which may be ahead of the run's time `clock`. `seq` is its position among
+    /// events of the same time. The result of the loss models is stored in its record.
     #[inline]
     pub(crate) fn enter(
         &mut self,
@@ -346,7 +346,7 @@ impl Direction {
         ))
     }
 
-    /// Sends a packet that does not wait, on a direction that cannot fail: nobody asks for it again. Returns when it arrives.
+    /// Sends a packet that does not wait, on a direction that cannot go down. Returns when it arrives.
     #[inline]
     fn pass(&mut self, now: Time, size: u32, window: Window) -> Time {
         let departure = now + self.transmission_time(size);
@@ -373,7 +373,7 @@ impl Direction {
         departure + self.delay
     }
 
-    /// Whether a packet that has to wait finds room.
+    /// Returns whether there is room for a packet that has to wait.
     #[inline]
     fn admit(&mut self, now: Time, size: u32, window: Window) -> bool {
         let waiting = self.waiting(now);
@@ -409,7 +409,7 @@ impl Direction {
         self.last_time.1
     }
 
-    /// A link that is down, or has more than a rate and a delay; a packet that is too big.
+    /// Handles the uncommon cases: a link that is down, features beyond rate and delay, or a packet above the MTU.
     #[cold]
     fn enter_specially(
         &mut self,
@@ -433,7 +433,7 @@ impl Direction {
         let follows_trace = self.extras.as_ref().is_some_and(|extras| extras.trace.is_some());
         let waits = self.busy_until > now || follows_trace;
         match advice {
-            // What there is no room for dies of that, whatever the rule says.
+            // Without room, the cause is the full queue, whatever the rule decides.
             Some(Advice::Drop(_)) if waits && !self.has_room(now, size) => return Err(DropCause::QueueFull),
             Some(Advice::Drop(cause)) => return Err(cause),
             _ if waits && !self.admit(now, size, window) => return Err(DropCause::QueueFull),
@@ -443,7 +443,7 @@ impl Direction {
         Ok(self.start(now, now, seq, id, packet, window))
     }
 
-    /// Sends a packet that entered then as soon as the transmitter is free, with everything that the channel does to it.
+    /// Starts the transmission of a packet as soon as the transmitter is free, and applies the loss models.
     fn start(
         &mut self,
         now: Time,
@@ -489,7 +489,7 @@ impl Direction {
         self.extras.as_mut()?.scheduler.as_deref_mut()
     }
 
-    /// A packet comes into a queue that decides as packets leave.
+    /// Adds a packet to a queue that decides at departures.
     fn enter_scheduler(
         &mut self,
         now: Time,
@@ -524,11 +524,11 @@ impl Direction {
         })
     }
 
-    /// The transmitter is free, and the queue decides what comes next. Packets that it drops on the way are told by
-    /// [`Direction::dropped`]. Without a packet, the next one to enter has to ask for its departure.
+    /// Selects the next packet when the transmitter is free. [`Direction::dropped`] returns the packets that the queue drops in the
+    /// process. Without a packet, the next one to enter has to schedule its departure.
     pub(crate) fn depart(&mut self, now: Time) -> Option<(Waiting, bool)> {
         if self.busy_until > now {
-            // The link failed or changed since this departure was asked for: another one has been.
+            // The link has failed or changed since this departure was scheduled: there is another one.
             return None;
         }
         let scheduler = self.scheduler()?;
@@ -537,13 +537,13 @@ impl Direction {
         leaving.map(|leaving| (leaving.waiting, leaving.mark))
     }
 
-    /// Packets that the last departure dropped.
+    /// Returns the packets that the last departure dropped.
     pub(crate) fn dropped(&self) -> &[Waiting] {
         let scheduler = self.extras.as_ref().and_then(|extras| extras.scheduler.as_deref());
         scheduler.map_or(&[], Scheduler::dropped)
     }
 
-    /// Sends a packet that its queue has let go. Returns what must be done for it to arrive, and when the transmitter is free again.
+    /// Sends a packet that its queue has selected. Returns what is needed for its arrival, and when the transmitter is free again.
     pub(crate) fn send_departing(
         &mut self,
         now: Time,
@@ -559,12 +559,12 @@ impl Direction {
         (admission, self.busy_until)
     }
 
-    /// Takes everything out of a queue that decides as packets leave: the link has failed.
+    /// Removes all packets from a queue that decides at departures, because the link has failed.
     pub(crate) fn flush(&mut self) -> Vec<Waiting> {
         self.scheduler().map_or_else(Vec::new, Scheduler::flush)
     }
 
-    /// Asks the rule of an active queue about an arriving packet.
+    /// Applies the rule of an active queue to an arriving packet.
     fn consult(&mut self, now: Time, packet: &Packet) -> Option<Advice> {
         self.extras.as_ref()?.queue.as_ref()?;
         let waiting = self.waiting(now);
@@ -589,17 +589,17 @@ impl Direction {
         }
     }
 
-    /// The average that an active queue goes by.
+    /// Returns the average queue length of an active queue.
     pub(crate) fn average_queue(&self) -> Option<f64> {
         Some(self.extras.as_ref()?.queue.as_ref()?.average())
     }
 
-    /// Packets marked within the measurement window.
+    /// Returns the number of packets marked in the measurement window.
     pub(crate) fn marked(&self) -> u64 {
         self.extras.as_ref().map_or(0, |extras| extras.marked)
     }
 
-    /// Removes the packet that arrives now. `None` if the event was overtaken by a failure of the link.
+    /// Removes the packet that arrives now. Returns `None` if the link failed after the event was scheduled.
     #[inline]
     pub(crate) fn arrive(&mut self, seq: u64) -> Option<Transit> {
         if self.ring.front()?.seq != seq {
@@ -610,7 +610,7 @@ impl Direction {
         Some(transit)
     }
 
-    /// Takes account of a packet's removal from the head of the ring.
+    /// Updates the counters after the removal of the packet at the head of the ring.
     #[inline]
     fn forget(&mut self, transit: &Transit) {
         if self.first_waiting > 0 {
@@ -620,13 +620,13 @@ impl Direction {
         }
     }
 
-    /// The packet that arrives next.
+    /// Returns the next packet to arrive.
     #[inline]
     pub(crate) fn head(&self) -> Option<&Transit> {
         self.ring.front()
     }
 
-    /// Forgets packets with events of their own that have left: the ring then only tells how long the queue is.
+    /// Removes packets with their own events that have left: the ring then only counts queued packets.
     fn trim(&mut self, now: Time) {
         while let Some(transit) = self.ring.front().copied().filter(|t| t.departure <= now) {
             self.ring.pop_front();
@@ -634,7 +634,7 @@ impl Direction {
         }
     }
 
-    /// Takes the link up or down. Going down gives back the packets that have not left, which are lost with it.
+    /// Sets the link up or down. When it goes down, returns the packets that have not left, which are lost.
     pub(crate) fn set_up(&mut self, now: Time, up: bool, window: Window) -> Vec<Transit> {
         self.up = up;
         self.special = !up || self.changes || self.extras.is_some();
@@ -661,14 +661,14 @@ impl Direction {
         lost
     }
 
-    /// The run ends: what was recorded ahead of time is taken back.
+    /// Handles the end of the run: removes records of times after it.
     pub(crate) fn settle(&mut self, end: Time, window: Window) {
         for transit in self.ring.iter().filter(|transit| transit.departure > end) {
             self.stats.cut(transit, end, window);
         }
     }
 
-    /// Whether packets here have events of their own.
+    /// Returns whether packets here have their own events.
     pub(crate) fn is_loose(&self) -> bool {
         self.loose
     }

@@ -14,7 +14,7 @@ pub(super) fn ms(n: u64) -> Time {
     Time::ZERO + Span::from_millis(n)
 }
 
-/// 12 Mbit/s: a packet of 1500 bytes takes a millisecond. Room for three packets.
+/// Creates a direction with 12 Mbit/s: a packet of 1500 bytes takes a millisecond. Room for three packets.
 pub(super) fn direction(extras: Option<Extras>) -> Direction {
     let queue = DropTail::new(&QueueConfig::DropTail {
         packets: Some(3),
@@ -41,7 +41,7 @@ pub(super) fn nothing() -> Extras {
     }
 }
 
-/// A packet of this size on its way.
+/// Returns a packet of this size.
 fn packet(slab: &mut Slab, size: u32) -> &mut Packet {
     let id = slab.reserve();
     let packet = slab.get_mut(id);
@@ -63,24 +63,24 @@ pub(super) fn enter(direction: &mut Direction, now: Time, seq: u64) -> Result<Ad
     enter_sized(direction, now, seq, 1500, ALL)
 }
 
-/// When the packet taken last arrives.
+/// Returns when the last accepted packet arrives.
 fn arrival(direction: &Direction, entry: Result<Admission, DropCause>) -> Time {
     match entry {
         Ok(Admission::First(at) | Admission::Loose(at)) => at,
         Ok(Admission::Behind) => direction.ring.back().expect("a packet").arrival,
-        Ok(Admission::Queued { .. }) => panic!("nothing here decides as packets leave"),
+        Ok(Admission::Queued { .. }) => panic!("no queue here decides at departures"),
         Err(cause) => panic!("refused: {cause:?}"),
     }
 }
 
-/// Enters a packet that must be taken, and tells when it arrives.
+/// Enters a packet that must be accepted, and returns when it arrives.
 pub(super) fn arrives(direction: &mut Direction, now: Time, seq: u64) -> Time {
     let entry = enter(direction, now, seq);
     arrival(direction, entry)
 }
 
 #[test]
-fn packets_are_sent_one_after_the_other() {
+fn packets_are_sent_one_after_another() {
     let mut link = direction(None);
     assert_eq!(arrives(&mut link, ms(5), 0), ms(16));
     assert_eq!(arrives(&mut link, ms(5), 1), ms(17));
@@ -91,7 +91,7 @@ fn packets_are_sent_one_after_the_other() {
 }
 
 #[test]
-fn the_packet_being_sent_takes_no_room_in_the_queue() {
+fn the_packet_in_transmission_does_not_count_as_queued() {
     let mut link = direction(None);
     for seq in 0..4 {
         arrives(&mut link, ms(0), seq);
@@ -104,17 +104,17 @@ fn the_packet_being_sent_takes_no_room_in_the_queue() {
         }
     );
     assert_eq!(enter(&mut link, ms(0), 4), Err(DropCause::QueueFull));
-    // The first has left as the second begins to leave.
+    // The first packet has left when the second one starts.
     assert_eq!(arrives(&mut link, ms(1), 5), ms(15));
     assert_eq!(enter(&mut link, ms(1), 6), Err(DropCause::QueueFull));
     assert_eq!(link.waiting(ms(4)), Occupancy { packets: 0, bytes: 0 });
     assert_eq!((link.stats.max_waiting, link.stats.max_waiting_bytes), (3, 4500));
-    // Waits of 0, 1, 2, 3 and 3 ms.
+    // Queueing times of 0, 1, 2, 3 and 3 ms.
     assert_eq!((link.stats.waited, link.stats.busy), (9_000_000, 5_000_000));
 }
 
 #[test]
-fn what_is_too_big_or_down_is_refused_with_its_cause() {
+fn refuses_packets_above_the_mtu_or_on_a_down_link() {
     let mut link = direction(None);
     assert_eq!(enter_sized(&mut link, ms(0), 0, 1501, ALL), Err(DropCause::TooBig));
     link.set_up(ms(0), false, ALL);
@@ -124,12 +124,12 @@ fn what_is_too_big_or_down_is_refused_with_its_cause() {
 }
 
 #[test]
-fn going_down_loses_what_has_not_left() {
+fn going_down_loses_packets_that_have_not_left() {
     let mut link = direction(None);
     for seq in 0..4 {
         arrives(&mut link, ms(0), seq);
     }
-    // At 1.5 ms one packet is on its way, one half sent, two wait.
+    // At 1.5 ms one packet has left, one is half sent, two are queued.
     let at = Time::from_nanos(1_500_000);
     let lost: Vec<_> = link.set_up(at, false, ALL).into_iter().map(|t| t.packet).collect();
     assert_eq!(lost, [1, 2, 3]);
@@ -184,17 +184,17 @@ fn packets_that_may_overtake_others_are_loose() {
         })
         .collect();
     assert!(arrivals.windows(2).filter(|pair| pair[1] < pair[0]).count() > 300);
-    assert!(link.ring.len() < 3, "packets that have left are forgotten");
+    assert!(link.ring.len() < 3, "packets that have left are removed");
 }
 
 #[test]
-fn a_window_counts_only_what_lies_within() {
+fn a_window_counts_only_its_own_time() {
     let mut link = direction(None);
     let window = Window { from: ms(1), to: ms(3) };
     for seq in 0..4 {
         enter_sized(&mut link, ms(0), seq, 1500, window).expect("room");
     }
-    // Busy all the time; waiting from 1 to 3 ms: the third 1 ms, the fourth 2 ms.
+    // Busy all the time; queued from 1 to 3 ms: the third packet 1 ms, the fourth 2 ms.
     assert_eq!(
         (link.stats.busy, link.stats.waited, link.stats.packets),
         (2_000_000, 3_000_000, 0)

@@ -1,4 +1,4 @@
-//! Capacity recorded from a real link, in mahimahi's format.
+//! Recorded rate of a real link, in mahimahi's format.
 
 use core::fmt;
 use std::sync::Arc;
@@ -10,19 +10,19 @@ pub const OPPORTUNITY_BYTES: u32 = 1500;
 
 const MILLI: u64 = 1_000_000;
 
-/// A recorded capacity: times at which [`OPPORTUNITY_BYTES`] may be delivered, over and over.
+/// A recorded rate: times at which [`OPPORTUNITY_BYTES`] may be delivered, repeated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapacityTrace {
-    /// Milliseconds from the start, in order.
+    /// Milliseconds from the start, in increasing order.
     times: Vec<u32>,
 }
 
-/// Why a text is no recorded capacity.
+/// Why a text is not a valid trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceError {
-    /// The line, from 1; 0 if it is about the whole file.
+    /// The line, from 1; 0 if the error concerns the whole file.
     pub line: usize,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: String,
 }
 
@@ -38,11 +38,11 @@ impl fmt::Display for TraceError {
 impl std::error::Error for TraceError {}
 
 impl CapacityTrace {
-    /// Reads one time in milliseconds per line. Empty lines are skipped; the times may repeat but not run backwards, and the
-    /// last, at which the record starts over, is above zero.
+    /// Parses one time in milliseconds per line. Empty lines are skipped. Times may repeat but not decrease, and the last one, at
+    /// which the record starts over, must be above zero.
     ///
     /// # Errors
-    /// The first line that is wrong.
+    /// Returns an error for the first invalid line.
     pub fn parse(text: &str) -> Result<Self, TraceError> {
         let mut times: Vec<u32> = Vec::new();
         for (i, line) in text.lines().enumerate() {
@@ -73,40 +73,40 @@ impl CapacityTrace {
         }
     }
 
-    /// Opportunities in the record.
+    /// Returns the number of delivery opportunities.
     pub fn len(&self) -> usize {
         self.times.len()
     }
 
-    /// Whether there are none, which [`CapacityTrace::parse`] does not let happen.
+    /// Returns whether there are none; [`CapacityTrace::parse`] prevents this.
     pub fn is_empty(&self) -> bool {
         self.times.is_empty()
     }
 
-    /// Time after which the record starts over.
+    /// Returns the time after which the record starts over.
     pub fn period(&self) -> Span {
         Span::from_millis(self.times.last().copied().map_or(0, u64::from))
     }
 
-    /// Mean capacity in bits per second.
+    /// Returns the mean rate in bits per second.
     pub fn mean_bps(&self) -> f64 {
         self.len() as f64 * f64::from(OPPORTUNITY_BYTES) * 8.0 / self.period().as_secs_f64()
     }
 
-    /// Bytes that can be delivered after `from` and up to `to`, in a run that begins at `offset` in the record.
+    /// Returns the bytes that can be delivered after `from` and up to `to`, in a run that starts at `offset` in the record.
     pub fn bytes_between(&self, offset: Span, from: Time, to: Time) -> u64 {
         let count = |at: Time| self.first_after(at.as_nanos() + offset.as_nanos());
         count(to).saturating_sub(count(from)) * u64::from(OPPORTUNITY_BYTES)
     }
 
-    /// The time of opportunity `n` since the record began, over as many rounds as it takes.
+    /// Returns the time of opportunity `n` since the start of the record, over all repetitions.
     fn time(&self, n: u64) -> u64 {
         let rounds = n / self.times.len() as u64;
         let place = (n % self.times.len() as u64) as usize;
         (rounds * self.period().as_millis() + u64::from(self.times[place])) * MILLI
     }
 
-    /// The first opportunity later than `nanos` since the record began.
+    /// Returns the first opportunity later than `nanos` since the start of the record.
     fn first_after(&self, nanos: u64) -> u64 {
         let period = self.period().as_nanos();
         let (round, within) = (nanos / period, nanos % period);
@@ -115,18 +115,18 @@ impl CapacityTrace {
     }
 }
 
-/// A transmitter that follows a recorded capacity.
+/// A transmitter with a recorded rate.
 ///
-/// Accounts in bytes as mahimahi does: an opportunity serves the packets that wait, several small ones or part of a large one;
-/// what nobody waits for is lost.
+/// Bytes are accounted as in mahimahi: an opportunity serves queued packets, several small ones or part of a large one; unused
+/// opportunities are lost.
 #[derive(Clone, Debug)]
 pub(crate) struct TraceClock {
     trace: Arc<CapacityTrace>,
-    /// Where in the record the run begins, ns.
+    /// Time in the record at which the run starts, ns.
     offset: u64,
-    /// The first opportunity with bytes that nobody has taken.
+    /// The first opportunity with unused bytes.
     next: u64,
-    /// Its bytes that are taken, fewer than an opportunity has.
+    /// Its used bytes, fewer than an opportunity has.
     taken: u32,
 }
 
@@ -144,7 +144,7 @@ impl TraceClock {
         self.trace.time(opportunity)
     }
 
-    /// Takes the opportunities for a packet that has come in now behind all others: when it begins to leave and when it has left.
+    /// Reserves opportunities for a packet that enters now after all others. Returns when its transmission starts and ends.
     pub(crate) fn schedule(&mut self, now: Time, size: u32) -> (Time, Time) {
         let now = now.as_nanos() + self.offset;
         if self.at(self.next) <= now {
@@ -162,7 +162,7 @@ impl TraceClock {
         )
     }
 
-    /// Gives back everything that was taken: what waited is gone.
+    /// Releases everything that was reserved: the queued packets are lost.
     pub(crate) fn reset(&mut self) {
         self.next = 0;
         self.taken = 0;
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_are_no_trace_are_told_by_line() {
+    fn reports_the_line_of_an_invalid_trace() {
         let line = |text| CapacityTrace::parse(text).map_err(|e| e.line);
         assert_eq!(line("1\n2\nx\n"), Err(3));
         assert_eq!(line("5\n4\n"), Err(2));
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_packets_use_each_opportunity_in_turn() {
+    fn queued_packets_use_each_opportunity_in_turn() {
         let mut clock = clock("2\n2\n5\n", 0);
         // The record starts over after 5 ms: opportunities at 2 2 5 7 7 10 ...
         let ends: Vec<_> = (0..6).map(|_| clock.schedule(Time::ZERO, 1500).1).collect();
@@ -213,9 +213,9 @@ mod tests {
         assert_eq!(clock.schedule(Time::ZERO, 500), (ms(1), ms(1)));
         assert_eq!(clock.schedule(Time::ZERO, 500), (ms(1), ms(1)));
         assert_eq!(clock.schedule(Time::ZERO, 1500), (ms(1), ms(3)));
-        // 500 bytes of the second are left, and are used by one who is there in time ...
+        // 500 bytes of the second opportunity are left for a packet that is there in time ...
         assert_eq!(clock.schedule(ms(2), 400), (ms(3), ms(3)));
-        // ... but not by one who is not.
+        // ... but not for a later one.
         assert_eq!(clock.schedule(ms(3), 50), (ms(10), ms(10)));
         // A packet larger than an opportunity takes several.
         assert_eq!(clock.schedule(ms(20), 4000), (ms(21), ms(30)));
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_may_begin_within_the_record() {
+    fn a_run_may_start_inside_the_record() {
         let mut clock = clock("1\n2\n30\n", 10);
         assert_eq!(clock.schedule(Time::ZERO, 1500).1, ms(20));
         assert_eq!(clock.schedule(Time::ZERO, 1500).1, ms(21));

@@ -1,4 +1,4 @@
-//! Loss models as they are written in a scenario.
+//! Loss models in a scenario.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,11 +6,11 @@ use whimbrel_control::Span;
 
 use crate::config::{ConfigError, probability};
 
-/// What makes a channel lose packets. Packets are hit after they left the queue: a loss is never congestion.
+/// A loss model of a channel. It applies to packets after they left the queue: such a loss is never congestion.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum LossConfig {
-    /// Each packet is lost with the same probability, independently of all others.
+    /// Each packet is lost with the same probability, independent of all others.
     Bernoulli {
         /// Probability that a packet is lost, 0 to 1.
         #[schemars(range(min = 0, max = 1))]
@@ -22,8 +22,8 @@ pub enum LossConfig {
         #[schemars(range(min = 0, max = 1))]
         rate: f64,
     },
-    /// A channel that is good or bad for exponentially distributed times (continuous-time Markov chain), and loses packets with a
-    /// probability that depends on which it is.
+    /// A channel that is good or bad for exponentially distributed times (continuous-time Markov chain). The loss probability
+    /// depends on the state.
     Markov {
         /// Mean time in the good state.
         mean_good: Span,
@@ -37,31 +37,31 @@ pub enum LossConfig {
         #[serde(default = "certain")]
         #[schemars(range(min = 0, max = 1))]
         bad_loss: f64,
-        /// Whether both directions of the link are good and bad at the same times; by default each has states of its own.
+        /// Whether both directions of the link share the state. Default: each direction has its own states.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         shared: bool,
     },
-    /// Losses in bursts, by their mean rate and mean length: of so many packets, or of so much time in which all packets are lost.
+    /// Losses in bursts with a mean rate and a mean length, in packets or in time.
     Bursts {
-        /// Share of all packets (or of the time) that is lost, above 0 and below 1.
+        /// Fraction of all packets (or of the time) that is lost, above 0 and below 1.
         #[schemars(range(min = 0, max = 1))]
         rate: f64,
-        /// Mean length of a burst in packets, 1 or more and at least rate / (1 - rate): a chain that steps once per packet.
+        /// Mean length of a burst in packets, 1 or more and at least rate / (1 - rate): a chain with one step per packet.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         packets: Option<f64>,
-        /// Mean length of a burst in time, instead of packets.
+        /// Mean length of a burst in time, instead of packets. All packets in a burst are lost.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         time: Option<Span>,
-        /// Whether both directions of the link lose at the same times; by default each has bursts of its own. Needs `time`.
+        /// Whether both directions of the link share the bursts. Default: each direction has its own. Requires `time`.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         shared: bool,
     },
-    /// A chain of two states that steps once per packet (Gilbert and Elliott).
+    /// A two-state chain with one step per packet (Gilbert and Elliott).
     GilbertElliott {
-        /// Probability that the good state turns bad before a packet, 0 to 1.
+        /// Probability of a change from good to bad before a packet, 0 to 1.
         #[schemars(range(min = 0, max = 1))]
         good_to_bad: f64,
-        /// Probability that the bad state turns good before a packet, 0 to 1; its inverse is the mean burst in packets.
+        /// Probability of a change from bad to good before a packet, 0 to 1. Its inverse is the mean burst length in packets.
         #[schemars(range(min = 0, max = 1))]
         bad_to_good: f64,
         /// Probability that a packet is lost in the good state, 0 to 1.
@@ -73,7 +73,7 @@ pub enum LossConfig {
         #[schemars(range(min = 0, max = 1))]
         bad_loss: f64,
     },
-    /// Errors strike at exponentially distributed intervals of time; the packet on the channel at that moment is lost.
+    /// Errors at exponentially distributed intervals; each hits the packet that is in transmission.
     TimeBetweenErrors {
         /// Mean time between two errors, more than zero.
         mean: Span,
@@ -83,20 +83,20 @@ pub enum LossConfig {
         /// The period in packets, 1 or more.
         #[schemars(range(min = 1))]
         every: u64,
-        /// How many packets pass before the first period begins.
+        /// Number of packets before the first period starts.
         #[serde(default)]
         offset: u64,
     },
-    /// Exactly these packets are lost.
+    /// The packets in this list are lost.
     List {
-        /// Packets by their place on the link, in order; the first one sent is 1.
+        /// Numbers of the packets on the link, in increasing order; the first packet sent is 1.
         packets: Vec<u64>,
     },
-    /// Only packets that carry a chunk of one of these types are shown to the inner model.
+    /// Applies the inner model only to packets that contain a chunk of one of these types.
     ChunkType {
-        /// Types of chunk.
+        /// Chunk types.
         chunks: Vec<ChunkKind>,
-        /// What happens to those packets.
+        /// The model for these packets.
         model: Box<LossConfig>,
     },
 }
@@ -105,7 +105,7 @@ fn certain() -> f64 {
     1.0
 }
 
-/// A type of chunk that a loss model may aim at.
+/// A chunk type that a loss model can select.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChunkKind {
@@ -144,7 +144,7 @@ pub enum ChunkKind {
 }
 
 impl LossConfig {
-    /// The channel of two states that bursts of this rate and length come from.
+    /// Returns the two-state channel with this burst rate and length.
     pub(crate) fn as_two_states(&self) -> Option<LossConfig> {
         let LossConfig::Bursts {
             rate,
@@ -155,7 +155,8 @@ impl LossConfig {
         else {
             return None;
         };
-        // Good to bad over good to bad plus bad to good is the share of lost packets; the good state lasts as much longer than the bad one.
+        // good_to_bad / (good_to_bad + bad_to_good) is the fraction of lost packets; the ratio of the mean durations of the states
+        // follows.
         let good_over_bad = (1.0 - rate) / rate;
         Some(match (packets, time) {
             (_, Some(time)) => LossConfig::Markov {
@@ -177,7 +178,7 @@ impl LossConfig {
     /// Checks every value.
     ///
     /// # Errors
-    /// The first value that cannot be.
+    /// Returns an error for the first value that is not allowed.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let positive = |path: &str, span: Span| {
             if span.is_zero() {
@@ -231,7 +232,7 @@ impl LossConfig {
                         }
                         if *shared {
                             let error = ConfigError::new("shared", true, "false unless the length is a time");
-                            return Err(error.hint("packets of one direction say nothing of the other"));
+                            return Err(error.hint("a chain per packet cannot be shared between directions"));
                         }
                         Ok(())
                     }

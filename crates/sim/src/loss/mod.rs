@@ -1,4 +1,4 @@
-//! What makes a channel lose packets.
+//! Loss models of channels.
 
 mod config;
 mod model;

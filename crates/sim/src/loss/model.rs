@@ -1,4 +1,4 @@
-//! Loss models at work.
+//! Loss models with their state.
 
 use whimbrel_control::{Rng, Span, Time};
 
@@ -6,7 +6,7 @@ use super::LossConfig;
 use crate::ledger::LossKind;
 use crate::packet::ChunkKinds;
 
-/// A model with its state. Packets are shown to it in the order in which they leave the transmitter.
+/// A model with its state. Packets are passed to it in the order of their departure.
 #[derive(Clone, Debug)]
 pub(crate) struct LossModel {
     kind: LossKind,
@@ -49,7 +49,7 @@ enum Rule {
     },
 }
 
-/// A chain of two states in continuous time.
+/// A two-state chain in continuous time.
 #[derive(Clone, Debug)]
 struct Markov {
     bad: bool,
@@ -57,7 +57,7 @@ struct Markov {
     until: Time,
     mean: [f64; 2],
     loss: [f64; 2],
-    /// Random numbers of the states, if they are not the model's own.
+    /// Random numbers of the states, if they are shared between directions.
     states: Option<Rng>,
 }
 
@@ -70,14 +70,14 @@ impl Markov {
 }
 
 impl LossModel {
-    /// The model, with random numbers of its own.
+    /// Creates a model with its own random numbers.
     pub(crate) fn new(config: &LossConfig, rng: Rng) -> Self {
         let common = rng.clone();
         LossModel::shared(config, rng, &common)
     }
 
-    /// The model of one direction, with random numbers of its own, and those that both directions of the link have in common: a channel
-    /// whose state is shared takes its times from them, so that both directions are bad at the same times.
+    /// Creates the model of one direction with its own random numbers and those that both directions of the link share. A channel
+    /// with a shared state takes its times from the shared ones, so both directions are bad at the same times.
     pub(crate) fn shared(config: &LossConfig, mut rng: Rng, common: &Rng) -> Self {
         if let Some(plain) = config.as_two_states() {
             return LossModel::shared(&plain, rng, common);
@@ -100,7 +100,7 @@ impl LossModel {
                 let mut own = shared.then(|| common.clone());
                 let rng = own.as_mut().unwrap_or(&mut rng);
                 let mean = [mean_good.as_secs_f64(), mean_bad.as_secs_f64()];
-                // The channel has been there for ever: it starts bad as often as it is bad.
+                // Starts in the stationary distribution.
                 let bad = rng.chance(mean[1] / (mean[0] + mean[1]));
                 let mut markov = Markov {
                     bad,
@@ -167,12 +167,12 @@ impl LossModel {
         LossModel { kind, rule, rng }
     }
 
-    /// Whether the model asks what a packet carries.
+    /// Returns whether the model depends on the packet's content.
     pub(crate) fn needs_kinds(&self) -> bool {
         matches!(self.rule, Rule::Only { .. })
     }
 
-    /// Whether the packet of `size` bytes that is on the channel from `start` to `end` is lost, and by which model.
+    /// Returns whether the packet of `size` bytes that is on the channel from `start` to `end` is lost, and by which model.
     pub(crate) fn strikes(&mut self, start: Time, end: Time, size: u32, kinds: ChunkKinds) -> Option<LossKind> {
         let rng = &mut self.rng;
         let lost = match &mut self.rule {
@@ -235,7 +235,7 @@ impl LossModel {
     }
 }
 
-/// Whether any of these models asks what a packet carries.
+/// Returns whether any of these models depends on the packet's content.
 pub(crate) fn any_needs_kinds(models: &[LossModel]) -> bool {
     models.iter().any(LossModel::needs_kinds)
 }
@@ -247,7 +247,7 @@ mod tests {
 
     const N: u64 = 200_000;
 
-    /// Losses of `N` packets of 1500 bytes, one each millisecond, each on the air for 1 ms.
+    /// Returns the losses of `N` packets of 1500 bytes, one per millisecond, each transmitted for 1 ms.
     fn pattern(config: &LossConfig) -> Vec<bool> {
         config.validate().expect("a valid model");
         let mut model = LossModel::new(config, Rng::stream(3, "loss"));
@@ -270,7 +270,7 @@ mod tests {
         losses.iter().filter(|lost| **lost).count() as f64
     }
 
-    /// Checks a fraction against its expectation: four standard deviations, `inflation` times as large where losses cluster.
+    /// Checks a fraction against its expectation: four standard deviations, `inflation` times as large where losses are correlated.
     fn assert_rate(losses: &[bool], expected: f64, inflation: f64) {
         let measured = count(losses) / N as f64;
         let deviation = (expected * (1.0 - expected) * inflation / N as f64).sqrt();
@@ -280,7 +280,7 @@ mod tests {
         );
     }
 
-    /// Mean length of the runs of `value`.
+    /// Returns the mean length of the runs of `value`.
     fn mean_run(losses: &[bool], value: bool) -> f64 {
         let runs = losses.chunk_by(|a, b| a == b).filter(|run| run[0] == value);
         let (count, total) = runs.fold((0, 0), |(count, total), run| (count + 1, total + run.len()));
@@ -302,14 +302,14 @@ mod tests {
     }
 
     #[test]
-    fn gilbert_bursts_have_their_length_and_share() {
+    fn gilbert_bursts_have_their_length_and_rate() {
         let losses = pattern(&LossConfig::GilbertElliott {
             good_to_bad: 0.01,
             bad_to_good: 0.25,
             good_loss: 0.0,
             bad_loss: 1.0,
         });
-        // Stationary share p / (p + q); the variance of correlated losses is (2 - p - q) / (p + q) times as large.
+        // Stationary fraction p / (p + q); the variance of correlated losses is (2 - p - q) / (p + q) times as large.
         assert_rate(&losses, 0.01 / 0.26, 1.74 / 0.26);
         let burst = mean_run(&losses, true);
         // Geometric with mean 4; about 1900 bursts.
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn gilbert_states_may_lose_some_and_keep_some() {
+    fn gilbert_states_may_lose_a_part_of_the_packets() {
         let losses = pattern(&LossConfig::GilbertElliott {
             good_to_bad: 0.1,
             bad_to_good: 0.3,
@@ -339,10 +339,10 @@ mod tests {
         });
         // Correlation time 90 ms of 1 ms packets.
         assert_rate(&losses, 0.1, 180.0);
-        // Sampled each millisecond, sojourns of mean 100 ms appear a little longer; about 200 of them.
+        // Sampled every millisecond, sojourns of mean 100 ms appear a little longer; about 200 of them.
         let bad = mean_run(&losses, true);
         assert!((bad - 101.0).abs() < 4.0 * 100.0 / 14.0, "{bad}");
-        // Exponential: a share of 1/e is longer than the mean.
+        // Exponential: a fraction of 1/e is longer than the mean.
         let runs: Vec<_> = losses
             .chunk_by(|a, b| a == b)
             .filter(|run| run[0])
@@ -362,7 +362,7 @@ mod tests {
             shared: false,
         };
         let mut model = LossModel::new(&config, Rng::stream(9, "loss"));
-        // A packet a second sees the states independently.
+        // One packet per second samples the states independently.
         let n = 20_000;
         let losses = (1..=n)
             .filter(|i| {
@@ -374,8 +374,8 @@ mod tests {
     }
 
     #[test]
-    fn strikes_hit_the_packet_on_the_air() {
-        // Packets fill the air: P(hit) = 1 - exp(-1 / 50).
+    fn errors_hit_the_packet_in_transmission() {
+        // Packets are sent back to back: P(hit) = 1 - exp(-1 / 50).
         assert_rate(
             &pattern(&LossConfig::TimeBetweenErrors {
                 mean: Span::from_millis(50),
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_for_one_type_of_chunk_leaves_others_alone_and_uncounted() {
+    fn a_model_for_a_chunk_type_ignores_other_packets() {
         let config = LossConfig::ChunkType {
             chunks: vec![ChunkKind::Sack],
             model: Box::new(LossConfig::List { packets: vec![2] }),
@@ -415,7 +415,7 @@ mod tests {
         assert_eq!(asked.map(&mut ask), [None, None, None, Some(LossKind::List), None]);
     }
 
-    /// Share of lost packets and mean length of their bursts.
+    /// Returns the fraction of lost packets and the mean length of their bursts.
     fn rate_and_burst(losses: &[bool]) -> (f64, f64) {
         let lost = losses.iter().filter(|lost| **lost).count() as f64;
         let bursts = losses.windows(2).filter(|pair| !pair[0] && pair[1]).count() as f64;
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_that_cannot_be_are_refused() {
+    fn rejects_impossible_bursts() {
         let bursts = |rate, packets, time, shared| LossConfig::Bursts {
             rate,
             packets,

@@ -2,14 +2,15 @@
 
 use whimbrel_control::Span;
 
-/// Values in each octave of the histogram: half the width of a class is at most 1 / 512 of its value.
+/// Classes in each octave of the histogram: half the width of a class is at most 1 / 512 of its value.
 const CLASSES: usize = 256;
 /// log2 of `CLASSES`.
 const CLASS_BITS: u32 = CLASSES.trailing_zeros();
 
-/// Counts spans in classes that are at most 0.4 % wide: quantiles are off by at most 0.2 %. Mean, least and greatest are exact.
+/// Counts spans in classes that are at most 0.4 % wide: the error of quantiles is at most 0.2 %. Mean, minimum and maximum are
+/// exact.
 ///
-/// Octaves that nothing falls into cost no memory; a link's delays take a few, 2 KiB each.
+/// Empty octaves use no memory; a link's delays need a few octaves of 2 KiB each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
     count: u64,
@@ -19,20 +20,20 @@ pub struct Histogram {
     octaves: Vec<Option<Box<[u64]>>>,
 }
 
-/// The numbers of a distribution of delays.
+/// Summary of a distribution of delays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DelaySummary {
-    /// How many there were; if none, all else is zero.
+    /// Number of values; if 0, all other fields are zero.
     pub count: u64,
-    /// Their mean.
+    /// Mean.
     pub mean: Span,
-    /// The median.
+    /// Median.
     pub p50: Span,
-    /// What 95 % do not exceed.
+    /// 95 % quantile.
     pub p95: Span,
-    /// What 99 % do not exceed.
+    /// 99 % quantile.
     pub p99: Span,
-    /// The greatest.
+    /// Maximum.
     pub max: Span,
 }
 
@@ -54,7 +55,7 @@ impl Histogram {
         classes[class] += 1;
     }
 
-    /// Counts everything that `other` has counted.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &Histogram) {
         if other.count == 0 {
             return;
@@ -77,17 +78,17 @@ impl Histogram {
         }
     }
 
-    /// How many were counted.
+    /// Returns the number of counted spans.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The mean; zero if nothing was counted.
+    /// Returns the mean; zero if nothing was counted.
     pub fn mean(&self) -> Span {
         Span::from_nanos(self.sum.checked_div(u128::from(self.count)).unwrap_or(0) as u64)
     }
 
-    /// The value that a fraction `q` of all do not exceed; zero if nothing was counted.
+    /// Returns the value that a fraction `q` of all values does not exceed; zero if nothing was counted.
     pub fn quantile(&self, q: f64) -> Span {
         let rank = (libm::ceil(self.count as f64 * q) as u64).clamp(1, self.count.max(1));
         let mut seen = 0;
@@ -102,7 +103,7 @@ impl Histogram {
         Span::ZERO
     }
 
-    /// Mean, median, tail and greatest.
+    /// Returns mean, median, tail and maximum.
     pub fn summary(&self) -> DelaySummary {
         DelaySummary {
             count: self.count,
@@ -115,17 +116,17 @@ impl Histogram {
     }
 }
 
-/// Octave and class of a value. Octave 0 holds the values below `CLASSES`, each in a class of its own.
+/// Returns octave and class of a value. Octave 0 has the values below `CLASSES`, each in its own class.
 fn place(value: u64) -> (usize, usize) {
     let octave = (u64::BITS - value.leading_zeros()).saturating_sub(CLASS_BITS);
     if octave == 0 {
         return (0, value as usize);
     }
-    // The leading one and the bits behind it.
+    // The leading one and the bits after it.
     (octave as usize, ((value >> (octave - 1)) as usize) & (CLASSES - 1))
 }
 
-/// The value in the middle of a class.
+/// Returns the value in the middle of a class.
 fn middle(octave: usize, class: usize) -> u64 {
     if octave == 0 {
         return class as u64;
@@ -139,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_value_lies_in_its_class() {
+    fn every_value_is_in_its_class() {
         for value in [0, 1, 255, 256, 257, 511, 512, 1000, 123_456_789, u64::MAX / 3, u64::MAX] {
             let (octave, class) = place(value);
             let error = middle(octave, class).abs_diff(value) as f64;
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn merged_halves_are_the_whole() {
+    fn merged_halves_equal_the_whole() {
         let (mut whole, mut low, mut high) = (Histogram::default(), Histogram::default(), Histogram::default());
         for i in 1..=1000_u64 {
             let span = Span::from_micros(i * i);
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_one_value_are_exact() {
+    fn zero_and_one_values_are_exact() {
         let mut histogram = Histogram::default();
         assert_eq!(histogram.summary(), DelaySummary::default());
         histogram.add(Span::from_nanos(987_654_321));

@@ -1,4 +1,4 @@
-//! What a run measured.
+//! Measurements of a run.
 
 mod histogram;
 mod result;

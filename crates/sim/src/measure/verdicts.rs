@@ -1,4 +1,4 @@
-//! What a sender made of its losses, against their true causes: A_c and A_w.
+//! A sender's verdicts on its losses by true cause: A_c and A_w.
 
 use std::collections::VecDeque;
 
@@ -8,17 +8,17 @@ const CAUSES: usize = 3;
 const SIGNALS: usize = 2;
 const VERDICTS: usize = 3;
 
-/// Packets that a sender declared lost, by true cause, by how it noticed, and by its verdict; and its reactions.
+/// Packets that a sender declared lost, by true cause, signal and verdict; and its reactions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct VerdictCounts {
     packets: [[[u64; VERDICTS]; SIGNALS]; CAUSES],
     /// Loss episodes, by true cause and verdict.
     episodes: [[u64; VERDICTS]; CAUSES],
-    /// How strongly congestion showed at losses by congestion: the sum in thousandths, and their number.
+    /// Strength of the congestion signal at congestion losses: the sum in thousandths, and their number.
     strength: (u64, u64),
-    /// Occasions on which a loss reduced the window although none of the packets had died of congestion.
+    /// Occasions on which a loss reduced the window although no packet had been lost to congestion.
     pub unnecessary_reductions: u64,
-    /// Occasions on which loss was judged a transmission error although some of the packets had died of congestion.
+    /// Occasions on which a loss was judged a transmission loss although a packet had been lost to congestion.
     pub missed_congestion: u64,
 }
 
@@ -31,12 +31,12 @@ fn place(cause: Option<Cause>) -> usize {
 }
 
 impl VerdictCounts {
-    /// Counts a packet declared lost; without a cause if it was alive.
+    /// Counts a packet declared lost. `cause` is none if it was not lost.
     pub(crate) fn add(&mut self, cause: Option<Cause>, signal: LossSignal, verdict: Verdict) {
         self.packets[place(cause)][signal as usize][verdict as usize] += 1;
     }
 
-    /// Counts how strongly congestion showed at the loss of a packet that died of congestion.
+    /// Records the strength of the congestion signal at a packet lost to congestion.
     pub(crate) fn add_strength(&mut self, cause: Option<Cause>, strength: Option<f64>) {
         if let (Some(Cause::Congestion), Some(strength)) = (cause, strength) {
             self.strength.0 += (strength.clamp(0.0, 1e6) * 1000.0).round() as u64;
@@ -44,17 +44,17 @@ impl VerdictCounts {
         }
     }
 
-    /// How strongly congestion showed at losses by congestion, in the mean, as a multiple of what it takes for that verdict.
+    /// Returns the mean strength of the congestion signal at congestion losses, as a multiple of the threshold for that verdict.
     pub fn strength(&self) -> Option<f64> {
         (self.strength.1 > 0).then(|| self.strength.0 as f64 / 1000.0 / self.strength.1 as f64)
     }
 
-    /// Packets that died of this (none: were alive), were noticed so, and judged so.
+    /// Returns the packets with this true cause (none: not lost), signal and verdict.
     pub fn of(&self, cause: Option<Cause>, signal: LossSignal, verdict: Verdict) -> u64 {
         self.packets[place(cause)][signal as usize][verdict as usize]
     }
 
-    /// Packets that died of this (none: were alive) and were declared lost.
+    /// Returns the packets with this true cause (none: not lost) that were declared lost.
     pub fn noticed(&self, cause: Option<Cause>) -> u64 {
         self.packets[place(cause)].iter().flatten().sum()
     }
@@ -69,7 +69,7 @@ impl VerdictCounts {
         (all > 0).then(|| right as f64 / all as f64)
     }
 
-    /// A_c: the fraction of losses by congestion that were judged so; none if there were none.
+    /// Returns A_c: the fraction of congestion losses that were judged congestion; none without congestion losses.
     pub fn a_c(&self) -> Option<f64> {
         self.share(
             Cause::Congestion,
@@ -78,7 +78,7 @@ impl VerdictCounts {
         )
     }
 
-    /// A_w: the fraction of transmission losses that were judged so; none if there were none.
+    /// Returns A_w: the fraction of transmission losses that were judged transmission losses; none without transmission losses.
     pub fn a_w(&self) -> Option<f64> {
         self.share(
             Cause::Transmission,
@@ -87,12 +87,12 @@ impl VerdictCounts {
         )
     }
 
-    /// A_c of the losses that were noticed by missing reports or duplicate acknowledgements.
+    /// Returns A_c of the losses detected by missing reports or duplicate acknowledgements.
     pub fn a_c_by_gap(&self) -> Option<f64> {
         self.share(Cause::Congestion, Verdict::Congestion, &[LossSignal::Gap])
     }
 
-    /// A_w of the losses that were noticed by missing reports or duplicate acknowledgements.
+    /// Returns A_w of the losses detected by missing reports or duplicate acknowledgements.
     pub fn a_w_by_gap(&self) -> Option<f64> {
         self.share(Cause::Transmission, Verdict::Transmission, &[LossSignal::Gap])
     }
@@ -103,19 +103,19 @@ impl VerdictCounts {
         (all > 0).then(|| row[verdict as usize] as f64 / all as f64)
     }
 
-    /// Loss episodes in which a packet died of this (none: all were alive); congestion counts before transmission.
+    /// Returns the loss episodes with this true cause (none: no packet was lost); congestion has precedence over transmission.
     pub fn episodes(&self, cause: Option<Cause>) -> u64 {
         self.episodes[place(cause)].iter().sum()
     }
 
-    /// A_c per episode: the fraction of loss episodes with a loss by congestion in which a loss was judged congestion; none if there
-    /// were none.
+    /// Returns A_c per episode: the fraction of loss episodes with a congestion loss in which a loss was judged congestion; none
+    /// without such episodes.
     pub fn a_c_per_episode(&self) -> Option<f64> {
         self.episode_share(Cause::Congestion, Verdict::Congestion)
     }
 
-    /// A_w per episode: the fraction of loss episodes with transmission losses only in which every loss was judged a transmission error;
-    /// none if there were none.
+    /// Returns A_w per episode: the fraction of loss episodes with only transmission losses in which every loss was judged a
+    /// transmission loss; none without such episodes.
     pub fn a_w_per_episode(&self) -> Option<f64> {
         self.episode_share(Cause::Transmission, Verdict::Transmission)
     }
@@ -141,19 +141,19 @@ pub(crate) struct Episodes {
     latest: VecDeque<Episode>,
 }
 
-/// Episodes to which losses may still be added: those of 32 paths, and of the next window of data.
+/// Episodes that may still grow: those of 32 paths, and of the next window of data.
 const LATEST_EPISODES: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
 struct Episode {
     /// The path and the number of the episode there.
     key: (u8, u32),
-    /// The cause with the lowest place: congestion, if any packet died of it.
+    /// The lowest index of all causes: congestion if a packet was lost to it.
     cause: usize,
     verdict: Verdict,
 }
 
-/// What several verdicts on one episode amount to: the most cautious one.
+/// Returns the combination of two verdicts on an episode: the more cautious one.
 fn most_cautious(a: Verdict, b: Verdict) -> Verdict {
     match (a, b) {
         (Verdict::Congestion, _) | (_, Verdict::Congestion) => Verdict::Congestion,
@@ -163,7 +163,7 @@ fn most_cautious(a: Verdict, b: Verdict) -> Verdict {
 }
 
 impl Episodes {
-    /// Counts a packet that died of `cause` and was judged so, in an episode of a path.
+    /// Counts a packet with this true cause and verdict in an episode of a path.
     pub(crate) fn add(&mut self, counts: &mut VerdictCounts, key: (u8, u32), cause: Option<Cause>, verdict: Verdict) {
         let cause = place(cause);
         let known = self.latest.iter_mut().rev().find(|episode| episode.key == key);
@@ -182,7 +182,7 @@ impl Episodes {
     }
 }
 
-/// Verdicts on packets, put together to the occasions on which they were found lost: by one acknowledgement or one timeout.
+/// Verdicts on packets, grouped by occasion: one acknowledgement or one timeout.
 #[derive(Debug, Default)]
 pub(crate) struct Occasions(Vec<Occasion>);
 
@@ -196,7 +196,7 @@ struct Occasion {
 }
 
 impl Occasions {
-    /// A packet that died of `cause` was declared lost on a path and judged; that reduced the window or not.
+    /// Adds the verdict on a packet declared lost on a path. `reduces` indicates whether the window was reduced.
     pub(crate) fn add(&mut self, key: (u8, LossSignal), cause: Option<Cause>, verdict: Verdict, reduces: bool) {
         let congestion = cause == Some(Cause::Congestion);
         match self.0.iter_mut().find(|occasion| occasion.key == key) {
@@ -213,12 +213,12 @@ impl Occasions {
         }
     }
 
-    /// Whether nothing was found lost since they were last closed.
+    /// Returns whether no loss was recorded since the last [`Occasions::close`].
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Everything that was found lost has been told.
+    /// Counts the recorded occasions and clears them.
     #[inline]
     pub(crate) fn close(&mut self, counts: &mut VerdictCounts) {
         for occasion in self.0.drain(..) {
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_of_the_losses_of_one_cause() {
+    fn fractions_refer_to_the_losses_of_one_cause() {
         let mut counts = VerdictCounts::default();
         assert_eq!(counts.a_c(), None);
         let (c, w) = (Some(Cause::Congestion), Some(Cause::Transmission));
@@ -257,7 +257,7 @@ mod tests {
         let (c, w) = (Some(Cause::Congestion), Some(Cause::Transmission));
         let mut counts = VerdictCounts::default();
         let mut episodes = Episodes::default();
-        // A transmission loss judged right, then an overflow in the same window judged right: one episode by congestion.
+        // A transmission loss judged correctly, then an overflow in the same window judged correctly: one congestion episode.
         episodes.add(&mut counts, (0, 1), w, Verdict::Transmission);
         assert_eq!((counts.a_c_per_episode(), counts.a_w_per_episode()), (None, Some(1.0)));
         episodes.add(&mut counts, (0, 1), c, Verdict::Congestion);

@@ -1,4 +1,4 @@
-//! Queues that speak: they mark packets, or drop some before they have to.
+//! Active queue management: queues that mark packets, or drop packets before they are full.
 
 use whimbrel_control::{Rate, Rng, Span};
 use whimbrel_proto::Ecn;
@@ -9,12 +9,12 @@ use super::{AboveMax, Occupancy, QueueConfig, QueueUnit, WarningMark};
 use crate::ledger::DropCause;
 use crate::packet::{Congestion, Packet};
 
-/// What an active queue wants done with an arriving packet for which there is room.
+/// The decision of an active queue on an arriving packet for which there is room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Advice {
-    /// It passes with these ECN bits and indications.
+    /// The packet enters with these ECN bits and indications.
     Pass(Ecn, Congestion),
-    /// It is dropped.
+    /// The packet is dropped.
     Drop(DropCause),
 }
 
@@ -33,7 +33,7 @@ enum Rule {
 }
 
 impl Active {
-    /// The rule of a queue, if it has any beyond its limit. `rate` is that of the transmitter, or its mean.
+    /// Creates the rule of a queue, if it has more than a limit. `rate` is the transmitter's rate, or its mean.
     pub(crate) fn new(config: &QueueConfig, rate: Rate, rng: impl FnOnce() -> Rng) -> Option<Active> {
         match config {
             QueueConfig::DropTail { .. } | QueueConfig::Codel(_) | QueueConfig::FqCodel(_) => None,
@@ -58,18 +58,18 @@ impl Active {
         }
     }
 
-    /// The average length as of the last arrival, in the configured unit.
+    /// Returns the average length as of the last arrival, in the configured unit.
     pub(crate) fn average(&self) -> f64 {
         self.average.value()
     }
 
-    /// The transmitter has another rate.
+    /// Sets the transmitter's rate.
     pub(crate) fn set_rate(&mut self, rate: Rate) {
         self.average.set_rate(rate);
     }
 
-    /// A packet arrives that finds so much waiting, or a transmitter that has been idle for so long.
-    /// `wait` is how long it will wait, if it is taken.
+    /// Decides on an arriving packet. `waiting` is the queue length before it, `idle` how long the transmitter has been idle, and
+    /// `wait` the packet's queueing time if it is accepted.
     pub(crate) fn advise(&mut self, waiting: Occupancy, idle: Option<Span>, wait: Span, packet: &Packet) -> Advice {
         self.average.update(waiting, idle);
         let average = self.average.value();
@@ -85,7 +85,7 @@ impl Active {
                     Strike::Early => Advice::Drop(DropCause::RedEarly),
                     Strike::Forced if marks && config.above_max == AboveMax::Mark => Advice::Pass(Ecn::Ce, congestion),
                     Strike::Forced => Advice::Drop(DropCause::RedForced),
-                    // Shishir 2000, III.B: each packet that passes while the average exceeds the minimum threshold.
+                    // Shishir 2000, III.B: every packet that enters while the average exceeds the minimum threshold.
                     Strike::No if config.eci && capable && average > config.min => {
                         Advice::Pass(ecn, congestion.with(Congestion::ECI))
                     }
@@ -111,7 +111,7 @@ mod tests {
     use crate::packet::Slab;
     use crate::queue::{CongestionWarningConfig, RedConfig};
 
-    /// Follows the queue at once, so that tests can set the average.
+    /// Weight with which the average equals the queue, so that tests can set it.
     const AT_ONCE: f64 = 1.0;
 
     fn active(config: &QueueConfig) -> Active {
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(advise(&mut queue, 25, Ecn::Ce), MARKED);
         assert_eq!(advise(&mut queue, 25, Ecn::NotEct), Advice::Drop(DropCause::RedForced));
         let mut certain = red(|config| config.max_p = 1.0);
-        // The base probability is 0.9: the second one in a row is certain.
+        // The base probability is 0.9: the second consecutive packet is dropped with certainty.
         let dropped = (0..2).any(|_| advise(&mut certain, 19, Ecn::NotEct) == Advice::Drop(DropCause::RedEarly));
         assert!(dropped);
         let marked = (0..2).any(|_| advise(&mut certain, 19, Ecn::Ect0) == MARKED);
@@ -191,8 +191,8 @@ mod tests {
     }
 
     #[test]
-    fn a_step_marks_what_will_wait_for_long() {
-        // RFC 9331: a threshold on the delay itself, and only packets that ask for it by ECT(1) where others get drops.
+    fn a_step_marks_packets_with_a_long_queueing_delay() {
+        // RFC 9331: a threshold on the delay itself; without `classic`, only packets with ECT(1).
         let step = |classic| {
             active(&QueueConfig::Step(crate::queue::StepConfig {
                 packets: Some(100),

@@ -4,11 +4,10 @@ use whimbrel_control::{Rate, Span};
 
 use super::{Occupancy, QueueUnit};
 
-/// Exponentially weighted average of a queue's length, taken at each arrival (Floyd and Jacobson 1993, section IV).
+/// Exponentially weighted moving average of a queue's length, updated at each arrival (Floyd and Jacobson 1993, section IV).
 ///
-/// The packet being transmitted does not count. While it is on its way and nothing waits, arrivals find a length of zero; while the
-/// transmitter is idle, time stands for them: the average falls as if a typical packet had arrived each time one could have
-/// been sent.
+/// The packet in transmission does not count. Arrivals while nothing is queued see a length of zero. While the transmitter is idle,
+/// the average decreases as if a typical packet had arrived each time one could have been sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Average {
     value: f64,
@@ -32,12 +31,12 @@ impl Average {
         average
     }
 
-    /// The transmitter has another rate.
+    /// Sets the transmitter's rate.
     pub(super) fn set_rate(&mut self, rate: Rate) {
         self.typical_time = rate.time_for(u64::from(self.typical_packet)).as_nanos().max(1) as f64;
     }
 
-    /// A length in the unit of the average.
+    /// Returns a length in the unit of the average.
     pub(super) fn length(&self, waiting: Occupancy) -> f64 {
         match self.unit {
             QueueUnit::Packets => f64::from(waiting.packets),
@@ -45,10 +44,10 @@ impl Average {
         }
     }
 
-    /// A packet arrives that finds so much waiting, or a transmitter that has been idle for so long.
+    /// Updates the average at an arrival. `waiting` is the queue length before it, `idle` how long the transmitter has been idle.
     pub(super) fn update(&mut self, waiting: Occupancy, idle: Option<Span>) {
         match idle {
-            // An empty queue stays so: most arrivals on most links.
+            // An average of zero stays zero: the common case.
             Some(_) if self.value == 0.0 => {}
             Some(idle) => self.value *= libm::pow(1.0 - self.weight, idle.as_nanos() as f64 / self.typical_time),
             None => self.value += self.weight * (self.length(waiting) - self.value),
@@ -64,7 +63,7 @@ impl Average {
 mod tests {
     use super::*;
 
-    /// 12 Mbit/s: a typical packet takes a millisecond.
+    /// Creates an average at 12 Mbit/s: a typical packet takes a millisecond.
     fn average(unit: QueueUnit, weight: f64) -> Average {
         Average::new(unit, weight, 1500, Rate::from_mbps(12))
     }
@@ -86,8 +85,8 @@ mod tests {
     }
 
     #[test]
-    fn each_arrival_weighs_in() {
-        // Worked by hand with w = 1/4: 0, 4 -> 1, 8 -> 2.75, 0 -> 2.0625
+    fn every_arrival_updates_the_average() {
+        // Computed by hand with w = 1/4: 0, 4 -> 1, 8 -> 2.75, 0 -> 2.0625
         let mut of_packets = average(QueueUnit::Packets, 0.25);
         let mut of_bytes = average(QueueUnit::Bytes, 0.25);
         for (packets, expected) in [(0, 0.0), (4, 1.0), (8, 2.75), (0, 2.0625)] {
@@ -99,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_of_the_queue_is_followed_as_the_paper_says() {
+    fn a_growing_queue_follows_equation_2_of_the_paper() {
         // Floyd and Jacobson 1993, equation 2: from an empty queue growing by one packet per arrival, after L arrivals
         // avg = L + 1 + ((1 - w)^(L + 1) - 1) / w.
         let w = 0.002;
@@ -111,8 +110,8 @@ mod tests {
     }
 
     #[test]
-    fn idle_time_counts_as_packets_that_found_nothing() {
-        // Two milliseconds are two typical packets: (3/4)^2 of what was
+    fn idle_time_counts_as_arrivals_at_an_empty_queue() {
+        // Two milliseconds are two typical packets: (3/4)^2 of the previous value
         let mut idle = average(QueueUnit::Packets, 0.25);
         idle.update(waiting(16), None);
         let mut busy = idle;

@@ -1,4 +1,4 @@
-//! Controlled delay: drops, or marks, by how long packets have waited (Nichols et al., RFC 8289).
+//! Controlled delay: drops or marks packets by their queueing delay (Nichols et al., RFC 8289).
 
 use std::collections::VecDeque;
 
@@ -6,18 +6,18 @@ use whimbrel_control::{Span, Time};
 
 use crate::packet::PacketId;
 
-/// A packet that waits.
+/// A queued packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waiting {
     pub(crate) packet: PacketId,
     pub(crate) size: u32,
     pub(crate) entered: Time,
     pub(crate) seq: u64,
-    /// Whether it can be marked instead of being dropped.
+    /// Whether it is ECN-capable.
     pub(crate) capable: bool,
 }
 
-/// A queue with the bytes in it.
+/// A FIFO queue with its length in bytes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Line {
     packets: VecDeque<Waiting>,
@@ -48,20 +48,20 @@ impl Line {
 /// Constants of the rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CodelRules {
-    /// The standing delay that is accepted.
+    /// The accepted standing delay.
     pub(crate) target: Span,
-    /// For how long it may be exceeded: about the largest round-trip time.
+    /// Time for which it may be exceeded: about the largest round-trip time.
     pub(crate) interval: Span,
-    /// With no more than so many bytes left, nothing is dropped: the link must not run dry.
+    /// Nothing is dropped while at most this number of bytes is queued, so that the link does not run dry.
     pub(crate) largest_packet: u64,
-    /// Whether capable packets are marked.
+    /// Whether ECN-capable packets are marked.
     pub(crate) ecn: bool,
 }
 
-/// The state of the rule over one queue, in the names of RFC 8289 §5.
+/// The state of the rule for one queue, with the names of RFC 8289 §5.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Codel {
-    /// When the delay will have been above target for an interval.
+    /// When the delay will have been above the target for an interval.
     first_above_time: Option<Time>,
     dropping: bool,
     drop_next: Time,
@@ -73,12 +73,12 @@ pub(crate) struct Codel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Leaving {
     pub(crate) waiting: Waiting,
-    /// Whether the rule wants it marked.
+    /// Whether the rule marks it.
     pub(crate) mark: bool,
 }
 
 impl Codel {
-    /// Takes the next packet out of `line`. Those that the rule drops go to `dropped`.
+    /// Removes the next packet from `line`. Packets that the rule drops are added to `dropped`.
     pub(crate) fn dequeue(
         &mut self,
         now: Time,
@@ -114,7 +114,7 @@ impl Codel {
                 (next, _) = self.take(now, line, rules);
             }
             self.dropping = true;
-            // Dropping goes on nearly where it was if it ended only a short time ago (§5.4).
+            // If dropping ended only recently, it resumes with nearly the old count (§5.4).
             let delta = self.count.saturating_sub(self.last_count);
             let recent = now.since(self.drop_next) < rules.interval * 16;
             self.count = if delta > 1 && recent { delta } else { 1 };
@@ -125,7 +125,7 @@ impl Codel {
         next.map(|waiting| Leaving { waiting, mark: false })
     }
 
-    /// The packet at the head, and whether the delay has been above target for an interval.
+    /// Removes the packet at the head. Returns it, and whether the delay has been above the target for an interval.
     fn take(&mut self, now: Time, line: &mut Line, rules: &CodelRules) -> (Option<Waiting>, bool) {
         let Some(waiting) = line.pop() else {
             self.first_above_time = None;
@@ -144,7 +144,7 @@ impl Codel {
         }
     }
 
-    /// The time between drops falls with the square root of their number.
+    /// Returns the time of the next drop: the interval decreases with the square root of the count.
     fn control_law(&self, from: Time, rules: &CodelRules) -> Time {
         let interval = rules.interval.as_nanos() as f64 / libm::sqrt(f64::from(self.count.max(1)));
         from + Span::from_nanos(interval as u64)
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_happens_below_target_or_with_an_almost_empty_queue() {
+    fn drops_nothing_below_target_or_with_an_almost_empty_queue() {
         let mut codel = Codel::default();
         let mut dropped = Vec::new();
         let mut short = line(100, ms(0), false);
@@ -196,8 +196,9 @@ mod tests {
     }
 
     #[test]
-    fn a_standing_queue_is_dropped_from_ever_more_often() {
-        // RFC 8289 §5.3: first an interval after the delay exceeded the target, then after interval / sqrt(count) each.
+    fn drops_from_a_standing_queue_at_decreasing_intervals() {
+        // RFC 8289 §5.3: first after the delay has exceeded the target for an interval, then each time after interval /
+        // sqrt(count).
         let mut codel = Codel::default();
         let mut standing = line(10_000, ms(0), false);
         let mut dropped = Vec::new();

@@ -1,4 +1,4 @@
-//! Queues as they are written in a scenario.
+//! Queues in a scenario.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,35 +6,35 @@ use whimbrel_control::Span;
 
 use crate::config::{ConfigError, probability};
 
-/// The queue in front of a link's transmitter. The packet being transmitted no longer counts as queued.
+/// The queue in front of a link's transmitter. The packet in transmission does not count as queued.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum QueueConfig {
-    /// First in, first out; a packet that finds no room is dropped. At least one of the limits is given; both may be.
+    /// First in, first out; packets are dropped when the queue is full. At least one limit is required; both are allowed.
     DropTail {
-        /// The most packets that may wait, 1 to 10 000 000.
+        /// Queue limit in packets, 1 to 10 000 000.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1, max = 10_000_000))]
         packets: Option<u32>,
-        /// The most bytes (of IP packets) that may wait, 1 or more.
+        /// Queue limit in bytes of IP packets, 1 or more.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1))]
         bytes: Option<u64>,
     },
-    /// Random early detection: drops packets, or marks those that are ECN-capable, the more often the longer the queue is on
-    /// average.
+    /// Random early detection: drops packets, or marks ECN-capable ones, with a probability that grows with the average queue
+    /// length.
     Red(RedConfig),
-    /// Congestion warning: marks every packet while the queue is long on average.
+    /// Congestion warning: marks every packet while the average queue is above a threshold.
     CongestionWarning(CongestionWarningConfig),
-    /// Marks every packet that will wait for more than a threshold: what L4S asks of a queue in its simplest form.
+    /// Marks every packet whose queueing delay will exceed a threshold: the simplest queue for L4S.
     Step(StepConfig),
-    /// Controlled delay: drops, or marks, when packets have waited too long for some time (RFC 8289).
+    /// Controlled delay: drops or marks packets when the queueing delay has been too long for some time (RFC 8289).
     Codel(CodelConfig),
     /// A queue for each flow, served in turn, each with controlled delay (RFC 8290).
     FqCodel(FqCodelConfig),
 }
 
-/// What a queue's average and thresholds count.
+/// Unit of a queue's average and thresholds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum QueueUnit {
@@ -45,14 +45,14 @@ pub enum QueueUnit {
     Bytes,
 }
 
-/// What RED does to an ECN-capable packet while the average is above the maximum threshold.
+/// Treatment of ECN-capable packets while the average is above the maximum threshold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AboveMax {
-    /// Marks it, as Floyd and Jacobson did and Ye did.
+    /// Mark, as Floyd and Jacobson and Ye did.
     #[default]
     Mark,
-    /// Drops it (RFC 3168 §7).
+    /// Drop (RFC 3168 §7).
     Drop,
 }
 
@@ -61,53 +61,53 @@ pub enum AboveMax {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RedConfig {
-    /// The most packets that may wait, 1 to 10 000 000. At least one of the limits is given; both may be.
+    /// Queue limit in packets, 1 to 10 000 000. At least one limit is required; both are allowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10_000_000))]
     pub packets: Option<u32>,
-    /// The most bytes (of IP packets) that may wait, 1 or more.
+    /// Queue limit in bytes of IP packets, 1 or more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub bytes: Option<u64>,
-    /// What the average and the thresholds count; `packets` by default.
+    /// Unit of the average and the thresholds. Default: `packets`.
     #[serde(default)]
     pub unit: QueueUnit,
-    /// Minimum threshold of the average: below it nothing happens. Above 0.
+    /// Minimum threshold of the average, above 0. Below it no packet is marked or dropped.
     pub min: f64,
-    /// Maximum threshold of the average: above it every packet is marked or dropped. More than `min`.
+    /// Maximum threshold of the average, above `min`. Above it every packet is marked or dropped.
     pub max: f64,
-    /// Weight of the queue at each arrival in its average, above 0 and up to 1.
+    /// Weight of a new sample in the average, above 0 and up to 1.
     #[serde(default = "default_weight")]
     pub weight: f64,
-    /// Probability of marking as the average reaches `max`, before marks are spread evenly. Above 0 and up to 1.
+    /// Maximum marking probability, reached when the average is at `max`, before marks are spread evenly. Above 0 and up to 1.
     #[serde(default = "default_max_p")]
     pub max_p: f64,
-    /// Above `max` the probability goes on rising, from `max_p` to 1 at twice `max`, instead of being 1 at once (Floyd 2000).
+    /// Whether the probability rises linearly from `max_p` at `max` to 1 at twice `max`, instead of jumping to 1 (Floyd 2000).
     #[serde(default)]
     pub gentle: bool,
-    /// The queue itself must exceed the threshold as well as its average (Ye 2004, 4.6.3), since the average stays high for some
-    /// time after the queue has gone down.
+    /// Whether the current queue must exceed the threshold as well as the average (Ye 2004, 4.6.3), because the average stays high
+    /// for some time after the queue has drained.
     #[serde(default)]
     pub enhanced: bool,
-    /// Sets the explicit congestion indication on each ECN-capable packet that it lets pass while the average exceeds `min`
+    /// Whether the explicit congestion indication is set on every ECN-capable packet that enters while the average exceeds `min`
     /// (Shishir 2000, III.B).
     #[serde(default)]
     pub eci: bool,
-    /// Whether ECN-capable packets are marked instead of dropped; true by default.
+    /// Whether ECN-capable packets are marked instead of dropped. Default: true.
     #[serde(default = "default_ecn")]
     pub ecn: bool,
-    /// What becomes of ECN-capable packets while the average exceeds `max`.
+    /// Treatment of ECN-capable packets while the average exceeds `max`.
     #[serde(default)]
     pub above_max: AboveMax,
-    /// Size of a typical packet in bytes, 1 to 65535: in idle time the average falls as if such packets had found the queue empty,
-    /// and with `unit = "bytes"` it is what is marked with the full probability, smaller ones in proportion.
+    /// Size of a typical packet in bytes, 1 to 65535. While the queue is idle, the average decreases as if such packets had
+    /// arrived. With `unit = "bytes"`, a packet of this size is marked with the full probability, smaller ones proportionally.
     #[serde(default = "default_typical_packet")]
     #[schemars(range(min = 1, max = 65_535))]
     pub typical_packet: u32,
 }
 
 impl RedConfig {
-    /// RED with these thresholds in packets and room for so many, and the defaults for everything else.
+    /// Creates RED with these thresholds and this limit in packets, and default values otherwise.
     pub fn new(packets: u32, min: f64, max: f64) -> Self {
         RedConfig {
             packets: Some(packets),
@@ -146,75 +146,76 @@ impl RedConfig {
 }
 
 /// Congestion warning (Xu, Tian and Ansari 2004, TCP Jersey): every packet is marked while the average exceeds a threshold, so that
-/// the receiver of any packet knows; a packet that finds no room is dropped.
+/// every arriving packet informs the receiver. Packets are dropped when the queue is full.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CongestionWarningConfig {
-    /// The most packets that may wait, 1 to 10 000 000. At least one of the limits is given; both may be.
+    /// Queue limit in packets, 1 to 10 000 000. At least one limit is required; both are allowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10_000_000))]
     pub packets: Option<u32>,
-    /// The most bytes (of IP packets) that may wait, 1 or more.
+    /// Queue limit in bytes of IP packets, 1 or more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub bytes: Option<u64>,
-    /// What the average and the threshold count; `packets` by default.
+    /// Unit of the average and the threshold. Default: `packets`.
     #[serde(default)]
     pub unit: QueueUnit,
     /// Threshold of the average, above 0.
     pub threshold: f64,
-    /// Weight of the queue at each arrival in its average, above 0 and up to 1.
+    /// Weight of a new sample in the average, above 0 and up to 1.
     #[serde(default = "default_weight")]
     pub weight: f64,
     /// The mark.
     #[serde(default)]
     pub mark: WarningMark,
-    /// Size of a typical packet in bytes, 1 to 65535: in idle time the average falls as if such packets had found the queue empty.
+    /// Size of a typical packet in bytes, 1 to 65535. While the queue is idle, the average decreases as if such packets had
+    /// arrived.
     #[serde(default = "default_typical_packet")]
     #[schemars(range(min = 1, max = 65_535))]
     pub typical_packet: u32,
 }
 
-/// A step marker (RFC 9331, RFC 9332): a packet is marked if it will wait for longer than the threshold; one that finds no room is
-/// dropped.
+/// A step marker (RFC 9331, RFC 9332): marks a packet if its queueing delay will exceed the threshold. Packets are dropped when the
+/// queue is full.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StepConfig {
-    /// The most packets that may wait, 1 to 10 000 000. At least one of the limits is given; both may be.
+    /// Queue limit in packets, 1 to 10 000 000. At least one limit is required; both are allowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10_000_000))]
     pub packets: Option<u32>,
-    /// The most bytes (of IP packets) that may wait, 1 or more.
+    /// Queue limit in bytes of IP packets, 1 or more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub bytes: Option<u64>,
-    /// The longest time to wait without a mark; 1 ms by default.
+    /// Longest queueing delay without a mark. Default: 1 ms.
     #[serde(default = "default_step")]
     pub threshold: Span,
-    /// Whether packets sent as ECT(0) are marked as well as those sent as ECT(1); true by default. L4S queues mark ECT(1) alone.
+    /// Whether ECT(0) packets are marked as well as ECT(1) packets. L4S queues mark only ECT(1). Default: true.
     #[serde(default = "default_ecn")]
     pub classic: bool,
 }
 
-/// Controlled delay.
+/// Controlled delay (CoDel).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CodelConfig {
-    /// The most packets that may wait, 1 to 10 000 000; 1000 by default.
+    /// Queue limit in packets, 1 to 10 000 000. Default: 1000.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10_000_000))]
     pub packets: Option<u32>,
-    /// The most bytes (of IP packets) that may wait, 1 or more.
+    /// Queue limit in bytes of IP packets, 1 or more.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub bytes: Option<u64>,
-    /// The standing delay that is accepted, above 0 s; 5 ms by default. On a slow link at least the time that a packet takes.
+    /// Accepted standing delay, above 0 s. Default: 5 ms. On a slow link at least the transmission time of a packet.
     pub target: Span,
-    /// For how long it may be exceeded, above `target`: about the largest round-trip time. 100 ms by default.
+    /// Time for which it may be exceeded, above `target`: about the largest round-trip time. Default: 100 ms.
     pub interval: Span,
-    /// Whether ECN-capable packets are marked instead of dropped; true by default.
+    /// Whether ECN-capable packets are marked instead of dropped. Default: true.
     pub ecn: bool,
-    /// With no more than so many bytes left nothing is dropped, 1 to 65535; 1500 by default.
+    /// Nothing is dropped while at most this number of bytes is queued, 1 to 65535. Default: 1500.
     #[schemars(range(min = 1, max = 65_535))]
     pub largest_packet: u32,
 }
@@ -256,38 +257,38 @@ impl CodelConfig {
     }
 }
 
-/// A queue for each flow, served in turn by bytes; each has controlled delay, and when there is no room the longest loses its oldest
-/// packet.
+/// A queue for each flow, served in turn by bytes; each has controlled delay. When the limit is reached, the longest queue loses
+/// its oldest packet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FqCodelConfig {
-    /// The most packets that may wait, 1 to 10 000 000; 10 240 by default.
+    /// Queue limit in packets, 1 to 10 000 000. Default: 10 240.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10_000_000))]
     pub packets: Option<u32>,
-    /// The most bytes (of IP packets) that may wait, 1 or more.
+    /// Queue limit in bytes of IP packets, 1 or more.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub bytes: Option<u64>,
-    /// The standing delay that is accepted, above 0 s; 5 ms by default. On a slow link at least the time that a packet takes.
+    /// Accepted standing delay, above 0 s. Default: 5 ms. On a slow link at least the transmission time of a packet.
     pub target: Span,
-    /// For how long it may be exceeded, above `target`: about the largest round-trip time. 100 ms by default.
+    /// Time for which it may be exceeded, above `target`: about the largest round-trip time. Default: 100 ms.
     pub interval: Span,
-    /// Whether ECN-capable packets are marked instead of dropped; true by default.
+    /// Whether ECN-capable packets are marked instead of dropped. Default: true.
     pub ecn: bool,
-    /// With no more than so many bytes left nothing is dropped, 1 to 65535; 1500 by default.
+    /// Nothing is dropped while at most this number of bytes is queued, 1 to 65535. Default: 1500.
     #[schemars(range(min = 1, max = 65_535))]
     pub largest_packet: u32,
-    /// Bytes that a flow may send in its turn, 1 to 65535; 1514 by default.
+    /// Bytes that a flow may send per turn, 1 to 65535. Default: 1514.
     #[schemars(range(min = 1, max = 65_535))]
     pub quantum: u32,
-    /// Queues that flows are spread over, 1 to 65536; 1024 by default.
+    /// Number of queues that flows are hashed to, 1 to 65536. Default: 1024.
     #[schemars(range(min = 1, max = 65_536))]
     pub queues: u32,
 }
 
 impl FqCodelConfig {
-    /// The limits and the rule of each queue.
+    /// Returns the limits and the rule of each queue.
     pub(crate) fn codel(&self) -> CodelConfig {
         CodelConfig {
             packets: self.packets,
@@ -327,14 +328,14 @@ fn default_step() -> Span {
     Span::from_millis(1)
 }
 
-/// How a congestion warning is told.
+/// The mark of a congestion warning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WarningMark {
-    /// By the ECN bits of ECN-capable packets: whoever speaks ECN understands it.
+    /// CE in the ECN bits of ECN-capable packets: any ECN receiver understands it.
     #[default]
     Ce,
-    /// By a bit of its own, which any packet can have and which leaves the ECN bits alone.
+    /// A separate bit that any packet can carry; the ECN bits do not change.
     Cw,
 }
 
@@ -365,7 +366,7 @@ impl Default for QueueConfig {
 }
 
 impl QueueConfig {
-    /// The most packets and bytes that may wait.
+    /// Returns the queue limits in packets and in bytes.
     pub fn limits(&self) -> (Option<u32>, Option<u64>) {
         match self {
             QueueConfig::DropTail { packets, bytes }
@@ -380,7 +381,7 @@ impl QueueConfig {
     /// Checks every value.
     ///
     /// # Errors
-    /// The first value that cannot be.
+    /// Returns an error for the first value that is not allowed.
     pub fn validate(&self) -> Result<(), ConfigError> {
         match self {
             QueueConfig::DropTail { packets, bytes } => limits(*packets, *bytes, "drop-tail"),
@@ -406,7 +407,7 @@ impl QueueConfig {
     }
 }
 
-/// The limits given, or room for so many packets.
+/// Returns the given limits, or a limit of this number of packets.
 fn codel_limits(codel: &CodelConfig, packets: u32) -> (Option<u32>, Option<u64>) {
     let unlimited = codel.packets.is_none() && codel.bytes.is_none();
     (codel.packets.or(unlimited.then_some(packets)), codel.bytes)

@@ -2,18 +2,18 @@
 
 use super::QueueConfig;
 
-/// What waits in a queue.
+/// Length of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Occupancy {
     pub(crate) packets: u32,
     pub(crate) bytes: u64,
 }
 
-/// The limit of a queue: with nothing else a drop-tail queue, and what [`super::Active`] queues have besides their rules.
+/// The limit of a queue: all of a drop-tail queue, and part of [`super::Active`] queues.
 ///
-/// Such a queue decides when a packet comes in, and so does RED; with a first-in-first-out order the time at which each
-/// packet will leave is then known, and no event is needed for it. A queue that decides as packets leave (CoDel) or that reorders
-/// (FQ) needs an event for each departure: it becomes a second kind of transmitter beside the one in `link`.
+/// Such a queue decides at arrivals, and so does RED; with first-in-first-out order the departure times are then known, and no
+/// event is needed. A queue that decides at departures (CoDel) or that reorders (FQ) needs an event for each departure: see the
+/// second kind of transmitter in `link`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DropTail {
     packets: u32,
@@ -29,7 +29,7 @@ impl DropTail {
         }
     }
 
-    /// Whether a packet of `size` bytes finds room behind those that wait.
+    /// Returns whether there is room for a packet of `size` bytes.
     #[inline]
     pub(crate) fn admits(&self, waiting: Occupancy, size: u32) -> bool {
         waiting.packets < self.packets && waiting.bytes + u64::from(size) <= self.bytes

@@ -1,5 +1,5 @@
 //! Flow queueing with controlled delay (Hoeiland-Joergensen et al., RFC 8290): a queue for each flow, served in turn by bytes, each
-//! with a rule of its own; flows that have just begun come first.
+//! with its own rule; new flows are served first.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use super::codel::{Codel, CodelRules, Leaving, Line, Waiting};
 struct FlowQueue {
     line: Line,
     codel: Codel,
-    /// Bytes that it may still send before the next one's turn.
+    /// Bytes that it may send before the next turn.
     credit: i64,
     listed: bool,
 }
@@ -49,7 +49,7 @@ impl FqCodel {
         }
     }
 
-    /// Takes out the oldest packet of the longest queue, to make room.
+    /// Removes the oldest packet of the longest queue, to make room.
     pub(crate) fn evict(&mut self) -> Option<Waiting> {
         let listed = self.new.iter().chain(&self.old);
         let place = *listed.max_by_key(|place| (self.queues[**place].line.bytes(), usize::MAX - **place))?;
@@ -58,7 +58,7 @@ impl FqCodel {
         evicted
     }
 
-    /// Takes out the next packet.
+    /// Removes the next packet.
     pub(crate) fn dequeue(&mut self, now: Time, rules: &CodelRules, dropped: &mut Vec<Waiting>) -> Option<Leaving> {
         loop {
             let from_new = !self.new.is_empty();
@@ -82,7 +82,8 @@ impl FqCodel {
                 None => {
                     list.pop_front();
                     if from_new {
-                        // It keeps its place once round, so that a flow of single packets does not always come first (§4.2).
+                        // It stays in the list for one more round, so that a flow of single packets is not always served first
+                        // (§4.2).
                         self.old.push_back(place);
                     } else {
                         queue.listed = false;
@@ -96,12 +97,12 @@ impl FqCodel {
         self.packets
     }
 
-    /// Forgets everything.
+    /// Removes all packets.
     pub(crate) fn clear(&mut self) {
         *self = FqCodel::new(self.queues.len() as u32, self.quantum as u32);
     }
 
-    /// Everything that waits, queue by queue.
+    /// Returns all queued packets, queue by queue.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Waiting> {
         let listed = self.new.iter().chain(&self.old);
         listed.flat_map(|place| self.queues[*place].line.iter())
@@ -138,9 +139,9 @@ mod tests {
     }
 
     #[test]
-    fn flows_share_by_bytes_and_new_ones_come_first() {
+    fn flows_share_by_bytes_and_new_ones_are_served_first() {
         let mut queue = FqCodel::new(16, 1500);
-        // Flow 1 sends large packets, flow 2 small ones: in a round, one of the first and five of the second.
+        // Flow 1 sends large packets, flow 2 small ones: per round, one of the first and five of the second.
         (0..3).for_each(|n| queue.enqueue(1, waiting(100 + n, 1500)));
         (0..10).for_each(|n| queue.enqueue(2, waiting(200 + n, 300)));
         assert_eq!(queue.len(), 13);
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_queue_makes_room() {
+    fn the_longest_queue_loses_a_packet() {
         let mut queue = FqCodel::new(16, 1500);
         queue.enqueue(1, waiting(100, 1500));
         (0..3).for_each(|n| queue.enqueue(2, waiting(200 + n, 1000)));

@@ -1,25 +1,25 @@
-//! Random early detection: when to mark or drop (Floyd and Jacobson 1993, figure 2).
+//! Random early detection: the decision to mark or drop (Floyd and Jacobson 1993, figure 2).
 
 use whimbrel_control::Rng;
 
 use super::{QueueUnit, RedConfig};
 
-/// What RED says of an arriving packet.
+/// RED's decision on an arriving packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Strike {
-    /// It may pass.
+    /// No mark or drop.
     No,
-    /// It was chosen at random.
+    /// A random mark or drop.
     Early,
-    /// Every packet is.
+    /// A mark or drop of every packet.
     Forced,
 }
 
-/// The marking rule with its memory.
+/// The marking rule with its state.
 #[derive(Clone, Debug)]
 pub(super) struct Red {
     config: RedConfig,
-    /// Packets in a row that were not struck since the average rose above the minimum threshold, or since the last strike.
+    /// Consecutive packets without a mark or drop since the average rose above the minimum threshold, or since the last one.
     spared: u64,
     rng: Rng,
 }
@@ -33,7 +33,8 @@ impl Red {
         &self.config
     }
 
-    /// Judges a packet of `size` bytes; `average` includes its arrival, `length` is what it found, both in the configured unit.
+    /// Decides on a packet of `size` bytes. `average` includes its arrival, `length` is the queue before it, both in the configured
+    /// unit.
     pub(super) fn judge(&mut self, average: f64, length: f64, size: u32) -> Strike {
         let Some(base) = self.base_probability(average, length, size) else {
             self.spared = 0;
@@ -51,10 +52,10 @@ impl Red {
         Strike::No
     }
 
-    /// The probability before it is spread evenly; 1 where every packet is struck, `None` where none is.
+    /// Returns the probability before it is spread evenly; 1 if every packet is marked, `None` if none is.
     fn base_probability(&self, average: f64, length: f64, size: u32) -> Option<f64> {
         let red = &self.config;
-        // Ye 2004, 4.6.3: the queue itself has to exceed the same threshold.
+        // Ye 2004, 4.6.3: the current queue has to exceed the same threshold.
         let exceeds = |threshold: f64| !red.enhanced || length > threshold;
         if average < red.min {
             return None;
@@ -70,15 +71,15 @@ impl Red {
         };
         Some(match red.unit {
             QueueUnit::Packets => probability,
-            // Not to become 1, which means another thing.
+            // Below 1, which would mean a forced mark.
             QueueUnit::Bytes => (probability * f64::from(size) / f64::from(red.typical_packet)).min(1.0 - f64::EPSILON),
         })
     }
 }
 
-/// Spreads strikes evenly instead of geometrically: with a constant `base` the distance between two is uniform from 1 to 1/`base`
-/// (section VII, method 2). `spared` are the packets since the last strike; the paper's figure 2 counts the present one as well,
-/// which would make the shortest distance twice as likely and the longest impossible.
+/// Spreads marks evenly instead of geometrically: with a constant `base` the distance between two is uniform from 1 to 1/`base`
+/// (section VII, method 2). `spared` is the number of packets since the last mark. The paper's figure 2 also counts the current
+/// one, which would make the shortest distance twice as likely and the longest impossible.
 fn spread(base: f64, spared: u64) -> f64 {
     let left = 1.0 - spared as f64 * base;
     if left <= base { 1.0 } else { base / left }
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn gently_it_rises_on_to_twice_max() {
+    fn the_gentle_probability_rises_to_1_at_twice_max() {
         // Floyd 2000: from max_p at max to 1 at 2 max
         let red = red(|config| config.gentle = true);
         assert_base(&red, 20.0, 0.0, 1500, Some(0.5));
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn small_packets_are_struck_less_often_if_bytes_are_counted() {
+    fn small_packets_are_marked_less_often_with_unit_bytes() {
         // p_b = p_b * PacketSize / MaximumPacketSize
         let red = red(|config| config.unit = QueueUnit::Bytes);
         assert_base(&red, 15.0, 0.0, 1500, Some(0.25));
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn enhanced_it_also_asks_for_the_queue_itself() {
+    fn enhanced_red_also_checks_the_current_queue() {
         // Ye 2004, 4.6.3: average and actual length, each against both thresholds
         let red = red(|config| config.enhanced = true);
         for (average, length, expected) in [
@@ -158,8 +159,8 @@ mod tests {
     }
 
     #[test]
-    fn the_longer_none_is_struck_the_likelier_the_next() {
-        // p_a = p_b / (1 - count p_b), worked by hand for p_b = 1/4: 1/4, 1/3, 1/2, 1
+    fn the_probability_grows_with_packets_since_the_last_mark() {
+        // p_a = p_b / (1 - count p_b), computed by hand for p_b = 1/4: 1/4, 1/3, 1/2, 1
         for (spared, expected) in [(0, 0.25), (1, 1.0 / 3.0), (2, 0.5), (3, 1.0), (4, 1.0), (100, 1.0)] {
             assert!((spread(0.25, spared) - expected).abs() < 1e-12, "after {spared}");
         }
@@ -167,9 +168,9 @@ mod tests {
     }
 
     #[test]
-    fn distances_between_strikes_are_uniform() {
+    fn distances_between_marks_are_uniform() {
         // With p_b = 1/8 the distance is uniform over 1..=8: mean 4.5, variance 5.25, each value 1/8 of the time.
-        // 4.5 standard deviations of 20 000 distances either way.
+        // 4.5 standard deviations of 20 000 distances in either direction.
         let mut red = red(|_| ());
         let mut counts = [0_u32; 9];
         let (mut distance, n) = (0, 20_000);
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn below_min_the_count_starts_over() {
+    fn the_count_restarts_below_min() {
         let mut red = red(|_| ());
         assert_eq!(red.judge(25.0, 0.0, 1500), Strike::Forced);
         for expected in 1..=3 {

@@ -1,4 +1,4 @@
-//! Queues that decide as packets leave, or that reorder them: each departure is an event.
+//! Queues that decide at departures, or that reorder packets: each departure is an event.
 
 use whimbrel_control::Time;
 
@@ -14,7 +14,7 @@ pub(crate) struct Scheduler {
     limit: DropTail,
     discipline: Discipline,
     waiting: Occupancy,
-    /// Whether the event of the next departure is among the events.
+    /// Whether the event of the next departure is scheduled.
     pub(crate) armed: bool,
     /// Packets dropped by the last departure.
     dropped: Vec<Waiting>,
@@ -27,7 +27,7 @@ enum Discipline {
 }
 
 impl Scheduler {
-    /// The scheduler of a queue, if it needs one.
+    /// Creates the scheduler of a queue, if it needs one.
     pub(crate) fn new(config: &QueueConfig) -> Option<Scheduler> {
         let (rules, discipline) = match config {
             QueueConfig::Codel(codel) => (codel.rules(), Discipline::Codel(Line::default(), Codel::default())),
@@ -50,7 +50,7 @@ impl Scheduler {
         })
     }
 
-    /// Takes a packet of the flow with this hash; gives back one that there is no room for, not always the same.
+    /// Adds a packet of the flow with this hash. Returns the packet dropped for lack of room, which may be another one.
     pub(crate) fn enqueue(&mut self, hash: u64, waiting: Waiting) -> Option<Waiting> {
         let has_room = self.limit.admits(self.waiting, waiting.size);
         let refused = match &mut self.discipline {
@@ -81,7 +81,7 @@ impl Scheduler {
         self.waiting.bytes -= u64::from(waiting.size);
     }
 
-    /// Takes out the next packet to send. What the rule drops on the way, [`Scheduler::dropped`] tells.
+    /// Removes the next packet to send. [`Scheduler::dropped`] returns the packets that the rule drops in the process.
     pub(crate) fn dequeue(&mut self, now: Time) -> Option<Leaving> {
         self.dropped.clear();
         let leaving = match &mut self.discipline {
@@ -98,17 +98,17 @@ impl Scheduler {
         leaving
     }
 
-    /// Packets that the last departure dropped.
+    /// Returns the packets that the last departure dropped.
     pub(crate) fn dropped(&self) -> &[Waiting] {
         &self.dropped
     }
 
-    /// What waits.
+    /// Returns the queue length.
     pub(crate) fn waiting(&self) -> Occupancy {
         self.waiting
     }
 
-    /// Everything that waits, taken out: the link has failed.
+    /// Removes and returns all queued packets, because the link has failed.
     pub(crate) fn flush(&mut self) -> Vec<Waiting> {
         let mut all: Vec<_> = match &mut self.discipline {
             Discipline::Codel(line, codel) => {

@@ -1,4 +1,4 @@
-//! Routing protocols at work: an agent for each radio, their control messages, and what they have the network do.
+//! Drives the routing agents of all radios: their wake-ups, control messages and actions.
 
 use whimbrel_control::{Rng, Span, Time};
 
@@ -14,7 +14,7 @@ use crate::packet::PacketId;
 use crate::routing::{Action, Address, Agent, Cause, Context, Datagram, Message};
 use crate::topology::RADIO_BASE;
 
-/// A control message on its way, and between whom.
+/// A control message in progress, with its sender and receiver.
 #[derive(Debug)]
 pub(super) struct Posted {
     message: Message,
@@ -25,20 +25,20 @@ pub(super) struct Posted {
 /// The agents of all radios.
 #[derive(Debug, Default)]
 pub(crate) struct Agents {
-    /// By radio; none where routes are static.
+    /// Indexed by radio; none where routes are static.
     agents: Vec<Option<Agent>>,
     random: Vec<Rng>,
     /// Pending wake-up of each agent.
     alarms: Vec<Option<(Time, u64)>>,
-    /// What routing knows of each packet.
+    /// Routing state of each packet.
     pub(super) datagrams: Vec<Datagram>,
     /// Why the last attempt to send each packet failed.
     failures: Vec<Failure>,
-    /// Messages under way; freed places are used again.
+    /// Messages in progress; free entries are reused.
     posted: Vec<Option<Posted>>,
     free: Vec<u32>,
     actions: Vec<Action>,
-    /// Why the link failed of which an agent is being told.
+    /// Cause of the link failure that is being reported to an agent.
     failure: Option<Failure>,
 }
 
@@ -50,26 +50,26 @@ impl Agents {
         self.alarms.push(None);
     }
 
-    /// Whether a radio routes by a protocol.
+    /// Returns whether a radio uses a routing protocol.
     #[inline]
     pub(crate) fn has(&self, radio: RadioId) -> bool {
         self.agents.get(radio as usize).is_some_and(Option::is_some)
     }
 
-    /// What a radio's protocol knows of the end of the way to another.
+    /// Returns the last node before the destination of a route, if the radio's protocol knows it.
     pub(super) fn last_hop(&self, now: Time, from: RadioId, to: RadioId, rank: u8) -> Option<RadioId> {
         let agent = self.agents.get(from as usize).and_then(Option::as_ref)?;
         agent.last_hop(now, to as Address, rank).map(RadioId::from)
     }
 
-    /// Whether a radio listens to what is for others.
+    /// Returns whether a radio overhears frames to other radios.
     #[inline]
     pub(super) fn listens(&self, radio: RadioId) -> bool {
         let agent = self.agents.get(radio as usize).and_then(Option::as_ref);
         agent.is_some_and(Agent::is_promiscuous)
     }
 
-    /// Enters a packet that its host sends from one radio to another, over one of several ways.
+    /// Registers a packet that its host sends from one radio to another, with the rank of its route.
     fn enter(&mut self, packet: PacketId, (from, to): (RadioId, RadioId), number: u32, rank: u8) {
         let place = packet as usize;
         let datagram = Datagram {
@@ -84,7 +84,7 @@ impl Agents {
         self.failures[place] = Failure::OutOfRange;
     }
 
-    /// Calls an agent. What it asks for is in `actions` afterwards.
+    /// Calls an agent. Its actions are in `actions` afterwards.
     #[inline]
     fn call(&mut self, now: Time, radio: RadioId, f: impl FnOnce(&mut Agent, &mut Context<'_>)) {
         let Some(agent) = self.agents.get_mut(radio as usize).and_then(Option::as_mut) else {
@@ -99,7 +99,7 @@ impl Agents {
         f(agent, &mut cx);
     }
 
-    /// Sees to it that an agent is woken when it wants to be.
+    /// Schedules an agent's wake-up.
     #[inline]
     fn arm(&mut self, queue: &mut EventQueue, radio: RadioId) {
         let agent = self.agents.get(radio as usize).and_then(Option::as_ref);
@@ -107,7 +107,7 @@ impl Agents {
             return;
         };
         let alarm = &mut self.alarms[radio as usize];
-        // A later one is set when the earlier has rung.
+        // A later wake-up is scheduled when the earlier one is due.
         if alarm.is_none_or(|(pending, _)| at < pending) {
             *alarm = Some((at, queue.push(at, Event::Routing { radio })));
         }
@@ -135,7 +135,7 @@ impl Agents {
 }
 
 impl Network {
-    /// The agents begin their work.
+    /// Starts all agents.
     pub(crate) fn start_routing(&mut self, now: Time, observer: &mut dyn Observer) {
         let radios = self.radios.as_ref().map_or(0, |radios| radios.agents.agents.len());
         for radio in 0..radios as RadioId {
@@ -144,7 +144,7 @@ impl Network {
         self.settle_radio(now, observer);
     }
 
-    /// An agent asked to be woken.
+    /// Handles an agent's wake-up.
     pub(crate) fn wake_routing(&mut self, now: Time, radio: RadioId, seq: u64, observer: &mut dyn Observer) {
         let Some(radios) = &mut self.radios else { return };
         let alarm = &mut radios.agents.alarms[radio as usize];
@@ -156,7 +156,7 @@ impl Network {
         self.settle_radio(now, observer);
     }
 
-    /// A packet that its host sends over a radio whose agent finds the way.
+    /// Handles a packet that its host sends over a radio with a routing agent.
     pub(crate) fn originate(&mut self, now: Time, id: PacketId, ends: (RadioId, RadioId), observer: &mut dyn Observer) {
         let (from, _) = ends;
         let packet = self.slab.get(id);
@@ -170,7 +170,7 @@ impl Network {
         self.route(now, from, observer, |agent, cx| agent.originate(cx, id));
     }
 
-    /// A data packet has arrived at a radio whose agent knows what is next.
+    /// Handles a data packet that arrived at a radio with a routing agent.
     pub(crate) fn receive_data(&mut self, now: Time, id: PacketId, at: RadioId, observer: &mut dyn Observer) {
         let from = self.slab.get(id).direction - RADIO_BASE;
         self.route(now, at, observer, |agent, cx| {
@@ -178,7 +178,7 @@ impl Network {
         });
     }
 
-    /// A data packet could not be sent.
+    /// Handles a data packet that could not be sent.
     pub(crate) fn data_failed(
         &mut self,
         now: Time,
@@ -195,7 +195,7 @@ impl Network {
         self.route(now, at, observer, |agent, cx| agent.data_failed(cx, to as Address, id));
     }
 
-    /// What became of a control message.
+    /// Handles the outcome of a control message.
     pub(crate) fn control(&mut self, now: Time, outcome: Outcome, observer: &mut dyn Observer) {
         let (Outcome::Arrived { packet, .. } | Outcome::Refused { packet, .. } | Outcome::Failed { packet, .. }) =
             outcome
@@ -203,12 +203,12 @@ impl Network {
             return;
         };
         if is_arp(packet) {
-            // Nobody waits for it: the next packet asks again.
+            // No retransmission: the next packet triggers another request.
             return;
         }
         let Some(radios) = &mut self.radios else { return };
         let place = (packet & !CONTROL) as usize;
-        // It is back in its place when the agent has seen it.
+        // The message is put back when the agent has handled it.
         let Some(posted) = radios.agents.posted[place].take() else {
             return;
         };
@@ -234,7 +234,7 @@ impl Network {
         }
     }
 
-    /// A control message has been sent.
+    /// Handles a control message that has been sent.
     pub(crate) fn control_done(&mut self, packet: PacketId) {
         if is_arp(packet) {
             return;
@@ -244,7 +244,7 @@ impl Network {
         }
     }
 
-    /// The link layer gave a packet up that has arrived.
+    /// Handles a link-layer failure of a packet that has arrived.
     pub(crate) fn link_failed(
         &mut self,
         now: Time,
@@ -259,7 +259,7 @@ impl Network {
         self.route(now, at, observer, |agent, cx| agent.link_failed(cx, to as Address));
     }
 
-    /// A radio has heard what is for another.
+    /// Handles an overheard frame.
     pub(crate) fn overhear(&mut self, now: Time, at: RadioId, transmission: u32, observer: &mut dyn Observer) {
         let Some(radios) = &mut self.radios else { return };
         let (frame, datagram) = radios.heard(transmission);
@@ -285,7 +285,7 @@ impl Network {
         }
     }
 
-    /// Calls an agent and does what it asks for.
+    /// Calls an agent and executes its actions.
     fn route(
         &mut self,
         now: Time,
@@ -346,7 +346,7 @@ impl Network {
         }
     }
 
-    /// The radio that a packet goes to, and on which of several ways.
+    /// Returns the destination radio of a packet and the rank of its route.
     fn routed_to(&self, packet: PacketId) -> (RadioId, u8) {
         let radios = self.radios.as_ref();
         radios.map_or((BROADCAST, 0), |radios| {
@@ -355,7 +355,7 @@ impl Network {
         })
     }
 
-    /// Puts a data packet into the queue of a radio for a neighbour.
+    /// Puts a data packet into a radio's queue for a neighbour.
     fn send_to(&mut self, now: Time, id: PacketId, radio: RadioId, to: RadioId, observer: &mut dyn Observer) {
         if self.wanted.routes {
             let destination = self.routed_to(id);
@@ -379,7 +379,7 @@ impl Network {
         }
     }
 
-    /// Puts a control message into the queue of a radio, now or after a delay.
+    /// Puts a control message into a radio's queue, now or after a delay.
     fn post(&mut self, now: Time, message: Message, ends: (RadioId, RadioId), delay: Span) {
         let (from, to) = ends;
         let Some(radios) = &mut self.radios else { return };
@@ -391,7 +391,7 @@ impl Network {
         }
     }
 
-    /// The delay of a control message is over.
+    /// Handles the end of a control message's delay.
     pub(crate) fn send_control(&mut self, now: Time, place: u32, observer: &mut dyn Observer) {
         self.send_posted(now, place);
         self.settle_radio(now, observer);

@@ -1,4 +1,4 @@
-//! Who hears whom: powers and delays from positions, and what a receiver makes of signals that overlap.
+//! Reception: powers and delays from positions, and the effect of overlapping signals at a receiver.
 
 use whimbrel_control::{Rate, Rng, Span, Time};
 
@@ -14,7 +14,7 @@ use crate::routing::Datagram;
 /// Nanoseconds that a signal takes for a metre.
 const NANOS_PER_METRE: f64 = 1e9 / 299_792_458.0;
 
-/// Somebody who hears a transmission.
+/// A radio that receives a transmission.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hearer {
     pub(crate) radio: RadioId,
@@ -24,19 +24,19 @@ pub(crate) struct Hearer {
     pub(crate) power: f64,
 }
 
-/// A frame under way, and those who hear it.
+/// A frame in transmission, and the radios that receive it.
 #[derive(Debug)]
 pub(crate) struct Transmission {
     pub(crate) frame: Frame,
     pub(crate) began: Time,
-    /// In the order of their delays.
+    /// Ordered by delay.
     pub(crate) hearers: Vec<Hearer>,
-    /// Whom its beginning and its end reach next.
+    /// Index of the radio that its start and its end reach next.
     pub(crate) next_begin: usize,
     pub(crate) next_end: usize,
     /// The channel that it is on.
     pub(crate) channel: u32,
-    /// What routing knows of its packet, if somebody may listen.
+    /// Routing state of its packet, if radios overhear.
     pub(crate) datagram: Datagram,
 }
 
@@ -45,61 +45,61 @@ pub(crate) struct Transmission {
 pub(crate) struct Thresholds {
     pub(crate) receive: f64,
     pub(crate) sense: f64,
-    /// Weaker signals are nobody's business.
+    /// Signals weaker than this are ignored.
     pub(crate) floor: f64,
     pub(crate) noise: f64,
     /// Ratio of powers.
     pub(crate) capture: f64,
     pub(crate) interference: Interference,
-    /// Whether frames are lost by errors of their bits instead of by a threshold.
+    /// Whether bit errors corrupt frames, instead of a threshold.
     pub(crate) bit_errors: bool,
 }
 
-/// What frames need to be understood.
+/// Requirements for the reception of frames.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Needs {
     /// Ratio of signal to noise and interference.
     pub(crate) sinr: f64,
     pub(crate) rate: Rate,
     pub(crate) modulation: Modulation,
-    /// Time of the preamble, in which there are no bits of the frame.
+    /// Duration of the preamble, which contains no bits of the frame.
     pub(crate) preamble: Span,
 }
 
-/// Who may hear a radio, for some time to come.
+/// The radios that may receive from a radio during an epoch.
 #[derive(Debug, Default)]
 struct Candidates {
-    /// When they were looked for: the number of the epoch, or zero.
+    /// When they were computed: the number of the epoch, or zero.
     epoch: u64,
     radios: Vec<RadioId>,
-    /// If nobody moves and power does not vary: powers and delays for good.
+    /// Constant powers and delays, if no node moves and power does not vary.
     fixed: Vec<Hearer>,
 }
 
-/// The radios of a channel, and who hears whom.
+/// The radios of a channel and their mutual reception.
 #[derive(Debug)]
 pub(crate) struct Air {
     pub(crate) propagation: Propagation,
     pub(crate) thresholds: Thresholds,
     power: f64,
-    /// Whether all its nodes stay where they are.
+    /// Whether no node moves.
     is_static: bool,
-    /// Farther radios hear nothing, m.
+    /// Radios beyond this distance receive nothing, m.
     reach: f64,
-    /// How far radios may move towards each other before candidates are looked for again, m.
+    /// Distance by which radios may approach each other before candidates are computed again, m.
     slack: f64,
-    /// For how long candidates are good.
+    /// Lifetime of candidates.
     lifetime: Span,
     epoch: u64,
     epoch_ends: Time,
     radios: Vec<RadioId>,
-    /// Cells of the grid with a radio in each, sorted by cell.
+    /// Grid cells with one radio each, sorted by cell.
     grid: Vec<((i64, i64), RadioId)>,
     candidates: Vec<Candidates>,
 }
 
 impl Air {
-    /// A channel. `top_speed` is the greatest of all its nodes.
+    /// Creates a channel. `top_speed` is the highest speed of all its nodes.
     pub(crate) fn new(config: &ChannelConfig, radios: Vec<RadioId>, total: usize, top_speed: f64) -> Self {
         let propagation = Propagation::new(&config.propagation);
         let at = |distance: f64| config.power * propagation.gain(distance * distance);
@@ -107,7 +107,7 @@ impl Air {
         let sense = at(config.sense_range());
         let floor = match config.interference {
             Interference::Threshold => sense,
-            // Ten of them together are as strong as the noise.
+            // Ten such signals together equal the noise.
             Interference::Sinr => sense.min(0.1 * noise),
         };
         let thresholds = Thresholds {
@@ -119,7 +119,7 @@ impl Air {
             interference: config.interference,
             bit_errors: config.bit_errors,
         };
-        // A hair more, so that rounding leaves nobody out.
+        // A small margin, so that rounding excludes no radio.
         let reach = 1.000_001 * propagation.distance(floor / propagation.headroom() / config.power);
         let slack = 0.1 * reach;
         let is_static = top_speed == 0.0;
@@ -148,20 +148,20 @@ impl Air {
         (libm::floor(at.x / side) as i64, libm::floor(at.y / side) as i64)
     }
 
-    /// A radio comes to the channel.
+    /// Adds a radio to the channel.
     pub(crate) fn add(&mut self, radio: RadioId) {
         self.radios.push(radio);
         self.radios.sort_unstable();
         self.epoch_ends = Time::ZERO;
     }
 
-    /// A radio leaves the channel.
+    /// Removes a radio from the channel.
     pub(crate) fn remove(&mut self, radio: RadioId) {
         self.radios.retain(|other| *other != radio);
         self.epoch_ends = Time::ZERO;
     }
 
-    /// Looks where everybody is. The grid's cells are as large as the reach, so that only neighbouring cells matter.
+    /// Updates all positions. The grid's cells are as large as the reach, so only neighbouring cells matter.
     fn begin_epoch(&mut self, now: Time, nodes: &[NodeId], motions: &mut [Motion]) {
         self.epoch += 1;
         self.epoch_ends = Time::from_nanos(now.as_nanos().saturating_add(self.lifetime.as_nanos()));
@@ -175,7 +175,7 @@ impl Air {
         self.grid.sort_unstable();
     }
 
-    /// Finds who may hear a radio until the epoch ends.
+    /// Finds the radios that may receive from a radio until the epoch ends.
     fn find_candidates(&mut self, now: Time, radio: RadioId, nodes: &[NodeId], motions: &mut [Motion]) {
         let at = motions[nodes[radio as usize] as usize].at(now);
         let (column, row) = self.cell(at);
@@ -195,11 +195,11 @@ impl Air {
                 }
             }
         }
-        // The order must not depend on the grid, which far-away radios could change.
+        // The order must not depend on the grid, which distant radios could change.
         found.radios.sort_unstable();
     }
 
-    /// Fills in who hears a transmission that begins now, in the order of their delays.
+    /// Fills in the radios that receive a transmission that starts now, ordered by delay.
     pub(crate) fn hearers(
         &mut self,
         now: Time,
@@ -226,7 +226,7 @@ impl Air {
         let at = motions[nodes[radio as usize] as usize].at(now);
         for &other in &candidates.radios {
             let square = motions[nodes[other as usize] as usize].at(now).distance_squared(at);
-            // Whether a number is drawn must depend on these two alone.
+            // Whether a random number is drawn must depend only on these two radios.
             if square > self.reach * self.reach {
                 continue;
             }
@@ -242,19 +242,19 @@ impl Air {
                 });
             }
         }
-        // One number to compare: the delay, then the radio.
+        // A single number to compare: the delay, then the radio.
         hearers.sort_unstable_by_key(|hearer| u64::from(hearer.delay) << 32 | u64::from(hearer.radio));
         if is_fixed {
             candidates.fixed.clone_from(hearers);
         }
     }
 
-    /// Whether one radio senses another, in the mean.
+    /// Returns whether one radio senses another at the mean power.
     pub(crate) fn senses(&self, a: Point, b: Point) -> bool {
         self.power * self.propagation.gain(a.distance_squared(b)) >= self.thresholds.sense
     }
 
-    /// Whether one radio understands another, in the mean, if nothing interferes.
+    /// Returns whether one radio can decode another's frames at the mean power, without interference.
     pub(crate) fn understands(&self, a: Point, b: Point) -> bool {
         self.power * self.propagation.gain(a.distance_squared(b)) >= self.thresholds.receive
     }
@@ -268,35 +268,35 @@ pub(crate) struct Signal {
     pub(crate) power: f64,
 }
 
-/// The frame that a receiver tries to understand.
+/// The frame that a receiver is decoding.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lock {
     pub(crate) transmission: u32,
     pub(crate) power: f64,
     pub(crate) began: Time,
     needs: Needs,
-    /// What spoilt it.
+    /// What corrupted the frame.
     pub(crate) damage: Option<Damage>,
-    /// Logarithm of the probability that none of its bits has been wrong up to some time.
+    /// Logarithm of the probability that no bit has been wrong until now.
     pub(crate) survival: f64,
     counted_to: Time,
-    /// A radio that was heard beside it.
+    /// A radio that was received at the same time.
     pub(crate) beside: Option<RadioId>,
 }
 
-/// What spoils a frame at a receiver.
+/// What corrupts a frame at a receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Damage {
-    /// It is too weak.
+    /// The signal is too weak.
     Weak,
-    /// Another frame, of this radio.
+    /// Overlap with a frame of this radio.
     Overlap(RadioId),
-    /// Bad luck.
+    /// Random loss of the channel.
     Channel,
 }
 
 impl Damage {
-    /// The failure it means for the frame's sender, which hears the other sender or does not.
+    /// Returns the corresponding failure for the frame's sender, which may or may not sense the other sender.
     pub(crate) fn failure(self, senses: impl FnOnce(RadioId) -> bool) -> Failure {
         match self {
             Damage::Weak => Failure::OutOfRange,
@@ -315,7 +315,7 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// Whether the medium is busy as far as signals tell.
+    /// Returns whether physical carrier sensing reports a busy medium.
     #[inline]
     pub(crate) fn is_busy(&self, thresholds: &Thresholds) -> bool {
         match thresholds.interference {
@@ -324,13 +324,13 @@ impl Receiver {
         }
     }
 
-    /// Power of all signals, W.
+    /// Returns the power of all signals, W.
     fn total(&self) -> f64 {
         self.signals.iter().map(|signal| signal.power).sum()
     }
 
-    /// A signal begins. If the receiver does not even try to understand it, says whose signal is in the way; `None` in that place means
-    /// the receiver's own.
+    /// Handles the start of a signal. If the receiver does not try to decode it, returns the radio whose signal prevents this;
+    /// `None` in that place means the receiver's own transmission.
     pub(crate) fn begin(
         &mut self,
         now: Time,
@@ -342,7 +342,7 @@ impl Receiver {
         self.count_errors(now, thresholds);
         let lost = self.try_lock(now, signal, transmitting, thresholds, needs);
         self.signals.push(signal);
-        // What was locked before feels the new one.
+        // The new signal interferes with the locked frame.
         if thresholds.interference == Interference::Sinr && !thresholds.bit_errors {
             self.check_ratio(thresholds, signal.from);
         }
@@ -380,7 +380,7 @@ impl Receiver {
             }
             Interference::Sinr => {
                 if signal.power < thresholds.receive {
-                    // Too weak for the preamble to be found: it is noise.
+                    // Too weak for preamble detection: the signal is noise.
                     return strongest.map(|other| Some(other.from));
                 }
                 let ratio = signal.power / (thresholds.noise + self.total());
@@ -401,7 +401,7 @@ impl Receiver {
         None
     }
 
-    /// Spoils the locked frame if it is not strong enough beside all others.
+    /// Marks the locked frame as corrupted if it is too weak relative to all other signals.
     fn check_ratio(&mut self, thresholds: &Thresholds, newest: RadioId) {
         let total = self.total();
         let Some(lock) = &mut self.lock else { return };
@@ -411,7 +411,7 @@ impl Receiver {
         }
     }
 
-    /// Counts the bits of the locked frame that have passed since signals last changed.
+    /// Counts the bits of the locked frame since signals last changed.
     #[inline]
     fn count_errors(&mut self, now: Time, thresholds: &Thresholds) {
         if !thresholds.bit_errors {
@@ -434,18 +434,18 @@ impl Receiver {
         lock.survival += bits * libm::log1p(-bit_error_rate(lock.needs.modulation, ratio));
     }
 
-    /// Whether the receiver has noticed a transmission.
+    /// Returns whether the receiver has detected a transmission.
     pub(crate) fn has(&self, transmission: u32) -> bool {
         self.signals.iter().any(|signal| signal.transmission == transmission)
     }
 
-    /// Forgets everything that is on the air.
+    /// Removes all signals.
     pub(crate) fn clear(&mut self) -> Option<Lock> {
         self.signals.clear();
         self.lock.take()
     }
 
-    /// A signal ends. Gives back the lock if it was the locked one.
+    /// Handles the end of a signal. Returns the lock if the signal was the locked one.
     #[inline]
     pub(crate) fn end(&mut self, now: Time, transmission: u32, thresholds: &Thresholds) -> Option<Lock> {
         self.count_errors(now, thresholds);
@@ -461,7 +461,7 @@ impl Receiver {
         self.lock.take_if(|lock| lock.transmission == transmission)
     }
 
-    /// The radio begins to transmit, and hears nothing any more.
+    /// Handles the start of the radio's own transmission, during which it receives nothing.
     pub(crate) fn deafen(&mut self) -> Option<Lock> {
         self.lock.take()
     }

@@ -1,9 +1,10 @@
-//! Address resolution (RFC 826), as an option of a channel, in the manner of ns-2.
+//! Address resolution (RFC 826), an option of a channel, as in ns-2.
 //!
-//! A radio asks everybody for a neighbour's address before it first sends there, and the neighbour answers it alone. Until then one
-//! packet is held for each neighbour: a later one takes its place and asks again, as nothing else repeats a request. With the fourth
-//! packet in vain the neighbour counts as out of reach. Whoever hears a message learns its sender's address, and keeps it. As options
-//! there is a time between two requests, in which packets only take each other's place, and an end of what was learnt (RFC 1122 §2.3.2.1).
+//! Before its first packet to a neighbour, a radio broadcasts a request for the neighbour's address; the neighbour replies by
+//! unicast. Until then one packet is held for each neighbour: a later packet replaces it and triggers another request, because
+//! requests have no retransmission timer. The fourth packet without a reply is dropped, and the neighbour counts as unreachable.
+//! Each receiver of a message learns the sender's address. Options limit the rate of requests and the lifetime of entries (RFC 1122
+//! §2.3.2.1).
 
 use whimbrel_control::{Span, Time};
 
@@ -13,52 +14,52 @@ use crate::engine::EventQueue;
 use crate::ledger::DropCause;
 use crate::packet::PacketId;
 
-/// Marks the number of a packet that is a message of this protocol. A request has the radio in question below it.
+/// Marks a packet number as an ARP message. The lower bits of a request contain the requested radio.
 const ARP: PacketId = CONTROL | 1 << 30;
 const REPLY: PacketId = ARP | 1 << 29;
 /// Bytes of a message for Ethernet and IPv4 addresses.
 const MESSAGE_BYTES: u32 = 28;
-/// Requests before packets are given up.
+/// Maximum number of requests before packets are dropped.
 const MOST_REQUESTS: u8 = 3;
 
-/// Whether a packet is such a message.
+/// Returns whether a packet is an ARP message.
 #[inline]
 pub(super) fn is_arp(packet: PacketId) -> bool {
     packet & ARP == ARP
 }
 
-/// How often a neighbour is asked, and for how long its address is good. Zero is without limit.
+/// Minimum interval of requests and lifetime of entries. Zero means no limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ArpTimes {
     pub(super) interval: Span,
     pub(super) timeout: Span,
 }
 
-/// What a radio knows of a neighbour.
+/// A radio's ARP entry for a neighbour.
 #[derive(Debug, Default)]
 struct Entry {
-    /// When its address was heard last, if it was.
+    /// When its address was last received.
     heard: Option<Time>,
-    /// Requests so far, and when the last one was sent.
+    /// Number of requests so far.
     requests: u8,
     asked: Time,
     held: Option<Outgoing>,
 }
 
-/// What a radio knows of its neighbours, in the order of their numbers.
+/// A radio's ARP entries, ordered by neighbour.
 #[derive(Debug, Default)]
 pub(super) struct ArpTable(Vec<(RadioId, Entry)>);
 
-/// What is to be done with a packet.
+/// The result of a resolution.
 #[derive(PartialEq, Eq, Debug)]
 enum Resolution {
-    /// It can be sent.
+    /// The packet can be sent.
     Known,
-    /// The neighbour is to be asked. The packet that was held until now is lost.
+    /// A request must be sent. The packet held until now is dropped.
     Ask(Option<Outgoing>),
-    /// It waits for the answer to an earlier request. The packet that was held until now is lost.
+    /// The packet waits for the reply to an earlier request. The packet held until now is dropped.
     Wait(Option<Outgoing>),
-    /// It is given up, and so is the one that was held.
+    /// The packet and the held one are dropped.
     GiveUp(Option<Outgoing>),
 }
 
@@ -94,7 +95,7 @@ impl ArpTable {
         Resolution::Ask(entry.held.replace(outgoing))
     }
 
-    /// A neighbour's address is known from now on. Gives back what was held for it.
+    /// Records a neighbour's address. Returns the packet held for it.
     fn learn(&mut self, now: Time, neighbour: RadioId) -> Option<Outgoing> {
         let entry = self.entry(neighbour);
         entry.heard = Some(now);
@@ -102,7 +103,7 @@ impl ArpTable {
         entry.held.take()
     }
 
-    /// Takes out what is held for a neighbour.
+    /// Removes and returns the packet held for a neighbour.
     pub(super) fn take_held(&mut self, neighbour: RadioId) -> Option<Outgoing> {
         let place = self.0.binary_search_by_key(&neighbour, |(radio, _)| *radio).ok()?;
         self.0[place].1.held.take()
@@ -110,7 +111,7 @@ impl ArpTable {
 }
 
 impl Radios {
-    /// Sends a packet if its next hop's address is known, and asks for it otherwise.
+    /// Sends a packet if its next hop's address is known; otherwise sends a request.
     pub(super) fn resolve(
         &mut self,
         now: Time,
@@ -156,7 +157,7 @@ impl Radios {
         self.enqueue(now, queue, radio, message);
     }
 
-    /// A radio has received a message.
+    /// Handles a received ARP message.
     pub(crate) fn receive_arp(&mut self, now: Time, queue: &mut EventQueue, at: RadioId, frame: &Frame) {
         if let Some(held) = self.radios[at as usize].arp.learn(now, frame.from) {
             self.enqueue(now, queue, at, held);
@@ -172,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_packet_is_held_and_the_fourth_in_vain_ends_it() {
+    fn holds_one_packet_and_gives_up_at_the_fourth_without_reply() {
         let packet = |packet| Outgoing {
             packet,
             to: 9,
@@ -185,7 +186,7 @@ mod tests {
         assert_eq!(resolve(&mut table, 2), Resolution::Ask(Some(packet(1))));
         assert_eq!(resolve(&mut table, 3), Resolution::Ask(Some(packet(2))));
         assert_eq!(resolve(&mut table, 4), Resolution::GiveUp(Some(packet(3))));
-        // It all begins anew.
+        // Resolution starts again.
         assert_eq!(resolve(&mut table, 5), Resolution::Ask(None));
         assert_eq!(table.learn(Time::ZERO, 9), Some(packet(5)));
         assert_eq!(resolve(&mut table, 6), Resolution::Known);
@@ -193,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_keep_their_distance_and_addresses_have_an_end() {
+    fn limits_the_rate_of_requests_and_the_lifetime_of_entries() {
         let packet = |packet| Outgoing {
             packet,
             to: 9,
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_told_from_those_of_routing() {
+    fn arp_messages_are_distinguished_from_routing_messages() {
         assert!(is_arp(ARP | 0x7fff) && is_arp(REPLY));
         assert!(!is_arp(CONTROL | 12) && !is_arp(12) && !is_arp(1 << 30));
     }

@@ -1,15 +1,15 @@
-//! Bit errors of each modulation by the ratio of signal to noise and interference.
+//! Bit errors of each modulation as a function of the signal to interference and noise ratio.
 
 use core::f64::consts::{PI, SQRT_2};
 
 use super::phy::Modulation;
 
-/// The Gaussian tail.
+/// Returns the Gaussian tail probability.
 fn q(x: f64) -> f64 {
     0.5 * libm::erfc(x / SQRT_2)
 }
 
-/// Probability that a bit is wrong, after decoding if there is a code, at this ratio of powers in the channel.
+/// Returns the probability of a bit error, after decoding if there is a code, at this ratio of powers in the channel.
 pub(super) fn bit_error_rate(modulation: Modulation, ratio: f64) -> f64 {
     if ratio <= 0.0 {
         return 0.5;
@@ -42,8 +42,8 @@ pub(super) fn bit_error_rate(modulation: Modulation, ratio: f64) -> f64 {
     rate.min(0.5)
 }
 
-/// Convolutional code of constraint length 7, decoded by hard decisions: the first terms of the union bound over paths that leave the
-/// right one, from the distance spectrum of the code punctured to 1/2, 2/3 or 3/4.
+/// Returns the bit error rate of the convolutional code of constraint length 7 with hard decisions: the first terms of the union
+/// bound over error paths, from the distance spectrum of the code punctured to 1/2, 2/3 or 3/4.
 fn decoded(points: u8, code: u8, ratio: f64) -> f64 {
     let raw = match points {
         2 => q(libm::sqrt(2.0 * ratio)),
@@ -51,7 +51,7 @@ fn decoded(points: u8, code: u8, ratio: f64) -> f64 {
         16 => 0.75 * q(libm::sqrt(ratio / 5.0)),
         _ => 7.0 / 12.0 * q(libm::sqrt(ratio / 21.0)),
     };
-    // Bits per step; distance and wrong bits of the nearest paths.
+    // Bits per step; distance and bit errors of the nearest paths.
     let (steps, spectrum): (f64, [(u32, f64); 3]) = match code {
         0 => (1.0, [(10, 36.0), (12, 211.0), (14, 1404.0)]),
         1 => (2.0, [(6, 3.0), (7, 70.0), (8, 285.0)]),
@@ -61,7 +61,7 @@ fn decoded(points: u8, code: u8, ratio: f64) -> f64 {
     sum / steps
 }
 
-/// Probability that a path at this distance looks better than the right one, bits being wrong with probability `p`.
+/// Returns the probability that an error path at this distance is chosen, with bit error probability `p`.
 fn path_wins(distance: u32, p: f64) -> f64 {
     let mut chosen = 1.0;
     let mut sum = 0.0;
@@ -81,7 +81,7 @@ fn path_wins(distance: u32, p: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// The ratio in dB at which a frame of 1024 bytes is lost half of the time.
+    /// Returns the ratio in dB at which a frame of 1024 bytes is lost half of the time.
     fn midpoint(modulation: Modulation) -> f64 {
         let (mut low, mut high) = (-20.0, 40.0);
         for _ in 0..60 {
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn faster_modulations_need_more_and_errors_fall_with_the_ratio() {
+    fn faster_modulations_need_a_higher_ratio_and_errors_decrease_with_it() {
         let dsss = [
             Modulation::Dbpsk,
             Modulation::Dqpsk,
@@ -116,7 +116,7 @@ mod tests {
                 }
             }
         }
-        // Differential BPSK by hand: half of exp(-Eb/N0), Eb/N0 = 9.6 dB gives 5.4e-5.
+        // Differential BPSK computed by hand: half of exp(-Eb/N0), Eb/N0 = 9.6 dB gives 5.4e-5.
         let ratio = libm::pow(10.0, 0.96) / 22.0;
         assert!((bit_error_rate(Modulation::Dbpsk, ratio) / 5.4e-5 - 1.0).abs() < 0.03);
         // 6 Mbit/s works at about 1 dB of SNR with hard decisions, 54 Mbit/s above 20 dB.
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_wins_as_the_binomial_says() {
+    fn error_path_probability_is_binomial() {
         // Distance 2 at p: p^2 and half of 2 p (1 - p).
         let p: f64 = 0.1;
         assert!((path_wins(2, p) - (p * p + p * (1.0 - p))).abs() < 1e-15);

@@ -1,4 +1,4 @@
-//! Frames on the air: a transmission begins at its sender, then at each receiver in range, and ends there in the same order.
+//! Frames on the air: a transmission starts at its sender, then at each receiver in range, and ends there in the same order.
 
 use whimbrel_control::{Span, Time};
 
@@ -13,7 +13,7 @@ use crate::packet::ChunkKinds;
 use crate::routing::Datagram;
 
 impl Radios {
-    /// A radio begins to send a frame.
+    /// Starts a radio's transmission of a frame.
     pub(super) fn transmit(&mut self, now: Time, queue: &mut EventQueue, radio: RadioId, frame: Frame) {
         self.report(now, &frame, None);
         let station = &mut self.radios[radio as usize];
@@ -26,7 +26,7 @@ impl Radios {
             *flow += airtime;
         }
         if let Some(lock) = station.receiver.deafen() {
-            // Whatever was being received is lost.
+            // A reception in progress is lost.
             station.stats.receiving += self.window.overlap(lock.began, now);
             let lost = self.transmissions[lock.transmission as usize].frame;
             self.lose(now, radio, lost, Failure::Collision);
@@ -56,7 +56,7 @@ impl Radios {
         if let Some(packet) = frame.packet.filter(|packet| packet & CONTROL == 0)
             && self.agents.listens(radio)
         {
-            // It may have gone on when those farther away hear it.
+            // The packet may have moved on when distant radios receive the frame.
             transmission.datagram = self.agents.datagrams[packet as usize];
         }
         self.channels[channel].air.hearers(
@@ -74,8 +74,8 @@ impl Radios {
         queue.push(now + frame.airtime, Event::SignalEnds { transmission: id });
     }
 
-    /// A transmission begins at its next receiver, and at those after it until something follows from that, or something else is due
-    /// before. Returns when it did last, and when it does at the receiver after that.
+    /// Starts a transmission at its next receivers, until one of them reacts or another event is due first. Returns the time of the
+    /// last start, and the time of the next one.
     pub(crate) fn signal_begins(
         &mut self,
         from: Time,
@@ -99,7 +99,7 @@ impl Radios {
         }
     }
 
-    /// Whether the edge of a frame may go on to the receiver that it reaches `next` without anybody looking.
+    /// Returns whether the edge of a frame may proceed to receiver `next` without another event in between.
     #[inline]
     fn may_go_on(&self, next: Time, end: Time, queue: &EventQueue) -> bool {
         next < queue.first_at() && next < end && self.outcomes.is_empty()
@@ -130,7 +130,7 @@ impl Radios {
         }
     }
 
-    /// A receiver does not even try to understand a frame for it, because of another or of its own.
+    /// Handles a frame that its receiver does not try to decode, because of another signal or its own transmission.
     fn overlook(&mut self, now: Time, radio: RadioId, frame: Frame, other: Option<RadioId>) {
         let failure = match other {
             Some(other) => Damage::Overlap(other).failure(|other| self.senses(now, frame.from, other)),
@@ -139,7 +139,7 @@ impl Radios {
         self.lose(now, radio, frame, failure);
     }
 
-    /// Whether the carrier of one radio is sensed by another.
+    /// Returns whether one radio senses the carrier of another.
     fn senses(&mut self, now: Time, a: RadioId, b: RadioId) -> bool {
         let place = |motions: &mut [Motion], radio: RadioId| motions[self.nodes[radio as usize] as usize].at(now);
         let (at, there) = (place(&mut self.motions, a), place(&mut self.motions, b));
@@ -147,7 +147,7 @@ impl Radios {
         self.channels[channel as usize].air.senses(at, there)
     }
 
-    /// A frame for this radio is lost there.
+    /// Records the loss of a frame for this radio.
     fn lose(&mut self, now: Time, radio: RadioId, frame: Frame, failure: Failure) {
         if frame.to != radio {
             return;
@@ -164,7 +164,7 @@ impl Radios {
         if failure != Failure::NoAnswer {
             self.report(now, &frame, Some(failure.cause()));
         }
-        // The station whose exchange it was is to know, if only for the ledger.
+        // For the ledger, the failure belongs to the station that started the exchange.
         let owner = match frame.kind {
             FrameKind::Rts | FrameKind::Data => frame.from,
             FrameKind::Cts | FrameKind::Ack => frame.to,
@@ -172,7 +172,7 @@ impl Radios {
         self.radios[owner as usize].mac.failure = failure;
     }
 
-    /// Keeps what happened to a frame for the observer.
+    /// Records a frame event for the observer.
     #[inline]
     fn report(&mut self, at: Time, frame: &Frame, lost: Option<DropCause>) {
         let flows = self.air_time.len() as u32;
@@ -190,8 +190,8 @@ impl Radios {
         }
     }
 
-    /// A transmission ends: first at its sender, then at each receiver, until something follows from that, or something else is due
-    /// before. Returns when it did last, and when it ends at the receiver after that.
+    /// Ends a transmission at its sender and then at its receivers, until one of them reacts or another event is due first. Returns
+    /// the time of the last end, and the time of the next one.
     pub(crate) fn signal_ends(
         &mut self,
         from: Time,
@@ -228,7 +228,7 @@ impl Radios {
         }
     }
 
-    /// A transmission has ended everywhere.
+    /// Removes a transmission that has ended everywhere.
     fn clear_away(&mut self, id: u32) {
         self.free.push(id);
         let frame = &self.transmissions[id as usize].frame;
@@ -252,7 +252,7 @@ impl Radios {
         let frame = &self.transmissions[id as usize].frame;
         let station = &mut self.radios[radio as usize];
         let channel = &self.channels[station.channel as usize];
-        // It was tuned to something else when this began.
+        // The radio was on another channel when this transmission started.
         if station.role.wanders() && !station.receiver.has(id) {
             return;
         }
@@ -264,7 +264,7 @@ impl Radios {
         if let Some(lock) = lock {
             station.stats.receiving += self.window.overlap(lock.began, now);
             let unlucky = channel.frame_loss > 0.0 && station.loss.chance(channel.frame_loss);
-            // Every frame it hears moves the channel on.
+            // Each received frame advances the channel state.
             let burst = station.bursts.as_mut();
             let hit = burst.is_some_and(|bursts| bursts.strikes(lock.began, now, 0, ChunkKinds::default()).is_some());
             let unlucky = unlucky || hit;
@@ -293,7 +293,7 @@ impl Radios {
             });
         }
         let station = &mut self.radios[radio as usize];
-        // Signals too weak to be sensed end unnoticed.
+        // The end of a signal below the sensing threshold is not noticed.
         if was_busy {
             let before = station.mac.retries;
             station.mac.signal_ends(now, busy, heard, &mut self.actions);
@@ -301,7 +301,7 @@ impl Radios {
         }
     }
 
-    /// The frame that a receiver tried to understand was for it: what spoilt it, or that it came, is for its sender's ledger.
+    /// Reports to the sender's ledger whether the frame arrived at its receiver, or what corrupted it.
     fn tell_owner(&mut self, now: Time, id: u32, radio: RadioId, damage: Option<Damage>) {
         let frame = self.transmissions[id as usize].frame;
         if let Some(damage) = damage {

@@ -1,10 +1,10 @@
-//! Infrastructure mode: stations, their access points, and hand-offs that the scenario orders.
+//! Infrastructure mode: stations, their access points, and scheduled hand-offs.
 //!
-//! A station talks to its access point alone, which passes packets on: to wires, or to another station. Association itself takes no
-//! frames: beacons, probes and requests are left out, and a hand-off takes the time it is said to take, in which the station is deaf
-//! and mute. Then the network knows the new way at once: packets that have not come to where the ways part take the new one. What
-//! waits at the station goes to the new access point. What waits at the old one for the station is dropped, as the standard has no
-//! rule by which one access point would hand it to another; unless the new way leads through the same node.
+//! A station communicates only with its access point, which forwards packets to links or to another station. Association uses no
+//! frames: beacons, probes and requests are omitted. A hand-off takes its configured time, in which the station neither receives
+//! nor sends. Then the network uses the new route at once: packets upstream of the point where the routes differ take the new one.
+//! Packets queued at the station go to the new access point. Packets queued at the old access point for the station are dropped,
+//! because the standard defines no transfer between access points, unless the new route passes the same node.
 
 use std::collections::BTreeMap;
 
@@ -21,30 +21,30 @@ use crate::observer::Observer;
 use crate::packet::PacketId;
 use crate::topology::{RADIO_BASE, access_points};
 
-/// What a radio is in infrastructure mode.
+/// The role of a radio in infrastructure mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Role {
-    /// It is in ad hoc mode.
+    /// Ad hoc mode.
     #[default]
     AdHoc,
     AccessPoint,
     Station {
         access_point: RadioId,
-        /// Whether it has hand-offs before or behind it.
+        /// Whether the station has hand-offs in the run.
         wanders: bool,
-        /// Whether it is between two access points.
+        /// Whether the station is between two access points.
         away: bool,
     },
 }
 
 impl Role {
-    /// Whether a radio may miss the beginning of a frame because it is tuned elsewhere.
+    /// Returns whether a radio may miss the start of a frame because it is on another channel.
     #[inline]
     pub(super) fn wanders(self) -> bool {
         matches!(self, Role::Station { wanders: true, .. })
     }
 
-    /// Whether a radio on `channel` does not hear what is sent on `other`, where it once was.
+    /// Returns whether a radio on `channel` does not receive from `other`, its former channel.
     #[inline]
     pub(super) fn is_deaf(self, channel: u32, other: u32) -> bool {
         matches!(self, Role::Station { wanders: true, away, .. } if away || channel != other)
@@ -52,7 +52,7 @@ impl Role {
 }
 
 impl Radios {
-    /// Fills in the roles. Returns who may come to each channel.
+    /// Sets the roles. Returns the radios that may be on each channel at some time.
     pub(super) fn set_roles(&mut self, config: &SimConfig, channels: &BTreeMap<&str, u32>) -> Vec<Vec<RadioId>> {
         let mut visitors = vec![Vec::new(); config.channel.len()];
         let names: BTreeMap<_, RadioId> = config.radio.iter().map(|radio| radio.display_name()).zip(0..).collect();
@@ -76,7 +76,7 @@ impl Radios {
         visitors
     }
 
-    /// Whether one of two radios is a station of the other.
+    /// Returns whether one of two radios is a station of the other.
     pub(super) fn is_associated(&self, a: RadioId, b: RadioId) -> bool {
         let is_at = |station: RadioId, point: RadioId| {
             let role = self.radios[station as usize].role;
@@ -85,7 +85,7 @@ impl Radios {
         is_at(a, b) || is_at(b, a)
     }
 
-    /// Why a packet at a radio cannot go on.
+    /// Returns why a packet at a radio has no route.
     pub(crate) fn why_no_way(&self, radio: RadioId) -> DropCause {
         match self.radios[radio as usize].role {
             Role::AdHoc => DropCause::NoRoute,
@@ -93,7 +93,7 @@ impl Radios {
         }
     }
 
-    /// A station leaves its access point.
+    /// Starts a station's hand-off.
     fn leave(&mut self, now: Time, station: RadioId) {
         let radio = &mut self.radios[station as usize];
         if let Role::Station { away, .. } = &mut radio.role {
@@ -105,8 +105,8 @@ impl Radios {
         radio.mac.leave();
     }
 
-    /// A station joins an access point. What waits at the old one for it is among the outcomes afterwards; returns what waits at the
-    /// station.
+    /// Associates a station with an access point. Packets queued for it at the old one are among the outcomes afterwards; returns
+    /// the packets queued at the station.
     fn join(&mut self, now: Time, queue: &mut EventQueue, station: RadioId, point: RadioId) -> Vec<PacketId> {
         let radio = &mut self.radios[station as usize];
         let Role::Station { access_point, away, .. } = &mut radio.role else {
@@ -161,7 +161,7 @@ impl Radios {
 }
 
 impl Network {
-    /// A station's hand-off begins.
+    /// Handles the start of a station's hand-off.
     pub(crate) fn leave_access_point(&mut self, now: Time, handoff: u32) {
         let station = self.topology.handoffs[handoff as usize].station;
         if let Some(radios) = &mut self.radios {
@@ -169,7 +169,7 @@ impl Network {
         }
     }
 
-    /// A station's hand-off ends: it joins its new access point, and routes lead there.
+    /// Handles the end of a station's hand-off: associates it with its new access point and updates routes.
     pub(crate) fn join_access_point(&mut self, now: Time, handoff: u32, observer: &mut dyn Observer) {
         let handoff = &mut self.topology.handoffs[handoff as usize];
         let (station, point) = (handoff.station, handoff.access_point);
@@ -192,13 +192,13 @@ impl Network {
         let waiting = radios.join(now, &mut self.queue, station, point);
         let node = self.topology.node_of(RADIO_BASE + station);
         for id in waiting {
-            // It is in the queue for the first hop of what is left.
+            // The packet is in the queue for the first hop of the rest of its route.
             self.redirect(id, node, 1);
         }
         self.settle_radio(now, observer);
     }
 
-    /// Gives a packet the new way from a node on, `entered` of whose hops it has entered already. Whether there is one.
+    /// Gives a packet the new route from a node on; it has already entered `entered` hops of it. Returns whether there is a route.
     fn redirect(&mut self, id: PacketId, node: u32, entered: u32) -> bool {
         let packet = self.slab.get_mut(id);
         let Some(hop) = self.topology.leaves_node(packet.route, node) else {
@@ -209,7 +209,7 @@ impl Network {
         true
     }
 
-    /// A packet waited at an access point for a station that has joined another.
+    /// Handles a packet at an access point for a station that has left.
     pub(crate) fn left_behind(&mut self, now: Time, id: PacketId, at: RadioId, observer: &mut dyn Observer) {
         let node = self.topology.node_of(RADIO_BASE + at);
         if self.redirect(id, node, 0) {

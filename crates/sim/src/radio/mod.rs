@@ -1,11 +1,11 @@
 //! The radio world: channels, the radios on them, and the frames between them.
 //!
-//! A frame begins and ends at each receiver in range after a delay of its own. These many edges are two events: one goes from
-//! receiver to receiver as the frame's beginning reaches them, the other as its end does, and neither goes back into the event queue
-//! while nothing else happens in between.
+//! A frame starts and ends at each receiver in range after an individual delay. Two events represent these edges: one moves from
+//! receiver to receiver with the frame's start, the other with its end. Neither returns to the event queue unless another event is
+//! due in between.
 //!
-//! Powers come from [`air`], times from [`phy`]; what a station does is up to [`mac`], which knows neither. [`Radios`] joins them and
-//! tells the [network](crate::network::Network) by [`Outcome`]s what became of packets.
+//! Powers come from [`air`], times from [`phy`]; [`mac`] controls the stations and is independent of both. [`Radios`] connects them
+//! and reports the outcomes of packets to the [network](crate::network::Network) as [`Outcome`]s.
 
 mod agents;
 mod air;
@@ -47,62 +47,62 @@ use crate::packet::PacketId;
 use crate::resources::Resources;
 use crate::routing::Datagram;
 
-/// A radio's place in the scenario.
+/// A radio's index in the scenario.
 pub(crate) type RadioId = u32;
-/// A node's place in the scenario.
+/// A node's index in the scenario.
 type NodeId = u32;
 
-/// What became of a packet.
+/// The outcome of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
     /// A radio received it.
     Arrived { packet: PacketId, at: RadioId },
-    /// A radio had no room for it.
+    /// A radio's queue was full.
     Refused {
         packet: PacketId,
         at: RadioId,
         cause: DropCause,
     },
-    /// A radio received a message by which addresses are found.
+    /// A radio received an ARP message.
     Arp { frame: Frame, at: RadioId },
-    /// A radio gave it up, which was to go to another.
+    /// A radio gave the packet up.
     Failed {
         packet: PacketId,
         at: RadioId,
         to: RadioId,
         failure: Failure,
     },
-    /// A radio gave a packet up that had arrived: the answers were lost.
+    /// A radio gave up a packet that had arrived: the acknowledgements were lost.
     LinkFailed { at: RadioId, to: RadioId, failure: Failure },
-    /// A control message has been sent, and everybody has heard it who does.
+    /// A control message has been sent and has reached all its receivers.
     Done { packet: PacketId },
-    /// It waited at an access point for a station that has joined another.
+    /// The packet was queued at an access point for a station that has left.
     Left { packet: PacketId, at: RadioId },
-    /// A radio heard what was for another.
+    /// A radio overheard a frame to another one.
     Overheard { at: RadioId, transmission: u32 },
 }
 
-/// What a radio did within the measurement window.
+/// Counters of a radio in the measurement window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RadioStats {
     /// Frames sent: RTS, CTS, data, ACK.
     pub(crate) frames: [u64; 4],
-    /// Data frames for this radio or for all that it received.
+    /// Data frames for this radio, unicast or broadcast, that it received.
     pub(crate) received: u64,
-    /// Frames for this radio that it did not receive: because of another in the same slot or nearby, of one that their sender could
-    /// not hear, of noise.
+    /// Frames for this radio that it did not receive: because of a collision with a station that the sender senses, with a hidden
+    /// station, or because of noise.
     pub(crate) collisions: u64,
     pub(crate) hidden: u64,
     pub(crate) spoilt: u64,
-    /// Attempts that failed.
+    /// Failed attempts.
     pub(crate) retries: u64,
-    /// Messages of the routing protocol put into the queue, its own and those passed on, and bytes of their IP packets.
+    /// Routing messages put into the queue, originated and forwarded, and bytes of their IP packets.
     pub(crate) control: u64,
     pub(crate) control_bytes: u64,
     /// Time spent transmitting and receiving, ns.
     pub(crate) transmitting: u64,
     pub(crate) receiving: u64,
-    /// Most packets that waited.
+    /// Largest number of queued packets.
     pub(crate) max_waiting: u32,
 }
 
@@ -115,7 +115,7 @@ struct Radio {
     /// Its event in the queue.
     pending: Option<(Time, u64)>,
     stats: RadioStats,
-    /// Draws whether frames are spoilt that suffer nothing else.
+    /// Draws additional random losses.
     loss: Rng,
     /// Whether the channel is good or bad here.
     bursts: Option<LossModel>,
@@ -124,7 +124,7 @@ struct Radio {
 }
 
 impl Radio {
-    /// Counts the attempts that have failed since there were so many.
+    /// Counts the failed attempts since there were `before`.
     #[inline]
     fn count_retries(&mut self, in_window: bool, before: u64) {
         if in_window {
@@ -137,7 +137,7 @@ impl Radio {
 #[derive(Debug)]
 struct Channel {
     air: Air,
-    /// What control and broadcast frames need, and what other data frames do.
+    /// What control and broadcast frames require, and what other data frames require.
     needs: [Needs; 2],
     frame_loss: f64,
     bursts: Option<LossConfig>,
@@ -148,11 +148,11 @@ struct Channel {
     overhead: u32,
     mtu: u32,
     energy: EnergyConfig,
-    /// The next radio on the way; none if nobody forwards, or agents find the way.
+    /// Static routes; none without forwarding, or if agents find the routes.
     routes: Option<Routes>,
 }
 
-/// Times and limits of a station on this channel.
+/// Returns times and limits of a station on this channel.
 fn settings(channel: &ChannelConfig) -> (Phy, Limits) {
     let limits = Limits {
         rts_threshold: channel.rts_threshold,
@@ -172,7 +172,7 @@ pub(crate) struct Radios {
     nodes: Vec<NodeId>,
     /// The movement of each node.
     motions: Vec<Motion>,
-    /// Random numbers of each radio for the power it receives.
+    /// Random numbers of each radio for the received power.
     fading: Vec<Rng>,
     transmissions: Vec<Transmission>,
     free: Vec<u32>,
@@ -183,14 +183,14 @@ pub(crate) struct Radios {
     pub(crate) outcomes: VecDeque<Outcome>,
     /// Time on the air of all frames sent on behalf of each flow, in the window, ns.
     pub(crate) air_time: Vec<u64>,
-    /// What has happened to frames, if anybody wants to know.
+    /// Frame events, if an observer wants them.
     pub(crate) events: Option<Vec<FrameEvent>>,
-    /// The next hop taken last from one radio to another, of each of several ways, kept if anybody wants to know.
+    /// The last next hop from one radio to another for each rank, kept if an observer wants it.
     pub(crate) routes_taken: BTreeMap<(RadioId, RadioId, u8), RadioId>,
 }
 
 impl Radios {
-    /// Builds them all. The scenario and the movements it names must have been checked.
+    /// Creates all radios. The scenario and its movement files must have been checked.
     pub(crate) fn new(config: &SimConfig, seed: u64, resources: &Resources, window: Window) -> Self {
         let node_places: BTreeMap<&str, NodeId> = config.node.iter().map(|n| n.name.as_str()).zip(0..).collect();
         let channel_places: BTreeMap<&str, u32> = config.channel.iter().map(|c| c.name.as_str()).zip(0..).collect();
@@ -301,12 +301,12 @@ impl Radios {
         all
     }
 
-    /// Largest IP packet that a radio takes.
+    /// Returns the largest IP packet of a radio.
     pub(crate) fn mtu(&self, radio: RadioId) -> u32 {
         self.channels[self.radios[radio as usize].channel as usize].mtu
     }
 
-    /// The radio to which a packet for `target` goes next, if there is a way.
+    /// Returns the next hop of a packet to `target`, if there is a route.
     pub(crate) fn next_hop(&mut self, radio: RadioId, target: RadioId) -> Option<RadioId> {
         let Radio { channel, role, .. } = &self.radios[radio as usize];
         if *role != Role::AdHoc {
@@ -318,7 +318,7 @@ impl Radios {
         }
     }
 
-    /// The radio before the last on a way from one to another, as far as the first one's routing knows it.
+    /// Returns the last radio before the destination of a route, if the first radio's routing knows it.
     pub(crate) fn last_hop(&mut self, now: Time, from: RadioId, to: RadioId, rank: u8) -> Option<RadioId> {
         if self.agents.has(from) {
             return self.agents.last_hop(now, from, to, rank);
@@ -333,7 +333,7 @@ impl Radios {
         }
     }
 
-    /// Puts a packet of `size` bytes into the queue of a radio, to be sent to another.
+    /// Puts a packet of `size` bytes into a radio's queue, to be sent to another radio.
     pub(crate) fn offer(
         &mut self,
         now: Time,
@@ -355,7 +355,7 @@ impl Radios {
         self.enqueue(now, queue, radio, outgoing);
     }
 
-    /// Puts a packet into the queue of a radio, which knows where to send it.
+    /// Puts a packet with a known next hop into a radio's queue.
     fn enqueue(&mut self, now: Time, queue: &mut EventQueue, radio: RadioId, outgoing: Outgoing) {
         let station = &mut self.radios[radio as usize];
         if let Err(refused) = station.mac.offer(now, outgoing) {
@@ -376,7 +376,7 @@ impl Radios {
         self.settle(now, queue, radio);
     }
 
-    /// Takes everything out of the queue of a radio that waits for another, which cannot be reached.
+    /// Removes all packets for an unreachable radio from a radio's queue.
     pub(crate) fn reclaim(&mut self, radio: RadioId, to: RadioId, failure: Failure) {
         let outcomes = &mut self.outcomes;
         let mut each = |outgoing: Outgoing| {
@@ -392,7 +392,7 @@ impl Radios {
         station.arp.take_held(to).into_iter().for_each(each);
     }
 
-    /// Counts a message of the routing protocol.
+    /// Counts a routing message.
     pub(crate) fn count_control(&mut self, now: Time, radio: RadioId, bytes: u32) {
         if self.window.contains(now) {
             let stats = &mut self.radios[radio as usize].stats;
@@ -401,21 +401,21 @@ impl Radios {
         }
     }
 
-    /// A frame on the air, and what routing knows of its packet if it is data.
+    /// Returns a frame on the air, and the routing state of its packet if it is data.
     pub(crate) fn heard(&self, transmission: u32) -> (Frame, Datagram) {
         let transmission = &self.transmissions[transmission as usize];
         (transmission.frame, transmission.datagram)
     }
 
-    /// Packets that wait at a radio.
+    /// Returns the number of packets queued at a radio.
     pub(crate) fn waiting(&self, radio: RadioId) -> u32 {
         self.radios[radio as usize].mac.queue.len() as u32
     }
 
-    /// A radio's event has come.
+    /// Handles a radio's event.
     pub(crate) fn wake(&mut self, now: Time, queue: &mut EventQueue, radio: RadioId, seq: u64) {
         let station = &mut self.radios[radio as usize];
-        // Another event has taken its place.
+        // Another event has replaced it.
         if station.pending.is_none_or(|(_, pending)| pending != seq) {
             return;
         }
@@ -423,11 +423,11 @@ impl Radios {
         self.settle(now, queue, radio);
     }
 
-    /// Lets a radio do what is due, does what it wants, and sees to it that it is woken again.
+    /// Executes what is due at a radio and its actions, and schedules its next wake-up.
     #[inline]
     fn settle(&mut self, now: Time, queue: &mut EventQueue, radio: RadioId) {
         let mut deadline = self.radios[radio as usize].mac.deadline();
-        // Mostly nothing is due when a signal begins or ends.
+        // Usually nothing is due when a signal starts or ends.
         while deadline <= now || !self.actions.is_empty() {
             if deadline <= now {
                 self.wake_station(now, radio);
@@ -446,7 +446,7 @@ impl Radios {
         }
     }
 
-    /// Lets a radio do what is due.
+    /// Executes what is due at a radio.
     #[inline(never)]
     fn wake_station(&mut self, now: Time, radio: RadioId) {
         let station = &mut self.radios[radio as usize];
@@ -456,7 +456,7 @@ impl Radios {
         station.count_retries(self.window.contains(now), before);
     }
 
-    // Apart, so that `settle` is small where it has nothing to do.
+    // A separate function keeps `settle` small in the common case.
     #[inline(never)]
     fn act(&mut self, now: Time, queue: &mut EventQueue, radio: RadioId) {
         for i in 0..self.actions.len() {
@@ -480,7 +480,7 @@ impl Radios {
                     taken,
                     failure,
                 } => self.gave_up(radio, outgoing, taken, failure),
-                // A broadcast is done with when its end has reached everybody.
+                // A broadcast is complete when its end has reached all receivers.
                 Action::Sent { outgoing, .. } if outgoing.to == BROADCAST => {}
                 Action::Sent { outgoing, .. } if outgoing.is_control() => {
                     self.outcomes.push_back(Outcome::Done {
@@ -488,14 +488,14 @@ impl Radios {
                     });
                 }
                 Action::Sent { taken: true, .. } => {}
-                // Acknowledged as a duplicate that it was not: sequence numbers come round again.
+                // Acknowledged as a false duplicate: sequence numbers have wrapped around.
                 Action::Sent { outgoing, .. } => self.gave_up(radio, outgoing, false, Failure::NoAnswer),
             }
         }
         self.actions.clear();
     }
 
-    /// A radio gave a packet up.
+    /// Handles a packet that a radio gave up.
     fn gave_up(&mut self, radio: RadioId, outgoing: Outgoing, taken: bool, failure: Failure) {
         let Outgoing { packet, to, .. } = outgoing;
         self.outcomes.push_back(if taken && !outgoing.is_control() {
@@ -510,13 +510,13 @@ impl Radios {
         });
     }
 
-    /// Where a radio is, and how many packets wait there.
+    /// Returns a radio's position and the number of packets queued there.
     pub(crate) fn sample(&mut self, now: Time, radio: RadioId) -> (Point, u32) {
         let at = self.motions[self.nodes[radio as usize] as usize].at(now);
         (at, self.waiting(radio))
     }
 
-    /// What a radio did in the window up to now, and the energy in joules that it took for it, the window being so long.
+    /// Returns a radio's counters in the window up to now, and the energy in joules for a window of this length.
     pub(crate) fn stats(&self, radio: RadioId, window: Span) -> (RadioStats, f64) {
         let station = &self.radios[radio as usize];
         let stats = station.stats;

@@ -1,4 +1,4 @@
-//! Physical layers: how long frames take, and the times that medium access goes by.
+//! Physical layers: durations of frames, and the times of medium access.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -83,7 +83,7 @@ enum Family {
 }
 
 impl PhyKind {
-    /// Family, and rate of data frames in kbit/s.
+    /// Returns the family, and the rate of data frames in kbit/s.
     const fn table(self) -> (Family, u64) {
         match self {
             PhyKind::Dsss1 => (Family::Dsss, 1000),
@@ -109,20 +109,20 @@ impl PhyKind {
         }
     }
 
-    /// Rate of data frames.
+    /// Returns the rate of data frames.
     pub fn rate(self) -> Rate {
         Rate::from_bps(self.table().1 * 1000)
     }
 }
 
-/// How bits become signals.
+/// Modulation of bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Modulation {
     Dbpsk,
     Dqpsk,
     Cck5,
     Cck11,
-    /// Points of the constellation, and the code: 0 for 1/2, 1 for 2/3, 2 for 3/4.
+    /// Number of points of the constellation, and the code: 0 for 1/2, 1 for 2/3, 2 for 3/4.
     Ofdm {
         points: u8,
         code: u8,
@@ -149,16 +149,17 @@ pub(crate) struct Phy {
     pub(crate) sifs: Span,
     pub(crate) cw_min: u32,
     pub(crate) cw_max: u32,
-    /// Time to turn from receiving to transmitting: what begins so shortly before a slot in which a station transmits cannot stop it.
+    /// Time to turn from receiving to transmitting: a signal that starts within this time before a slot does not stop a
+    /// transmission in the slot.
     pub(crate) turnaround: Span,
-    /// Until the receiver of a frame knows that it is one: aPHY-RX-START-Delay.
+    /// Time until a receiver detects a frame: aPHY-RX-START-Delay.
     pub(crate) rx_start: Span,
     /// Preamble and header of the physical layer before frames at the data rate.
     data_preamble: Span,
     /// The same before frames at the basic rate.
     basic_preamble: Span,
     pub(crate) rts_time: Span,
-    /// Of CTS and ACK alike.
+    /// Of CTS and ACK.
     pub(crate) cts_time: Span,
     pub(crate) eifs: Span,
 }
@@ -229,12 +230,12 @@ impl Phy {
         self.sifs + self.slot * 2
     }
 
-    /// How long a sender waits for the beginning of a CTS or ACK.
+    /// Returns how long a sender waits for the start of a CTS or ACK.
     pub(crate) fn response_timeout(&self) -> Span {
         self.sifs + self.slot + self.rx_start
     }
 
-    /// Time of a data frame of `bytes`, header and checksum included.
+    /// Returns the duration of a data frame of `bytes`, including header and checksum.
     #[inline]
     pub(crate) fn data_time(&self, bytes: u32, broadcast: bool) -> Span {
         if broadcast {
@@ -247,7 +248,7 @@ impl Phy {
     fn time(&self, bytes: u32, rate: Rate, preamble: Span) -> Span {
         match self.family {
             Family::Dsss => {
-                // Clause 17.2.3.5: the length is told in whole microseconds.
+                // Clause 17.2.3.5: the length field is in whole microseconds.
                 let nanos = rate.time_for(u64::from(bytes)).as_nanos();
                 preamble + Span::from_micros(nanos.div_ceil(1000))
             }
@@ -261,7 +262,7 @@ impl Phy {
         }
     }
 
-    /// What frames at the basic rate or at the data rate need.
+    /// Returns the requirements of frames at the basic rate or at the data rate.
     pub(super) fn needs(&self, basic: bool) -> Needs {
         let (rate, preamble) = if basic {
             (self.basic_rate, self.basic_preamble)
@@ -298,7 +299,7 @@ impl Phy {
         }
     }
 
-    /// The ratio of signal to noise and interference that a rate needs.
+    /// Returns the signal to interference and noise ratio that a rate requires.
     fn needed_sinr(&self, broadcast_or_control: bool) -> f64 {
         let rate = if broadcast_or_control {
             self.basic_rate
@@ -340,7 +341,7 @@ mod tests {
         assert_eq!(us(phy.cts_time), 192.0 + 112.0);
         assert_eq!(us(phy.data_time(1000, false)), 192.0 + 8000.0);
         let phy = Phy::new(PhyKind::B11, true);
-        // 1536 bytes at 11 Mbit/s: 1117.09 us, told as 1118
+        // 1536 bytes at 11 Mbit/s: 1117.09 us, signalled as 1118
         assert_eq!(us(phy.data_time(1536, false)), 96.0 + 1118.0);
         assert_eq!(us(phy.data_time(1536, true)), 192.0 + 12_288.0);
     }

@@ -1,4 +1,4 @@
-//! How power falls with distance, and how it varies.
+//! Propagation models: received power as a function of distance, and its variation.
 
 use core::f64::consts::PI;
 
@@ -11,17 +11,18 @@ use crate::config::ConfigError;
 /// Speed of light, m/s.
 const LIGHT: f64 = 299_792_458.0;
 
-/// How power falls with distance.
+/// Received power as a function of distance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum PropagationConfig {
-    /// Two-ray ground: as in free space up to the cross-over distance 4 pi h h / wavelength, beyond it with the fourth power.
+    /// Two-ray ground: free space up to the cross-over distance 4 pi h h / wavelength; beyond it, power falls with the fourth power
+    /// of the distance.
     TwoRay {
-        /// Carrier frequency in Hz; 914 MHz by default.
+        /// Carrier frequency in Hz. Default: 914 MHz.
         #[serde(default = "default_frequency")]
         #[schemars(range(min = 1))]
         frequency: f64,
-        /// Height of all antennas above the ground in metres; 1.5 m by default.
+        /// Height of all antennas above the ground in metres. Default: 1.5 m.
         #[serde(default = "default_height")]
         #[schemars(range(min = 0))]
         height: f64,
@@ -29,9 +30,9 @@ pub enum PropagationConfig {
         #[serde(default)]
         fading: FadingConfig,
     },
-    /// Free space: with the square of the distance.
+    /// Free space: power falls with the square of the distance.
     FreeSpace {
-        /// Carrier frequency in Hz; 914 MHz by default.
+        /// Carrier frequency in Hz. Default: 914 MHz.
         #[serde(default = "default_frequency")]
         #[schemars(range(min = 1))]
         frequency: f64,
@@ -39,20 +40,20 @@ pub enum PropagationConfig {
         #[serde(default)]
         fading: FadingConfig,
     },
-    /// Log-distance: as in free space up to a reference distance, with a power of your choice beyond it, and with shadowing.
+    /// Log-distance: free space up to a reference distance, a configurable exponent beyond it, and shadowing.
     LogDistance {
-        /// Carrier frequency in Hz; 914 MHz by default.
+        /// Carrier frequency in Hz. Default: 914 MHz.
         #[serde(default = "default_frequency")]
         #[schemars(range(min = 1))]
         frequency: f64,
-        /// Reference distance in metres, above 0; 1 m by default.
+        /// Reference distance in metres, above 0. Default: 1 m.
         #[serde(default = "default_reference")]
         #[schemars(range(min = 0))]
         reference: f64,
-        /// Path-loss exponent, 1 to 10: 2 in free space, 2.7 to 5 in towns.
+        /// Path-loss exponent, 1 to 10: 2 in free space, 2.7 to 5 in urban areas.
         #[schemars(range(min = 1, max = 10))]
         exponent: f64,
-        /// Standard deviation of shadowing in dB, 0 to 20; 0 by default. It is drawn anew for each frame and receiver.
+        /// Standard deviation of shadowing in dB, 0 to 20, drawn for each frame and receiver. Default: 0.
         #[serde(default)]
         #[schemars(range(min = 0, max = 20))]
         shadowing_db: f64,
@@ -62,24 +63,24 @@ pub enum PropagationConfig {
     },
 }
 
-/// Random variation of the power of a frame about its mean, by many paths; drawn anew for each frame and receiver.
+/// Random variation of the power of a frame around its mean (multipath fading), drawn for each frame and receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum FadingConfig {
-    /// None.
-    // Braces: serde lets keys pass that it does not know beside a variant without them.
+    /// No fading.
+    // Braces: for a variant without them serde accepts unknown keys.
     None {},
     /// No path dominates: the power is exponentially distributed.
     Rayleigh {},
     /// One path dominates.
     Rician {
-        /// Power of that path over the power of all others, 0 to 1000.
+        /// Power of that path divided by the power of all others, 0 to 1000.
         #[schemars(range(min = 0, max = 1000))]
         k: f64,
     },
-    /// The power has a gamma distribution.
+    /// The power is gamma distributed.
     Nakagami {
-        /// Its shape, 0.5 to 100; 1 is Rayleigh.
+        /// Shape of the distribution, 0.5 to 100; 1 is Rayleigh.
         #[schemars(range(min = 0.5, max = 100))]
         m: f64,
     },
@@ -126,7 +127,7 @@ impl PropagationConfig {
     /// Checks every value.
     ///
     /// # Errors
-    /// The first value that cannot be.
+    /// Returns an error for the first value that is not allowed.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let within = |path: &str, value: f64, low: f64, high: f64, unit: &str| {
             if value >= low && value <= high {
@@ -161,7 +162,7 @@ impl PropagationConfig {
     }
 }
 
-/// The law of a channel: what share of the transmitted power arrives over a distance.
+/// The fraction of the transmitted power that is received at a distance.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Propagation {
     /// Up to this distance the power falls with the square of the distance, m.
@@ -185,14 +186,14 @@ enum Law {
 
 impl Propagation {
     pub(crate) fn new(config: &PropagationConfig) -> Self {
-        // Friis: (wavelength / 4 pi d)^2, antennas without gain or loss.
+        // Friis: (wavelength / 4 pi d)^2, antennas with unit gain.
         let free = |frequency: f64| {
             let gain = LIGHT / frequency / (4.0 * PI);
             gain * gain
         };
         let (near, free, law, shadowing_db) = match *config {
             PropagationConfig::TwoRay { frequency, height, .. } => {
-                // The two laws meet where 4 pi h^2 / wavelength; beyond it (h h / d^2)^2.
+                // The two laws meet at 4 pi h^2 / wavelength; beyond it (h h / d^2)^2.
                 let near = 4.0 * PI * height * height * frequency / LIGHT;
                 let fourth = height * height * height * height;
                 (near, free(frequency), Law::Fourth(fourth), 0.0)
@@ -219,10 +220,10 @@ impl Propagation {
         }
     }
 
-    /// Share of the power that arrives in the mean over the square of a distance.
+    /// Returns the mean received fraction of the power at the square of a distance.
     #[inline]
     pub(crate) fn gain(&self, distance_squared: f64) -> f64 {
-        // Nodes in one place are told apart by a centimetre, so that the gain stays finite.
+        // Nodes at the same position are separated by a centimetre, so that the gain stays finite.
         let square = distance_squared.max(1e-4);
         if square <= self.near * self.near {
             return (self.free / square).min(1.0);
@@ -234,12 +235,12 @@ impl Propagation {
         }
     }
 
-    /// Whether power varies from frame to frame.
+    /// Returns whether power varies from frame to frame.
     pub(crate) fn is_random(&self) -> bool {
         self.shadowing_db > 0.0 || self.fading != FadingConfig::None {}
     }
 
-    /// How far above its mean the power of a frame may rise: less than one frame in ten thousand does so by more.
+    /// Returns how far the power of a frame may exceed its mean: less than one frame in ten thousand exceeds it by more.
     pub(crate) fn headroom(&self) -> f64 {
         let shadowing = libm::pow(10.0, 0.4 * self.shadowing_db);
         let fading = match self.fading {
@@ -249,7 +250,7 @@ impl Propagation {
         shadowing * fading
     }
 
-    /// What the power of a frame at a receiver is multiplied with.
+    /// Returns the factor of the power of a frame at a receiver.
     pub(crate) fn draw(&self, random: &mut Rng) -> f64 {
         let mut factor = match self.fading {
             FadingConfig::None {} => 1.0,
@@ -270,7 +271,7 @@ impl Propagation {
         factor
     }
 
-    /// The distance over which the mean gain falls to `gain`, m.
+    /// Returns the distance at which the mean gain falls to `gain`, m.
     pub(crate) fn distance(&self, gain: f64) -> f64 {
         let near = libm::sqrt(self.free / gain);
         if near <= self.near {
@@ -284,14 +285,14 @@ impl Propagation {
     }
 }
 
-/// Two independent normal numbers (Box and Muller).
+/// Returns two independent normally distributed numbers (Box and Muller).
 pub(super) fn normal_pair(random: &mut Rng) -> (f64, f64) {
     let radius = libm::sqrt(2.0 * random.exponential(1.0));
     let angle = 2.0 * PI * random.unit();
     (radius * libm::cos(angle), radius * libm::sin(angle))
 }
 
-/// A gamma number of this shape and scale 1 (Marsaglia and Tsang).
+/// Returns a gamma distributed number of this shape and scale 1 (Marsaglia and Tsang).
 fn gamma(random: &mut Rng, shape: f64) -> f64 {
     if shape < 1.0 {
         let boost = libm::pow(1.0 - random.unit(), 1.0 / shape);

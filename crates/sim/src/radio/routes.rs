@@ -1,4 +1,4 @@
-//! Routes of fewest hops between radios that stay where they are.
+//! Static routes with the fewest hops between radios.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use super::RadioId;
 use super::air::Air;
 use super::mobility::Point;
 
-/// Next hops, found when they are first asked for.
+/// Next hops, computed on first use.
 #[derive(Debug)]
 pub(super) struct Routes {
     /// The radios of the channel in the order of their numbers.
     members: Vec<RadioId>,
-    /// Places in `members` of those that each understands.
+    /// Indices in `members` of the radios that each can decode.
     neighbours: Vec<Vec<u32>>,
     /// For a destination, the next hop of each member.
     known: BTreeMap<RadioId, Vec<Option<RadioId>>>,
@@ -19,7 +19,7 @@ pub(super) struct Routes {
 
 impl Routes {
     pub(super) fn new(members: Vec<RadioId>, places: Vec<Point>, range: f64, air: &Air) -> Self {
-        // Cells as large as the range keep this from growing with the square of the radios.
+        // Cells as large as the range avoid a quadratic number of comparisons.
         let cell = |at: Point| (libm::floor(at.x / range) as i64, libm::floor(at.y / range) as i64);
         let mut cells: BTreeMap<(i64, i64), Vec<u32>> = BTreeMap::new();
         for (place, at) in (0..).zip(&places) {
@@ -47,7 +47,7 @@ impl Routes {
         }
     }
 
-    /// The radio to which one sends what is for another. Among equals, the first in the scenario.
+    /// Returns the next hop from one radio to another. Among equal ones, the first in the scenario.
     pub(super) fn next_hop(&mut self, from: RadioId, target: RadioId) -> Option<RadioId> {
         let place = self.members.binary_search(&from).ok()?;
         if let Some(hops) = self.known.get(&target) {
@@ -59,7 +59,7 @@ impl Routes {
         next
     }
 
-    /// Breadth first from the destination.
+    /// Searches breadth first from the destination.
     fn search(&self, target: RadioId) -> Option<Vec<Option<RadioId>>> {
         let goal = self.members.binary_search(&target).ok()? as u32;
         let mut distance = vec![u32::MAX; self.members.len()];

@@ -1,4 +1,4 @@
-//! Packets that wait for a route, and how often something may be done in a second.
+//! Packets that wait for a route, and rate limits.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use whimbrel_control::{Span, Time};
 
 use super::{Address, Cause, Context, Handle};
 
-/// Packets that wait for routes, oldest first. The memory it needs is taken once.
+/// Packets that wait for routes, oldest first. All memory is allocated at construction.
 #[derive(Clone, Debug)]
 pub(super) struct Buffer {
     waiting: VecDeque<Waiting>,
@@ -34,7 +34,7 @@ impl Buffer {
         self.waiting.len()
     }
 
-    /// Adds a packet. If there is no room the oldest has to go, as in ns-2.
+    /// Adds a packet. If the buffer is full, drops the oldest packet, as in ns-2.
     pub(super) fn push(&mut self, cx: &mut Context<'_>, packet: Handle) {
         if self.waiting.len() >= self.capacity {
             match self.waiting.pop_front() {
@@ -49,12 +49,12 @@ impl Buffer {
         });
     }
 
-    /// Whether a packet waits for a route to this destination.
+    /// Returns whether a packet waits for a route to this destination.
     pub(super) fn waits_for(&self, destination: Address) -> bool {
         self.waiting.iter().any(|waiting| waiting.destination == destination)
     }
 
-    /// How many wait for a route to this destination.
+    /// Returns the number of packets that wait for a route to this destination.
     pub(super) fn count(&self, destination: Address) -> usize {
         self.waiting
             .iter()
@@ -62,7 +62,7 @@ impl Buffer {
             .count()
     }
 
-    /// The oldest packet for a destination, which no longer waits.
+    /// Removes and returns the oldest packet for a destination.
     pub(super) fn pop(&mut self, destination: Address) -> Option<Handle> {
         let place = self
             .waiting
@@ -71,7 +71,7 @@ impl Buffer {
         self.waiting.remove(place).map(|waiting| waiting.packet)
     }
 
-    /// The oldest packet whose destination has a route, which no longer waits.
+    /// Removes and returns the oldest packet whose destination has a route.
     pub(super) fn pop_if(&mut self, mut has_route: impl FnMut(Address) -> bool) -> Option<(Handle, Address)> {
         let place = self.waiting.iter().position(|waiting| has_route(waiting.destination))?;
         self.waiting
@@ -79,7 +79,7 @@ impl Buffer {
             .map(|waiting| (waiting.packet, waiting.destination))
     }
 
-    /// Gives up the packets for a destination.
+    /// Drops the packets for a destination.
     pub(super) fn give_up(&mut self, cx: &mut Context<'_>, destination: Address, cause: Cause) {
         self.waiting.retain(|waiting| {
             let stays = waiting.destination != destination;
@@ -90,7 +90,7 @@ impl Buffer {
         });
     }
 
-    /// Gives up the packets for a destination that are not this node's own.
+    /// Drops the packets for a destination that other nodes sent.
     pub(super) fn give_up_transit(&mut self, cx: &mut Context<'_>, destination: Address, me: Address, cause: Cause) {
         self.waiting.retain(|waiting| {
             let source = cx.datagrams[waiting.packet as usize].source;
@@ -102,7 +102,7 @@ impl Buffer {
         });
     }
 
-    /// Gives up the packets that have waited too long.
+    /// Drops the packets that have waited too long.
     pub(super) fn expire(&mut self, cx: &mut Context<'_>) {
         while let Some(oldest) = self.waiting.front().filter(|oldest| oldest.until <= cx.now) {
             cx.drop(oldest.packet, Cause::BufferTimeout);
@@ -110,13 +110,13 @@ impl Buffer {
         }
     }
 
-    /// When the next packet has waited too long.
+    /// Returns when the next packet expires.
     pub(super) fn next_timeout(&self) -> Option<Time> {
         self.waiting.front().map(|oldest| oldest.until)
     }
 }
 
-/// At most so many in any second.
+/// A limit of events per second, over any second.
 #[derive(Clone, Debug)]
 pub(super) struct RateLimit {
     limit: usize,
@@ -131,7 +131,7 @@ impl RateLimit {
         }
     }
 
-    /// When the next one is allowed, now or later.
+    /// Returns when the next event is allowed: now or later.
     pub(super) fn allowed_at(&self, now: Time) -> Time {
         match self.last.front() {
             Some(first) if self.last.len() >= self.limit => now.max(*first + Span::from_secs(1)),
@@ -139,7 +139,7 @@ impl RateLimit {
         }
     }
 
-    /// One is done now.
+    /// Counts an event at this time.
     pub(super) fn count(&mut self, now: Time) {
         if self.last.len() >= self.limit {
             self.last.pop_front();
@@ -148,7 +148,7 @@ impl RateLimit {
     }
 }
 
-/// The earliest of several times that may not be.
+/// Returns the earliest of several optional times.
 pub(super) fn earliest(times: impl IntoIterator<Item = Option<Time>>) -> Option<Time> {
     times.into_iter().flatten().min()
 }
@@ -160,7 +160,7 @@ mod tests {
     use whimbrel_control::Rng;
 
     #[test]
-    fn the_oldest_goes_when_there_is_no_room_or_after_its_time() {
+    fn drops_the_oldest_packet_when_full_or_expired() {
         let (mut rng, mut actions) = (Rng::stream(1, "buffer"), Vec::new());
         let mut datagrams = [Datagram::new(0, 7, 0), Datagram::new(0, 8, 1), Datagram::new(0, 7, 2)];
         let mut cx = Context {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn no_second_has_more_than_the_limit() {
+    fn no_second_exceeds_the_limit() {
         let mut limit = RateLimit::new(3);
         let mut now = Time::ZERO;
         let mut done = Vec::new();

@@ -1,5 +1,5 @@
-//! A tiny network for tests: nodes with a queue each, links that come and go, losses at random. Whatever an agent does, it checks
-//! that no packet is lost out of sight, that none is in two places, and that next hops lead in no circle.
+//! A small network for tests: nodes with a queue each, changing links, random losses. After each call of an agent it checks that
+//! every packet is accounted for exactly once and that next hops form no loop.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,9 +10,9 @@ use super::{Action, Address, Agent, Cause, Context, Datagram, Handle, Message};
 /// Where a packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// An agent has it.
+    /// An agent holds the packet.
     Agent(Address),
-    /// It waits in a node's queue, or is on the air.
+    /// The packet waits in a node's queue, or is on the air.
     Queue(Address),
     Delivered(Time),
     Dropped(Cause, Address),
@@ -27,7 +27,7 @@ enum Load {
 #[derive(Clone, Debug)]
 struct Frame {
     load: Load,
-    /// None is everybody.
+    /// None: all neighbours.
     to: Option<Address>,
 }
 
@@ -54,17 +54,17 @@ pub(crate) struct Net {
     pub(crate) now: Time,
     pub(crate) datagrams: Vec<Datagram>,
     pub(crate) places: Vec<Place>,
-    /// Whether the second hears the first.
+    /// Whether the second node receives from the first.
     pub(crate) hears: Vec<Vec<bool>>,
     /// Every control message sent.
     pub(crate) air: Vec<Sighting>,
-    /// Every data packet sent: when, by whom, to whom, which.
+    /// Every data packet sent: time, sender, receiver, packet.
     pub(crate) hops: Vec<(Time, Address, Address, Handle)>,
-    /// Probability that a frame is not received, and that an acknowledgement is not.
+    /// Probability that a frame is lost, and that an acknowledgement is lost.
     pub(crate) loss: f64,
     /// Whether next hops are followed after every call.
     pub(crate) check_loops: bool,
-    /// Called at [`Net::change_every`]: the links of the next moment.
+    /// Called at [`Net::change_every`]: returns the next set of links.
     pub(crate) movement: Option<Movement>,
     queues: Vec<VecDeque<Frame>>,
     busy: Vec<bool>,
@@ -76,7 +76,7 @@ pub(crate) struct Net {
     pub(crate) calls: u64,
 }
 
-/// Nodes that walk about in a square of side 1 (random waypoint), and hear each other within `range`.
+/// Nodes that move in a square of side 1 (random waypoint) and receive from each other within `range`.
 #[derive(Clone, Debug)]
 pub(crate) struct Movement {
     pub(crate) places: Vec<[f64; 2]>,
@@ -125,15 +125,15 @@ impl Movement {
     }
 }
 
-/// Time that a frame takes on the air, whatever it carries.
+/// Time that a frame takes on the air, independent of its content.
 pub(crate) const FRAME: Span = Span::from_millis(1);
-/// Time until a sender gives up.
+/// Time until a sender gives a frame up.
 pub(crate) const GIVE_UP: Span = Span::from_millis(8);
-/// Frames in a node's queue at most.
+/// Maximum number of frames in a node's queue.
 const QUEUE: usize = 50;
 
 impl Net {
-    /// Nodes with these links between them, both ways.
+    /// Creates nodes with these links between them, in both directions.
     pub(crate) fn new(agents: Vec<Agent>, links: &[(usize, usize)], seed: u64) -> Self {
         let nodes = agents.len();
         let mut hears = vec![vec![false; nodes]; nodes];
@@ -149,7 +149,7 @@ impl Net {
             air: Vec::new(),
             hops: Vec::new(),
             loss: 0.0,
-            // Source routes are checked one by one.
+            // Source routes are checked individually.
             check_loops: agents.iter().all(|agent| !matches!(agent, Agent::Dsr(_))),
             movement: None,
             queues: vec![VecDeque::new(); nodes],
@@ -186,17 +186,17 @@ impl Net {
         self.next_event += 1;
     }
 
-    /// A packet is sent at some time. Packets are numbered in the order in which they set out.
+    /// Schedules a packet. Packets are numbered in the order of their departure.
     pub(crate) fn send_at(&mut self, at: Time, from: Address, to: Address) {
         self.at(at, Event::Originate(from, to));
     }
 
-    /// A packet is sent now; its number is returned.
+    /// Sends a packet now and returns its number.
     pub(crate) fn send(&mut self, from: Address, to: Address) -> Handle {
         self.send_ranked(from, to, 0)
     }
 
-    /// A packet of this rank is sent now.
+    /// Sends a packet of this rank now and returns its number.
     pub(crate) fn send_ranked(&mut self, from: Address, to: Address, rank: u8) -> Handle {
         let packet = self.datagrams.len() as Handle;
         self.datagrams.push(Datagram {
@@ -208,7 +208,7 @@ impl Net {
         packet
     }
 
-    /// Goes on for some time.
+    /// Continues for some time.
     pub(crate) fn run_for(&mut self, span: Span) {
         let end = self.now + span;
         while let Some(entry) = self.events.first_entry().filter(|entry| entry.key().0 <= end) {
@@ -223,7 +223,7 @@ impl Net {
                 Event::Enqueue(node, frame) => self.enqueue(node, frame),
                 Event::Sent(node) => self.sent(node),
                 Event::Originate(from, to) => {
-                    // What the protocol makes of it is its own affair.
+                    // Protocols interpret the rank in different ways.
                     let rank = (self.datagrams.len() % 3 / 2) as u8;
                     self.send_ranked(from, to, rank);
                 }
@@ -239,7 +239,7 @@ impl Net {
         self.now = end;
     }
 
-    /// Calls an agent and does what it asks for.
+    /// Calls an agent and executes its actions.
     pub(crate) fn call(&mut self, node: Address, f: impl FnOnce(&mut Agent, &mut Context<'_>)) {
         self.calls += 1;
         let mut actions = Vec::new();
@@ -286,7 +286,7 @@ impl Net {
                 }
                 Action::Reclaim { next_hop } => {
                     let queue = &mut self.queues[usize::from(node)];
-                    // The first is on the air.
+                    // The first frame is on the air.
                     let on_air = queue.pop_front();
                     let (back, stay) = queue
                         .drain(..)
@@ -334,7 +334,7 @@ impl Net {
         }
     }
 
-    /// Begins to send the first frame of a queue.
+    /// Starts to send the first frame of a queue.
     fn transmit(&mut self, node: Address) {
         let Some(frame) = self.queues[usize::from(node)].front() else {
             return;
@@ -355,7 +355,7 @@ impl Net {
         self.at(self.now + span, Event::Sent(node));
     }
 
-    /// A frame has been sent, or given up.
+    /// Handles the end of a transmission, successful or not.
     fn sent(&mut self, node: Address) {
         self.busy[usize::from(node)] = false;
         let Some(frame) = self.queues[usize::from(node)].pop_front() else {
@@ -375,7 +375,7 @@ impl Net {
                 }
             }
             Some(to) => {
-                // An acknowledgement needs the way back. The link layer tries again, so that losses are rarer than with broadcasts.
+                // An acknowledgement needs the reverse link. The link layer retries, so losses are rarer than for broadcasts.
                 let loss = self.loss * self.loss;
                 let arrives = self.hears[usize::from(node)][usize::from(to)] && !self.rng.chance(loss);
                 let acknowledged = arrives && self.hears[usize::from(to)][usize::from(node)] && !self.rng.chance(loss);
@@ -415,7 +415,7 @@ impl Net {
         }
     }
 
-    /// A copy of a frame whose acknowledgement was lost.
+    /// Returns a copy of a frame whose acknowledgement was lost.
     fn copy(&mut self, frame: &Frame) -> Frame {
         let mut copy = frame.clone();
         if let Load::Data(packet) = frame.load {
@@ -471,7 +471,7 @@ impl Net {
         }
     }
 
-    /// Every packet that an agent is said to have waits there, and no agent has others.
+    /// Checks that every packet at an agent waits there, and that no agent has others.
     pub(crate) fn check_conservation(&self) {
         for (node, agent) in (0..).zip(&self.agents) {
             let here = self.places.iter().filter(|place| **place == Place::Agent(node)).count();
@@ -486,7 +486,7 @@ impl Net {
             .count()
     }
 
-    /// The nodes a packet was sent by, in order.
+    /// Returns the nodes that sent a packet, in order.
     pub(crate) fn way(&self, packet: Handle) -> Vec<Address> {
         self.hops
             .iter()
@@ -495,7 +495,7 @@ impl Net {
             .collect()
     }
 
-    /// Hops between all pairs of nodes, by breadth; none where there is no way.
+    /// Returns the hops between all pairs of nodes by breadth-first search; none without a route.
     pub(crate) fn distances(&self) -> Vec<Vec<Option<u32>>> {
         let nodes = self.agents.len();
         let from = |start: usize| {
@@ -516,7 +516,7 @@ impl Net {
     }
 }
 
-/// Seeds of a test: `default` of them from 0, or as many as WHIMBREL_ROUTING_SEEDS says, or WHIMBREL_ROUTING_SEED alone.
+/// Returns the seeds of a test: `default` seeds from 0, the number in WHIMBREL_ROUTING_SEEDS, or only WHIMBREL_ROUTING_SEED.
 pub(crate) fn seeds(default: u64) -> std::ops::Range<u64> {
     let number = |name: &str| {
         std::env::var(name)
@@ -529,7 +529,7 @@ pub(crate) fn seeds(default: u64) -> std::ops::Range<u64> {
     }
 }
 
-/// Runs a test with each seed and says which one it was that failed.
+/// Runs a test with each seed and prints the seed that failed.
 pub(crate) fn each_seed(default: u64, test: impl Fn(u64) + std::panic::RefUnwindSafe) {
     for seed in seeds(default) {
         if let Err(panic) = std::panic::catch_unwind(|| test(seed)) {
@@ -539,7 +539,7 @@ pub(crate) fn each_seed(default: u64, test: impl Fn(u64) + std::panic::RefUnwind
     }
 }
 
-/// Random nodes, movement, losses and traffic: everything that the harness checks is checked.
+/// Runs random nodes, movement, losses and traffic with all checks of the harness.
 pub(crate) fn torture(seed: u64, agent: impl Fn(Address, &mut Rng) -> Agent) -> Net {
     let mut rng = Rng::stream(seed, "torture");
     let nodes = 5 + rng.below(16) as usize;
@@ -562,15 +562,15 @@ pub(crate) fn torture(seed: u64, agent: impl Fn(Address, &mut Rng) -> Agent) -> 
     while net.now < end {
         net.run_for(Span::from_secs(5));
     }
-    // Nothing is sent any more: what waits has to come out.
+    // No new packets: all waiting ones must leave the buffers.
     net.run_for(Span::from_secs(400));
     net.check_conservation();
     let buffered: usize = net.agents.iter().map(Agent::buffered).sum();
-    assert_eq!(buffered, 0, "nothing waits for ever");
+    assert_eq!(buffered, 0, "no packet waits forever");
     net
 }
 
-/// More than half of the packets arrive in random networks.
+/// Checks that more than half of the packets arrive in random networks.
 pub(crate) fn most_arrive(agent: impl Fn(Address) -> Agent) {
     let (mut sent, mut delivered) = (0, 0);
     for seed in 0..10 {

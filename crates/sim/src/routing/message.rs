@@ -1,4 +1,4 @@
-//! Control messages as structures, with the bytes they take on the air.
+//! Control messages as structures, with their length on the air.
 
 use whimbrel_control::Span;
 
@@ -9,8 +9,7 @@ use crate::packet::{IP_HEADER, UDP_HEADER};
 /// Bytes of the IP and UDP headers in front of messages of AODV (port 654) and DSDV.
 pub const AODV_PORT_HEADERS: u32 = IP_HEADER + UDP_HEADER;
 
-/// A control message. What a field of the IP header tells is among the fields: sender and receiver of a hop are told by the
-/// driver.
+/// A control message. Fields of the IP header that the protocol uses are included; the driver reports sender and receiver of a hop.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Message {
     /// Route request of AODV.
@@ -21,11 +20,11 @@ pub enum Message {
     Rerr(Rerr),
     /// Acknowledgement of a route reply of AODV.
     RrepAck,
-    /// "I am here", in the form of a route reply for oneself, of AODV.
+    /// Hello message of AODV: a route reply for the sender itself.
     Hello {
         /// The sender's sequence number.
         seq: u32,
-        /// For how long it is good.
+        /// Lifetime of the route.
         lifetime: Span,
     },
     /// Full or incremental dump of DSDV.
@@ -43,7 +42,7 @@ pub enum Message {
     DsrError(DsrError),
 }
 
-/// What a message is, to count by.
+/// The kind of a message, for counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MessageKind {
     /// Route request.
@@ -74,7 +73,7 @@ impl MessageKind {
         MessageKind::IncrementalDump,
     ];
 
-    /// The name used in results.
+    /// Returns the name used in results.
     pub const fn name(self) -> &'static str {
         match self {
             MessageKind::Request => "request",
@@ -91,23 +90,23 @@ impl MessageKind {
 /// RREQ (RFC 3561 §5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rreq {
-    /// TTL of its IP header.
+    /// TTL in the IP header.
     pub ttl: u8,
     /// Hops from the originator to the node that sends it.
     pub hops: u8,
-    /// Number among the requests of its originator.
+    /// Sequence number of the request at its originator.
     pub id: u32,
-    /// Node a route is wanted to.
+    /// Destination of the requested route.
     pub destination: Address,
     /// The last sequence number of the destination that the originator knew; `None` is the flag U.
     pub destination_seq: Option<u32>,
-    /// Node that wants the route.
+    /// Node that requests the route.
     pub originator: Address,
     /// The originator's sequence number.
     pub originator_seq: u32,
-    /// Flag G: a node that answers for the destination tells the destination too.
+    /// Flag G: an intermediate node that replies also sends a gratuitous reply to the destination.
     pub gratuitous: bool,
-    /// Flag D: only the destination may answer.
+    /// Flag D: only the destination may reply.
     pub destination_only: bool,
 }
 
@@ -116,13 +115,13 @@ pub struct Rreq {
 pub struct Rrep {
     /// Hops from the destination to the node that sends it.
     pub hops: u8,
-    /// Node the route leads to.
+    /// Destination of the route.
     pub destination: Address,
     /// Its sequence number.
     pub destination_seq: u32,
-    /// Node that asked for the route.
+    /// Node that requested the route.
     pub originator: Address,
-    /// For how long the route is good.
+    /// Lifetime of the route.
     pub lifetime: Span,
     /// Flag A: the receiver acknowledges it.
     pub acknowledge: bool,
@@ -133,34 +132,34 @@ pub struct Rrep {
 /// RERR (RFC 3561 §5.3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rerr {
-    /// Flag N: a local repair has been made, the routes are longer but not to be deleted.
+    /// Flag N: a local repair was made; the routes are longer but must not be deleted.
     pub no_delete: bool,
-    /// What cannot be reached any more.
+    /// Destinations that became unreachable.
     pub unreachable: Vec<Unreachable>,
 }
 
-/// A destination that cannot be reached any more.
+/// A destination that became unreachable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unreachable {
     /// The destination.
     pub destination: Address,
-    /// Its sequence number, as it is from now on.
+    /// Its new sequence number.
     pub seq: u32,
 }
 
 /// A route in a dump of DSDV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DsdvEntry {
-    /// Where it leads.
+    /// Destination of the route.
     pub destination: Address,
-    /// Hops from the sender to the destination; [`DsdvEntry::INFINITY`] if it cannot be reached.
+    /// Hops from the sender to the destination; [`DsdvEntry::INFINITY`] if it is unreachable.
     pub metric: u8,
-    /// Sequence number: even if the destination made it, odd if a broken link did.
+    /// Sequence number: even if set by the destination, odd if set after a broken link.
     pub seq: u32,
 }
 
 impl DsdvEntry {
-    /// The metric of what cannot be reached.
+    /// Metric of an unreachable destination.
     pub const INFINITY: u8 = 250;
     /// Bytes on the air: address, metric and sequence number in words of four bytes each.
     pub const BYTES: u32 = 12;
@@ -180,21 +179,21 @@ pub struct BrokenLink {
 pub struct DsrRequest {
     /// TTL of its IP header.
     pub ttl: u8,
-    /// Number among the requests of its initiator.
+    /// Sequence number of the request at its initiator.
     pub id: u32,
     /// Node a route is wanted to.
     pub target: Address,
     /// The initiator and the nodes the request has passed.
     pub route: SourceRoute,
-    /// A broken link that its initiator was told of and spreads with the request (RFC 4728 §3.4.4), with the node that told.
+    /// A broken link that was reported to the initiator (RFC 4728 §3.4.4).
     pub error: Option<BrokenLink>,
 }
 
 /// Route Reply option of DSR (RFC 4728 §6.3) with the source route it travels along.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DsrReply {
-    /// The route of the packet that carries it.
-    pub way: SourceRoute,
+    /// The source route of the packet that carries the reply.
+    pub source_route: SourceRoute,
     /// The route that was found, from the initiator to the target.
     pub found: SourceRoute,
 }
@@ -202,16 +201,16 @@ pub struct DsrReply {
 /// Route Error option of DSR (RFC 4728 §6.4) with the source route it travels along.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DsrError {
-    /// The route of the packet that carries it.
-    pub way: SourceRoute,
-    /// The link.
+    /// The source route of the packet that carries the error.
+    pub source_route: SourceRoute,
+    /// The broken link.
     pub broken: BrokenLink,
-    /// How often the packet that found it broken had been salvaged.
+    /// Number of times that the packet which detected it had been salvaged.
     pub salvage: u8,
 }
 
 impl Message {
-    /// Bytes of the IP packet that carries it.
+    /// Returns the length of the IP packet in bytes.
     pub fn bytes(&self) -> u32 {
         match self {
             Message::Rreq(_) => AODV_PORT_HEADERS + 24,
@@ -227,15 +226,15 @@ impl Message {
                 IP_HEADER + DSR_FIXED + 8 + DSR_ADDRESS * passed + error
             }
             Message::DsrReply(reply) => {
-                // So is the initiator's the destination of the IP header.
+                // The initiator's address is the destination of the IP header.
                 let listed = (reply.found.nodes().len() as u32).saturating_sub(1);
-                IP_HEADER + DSR_FIXED + 3 + DSR_ADDRESS * listed + reply.way.option()
+                IP_HEADER + DSR_FIXED + 3 + DSR_ADDRESS * listed + reply.source_route.option()
             }
-            Message::DsrError(error) => IP_HEADER + DSR_FIXED + 16 + error.way.option(),
+            Message::DsrError(error) => IP_HEADER + DSR_FIXED + 16 + error.source_route.option(),
         }
     }
 
-    /// What it is.
+    /// Returns the kind of the message.
     pub const fn kind(&self) -> MessageKind {
         match self {
             Message::Rreq(_) | Message::DsrRequest(_) => MessageKind::Request,
@@ -308,16 +307,16 @@ mod tests {
         };
         assert_eq!(request(&[1]), 20 + 4 + 8);
         assert_eq!(request(&[1, 2, 3]), 20 + 4 + 8 + 8);
-        // §6.3, with the source route option of §6.7 in front: 1 -> 2 -> 3 -> 9 was found, 9 -> 3 -> 2 -> 1 is the way back.
+        // §6.3, with the source route option of §6.7 in front: 1 -> 2 -> 3 -> 9 was found, 9 -> 3 -> 2 -> 1 is the return path.
         let found = route(&[1, 2, 3, 9]);
         let reply = DsrReply {
-            way: found.reversed(),
+            source_route: found.reversed(),
             found,
         };
         assert_eq!(Message::DsrReply(reply).bytes(), 20 + 4 + (3 + 12) + (4 + 8));
         // §6.4
         let error = DsrError {
-            way: route(&[2, 1]),
+            source_route: route(&[2, 1]),
             broken: BrokenLink { from: 2, to: 3 },
             salvage: 0,
         };

@@ -1,7 +1,7 @@
 //! Ad hoc routing protocols as state machines: AODV, DSDV and DSR.
 //!
-//! An [`Agent`] is the routing of one radio interface. It knows neither the medium nor the world: it is told what arrives, what
-//! could not be sent and what time it is, and answers with [`Action`]s. Time and randomness are arguments.
+//! An [`Agent`] is the routing of one radio interface. It is independent of the medium: the driver reports received packets, failed
+//! transmissions and the time, and the agent returns [`Action`]s. Time and randomness are arguments.
 //!
 //! ## The contract of a driver
 //!
@@ -13,15 +13,16 @@
 //!
 //! ## Data packets
 //!
-//! A packet of a flow is named by its place ([`Handle`]) in the slice of [`Datagram`]s that the driver keeps. A packet handed to an
-//! agent by [`Agent::originate`], [`Agent::receive_data`] or [`Agent::data_failed`] is the agent's until it comes back in exactly
-//! one of [`Action::Send`], [`Action::Deliver`] and [`Action::Drop`], at once or later. [`Agent::overhear_data`] hands nothing over.
+//! A packet of a flow is identified by its index ([`Handle`]) in the slice of [`Datagram`]s that the driver keeps. A packet passed
+//! to an agent by [`Agent::originate`], [`Agent::receive_data`] or [`Agent::data_failed`] belongs to the agent until it is returned
+//! in exactly one of [`Action::Send`], [`Action::Deliver`] and [`Action::Drop`], at once or later. [`Agent::overhear_data`]
+//! transfers no ownership.
 //!
 //! ## Control messages
 //!
-//! [`Action::Broadcast`] and [`Action::Unicast`] put a [`Message`] on the air: an IP packet of [`Message::bytes`] bytes. What arrives
-//! is handed to [`Agent::receive_control`] with the address of the neighbour that transmitted it, whatever its final destination is:
-//! messages travel further only if an agent sends them again.
+//! [`Action::Broadcast`] and [`Action::Unicast`] transmit a [`Message`]: an IP packet of [`Message::bytes`] bytes. The driver
+//! passes each received message to [`Agent::receive_control`] with the address of the neighbour that transmitted it, independent of
+//! its final destination: messages travel further only if an agent forwards them.
 
 mod aodv;
 mod buffer;
@@ -46,35 +47,35 @@ pub use self::message::{
 };
 pub use self::source_route::{MAX_ROUTE, SourceRoute};
 
-/// A radio interface in the eyes of routing: its number among those of its channel.
+/// Address of a radio interface: its index among those of its channel.
 pub type Address = u16;
 
-/// A data packet's place among the datagrams of the driver.
+/// Index of a data packet among the datagrams of the driver.
 pub type Handle = u32;
 
-/// TTL of packets unless their flow says otherwise.
+/// Default TTL of packets.
 pub const DEFAULT_TTL: u8 = 64;
 
-/// What routing needs to know of a data packet. It travels with the packet.
+/// The fields of a data packet that routing needs. They travel with the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram {
-    /// Interface it was first sent from.
+    /// Interface of the source.
     pub source: Address,
-    /// Interface it is for.
+    /// Interface of the destination.
     pub destination: Address,
     /// Number among the packets of its source, as the identification in the IP header.
     pub id: u32,
-    /// Hops it may still be sent, 1 or more when it is handed in by its source.
+    /// Remaining hops, 1 or more when the source passes it in.
     pub ttl: u8,
-    /// Which of several ways to its destination it is to take, from 0. They share no node, as far as DSR knows such; other protocols know
-    /// one way.
+    /// Index of the route to use among several node-disjoint routes to the destination, from 0. DSR uses it as far as it knows
+    /// disjoint routes; other protocols have a single route.
     pub rank: u8,
-    /// The source route, empty for every protocol but DSR.
+    /// The source route; empty for all protocols except DSR.
     pub route: SourceRoute,
 }
 
 impl Datagram {
-    /// A packet as its source hands it in.
+    /// Creates a packet at its source.
     pub fn new(source: Address, destination: Address, id: u32) -> Self {
         Datagram {
             source,
@@ -86,25 +87,25 @@ impl Datagram {
         }
     }
 
-    /// Bytes that routing adds to the IP packet on the air: the headers of DSR, nothing otherwise.
+    /// Returns the bytes that routing adds to the IP packet on the air: the headers of DSR, otherwise 0.
     #[inline]
     pub fn header_bytes(&self) -> u32 {
         self.route.header_bytes()
     }
 }
 
-/// Why routing gave up a data packet.
+/// Why routing dropped a data packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
     /// No route was known or found.
     NoRoute,
-    /// The buffer for packets that wait for a route had no room.
+    /// The buffer for packets that wait for a route was full.
     BufferFull,
     /// It waited too long for a route.
     BufferTimeout,
-    /// It was sent over as many hops as it may be.
+    /// Its TTL expired.
     TtlExpired,
-    /// The link to its next hop broke, and no other way was known.
+    /// The link to its next hop broke, and no other route was known.
     LinkBroken,
 }
 
@@ -119,10 +120,10 @@ impl Cause {
     ];
 }
 
-/// What a driver does for an agent.
+/// An action that a driver executes for an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Puts a data packet into the interface queue for this neighbour. Its datagram is up to date.
+    /// Puts a data packet into the interface queue for this neighbour. Its datagram has been updated.
     Send {
         /// The packet.
         packet: Handle,
@@ -134,14 +135,14 @@ pub enum Action {
         /// The packet.
         packet: Handle,
     },
-    /// Gives a data packet up.
+    /// Drops a data packet.
     Drop {
         /// The packet.
         packet: Handle,
-        /// Why.
+        /// The cause.
         cause: Cause,
     },
-    /// Puts a control message for all neighbours into the interface queue, after a delay against collisions.
+    /// Puts a control message for all neighbours into the interface queue, after a delay that avoids collisions.
     Broadcast {
         /// The message.
         message: Message,
@@ -157,60 +158,61 @@ pub enum Action {
         /// The delay.
         delay: Span,
     },
-    /// Takes every packet that waits for this neighbour out of the interface queue: data packets are handed back by
-    /// [`Agent::data_failed`], messages by [`Agent::control_failed`].
+    /// Removes every packet for this neighbour from the interface queue: data packets are returned by [`Agent::data_failed`],
+    /// messages by [`Agent::control_failed`].
     Reclaim {
         /// The neighbour.
         next_hop: Address,
     },
 }
 
-/// What an agent is called with.
+/// The arguments of a call to an agent.
 #[derive(Debug)]
 pub struct Context<'a> {
-    /// The time.
+    /// The current time.
     pub now: Time,
-    /// Random numbers of this agent.
+    /// The random number generator of this agent.
     pub rng: &'a mut Rng,
     /// Data packets by [`Handle`].
     pub datagrams: &'a mut [Datagram],
-    /// What is to be done is added here.
+    /// Receives the actions of the agent.
     pub actions: &'a mut Vec<Action>,
 }
 
-/// What an agent counts of its own messages and packets.
+/// Counters of an agent's messages and packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Messages it put on the air, its own and those it passed on, by [`MessageKind`].
+    /// Messages sent, originated and forwarded, by [`MessageKind`].
     pub messages: [u64; MessageKind::ALL.len()],
-    /// Bytes of IP packets of these.
+    /// Bytes of the IP packets of these messages.
     pub bytes: u64,
-    /// Route discoveries it began.
+    /// Route discoveries started.
     pub discoveries: u64,
-    /// Discoveries that found nothing.
+    /// Failed route discoveries.
     pub discoveries_failed: u64,
-    /// Repairs it began where a link had broken (AODV), or packets it saved by a route of its own (DSR).
+    /// Local repairs started (AODV), or packets salvaged (DSR).
     pub repairs: u64,
-    /// Links it took for broken.
+    /// Links detected as broken.
     pub link_failures: u64,
-    /// Data packets it sent, its own and those it passed on.
+    /// Data packets sent, originated and forwarded.
     pub data_sent: u64,
 }
 
 impl Counters {
-    /// Messages of all kinds.
+    /// Returns the number of messages of all kinds.
     pub fn control(&self) -> u64 {
         self.messages.iter().sum()
     }
 }
 
 impl Context<'_> {
-    /// A random delay below `most`.
+    /// Returns a random delay below `most`.
     pub(crate) fn jitter(&mut self, most: Span) -> Span {
         Span::from_nanos(self.rng.below(most.as_nanos()))
     }
 
-    /// Counts a hop of a packet that arrived, and says whether it has to go on. Otherwise it has come to its end here.
+    /// Counts a hop of a packet that arrived. Returns whether the packet must be forwarded; otherwise it is delivered or dropped
+    /// here.
     #[inline]
     pub(crate) fn arrived(&mut self, address: Address, packet: Handle) -> bool {
         let datagram = &mut self.datagrams[packet as usize];
@@ -247,41 +249,41 @@ impl Context<'_> {
     }
 }
 
-/// A routing protocol: what the driver tells it, and what it asks it.
+/// A routing protocol: the interface between the driver and the protocol.
 pub trait Protocol {
-    /// The interface comes up.
+    /// Starts the interface.
     fn start(&mut self, cx: &mut Context<'_>);
-    /// The host sends a packet. Its datagram names source, destination and TTL.
+    /// Sends a packet of the host. Its datagram has source, destination and TTL.
     fn originate(&mut self, cx: &mut Context<'_>, packet: Handle);
-    /// A data packet arrives from a neighbour, for this node or another.
+    /// Handles a data packet from a neighbour, for this node or another one.
     fn receive_data(&mut self, cx: &mut Context<'_>, from: Address, packet: Handle);
-    /// A control message arrives from a neighbour.
+    /// Handles a control message from a neighbour.
     fn receive_control(&mut self, cx: &mut Context<'_>, from: Address, message: &Message);
-    /// A data packet could not be sent to this neighbour (link-layer feedback), or was taken out of the queue for it.
+    /// Handles a data packet that could not be sent to this neighbour (link-layer feedback), or was removed from its queue.
     fn data_failed(&mut self, cx: &mut Context<'_>, next_hop: Address, packet: Handle);
-    /// A data packet was given up by the link layer although the neighbour has it: acknowledgements were lost.
+    /// Handles a link-layer failure for a data packet that the neighbour has received: its acknowledgements were lost.
     fn link_failed(&mut self, cx: &mut Context<'_>, next_hop: Address);
-    /// A control message could not be sent to this neighbour, or was taken out of the queue for it.
+    /// Handles a control message that could not be sent to this neighbour, or was removed from its queue.
     fn control_failed(&mut self, cx: &mut Context<'_>, next_hop: Address, message: &Message);
-    /// Whether it wants to hear packets between others.
+    /// Returns whether the protocol overhears packets between other nodes.
     fn is_promiscuous(&self) -> bool {
         false
     }
-    /// A neighbour's data packet for another was heard, which is told only if [`Agent::is_promiscuous`].
+    /// Handles an overheard data packet. Called only if [`Agent::is_promiscuous`].
     fn overhear_data(&mut self, _cx: &mut Context<'_>, _from: Address, _to: Address, _packet: &Datagram) {}
-    /// A neighbour's message for another was heard, which is told only if [`Agent::is_promiscuous`].
+    /// Handles an overheard control message. Called only if [`Agent::is_promiscuous`].
     fn overhear_control(&mut self, _cx: &mut Context<'_>, _from: Address, _to: Address, _message: &Message) {}
-    /// When [`Protocol::handle_timeout`] is to be called.
+    /// Returns when [`Protocol::handle_timeout`] should be called.
     fn next_timeout(&self) -> Option<Time>;
-    /// The time has come.
+    /// Handles the expiry of a deadline.
     fn handle_timeout(&mut self, cx: &mut Context<'_>);
-    /// The neighbour that packets for a destination are sent to now, if there is a route that may be used.
+    /// Returns the next hop to a destination, if there is a valid route.
     fn next_hop(&self, now: Time, destination: Address) -> Option<Address>;
-    /// The last node before the destination on the route in use for packets of this [`Datagram::rank`], where the protocol knows it.
+    /// Returns the last node before the destination on the route for packets of this [`Datagram::rank`], if the protocol knows it.
     fn last_hop(&self, now: Time, destination: Address, rank: u8) -> Option<Address>;
-    /// Packets that wait for a route.
+    /// Returns the number of packets that wait for a route.
     fn buffered(&self) -> usize;
-    /// What it counted.
+    /// Returns the counters.
     fn counters(&self) -> &Counters;
 }
 
@@ -308,7 +310,7 @@ macro_rules! protocol {
 }
 
 impl Agent {
-    /// The agent of a radio on a channel with this routing; none if it needs none.
+    /// Returns the agent of a radio on a channel with this routing; none if the routing needs no agent.
     pub fn new(routing: &ChannelRouting, address: Address) -> Option<Self> {
         match routing {
             ChannelRouting::Static | ChannelRouting::Direct => None,
@@ -318,85 +320,85 @@ impl Agent {
         }
     }
 
-    /// The interface comes up.
+    /// Starts the interface.
     pub fn start(&mut self, cx: &mut Context<'_>) {
         protocol!(self, it => it.start(cx));
     }
 
-    /// The host sends a packet. Its datagram names source, destination and TTL; the source route is empty.
+    /// Sends a packet of the host. Its datagram has source, destination and TTL; the source route is empty.
     #[inline]
     pub fn originate(&mut self, cx: &mut Context<'_>, packet: Handle) {
         protocol!(self, it => it.originate(cx, packet));
     }
 
-    /// A data packet arrives from a neighbour, for this node or another.
+    /// Handles a data packet from a neighbour, for this node or another one.
     #[inline]
     pub fn receive_data(&mut self, cx: &mut Context<'_>, from: Address, packet: Handle) {
         protocol!(self, it => it.receive_data(cx, from, packet));
     }
 
-    /// A control message arrives from a neighbour, as broadcast or for this node.
+    /// Handles a control message from a neighbour, broadcast or addressed to this node.
     pub fn receive_control(&mut self, cx: &mut Context<'_>, from: Address, message: &Message) {
         protocol!(self, it => it.receive_control(cx, from, message));
     }
 
-    /// A data packet could not be sent to this neighbour (the link layer gave it up), or was taken out of the queue for it.
+    /// Handles a data packet that could not be sent to this neighbour (the link layer gave it up), or was removed from its queue.
     pub fn data_failed(&mut self, cx: &mut Context<'_>, next_hop: Address, packet: Handle) {
         protocol!(self, it => it.data_failed(cx, next_hop, packet));
     }
 
-    /// A data packet was given up by the link layer although the neighbour has it: acknowledgements were lost.
+    /// Handles a link-layer failure for a data packet that the neighbour has received: its acknowledgements were lost.
     pub fn link_failed(&mut self, cx: &mut Context<'_>, next_hop: Address) {
         protocol!(self, it => it.link_failed(cx, next_hop));
     }
 
-    /// A control message could not be sent to this neighbour, or was taken out of the queue for it.
+    /// Handles a control message that could not be sent to this neighbour, or was removed from its queue.
     pub fn control_failed(&mut self, cx: &mut Context<'_>, next_hop: Address, message: &Message) {
         protocol!(self, it => it.control_failed(cx, next_hop, message));
     }
 
-    /// Whether it wants to hear packets between others.
+    /// Returns whether the agent overhears packets between other nodes.
     pub fn is_promiscuous(&self) -> bool {
         protocol!(self, it => it.is_promiscuous())
     }
 
-    /// A neighbour's data packet for another was heard.
+    /// Handles an overheard data packet.
     pub fn overhear_data(&mut self, cx: &mut Context<'_>, from: Address, to: Address, datagram: &Datagram) {
         protocol!(self, it => it.overhear_data(cx, from, to, datagram));
     }
 
-    /// A neighbour's message for another was heard.
+    /// Handles an overheard control message.
     pub fn overhear_control(&mut self, cx: &mut Context<'_>, from: Address, to: Address, message: &Message) {
         protocol!(self, it => it.overhear_control(cx, from, to, message));
     }
 
-    /// When [`Agent::handle_timeout`] is to be called. Later calls may bring it forward or put it off.
+    /// Returns when [`Agent::handle_timeout`] should be called. Later calls may change this time.
     #[inline]
     pub fn next_timeout(&self) -> Option<Time> {
         protocol!(self, it => it.next_timeout())
     }
 
-    /// The time has come.
+    /// Handles the expiry of a deadline.
     pub fn handle_timeout(&mut self, cx: &mut Context<'_>) {
         protocol!(self, it => it.handle_timeout(cx));
     }
 
-    /// The neighbour that packets for a destination are sent to now, if there is a route that may be used.
+    /// Returns the next hop to a destination, if there is a valid route.
     pub fn next_hop(&self, now: Time, destination: Address) -> Option<Address> {
         protocol!(self, it => it.next_hop(now, destination))
     }
 
-    /// The last node before the destination on the route in use for packets of this [`Datagram::rank`], where the protocol knows it.
+    /// Returns the last node before the destination on the route for packets of this [`Datagram::rank`], if the protocol knows it.
     pub fn last_hop(&self, now: Time, destination: Address, rank: u8) -> Option<Address> {
         protocol!(self, it => it.last_hop(now, destination, rank))
     }
 
-    /// Packets that wait for a route.
+    /// Returns the number of packets that wait for a route.
     pub fn buffered(&self) -> usize {
         protocol!(self, it => it.buffered())
     }
 
-    /// What it counted.
+    /// Returns the counters.
     pub fn counters(&self) -> &Counters {
         protocol!(self, it => it.counters())
     }

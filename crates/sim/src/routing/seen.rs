@@ -1,25 +1,25 @@
-//! Requests seen before, and the order of sequence numbers.
+//! Duplicate detection of requests, and the order of sequence numbers.
 
 use whimbrel_control::{Span, Time};
 
 use super::Address;
 
-/// Whether sequence number `a` is newer than `b`, which is told by their signed difference (RFC 3561 §6.1).
+/// Returns whether sequence number `a` is newer than `b`, by their signed difference (RFC 3561 §6.1).
 #[inline]
 pub(super) fn newer(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) > 0
 }
 
-/// The newer of two sequence numbers.
+/// Returns the newer of two sequence numbers.
 #[inline]
 pub(super) fn newest(a: u32, b: u32) -> u32 {
     if newer(b, a) { b } else { a }
 }
 
-/// Requests seen lately, by originator: the highest number and which of the 64 below were seen.
+/// Recent requests by originator: the highest number, and which of the 64 numbers below it were seen.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
-    /// The address of each originator: searched for each request, so kept close together.
+    /// The address of each originator: kept contiguous, because it is searched for each request.
     addresses: Vec<Address>,
     originators: Vec<Originator>,
 }
@@ -33,7 +33,7 @@ struct Originator {
 }
 
 impl Seen {
-    /// Whether a request was seen before; it is from now on, for the given time at least.
+    /// Returns whether a request was seen before, and remembers it for at least the given time.
     pub(super) fn check(&mut self, now: Time, address: Address, id: u32, keep: Span) -> bool {
         let until = now + keep;
         let fresh = Originator {
@@ -71,7 +71,7 @@ impl Seen {
         seen
     }
 
-    /// Forgets originators of whom nothing was heard for long enough.
+    /// Removes originators without recent requests.
     pub(super) fn purge(&mut self, now: Time) {
         let mut known = self.originators.iter();
         self.addresses
@@ -85,18 +85,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sequence_numbers_turn_over() {
+    fn sequence_numbers_wrap_around() {
         assert!(newer(0, u32::MAX) && newer(5, u32::MAX - 5) && !newer(u32::MAX, 0) && !newer(7, 7));
         assert_eq!(newest(u32::MAX, 1), 1);
     }
 
     #[test]
-    fn requests_are_seen_once_whatever_their_order() {
+    fn duplicates_are_detected_in_any_order() {
         let mut seen = Seen::default();
         let keep = Span::from_secs(5);
         let order = [3, 1, 2, 3, 1, 70, 69, 2, 70, u32::MAX];
         let first = order.map(|id| !seen.check(Time::ZERO, 1, id, keep));
-        // Request 2 is more than 64 behind when it comes again.
+        // Request 2 is more than 64 behind when it arrives again.
         assert_eq!(first, [true, true, true, false, false, true, true, false, false, false]);
         assert!(!seen.check(Time::ZERO, 2, 3, keep), "another originator");
         assert!(!seen.check(Time::ZERO + keep, 1, 3, keep), "it is forgotten");

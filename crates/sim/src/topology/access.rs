@@ -1,21 +1,21 @@
-//! Stations and access points: who is associated with whom, and how hand-offs change the routes.
+//! Stations and access points: associations, and the route changes of hand-offs.
 
 use whimbrel_control::Span;
 
 use super::{DirectionId, Known, RouteId, Topology, is_radio_hop};
 use crate::config::{RadioConfig, SimConfig};
 
-/// Who is associated with whom.
+/// Associations of stations and access points.
 #[derive(Clone, Debug)]
 pub(super) struct Access {
-    /// Of a station its access point, of an access point its stations; none of radios in ad hoc mode.
+    /// The access point of a station, the stations of an access point; none for radios in ad hoc mode.
     partners: Vec<Option<Vec<u32>>>,
 }
 
-/// A station changes its access point.
+/// A hand-off of a station to another access point.
 #[derive(Clone, Debug)]
 pub(crate) struct Handoff {
-    /// The station's radio, and that of the access point it joins.
+    /// The station's radio, and that of its new access point.
     pub(crate) station: u32,
     pub(crate) access_point: u32,
     /// When it leaves, and when it joins.
@@ -33,7 +33,7 @@ pub(crate) struct RouteChange {
     pub(crate) end: u32,
 }
 
-/// The place of the radio with this name. Names must have been checked.
+/// Returns the index of the radio with this name. Names must have been checked.
 fn place(config: &SimConfig, name: &str) -> Option<u32> {
     let is_it = |radio: &RadioConfig| radio.display_name() == name;
     config.radio.iter().position(is_it).map(|place| place as u32)
@@ -55,7 +55,7 @@ impl Access {
         Access { partners }
     }
 
-    /// Those with whom a radio may talk; `None` if it is neither a station nor an access point.
+    /// Returns the radios that a radio may communicate with; `None` if it is neither a station nor an access point.
     #[inline]
     pub(super) fn partners(&self, radio: u32) -> Option<&Vec<u32>> {
         self.partners[radio as usize].as_ref()
@@ -73,14 +73,14 @@ impl Access {
     }
 }
 
-/// The access point of each station when the run begins.
+/// Returns the access point of each station at the start of the run.
 pub(crate) fn access_points(config: &SimConfig) -> Vec<Option<u32>> {
     let of_radio = |radio: &RadioConfig| place(config, radio.access_point.as_ref()?);
     config.radio.iter().map(of_radio).collect()
 }
 
 impl Topology {
-    /// Works out what each hand-off changes about routes.
+    /// Computes the route changes of each hand-off.
     pub(super) fn find_handoffs(&mut self, config: &SimConfig) {
         for (station, radio) in (0..).zip(&config.radio) {
             for step in &radio.handoff {
@@ -97,7 +97,7 @@ impl Topology {
             }
         }
         self.handoffs.sort_by_key(|handoff| handoff.joins);
-        // Where the routes lead up to the hand-off in question.
+        // The routes before this hand-off.
         let mut hops: Vec<_> = self.routes.iter().map(|route| (route.start, route.end)).collect();
         for h in 0..self.handoffs.len() {
             let (station, point) = (self.handoffs[h].station, self.handoffs[h].access_point);
@@ -135,13 +135,13 @@ impl Topology {
         }
     }
 
-    /// Gives a route other hops.
+    /// Replaces the hops of a route.
     pub(crate) fn change_route(&mut self, change: RouteChange) {
         let route = &mut self.routes[change.route as usize];
         (route.start, route.end) = (change.start, change.end);
     }
 
-    /// The place in [`Topology::hops`] of the hop with which a route leaves a node, if it goes through there.
+    /// Returns the index in [`Topology::hops`] of the hop with which a route leaves a node, if it passes the node.
     pub(crate) fn leaves_node(&self, route: RouteId, node: u32) -> Option<u32> {
         let route = &self.routes[route as usize];
         (route.start..route.end).find(|hop| self.node_of(self.leaves_by(self.hops[*hop as usize])) == node)

@@ -1,22 +1,22 @@
-//! Paths of a multi-homed flow that share no link: path `i` leaves by the sender's interface `i` and arrives at the receiver's
-//! interface `i`.
+//! Link-disjoint paths of a multi-homed flow: path `i` leaves the sender's interface `i` and arrives at the receiver's interface
+//! `i`.
 
 use super::{DirectionId, Topology, is_radio_hop, shortest};
 
-/// Makes a link that another path uses a last resort.
+/// Cost that makes a link of another path a last resort.
 const SHARED: u64 = 1 << 40;
 
-/// One route for each pair of interfaces with the same place, sharing no link if the network has such routes. A pair that no
-/// route joins exactly gets the best that [`shortest::between_interfaces`] finds.
+/// Returns a route for each pair of interfaces with the same index; the routes are link-disjoint if the network has such routes. A
+/// pair without an exact route gets the best one that [`shortest::between_interfaces`] finds.
 pub(super) fn paths(topology: &Topology, sender: &[DirectionId], receiver: &[DirectionId]) -> Vec<Vec<DirectionId>> {
     let pairs: Vec<_> = sender.iter().copied().zip(receiver.iter().copied()).collect();
     let one_by_one = greedy(topology, &pairs);
-    // What share a medium cannot be kept apart by the choice of hops.
+    // Radios on a shared medium cannot be separated by a choice of hops.
     let over_radio = one_by_one.iter().flatten().any(|hop| is_radio_hop(*hop));
     if pairs.len() < 2 || over_radio || shared_links(&one_by_one) == 0 {
         return one_by_one;
     }
-    // A short first path can stand in the way of all others; a flow of least cost finds room for all of them if there is any.
+    // A short first path can block all others; a minimum-cost flow finds disjoint paths if there are any.
     flow_of_least_cost(topology, &pairs).unwrap_or(one_by_one)
 }
 
@@ -41,8 +41,8 @@ fn shared_links(paths: &[Vec<DirectionId>]) -> usize {
     total - links.len()
 }
 
-/// Successive shortest paths with unit capacities, then one path for each pair out of the links used. `None` if fewer routes
-/// exist or they join other pairs than wanted.
+/// Successive shortest paths with unit capacities, then one path for each pair over the used links. Returns `None` if there are
+/// fewer routes, or if they connect other pairs.
 fn flow_of_least_cost(topology: &Topology, pairs: &[(DirectionId, DirectionId)]) -> Option<Vec<Vec<DirectionId>>> {
     let source = topology.origin[pairs[0].0 as usize];
     let target = topology.origin[pairs[0].1 as usize];
@@ -60,7 +60,7 @@ fn flow_of_least_cost(topology: &Topology, pairs: &[(DirectionId, DirectionId)])
     }
     let mut found = Vec::with_capacity(pairs.len());
     for &(from, to) in pairs {
-        // Only links that carry flow in this direction, and each once.
+        // Only links with flow in this direction, each once.
         let used = |link: u32| if carries[link as usize].is_some() { 0 } else { SHARED };
         let hops = shortest::exact(topology, from, to, &used)?;
         for direction in &hops {
@@ -73,7 +73,7 @@ fn flow_of_least_cost(topology: &Topology, pairs: &[(DirectionId, DirectionId)])
     Some(found)
 }
 
-/// Bellman and Ford over the residual network, in which a link that carries flow is walked back at negative cost.
+/// Bellman-Ford on the residual network, in which a link with flow is traversed in reverse at negative cost.
 fn augmenting_path(
     topology: &Topology,
     pairs: &[(DirectionId, DirectionId)],

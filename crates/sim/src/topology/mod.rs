@@ -1,9 +1,9 @@
 //! Nodes, interfaces, addresses and static routes, resolved to dense numbers before the run.
 //!
-//! Link `l` has the interfaces `2 l` (at its first node) and `2 l + 1` (at its second). A direction of a link has the number of
-//! the interface it leaves from, so that direction `d` ends at interface `d ^ 1`. Radio `r` is interface [`RADIO_BASE`]` + r`; its second
-//! address, if it has one, is like an interface of its own, [`MAX_RADIOS`] behind that. A hop of a
-//! route is a direction of a link, or leads from one radio to another of its channel by whatever way packets find there.
+//! Link `l` has the interfaces `2 l` (at its first node) and `2 l + 1` (at its second). A direction of a link has the number of the
+//! interface it leaves, so direction `d` ends at interface `d ^ 1`. Radio `r` is interface [`RADIO_BASE`]` + r`; its second address
+//! is another interface with the number [`MAX_RADIOS`] above that, and so on. A hop of a route is a direction of a link, or leads
+//! from one radio to another on its channel, over any number of radios in between.
 
 mod access;
 mod disjoint;
@@ -21,41 +21,41 @@ use crate::config::{
     SimConfig,
 };
 
-/// A node's place in the scenario.
+/// Index of a node in the scenario.
 pub type NodeId = u32;
 /// A direction of a link, or the interface it leaves from.
 pub type DirectionId = u32;
-/// A route's place in [`Topology::routes`].
+/// Index of a route in [`Topology::routes`].
 pub type RouteId = u32;
 
 /// The interface of the first radio.
 pub const RADIO_BASE: DirectionId = 2 * MAX_LINKS as DirectionId;
-/// Set in a hop from radio to radio; below it are the numbers of both, 15 bits each.
+/// Set in a radio hop; the lower bits contain both radios, 15 bits each.
 const RADIO_HOP: DirectionId = 1 << 31;
 
-/// The radio that an interface is, and which of its addresses, from 0.
+/// Returns the radio of an interface, and the rank of its address, from 0.
 fn radio_of(interface: DirectionId) -> Option<(u32, u8)> {
     let place = interface.checked_sub(RADIO_BASE)?;
     Some((place % MAX_RADIOS as u32, (place / MAX_RADIOS as u32) as u8))
 }
 
-/// Address `rank` of a radio as an interface.
+/// Returns the interface of address `rank` of a radio.
 fn radio_interface(radio: u32, rank: u8) -> DirectionId {
     RADIO_BASE + u32::from(rank) * MAX_RADIOS as u32 + radio
 }
 
-/// The interface that packets to and from an address pass: of a radio the first one.
+/// Returns the interface that packets to and from an address pass: for a radio the first one.
 fn passed(interface: DirectionId) -> DirectionId {
     radio_of(interface).map_or(interface, |(radio, _)| radio_interface(radio, 0))
 }
 
-/// Whether a hop leads from radio to radio.
+/// Returns whether a hop connects two radios.
 #[inline]
 pub(crate) fn is_radio_hop(hop: DirectionId) -> bool {
     hop & RADIO_HOP != 0
 }
 
-/// The radios at the ends of such a hop.
+/// Returns the radios at the ends of a radio hop.
 #[inline]
 pub(crate) fn ends_of_radio_hop(hop: DirectionId) -> (u32, u32) {
     (hop >> 15 & 0x7fff, hop & 0x7fff)
@@ -65,7 +65,7 @@ fn radio_hop(from: u32, to: u32) -> DirectionId {
     RADIO_HOP | from << 15 | to
 }
 
-/// The name of an interface's link or radio, as flows name it.
+/// Returns the name of an interface's link or radio, as used by flows.
 pub fn interface_name(config: &SimConfig, interface: DirectionId) -> String {
     match radio_of(interface) {
         Some((radio, _)) => config.radio[radio as usize].display_name(),
@@ -73,7 +73,7 @@ pub fn interface_name(config: &SimConfig, interface: DirectionId) -> String {
     }
 }
 
-/// The way back over the same hop.
+/// Returns the reverse of a hop.
 fn mirrored(hop: DirectionId) -> DirectionId {
     if is_radio_hop(hop) {
         let (from, to) = ends_of_radio_hop(hop);
@@ -82,18 +82,18 @@ fn mirrored(hop: DirectionId) -> DirectionId {
     hop ^ 1
 }
 
-/// The way from one address to another, as directions of links and hops from radio to radio.
+/// The route from one address to another, as directions of links and radio hops.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Address the packets leave from.
+    /// Source address.
     pub source: SocketAddr,
-    /// Address they go to.
+    /// Destination address.
     pub destination: SocketAddr,
-    /// First hop's place in [`Topology::hops`].
+    /// Index of the first hop in [`Topology::hops`].
     pub start: u32,
-    /// Place after the last hop. A route without hops leads nowhere.
+    /// Index after the last hop. Without hops there is no route.
     pub end: u32,
-    /// Which of the disjoint ways over the air it takes, from 0, where routing keeps them apart.
+    /// Rank among the disjoint routes over radio, from 0, where routing supports them.
     pub rank: u8,
 }
 
@@ -110,28 +110,28 @@ pub struct FlowRoutes {
     pub reverse: Vec<RouteId>,
 }
 
-/// The network's shape and every route that a flow may take.
+/// The network's graph and all routes that flows may use.
 #[derive(Clone, Debug)]
 pub struct Topology {
-    /// Directions that leave each node, by node.
+    /// Outgoing directions of each node.
     pub(crate) outgoing: Vec<Vec<DirectionId>>,
-    /// The node at which each direction begins.
+    /// The node at the start of each direction.
     pub(crate) origin: Vec<NodeId>,
     /// Cost of each link.
     pub(crate) cost: Vec<u64>,
     /// Node and channel of each radio.
     radios: Vec<(NodeId, u32)>,
-    /// How many addresses each radio has.
+    /// Number of addresses of each radio.
     addresses: Vec<u8>,
     /// Radios of each node.
     radios_of: Vec<Vec<u32>>,
     /// Radios of each channel.
     members: Vec<Vec<u32>>,
-    /// Who is associated with whom while routes are looked for.
+    /// Associations during the search for routes.
     access: Access,
-    /// Hand-offs in the order in which they end, each with what changes about routes then.
+    /// Hand-offs in the order of their ends, each with its route changes.
     pub(crate) handoffs: Vec<Handoff>,
-    /// Whether the routes over a direction change in the course of the run.
+    /// Whether the routes over a direction change during the run.
     unsteady: Vec<bool>,
     /// Routes by number.
     pub routes: Vec<Route>,
@@ -139,13 +139,13 @@ pub struct Topology {
     pub hops: Vec<DirectionId>,
     /// Routes of each flow.
     pub flows: Vec<FlowRoutes>,
-    /// Whether packets enter a direction ahead of time: everything that enters it comes out of one and the same other direction,
-    /// and neither has random losses, random delays or failures.
+    /// Whether packets enter a direction ahead of time: all packets that enter it come from a single other direction, and neither
+    /// has random losses, random delays or failures.
     pub direct: Vec<bool>,
 }
 
-/// The address of an interface: 10.(link mod 256).(link div 256).(1 or 2), and of a radio
-/// 172.(16 + which of its addresses).(radio div 250).(radio mod 250 + 1).
+/// Returns the address of an interface: 10.(link mod 256).(link div 256).(1 or 2); for a radio 172.(16 + rank of the
+/// address).(radio div 250).(radio mod 250 + 1).
 pub fn address(interface: DirectionId) -> IpAddr {
     if let Some((radio, rank)) = radio_of(interface) {
         return IpAddr::V4(Ipv4Addr::new(
@@ -164,7 +164,7 @@ pub fn address(interface: DirectionId) -> IpAddr {
     ))
 }
 
-/// The interface that has this address, if it is one of ours.
+/// Returns the interface with this address, if there is one.
 pub fn interface(address: IpAddr) -> Option<DirectionId> {
     match address {
         IpAddr::V4(v4) => match v4.octets() {
@@ -180,14 +180,14 @@ pub fn interface(address: IpAddr) -> Option<DirectionId> {
 }
 
 impl Topology {
-    /// Numbers everything and finds the routes of all flows. Names must have been checked.
+    /// Assigns all numbers and finds the routes of all flows. Names must have been checked.
     ///
     /// # Errors
-    /// A flow between nodes that no links join, or that has no interface.
+    /// Returns an error for a flow between nodes without a route, or for a node without an interface.
     pub fn build(config: &SimConfig) -> Result<Topology, ConfigError> {
         let nodes: BTreeMap<&str, NodeId> = config.node.iter().map(|n| n.name.as_str()).zip(0..).collect();
         let channels: BTreeMap<&str, u32> = config.channel.iter().map(|c| c.name.as_str()).zip(0..).collect();
-        // What flows name among their links: links and radios.
+        // The links and radios that flows can name.
         let links = config.link.iter().map(LinkConfig::display_name).zip(0..);
         let radios = config.radio.iter().map(RadioConfig::display_name).zip(RADIO_BASE / 2..);
         let ends: BTreeMap<String, u32> = links.chain(radios).collect();
@@ -246,12 +246,12 @@ impl Topology {
         Ok(topology)
     }
 
-    /// The node at which a hop ends.
+    /// Returns the node at the end of a hop.
     pub fn target(&self, hop: DirectionId) -> NodeId {
         self.node_of(self.arrives_at(hop))
     }
 
-    /// The node that an interface belongs to.
+    /// Returns the node that an interface belongs to.
     pub(crate) fn node_of(&self, interface: DirectionId) -> NodeId {
         if let Some((radio, _)) = radio_of(interface) {
             return self.radios[radio as usize].0;
@@ -259,7 +259,7 @@ impl Topology {
         self.origin[interface as usize]
     }
 
-    /// The interface that a hop leaves by.
+    /// Returns the interface at the start of a hop.
     pub(crate) fn leaves_by(&self, hop: DirectionId) -> DirectionId {
         if is_radio_hop(hop) {
             return RADIO_BASE + ends_of_radio_hop(hop).0;
@@ -267,7 +267,7 @@ impl Topology {
         hop
     }
 
-    /// The interface that a hop arrives at.
+    /// Returns the interface at the end of a hop.
     fn arrives_at(&self, hop: DirectionId) -> DirectionId {
         if is_radio_hop(hop) {
             return RADIO_BASE + ends_of_radio_hop(hop).1;
@@ -275,7 +275,7 @@ impl Topology {
         hop ^ 1
     }
 
-    /// The hops that leave a node: its links, then every radio within its channels.
+    /// Returns the hops that leave a node: its links, then all radios on its channels.
     fn hops_from(&self, node: NodeId) -> impl Iterator<Item = DirectionId> {
         let links = self.outgoing[node as usize].iter().copied();
         let over_radio = self.radios_of[node as usize].iter().flat_map(move |&from| {
@@ -291,14 +291,14 @@ impl Topology {
         links.chain(over_radio)
     }
 
-    /// The hop between two interfaces, if both are radios of the same channel.
+    /// Returns the hop between two interfaces, if both are radios on the same channel.
     fn radio_hop(&self, from: DirectionId, to: DirectionId) -> Option<DirectionId> {
         let ((from, _), (to, _)) = (radio_of(from)?, radio_of(to)?);
         self.may_talk(from, to).then(|| radio_hop(from, to))
     }
 
-    /// Whether packets go from one radio to the other, over however many between them: stations and access points that belong together,
-    /// or others of the same channel.
+    /// Returns whether one radio can send packets to the other, directly or over others: associated stations and access points, or
+    /// radios on the same channel.
     fn may_talk(&self, from: u32, to: u32) -> bool {
         match (self.access.partners(from), self.access.partners(to)) {
             (Some(partners), _) => partners.contains(&to),
@@ -307,17 +307,17 @@ impl Topology {
         }
     }
 
-    /// The directions that a route consists of.
+    /// Returns the hops of a route.
     pub fn hops_of(&self, route: RouteId) -> &[DirectionId] {
         let route = &self.routes[route as usize];
         &self.hops[route.start as usize..route.end as usize]
     }
 
-    /// Finds the directions that packets may enter ahead of time, and returns those that they come from.
+    /// Finds the directions that packets may enter ahead of time, and returns the directions in front of them.
     ///
-    /// The times at which packets come out of a first-in-first-out direction are known when they enter it. If all that enters a
-    /// second direction comes out of that one, in that order, then what happens there can be worked out at once. `simple` says
-    /// whether a direction has nothing that could interfere: random losses or delays, failures.
+    /// The times at which packets leave a first-in-first-out direction are known when they enter it. If all packets that enter a
+    /// second direction come from that one, in that order, its times can be computed at once. `simple` returns whether a direction
+    /// has no random losses, random delays or failures.
     pub(crate) fn find_direct(&mut self, simple: impl Fn(DirectionId) -> bool) -> Vec<DirectionId> {
         #[derive(Clone, Copy, PartialEq)]
         enum Feeder {
@@ -328,7 +328,7 @@ impl Topology {
         let mut feeders = vec![Feeder::None; self.origin.len()];
         for route in &self.routes {
             let hops = &self.hops[route.start as usize..route.end as usize];
-            // What comes out of the air comes when it comes.
+            // Arrivals over radio are not known in advance.
             for first in hops.first().into_iter().filter(|hop| !is_radio_hop(**hop)) {
                 feeders[*first as usize] = Feeder::Several;
             }
@@ -354,7 +354,7 @@ impl Topology {
         sources
     }
 
-    /// Interfaces of an end: those that it begins with, and those that come later.
+    /// Returns the interfaces of an end: those at the start, and those added later.
     fn flow_interfaces(
         &self,
         config: &SimConfig,
@@ -376,7 +376,7 @@ impl Topology {
                 }
             }
         }
-        // Those of the beginning first, as the first is the primary one.
+        // The initial ones first, because the first is the primary one.
         let later = |interface: &DirectionId| flow.comes_later(end, &interface_name(config, *interface));
         if !flow.address.is_empty() {
             interfaces.sort_by_key(later);
@@ -399,7 +399,7 @@ impl Topology {
             .iter()
             .filter_map(|name| ends.get(name))
             .flat_map(|end| {
-                // The place of a link, or of a radio behind all possible links.
+                // The index of a link, or of a radio after all possible links.
                 let is_it = |interface: &DirectionId| match end.checked_sub(RADIO_BASE / 2) {
                     Some(radio) => radio_of(*interface).is_some_and(|(other, _)| other == radio),
                     None => *interface / 2 == *end,
@@ -463,7 +463,7 @@ impl Topology {
         routes
     }
 
-    /// Enters the route with these hops or, if none are given, the shortest.
+    /// Adds a route with these hops or, without them, the shortest one.
     fn add_route(&mut self, known: &mut Known, from: DirectionId, to: DirectionId, hops: Option<Vec<u32>>) -> RouteId {
         let shared = hops.is_none();
         if let Some(&route) = known.shortest.get(&(from, to)).filter(|_| shared) {
@@ -492,7 +492,7 @@ impl Topology {
     }
 }
 
-/// Routes found already, so that a thousand flows between the same nodes cost one search.
+/// Routes found so far, so that many flows between the same nodes need a single search.
 #[derive(Default)]
 struct Known {
     flows: BTreeMap<(Vec<DirectionId>, Vec<DirectionId>), FlowRoutes>,

@@ -5,16 +5,16 @@ use std::collections::BinaryHeap;
 
 use super::{DirectionId, NodeId, Topology, is_radio_hop, passed};
 
-/// The shortest route that leaves by interface `from` and arrives at interface `to`. Where there is none, as between two links
-/// that meet only at the ends, one that only arrives at `to` (routing by destination); else one that only leaves by `from`; else
-/// any. Empty if the nodes are not joined. `penalty` is added to the cost of each link.
+/// Returns the shortest route that leaves interface `from` and arrives at interface `to`. If there is none, for example between two
+/// links that meet only at the ends, returns one that only arrives at `to` (routing by destination), otherwise one that only leaves
+/// `from`, otherwise any. Empty if the nodes are not connected. `penalty` is added to the cost of each link.
 pub(super) fn between_interfaces(
     topology: &Topology,
     from: DirectionId,
     to: DirectionId,
     penalty: &dyn Fn(u32) -> u64,
 ) -> Vec<DirectionId> {
-    // Two radios on a channel: the commonest case needs no search.
+    // Two radios on a channel need no search.
     if let Some(hop) = topology.radio_hop(from, to) {
         return vec![hop];
     }
@@ -38,7 +38,7 @@ pub(super) fn between_interfaces(
     .unwrap_or_default()
 }
 
-/// The shortest route that leaves by `from` and arrives at `to`, if there is one.
+/// Returns the shortest route that leaves `from` and arrives at `to`, if there is one.
 pub(super) fn exact(
     topology: &Topology,
     from: DirectionId,
@@ -55,7 +55,7 @@ pub(super) fn exact(
     )
 }
 
-/// Dijkstra's algorithm. Neither end is passed through on the way; among equals the earlier link in the scenario wins.
+/// Dijkstra's algorithm. Neither end is an intermediate node; among equal routes the earlier link in the scenario is chosen.
 fn search(
     topology: &Topology,
     source: NodeId,

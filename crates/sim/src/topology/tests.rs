@@ -3,7 +3,7 @@ use whimbrel_control::{Rate, Span};
 use super::*;
 use crate::config::{FlowKind, NodeConfig};
 
-/// A network of these links (each a string of two node letters) with one flow from `a` to `z`.
+/// Returns a network of these links (each a string of two node letters) with one flow from `a` to `z`.
 fn network(links: &[&str]) -> SimConfig {
     let mut config = SimConfig::empty(Span::from_secs(10));
     let mut names: Vec<char> = links.iter().flat_map(|l| l.chars()).collect();
@@ -44,7 +44,7 @@ fn diagonal(links: &[&str]) -> Vec<String> {
         let back = topology.hops_of(routes.reverse[i * routes.sender.len() + i]);
         assert!(
             there.iter().rev().map(|d| d ^ 1).eq(back.iter().copied()),
-            "the way back is the way there"
+            "the return path is the reversed route"
         );
     }
     (0..count)
@@ -83,25 +83,25 @@ fn addresses_name_interfaces() {
 }
 
 #[test]
-fn the_shortest_way_is_taken() {
+fn uses_the_shortest_route() {
     assert_eq!(diagonal(&["ab", "bc", "cy", "by", "yz"]), ["abyz"]);
     // The primary address of z is that of its first link.
     assert_eq!(diagonal(&["ab", "bc", "cz", "bz"]), ["abcz"]);
 }
 
 #[test]
-fn paths_leave_and_arrive_by_the_interface_of_their_number() {
+fn path_i_uses_interface_i_at_both_ends() {
     // Two parallel links.
     assert_eq!(diagonal(&["az", "az"]), ["az", "az"]);
-    // The second path is longer, and stays on its own links.
+    // The second path is longer, and uses its own links.
     assert_eq!(diagonal(&["ab", "ac", "bz", "cd", "dz"]), ["abz", "acdz"]);
 }
 
 #[test]
-fn paths_share_no_link_even_if_the_shortest_ways_do() {
-    // Both shortest ways cross m-n; the second has a way round.
+fn paths_are_link_disjoint_even_if_the_shortest_routes_are_not() {
+    // Both shortest routes use m-n; the second path has an alternative.
     assert_eq!(diagonal(&["am", "am", "mn", "mo", "on", "nz", "nz"]), ["amnz", "amonz"]);
-    // Trap: the shortest way of the first path (through c-d) blocks every disjoint second one.
+    // The shortest route of the first path (through c-d) blocks all disjoint second ones.
     let paths = diagonal(&["ab", "ac", "bc", "cd", "be", "ed", "ef", "fz", "dz", "cg", "gz"]);
     assert_eq!(paths.len(), 2);
     let trap = diagonal(&["ap", "aq", "pr", "rs", "sz", "qr", "st", "tz", "pu", "us"]);
@@ -114,14 +114,14 @@ fn crossed_pairs_are_routed_by_destination() {
     let config = network(&["az", "az"]);
     let topology = Topology::build(&config).expect("routes");
     let routes = &topology.flows[0];
-    // From the first interface to the second address: the packet goes by the link of the address.
+    // From the first interface to the second address: the packet uses the link of the address.
     assert_eq!(topology.hops_of(routes.forward[1]), [2]);
     assert_eq!(topology.hops_of(routes.forward[2]), [0]);
     assert_eq!(topology.hops_of(routes.reverse[1]), [3]);
 }
 
 #[test]
-fn chosen_links_give_the_interfaces_in_the_order_chosen() {
+fn chosen_links_determine_the_order_of_interfaces() {
     let mut config = network(&["az", "az", "az"]);
     config.flow[0].from_links = vec!["l2".into(), "l0".into()];
     config.validate().expect("valid");
@@ -131,9 +131,9 @@ fn chosen_links_give_the_interfaces_in_the_order_chosen() {
 }
 
 #[test]
-fn unconnected_ends_and_unknown_names_are_told() {
+fn reports_unconnected_ends_and_unknown_names() {
     let config = network(&["ab", "yz"]);
-    assert_eq!(config.validate().expect_err("no way").path, "flow[0].to");
+    assert_eq!(config.validate().expect_err("no route").path, "flow[0].to");
     let mut config = network(&["az"]);
     config.flow[0].to = "x".into();
     let error = config.validate().expect_err("no such node");

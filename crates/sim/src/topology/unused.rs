@@ -1,26 +1,26 @@
-//! Links that a flow names, or could use, and over which no path of it leads.
+//! Links that a flow names or could use but that are on none of its paths.
 
 use super::{DirectionId, RouteId, Topology, interface_name, passed, shortest};
 use crate::config::{FlowConfig, FlowEnd, FlowKind, SimConfig};
 
-/// A link or radio at one end of a flow over which no path leads.
+/// A link or radio at one end of a flow that is on none of its paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnusedLink {
-    /// The flow's place in the scenario.
+    /// Index of the flow in the scenario.
     pub flow: usize,
-    /// The end at which the link lies.
+    /// The end of the flow at the link.
     pub end: FlowEnd,
     /// The link's name.
     pub link: String,
     /// The links at the other end that the flow uses.
     pub others: Vec<String>,
-    /// Whether `path_per_local_address` makes it a path.
+    /// Whether `path_per_local_address` would make it a path.
     pub by_local_address: bool,
 }
 
 impl Topology {
-    /// The links of each SCTP flow's ends that are in use from the beginning and over which no path leads: those that the flow
-    /// names, and of a flow that names none those by which the other end could be reached.
+    /// Returns the initial links of each SCTP flow that are on none of its paths: the links that the flow names, or, if it names
+    /// none, those from which the other end is reachable.
     pub fn unused_links(&self, config: &SimConfig) -> Vec<UnusedLink> {
         let mut found = Vec::new();
         let flows = config.flow.iter().zip(&self.flows).enumerate();
@@ -82,7 +82,7 @@ impl Topology {
     }
 }
 
-/// Which interfaces of both ends make paths, as an association pairs its addresses.
+/// Returns the pairs of interfaces that make paths, as an association pairs its addresses.
 fn pairs(sender: usize, receiver: usize, extra: bool) -> impl Iterator<Item = (usize, usize)> {
     let standard = (0..receiver).map(move |r| (r % sender.max(1), r));
     let more = (receiver..sender).filter(move |_| extra && receiver > 0);
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
     use crate::config::{LinkConfig, NodeConfig};
 
-    /// A phone with two links to the internet, and a server with one.
+    /// Returns a phone with two links to the internet, and a server with one.
     fn phone_and_server() -> SimConfig {
         let mut config = SimConfig::empty(Span::from_secs(10));
         config.node = ["phone", "internet", "server"].map(NodeConfig::new).into();

@@ -1,4 +1,4 @@
-//! Puts a world together from a scenario, a seed and the files it names.
+//! Builds a world from a scenario, a seed and the files it names.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,14 +27,14 @@ use crate::resources::Resources;
 use crate::topology::Topology;
 use crate::truth::Truth;
 
-/// What a run keeps besides its counts.
+/// Optional records of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RunOptions {
-    /// Enter each packet that dies into the ledger; otherwise they are only counted.
+    /// Whether each dropped packet is listed in the ledger; otherwise drops are only counted.
     pub ledger_entries: bool,
 }
 
-/// What does not change in a run.
+/// The constant part of a run.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) end: Time,
@@ -42,9 +42,9 @@ pub(super) struct Plan {
     pub(super) ends_when_done: bool,
     pub(super) schedules: Vec<Vec<LinkStep>>,
     pub(super) flows: Vec<FlowPlan>,
-    /// Name of each direction's link, and of the nodes at its beginning and end.
+    /// Name of each direction's link, and of the nodes at its start and end.
     pub(super) directions: Vec<[String; 3]>,
-    /// Recorded capacities of the directions that follow one, and where in the record the run begins.
+    /// Recorded rates of directions, and the time in the record at which the run starts.
     pub(super) traces: Vec<Option<(Arc<CapacityTrace>, Span)>>,
     /// Name, node and channel of each radio.
     pub(super) radios: Vec<[String; 3]>,
@@ -54,7 +54,7 @@ pub(super) struct Plan {
 #[derive(Debug)]
 pub(super) struct LinkStep {
     pub(super) at: Span,
-    /// Whether the link works from then on, if that changes.
+    /// Whether the link is up from then on, if that changes.
     pub(super) up: Option<bool>,
     /// What changes in each direction.
     pub(super) changes: [LinkChange; 2],
@@ -65,7 +65,7 @@ pub(super) struct FlowPlan {
     pub(super) name: String,
     pub(super) kind: FlowKind,
     pub(super) start: Time,
-    /// Whether an SCTP or TCP flow comes to an end by itself.
+    /// Whether an SCTP or TCP flow is finite.
     pub(super) has_end: bool,
 }
 
@@ -73,7 +73,7 @@ impl World {
     /// Builds the world of a scenario.
     ///
     /// # Errors
-    /// The first thing in the scenario that cannot be, or a file it names that `resources` lacks.
+    /// Returns an error for the first invalid value in the scenario, or for a file that `resources` lacks.
     pub fn new(
         config: &SimConfig,
         seed: u64,
@@ -83,7 +83,7 @@ impl World {
         World::build(config, seed, resources, options, &[])
     }
 
-    /// As [`World::new`]; the ends of the flows in `outside`, by their places in the scenario, are not part of the simulation.
+    /// Builds a world without the ends of the flows in `outside` (indices in the scenario).
     pub(super) fn build(
         config: &SimConfig,
         seed: u64,
@@ -219,7 +219,7 @@ impl World {
     }
 }
 
-/// Checks that the nodes which follow a file are in it.
+/// Checks that nodes with a movement file are in it.
 fn check_movements(config: &SimConfig, resources: &Resources) -> Result<(), ConfigError> {
     for (n, node) in config.node.iter().enumerate() {
         let Some(MobilityConfig::File { file, node }) = &node.mobility else {
@@ -237,7 +237,7 @@ fn check_movements(config: &SimConfig, resources: &Resources) -> Result<(), Conf
     Ok(())
 }
 
-/// A flow's fingerprint begins with its name, so that flows of equal fates differ.
+/// Returns the start value of a flow's fingerprint: its name, so that flows with equal events differ.
 fn fingerprint_seed(name: &str) -> u64 {
     name.bytes()
         .fold(0, |hash, byte| crate::network::mix(hash, u64::from(byte)))
@@ -291,7 +291,7 @@ fn directions(config: &SimConfig, seed: u64, resources: &Resources) -> Result<Di
     Ok((directions, names, traces))
 }
 
-/// The steps of a link's schedule, with the channels that come with them.
+/// Returns the steps of a link's schedule with their loss models.
 fn schedule(link: &LinkConfig, seed: u64) -> Vec<LinkStep> {
     let name = link.display_name();
     let change = |i: usize, side: &str, step: crate::config::LinkValues| LinkChange {
@@ -342,7 +342,7 @@ fn extras(
         return None;
     }
     let losses = resolved.loss.iter().enumerate().map(|(i, loss)| {
-        // What both directions have in common.
+        // The random numbers that both directions share.
         let link = stream.rsplit_once('/').map_or(stream, |(link, _)| link);
         let common = Rng::stream(seed, &format!("{link}/loss{i}"));
         LossModel::shared(loss, rng(&format!("loss{i}")), &common)
@@ -358,7 +358,7 @@ fn extras(
     }))
 }
 
-/// When a flow starts: as configured, and up to `start_within` later as the seed has it.
+/// Returns when a flow starts: at `start`, plus a random time up to `start_within`.
 fn start_of(flow: &FlowConfig, seed: u64) -> Time {
     let start = Time::ZERO + flow.start;
     if flow.start_within.is_zero() {
@@ -374,7 +374,7 @@ struct FlowBuilder<'a> {
     f: u32,
     seed: u64,
     topology: &'a Topology,
-    /// Whether its ends are not part of the simulation.
+    /// Whether its ends are outside the simulation.
     outside: bool,
     truth: Arc<Truth>,
 }
@@ -502,7 +502,7 @@ impl FlowBuilder<'_> {
         }
     }
 
-    /// The file to send: one of the scenario's, or made up.
+    /// Returns the file to send: the scenario's file, or a generated one.
     fn file(&self, resources: &Resources) -> Result<Option<FileContent>, ConfigError> {
         let traffic = &self.flow.traffic;
         if let Some(name) = &traffic.file {

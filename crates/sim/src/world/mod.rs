@@ -16,43 +16,43 @@ use crate::network::Network;
 use crate::observer::{NoObserver, Observer, Sample, Wanted};
 use crate::packet::PacketId;
 
-/// Events between two looks at the [`RunControl`].
+/// Number of events between two checks of the [`RunControl`].
 const REPORT_EVERY: u64 = 4096;
 
-/// A network with everything in it. Owned by one thread at a time, and shares nothing with other worlds.
+/// A network with its flows. Owned by one thread at a time; shares nothing with other worlds.
 #[derive(Debug)]
 pub struct World {
     seed: u64,
     network: Network,
     agents: Vec<Agent>,
     flows: Vec<FlowState>,
-    /// What results are called: names of nodes, links and flows, and when things happen.
+    /// Names for results, and times of events.
     plan: build::Plan,
     /// Next step of each link's schedule.
     next_steps: Vec<usize>,
     now: Time,
     events: u64,
-    /// SCTP and TCP flows that have an end and have not come to it.
+    /// Finite SCTP and TCP flows that are not complete.
     unfinished: usize,
-    /// Flows that have come to their end, or have none.
+    /// Flows that are complete or not finite.
     finished: Vec<bool>,
     last_sample: Time,
 }
 
 impl World {
-    /// The network and the flows, for tests of one end alone.
+    /// Returns the network and the flows, for tests of one end alone.
     #[cfg(test)]
     pub(crate) fn into_parts(self) -> (Network, Vec<FlowState>) {
         (self.network, self.flows)
     }
 
-    /// Runs to the end with nobody watching.
+    /// Runs to the end without an observer.
     pub fn run(self) -> RunResult {
         self.run_with(&mut NoObserver, &RunControl::new())
     }
 
-    /// Runs to the end. `observer` sees what it wants to see, `control` tells other threads how far the run has come and lets them
-    /// stop it.
+    /// Runs to the end. `observer` receives the events it wants, `control` reports progress to other threads and lets them cancel
+    /// the run.
     pub fn run_with(mut self, observer: &mut dyn Observer, control: &RunControl) -> RunResult {
         self.network.wanted = Wanted::by(observer);
         if let Some(radios) = &mut self.network.radios {
@@ -117,7 +117,7 @@ impl World {
         }
     }
 
-    /// Calls an agent with what it needs.
+    /// Calls an agent with its context.
     #[inline]
     fn with_agent(&mut self, agent: u32, observer: &mut dyn Observer, f: impl FnOnce(&mut Agent, &mut Context<'_>)) {
         let mut context = Context {
@@ -129,7 +129,7 @@ impl World {
         f(&mut self.agents[agent as usize], &mut context);
     }
 
-    /// A packet reaches the end of a link.
+    /// Handles a packet at the end of a link.
     #[inline]
     fn arrived(&mut self, packet: PacketId, observer: &mut dyn Observer) {
         if let Some(copy) = self.network.split(packet) {
@@ -148,7 +148,7 @@ impl World {
         self.hand_over(id, observer);
     }
 
-    /// Gives a packet at the end of its way to its agent.
+    /// Delivers a packet at the end of its route to its agent.
     #[inline]
     fn hand_over(&mut self, id: PacketId, observer: &mut dyn Observer) {
         let packet = self.network.slab.get(id);
@@ -172,7 +172,7 @@ impl World {
         self.check_finished(agent);
     }
 
-    /// Everything but the arrival of packets in order.
+    /// Handles all events except the in-order arrival of packets.
     fn happen(&mut self, event: Event, seq: u64, observer: &mut dyn Observer) {
         match event {
             Event::Arrival { .. } => {}
@@ -228,14 +228,14 @@ impl World {
         }
     }
 
-    /// Whether a flow with an end has now come to it.
+    /// Checks whether a finite flow is now complete.
     #[inline]
     fn check_finished(&mut self, agent: u32) {
         let flow = (agent / 2) as usize;
         if self.finished[flow] {
             return;
         }
-        // A receiver that never heard of it, or that cannot have been told, is not waited for.
+        // A receiver without an association, or one that the end cannot reach, is not waited for.
         let is_finished = match (&self.agents[flow * 2], &self.agents[flow * 2 + 1]) {
             (Agent::Sctp(sender), Agent::Sctp(receiver)) => {
                 sender.is_over() && (receiver.is_over() || !receiver.was_up() || !sender.ended_well())

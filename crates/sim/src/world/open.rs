@@ -1,4 +1,4 @@
-//! A network whose flows have ends outside the simulation: packets come in and go out at times that the caller names.
+//! A network whose flows have ends outside the simulation: the caller passes packets in and takes them out at given times.
 
 use whimbrel_control::{Span, Time};
 use whimbrel_proto::Ecn;
@@ -12,13 +12,13 @@ use crate::packet::{Form, PacketId};
 use crate::resources::Resources;
 use crate::topology::interface_name;
 
-/// An open network does not end by itself; times after this are outside its measurement window.
+/// An open network does not end by itself; its measurement window ends here.
 const HORIZON: Span = Span::from_secs(366 * 86_400);
 
 /// A simulated network that carries packets of programs outside the simulation.
 ///
-/// The links, queues, losses, traces and schedules are those of [`World`], with the same random streams for the same seed. The flows
-/// named in [`OpenWorld::new`] have no simulated ends: their packets enter by [`OpenWorld::send`] and leave by
+/// The links, queues, losses, traces and schedules are those of [`World`], with the same random streams for the same seed. The
+/// flows named in [`OpenWorld::new`] have no simulated ends: their packets enter by [`OpenWorld::send`] and leave by
 /// [`OpenWorld::deliver`]. All other flows of the scenario are simulated and compete with them. It reads no clock: the caller
 /// passes the times, which must not decrease.
 ///
@@ -50,28 +50,29 @@ pub struct OpenWorld {
     links: Vec<[Vec<String>; 2]>,
 }
 
-/// Where a packet enters an [`OpenWorld`], and what its headers contain.
+/// Entry point and header fields of a packet that enters an [`OpenWorld`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// The flow, by its place in the scenario.
+    /// Index of the flow in the scenario.
     pub flow: usize,
     /// Whether the packet goes from the flow's sender to its receiver.
     pub forward: bool,
-    /// The interface it leaves from, by its place in [`OpenWorld::links`] of the sending end.
+    /// Index of the source interface in [`OpenWorld::links`] of the sending end.
     pub from: usize,
-    /// The interface it goes to, by its place in [`OpenWorld::links`] of the other end.
+    /// Index of the destination interface in [`OpenWorld::links`] of the other end.
     pub to: usize,
     /// The ECN bits of its IP header.
     pub ecn: Ecn,
     /// Bytes between the IP header and the payload, for example [`UDP_HEADER`](crate::UDP_HEADER). They and an IPv4 header of
     /// [`IP_HEADER`](crate::IP_HEADER) bytes count in the packet's size.
     pub headers: u32,
-    /// Comes out with the packet; the network does not look at it.
+    /// Returned with the packet; the network does not use it.
     pub tag: u32,
 }
 
 impl Default for Entry {
-    /// From the first interface of the sender of the first flow to the first one of its receiver, without other headers than IP's.
+    /// Creates an entry from the sender's first interface to the receiver's first interface of the first flow, with only an IP
+    /// header.
     fn default() -> Self {
         Entry {
             flow: 0,
@@ -90,28 +91,28 @@ impl Default for Entry {
 pub struct Delivery<'a> {
     /// When it reached the end of its route.
     pub at: Time,
-    /// The flow, by its place in the scenario.
+    /// Index of the flow in the scenario.
     pub flow: usize,
     /// Whether it goes from the flow's sender to its receiver.
     pub forward: bool,
-    /// The interface it left from, as in [`Entry::from`].
+    /// Source interface, as in [`Entry::from`].
     pub from: usize,
-    /// The interface it goes to, as in [`Entry::to`].
+    /// Destination interface, as in [`Entry::to`].
     pub to: usize,
     /// The ECN bits of its IP header; queues may have set CE.
     pub ecn: Ecn,
-    /// The tag it was sent with.
+    /// The tag of its entry.
     pub tag: u32,
-    /// What it carries, as it was sent.
+    /// Its payload, unchanged.
     pub payload: &'a [u8],
 }
 
 impl OpenWorld {
-    /// Builds the network of a scenario without the ends of the flows in `outside` (places in the scenario). The scenario's
+    /// Builds the network of a scenario without the ends of the flows in `outside` (indices in the scenario). The scenario's
     /// duration and measurement window do not apply.
     ///
     /// # Errors
-    /// As [`World::new`]; also if `outside` names a flow that the scenario lacks.
+    /// Returns the errors of [`World::new`], and an error if `outside` names a flow that the scenario lacks.
     pub fn new(config: &SimConfig, seed: u64, resources: &Resources, outside: &[usize]) -> Result<Self, ConfigError> {
         if let Some(missing) = outside.iter().find(|flow| **flow >= config.flow.len()) {
             let allowed = format!("one of the {} flows of the scenario", config.flow.len());
@@ -138,25 +139,25 @@ impl OpenWorld {
         Ok(OpenWorld { world, forms, links })
     }
 
-    /// Names of the links at the interfaces of a flow's sender and of its receiver, the primary ones first.
+    /// Returns the names of the links at the interfaces of a flow's sender and of its receiver, the primary ones first.
     pub fn links(&self, flow: usize) -> [&[String]; 2] {
         self.links
             .get(flow)
             .map_or([&[], &[]], |[sender, receiver]| [sender, receiver])
     }
 
-    /// The time up to which everything has happened.
+    /// Returns the time up to which all events have been processed.
     pub fn now(&self) -> Time {
         self.world.now
     }
 
-    /// When something happens next.
+    /// Returns the time of the next event.
     pub fn next_event(&self) -> Option<Time> {
         self.world.network.queue.peek().map(|next| next.at)
     }
 
-    /// Lets a packet enter the network at a time, or [now](OpenWorld::now) if that is later. Returns whether there is such a flow
-    /// and route.
+    /// Passes a packet to the network at a time, or [now](OpenWorld::now) if that is later. Returns whether the flow and the route
+    /// exist.
     pub fn send(&mut self, at: Time, entry: &Entry, payload: &[u8]) -> bool {
         let world = &mut self.world;
         let Some(Some(form)) = self.forms.get(entry.flow) else {
@@ -187,7 +188,7 @@ impl OpenWorld {
         true
     }
 
-    /// Lets everything happen that is due up to a time.
+    /// Processes all events up to a time.
     pub fn advance(&mut self, to: Time) {
         self.advance_with(to, &mut NoObserver);
     }
@@ -199,7 +200,7 @@ impl OpenWorld {
         self.world.now = self.world.now.max(to);
     }
 
-    /// Hands over the packets that have arrived, in the order of their arrival.
+    /// Passes the arrived packets to `each`, in the order of their arrival.
     pub fn deliver(&mut self, each: &mut dyn FnMut(Delivery<'_>)) {
         while let Some((at, id)) = self.world.network.delivered.pop_front() {
             each(self.delivery(at, id));
@@ -234,7 +235,7 @@ impl OpenWorld {
         }
     }
 
-    /// Ends the run and returns what links and flows have carried up to now.
+    /// Ends the run and returns its result so far.
     pub fn finish(self) -> RunResult {
         self.world.finish(EndReason::Cancelled)
     }

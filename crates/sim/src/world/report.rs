@@ -1,4 +1,4 @@
-//! Makes the result of a run.
+//! Builds the result of a run.
 
 use whimbrel_control::{Span, Time};
 
@@ -120,7 +120,7 @@ impl World {
         }
     }
 
-    /// What happened to the packets, and what the user got to see of it.
+    /// Returns a hash of the flow's packets and of its result for the application.
     fn flow_fingerprint(&self, f: usize) -> u64 {
         let sink = &self.flows[f].sink;
         let words = [

@@ -1,4 +1,4 @@
-//! Queues of today's networks end to end: controlled delay, flow queueing, the step marker.
+//! Queues of current networks end to end: controlled delay, flow queueing, the step marker.
 
 use crate::common::{build, flow, nodes, run};
 use whimbrel_control::{Rate, Span};
@@ -9,7 +9,7 @@ use whimbrel_sim::config::{
 };
 use whimbrel_sim::{DropCause, EndReason, RunResult};
 
-/// Hosts behind links of 100 Mbit/s with a bottleneck of 10 Mbit/s between; 42 ms of round trip.
+/// Hosts on links of 100 Mbit/s with a bottleneck of 10 Mbit/s in between; 42 ms of round-trip time.
 fn bottleneck(queue: QueueConfig, ecn: bool) -> SimConfig {
     let mut config = nodes(&["s", "r1", "r2", "d"], 60);
     let link = |a, b, mbps, ms| LinkConfig::new(a, b, Rate::from_mbps(mbps), Span::from_millis(ms));
@@ -34,7 +34,7 @@ fn bottleneck(queue: QueueConfig, ecn: bool) -> SimConfig {
     config
 }
 
-/// A telephone call beside the bulk flow.
+/// Returns a telephone call beside the bulk flow.
 fn with_call(mut config: SimConfig) -> SimConfig {
     config.flow.push(FlowConfig {
         from: "s".to_owned(),
@@ -59,7 +59,7 @@ fn large_buffer() -> QueueConfig {
     }
 }
 
-/// Mean wait in the queue, by Little's law, in ms.
+/// Returns the mean queueing delay by Little's law, in ms.
 fn mean_wait(result: &RunResult) -> f64 {
     let link = &result.links[2];
     let seconds = result.to.since(result.from).as_secs_f64();
@@ -67,12 +67,12 @@ fn mean_wait(result: &RunResult) -> f64 {
 }
 
 #[test]
-fn controlled_delay_keeps_the_queue_short_where_a_large_buffer_fills() {
+fn codel_keeps_a_large_buffer_nearly_empty() {
     let bloated = run(&bottleneck(large_buffer(), false), 1);
     let controlled = run(&bottleneck(QueueConfig::Codel(CodelConfig::default()), false), 1);
     let marked = run(&bottleneck(QueueConfig::Codel(CodelConfig::default()), true), 1);
     assert!(mean_wait(&bloated) > 200.0, "{}", mean_wait(&bloated));
-    // RFC 8289 §3.2: about the target, for the price of little throughput.
+    // RFC 8289 §3.2: a delay near the target at a small cost in throughput.
     assert!(mean_wait(&controlled) < 15.0, "{}", mean_wait(&controlled));
     assert!(mean_wait(&marked) < 15.0, "{}", mean_wait(&marked));
     assert!(
@@ -88,13 +88,13 @@ fn controlled_delay_keeps_the_queue_short_where_a_large_buffer_fills() {
 }
 
 #[test]
-fn a_sparse_flow_does_not_wait_for_a_bulky_one_if_each_has_a_queue() {
+fn fq_codel_separates_a_sparse_flow_from_a_bulk_flow() {
     let together = run(&with_call(bottleneck(large_buffer(), false)), 1);
     let apart = run(
         &with_call(bottleneck(QueueConfig::FqCodel(FqCodelConfig::default()), false)),
         1,
     );
-    // One way 21 ms, and at most one packet of the other flow on the wire: 1.2 ms.
+    // One-way delay 21 ms, and at most one packet of the other flow in transmission: 1.2 ms.
     let p99 = |result: &RunResult| result.flows[1].delay.p99.as_secs_f64() * 1e3;
     assert!(p99(&together) > 200.0, "{}", p99(&together));
     assert!(p99(&apart) < 24.0, "{}", p99(&apart));
@@ -116,7 +116,7 @@ fn a_step_marks_early_and_drops_nothing() {
 }
 
 #[test]
-fn what_waits_dies_with_the_link_and_the_flow_goes_on() {
+fn queued_packets_are_lost_when_the_link_goes_down_and_the_flow_continues() {
     for queue in [
         QueueConfig::Codel(CodelConfig::default()),
         QueueConfig::FqCodel(FqCodelConfig::default()),

@@ -1,4 +1,4 @@
-//! Addresses of neighbours, asked for on the air.
+//! Address resolution over radio.
 
 use crate::common::radio::{at, datagrams, goodput, moving};
 use crate::common::run;
@@ -7,10 +7,10 @@ use whimbrel_sim::config::{ChannelRouting, Interference, PhyKind};
 use whimbrel_sim::{DropCause, RadioResult, RunResult};
 
 #[test]
-fn an_address_is_asked_for_before_the_first_packet() {
+fn a_request_precedes_the_first_packet() {
     let mut config = at(&[[0.0, 0.0], [150.0, 0.0], [-50.0, 0.0]], PhyKind::Dsss1, 10);
     config.channel[0].arp = true;
-    // One a second, and later one the other way.
+    // One per second, and later one in the other direction.
     let mut there = datagrams(0, 1, Rate::from_bps(8 * 972), 1000);
     there.start = Span::from_secs(1);
     let mut back = datagrams(1, 0, Rate::from_bps(8 * 972), 1000);
@@ -19,7 +19,7 @@ fn an_address_is_asked_for_before_the_first_packet() {
     third.start = Span::from_millis(7300);
     config.flow = vec![there, back, third];
     let result = run(&config, 1);
-    // A request of 64 bytes at 1 Mbit/s: 192 + 512 us. DIFS, the answer, its ACK after SIFS, DIFS and a back-off; then the packet.
+    // A request of 64 bytes at 1 Mbit/s: 192 + 512 us. DIFS, the reply, its ACK after SIFS, DIFS and a back-off; then the packet.
     let rest = 192.0 + 8288.0 + 0.5;
     let first = 704.5 + 50.0 + 704.5 + 10.0 + 304.0 + 50.0 + rest;
     let longest = result.flows[0].delay.max.as_secs_f64() * 1e6;
@@ -27,7 +27,7 @@ fn an_address_is_asked_for_before_the_first_packet() {
         (0.0..=31.0 * 20.0 + 2.0).contains(&(longest - first)),
         "{longest} us, at least {first}"
     );
-    // All later ones go at once, and who has been asked or has heard a request needs not ask.
+    // Later packets are sent at once: the address is known from the request or the reply.
     for flow in &result.flows[1..] {
         let delay = flow.delay.max.as_secs_f64() * 1e6;
         assert!((delay - rest).abs() < 0.5, "{}: {delay} us", flow.name);
@@ -39,7 +39,7 @@ fn an_address_is_asked_for_before_the_first_packet() {
         .collect();
     assert_eq!(messages, [(1, 28), (1, 28), (0, 0)]);
     assert_eq!(result.drops.total(), 0);
-    // Without ARP none of this.
+    // Without ARP there are no such messages.
     config.channel[0].arp = false;
     let result = run(&config, 1);
     assert_eq!(result.radios[0].control, 0);
@@ -50,7 +50,7 @@ fn an_address_is_asked_for_before_the_first_packet() {
 fn one_packet_waits_for_an_address() {
     let mut config = at(&[[0.0, 0.0], [150.0, 0.0]], PhyKind::Dsss2, 10);
     config.channel[0].arp = true;
-    // Three at once: the last of them is sent.
+    // Three packets at once: the last of them is sent.
     config.flow = (0..3)
         .map(|i| {
             let mut flow = datagrams(0, 1, Rate::from_bps(8 * 972), 1000);
@@ -63,8 +63,8 @@ fn one_packet_waits_for_an_address() {
     let delivered: Vec<_> = result.flows.iter().map(|flow| flow.messages_delivered).collect();
     assert_eq!(delivered, [1, 1, 2]);
     assert_eq!(result.drops.of(DropCause::NoAddress), 2);
-    assert_eq!(result.radios[0].control, 3, "each asked");
-    // Nobody there: of every four packets three are held and the fourth ends it.
+    assert_eq!(result.radios[0].control, 3, "a request per packet");
+    // No neighbour: of every four packets three are held and the fourth ends the resolution.
     config.node[1].position = Some([5000.0, 0.0]);
     config.channel[0].routing = ChannelRouting::Direct;
     config.flow.truncate(1);
@@ -83,7 +83,7 @@ fn mobile_networks_work_with_arp() {
             config.node.iter_mut().for_each(|node| node.mobility = None);
         }
         for (i, flow) in (0..).zip(&mut config.flow) {
-            // Not all at once: requests that collide are not repeated.
+            // At different times, because requests that collide are not retransmitted.
             flow.start = Span::from_millis(7 * i);
             flow.stop = Some(Span::from_secs(10));
             flow.traffic.rate = Some(Rate::from_bps(40_000));
@@ -100,14 +100,14 @@ fn mobile_networks_work_with_arp() {
             goodput(&result)
         );
         if routing == "static" {
-            // Messages of nobody else. Other protocols find other routes, with more messages of their own or fewer.
+            // Other flows need no messages. Other protocols find other routes, with more or fewer messages of their own.
             assert!(
                 sum(&result, |radio| radio.control) >= 20,
-                "a request and an answer for each flow"
+                "a request and a reply for each flow"
             );
             assert_eq!(sum(&without, |radio| radio.control), 0);
         }
-        // Sent is delivered, in the ledger, or held for an address that nobody told, one for each pair of neighbours.
+        // Every sent packet is delivered, in the ledger, or held for an unresolved address, at most one per pair of neighbours.
         let open: u64 = result
             .flows
             .iter()

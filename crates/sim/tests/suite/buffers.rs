@@ -1,11 +1,11 @@
-//! Buffers that are tuned automatically carry as much as buffers that are large from the start.
+//! Automatically tuned buffers carry as much as buffers that are large from the start.
 
 use crate::common::{flow, pair, run};
 use whimbrel_control::{Rate, Scheme, Span};
 use whimbrel_proto::AssociationConfig;
 use whimbrel_sim::config::{FlowConfig, FlowKind, LossConfig, QueueConfig, SimConfig, TrafficConfig};
 
-/// Goodput over 1 Gbit/s with 100 ms there and back and a queue of one bandwidth-delay product, in Mbit/s.
+/// Returns the goodput over 1 Gbit/s with 100 ms round-trip time and a queue of one bandwidth-delay product, in Mbit/s.
 fn goodput(scheme: &str, loss: f64, buffer: (u32, Option<u32>)) -> f64 {
     let mut config: SimConfig = pair(Rate::from_mbps(1000), Span::from_millis(50), 6);
     config.link[0].queue = QueueConfig::DropTail {
@@ -32,7 +32,7 @@ fn goodput(scheme: &str, loss: f64, buffer: (u32, Option<u32>)) -> f64 {
 }
 
 #[test]
-fn tuned_buffers_reach_nine_tenths_of_huge_ones_over_a_long_fat_path() {
+fn tuned_buffers_reach_90_percent_of_huge_ones_on_a_long_fat_path() {
     for (scheme, loss) in [("cubic", 0.0), ("bbr", 0.0001)] {
         let huge = goodput(scheme, loss, (1 << 30, None));
         let tuned = goodput(scheme, loss, (1 << 20, Some(256 << 20)));

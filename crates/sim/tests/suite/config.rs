@@ -1,4 +1,4 @@
-//! Scenario files as they are written.
+//! Scenario files.
 
 use whimbrel_control::{Rate, Span};
 use whimbrel_sim::config::{FlowKind, LossConfig, QueueConfig, SimConfig, TrafficKind};
@@ -56,7 +56,7 @@ fn read(text: &str) -> Result<SimConfig, toml::de::Error> {
 }
 
 #[test]
-fn the_example_reads_as_it_is_meant() {
+fn parses_the_example() {
     let config = read(EXAMPLE).expect("the example is valid");
     config.validate().expect("the example is possible");
     assert_eq!(config.duration, Span::from_secs(300));
@@ -85,14 +85,14 @@ fn the_example_reads_as_it_is_meant() {
 }
 
 #[test]
-fn writing_and_reading_again_changes_nothing() {
+fn serialization_round_trips() {
     let config = read(EXAMPLE).expect("valid");
     let text = toml::to_string(&config).expect("plain data");
     assert_eq!(read(&text).expect("what was written can be read"), config);
 }
 
 #[test]
-fn unknown_keys_are_refused_where_they_stand() {
+fn rejects_unknown_keys_with_their_place() {
     for (from, to, word) in [
         ("delay = \"10 ms\"", "dealy = \"10 ms\"", "dealy"),
         ("packets = 50", "pakets = 50", "pakets"),
@@ -109,7 +109,7 @@ fn unknown_keys_are_refused_where_they_stand() {
 }
 
 #[test]
-fn impossible_values_are_told_with_their_place() {
+fn rejects_invalid_values_with_their_place() {
     for (from, to, path) in [
         ("rate = \"2 Mbit/s\"", "rate = \"0 bit/s\"", "link[0].rate"),
         ("rate = 0.01", "rate = 1.5", "link[0].loss.rate"),

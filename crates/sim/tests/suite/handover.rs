@@ -1,4 +1,4 @@
-//! A mobile node leaves one network for another in mid-transfer (RFC 5061), in milliseconds of silence at the receiving user.
+//! A mobile node changes networks during a transfer (RFC 5061): the longest silence at the receiving application in milliseconds.
 
 use crate::common::{flow, nodes, run};
 use whimbrel_control::multipath::Accounting;
@@ -12,7 +12,7 @@ fn ms(n: u64) -> Span {
     Span::from_millis(n)
 }
 
-/// Wi-Fi that fails at 20 s, and a cellular link that is not used from the beginning.
+/// Wi-Fi that fails at 20 s, and a cellular link that is added later.
 fn walk(steps: Vec<AddressStep>) -> SimConfig {
     let mut config = nodes(&["mobile", "internet", "server"], 30);
     let link = |name: &str, between: [&str; 2], rate, delay| LinkConfig {
@@ -29,8 +29,8 @@ fn walk(steps: Vec<AddressStep>) -> SimConfig {
     (upload.from, upload.to) = ("mobile".into(), "server".into());
     let sctp = upload.sctp.get_or_insert_default();
     sctp.dynamic_addresses = true;
-    // Little enough that the old way has no long queue, which data on the new one would overtake: missing reports by TSN would take
-    // what waits there for lost.
+    // Small enough to avoid a long queue on the old path, which data on the new one would overtake: missing reports by TSN would
+    // count the queued data as lost.
     sctp.send_buffer = 1 << 18;
     upload.address = steps;
     config.flow = vec![upload];
@@ -59,39 +59,40 @@ fn remove(at: u64) -> AddressStep {
     step(at, |step| step.remove = Some("wifi".into()))
 }
 
-/// Longest silence at the receiving user in milliseconds.
+/// Returns the longest silence at the receiving application in milliseconds.
 fn silence(result: &RunResult) -> u64 {
     result.flows[0].longest_silence.expect("data arrived").as_millis()
 }
 
 #[test]
-fn make_before_break_is_hardly_heard() {
+fn make_before_break_causes_little_silence() {
     let config = walk(vec![add(18_000), primary(18_500), remove(19_000)]);
     let result = run(&config, 1);
-    // The window of the new path begins small: one round trip there, 80 ms, passes between its first packets and the next ones.
+    // The window of the new path starts small: one round trip, 80 ms, passes between its first packets and the next ones.
     assert!(silence(&result) <= 100, "{} ms", silence(&result));
     assert_eq!(result.flows[0].sender.timeouts, 0);
     let mut after = config.clone();
     after.measure.from = Span::from_secs(22);
     let goodput = run(&after, 1).flows[0].goodput_bps;
     assert!(goodput > 8.5e6, "{goodput}");
-    // Structures stand for bytes in AUTH chunks too.
+    // AUTH chunks work in structures, too.
     let mut bytes = config;
     bytes.carriage = Carriage::Bytes;
     assert_eq!(run(&bytes, 1).fingerprint, result.fingerprint);
 }
 
-/// What waits in the queue of the old path is overtaken by data on the new one. Counted by TSNs, the missing reports of RFC 9260 §7.2.4
-/// take it for lost, as they name no destination; by path sequence numbers, or with CMT's split fast retransmit, nothing is sent twice.
+/// Data on the new path overtakes the queue of the old one. Counted by TSNs, the missing reports of RFC 9260 §7.2.4 declare the
+/// queued data lost, because they do not distinguish paths; with path sequence numbers, or with CMT's split fast retransmit,
+/// nothing is retransmitted.
 #[test]
-fn a_long_queue_left_behind_is_no_loss_if_each_path_accounts_for_itself() {
+fn a_long_queue_on_the_old_path_is_no_loss_with_per_path_accounting() {
     for (accounting, is_misled) in [
         (Accounting::Association, true),
         (Accounting::Path, false),
         (Accounting::Cmt, false),
     ] {
         let mut config = walk(vec![add(18_000), primary(18_500), remove(19_000)]);
-        // The queue of the Wi-Fi is full by then.
+        // The queue of the Wi-Fi is full at that time.
         config.link[0].rate = Some(Rate::from_mbps(8));
         let sctp = config.flow[0].sctp.get_or_insert_default();
         sctp.send_buffer = 1 << 20;
@@ -107,11 +108,11 @@ fn a_long_queue_left_behind_is_no_loss_if_each_path_accounts_for_itself() {
 }
 
 #[test]
-fn a_voice_hears_no_more_than_the_longer_way() {
+fn a_voice_call_sees_only_the_longer_delay() {
     let mut config = walk(vec![add(18_000), primary(18_500), remove(19_000)]);
     config.flow[0].traffic = crate::common::paced(TrafficKind::Cbr, Rate::from_bps(64_000), 160);
     let result = run(&config, 1);
-    // A message each 20 ms; the new way takes 25 ms more.
+    // A message every 20 ms; the new path takes 25 ms more.
     assert!((40..=50).contains(&silence(&result)), "{} ms", silence(&result));
     assert_eq!(
         result.flows[0].sender.timeouts + result.flows[0].sender.retransmissions,
@@ -120,21 +121,21 @@ fn a_voice_hears_no_more_than_the_longer_way() {
 }
 
 #[test]
-fn one_step_may_do_everything() {
+fn one_step_may_add_and_remove() {
     let all = step(19_000, |step| {
         step.add = Some("lte".into());
         step.primary = Some("lte".into());
         step.remove = Some("wifi".into());
     });
     let result = run(&walk(vec![all]), 1);
-    // The data waits until the server knows the new address: a round trip of 80 ms, and the way there.
+    // The data waits until the server knows the new address: a round trip of 80 ms, and the one-way delay.
     assert!((80..=250).contains(&silence(&result)), "{} ms", silence(&result));
     assert_eq!(result.flows[0].outcome, FlowOutcome::Running);
 }
 
 #[test]
-fn break_before_make_waits_for_the_new_link_and_little_more() {
-    // The link fails at 20 s; half a second later the other one is there.
+fn break_before_make_waits_little_longer_than_for_the_new_link() {
+    // The link fails at 20 s; the other one is available half a second later.
     let result = run(&walk(vec![add(20_500), remove(20_500)]), 1);
     assert!((500..=900).contains(&silence(&result)), "{} ms", silence(&result));
     assert_eq!(result.flows[0].outcome, FlowOutcome::Running);
@@ -184,7 +185,7 @@ fn a_file_survives_many_handovers_unchanged() {
 }
 
 #[test]
-fn a_peer_that_cannot_keeps_its_address() {
+fn a_peer_without_dynamic_addresses_keeps_its_address() {
     let mut config = walk(vec![add(10_000), primary(10_000)]);
     let off = serde_json::json!({ "dynamic_addresses": false });
     config.flow[0].receiver = off.as_object().cloned();
@@ -194,7 +195,7 @@ fn a_peer_that_cannot_keeps_its_address() {
 }
 
 #[test]
-fn mistakes_are_told_with_their_place() {
+fn rejects_mistakes_with_their_place() {
     let path = |change: fn(&mut SimConfig)| {
         let mut config = walk(vec![add(1000), remove(2000)]);
         change(&mut config);

@@ -1,4 +1,4 @@
-//! Access points, stations and hand-offs: times, shares of the medium, silences, and where packets end.
+//! Access points, stations and hand-offs: times, shares of the medium, silences, and drops.
 
 use crate::common::radio::every_message_has_an_end;
 use crate::common::{file, paced, run, watch};
@@ -10,8 +10,8 @@ use whimbrel_sim::config::{
 };
 use whimbrel_sim::{DropCause, Interest, Observer, PacketEvent, PacketFate, RunResult};
 
-/// A server, a switch, and access points `ap0`, `ap1`, ... 200 m apart in a row, each on a channel `ch0`, `ch1`, ... of its own, or all
-/// on `ch0`. No station yet.
+/// Returns a server, a switch, and access points `ap0`, `ap1`, ... 200 m apart in a row, on separate channels `ch0`, `ch1`, ... or
+/// all on `ch0`. No stations.
 fn network(access_points: usize, phy: PhyKind, one_channel: bool, seconds: u64) -> SimConfig {
     let mut config = SimConfig::empty(Span::from_secs(seconds));
     config.node = vec![NodeConfig::new("server"), NodeConfig::new("switch")];
@@ -50,14 +50,14 @@ fn station(config: &mut SimConfig, name: &str, [x, y]: [f64; 2]) {
     });
 }
 
-/// Lets the last station move on.
+/// Adds a hand-off of the last station.
 fn handoff(config: &mut SimConfig, at: Span, to: &str, takes: Span) {
     let radio = config.radio.last_mut().expect("a station");
     let to = to.to_owned();
     radio.handoff.push(HandoffConfig { at, to, takes });
 }
 
-/// Datagrams of `bytes` of IP packet.
+/// Returns datagrams in IP packets of `bytes`.
 fn datagrams(from: &str, to: &str, rate: Rate, bytes: u32) -> FlowConfig {
     FlowConfig {
         traffic: paced(TrafficKind::Cbr, rate, bytes - 28),
@@ -65,12 +65,12 @@ fn datagrams(from: &str, to: &str, rate: Rate, bytes: u32) -> FlowConfig {
     }
 }
 
-/// Five hundred small datagrams a second: half of what the channel takes.
+/// Returns five hundred small datagrams per second: half of the channel's capacity.
 fn each_two_milliseconds(from: &str, to: &str) -> FlowConfig {
     datagrams(from, to, Rate::from_bps(8 * 100 * 500), 128)
 }
 
-/// When packets of the first flow were delivered.
+/// Delivery times of the first flow's packets.
 #[derive(Default)]
 struct Arrivals(Vec<Time>);
 
@@ -87,7 +87,7 @@ impl Observer for Arrivals {
 }
 
 impl Arrivals {
-    /// The longest time without any, in milliseconds, and when it began.
+    /// Returns the longest time without a delivery, in milliseconds, and its start.
     fn silence(&self) -> (f64, f64) {
         let gaps = self.0.windows(2).map(|pair| (pair[1].since(pair[0]), pair[0]));
         let (gap, from) = gaps.max().expect("several packets");
@@ -103,7 +103,7 @@ fn ended(result: &RunResult) -> bool {
 }
 
 #[test]
-fn a_downlink_exchange_takes_its_time_to_the_nanosecond() {
+fn a_downlink_exchange_has_the_exact_duration_of_the_standard() {
     for rts in [false, true] {
         let mut config = network(1, PhyKind::B11, false, 2);
         station(&mut config, "sta", [150.0, 0.0]);
@@ -115,8 +115,8 @@ fn a_downlink_exchange_takes_its_time_to_the_nanosecond() {
         flow.start = Span::from_secs(1);
         config.flow = vec![flow];
         let result = run(&config, 1);
-        // Two wires: 80 us each at 100 Mbit/s, 10 ms and 100 us of distance. Then 192 us of preamble, 8 * 1036 bits at 11 Mbit/s told as
-        // 754 us, and 500 ns of distance. RTS 352 us, CTS 304 us, each with a SIFS of 10 us and the distance.
+        // Two links: 80 us each at 100 Mbit/s, 10 ms and 100 us of delay. Then 192 us of preamble, 8 * 1036 bits at 11 Mbit/s
+        // signalled as 754 us, and 500 ns of propagation. RTS 352 us, CTS 304 us, each with a SIFS of 10 us and the propagation.
         let wires = 80.0 + 10_000.0 + 80.0 + 100.0;
         let reserved = if rts { 352.0 + 10.0 + 304.0 + 10.0 + 1.0 } else { 0.0 };
         let expected = wires + reserved + 192.0 + 754.0 + 0.5;
@@ -131,7 +131,7 @@ fn a_downlink_exchange_takes_its_time_to_the_nanosecond() {
 }
 
 #[test]
-fn two_stations_talk_through_their_access_point() {
+fn two_stations_communicate_through_their_access_point() {
     let mut config = network(1, PhyKind::B11, false, 10);
     station(&mut config, "a", [-100.0, 0.0]);
     station(&mut config, "b", [100.0, 0.0]);
@@ -146,14 +146,15 @@ fn two_stations_talk_through_their_access_point() {
     let mean = flow.delay.mean.as_secs_f64() * 1e6;
     let expected = 2.0 * 946.0 + 10.0 + 304.0 + 50.0 + 310.0;
     assert!((mean - expected).abs() < 60.0, "{mean} us, not {expected}");
-    assert!(result.links.iter().all(|link| link.packets == 0), "no wire is needed");
-    // Both are in each other's range, and do not notice: a station talks to its access point alone.
+    assert!(result.links.iter().all(|link| link.packets == 0), "no link is used");
+    // They are in range of each other, but a station communicates only with its access point.
     assert!(ended(&result));
 }
 
 #[test]
 fn stations_and_their_access_point_share_a_full_channel() {
-    // The access point contends as everybody does (Heusse et al. 2003): it gets one part of n + 1, whatever the number of its stations.
+    // The access point contends like a station (Heusse et al. 2003): it gets one part of n + 1, independent of the number of its
+    // stations.
     for n in [2, 5] {
         let mut config = network(1, PhyKind::B11, false, 20);
         for i in 0..n {
@@ -172,14 +173,14 @@ fn stations_and_their_access_point_share_a_full_channel() {
         let share = sum(down) / (sum(up) + sum(down));
         let fair = 1.0 / f64::from(n + 1);
         assert!((share / fair - 1.0).abs() < 0.1, "{n} stations: down {share}");
-        // One exchange: DIFS 50, frame 192 + 1118, SIFS 10, ACK 304 us; the back-off of the quickest among n + 1 on average 310, 155, ...
+        // One exchange: DIFS 50, frame 192 + 1118, SIFS 10, ACK 304 us; the smallest back-off of n + 1 is on average 310, 155, ...
         let total = (sum(up) + sum(down)) / 1e6;
         assert!((5.6..6.8).contains(&total), "{n} stations: {total} Mbit/s");
     }
 }
 
 #[test]
-fn a_handoff_is_a_silence_of_its_length() {
+fn a_handoff_causes_a_silence_of_its_duration() {
     for (one_channel, takes) in [(false, 50), (true, 50), (false, 200), (false, 0)] {
         let mut config = network(2, PhyKind::B11, one_channel, 5);
         station(&mut config, "sta", [100.0, 0.0]);
@@ -192,18 +193,18 @@ fn a_handoff_is_a_silence_of_its_length() {
         let result = watch(&config, 1, &mut arrivals);
         let (silence, from) = arrivals.silence();
         let expected = takes.as_secs_f64() * 1e3;
-        // What is under way on the wire finds the new way; a packet each two milliseconds.
+        // Packets on the links use the new route; one packet every two milliseconds.
         assert!(
             silence >= expected && silence < expected + 4.0,
             "{silence} ms, not {expected}"
         );
         if !takes.is_zero() {
-            assert!((from - 2.0).abs() < 0.003, "it begins at {from} s");
+            assert!((from - 2.0).abs() < 0.003, "it starts at {from} s");
         }
         assert!(ended(&result), "{:?}", result.drops);
         let flow = &result.flows[0];
         let lost = flow.messages_sent - flow.messages_delivered;
-        // What was sent over the air in the meantime, and what waited when the station had gone.
+        // Packets sent over the air in the meantime, and packets queued when the station left.
         assert!((lost as f64 - expected / 2.0).abs() <= 2.0, "{lost} lost");
         let [away, left] = [DropCause::OutOfRange, DropCause::NotAssociated].map(|cause| flow.drops.of(cause));
         assert_eq!(
@@ -221,7 +222,7 @@ fn a_handoff_is_a_silence_of_its_length() {
 }
 
 #[test]
-fn what_waits_at_a_station_goes_to_its_new_access_point() {
+fn packets_queued_at_a_station_go_to_its_new_access_point() {
     for one_channel in [false, true] {
         let mut config = network(3, PhyKind::B11, one_channel, 5);
         station(&mut config, "sta", [200.0, 20.0]);
@@ -240,7 +241,7 @@ fn what_waits_at_a_station_goes_to_its_new_access_point() {
         assert!((19..=20).contains(&result.radios[3].max_queue_packets));
         let (silence, _) = arrivals.silence();
         assert!((40.0..43.0).contains(&silence), "{silence}");
-        // Each access point has its part.
+        // Each access point carries its part.
         let shares: Vec<_> = result.links[2..].iter().map(|link| link.packets).collect();
         assert!(
             shares.iter().filter(|packets| **packets > 450).count() == 3,
@@ -250,8 +251,9 @@ fn what_waits_at_a_station_goes_to_its_new_access_point() {
 }
 
 #[test]
-fn only_what_has_passed_the_switch_goes_the_old_way() {
-    // The access points hang on long wires: what is on the old one when the station has moved is lost, what is before the switch is not.
+fn only_packets_behind_the_switch_use_the_old_route() {
+    // The access points have long links: packets on the old one are lost when the station has moved, packets before the switch are
+    // not.
     let mut config = network(2, PhyKind::B11, false, 5);
     config.link[1].delay = Span::from_millis(30);
     config.link[2].delay = Span::from_millis(30);
@@ -267,7 +269,7 @@ fn only_what_has_passed_the_switch_goes_the_old_way() {
 }
 
 #[test]
-fn a_handoff_between_two_radios_of_one_access_point_loses_nothing_that_waits() {
+fn a_handoff_between_radios_of_one_node_loses_no_queued_packets() {
     let mut config = network(1, PhyKind::B11, false, 5);
     let mut fast = ChannelConfig::new("fast");
     fast.phy = PhyKind::A54;
@@ -279,7 +281,7 @@ fn a_handoff_between_two_radios_of_one_access_point_loses_nothing_that_waits() {
     config.flow[0].stop = Some(Span::from_secs(4));
     let result = run(&config, 1);
     assert_eq!(result.drops.of(DropCause::NotAssociated), 0);
-    // The frames that the access point tried in vain: seven attempts at each with longer and longer back-offs.
+    // Frames that the access point sent in vain: seven attempts each with exponential back-off.
     let away = result.drops.of(DropCause::OutOfRange);
     assert!(
         (1..=3).contains(&away) && result.drops.total() == away,
@@ -290,7 +292,7 @@ fn a_handoff_between_two_radios_of_one_access_point_loses_nothing_that_waits() {
     assert!(result.radios[1].data > 950, "the station sends at 54 Mbit/s");
 }
 
-/// A mobile node with a Wi-Fi radio that is handed over and a cellular link.
+/// Returns a mobile node with a Wi-Fi radio that is handed over and a cellular link.
 fn two_networks(takes: Span) -> SimConfig {
     let mut config = network(2, PhyKind::B11, false, 60);
     station(&mut config, "mobile", [100.0, 0.0]);
@@ -315,7 +317,7 @@ fn two_networks(takes: Span) -> SimConfig {
 }
 
 #[test]
-fn an_association_with_two_networks_survives_a_handoff_of_any_length() {
+fn an_association_with_two_networks_survives_any_handoff() {
     let cellular = |result: &RunResult| {
         let links = result.links.iter().filter(|link| link.name == "cellular");
         links.map(|link| link.packets).sum::<u64>()
@@ -327,15 +329,15 @@ fn an_association_with_two_networks_survives_a_handoff_of_any_length() {
         assert!(flow.file.is_some_and(|file| file.intact), "{:?}", flow.outcome);
         assert_eq!((flow.messages_repeated, flow.messages_disordered), (0, 0));
     }
-    // A short silence costs a timeout at most; a long one moves everything to the other network.
+    // A short silence costs at most a timeout; a long one moves all traffic to the other network.
     assert!(cellular(&short) < 100, "{}", cellular(&short));
     assert!(cellular(&long) > 1000, "{}", cellular(&long));
     assert!(short.flows[0].sender.timeouts <= 2);
-    assert!(short.radios[1].data > 500, "it goes on at the second access point");
+    assert!(short.radios[1].data > 500, "it continues at the second access point");
 }
 
 #[test]
-fn every_packet_has_an_end_among_stations_that_wander() {
+fn every_packet_is_accounted_for_with_moving_stations() {
     for seed in 0..12 {
         let rng = &mut Rng::stream(seed, "wandering stations");
         let points = 2 + rng.below(3);
@@ -375,7 +377,7 @@ fn every_packet_has_an_end_among_stations_that_wander() {
                 config.flow.push(flow);
             }
         }
-        // Without an end, so that the run goes on until the queues have emptied.
+        // Endless, so that the run continues until the queues are empty.
         config.flow.push(FlowConfig {
             traffic: paced(TrafficKind::Cbr, Rate::from_bps(1000), 100),
             ..FlowConfig::new("endless", FlowKind::Sctp, "server", "s0")
@@ -387,7 +389,7 @@ fn every_packet_has_an_end_among_stations_that_wander() {
 }
 
 #[test]
-fn mistakes_are_named() {
+fn rejects_mistakes_with_their_place() {
     let mut config = network(2, PhyKind::B11, false, 5);
     station(&mut config, "sta", [100.0, 0.0]);
     config.flow = vec![each_two_milliseconds("server", "sta")];
@@ -405,7 +407,7 @@ fn mistakes_are_named() {
     let elsewhere = error(&|config| config.radio[2].access_point = Some("ap1".into()));
     assert!(elsewhere.contains("one on channel \"ch0\""), "{elsewhere}");
     let itself = error(&|config| config.radio[0].access_point = Some("sta".into()));
-    assert!(itself.contains("no station itself"), "{itself}");
+    assert!(itself.contains("not itself a station"), "{itself}");
     let early = error(&|config| {
         handoff(config, Span::from_secs(1), "ap1", Span::from_secs(1));
         handoff(config, Span::from_millis(1500), "ap0", Span::ZERO);

@@ -1,4 +1,4 @@
-//! Recovery from many losses at once, from losses of retransmissions, and behind SACKs that overtake each other, in whole runs.
+//! Recovery from many simultaneous losses, from lost retransmissions, and with reordered SACKs, in whole runs.
 
 use crate::common::{flow, pair, run};
 use whimbrel_control::{Rate, Scheme, Span};
@@ -10,7 +10,7 @@ use whimbrel_sim::config::{FlowConfig, FlowKind, LinkConfig, QueueConfig, SimCon
 #[derive(Clone, Copy, Debug)]
 struct Clean(u64, u64, u32);
 
-/// Two nodes with these links between them and an endless flow over all of them.
+/// Returns two nodes with these links and an endless flow over all of them.
 fn network(links: &[Clean], seconds: u64, sctp: AssociationConfig) -> SimConfig {
     let mut config = pair(Rate::from_mbps(1), Span::ZERO, seconds);
     config.link = links
@@ -55,8 +55,9 @@ fn measure(links: &[Clean], seconds: u64, sctp: AssociationConfig) -> FlowResult
 
 #[test]
 fn tail_loss_probes_do_not_hold_back_t3_rtx() {
-    // RFC 8985 §7.2. Slow start loses more at once than fast retransmit repairs, retransmissions among it. A probe restarted by any
-    // acknowledgement came each second and moved T3-rtx on each time, so that nothing else was sent: 0.00 and 0.14 Mbit/s.
+    // RFC 8985 §7.2. Slow start loses more at once than fast retransmit repairs, including retransmissions. A probe timer that
+    // every acknowledgement restarted fired each second and moved T3-rtx each time, so that nothing else was sent: 0.00 and 0.14
+    // Mbit/s.
     for (link, least) in [(Clean(24_600, 163, 20), 7.0), (Clean(50_000, 100, 20), 17.0)] {
         let flow = measure(&[link], 80, scheme("multipath", 1 << 20));
         assert!(flow.goodput_bps > least * 1e6, "{link:?}: {}", flow.goodput_bps);
@@ -65,7 +66,8 @@ fn tail_loss_probes_do_not_hold_back_t3_rtx() {
 
 #[test]
 fn an_overtaken_sack_allows_a_burst() {
-    // SACKs of the slow path are overtaken nearly all; without a burst for each the path is limited to 4 packets per SACK of the other.
+    // Nearly all SACKs of the slow path are overtaken; without a burst for each of them the path is limited to 4 packets per SACK
+    // of the other one.
     let links = [Clean(1700, 24, 100), Clean(13_700, 78, 100)];
     let alone = measure(&links[1..], 60, scheme("multipath", 1 << 20)).goodput_bps;
     let both = measure(&links, 60, scheme("multipath", 1 << 20)).goodput_bps;
@@ -73,9 +75,9 @@ fn an_overtaken_sack_allows_a_burst() {
 }
 
 #[test]
-fn more_holes_than_a_sack_has_room_for_are_repaired_without_a_timeout() {
-    // 100 Mbit/s for 100 ms and a queue of as much: slow start overshoots by 1666 packets, of which each second one is lost, and a SACK
-    // has room for 363 gap ack blocks. The pipe is never empty: 90 Mbit/s including slow start.
+fn more_gaps_than_fit_into_a_sack_need_no_timeout() {
+    // 100 Mbit/s with 100 ms and a queue of one bandwidth-delay product: slow start overshoots by 1666 packets, every second of
+    // which is lost, and a SACK has room for 363 gap ack blocks. The pipe is never empty: 90 Mbit/s including slow start.
     let link = Clean(100_000, 100, 833);
     for name in ["standard", "cubic", "veno-tabe", "bbr"] {
         let flow = measure(&[link], 40, scheme(name, 8 << 20));
@@ -84,7 +86,7 @@ fn more_holes_than_a_sack_has_room_for_are_repaired_without_a_timeout() {
         let lost = flow.drops.total();
         assert!(
             flow.sender.retransmissions <= lost + lost / 50,
-            "{name}: {} sent again for {lost} lost",
+            "{name}: {} retransmissions for {lost} lost",
             flow.sender.retransmissions
         );
     }

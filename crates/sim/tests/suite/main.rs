@@ -1,4 +1,4 @@
-//! Whole simulations, a module a subject.
+//! Whole simulations, one module per subject.
 
 mod aqm;
 mod arp;

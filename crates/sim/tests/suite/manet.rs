@@ -1,6 +1,6 @@
 //! Ad hoc networks: routing protocols over 802.11.
 //!
-//! `WHIMBREL_MANET_SEEDS=N` tries so many seeds, `WHIMBREL_MANET_SEED=N` that one alone.
+//! `WHIMBREL_MANET_SEEDS=N` tries N seeds, `WHIMBREL_MANET_SEED=N` only that seed.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ fn add(config: &mut SimConfig, node: NodeConfig) {
     config.node.push(node);
 }
 
-/// Nodes `n0`, `n1`, ... 200 m apart: each hears its neighbours alone.
+/// Returns nodes `n0`, `n1`, ... 200 m apart: each receives only from its neighbours.
 fn line(routing: &str, nodes: usize, seconds: u64) -> SimConfig {
     let mut config = network(routing, seconds);
     for node in 0..nodes {
@@ -59,11 +59,11 @@ fn control(result: &RunResult) -> (u64, u64) {
 }
 
 #[test]
-fn each_protocol_finds_the_way_along_a_line() {
+fn each_protocol_finds_the_route_along_a_line() {
     for routing in PROTOCOLS {
         let mut config = line(routing, 5, 60);
         let mut flow = udp("data", 0, 4, Rate::from_bps(40_000));
-        // DSDV needs its time to learn of everybody.
+        // DSDV needs time to learn all routes.
         flow.start = Span::from_secs(30);
         flow.stop = Some(Span::from_secs(55));
         config.flow = vec![flow];
@@ -78,15 +78,15 @@ fn each_protocol_finds_the_way_along_a_line() {
         );
         let (packets, bytes) = control(&result);
         assert!(packets > 5 && bytes > packets * 20, "{routing}: {packets} {bytes}");
-        // Each hop of the data is a frame of its own.
+        // Each hop of the data is a frame.
         let data: u64 = result.radios.iter().map(|radio| radio.data).sum();
         assert!(data >= flow.messages_delivered * 4 + packets, "{routing}: {data}");
     }
 }
 
 #[test]
-fn discovery_over_the_air_is_that_of_the_rfc() {
-    // 0 - 1 - 2: requests with TTL 1 by 0, and 3 by 0, 1 and (asked as the destination) nobody; replies by 2 and 1.
+fn discovery_over_the_air_matches_the_rfc() {
+    // 0 - 1 - 2: requests with TTL 1 by 0, and with TTL 3 by 0 and 1 (the destination sends none); replies by 2 and 1.
     let mut config = line("aodv", 3, 10);
     let mut flow = udp("data", 0, 2, Rate::from_bps(40_000));
     flow.traffic.count = Some(1);
@@ -108,8 +108,8 @@ fn discovery_over_the_air_is_that_of_the_rfc() {
 }
 
 #[test]
-fn hidden_nodes_that_ask_at_the_same_time_are_heard_in_the_end() {
-    // n0 and n2 do not sense each other, and their first requests collide at n1, always.
+fn hidden_nodes_with_simultaneous_requests_succeed_eventually() {
+    // n0 and n2 do not sense each other, and their first requests always collide at n1.
     for routing in ["aodv", "dsr"] {
         for seed in 1..=10 {
             let mut config = line(routing, 3, 20);
@@ -129,7 +129,7 @@ fn hidden_nodes_that_ask_at_the_same_time_are_heard_in_the_end() {
 
 #[test]
 fn headers_of_source_routes_are_on_the_air() {
-    // Three hops: 16 bytes more in each frame at 2 Mbit/s.
+    // Three hops: 16 additional bytes in each frame at 2 Mbit/s.
     let air = |routing: &str| {
         let mut config = line(routing, 4, 20);
         let mut flow = udp("data", 0, 3, Rate::from_bps(40_000));
@@ -144,14 +144,14 @@ fn headers_of_source_routes_are_on_the_air() {
         )
     };
     let (with, without) = (air("dsr"), air("static"));
-    assert_eq!((with.1, without.1), (0, 0), "nothing else takes time");
+    assert_eq!((with.1, without.1), (0, 0), "no other air time");
     let expected = 150.0 * 16.0 * 8.0 / 2e6;
     assert!((with.0 - without.0 - expected).abs() < 1e-6, "{with:?} {without:?}");
 }
 
 #[test]
-fn a_node_that_walks_away_is_replaced_by_another_way() {
-    // n1 leaves its place between n0 and n2; n3 stands in for it.
+fn a_node_that_moves_away_is_replaced_by_another_route() {
+    // n1 leaves its position between n0 and n2; n3 replaces it.
     for routing in PROTOCOLS {
         let mut config = network(routing, 120);
         for (name, x, y) in [("n0", 0.0, 0.0), ("n2", 400.0, 0.0), ("n3", 200.0, 100.0)] {
@@ -185,7 +185,7 @@ fn a_node_that_walks_away_is_replaced_by_another_way() {
 }
 
 #[test]
-fn where_there_is_no_way_packets_die_of_that() {
+fn packets_without_a_route_are_dropped_with_that_cause() {
     for (routing, cause) in [
         ("aodv", DropCause::NoRoute),
         ("dsdv", DropCause::RouteBufferFull),
@@ -207,7 +207,7 @@ fn where_there_is_no_way_packets_die_of_that() {
     }
 }
 
-/// Nodes that walk about.
+/// Adds moving nodes.
 fn walkers(config: &mut SimConfig, nodes: usize, side: f64, speed: f64) {
     for node in 0..nodes {
         let mut node = NodeConfig::new(&format!("n{node}"));
@@ -222,7 +222,7 @@ fn walkers(config: &mut SimConfig, nodes: usize, side: f64, speed: f64) {
 }
 
 #[test]
-fn every_packet_has_an_end_in_random_mobile_networks() {
+fn every_packet_is_accounted_for_in_random_mobile_networks() {
     let number = |name: &str| {
         std::env::var(name)
             .ok()
@@ -276,7 +276,7 @@ fn every_packet_has_an_end_in_random_mobile_networks() {
             flow.traffic = file(20_000);
             config.flow.push(flow);
         }
-        // Without an end, so that the run goes on until nothing waits any more.
+        // Endless, so that the run continues until nothing is queued.
         let mut endless = FlowConfig::new("endless", FlowKind::Sctp, "n0", "n1");
         endless.traffic = paced(TrafficKind::Cbr, Rate::from_bps(1000), 100);
         config.flow.push(endless);
@@ -301,7 +301,7 @@ fn every_packet_has_an_end_in_random_mobile_networks() {
 }
 
 #[test]
-fn a_network_far_away_changes_nothing_here() {
+fn a_distant_network_changes_nothing() {
     for routing in PROTOCOLS {
         let mut config = line(routing, 5, 40);
         config.flow = vec![udp("data", 0, 4, Rate::from_bps(40_000))];
@@ -319,7 +319,7 @@ fn a_network_far_away_changes_nothing_here() {
     }
 }
 
-/// Keeps what an observer is told of routes.
+/// Stores the route events that an observer receives.
 #[derive(Default)]
 struct Routes(Vec<RouteEvent>);
 
@@ -333,8 +333,8 @@ impl Observer for Routes {
     }
 }
 
-/// 0 - 1 - 3 and 0 - 2 - 3 with DSR, an association from 0 to 3 between so many addresses at each end, and node 1 far away from 60 s
-/// on if it leaves.
+/// Returns 0 - 1 - 3 and 0 - 2 - 3 with DSR and an association from 0 to 3 with `addresses` addresses at each end. Node 1 moves far
+/// away at 60 s if `leaves`.
 fn diamond(addresses: u8, leaves: bool) -> (SimConfig, Resources) {
     let mut config = network("dsr", 120);
     for (node, [x, y]) in [[0.0, 0.0], [200.0, 120.0], [200.0, -120.0], [400.0, 0.0]]
@@ -370,7 +370,7 @@ fn diamond(addresses: u8, leaves: bool) -> (SimConfig, Resources) {
 }
 
 #[test]
-fn two_addresses_of_a_radio_take_two_ways_at_once() {
+fn two_addresses_of_a_radio_use_disjoint_routes() {
     let passed = |addresses: u8, leaves: bool| {
         let (config, resources) = diamond(addresses, leaves);
         let world = World::new(&config, 1, &resources, RunOptions::default()).expect("a valid scenario");
@@ -383,13 +383,13 @@ fn two_addresses_of_a_radio_take_two_ways_at_once() {
         (by, routes.0)
     };
     let ([one, other], _) = passed(1, false);
-    assert!(one.min(other) * 20 < one.max(other), "one way: {one} and {other}");
+    assert!(one.min(other) * 20 < one.max(other), "one route: {one} and {other}");
     let ([one, other], routes) = passed(2, false);
-    assert!(one.min(other) * 2 > one.max(other), "two ways: {one} and {other}");
-    // Neither way leaves its nodes once both are known.
+    assert!(one.min(other) * 2 > one.max(other), "two routes: {one} and {other}");
+    // Both routes keep their nodes once they are known.
     let late = Time::ZERO + Span::from_secs(10);
     assert!(routes.iter().all(|event| event.at < late), "{routes:?}");
-    // Without node 1 the other way carries on alone.
+    // Without node 1 the other route carries all data.
     let ([one, other], routes) = passed(2, true);
     assert!(other > one + one / 2, "{one} and {other}");
     let broken = Time::ZERO + Span::from_secs(60);
@@ -404,7 +404,7 @@ fn two_addresses_of_a_radio_take_two_ways_at_once() {
 }
 
 #[test]
-fn only_dsr_takes_more_than_one_address() {
+fn only_dsr_supports_more_than_one_address() {
     let refused = |change: &dyn Fn(&mut SimConfig)| {
         let (mut config, _) = diamond(2, false);
         config.validate().expect("it is valid");
@@ -423,7 +423,7 @@ fn only_dsr_takes_more_than_one_address() {
 fn an_observer_sees_routes_change_as_nodes_move() {
     for routing in ["static", "aodv", "dsdv", "dsr"] {
         let mut config = line(routing, 3, 60);
-        // The last node walks from behind its neighbour to where only the first hears it.
+        // The last node moves from behind its neighbour to a place where only the first node receives it.
         let script =
             "$node_(0) set X_ 400.0\n$node_(0) set Y_ 0.0\n$ns_ at 20.0 \"$node_(0) setdest 1.0 200.0 40.0\"\n";
         let walk = PathBuf::from("walk");
@@ -444,7 +444,7 @@ fn an_observer_sees_routes_change_as_nodes_move() {
         let taken: Vec<_> = routes.0.iter().map(|e| (e.radio, e.destination, e.next_hop)).collect();
         assert_eq!(taken[..2], [(0, 2, Some(1)), (1, 2, Some(2))], "{routing}");
         if routing == "static" {
-            // Routes are found anew as nodes move only where a protocol finds them.
+            // Routes change with the movement only if a protocol finds them.
             continue;
         }
         assert_eq!(
@@ -457,8 +457,8 @@ fn an_observer_sees_routes_change_as_nodes_move() {
     }
 }
 
-/// An association between `a` and `b` with three ways: a wired one by `q`, that makes its packets overtake each other and come twice, one
-/// over the air by `q` as well, and one over another channel by `r`, which is a little slower.
+/// Returns an association between `a` and `b` with three paths: a link to `q` that reorders and duplicates packets, a radio path
+/// through `q`, and a slightly slower one on another channel through `r`.
 fn three_ways(routing: &str, policy: PathPolicySpec) -> SimConfig {
     let mut config = SimConfig::empty(Span::from_secs(60));
     for (name, x, y) in [
@@ -484,7 +484,7 @@ fn three_ways(routing: &str, policy: PathPolicySpec) -> SimConfig {
         let mut channel = ChannelConfig::new(name);
         channel.phy = PhyKind::Dsss2;
         channel.routing = ChannelRouting::by_name(routing).expect("a protocol");
-        // What makes it slower: requests and permissions to send.
+        // It is slower because of RTS and CTS.
         channel.rts_threshold = if name == "far" { 0 } else { 2347 };
         config.channel.push(channel);
         for node in ["a", middle, "b"] {
@@ -500,7 +500,7 @@ fn three_ways(routing: &str, policy: PathPolicySpec) -> SimConfig {
     config.flow = vec![FlowConfig {
         sctp: Some(sctp),
         traffic,
-        // DSDV has to learn of everybody first.
+        // DSDV first has to learn all routes.
         start: Span::from_secs(18),
         ..FlowConfig::new("data", FlowKind::Sctp, "a", "b")
     }];
@@ -531,7 +531,7 @@ fn a_sctp_leaves_for_a_path_that_ends_over_another_node() {
         let [near, far] = sent(routing, 5.0);
         assert!(far > 10 * near && far > 500, "{routing}: {near} over q, {far} over r");
     }
-    // Where the fastest alone is asked for, it is the other one.
+    // With the lowest round-trip time as the only criterion, it is the other path.
     let [near, far] = sent("static", 1.0);
     assert!(near > 10 * far && near > 500, "{near} over q, {far} over r");
 }

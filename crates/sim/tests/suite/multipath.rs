@@ -12,15 +12,15 @@ use whimbrel_sim::config::{
 
 /// A link: its rate in kbit/s, and its delay in milliseconds.
 #[derive(Clone, Copy, Debug)]
-struct Way(u64, u64);
+struct Link(u64, u64);
 
 /// Two nodes with these links between them and an endless flow, measured from 20 s on.
-fn network(ways: &[Way], loss: f64, sctp: &AssociationConfig) -> SimConfig {
+fn network(links: &[Link], loss: f64, sctp: &AssociationConfig) -> SimConfig {
     let mut config = pair(Rate::from_mbps(1), Span::ZERO, 80);
-    config.link = ways
+    config.link = links
         .iter()
         .enumerate()
-        .map(|(n, &Way(kbps, delay))| {
+        .map(|(n, &Link(kbps, delay))| {
             let mut link = LinkConfig::new("a", "b", Rate::from_bps(1000 * kbps), Span::from_millis(delay));
             link.name = Some(format!("l{n}"));
             if loss > 0.0 {
@@ -37,12 +37,12 @@ fn network(ways: &[Way], loss: f64, sctp: &AssociationConfig) -> SimConfig {
     config
 }
 
-/// Goodput in Mbit/s.
-fn goodput(ways: &[Way], loss: f64, sctp: &AssociationConfig) -> f64 {
-    run(&network(ways, loss, sctp), 1).flows[0].goodput_bps / 1e6
+/// Returns the goodput in Mbit/s.
+fn goodput(links: &[Link], loss: f64, sctp: &AssociationConfig) -> f64 {
+    run(&network(links, loss, sctp), 1).flows[0].goodput_bps / 1e6
 }
 
-/// Each path by its own sequence numbers, and this distribution.
+/// Returns parameters with per-path accounting and this distribution.
 fn with(distribution: &str) -> AssociationConfig {
     AssociationConfig {
         accounting: Some(Accounting::Path),
@@ -52,7 +52,7 @@ fn with(distribution: &str) -> AssociationConfig {
     }
 }
 
-/// The same with send and receive buffers of so many bytes.
+/// Returns the same with send and receive buffers of this number of bytes.
 fn with_buffers(bytes: u32, distribution: &str) -> AssociationConfig {
     AssociationConfig {
         recv_buffer: bytes,
@@ -61,70 +61,70 @@ fn with_buffers(bytes: u32, distribution: &str) -> AssociationConfig {
     }
 }
 
-/// Goodput of both paths, of the better one alone and of the sum of both alone, in Mbit/s.
-fn compare(ways: [Way; 2], loss: f64, sctp: &AssociationConfig) -> (f64, f64, f64) {
-    let [one, other] = ways.map(|way| goodput(&[way], loss, sctp));
-    let both = goodput(&ways, loss, sctp);
-    println!("{ways:?}, loss {loss}: {both:.2} of {one:.2} + {other:.2} Mbit/s");
+/// Returns the goodput of both paths together, of the better one alone, and the sum of both alone, in Mbit/s.
+fn compare(links: [Link; 2], loss: f64, sctp: &AssociationConfig) -> (f64, f64, f64) {
+    let [one, other] = links.map(|way| goodput(&[way], loss, sctp));
+    let both = goodput(&links, loss, sctp);
+    println!("{links:?}, loss {loss}: {both:.2} of {one:.2} + {other:.2} Mbit/s");
     (both, one.max(other), one + other)
 }
 
 #[test]
 fn unequal_paths_add_up_with_the_default_buffers() {
-    // Ye 2004, Figure 43: delays up to 1:8. In the time until a packet of the slow path is acknowledged, all that was sent since has to
-    // fit into the receive buffer: 20 Mbit/s for 225 ms, as acknowledgements come back by the faster path, are 562 kB.
-    for ways in [2000, 10_000]
+    // Ye 2004, Figure 43: delays up to 1:8. All data sent until a packet of the slow path is acknowledged has to fit into the
+    // receive buffer: 20 Mbit/s for 225 ms, because acknowledgements return on the faster path, is 562 kB.
+    for links in [2000, 10_000]
         .into_iter()
-        .flat_map(|kbps| [25, 50, 100, 200].map(|delay| [Way(kbps, 25), Way(kbps, delay)]))
+        .flat_map(|kbps| [25, 50, 100, 200].map(|delay| [Link(kbps, 25), Link(kbps, delay)]))
     {
-        let (both, _, sum) = compare(ways, 0.0, &with("earliest-arrival"));
-        assert!(both > 0.97 * sum, "{ways:?}: {both} of {sum}");
-        let (both, _, sum) = compare(ways, 0.01, &with("earliest-arrival"));
-        assert!(both > 0.9 * sum, "{ways:?} with loss: {both} of {sum}");
+        let (both, _, sum) = compare(links, 0.0, &with("earliest-arrival"));
+        assert!(both > 0.97 * sum, "{links:?}: {both} of {sum}");
+        let (both, _, sum) = compare(links, 0.01, &with("earliest-arrival"));
+        assert!(both > 0.9 * sum, "{links:?} with loss: {both} of {sum}");
     }
 }
 
 #[test]
 fn a_buffer_too_small_for_the_sum_does_no_harm() {
     for delay in [100, 200] {
-        let ways = [Way(10_000, 25), Way(10_000, delay)];
-        let (both, best, sum) = compare(ways, 0.0, &with_buffers(1 << 18, "earliest-arrival"));
-        assert!(both > 0.98 * best, "{ways:?}: {both} of {best}");
+        let links = [Link(10_000, 25), Link(10_000, delay)];
+        let (both, best, sum) = compare(links, 0.0, &with_buffers(1 << 18, "earliest-arrival"));
+        assert!(both > 0.98 * best, "{links:?}: {both} of {best}");
         assert!(
             both < 0.9 * sum,
-            "{ways:?}: {both} of {sum}, so the buffer is large enough"
+            "{links:?}: {both} of {sum}, so the buffer is large enough"
         );
     }
 }
 
 #[test]
 fn no_distribution_is_slower_than_the_best_path_alone() {
-    for (buffer, ways) in [1 << 18, 1 << 20].into_iter().flat_map(|buffer| {
+    for (buffer, links) in [1 << 18, 1 << 20].into_iter().flat_map(|buffer| {
         [
-            [Way(20_000, 10), Way(1000, 200)],
-            [Way(50_000, 20), Way(1000, 20)],
-            [Way(10_000, 25), Way(10_000, 100)],
-            [Way(10_000, 25), Way(10_000, 200)],
-            [Way(10_000, 25), Way(10_000, 25)],
+            [Link(20_000, 10), Link(1000, 200)],
+            [Link(50_000, 20), Link(1000, 20)],
+            [Link(10_000, 25), Link(10_000, 100)],
+            [Link(10_000, 25), Link(10_000, 200)],
+            [Link(10_000, 25), Link(10_000, 25)],
         ]
-        .map(|ways| (buffer, ways))
+        .map(|links| (buffer, links))
     }) {
         let with = |distribution| with_buffers(buffer, distribution);
-        let [one, other] = ways.map(|way| goodput(&[way], 0.0, &with("primary")));
+        let [one, other] = links.map(|way| goodput(&[way], 0.0, &with("primary")));
         let best = one.max(other);
         for info in DistributionSpec::ALL.iter().filter(|info| info.name != "primary") {
-            let both = goodput(&ways, 0.0, &with(info.name));
+            let both = goodput(&links, 0.0, &with(info.name));
             println!(
-                "{buffer}: {ways:?}, {}: {both:.2} of {one:.2} and {other:.2} Mbit/s",
+                "{buffer}: {links:?}, {}: {both:.2} of {one:.2} and {other:.2} Mbit/s",
                 info.name
             );
-            // Where the slow path is as fast as the other and takes eight times as long, those that do not look at a small window pay
-            // for trying again and again.
-            let is_small = buffer < 1 << 20 && ways[1].1 == 200 && ways[1].0 > 1000;
+            // If the slow path has the same rate and eight times the delay, distributions that ignore a small window lose
+            // throughput by repeated attempts.
+            let is_small = buffer < 1 << 20 && links[1].1 == 200 && links[1].0 > 1000;
             let least = if is_small { 0.95 } else { 0.98 };
             assert!(
                 both > least * best,
-                "{buffer}: {}, {ways:?}: {both} of {best}",
+                "{buffer}: {}, {links:?}: {both} of {best}",
                 info.name
             );
         }
@@ -133,14 +133,14 @@ fn no_distribution_is_slower_than_the_best_path_alone() {
 
 #[test]
 fn losses_on_a_slow_path_do_not_hold_the_fast_one_up() {
-    let ways = [Way(20_000, 10), Way(1000, 200)];
-    let mean = |ways: &[Way], sctp: &AssociationConfig| {
-        let runs = (1..=4).map(|seed| run(&network(ways, 0.01, sctp), seed).flows[0].goodput_bps / 4e6);
+    let links = [Link(20_000, 10), Link(1000, 200)];
+    let mean = |links: &[Link], sctp: &AssociationConfig| {
+        let runs = (1..=4).map(|seed| run(&network(links, 0.01, sctp), seed).flows[0].goodput_bps / 4e6);
         runs.sum::<f64>()
     };
-    let best = mean(&ways[..1], &with("primary"));
+    let best = mean(&links[..1], &with("primary"));
     for info in DistributionSpec::ALL.iter().filter(|info| info.name != "primary") {
-        let both = mean(&ways, &with(info.name));
+        let both = mean(&links, &with(info.name));
         println!("{}: {both:.2} of {best:.2} Mbit/s", info.name);
         assert!(both > 0.98 * best, "{}: {both} of {best}", info.name);
     }
@@ -148,57 +148,57 @@ fn losses_on_a_slow_path_do_not_hold_the_fast_one_up() {
 
 #[test]
 fn without_opportunistic_retransmission_a_slow_path_sets_the_pace() {
-    let ways = [Way(20_000, 10), Way(1000, 200)];
+    let links = [Link(20_000, 10), Link(1000, 200)];
     for name in ["fill-in-order", "round-robin", "lowest-rtt"] {
         let off = AssociationConfig {
             opportunistic_retransmission: Some(false),
             ..with_buffers(1 << 18, name)
         };
-        let (both, best, _) = compare(ways, 0.0, &off);
+        let (both, best, _) = compare(links, 0.0, &off);
         assert!(
             both < 0.2 * best,
-            "{name}: {both} of {best}, so there is nothing to remedy"
+            "{name}: {both} of {best}, so there is no blocking to remedy"
         );
     }
 }
 
 #[test]
 fn redundant_copies_repair_losses() {
-    let ways = [Way(10_000, 25), Way(10_000, 25)];
-    let (both, best, _) = compare(ways, 0.01, &with("redundant"));
+    let links = [Link(10_000, 25), Link(10_000, 25)];
+    let (both, best, _) = compare(links, 0.01, &with("redundant"));
     assert!(both > 1.05 * best, "{both} of {best}");
     let delay = |sctp: &AssociationConfig| {
-        let mut config = network(&ways, 0.02, sctp);
+        let mut config = network(&links, 0.02, sctp);
         config.flow[0].traffic = crate::common::paced(TrafficKind::Cbr, Rate::from_bps(200_000), 500);
         let flow = &run(&config, 1).flows[0];
         assert!(flow.messages_delivered > 1000);
         flow.delay.p99.as_secs_f64()
     };
     let (alone, redundant) = (delay(&with("primary")), delay(&with("redundant")));
-    println!("the hundredth message takes {alone:.3} s, {redundant:.3} s if sent twice");
+    println!("the hundredth message takes {alone:.3} s, {redundant:.3} s with redundant copies");
     assert!(redundant < alone / 2.0, "{redundant} {alone}");
 }
 
 #[test]
-fn schemes_for_several_paths_use_them() {
-    let ways = [Way(2000, 25), Way(2000, 100)];
+fn multipath_schemes_use_both_paths() {
+    let links = [Link(2000, 25), Link(2000, 100)];
     for name in ["ipcc", "jsctp-ipcc", "cmt", "cmt-pf", "multipath"] {
         let scheme = Scheme::by_name(name).unwrap_or_else(|| panic!("no scheme {name}"));
         let sctp = AssociationConfig {
             scheme,
             ..AssociationConfig::default()
         };
-        let (both, best, _) = compare(ways, 0.0, &sctp);
+        let (both, best, _) = compare(links, 0.0, &sctp);
         assert!(both > 1.5 * best, "{name}: {both} of {best}");
     }
 }
 
 #[test]
-fn delayed_acknowledgements_of_cmt_spare_half_of_the_sacks() {
-    // Iyengar, Amer and Stewart 2006: data that comes by two paths is out of order nearly always, so that the standard's receiver
-    // acknowledges each packet. DAC's acknowledges each second one, as the standard does on a path alone. With losses that costs what
-    // an acknowledgement of each packet makes a window grow faster: the two paths together get what each gets alone, no more.
-    let ways = [Way(2000, 25), Way(2000, 100)];
+fn cmt_delayed_acknowledgements_halve_the_number_of_sacks() {
+    // Iyengar, Amer and Stewart 2006: data from two paths is nearly always out of order, so the standard's receiver acknowledges
+    // each packet. With DAC it acknowledges every second one, as on a single path. With losses this removes the faster growth that
+    // one acknowledgement per packet causes: the two paths together get the sum of what each gets alone.
+    let links = [Link(2000, 25), Link(2000, 100)];
     let cmt = |dac| AssociationConfig {
         scheme: Scheme::by_name("cmt").expect("it is registered"),
         reporting: ReportingChanges {
@@ -208,25 +208,26 @@ fn delayed_acknowledgements_of_cmt_spare_half_of_the_sacks() {
         ..AssociationConfig::default()
     };
     for loss in [0.0, 0.01] {
-        let measured = |ways: &[Way], sctp: &AssociationConfig| {
+        let measured = |links: &[Link], sctp: &AssociationConfig| {
             let (mut rate, mut sacks, mut packets) = (0.0, 0, 0);
             for seed in 1..=4 {
-                let flow = &run(&network(ways, loss, sctp), seed).flows[0];
+                let flow = &run(&network(links, loss, sctp), seed).flows[0];
                 rate += flow.goodput_bps / 4e6;
                 sacks += flow.receiver.sacks_sent;
                 packets += flow.sender_packets;
             }
             (rate, sacks as f64 / packets as f64)
         };
-        let alone: f64 = ways.iter().map(|way| measured(&[*way], &cmt(None)).0).sum();
-        let [with, without] = [None, Some(false)].map(|dac| measured(&ways, &cmt(dac)));
+        let alone: f64 = links.iter().map(|way| measured(&[*way], &cmt(None)).0).sum();
+        let [with, without] = [None, Some(false)].map(|dac| measured(&links, &cmt(dac)));
         println!("loss {loss}: {with:?} Mbit/s and SACKs a packet, {without:?} without DAC, {alone:.2} alone");
         assert!(with.0 > 0.93 * alone, "{with:?} {alone}");
         assert!(with.1 < 0.55 && without.1 > 0.9, "{with:?} {without:?}");
     }
 }
 
-/// Two paths of `a` to `b` and one of `c` to `d` through one bottleneck of 10 Mbit/s; the shares of the SCTP and the TCP flow.
+/// Returns the shares of an SCTP flow with two paths from `a` to `b` and of a TCP flow from `c` to `d` through one bottleneck of 10
+/// Mbit/s.
 fn share(coupling: &str) -> (f64, f64) {
     let mut config = nodes(&["a", "b", "c", "d", "r", "s"], 140);
     let access = |from, to| LinkConfig::new(from, to, Rate::from_mbps(100), Span::from_millis(2));
@@ -279,14 +280,11 @@ fn coupled_paths_through_one_bottleneck_take_less_than_two_shares() {
         sctp / tcp
     };
     let alone = ratio("none");
-    assert!(
-        alone > 1.8,
-        "{alone}: two paths take two shares, or there is nothing to couple"
-    );
+    assert!(alone > 1.8, "{alone}: two uncoupled paths take two shares");
     for coupling in ["lia", "olia", "balia", "rpv1", "rpv2"] {
         let coupled = ratio(coupling);
-        // RFC 6356 §2: no more than one flow would take. None of them gets there with 60 packets of queue, but they give back nearly half of
-        // the second share or more, and do not starve.
+        // RFC 6356 §2: no more than a single flow would take. With a queue of 60 packets no coupling gets there, but each gives
+        // back nearly half of the second share or more, and does not starve.
         assert!(
             coupled - 1.0 < 0.55 * (alone - 1.0),
             "{coupling}: {coupled} with it, {alone} without"

@@ -1,4 +1,4 @@
-//! A phone with two links and a server with one address: the topology that everyone begins with.
+//! A phone with two links and a server with one address: a common first scenario.
 
 use crate::common::{flow, nodes, run};
 use whimbrel_control::{Rate, Scheme, Span};
@@ -42,7 +42,7 @@ fn both_links_carry_data_at_once_to_one_server_address() {
 fn data_moves_to_the_second_link_when_the_first_fails() {
     let mut config = phone_and_server();
     config.link[0].schedule = vec![ScheduleStep::up(Span::from_secs(10), false)];
-    // The default takes five timeouts in a row, longer than the run.
+    // The default takes five consecutive timeouts, longer than the run.
     config.flow[0].sctp.get_or_insert_default().path_max_retrans = 0;
     config.measure.from = Span::from_secs(20);
     let result = run(&config, 1);
@@ -50,7 +50,7 @@ fn data_moves_to_the_second_link_when_the_first_fails() {
 }
 
 #[test]
-fn a_path_belongs_to_a_remote_address_unless_asked_for() {
+fn by_default_a_path_belongs_to_a_remote_address() {
     let mut config = phone_and_server();
     config.flow[0].sctp.get_or_insert_default().path_per_local_address = false;
     let [wifi, lte] = packets(&config);

@@ -1,4 +1,4 @@
-//! An open world treats packets from outside as the simulation treats its own.
+//! An open world treats packets from outside like the simulated ones.
 
 use whimbrel_control::{Span, Time};
 use whimbrel_proto::Ecn;
@@ -7,7 +7,7 @@ use whimbrel_sim::{
     Entry, IP_HEADER, Interest, Observer, OpenWorld, PacketEvent, PacketFate, Resources, RunControl, RunOptions, World,
 };
 
-/// Two hops with marks, losses, jitter, copies and an outage; cross traffic that is simulated in both.
+/// Two hops with marks, losses, jitter, duplicates and an outage; cross traffic that is simulated in both.
 const SCENARIO: &str = r#"
 duration = "20 s"
 node = [{ name = "a" }, { name = "b" }, { name = "c" }]
@@ -24,7 +24,7 @@ flow = [
 ]
 "#;
 
-/// What happened to packets of the first flow at their hosts.
+/// Events of the first flow's packets at their hosts.
 #[derive(Default)]
 struct Hosts {
     sent: Vec<(Time, bool, Ecn, u32)>,
@@ -48,7 +48,7 @@ impl Observer for Hosts {
 }
 
 #[test]
-fn packets_from_outside_meet_what_simulated_ones_meet() {
+fn packets_from_outside_are_treated_like_simulated_ones() {
     let config: SimConfig = toml::from_str(SCENARIO).unwrap();
     let world = World::new(&config, 7, &Resources::default(), RunOptions::default()).unwrap();
     let mut hosts = Hosts::default();
@@ -87,7 +87,7 @@ fn packets_from_outside_meet_what_simulated_ones_meet() {
 }
 
 #[test]
-fn entries_without_a_route_are_refused() {
+fn rejects_entries_without_a_route() {
     let config: SimConfig = toml::from_str(SCENARIO).unwrap();
     assert!(OpenWorld::new(&config, 1, &Resources::default(), &[2]).is_err());
     let mut open = OpenWorld::new(&config, 1, &Resources::default(), &[0]).unwrap();
@@ -112,7 +112,7 @@ fn entries_without_a_route_are_refused() {
     ] {
         assert!(!open.send(Time::ZERO, &wrong, b"x"), "{wrong:?}");
     }
-    // A time that is over counts as now.
+    // A time in the past counts as now.
     open.advance(Time::ZERO + Span::from_secs(1));
     assert!(open.send(Time::ZERO, &Entry::default(), b"x"));
     open.advance(Time::ZERO + Span::from_secs(2));

@@ -1,4 +1,4 @@
-//! How well a path does, as its sender tells: against what the network really did.
+//! Path quality as reported by the sender, compared with the network.
 
 use crate::common::{build, flow, pair};
 use whimbrel_control::{Rate, Scheme, Span};
@@ -6,7 +6,7 @@ use whimbrel_proto::{AssociationConfig, PathQuality};
 use whimbrel_sim::config::{FlowConfig, FlowKind, JitterConfig, LossConfig, SimConfig, TrafficConfig};
 use whimbrel_sim::{Interest, Observer, RunControl, RunResult, Sample};
 
-/// The last word of each path, and how many there were.
+/// The last sample of each path, and the number of samples.
 #[derive(Default)]
 struct Seen {
     last: Option<PathQuality>,
@@ -41,12 +41,12 @@ fn transfer(kind: FlowKind, sctp: Option<AssociationConfig>) -> SimConfig {
 fn seen(config: &SimConfig) -> (PathQuality, RunResult) {
     let mut seen = Seen::default();
     let result = build(config, 1).run_with(&mut seen, &RunControl::new());
-    assert!(seen.samples >= 50, "one a second");
-    (seen.last.expect("it is told"), result)
+    assert!(seen.samples >= 50, "one per second");
+    (seen.last.expect("it is reported"), result)
 }
 
 #[test]
-fn loss_rate_and_verdicts_are_those_of_the_run() {
+fn loss_rate_and_verdicts_match_the_run() {
     for (scheme, spared) in [("standard", false), ("veno", true)] {
         let sctp = AssociationConfig {
             scheme: Scheme::by_name(scheme).expect("it is there"),
@@ -73,13 +73,13 @@ fn loss_rate_and_verdicts_are_those_of_the_run() {
         let rate = quality.delivery_rate.expect("it is measured").as_bps() as f64;
         assert!(
             (0.4..2.5).contains(&(rate / goodput)),
-            "{rate} of late, {goodput} in all"
+            "{rate} recently, {goodput} in total"
         );
     }
 }
 
 #[test]
-fn without_loss_the_rate_is_the_bottleneck_s() {
+fn without_loss_the_delivery_rate_equals_the_bottleneck() {
     let (quality, result) = seen(&transfer(FlowKind::Sctp, None));
     let rate = quality.delivery_rate.expect("it is measured").as_bps() as f64;
     let goodput = result.flows[0].goodput_bps;
@@ -88,8 +88,8 @@ fn without_loss_the_rate_is_the_bottleneck_s() {
 }
 
 #[test]
-fn jitter_is_told() {
-    // Uniform up to 40 ms on top of what a light load sees: two such differ by 13 ms on average.
+fn jitter_is_reported() {
+    // Uniform up to 40 ms in addition to the delays of a light load: two such values differ by 13 ms on average.
     let jitter = |jitter: Option<JitterConfig>| {
         let mut config = transfer(FlowKind::Sctp, None);
         config.link[0].jitter = jitter;
@@ -98,10 +98,10 @@ fn jitter_is_told() {
         seen(&config).0.jitter.as_millis()
     };
     assert_eq!(jitter(None), 0);
-    let told = jitter(Some(JitterConfig::Uniform {
+    let reported = jitter(Some(JitterConfig::Uniform {
         min: Span::ZERO,
         max: Span::from_millis(40),
         reorder: false,
     }));
-    assert!((6..=25).contains(&told), "{told} ms");
+    assert!((6..=25).contains(&reported), "{reported} ms");
 }

@@ -1,4 +1,4 @@
-//! Path policies in whole runs over two disjoint paths: what each exists for, and that it does no harm where nothing is to be mended.
+//! Path policies in whole runs over two disjoint paths: each helps in its intended situation and does no harm in others.
 
 use crate::common::{flow, nodes, paced, run};
 use whimbrel_control::multipath::RetransmitPath;
@@ -12,7 +12,7 @@ use whimbrel_sim::config::{
     FlowConfig, FlowKind, LinkConfig, LossConfig, QueueConfig, ScheduleStep, SimConfig, TrafficConfig, TrafficKind,
 };
 
-/// One of two links from a to b.
+/// Returns one of two links from a to b.
 fn link(name: &str, mbps: u64, millis: u64, loss: Option<LossConfig>) -> LinkConfig {
     let mut link = LinkConfig::new("a", "b", Rate::from_mbps(mbps), Span::from_millis(millis));
     link.name = Some(name.into());
@@ -30,7 +30,7 @@ fn lossy(rate: f64) -> Option<LossConfig> {
     Some(LossConfig::Bernoulli { rate })
 }
 
-/// Pan et al. 2010, 5.1: a channel that is bad for so many milliseconds after so many good ones, on average.
+/// Returns the bursts of Pan et al. 2010, 5.1: a channel with these mean times in the good and in the bad state, in milliseconds.
 fn bursts(good: u64, bad: u64) -> Option<LossConfig> {
     Some(LossConfig::Markov {
         mean_good: Span::from_millis(good),
@@ -41,7 +41,7 @@ fn bursts(good: u64, bad: u64) -> Option<LossConfig> {
     })
 }
 
-/// An endless transfer over these paths, the first one being the primary.
+/// Returns an endless transfer over these paths, the first one being the primary.
 fn transfer(policy: &PathPolicySpec, links: Vec<LinkConfig>, seconds: u64) -> SimConfig {
     let mut config = nodes(&["a", "b"], seconds);
     config.link = links;
@@ -58,7 +58,7 @@ fn transfer(policy: &PathPolicySpec, links: Vec<LinkConfig>, seconds: u64) -> Si
     config
 }
 
-/// Mean goodput of three runs in Mbit/s, with the last of them.
+/// Returns the mean goodput of three runs in Mbit/s, and the last run.
 fn goodput(config: &SimConfig) -> (f64, RunResult) {
     let mut runs: Vec<_> = (1..=3).map(|seed| run(config, seed)).collect();
     let mean = runs.iter().map(|run| run.flows[0].goodput_bps).sum::<f64>() / 3e6;
@@ -69,7 +69,7 @@ fn named(name: &str) -> PathPolicySpec {
     PathPolicySpec::by_name(name).unwrap_or_else(|| panic!("no policy {name}"))
 }
 
-/// The measurements of ICE begin sooner than in the paper, so that runs can be short.
+/// Returns parameters of ICE with earlier measurements than in the paper, so that runs can be short.
 fn ice() -> IceParameters {
     IceParameters {
         first: Span::from_secs(10),
@@ -89,7 +89,7 @@ fn sparse() -> IceSparseParameters {
     }
 }
 
-/// Every policy, with measurements that fall into short runs.
+/// Returns every policy, with measurements that fit into short runs.
 fn all() -> Vec<PathPolicySpec> {
     PathPolicySpec::ALL
         .iter()
@@ -106,7 +106,7 @@ fn all() -> Vec<PathPolicySpec> {
 }
 
 #[test]
-fn two_equal_paths_without_loss_cost_no_policy_more_than_a_fiftieth() {
+fn no_policy_costs_more_than_2_percent_on_equal_paths_without_loss() {
     let paths = || vec![link("first", 10, 20, None), link("second", 10, 20, None)];
     let alone = run(
         &transfer(&PathPolicySpec::default(), vec![link("first", 10, 20, None)], 100),
@@ -127,7 +127,7 @@ fn two_equal_paths_without_loss_cost_no_policy_more_than_a_fiftieth() {
 }
 
 #[test]
-fn a_second_path_that_is_worse_costs_no_policy_more_than_a_fiftieth() {
+fn no_policy_costs_more_than_2_percent_with_a_worse_second_path() {
     let paths = || vec![link("first", 10, 20, None), link("second", 2, 60, lossy(0.03))];
     let alone = run(
         &transfer(&PathPolicySpec::default(), vec![link("first", 10, 20, None)], 100),
@@ -143,9 +143,9 @@ fn a_second_path_that_is_worse_costs_no_policy_more_than_a_fiftieth() {
 }
 
 #[test]
-fn a_path_that_dies_is_left_in_time() {
-    // Dead from 20 s on. What is still acknowledged after the first timeout clears the standard's error counter once, and six more
-    // timeouts take 2 + 4 + 8 + 16 + 32 + 60 s.
+fn policies_leave_a_failed_path_early() {
+    // Down from 20 s on. An acknowledgement after the first timeout clears the standard's error counter once, and six more timeouts
+    // take 2 + 4 + 8 + 16 + 32 + 60 s.
     let paths = || {
         let mut first = link("first", 10, 20, None);
         first.schedule.push(ScheduleStep {
@@ -215,7 +215,7 @@ fn pan_2010_table_3_measurements_find_the_path_on_which_the_window_grows() {
 
 #[test]
 fn pan_2010_5_2_5_a_flooded_path_is_left_with_retransmissions_over_the_other_one() {
-    // 8 of 10 Mbit/s across the first path from the beginning on, and Table 1: rtxToAlt_ 1, and the receive buffer of ns-2.
+    // 8 of 10 Mbit/s of cross traffic on the first path from the start, and Table 1: rtxToAlt_ 1, and the receive buffer of ns-2.
     let config = |policy: &PathPolicySpec| {
         let paths = vec![link("first", 10, 20, None), link("second", 10, 20, None)];
         let mut config = transfer(policy, paths, 90);
@@ -246,7 +246,7 @@ fn pan_2010_5_2_5_a_flooded_path_is_left_with_retransmissions_over_the_other_one
     }
 }
 
-/// Messages at a constant rate in place of an endless transfer.
+/// Returns messages at a constant rate instead of an endless transfer.
 fn messages(policy: &PathPolicySpec, paths: Vec<LinkConfig>, kbps: u64) -> SimConfig {
     let mut config = transfer(policy, paths, 60);
     config.flow[0].traffic = paced(TrafficKind::Cbr, Rate::from_bps(1000 * kbps), 1200);
@@ -255,7 +255,7 @@ fn messages(policy: &PathPolicySpec, paths: Vec<LinkConfig>, kbps: u64) -> SimCo
 
 #[test]
 fn rfc_7661_measurements_leave_messages_where_they_fit() {
-    // Windows that hold the same messages are as large as the round-trip times: the paper's comparison takes the longer path.
+    // Windows for the same messages are proportional to the round-trip times: the paper's comparison chooses the longer path.
     let paths = || vec![link("first", 6, 15, None), link("second", 6, 60, None)];
     let paper = IceParameters { filled: 0.0, ..ice() };
     for (policy, switches) in [
@@ -287,7 +287,7 @@ fn measurements_move_messages_that_do_not_fit() {
 }
 
 #[test]
-fn sparse_measurements_choose_as_whole_ones_do() {
+fn sparse_measurements_choose_like_complete_ones() {
     let choice = |policy: &PathPolicySpec, first: f64, second: f64, seed| {
         let paths = vec![link("first", 6, 20, lossy(first)), link("second", 6, 20, lossy(second))];
         let result = run(&transfer(policy, paths, 60), seed);
@@ -321,7 +321,7 @@ fn sparse_measurements_choose_as_whole_ones_do() {
 }
 
 #[test]
-fn the_wider_path_is_found_by_pairs_of_packets() {
+fn packet_pairs_find_the_path_with_more_bandwidth() {
     let paths = || vec![link("first", 2, 20, None), link("second", 10, 20, None)];
     let result = run(
         &transfer(&PathPolicySpec::Bandwidth(BandwidthParameters::default()), paths(), 60),
@@ -334,8 +334,8 @@ fn the_wider_path_is_found_by_pairs_of_packets() {
 }
 
 #[test]
-fn the_shorter_path_carries_data_with_the_delay_centric_policy() {
-    // With random loss the window is the same on both, and the rate that of the round-trip time.
+fn the_delay_centric_policy_uses_the_path_with_the_lower_delay() {
+    // With random loss the window is the same on both paths, and the rate is inversely proportional to the round-trip time.
     let paths = || vec![link("first", 10, 100, lossy(0.01)), link("second", 10, 20, lossy(0.01))];
     let (standard, _) = goodput(&transfer(&PathPolicySpec::default(), paths(), 60));
     let (ours, last) = goodput(&transfer(&named("delay-centric"), paths(), 60));

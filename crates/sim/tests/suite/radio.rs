@@ -1,4 +1,4 @@
-//! The radio world as a whole: times, throughput against Bianchi's model, hidden and exposed nodes, repeatability.
+//! Radio networks as a whole: times, throughput against Bianchi's model, hidden and exposed nodes, repeatability.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use whimbrel_sim::{
 };
 
 #[test]
-fn a_single_packet_takes_its_time_to_the_nanosecond() {
+fn a_single_packet_has_the_exact_duration_of_the_standard() {
     // 1000 bytes of IP, 8 of LLC, 28 of MAC at 1 Mbit/s: 192 + 8288 us; 150 m: 500 ns.
     for (phy, micros) in [
         (PhyKind::Dsss1, 192.0 + 8288.0),
         (PhyKind::Dsss2, 192.0 + 4144.0),
-        // 8288 bits at 11 Mbit/s are 753.45 us, told as 754.
+        // 8288 bits at 11 Mbit/s are 753.45 us, signalled as 754.
         (PhyKind::B11, 192.0 + 754.0),
         // 16 + 8288 + 6 bits in symbols of 216.
         (PhyKind::A54, 20.0 + 4.0 * 39.0),
@@ -29,7 +29,7 @@ fn a_single_packet_takes_its_time_to_the_nanosecond() {
         let mut config = at(&[[0.0, 0.0], [150.0, 0.0]], phy, 2);
         let mut flow = datagrams(0, 1, Rate::from_bps(1000), 1000);
         flow.traffic.count = Some(1);
-        // Later than DIFS after the beginning of the run.
+        // Later than DIFS after the start of the run.
         flow.start = Span::from_secs(1);
         config.flow = vec![flow];
         let result = run(&config, 1);
@@ -42,7 +42,7 @@ fn a_single_packet_takes_its_time_to_the_nanosecond() {
     }
 }
 
-/// Bianchi's model (2000): the saturation throughput of n stations, as a share of the time, from equations 7, 9 and 13.
+/// Bianchi's model (2000): the saturation throughput of n stations as a fraction of the time, from equations 7, 9 and 13.
 struct Bianchi {
     n: f64,
     /// CWmin + 1 and the number of doublings.
@@ -61,11 +61,11 @@ impl Bianchi {
             let w = self.window;
             2.0 * (1.0 - 2.0 * p) / ((1.0 - 2.0 * p) * (w + 1.0) + p * w * (1.0 - (2.0 * p).powi(self.stages)))
         };
-        // p rises with tau, and tau falls with p: one solution, found by halving.
+        // p increases with tau, and tau decreases with p: one solution, found by bisection.
         let (mut low, mut high) = (0.0, 0.999);
         for _ in 0..100 {
             let p = 0.5 * (low + high);
-            // At one half the fraction has no value of its own.
+            // The fraction is undefined at one half.
             let p = if (p - 0.5_f64).abs() < 1e-9 { p + 1e-7 } else { p };
             let implied = 1.0 - (1.0 - tau_of(p)).powf(self.n - 1.0);
             if implied > p { low = p } else { high = p }
@@ -78,7 +78,7 @@ impl Bianchi {
     }
 }
 
-/// `n` stations within a few metres of each other, each with more to send than the channel takes, to a station in the middle.
+/// Returns the throughput of `n` saturated stations within a few metres, all sending to a station in the middle.
 fn saturated(n: usize, rts: bool) -> f64 {
     let mut places = vec![[0.0, 0.0]];
     for i in 0..n {
@@ -88,7 +88,7 @@ fn saturated(n: usize, rts: bool) -> f64 {
     let mut config = at(&places, PhyKind::Dsss1, 60);
     let channel = &mut config.channel[0];
     channel.rts_threshold = if rts { 0 } else { 2347 };
-    // The model gives up never.
+    // The model never gives up.
     channel.short_retry_limit = 255;
     channel.long_retry_limit = 255;
     channel.llc_bytes = 0;
@@ -103,13 +103,13 @@ fn saturated(n: usize, rts: bool) -> f64 {
 }
 
 #[test]
-fn saturation_throughput_is_bianchis() {
+fn saturation_throughput_matches_bianchi() {
     // Payload 1023 bytes; header 28; DIFS 50, SIFS 10, EIFS 364, slot 20; preamble 192.
     let frame = 192.0 + 8.0 * (1023.0 + 28.0);
     let (ack, rts) = (304.0, 352.0);
     for with_rts in [false, true] {
         for n in [2, 5, 10, 20, 50] {
-            // After a collision the others wait EIFS, as they hear nothing that they understand.
+            // After a collision the other stations wait EIFS, because they decode nothing.
             let (success, collision) = if with_rts {
                 (rts + 10.0 + 304.0 + 10.0 + frame + 10.0 + ack + 50.0, rts + 364.0)
             } else {
@@ -135,7 +135,7 @@ fn saturation_throughput_is_bianchis() {
     }
 }
 
-/// Two senders 400 m to the left and right of a receiver, or as far apart as given.
+/// Returns a run of two senders to the left and right of a receiver, `apart` metres from each other.
 fn two_senders(apart: f64, sense: f64, rts_threshold: u32) -> RunResult {
     let mut config = at(&[[0.0, 0.0], [apart / 2.0, 0.0], [apart, 0.0]], PhyKind::Dsss2, 20);
     config.channel[0].sense_range = Some(sense);
@@ -146,14 +146,14 @@ fn two_senders(apart: f64, sense: f64, rts_threshold: u32) -> RunResult {
 }
 
 #[test]
-fn hidden_nodes_spoil_each_others_frames_and_rts_helps() {
-    // 400 m apart: out of each other's hearing if that ends at 300 m.
+fn hidden_nodes_corrupt_each_others_frames_and_rts_helps() {
+    // 400 m apart: hidden from each other if the sense range is 300 m.
     let hidden = two_senders(400.0, 300.0, 2347);
     let seen = two_senders(400.0, 450.0, 2347);
     let protected = two_senders(400.0, 300.0, 100);
     let lost = |result: &RunResult| (result.radios[1].collisions, result.radios[1].hidden);
     let (collisions, hidden_collisions) = lost(&hidden);
-    // A few frames come while the receiver itself sends an ACK.
+    // A few frames arrive while the receiver itself sends an ACK.
     assert!(
         hidden_collisions > 500 && collisions < hidden_collisions / 100,
         "{:?}",
@@ -161,7 +161,7 @@ fn hidden_nodes_spoil_each_others_frames_and_rts_helps() {
     );
     let (collisions, hidden_collisions) = lost(&seen);
     assert!(collisions > 50 && hidden_collisions == 0, "{:?}", lost(&seen));
-    // One slot in which both begin is likely after each success: 1 of 32. Elsewhere frames overlap at will.
+    // Collisions in the same slot are likely only after a success: 1 of 32. Hidden frames overlap at any time.
     assert!(
         goodput(&hidden) < 0.6 * goodput(&seen),
         "{} {}",
@@ -173,8 +173,9 @@ fn hidden_nodes_spoil_each_others_frames_and_rts_helps() {
 }
 
 #[test]
-fn exposed_nodes_wait_for_each_other_without_need() {
-    // B -> A and C -> D, B and C next to each other: the receivers hear one sender only, yet both senders share the medium.
+fn exposed_nodes_wait_for_each_other_unnecessarily() {
+    // B -> A and C -> D, with B and C next to each other: each receiver receives from one sender only, yet both senders share the
+    // medium.
     let exposed = |sense: f64| {
         let places = [[0.0, 0.0], [200.0, 0.0], [400.0, 0.0], [600.0, 0.0]];
         let mut config = at(&places, PhyKind::Dsss2, 20);
@@ -203,7 +204,7 @@ fn a_stronger_frame_survives_and_sinr_agrees() {
     for interference in [Interference::Threshold, Interference::Sinr] {
         let mut config = at(&[[0.0, 0.0], [20.0, 0.0], [260.0, 0.0]], PhyKind::Dsss1, 10);
         let channel = &mut config.channel[0];
-        // Each sender hears only its receiver: the two send at will.
+        // Each sender senses only its receiver: the two transmit independently.
         channel.sense_range = Some(250.0);
         channel.interference = interference;
         let rate = Rate::from_mbps(1);
@@ -216,8 +217,8 @@ fn a_stronger_frame_survives_and_sinr_agrees() {
 }
 
 #[test]
-fn packets_go_from_radio_to_radio_and_onto_wires() {
-    // n0 - n1 - n2 over the air, n2 - server over a wire.
+fn packets_pass_radios_and_links() {
+    // n0 - n1 - n2 over radio, n2 - server over a link.
     let mut config = at(&[[0.0, 0.0], [200.0, 0.0], [400.0, 0.0]], PhyKind::B11, 30);
     config.node.push(NodeConfig::new("server"));
     config.link = vec![LinkConfig::new(
@@ -240,7 +241,7 @@ fn packets_go_from_radio_to_radio_and_onto_wires() {
     assert!(result.links[0].packets > 300);
     assert!(result.flows[0].air_time > Span::from_millis(2 * 450));
 
-    // Nobody forwards: nothing arrives, and the ledger knows why.
+    // Without forwarding nothing arrives, and the ledger has the cause.
     config.channel[0].routing = ChannelRouting::Direct;
     let result = run(&config, 1);
     assert_eq!(result.flows[0].messages_delivered, 0);
@@ -248,8 +249,8 @@ fn packets_go_from_radio_to_radio_and_onto_wires() {
 }
 
 #[test]
-fn losses_in_bursts_come_together_at_a_receiver() {
-    // Frames without a second attempt, a tenth of them lost, in runs of five on average or one by one.
+fn burst_losses_are_correlated_at_a_receiver() {
+    // Frames without retries, a tenth of them lost, in runs of five on average or independently.
     let mut config = at(&[[0.0, 0.0], [100.0, 0.0]], PhyKind::Dsss2, 2000);
     config.channel[0].short_retry_limit = 1;
     let mut flow = FlowConfig::new("data", FlowKind::Udp, "n0", "n1");
@@ -287,14 +288,14 @@ fn losses_in_bursts_come_together_at_a_receiver() {
     );
 }
 
-/// Which data frames were lost.
+/// The lost data frames.
 #[derive(Default)]
 struct Lost {
     sent: Vec<bool>,
 }
 
 impl Lost {
-    /// How many of those behind a lost one were lost too.
+    /// Returns the fraction of lost frames that follow another lost frame.
     fn again(&self) -> f64 {
         let behind: Vec<bool> = self
             .sent
@@ -330,7 +331,7 @@ fn two_radios_on_two_channels_are_two_paths() {
     config.channel.push(second);
     config.radio.push(RadioConfig::new("n0", "other"));
     config.radio.push(RadioConfig::new("n1", "other"));
-    // The first channel is deaf from the beginning.
+    // The first channel loses all frames.
     config.channel[0].frame_loss = 1.0;
     let mut flow = FlowConfig::new("both", FlowKind::Sctp, "n0", "n1");
     flow.traffic = file(2_000_000);
@@ -350,12 +351,12 @@ fn two_radios_on_two_channels_are_two_paths() {
     assert!(result.radios[2].data > 100);
     assert!(
         result.radios[1].spoilt > 0 && result.drops.of(DropCause::ChannelError) > 0,
-        "heartbeats die there"
+        "heartbeats are lost there"
     );
 }
 
 #[test]
-fn the_same_seed_is_the_same_run_and_a_far_away_node_changes_nothing() {
+fn the_same_seed_gives_the_same_run_and_distant_nodes_change_nothing() {
     for (fading, interference) in [
         (false, Interference::Threshold),
         (true, Interference::Threshold),
@@ -366,7 +367,7 @@ fn the_same_seed_is_the_same_run_and_a_far_away_node_changes_nothing() {
         assert_eq!(first.fingerprint, run(&config, 3).fingerprint);
         assert_ne!(first.fingerprint, run(&config, 4).fingerprint);
         assert!(goodput(&first) > 1e5);
-        // Two that talk to each other a hundred kilometres away, faster than the rest.
+        // Two distant nodes, a hundred kilometres away, that send faster than the rest.
         let mut more = config.clone();
         for (name, x) in [("far", 1e5), ("away", 1.001e5)] {
             let mut node = NodeConfig::at(name, x, 0.0);
@@ -392,7 +393,7 @@ fn the_same_seed_is_the_same_run_and_a_far_away_node_changes_nothing() {
 }
 
 #[test]
-fn every_packet_has_an_end_in_random_networks() {
+fn every_packet_is_accounted_for_in_random_networks() {
     for seed in 0..12 {
         let rng = &mut Rng::stream(seed, "radio torture");
         let n = 2 + rng.below(20) as usize;
@@ -423,7 +424,7 @@ fn every_packet_has_an_end_in_random_networks() {
             flow.traffic = file(20_000);
             config.flow.push(flow);
         }
-        // Without an end, so that the run goes on until the queues have emptied.
+        // Endless, so that the run continues until the queues are empty.
         config.flow.push(FlowConfig {
             traffic: paced(TrafficKind::Cbr, Rate::from_bps(1000), 100),
             ..FlowConfig::new("endless", FlowKind::Sctp, "n0", "n1")
@@ -439,7 +440,7 @@ fn every_packet_has_an_end_in_random_networks() {
 }
 
 #[test]
-fn energy_is_what_the_states_draw() {
+fn energy_is_the_sum_over_the_states() {
     let mut config = at(&[[0.0, 0.0], [100.0, 0.0]], PhyKind::Dsss1, 10);
     config.flow = vec![datagrams(0, 1, Rate::from_bps(100_000), 1000)];
     let result = run(&config, 1);
@@ -451,7 +452,7 @@ fn energy_is_what_the_states_draw() {
         let expected = 1.65 * tx + 1.4 * rx + 1.15 * (10.0 - tx - rx);
         assert!((radio.energy - expected).abs() < 1e-6);
     }
-    // What one sends the other receives, but for the end of the run.
+    // One node receives what the other sends, except at the end of the run.
     assert!((sender.transmitting.as_secs_f64() - receiver.receiving.as_secs_f64()).abs() < 0.01);
     let air = result.flows[0].air_time.as_secs_f64();
     let both = (sender.transmitting + receiver.transmitting).as_secs_f64();
@@ -465,7 +466,7 @@ fn bit_errors_grow_with_distance_and_rate() {
         let channel = &mut config.channel[0];
         channel.interference = Interference::Sinr;
         channel.bit_errors = true;
-        // Understood by power alone up to 600 m, where the ratio to the noise is 13 dB; 3.6 dB at 1030 m.
+        // Decodable by power alone up to 600 m, where the signal-to-noise ratio is 13 dB; 3.6 dB at 1030 m.
         channel.range = 1200.0;
         channel.sense_range = Some(2000.0);
         config.flow = vec![datagrams(0, 1, Rate::from_bps(100_000), 1000)];
@@ -483,7 +484,7 @@ fn bit_errors_grow_with_distance_and_rate() {
 }
 
 #[test]
-fn a_node_that_a_script_leads_away_is_lost_at_the_edge() {
+fn a_node_that_moves_away_is_lost_at_the_range() {
     // 100 m apart, then 10 m/s: out of range after 15 s.
     let script = "$node_(1) set X_ 100.0\n$node_(1) set Y_ 0.0\n$ns_ at 0.0 \"$node_(1) setdest 1100.0 0.0 10.0\"\n";
     let mut config = at(&[[0.0, 0.0], [0.0, 0.0]], PhyKind::Dsss2, 30);
@@ -492,7 +493,7 @@ fn a_node_that_a_script_leads_away_is_lost_at_the_edge() {
         file: "script".into(),
         node: 1,
     });
-    // Ten datagrams a second.
+    // Ten datagrams per second.
     config.flow = vec![datagrams(0, 1, Rate::from_bps(10 * 8 * 472), 500)];
     let mut resources = Resources::default();
     let movements = Movements::parse(script).expect("a script");
@@ -513,7 +514,7 @@ fn a_node_that_a_script_leads_away_is_lost_at_the_edge() {
     );
 }
 
-/// Counts what an observer sees of frames.
+/// Counts the frame events of an observer.
 #[derive(Default)]
 struct Frames {
     sent: u64,
@@ -541,7 +542,7 @@ impl Observer for Frames {
 }
 
 #[test]
-fn an_observer_sees_frames_and_places_and_changes_nothing() {
+fn an_observer_receives_frames_and_positions_and_changes_nothing() {
     let config = moving(false, Interference::Threshold);
     let mut frames = Frames::default();
     let result = crate::common::watch(&config, 3, &mut frames);

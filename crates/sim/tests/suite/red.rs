@@ -19,7 +19,7 @@ fn red() -> RedConfig {
     }
 }
 
-/// Links of 10 Mbit/s on both sides of a bottleneck of 2 Mbit/s and 20 ms; the round trip of a full packet is 79.6 ms.
+/// Links of 10 Mbit/s on both sides of a bottleneck of 2 Mbit/s and 20 ms; the round-trip time of a full packet is 79.6 ms.
 fn dumbbell(queue: QueueConfig, sctp: AssociationConfig) -> SimConfig {
     let mut config = nodes(&["s1", "r1", "r4", "r6", "r8", "d1"], 180);
     let link = |a, b, mbps, micros| LinkConfig::new(a, b, Rate::from_mbps(mbps), Span::from_micros(micros));
@@ -59,7 +59,7 @@ fn losing_cwr(mut config: SimConfig, rate: f64) -> SimConfig {
     config
 }
 
-/// Share of what the bottleneck can carry in packets of 1500 bytes.
+/// Returns the fraction of the bottleneck's capacity in packets of 1500 bytes.
 fn share(flow: &FlowResult) -> f64 {
     flow.goodput_bps / (2e6 * 1452.0 / 1500.0)
 }
@@ -69,19 +69,19 @@ fn only(result: &RunResult) -> &FlowResult {
 }
 
 #[test]
-fn with_ecn_nothing_is_dropped_and_the_bottleneck_is_used() {
+fn with_ecn_no_packet_is_dropped_and_the_bottleneck_is_busy() {
     let result = run(&dumbbell(QueueConfig::Red(red()), sctp(true, false)), 1);
     let flow = only(&result);
     assert_eq!(result.drops.total(), 0);
     assert_eq!((flow.sender.retransmissions, flow.sender.timeouts), (0, 0));
     assert!(share(flow) > 0.97, "{}", share(flow));
-    // What the queue marks is echoed once and reduces at most once each.
+    // Marks are echoed and reduce the window at most once each.
     let bottleneck = &result.links[4];
     assert!(bottleneck.marked > 50, "{}", bottleneck.marked);
     assert!(bottleneck.marked.abs_diff(flow.receiver.ecne_sent) <= 20);
     assert!(flow.sender.ecn_reductions > 10);
     assert!(flow.sender.ecn_reductions <= flow.sender.ecne_received);
-    // The average is held around the minimum threshold.
+    // The average stays near the minimum threshold.
     assert!(
         (8.0..20.0).contains(&bottleneck.mean_queue_packets),
         "{}",
@@ -105,8 +105,8 @@ fn without_ecn_the_same_queue_drops() {
 }
 
 #[test]
-fn lost_cwr_chunks_cost_goodput_only_where_there_are_any() {
-    // Ye 2004, 4.6.1, Figure 22 (a small version of it)
+fn lost_cwr_chunks_reduce_goodput_only_if_cwr_is_used() {
+    // Ye 2004, 4.6.1, Figure 22 (a small version)
     let goodput = |cwr: bool, loss: f64| {
         let result = run(&losing_cwr(dumbbell(QueueConfig::Red(red()), sctp(true, cwr)), loss), 1);
         let flow = only(&result);
@@ -123,7 +123,7 @@ fn lost_cwr_chunks_cost_goodput_only_where_there_are_any() {
 }
 
 #[test]
-fn enhanced_red_reduces_less_often_and_loses_no_goodput() {
+fn enhanced_red_causes_fewer_reductions_at_the_same_goodput() {
     // Ye 2004, 4.6.3, with its parameters: minimum 10, maximum 20
     let reductions = |enhanced| {
         let queue = RedConfig {
@@ -144,7 +144,7 @@ fn enhanced_red_reduces_less_often_and_loses_no_goodput() {
     );
 }
 
-/// What arrives at the receiver, and what the bottleneck's average was.
+/// The packets at the receiver, and the bottleneck's average.
 #[derive(Default)]
 struct Seen {
     delivered: u64,
@@ -168,7 +168,7 @@ impl Observer for Seen {
             self.eci += u64::from(event.congestion.has(Congestion::ECI));
             self.cw += u64::from(event.congestion.has(Congestion::CW));
         } else {
-            // Nothing is told on the way back, nor by who sends.
+            // No indications on the return path, nor from the sender.
             assert_eq!(event.congestion, Congestion::NONE);
         }
     }
@@ -184,7 +184,7 @@ impl Observer for Seen {
                 self.averages.extend(average);
                 self.lengths.push(f64::from(packets));
             }
-            // The way back has the same kind of queue.
+            // The return path has the same kind of queue.
             Sample::Queue { direction: 5, .. } => {}
             Sample::Queue { average, .. } => self.other_averages += usize::from(average.is_some()),
             _ => {}
@@ -215,7 +215,7 @@ fn the_average_is_in_the_series_and_smoother_than_the_queue() {
 }
 
 #[test]
-fn eci_is_told_by_many_more_packets_than_ecn() {
+fn eci_marks_many_more_packets_than_ecn() {
     // Shishir 2000, III.B: each packet above the minimum threshold, not only those chosen at random
     let queue = RedConfig { eci: true, ..red() };
     let seen = seen(&dumbbell(QueueConfig::Red(queue), sctp(true, false)));
@@ -226,7 +226,7 @@ fn eci_is_told_by_many_more_packets_than_ecn() {
 }
 
 #[test]
-fn a_congestion_warning_by_its_own_bit_leaves_the_ecn_bits_alone() {
+fn a_congestion_warning_in_its_own_bit_keeps_the_ecn_bits() {
     let warning = |mark| {
         QueueConfig::CongestionWarning(CongestionWarningConfig {
             packets: Some(60),
@@ -246,7 +246,7 @@ fn a_congestion_warning_by_its_own_bit_leaves_the_ecn_bits_alone() {
     assert_eq!((by_ce.cw, by_ce.eci), (0, 0));
 }
 
-/// A scheme over this queue, with losses by the channel behind it.
+/// Returns a scheme over this queue, with transmission losses behind it.
 fn lossy(queue: QueueConfig, scheme: &str, rate: f64) -> RunResult {
     let sctp = AssociationConfig {
         scheme: Scheme::by_name(scheme).expect("a scheme"),
@@ -266,8 +266,8 @@ fn sctp_of_the_time() -> AssociationConfig {
 }
 
 #[test]
-fn echoed_indications_tell_the_losses_of_the_channel_from_those_of_the_queue() {
-    // Shishir 2000, III, and congestion warning (TCP Jersey), from the queue by the receiver's echo to the sender's verdict
+fn echoed_indications_distinguish_transmission_losses_from_congestion() {
+    // Shishir 2000, III, and congestion warning (TCP Jersey): from the queue through the receiver's echo to the sender's verdict
     let eci = || QueueConfig::Red(RedConfig { eci: true, ..red() });
     let warning = || {
         QueueConfig::CongestionWarning(CongestionWarningConfig {
@@ -289,14 +289,14 @@ fn echoed_indications_tell_the_losses_of_the_channel_from_those_of_the_queue() {
         let (ours, theirs) = (only(&result).goodput_bps, only(&standard).goodput_bps);
         assert!(ours > 1.1 * theirs, "{scheme}: {ours} and {theirs}");
     }
-    // Without the agreement nobody echoes, and every loss counts as congestion.
+    // Without negotiation there are no echoes, and every loss counts as congestion.
     let mut config = dumbbell(eci(), sctp_of_the_time());
     config.link[4].loss = LossConfig::Bernoulli { rate: 0.02 }.into();
     assert_eq!(only(&run(&config, 1)).verdicts.a_w(), Some(0.0));
 }
 
 #[test]
-fn seeds_choose_other_packets_and_equal_seeds_the_same() {
+fn seeds_choose_different_packets_and_equal_seeds_the_same() {
     let config = dumbbell(QueueConfig::Red(red()), sctp(true, false));
     let fingerprint = |seed| run(&config, seed).fingerprint;
     assert_eq!(fingerprint(1), fingerprint(1));

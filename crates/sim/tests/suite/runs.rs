@@ -1,4 +1,4 @@
-//! Whole runs with SCTP: what they achieve, and that they are repeatable however they are carried and watched.
+//! Whole runs with SCTP: throughput, and repeatability independent of carriage and observers.
 
 use crate::common::{build, file, flow, nodes, paced, pair, run, two_paths, watch};
 use whimbrel_control::{Rate, Span, Time};
@@ -13,7 +13,7 @@ fn endless(name: &str) -> FlowConfig {
     flow(name, FlowKind::Sctp, TrafficConfig::default())
 }
 
-/// Everything that can happen to packets: losses, bursts, jitter, duplicates, a full queue, a path that dies.
+/// A scenario with losses, bursts, jitter, duplicates, a full queue, and a path that goes down.
 fn eventful() -> SimConfig {
     let mut config = two_paths(60);
     config.link[0].loss = LossConfig::Bernoulli { rate: 0.02 }.into();
@@ -46,7 +46,7 @@ fn eventful() -> SimConfig {
 }
 
 #[test]
-fn a_chain_of_five_hops_is_used_to_the_full() {
+fn a_chain_of_five_hops_is_fully_used() {
     let mut config = nodes(&["n0", "n1", "n2", "n3", "n4", "n5"], 60);
     config.link = (0..5)
         .map(|i| {
@@ -69,7 +69,7 @@ fn a_chain_of_five_hops_is_used_to_the_full() {
     config.measure.from = Span::from_secs(5);
     let result = run(&config, 1);
     let flow = &result.flows[0];
-    // 1452 bytes of user data in each 1500 bytes.
+    // 1452 bytes of user data per 1500 bytes.
     assert!(
         (flow.goodput_bps / (2e6 * 1452.0 / 1500.0) - 1.0).abs() < 1e-3,
         "{}",
@@ -87,7 +87,7 @@ fn a_chain_of_five_hops_is_used_to_the_full() {
 }
 
 #[test]
-fn a_file_arrives_as_it_was_sent_and_ends_the_run() {
+fn a_file_arrives_unchanged_and_ends_the_run() {
     let mut config = two_paths(600);
     config.link[0].loss = LossConfig::Bernoulli { rate: 0.03 }.into();
     let traffic = TrafficConfig {
@@ -113,7 +113,7 @@ fn a_file_arrives_as_it_was_sent_and_ends_the_run() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_run_and_another_a_different_one() {
+fn equal_seeds_give_equal_runs_and_others_different_ones() {
     let config = eventful();
     let (a, b, c) = (run(&config, 7), run(&config, 7), run(&config, 8));
     assert_eq!(
@@ -122,14 +122,14 @@ fn the_same_seed_gives_the_same_run_and_another_a_different_one() {
     );
     assert_ne!(a.fingerprint, c.fingerprint);
     assert_eq!(a.ledger.entries(), b.ledger.entries());
-    // What the scenario was made for did happen.
+    // All features of the scenario were used.
     for cause in [DropCause::QueueFull, DropCause::LinkDown] {
         assert!(a.ledger.counts().of(cause) > 0, "{cause:?}: {:?}", a.ledger.counts());
     }
 }
 
 #[test]
-fn structures_and_bytes_are_carried_alike() {
+fn structures_and_bytes_give_the_same_run() {
     let mut config = eventful();
     let structures = run(&config, 7);
     config.carriage = Carriage::Bytes;
@@ -149,7 +149,7 @@ fn structures_and_bytes_are_carried_alike() {
 }
 
 #[test]
-fn what_happens_far_away_changes_nothing_here() {
+fn distant_nodes_do_not_change_a_run() {
     let config = eventful();
     let alone = run(&config, 7);
     let mut larger = config.clone();
@@ -200,7 +200,7 @@ impl Observer for Everything {
 }
 
 #[test]
-fn watching_does_not_change_what_is_watched() {
+fn an_observer_does_not_change_a_run() {
     let config = eventful();
     let unseen = run(&config, 7);
     let mut everything = Everything::default();
@@ -210,13 +210,13 @@ fn watching_does_not_change_what_is_watched() {
     assert_eq!(everything.dropped, seen.ledger.counts().total());
     assert!(everything.packets > 2 * seen.packet_hops);
     assert!(everything.chunks > seen.packet_hops);
-    // 59 samples of three goodputs, four queues, and the paths of what is up.
+    // 59 samples of three goodputs, four queues, and the paths that are established.
     assert!(everything.samples >= 59 * 7, "{}", everything.samples);
     assert!(everything.records > 1000, "{}", everything.records);
 }
 
 #[test]
-fn the_window_measures_a_part_of_the_run() {
+fn a_measurement_window_covers_a_part_of_the_run() {
     let mut config = pair(Rate::from_mbps(1), Span::from_millis(10), 30);
     // The receiver's window keeps the queue short and even.
     let sctp = AssociationConfig {
@@ -244,7 +244,7 @@ fn the_window_measures_a_part_of_the_run() {
 }
 
 #[test]
-fn a_run_that_ends_before_its_window_opens_measures_nothing() {
+fn a_run_that_ends_before_its_window_has_no_measurements() {
     let mut config = pair(Rate::from_mbps(1), Span::from_millis(10), 100);
     config.flow = vec![flow("file", FlowKind::Sctp, file(10_000))];
     config.measure.from = Span::from_secs(50);
@@ -259,7 +259,7 @@ fn a_run_that_ends_before_its_window_opens_measures_nothing() {
 }
 
 #[test]
-fn paths_are_disjoint_and_a_dead_primary_is_left_for_the_other() {
+fn paths_are_disjoint_and_a_failed_primary_is_replaced() {
     let mut config = nodes(&["a", "r", "s", "b"], 150);
     let queue = QueueConfig::DropTail {
         packets: Some(20),
@@ -273,8 +273,8 @@ fn paths_are_disjoint_and_a_dead_primary_is_left_for_the_other() {
     config.link[2].schedule = vec![ScheduleStep::up(Span::from_secs(20), false)];
     config.flow = vec![endless("bulk")];
     let result = run(&config, 1);
-    // The second path carries heartbeats and what timed out until the first is given up after six timeouts, 1 + 2 + .. + 32 s
-    // later; then it carries everything, 1 Mbit/s for the last 67 s.
+    // The second path carries heartbeats and retransmissions until the first one fails after six timeouts, 1 + 2 + .. + 32 s later;
+    // then it carries everything, 1 Mbit/s for the last 67 s.
     let bytes = |link: usize| result.links[link * 2].bytes as f64;
     assert!((bytes(0) / 2.5e6 - 1.0).abs() < 0.1, "{}", bytes(0));
     assert!((bytes(1) / 8.4e6 - 1.0).abs() < 0.1, "{}", bytes(1));
@@ -291,7 +291,7 @@ fn paths_are_disjoint_and_a_dead_primary_is_left_for_the_other() {
 }
 
 #[test]
-fn losses_can_be_aimed_at_types_of_chunk() {
+fn losses_can_select_chunk_types() {
     let mut config = pair(Rate::from_mbps(1), Span::from_millis(10), 100);
     let aim = |kind, model| LossConfig::ChunkType {
         chunks: vec![kind],
@@ -350,7 +350,7 @@ fn paced_traffic_has_the_delay_of_the_path() {
 }
 
 #[test]
-fn a_run_can_be_watched_and_stopped_from_outside() {
+fn a_run_reports_progress_and_can_be_cancelled() {
     let mut config = pair(Rate::from_mbps(10), Span::from_millis(1), 100_000);
     config.flow = vec![endless("bulk")];
     let control = RunControl::new();
@@ -367,7 +367,7 @@ fn a_run_can_be_watched_and_stopped_from_outside() {
     assert!(control.reached() > whimbrel_control::Time::ZERO);
     assert!(
         result.flows[0].goodput_bps > 1e6,
-        "what was measured until then is reported"
+        "the result covers the time until then"
     );
 }
 
@@ -381,7 +381,7 @@ fn a_receiver_may_differ_from_its_sender() {
         ..endless("bulk")
     }];
     let result = run(&config, 1);
-    // One window of 15000 bytes for each round trip of 100 ms, at most.
+    // At most one window of 15000 bytes per round trip of 100 ms.
     assert!(result.flows[0].goodput_bps < 1.21e6, "{}", result.flows[0].goodput_bps);
     config.flow[0].receiver = serde_json::json!({ "recv_bufer": 15_000 }).as_object().cloned();
     let error = config.validate().expect_err("an unknown key");
@@ -393,7 +393,7 @@ fn a_receiver_may_differ_from_its_sender() {
 
 #[test]
 fn no_more_packets_are_delivered_than_were_sent_in_the_window() {
-    // A window that opens on a full queue: more packets arrive in it than are sent.
+    // A window that starts with a full queue: more packets arrive in it than are sent.
     let mut config = pair(Rate::from_mbps(1), Span::from_millis(100), 10);
     let burst = TrafficConfig {
         rate: Some(Rate::from_mbps(2)),
@@ -412,7 +412,7 @@ fn no_more_packets_are_delivered_than_were_sent_in_the_window() {
 }
 
 #[test]
-fn starts_within_a_time_differ_by_seed_and_repeat() {
+fn start_within_differs_by_seed_and_repeats() {
     let mut config = pair(Rate::from_mbps(1), Span::from_millis(10), 10);
     let mut late = flow("late", FlowKind::Sctp, file(10_000));
     late.start = Span::from_secs(1);
@@ -431,7 +431,7 @@ fn starts_within_a_time_differ_by_seed_and_repeat() {
 }
 
 #[test]
-fn a_made_up_file_of_gigabytes_arrives_intact_without_being_in_memory() {
+fn a_generated_file_of_gigabytes_arrives_intact_without_being_in_memory() {
     let mut config = pair(Rate::from_mbps(100), Span::from_millis(1), 2);
     for kind in [FlowKind::Sctp, FlowKind::Tcp] {
         config.flow = vec![flow("huge", kind, file(1 << 32))];

@@ -1,4 +1,4 @@
-//! Schemes in whole runs: what each exists for, and that it does no harm where it has nothing to mend.
+//! Schemes in whole runs: each helps in its intended situation and does no harm in others.
 
 use crate::common::{flow, pair, run};
 use whimbrel_control::discriminator::{DiscriminatorSpec, JitterParameters, NoisyParameters};
@@ -23,7 +23,7 @@ fn bulk(scheme: &str) -> FlowConfig {
     }
 }
 
-/// 10 Mbit/s, 40 ms there and back, a queue of one bandwidth-delay product, random loss both ways.
+/// 10 Mbit/s, 40 ms round-trip time, a queue of one bandwidth-delay product, random loss in both directions.
 fn path(scheme: &str, loss: f64) -> SimConfig {
     let mut config = pair(Rate::from_mbps(10), Span::from_millis(20), 40);
     config.link[0].queue = QueueConfig::DropTail {
@@ -38,7 +38,7 @@ fn path(scheme: &str, loss: f64) -> SimConfig {
     config
 }
 
-/// The same with a queue that marks, and says of each packet whether it is long.
+/// Returns the same with a queue that marks every packet while its average is long.
 fn marking(scheme: &str, loss: f64) -> SimConfig {
     let mut config = path(scheme, loss);
     config.link[0].queue = QueueConfig::Red(RedConfig {
@@ -49,7 +49,7 @@ fn marking(scheme: &str, loss: f64) -> SimConfig {
     config
 }
 
-/// Packets that the queue refused.
+/// Returns the packets that the queue dropped.
 fn refused(link: &LinkResult) -> u64 {
     link.drops
         .iter()
@@ -58,14 +58,14 @@ fn refused(link: &LinkResult) -> u64 {
         .sum()
 }
 
-/// Mean goodput of three runs in Mbit/s.
+/// Returns the mean goodput of three runs in Mbit/s.
 fn goodput(config: &SimConfig) -> f64 {
     (1..=3).map(|seed| run(config, seed).flows[0].goodput_bps).sum::<f64>() / 3e6
 }
 
 #[test]
 fn random_loss_costs_less_than_with_the_standard() {
-    // (scheme, whether it needs routers that speak, at least so many times the standard's goodput at 1 % loss)
+    // (scheme, whether it needs support of routers, minimum ratio to the standard's goodput at 1 % loss)
     let gains = [
         ("wireless-aware", true, 2.2),
         ("eci", true, 1.3),
@@ -91,7 +91,7 @@ fn random_loss_costs_less_than_with_the_standard() {
     }
 }
 
-/// Packets that the queue refused, and the goodput in bit/s, summed over runs with these round-trip times in ms.
+/// Returns the packets that the queue dropped, and the goodput in bit/s, summed over runs with these round-trip times in ms.
 fn pure_congestion(scheme: &str, rtts: &[u64]) -> (u64, u64, f64) {
     let mut sums = (0, 0, 0.0);
     for rtt in rtts {
@@ -107,7 +107,7 @@ fn pure_congestion(scheme: &str, rtts: &[u64]) -> (u64, u64, f64) {
 
 #[test]
 fn pure_congestion_is_no_worse_than_with_the_standard() {
-    // Schemes that need no routers, with the packets that they may lose for each that the standard loses.
+    // Schemes without router support, with the number of packets that they may lose per packet that the standard loses.
     let (_, lost, goodput) = pure_congestion("standard", &[40]);
     assert!((10..100).contains(&lost), "{lost}");
     for (scheme, allowed) in [
@@ -130,8 +130,9 @@ fn pure_congestion_is_no_worse_than_with_the_standard() {
 
 #[test]
 fn jitter_ratios_misjudge_little_of_pure_congestion() {
-    // Chen et al. 2011 (4.1) set the threshold to just what a full queue shows, so that their rule misjudges some: up to 1.5 % of all
-    // packets. How many is chaotic: 15 packets with one round-trip time, 843 with one that is 0.1 ms longer. The mean is meant.
+    // Chen et al. 2011 (4.1) set the threshold to the ratio of a full queue, so their rule misjudges some losses: up to 1.5 % of
+    // all packets. The number is chaotic: 15 packets with one round-trip time, 843 with one that is 0.1 ms longer. The test uses
+    // the mean.
     let rtts = &[36, 37, 38, 39, 40, 41, 42, 43, 44];
     let (packets, _, goodput) = pure_congestion("standard", rtts);
     for scheme in ["jsctp-no-tabe", "jtcp"] {
@@ -144,7 +145,7 @@ fn jitter_ratios_misjudge_little_of_pure_congestion() {
 }
 
 #[test]
-fn routers_that_speak_are_listened_to() {
+fn schemes_react_to_router_indications() {
     let ecn = run(&marking("ecn", 0.0), 1);
     for scheme in ["wireless-aware", "eci", "jersey", "new-jersey", "dctcp", "prague"] {
         let result = run(&marking(scheme, 0.0), 1);
@@ -185,7 +186,7 @@ fn a_dynamic_k_misjudges_less_congestion() {
     assert!(dynamic * 2 < fixed, "{dynamic} of {fixed}");
 }
 
-/// 80 ms there and back, a queue of one bandwidth-delay product.
+/// 80 ms round-trip time, a queue of one bandwidth-delay product.
 fn long(flows: &[&str], mbps: u64, loss: Option<LossConfig>) -> SimConfig {
     let mut config = pair(Rate::from_mbps(mbps), Span::from_millis(40), 60);
     config.link[0].queue = QueueConfig::DropTail {
@@ -208,7 +209,7 @@ fn long(flows: &[&str], mbps: u64, loss: Option<LossConfig>) -> SimConfig {
 }
 
 #[test]
-fn a_scheme_without_help_keeps_nine_tenths_of_what_the_channel_leaves() {
+fn bbr_keeps_90_percent_of_the_capacity_that_random_loss_leaves() {
     for mbps in [20, 2] {
         let bursts = LossConfig::GilbertElliott {
             good_to_bad: 0.005,
@@ -233,7 +234,7 @@ fn a_scheme_without_help_keeps_nine_tenths_of_what_the_channel_leaves() {
 }
 
 #[test]
-fn and_it_shares_with_cubic() {
+fn bbr_shares_with_cubic() {
     for start in [[0, 0], [0, 1000], [1000, 0], [0, 5000], [5000, 0]] {
         let mut config = long(&["veno-tabe", "cubic"], 20, None);
         config.duration = Span::from_secs(100);
@@ -248,7 +249,7 @@ fn and_it_shares_with_cubic() {
     }
 }
 
-/// Buffers of 4 MiB, which do not limit a flow on the path of [`long`].
+/// Uses buffers of 4 MiB, which do not limit a flow on the path of [`long`].
 fn with_wide_buffers(scheme: &str, loss: f64) -> SimConfig {
     let mut config = long(
         &[scheme],
@@ -275,8 +276,8 @@ fn bbr1_is_as_fast_as_that_of_the_linux_kernel() {
 
 #[test]
 fn bbr_keeps_the_rate_while_loss_is_below_its_threshold() {
-    // draft-ietf-ccwg-bbr: BBRLossThresh is 2 %. Below it the short-term bounds still fall by the pacing margin in each round with loss,
-    // until the next probe: at 1 % by a fifth in the 25 to 37 rounds between probes.
+    // draft-ietf-ccwg-bbr: BBRLossThresh is 2 %. Below it the short-term bounds still decrease by the pacing margin in each round
+    // with loss, until the next probe: at 1 % by a fifth in the 25 to 37 rounds between probes.
     for (loss, least) in [(0.0, 0.9), (0.005, 0.85), (0.01, 0.75)] {
         let share = goodput(&with_wide_buffers("bbr", loss)) / (20.0 * (1.0 - loss) * 1452.0 / 1500.0);
         println!("loss {loss}: {share:.3}");
@@ -288,7 +289,7 @@ fn bbr_keeps_the_rate_while_loss_is_below_its_threshold() {
 }
 
 #[test]
-fn an_oracle_that_errs_lies_between_the_oracle_and_its_opposite() {
+fn a_noisy_oracle_lies_between_the_oracle_and_its_opposite() {
     let at = |a_c, a_w| {
         let mut config = path("oracle", 0.01);
         let sctp = config.flow[0].sctp.get_or_insert_default();

@@ -1,5 +1,5 @@
-//! What the default schemes promise: they share with themselves, several paths are no worse than the better one, and sparse messages
-//! are not late.
+//! Guarantees of the default schemes: they share with themselves, several paths are no worse than the better one, and sparse
+//! messages are not delayed.
 //!
 //! `WHIMBREL_SHARING_SEEDS=N` tries N random pairs of paths, from number `WHIMBREL_SHARING_FIRST=N` on;
 //! `WHIMBREL_SHARING_SCHEME=NAME` tries another scheme than `multipath`, `WHIMBREL_SHARING_DISTRIBUTION` and
@@ -65,8 +65,8 @@ fn common_node(name: &str) -> whimbrel_sim::config::NodeConfig {
 
 #[test]
 fn default_schemes_share_a_queue_with_themselves() {
-    // 20 and more flows fill the queue for good, so that most never see the path without it. With Veno's verdict and Jersey's window
-    // alone some take everything: 0.38 for 20 flows.
+    // 20 and more flows fill the queue permanently, so most never measure the empty path. With Veno's verdict and Jersey's window
+    // alone some flows take everything: 0.38 for 20 flows.
     for (name, counts) in [
         ("veno-tabe", &[2, 10, 20, 30, 40, 50][..]),
         ("multipath", &[20, 35, 50]),
@@ -79,13 +79,13 @@ fn default_schemes_share_a_queue_with_themselves() {
     }
 }
 
-/// Log-uniform.
+/// Draws a log-uniform number.
 fn drawn(rng: &mut Rng, low: f64, high: f64) -> f64 {
     (low.ln() + (high / low).ln() * rng.unit()).exp()
 }
 
-/// Two paths, the shares of packets that they lose at random, and the size of both buffers. From seed 200 on one path or both lose 0.1
-/// to 10 % of the packets.
+/// Draws two paths, the fractions of packets that they lose at random, and the size of both buffers. From seed 200 on, one path or both
+/// lose 0.1 to 10 % of the packets.
 fn two_paths(seed: u64) -> ([(Path, f64); 2], u32) {
     let rng = &mut Rng::stream(seed, "two-paths");
     let mut path = || {
@@ -169,8 +169,8 @@ fn multipath_is_no_worse_than_the_better_path() {
 }
 
 #[test]
-fn sparse_messages_are_not_late_where_one_path_loses_packets() {
-    // 100 messages a second over two paths of 10 Mbit/s, of which one loses 5 %.
+fn sparse_messages_are_not_delayed_if_one_path_loses_packets() {
+    // 100 messages per second over two paths of 10 Mbit/s, one of which loses 5 %.
     for (lossy, rtts) in [
         (0, [20, 20]),
         (1, [20, 20]),
@@ -207,7 +207,7 @@ fn sparse_messages_are_not_late_where_one_path_loses_packets() {
 
 #[test]
 fn redundant_reaches_the_better_path() {
-    // Bursts of one path's acknowledgements let the other's small queue overflow unless packets are paced: 8.4 of 19.3 Mbit/s.
+    // Without pacing, bursts of one path's acknowledgements overflow the small queue of the other: 8.4 of 19.3 Mbit/s.
     for (paths, buffer) in [
         (
             [

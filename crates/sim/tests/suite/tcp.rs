@@ -1,4 +1,4 @@
-//! TCP in whole runs: what it achieves on clean and lossy links, beside itself and beside SCTP.
+//! TCP in whole runs: throughput on clean and lossy links, and fairness to itself and to SCTP.
 
 use crate::common::{file, flow, pair, run};
 use whimbrel_control::{Cause, LossSignal, Rate, Rng, Scheme, Span, Verdict};
@@ -30,7 +30,7 @@ fn tcp_flow(name: &str, traffic: TrafficConfig, config: TcpConfig) -> FlowConfig
     }
 }
 
-/// A link that loses so many of the packets of data; acknowledgements always arrive.
+/// Returns a link that loses this fraction of the data packets; acknowledgements always arrive.
 fn lossy(loss: f64, rate: Rate, delay: Span, queue: u32, seconds: u64) -> SimConfig {
     let mut config = pair(rate, delay, seconds);
     config.link[0].queue = QueueConfig::DropTail {
@@ -90,7 +90,7 @@ fn every_kind_of_traffic_goes_over_tcp() {
         assert_eq!(flow.outcome, FlowOutcome::Completed, "{traffic:?}");
         assert_eq!((flow.messages_sent, flow.messages_delivered), (500, 500));
         assert_eq!((flow.messages_repeated, flow.messages_disordered), (0, 0));
-        // A message takes at least its way over the link.
+        // A message takes at least the one-way delay of the link.
         assert!(flow.delay.p50 > Span::from_millis(20), "{:?}", flow.delay);
     }
     // Endless traffic that stops: the connection ends, and the run with it.
@@ -106,11 +106,12 @@ fn every_kind_of_traffic_goes_over_tcp() {
     );
 }
 
-/// What each scheme achieves over TCP on a link that loses so much, in Mbit/s.
+/// Returns the result of each scheme over TCP on a link with this loss rate.
 fn with_scheme(scheme: Scheme, loss: f64) -> FlowResult {
     let mut config = lossy(loss, Rate::from_mbps(5), Span::from_millis(30), 60, 90);
     config.measure.from = Span::from_secs(10);
-    // Twice what fits into the pipe and its queue: those that leave a queue only by a warning, which this one does not give, overrun it.
+    // Twice the bandwidth-delay product and the queue. Schemes that reduce only after a warning, which this queue does not give,
+    // overflow it.
     let connection = TcpConfig {
         scheme,
         recv_buffer: 1 << 18,
@@ -121,7 +122,7 @@ fn with_scheme(scheme: Scheme, loss: f64) -> FlowResult {
 }
 
 #[test]
-fn every_scheme_of_sctp_is_one_of_tcp() {
+fn every_scheme_works_over_tcp() {
     let scheme = |name: &str| Scheme::by_name(name).expect("a scheme");
     for scheme in Scheme::all() {
         let parts = scheme.parts();
@@ -133,7 +134,7 @@ fn every_scheme_of_sctp_is_one_of_tcp() {
         assert!(share > 0.85, "{scheme}: {share} of a clean link");
         assert_eq!(clean.receiver.duplicates_received, 0, "{scheme}");
     }
-    // Westwood and Veno were made for losses by the channel; BBR does not mind them.
+    // Westwood and Veno were designed for transmission losses; BBR tolerates them.
     let standard = with_scheme(scheme("standard"), 0.02).goodput_bps;
     for better in ["westwood", "veno"] {
         let found = with_scheme(scheme(better), 0.02).goodput_bps;
@@ -151,26 +152,30 @@ fn every_scheme_of_sctp_is_one_of_tcp() {
 }
 
 #[test]
-fn verdicts_are_compared_with_the_causes_of_death() {
-    // Every loss is congestion to the standard; the oracle is always right, and does not slow down for the channel.
+fn verdicts_are_compared_with_the_true_causes() {
+    // For the standard every loss is congestion; the oracle is always right, and keeps its window after transmission losses.
     let scheme = |name: &str| Scheme::by_name(name).expect("a scheme");
     let standard = with_scheme(scheme("standard"), 0.02);
     let oracle = with_scheme(scheme("oracle"), 0.02);
     for flow in [&standard, &oracle] {
         let verdicts = &flow.verdicts;
         let channel = verdicts.noticed(Some(Cause::Transmission));
-        let died = flow.drops.total();
+        let dropped = flow.drops.total();
         let seen = channel + verdicts.noticed(Some(Cause::Congestion));
-        // All but a few are noticed, each once: a retransmission that dies may have been given up before; only a timeout gives up what is alive.
-        assert!(seen.abs_diff(died) * 25 <= died, "{died} died, {seen} were noticed");
+        // All but a few are detected, each once: a retransmission that is dropped may have been declared lost before; only a
+        // timeout declares packets lost that were not.
+        assert!(
+            seen.abs_diff(dropped) * 25 <= dropped,
+            "{dropped} dropped, {seen} detected"
+        );
         assert!(channel > 100, "{channel}");
         let alive = |verdict| verdicts.of(None, LossSignal::Gap, verdict);
         assert_eq!(alive(Verdict::Congestion) + alive(Verdict::Transmission), 0);
     }
     assert_eq!(standard.verdicts.a_w(), Some(0.0));
-    // Losses of a window that an overflow has reduced inherit that verdict: only whole episodes show that it is always right.
+    // Losses of a window that an overflow has reduced inherit that verdict: only complete episodes show that it is always right.
     let a_w = oracle.verdicts.a_w_per_episode();
-    assert!(a_w > Some(0.99), "a few segments die twice: {a_w:?}");
+    assert!(a_w > Some(0.99), "a few segments are lost twice: {a_w:?}");
     assert!(
         oracle.verdicts.a_c_per_episode() > Some(0.9),
         "{:?}",
@@ -192,7 +197,7 @@ fn verdicts_are_compared_with_the_causes_of_death() {
 }
 
 #[test]
-fn what_tcp_does_not_have_is_refused() {
+fn rejects_features_that_tcp_lacks() {
     let refused = |connection: TcpConfig| {
         let mut config = pair(Rate::from_mbps(5), Span::from_millis(30), 90);
         config.flow = vec![tcp_flow("bulk", TrafficConfig::default(), connection)];
@@ -217,14 +222,15 @@ fn what_tcp_does_not_have_is_refused() {
     assert_eq!(config.validate().expect_err("refused").path, "flow[0].tcp");
 }
 
-/// Segments per round trip at random loss `p` if every segment is acknowledged: sqrt(3 / (2 p)) (Mathis et al. 1997, equation 3).
+/// Returns the segments per round trip at random loss `p` if every segment is acknowledged: sqrt(3 / (2 p)) (Mathis et al. 1997,
+/// equation 3).
 fn mathis_window(p: f64) -> f64 {
     (1.5 / p).sqrt()
 }
 
 #[test]
-fn throughput_at_random_loss_is_that_of_mathis() {
-    // Nothing queues: the round trip is 100 ms and 0.12 ms for the packet.
+fn throughput_at_random_loss_matches_mathis() {
+    // No queueing: the round-trip time is 100 ms plus 0.12 ms for the packet.
     let rtt = 0.100_12;
     for (flavour, p) in [
         (TcpFlavour::Sack, 0.001),
@@ -245,7 +251,7 @@ fn throughput_at_random_loss_is_that_of_mathis() {
         let flow = &run(&config, 5).flows[0];
         let window = flow.goodput_bps * rtt / 8.0 / 1460.0;
         let ratio = window / mathis_window(p);
-        // The derivation leaves timeouts out and takes losses as evenly spaced; random ones allow 1.31 for 1.22 (Table 1).
+        // The derivation ignores timeouts and assumes evenly spaced losses; random ones allow 1.31 instead of 1.22 (Table 1).
         assert!(
             (0.85..1.12).contains(&ratio),
             "{flavour:?} at {p}: {window} segments, {ratio} of Mathis"
@@ -255,8 +261,8 @@ fn throughput_at_random_loss_is_that_of_mathis() {
 }
 
 #[test]
-fn a_full_queue_is_kept_full_and_seldom_overflows() {
-    // A bottleneck with a buffer of one bandwidth-delay product is used all the time (Appenzeller et al. 2004, section 2).
+fn a_bottleneck_with_one_bdp_of_buffer_stays_busy() {
+    // A bottleneck with a buffer of one bandwidth-delay product is always busy (Appenzeller et al. 2004, section 2).
     for flavour in [TcpFlavour::NewReno, TcpFlavour::Sack, TcpFlavour::Fack] {
         let mut config = lossy(0.0, Rate::from_mbps(10), Span::from_millis(20), 34, 130);
         config.measure.from = Span::from_secs(30);
@@ -274,7 +280,7 @@ fn a_full_queue_is_kept_full_and_seldom_overflows() {
 
 #[test]
 fn marks_replace_losses() {
-    // RFC 3168: behind a queue that marks, an ECN-capable flow loses nothing and reduces by echoes.
+    // RFC 3168: with a queue that marks, an ECN-capable flow loses nothing and reduces by echoes.
     let run_with = |ecn: TcpEcn| {
         let mut config = pair(Rate::from_mbps(5), Span::from_millis(20), 420);
         config.link[0].queue = QueueConfig::Red(RedConfig::new(200, 10.0, 40.0));
@@ -342,7 +348,7 @@ fn sctp_and_tcp_share_a_bottleneck() {
 }
 
 #[test]
-fn the_same_run_with_whoever_watches() {
+fn observers_do_not_change_a_run() {
     struct Everything;
     impl whimbrel_sim::Observer for Everything {
         fn wants(&self, _: whimbrel_sim::Interest) -> bool {
@@ -365,7 +371,7 @@ fn between(rng: &mut Rng, low: u64, high: u64) -> u64 {
     low + rng.below(high - low + 1)
 }
 
-/// A network and a connection that do everything they may.
+/// Returns a network and a connection with all features.
 fn torture(seed: u64) -> SimConfig {
     let rng = &mut Rng::stream(seed, "tcp torture");
     let rate = Rate::from_bps(between(rng, 100_000, 20_000_000));
@@ -437,7 +443,7 @@ fn torture(seed: u64) -> SimConfig {
     config
 }
 
-/// What is wrong with a run, if anything.
+/// Returns an error that describes what is wrong with a run.
 fn verdict(result: &RunResult) -> Result<(), String> {
     let flow = &result.flows[0];
     let check = flow.file.ok_or("no file was sent")?;
@@ -461,9 +467,9 @@ fn verdict(result: &RunResult) -> Result<(), String> {
     }
 }
 
-/// `WHIMBREL_TORTURE_SEEDS=N` tries so many seeds; `WHIMBREL_TORTURE_SEED=N` tries that one alone.
+/// `WHIMBREL_TORTURE_SEEDS=N` tries N seeds; `WHIMBREL_TORTURE_SEED=N` tries only that seed.
 #[test]
-fn every_byte_arrives_once_and_in_order_whatever_the_network_does() {
+fn every_byte_arrives_once_and_in_order_in_random_networks() {
     let number = |name: &str| {
         std::env::var(name)
             .ok()

@@ -1,4 +1,4 @@
-//! Links and queues against what theory says of them.
+//! Links and queues compared with theory.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use whimbrel_sim::config::{
 };
 use whimbrel_sim::{CapacityTrace, DropCause, LossKind, Resources, RunOptions, World};
 
-/// Wire bytes of a datagram with so many bytes of user data.
+/// Bytes of a datagram's headers on the wire.
 const HEADERS: u32 = 28;
 
 fn mm1_like(load: f64, queue: QueueConfig, seconds: u64) -> whimbrel_sim::RunResult {
@@ -36,7 +36,7 @@ fn an_m_d_1_queue_waits_as_pollaczek_and_khinchine_say() {
             4000,
         );
         let link = &result.links[0];
-        // Mean wait: load / (2 (1 - load)) service times; mean queue by Little's law.
+        // Mean queueing delay: load / (2 (1 - load)) service times; mean queue by Little's law.
         let wait = load / (2.0 * (1.0 - load)) * 0.010;
         let queue = load / 0.010 * wait;
         assert!(
@@ -50,7 +50,7 @@ fn an_m_d_1_queue_waits_as_pollaczek_and_khinchine_say() {
             link.mean_queue_packets
         );
         assert!((link.mean_queue_bytes / (queue * 1250.0) - 1.0).abs() < 0.08);
-        // Delay: wait, transmission and propagation.
+        // Delay: queueing, transmission and propagation.
         let delay = result.flows[0].delay.mean.as_secs_f64();
         assert!((delay / (wait + 0.015) - 1.0).abs() < 0.03, "{load}: delay {delay}");
     }
@@ -85,7 +85,7 @@ fn an_overloaded_queue_is_full_and_drops_the_excess() {
 }
 
 #[test]
-fn every_packet_is_delivered_dropped_or_still_under_way() {
+fn every_packet_is_delivered_dropped_or_in_transit() {
     let mut config = pair(Rate::from_mbps(1), Span::from_millis(5), 200);
     config.link[0].queue = QueueConfig::DropTail {
         packets: Some(5),
@@ -115,14 +115,14 @@ fn every_packet_is_delivered_dropped_or_still_under_way() {
     assert!(result.drops.of(DropCause::ChannelLoss(LossKind::Bernoulli)) > 100);
     assert!(result.drops.of(DropCause::ChannelLoss(LossKind::GilbertElliott)) > 100);
     assert!(result.drops.of(DropCause::QueueFull) > 100);
-    // The losses of the channel are those of what the queue let through.
+    // The loss model applies to packets that passed the queue.
     let carried = result.links[0].packets as f64;
     let share = result.drops.of(DropCause::ChannelLoss(LossKind::Bernoulli)) as f64 / carried;
     assert!((share - 0.02).abs() < 4.0 * (0.02 * 0.98 / carried).sqrt(), "{share}");
 }
 
 #[test]
-fn duplicates_arrive_as_often_as_they_should() {
+fn duplicates_arrive_with_the_configured_probability() {
     let mut config = pair(Rate::from_mbps(10), Span::from_millis(5), 200);
     config.link[0].duplicate = 0.1;
     config.flow = vec![flow(
@@ -140,7 +140,7 @@ fn duplicates_arrive_as_often_as_they_should() {
 
 #[test]
 fn a_recorded_capacity_is_delivered_exactly() {
-    // A capacity that wanders between 0 and 24 Mbit/s.
+    // A rate that varies between 0 and 24 Mbit/s.
     let mut rng = Rng::stream(8, "capacity");
     let mut text = String::new();
     let mut rate = 1.0_f64;
@@ -163,7 +163,7 @@ fn a_recorded_capacity_is_delivered_exactly() {
         packets: Some(50),
         bytes: None,
     };
-    // Far more than it can carry, in packets of odd sizes: nothing of the capacity is left over.
+    // More than it can carry, in packets of odd sizes: no capacity is unused.
     config.flow = vec![
         flow(
             "large",
@@ -185,14 +185,14 @@ fn a_recorded_capacity_is_delivered_exactly() {
         .iter()
         .map(|f| f.goodput_bytes + f.messages_delivered * u64::from(HEADERS))
         .sum();
-    // Three rounds in 27 s; the last opportunities are still under way for 5 ms, and the first few come before the first packet.
+    // Three rounds in 27 s; the last opportunities are still in transit for 5 ms, and the first few precede the first packet.
     let capacity = 3 * trace.len() as u64 * 1500;
     assert!(received <= capacity, "{received} of {capacity}");
     assert!(capacity - received < 60 * 1500, "{received} of {capacity}");
     let link = &result.links[0];
     assert!((link.utilisation - 1.0).abs() < 0.01, "{}", link.utilisation);
 
-    // Three rounds from a random place are as many bytes, and a third of a round is not.
+    // Three rounds from a random offset have the same number of bytes, a third of a round does not.
     config.link[0].trace.as_mut().expect("a trace").random_offset = true;
     let carried = |config: &whimbrel_sim::config::SimConfig, seed| {
         let world = World::new(config, seed, &resources, RunOptions::default()).expect("a world");
@@ -213,7 +213,7 @@ fn a_recorded_capacity_is_delivered_exactly() {
 }
 
 #[test]
-fn jitter_adds_its_mean_and_reorders_only_if_told_to() {
+fn jitter_adds_its_mean_and_reorders_only_if_configured() {
     struct Order(Vec<u32>);
     impl whimbrel_sim::Observer for Order {
         fn wants(&self, interest: whimbrel_sim::Interest) -> bool {
@@ -249,7 +249,7 @@ fn jitter_adds_its_mean_and_reorders_only_if_told_to() {
 }
 
 #[test]
-fn a_link_that_is_down_carries_nothing_and_says_so() {
+fn a_link_that_is_down_carries_nothing_and_reports_the_cause() {
     let mut config = pair(Rate::from_mbps(1), Span::from_millis(5), 30);
     let step = |at, up| whimbrel_sim::config::ScheduleStep::up(Span::from_secs(at), up);
     config.link[0].schedule = vec![step(10, false), step(20, true)];
@@ -274,7 +274,7 @@ fn a_link_that_is_down_carries_nothing_and_says_so() {
 }
 
 #[test]
-fn a_rate_a_delay_and_a_channel_may_change_at_a_time() {
+fn rate_delay_and_losses_change_at_their_time() {
     for queue in [
         QueueConfig::DropTail {
             packets: Some(100),
@@ -282,7 +282,7 @@ fn a_rate_a_delay_and_a_channel_may_change_at_a_time() {
         },
         QueueConfig::FqCodel(Default::default()),
     ] {
-        // 1250 bytes take 10 ms at 1 Mbit/s, of which 80 % are used; 40 ms at a quarter of it, more than there is.
+        // 1250 bytes take 10 ms at 1 Mbit/s, of which 80 % are used; 40 ms at a quarter of it, which is an overload.
         let mut config = pair(Rate::from_mbps(1), Span::from_millis(5), 40);
         config.link[0].queue = queue;
         let step = |at| ScheduleStep {
@@ -334,11 +334,11 @@ fn a_rate_a_delay_and_a_channel_may_change_at_a_time() {
         near(utilisation, 0.8);
         assert_eq!((lost, delay), (0, 15_000));
         let (goodput, utilisation, lost, _) = measured(11, 20);
-        // 25 packets a second of 80.
+        // 25 of 80 packets per second.
         near(goodput, 0.3125);
         near(utilisation, 1.0);
         assert_eq!(lost, 0);
-        // What waits at 20 s leaves at the new rate: 100 packets take 250 ms.
+        // Packets queued at 20 s leave at the new rate: 100 packets take 250 ms.
         let (goodput, utilisation, ..) = measured(21, 25);
         near(goodput, 1.0);
         near(utilisation, 0.2);
@@ -354,8 +354,8 @@ fn a_rate_a_delay_and_a_channel_may_change_at_a_time() {
 }
 
 #[test]
-fn a_chain_behaves_the_same_whether_packets_go_on_ahead_of_time_or_not() {
-    // A slow link in the middle, so that queues and drops come about within the chain.
+fn a_chain_behaves_the_same_with_and_without_entry_ahead_of_time() {
+    // A slow link in the middle, so that queues and drops occur inside the chain.
     let mut config = nodes(&["a", "r", "s", "t", "b"], 60);
     let link = |from: &str, to: &str, rate| LinkConfig {
         queue: QueueConfig::DropTail {
@@ -381,7 +381,7 @@ fn a_chain_behaves_the_same_whether_packets_go_on_ahead_of_time_or_not() {
     config.measure.from = Span::from_secs(1);
     config.measure.to = Some(Span::from_secs(50));
     let ahead = run(&config, 9);
-    // A loss model that never strikes makes each hop an event of its own.
+    // A loss model without losses causes one event per hop.
     for link in &mut config.link {
         link.loss = LossConfig::List { packets: Vec::new() }.into();
     }
@@ -421,7 +421,7 @@ fn a_chain_behaves_the_same_whether_packets_go_on_ahead_of_time_or_not() {
 }
 
 #[test]
-fn a_packet_above_the_mtu_dies_of_it() {
+fn a_packet_above_the_mtu_is_dropped() {
     let mut config = nodes(&["a", "m", "b"], 10);
     config.link = vec![
         LinkConfig::new("a", "m", Rate::from_mbps(1), Span::ZERO),

@@ -1,7 +1,7 @@
-//! Random networks that do everything to packets that networks do. Every message arrives once, in order within its stream, and
-//! unchanged, or the association ends with an error that says why.
+//! Random networks with all features. Every message arrives once, in order within its stream, and unchanged, or the association
+//! ends with an error and a reason.
 //!
-//! `WHIMBREL_TORTURE_SEEDS=N` tries so many seeds; `WHIMBREL_TORTURE_SEED=N` tries that one alone.
+//! `WHIMBREL_TORTURE_SEEDS=N` tries N seeds; `WHIMBREL_TORTURE_SEED=N` tries only that seed.
 
 use crate::common::{file, flow, nodes, run};
 use whimbrel_control::multipath::policy::PathPolicySpec;
@@ -15,7 +15,7 @@ use whimbrel_sim::config::{
 use whimbrel_sim::{EndReason, FlowOutcome, RunResult};
 
 const DEFAULT_SEEDS: u64 = 3000;
-/// Simulated time after which a run must have come to an end by itself.
+/// Simulated time after which a run must have ended by itself.
 const PATIENCE: u64 = 20_000;
 
 fn between(rng: &mut Rng, low: u64, high: u64) -> u64 {
@@ -89,7 +89,7 @@ fn link(rng: &mut Rng, name: String, ends: [&str; 2]) -> LinkConfig {
         link.duplicate = 0.2 * rng.unit();
     }
     if rng.chance(0.4) {
-        // The path dies and lives again, now and then for good.
+        // The path goes down and up again, sometimes permanently down.
         let mut at = Span::from_millis(between(rng, 1, 20_000));
         let mut up = false;
         for _ in 0..between(rng, 1, 6) {
@@ -125,7 +125,7 @@ fn association(rng: &mut Rng) -> AssociationConfig {
         between(rng, 8000, 300_000)
     } as u32;
     let reporting = reporting(rng);
-    // No SACK would open a window by a burst that is not longer than what makes a SACK.
+    // A window opens only with a SACK, so a burst must be longer than the packets per SACK.
     let longest = reporting.arrivals_per_sack.unwrap_or(0);
     let max_burst = match between(rng, 0, 8) as u32 {
         burst if burst <= longest => 0,
@@ -151,7 +151,7 @@ fn association(rng: &mut Rng) -> AssociationConfig {
     }
 }
 
-/// Half of the receivers report by other rules than the standard's.
+/// Half of the receivers use other reporting rules than the standard's.
 fn reporting(rng: &mut Rng) -> ReportingChanges {
     if rng.chance(0.5) {
         return ReportingChanges::default();
@@ -187,7 +187,7 @@ fn scenario(seed: u64) -> SimConfig {
         }
     }
     let association = association(rng);
-    // A message must fit into the send buffer; larger ones than the receive buffer are handed over in parts.
+    // A message must fit into the send buffer; messages larger than the receive buffer are delivered in parts.
     let traffic = TrafficConfig {
         message_bytes: if rng.chance(0.5) {
             between(rng, 1, 1400)
@@ -212,7 +212,7 @@ fn scenario(seed: u64) -> SimConfig {
     config
 }
 
-/// What is wrong with a run, if anything.
+/// Returns an error that describes what is wrong with a run.
 fn verdict(result: &RunResult) -> Result<(), String> {
     let flow = &result.flows[0];
     let check = flow.file.ok_or("no file was sent")?;
@@ -244,7 +244,7 @@ fn verdict(result: &RunResult) -> Result<(), String> {
 }
 
 #[test]
-fn every_message_arrives_once_in_order_and_unchanged_or_the_association_says_why() {
+fn every_message_arrives_once_in_order_or_the_association_fails_with_a_reason() {
     let number = |name: &str| {
         std::env::var(name)
             .ok()
@@ -266,12 +266,12 @@ fn every_message_arrives_once_in_order_and_unchanged_or_the_association_says_why
         }
     }
     println!(
-        "{completed} completed, {} failed for a reason: {failed:?}",
+        "{completed} completed, {} failed with a reason: {failed:?}",
         failed.len()
     );
     assert!(wrong.is_empty(), "{} of them\n{}", wrong.len(), wrong.join("\n"));
     assert!(
         alone || completed > 4 * failed.len(),
-        "most networks let the file through: {failed:?}"
+        "most networks deliver the file: {failed:?}"
     );
 }

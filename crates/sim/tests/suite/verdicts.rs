@@ -1,4 +1,4 @@
-//! The sender's verdicts joined with the true causes of its losses.
+//! The sender's verdicts by the true causes of its losses.
 
 use crate::common::{flow, pair, run};
 use whimbrel_control::{Cause, LossSignal, Rate, Span, Verdict};
@@ -16,14 +16,14 @@ fn network(loss: f64, packets: u32) -> SimConfig {
     config
 }
 
-fn dead_of(result: &RunResult, congestion: bool) -> u64 {
+fn dropped_by(result: &RunResult, congestion: bool) -> u64 {
     let entries = result.ledger.entries().iter();
     let data = entries.filter(|entry| entry.forward && entry.tsn.is_some());
     data.filter(|entry| entry.cause.is_congestion() == congestion).count() as u64
 }
 
 #[test]
-fn each_cause_is_counted_as_the_ledger_has_it() {
+fn counts_by_cause_match_the_ledger() {
     for (loss, queue, congestion) in [(0.02, 1000, false), (0.0, 10, true)] {
         let result = run(&network(loss, queue), 3);
         let counts = &result.flows[0].verdicts;
@@ -32,11 +32,11 @@ fn each_cause_is_counted_as_the_ledger_has_it() {
         } else {
             (Cause::Transmission, Cause::Congestion)
         };
-        let dead = dead_of(&result, congestion);
-        assert!(dead > 20, "{dead}");
+        let dropped = dropped_by(&result, congestion);
+        assert!(dropped > 20, "{dropped}");
         let noticed = counts.noticed(Some(cause));
-        // All but those that nobody could have noticed before the end.
-        assert!(noticed <= dead && dead - noticed < 30, "{noticed} of {dead}");
+        // All but those that could not be detected before the end.
+        assert!(noticed <= dropped && dropped - noticed < 30, "{noticed} of {dropped}");
         assert_eq!(counts.noticed(Some(other)), 0);
         // Standard SCTP judges every loss as congestion.
         if congestion {
@@ -51,7 +51,7 @@ fn each_cause_is_counted_as_the_ledger_has_it() {
 }
 
 #[test]
-fn both_causes_on_one_path_are_told_apart() {
+fn distinguishes_both_causes_on_one_path() {
     let result = run(&network(0.002, 15), 5);
     let counts = &result.flows[0].verdicts;
     assert!(result.ledger.counts().of(DropCause::QueueFull) > 5);

@@ -1,8 +1,9 @@
 //! TCP: a sender, a receiver and the segments between them (RFC 9293, 5681, 6298, 7323).
 //!
-//! Segments travel as structures. The sender keeps what it has sent on a scoreboard ([`scoreboard`]); its flavour says how losses
-//! are found there, and a [`Controller`](whimbrel_control::Controller), the same as SCTP's, what they mean and how much may be in
-//! flight. Data goes one way. The receiver's user takes data as soon as it is in order, so that the window never closes.
+//! Segments are transmitted as structures. The sender keeps sent data on a scoreboard ([`scoreboard`]). The flavour defines how
+//! losses are detected; a [`Controller`](whimbrel_control::Controller), the same as for SCTP, decides what they mean and how much
+//! may be in flight. Data flows in one direction. The receiving application reads data as soon as it is in order, so the window
+//! never closes.
 //!
 //! Not modelled: data on the SYN, urgent data, resets, persist timer and keep-alive.
 
@@ -23,40 +24,40 @@ use whimbrel_proto::Ecn;
 use super::Context;
 use crate::packet::Form;
 
-/// Port of every receiver; the senders count up from the one above.
+/// Port of every receiver. Senders use the ports above it.
 const RECEIVER_PORT: u16 = 5000;
-/// Ports that senders use before they begin anew.
+/// Number of ports for senders before they are reused.
 const SENDER_PORTS: u32 = 60_000;
 
 fn sender_port(agent: u32) -> u16 {
     RECEIVER_PORT + 1 + (agent / 2 % SENDER_PORTS) as u16
 }
 
-/// The timestamp clock: microseconds, modulo 2^32 (RFC 7323 §5.4).
+/// Returns the timestamp value of a time: microseconds, modulo 2^32 (RFC 7323 §5.4).
 fn timestamp(now: Time) -> u32 {
     (now.as_nanos() / 1000) as u32
 }
 
-/// The latest time up to `now` with this timestamp.
+/// Returns the latest time up to `now` with this timestamp.
 fn time_of(timestamp_value: u32, now: Time) -> Time {
     let micros = now.as_nanos() / 1000;
     let ago = u64::from((micros as u32).wrapping_sub(timestamp_value));
     Time::from_nanos(micros.saturating_sub(ago) * 1000)
 }
 
-/// The scale that lets a buffer be told in 16 bits (RFC 7323 §2.3: at most 14).
+/// Returns the window scale with which a buffer fits into 16 bits (RFC 7323 §2.3: at most 14).
 fn window_scale(buffer: u32) -> u8 {
     (0..14)
         .find(|scale| buffer >> scale <= u32::from(u16::MAX))
         .unwrap_or(14)
 }
 
-/// What goes below zero, or above where it should be, by wrapping: the signed distance from `from` to `to`.
+/// Returns the signed distance from `from` to `to` modulo 2^32.
 fn distance(from: u32, to: u32) -> i64 {
     i64::from(to.wrapping_sub(from) as i32)
 }
 
-/// Sends a segment on its way, with the bytes of its payload if it has to carry them.
+/// Sends a segment, with the bytes of its payload if the flow carries a file.
 fn send(context: &mut Context<'_>, agent: u32, segment: TcpSegment, content: &[u8], ecn: Ecn) {
     let id = context.network.slab.reserve();
     let body = context.network.slab.body_mut(id);
@@ -82,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn timestamps_wrap_and_are_found_again() {
+    fn timestamps_wrap_around_and_are_converted_back() {
         for micros in [7, u64::from(u32::MAX), (1 << 33) + 12] {
             let now = Time::from_nanos((micros + 1_000_000) * 1000 + 999);
             let sent = Time::from_nanos(micros * 1000 + 400);
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn scales_are_the_smallest_that_do() {
+    fn window_scales_are_minimal() {
         assert_eq!((window_scale(65_535), window_scale(65_536)), (0, 1));
         assert_eq!(window_scale(262_144), 3);
         assert_eq!(window_scale(1_073_725_440), 14);

@@ -1,38 +1,38 @@
-//! What has been sent and is not acknowledged, segment by segment (RFC 6675 §3, §4).
+//! Unacknowledged data, segment by segment (RFC 6675 §3, §4).
 //!
-//! Segments are numbered in the order of their first transmission and lie in a ring. Each is in flight, selectively acknowledged
-//! or lost and waiting; the bytes of each state are counted as it changes. SACK blocks are compared with the ranges known
-//! before, so that an acknowledgement costs what it newly tells.
+//! Segments are numbered in the order of their first transmission and stored in a ring. Each is in flight, selectively
+//! acknowledged, or lost and not yet retransmitted; the bytes in each state are counted incrementally. SACK blocks are compared
+//! with the known ranges, so the cost of an acknowledgement is proportional to what it newly reports.
 
 use std::collections::VecDeque;
 
 use whimbrel_control::estimator::SendStamp;
 use whimbrel_control::{Seq, Time};
 
-/// What is known of a segment that is not cumulatively acknowledged.
+/// State of a segment that is not cumulatively acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum State {
     InFlight,
     Sacked,
-    /// Given up, and not yet sent again.
+    /// Declared lost and not yet retransmitted.
     Lost,
 }
 
-/// A segment under way.
+/// A segment that is not cumulatively acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     /// Offset of its first byte in the stream.
     pub(super) start: u64,
-    /// Sequence numbers it takes: its payload and the FIN.
+    /// Length in sequence numbers: its payload and the FIN.
     pub(super) len: u32,
     pub(super) fin: bool,
     pub(super) state: State,
     pub(super) retransmitted: bool,
-    /// When it was sent last.
+    /// Time of its last transmission.
     pub(super) sent_at: Time,
     /// Number of its last transmission among all transmissions.
     order: u64,
-    /// What it took along for the delivery rate, if that is measured.
+    /// State for the delivery rate, if that is measured.
     pub(super) stamp: SendStamp,
 }
 
@@ -41,39 +41,39 @@ impl Slot {
         self.start + u64::from(self.len)
     }
 
-    /// Bytes of payload.
+    /// Returns the bytes of payload.
     pub(super) fn payload(&self) -> u32 {
         self.len - u32::from(self.fin)
     }
 }
 
-/// Which segments count as lost.
+/// The rule by which segments count as lost.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LossRule {
-    /// So many segments after it have been selectively acknowledged (RFC 6675 §4, IsLost, with segments for bytes).
+    /// This number of later segments has been selectively acknowledged (RFC 6675 §4, IsLost, in segments instead of bytes).
     Sacked(u32),
-    /// The forward-most selective acknowledgement lies so many segments ahead (FACK: Mathis and Mahdavi 1996, §2.2).
+    /// The forward-most selective acknowledgement is this number of segments ahead (FACK: Mathis and Mahdavi 1996, §2.2).
     Forward(u32),
 }
 
-/// What an acknowledgement newly told.
+/// What an acknowledgement newly reported.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct AckOutcome {
     /// Bytes acknowledged for the first time, cumulatively or selectively.
     pub(super) bytes: u64,
     /// Segments acknowledged for the first time.
     pub(super) packets: u32,
-    /// Segments taken off the front.
+    /// Segments removed from the front.
     pub(super) front_packets: u32,
-    /// Of these, bytes that a SACK block had told before.
+    /// Bytes of these that a SACK block had reported before.
     pub(super) front_known: u64,
     /// Whether the cumulative acknowledgement moved.
     pub(super) advanced: bool,
-    /// The segment sent last among those newly acknowledged.
+    /// The most recently sent segment among those newly acknowledged.
     pub(super) newest: Option<(Seq, Slot)>,
 }
 
-/// Segments given up on one occasion.
+/// Segments declared lost on one occasion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Lost {
     pub(super) first: Seq,
@@ -83,7 +83,7 @@ pub(super) struct Lost {
 }
 
 impl Lost {
-    /// Both together.
+    /// Combines both.
     pub(super) fn merge(&mut self, other: &Lost) {
         self.first = self.first.min(other.first);
         self.last = self.last.max(other.last);
@@ -99,13 +99,13 @@ impl Lost {
     }
 }
 
-/// All segments under way.
+/// All segments that are not cumulatively acknowledged.
 #[derive(Debug, Default)]
 pub(super) struct Scoreboard {
     slots: VecDeque<Slot>,
     /// Position of the first slot.
     base: Seq,
-    /// Offset that is acknowledged cumulatively.
+    /// Offset up to which everything is cumulatively acknowledged.
     una: u64,
     /// Offset behind the last segment.
     next: u64,
@@ -115,9 +115,9 @@ pub(super) struct Scoreboard {
     lost_packets: u32,
     /// Positions that are selectively acknowledged, as ranges in order.
     ranges: Vec<(Seq, Seq)>,
-    /// Segments below have been examined for loss.
+    /// Segments below this position have been examined for loss.
     frontier: Seq,
-    /// No segment below is lost.
+    /// No segment below this position is lost.
     hint: Seq,
     /// Transmissions so far.
     transmissions: u64,
@@ -125,27 +125,27 @@ pub(super) struct Scoreboard {
     delivered_order: u64,
     /// Retransmissions in flight, in their order: position and number of the transmission.
     retransmissions: VecDeque<(Seq, u64)>,
-    /// The segments given up on the last occasion.
+    /// The segments declared lost on the last occasion.
     given_up: Vec<Seq>,
 }
 
 impl Scoreboard {
-    /// Offset that is acknowledged cumulatively.
+    /// Returns the offset up to which everything is cumulatively acknowledged.
     pub(super) fn una(&self) -> u64 {
         self.una
     }
 
-    /// Offset behind the last segment sent.
+    /// Returns the offset behind the last sent segment.
     pub(super) fn next(&self) -> u64 {
         self.next
     }
 
-    /// Position of the first segment that is not cumulatively acknowledged.
+    /// Returns the position of the first segment that is not cumulatively acknowledged.
     pub(super) fn first(&self) -> Seq {
         self.base
     }
 
-    /// Position of the next new segment.
+    /// Returns the position of the next new segment.
     pub(super) fn next_seq(&self) -> Seq {
         self.base + self.slots.len() as Seq
     }
@@ -154,22 +154,22 @@ impl Scoreboard {
         self.slots.is_empty()
     }
 
-    /// Bytes sent, neither acknowledged in any way nor given up: pipe of RFC 6675.
+    /// Returns the bytes sent that are neither acknowledged nor declared lost: pipe of RFC 6675.
     pub(super) fn in_flight(&self) -> u64 {
         self.in_flight
     }
 
-    /// Bytes selectively acknowledged.
+    /// Returns the selectively acknowledged bytes.
     pub(super) fn sacked(&self) -> u64 {
         self.sacked
     }
 
-    /// Bytes given up and not yet sent again.
+    /// Returns the bytes declared lost and not yet retransmitted.
     pub(super) fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Whether the last segment sent is selectively acknowledged: nothing after the holes is under way.
+    /// Returns whether the last sent segment is selectively acknowledged: nothing is in flight after the holes.
     pub(super) fn ends_sacked(&self) -> bool {
         self.slots.back().is_some_and(|slot| slot.state == State::Sacked)
     }
@@ -178,7 +178,7 @@ impl Scoreboard {
         self.slots.get(seq.checked_sub(self.base)? as usize)
     }
 
-    /// Notes what a segment takes along.
+    /// Stores the delivery-rate state of a segment.
     pub(super) fn set_stamp(&mut self, seq: Seq, stamp: SendStamp) {
         let index = self.index(seq);
         self.slots[index].stamp = stamp;
@@ -188,7 +188,7 @@ impl Scoreboard {
         (seq - self.base) as usize
     }
 
-    /// A new segment is sent.
+    /// Adds a new segment that is being sent, and returns its position.
     pub(super) fn push(&mut self, now: Time, len: u32, fin: bool) -> Seq {
         let seq = self.next_seq();
         if self.slots.is_empty() {
@@ -211,7 +211,7 @@ impl Scoreboard {
         seq
     }
 
-    /// A segment is sent again.
+    /// Records a retransmission.
     pub(super) fn resend(&mut self, now: Time, seq: Seq) {
         let index = self.index(seq);
         self.transmissions += 1;
@@ -224,7 +224,7 @@ impl Scoreboard {
                 self.lost_packets -= 1;
                 self.in_flight += len;
             }
-            // Sent again although it may yet arrive: it counts once.
+            // Retransmitted although it may still arrive: it counts once.
             State::InFlight | State::Sacked => {}
         }
         if slot.state == State::Lost {
@@ -236,7 +236,7 @@ impl Scoreboard {
         self.retransmissions.push_back((seq, order));
     }
 
-    /// The first segment that is lost and not yet sent again.
+    /// Returns the first segment that is lost and not yet retransmitted.
     pub(super) fn next_lost(&mut self) -> Option<Seq> {
         if self.lost_packets == 0 {
             return None;
@@ -248,7 +248,7 @@ impl Scoreboard {
         Some(self.hint)
     }
 
-    /// The first segment that is in flight, was not sent again, and lies below the highest one that was selectively acknowledged.
+    /// Returns the first segment that is in flight, was not retransmitted, and is below the highest selectively acknowledged one.
     pub(super) fn next_hole(&self) -> Option<Seq> {
         let end = self.ranges.last()?.1;
         (self.base..end).find(|seq| {
@@ -275,8 +275,8 @@ impl Scoreboard {
         }
     }
 
-    /// Takes an acknowledgement: everything below `cumulative`, and the blocks, all in offsets. Returns what is new, nothing if it
-    /// acknowledges what was never sent.
+    /// Handles an acknowledgement of everything below `cumulative`, and of the blocks, all as offsets. Returns what is new; nothing
+    /// if it acknowledges data that was never sent.
     pub(super) fn on_ack(&mut self, cumulative: u64, blocks: impl Iterator<Item = (u64, u64)>) -> Option<AckOutcome> {
         if cumulative > self.next {
             return None;
@@ -317,7 +317,7 @@ impl Scoreboard {
         self.frontier = self.frontier.max(base);
     }
 
-    /// The positions that lie wholly within a block.
+    /// Returns the positions that are completely inside a block.
     fn positions(&self, from: u64, to: u64) -> (Seq, Seq) {
         let first = self.slots.partition_point(|slot| slot.start < from);
         let end = self.slots.partition_point(|slot| slot.end() <= to);
@@ -325,7 +325,7 @@ impl Scoreboard {
     }
 
     fn take_block(&mut self, from: u64, to: u64, outcome: &mut AckOutcome) {
-        // A block at or below the cumulative acknowledgement tells of a duplicate (RFC 2883 §4).
+        // A block at or below the cumulative acknowledgement reports a duplicate (RFC 2883 §4).
         if to <= self.una || from < self.una || to > self.next || from >= to {
             return;
         }
@@ -333,7 +333,7 @@ impl Scoreboard {
         if from >= to {
             return;
         }
-        // The ranges that the block touches are merged with it; what lies between them is new.
+        // Ranges that the block touches are merged with it; the gaps between them are newly acknowledged.
         let begin = self.ranges.partition_point(|(_, end)| *end < from);
         let mut merged = (from, to);
         let mut at = from;
@@ -363,7 +363,7 @@ impl Scoreboard {
         }
     }
 
-    /// The segments given up on the last occasion.
+    /// Returns the segments declared lost on the last occasion.
     pub(super) fn given_up(&self) -> &[Seq] {
         &self.given_up
     }
@@ -380,8 +380,8 @@ impl Scoreboard {
         lost.add(seq, slot);
     }
 
-    /// Finds the segments that count as lost now. `again`: also retransmissions after which so many transmissions have been made that
-    /// one of them has arrived.
+    /// Finds the segments that count as lost now. With `again`, also retransmissions if one of at least this number of later
+    /// transmissions has arrived.
     pub(super) fn find_losses(&mut self, rule: LossRule, again: Option<u32>) -> Lost {
         let mut lost = Lost::default();
         self.given_up.clear();
@@ -419,7 +419,7 @@ impl Scoreboard {
         lost
     }
 
-    /// The position of which, with those after it, `count` segments have been selectively acknowledged.
+    /// Returns the position at and after which `count` segments have been selectively acknowledged.
     fn nth_sacked_from_the_end(&self, count: u32) -> Option<Seq> {
         let mut left = u64::from(count);
         for (from, to) in self.ranges.iter().rev() {
@@ -431,7 +431,7 @@ impl Scoreboard {
         None
     }
 
-    /// Gives up the first segment, whatever is known of it (duplicate acknowledgements tell of no other).
+    /// Declares the first segment lost, whatever its state (duplicate acknowledgements indicate no other).
     pub(super) fn give_up_first(&mut self) -> Lost {
         let mut lost = Lost::default();
         self.given_up.clear();
@@ -441,7 +441,7 @@ impl Scoreboard {
         lost
     }
 
-    /// Takes back what has been given up and not yet sent again: it is in flight after all.
+    /// Puts segments that were declared lost and not yet retransmitted back in flight.
     pub(super) fn revive(&mut self) {
         for slot in self.slots.iter_mut().filter(|slot| slot.state == State::Lost) {
             slot.state = State::InFlight;
@@ -452,8 +452,8 @@ impl Scoreboard {
         self.frontier = self.base;
     }
 
-    /// Gives up everything that is in flight (RFC 6298 §5.4, RFC 6675 §5.1). What was selectively acknowledged is not sent again:
-    /// receivers here never take back what they have acknowledged.
+    /// Declares everything in flight lost (RFC 6298 §5.4, RFC 6675 §5.1). Selectively acknowledged segments are not retransmitted:
+    /// receivers here never revoke an acknowledgement.
     pub(super) fn give_up_all(&mut self) -> Lost {
         let mut lost = Lost::default();
         self.given_up.clear();
@@ -494,8 +494,8 @@ mod tests {
     }
 
     #[test]
-    fn losses_are_found_by_what_arrived_later() {
-        // RFC 6675 §4, IsLost: 3 is not, because only two have arrived after it
+    fn declares_losses_by_later_arrivals() {
+        // RFC 6675 §4, IsLost: 3 is not lost, because only two segments have arrived after it
         let mut board = board(8);
         ack(&mut board, 0, &[(1, 2), (4, 6)]);
         let lost = board.find_losses(LossRule::Sacked(3), None);
@@ -512,18 +512,18 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_sent_cannot_be_acknowledged() {
+    fn rejects_acknowledgements_of_unsent_data() {
         let mut board = board(3);
         assert!(board.on_ack(4 * LEN, core::iter::empty()).is_none());
         assert_eq!(ack(&mut board, 0, &[(2, 9)]).packets, 0);
         assert_eq!(
             ack(&mut board, 2, &[(0, 1)]).packets,
             2,
-            "a block below tells of a duplicate"
+            "a block below reports a duplicate"
         );
     }
 
-    /// The same by looking at each segment.
+    /// A reference model that examines each segment.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     enum Plain {
         Flying,
@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_those_of_a_model_that_looks_at_every_segment() {
+    fn counts_match_a_model_that_examines_every_segment() {
         for seed in 0..300 {
             let rng = &mut Rng::stream(seed, "scoreboard");
             let mut board = Scoreboard::default();

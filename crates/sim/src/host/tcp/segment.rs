@@ -1,26 +1,26 @@
-//! A TCP segment as a structure (RFC 9293 §3.1): what the header says, and how long the payload is.
+//! A TCP segment as a structure (RFC 9293 §3.1): header fields and the length of the payload.
 
-/// Header without options.
+/// Length of the header without options.
 const BASE_HEADER: u32 = 20;
-/// Most SACK blocks that fit beside nothing else (RFC 2018 §3).
+/// Largest number of SACK blocks without other options (RFC 2018 §3).
 const MAX_BLOCKS: usize = 4;
-/// Beside the timestamps there is room for one less.
+/// Largest number of SACK blocks together with timestamps.
 const MAX_BLOCKS_WITH_TIMESTAMPS: usize = 3;
 
-/// The control bits of a header, its reserved bits included.
+/// The control bits of a header, including reserved bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 pub struct TcpFlags(u16);
 
 impl TcpFlags {
-    /// No bit.
+    /// No flags.
     pub const NONE: TcpFlags = TcpFlags(0);
-    /// No more data from the sender.
+    /// The sender has no more data.
     pub const FIN: TcpFlags = TcpFlags(0x001);
     /// Sequence numbers are synchronised.
     pub const SYN: TcpFlags = TcpFlags(0x002);
-    /// Push: nothing waits behind this segment.
+    /// Push: no data is waiting after this segment.
     pub const PSH: TcpFlags = TcpFlags(0x008);
-    /// The acknowledgement number counts.
+    /// The acknowledgement number is valid.
     pub const ACK: TcpFlags = TcpFlags(0x010);
     /// ECN-Echo (RFC 3168).
     pub const ECE: TcpFlags = TcpFlags(0x040);
@@ -29,35 +29,35 @@ impl TcpFlags {
     /// Echo of the explicit congestion indication (Shishir 2000): one of the reserved bits.
     pub const ECI: TcpFlags = TcpFlags(0x200);
 
-    /// Both together.
+    /// Returns the union of both sets.
     #[must_use]
     pub const fn with(self, other: TcpFlags) -> Self {
         TcpFlags(self.0 | other.0)
     }
 
-    /// These bits and, if `wanted`, the others.
+    /// Returns these bits and, if `wanted`, the others.
     #[must_use]
     pub const fn with_if(self, other: TcpFlags, wanted: bool) -> Self {
         if wanted { self.with(other) } else { self }
     }
 
-    /// Whether every bit of `other` is set.
+    /// Returns whether every bit of `other` is set.
     pub const fn has(self, other: TcpFlags) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// The twelve bits behind the data offset.
+    /// Returns the twelve bits after the data offset.
     pub const fn bits(self) -> u16 {
         self.0
     }
 }
 
-/// A TCP segment without its payload, of which only the length matters here.
+/// A TCP segment without its payload, of which only the length is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TcpSegment {
-    /// Port of the end that sends it.
+    /// Port of the sending end.
     pub source_port: u16,
-    /// Port of the end it goes to.
+    /// Port of the receiving end.
     pub destination_port: u16,
     /// Sequence number of its first byte.
     pub seq: u32,
@@ -65,13 +65,13 @@ pub struct TcpSegment {
     pub ack: u32,
     /// Control bits.
     pub flags: TcpFlags,
-    /// Receive window as it stands in the header, before scaling.
+    /// Receive window as in the header, before scaling.
     pub window: u16,
-    /// Option: largest segment that the end takes (RFC 9293 §3.7.1), bytes.
+    /// Option: maximum segment size of the end (RFC 9293 §3.7.1), bytes.
     pub mss: Option<u16>,
     /// Option: window scale (RFC 7323 §2).
     pub window_scale: Option<u8>,
-    /// Option: selective acknowledgements are welcome (RFC 2018).
+    /// Option: selective acknowledgements permitted (RFC 2018).
     pub sack_permitted: bool,
     /// Option: timestamp and its echo (RFC 7323 §3), in microseconds.
     pub timestamps: Option<(u32, u32)>,
@@ -81,7 +81,7 @@ pub struct TcpSegment {
     pub sack: SackBlocks,
 }
 
-/// SACK blocks: first sequence number of each, and the one behind its last (RFC 2018 §3).
+/// SACK blocks: first sequence number of each, and the number after its last (RFC 2018 §3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SackBlocks {
     blocks: [(u32, u32); MAX_BLOCKS],
@@ -89,14 +89,14 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// The blocks, in their order.
+    /// Returns the blocks in order.
     pub fn as_slice(&self) -> &[(u32, u32)] {
         &self.blocks[..usize::from(self.count)]
     }
 }
 
 impl TcpSegment {
-    /// Adds a SACK block. Whether there was room.
+    /// Adds a SACK block. Returns whether there was room.
     pub(crate) fn push_sack_block(&mut self, block: (u32, u32)) -> bool {
         let most = if self.timestamps.is_some() {
             MAX_BLOCKS_WITH_TIMESTAMPS
@@ -112,7 +112,7 @@ impl TcpSegment {
         true
     }
 
-    /// Bytes of header, options and padding included.
+    /// Returns the length of the header in bytes, including options and padding.
     pub fn header_len(&self) -> u32 {
         let mut options = 0;
         options += if self.mss.is_some() { 4 } else { 0 };
@@ -127,17 +127,17 @@ impl TcpSegment {
         BASE_HEADER + u32::next_multiple_of(options, 4)
     }
 
-    /// Bytes behind the IP header.
+    /// Returns the bytes after the IP header.
     pub fn len(&self) -> u32 {
         self.header_len() + self.payload
     }
 
-    /// Never: there is always a header.
+    /// Returns false: there is always a header.
     pub fn is_empty(&self) -> bool {
         false
     }
 
-    /// Sequence numbers that it takes: its payload, SYN and FIN.
+    /// Returns the length in sequence numbers: payload, SYN and FIN.
     pub fn sequence_len(&self) -> u32 {
         self.payload + u32::from(self.flags.has(TcpFlags::SYN)) + u32::from(self.flags.has(TcpFlags::FIN))
     }
@@ -166,7 +166,7 @@ mod tests {
             assert!(segment.push_sack_block((blocks, blocks + 1)));
             assert_eq!(segment.header_len(), len);
         }
-        // RFC 2018 §3: three blocks beside timestamps, four without; 40 bytes of options at most
+        // RFC 2018 §3: three blocks together with timestamps, four without; at most 40 bytes of options
         assert!(!segment.push_sack_block((9, 10)));
         let mut plain = TcpSegment::default();
         assert!((0..4).all(|i| plain.push_sack_block((i, i + 1))));

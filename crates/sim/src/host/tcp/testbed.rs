@@ -1,4 +1,4 @@
-//! One end of a connection alone: tests play the other end and see what is sent.
+//! One end of a connection alone: tests play the other end and inspect what is sent.
 
 use whimbrel_control::{Rate, Rng, Span, Time};
 use whimbrel_proto::Ecn;
@@ -11,10 +11,10 @@ use crate::observer::{Interest, Observer, PacketEvent, PacketFate, Wanted};
 use crate::packet::{Congestion, PacketId};
 use crate::{Resources, RunOptions, World};
 
-/// Bytes of every full segment in these tests: the largest segment without timestamps.
+/// Bytes of every full segment in these tests: the maximum segment without timestamps.
 pub(super) const MSS: u64 = 1000;
 
-/// What an end has sent.
+/// Packets that an end has sent.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     pub(super) sent: Vec<(TcpSegment, Ecn)>,
@@ -32,7 +32,7 @@ impl Observer for Log {
     }
 }
 
-/// A network with a flow whose ends are elsewhere.
+/// A network with a flow whose ends are not in the network.
 pub(super) struct Testbed {
     network: Network,
     flow: FlowState,
@@ -67,7 +67,7 @@ impl Testbed {
         })
     }
 
-    /// A segment that has just arrived.
+    /// Returns a segment that has just arrived.
     pub(super) fn arrive(&mut self, segment: TcpSegment, ecn: Ecn, congestion: Congestion) -> PacketId {
         let id = self.network.slab.reserve();
         let body = self.network.slab.body_mut(id);
@@ -80,7 +80,7 @@ impl Testbed {
         id
     }
 
-    /// What was sent since it was last asked.
+    /// Returns the packets sent since the last call.
     pub(super) fn take(&mut self) -> Vec<(TcpSegment, Ecn)> {
         core::mem::take(&mut self.log.sent)
     }
@@ -94,7 +94,7 @@ impl Testbed {
     }
 }
 
-/// Parameters with segments of [`MSS`] and nothing that hides what is tested.
+/// Returns parameters with segments of [`MSS`] and without features that would hide the tested behaviour.
 pub(super) fn plain() -> TcpConfig {
     TcpConfig {
         mss: MSS as u16,

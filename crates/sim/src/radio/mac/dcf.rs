@@ -1,8 +1,8 @@
 //! The state machine of one station.
 //!
-//! It is told what the receiver hears and what time it is, and answers with [`Action`]s; it wants to be woken at
-//! [`Dcf::deadline`]. Slots are not counted one by one: the station remembers from when on slots pass ([`Dcf::slots_from`]), and works
-//! out how many have passed when the medium becomes busy.
+//! The caller reports what the receiver detects and the time; the station returns [`Action`]s and has to be woken at
+//! [`Dcf::deadline`]. Slots are not counted one by one: the station stores when slots start ([`Dcf::slots_from`]), and computes how
+//! many have passed when the medium becomes busy.
 
 use whimbrel_control::{Rng, Span, Time};
 
@@ -10,45 +10,45 @@ use super::{Action, BROADCAST, Failure, Frame, FrameKind, Heard, InterfaceQueue,
 use crate::packet::PacketId;
 use crate::radio::phy::Phy;
 
-/// What a station does beyond its physical layer's times.
+/// Limits of a station beyond its physical layer's times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// Longer frames are sent after RTS and CTS, bytes.
     pub(crate) rts_threshold: u32,
     pub(crate) short_retry: u8,
-    /// Attempts at an RTS: by the standard as many as at any short frame.
+    /// Attempts to send an RTS; in the standard the same as for other short frames.
     pub(crate) rts_retry: u8,
     pub(crate) long_retry: u8,
 }
 
-/// The frame exchange that a station has begun.
+/// The frame exchange of a station.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// None: it contends for the medium if it has something to send.
+    /// None: the station contends for the medium if it has a packet.
     Contend,
-    /// RTS sent. The answer has to begin by then; [`Time::MAX`] once something has begun.
+    /// RTS sent. The CTS has to start before this time; [`Time::MAX`] once a frame has started.
     AwaitCts(Time),
-    /// Data sent, likewise.
+    /// Data sent; the ACK likewise.
     AwaitAck(Time),
-    /// None: it is between two access points.
+    /// None: the station is between two access points.
     Away,
 }
 
-/// The packet whose turn it is.
+/// The packet being sent.
 #[derive(Clone, Copy, Debug)]
 struct Current {
     outgoing: Outgoing,
     sequence: u16,
     airtime: Span,
-    /// Whether it goes after RTS and CTS.
+    /// Whether RTS and CTS precede it.
     protected: bool,
-    /// Failed attempts at its RTS, or at itself if it needs none.
+    /// Failed attempts of its RTS, or of the frame itself without RTS.
     short: u8,
-    /// Failed attempts at itself after RTS and CTS.
+    /// Failed attempts of the frame after RTS and CTS.
     long: u8,
-    /// Whether it was sent before.
+    /// Whether it has been sent before.
     retry: bool,
-    /// Whether the receiver has it.
+    /// Whether the receiver has received it.
     taken: bool,
 }
 
@@ -62,28 +62,28 @@ pub(crate) struct Dcf {
     pub(crate) queue: InterfaceQueue,
     current: Option<Current>,
     state: State,
-    /// What is sent a SIFS after the frame it answers: CTS, ACK, or data after CTS.
+    /// The response due a SIFS after a received frame: CTS, ACK, or data after CTS.
     response: Option<(Time, Frame)>,
     transmitting: Option<Frame>,
     /// Whether the receiver senses a signal.
     sensed: bool,
-    /// Since when the medium is idle, as far as signals tell.
+    /// Since when the medium is idle by carrier sensing.
     idle_since: Time,
-    /// What has to pass from then on before slots begin: DIFS, or EIFS after something that could not be understood.
+    /// Idle time before slots start: DIFS, or EIFS after a frame that could not be decoded.
     space: Span,
-    /// Until when others have spoken for the medium.
+    /// Network allocation vector: until when other stations have reserved the medium.
     nav: Time,
-    /// From when on slots pass, if the medium stays idle.
+    /// When slots start if the medium stays idle.
     slots_from: Time,
-    /// Slots left. None if the next frame needs no back-off.
+    /// Remaining back-off slots. None if the next frame needs no back-off.
     backoff: Option<u32>,
-    /// When a transmission begins that nothing can stop any more.
+    /// Start of a transmission that can no longer be stopped.
     committed: Option<Time>,
     cw: u32,
     next_sequence: u16,
-    /// Sequence number of the last data frame from each station, in the order of their numbers.
+    /// Sequence number of the last data frame from each station, ordered by station.
     seen: Vec<(RadioId, u16)>,
-    /// What became of the last frame as others heard it.
+    /// Failure of the last frame, as its receivers saw it.
     pub(crate) failure: Failure,
     /// Failed attempts, over the whole run.
     pub(crate) retries: u64,
@@ -116,12 +116,12 @@ impl Dcf {
         }
     }
 
-    /// Whether it is sending a frame.
+    /// Returns whether the station is transmitting.
     pub(crate) fn is_transmitting(&self) -> bool {
         self.transmitting.is_some()
     }
 
-    /// When it wants to be woken; [`Time::MAX`] if only something on the air can make it act.
+    /// Returns when the station has to be woken; [`Time::MAX`] if it only waits for frames.
     #[inline]
     pub(crate) fn deadline(&self) -> Time {
         if let Some((due, _)) = self.response {
@@ -142,7 +142,7 @@ impl Dcf {
         }
     }
 
-    /// When it may send if the medium stays idle.
+    /// Returns when the station may transmit if the medium stays idle.
     #[inline]
     fn access_time(&self) -> Time {
         self.slots_from + self.phy.slot * u64::from(self.backoff.unwrap_or(0))
@@ -153,7 +153,7 @@ impl Dcf {
         !self.sensed && self.transmitting.is_none()
     }
 
-    /// From when on slots pass, the medium being idle since [`Dcf::idle_since`] and spoken for until [`Dcf::nav`].
+    /// Returns when slots start, given that the medium is idle since [`Dcf::idle_since`] and reserved until [`Dcf::nav`].
     #[inline]
     fn first_slot(&self) -> Time {
         (self.idle_since + self.space).max(self.nav + self.phy.difs())
@@ -163,7 +163,7 @@ impl Dcf {
         self.random.below(u64::from(self.cw) + 1) as u32
     }
 
-    /// Takes a packet to send, or gives it back if there is no room.
+    /// Accepts a packet, or returns it if the queue is full.
     pub(crate) fn offer(&mut self, now: Time, outgoing: Outgoing) -> Result<(), Outgoing> {
         self.queue.push(outgoing)?;
         if self.current.is_none() {
@@ -172,16 +172,16 @@ impl Dcf {
         Ok(())
     }
 
-    /// The next packet's turn has come.
+    /// Starts with the next packet.
     fn take_next(&mut self, now: Time) {
         let Some(outgoing) = self.queue.pop() else { return };
-        // A back-off after the last frame goes on without anybody watching.
+        // A back-off after the last frame may have ended meanwhile.
         if self.backoff.is_some() && self.is_idle() && self.access_time() <= now {
             self.backoff = None;
         }
         let is_free = self.is_idle() && self.nav <= now && self.response.is_none();
         if self.backoff.is_none() && !is_free {
-            // 9.3.4.2: who finds the medium busy backs off.
+            // 9.3.4.2: back-off, because the medium is busy.
             self.backoff = Some(self.draw());
         }
         let sequence = self.next_sequence;
@@ -203,14 +203,14 @@ impl Dcf {
         });
     }
 
-    /// The receiver of the frame under way has taken its packet.
+    /// Records that the receiver has received the packet of the current frame.
     pub(crate) fn packet_taken(&mut self, sequence: u16) {
         if let Some(current) = self.current.as_mut().filter(|current| current.sequence == sequence) {
             current.taken = true;
         }
     }
 
-    /// The receiver begins to sense a signal.
+    /// Handles the start of a signal at the receiver.
     #[inline]
     pub(crate) fn signal_begins(&mut self, now: Time) {
         if self.sensed {
@@ -222,7 +222,7 @@ impl Dcf {
         }
         let contends = self.state == State::Contend && self.response.is_none() && self.current.is_some();
         if contends && self.committed.is_none() {
-            // Who is about to send has turned from receiving to sending already, and notices nothing.
+            // The station has already turned from receiving to transmitting, and does not detect the signal.
             let access = self.access_time();
             if access <= now + self.phy.turnaround {
                 self.committed = Some(access.max(now));
@@ -238,7 +238,7 @@ impl Dcf {
         self.sensed = true;
     }
 
-    /// The medium, idle up to now, becomes busy: counts the slots that have passed. The one just begun does not count.
+    /// Handles the end of an idle period: counts the complete slots that have passed.
     #[inline]
     fn freeze(&mut self, now: Time) {
         let Some(left) = self.backoff else { return };
@@ -255,10 +255,10 @@ impl Dcf {
         };
     }
 
-    /// A signal has ended; `sensed` says whether there are others.
+    /// Handles the end of a signal; `sensed` indicates whether others remain.
     pub(crate) fn signal_ends(&mut self, now: Time, sensed: bool, heard: Heard, actions: &mut Vec<Action>) {
         self.sensed = sensed;
-        // 9.3.2.3.7: EIFS after what was not understood, until something is.
+        // 9.3.2.3.7: EIFS after a frame that was not decoded, until one is.
         self.space = match heard {
             Heard::Frame(_) => self.phy.difs(),
             Heard::Garbage | Heard::Noise => self.phy.eifs,
@@ -287,7 +287,7 @@ impl Dcf {
         match (self.state, frame.kind) {
             (State::AwaitCts(_), FrameKind::Cts) if answers => return self.cts_received(now),
             (State::AwaitAck(_), FrameKind::Ack) if answers => return self.succeeded(now, actions),
-            // 9.3.2.6, 9.3.2.8: any other frame means that there was no answer.
+            // 9.3.2.6, 9.3.2.8: any other frame means that there was no response.
             (State::AwaitCts(_) | State::AwaitAck(_), _) => self.attempt_failed(now, actions),
             (State::Contend | State::Away, _) => {}
         }
@@ -326,7 +326,7 @@ impl Dcf {
         self.response = Some((now + self.phy.sifs, frame));
     }
 
-    /// 9.3.2.10: a retry with the sequence number of the last frame from that station.
+    /// Returns whether a frame is a duplicate (9.3.2.10): a retry with the sequence number of the last frame from that station.
     fn is_duplicate(&mut self, frame: &Frame) -> bool {
         match self.seen.binary_search_by_key(&frame.from, |(from, _)| *from) {
             Ok(place) => {
@@ -343,7 +343,7 @@ impl Dcf {
     fn cts_received(&mut self, now: Time) {
         self.state = State::Contend;
         let Some(current) = &mut self.current else { return };
-        // 9.3.4.4: the count of short frames begins anew.
+        // 9.3.4.4: the short retry count is reset.
         current.short = 0;
         let frame = self.data_frame();
         self.response = frame.map(|frame| (now + self.phy.sifs, frame));
@@ -370,7 +370,7 @@ impl Dcf {
         })
     }
 
-    /// The own transmission has ended; `sensed` says whether others are on the air.
+    /// Handles the end of the own transmission; `sensed` indicates whether others are on the air.
     pub(crate) fn transmission_ends(&mut self, now: Time, sensed: bool, actions: &mut Vec<Action>) {
         let Some(frame) = self.transmitting.take() else { return };
         self.sensed = sensed;
@@ -391,7 +391,7 @@ impl Dcf {
         }
     }
 
-    /// The deadline has come. `receiving_since` says when the frame began that is being received, if one is.
+    /// Handles the deadline. `receiving_since` is the start of the frame being received, if there is one.
     pub(crate) fn wake(&mut self, now: Time, receiving_since: Option<Time>, actions: &mut Vec<Action>) {
         if let Some((due, frame)) = self.response {
             if due <= now {
@@ -405,7 +405,7 @@ impl Dcf {
         }
         match self.state {
             State::AwaitCts(_) | State::AwaitAck(_) => {
-                // A frame whose beginning was recognised in time may be the answer: its end tells.
+                // A frame whose start was detected in time may be the response: its end decides.
                 let begun = receiving_since.is_some_and(|since| since + self.phy.rx_start <= now);
                 match (begun, &mut self.state) {
                     (true, State::AwaitCts(until) | State::AwaitAck(until)) => *until = Time::MAX,
@@ -417,14 +417,14 @@ impl Dcf {
         }
     }
 
-    /// It leaves its access point: whatever it was about to do comes to nothing, but for a frame that it has begun to send.
+    /// Leaves the access point: cancels everything except a transmission in progress.
     pub(crate) fn leave(&mut self) {
         self.state = State::Away;
         self.response = None;
         self.committed = None;
     }
 
-    /// It joins an access point, perhaps on another channel. What waits goes there; `each` is told of it.
+    /// Joins an access point, perhaps on another channel. Redirects queued packets to it and calls `each` for each of them.
     pub(crate) fn join(&mut self, now: Time, phy: Phy, limits: Limits, to: RadioId, each: &mut dyn FnMut(PacketId)) {
         (self.phy, self.limits) = (phy, limits);
         self.state = State::Contend;
@@ -434,7 +434,7 @@ impl Dcf {
         self.nav = now;
         self.cw = self.phy.cw_min;
         self.seen.clear();
-        // What the old access point has received is on its way.
+        // A packet that the old access point has received is already on its way.
         self.current.take_if(|current| current.taken);
         if let Some(mut current) = self.current.take() {
             current.outgoing.to = to;
@@ -524,7 +524,7 @@ impl Dcf {
         self.finish(now);
     }
 
-    /// The packet is done with. 9.3.4.3: a back-off follows in any case.
+    /// Completes a packet. 9.3.4.3: a back-off always follows.
     fn finish(&mut self, now: Time) {
         self.current = None;
         self.cw = self.phy.cw_min;
@@ -534,7 +534,7 @@ impl Dcf {
 
     fn back_off(&mut self, now: Time) {
         self.backoff = Some(self.draw());
-        // Time that the medium has been idle counts as the space before the first slot.
+        // The time that the medium has been idle counts towards the space before the first slot.
         self.slots_from = self.first_slot().max(now);
     }
 }

@@ -11,7 +11,7 @@ use super::RadioId;
 use crate::ledger::DropCause;
 use crate::packet::PacketId;
 
-/// Where broadcast frames go.
+/// Destination of broadcast frames.
 pub(crate) const BROADCAST: RadioId = RadioId::MAX;
 
 /// The type of a frame.
@@ -33,54 +33,54 @@ pub(crate) struct Frame {
     pub(crate) kind: FrameKind,
     pub(crate) from: RadioId,
     pub(crate) to: RadioId,
-    /// Its duration field: for how long after its end the medium is spoken for.
+    /// Duration field: how long the medium is reserved after the end of the frame.
     pub(crate) nav: Span,
-    /// How long it takes.
+    /// Duration of the transmission.
     pub(crate) airtime: Span,
     /// Its sequence number (data).
     pub(crate) sequence: u16,
-    /// Whether it was sent before (data).
+    /// Whether it is a retry (data).
     pub(crate) retry: bool,
-    /// The packet it carries; none if the receiver has taken it out of an earlier copy.
+    /// The packet it carries; none if the receiver has received it in an earlier copy.
     pub(crate) packet: Option<PacketId>,
-    /// The flow on whose behalf it is sent.
+    /// The flow that the frame belongs to.
     pub(crate) flow: u32,
 }
 
 impl Frame {
-    /// Whether it goes to all.
+    /// Returns whether the frame is a broadcast.
     pub(crate) fn is_broadcast(&self) -> bool {
         self.to == BROADCAST
     }
 
-    /// Whether it is sent at the data rate.
+    /// Returns whether the frame is sent at the data rate.
     pub(crate) fn is_fast(&self) -> bool {
         self.kind == FrameKind::Data && !self.is_broadcast()
     }
 }
 
-/// A packet that waits for its turn or is being sent.
+/// A packet that is queued or being sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Outgoing {
     pub(crate) packet: PacketId,
     pub(crate) to: RadioId,
-    /// Bytes of the frame, header and checksum included.
+    /// Bytes of the frame, including header and checksum.
     pub(crate) bytes: u32,
     /// The packet's flow.
     pub(crate) flow: u32,
 }
 
-/// This bit in the number of a packet says that it is the number of a control message.
+/// Bit in a packet number that marks a control message.
 pub(crate) const CONTROL: PacketId = 1 << 31;
 
 impl Outgoing {
-    /// Whether it is a control message, which goes before data.
+    /// Returns whether it is a control message, which has priority over data.
     pub(crate) fn is_control(&self) -> bool {
         self.packet & CONTROL != 0
     }
 }
 
-/// Why an attempt at a frame came to nothing. A station never learns it; the simulator does.
+/// Why an attempt to send a frame failed. Known to the simulator, not to the station.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Failure {
     /// The receiver was too far away.
@@ -89,16 +89,16 @@ pub(crate) enum Failure {
     Collision,
     /// It collided with a frame of a station that its sender does not hear.
     HiddenNode,
-    /// Noise spoilt it.
+    /// Noise corrupted it.
     Channel,
-    /// It arrived, and was not answered: the receiver's medium was spoken for.
+    /// It arrived without a response: the receiver's medium was reserved.
     NoAnswer,
-    /// Nobody has told the receiver's address.
+    /// Address resolution failed.
     NoAddress,
 }
 
 impl Failure {
-    /// The same as a cause of death.
+    /// Returns the corresponding drop cause.
     pub(crate) const fn cause(self) -> DropCause {
         match self {
             Failure::OutOfRange => DropCause::OutOfRange,
@@ -111,16 +111,17 @@ impl Failure {
     }
 }
 
-/// What a station does.
+/// An action of a station.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Action {
-    /// Begins to send a frame.
+    /// Starts to send a frame.
     Transmit(Frame),
-    /// Hands the content of a data frame up.
+    /// Passes the content of a data frame up.
     Deliver(Frame),
-    /// A packet was sent, and acknowledged if it was not a broadcast. If the receiver has not taken it, it took it for another.
+    /// A packet was sent, and acknowledged unless it was a broadcast. If the receiver has not taken it, it treated it as a
+    /// duplicate.
     Sent { outgoing: Outgoing, taken: bool },
-    /// A packet was given up. It is none of the sender's any more if the receiver has taken it all the same.
+    /// A packet was given up. If the receiver has taken it nevertheless, it no longer belongs to the sender.
     Failed {
         outgoing: Outgoing,
         taken: bool,
@@ -128,14 +129,14 @@ pub(crate) enum Action {
     },
 }
 
-/// What a signal turned out to be at its end.
+/// The result of a signal at its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Heard {
     /// A frame without error.
     Frame(Frame),
-    /// Something that the receiver tried to understand, and could not.
+    /// A signal that the receiver tried to decode and could not.
     Garbage,
-    /// A signal that it did not try to understand: others were on the air, or it was transmitting itself.
+    /// A signal that it did not try to decode: other signals were on the air, or it was transmitting.
     Noise,
 }
 

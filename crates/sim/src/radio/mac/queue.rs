@@ -22,7 +22,7 @@ impl InterfaceQueue {
         }
     }
 
-    /// Takes a packet in, or gives back the one for which there is no room: for a control packet the last data packet makes some.
+    /// Adds a packet, or returns the dropped one if the queue is full: a control packet replaces the last data packet.
     pub(crate) fn push(&mut self, outgoing: Outgoing) -> Result<(), Outgoing> {
         let is_full = self.len() >= self.limit;
         if !outgoing.is_control() {
@@ -43,12 +43,12 @@ impl InterfaceQueue {
         Err(last)
     }
 
-    /// The next packet.
+    /// Returns the next packet.
     pub(crate) fn pop(&mut self) -> Option<Outgoing> {
         self.control.pop_front().or_else(|| self.data.pop_front())
     }
 
-    /// Takes out everything for one radio.
+    /// Removes all packets for one radio.
     pub(crate) fn reclaim(&mut self, to: RadioId, each: &mut dyn FnMut(Outgoing)) {
         for queue in [&mut self.control, &mut self.data] {
             queue.retain(|outgoing| {
@@ -61,7 +61,7 @@ impl InterfaceQueue {
         }
     }
 
-    /// Everything goes to another radio from now on.
+    /// Redirects all packets to another radio.
     pub(crate) fn redirect(&mut self, to: RadioId, each: &mut dyn FnMut(PacketId)) {
         for outgoing in self.control.iter_mut().chain(&mut self.data) {
             outgoing.to = to;
@@ -69,7 +69,7 @@ impl InterfaceQueue {
         }
     }
 
-    /// Packets that wait.
+    /// Returns the number of queued packets.
     pub(crate) fn len(&self) -> usize {
         self.control.len() + self.data.len()
     }
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn control_goes_before_data_and_takes_the_place_of_the_last() {
+    fn control_packets_precede_data_and_replace_the_last_data_packet() {
         let mut queue = InterfaceQueue::new(3);
         for packet in [1, 2, CONTROL, CONTROL + 1] {
             let refused = queue.push(outgoing(packet, 7)).err().map(|outgoing| outgoing.packet);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_one_radio_is_taken_out() {
+    fn reclaims_the_packets_for_one_radio() {
         let mut queue = InterfaceQueue::new(10);
         for (packet, to) in [(1, 7), (2, 8), (CONTROL, 7), (3, 7)] {
             assert!(queue.push(outgoing(packet, to)).is_ok());

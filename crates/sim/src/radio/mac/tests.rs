@@ -1,4 +1,4 @@
-//! Stations on a bench: what they hear is told to them by hand, and what they do is compared with the standard to the microsecond.
+//! Tests of single stations: signals are reported by hand, and actions are compared with the standard to the microsecond.
 
 use whimbrel_control::{Rng, Time};
 
@@ -32,7 +32,7 @@ fn bench(rts_threshold: u32) -> Bench {
 }
 
 impl Bench {
-    /// A packet that makes a frame of `bytes` for station 1.
+    /// Offers a packet that makes a frame of `bytes` for station 1.
     fn offer(&mut self, at: u64, bytes: u32) {
         self.now = us(at);
         let outgoing = Outgoing {
@@ -44,11 +44,11 @@ impl Bench {
         self.mac.offer(self.now, outgoing).expect("room");
     }
 
-    /// Wakes the station when it wants to be woken, and returns the frame it sends and the time.
+    /// Wakes the station at its deadline, and returns the time and the frame it sends.
     fn next_frame(&mut self) -> (u64, Frame) {
         loop {
             let at = self.mac.deadline();
-            assert!(at < Time::MAX, "the station waits for ever");
+            assert!(at < Time::MAX, "the station waits forever");
             self.now = self.now.max(at);
             self.mac.wake(self.now, None, &mut self.actions);
             let sent = self.actions.iter().find_map(|action| match action {
@@ -62,14 +62,14 @@ impl Bench {
         }
     }
 
-    /// Lets the frame end that is being sent.
+    /// Ends the frame being sent. Returns the time.
     fn end_of(&mut self, frame: &Frame) -> u64 {
         self.now += frame.airtime;
         self.mac.transmission_ends(self.now, false, &mut self.actions);
         self.now.as_nanos() / 1000
     }
 
-    /// A frame of others, from its beginning to its end.
+    /// Reports a frame of other stations, from its start to its end.
     fn hear(&mut self, at: u64, lasts: u64, heard: Heard) {
         self.now = us(at);
         self.mac.signal_begins(self.now);
@@ -92,7 +92,7 @@ fn frame(kind: FrameKind, from: RadioId, to: RadioId, nav: u64) -> Frame {
     }
 }
 
-/// The slots of the back-off of a station that has become free at `from`, given when it sent.
+/// Returns the number of back-off slots of a station that was free at `from` and sent at `sent`.
 fn slots(from: u64, sent: u64) -> u64 {
     assert_eq!((sent - from) % 20, 0, "{sent} is no slot boundary after {from}");
     (sent - from) / 20
@@ -134,7 +134,7 @@ fn rts_cts_data_and_ack_at_1_mbps() {
 }
 
 #[test]
-fn answers_come_after_a_sifs_whatever_the_medium() {
+fn responses_follow_after_a_sifs_even_if_the_medium_is_busy() {
     let mut b = bench(2347);
     b.hear(100, 352, Heard::Frame(frame(FrameKind::Rts, 1, 0, 8830)));
     let (at, cts) = b.next_frame();
@@ -159,7 +159,7 @@ fn answers_come_after_a_sifs_whatever_the_medium() {
 }
 
 #[test]
-fn an_rts_is_not_answered_while_others_have_spoken_for_the_medium() {
+fn an_rts_gets_no_cts_while_the_medium_is_reserved() {
     let mut b = bench(2347);
     b.hear(100, 304, Heard::Frame(frame(FrameKind::Cts, 5, 6, 5000)));
     b.hear(1000, 352, Heard::Frame(frame(FrameKind::Rts, 1, 0, 8830)));
@@ -174,12 +174,12 @@ fn the_nav_keeps_a_station_silent() {
     a.hear(100, 304, Heard::Frame(frame(FrameKind::Rts, 5, 6, 9000)));
     a.offer(500, 1000);
     let (at, _) = a.next_frame();
-    // 404 + 9000, DIFS, and a back-off because the medium was spoken for.
+    // 404 + 9000, DIFS, and a back-off because the medium was reserved.
     assert!(slots(9404 + 50, at) <= 31);
 }
 
 #[test]
-fn eifs_follows_what_was_not_understood_until_something_is() {
+fn eifs_follows_an_undecodable_frame_until_one_is_decoded() {
     let mut a = bench(2347);
     a.hear(100, 500, Heard::Garbage);
     a.offer(700, 1000);
@@ -217,18 +217,18 @@ fn backoff_is_frozen_and_resumed() {
         assert_eq!(
             slots(again + 304 + 50, at),
             drawn - begins,
-            "the slot that was cut short does not count"
+            "an incomplete slot does not count"
         );
     }
 }
 
 #[test]
-fn who_is_about_to_send_notices_nothing() {
+fn a_signal_within_the_turnaround_time_does_not_stop_a_transmission() {
     let mut a = bench(2347);
     a.hear(100, 304, Heard::Frame(frame(FrameKind::Ack, 5, 6, 0)));
     a.offer(410, 1000);
     assert_eq!(a.mac.deadline(), us(454));
-    // A signal 3 us before: too late to turn round. One 10 us before: not.
+    // A signal 3 us before: too late. A signal 10 us before stops it.
     a.mac.signal_begins(us(451));
     assert_eq!(a.mac.deadline(), us(454));
     let mut b = bench(2347);
@@ -239,7 +239,7 @@ fn who_is_about_to_send_notices_nothing() {
 }
 
 #[test]
-fn retries_double_the_window_and_end() {
+fn retries_double_the_contention_window_and_end() {
     // 7 attempts without RTS; the window goes 31, 63, ... 1023.
     let mut widest = [0; 7];
     for seed in 0..300 {
@@ -301,7 +301,7 @@ fn long_frames_have_four_attempts_after_cts() {
 }
 
 #[test]
-fn an_rts_has_a_limit_of_its_own_if_wanted() {
+fn rts_retry_limit_applies_to_rts_only() {
     // Attempts at an RTS, and at a frame without one.
     for (rts_threshold, limit, attempts) in [(100, 7, 7), (100, 4, 4), (2347, 4, 7)] {
         let mut a = bench(rts_threshold);
@@ -326,7 +326,7 @@ fn an_rts_has_a_limit_of_its_own_if_wanted() {
 }
 
 #[test]
-fn an_answer_that_has_begun_in_time_is_waited_for() {
+fn waits_for_a_response_that_started_in_time() {
     let mut a = bench(2347);
     a.offer(1000, 1000);
     let (_, data) = a.next_frame();
@@ -334,7 +334,7 @@ fn an_answer_that_has_begun_in_time_is_waited_for() {
     a.mac.signal_begins(us(end + 11));
     a.now = us(end + 222);
     a.mac.wake(a.now, Some(us(end + 11)), &mut a.actions);
-    assert!(a.actions.is_empty(), "its header has been heard");
+    assert!(a.actions.is_empty(), "its header has been received");
     a.mac.signal_ends(
         us(end + 315),
         false,

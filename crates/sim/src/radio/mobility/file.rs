@@ -1,4 +1,4 @@
-//! Movements from files: scripts for ns-2 as its `setdest` writes them, and waypoints of BonnMotion.
+//! Movements from files: ns-2 scripts as written by `setdest`, and BonnMotion waypoints.
 
 use core::fmt;
 use std::collections::BTreeMap;
@@ -10,18 +10,18 @@ use super::{Leg, Point};
 /// The movements of all nodes in a file.
 #[derive(Debug, Default)]
 pub struct Movements {
-    /// Of each node, its legs in the order of time.
+    /// The legs of each node, ordered by time.
     pub(super) nodes: BTreeMap<u32, Vec<Leg>>,
-    /// The greatest speed, m/s.
+    /// The highest speed, m/s.
     pub(super) top_speed: f64,
 }
 
-/// Why a file is none with movements.
+/// Why a file has no valid movements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MovementError {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The reason.
     pub what: String,
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for MovementError {
 
 impl std::error::Error for MovementError {}
 
-/// An order of a script: at that time, go there at that speed.
+/// A command of a script: at this time, move to this point at this speed.
 #[derive(Clone, Copy, Debug)]
 struct Order {
     at: Time,
@@ -43,10 +43,10 @@ struct Order {
 }
 
 impl Movements {
-    /// Reads a file, in whichever of the two formats it is.
+    /// Parses a file in either format.
     ///
     /// # Errors
-    /// The first line that is in neither.
+    /// Returns an error for the first line that matches neither format.
     pub fn parse(text: &str) -> Result<Self, MovementError> {
         let first = text
             .lines()
@@ -59,17 +59,17 @@ impl Movements {
         }
     }
 
-    /// How many nodes the file has.
+    /// Returns the number of nodes in the file.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Whether it has none.
+    /// Returns whether the file has no nodes.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// Whether it says how this node moves.
+    /// Returns whether the file has movements of this node.
     pub fn has(&self, node: u32) -> bool {
         self.nodes.contains_key(&node)
     }
@@ -88,7 +88,7 @@ fn number(word: &str, line: usize) -> Result<f64, MovementError> {
         Ok(number) if number.is_finite() && number.abs() <= 1e9 => Ok(number),
         _ => Err(MovementError {
             line,
-            what: format!("\"{word}\" is no number up to 1e9"),
+            what: format!("\"{word}\" is not a number up to 1e9"),
         }),
     }
 }
@@ -96,14 +96,13 @@ fn number(word: &str, line: usize) -> Result<f64, MovementError> {
 fn time(word: &str, line: usize) -> Result<Time, MovementError> {
     let seconds = number(word, line)?;
     if seconds < 0.0 {
-        let what = format!("{seconds} s lies before the beginning");
+        let what = format!("{seconds} s is before the start");
         return Err(MovementError { line, what });
     }
     Ok(Time::ZERO + Span::from_secs_f64(seconds))
 }
 
-/// `$node_(3) set X_ 12.5`, and `$ns_ at 7.5 "$node_(3) setdest 30.0 40.0 1.5"`. Distances that ns-2 keeps beside them (`$god_`) are
-/// passed over.
+/// Parses `$node_(3) set X_ 12.5` and `$ns_ at 7.5 "$node_(3) setdest 30.0 40.0 1.5"`. Distances for ns-2's `$god_` are ignored.
 fn script(text: &str) -> Result<Movements, MovementError> {
     let mut places: BTreeMap<u32, Point> = BTreeMap::new();
     let mut orders: BTreeMap<u32, Vec<Order>> = BTreeMap::new();
@@ -114,7 +113,7 @@ fn script(text: &str) -> Result<Movements, MovementError> {
         }
         let unknown = || MovementError {
             line,
-            what: format!("\"{content}\" is no order to a node"),
+            what: format!("\"{content}\" is not a command to a node"),
         };
         let clean = content.replace(['"', ';'], " ");
         let words: Vec<&str> = clean.split_whitespace().collect();
@@ -154,7 +153,7 @@ fn script(text: &str) -> Result<Movements, MovementError> {
     Ok(movements.complete())
 }
 
-/// The legs that follow from orders: each lasts until it is done, or until the next order.
+/// Returns the legs of a list of commands: each ends at its destination, or at the next command.
 fn legs(place: Point, orders: &[Order]) -> Vec<Leg> {
     let mut legs = vec![Leg::stay(place, Time::ZERO, Time::ZERO)];
     let (mut here, mut now) = (place, Time::ZERO);
@@ -164,7 +163,7 @@ fn legs(place: Point, orders: &[Order]) -> Vec<Leg> {
             now = order.at;
         }
         let until = orders.get(i + 1).map_or(Time::MAX, |next| next.at);
-        // Without speed it stops.
+        // With speed 0 the node stops.
         if order.speed > 0.0 {
             let leg = Leg::way(here, order.to, order.speed, now).cut(until);
             (here, now) = (leg.to, leg.end);
@@ -178,7 +177,7 @@ fn node_number(word: &str) -> Option<u32> {
     word.strip_prefix("$node_(")?.strip_suffix(')')?.parse().ok()
 }
 
-/// A line for each node: time, x, y, again and again.
+/// Parses a line for each node: time, x, y, repeated.
 fn waypoints(text: &str) -> Result<Movements, MovementError> {
     let mut movements = Movements::default();
     let mut node = 0;
@@ -189,7 +188,7 @@ fn waypoints(text: &str) -> Result<Movements, MovementError> {
         }
         let words: Vec<&str> = content.split_whitespace().collect();
         if !words.len().is_multiple_of(3) {
-            let what = format!("{} numbers, which are no triples of time, x and y", words.len());
+            let what = format!("{} numbers, which are not triples of time, x and y", words.len());
             return Err(MovementError { line, what });
         }
         let mut legs: Vec<Leg> = Vec::new();
@@ -200,7 +199,7 @@ fn waypoints(text: &str) -> Result<Movements, MovementError> {
                 None => legs.push(Leg::stay(place, Time::ZERO, at)),
                 Some(last) if at < last.end => {
                     let what = format!(
-                        "{} s after {} s: times must not go back",
+                        "{} s after {} s: times must not decrease",
                         triple[0],
                         last.end.as_secs_f64()
                     );
@@ -247,7 +246,7 @@ mod tests {
         assert_eq!(movements.len(), 2);
         assert_eq!(at(&movements, 0, 1.0), (10.0, 0.0));
         assert_eq!(at(&movements, 0, 2.5), (15.0, 0.0));
-        // Turned off its way after a second.
+        // Redirected after a second.
         assert_eq!(at(&movements, 0, 3.0), (20.0, 0.0));
         assert_eq!(at(&movements, 0, 13.0), (20.0, 50.0));
         assert_eq!(at(&movements, 0, 100.0), (20.0, 100.0));
@@ -256,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn waypoints_of_bonnmotion_are_read() {
+    fn parses_bonnmotion_waypoints() {
         let movements = Movements::parse("0.0 1.0 2.0 10.0 1.0 2.0 20.0 11.0 2.0\n5.0 7.0 7.0\n").expect("waypoints");
         assert_eq!(at(&movements, 0, 5.0), (1.0, 2.0));
         assert_eq!(at(&movements, 0, 15.0), (6.0, 2.0));
@@ -265,23 +264,23 @@ mod tests {
     }
 
     #[test]
-    fn other_files_are_refused_with_their_line() {
+    fn rejects_other_files_with_the_line() {
         let wrong = |text: &str| Movements::parse(text).expect_err("no movements").to_string();
         assert_eq!(
             wrong("1 2\n"),
-            "line 1: 2 numbers, which are no triples of time, x and y"
+            "line 1: 2 numbers, which are not triples of time, x and y"
         );
         assert_eq!(
             wrong("0 1 1\n5 1 1 3 2 2"),
-            "line 2: 3 s after 5 s: times must not go back"
+            "line 2: 3 s after 5 s: times must not decrease"
         );
-        assert_eq!(wrong("0 x 1"), "line 1: \"x\" is no number up to 1e9");
+        assert_eq!(wrong("0 x 1"), "line 1: \"x\" is not a number up to 1e9");
         assert_eq!(wrong(""), "line 1: no node");
         assert_eq!(
             wrong("$node_(0) set X_ 1\n$node_(0) leaps"),
-            "line 2: \"$node_(0) leaps\" is no order to a node"
+            "line 2: \"$node_(0) leaps\" is not a command to a node"
         );
-        assert!(wrong("$ns_ at -1 \"$node_(0) setdest 1 1 1\"").contains("before the beginning"));
-        assert!(wrong("$ns_ at 1e300 \"$node_(0) setdest 1 1 1\"").contains("no number"));
+        assert!(wrong("$ns_ at -1 \"$node_(0) setdest 1 1 1\"").contains("before the start"));
+        assert!(wrong("$ns_ at 1e300 \"$node_(0) setdest 1 1 1\"").contains("not a number"));
     }
 }

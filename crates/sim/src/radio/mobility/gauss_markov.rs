@@ -1,4 +1,5 @@
-//! Gauss-Markov movement (Liang and Haas 1999, in the form of Camp, Boleng and Davies 2002): speed and direction remember what they were.
+//! Gauss-Markov movement (Liang and Haas 1999, in the form of Camp, Boleng and Davies 2002): speed and direction are
+//! autocorrelated.
 
 use core::f64::consts::PI;
 
@@ -23,7 +24,7 @@ pub(super) struct GaussMarkov {
 }
 
 impl GaussMarkov {
-    /// What follows a leg: a step of constant speed and direction.
+    /// Returns the next leg: a step of constant speed and direction.
     pub(super) fn next(&mut self, last: &Leg) -> Leg {
         let a = self.memory;
         let spread = libm::sqrt(1.0 - a * a);
@@ -31,7 +32,7 @@ impl GaussMarkov {
         let speed =
             a * self.speed + (1.0 - a) * self.mean_speed + spread * self.speed_deviation * normal(&mut self.random);
         self.speed = speed.clamp(0.0, self.max_speed);
-        // The shorter way round to the mean.
+        // The shorter rotation to the mean.
         let turn = libm::remainder(self.mean_direction - self.direction, 2.0 * PI);
         self.direction += (1.0 - a) * turn + spread * self.direction_deviation * normal(&mut self.random);
         let seconds = self.interval.as_secs_f64();
@@ -43,7 +44,7 @@ impl GaussMarkov {
         Leg::between(last.to, to, last.end, last.end + self.interval)
     }
 
-    /// Near an edge the mean direction leads back; elsewhere it is what it was.
+    /// Returns the mean direction: towards the inside near an edge, otherwise unchanged.
     fn homeward(&self, at: Point) -> f64 {
         let side = |x: f64, length: f64| {
             let margin = 0.1 * length;

@@ -1,4 +1,4 @@
-//! Streets of a city (Manhattan grid of 3GPP TR 101 112): at a crossing a node goes on or turns by chance.
+//! Streets of a city (Manhattan grid of 3GPP TR 101 112): at a crossing a node continues or turns at random.
 
 use whimbrel_control::Rng;
 
@@ -11,7 +11,7 @@ pub(super) struct Manhattan {
     pub(super) block: [f64; 2],
     pub(super) speed: [f64; 2],
     pub(super) turn: f64,
-    /// The crossing that the last leg led to.
+    /// The crossing at the end of the last leg.
     pub(super) crossing: [u32; 2],
     /// East, north, west, south.
     pub(super) heading: u8,
@@ -19,13 +19,13 @@ pub(super) struct Manhattan {
 }
 
 impl Manhattan {
-    /// The crossing next to a place.
+    /// Returns the crossing nearest to a place.
     pub(super) fn nearest(blocks: [u32; 2], block: [f64; 2], at: Point) -> [u32; 2] {
         let place = |x: f64, side: f64, most: u32| libm::round(x / side).clamp(0.0, f64::from(most)) as u32;
         [place(at.x, block[0], blocks[0]), place(at.y, block[1], blocks[1])]
     }
 
-    /// Where a crossing is.
+    /// Returns the position of a crossing.
     pub(super) fn place(&self, crossing: [u32; 2]) -> Point {
         Point::new(
             f64::from(crossing[0]) * self.block[0],
@@ -33,7 +33,7 @@ impl Manhattan {
         )
     }
 
-    /// The crossing in a direction, if the city has one there.
+    /// Returns the next crossing in a direction, if there is one.
     fn ahead(&self, heading: u8) -> Option<[u32; 2]> {
         let [x, y] = self.crossing;
         let (x, y) = match heading & 3 {
@@ -45,7 +45,7 @@ impl Manhattan {
         (x <= self.blocks[0] && y <= self.blocks[1]).then_some([x, y])
     }
 
-    /// What follows a leg: a block.
+    /// Returns the next leg: a block.
     pub(super) fn next(&mut self, last: &Leg) -> Leg {
         let draw = self.random.unit();
         let wanted = if draw < self.turn / 2.0 {
@@ -56,7 +56,7 @@ impl Manhattan {
             0
         };
         let speed = self.speed[0] + self.random.unit() * (self.speed[1] - self.speed[0]);
-        // What the city's edge does not allow gives way to the other turns, and to turning round.
+        // At the edge, other turns replace those that lead out of the city; the last choice is to turn round.
         let found = [wanted, 1, 3, 0, 2]
             .into_iter()
             .map(|turn| (self.heading + turn) & 3)

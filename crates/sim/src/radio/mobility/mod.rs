@@ -1,4 +1,4 @@
-//! Where nodes are. Positions are worked out when somebody asks; a node that nobody hears costs nothing.
+//! Positions of nodes. They are computed on request, so a node without receivers in range costs nothing.
 
 mod file;
 mod gauss_markov;
@@ -15,7 +15,7 @@ use self::manhattan::Manhattan;
 use self::waypoint::RandomWaypoint;
 use crate::config::MobilityConfig;
 
-/// A place in the plane, m.
+/// A point in the plane, m.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Point {
     pub(crate) x: f64,
@@ -27,7 +27,7 @@ impl Point {
         Point { x, y }
     }
 
-    /// The square of the distance to another point, m^2.
+    /// Returns the square of the distance to another point, m^2.
     #[inline]
     pub(crate) fn distance_squared(self, other: Point) -> f64 {
         let (dx, dy) = (self.x - other.x, self.y - other.y);
@@ -35,21 +35,21 @@ impl Point {
     }
 }
 
-/// A straight way at constant speed, or a stay.
+/// A straight movement at constant speed, or a stay.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leg {
-    /// Where it begins, and when.
+    /// Start position and time.
     pub(crate) from: Point,
     pub(crate) start: Time,
     /// Metres per second in each direction.
     pub(crate) velocity: Point,
-    /// Where it ends, and when.
+    /// End position and time.
     pub(crate) to: Point,
     pub(crate) end: Time,
 }
 
 impl Leg {
-    /// A stay.
+    /// Creates a stay.
     pub(crate) fn stay(at: Point, start: Time, end: Time) -> Self {
         Leg {
             from: at,
@@ -60,7 +60,7 @@ impl Leg {
         }
     }
 
-    /// A way from one point to another.
+    /// Creates a movement between two points at this speed.
     pub(crate) fn way(from: Point, to: Point, speed: f64, start: Time) -> Self {
         let length = libm::sqrt(from.distance_squared(to));
         if length == 0.0 {
@@ -77,7 +77,7 @@ impl Leg {
         }
     }
 
-    /// A way that takes that long.
+    /// Creates a movement between two points in this time.
     pub(crate) fn between(from: Point, to: Point, start: Time, end: Time) -> Self {
         let seconds = end.since(start).as_secs_f64();
         if seconds == 0.0 {
@@ -92,7 +92,7 @@ impl Leg {
         }
     }
 
-    /// The part of it up to a time.
+    /// Returns the part of the leg up to a time.
     pub(crate) fn cut(mut self, end: Time) -> Self {
         if end < self.end {
             self.to = self.at(end);
@@ -123,12 +123,12 @@ enum Model {
     RandomWaypoint(Box<RandomWaypoint>),
     GaussMarkov(Box<GaussMarkov>),
     Manhattan(Box<Manhattan>),
-    /// The movements of a file, the node's number in it, and the place of the next leg.
+    /// The movements of a file, the node's number in it, and the index of the next leg.
     File(Arc<Movements>, u32, usize),
 }
 
 impl Motion {
-    /// The movement that a scenario asks for, from a position if it needs one.
+    /// Creates the movement that a scenario describes, from a position if the model needs one.
     pub(crate) fn new(
         config: &MobilityConfig,
         position: Point,
@@ -211,7 +211,7 @@ impl Motion {
         Motion { leg, model }
     }
 
-    /// The greatest speed it can have, m/s.
+    /// Returns the highest possible speed, m/s.
     pub(crate) fn top_speed(&self) -> f64 {
         match &self.model {
             Model::Static => 0.0,
@@ -222,7 +222,7 @@ impl Motion {
         }
     }
 
-    /// Where it is. Times must not go backwards.
+    /// Returns the position. Times must not decrease.
     #[inline]
     pub(crate) fn at(&mut self, now: Time) -> Point {
         if now < self.leg.end {
@@ -242,7 +242,7 @@ impl Motion {
                 Model::File(movements, node, place) => {
                     let next = movements.nodes.get(node).and_then(|legs| legs.get(*place));
                     *place += 1;
-                    // After the last leg it stays.
+                    // After the last leg the node stays.
                     self.leg = next.copied().unwrap_or(Leg::stay(self.leg.to, self.leg.end, Time::MAX));
                 }
             }
@@ -251,7 +251,7 @@ impl Motion {
     }
 }
 
-/// A normal number of mean 0 and deviation 1.
+/// Returns a normally distributed number with mean 0 and deviation 1.
 fn normal(random: &mut Rng) -> f64 {
     super::propagation::normal_pair(random).0
 }

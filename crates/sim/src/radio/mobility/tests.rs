@@ -11,7 +11,7 @@ fn waypoint(steady_state: bool, pause: u64) -> MobilityConfig {
 }
 
 #[test]
-fn positions_do_not_depend_on_when_they_are_asked_for() {
+fn positions_do_not_depend_on_earlier_requests() {
     let config = waypoint(false, 5);
     let start = Point::new(10.0, 20.0);
     let mut often = Motion::new(&config, start, Rng::stream(3, "node/a"), None);
@@ -34,8 +34,8 @@ fn positions_do_not_depend_on_when_they_are_asked_for() {
 }
 
 #[test]
-fn the_steady_state_is_steady() {
-    // Mean speed at the beginning and after a long time agree within their standard errors; a start at rest does not.
+fn the_steady_state_has_a_constant_mean_speed() {
+    // Mean speeds at the start and after a long time agree within their standard errors, unless the nodes start at rest.
     let mean_speed = |steady: bool, at: f64| {
         let n = 4000;
         let sum: f64 = (0..n)
@@ -59,7 +59,7 @@ fn the_steady_state_is_steady() {
 }
 
 #[test]
-fn gauss_markov_keeps_to_its_area_its_speed_and_its_memory() {
+fn gauss_markov_keeps_its_area_speed_and_correlation() {
     let config = |memory: f64| MobilityConfig::GaussMarkov {
         area: [1000.0, 800.0],
         mean_speed: 10.0,
@@ -90,7 +90,7 @@ fn gauss_markov_keeps_to_its_area_its_speed_and_its_memory() {
 }
 
 #[test]
-fn in_manhattan_nodes_keep_to_the_streets() {
+fn manhattan_nodes_stay_on_the_streets() {
     let config = MobilityConfig::Manhattan {
         blocks: [5, 3],
         block: [100.0, 50.0],
@@ -107,11 +107,11 @@ fn in_manhattan_nodes_keep_to_the_streets() {
         assert!(on_street(at.x, 100.0) || on_street(at.y, 50.0), "{at:?}");
         crossings.insert((libm::round(at.x / 100.0) as i64, libm::round(at.y / 50.0) as i64));
     }
-    assert_eq!(crossings.len(), 6 * 4, "it comes everywhere");
+    assert_eq!(crossings.len(), 6 * 4, "it visits all crossings");
 }
 
 #[test]
-fn movements_of_a_file_are_followed() {
+fn follows_the_movements_of_a_file() {
     let text = "$node_(7) set X_ 10.0\n$node_(7) set Y_ 0.0\n$ns_ at 2.0 \"$node_(7) setdest 30.0 0.0 10.0\"\n";
     let movements = Arc::new(Movements::parse(text).expect("a script"));
     let config = MobilityConfig::File {

@@ -1,4 +1,4 @@
-//! Random waypoint, from a place and at rest, or from the steady state (Navidi and Camp 2004).
+//! Random waypoint, starting at a given position and at rest, or in the steady state (Navidi and Camp 2004).
 
 use whimbrel_control::{Rng, Span, Time};
 
@@ -9,7 +9,7 @@ pub(super) struct RandomWaypoint {
     pub(super) area: [f64; 2],
     pub(super) speed: [f64; 2],
     pub(super) pause: Span,
-    /// Whether the leg under way is not a pause.
+    /// Whether the current leg is a movement, not a pause.
     pub(super) moving: bool,
     pub(super) random: Rng,
 }
@@ -23,7 +23,7 @@ impl RandomWaypoint {
         self.speed[0] + self.random.unit() * (self.speed[1] - self.speed[0])
     }
 
-    /// What follows a leg.
+    /// Returns the next leg.
     pub(super) fn next(&mut self, last: &Leg) -> Leg {
         if self.moving && !self.pause.is_zero() {
             self.moving = false;
@@ -35,11 +35,11 @@ impl RandomWaypoint {
         Leg::way(last.to, to, speed, last.end)
     }
 
-    /// The rest of the leg in which a node is found after a long time.
+    /// Returns the rest of a leg drawn from the steady state.
     pub(super) fn steady_leg(&mut self) -> Leg {
         let [width, height] = self.area;
         let [low, high] = self.speed;
-        // The mean time of a way: mean distance times mean of 1 / speed.
+        // The mean duration of a movement: mean distance times mean of 1 / speed.
         let slowness = if high > low {
             libm::log(high / low) / (high - low)
         } else {
@@ -48,13 +48,13 @@ impl RandomWaypoint {
         let travel = mean_distance(width, height) * slowness;
         let pause = self.pause.as_secs_f64();
         if self.random.unit() < pause / (pause + travel) {
-            // The rest of a pause that somebody looks into is evenly distributed, and it is spent anywhere.
+            // The residual pause is uniformly distributed, and so is its position.
             let rest = Span::from_secs_f64(pause * self.random.unit());
             let at = self.point();
             self.moving = false;
             return Leg::stay(at, Time::ZERO, Time::ZERO + rest);
         }
-        // Ways are met in proportion to their length: drawn by rejection. The place on it is even.
+        // Movements are observed in proportion to their length: drawn by rejection. The position on the path is uniform.
         let longest = libm::sqrt(width * width + height * height);
         let (from, to) = loop {
             let (a, b) = (self.point(), self.point());
@@ -64,14 +64,14 @@ impl RandomWaypoint {
         };
         let share = self.random.unit();
         let at = Point::new(from.x + share * (to.x - from.x), from.y + share * (to.y - from.y));
-        // Slow ways take longer: the density of the speed met is as 1 / speed.
+        // Slow movements take longer: the density of the observed speed is proportional to 1 / speed.
         let speed = low * libm::pow(high / low, self.random.unit());
         self.moving = true;
         Leg::way(at, to, speed, Time::ZERO)
     }
 }
 
-/// Mean distance between two points chosen evenly from a rectangle (Ghosh 1951).
+/// Returns the mean distance between two uniformly random points of a rectangle (Ghosh 1951).
 fn mean_distance(a: f64, b: f64) -> f64 {
     let d = libm::sqrt(a * a + b * b);
     let (a2, b2) = (a * a, b * b);

@@ -1,35 +1,35 @@
-//! Requests and replies (RFC 3561 §6.3 to §6.8).
+//! Route requests and route replies (RFC 3561 §6.3 to §6.8).
 
 use whimbrel_control::{Span, Time};
 
 use super::Aodv;
-use super::table::{News, State};
+use super::table::{RouteInfo, State};
 use crate::routing::seen::{newer, newest};
 use crate::routing::{Address, Cause, Context, Message, Rrep, Rreq};
 
-/// A route that is looked for.
+/// A route discovery in progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Discovery {
     pub(super) destination: Address,
     /// TTL of the last request, or of the next one if none was sent.
     ttl: u8,
-    /// Requests to the whole network sent so far.
+    /// Requests to the whole network so far.
     floods: u8,
-    /// When the last one was sent.
+    /// When the last request was sent.
     asked_at: Time,
-    /// When the next one is due, or the discovery has failed.
+    /// When the next request is due, or the discovery fails.
     pub(super) deadline: Time,
-    /// Whether a request was sent with this TTL; otherwise the rate limit holds it back, or that the last ones found nothing.
+    /// Whether a request with this TTL was sent. Otherwise the rate limit or the hold-off after a failed discovery delays it.
     asked: bool,
-    /// Whether it is a local repair, which asks once.
+    /// Whether this is a local repair, which sends a single request.
     repair: bool,
 }
 
-/// How long a hop took in the last discoveries that found a destination, in seconds.
+/// Time per hop in the last successful discoveries of a destination, in seconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Latency {
     destination: Address,
-    /// The newest first; not a number where there was none.
+    /// The newest first; NaN where there is no sample.
     samples: [f64; 3],
 }
 
@@ -41,7 +41,7 @@ impl Latency {
 }
 
 impl Aodv {
-    /// Looks for a route to a destination, unless it does so already (§6.3, §6.4).
+    /// Starts a route discovery for a destination unless one is in progress (§6.3, §6.4).
     pub(super) fn discover(&mut self, cx: &mut Context<'_>, destination: Address) {
         if self
             .discoveries
@@ -60,7 +60,7 @@ impl Aodv {
         self.begin(cx, destination, self.ring(ttl), false);
     }
 
-    /// Begins a discovery with a request of this TTL.
+    /// Starts a discovery with a request of this TTL.
     pub(super) fn begin(&mut self, cx: &mut Context<'_>, destination: Address, ttl: u8, repair: bool) {
         let mut discovery = Discovery {
             destination,
@@ -76,7 +76,7 @@ impl Aodv {
         self.discoveries.push(discovery);
     }
 
-    /// The TTL to use in place of this one: rings above the threshold are the whole network.
+    /// Returns the TTL to use for this one: rings above the threshold cover the whole network.
     fn ring(&self, ttl: u8) -> u8 {
         if ttl > self.config.ttl_threshold {
             self.config.net_diameter
@@ -85,7 +85,7 @@ impl Aodv {
         }
     }
 
-    /// Sends the next request of a discovery after a random delay below `jitter`, or puts it off if there were too many of late.
+    /// Sends the next request of a discovery after a random delay below `jitter`, or postpones it if the rate limit is reached.
     fn ask(&mut self, cx: &mut Context<'_>, discovery: &mut Discovery, jitter: Span) {
         let allowed = self.requests.allowed_at(cx.now);
         if allowed > cx.now {
@@ -93,7 +93,7 @@ impl Aodv {
             return;
         }
         self.requests.count(cx.now);
-        // §6.1: so that old ways back to this node do not stand in the way of new ones.
+        // §6.1: so that existing routes back to this node do not block new ones.
         self.seq = self.seq.wrapping_add(1);
         self.request = self.request.wrapping_add(1);
         let rreq = Rreq {
@@ -125,7 +125,7 @@ impl Aodv {
         discovery.deadline = cx.now + self.measured_wait(discovery.destination, wait);
     }
 
-    /// This wait with the traversal time of a node that was measured, if that is wanted.
+    /// Returns the waiting time computed from the destination's measured traversal time, if that is configured.
     fn measured_wait(&self, destination: Address, wait: Span) -> Span {
         if !self.config.measured_traversal_time {
             return wait;
@@ -141,7 +141,7 @@ impl Aodv {
         }
     }
 
-    /// A discovery has found a route of so many hops.
+    /// Records that a discovery has found a route of `hops` hops.
     fn measure(&mut self, now: Time, destination: Address, hops: u8) {
         let discovery = self
             .discoveries
@@ -164,7 +164,7 @@ impl Aodv {
         }
     }
 
-    /// Goes on with discoveries whose time has come.
+    /// Continues the discoveries whose deadline has passed.
     pub(super) fn handle_discoveries(&mut self, cx: &mut Context<'_>) {
         let mut place = 0;
         while let Some(discovery) = self.discoveries.get(place).copied() {
@@ -174,7 +174,7 @@ impl Aodv {
             }
             let mut next = discovery;
             if !discovery.repair && !self.buffer.waits_for(discovery.destination) {
-                // Whoever wanted it has given up.
+                // No packet waits for this route any more.
                 self.discoveries.swap_remove(place);
                 continue;
             }
@@ -189,20 +189,20 @@ impl Aodv {
                 } else if discovery.floods > self.config.rreq_retries {
                     self.counters.discoveries_failed += 1;
                     self.buffer.give_up(cx, discovery.destination, Cause::NoRoute);
-                    self.rest(cx.now, place);
+                    self.hold_off(cx.now, place);
                     continue;
                 }
                 next.asked = false;
             }
-            // Two hidden nodes that began at the same time would ask at the same time again and again (RFC 5148 §5.2).
+            // Without jitter, two hidden nodes that started at the same time would collide with every request (RFC 5148 §5.2).
             self.ask(cx, &mut next, self.config.broadcast_jitter);
             self.discoveries[place] = next;
             place += 1;
         }
     }
 
-    /// A discovery has found nothing. Packets that come for its destination wait for a time before it is looked for anew.
-    fn rest(&mut self, now: Time, place: usize) {
+    /// Ends a discovery that found nothing. Packets for its destination wait for the hold-off time before the next discovery.
+    fn hold_off(&mut self, now: Time, place: usize) {
         let holdoff = self.config.discovery_holdoff;
         if holdoff.is_zero() {
             self.discoveries.swap_remove(place);
@@ -214,7 +214,7 @@ impl Aodv {
         discovery.deadline = now + holdoff;
     }
 
-    /// A request arrives (§6.5).
+    /// Handles a route request (§6.5).
     pub(super) fn receive_request(&mut self, cx: &mut Context<'_>, from: Address, rreq: &Rreq) {
         let now = cx.now;
         if self
@@ -232,7 +232,7 @@ impl Aodv {
         let hops = rreq.hops.saturating_add(1);
         let travelled = self.config.node_traversal_time * 2 * u64::from(hops);
         let until = now + (self.config.net_traversal_time() * 2 - travelled);
-        let back = News {
+        let back = RouteInfo {
             destination: rreq.originator,
             next_hop: from,
             hops,
@@ -266,7 +266,7 @@ impl Aodv {
         }
     }
 
-    /// Answers for the destination if it has a route that is new enough (§6.6.2, §6.6.3).
+    /// Replies for the destination if this node has a route that is new enough (§6.6.2, §6.6.3).
     fn answer(&mut self, cx: &mut Context<'_>, from: Address, rreq: &Rreq) -> bool {
         let now = cx.now;
         if rreq.destination_only {
@@ -275,7 +275,7 @@ impl Aodv {
         let (Some(route), Some(back)) = (self.table.get(rreq.destination), self.table.get(rreq.originator)) else {
             return false;
         };
-        // In a persistent repair it goes on to offer what it had, under the number it had.
+        // In a persistent repair the node continues to offer the old route with its old number.
         let (seq, lifetime) = match route.seq {
             Some(seq) if route.is_valid(now) => (seq, route.expires.since(now)),
             Some(seq) if self.config.persistent_repair && route.state == State::Repairing => {
@@ -283,7 +283,7 @@ impl Aodv {
             }
             _ => return false,
         };
-        // A route through the node that asks is the one it has lost.
+        // A route through the requesting node is the one that this node has lost.
         if rreq.destination_seq.is_some_and(|asked| newer(asked, seq)) || route.next_hop == from {
             return false;
         }
@@ -315,7 +315,7 @@ impl Aodv {
         true
     }
 
-    /// Sends a request on to its next ring (§6.5).
+    /// Forwards a request to its next ring (§6.5).
     fn pass_on(&mut self, cx: &mut Context<'_>, rreq: &Rreq, hops: u8) {
         if rreq.ttl <= 1 {
             return;
@@ -335,19 +335,19 @@ impl Aodv {
         self.broadcast(cx, Message::Rreq(passed), jitter);
     }
 
-    /// A reply arrives (§6.7).
+    /// Handles a route reply (§6.7).
     pub(super) fn receive_reply(&mut self, cx: &mut Context<'_>, from: Address, rrep: &Rrep) {
         let now = cx.now;
         self.meet(cx, from);
         if rrep.acknowledge {
             self.unicast(cx, from, Message::RrepAck);
         }
-        // Nobody but this node knows the way to itself.
+        // Only this node knows its own routes.
         if rrep.destination == self.address {
             return;
         }
         let hops = rrep.hops.saturating_add(1);
-        let news = News {
+        let info = RouteInfo {
             destination: rrep.destination,
             next_hop: from,
             hops,
@@ -360,9 +360,9 @@ impl Aodv {
             .current(now, rrep.destination)
             .filter(|route| route.state == State::Repairing)
             .map(|route| route.hops);
-        let is_known = !self.table.learn(now, news);
-        // §6.7: the reply goes on if it made the route. Its sender may be the destination, to which hearing it has just made the very
-        // same route; and whoever asked before may have been told the same.
+        let is_known = !self.table.learn(now, info);
+        // §6.7: the reply is forwarded if it created the route. Its sender may be the destination: then hearing it has just created
+        // the same route. An earlier requester may also have received the same reply.
         let is_same = self
             .table
             .valid(now, rrep.destination)
@@ -375,7 +375,7 @@ impl Aodv {
         }
         self.release(cx, rrep.destination);
         if repaired.is_some_and(|before| hops > before) {
-            self.tell_longer(cx, rrep.destination);
+            self.report_longer(cx, rrep.destination);
         }
         if rrep.originator == self.address {
             return;
@@ -391,7 +391,7 @@ impl Aodv {
         let passed = Rrep {
             hops,
             acknowledge: self.config.reply_ack,
-            last_hop: news.last_hop.filter(|_| self.config.last_hop_extension),
+            last_hop: info.last_hop.filter(|_| self.config.last_hop_extension),
             ..*rrep
         };
         self.send_reply(cx, passed);
@@ -412,13 +412,13 @@ impl Aodv {
         self.unicast(cx, next_hop, Message::Rrep(rrep));
     }
 
-    /// The requests of a neighbour that does not hear this node are ignored for some time (§6.8).
+    /// Ignores the requests of a neighbour that does not receive this node's messages, for some time (§6.8).
     pub(super) fn blacklist(&mut self, now: Time, neighbour: Address) {
         self.blacklist.retain(|(other, _)| *other != neighbour);
         self.blacklist.push((neighbour, now + self.config.blacklist_timeout()));
     }
 
-    /// A neighbour has sent a message, so there is a way to it.
+    /// Creates or refreshes the route to a neighbour that has sent a message.
     fn meet(&mut self, cx: &mut Context<'_>, from: Address) {
         let until = cx.now + self.config.active_route_timeout;
         self.table.neighbour(cx.now, from, self.address, until, None);
@@ -431,12 +431,12 @@ impl Aodv {
         }
     }
 
-    /// The last node before the destination of a route of so many hops that begins with `next_hop`.
-    fn last_hop_of(&self, hops: u8, next_hop: Address, told: Option<Address>) -> Option<Address> {
+    /// Returns the last node before the destination of a route of `hops` hops that starts with `next_hop`.
+    fn last_hop_of(&self, hops: u8, next_hop: Address, reported: Option<Address>) -> Option<Address> {
         match hops {
             1 => Some(self.address),
             2 => Some(next_hop),
-            _ => told,
+            _ => reported,
         }
     }
 }

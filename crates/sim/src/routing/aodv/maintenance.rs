@@ -1,4 +1,4 @@
-//! Hellos, broken links, errors and local repair (RFC 3561 §6.9 to §6.12).
+//! Hello messages, broken links, route errors and local repair (RFC 3561 §6.9 to §6.12).
 
 use whimbrel_control::{Span, Time};
 
@@ -6,7 +6,7 @@ use super::Aodv;
 use super::table::State;
 use crate::routing::{Action, Address, Cause, Context, DEFAULT_TTL, Handle, Message, Rerr, Unreachable};
 
-/// Destinations that cannot be reached any more, and the neighbours that have to know.
+/// Destinations that became unreachable, and the precursors that need a route error.
 #[derive(Default)]
 struct Loss {
     unreachable: Vec<Unreachable>,
@@ -15,7 +15,7 @@ struct Loss {
 
 impl Loss {
     fn add(&mut self, destination: Address, seq: Option<u32>, precursors: &[Address]) {
-        // §6.11: what nobody uses is nobody's loss.
+        // §6.11: a route without precursors needs no route error.
         if precursors.is_empty() {
             return;
         }
@@ -30,8 +30,8 @@ impl Loss {
 }
 
 impl Aodv {
-    /// A link broke (§6.11). `transit` are source and destination of the packet that found out, if it came from another node: the
-    /// route for it is repaired from here if its end is near (§6.12).
+    /// Handles a broken link (§6.11). `transit` is the source and destination of the packet that detected it, if another node sent
+    /// that packet: its route is repaired locally if the destination is near (§6.12).
     pub(super) fn link_broken(
         &mut self,
         cx: &mut Context<'_>,
@@ -50,7 +50,7 @@ impl Aodv {
             broken = true;
             route.invalidate(now, delete_period, None);
             if repairs && route.hops <= reach {
-                // Those for which no packet is here are repaired if one comes soon.
+                // Routes without a waiting packet are repaired if a packet arrives soon.
                 route.repairable_until = now + self.config.active_route_timeout;
             } else {
                 loss.add(route.destination, route.seq, &route.precursors);
@@ -75,7 +75,7 @@ impl Aodv {
         }
     }
 
-    /// Looks for a new way from here (§6.12). Packets wait meanwhile, and nobody is told.
+    /// Starts a local repair (§6.12). Packets wait meanwhile, and no route error is sent.
     pub(super) fn repair(&mut self, cx: &mut Context<'_>, source: Address, destination: Address) {
         let half = self.table.get(source).map_or(0, |route| route.hops.div_ceil(2));
         let Some(route) = self.table.current(cx.now, destination) else {
@@ -90,8 +90,8 @@ impl Aodv {
         self.begin(cx, destination, ttl, true);
     }
 
-    /// A packet's link broke: as in ns-2 its route alone is given up, and looked for from here, if more than half of the way lies behind.
-    /// Says whether the packet waits for it.
+    /// Starts a persistent repair as in ns-2 for a packet whose link broke: invalidates only its route, and repairs it if the
+    /// destination is closer than the source. Returns whether the packet waits for the repair.
     pub(super) fn begin_persistent_repair(&mut self, cx: &mut Context<'_>, packet: Handle) -> bool {
         let datagram = cx.datagrams[packet as usize];
         let travelled = DEFAULT_TTL.saturating_sub(datagram.ttl);
@@ -106,7 +106,7 @@ impl Aodv {
         };
         match route.state {
             State::Repairing => {}
-            // Even if another way was found since.
+            // Also if another route has been found since.
             State::Valid => {
                 route.invalidate(cx.now, delete_period, None);
                 route.state = State::Repairing;
@@ -119,7 +119,7 @@ impl Aodv {
         true
     }
 
-    /// No new way was found from here.
+    /// Ends a local repair that found no route.
     pub(super) fn repair_failed(&mut self, cx: &mut Context<'_>, destination: Address) {
         let (now, delete_period) = (cx.now, self.config.delete_period());
         let mut loss = Loss::default();
@@ -141,8 +141,9 @@ impl Aodv {
         }
     }
 
-    /// The repaired route is longer than before: those who use it may want to look for a better one (§6.12).
-    pub(super) fn tell_longer(&mut self, cx: &mut Context<'_>, destination: Address) {
+    /// Sends a route error with flag N for a repaired route that is longer than before, so that its users may search for a better
+    /// one (§6.12).
+    pub(super) fn report_longer(&mut self, cx: &mut Context<'_>, destination: Address) {
         let mut loss = Loss::default();
         if let Some(route) = self.table.get(destination) {
             loss.add(destination, route.seq, &route.precursors);
@@ -150,13 +151,13 @@ impl Aodv {
         self.send_error(cx, loss, true);
     }
 
-    /// A packet came for which there is no route (§6.11, case ii).
+    /// Handles a packet without a route (§6.11, case ii).
     pub(super) fn no_route(&mut self, cx: &mut Context<'_>, from: Address, packet: Handle) {
         let (now, delete_period) = (cx.now, self.config.delete_period());
         let destination = cx.datagrams[packet as usize].destination;
         let mut seq = None;
         if let Some(route) = self.table.current(now, destination) {
-            // Its number went up when it ceased to be valid. It is not forgotten while packets for it come.
+            // The sequence number was incremented when the route became invalid. The entry is kept while packets for it arrive.
             route.expires = now + delete_period;
             seq = route.seq;
         }
@@ -166,30 +167,30 @@ impl Aodv {
         cx.drop(packet, Cause::NoRoute);
     }
 
-    /// A neighbour tells what it cannot reach any more (§6.11, case iii).
+    /// Handles a neighbour's route error (§6.11, case iii).
     pub(super) fn receive_error(&mut self, cx: &mut Context<'_>, from: Address, rerr: &Rerr) {
         let (now, delete_period) = (cx.now, self.config.delete_period());
         let mut loss = Loss::default();
-        for told in &rerr.unreachable {
+        for reported in &rerr.unreachable {
             let Some(route) = self
                 .table
-                .valid(now, told.destination)
+                .valid(now, reported.destination)
                 .filter(|route| route.next_hop == from)
             else {
                 continue;
             };
             if rerr.no_delete {
-                loss.add(told.destination, Some(told.seq), &route.precursors);
+                loss.add(reported.destination, Some(reported.seq), &route.precursors);
                 continue;
             }
-            route.invalidate(now, delete_period, Some(told.seq));
-            loss.add(told.destination, route.seq, &route.precursors);
+            route.invalidate(now, delete_period, Some(reported.seq));
+            loss.add(reported.destination, route.seq, &route.precursors);
             route.precursors.clear();
         }
         self.send_error(cx, loss, rerr.no_delete);
     }
 
-    /// Tells those who have to know: as unicast if it is one neighbour, as broadcast to more (§6.11).
+    /// Sends a route error to the precursors: as unicast to a single one, otherwise as broadcast (§6.11).
     fn send_error(&mut self, cx: &mut Context<'_>, loss: Loss, no_delete: bool) {
         if loss.unreachable.is_empty() || self.errors.allowed_at(cx.now) > cx.now {
             return;
@@ -208,7 +209,7 @@ impl Aodv {
         }
     }
 
-    /// A neighbour says hello (§6.9).
+    /// Handles a hello message (§6.9).
     pub(super) fn receive_hello(&mut self, cx: &mut Context<'_>, from: Address, seq: u32, lifetime: Span) {
         let until = cx.now + lifetime;
         self.table.neighbour(cx.now, from, self.address, until, Some(seq));
@@ -224,8 +225,9 @@ impl Aodv {
         self.wake_at(silent);
     }
 
-    /// Says hello if it is time, data packets use a route over this node, and nothing was broadcast of late; takes links for broken
-    /// on which nothing was heard for too long (§6.9, §6.10). Routes that nobody uses do not count: hellos make such routes.
+    /// Sends a hello message if it is due, data packets use a route over this node, and nothing was broadcast recently. Treats
+    /// links as broken on which nothing was received for too long (§6.9, §6.10). Unused routes do not count, because hello messages
+    /// create them.
     pub(super) fn handle_hello(&mut self, cx: &mut Context<'_>) {
         let now = cx.now;
         if self.hello_at.is_some_and(|at| at <= now) {

@@ -1,9 +1,9 @@
 //! Ad hoc on-demand distance vector routing (RFC 3561).
 //!
-//! Routes are looked for when packets need them, by requests that flood the network in growing rings, and answered by the
-//! destination or by a node that has a route as new as the one lost. Sequence numbers of the destinations say which of two routes is
-//! newer, so that none leads in a circle: along a route from node to node either the sequence number grows, or it stays the same and
-//! the number of hops falls. Where the RFC leaves room to break that order, this code keeps it (each place says so).
+//! Routes are discovered on demand, by requests that flood the network in growing rings. The destination replies, or a node with a
+//! route at least as new as the lost one. Sequence numbers of the destinations order routes by age, which prevents loops: from node
+//! to node along a route, either the sequence number grows, or it is the same and the number of hops decreases. Where the RFC
+//! permits violations of this order, this code keeps it; each place has a comment.
 //!
 //! | file | procedure | RFC 3561 |
 //! |---|---|---|
@@ -26,38 +26,38 @@ use super::seen::Seen;
 use super::{Action, Address, Cause, Context, Counters, Handle, Message, Protocol};
 use crate::config::AodvConfig;
 
-/// A node that routes by AODV.
+/// An AODV node.
 #[derive(Clone, Debug)]
 pub struct Aodv {
     config: AodvConfig,
     address: Address,
-    /// Its own sequence number.
+    /// The node's own sequence number.
     seq: u32,
-    /// Number of its last request.
+    /// Number of the last request.
     request: u32,
     table: Table,
     discoveries: Vec<Discovery>,
     latencies: Vec<Latency>,
     buffer: Buffer,
     seen: Seen,
-    /// Neighbours that say hello, with the time at which they have been silent for too long.
+    /// Neighbours that send hello messages, each with the time at which it counts as lost.
     neighbours: Vec<(Address, Time)>,
-    /// Neighbours that do not hear this node, with the end of the time in which their requests are ignored.
+    /// Neighbours that do not receive this node's messages, each with the time until which their requests are ignored.
     blacklist: Vec<(Address, Time)>,
-    /// Neighbours that are to acknowledge a reply, until when.
+    /// Neighbours that should acknowledge a reply, each with its deadline.
     unacknowledged: Vec<(Address, Time)>,
     requests: RateLimit,
     errors: RateLimit,
     last_broadcast: Time,
     hello_at: Option<Time>,
     purge_at: Option<Time>,
-    /// At or before the next time at which there is something to do.
+    /// A time at or before the next deadline.
     wake: Option<Time>,
     counters: Counters,
 }
 
 impl Aodv {
-    /// A node without routes.
+    /// Creates a node without routes.
     pub fn new(config: &AodvConfig, address: Address) -> Self {
         Aodv {
             address,
@@ -82,20 +82,21 @@ impl Aodv {
         }
     }
 
-    /// The sequence number it knows of a destination, and the hops of the route that may be used now.
+    /// Returns the known sequence number of a destination and the hops of the route in use.
     pub fn route(&self, now: Time, destination: Address) -> Option<(u32, u8)> {
         let route = self.table.get(destination).filter(|route| route.is_valid(now))?;
         Some((route.seq?, route.hops))
     }
 
-    /// Sees to it that it is woken at this time or before.
+    /// Schedules a wake-up at this time or earlier.
     fn wake_at(&mut self, at: Time) {
         self.wake = earliest([self.wake, Some(at)]);
     }
 
-    /// Sends a packet along a route if there is one, which is then in use (§6.2). Its destination, its next hop, the neighbour it came
-    /// from and its source, if packets for it go to that neighbour, are good for some time more. (The RFC extends the route to the
-    /// source in any case, as routes are expected to be symmetric. Where they are not, nobody on that route would know.)
+    /// Sends a packet along a route if there is one, and marks the route as active (§6.2). This extends the lifetime of the routes
+    /// to the destination and the next hop, and to the previous hop and the source if packets to the source go through the previous
+    /// hop. (The RFC always extends the route to the source, as it assumes symmetric routes. With asymmetric ones the nodes on that
+    /// route would not know.)
     fn send(&mut self, cx: &mut Context<'_>, from: Option<Address>, packet: Handle) -> bool {
         let until = cx.now + self.config.active_route_timeout;
         let destination = cx.datagrams[packet as usize].destination;
@@ -117,7 +118,7 @@ impl Aodv {
         true
     }
 
-    /// A packet came from a neighbour: the way back is in use.
+    /// Extends the route back to the source of a packet from a neighbour.
     fn extend_back(&mut self, cx: &Context<'_>, from: Address, packet: Handle) {
         let until = cx.now + self.config.active_route_timeout;
         let source = cx.datagrams[packet as usize].source;
@@ -142,7 +143,7 @@ impl Aodv {
     fn release(&mut self, cx: &mut Context<'_>, destination: Address) {
         self.discoveries
             .retain(|discovery| discovery.destination != destination);
-        // Each is sent or dropped, so that this comes to an end.
+        // Each packet is sent or dropped, so the loop ends.
         while let Some(packet) = self.buffer.pop(destination) {
             if !self.send(cx, None, packet) {
                 cx.drop(packet, Cause::NoRoute);
@@ -160,7 +161,7 @@ impl Aodv {
         cx.unicast(&mut self.counters, next_hop, message, Span::ZERO);
     }
 
-    /// Something was heard from a neighbour.
+    /// Records that a neighbour has sent something.
     fn heard(&mut self, now: Time, from: Address) {
         if self.config.hello
             && let Ok(place) = self.neighbours.binary_search_by_key(&from, |(address, _)| *address)
@@ -248,7 +249,7 @@ impl Protocol for Aodv {
         let state = self.table.current(now, datagram.destination).map(|route| route.state);
         match state {
             _ if !self.config.keep_failed => cx.drop(packet, Cause::LinkBroken),
-            // Another way was found in the meantime.
+            // Another route has been found meanwhile.
             Some(State::Valid) if self.send(cx, None, packet) => {}
             Some(State::Repairing) => self.keep(cx, packet),
             _ if transit.is_none() => {

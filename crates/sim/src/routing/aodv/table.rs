@@ -5,14 +5,14 @@ use whimbrel_control::{Span, Time};
 use crate::routing::Address;
 use crate::routing::seen::{newer, newest};
 
-/// What a route is good for.
+/// State of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// It may be used.
+    /// The route may be used.
     Valid,
-    /// It may not be used. Its sequence number and hops are remembered until it is deleted.
+    /// The route may not be used. Its sequence number and hops are kept until it is deleted.
     Invalid,
-    /// Its link broke and a new way is looked for from here (§6.12).
+    /// Its link broke and a local repair is in progress (§6.12).
     Repairing,
 }
 
@@ -21,18 +21,18 @@ pub(super) enum State {
 pub(super) struct Route {
     pub(super) destination: Address,
     pub(super) next_hop: Address,
-    /// Hops to the destination; if it is not valid, the last number known.
+    /// Hops to the destination; for an invalid route the last known number.
     pub(super) hops: u8,
     pub(super) state: State,
-    /// The destination's sequence number, if one was ever heard.
+    /// The destination's sequence number, if known.
     pub(super) seq: Option<u32>,
-    /// When it ceases to be valid, or is deleted if it is not.
+    /// When the route becomes invalid, or is deleted if it is invalid.
     pub(super) expires: Time,
-    /// For how long data packets have put it to use.
+    /// Time until which the route counts as active because of data packets.
     pub(super) used_until: Time,
-    /// Until when a packet for it starts a repair (§6.12).
+    /// Time until which a packet for the destination starts a local repair (§6.12).
     pub(super) repairable_until: Time,
-    /// Neighbours that use it, in order.
+    /// Neighbours that use the route, in order.
     pub(super) precursors: Vec<Address>,
     /// The last node before the destination, if known.
     pub(super) last_hop: Option<Address>,
@@ -44,17 +44,18 @@ impl Route {
         self.state == State::Valid && self.expires > now
     }
 
-    /// It may not be used from now on. The sequence number goes up by one (§6.11; for expiry §6.1), or to `told` if that is newer.
+    /// Invalidates the route. Increments its sequence number (§6.11; for expiry §6.1), or sets it to `reported` if that is newer.
     ///
-    /// The RFC has the number in a route error copied. Were it older than what a neighbour uses that sends its packets here, then
-    /// this node could take that neighbour's route for a newer one, which would be a loop; so the number only goes up.
-    pub(super) fn invalidate(&mut self, now: Time, delete_period: Span, told: Option<u32>) {
+    /// The RFC copies the number from the route error. If that number were older than the one of a neighbour that sends its packets
+    /// here, this node could accept that neighbour's route as newer, which would create a loop. Therefore the number never
+    /// decreases.
+    pub(super) fn invalidate(&mut self, now: Time, delete_period: Span, reported: Option<u32>) {
         self.state = State::Invalid;
         self.expires = now + delete_period;
-        self.seq = match (self.seq, told) {
-            (Some(seq), Some(told)) => Some(newest(seq.wrapping_add(1), told)),
+        self.seq = match (self.seq, reported) {
+            (Some(seq), Some(reported)) => Some(newest(seq.wrapping_add(1), reported)),
             (Some(seq), None) => Some(seq.wrapping_add(1)),
-            (None, told) => told,
+            (None, reported) => reported,
         };
     }
 
@@ -64,23 +65,23 @@ impl Route {
         }
     }
 
-    /// A data packet uses it: it is good until `until` at least (§6.2).
+    /// Marks the route as used by a data packet: extends its lifetime to at least `until` (§6.2).
     #[inline]
     pub(super) fn put_to_use(&mut self, until: Time) {
         self.used_until = until;
         self.extend(until);
     }
 
-    /// It is good until `until` at least.
+    /// Extends the lifetime to at least `until`.
     #[inline]
     pub(super) fn extend(&mut self, until: Time) {
         self.expires = self.expires.max(until);
     }
 }
 
-/// News of a route.
+/// A received description of a route.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct News {
+pub(super) struct RouteInfo {
     pub(super) destination: Address,
     pub(super) next_hop: Address,
     pub(super) hops: u8,
@@ -89,10 +90,10 @@ pub(super) struct News {
     pub(super) last_hop: Option<Address>,
 }
 
-/// Routes in the order of their destinations.
+/// Routes ordered by destination.
 #[derive(Clone, Debug)]
 pub(super) struct Table {
-    /// The destination of each route: searched for each message, so kept close together.
+    /// The destination of each route: kept contiguous, because it is searched for each message.
     destinations: Vec<Address>,
     routes: Vec<Route>,
     delete_period: Span,
@@ -125,7 +126,7 @@ impl Table {
         self.routes.insert(place, route);
     }
 
-    /// The route at a place, made invalid if its time is over.
+    /// Returns the route at an index, invalidated if it has expired.
     #[inline]
     fn refresh(&mut self, now: Time, place: usize) -> &mut Route {
         let route = &mut self.routes[place];
@@ -137,27 +138,27 @@ impl Table {
         route
     }
 
-    /// The route as it was left; it may have expired.
+    /// Returns the stored route, which may have expired.
     #[inline]
     pub(super) fn get(&self, destination: Address) -> Option<&Route> {
         self.place(destination).ok().map(|place| &self.routes[place])
     }
 
-    /// The route if it may be used.
+    /// Returns the route if it is valid.
     #[inline]
     pub(super) fn valid(&mut self, now: Time, destination: Address) -> Option<&mut Route> {
         self.current(now, destination)
             .filter(|route| route.state == State::Valid)
     }
 
-    /// The route, made invalid if its time is over.
+    /// Returns the route, invalidated if it has expired.
     #[inline]
     pub(super) fn current(&mut self, now: Time, destination: Address) -> Option<&mut Route> {
         let place = self.place(destination).ok()?;
         Some(self.refresh(now, place))
     }
 
-    /// Says of all routes what is over, and deletes those that have been invalid for long enough.
+    /// Invalidates expired routes, and deletes routes that have been invalid for long enough.
     pub(super) fn purge(&mut self, now: Time) {
         for place in 0..self.routes.len() {
             self.refresh(now, place);
@@ -169,40 +170,41 @@ impl Table {
             .extend(self.routes.iter().map(|route| route.destination));
     }
 
-    /// Enters news if they are better than what is known (§6.2): a newer sequence number; the same one and fewer hops; the same one
-    /// where the route is not valid; or any where none is known. Says whether they were.
-    pub(super) fn learn(&mut self, now: Time, news: News) -> bool {
-        let place = match self.place(news.destination) {
+    /// Updates the table if the received route is better than the known one (§6.2): a newer sequence number; the same number and
+    /// fewer hops; the same number while the known route is invalid; or any number if none is known. Returns whether the table
+    /// changed.
+    pub(super) fn learn(&mut self, now: Time, info: RouteInfo) -> bool {
+        let place = match self.place(info.destination) {
             Ok(place) => place,
             Err(place) => {
-                self.insert(place, news.route());
+                self.insert(place, info.route());
                 return true;
             }
         };
         let route = self.refresh(now, place);
         let is_better = match route.seq {
             None => true,
-            Some(seq) if newer(news.seq, seq) => true,
-            Some(seq) => seq == news.seq && (route.state != State::Valid || news.hops < route.hops),
+            Some(seq) if newer(info.seq, seq) => true,
+            Some(seq) => seq == info.seq && (route.state != State::Valid || info.hops < route.hops),
         };
         if is_better {
             let (precursors, until, used_until) =
                 (core::mem::take(&mut route.precursors), route.expires, route.used_until);
-            let stays = route.state == State::Valid && route.next_hop == news.next_hop;
-            *route = news.route();
+            let stays = route.state == State::Valid && route.next_hop == info.next_hop;
+            *route = info.route();
             route.precursors = precursors;
             route.used_until = used_until;
             if stays {
                 route.extend(until);
             }
-        } else if route.state == State::Valid && route.next_hop == news.next_hop && route.seq == Some(news.seq) {
-            route.extend(news.until);
+        } else if route.state == State::Valid && route.next_hop == info.next_hop && route.seq == Some(info.seq) {
+            route.extend(info.until);
         }
         is_better
     }
 
-    /// A neighbour was heard: there is a route of one hop to it (§6.2, §6.5). What was known of its sequence number is kept; a route
-    /// that ends at its destination with the next hop makes no loop.
+    /// Records a route of one hop to a neighbour that was heard (§6.2, §6.5). Keeps a known sequence number: a route whose next hop
+    /// is its destination cannot loop.
     pub(super) fn neighbour(&mut self, now: Time, neighbour: Address, me: Address, until: Time, seq: Option<u32>) {
         let place = match self.place(neighbour) {
             Ok(place) => place,
@@ -241,7 +243,7 @@ impl Table {
     }
 }
 
-impl News {
+impl RouteInfo {
     fn route(&self) -> Route {
         Route {
             destination: self.destination,
@@ -262,8 +264,8 @@ impl News {
 mod tests {
     use super::*;
 
-    fn news(hops: u8, seq: u32, next_hop: Address) -> News {
-        News {
+    fn info(hops: u8, seq: u32, next_hop: Address) -> RouteInfo {
+        RouteInfo {
             destination: 9,
             next_hop,
             hops,
@@ -277,21 +279,21 @@ mod tests {
     fn news_are_taken_by_the_rules_of_section_6_2() {
         let mut table = Table::new(Span::from_nanos(500));
         let now = Time::ZERO;
-        assert!(table.learn(now, news(4, 10, 1)), "nothing was known");
-        assert!(!table.learn(now, news(4, 10, 2)), "as many hops");
-        assert!(table.learn(now, news(3, 10, 2)), "fewer hops");
-        assert!(!table.learn(now, news(1, 9, 3)), "older");
-        assert!(table.learn(now, news(7, 11, 3)), "newer, though longer");
+        assert!(table.learn(now, info(4, 10, 1)), "nothing was known");
+        assert!(!table.learn(now, info(4, 10, 2)), "as many hops");
+        assert!(table.learn(now, info(3, 10, 2)), "fewer hops");
+        assert!(!table.learn(now, info(1, 9, 3)), "older");
+        assert!(table.learn(now, info(7, 11, 3)), "newer, though longer");
         let route = table.valid(now, 9).expect("it is valid");
         route.invalidate(now, Span::from_nanos(500), None);
-        assert!(!table.learn(now, news(1, 11, 4)), "what was valid before it broke");
-        assert!(table.learn(now, news(9, 12, 4)), "as new as the break");
+        assert!(!table.learn(now, info(1, 11, 4)), "valid before the link broke");
+        assert!(table.learn(now, info(9, 12, 4)), "as new as the route error");
     }
 
     #[test]
-    fn a_route_expires_is_remembered_and_is_deleted() {
+    fn an_expired_route_is_kept_invalid_and_deleted_later() {
         let mut table = Table::new(Span::from_nanos(500));
-        table.learn(Time::ZERO, news(2, 6, 1));
+        table.learn(Time::ZERO, info(2, 6, 1));
         assert!(table.valid(Time::from_nanos(999), 9).is_some());
         // §6.1: the sequence number may change when the path expires.
         let route = table.current(Time::from_nanos(1000), 9).expect("it is remembered");
@@ -303,9 +305,9 @@ mod tests {
     }
 
     #[test]
-    fn the_number_told_in_an_error_never_takes_one_back() {
+    fn a_route_error_never_decreases_the_sequence_number() {
         let mut table = Table::new(Span::from_nanos(500));
-        table.learn(Time::ZERO, news(2, 6, 1));
+        table.learn(Time::ZERO, info(2, 6, 1));
         let route = table.valid(Time::ZERO, 9).expect("it is valid");
         route.invalidate(Time::ZERO, Span::from_nanos(500), Some(3));
         assert_eq!(route.seq, Some(7));

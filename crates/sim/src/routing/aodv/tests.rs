@@ -1,4 +1,4 @@
-//! Message sequences worked by hand from RFC 3561, and random networks.
+//! Message sequences computed by hand from RFC 3561, and random networks.
 
 use whimbrel_control::{Span, Time};
 
@@ -63,7 +63,7 @@ fn errors(net: &Net) -> Vec<(Address, Option<Address>, Rerr)> {
 }
 
 #[test]
-fn a_route_is_asked_for_in_growing_rings_and_answered_by_the_destination() {
+fn requests_flood_growing_rings_until_the_destination_replies() {
     // 0 - 1 - 2 - 3. §6.4: TTL 1, 3; the second reaches 3 (0 sends with 3, 1 with 2, 2 with 1).
     let config = config();
     let mut net = line(&config, 4);
@@ -95,7 +95,7 @@ fn a_route_is_asked_for_in_growing_rings_and_answered_by_the_destination() {
             .collect::<Vec<_>>(),
         [(1, 2)]
     );
-    // §6.6.1, §6.7: the reply comes back hop by hop, its hop count growing.
+    // §6.6.1, §6.7: the reply returns hop by hop with a growing hop count.
     let answered: Vec<_> = replies(&net)
         .iter()
         .map(|(from, to, rrep)| (*from, *to, rrep.hops, rrep.destination))
@@ -106,7 +106,7 @@ fn a_route_is_asked_for_in_growing_rings_and_answered_by_the_destination() {
             .iter()
             .all(|(_, _, rrep)| rrep.lifetime == Span::from_secs(6) && rrep.originator == 0)
     );
-    // Three hops there, three back, three for the packet.
+    // Three hops for the request, three for the reply, three for the packet.
     assert_eq!(net.places[packet as usize], Place::Delivered(second + FRAME * 9));
     assert_eq!(net.way(packet), [0, 1, 2]);
     assert_eq!(aodv(&net, 0).route(net.now, 3), Some((0, 3)));
@@ -116,9 +116,10 @@ fn a_route_is_asked_for_in_growing_rings_and_answered_by_the_destination() {
 }
 
 #[test]
-fn a_reply_is_forwarded_although_hearing_its_sender_made_the_route() {
-    // 0 - 1 - 2. The routes of a first packet expire; node 1 keeps the sequence number of 2, and asks with it. When 2 replies itself,
-    // node 1 has a route to 2 by hearing it (§6.5), with the very number of the reply. It goes on to 0 nevertheless (§6.7).
+fn forwards_a_reply_whose_sender_already_created_the_route() {
+    // 0 - 1 - 2. The routes of a first packet expire. Node 1 keeps the sequence number of 2 and requests with it. When 2 replies,
+    // node 1 already has a route to 2 because it received its frame (§6.5), with the number of the reply. It forwards the reply to
+    // 0 nevertheless (§6.7).
     let config = config();
     let mut net = line(&config, 3);
     net.send(0, 2);
@@ -128,12 +129,12 @@ fn a_reply_is_forwarded_although_hearing_its_sender_made_the_route() {
     let packet = net.send(0, 2);
     net.run_for(Span::from_secs(5));
     assert_eq!(requests(&net, 0).len(), asked + 1, "one request is enough");
-    // Two hops there, two back, two for the packet.
+    // Two hops for the request, two for the reply, two for the packet.
     assert_eq!(net.places[packet as usize], Place::Delivered(began + FRAME * 6));
 }
 
 #[test]
-fn when_nobody_answers_the_whole_network_is_asked_thrice_and_packets_are_given_up() {
+fn packets_are_dropped_after_three_floods_without_reply() {
     let config = config();
     let mut net = net(&config, 2, &[]);
     let packets = [net.send(0, 1), net.send(0, 1)];
@@ -161,7 +162,7 @@ fn when_nobody_answers_the_whole_network_is_asked_thrice_and_packets_are_given_u
 }
 
 #[test]
-fn a_destination_not_found_may_have_its_rest_and_waits_grow_by_the_first_one() {
+fn failed_discoveries_are_held_off_and_waits_grow_linearly() {
     let config = AodvConfig {
         ttl_start: 35,
         binary_backoff: false,
@@ -170,7 +171,7 @@ fn a_destination_not_found_may_have_its_rest_and_waits_grow_by_the_first_one() {
     };
     let mut net = net(&config, 2, &[]);
     net.send(0, 1);
-    // 2.8 s, 5.6 s, 8.4 s for three floods: it has failed at 16.8 s.
+    // 2.8 s, 5.6 s, 8.4 s for three floods: the discovery fails at 16.8 s.
     net.run_for(Span::from_secs(17));
     let late = net.send(0, 1);
     net.run_for(Span::from_secs(9));
@@ -181,12 +182,12 @@ fn a_destination_not_found_may_have_its_rest_and_waits_grow_by_the_first_one() {
         asked.iter().map(|(at, _)| at.as_nanos() / 1_000_000).collect()
     };
     assert_eq!(times(&net), [0, 2800, 8400, 26_800]);
-    // Nobody asks on behalf of nobody.
+    // No packet waits, so no request is sent.
     net.run_for(Span::from_secs(100));
     assert_eq!(times(&net), [0, 2800, 8400, 26_800, 29_600, 35_200]);
     assert_eq!(net.places[late as usize], Place::Dropped(Cause::NoRoute, 0));
     assert_eq!(net.agents[0].counters().discoveries_failed, 2);
-    // A route ends the rest.
+    // A route ends the hold-off.
     let config = AodvConfig {
         net_diameter: 1,
         ..config
@@ -202,7 +203,7 @@ fn a_destination_not_found_may_have_its_rest_and_waits_grow_by_the_first_one() {
 }
 
 #[test]
-fn a_packet_whose_link_broke_waits_for_another_route_or_is_dropped() {
+fn keep_failed_decides_whether_a_packet_waits_after_a_broken_link() {
     for keep_failed in [true, false] {
         let config = AodvConfig {
             keep_failed,
@@ -229,8 +230,8 @@ fn a_packet_whose_link_broke_waits_for_another_route_or_is_dropped() {
 }
 
 #[test]
-fn a_node_with_a_route_answers_and_tells_the_destination() {
-    // 0 - 1 - 2 - 3, and 4 at 1. Once 0 has a route to 3, node 1 answers 4 (§6.6.2) and tells 3 of 4 (§6.6.3).
+fn an_intermediate_node_replies_and_sends_a_gratuitous_reply() {
+    // 0 - 1 - 2 - 3, and 4 next to 1. Once 0 has a route to 3, node 1 replies to 4 (§6.6.2) and sends 3 a route to 4 (§6.6.3).
     let config = config();
     let mut net = net(&config, 5, &[(0, 1), (1, 2), (2, 3), (1, 4)]);
     net.send(0, 3);
@@ -239,7 +240,7 @@ fn a_node_with_a_route_answers_and_tells_the_destination() {
     let packet = net.send(4, 3);
     net.run_for(Span::from_millis(100));
     assert_eq!(requests(&net, 4).len(), 1);
-    assert!(requests(&net, 1).is_empty(), "it answers instead");
+    assert!(requests(&net, 1).is_empty(), "it replies instead");
     let seen: Vec<_> = replies(&net)
         .iter()
         .map(|(from, to, rrep)| (*from, *to, rrep.hops, rrep.destination))
@@ -247,13 +248,13 @@ fn a_node_with_a_route_answers_and_tells_the_destination() {
     assert_eq!(seen, [(1, 4, 2, 3), (1, 2, 1, 4), (2, 3, 2, 4)]);
     assert_eq!(aodv(&net, 3).route(net.now, 4), Some((1, 3)));
     assert!(matches!(net.places[packet as usize], Place::Delivered(_)));
-    // The lifetime is what is left of the route at 1: MY_ROUTE_TIMEOUT after the first reply.
+    // The lifetime is the rest of the route's lifetime at 1: MY_ROUTE_TIMEOUT after the first reply.
     let left = replies(&net)[0].2.lifetime;
     assert!(left > Span::from_secs(5) && left < Span::from_millis(5300), "{left}");
 }
 
 #[test]
-fn only_the_destination_answers_if_that_is_asked_for() {
+fn only_the_destination_replies_to_requests_with_flag_d() {
     let config = AodvConfig {
         destination_only: true,
         ..config()
@@ -271,8 +272,8 @@ fn only_the_destination_answers_if_that_is_asked_for() {
 }
 
 #[test]
-fn a_break_far_from_the_destination_is_told_to_those_who_use_the_route() {
-    // 0 - 1 - 2 - 3 - 4 without local repair: 2 loses 3, tells 1, which tells 0.
+fn a_break_far_from_the_destination_sends_route_errors_to_precursors() {
+    // 0 - 1 - 2 - 3 - 4 without local repair: 2 loses 3 and sends an error to 1, which sends one to 0.
     let config = AodvConfig {
         local_repair: false,
         ..config()
@@ -292,7 +293,7 @@ fn a_break_far_from_the_destination_is_told_to_those_who_use_the_route() {
         no_delete: false,
         unreachable,
     };
-    // One neighbour uses it: unicast (§6.11). Node 1 is a precursor of node 3 too, the next hop of the route (§6.7).
+    // One precursor: unicast (§6.11). Node 1 is a precursor of node 3 too, the next hop of the route (§6.7).
     let [far, near] = [lost(4, seq + 1), lost(3, 0)];
     assert_eq!(
         errors(&net),
@@ -301,7 +302,7 @@ fn a_break_far_from_the_destination_is_told_to_those_who_use_the_route() {
     for node in 0..3 {
         assert_eq!(net.agents[node].next_hop(net.now, 4), None, "node {node}");
     }
-    // §6.3: the next request asks for a newer route, and begins at the last hop count and two.
+    // §6.3: the next request asks for a newer route and starts with a TTL of the last hop count plus two.
     net.air.clear();
     net.send(0, 4);
     net.run_for(Span::from_millis(1));
@@ -310,7 +311,7 @@ fn a_break_far_from_the_destination_is_told_to_those_who_use_the_route() {
 }
 
 #[test]
-fn an_error_for_several_neighbours_is_a_broadcast() {
+fn route_errors_to_several_precursors_are_broadcast() {
     // 0 and 1 use 2 - 3 - 4.
     let config = AodvConfig {
         local_repair: false,
@@ -325,8 +326,8 @@ fn an_error_for_several_neighbours_is_a_broadcast() {
     net.set_link(2, 3, false);
     net.send(0, 4);
     net.run_for(Span::from_millis(30));
-    let told = errors(&net);
-    assert_eq!((told.len(), told[0].0, told[0].1), (1, 2, None));
+    let reported = errors(&net);
+    assert_eq!((reported.len(), reported[0].0, reported[0].1), (1, 2, None));
     assert_eq!(
         (net.agents[0].next_hop(net.now, 4), net.agents[1].next_hop(net.now, 4)),
         (None, None)
@@ -334,8 +335,8 @@ fn an_error_for_several_neighbours_is_a_broadcast() {
 }
 
 #[test]
-fn a_break_near_the_destination_is_repaired_from_there() {
-    // 0 - 1 - 2 - 3 - 4 and 2 - 5 - 6 - 4: 2 loses 3 and finds the longer way (§6.12).
+fn a_break_near_the_destination_is_repaired_locally() {
+    // 0 - 1 - 2 - 3 - 4 and 2 - 5 - 6 - 4: 2 loses 3 and finds the longer route (§6.12).
     let config = config();
     let mut net = net(&config, 7, &[(0, 1), (1, 2), (2, 3), (3, 4), (2, 5), (5, 6), (6, 4)]);
     net.send(0, 4);
@@ -357,16 +358,16 @@ fn a_break_near_the_destination_is_repaired_from_there() {
     assert!(matches!(net.places[first as usize], Place::Delivered(_)));
     assert!(matches!(net.places[waiting as usize], Place::Delivered(_)));
     assert_eq!(aodv(&net, 2).route(net.now, 4), Some((seq + 1, 3)));
-    // It is longer than it was: N is set, and the route is kept.
-    let told = errors(&net);
-    assert_eq!((told[0].0, told[0].2.no_delete), (2, true));
-    assert!(told.iter().all(|(_, _, rerr)| rerr.no_delete));
+    // The new route is longer: N is set, and the route is kept.
+    let reported = errors(&net);
+    assert_eq!((reported[0].0, reported[0].2.no_delete), (2, true));
+    assert!(reported.iter().all(|(_, _, rerr)| rerr.no_delete));
     assert_eq!(net.agents[0].next_hop(net.now, 4), Some(1));
     assert_eq!(net.agents[2].counters().repairs, 1);
 }
 
 #[test]
-fn a_repair_that_fails_is_told_and_its_packets_are_given_up() {
+fn a_failed_repair_sends_an_error_and_drops_its_packets() {
     let mut net = line(&config(), 5);
     net.send(0, 4);
     net.run_for(Span::from_secs(2));
@@ -375,7 +376,7 @@ fn a_repair_that_fails_is_told_and_its_packets_are_given_up() {
     let packet = net.send(0, 4);
     // RING_TRAVERSAL_TIME = 80 ms * (4 + 2) after 10 ms
     net.run_for(Span::from_millis(480));
-    assert!(errors(&net).is_empty(), "nobody is told while it tries");
+    assert!(errors(&net).is_empty(), "no error during the repair");
     assert_eq!(net.places[packet as usize], Place::Agent(2));
     net.run_for(Span::from_millis(100));
     assert_eq!(net.places[packet as usize], Place::Dropped(Cause::LinkBroken, 2));
@@ -389,7 +390,7 @@ fn a_repair_that_fails_is_told_and_its_packets_are_given_up() {
     net.check_conservation();
 }
 
-/// The whole network is asked once, for NET_TRAVERSAL_TIME = 2.8 s, and then not for 10 s.
+/// Returns a configuration with one flood of NET_TRAVERSAL_TIME = 2.8 s and a hold-off of 10 s.
 fn persistent() -> AodvConfig {
     AodvConfig {
         persistent_repair: true,
@@ -402,8 +403,8 @@ fn persistent() -> AodvConfig {
 }
 
 #[test]
-fn a_persistent_repair_begins_anew_with_the_next_packet() {
-    // The source has its route for longer than that.
+fn a_persistent_repair_restarts_with_the_next_packet() {
+    // The source keeps its route longer than that.
     let config = AodvConfig {
         active_route_timeout: Span::from_secs(20),
         ..persistent()
@@ -414,7 +415,7 @@ fn a_persistent_repair_begins_anew_with_the_next_packet() {
     net.air.clear();
     net.set_link(3, 4, false);
     net.send(0, 4);
-    // It found nothing, and nothing waits when it may ask again.
+    // The repair found nothing, and no packet waits when the hold-off ends.
     net.run_for(Span::from_millis(13_500));
     assert_eq!(requests(&net, 3).len(), 1);
     net.set_link(3, 4, true);
@@ -426,7 +427,7 @@ fn a_persistent_repair_begins_anew_with_the_next_packet() {
 }
 
 #[test]
-fn a_persistent_repair_asks_again_and_tells_nobody() {
+fn a_persistent_repair_repeats_requests_and_sends_no_error() {
     let mut net = net(&persistent(), 6, &[(0, 1), (1, 2), (2, 3), (3, 4), (3, 5)]);
     net.send(0, 4);
     net.run_for(Span::from_secs(1));
@@ -439,10 +440,10 @@ fn a_persistent_repair_asks_again_and_tells_nobody() {
     assert_eq!(net.places[first as usize], Place::Dropped(Cause::NoRoute, 3));
     let late = net.send(0, 4);
     net.run_for(Span::from_secs(5));
-    // Others are told of the old route.
+    // Other nodes receive the old route in replies.
     let other = net.send(5, 4);
     net.run_for(Span::from_secs(1));
-    let (from, to, rrep) = *replies(&net).last().expect("somebody answers");
+    let (from, to, rrep) = *replies(&net).last().expect("a node replies");
     assert_eq!((from, to, rrep.destination_seq), (3, 5, seq));
     net.set_link(3, 4, true);
     for packet in [late, other] {
@@ -458,8 +459,8 @@ fn a_persistent_repair_asks_again_and_tells_nobody() {
     let between = asked[1].0.since(asked[0].0);
     assert_eq!(between, Span::from_millis(12_800));
     assert!(asked[0].0.since(start) < Span::from_millis(20));
-    assert!(errors(&net).is_empty(), "nobody is told");
-    // As far behind as before: this is told and not repaired.
+    assert!(errors(&net).is_empty(), "no error is sent");
+    // The source is as close as before: an error is sent, and no repair starts.
     net.send(0, 4);
     net.run_for(Span::from_secs(1));
     net.set_link(2, 3, false);
@@ -470,7 +471,7 @@ fn a_persistent_repair_asks_again_and_tells_nobody() {
 }
 
 #[test]
-fn waits_go_by_the_traversal_time_of_the_last_discoveries_of_a_destination() {
+fn waiting_times_use_the_measured_traversal_time() {
     let config = AodvConfig {
         measured_traversal_time: true,
         ttl_start: 35,
@@ -488,10 +489,10 @@ fn waits_go_by_the_traversal_time_of_the_last_discoveries_of_a_destination() {
     net.send(0, 3);
     net.run_for(Span::from_secs(1));
     let asked = requests(&net, 0);
-    // Three hops there and three back: two frames for a hop. 2 * 35 of them, and then twice as long.
+    // Three hops each way: two frames per hop. 2 * 35 of them, and then twice as long.
     assert_eq!(asked[1].0.since(asked[0].0), FRAME * 140);
     assert_eq!(asked[2].0.since(asked[1].0), FRAME * 280);
-    // Of another destination nothing is known.
+    // For another destination nothing was measured.
     net.air.clear();
     net.send(0, 2);
     net.run_for(Span::from_secs(3));
@@ -500,8 +501,8 @@ fn waits_go_by_the_traversal_time_of_the_last_discoveries_of_a_destination() {
 }
 
 #[test]
-fn a_packet_without_a_route_brings_an_error_to_its_neighbour() {
-    // The route at 1 has expired while that at 0 is kept by a long time-out.
+fn a_packet_without_a_route_triggers_a_route_error() {
+    // The route at 1 has expired while a long timeout keeps that at 0.
     let config = config();
     let mut net = line(&config, 3);
     net.send(0, 2);
@@ -525,8 +526,8 @@ fn a_packet_without_a_route_brings_an_error_to_its_neighbour() {
 }
 
 #[test]
-fn the_destination_takes_the_number_it_is_asked_for() {
-    // §6.1: a lost route is asked for with a number that the destination itself has not come to yet.
+fn the_destination_adopts_a_higher_requested_sequence_number() {
+    // §6.1: a lost route is requested with a number that the destination itself has not reached yet.
     let config = config();
     let mut net = line(&config, 2);
     let rreq = Rreq {
@@ -546,8 +547,8 @@ fn the_destination_takes_the_number_it_is_asked_for() {
 }
 
 #[test]
-fn an_unanswered_reply_puts_its_receiver_on_the_blacklist() {
-    // 1 does not hear 2, though 2 hears 1: replies of 2 to 1 fail (§6.8). 0 - 1 - 3 - 2 works.
+fn an_unacknowledged_reply_blacklists_its_receiver() {
+    // 1 does not receive from 2, though 2 receives from 1: replies of 2 to 1 fail (§6.8). 0 - 1 - 3 - 2 works.
     let config = config();
     let mut net = net(&config, 4, &[(0, 1), (1, 3), (3, 2)]);
     net.hears[1][2] = true;
@@ -563,7 +564,7 @@ fn an_unanswered_reply_puts_its_receiver_on_the_blacklist() {
 }
 
 #[test]
-fn replies_are_acknowledged_if_that_is_asked_for() {
+fn replies_with_flag_a_are_acknowledged() {
     let config = AodvConfig {
         reply_ack: true,
         ..config()
@@ -586,7 +587,7 @@ fn replies_are_acknowledged_if_that_is_asked_for() {
 }
 
 #[test]
-fn hellos_find_broken_links_where_the_link_layer_does_not() {
+fn hello_messages_detect_broken_links_without_link_layer_feedback() {
     let config = AodvConfig {
         hello: true,
         link_layer_feedback: false,
@@ -613,7 +614,7 @@ fn hellos_find_broken_links_where_the_link_layer_does_not() {
         Some((1, Some(0)))
     );
     assert_eq!(net.agents[0].next_hop(net.now, 3), None);
-    // Nobody is on an active route any more: no hellos.
+    // No node is on an active route any more: no hello messages.
     net.run_for(Span::from_secs(20));
     let before = hellos(&net);
     net.run_for(Span::from_secs(20));
@@ -621,7 +622,7 @@ fn hellos_find_broken_links_where_the_link_layer_does_not() {
 }
 
 #[test]
-fn requests_and_errors_keep_to_their_limits() {
+fn requests_and_errors_respect_their_rate_limits() {
     let config = AodvConfig {
         rreq_ratelimit: 3,
         ..config()
@@ -642,7 +643,7 @@ fn requests_and_errors_keep_to_their_limits() {
 }
 
 #[test]
-fn the_last_hop_is_known_near_by_and_told_by_an_extension() {
+fn the_last_hop_is_known_nearby_or_from_the_extension() {
     for (extension, far) in [(false, None), (true, Some(3))] {
         let config = AodvConfig {
             last_hop_extension: extension,
@@ -657,7 +658,7 @@ fn the_last_hop_is_known_near_by_and_told_by_an_extension() {
 }
 
 #[test]
-fn a_packet_that_goes_too_far_is_dropped() {
+fn a_packet_is_dropped_when_its_ttl_expires() {
     let mut net = line(&config(), 4);
     net.send(0, 3);
     net.run_for(Span::from_secs(1));
@@ -673,7 +674,7 @@ fn a_packet_that_goes_too_far_is_dropped() {
 }
 
 #[test]
-fn a_packet_on_a_known_route_costs_no_memory() {
+fn forwarding_on_a_known_route_allocates_nothing() {
     let config = config();
     let mut node = Aodv::new(&config, 1);
     let mut rng = whimbrel_control::Rng::stream(1, "node");
@@ -698,7 +699,7 @@ fn a_packet_on_a_known_route_costs_no_memory() {
 }
 
 #[test]
-fn random_networks_have_no_loops_and_lose_no_packet_out_of_sight() {
+fn random_networks_have_no_loops_and_account_for_every_packet() {
     each_seed(60, |seed| {
         torture(seed, |address, rng| {
             // The same for all nodes of a network.

@@ -1,14 +1,15 @@
 //! Destination-sequenced distance vector routing (Perkins and Bhagwat 1994).
 //!
-//! Every node tells its neighbours its whole table from time to time (full dump), and what changed in between (incremental dump). A
-//! destination numbers its routes with even numbers; a broken link is told as an infinite metric under the next odd number. A route
-//! with a newer number is always taken, one with the same number if it is shorter, so that no route leads in a circle.
+//! Every node periodically advertises its whole table to its neighbours (full dump), and its changes in between (incremental dump).
+//! A destination numbers its routes with even sequence numbers; a broken link is advertised with an infinite metric and the next
+//! odd number. A route with a newer number always replaces an older one, and a route with the same number if it is shorter, which
+//! prevents loops.
 //!
-//! News of one number come over several ways, and not the best first. So there are two tables (section "Damping fluctuations"): what
-//! is newest is used at once, but told only when it has had twice the time that the destination's routes took to settle on average;
-//! until then the best one of the number before is told.
+//! Advertisements with the same number arrive over several routes, not always the best one first. Therefore there are two tables
+//! (section "Damping fluctuations"): the newest route is used at once, but advertised only after twice the average settling time of
+//! the destination. Until then the best route of the previous number is advertised.
 //!
-//! Constants, and what the paper leaves open, are those of ns-2 where not said otherwise.
+//! Constants and details that the paper does not specify are those of ns-2 unless stated otherwise.
 
 mod table;
 #[cfg(test)]
@@ -22,20 +23,20 @@ use super::seen::newer;
 use super::{Action, Address, Cause, Context, Counters, DsdvEntry, Handle, Message, Protocol};
 use crate::config::DsdvConfig;
 
-/// A node that routes by DSDV.
+/// A DSDV node.
 #[derive(Clone, Debug)]
 pub struct Dsdv {
     config: DsdvConfig,
     address: Address,
-    /// Its own sequence number, even.
+    /// The node's own sequence number, even.
     seq: u32,
     table: Table,
     buffer: Buffer,
-    /// Neighbours heard, in order, with the time at which they have been silent for too long.
+    /// Known neighbours, in order, each with the time at which it counts as lost.
     neighbours: Vec<(Address, Time)>,
     /// When the next full dump is due.
     full_at: Option<Time>,
-    /// When an incremental dump is due, if there is something to tell.
+    /// When an incremental dump is due, if there are changes.
     incremental_at: Option<Time>,
     last_dump: Option<Time>,
     wake: Option<Time>,
@@ -43,7 +44,7 @@ pub struct Dsdv {
 }
 
 impl Dsdv {
-    /// A node that knows nobody.
+    /// Creates a node without neighbours.
     pub fn new(config: &DsdvConfig, address: Address) -> Self {
         Dsdv {
             address,
@@ -60,7 +61,7 @@ impl Dsdv {
         }
     }
 
-    /// Sequence number and hops of the route to a destination that can be reached.
+    /// Returns the sequence number and the hops of the route to a reachable destination.
     pub fn route(&self, destination: Address) -> Option<(u32, u8)> {
         let route = self.table.get(destination).filter(|route| route.is_finite())?;
         Some((route.seq, route.metric))
@@ -82,7 +83,7 @@ impl Dsdv {
             self.counters.data_sent += 1;
             return cx.actions.push(Action::Send { packet, next_hop });
         }
-        // ns-2 keeps the newest few for each destination.
+        // ns-2 keeps the newest few packets for each destination.
         let room = self.config.buffer_packets as usize;
         if room == 0 {
             return cx.drop(packet, Cause::NoRoute);
@@ -96,7 +97,7 @@ impl Dsdv {
         self.wake = earliest([self.wake, self.buffer.next_timeout()]);
     }
 
-    /// Sends the packets that waited for routes that there are now.
+    /// Sends the waiting packets that now have routes.
     fn release(&mut self, cx: &mut Context<'_>) {
         let table = &self.table;
         while let Some((packet, destination)) = self.buffer.pop_if(|to| table.get(to).is_some_and(Route::is_finite)) {
@@ -107,7 +108,7 @@ impl Dsdv {
         }
     }
 
-    /// An incremental dump is wanted at this time, or as soon after it as may be.
+    /// Schedules an incremental dump at this time, or as soon after it as allowed.
     fn trigger(&mut self, at: Time) {
         let allowed = self
             .last_dump
@@ -116,11 +117,11 @@ impl Dsdv {
         self.wake_at(allowed);
     }
 
-    /// A route of a neighbour's table arrives.
+    /// Handles a route of a neighbour's table.
     fn learn(&mut self, cx: &mut Context<'_>, from: Address, entry: &DsdvEntry) {
         let now = cx.now;
         if entry.destination == self.address {
-            // Each node has the last word on itself.
+            // Each node is the authority on its own sequence number.
             if newer(entry.seq, self.seq) {
                 self.seq = entry.seq.wrapping_add(entry.seq & 1);
                 self.full_at = Some(now);
@@ -143,7 +144,7 @@ impl Dsdv {
         let was_finite = !is_new && route.is_finite();
         let fresh = is_new || newer(entry.seq, route.seq);
         if !fresh && (entry.seq != route.seq || metric >= route.metric) {
-            // Older news that something cannot be reached are put right.
+            // An older advertisement that a destination is unreachable is corrected.
             if metric == DsdvEntry::INFINITY && route.is_finite() && newer(route.seq, entry.seq) {
                 route.settled_at = now;
                 route.triggers = true;
@@ -152,7 +153,7 @@ impl Dsdv {
             return;
         }
         if fresh && !is_new {
-            // The routes of the last number have settled.
+            // The routes of the previous number have settled.
             route.before = route.is_finite().then(|| route.entry());
             let took = route.best_at.since(route.first_at).as_secs_f64();
             let weight = self.config.settling_weight;
@@ -173,8 +174,8 @@ impl Dsdv {
         } else {
             now + route.settling * u64::from(self.config.settling_factor)
         };
-        // Only a change of the metric is worth a dump of its own.
-        let is_changed = route.told.is_none_or(|told| told.metric != metric);
+        // Only a change of the metric triggers a dump.
+        let is_changed = route.advertised.is_none_or(|advertised| advertised.metric != metric);
         route.triggers = is_changed && (is_new || !fresh || self.config.trigger_on_new_number);
         let at = route.settled_at;
         if route.triggers {
@@ -182,7 +183,7 @@ impl Dsdv {
         }
     }
 
-    /// A link is broken: nothing can be reached over it any more.
+    /// Handles a broken link: all routes over it become unreachable.
     fn link_broken(&mut self, cx: &mut Context<'_>, neighbour: Address) {
         let now = cx.now;
         let mut broken = false;
@@ -193,7 +194,7 @@ impl Dsdv {
         {
             broken = true;
             route.metric = DsdvEntry::INFINITY;
-            // The next odd number. The times of settling are left alone: this is not the best route of a number.
+            // The next odd number. Settling times do not change, because this is not the best route of a number.
             route.seq = route.seq.wrapping_add(1);
             route.settled_at = now;
             route.before = None;
@@ -207,20 +208,20 @@ impl Dsdv {
         }
     }
 
-    /// Tells the whole table, under a new number of its own.
+    /// Advertises the whole table with a new own sequence number.
     fn dump_full(&mut self, cx: &mut Context<'_>) {
         self.seq = self.seq.wrapping_add(2);
         let mut entries = Vec::with_capacity(self.table.len() + 1);
         entries.push(self.own_entry());
         for route in self.table.iter_mut() {
-            entries.extend(route.tell(cx.now, true, &self.config));
+            entries.extend(route.advertise(cx.now, true, &self.config));
         }
         self.dump(cx, true, entries);
         let period = self.config.period.as_secs_f64() * (0.75 + 0.25 * cx.rng.unit());
         self.full_at = Some(cx.now + Span::from_secs_f64(period));
     }
 
-    /// Tells what has changed; if that is much, the whole table (a third, as in ns-2).
+    /// Advertises the changes, or the whole table if many routes have changed (a third, as in ns-2).
     fn dump_incremental(&mut self, cx: &mut Context<'_>) {
         let now = cx.now;
         let config = &self.config;
@@ -234,7 +235,7 @@ impl Dsdv {
         let mut entries = Vec::with_capacity(changed + 1);
         entries.push(self.own_entry());
         for route in self.table.iter_mut().filter(|route| route.is_due(now, &self.config)) {
-            entries.extend(route.tell(now, false, &self.config));
+            entries.extend(route.advertise(now, false, &self.config));
         }
         self.dump(cx, false, entries);
     }
@@ -260,7 +261,7 @@ impl Dsdv {
         self.trigger_rest();
     }
 
-    /// What has not settled yet is told when it has.
+    /// Schedules the advertisement of routes that have not settled yet.
     fn trigger_rest(&mut self) {
         self.incremental_at = None;
         let next = self

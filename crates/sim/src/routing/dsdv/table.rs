@@ -1,4 +1,4 @@
-//! Routes of DSDV: what is used, and what was told.
+//! Routes of DSDV: those in use and those advertised.
 
 use whimbrel_control::{Span, Time};
 
@@ -12,26 +12,26 @@ pub(super) struct Route {
     pub(super) next_hop: Address,
     pub(super) metric: u8,
     pub(super) seq: u32,
-    /// When the first route of this number was heard.
+    /// When the first route of this number arrived.
     pub(super) first_at: Time,
-    /// When the best route of this number was heard, so far.
+    /// When the best route of this number so far arrived.
     pub(super) best_at: Time,
     /// Average time between the two.
     pub(super) settling: Span,
-    /// When the route may be told.
+    /// When the route may be advertised.
     pub(super) settled_at: Time,
-    /// Whether it is worth a dump of its own.
+    /// Whether the change triggers a dump.
     pub(super) triggers: bool,
-    /// The best route of the number before, if there was one.
+    /// The best route of the previous number, if there was one.
     pub(super) before: Option<DsdvEntry>,
-    /// What was told last.
-    pub(super) told: Option<DsdvEntry>,
-    /// The metric that the last full dump told.
+    /// The last advertised entry.
+    pub(super) advertised: Option<DsdvEntry>,
+    /// The metric in the last full dump.
     pub(super) dumped: Option<u8>,
 }
 
 impl Route {
-    /// A destination never heard of before.
+    /// Creates the route to a new destination.
     pub(super) fn new(destination: Address, settling: Span, now: Time) -> Self {
         Route {
             destination,
@@ -44,7 +44,7 @@ impl Route {
             settled_at: now,
             triggers: false,
             before: None,
-            told: None,
+            advertised: None,
             dumped: None,
         }
     }
@@ -54,7 +54,7 @@ impl Route {
         self.metric < DsdvEntry::INFINITY
     }
 
-    /// The route as it is told.
+    /// Returns the route as an advertised entry.
     pub(super) fn entry(&self) -> DsdvEntry {
         DsdvEntry {
             destination: self.destination,
@@ -63,32 +63,32 @@ impl Route {
         }
     }
 
-    /// Whether an incremental dump tells it now: what has changed since the last full dump, not only since the last incremental one,
-    /// as broadcasts may be lost.
+    /// Returns whether an incremental dump includes the route now. It includes all changes since the last full dump, not only those
+    /// since the last incremental one, because broadcasts may be lost.
     pub(super) fn is_due(&self, now: Time, config: &DsdvConfig) -> bool {
-        let is_news = config.tell_new_numbers && self.told.is_none_or(|told| told.seq != self.seq);
+        let is_news = config.tell_new_numbers && self.advertised.is_none_or(|advertised| advertised.seq != self.seq);
         (self.triggers || is_news || self.dumped != Some(self.metric)) && self.settled_at <= now
     }
 
-    /// What to tell of it now: the route if it has settled, else the best one of the number before, if there was any. (If settling
-    /// took longer than the time between two numbers, nothing new would ever be told otherwise.)
-    pub(super) fn tell(&mut self, now: Time, full: bool, config: &DsdvConfig) -> Option<DsdvEntry> {
+    /// Returns the entry to advertise now: the route if it has settled, otherwise the best one of the previous number, if there was
+    /// one. (Otherwise, a settling time longer than the time between two numbers would prevent all advertisements.)
+    pub(super) fn advertise(&mut self, now: Time, full: bool, config: &DsdvConfig) -> Option<DsdvEntry> {
         if self.settled_at <= now {
             self.triggers = false;
-            self.told = Some(self.entry());
+            self.advertised = Some(self.entry());
         } else if !config.advertise_previous {
             return None;
         } else if self.before.is_some() {
-            self.told = self.before;
+            self.advertised = self.before;
         }
         if full {
-            self.dumped = self.told.map(|told| told.metric);
+            self.dumped = self.advertised.map(|advertised| advertised.metric);
         }
-        self.told
+        self.advertised
     }
 }
 
-/// Routes in the order of their destinations.
+/// Routes ordered by destination.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Table(Vec<Route>);
 
@@ -114,7 +114,7 @@ impl Table {
         Some(&self.0[place])
     }
 
-    /// The route to a destination, made if there is none.
+    /// Returns the route to a destination, created if there is none.
     pub(super) fn entry(&mut self, destination: Address, make: impl FnOnce() -> Route) -> &mut Route {
         let place = match self.0.binary_search_by_key(&destination, |route| route.destination) {
             Ok(place) => place,

@@ -1,14 +1,14 @@
-//! The route cache (RFC 4728 §4.1): whole routes that begin at this node, and which of them packets take that are to be kept apart.
+//! The route cache (RFC 4728 §4.1): whole routes that start at this node, and the node-disjoint routes that packets use.
 
 use whimbrel_control::{Span, Time};
 
 use crate::routing::{Address, SourceRoute};
 
-/// Routes from this node, with the time they were last heard of or used.
+/// Routes from this node, with the time of their last reception or use.
 #[derive(Clone, Debug)]
 pub(super) struct Cache {
     routes: Vec<(SourceRoute, Time)>,
-    /// By destination, the ways that share no node, by the rank of packets that take them; empty where there is none.
+    /// Node-disjoint routes per destination, by the rank of the packets that use them; an empty route where there is none.
     ways: Vec<(Address, Vec<SourceRoute>)>,
     capacity: usize,
     timeout: Span,
@@ -29,7 +29,7 @@ impl Cache {
         self.routes.len()
     }
 
-    /// Adds a route. One that begins as another does is part of it.
+    /// Adds a route. A route that is the beginning of another one is part of it.
     pub(super) fn add(&mut self, now: Time, route: SourceRoute) {
         if route.hops() == 0 || !route.is_simple() {
             return;
@@ -54,7 +54,7 @@ impl Cache {
         self.routes.push((route, now));
     }
 
-    /// Place and hops of the shortest route to a destination; among equals the one heard of last.
+    /// Returns index and hops of the shortest route to a destination; among equal ones the most recently received.
     fn best(&self, now: Time, destination: Address) -> Option<(usize, usize)> {
         let mut best: Option<(usize, usize)> = None;
         for (place, (route, heard)) in self.routes.iter().enumerate() {
@@ -73,13 +73,14 @@ impl Cache {
         best
     }
 
-    /// The shortest route to a destination.
+    /// Returns the shortest route to a destination.
     pub(super) fn find(&self, now: Time, destination: Address) -> Option<SourceRoute> {
         let (place, hops) = self.best(now, destination)?;
         SourceRoute::new(&self.routes[place].0.nodes()[..=hops])
     }
 
-    /// The route for packets of this rank to a destination, which is used now. Where nothing is to be kept apart that is the shortest.
+    /// Returns the route for packets of this rank to a destination, and marks it as used. Without node-disjoint routes that is the
+    /// shortest one.
     pub(super) fn take(&mut self, now: Time, destination: Address, rank: u8) -> Option<SourceRoute> {
         let rank = usize::from(rank);
         let known = self.ways.iter().position(|(to, _)| *to == destination);
@@ -91,7 +92,7 @@ impl Cache {
         let known = match known {
             Some(known) => known,
             None => {
-                // Until now everything took the shortest.
+                // Until now all packets used the shortest route.
                 self.ways
                     .push((destination, Vec::from_iter(self.find(now, destination))));
                 self.ways.len() - 1
@@ -108,14 +109,14 @@ impl Cache {
         Some(route)
     }
 
-    /// The route that packets of this rank to a destination take now.
+    /// Returns the route that packets of this rank to a destination take now.
     pub(super) fn way(&self, now: Time, destination: Address, rank: u8) -> Option<SourceRoute> {
         let ways = self.ways.iter().find(|(to, _)| *to == destination);
         let way = ways.and_then(|(_, ways)| self.apart(now, destination, ways, usize::from(rank)));
         way.or_else(|| self.find(now, destination))
     }
 
-    /// The place of a route that begins as this one does.
+    /// Returns the index of a route that begins with this one.
     fn holds(&self, now: Time, way: &SourceRoute) -> Option<usize> {
         let known = |(route, heard): &(SourceRoute, Time)| {
             *heard + self.timeout > now && !way.is_empty() && route.nodes().starts_with(way.nodes())
@@ -123,8 +124,8 @@ impl Cache {
         self.routes.iter().position(known)
     }
 
-    /// The way of this rank: the shortest route that shares no node with those of the others. It stays what it is while none is shorter,
-    /// so that packets do not change to and fro between routes of the same length.
+    /// Returns the route of this rank: the shortest route that shares no node with those of the other ranks. It is kept until a
+    /// shorter one is known, so that packets do not alternate between routes of the same length.
     fn apart(&self, now: Time, destination: Address, ways: &[SourceRoute], rank: usize) -> Option<SourceRoute> {
         let is_free = |route: &SourceRoute| {
             let mut others = (0..).zip(ways).filter(|(other, _)| *other != rank);
@@ -148,7 +149,7 @@ impl Cache {
         best
     }
 
-    /// Cuts off what lies behind a link, in either direction: the link layer needs both.
+    /// Removes what lies behind a link, in either direction: the link layer needs both.
     pub(super) fn remove_link(&mut self, a: Address, b: Address) {
         for (route, _) in &mut self.routes {
             let broken = route
@@ -156,14 +157,14 @@ impl Cache {
                 .windows(2)
                 .position(|pair| pair == [a, b] || pair == [b, a]);
             if let Some(place) = broken {
-                // A route of one node leads nowhere.
+                // A route of one node has no destination.
                 *route = SourceRoute::new(&route.nodes()[..=place]).unwrap_or_default();
             }
         }
         self.routes.retain(|(route, _)| route.hops() > 0);
     }
 
-    /// Forgets what has not been heard of for too long.
+    /// Removes routes that have not been received or used for too long.
     pub(super) fn expire(&mut self, now: Time) {
         let timeout = self.timeout;
         self.routes.retain(|(_, heard)| *heard + timeout > now);
@@ -173,7 +174,7 @@ impl Cache {
     }
 }
 
-/// Whether two routes to the same destination share no node on the way.
+/// Returns whether two routes to the same destination share no intermediate node.
 fn are_apart(one: &SourceRoute, other: &SourceRoute) -> bool {
     fn between(route: &SourceRoute) -> &[Address] {
         route.nodes().get(1..route.hops()).unwrap_or_default()
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_route_is_found_within_longer_ones() {
+    fn finds_the_shortest_route_within_longer_ones() {
         let cache = cache(&[&[0, 1, 2, 3], &[0, 4, 3, 5]]);
         assert_eq!(found(&cache, 3), [0, 4, 3]);
         assert_eq!(found(&cache, 2), [0, 1, 2]);
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn beginnings_are_not_kept_twice() {
+    fn prefixes_of_routes_are_not_stored_twice() {
         let mut cache = cache(&[&[0, 1], &[0, 1, 2], &[0, 1], &[0, 3, 3]]);
         assert_eq!(cache.len(), 1);
         cache.add(Time::ZERO, route(&[0, 3]));
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_route_unused_for_longest_makes_room() {
+    fn the_least_recently_used_route_is_replaced() {
         let mut cache = Cache::new(2, Span::from_nanos(300));
         cache.add(Time::from_nanos(0), route(&[0, 1]));
         cache.add(Time::from_nanos(1), route(&[0, 2]));
@@ -250,34 +251,34 @@ mod tests {
     }
 
     #[test]
-    fn packets_of_other_ranks_take_routes_that_share_no_node() {
+    fn packets_of_other_ranks_use_node_disjoint_routes() {
         let mut cache = cache(&[&[0, 1, 2, 9], &[0, 3, 9], &[0, 3, 4, 9], &[0, 5, 6, 9], &[0, 2, 7, 9]]);
         let take = |cache: &mut Cache, at, rank| -> Vec<Address> {
             let at = Time::from_nanos(at);
             let way = cache.way(at, 9, rank);
             let taken = cache.take(at, 9, rank);
-            // The first time there were no ways to be kept apart.
+            // At first there were no disjoint routes.
             assert!(way == taken || at == Time::from_nanos(11));
             taken.map_or(Vec::new(), |route| route.nodes().to_vec())
         };
         assert_eq!(take(&mut cache, 10, 0), [0, 3, 9]);
-        // Among those of three hops the one heard of last comes first.
+        // Among those of three hops the most recently received comes first.
         assert_eq!(take(&mut cache, 11, 1), [0, 2, 7, 9]);
         assert_eq!(take(&mut cache, 12, 2), [0, 5, 6, 9]);
-        // Nothing is left: the shortest.
+        // No disjoint route is left: the shortest.
         assert_eq!(take(&mut cache, 13, 3), [0, 3, 9]);
-        // They stay, whatever is heard of.
+        // The routes do not change when others are received.
         cache.add(Time::from_nanos(20), route(&[0, 1, 2, 9]));
         assert_eq!(take(&mut cache, 21, 0), [0, 3, 9]);
         assert_eq!(take(&mut cache, 22, 1), [0, 2, 7, 9]);
-        // Unless a shorter one comes, or theirs breaks.
+        // Unless a shorter route is received, or one of them breaks.
         cache.add(Time::from_nanos(30), route(&[0, 8, 9]));
         assert_eq!(take(&mut cache, 31, 1), [0, 8, 9]);
         assert_eq!(take(&mut cache, 32, 0), [0, 3, 9]);
         cache.remove_link(0, 3);
         assert_eq!(take(&mut cache, 33, 0), [0, 2, 7, 9]);
         assert_eq!(take(&mut cache, 34, 1), [0, 8, 9]);
-        // With one route left both take it.
+        // With a single route left both ranks use it.
         cache.remove_link(9, 8);
         cache.remove_link(0, 1);
         cache.remove_link(0, 2);
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_way_that_broke_stands_in_nobodys_way() {
+    fn a_broken_route_does_not_block_others() {
         let mut cache = cache(&[&[0, 2, 9], &[0, 1, 9]]);
         let take = |cache: &mut Cache, at, rank| cache.take(Time::from_nanos(at), 9, rank);
         assert_eq!(take(&mut cache, 10, 0), Some(route(&[0, 1, 9])));
@@ -303,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_of_one_hop_is_apart_from_every_other() {
+    fn a_route_of_one_hop_is_disjoint_from_every_other() {
         assert!(
             are_apart(&route(&[0, 9]), &route(&[0, 1, 9])) && are_apart(&route(&[0, 1, 9]), &SourceRoute::default())
         );

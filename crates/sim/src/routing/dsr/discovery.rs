@@ -1,25 +1,25 @@
-//! Requests and replies (RFC 4728 §3.1, §3.3, §8.2).
+//! Route requests and route replies (RFC 4728 §3.1, §3.3, §8.2).
 
 use whimbrel_control::{Span, Time};
 
 use super::Dsr;
 use crate::routing::{Address, Cause, Context, Datagram, DsrReply, DsrRequest, Message, SourceRoute};
 
-/// For how long a request is remembered after it was last heard.
+/// How long a request is remembered after its last reception.
 const REMEMBER: Span = Span::from_secs(60);
 
-/// A route that is looked for.
+/// A route discovery in progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Discovery {
     pub(super) target: Address,
     /// Requests to the whole network so far.
     floods: u32,
-    /// Time to the next one.
+    /// Time to the next request.
     period: Span,
     pub(super) deadline: Time,
 }
 
-/// An answer from the cache that is held back, in case a node with a shorter route answers first (§3.3.2).
+/// A reply from the cache that is delayed, in case a node with a shorter route replies first (§3.3.2).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HeldReply {
     pub(super) at: Time,
@@ -27,7 +27,7 @@ pub(super) struct HeldReply {
 }
 
 impl Dsr {
-    /// Looks for a route to a target, unless it does so already: first among the neighbours, then in the whole network (§3.3.3).
+    /// Starts a route discovery unless one is in progress: first among the neighbours, then in the whole network (§3.3.3).
     pub(super) fn discover(&mut self, cx: &mut Context<'_>, target: Address) {
         if self.discoveries.iter().any(|discovery| discovery.target == target) {
             return;
@@ -48,7 +48,7 @@ impl Dsr {
         self.discoveries.push(discovery);
     }
 
-    /// Asks the whole network after a delay, and waits twice as long as the time before (§4.3).
+    /// Sends a request to the whole network after a delay, and doubles the waiting time (§4.3).
     fn flood(&mut self, cx: &mut Context<'_>, discovery: &mut Discovery, delay: Span) {
         self.ask(cx, discovery.target, self.config.discovery_hop_limit, delay);
         discovery.floods += 1;
@@ -67,7 +67,7 @@ impl Dsr {
             id: self.request,
             target,
             route,
-            // §3.4.4: so that nobody answers with the link that broke.
+            // §3.4.4: so that no reply contains the broken link.
             error: self.spread.take(),
         };
         cx.broadcast(&mut self.counters, Message::DsrRequest(request), delay);
@@ -85,7 +85,7 @@ impl Dsr {
                 self.counters.discoveries_failed += 1;
                 self.buffer.give_up(cx, discovery.target, Cause::NoRoute);
             } else {
-                // Two hidden nodes that began at the same time would ask at the same time for ever (RFC 5148 §5.2).
+                // Without jitter, two hidden nodes that started at the same time would collide with every request (RFC 5148 §5.2).
                 let delay = cx.jitter(self.config.broadcast_jitter);
                 self.flood(cx, &mut discovery, delay);
                 self.discoveries[place] = discovery;
@@ -94,7 +94,7 @@ impl Dsr {
         }
     }
 
-    /// A request arrives (§8.2.2).
+    /// Handles a route request (§8.2.2).
     pub(super) fn receive_request(&mut self, cx: &mut Context<'_>, from: Address, request: &DsrRequest) {
         let now = cx.now;
         if let Some(broken) = request.error {
@@ -113,9 +113,9 @@ impl Dsr {
         self.learn(now, record.nodes(), from);
         self.release(cx);
         if request.target == self.address {
-            // Every way that a request came is a route of its own.
+            // Every route on which a copy of the request arrived is returned.
             let reply = DsrReply {
-                way: record.reversed(),
+                source_route: record.reversed(),
                 found: record,
             };
             return self.send_reply(cx, reply);
@@ -129,7 +129,7 @@ impl Dsr {
             return self.hold(
                 cx,
                 DsrReply {
-                    way: record.reversed(),
+                    source_route: record.reversed(),
                     found,
                 },
             );
@@ -145,7 +145,7 @@ impl Dsr {
         }
     }
 
-    /// The way of a request, continued by a route from the cache, if no node comes twice (§3.3.1, §8.2.3).
+    /// Returns the route of a request, continued by a route from the cache, if no node occurs twice (§3.3.1, §8.2.3).
     fn cached(&self, now: Time, record: &SourceRoute, target: Address) -> Option<SourceRoute> {
         let rest = self.cache.find(now, target)?;
         let mut found = *record;
@@ -157,7 +157,7 @@ impl Dsr {
         found.is_simple().then_some(found)
     }
 
-    /// Holds an answer back for a time that grows with the length of its route: H * (h - 1 + r) (§3.3.2).
+    /// Delays a reply for a time that grows with the length of its route: H * (h - 1 + r) (§3.3.2).
     fn hold(&mut self, cx: &mut Context<'_>, reply: DsrReply) {
         let unit = self.config.reply_holdoff;
         let hops = reply.found.hops().saturating_sub(1) as u64;
@@ -166,7 +166,7 @@ impl Dsr {
         self.wake_at(at);
     }
 
-    /// The initiator of a request is heard to use a route that is no longer: an answer is not needed any more (§3.3.2).
+    /// Cancels a delayed reply when the initiator of the request uses a route of the same length or shorter (§3.3.2).
     pub(super) fn cancel_held(&mut self, datagram: &Datagram) {
         self.held.retain(|held| {
             let found = &held.reply.found;
@@ -175,7 +175,7 @@ impl Dsr {
         });
     }
 
-    /// Sends the answers whose time has come.
+    /// Sends the delayed replies that are due.
     pub(super) fn send_held(&mut self, cx: &mut Context<'_>) {
         while let Some(place) = self.held.iter().position(|held| held.at <= cx.now) {
             let held = self.held.remove(place);
@@ -183,18 +183,20 @@ impl Dsr {
         }
     }
 
-    /// Sends a reply to the next node of its way.
+    /// Sends a reply to the next node of its source route.
     pub(super) fn send_reply(&mut self, cx: &mut Context<'_>, reply: DsrReply) {
-        if let Some(next_hop) = reply.way.next() {
+        if let Some(next_hop) = reply.source_route.next() {
             cx.unicast(&mut self.counters, next_hop, Message::DsrReply(reply), Span::ZERO);
         }
     }
 
-    /// A reply arrives (§8.2.5).
+    /// Handles a route reply (§8.2.5).
     pub(super) fn receive_reply(&mut self, cx: &mut Context<'_>, from: Address, reply: &DsrReply) {
-        let Some(way) = self.advance(&reply.way) else { return };
+        let Some(source_route) = self.advance(&reply.source_route) else {
+            return;
+        };
         self.learn(cx.now, reply.found.nodes(), from);
         self.release(cx);
-        self.send_reply(cx, DsrReply { way, ..*reply });
+        self.send_reply(cx, DsrReply { source_route, ..*reply });
     }
 }

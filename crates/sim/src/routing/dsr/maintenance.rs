@@ -7,19 +7,19 @@ use crate::routing::{
     Action, Address, BrokenLink, Cause, Context, Datagram, DsrError, DsrReply, Handle, Message, SourceRoute,
 };
 
-/// Packets that may wait to be heard (RexmtBufferSize, §9).
+/// Maximum number of packets that wait for a passive acknowledgement (RexmtBufferSize, §9).
 const AWAITED: usize = 50;
 
-/// A shorter route that was told to a source (§3.4.3, §4.4).
+/// A gratuitous route reply that was sent recently (§3.4.3, §4.4).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Told {
+pub(super) struct GratuitousReply {
     source: Address,
-    /// The node the packet was heard from.
+    /// The node whose packet was overheard.
     from: Address,
     pub(super) until: Time,
 }
 
-/// A packet that is to be heard when the next node passes it on (§3.2.2).
+/// A packet that waits for a passive acknowledgement (§3.2.2).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Awaited {
     source: Address,
@@ -29,7 +29,7 @@ pub(super) struct Awaited {
 }
 
 impl Dsr {
-    /// A packet could not be sent to a neighbour.
+    /// Handles a packet that could not be sent to a neighbour.
     pub(super) fn link_broken(&mut self, cx: &mut Context<'_>, neighbour: Address) {
         self.counters.link_failures += 1;
         self.cache.remove_link(self.address, neighbour);
@@ -38,7 +38,7 @@ impl Dsr {
         cx.actions.push(Action::Reclaim { next_hop: neighbour });
     }
 
-    /// Tells the source of a route that it does not work from here on (§8.3.4). Nobody has to be told if that is this node.
+    /// Sends a route error to the source of a route that is broken behind this node (§8.3.4), unless this node is the source.
     pub(super) fn send_error(&mut self, cx: &mut Context<'_>, route: &SourceRoute, next_hop: Address) {
         let broken = BrokenLink {
             from: self.address,
@@ -53,7 +53,7 @@ impl Dsr {
             return;
         };
         let error = DsrError {
-            way: behind.reversed(),
+            source_route: behind.reversed(),
             broken,
             salvage: route.salvaged(),
         };
@@ -61,13 +61,13 @@ impl Dsr {
     }
 
     fn pass_error(&mut self, cx: &mut Context<'_>, error: DsrError) {
-        if let Some(next_hop) = error.way.next() {
+        if let Some(next_hop) = error.source_route.next() {
             cx.unicast(&mut self.counters, next_hop, Message::DsrError(error), Span::ZERO);
         }
     }
 
-    /// What becomes of a packet that could not be sent: its source is told; if that is this node it waits for another route, otherwise
-    /// this node tries one of its own (§3.4.1).
+    /// Handles a packet that could not be sent. Its source gets a route error. If this node is the source, the packet waits for
+    /// another route; otherwise this node tries to salvage it (§3.4.1).
     pub(super) fn undeliverable(&mut self, cx: &mut Context<'_>, next_hop: Address, packet: Handle) {
         let datagram = cx.datagrams[packet as usize];
         self.send_error(cx, &datagram.route, next_hop);
@@ -85,25 +85,27 @@ impl Dsr {
         }
     }
 
-    /// An error arrives: the link is not used any more, here or on the way (§8.3.5).
+    /// Handles a route error: removes the link from the cache (§8.3.5).
     pub(super) fn receive_error(&mut self, cx: &mut Context<'_>, _from: Address, error: &DsrError) {
         self.cache.remove_link(error.broken.from, error.broken.to);
-        let Some(way) = self.advance(&error.way) else { return };
-        if way.next().is_none() {
+        let Some(source_route) = self.advance(&error.source_route) else {
+            return;
+        };
+        if source_route.next().is_none() {
             self.spread = Some(error.broken);
         } else {
-            self.pass_error(cx, DsrError { way, ..*error });
+            self.pass_error(cx, DsrError { source_route, ..*error });
         }
     }
 
-    /// A packet was heard that will come here only later: its source is told the shorter way (§3.4.3), once in a while.
+    /// Sends a gratuitous reply to the source of an overheard packet that would reach this node only later (§3.4.3), rate limited.
     pub(super) fn shorten(&mut self, cx: &mut Context<'_>, from: Address, to: Address, route: &SourceRoute) {
         let (Some(sender), Some(next), Some(me)) =
             (route.position(from), route.position(to), route.position(self.address))
         else {
             return;
         };
-        // The route of a salvaged packet does not begin at its source.
+        // The route of a salvaged packet does not start at its source.
         if next != sender + 1 || me <= next || route.salvaged() > 0 {
             return;
         }
@@ -111,32 +113,36 @@ impl Dsr {
             return;
         };
         let now = cx.now;
-        self.told.retain(|told| told.until > now);
-        if self.told.iter().any(|told| told.source == source && told.from == from) {
+        self.gratuitous.retain(|gratuitous| gratuitous.until > now);
+        if self
+            .gratuitous
+            .iter()
+            .any(|gratuitous| gratuitous.source == source && gratuitous.from == from)
+        {
             return;
         }
         let until = now + self.config.grat_reply_holdoff;
-        self.told.push(Told { source, from, until });
+        self.gratuitous.push(GratuitousReply { source, from, until });
         let nodes = route.nodes();
         let mut found = SourceRoute::default();
         for node in nodes[..=sender].iter().chain(&nodes[me..]) {
-            // It is shorter than the route it comes from.
+            // The new route is shorter than the one it comes from.
             let _ = found.push(*node);
         }
-        let Some(way) = SourceRoute::new(&found.nodes()[..=sender + 1]) else {
+        let Some(source_route) = SourceRoute::new(&found.nodes()[..=sender + 1]) else {
             return;
         };
         self.send_reply(
             cx,
             DsrReply {
-                way: way.reversed(),
+                source_route: source_route.reversed(),
                 found,
             },
         );
     }
 
-    /// A packet has been sent that the next node will pass on, and be heard to.
-    pub(super) fn await_passing_on(&mut self, now: Time, datagram: &Datagram) {
+    /// Waits for the passive acknowledgement of a packet that the next node forwards.
+    pub(super) fn await_passive_ack(&mut self, now: Time, datagram: &Datagram) {
         let ends_there = datagram.route.next() == datagram.route.last();
         if !self.config.passive_ack || ends_there || self.awaited.len() >= AWAITED {
             return;
@@ -151,8 +157,8 @@ impl Dsr {
         self.wake_at(until);
     }
 
-    /// A neighbour was heard passing a packet on.
-    pub(super) fn passed_on(&mut self, from: Address, datagram: &Datagram) {
+    /// Handles a packet that a neighbour was overheard forwarding.
+    pub(super) fn on_forwarded(&mut self, from: Address, datagram: &Datagram) {
         let before = self.awaited.len();
         self.awaited.retain(|awaited| {
             let same = awaited.source == datagram.source && awaited.id == datagram.id;
@@ -163,7 +169,7 @@ impl Dsr {
         }
     }
 
-    /// Packets that were not heard being passed on: after some in a row the link is taken for broken.
+    /// Handles missing passive acknowledgements: after several consecutive ones the link counts as broken.
     pub(super) fn handle_unheard(&mut self, cx: &mut Context<'_>) {
         while let Some(place) = self.awaited.iter().position(|awaited| awaited.until <= cx.now) {
             let awaited = self.awaited.remove(place);

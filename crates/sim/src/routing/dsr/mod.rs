@@ -1,8 +1,8 @@
 //! Dynamic source routing (RFC 4728).
 //!
-//! Every packet carries the nodes it is to pass. Routes are found by requests that record their way, and kept in a cache; a node
-//! that cannot send a packet on tells the source, and tries a route of its own. Links are taken to work in both directions, as
-//! 802.11 needs it. A packet for a neighbour carries no route; flow state (the RFC's extension) is not used.
+//! Every packet carries its route. Routes are found by requests that record their route, and are kept in a cache. A node that
+//! cannot forward a packet sends a route error to the source and tries a route of its own. Links are assumed to be bidirectional,
+//! as 802.11 requires. A packet to a neighbour carries no route; flow state (an extension in the RFC) is not used.
 //!
 //! | file | procedure | RFC 4728 |
 //! |---|---|---|
@@ -20,35 +20,35 @@ use whimbrel_control::{Span, Time};
 
 use self::cache::Cache;
 use self::discovery::{Discovery, HeldReply};
-use self::maintenance::{Awaited, Told};
+use self::maintenance::{Awaited, GratuitousReply};
 use super::buffer::{Buffer, earliest};
 use super::seen::Seen;
 use super::{Action, Address, BrokenLink, Cause, Context, Counters, Datagram, Handle, Message, Protocol, SourceRoute};
 use crate::config::DsrConfig;
 
-/// Time between two looks for routes that nobody used.
+/// Interval of the checks for expired routes.
 const PURGE: Span = Span::from_secs(10);
 
-/// A node that routes by DSR.
+/// A DSR node.
 #[derive(Clone, Debug)]
 pub struct Dsr {
     config: DsrConfig,
     address: Address,
     cache: Cache,
     buffer: Buffer,
-    /// Number of its last request.
+    /// Number of the last request.
     request: u32,
     seen: Seen,
     discoveries: Vec<Discovery>,
-    /// Answers from the cache that are held back.
+    /// Delayed replies from the cache.
     held: Vec<HeldReply>,
-    /// Shorter routes told of late.
-    told: Vec<Told>,
-    /// Packets that are to be heard when they are passed on.
+    /// Gratuitous replies sent recently.
+    gratuitous: Vec<GratuitousReply>,
+    /// Packets that wait for a passive acknowledgement.
     awaited: Vec<Awaited>,
-    /// Neighbours that were not heard passing packets on, and how often in a row.
+    /// Neighbours with missing passive acknowledgements, and their number in a row.
     unheard: Vec<(Address, u8)>,
-    /// The last broken link this node was told of as a source, to be spread with its next request.
+    /// The last broken link that was reported to this node as a source; its next request includes it.
     spread: Option<BrokenLink>,
     purge_at: Option<Time>,
     wake: Option<Time>,
@@ -56,7 +56,7 @@ pub struct Dsr {
 }
 
 impl Dsr {
-    /// A node with an empty cache.
+    /// Creates a node with an empty cache.
     pub fn new(config: &DsrConfig, address: Address) -> Self {
         Dsr {
             address,
@@ -66,7 +66,7 @@ impl Dsr {
             seen: Seen::default(),
             discoveries: Vec::new(),
             held: Vec::new(),
-            told: Vec::new(),
+            gratuitous: Vec::new(),
             awaited: Vec::new(),
             unheard: Vec::new(),
             spread: None,
@@ -77,7 +77,7 @@ impl Dsr {
         }
     }
 
-    /// The route that a packet for this destination would take now.
+    /// Returns the route that a packet to this destination would use now.
     pub fn route(&self, now: Time, destination: Address) -> Option<SourceRoute> {
         self.cache.find(now, destination)
     }
@@ -86,10 +86,10 @@ impl Dsr {
         self.wake = earliest([self.wake, Some(at)]);
     }
 
-    /// Sends a packet of its own, or one that it saves, along a route from its cache.
+    /// Sends a packet of its own, or one that it salvages, along a route from the cache.
     fn send(&mut self, cx: &mut Context<'_>, packet: Handle, salvaged: u8) -> bool {
         let Datagram { destination, rank, .. } = cx.datagrams[packet as usize];
-        // Who saves another's packet knows nothing of the ways that its source keeps apart.
+        // A node that salvages a packet does not know the disjoint routes of the packet's source.
         let rank = if salvaged == 0 { rank } else { 0 };
         let Some(route) = self.cache.take(cx.now, destination, rank) else {
             return false;
@@ -105,12 +105,12 @@ impl Dsr {
         let Some(next_hop) = datagram.route.next() else {
             return cx.drop(packet, Cause::NoRoute);
         };
-        self.await_passing_on(cx.now, datagram);
+        self.await_passive_ack(cx.now, datagram);
         self.counters.data_sent += 1;
         cx.actions.push(Action::Send { packet, next_hop });
     }
 
-    /// Keeps a packet of its own until there is a route, and looks for one.
+    /// Keeps a packet of its own until there is a route, and starts a discovery.
     fn keep(&mut self, cx: &mut Context<'_>, packet: Handle) {
         let destination = cx.datagrams[packet as usize].destination;
         cx.datagrams[packet as usize].route = SourceRoute::default();
@@ -119,7 +119,7 @@ impl Dsr {
         self.discover(cx, destination);
     }
 
-    /// Sends the packets that waited for routes that there are now (§4.2).
+    /// Sends the waiting packets that now have routes (§4.2).
     fn release(&mut self, cx: &mut Context<'_>) {
         let now = cx.now;
         loop {
@@ -134,8 +134,8 @@ impl Dsr {
         }
     }
 
-    /// Learns from a route that was heard, both ways. If this node is on it, the parts before and behind it are routes; if not, those
-    /// before and behind the neighbour that was heard.
+    /// Learns from a received route, in both directions. If this node is on it, the parts before and behind this node are routes;
+    /// otherwise the parts before and behind the neighbour that sent it.
     fn learn(&mut self, now: Time, nodes: &[Address], heard: Address) {
         let (place, own) = match nodes.iter().position(|node| *node == self.address) {
             Some(place) => (place, 0),
@@ -166,7 +166,7 @@ impl Dsr {
         }
     }
 
-    /// Moves a packet's route on to this node, if that is where it leads.
+    /// Advances a packet's route to this node, if this node is next.
     fn advance(&self, route: &SourceRoute) -> Option<SourceRoute> {
         let next = route.at_place(route.at() + 1);
         (route.next() == Some(self.address)).then_some(next)
@@ -233,7 +233,7 @@ impl Protocol for Dsr {
     fn control_failed(&mut self, cx: &mut Context<'_>, next_hop: Address, message: &Message) {
         self.link_broken(cx, next_hop);
         if let Message::DsrReply(reply) = message {
-            self.send_error(cx, &reply.way, next_hop);
+            self.send_error(cx, &reply.source_route, next_hop);
         }
     }
 
@@ -243,7 +243,7 @@ impl Protocol for Dsr {
 
     fn overhear_data(&mut self, cx: &mut Context<'_>, from: Address, to: Address, datagram: &Datagram) {
         let route = datagram.route;
-        self.passed_on(from, datagram);
+        self.on_forwarded(from, datagram);
         self.cancel_held(datagram);
         self.learn(cx.now, route.nodes(), from);
         self.release(cx);
@@ -277,7 +277,7 @@ impl Protocol for Dsr {
         if self.purge_at.is_some_and(|at| at <= now) {
             self.cache.expire(now);
             self.seen.purge(now);
-            self.told.retain(|told| told.until > now);
+            self.gratuitous.retain(|gratuitous| gratuitous.until > now);
             self.purge_at = Some(now + PURGE);
         }
         self.set_wake();

@@ -1,4 +1,4 @@
-//! Message sequences worked by hand from RFC 4728, and random networks.
+//! Message sequences computed by hand from RFC 4728, and random networks.
 
 use whimbrel_control::{Rng, Span, Time};
 
@@ -35,7 +35,7 @@ fn route(nodes: &[Address]) -> SourceRoute {
     SourceRoute::new(nodes).expect("it is short")
 }
 
-/// Calls a node that is alone. Returns what it asks for.
+/// Calls a node without neighbours. Returns its actions.
 fn alone(now: Time, datagrams: &mut [Datagram], call: impl FnOnce(&mut Context<'_>)) -> Vec<Action> {
     let (mut rng, mut actions) = (Rng::stream(1, "node"), Vec::new());
     call(&mut Context {
@@ -47,7 +47,7 @@ fn alone(now: Time, datagrams: &mut [Datagram], call: impl FnOnce(&mut Context<'
     actions
 }
 
-/// Node 1, which has this route, hears node 0 ask for node 4.
+/// Returns node 1, which has this route, and its actions after it received a request of node 0 for node 4.
 fn asked_by_0_for_4(has: &[Address]) -> (Dsr, Vec<Action>) {
     let mut node = Dsr::new(&config(), 1);
     node.cache.add(Time::ZERO, route(has));
@@ -101,7 +101,7 @@ fn errors(net: &Net) -> Vec<(Address, Address, DsrError)> {
 }
 
 #[test]
-fn neighbours_are_asked_first_and_then_everybody() {
+fn requests_go_to_neighbours_first_and_then_to_the_whole_network() {
     // 0 - 1 - 2 - 3
     let mut net = line(&config(), 4);
     let packet = net.send(0, 3);
@@ -127,7 +127,7 @@ fn neighbours_are_asked_first_and_then_everybody() {
             .collect::<Vec<_>>(),
         [route(&[0, 1, 2])]
     );
-    // The reply takes the same way back.
+    // The reply uses the reverse route.
     let found = route(&[0, 1, 2, 3]);
     let way: Vec<_> = replies(&net)
         .iter()
@@ -135,15 +135,15 @@ fn neighbours_are_asked_first_and_then_everybody() {
         .collect();
     assert_eq!(way, [(3, 2, found), (2, 1, found), (1, 0, found)]);
     assert_eq!(net.places[packet as usize], Place::Delivered(second + FRAME * 9));
-    // Two nodes on the way: 4 bytes of DSR's header, 4 of the option, 2 addresses.
+    // Two intermediate nodes: 4 bytes of DSR's header, 4 of the option, 2 addresses.
     assert_eq!(net.datagrams[packet as usize].header_bytes(), 16);
-    // Those on the way know it too, in both directions.
+    // Intermediate nodes know the route too, in both directions.
     assert_eq!((known(&net, 1, 3), known(&net, 2, 0)), (vec![1, 2, 3], vec![2, 1, 0]));
     assert_eq!(net.agents[0].last_hop(net.now, 3, 0), Some(2));
 }
 
 #[test]
-fn requests_are_repeated_ever_more_slowly() {
+fn requests_are_repeated_with_exponential_backoff() {
     let mut net = net(&config(), 2, &[]);
     let packet = net.send(0, 1);
     net.run_for(Span::from_secs(60));
@@ -158,7 +158,7 @@ fn requests_are_repeated_ever_more_slowly() {
 }
 
 #[test]
-fn a_discovery_ends_after_so_many_requests() {
+fn a_discovery_ends_after_max_request_rexmt_requests() {
     let config = DsrConfig {
         max_request_rexmt: 3,
         ..config()
@@ -172,8 +172,8 @@ fn a_discovery_ends_after_so_many_requests() {
 }
 
 #[test]
-fn a_node_that_knows_the_way_answers_after_a_while() {
-    // 0 - 1 - 2 - 3, and 4 at 1.
+fn a_node_with_a_cached_route_replies_after_a_delay() {
+    // 0 - 1 - 2 - 3, and 4 next to 1.
     let mut net = net(&config(), 5, &[(0, 1), (1, 2), (2, 3), (1, 4)]);
     net.send(0, 3);
     net.run_for(Span::from_secs(1));
@@ -181,10 +181,10 @@ fn a_node_that_knows_the_way_answers_after_a_while() {
     let start = net.now;
     let packet = net.send(4, 3);
     net.run_for(Span::from_millis(28));
-    // The cache of 4 may know from overhearing; it does: 1 was heard sending along 0, 1, 2, 3.
+    // Node 4 knows the route from overhearing: 1 sent along 0, 1, 2, 3.
     assert_eq!(known(&net, 4, 3), [4, 1, 2, 3]);
     assert!(requests(&net, 4).is_empty() && matches!(net.places[packet as usize], Place::Delivered(_)));
-    // Without listening it has to ask, and 1 answers: 2 ms * (3 hops - 1 + r) later (§3.3.2).
+    // Without overhearing it has to send a request, and 1 replies: 2 ms * (3 hops - 1 + r) later (§3.3.2).
     let deaf = DsrConfig {
         promiscuous: false,
         ..config()
@@ -193,7 +193,7 @@ fn a_node_that_knows_the_way_answers_after_a_while() {
     net.air.clear();
     let packet = net.send(4, 3);
     net.run_for(Span::from_millis(28));
-    assert_eq!(requests(&net, 4).len(), 1, "the neighbours know");
+    assert_eq!(requests(&net, 4).len(), 1, "a neighbour knows a route");
     let answer = net
         .air
         .iter()
@@ -202,12 +202,12 @@ fn a_node_that_knows_the_way_answers_after_a_while() {
     let held = answer.at.since(start + Span::from_millis(28)) - FRAME;
     assert!(held >= Span::from_millis(4) && held < Span::from_millis(6), "{held}");
     assert_eq!(replies(&net)[0].2.found, route(&[4, 1, 2, 3]));
-    assert!(requests(&net, 1).is_empty(), "it answers instead");
+    assert!(requests(&net, 1).is_empty(), "it replies instead");
     assert!(matches!(net.places[packet as usize], Place::Delivered(_)));
 }
 
 #[test]
-fn a_held_answer_is_not_sent_if_a_shorter_route_is_heard_in_use() {
+fn a_delayed_reply_is_cancelled_if_a_shorter_route_is_in_use() {
     let (mut node, mut actions) = asked_by_0_for_4(&[1, 2, 3, 4]);
     assert_eq!(node.held.len(), 1);
     let heard = |nodes: &[Address]| Datagram {
@@ -223,8 +223,8 @@ fn a_held_answer_is_not_sent_if_a_shorter_route_is_heard_in_use() {
 }
 
 #[test]
-fn an_answer_from_a_cache_never_has_a_node_twice() {
-    // §3.3.1: node 1 knows a way to 4 that leads over the node that asks.
+fn a_reply_from_a_cache_never_contains_a_node_twice() {
+    // §3.3.1: node 1 knows a route to 4 that passes the requesting node.
     let (node, actions) = asked_by_0_for_4(&[1, 0, 3, 4]);
     assert!(node.held.is_empty());
     assert!(
@@ -233,15 +233,15 @@ fn an_answer_from_a_cache_never_has_a_node_twice() {
 }
 
 #[test]
-fn packets_of_two_ranks_go_different_ways_until_one_breaks() {
-    // 0 - 1 - 3, 0 - 2 - 3: the target answers each copy of the request.
+fn packets_of_two_ranks_use_disjoint_routes_until_one_breaks() {
+    // 0 - 1 - 3, 0 - 2 - 3: the target replies to each copy of the request.
     let mut net = net(&config(), 4, &[(0, 1), (1, 3), (0, 2), (2, 3)]);
     net.send(0, 3);
     net.run_for(Span::from_secs(1));
     let both = |net: &mut Net| {
         [0, 1].map(|rank| {
             let packet = net.send_ranked(0, 3, rank);
-            // The way back refreshes what it passes.
+            // The return path refreshes the routes of the nodes on it.
             net.send_ranked(3, 0, rank);
             net.run_for(Span::from_millis(100));
             assert!(matches!(net.places[packet as usize], Place::Delivered(_)));
@@ -266,7 +266,7 @@ fn packets_of_two_ranks_go_different_ways_until_one_breaks() {
 }
 
 #[test]
-fn the_source_is_told_of_a_broken_link_and_uses_another_route() {
+fn the_source_gets_a_route_error_and_uses_another_route() {
     // 0 - 1 - 2 - 3 and 0 - 4 - 5 - 6 - 3.
     let mut net = net(&config(), 7, &[(0, 1), (1, 2), (2, 3), (0, 4), (4, 5), (5, 6), (6, 3)]);
     net.send(0, 3);
@@ -276,7 +276,7 @@ fn the_source_is_told_of_a_broken_link_and_uses_another_route() {
     net.set_link(2, 3, false);
     let lost = net.send(0, 3);
     net.run_for(Span::from_millis(50));
-    // Node 2 has no other route, so the packet is lost (it hears 1 alone).
+    // Node 2 has no other route, so the packet is dropped (it receives only from 1).
     assert_eq!(net.places[lost as usize], Place::Dropped(Cause::LinkBroken, 2));
     let broken = BrokenLink { from: 2, to: 3 };
     assert_eq!(
@@ -294,7 +294,7 @@ fn the_source_is_told_of_a_broken_link_and_uses_another_route() {
 
 #[test]
 fn a_packet_is_salvaged_by_a_node_with_a_route_of_its_own() {
-    // 0 - 1 - 2, and 1 - 3 - 2: node 1 loses 2 and knows the way over 3.
+    // 0 - 1 - 2, and 1 - 3 - 2: node 1 loses 2 and knows the route over 3.
     let mut net = net(&config(), 4, &[(0, 1), (1, 2), (1, 3), (3, 2)]);
     net.send(3, 2);
     net.send(0, 2);
@@ -310,7 +310,7 @@ fn a_packet_is_salvaged_by_a_node_with_a_route_of_its_own() {
     assert!(matches!(net.places[packet as usize], Place::Delivered(_)));
     assert_eq!(net.datagrams[packet as usize].route.salvaged(), 1);
     assert_eq!(net.agents[1].counters().repairs, 1);
-    // The source is told all the same, and spreads the news with its next request (§3.4.4).
+    // The source gets a route error nevertheless, and its next request includes the link (§3.4.4).
     let broken = BrokenLink { from: 1, to: 2 };
     assert_eq!(
         errors(&net)
@@ -331,7 +331,7 @@ fn a_packet_is_salvaged_by_a_node_with_a_route_of_its_own() {
 }
 
 #[test]
-fn a_salvaged_packet_is_given_up_after_so_many_times() {
+fn a_packet_is_dropped_after_max_salvage_count_salvages() {
     let config = DsrConfig {
         max_salvage_count: 0,
         ..config()
@@ -349,8 +349,8 @@ fn a_salvaged_packet_is_given_up_after_so_many_times() {
 }
 
 #[test]
-fn a_route_is_shortened_when_a_later_node_hears_the_packet() {
-    // 0 - 1 - 2 - 3; then 2 comes near 0.
+fn a_route_is_shortened_when_a_later_node_overhears_the_packet() {
+    // 0 - 1 - 2 - 3; then 2 moves near 0.
     let mut net = line(&config(), 4);
     net.send(0, 3);
     net.run_for(Span::from_secs(1));
@@ -359,18 +359,18 @@ fn a_route_is_shortened_when_a_later_node_hears_the_packet() {
     let first = net.send(0, 3);
     net.run_for(Span::from_millis(100));
     assert_eq!(net.way(first), [0, 1, 2]);
-    let told: Vec<_> = replies(&net)
+    let gratuitous: Vec<_> = replies(&net)
         .iter()
         .map(|(from, to, reply)| (*from, *to, reply.found))
         .collect();
-    assert_eq!(told, [(2, 0, route(&[0, 2, 3]))]);
+    assert_eq!(gratuitous, [(2, 0, route(&[0, 2, 3]))]);
     let second = net.send(0, 3);
     net.run_for(Span::from_millis(100));
     assert_eq!(net.way(second), [0, 2]);
 }
 
 #[test]
-fn a_shorter_route_is_told_once_a_second() {
+fn a_gratuitous_reply_is_sent_once_per_second() {
     let mut node = Dsr::new(&config(), 3);
     let mut actions = Vec::new();
     let datagram = Datagram {
@@ -383,7 +383,7 @@ fn a_shorter_route_is_told_once_a_second() {
         assert_eq!(actions.len(), expected, "after {at} ms");
     }
     let reply = DsrReply {
-        way: route(&[3, 1, 0]),
+        source_route: route(&[3, 1, 0]),
         found: route(&[0, 1, 3, 4]),
     };
     assert!(
@@ -392,7 +392,7 @@ fn a_shorter_route_is_told_once_a_second() {
 }
 
 #[test]
-fn who_is_not_heard_passing_packets_on_is_taken_for_gone() {
+fn a_link_without_passive_acknowledgements_counts_as_broken() {
     let config = DsrConfig {
         passive_ack: true,
         ..config()
@@ -436,14 +436,14 @@ fn who_is_not_heard_passing_packets_on_is_taken_for_gone() {
                 })
                 .count();
         }
-        // Three in a row, unless one was heard.
+        // Three in a row, unless one was overheard.
         assert_eq!(broken, usize::from(heard.is_none()));
         assert_eq!(node.route(Time::ZERO, 3).is_some(), heard.is_some());
     }
 }
 
 #[test]
-fn a_packet_of_its_own_waits_for_another_route_when_the_first_hop_breaks() {
+fn an_own_packet_waits_for_another_route_when_the_first_hop_breaks() {
     let mut net = net(&config(), 4, &[(0, 1), (1, 3)]);
     net.send(0, 3);
     net.run_for(Span::from_secs(1));
@@ -459,7 +459,7 @@ fn a_packet_of_its_own_waits_for_another_route_when_the_first_hop_breaks() {
 }
 
 #[test]
-fn random_networks_have_no_loops_and_lose_no_packet_out_of_sight() {
+fn random_networks_have_no_loops_and_account_for_every_packet() {
     each_seed(60, |seed| {
         torture(seed, |address, rng| {
             let config = DsrConfig {

@@ -7,7 +7,7 @@ use whimbrel_control::{Rate, Span};
 use whimbrel_sim::config::{FlowConfig, FlowKind, LinkConfig, NodeConfig, SimConfig, TrafficConfig, TrafficKind};
 use whimbrel_sim::{Observer, Resources, RunControl, RunOptions, RunResult, World};
 
-/// A network of these nodes without links and flows.
+/// Returns a network of these nodes without links and flows.
 pub(crate) fn nodes(names: &[&str], seconds: u64) -> SimConfig {
     let mut config = SimConfig::empty(Span::from_secs(seconds));
     config.node = names.iter().map(|name| NodeConfig::new(name)).collect();
@@ -32,7 +32,7 @@ pub(crate) fn two_paths(seconds: u64) -> SimConfig {
     config
 }
 
-/// A flow from `a` to `b`.
+/// Returns a flow from `a` to `b`.
 pub(crate) fn flow(name: &str, kind: FlowKind, traffic: TrafficConfig) -> FlowConfig {
     FlowConfig {
         traffic,
@@ -40,7 +40,7 @@ pub(crate) fn flow(name: &str, kind: FlowKind, traffic: TrafficConfig) -> FlowCo
     }
 }
 
-/// A file of so many random bytes.
+/// Returns a file of this number of random bytes.
 pub(crate) fn file(bytes: u64) -> TrafficConfig {
     TrafficConfig {
         file_bytes: Some(bytes),
@@ -48,7 +48,7 @@ pub(crate) fn file(bytes: u64) -> TrafficConfig {
     }
 }
 
-/// A pattern with a rate and messages of `message_bytes`.
+/// Returns traffic with a rate and messages of `message_bytes`.
 pub(crate) fn paced(kind: TrafficKind, rate: Rate, message_bytes: u32) -> TrafficConfig {
     TrafficConfig {
         rate: Some(rate),
@@ -57,17 +57,17 @@ pub(crate) fn paced(kind: TrafficKind, rate: Rate, message_bytes: u32) -> Traffi
     }
 }
 
-/// Runs it with nobody watching.
+/// Runs a scenario without an observer.
 pub(crate) fn run(config: &SimConfig, seed: u64) -> RunResult {
     build(config, seed).run()
 }
 
-/// Runs it with an observer.
+/// Runs a scenario with an observer.
 pub(crate) fn watch(config: &SimConfig, seed: u64, observer: &mut dyn Observer) -> RunResult {
     build(config, seed).run_with(observer, &RunControl::new())
 }
 
-/// Builds it, with entries in its ledger.
+/// Builds a world with a detailed ledger.
 pub(crate) fn build(config: &SimConfig, seed: u64) -> World {
     let options = RunOptions { ledger_entries: true };
     World::new(config, seed, &Resources::default(), options).unwrap_or_else(|error| panic!("{error}"))

@@ -9,7 +9,7 @@ use whimbrel_sim::config::{
 
 use super::paced;
 
-/// Nodes `n0`, `n1`, ... at these places, with a radio each on the channel `air`.
+/// Returns nodes `n0`, `n1`, ... at these positions, with one radio each on the channel `air`.
 pub(crate) fn at(places: &[[f64; 2]], phy: PhyKind, seconds: u64) -> SimConfig {
     let mut config = SimConfig::empty(Span::from_secs(seconds));
     let mut channel = ChannelConfig::new("air");
@@ -23,7 +23,7 @@ pub(crate) fn at(places: &[[f64; 2]], phy: PhyKind, seconds: u64) -> SimConfig {
     config
 }
 
-/// Datagrams of `bytes` of IP packet.
+/// Returns datagrams in IP packets of `bytes`.
 pub(crate) fn datagrams(from: usize, to: usize, rate: Rate, bytes: u32) -> FlowConfig {
     let name = format!("f{from}-{to}");
     FlowConfig {
@@ -37,7 +37,7 @@ pub(crate) fn goodput(result: &RunResult) -> f64 {
     result.flows.iter().map(|flow| flow.goodput_bps).sum()
 }
 
-/// Forty nodes that move, with traffic between some of them.
+/// Returns forty moving nodes with traffic between some of them.
 pub(crate) fn moving(fading: bool, interference: Interference) -> SimConfig {
     let mut rng = Rng::stream(5, "places");
     let places: Vec<_> = (0..40).map(|_| [rng.unit() * 800.0, rng.unit() * 800.0]).collect();
@@ -61,7 +61,7 @@ pub(crate) fn moving(fading: bool, interference: Interference) -> SimConfig {
     config
 }
 
-/// Each message comes once, unchanged, or is in the ledger. The queues have had time to empty.
+/// Checks that each message was delivered once, unchanged, or is in the ledger. The queues must have had time to empty.
 pub(crate) fn every_message_has_an_end(result: &RunResult, seed: u64) {
     for flow in &result.flows {
         assert_eq!(flow.messages_repeated, 0, "seed {seed}, {}", flow.name);

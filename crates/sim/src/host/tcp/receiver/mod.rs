@@ -1,4 +1,4 @@
-//! The receiving end: what has arrived, when to acknowledge it, and what to tell with that.
+//! The receiving end: reassembly and acknowledgements.
 
 #[cfg(test)]
 mod tests;
@@ -14,24 +14,24 @@ use crate::host::sink::Delivery;
 use crate::host::{Alarm, Context, FileContent};
 use crate::packet::{Congestion, PacketId};
 
-/// What a receiver needs to begin.
+/// Parameters of a receiver.
 #[derive(Debug)]
 pub(crate) struct ReceiverSetup<'a> {
-    /// Twice the flow's number, and one more.
+    /// Twice the flow's index, plus one.
     pub(crate) agent: u32,
     pub(crate) config: &'a TcpConfig,
-    /// Bytes of each message, by which the stream is cut again.
+    /// Message length in bytes, at which the stream is split into messages.
     pub(crate) message_bytes: u32,
-    /// The file that is sent, if one is.
+    /// The file that is sent, if there is one.
     pub(crate) file: Option<FileContent>,
     pub(crate) random: Rng,
 }
 
-/// How far the receiver has come.
+/// State of the receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     Listening,
-    /// SYN received and answered.
+    /// SYN received, SYN-ACK sent.
     Opening,
     Up,
     /// FIN received and sent.
@@ -48,7 +48,7 @@ pub(crate) struct TcpReceiver {
     eci: bool,
     phase: Phase,
     alarm: Alarm,
-    /// Our initial sequence number.
+    /// Initial sequence number of this end.
     isn: u32,
     /// The peer's.
     peer_isn: u32,
@@ -57,30 +57,30 @@ pub(crate) struct TcpReceiver {
     uses_ecn: bool,
     /// Window scale, if both ends use it.
     scale: Option<u8>,
-    /// Offset in the stream up to which everything has arrived; the FIN counts as a byte.
+    /// Offset in the stream up to which everything has arrived; the FIN counts as one byte.
     expected: u64,
-    /// What has arrived beyond, newest block first (RFC 2018 §4).
+    /// Blocks received out of order, newest first (RFC 2018 §4).
     blocks: Vec<(u64, u64)>,
-    /// Where the stream ends, once the FIN has come.
+    /// End of the stream, once the FIN has arrived.
     fin_at: Option<u64>,
-    /// The timestamp to echo, and up to where we had acknowledged when it came (RFC 7323 §4.3).
+    /// The timestamp to echo, and the acknowledged offset when it arrived (RFC 7323 §4.3).
     recent: u32,
     last_acked: u64,
     /// In-order segments since the last acknowledgement.
     unacked: u32,
     /// When a delayed acknowledgement is sent.
     ack_at: Option<Time>,
-    /// When the SYN or the FIN is sent again, the time waited for that, and how often it was.
+    /// When the SYN or the FIN is retransmitted, the current timeout, and the number of retransmissions.
     again: Option<(Time, Span, u32)>,
     /// Classic: ECN-Echo until CWR. Accurate: whether the last packet was marked (DCTCP.CE).
     echo: bool,
-    /// Whether the last packet of data told of congestion.
+    /// Whether the last data packet had a congestion indication.
     indicated: bool,
-    /// The bytes of a file, in a ring as long as the receive buffer.
+    /// Bytes of a file, in a ring as long as the receive buffer.
     ring: Vec<u8>,
     content: Vec<u8>,
     message_bytes: u64,
-    /// Where the last message ends, if it is shorter.
+    /// End of the last message, if it is shorter.
     file_bytes: Option<u64>,
     stats: AssociationStats,
     opened_stats: Option<AssociationStats>,
@@ -88,7 +88,7 @@ pub(crate) struct TcpReceiver {
 }
 
 impl TcpReceiver {
-    /// A receiver that listens.
+    /// Creates a receiver in the state LISTEN.
     pub(crate) fn new(setup: ReceiverSetup<'_>) -> Self {
         let ReceiverSetup {
             agent,
@@ -135,7 +135,7 @@ impl TcpReceiver {
         }
     }
 
-    /// A wake-up has come; a stale one does nothing.
+    /// Handles a wake-up; a stale one does nothing.
     pub(crate) fn wake(&mut self, context: &mut Context<'_>, seq: u64) {
         if !self.alarm.ring(seq) {
             return;
@@ -168,7 +168,7 @@ impl TcpReceiver {
         self.alarm.arm(&mut context.network.queue, self.agent, deadline);
     }
 
-    /// A segment has arrived.
+    /// Handles a received segment.
     pub(crate) fn receive(&mut self, context: &mut Context<'_>, id: PacketId) {
         let packet = *context.network.slab.get(id);
         let segment = context.network.slab.body(id).tcp;
@@ -212,7 +212,7 @@ impl TcpReceiver {
         if self.phase == Phase::Opening {
             self.answer_syn(context);
         } else {
-            // Our answer got through, the acknowledgement of it is under way.
+            // The SYN-ACK was received, and its acknowledgement is on the way.
             self.acknowledge(context);
         }
     }
@@ -256,7 +256,7 @@ impl TcpReceiver {
         congestion: Congestion,
     ) {
         let fin = segment.flags.has(TcpFlags::FIN);
-        // An offset in the stream, by the distance from where we are.
+        // Converts the sequence number to an offset in the stream by its distance from the current position.
         let here = self.wire(self.expected);
         let ahead = distance(here, segment.seq);
         let Some(from) = self.expected.checked_add_signed(ahead) else {
@@ -274,7 +274,7 @@ impl TcpReceiver {
         let beyond = to.saturating_sub(self.expected) > u64::from(self.config.recv_buffer) + 1;
         let known = self.is_known(from, to);
         if beyond || known {
-            // Beyond the window, or here already: acknowledged at once (RFC 9293 §3.10.7.4).
+            // Beyond the window, or a duplicate: acknowledged at once (RFC 9293 §3.10.7.4).
             self.stats.duplicates_received += u64::from(!beyond);
             self.acknowledge(context);
             return;
@@ -314,7 +314,7 @@ impl TcpReceiver {
 
     fn note_marks(&mut self, context: &mut Context<'_>, segment: &TcpSegment, ecn: Ecn, congestion: Congestion) {
         let marked = ecn == Ecn::Ce;
-        // A marked packet tells of congestion as well (Shishir 2000, Table II: ECI and ECN).
+        // A marked packet indicates congestion as well (Shishir 2000, Table II: ECI and ECN).
         self.indicated = marked || congestion != Congestion::NONE;
         if marked {
             self.stats.ce_received += 1;
@@ -335,7 +335,7 @@ impl TcpReceiver {
                 self.echo = marked || self.echo && !segment.flags.has(TcpFlags::CWR);
             }
             TcpEcn::Accurate => {
-                // RFC 8257 §3.2: what came before the change is acknowledged as it was.
+                // RFC 8257 §3.2: segments before the change are acknowledged with the old state.
                 if marked != self.echo && self.unacked > 0 {
                     self.acknowledge(context);
                 }
@@ -344,7 +344,7 @@ impl TcpReceiver {
         }
     }
 
-    /// Keeps the bytes of a file until they are in order.
+    /// Stores the bytes of a file until they are in order.
     fn keep(&mut self, context: &Context<'_>, id: PacketId, from: u64) {
         let bytes = &context.network.slab.body(id).bytes;
         if self.ring.is_empty() || bytes.is_empty() {
@@ -358,7 +358,7 @@ impl TcpReceiver {
         self.ring[..bytes.len() - first].copy_from_slice(&bytes[first..]);
     }
 
-    /// Enters what arrived out of order, merged with what it touches, as the newest block.
+    /// Adds out-of-order data, merged with adjacent blocks, as the newest block.
     fn add_block(&mut self, from: u64, to: u64) {
         let mut merged = (from, to);
         self.blocks.retain(|(start, end)| {
@@ -371,7 +371,7 @@ impl TcpReceiver {
         self.blocks.insert(0, merged);
     }
 
-    /// Everything up to `to`, and the block behind it, is in order now.
+    /// Marks everything up to `to`, and the block after it, as in order.
     fn advance(&mut self, context: &mut Context<'_>, to: u64) {
         let mut end = to;
         self.blocks.retain(|(start, block_end)| {
@@ -385,7 +385,7 @@ impl TcpReceiver {
         self.deliver(context, from, self.fin_at.map_or(end, |fin| end.min(fin)));
     }
 
-    /// Hands the bytes from `from` to `to` to the user, cut into messages as they were sent.
+    /// Delivers the bytes from `from` to `to` to the application, split into messages as they were sent.
     fn deliver(&mut self, context: &mut Context<'_>, from: u64, to: u64) {
         let mut at = from;
         while at < to {
@@ -415,7 +415,7 @@ impl TcpReceiver {
         }
     }
 
-    /// Acknowledges everything up to now.
+    /// Acknowledges all received data.
     fn acknowledge(&mut self, context: &mut Context<'_>) {
         let complete = self.is_complete();
         if complete && matches!(self.phase, Phase::Up | Phase::Opening) {
@@ -464,17 +464,17 @@ impl TcpReceiver {
         }
     }
 
-    /// The measurement window opens.
+    /// Handles the start of the measurement window.
     pub(crate) fn open_window(&mut self) {
         self.opened_stats = Some(self.stats);
     }
 
-    /// The measurement window closes.
+    /// Handles the end of the measurement window.
     pub(crate) fn close_window(&mut self) {
         self.window_stats = Some(self.window_stats());
     }
 
-    /// What was counted in the measurement window, up to now if it is still open; nothing if it never opened.
+    /// Returns the counters of the measurement window, up to now if it is still open; zero if it never opened.
     pub(crate) fn window_stats(&self) -> AssociationStats {
         let since = |opened: &AssociationStats| crate::measure::stats_since(&self.stats, opened);
         self.window_stats
@@ -482,12 +482,12 @@ impl TcpReceiver {
             .unwrap_or_default()
     }
 
-    /// Whether the connection is over.
+    /// Returns whether the connection has ended.
     pub(crate) fn is_over(&self) -> bool {
         self.phase == Phase::Closed
     }
 
-    /// Whether a connection was ever asked for.
+    /// Returns whether a connection was ever requested.
     pub(crate) fn was_up(&self) -> bool {
         self.phase != Phase::Listening
     }

@@ -1,4 +1,4 @@
-//! The receiver with scripted segments of 1000 bytes, called by their numbers.
+//! The receiver with scripted segments of 1000 bytes, identified by their numbers.
 
 use super::super::testbed::{MSS, Testbed, plain};
 use super::*;
@@ -13,7 +13,7 @@ struct Receiver {
 impl Receiver {
     fn new(config: &TcpConfig) -> Self {
         let mut bed = Testbed::new();
-        // Messages to deliver, one a segment.
+        // Messages to deliver, one per segment.
         (0..100).for_each(|_| bed.message_sent());
         let end = TcpReceiver::new(ReceiverSetup {
             agent: 1,
@@ -56,7 +56,7 @@ impl Receiver {
         u64::from(seq.wrapping_sub(PEER.wrapping_add(1))) / MSS
     }
 
-    /// Segment `n` arrives; the acknowledgements that follow: next expected, and blocks, by number.
+    /// Receives segment `n`. Returns the acknowledgements: next expected segment, and blocks, by number.
     fn data(&mut self, n: u64) -> Vec<(u64, Vec<(u64, u64)>)> {
         let acks = self.feed(Self::segment(n), Ecn::NotEct);
         acks.iter()
@@ -74,7 +74,7 @@ impl Receiver {
 }
 
 #[test]
-fn every_second_segment_is_acknowledged_or_the_timer_does_it() {
+fn acknowledges_every_second_segment_or_after_a_delay() {
     // RFC 5681 §4.2
     let config = TcpConfig {
         ack_frequency: 2,
@@ -90,7 +90,7 @@ fn every_second_segment_is_acknowledged_or_the_timer_does_it() {
 }
 
 #[test]
-fn blocks_come_newest_first() {
+fn reports_the_newest_block_first() {
     // RFC 2018 §4 and the second example of §5: every other segment is missing.
     let config = TcpConfig {
         ack_frequency: 2,
@@ -106,7 +106,7 @@ fn blocks_come_newest_first() {
     assert_eq!(receiver.data(3), [(1, vec![(2, 5), (8, 9), (6, 7)])]);
     // The first gap: acknowledged at once, and the first block with it (RFC 5681 §4.2).
     assert_eq!(receiver.data(1), [(5, vec![(8, 9), (6, 7)])]);
-    // What is there already brings a duplicate acknowledgement.
+    // Received data triggers a duplicate acknowledgement.
     assert_eq!(receiver.data(6), [(5, vec![(8, 9), (6, 7)])]);
     assert_eq!(receiver.end.stats.duplicates_received, 1);
     assert_eq!(receiver.bed.bytes_delivered(), 5 * MSS);
@@ -115,7 +115,7 @@ fn blocks_come_newest_first() {
 }
 
 #[test]
-fn timestamps_leave_room_for_three_blocks_and_echo_what_moved_the_window() {
+fn timestamps_leave_room_for_three_blocks_and_echo_the_last_in_order_segment() {
     // RFC 7323 §4.3: a segment out of order does not change the timestamp echoed.
     let config = TcpConfig {
         timestamps: true,
@@ -139,7 +139,7 @@ fn timestamps_leave_room_for_three_blocks_and_echo_what_moved_the_window() {
 }
 
 #[test]
-fn a_classic_echo_goes_on_until_cwr() {
+fn a_classic_echo_continues_until_cwr() {
     // RFC 3168 §6.1.3
     let config = TcpConfig {
         ecn: Some(TcpEcn::Classic),
@@ -162,8 +162,8 @@ fn a_classic_echo_goes_on_until_cwr() {
 }
 
 #[test]
-fn an_accurate_echo_tells_each_run_of_marks() {
-    // RFC 8257 §3.2, Figure 1: a change of the mark is acknowledged at once, with the state before.
+fn an_accurate_echo_reports_each_run_of_marks() {
+    // RFC 8257 §3.2, Figure 1: a change of the mark is acknowledged at once, with the old state.
     let config = TcpConfig {
         ecn: Some(TcpEcn::Accurate),
         ack_frequency: 2,
@@ -172,8 +172,8 @@ fn an_accurate_echo_tells_each_run_of_marks() {
     let mut receiver = Receiver::new(&config);
     let mut echoes = |n: u64, ecn: Ecn| -> Vec<(u64, bool)> {
         let acks = receiver.feed(Receiver::segment(n), ecn);
-        let told = |ack: &TcpSegment| (Receiver::number(ack.ack), ack.flags.has(TcpFlags::ECE));
-        acks.iter().map(told).collect()
+        let reported = |ack: &TcpSegment| (Receiver::number(ack.ack), ack.flags.has(TcpFlags::ECE));
+        acks.iter().map(reported).collect()
     };
     assert_eq!(echoes(0, Ecn::Ect0), []);
     assert_eq!(echoes(1, Ecn::Ce), [(1, false)]);
@@ -184,7 +184,7 @@ fn an_accurate_echo_tells_each_run_of_marks() {
 }
 
 #[test]
-fn the_congestion_indicated_on_a_packet_is_copied_into_its_acknowledgement() {
+fn a_congestion_indication_is_copied_into_the_acknowledgement() {
     // Shishir 2000, III.D
     for eci in [false, true] {
         let config = TcpConfig {
@@ -192,21 +192,21 @@ fn the_congestion_indicated_on_a_packet_is_copied_into_its_acknowledgement() {
             ..plain()
         };
         let mut receiver = Receiver::new(&config);
-        let mut told = |n: u64, congestion: Congestion| {
+        let mut indicated = |n: u64, congestion: Congestion| {
             let id = receiver.bed.arrive(Receiver::segment(n), Ecn::Ect0, congestion);
             receiver.bed.with(|context| receiver.end.receive(context, id));
             receiver.bed.take()[0].0.flags.has(TcpFlags::ECI)
         };
-        assert!(!told(0, Congestion::NONE));
-        assert_eq!(told(1, Congestion::ECI), eci);
-        // A duplicate acknowledgement tells it as well.
-        assert_eq!(told(3, Congestion::CW), eci);
-        assert!(!told(4, Congestion::NONE));
+        assert!(!indicated(0, Congestion::NONE));
+        assert_eq!(indicated(1, Congestion::ECI), eci);
+        // A duplicate acknowledgement reports it as well.
+        assert_eq!(indicated(3, Congestion::CW), eci);
+        assert!(!indicated(4, Congestion::NONE));
     }
 }
 
 #[test]
-fn fin_is_acknowledged_and_answered_in_order_only() {
+fn fin_is_processed_in_order_only() {
     // RFC 9293 §3.10.7.4, eighth
     let mut receiver = Receiver::new(&plain());
     let fin = |n: u64| TcpSegment {

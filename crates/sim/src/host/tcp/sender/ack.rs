@@ -1,4 +1,4 @@
-//! An acknowledgement, from top to bottom: what is new, what the parts are told, what was lost, what was marked.
+//! Processing of an acknowledgement, from top to bottom: what is new, reports to the parts, losses, marks.
 
 use whimbrel_control::{AckSample, Cause, LossEvent, LossSignal, MarkEvent, Stamps};
 
@@ -30,7 +30,7 @@ impl TcpSender {
             self.right_edge = self.right_edge.max(cumulative + window);
         }
         self.measure(context, segment, &outcome);
-        // RFC 5681 §2; with SACK, RFC 6675 §2: it must tell something new.
+        // RFC 5681 §2; with SACK, RFC 6675 §2: it must report something new.
         let is_duplicate = !outcome.advanced
             && !is_old
             && !was_empty
@@ -42,7 +42,7 @@ impl TcpSender {
         if self.agreed.ecn && segment.flags.has(TcpFlags::ECE) {
             self.on_echo(context, &outcome, segment);
         }
-        self.tell(context, segment, &outcome, is_duplicate, flight_before);
+        self.report(context, segment, &outcome, is_duplicate, flight_before);
         if outcome.advanced {
             self.check_spurious(context, segment);
             self.timeouts = 0;
@@ -58,7 +58,7 @@ impl TcpSender {
         self.trace_window(context);
     }
 
-    /// What counts as in flight towards window controls: all of the window, if it holds back a segment.
+    /// Returns the bytes that count as in flight for window controls: the whole window, if it holds back a segment.
     fn flight(&self) -> u64 {
         if self.limited {
             self.pipe().max(self.control.cwnd())
@@ -78,7 +78,8 @@ impl TcpSender {
         });
     }
 
-    /// RFC 6298 §3: a segment that was sent twice measures nothing, unless a timestamp tells which one arrived (RFC 7323 §4.1).
+    /// Measures the round-trip time (RFC 6298 §3): a retransmitted segment gives no sample unless a timestamp identifies the
+    /// transmission that arrived (RFC 7323 §4.1).
     fn measure(&mut self, context: &mut Context<'_>, segment: &TcpSegment, outcome: &AckOutcome) {
         let Some((_, newest)) = outcome.newest else { return };
         let sent_at = if !newest.retransmitted {
@@ -91,8 +92,8 @@ impl TcpSender {
         self.take_rtt(context, context.now.since(sent_at));
     }
 
-    /// Tells the parts what is new.
-    fn tell(
+    /// Reports to the parts what is new.
+    fn report(
         &mut self,
         context: &mut Context<'_>,
         segment: &TcpSegment,
@@ -103,8 +104,8 @@ impl TcpSender {
         let now = context.now;
         let (mut acked, mut packets) = (outcome.bytes, outcome.packets);
         if !self.agreed.sack {
-            // A duplicate acknowledgement says that a segment has arrived, though not which. When a later one says which, it is not
-            // counted again.
+            // A duplicate acknowledgement reports that a segment has arrived, but not which one. It is not counted again when a
+            // later acknowledgement identifies it.
             if is_duplicate {
                 (acked, packets) = (u64::from(self.segment_bytes), 1);
                 self.estimated += acked;
@@ -153,7 +154,7 @@ impl TcpSender {
             flight: self.pipe(),
             cumulative_advanced: outcome.advanced,
             // SCTP's credit for growth ends when everything is acknowledged (RFC 9260 §7.2.2). TCP has no such rule, and its window
-            // may be as small as what one acknowledgement covers: only a user who has nothing to say ends it.
+            // may be as small as the data of a single acknowledgement: only an application without data ends it.
             all_acked: self.board.is_empty() && !self.has_new(),
             in_recovery: echoes || matches!(self.recovering, Recovering::Fast(_)),
             acked_to: self.board.first(),
@@ -170,7 +171,7 @@ impl TcpSender {
         });
     }
 
-    /// RFC 3168 §6.1.2, or RFC 8257 §3.3 where echoes are accurate.
+    /// Handles an ECN echo: RFC 3168 §6.1.2, or RFC 8257 §3.3 where echoes are accurate.
     fn on_echo(&mut self, context: &mut Context<'_>, outcome: &AckOutcome, segment: &TcpSegment) {
         self.stats.ecne_received += 1;
         let accurate = self.ecn == TcpEcn::Accurate;
@@ -180,7 +181,7 @@ impl TcpSender {
             tsn: Tsn(segment.ack),
             reduces,
         });
-        // A classic echo goes on until CWR arrives: it says once that something was marked.
+        // A classic echo continues until CWR arrives: it reports a mark once.
         if !reduces && !accurate || accurate && outcome.packets == 0 {
             return;
         }
@@ -205,7 +206,7 @@ impl TcpSender {
         }
     }
 
-    /// Tahoe, Reno, NewReno: losses are found by counting duplicate acknowledgements.
+    /// Tahoe, Reno, NewReno: detects losses by counting duplicate acknowledgements.
     fn count_duplicates(
         &mut self,
         context: &mut Context<'_>,
@@ -234,7 +235,7 @@ impl TcpSender {
             self.dup_acks += 1;
             match self.recovering {
                 Recovering::No => {
-                    // RFC 6582 §3.2 step 2: not for duplicates that a timeout has brought about.
+                    // RFC 6582 §3.2 step 2: not for duplicates that a timeout has caused.
                     let fresh = self.guard.is_none_or(|guard| self.board.first() > guard);
                     if self.dup_acks >= self.threshold() && fresh {
                         self.left = self.dup_acks;
@@ -251,13 +252,13 @@ impl TcpSender {
         }
     }
 
-    /// SACK, FACK: losses are found on the scoreboard.
+    /// SACK, FACK: detects losses on the scoreboard.
     fn find_losses(&mut self, context: &mut Context<'_>, outcome: &AckOutcome, flight_before: u64) {
         if outcome.advanced {
             match self.recovering {
                 Recovering::Fast(until) | Recovering::Timeout(until) if self.board.first() > until => {
                     self.end_recovery();
-                    // What was lost after the recovery had begun belongs to another window of data.
+                    // Losses of segments sent after the start of recovery belong to another window of data.
                     let later = self.later.take();
                     if let Some((lost, verdict)) = later.filter(|(lost, _)| lost.last >= self.board.first()) {
                         let loss = self.loss_event(context.now, LossSignal::Gap, &lost, flight_before);
@@ -295,7 +296,7 @@ impl TcpSender {
                 };
                 let episode = self.episode + 1;
                 let (loss, verdict) = self.judge(context, LossSignal::Gap, &lost, flight_before, episode, inherited);
-                // Its reaction comes when this recovery ends.
+                // The reaction follows when this recovery ends.
                 let cwnd = self.control.cwnd();
                 let reduces = verdict != Verdict::Transmission && inherited.is_none();
                 self.note_reaction(context, &loss, verdict, cwnd, reduces, episode);
@@ -312,7 +313,7 @@ impl TcpSender {
         }
     }
 
-    /// How many segments must have arrived after one that is then lost.
+    /// Returns the number of segments that must have arrived after a lost one.
     fn threshold(&self) -> u32 {
         let usual = self.config.dup_ack_threshold;
         let outstanding = self.board.next_seq() - self.board.first();
@@ -320,7 +321,7 @@ impl TcpSender {
         if is_tail {
             return 1;
         }
-        // RFC 5827 §3: where too little is outstanding, fewer are enough.
+        // RFC 5827 §3: with little outstanding data, fewer are enough.
         if self.rules.early_retransmit && outstanding <= u64::from(usual) && !self.has_new() {
             return (outstanding as u32).saturating_sub(1).max(1);
         }
@@ -353,7 +354,7 @@ impl TcpSender {
         });
     }
 
-    /// The first losses of a window of data: fast retransmit and fast recovery.
+    /// Handles the first losses of a window of data: fast retransmit and fast recovery.
     fn enter_recovery(&mut self, context: &mut Context<'_>, lost: &Lost, flight_before: u64) {
         self.episode += 1;
         let (loss, verdict) = self.judge(context, LossSignal::Gap, lost, flight_before, self.episode, None);
@@ -369,7 +370,7 @@ impl TcpSender {
         let until = self.board.next_seq().saturating_sub(1);
         let already = self.reduced.is_active();
         if self.config.flavour == TcpFlavour::Tahoe && !self.by_transmission {
-            // Slow start from one segment, as after a timeout; everything is sent again.
+            // Slow start from one segment, as after a timeout; everything is retransmitted.
             let collapse = LossEvent {
                 signal: LossSignal::Timeout,
                 ..*loss
@@ -390,12 +391,12 @@ impl TcpSender {
         }
     }
 
-    /// More losses in a window of data that is being recovered.
+    /// Handles more losses in a window of data in recovery.
     fn more_losses(&mut self, context: &mut Context<'_>, lost: &Lost, flight_before: u64) {
         if lost.packets == 0 {
             return;
         }
-        // A loss after the reduction would be judged by the window that it has left.
+        // A loss after the reduction would be judged by the reduced window.
         let inherited = self.verdict.filter(|_| self.reduced.is_active());
         let (loss, verdict) = self.judge(context, LossSignal::Gap, lost, flight_before, self.episode, inherited);
         let before = self.control.cwnd();
@@ -412,7 +413,7 @@ impl TcpSender {
         self.note_reaction(context, &loss, verdict, before, reduces, self.episode);
     }
 
-    /// Judges what the scoreboard has just given up, in a loss episode whose verdict it may inherit.
+    /// Judges newly declared losses, in a loss episode whose verdict they may inherit.
     pub(super) fn judge(
         &mut self,
         context: &mut Context<'_>,
@@ -445,7 +446,7 @@ impl TcpSender {
         (loss, verdict)
     }
 
-    /// Notes what a judgement came to, now that the window has changed or not.
+    /// Records a verdict, after the window has changed or not.
     pub(super) fn note_reaction(
         &mut self,
         context: &mut Context<'_>,
@@ -479,7 +480,7 @@ impl TcpSender {
         self.undo = None;
     }
 
-    /// RFC 3522: an acknowledgement that answers what was sent before the timeout shows that the timeout was spurious.
+    /// Detects a spurious timeout (RFC 3522): an acknowledgement of a transmission from before the timeout.
     fn check_spurious(&mut self, context: &mut Context<'_>, segment: &TcpSegment) {
         let Some(again_at) = self.undo.take() else { return };
         if segment.timestamps.is_some_and(|(_, echo)| distance(again_at, echo) < 0) {

@@ -28,22 +28,22 @@ use crate::packet::PacketId;
 use crate::topology::Route;
 use crate::truth::Truth;
 
-/// What a sender needs to begin.
+/// Parameters of a sender.
 #[derive(Debug)]
 pub(crate) struct SenderSetup<'a> {
-    /// Twice the flow's number.
+    /// Twice the flow's index.
     pub(crate) agent: u32,
     pub(crate) config: &'a TcpConfig,
     pub(crate) source: Source,
     /// The file to send, if there is one.
     pub(crate) file: Option<FileContent>,
     pub(crate) start: Time,
-    /// Why packets died: to be compared with verdicts, and for discriminators that may ask.
+    /// True causes of losses: compared with verdicts, and available to oracle discriminators.
     pub(crate) truth: Arc<Truth>,
     pub(crate) random: Rng,
 }
 
-/// How far the sender has come.
+/// State of the sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     Waiting,
@@ -54,17 +54,17 @@ enum Phase {
     Failed(&'static str),
 }
 
-/// What the sender does about losses at the moment.
+/// State of loss recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Recovering {
     No,
-    /// Fast recovery, until this position and everything below is acknowledged.
+    /// Fast recovery, until everything up to this position is acknowledged.
     Fast(Seq),
-    /// Slow start after a timeout, the same.
+    /// Slow start after a timeout, likewise.
     Timeout(Seq),
 }
 
-/// What the peer agreed to.
+/// Options that the peer has accepted.
 #[derive(Clone, Copy, Debug, Default)]
 struct Agreed {
     sack: bool,
@@ -92,7 +92,7 @@ pub(crate) struct TcpSender {
     alarm: Alarm,
     phase: Phase,
     rng: Rng,
-    /// Our initial sequence number.
+    /// Initial sequence number of this end.
     isn: u32,
     /// The next sequence number of the peer.
     peer_next: u32,
@@ -105,59 +105,59 @@ pub(crate) struct TcpSender {
     rtt: RttEstimator,
     pacer: Pacer,
     board: Scoreboard,
-    /// Bytes that the user has written.
+    /// Bytes that the application has written.
     written: u64,
-    /// Whether the user has said that this was all.
+    /// Whether the application has closed its side.
     shut: bool,
     fin_sent: bool,
-    /// Offset behind the last byte that the peer has room for.
+    /// Offset behind the last byte in the peer's receive window.
     right_edge: u64,
-    /// When the retransmission timer goes off.
+    /// When the retransmission timer expires.
     rto_at: Option<Time>,
-    /// When the last segment is sent again to make the peer speak (tail-loss probe).
+    /// When a tail-loss probe is sent.
     probe_at: Option<Time>,
-    /// Whether that has been done since something was acknowledged.
+    /// Whether a probe was sent since the last acknowledgement of new data.
     probed: bool,
-    /// Timeouts since something was acknowledged; SYNs sent again before that.
+    /// Timeouts since the last acknowledgement of new data, or retransmissions of the SYN.
     timeouts: u32,
     /// Duplicate acknowledgements since the last new one.
     dup_acks: u32,
     /// Segments that duplicate acknowledgements show to have left the network (without SACK).
     left: u32,
     recovering: Recovering,
-    /// Duplicate acknowledgements up to this position are of before a timeout (RFC 6582 §3.2, `recover`).
+    /// Duplicate acknowledgements up to this position date from before a timeout (RFC 6582 §3.2, `recover`).
     guard: Option<Seq>,
     /// The window of data for which the congestion window has been reduced.
     reduced: RecoveryEpoch,
-    /// Losses of segments sent after the recovery began: those of the next window of data.
+    /// Losses of segments sent after the start of recovery: those of the next window of data.
     later: Option<(Lost, Verdict)>,
-    /// Whether the loss being recovered was judged a transmission error.
+    /// Whether the loss being recovered was judged a transmission loss.
     by_transmission: bool,
-    /// When the next retransmission may go out, if only one may in each round-trip time.
+    /// When the next retransmission may be sent, if they are limited to one per round-trip time.
     next_retransmission: Time,
-    /// A retransmission that does not wait for the window.
+    /// Whether a retransmission is due that ignores the window.
     urgent: bool,
-    /// The timestamp of the first retransmission after a timeout, while it may turn out spurious (RFC 3522).
+    /// The timestamp of the first retransmission after a timeout, while the timeout may still turn out spurious (RFC 3522).
     undo: Option<u32>,
-    /// CWR goes with the next new segment (RFC 3168 §6.1.2).
+    /// Whether the next new segment carries CWR (RFC 3168 §6.1.2).
     send_cwr: bool,
-    /// Whether the window or the pacer, and nothing else, held back a segment when last asked.
+    /// Whether only the window or the pacer held back a segment at the last attempt.
     limited: bool,
     /// Whether a segment waits for the pacer.
     paced: bool,
     last_sent: Time,
     /// Bytes delivered so far.
     delivered: u64,
-    /// The delivery rate, if a part asks for it.
+    /// The delivery rate estimator, if a part needs it.
     delivery: Option<DeliveryEstimator>,
-    /// Of these, bytes that duplicate acknowledgements have told before a cumulative one (without SACK).
+    /// Bytes of these that duplicate acknowledgements have reported before a cumulative one (without SACK).
     estimated: u64,
     truth: Arc<Truth>,
     occasions: Occasions,
     episodes: Episodes,
-    /// Loss episodes so far: the losses of one window of data are one, and so is a timeout.
+    /// Loss episodes so far: the losses of one window of data are one episode, and so is a timeout.
     episode: u32,
-    /// The verdict that has reduced the window for this window of data: further losses of the episode inherit it.
+    /// The verdict that reduced the window for this window of data: later losses of the episode inherit it.
     verdict: Option<Verdict>,
     stats: AssociationStats,
     opened_stats: Option<AssociationStats>,
@@ -165,7 +165,7 @@ pub(crate) struct TcpSender {
 }
 
 impl TcpSender {
-    /// A sender that waits for its time to start.
+    /// Creates a sender that waits for its start time.
     pub(crate) fn new(setup: SenderSetup<'_>) -> Self {
         let SenderSetup {
             agent,
@@ -262,7 +262,7 @@ impl TcpSender {
         self.alarm.arm(&mut context.network.queue, self.agent, Some(self.start));
     }
 
-    /// A wake-up has come; a stale one does nothing.
+    /// Handles a wake-up; a stale one does nothing.
     pub(crate) fn wake(&mut self, context: &mut Context<'_>, seq: u64) {
         if !self.alarm.ring(seq) {
             return;
@@ -275,7 +275,7 @@ impl TcpSender {
         self.drive(context);
     }
 
-    /// A segment has arrived.
+    /// Handles a received segment.
     #[inline]
     pub(crate) fn receive(&mut self, context: &mut Context<'_>, id: PacketId) {
         let segment = context.network.slab.body(id).tcp;
@@ -314,7 +314,7 @@ impl TcpSender {
             scale: segment.window_scale.unwrap_or(0),
         };
         self.right_edge = u64::from(segment.window);
-        // Karn: a SYN sent twice measures nothing.
+        // Karn: a retransmitted SYN gives no sample.
         if self.timeouts == 0 {
             self.take_rtt(context, context.now.since(self.start));
         }
@@ -323,7 +323,7 @@ impl TcpSender {
         self.send_ack(context);
     }
 
-    /// Whether the peer has acknowledged everything and ended its side.
+    /// Closes the connection if the peer has acknowledged everything and closed its side.
     fn check_end(&mut self, context: &mut Context<'_>, segment: &TcpSegment) {
         if segment.flags.has(TcpFlags::FIN) && segment.seq == self.peer_next && self.is_done() {
             self.peer_next = self.peer_next.wrapping_add(1);
@@ -338,7 +338,7 @@ impl TcpSender {
         self.fin_sent && self.board.is_empty()
     }
 
-    /// Takes what the user has to say, sends what may be sent, sets the alarm.
+    /// Takes data from the application, sends what may be sent, and sets the alarm.
     #[inline]
     fn drive(&mut self, context: &mut Context<'_>) {
         if self.phase == Phase::Up {
@@ -359,13 +359,13 @@ impl TcpSender {
         self.alarm.arm(&mut context.network.queue, self.agent, deadline);
     }
 
-    /// Room in the send buffer.
+    /// Returns whether the send buffer has room.
     fn has_room(&self) -> bool {
         let buffered = self.written - self.board.una();
         buffered == 0 || buffered + u64::from(self.source.message_len()) <= u64::from(self.config.send_buffer)
     }
 
-    /// Takes the messages that are due, as long as there is room for them.
+    /// Takes due messages while there is room for them.
     fn offer(&mut self, context: &mut Context<'_>) {
         if self.shut {
             return;
@@ -382,7 +382,7 @@ impl TcpSender {
         self.shut = self.source.is_exhausted(context.now);
     }
 
-    /// When the user will do something by himself.
+    /// Returns when the application will act next.
     fn user_deadline(&self, now: Time) -> Option<Time> {
         if self.phase != Phase::Up || self.shut {
             return None;
@@ -396,12 +396,12 @@ impl TcpSender {
         .filter(|at| *at > now)
     }
 
-    /// The sequence number of an offset in the stream.
+    /// Returns the sequence number of an offset in the stream.
     fn wire(&self, offset: u64) -> u32 {
         self.isn.wrapping_add(1).wrapping_add(offset as u32)
     }
 
-    /// What a segment is called in the ledger and in traces: its first sequence number.
+    /// Returns the label of a segment in the ledger and in traces: its first sequence number.
     fn label(&self, seq: Seq) -> u32 {
         self.wire(self.board.get(seq).map_or(self.board.next(), |slot| slot.start))
     }
@@ -427,17 +427,17 @@ impl TcpSender {
         });
     }
 
-    /// The measurement window opens.
+    /// Handles the start of the measurement window.
     pub(crate) fn open_window(&mut self) {
         self.opened_stats = Some(self.stats);
     }
 
-    /// The measurement window closes.
+    /// Handles the end of the measurement window.
     pub(crate) fn close_window(&mut self) {
         self.window_stats = Some(self.window_stats());
     }
 
-    /// What was counted in the measurement window, up to now if it is still open; nothing if it never opened.
+    /// Returns the counters of the measurement window, up to now if it is still open; zero if it never opened.
     pub(crate) fn window_stats(&self) -> AssociationStats {
         let since = |opened: &AssociationStats| crate::measure::stats_since(&self.stats, opened);
         self.window_stats
@@ -445,22 +445,22 @@ impl TcpSender {
             .unwrap_or_default()
     }
 
-    /// Whether the connection is over, or never was.
+    /// Returns whether the connection has ended, or never existed.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Closed | Phase::Failed(_))
     }
 
-    /// Whether the connection ended in good order.
+    /// Returns whether the connection ended gracefully.
     pub(crate) fn ended_well(&self) -> bool {
         self.phase == Phase::Closed
     }
 
-    /// The user at this end.
+    /// Returns the application at this end.
     pub(crate) fn source(&self) -> &Source {
         &self.source
     }
 
-    /// The state of the connection's only path.
+    /// Returns the state of the connection's only path.
     pub(crate) fn sample(&self, at: Time, route: &Route) -> Sample {
         Sample::Path {
             at,
@@ -478,12 +478,12 @@ impl TcpSender {
         }
     }
 
-    /// Whether the connection is there to be sampled.
+    /// Returns whether the connection is established.
     pub(crate) fn is_up(&self) -> bool {
         self.phase == Phase::Up
     }
 
-    /// How far this end has come.
+    /// Returns the outcome of this end so far.
     pub(crate) fn outcome(&self) -> FlowOutcome {
         match self.phase {
             Phase::Waiting => FlowOutcome::NotStarted,

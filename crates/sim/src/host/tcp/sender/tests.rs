@@ -1,4 +1,4 @@
-//! The sender with scripted acknowledgements. Segments are called by their numbers: 0, 1, 2, ...
+//! The sender with scripted acknowledgements. Segments are identified by their numbers: 0, 1, 2, ...
 
 use super::super::testbed::{MSS, Testbed, plain, source};
 use super::*;
@@ -11,7 +11,7 @@ struct Sender {
     isn: u32,
 }
 
-/// What the peer's initial sequence number is.
+/// The peer's initial sequence number.
 const PEER: u32 = 77;
 
 fn ms(n: u64) -> Span {
@@ -19,7 +19,7 @@ fn ms(n: u64) -> Span {
 }
 
 impl Sender {
-    /// A connection just established, with as many segments under way as the initial window lets out.
+    /// Creates an established connection with an initial window of segments in flight.
     fn established(config: &TcpConfig, source: Source) -> Self {
         let bed = Testbed::new();
         let end = TcpSender::new(SenderSetup {
@@ -49,7 +49,7 @@ impl Sender {
             sack_permitted: syn.sack_permitted,
             ..TcpSegment::default()
         });
-        // Until the window on the SYN, which is not scaled, has been replaced.
+        // Replaces the window of the SYN, which is not scaled.
         sender.end.right_edge = 10_000_000;
         sender
     }
@@ -86,7 +86,7 @@ impl Sender {
         segment
     }
 
-    /// The segments sent since last asked, by number.
+    /// Returns the segments sent since the last call, by number.
     fn sent(&mut self) -> Vec<u64> {
         let first = self.isn.wrapping_add(1);
         let data = self.bed.take().into_iter().filter(|(segment, _)| segment.payload > 0);
@@ -94,13 +94,13 @@ impl Sender {
             .collect()
     }
 
-    /// Acknowledges everything before segment `next`, and the blocks; what is sent then.
+    /// Acknowledges everything before segment `next`, and the blocks. Returns the segments sent in response.
     fn ack(&mut self, next: u64, blocks: &[(u64, u64)]) -> Vec<u64> {
         self.feed(self.ack_of(next, blocks));
         self.sent()
     }
 
-    /// Time passes until the retransmission timer goes off; how long that took, and what is sent then.
+    /// Advances time until the retransmission timer expires. Returns how long that took, and the segments sent.
     fn wait_for_timeout(&mut self) -> (Span, Vec<u64>) {
         let at = self.end.rto_at.expect("a timer that runs");
         let waited = at.since(self.bed.now);
@@ -122,22 +122,22 @@ impl Sender {
 }
 
 #[test]
-fn slow_start_lets_two_out_for_each_acknowledged() {
+fn slow_start_sends_two_segments_per_acknowledged_one() {
     // RFC 5681 §3.1
     let mut sender = Sender::endless(TcpFlavour::Reno, 2);
     assert_eq!(sender.sent(), [0, 1]);
     sender.bed.now += ms(100);
     assert_eq!(sender.ack(1, &[]), [2, 3]);
     assert_eq!(sender.ack(2, &[]), [4, 5]);
-    // A delayed acknowledgement of two lets the window grow by one only.
+    // A delayed acknowledgement of two segments increases the window by one only.
     sender.bed.now += ms(100);
     assert_eq!(sender.ack(4, &[]), [6, 7, 8]);
     assert_eq!(sender.cwnd(), 5.0);
 }
 
 #[test]
-fn three_duplicates_bring_fast_retransmit_and_fast_recovery() {
-    // RFC 5681 §3.2 with RFC 3042: ten under way, the first is lost.
+fn three_duplicates_trigger_fast_retransmit_and_fast_recovery() {
+    // RFC 5681 §3.2 with RFC 3042: ten segments in flight, the first is lost.
     for flavour in [TcpFlavour::Reno, TcpFlavour::NewReno] {
         let mut sender = Sender::endless(flavour, 10);
         assert_eq!(sender.sent().len(), 10);
@@ -153,14 +153,14 @@ fn three_duplicates_bring_fast_retransmit_and_fast_recovery() {
         }
         assert_eq!(sender.ack(0, &[]), [12]);
         assert_eq!(sender.ack(0, &[]), [13]);
-        // All but the two sent last are acknowledged: the window is ssthresh, two of it are in use.
+        // All but the last two are acknowledged: the window is ssthresh, two segments of it are in use.
         assert_eq!(sender.ack(12, &[]), [14, 15, 16]);
         assert_eq!((sender.cwnd(), sender.end.recovering), (5.0, Recovering::No));
     }
 }
 
 #[test]
-fn without_limited_transmit_nothing_new_follows_the_first_duplicates() {
+fn without_limited_transmit_the_first_duplicates_send_nothing() {
     // RFC 5681 §3.2 step 1 without RFC 3042
     for flavour in [TcpFlavour::NewReno, TcpFlavour::Sack] {
         let config = TcpConfig {
@@ -178,7 +178,7 @@ fn without_limited_transmit_nothing_new_follows_the_first_duplicates() {
 }
 
 #[test]
-fn a_partial_acknowledgement_keeps_newreno_in_recovery_and_ends_it_for_reno() {
+fn a_partial_acknowledgement_ends_recovery_for_reno_but_not_newreno() {
     // RFC 6582 §3.2 step 3: 0 and 4 of ten are lost.
     let lose_two = |flavour| {
         let mut sender = Sender::endless(flavour, 10);
@@ -203,7 +203,7 @@ fn a_partial_acknowledgement_keeps_newreno_in_recovery_and_ends_it_for_reno() {
 }
 
 #[test]
-fn tahoe_starts_over_from_one_segment() {
+fn tahoe_restarts_from_one_segment() {
     // Jacobson 1988; RFC 5681 §3.1 for the window
     let mut sender = Sender::endless(TcpFlavour::Tahoe, 10);
     sender.sent();
@@ -217,24 +217,25 @@ fn tahoe_starts_over_from_one_segment() {
 }
 
 #[test]
-fn sack_sends_what_is_missing_and_counts_the_pipe() {
-    // RFC 6675 §5: ten under way, 0, 2 and 4 are lost.
+fn sack_retransmits_lost_segments_and_counts_the_pipe() {
+    // RFC 6675 §5: ten segments in flight, 0, 2 and 4 are lost.
     let mut sender = Sender::endless(TcpFlavour::Sack, 10);
     sender.sent();
     sender.bed.now += ms(100);
     assert_eq!(sender.ack(0, &[(1, 2)]), [10]);
     assert_eq!(sender.ack(0, &[(3, 4), (1, 2)]), [11]);
-    // Three arrived after 0: it is lost, sent again at once, and the window is halved. In the pipe: 2, 4, 6 to 11 and 0.
+    // Three segments arrived after 0: it is lost and retransmitted at once, and the window is halved. In the pipe: 2, 4, 6 to 11
+    // and 0.
     assert_eq!(sender.ack(0, &[(5, 6), (3, 4), (1, 2)]), [0]);
     assert_eq!(sender.cwnd(), 5.0);
     assert_eq!(sender.end.pipe(), 9 * MSS);
-    // 6: three after 2 have arrived, it leaves the pipe, which holds 4, 7 to 11 and 0.
+    // 6: three segments after 2 have arrived; 2 leaves the pipe, which contains 4, 7 to 11 and 0.
     assert!(sender.ack(0, &[(5, 7), (3, 4), (1, 2)]).is_empty());
     assert_eq!(sender.end.pipe(), 7 * MSS);
     // 7: the same for 4.
     assert!(sender.ack(0, &[(5, 8), (3, 4), (1, 2)]).is_empty());
     assert_eq!(sender.end.pipe(), 5 * MSS);
-    // From here on one goes out for each that comes in: what is missing first, then new ones.
+    // From here on each arrival allows one transmission: lost segments first, then new ones.
     assert_eq!(sender.ack(0, &[(5, 9), (3, 4), (1, 2)]), [2]);
     assert_eq!(sender.ack(0, &[(5, 10), (3, 4), (1, 2)]), [4]);
     assert_eq!(sender.ack(0, &[(5, 11), (3, 4), (1, 2)]), [12]);
@@ -246,7 +247,7 @@ fn sack_sends_what_is_missing_and_counts_the_pipe() {
 }
 
 #[test]
-fn forward_acknowledgement_recovers_with_the_first_block_that_is_far_ahead() {
+fn fack_starts_recovery_when_a_block_is_three_segments_ahead() {
     // Mathis and Mahdavi 1996, §2.2: snd.fack - snd.una > 3 MSS; 0 to 3 are lost
     let lose_four = |flavour| {
         let mut sender = Sender::endless(flavour, 10);
@@ -258,8 +259,8 @@ fn forward_acknowledgement_recovers_with_the_first_block_that_is_far_ahead() {
 }
 
 #[test]
-fn the_timer_follows_the_round_trip_and_doubles() {
-    // RFC 6298 §2.2, §5.5: the SYN took 100 ms, so that RTO is 100 + 4 x 50 ms, below the least of 1 s
+fn the_rto_follows_the_round_trip_time_and_doubles() {
+    // RFC 6298 §2.2, §5.5: the SYN took 100 ms, so RTO is 100 + 4 x 50 ms, below the minimum of 1 s
     let mut sender = Sender::endless(TcpFlavour::Sack, 4);
     sender.sent();
     for (expected, sent) in [(1000, 0), (2000, 0), (4000, 0), (8000, 0)] {
@@ -267,7 +268,7 @@ fn the_timer_follows_the_round_trip_and_doubles() {
         assert_eq!((waited, again), (ms(expected), vec![sent]));
         assert_eq!((sender.cwnd(), sender.ssthresh()), (1.0, 2.0), "ssthresh is set once");
     }
-    // RFC 6298 §3, Karn: what was sent twice measures nothing, the back-off stays.
+    // RFC 6298 §3, Karn: a retransmitted segment gives no sample, the back-off stays.
     sender.bed.now += ms(50);
     assert_eq!(sender.ack(1, &[]), [1, 2], "slow start");
     assert_eq!(sender.end.rtt.srtt(), Some(ms(100)));
@@ -281,7 +282,7 @@ fn the_timer_follows_the_round_trip_and_doubles() {
 }
 
 #[test]
-fn a_connection_that_nobody_answers_is_given_up() {
+fn gives_up_a_connection_without_response() {
     let mut sender = Sender::endless(TcpFlavour::NewReno, 4);
     for _ in 0..sender.end.config.max_retransmissions {
         sender.wait_for_timeout();
@@ -292,7 +293,7 @@ fn a_connection_that_nobody_answers_is_given_up() {
 }
 
 #[test]
-fn duplicates_of_before_a_timeout_bring_no_fast_retransmit() {
+fn duplicates_from_before_a_timeout_trigger_no_fast_retransmit() {
     // RFC 6582 §3.2 step 2 and §4
     let mut sender = Sender::endless(TcpFlavour::NewReno, 10);
     sender.sent();
@@ -305,7 +306,7 @@ fn duplicates_of_before_a_timeout_bring_no_fast_retransmit() {
 }
 
 #[test]
-fn a_timeout_sends_only_what_is_missing_with_sack() {
+fn a_timeout_with_sack_retransmits_only_missing_segments() {
     // RFC 6675 §5.1
     let mut sender = Sender::endless(TcpFlavour::Sack, 6);
     sender.sent();
@@ -316,8 +317,8 @@ fn a_timeout_sends_only_what_is_missing_with_sack() {
 }
 
 #[test]
-fn a_lost_retransmission_waits_for_the_timer_unless_it_may_be_sent_again() {
-    // RFC 6675 has no other way; multiple fast retransmit finds it by what was sent later.
+fn a_lost_retransmission_needs_a_timeout_or_multiple_fast_retransmit() {
+    // RFC 6675 only has the timeout; multiple fast retransmit detects the loss by later transmissions.
     for again in [false, true] {
         let mut config = TcpConfig {
             initial_window: 10,
@@ -330,7 +331,7 @@ fn a_lost_retransmission_waits_for_the_timer_unless_it_may_be_sent_again() {
             sender.ack(0, &[(1, n)]);
         }
         let mut sent = Vec::new();
-        // 0 was sent again after the third; 10 to 14 were sent around it and arrive.
+        // 0 was retransmitted after the third duplicate; 10 to 14 were sent around it and arrive.
         for n in 10..=16 {
             sent.extend(sender.ack(0, &[(1, n)]));
         }
@@ -340,7 +341,7 @@ fn a_lost_retransmission_waits_for_the_timer_unless_it_may_be_sent_again() {
 }
 
 #[test]
-fn an_echo_reduces_once_for_a_window_of_data_and_is_answered_by_cwr() {
+fn an_echo_reduces_once_per_window_of_data_and_triggers_cwr() {
     // RFC 3168 §6.1.2
     let config = TcpConfig {
         ecn: Some(TcpEcn::Classic),
@@ -371,7 +372,7 @@ fn an_echo_reduces_once_for_a_window_of_data_and_is_answered_by_cwr() {
     assert!(sent[0].0.flags.has(TcpFlags::CWR));
     let more = echo(&mut sender, 7);
     assert!(!more[0].0.flags.has(TcpFlags::CWR));
-    // The window of data ends with the segment that carried CWR, whose acknowledgement comes without echo.
+    // The window of data ends with the segment that carried CWR; its acknowledgement has no echo.
     echo(&mut sender, 10);
     assert_eq!((sender.cwnd(), sender.end.stats.ecn_reductions), (5.0, 1));
     let next = 12;
@@ -380,7 +381,7 @@ fn an_echo_reduces_once_for_a_window_of_data_and_is_answered_by_cwr() {
 }
 
 #[test]
-fn short_segments_wait_and_the_last_one_carries_fin() {
+fn nagle_delays_short_segments_and_the_last_one_carries_fin() {
     // RFC 9293 §3.7.4: two and a half segments
     let nagle = |nagle: bool| {
         let config = TcpConfig { nagle, ..plain() };
@@ -409,7 +410,7 @@ fn short_segments_wait_and_the_last_one_carries_fin() {
 }
 
 #[test]
-fn a_spurious_timeout_is_taken_back_if_timestamps_show_it() {
+fn timestamps_reveal_a_spurious_timeout_and_undo_it() {
     // RFC 3522 §3
     for cancel in [false, true] {
         let mut config = TcpConfig {
@@ -418,7 +419,7 @@ fn a_spurious_timeout_is_taken_back_if_timestamps_show_it() {
         };
         config.recovery.cancel_spurious = Some(cancel);
         let mut sender = Sender::established(&config, source(TrafficKind::Endless, None, MSS as u32));
-        // The peer of these tests agrees to timestamps only now.
+        // The peer of these tests accepts timestamps only from now on.
         sender.end.agreed.timestamps = true;
         sender.sent();
         let sent_at = timestamp(sender.bed.now);
@@ -435,18 +436,18 @@ fn a_spurious_timeout_is_taken_back_if_timestamps_show_it() {
     }
 }
 
-/// Judges every loss a transmission error.
+/// Judges every loss a transmission loss.
 #[derive(Debug)]
-struct Channel;
+struct AlwaysTransmission;
 
-impl whimbrel_control::discriminator::Discriminate for Channel {
+impl whimbrel_control::discriminator::Discriminate for AlwaysTransmission {
     fn judge(&mut self, _: whimbrel_control::window::WindowView, _: &whimbrel_control::LossEvent) -> Verdict {
         Verdict::Transmission
     }
 }
 
 #[test]
-fn a_loss_by_the_channel_costs_no_window_and_may_have_a_timer_of_its_own() {
+fn a_transmission_loss_keeps_the_window_and_may_use_its_own_rto() {
     // Ye 2004, 5.3
     use whimbrel_control::discriminator::Discriminator;
     use whimbrel_control::recovery::BackOff;
@@ -466,17 +467,17 @@ fn a_loss_by_the_channel_costs_no_window_and_may_have_a_timer_of_its_own() {
         floor: 2 * MSS,
         truth: None,
     });
-    sender.end.control = Controller::new(rules, Discriminator::Other(Box::new(Channel)), window);
+    sender.end.control = Controller::new(rules, Discriminator::Other(Box::new(AlwaysTransmission)), window);
     sender.sent();
     assert!(sender.ack(0, &[(1, 2)]) == [10] && sender.ack(0, &[(1, 3)]) == [11]);
     assert_eq!(
         sender.ack(0, &[(1, 4)]),
         [0, 12],
-        "sent again, and the window is as it was"
+        "retransmitted without a reduction of the window"
     );
     assert_eq!((sender.cwnd(), sender.end.recovering), (10.0, Recovering::Fast(11)));
     sender.bed.now += ms(100);
-    // RTO is 100 + 4 x 50 ms at first, 1 s at least while losses may be congestion.
+    // RTO is 100 + 4 x 50 ms at first, at least 1 s while losses may be congestion.
     let (_, again) = sender.wait_for_timeout();
     assert_eq!((again[0], sender.cwnd()), (0, 10.0));
     for _ in 0..5 {
@@ -487,7 +488,7 @@ fn a_loss_by_the_channel_costs_no_window_and_may_have_a_timer_of_its_own() {
 }
 
 #[test]
-fn early_retransmit_needs_fewer_duplicates_where_little_is_outstanding() {
+fn early_retransmit_needs_fewer_duplicates_with_little_outstanding() {
     // RFC 5827 §3.1: three segments and no more to send; the first is lost, two duplicates come
     for early in [false, true] {
         let mut config = plain();
@@ -495,7 +496,7 @@ fn early_retransmit_needs_fewer_duplicates_where_little_is_outstanding() {
         let mut sender = Sender::established(&config, source(TrafficKind::Messages, Some(3), MSS as u32));
         assert_eq!(sender.sent(), [0, 1, 2]);
         assert!(sender.ack(0, &[(1, 2)]).is_empty());
-        // The FIN counts as a byte behind the last segment.
+        // The FIN counts as one byte after the last segment.
         let mut second = sender.ack_of(0, &[]);
         second.push_sack_block((sender.number(1), sender.number(3).wrapping_add(1)));
         sender.feed(second);

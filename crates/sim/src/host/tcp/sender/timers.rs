@@ -8,7 +8,7 @@ use super::super::scoreboard::Lost;
 use super::*;
 
 impl TcpSender {
-    /// Does what is due.
+    /// Handles the timers that have expired.
     pub(super) fn check_timers(&mut self, context: &mut Context<'_>) {
         let now = context.now;
         if self.rto_at.is_some_and(|at| at <= now) {
@@ -42,7 +42,7 @@ impl TcpSender {
         self.probe_at = None;
     }
 
-    /// RFC 6298 §5.4 to §5.7, RFC 5681 §3.1.
+    /// Handles a retransmission timeout: RFC 6298 §5.4 to §5.7, RFC 5681 §3.1.
     fn on_timeout(&mut self, context: &mut Context<'_>) {
         let now = context.now;
         self.stats.timeouts += 1;
@@ -58,7 +58,7 @@ impl TcpSender {
         let flight_before = self.pipe();
         let given_up = self.board.give_up_all();
         let first = self.board.first();
-        // What is lost already, and waits, counts no second time.
+        // Segments already declared lost do not count again.
         let lost = Lost {
             first,
             packets: given_up.packets.max(1),
@@ -68,7 +68,7 @@ impl TcpSender {
         self.episode += 1;
         let (loss, verdict) = self.judge(context, LossSignal::Timeout, &lost, flight_before, self.episode, None);
         let is_transmission = verdict == Verdict::Transmission;
-        // RFC 5681 §3.1: ssthresh is set once for a segment however often it is sent again.
+        // RFC 5681 §3.1: ssthresh is set once for a segment, however often it is retransmitted.
         let already = self.reduced.is_active();
         let until = self.board.next_seq().saturating_sub(1);
         let before = self.control.cwnd();
@@ -98,8 +98,8 @@ impl TcpSender {
         self.trace_window(context);
     }
 
-    /// The retransmission timeout to use now: while losses are judged transmission errors it may have a minimum of its own, and may not
-    /// back off (Ye 2004, 5.3).
+    /// Returns the current retransmission timeout. After transmission losses it may have its own minimum, and no back-off (Ye 2004,
+    /// 5.3).
     pub(super) fn timeout(&self) -> Span {
         let limited = self.rules.back_off == BackOff::Limited;
         let own_min = Some(self.rules.loss_rto_min).filter(|min| !min.is_zero());
@@ -115,7 +115,7 @@ impl TcpSender {
         }
     }
 
-    /// The timers after everything that may be sent has been sent.
+    /// Sets the timers after everything that may be sent has been sent.
     pub(super) fn set_timers(&mut self, now: Time) {
         if self.board.is_empty() {
             self.rto_at = None;
@@ -138,7 +138,7 @@ impl TcpSender {
         }
     }
 
-    /// RFC 8985 §7.3: a new segment, or the last one again.
+    /// Sends a tail-loss probe (RFC 8985 §7.3): a new segment, or a retransmission of the last one.
     fn probe(&mut self, context: &mut Context<'_>) {
         if self.board.is_empty() || self.recovering != Recovering::No {
             return;

@@ -1,4 +1,4 @@
-//! What is sent next (RFC 5681 §3, RFC 6675 §4 NextSeg).
+//! The choice of the next segment (RFC 5681 §3, RFC 6675 §4 NextSeg).
 
 use super::*;
 use whimbrel_control::Span;
@@ -10,14 +10,14 @@ impl TcpSender {
             source_port: sender_port(self.agent),
             destination_port: RECEIVER_PORT,
             ack: self.peer_next,
-            // Nothing is received here: the buffer is always empty.
+            // No data is received here: the buffer is always empty.
             window: (self.config.recv_buffer >> self.our_scale()).min(u32::from(u16::MAX)) as u16,
             timestamps: self.agreed.timestamps.then(|| (timestamp(now), self.recent)),
             ..TcpSegment::default()
         }
     }
 
-    /// The scale of the windows that we tell.
+    /// Returns the window scale of this end.
     fn our_scale(&self) -> u8 {
         if self.agreed.scaling {
             window_scale(self.config.recv_buffer)
@@ -66,17 +66,17 @@ impl TcpSender {
         self.emit(context, segment, &[], Ecn::NotEct);
     }
 
-    /// Bytes that are in the network, for all one knows: without SACK, each duplicate acknowledgement means that a segment has left
-    /// it (the window inflation of RFC 5681 §3.2, seen from the other side).
+    /// Returns the bytes in the network. Without SACK, each duplicate acknowledgement means that a segment has left it (equivalent
+    /// to the window inflation of RFC 5681 §3.2).
     pub(super) fn pipe(&self) -> u64 {
         self.board
             .in_flight()
             .saturating_sub(u64::from(self.left) * u64::from(self.segment_bytes))
     }
 
-    /// Bytes that count against the window.
+    /// Returns the bytes that count against the window.
     fn occupied(&self) -> u64 {
-        // Without limited transmit nothing new follows a duplicate acknowledgement before recovery (RFC 5681 §3.2 step 1).
+        // Without limited transmit, duplicate acknowledgements before recovery send no new data (RFC 5681 §3.2 step 1).
         let held = if self.recovering == Recovering::No && !self.config.limited_transmit {
             self.board.sacked()
         } else {
@@ -89,7 +89,7 @@ impl TcpSender {
         self.occupied() + u64::from(len) <= self.control.cwnd()
     }
 
-    /// Bytes of the next new segment and whether it ends the stream; none if there is nothing to send, or no room at the peer's.
+    /// Returns the length of the next new segment and whether it ends the stream; none without data, or without room at the peer.
     fn next_new(&self) -> Option<(u32, bool)> {
         let next = self.board.next();
         if self.fin_sent {
@@ -101,7 +101,7 @@ impl TcpSender {
         if len == 0 && !fin || next + u64::from(len) > self.right_edge {
             return None;
         }
-        // RFC 9293 §3.7.4: a short segment waits, unless nothing follows it any more.
+        // RFC 9293 §3.7.4: a short segment waits, unless it is the last one.
         let short = len < self.segment_bytes && !fin;
         if short && self.config.nagle && !self.board.is_empty() {
             return None;
@@ -109,12 +109,12 @@ impl TcpSender {
         Some((len, fin))
     }
 
-    /// Whether there is anything new that the peer would take.
+    /// Returns whether there is new data that fits the peer's window.
     pub(super) fn has_new(&self) -> bool {
         self.next_new().is_some()
     }
 
-    /// The rate at which packets are spaced, if they are.
+    /// Returns the pacing rate, if packets are paced.
     fn pace(&self) -> Option<Rate> {
         let srtt = self.rtt.srtt();
         let by_window = self.control.pacing_rate(srtt);
@@ -125,7 +125,7 @@ impl TcpSender {
         })
     }
 
-    /// When the pacer lets the next packet out, if one waits for it.
+    /// Returns when the pacer permits the next packet, if one is waiting.
     pub(super) fn pacing_deadline(&self, now: Time) -> Option<Time> {
         let waits = self.phase == Phase::Up && self.paced;
         Some(self.pacer.next()).filter(|at| waits && *at > now)
@@ -158,13 +158,13 @@ impl TcpSender {
             && !self.limited
             && self.board.lost() == 0
         {
-            // Room in the window and nothing to send: what follows is limited by the user.
+            // Room in the window and no data: the following samples are application-limited.
             delivery.on_app_limited(self.board.in_flight());
         }
         self.set_timers(context.now);
     }
 
-    /// Sends a segment, if one may be sent.
+    /// Sends one segment, if allowed. Returns whether it did.
     fn transmit_one(&mut self, context: &mut Context<'_>, burst: &mut u32) -> bool {
         if let Some(seq) = self.board.next_lost() {
             let len = self.board.get(seq).map_or(0, |slot| slot.len);
@@ -186,7 +186,7 @@ impl TcpSender {
         self.rescue(context)
     }
 
-    /// Whether retransmissions of packets lost by the channel are held back: one in each round-trip time (Ye 2004, 5.3).
+    /// Returns whether retransmissions of transmission losses are held back: one per round-trip time (Ye 2004, 5.3).
     fn waits_for_a_round_trip(&self, now: Time) -> bool {
         self.rules.transmission_retransmit == TransmissionRetransmit::OnePerRtt
             && self.by_transmission
@@ -214,7 +214,7 @@ impl TcpSender {
         true
     }
 
-    /// Sends the next new segment whatever the congestion window says. Whether there was one.
+    /// Sends the next new segment regardless of the congestion window. Returns whether there was one.
     pub(super) fn send_next_new(&mut self, context: &mut Context<'_>) -> bool {
         let Some((len, fin)) = self.next_new() else {
             return false;
@@ -229,7 +229,8 @@ impl TcpSender {
         self.send_segment(context, seq, false);
     }
 
-    /// RFC 6675 §4, NextSeg rule 3: when nothing else may be sent, the first hole that is not yet known to be lost.
+    /// Sends a rescue retransmission (RFC 6675 §4, NextSeg rule 3): when nothing else may be sent, the first hole that is not yet
+    /// known to be lost.
     fn rescue(&mut self, context: &mut Context<'_>) -> bool {
         if !matches!(self.recovering, Recovering::Fast(_)) || !self.agreed.sack || self.limited {
             return false;
@@ -250,7 +251,7 @@ impl TcpSender {
         self.stats.retransmissions += 1;
         self.next_retransmission = context.now + self.rtt.srtt().unwrap_or_default();
         if seq == self.board.first() {
-            // RFC 6298 §5.1: the timer runs for the segment that everything waits for.
+            // RFC 6298 §5.1: the timer covers the oldest outstanding segment.
             self.rto_at = Some(context.now + self.timeout());
         }
         self.send_segment(context, seq, true);
@@ -266,7 +267,7 @@ impl TcpSender {
             .with_if(TcpFlags::FIN, slot.fin)
             .with_if(TcpFlags::PSH, last && payload > 0);
         let mut ecn = Ecn::NotEct;
-        // RFC 3168 §6.1.5: what is sent again is not ECN-capable.
+        // RFC 3168 §6.1.5: retransmissions are not ECN-capable.
         if self.agreed.ecn && !again {
             ecn = Ecn::Ect0;
             if self.send_cwr {
@@ -306,7 +307,7 @@ impl TcpSender {
         self.emit(context, segment, &content, ecn);
     }
 
-    /// RFC 5681 §4.1: after an idle time the window is not what it was.
+    /// Restarts the window after an idle time (RFC 5681 §4.1).
     fn restart_if_idle(&mut self, context: &mut Context<'_>) {
         if !self.board.is_empty() {
             return;
