@@ -1,4 +1,4 @@
-//! What the codec costs per packet: `cargo bench -p whimbrel-wire`.
+//! Cost of the codec per packet: `cargo bench -p whimbrel-wire`.
 
 use divan::{Bencher, black_box, counter::BytesCount};
 use whimbrel_wire::{

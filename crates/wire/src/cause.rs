@@ -48,30 +48,30 @@ pub mod cause_code {
     pub const UNSUPPORTED_HMAC: u16 = 0x0105;
 }
 
-/// An error cause with a code that this crate does not know.
+/// An error cause with a code that this crate does not support.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RawCause<'a>(RawTlv<'a>);
 
 impl<'a> RawCause<'a> {
-    /// Takes one cause in wire form; `None` when the length field disagrees with `bytes`.
+    /// Parses one cause in wire form; `None` if the length field disagrees with `bytes`.
     #[must_use]
     pub fn from_bytes(bytes: &'a [u8]) -> Option<Self> {
         RawTlv::from_bytes(bytes).map(Self)
     }
 
-    /// The cause code.
+    /// Returns the cause code.
     #[must_use]
     pub fn code(self) -> u16 {
         self.0.tlv_type()
     }
 
-    /// The cause-specific information.
+    /// Returns the cause-specific information.
     #[must_use]
     pub fn value(self) -> &'a [u8] {
         self.0.value()
     }
 
-    /// Code, length and information, without padding.
+    /// Returns code, length and information, without padding.
     #[must_use]
     pub fn bytes(self) -> &'a [u8] {
         self.0.bytes()
@@ -82,57 +82,57 @@ impl<'a> RawCause<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Cause<'a> {
-    /// DATA came on a stream that does not exist (1).
+    /// DATA arrived on a stream that does not exist (1).
     InvalidStreamIdentifier {
-        /// The stream it came on.
+        /// The stream.
         stream: u16,
     },
     /// INIT or INIT ACK lacks parameters of these types (2).
     MissingMandatoryParameter(TypeList<'a>),
     /// The State Cookie is genuine but too old (3).
     StaleCookie {
-        /// Microseconds since it expired, rounded up; 0 when not told.
+        /// Microseconds since it expired, rounded up; 0 if unknown.
         staleness_us: u32,
     },
     /// The sender lacks memory or another resource (4).
     OutOfResource,
     /// An address parameter that cannot be used (5), complete with type and length.
     UnresolvableAddress(&'a [u8]),
-    /// A chunk that was not recognized (6), complete with type, flags and length.
+    /// An unrecognized chunk (6), complete with type, flags and length.
     UnrecognizedChunkType(&'a [u8]),
-    /// A fixed field of INIT or INIT ACK has a value it must not have (7).
+    /// A fixed field of INIT or INIT ACK has an invalid value (7).
     InvalidMandatoryParameter,
-    /// Parameters of an INIT ACK that were not recognized (8).
+    /// Unrecognized parameters of an INIT ACK (8).
     UnrecognizedParameters(Parameters<'a>),
     /// A DATA chunk without user data (9).
     NoUserData {
         /// Its TSN.
         tsn: Tsn,
     },
-    /// COOKIE ECHO came in SHUTDOWN-ACK-SENT (10).
+    /// COOKIE ECHO arrived in SHUTDOWN-ACK-SENT (10).
     CookieReceivedWhileShuttingDown,
-    /// INIT for an existing association brought new addresses (11), given as address parameters.
+    /// An INIT for an existing association added new addresses (11), given as address parameters.
     RestartWithNewAddresses(Parameters<'a>),
-    /// The peer's user ended the association (12), with a reason of any form.
+    /// The peer's user aborted the association (12), with a reason in any format.
     UserInitiatedAbort(&'a [u8]),
-    /// Something not covered by the other causes (13), with information of any form.
+    /// A violation that other causes do not cover (13), with information in any format.
     ProtocolViolation(&'a [u8]),
-    /// An ASCONF would leave no address (0xa0); with the request.
+    /// An ASCONF would delete the last address (0xa0); with the request.
     DeleteLastAddress(&'a [u8]),
-    /// An ASCONF asks for more than there is (0xa1); with the request.
+    /// An ASCONF requests more resources than available (0xa1); with the request.
     ResourceShortage(&'a [u8]),
-    /// An ASCONF would remove the address that it comes from (0xa2); with the request.
+    /// An ASCONF would delete its source address (0xa2); with the request.
     DeleteSourceAddress(&'a [u8]),
-    /// An ASCONF-ACK to nothing that was asked (0xa3).
+    /// An ASCONF-ACK without a matching request (0xa3).
     IllegalAsconfAck,
-    /// A request that its sender may not make (0xa4), complete with type and length.
+    /// A request without authorization (0xa4), complete with type and length.
     NoAuthorization(&'a [u8]),
-    /// An AUTH chunk with a hash that was not agreed on (0x0105).
+    /// An AUTH chunk with an HMAC that was not negotiated (0x0105).
     UnsupportedHmac {
         /// Its identifier.
         hmac_id: u16,
     },
-    /// A code that this crate does not know.
+    /// A code that this crate does not support.
     Unknown(RawCause<'a>),
 }
 
@@ -159,7 +159,7 @@ impl<'a> Cause<'a> {
                     staleness_us: u32::from_be_bytes(staleness),
                 }
             }
-            // These three have no information; what an implementation adds there is ignored.
+            // These three have no information; additional bytes are ignored.
             cause_code::OUT_OF_RESOURCE => Self::OutOfResource,
             cause_code::INVALID_MANDATORY_PARAMETER => Self::InvalidMandatoryParameter,
             cause_code::COOKIE_RECEIVED_WHILE_SHUTTING_DOWN => Self::CookieReceivedWhileShuttingDown,
@@ -190,7 +190,7 @@ impl<'a> Cause<'a> {
         })
     }
 
-    /// The cause code on the wire.
+    /// Returns the cause code on the wire.
     #[must_use]
     pub fn code(&self) -> u16 {
         match self {
@@ -217,7 +217,7 @@ impl<'a> Cause<'a> {
         }
     }
 
-    /// The name RFC 9260 gives the cause; `None` for an unknown one.
+    /// Returns the name of the cause in RFC 9260; `None` for an unknown one.
     #[must_use]
     pub fn name(&self) -> Option<&'static str> {
         Some(match self {
@@ -246,8 +246,8 @@ impl<'a> Cause<'a> {
 
     /// Appends the cause to a list that starts at a multiple of four in `list` (an empty vector, for one).
     ///
-    /// Padding goes in front of the cause where the list needs it, never behind; see [`tlv::append_tlv`]. Information
-    /// longer than [`tlv::MAX_TLV_VALUE_LEN`] is cut there.
+    /// Padding is inserted in front of the cause if the list needs it, never after it; see [`tlv::append_tlv`]. Information longer
+    /// than [`tlv::MAX_TLV_VALUE_LEN`] is truncated.
     pub fn emit(&self, list: &mut Vec<u8>) {
         let code = self.code();
         match self {
@@ -256,7 +256,7 @@ impl<'a> Cause<'a> {
                 tlv::append(list, code, &[s0, s1, 0, 0]);
             }
             Self::MissingMandatoryParameter(types) => {
-                // The count has to agree with what is left when a list is too long for one cause.
+                // The count has to match the truncated list when a list is too long for one cause.
                 const MAX_TYPES: usize = (tlv::MAX_TLV_VALUE_LEN - 4) / 2;
                 let count = types.len().min(MAX_TYPES);
                 let types = &types.wire_bytes()[..2 * count];
@@ -295,25 +295,25 @@ pub struct Causes<'a> {
 }
 
 impl<'a> Causes<'a> {
-    /// Borrows a list of causes in wire form. Nothing is checked before it is read.
+    /// Borrows a list of causes in wire form, without checks.
     #[must_use]
     pub const fn from_wire_bytes(bytes: &'a [u8]) -> Self {
         Self { bytes }
     }
 
-    /// The list in wire form.
+    /// Returns the list in wire form.
     #[must_use]
     pub const fn wire_bytes(self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Whether there is no cause.
+    /// Returns whether there is no cause.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// The causes one after the other. A bad length is reported once and ends the iteration, a bad value does not.
+    /// Returns the causes in order. An invalid length is reported once and ends the iteration, an invalid value does not.
     #[must_use]
     pub fn iter(self) -> CauseIter<'a> {
         CauseIter(RawTlvs::new(self.bytes))
@@ -358,7 +358,7 @@ mod tests {
         first
     }
 
-    /// Reads `bytes` as `cause`, and writes `cause` as `bytes`.
+    /// Parses `bytes` as `cause`, and writes `cause` as `bytes`.
     fn both_ways(bytes: &[u8], cause: Cause<'_>) {
         assert_eq!(one(bytes), Ok(cause));
         let mut out = Vec::new();
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn information_where_none_belongs_is_ignored() {
+    fn superfluous_information_is_ignored() {
         assert_eq!(one(&[0, 4, 0, 8, 1, 2, 3, 4]), Ok(Cause::OutOfResource));
         assert_eq!(one(&[0, 7, 0, 6, 1, 2]), Ok(Cause::InvalidMandatoryParameter));
     }

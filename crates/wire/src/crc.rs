@@ -7,17 +7,17 @@ use crc_fast::{CrcAlgorithm, Digest, crc32_iscsi};
 
 use crate::packet::{COMMON_HEADER_LEN, CommonHeader};
 
-/// Where the checksum field lies in a packet.
+/// Position of the checksum field in a packet.
 pub(crate) const CHECKSUM_FIELD: std::ops::Range<usize> = 8..12;
 
-/// CRC32c (Castagnoli, as in iSCSI) of some bytes.
+/// Returns the CRC32c (Castagnoli, as in iSCSI) of these bytes.
 #[must_use]
 pub fn crc32c(bytes: &[u8]) -> u32 {
     crc32_iscsi(bytes)
 }
 
-/// The checksum `packet` should have, whatever its checksum field holds now. The packet is neither changed nor
-/// copied. `None` when it is shorter than a common header.
+/// Returns the correct checksum of `packet`, independent of its checksum field. The packet is neither changed nor copied. `None` if
+/// it is shorter than a common header.
 // [9260:6.8-1, 6.8-2]
 #[must_use]
 pub fn packet_checksum(packet: &[u8]) -> Option<u32> {
@@ -25,7 +25,7 @@ pub fn packet_checksum(packet: &[u8]) -> Option<u32> {
     Some(checksum_of_parts(header, chunks))
 }
 
-/// The same for a packet already cut behind the common header.
+/// Returns the same for a packet split after the common header.
 pub(crate) fn checksum_of_parts(header: &[u8; COMMON_HEADER_LEN], chunks: &[u8]) -> u32 {
     let mut zeroed = *header;
     zeroed[CHECKSUM_FIELD].fill(0);
@@ -35,14 +35,14 @@ pub(crate) fn checksum_of_parts(header: &[u8; COMMON_HEADER_LEN], chunks: &[u8])
     digest.finalize() as u32
 }
 
-/// The checksum that `packet` carries. `None` when it is shorter than a common header.
+/// Returns the checksum field of `packet`. `None` if it is shorter than a common header.
 #[must_use]
 pub fn stored_checksum(packet: &[u8]) -> Option<u32> {
     let header = packet.first_chunk::<COMMON_HEADER_LEN>()?;
     Some(u32::from_le_bytes([header[8], header[9], header[10], header[11]]))
 }
 
-/// The common header in wire form with a zero checksum.
+/// Returns the common header in wire form with a zero checksum.
 pub(crate) fn header_bytes(header: &CommonHeader) -> [u8; COMMON_HEADER_LEN] {
     let [s0, s1] = header.source_port.to_be_bytes();
     let [d0, d1] = header.destination_port.to_be_bytes();

@@ -1,12 +1,12 @@
 //! SCTP packets on the wire: RFC 9260 §3, with ECNE, CWR and the ECN-capable parameter of RFC 4960 Appendix A.
 //!
-//! Reading borrows: a [`PacketView`] checks the checksum, [`PacketView::chunks`] yields one [`Chunk`] after the other,
-//! lists inside chunks ([`Parameters`], [`Causes`], [`GapBlocks`]) are iterators over the same bytes. Nothing is copied
-//! or allocated, and no bytes make it panic or loop. Writing goes through a [`PacketSink`]: [`ByteSink`] appends bytes,
-//! [`OwnedPacket`] keeps a packet for a simulator without the zeros that nobody looks at.
+//! Parsing borrows: a [`PacketView`] verifies the checksum, [`PacketView::chunks`] iterates over [`Chunk`]s, and lists inside
+//! chunks ([`Parameters`], [`Causes`], [`GapBlocks`]) are iterators over the same bytes. Nothing is copied or allocated, and no
+//! input causes a panic or an endless loop. Writing uses a [`PacketSink`]: [`ByteSink`] appends bytes, [`OwnedPacket`] stores a
+//! packet for a simulator without its zeros.
 //!
-//! The crate knows formats, not procedures. Values that RFC 9260 forbids but that have a place in the format (port 0,
-//! DATA without user data, INIT in company) are handed on; whoever reads them decides.
+//! The crate implements formats, not procedures. Values that RFC 9260 forbids but that the format permits (port 0, DATA without
+//! user data, INIT bundled with other chunks) are returned; the caller decides.
 //!
 //! ```
 //! use whimbrel_wire::{ByteSink, Checksum, ChecksumField, Chunk, CommonHeader, Data, PacketSink, PacketView};

@@ -26,19 +26,19 @@ macro_rules! serial_number {
                 Self(self.0.wrapping_sub(1))
             }
 
-            /// The number `steps` further on, modulo the size of the space. The same as `self + steps`.
+            /// Returns the number `steps` further on, modulo the size of the space. The same as `self + steps`.
             #[must_use]
             pub const fn add(self, steps: $int) -> Self {
                 Self(self.0.wrapping_add(steps))
             }
 
-            /// Steps to walk upwards from `from` to reach `self`, modulo the size of the space.
+            /// Returns the steps upwards from `from` to `self`, modulo the size of the space.
             #[must_use]
             pub const fn distance(self, from: Self) -> $int {
                 self.0.wrapping_sub(from.0)
             }
 
-            /// Whether `self` is greater than `other` in serial number arithmetic.
+            /// Returns whether `self` is greater than `other` in serial number arithmetic.
             // [9260:1.6-2, 1.6-5]
             #[must_use]
             pub const fn is_after(self, other: Self) -> bool {
@@ -46,19 +46,19 @@ macro_rules! serial_number {
                 distance != 0 && distance < 1 << ($bits - 1)
             }
 
-            /// Whether `self` is less than `other` in serial number arithmetic.
+            /// Returns whether `self` is less than `other` in serial number arithmetic.
             #[must_use]
             pub const fn is_before(self, other: Self) -> bool {
                 other.is_after(self)
             }
 
-            /// Whether `self` equals `other` or [is after](Self::is_after) it.
+            /// Returns whether `self` equals `other` or [is after](Self::is_after) it.
             #[must_use]
             pub const fn is_at_or_after(self, other: Self) -> bool {
                 self.distance(other) < 1 << ($bits - 1)
             }
 
-            /// Whether `self` equals `other` or [is before](Self::is_before) it.
+            /// Returns whether `self` equals `other` or [is before](Self::is_before) it.
             #[must_use]
             pub const fn is_at_or_before(self, other: Self) -> bool {
                 other.is_at_or_after(self)

@@ -1,23 +1,23 @@
-//! A packet carried through a simulation without its zeros and without a checksum.
+//! A packet in a simulation, without zeros and without a checksum.
 
 use crate::chunk::{Chunk, DATA_HEADER_LEN, ELIDED, Payload, auth};
 use crate::packet::{COMMON_HEADER_LEN, CommonHeader, PacketView};
 use crate::sink::PacketSink;
 
-/// A packet kept by the simulator: a [`PacketSink`] that can be read again as a [`PacketView`].
+/// A packet of the simulator: a [`PacketSink`] that can be read as a [`PacketView`].
 ///
-/// It keeps the chunks as they would stand in a packet, except that user data given as [`Payload::Zeros`] is only
-/// counted. Cleared and filled again it does not allocate once its vector has grown to the largest packet.
+/// It stores the chunks as in a packet, except that user data given as [`Payload::Zeros`] is only counted. After `clear` it does
+/// not allocate once its vector has grown to the largest packet.
 #[derive(Clone, Debug, Default)]
 pub struct OwnedPacket {
     header: CommonHeader,
-    /// Bytes of user data and padding that `chunks` does not hold.
+    /// Bytes of user data and padding that `chunks` does not contain.
     elided: u32,
     chunks: Vec<u8>,
 }
 
 impl OwnedPacket {
-    /// An empty packet. Allocates nothing yet.
+    /// Creates an empty packet. Allocates nothing yet.
     #[must_use]
     pub const fn new() -> Self {
         let header = CommonHeader {
@@ -39,21 +39,21 @@ impl OwnedPacket {
         self.elided = 0;
     }
 
-    /// The packet as its receiver sees it.
+    /// Returns the packet as received.
     #[must_use]
     #[inline]
     pub fn view(&self) -> PacketView<'_> {
         PacketView::of_elided(self.header, &self.chunks, self.wire_len())
     }
 
-    /// Bytes the packet would take on the wire, common header included: what [`crate::ByteSink`] would write.
+    /// Returns the length of the packet on the wire in bytes, including the common header: what [`crate::ByteSink`] would write.
     #[must_use]
     #[inline]
     pub fn wire_len(&self) -> usize {
         COMMON_HEADER_LEN + self.chunks.len() + self.elided as usize
     }
 
-    /// Bytes of memory held for chunks.
+    /// Returns the bytes of memory allocated for chunks.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.chunks.capacity()

@@ -26,27 +26,27 @@ use crate::tlv;
 /// Bytes of the common header (§3.1).
 pub const COMMON_HEADER_LEN: usize = 12;
 
-/// The common header without its checksum, which [`PacketView::parse`] checks and [`crate::ByteSink`] fills in.
+/// The common header without its checksum, which [`PacketView::parse`] verifies and [`crate::ByteSink`] writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommonHeader {
-    /// SCTP port of the sender. Zero is forbidden by §3.1 but read as it stands.
+    /// SCTP port of the sender. Zero is forbidden by §3.1 but parsed unchanged.
     pub source_port: u16,
-    /// SCTP port of the receiver. Zero is forbidden by §3.1 but read as it stands.
+    /// SCTP port of the receiver. Zero is forbidden by §3.1 but parsed unchanged.
     pub destination_port: u16,
     /// Verification Tag.
     pub verification_tag: u32,
 }
 
-/// Whether to check the CRC32c of a packet.
+/// Whether to verify the CRC32c of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checksum {
     /// A wrong checksum makes the packet invalid (§6.8).
     Verify,
-    /// The checksum is not looked at: somebody else has checked it, or nothing can have changed it.
+    /// The checksum is ignored: it was verified before, or the packet cannot have changed.
     Ignore,
 }
 
-/// Why a packet could not be read at all.
+/// Why a packet could not be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PacketError {
     /// Shorter than a common header.
@@ -65,7 +65,7 @@ pub enum PacketError {
     },
 }
 
-/// A packet that can be read: bytes from the network or the content of an [`crate::OwnedPacket`].
+/// A parsed packet: bytes from the network or the content of an [`crate::OwnedPacket`].
 #[derive(Clone, Debug)]
 pub struct PacketView<'a> {
     header: CommonHeader,
@@ -74,10 +74,10 @@ pub struct PacketView<'a> {
 }
 
 impl<'a> PacketView<'a> {
-    /// Borrows a packet that starts with the common header. Chunks are checked one by one as they are read.
+    /// Borrows a packet that starts with the common header. Chunks are checked individually when they are read.
     ///
     /// # Errors
-    /// When there is no complete common header, or the checksum is to be verified and wrong.
+    /// Returns an error if the common header is incomplete, or the checksum has to be verified and is wrong.
     // [9260:6.8-3]
     #[inline]
     pub fn parse(packet: &'a [u8], checksum: Checksum) -> Result<Self, PacketError> {
@@ -106,7 +106,7 @@ impl<'a> PacketView<'a> {
         })
     }
 
-    /// A view of chunks in the form in which [`crate::OwnedPacket`] keeps them.
+    /// Creates a view of chunks in the format of [`crate::OwnedPacket`].
     #[inline]
     pub(crate) fn of_elided(header: CommonHeader, chunks: &'a [u8], wire_len: usize) -> Self {
         Self {
@@ -119,28 +119,28 @@ impl<'a> PacketView<'a> {
         }
     }
 
-    /// The common header.
+    /// Returns the common header.
     #[must_use]
     #[inline]
     pub fn header(&self) -> CommonHeader {
         self.header
     }
 
-    /// The chunks from first to last.
+    /// Returns the chunks from first to last.
     #[must_use]
     #[inline]
     pub fn chunks(&self) -> Chunks<'a> {
         self.chunks.clone()
     }
 
-    /// Bytes of the SCTP packet on the wire, common header included.
+    /// Returns the length of the SCTP packet on the wire in bytes, including the common header.
     #[must_use]
     #[inline]
     pub fn wire_len(&self) -> usize {
         self.wire_len
     }
 
-    /// The type of the first chunk, if there is a whole chunk header.
+    /// Returns the type of the first chunk, if its header is complete.
     #[must_use]
     pub fn first_chunk_type(&self) -> Option<ChunkType> {
         self.chunks
@@ -149,16 +149,16 @@ impl<'a> PacketView<'a> {
             .map(|header| ChunkType(header[0]))
     }
 
-    /// Hands what the first AUTH chunk vouches for to `each`, piece by piece (RFC 4895 §6.2): the chunk itself, with zeros for the
-    /// HMAC, and all behind it. False if there is none.
+    /// Passes the bytes covered by the first AUTH chunk to `each`, piece by piece (RFC 4895 §6.2): the chunk itself, with zeros for
+    /// the HMAC, and everything after it. Returns false if there is none.
     pub fn authenticated(&self, each: &mut dyn FnMut(&[u8])) -> bool {
         crate::chunk::auth::authenticated(self.chunks.rest, self.chunks.elided, each)
     }
 
-    /// Writes the packet into `sink`: from structures to bytes or back. Returns its wire length there.
+    /// Writes the packet into `sink`: from structures to bytes or back. Returns its length on the wire.
     ///
     /// # Errors
-    /// The first chunk that cannot be read; the sink then holds an unfinished packet.
+    /// Returns an error for the first chunk that cannot be parsed; the sink then contains an incomplete packet.
     pub fn copy_to(&self, sink: &mut dyn PacketSink) -> Result<usize, ChunkError> {
         sink.begin(self.header);
         for chunk in self.chunks() {
@@ -170,8 +170,8 @@ impl<'a> PacketView<'a> {
 
 /// Iterator over the chunks of a packet.
 ///
-/// A length that makes no sense is reported once and ends the iteration. A chunk whose content is malformed is
-/// reported too, and the next one follows.
+/// An invalid length is reported once and ends the iteration. A chunk with malformed content is reported, and the iteration
+/// continues.
 #[derive(Clone, Debug)]
 pub struct Chunks<'a> {
     rest: &'a [u8],
@@ -208,7 +208,7 @@ impl<'a> Iterator for Chunks<'a> {
         let length = u16::from_be_bytes([l0, l1]);
         match rest.get(..usize::from(length)) {
             Some(bytes) if bytes.len() >= CHUNK_HEADER_LEN => {
-                // §3.2: padding is skipped unread. A last chunk that lacks its padding is accepted.
+                // §3.2: padding is skipped. A last chunk without its padding is accepted.
                 self.rest = rest.get(tlv::padded(bytes.len())..).unwrap_or_default();
                 Some(Chunk::decode(RawChunk::new(bytes)))
             }
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!((view.chunks().next(), view.first_chunk_type()), (None, None));
     }
 
-    // §6.10: bundled chunks come one after the other, each padded.
+    // §6.10: bundled chunks are consecutive, each padded.
     // [9260:6.10-6]
     #[test]
     fn bundled_chunks() {
@@ -322,7 +322,7 @@ mod tests {
         }
     }
 
-    // §6.10: a partial chunk at the end is dropped, what came before it is read.
+    // §6.10: a partial chunk at the end is dropped, the chunks before it are parsed.
     // [9260:6.10-7]
     #[test]
     fn a_bad_length_is_reported_once_and_ends_the_packet() {

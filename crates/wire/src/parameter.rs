@@ -8,7 +8,7 @@ use crate::UnknownAction;
 use crate::cause::Causes;
 use crate::tlv::{self, RawTlv, RawTlvs, TlvError, TypeList};
 
-/// Parameter types that this crate knows.
+/// Parameter types that this crate supports.
 pub mod parameter_type {
     /// Heartbeat Info, §3.3.5.
     pub const HEARTBEAT_INFO: u16 = 1;
@@ -48,53 +48,53 @@ pub mod parameter_type {
     pub const SUCCESS: u16 = 0xc005;
     /// Adaptation Layer Indication, RFC 5061 §4.2.6.
     pub const ADAPTATION_LAYER: u16 = 0xc006;
-    /// TIMESTAMP chunks are understood; not of any RFC.
+    /// TIMESTAMP chunks are supported; not in an RFC.
     pub const TIMESTAMPS: u16 = 0xbe01;
-    /// Congestion that routers indicate is echoed with each SACK (Shishir 2000); not of any RFC.
+    /// Congestion indications of routers are echoed with each SACK (Shishir 2000); not in an RFC.
     pub const ECI_CAPABLE: u16 = 0xbe02;
-    /// NEW GAPS chunks are understood; not of any RFC.
+    /// NEW GAPS chunks are supported; not in an RFC.
     pub const NEW_GAPS: u16 = 0xbe03;
 }
 
-/// A parameter this crate has no reading for. [`RawParameter::action`] tells what RFC 9260 §3.2.1 asks for.
+/// A parameter that this crate does not support. [`RawParameter::action`] is the action of RFC 9260 §3.2.1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RawParameter<'a>(RawTlv<'a>);
 
 impl<'a> RawParameter<'a> {
-    /// Takes one parameter in wire form; `None` when the length field disagrees with `bytes`.
+    /// Parses one parameter in wire form; `None` if the length field disagrees with `bytes`.
     #[must_use]
     pub fn from_bytes(bytes: &'a [u8]) -> Option<Self> {
         RawTlv::from_bytes(bytes).map(Self)
     }
 
-    /// The parameter type.
+    /// Returns the parameter type.
     #[must_use]
     pub fn parameter_type(self) -> u16 {
         self.0.tlv_type()
     }
 
-    /// The value, without type, length and padding.
+    /// Returns the value, without type, length and padding.
     #[must_use]
     pub fn value(self) -> &'a [u8] {
         self.0.value()
     }
 
-    /// Type, length and value, without padding: what a report of an unrecognized parameter carries (§3.2.2).
+    /// Returns type, length and value, without padding: the content of a report of an unrecognized parameter (§3.2.2).
     #[must_use]
     pub fn bytes(self) -> &'a [u8] {
         self.0.bytes()
     }
 
-    /// What to do when the type is not recognized (§3.2.1).
+    /// Returns the action for an unrecognized type (§3.2.1).
     #[must_use]
     pub fn action(self) -> UnknownAction {
         UnknownAction::of_parameter_type(self.parameter_type())
     }
 
-    /// Reads the value according to the type.
+    /// Parses the value according to the type.
     ///
     /// # Errors
-    /// [`TlvError::BadValue`] when a known type has a value of the wrong size.
+    /// Returns [`TlvError::BadValue`] if a known type has a value of the wrong size.
     // [9260:3.2.1-4, 3.2.1-5]
     pub fn decode(self) -> Result<Parameter<'a>, TlvError> {
         Parameter::decode(self)
@@ -109,76 +109,76 @@ pub enum Parameter<'a> {
     Ipv4(Ipv4Addr),
     /// An address of the sender (6): 16 bytes.
     Ipv6(Ipv6Addr),
-    /// What the sender of INIT ACK wants back in COOKIE ECHO (7).
+    /// State Cookie, which the peer returns in COOKIE ECHO (7).
     StateCookie(&'a [u8]),
-    /// A parameter of the peer's INIT that was not recognized (8), complete with type and length.
+    /// An unrecognized parameter of the peer's INIT (8), complete with type and length.
     Unrecognized(&'a [u8]),
-    /// Asks for a longer life of the State Cookie (9).
+    /// Requests a longer lifetime of the State Cookie (9).
     CookiePreservative {
-        /// Milliseconds to add to the default life.
+        /// Milliseconds to add to the default lifetime.
         increment_ms: u32,
     },
-    /// A host name (11). Deprecated: never sent, and answered with ABORT.
+    /// A host name (11). Deprecated: never sent; received ones are answered with ABORT.
     HostName(&'a [u8]),
-    /// Address types the sender can use (12), as parameter types.
+    /// Address types that the sender supports (12), as parameter types.
     SupportedAddressTypes(TypeList<'a>),
-    /// The sender understands ECNE and CWR (0x8000).
+    /// The sender supports ECNE and CWR (0x8000).
     EcnCapable,
-    /// The sender understands TIMESTAMP chunks and would like to use them (0xbe01).
+    /// The sender supports and requests TIMESTAMP chunks (0xbe01).
     Timestamps,
-    /// The sender echoes the congestion that routers indicate (0xbe02).
+    /// The sender echoes the congestion indications of routers (0xbe02).
     EciCapable,
-    /// The sender understands NEW GAPS chunks and would like to get them (0xbe03).
+    /// The sender supports and requests NEW GAPS chunks (0xbe03).
     NewGaps,
-    /// Random bytes, from which the association's key is made (0x8002).
+    /// Random bytes, from which the association's key is derived (0x8002).
     Random(&'a [u8]),
-    /// Types of chunks that the sender takes only if they are authenticated (0x8003), one byte each.
+    /// Chunk types that the sender accepts only if they are authenticated (0x8003), one byte each.
     ChunkList(&'a [u8]),
-    /// HMAC identifiers that the sender takes (0x8004), the one it likes best first.
+    /// HMAC identifiers that the sender supports (0x8004), in order of preference.
     HmacAlgorithms(TypeList<'a>),
-    /// Types of chunks beyond the standard that the sender knows (0x8008), one byte each.
+    /// Chunk types of extensions that the sender supports (0x8008), one byte each.
     SupportedExtensions(&'a [u8]),
-    /// Take this address into the association (0xc001).
+    /// Request to add this address to the association (0xc001).
     AddIp {
-        /// Names the request in the answer.
+        /// Correlates the response.
         correlation: u32,
-        /// The address; all zeros stands for the one that the packet comes from.
+        /// The address; all zeros: the source address of the packet.
         address: IpAddr,
     },
-    /// Take this address out of the association (0xc002).
+    /// Request to delete this address from the association (0xc002).
     DeleteIp {
-        /// Names the request in the answer.
+        /// Correlates the response.
         correlation: u32,
-        /// The address; all zeros stands for all but the one that the packet comes from.
+        /// The address; all zeros: all except the source address of the packet.
         address: IpAddr,
     },
-    /// A request failed (0xc003).
+    /// Error of a request (0xc003).
     ErrorCauseIndication {
-        /// Names the request.
+        /// Correlates the request.
         correlation: u32,
-        /// Why.
+        /// The causes.
         causes: Causes<'a>,
     },
-    /// Send to this address first (0xc004).
+    /// Request to use this address as the primary one (0xc004).
     SetPrimary {
-        /// Names the request in the answer.
+        /// Correlates the response.
         correlation: u32,
-        /// The address; all zeros stands for the one that the packet comes from.
+        /// The address; all zeros: the source address of the packet.
         address: IpAddr,
     },
-    /// A request was carried out (0xc005).
+    /// Success of a request (0xc005).
     Success {
-        /// Names the request.
+        /// Correlates the request.
         correlation: u32,
     },
-    /// What the sender's upper layer does (0xc006).
+    /// Adaptation layer indication (0xc006).
     AdaptationLayer {
-        /// Known to the upper layers.
+        /// Code point of the upper layers.
         indication: u32,
     },
-    /// Opaque to everybody but the sender of a HEARTBEAT (1).
+    /// Heartbeat info; its format is private to the sender of the HEARTBEAT (1).
     HeartbeatInfo(&'a [u8]),
-    /// Everything else.
+    /// Any other type.
     Unknown(RawParameter<'a>),
 }
 
@@ -259,7 +259,7 @@ impl<'a> Parameter<'a> {
         })
     }
 
-    /// The parameter type on the wire.
+    /// Returns the parameter type on the wire.
     #[must_use]
     pub fn parameter_type(&self) -> u16 {
         match self {
@@ -291,8 +291,8 @@ impl<'a> Parameter<'a> {
 
     /// Appends the parameter to a list that starts at a multiple of four in `list` (an empty vector, for one).
     ///
-    /// Padding goes in front of the parameter where the list needs it, never behind; see [`tlv::append_tlv`]. A value
-    /// longer than [`tlv::MAX_TLV_VALUE_LEN`] is cut there.
+    /// Padding is inserted in front of the parameter if the list needs it, never after it; see [`tlv::append_tlv`]. A value longer
+    /// than [`tlv::MAX_TLV_VALUE_LEN`] is truncated.
     pub fn emit(&self, list: &mut Vec<u8>) {
         let code = self.parameter_type();
         match self {
@@ -328,7 +328,7 @@ impl<'a> Parameter<'a> {
         }
     }
 
-    /// The parameter that names an address.
+    /// Returns the parameter for an address.
     #[must_use]
     pub fn address(address: IpAddr) -> Self {
         match address {
@@ -338,7 +338,7 @@ impl<'a> Parameter<'a> {
     }
 }
 
-/// The value of a request: a correlation identifier and one address parameter.
+/// Parses a request: a correlation identifier and one address parameter.
 fn request(value: &[u8]) -> Option<(u32, IpAddr)> {
     let (correlation, address) = value.split_first_chunk()?;
     let mut parameters = Parameters::from_wire_bytes(address).iter();
@@ -357,37 +357,37 @@ pub struct Parameters<'a> {
 }
 
 impl<'a> Parameters<'a> {
-    /// Borrows a parameter list in wire form. Nothing is checked before it is read.
+    /// Borrows a parameter list in wire form, without checks.
     #[must_use]
     pub const fn from_wire_bytes(bytes: &'a [u8]) -> Self {
         Self { bytes }
     }
 
-    /// The list in wire form.
+    /// Returns the list in wire form.
     #[must_use]
     pub const fn wire_bytes(self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Whether there is no parameter.
+    /// Returns whether there is no parameter.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// The parameters one after the other. A bad length is reported once and ends the iteration, a bad value does not.
+    /// Returns the parameters in order. An invalid length is reported once and ends the iteration, an invalid value does not.
     #[must_use]
     pub fn iter(self) -> ParameterIter<'a> {
         ParameterIter(RawTlvs::new(self.bytes))
     }
 
-    /// The same, undecoded: for whoever needs the exact bytes of a parameter that it does know.
+    /// Returns the undecoded parameters, for callers that need the exact bytes.
     #[must_use]
     pub fn raw(self) -> RawParameterIter<'a> {
         RawParameterIter(RawTlvs::new(self.bytes))
     }
 
-    /// The first State Cookie, if any.
+    /// Returns the first State Cookie, if any.
     #[must_use]
     pub fn state_cookie(self) -> Option<&'a [u8]> {
         self.iter().find_map(|parameter| match parameter {
@@ -447,7 +447,7 @@ mod tests {
         first
     }
 
-    /// Reads `bytes` as `parameter`, and writes `parameter` as `bytes`.
+    /// Parses `bytes` as `parameter`, and writes `parameter` as `bytes`.
     fn both_ways(bytes: &[u8], parameter: Parameter<'_>) {
         assert_eq!(one(bytes), Ok(parameter));
         let mut out = Vec::new();
@@ -580,7 +580,7 @@ mod tests {
         assert_eq!(action(0xc000), UnknownAction::SkipAndReport);
     }
 
-    // §3.2.2: a report holds the parameter exactly as it came, known or not.
+    // §3.2.2: a report contains the parameter exactly as received, known or not.
     #[test]
     fn raw_bytes_of_every_parameter_can_be_reported() {
         let list = [0xc0, 1, 0, 5, 9, 0, 0, 0, 0, 11, 0, 5, b'h'];

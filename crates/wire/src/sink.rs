@@ -1,13 +1,12 @@
-//! Where packets are written to: bytes for the network, or [structures](crate::OwnedPacket) for a simulator.
+//! Destinations of packets: bytes for the network, or [structures](crate::OwnedPacket) for a simulator.
 
 use crate::chunk::{Chunk, auth};
 use crate::crc;
 use crate::packet::{COMMON_HEADER_LEN, CommonHeader};
 
-/// Takes one packet after the other: [`begin`](Self::begin), [`push`](Self::push) for each chunk,
-/// [`finish`](Self::finish).
+/// A writer of packets: [`begin`](Self::begin), [`push`](Self::push) for each chunk, [`finish`](Self::finish).
 ///
-/// The sink knows nothing of bundling rules and path MTU; [`Chunk::wire_len`] tells beforehand what a chunk takes.
+/// The sink does not enforce bundling rules and path MTU; [`Chunk::wire_len`] returns the length of a chunk in advance.
 pub trait PacketSink {
     /// Starts a packet.
     fn begin(&mut self, header: CommonHeader);
@@ -15,21 +14,21 @@ pub trait PacketSink {
     /// Adds a chunk at the end of the packet.
     ///
     /// # Panics
-    /// When a DATA chunk has more than [`MAX_DATA_PAYLOAD_LEN`](crate::MAX_DATA_PAYLOAD_LEN) bytes of user data.
+    /// Panics if a DATA chunk has more than [`MAX_DATA_PAYLOAD_LEN`](crate::MAX_DATA_PAYLOAD_LEN) bytes of user data.
     fn push(&mut self, chunk: &Chunk<'_>);
 
-    /// Hands what the first AUTH chunk of the packet vouches for to `each`; see [`crate::PacketView::authenticated`].
+    /// Passes the bytes covered by the first AUTH chunk of the packet to `each`; see [`crate::PacketView::authenticated`].
     fn authenticated(&self, each: &mut dyn FnMut(&[u8])) -> bool;
 
-    /// Writes the HMAC of the first AUTH chunk, which was pushed with one of the same length.
+    /// Writes the HMAC into the first AUTH chunk, which must have an HMAC of the same length.
     fn set_hmac(&mut self, hmac: &[u8]);
 
-    /// Ends the packet and returns its length on the wire in bytes, common header included.
+    /// Ends the packet and returns its length on the wire in bytes, including the common header.
     // [9260:6.8-2]
     fn finish(&mut self) -> usize;
 }
 
-/// What [`ByteSink`] writes into the checksum field.
+/// The checksum field that [`ByteSink`] writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChecksumField {
     /// The CRC32c of the packet (§6.8).
@@ -43,12 +42,12 @@ pub enum ChecksumField {
 pub struct ByteSink<'b> {
     out: &'b mut Vec<u8>,
     checksum: ChecksumField,
-    /// Where the current packet begins in `out`.
+    /// Start of the current packet in `out`.
     start: usize,
 }
 
 impl<'b> ByteSink<'b> {
-    /// Appends to `out`, leaving what is there.
+    /// Creates a sink that appends to `out`.
     pub fn new(out: &'b mut Vec<u8>, checksum: ChecksumField) -> Self {
         let start = out.len();
         Self { out, checksum, start }
@@ -78,7 +77,7 @@ impl PacketSink for ByteSink<'_> {
     fn finish(&mut self) -> usize {
         let packet = &mut self.out[self.start..];
         if self.checksum == ChecksumField::Compute && packet.len() >= COMMON_HEADER_LEN {
-            // The field is still zero, as §6.8 wants it for the computation.
+            // The field is still zero, as §6.8 requires for the computation.
             let crc = crc::crc32c(packet);
             packet[crc::CHECKSUM_FIELD].copy_from_slice(&crc.to_le_bytes());
         }

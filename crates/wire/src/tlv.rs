@@ -1,4 +1,4 @@
-//! Type-length-value lists, RFC 9260 §3.2.1: what parameters and error causes have in common.
+//! Type-length-value lists, RFC 9260 §3.2.1: the common format of parameters and error causes.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -14,32 +14,32 @@ use std::fmt;
 
 use thiserror::Error;
 
-/// Bytes of the type and length fields in front of every parameter and error cause (§3.2.1).
+/// Length of the type and length fields before every parameter and error cause, in bytes (§3.2.1).
 pub const TLV_HEADER_LEN: usize = 4;
 
-/// Longest value that fits into one TLV, bytes.
+/// Maximum length of a TLV's value, bytes.
 pub const MAX_TLV_VALUE_LEN: usize = u16::MAX as usize - TLV_HEADER_LEN;
 
-/// Why a parameter or an error cause could not be read.
+/// Why a parameter or an error cause could not be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TlvError {
-    /// Fewer bytes are left than a type and a length field take. The list ends here.
+    /// Fewer bytes are left than a type and a length field need. The list ends here.
     #[error("{available} stray bytes where a type and a length should be")]
     Truncated {
-        /// Bytes that were left.
+        /// Remaining bytes.
         available: usize,
     },
-    /// The length field is below 4 or runs past the end of the list. The list ends here.
+    /// The length field is below 4 or exceeds the list. The list ends here.
     #[error("type {tlv_type} has length {length}, {available} bytes are left")]
     BadLength {
         /// The type or cause code.
         tlv_type: u16,
         /// The length field as received.
         length: u16,
-        /// Bytes left in the list, from the type field on.
+        /// Remaining bytes in the list, from the type field on.
         available: usize,
     },
-    /// The value does not have the size or form its type asks for. What follows in the list can still be read.
+    /// The value does not have the size or format of its type. The rest of the list can still be parsed.
     #[error("type {tlv_type} with a value of {value_len} bytes is malformed")]
     BadValue {
         /// The type or cause code.
@@ -49,33 +49,33 @@ pub enum TlvError {
     },
 }
 
-/// One TLV in its wire form, without the padding that may follow. The length field equals the number of bytes.
+/// One TLV in wire form, without padding. The length field equals the number of bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct RawTlv<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> RawTlv<'a> {
-    /// Takes exactly one TLV; `None` when `bytes` is shorter than a TLV header or disagrees with the length field.
+    /// Parses one TLV; `None` if `bytes` is shorter than a TLV header or disagrees with the length field.
     #[must_use]
     pub fn from_bytes(bytes: &'a [u8]) -> Option<Self> {
         let [_, _, l0, l1] = *bytes.first_chunk()?;
         (usize::from(u16::from_be_bytes([l0, l1])) == bytes.len()).then_some(Self { bytes })
     }
 
-    /// The parameter type or cause code.
+    /// Returns the parameter type or cause code.
     #[must_use]
     pub fn tlv_type(self) -> u16 {
         self.bytes.first_chunk().map_or(0, |bytes| u16::from_be_bytes(*bytes))
     }
 
-    /// The value: everything behind the length field.
+    /// Returns the value: everything after the length field.
     #[must_use]
     pub fn value(self) -> &'a [u8] {
         self.bytes.get(TLV_HEADER_LEN..).unwrap_or_default()
     }
 
-    /// The whole TLV with type and length, as reports of unrecognized parameters must contain it (§3.2.2).
+    /// Returns the whole TLV with type and length, as reports of unrecognized parameters must contain it (§3.2.2).
     #[must_use]
     pub fn bytes(self) -> &'a [u8] {
         self.bytes
@@ -100,14 +100,14 @@ impl fmt::Debug for RawTlv<'_> {
     }
 }
 
-/// Iterator over the TLVs of a list. A length that makes no sense is reported once and ends it.
+/// Iterator over the TLVs of a list. An invalid length is reported once and ends the iteration.
 #[derive(Clone, Debug)]
 pub struct RawTlvs<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> RawTlvs<'a> {
-    /// Walks over `list`, which holds TLVs each padded to a multiple of four bytes (the last one may be unpadded).
+    /// Iterates over `list`, in which each TLV is padded to a multiple of four bytes (the last one may be unpadded).
     #[must_use]
     pub fn new(list: &'a [u8]) -> Self {
         Self { rest: list }
@@ -139,28 +139,27 @@ impl<'a> Iterator for RawTlvs<'a> {
                 }));
             }
         };
-        // §3.2.1: padding is skipped unread; §3.2 asks to accept a last parameter with or without it.
+        // §3.2.1: padding is skipped; §3.2 requires to accept a last parameter with or without it.
         self.rest = rest.get(padded(bytes.len())..).unwrap_or_default();
         Some(Ok(RawTlv { bytes }))
     }
 }
 
-/// Appends a TLV that is already in wire form (type, length, value) to a list of TLVs.
+/// Appends a TLV in wire form (type, length, value) to a list of TLVs.
 ///
-/// Padding is written *in front*, so that the last TLV of a list stays unpadded and the list's length is what the
-/// Chunk Length field has to count (§3.2). The list must therefore start at a multiple of four in `list`, which it
-/// does when the vector was empty.
+/// Padding is written *in front*, so that the last TLV of a list is unpadded and the list's length is the value for the Chunk
+/// Length field (§3.2). The list must therefore start at a multiple of four in `list`, for example in an empty vector.
 pub fn append_tlv(list: &mut Vec<u8>, tlv: &[u8]) {
     pad(list);
     list.extend_from_slice(tlv);
 }
 
-/// Appends type, length and value. A value longer than [`MAX_TLV_VALUE_LEN`] is cut there.
+/// Appends type, length and value. A value longer than [`MAX_TLV_VALUE_LEN`] is truncated.
 pub(crate) fn append(list: &mut Vec<u8>, tlv_type: u16, value: &[u8]) {
     append_parts(list, tlv_type, &[], value);
 }
 
-/// The same for a value in two parts, of which `head` is short.
+/// Appends a TLV whose value has two parts, of which `head` is short.
 pub(crate) fn append_parts(list: &mut Vec<u8>, tlv_type: u16, head: &[u8], tail: &[u8]) {
     pad(list);
     let tail = &tail[..tail.len().min(MAX_TLV_VALUE_LEN - head.len())];
@@ -172,7 +171,7 @@ pub(crate) fn append_parts(list: &mut Vec<u8>, tlv_type: u16, head: &[u8], tail:
     list.extend_from_slice(tail);
 }
 
-/// The longest run of whole TLVs at the front of `list` that takes at most `max` bytes.
+/// Returns the longest run of complete TLVs at the front of `list` with at most `max` bytes.
 // [9260:3.2-4, 3.2.1-3]
 pub(crate) fn whole_within(list: &[u8], max: usize) -> &[u8] {
     if list.len() <= max {
@@ -189,7 +188,7 @@ pub(crate) fn whole_within(list: &[u8], max: usize) -> &[u8] {
     &list[..end]
 }
 
-/// `len` rounded up to a multiple of four.
+/// Returns `len` rounded up to a multiple of four.
 pub(crate) const fn padded(len: usize) -> usize {
     len.next_multiple_of(4)
 }
@@ -215,15 +214,15 @@ impl<'a> TypeList<'a> {
     pub const IPV4: TypeList<'static> = TypeList { bytes: &[0, 5] };
     /// The parameter type of IPv6 addresses.
     pub const IPV6: TypeList<'static> = TypeList { bytes: &[0, 6] };
-    /// The State Cookie alone: what an INIT ACK may lack.
+    /// Only the State Cookie: the parameter that an INIT ACK may lack.
     pub const STATE_COOKIE: TypeList<'static> = TypeList { bytes: &[0, 7] };
 
-    /// Random and HMAC-ALGO: what a peer that does not authenticate lacks (RFC 4895 §6.1).
+    /// Random and HMAC-ALGO: the parameters that a peer without authentication lacks (RFC 4895 §6.1).
     pub const AUTHENTICATION: TypeList<'static> = TypeList {
         bytes: &[0x80, 2, 0x80, 4],
     };
 
-    /// Borrows big-endian 16-bit numbers; an odd last byte is left out.
+    /// Borrows big-endian 16-bit numbers; an odd last byte is ignored.
     #[must_use]
     pub fn from_wire_bytes(bytes: &'a [u8]) -> Self {
         Self {
@@ -231,30 +230,30 @@ impl<'a> TypeList<'a> {
         }
     }
 
-    /// The numbers in wire form, two bytes each.
+    /// Returns the numbers in wire form, two bytes each.
     #[must_use]
     pub fn wire_bytes(self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Number of types.
+    /// Returns the number of types.
     #[must_use]
     pub fn len(self) -> usize {
         self.bytes.len() / 2
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// The types in the order of the wire.
+    /// Returns the types in the order of the wire.
     pub fn iter(self) -> impl ExactSizeIterator<Item = u16> + 'a {
         self.bytes.as_chunks().0.iter().map(|pair| u16::from_be_bytes(*pair))
     }
 
-    /// Whether `tlv_type` is listed.
+    /// Returns whether `tlv_type` is listed.
     #[must_use]
     pub fn contains(self, tlv_type: u16) -> bool {
         self.iter().any(|listed| listed == tlv_type)
@@ -275,7 +274,7 @@ mod tests {
         RawTlvs::new(list).map(|tlv| tlv.map(|tlv| tlv.bytes().len())).collect()
     }
 
-    // §3.2.1: the length leaves the padding out; §3.2: the last one may come with or without padding.
+    // §3.2.1: the length excludes the padding; §3.2: the last one may be padded or not.
     // [9260:3.2-4, 3.2.1-3]
     #[test]
     fn padding_between_and_behind() {

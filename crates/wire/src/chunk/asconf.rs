@@ -1,4 +1,4 @@
-//! ASCONF (193) and ASCONF-ACK (128), RFC 5061 §4.1: addresses come and go.
+//! ASCONF (193) and ASCONF-ACK (128), RFC 5061 §4.1: changes of addresses.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -12,14 +12,14 @@
 //! +-----------------------------------------------+---------------+
 //! ```
 //!
-//! The first parameter of an ASCONF is an address of its sender, by which the association may be found; then come the requests.
-//! An ASCONF-ACK has answers only.
+//! The first parameter of an ASCONF is an address of its sender, by which the association may be found; the requests follow. An
+//! ASCONF-ACK contains only responses.
 
 use super::{CHUNK_HEADER_LEN, ChunkType, MAX_CHUNK_VALUE_LEN, chunk_header, pad_value};
 use crate::parameter::Parameters;
 use crate::tlv;
 
-/// Bytes of ASCONF and ASCONF-ACK in front of the parameters, chunk header included.
+/// Length of ASCONF and ASCONF-ACK before the parameters in bytes, including the chunk header.
 pub const ASCONF_HEADER_LEN: usize = 8;
 
 const FIELDS_LEN: usize = ASCONF_HEADER_LEN - CHUNK_HEADER_LEN;
@@ -27,9 +27,9 @@ const FIELDS_LEN: usize = ASCONF_HEADER_LEN - CHUNK_HEADER_LEN;
 /// An ASCONF or ASCONF-ACK chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asconf<'a> {
-    /// Its number, or that of the ASCONF that is answered.
+    /// Serial number, or that of the acknowledged ASCONF.
     pub serial: u32,
-    /// An address and requests, or answers.
+    /// An address and requests, or responses.
     pub parameters: Parameters<'a>,
 }
 
@@ -42,7 +42,7 @@ impl<'a> Asconf<'a> {
         })
     }
 
-    /// The parameters that fit, whole ones.
+    /// Returns the complete parameters that fit.
     fn parameter_bytes(&self) -> &'a [u8] {
         tlv::whole_within(self.parameters.wire_bytes(), MAX_CHUNK_VALUE_LEN - FIELDS_LEN)
     }

@@ -1,4 +1,4 @@
-//! AUTH (15), RFC 4895 §4.1: proves who wrote the chunks behind it.
+//! AUTH (15), RFC 4895 §4.1: authenticates the chunks after it.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -12,20 +12,20 @@
 //! +-----------------------------------------------+---------------+
 //! ```
 //!
-//! The HMAC is that of the chunk itself, with zeros where the HMAC stands, and of everything behind it in the packet.
+//! The HMAC covers the chunk itself, with zeros in place of the HMAC, and everything after it in the packet.
 
 use super::{CHUNK_HEADER_LEN, ChunkType, MAX_CHUNK_VALUE_LEN, chunk_header, pad_value};
 use crate::packet::Chunks;
 use crate::{Chunk, tlv};
 
-/// Bytes of an AUTH chunk in front of the HMAC, chunk header included.
+/// Length of an AUTH chunk before the HMAC in bytes, including the chunk header.
 pub const AUTH_HEADER_LEN: usize = 8;
 
 const FIELDS_LEN: usize = AUTH_HEADER_LEN - CHUNK_HEADER_LEN;
 
 /// HMAC identifiers, RFC 4895 §3.3.
 pub mod hmac_id {
-    /// HMAC with SHA-1, 20 bytes: every implementation has it.
+    /// HMAC with SHA-1, 20 bytes: mandatory for every implementation.
     pub const SHA1: u16 = 1;
     /// HMAC with SHA-256, 32 bytes.
     pub const SHA256: u16 = 3;
@@ -34,9 +34,9 @@ pub mod hmac_id {
 /// An AUTH chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Auth<'a> {
-    /// Which endpoint pair shared key was used.
+    /// Identifier of the endpoint pair shared key.
     pub key_id: u16,
-    /// Which hash was used; see [`hmac_id`].
+    /// Identifier of the hash; see [`hmac_id`].
     pub hmac_id: u16,
     /// The HMAC.
     pub hmac: &'a [u8],
@@ -69,7 +69,7 @@ impl<'a> Auth<'a> {
     }
 }
 
-/// Where the first AUTH chunk stands among chunks: its first byte, its HMAC, and the first byte behind it.
+/// Offsets of the first AUTH chunk: its first byte, its HMAC, and the first byte after it.
 struct Place {
     start: usize,
     hmac: core::ops::Range<usize>,
@@ -92,8 +92,8 @@ fn find(bytes: &[u8], elided: bool) -> Option<Place> {
     }
 }
 
-/// Hands what the first AUTH chunk of a packet vouches for to `each`, piece by piece: the chunk, with zeros for the HMAC, and all
-/// behind it. False if there is none.
+/// Passes the bytes covered by the first AUTH chunk of a packet to `each`, piece by piece: the chunk, with zeros for the HMAC, and
+/// everything after it. Returns false if there is none.
 pub(crate) fn authenticated(bytes: &[u8], elided: bool, each: &mut dyn FnMut(&[u8])) -> bool {
     let Some(place) = find(bytes, elided) else {
         return false;
@@ -111,7 +111,7 @@ pub(crate) fn authenticated(bytes: &[u8], elided: bool, each: &mut dyn FnMut(&[u
         each(behind);
         return true;
     }
-    // User data that was left out counts as the zeros that it stands for.
+    // Omitted user data counts as zeros.
     let mut buffer = Vec::new();
     for chunk in Chunks::new(behind, true).map_while(Result::ok) {
         buffer.clear();
@@ -121,7 +121,7 @@ pub(crate) fn authenticated(bytes: &[u8], elided: bool, each: &mut dyn FnMut(&[u
     true
 }
 
-/// Writes the HMAC into the first AUTH chunk of a packet, as far as there is room in it.
+/// Writes the HMAC into the first AUTH chunk of a packet, as far as there is room.
 pub(crate) fn set_hmac(bytes: &mut [u8], elided: bool, hmac: &[u8]) {
     if let Some(place) = find(bytes, elided) {
         let len = hmac.len().min(place.hmac.len());
@@ -179,7 +179,7 @@ mod tests {
 
     // RFC 4895 §6.2: from the AUTH chunk to the end of the packet, with zeros for the HMAC.
     #[test]
-    fn what_is_authenticated_is_the_same_in_bytes_and_in_structures() {
+    fn bytes_and_structures_authenticate_the_same_content() {
         let mut bytes = Vec::new();
         let written = signed(&mut ByteSink::new(&mut bytes, ChecksumField::Compute));
         let mut owned = OwnedPacket::new();
@@ -209,7 +209,7 @@ mod tests {
         assert!(owned.view().chunks().eq([Ok(Chunk::CookieAck)]));
     }
 
-    // Lengths that make no sense end the search.
+    // Invalid lengths end the search.
     #[test]
     fn broken_packets_are_searched_without_panic() {
         let mut bytes = vec![0; 12];

@@ -1,4 +1,4 @@
-//! Chunk types and what to do with unknown ones: RFC 9260 §3.2.
+//! Chunk types and the treatment of unknown ones: RFC 9260 §3.2.
 
 use std::fmt;
 
@@ -39,18 +39,18 @@ impl ChunkType {
     pub const SHUTDOWN_COMPLETE: Self = Self(14);
     /// Selective acknowledgement with data that is never taken back; draft-tuexen-tsvwg-sctp-multipath.
     pub const NR_SACK: Self = Self(16);
-    /// Selective acknowledgement of what is new; not of the RFC.
+    /// Selective acknowledgement of new data; not in an RFC.
     pub const NEW_GAPS: Self = Self(189);
-    /// Proves who wrote what follows, RFC 4895.
+    /// Authenticates the following chunks, RFC 4895.
     pub const AUTH: Self = Self(15);
-    /// Answers ASCONF, RFC 5061.
+    /// Acknowledges ASCONF, RFC 5061.
     pub const ASCONF_ACK: Self = Self(128);
-    /// Asks for a change of addresses, RFC 5061.
+    /// Requests a change of addresses, RFC 5061.
     pub const ASCONF: Self = Self(193);
-    /// When a packet was sent and when it arrived; not of the RFC.
+    /// Departure and arrival times of a packet; not in an RFC.
     pub const TIMESTAMP: Self = Self(190);
 
-    /// The name of the chunk, for those of RFC 9260 as it is there; `None` for a type this crate does not know.
+    /// Returns the name of the chunk, as in RFC 9260; `None` for a type that this crate does not support.
     #[must_use]
     pub const fn name(self) -> Option<&'static str> {
         Some(match self {
@@ -79,20 +79,20 @@ impl ChunkType {
         })
     }
 
-    /// Whether this crate reads the chunk's value.
+    /// Returns whether this crate parses the chunk's value.
     #[must_use]
     pub const fn is_known(self) -> bool {
         self.name().is_some()
     }
 
-    /// Whether RFC 9260 §3 forbids other chunks in the same packet: INIT, INIT ACK and SHUTDOWN COMPLETE.
+    /// Returns whether RFC 9260 §3 forbids other chunks in the same packet: INIT, INIT ACK and SHUTDOWN COMPLETE.
     // [9260:3-1]
     #[must_use]
     pub const fn must_be_alone(self) -> bool {
         matches!(self, Self::INIT | Self::INIT_ACK | Self::SHUTDOWN_COMPLETE)
     }
 
-    /// What to do when the type is not recognized (§3.2).
+    /// Returns the action for an unrecognized type (§3.2).
     #[must_use]
     pub const fn action(self) -> UnknownAction {
         UnknownAction::from_high_bits(self.0 >> 6)
@@ -108,39 +108,39 @@ impl fmt::Display for ChunkType {
     }
 }
 
-/// What the two highest bits of an unrecognized chunk or parameter type ask the receiver to do (§3.2, §3.2.1).
+/// The action that the two highest bits of an unrecognized chunk or parameter type request (§3.2, §3.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownAction {
-    /// 00: read no further in this packet (or chunk).
+    /// 00: stop processing this packet (or chunk).
     Stop,
-    /// 01: read no further and report it.
+    /// 01: stop processing it, and report the type.
     StopAndReport,
-    /// 10: go on with the next one.
+    /// 10: skip it and continue.
     Skip,
-    /// 11: go on with the next one, and report it.
+    /// 11: skip it, report it, and continue.
     SkipAndReport,
 }
 
 impl UnknownAction {
-    /// The action for a chunk type.
+    /// Returns the action for a chunk type.
     #[must_use]
     pub const fn of_chunk_type(chunk_type: u8) -> Self {
         Self::from_high_bits(chunk_type >> 6)
     }
 
-    /// The action for a parameter type.
+    /// Returns the action for a parameter type.
     #[must_use]
     pub const fn of_parameter_type(parameter_type: u16) -> Self {
         Self::from_high_bits((parameter_type >> 14) as u8)
     }
 
-    /// Whether what follows in the packet (or chunk) is not read.
+    /// Returns whether the rest of the packet (or chunk) is not processed.
     #[must_use]
     pub const fn stops(self) -> bool {
         matches!(self, Self::Stop | Self::StopAndReport)
     }
 
-    /// Whether the peer is told.
+    /// Returns whether it is reported to the peer.
     #[must_use]
     pub const fn reports(self) -> bool {
         matches!(self, Self::StopAndReport | Self::SkipAndReport)

@@ -19,10 +19,10 @@
 use super::{CHUNK_HEADER_LEN, ChunkType, MAX_CHUNK_VALUE_LEN, chunk_header, pad_value};
 use crate::number::{Ssn, Tsn};
 
-/// Bytes of a DATA chunk in front of the user data, chunk header included.
+/// Length of a DATA chunk before the user data in bytes, including the chunk header.
 pub const DATA_HEADER_LEN: usize = 16;
 
-/// Most user data one DATA chunk can carry, bytes.
+/// Maximum user data of a DATA chunk, bytes.
 pub const MAX_DATA_PAYLOAD_LEN: usize = u16::MAX as usize - DATA_HEADER_LEN;
 
 const FIELDS_LEN: usize = DATA_HEADER_LEN - CHUNK_HEADER_LEN;
@@ -31,23 +31,22 @@ const IMMEDIATE: u8 = 0x08;
 const UNORDERED: u8 = 0x04;
 const BEGIN: u8 = 0x02;
 const END: u8 = 0x01;
-/// A reserved bit (zero on the wire) that marks, inside [`crate::OwnedPacket`] only, user data that was left out
-/// because it is all zeros.
+/// A reserved bit (zero on the wire). Inside [`crate::OwnedPacket`] it marks user data that was omitted because it is all zeros.
 pub(crate) const ELIDED: u8 = 0x80;
 
-/// What a DATA chunk carries: real bytes or, in simulations, a length that stands for that many zero bytes.
+/// User data of a DATA chunk: bytes or, in simulations, a number of zero bytes.
 ///
-/// Two payloads are equal when their bytes are, however they are given.
+/// Two payloads are equal if their bytes are, independent of their form.
 #[derive(Clone, Copy, Debug)]
 pub enum Payload<'a> {
     /// These bytes.
     Bytes(&'a [u8]),
-    /// So many bytes, all zero.
+    /// This number of zero bytes.
     Zeros(u32),
 }
 
 impl Payload<'_> {
-    /// Number of bytes.
+    /// Returns the number of bytes.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
@@ -57,7 +56,7 @@ impl Payload<'_> {
         }
     }
 
-    /// Whether there is no byte.
+    /// Returns whether the payload is empty.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -94,9 +93,9 @@ pub struct Data<'a> {
     pub tsn: Tsn,
     /// Stream Identifier.
     pub stream: u16,
-    /// Stream Sequence Number; without meaning when `unordered`.
+    /// Stream Sequence Number; undefined if `unordered`.
     pub ssn: Ssn,
-    /// Payload Protocol Identifier: the application's, never interpreted.
+    /// Payload Protocol Identifier of the application; never interpreted.
     pub ppid: u32,
     /// U bit: deliver without waiting for earlier messages of the stream.
     pub unordered: bool,
@@ -106,8 +105,8 @@ pub struct Data<'a> {
     pub end: bool,
     /// I bit: acknowledge without delay.
     pub immediate: bool,
-    /// User data. RFC 9260 forbids it to be empty; an empty one is read all the same, so that the receiver can answer
-    /// with a No User Data cause (§6.2).
+    /// User data. RFC 9260 forbids empty user data; it is parsed nevertheless, so that the receiver can respond with a No User Data
+    /// cause (§6.2).
     pub payload: Payload<'a>,
 }
 
@@ -118,7 +117,7 @@ impl<'a> Data<'a> {
         Some(Self::from_fields(flags, fields, Payload::Bytes(payload)))
     }
 
-    /// From the front of a chunk whose user data was left out.
+    /// Parses a chunk header whose user data was omitted.
     #[inline]
     pub(crate) fn decode_elided(header: &[u8; DATA_HEADER_LEN]) -> Self {
         let [_, flags, l0, l1, fields @ ..] = header;
@@ -146,10 +145,10 @@ impl<'a> Data<'a> {
         FIELDS_LEN + self.payload.len()
     }
 
-    /// Everything in front of the user data, with `extra` added to the flags.
+    /// Returns the header before the user data, with `extra` added to the flags.
     ///
     /// # Panics
-    /// When the user data does not fit into one chunk: whoever fragments messages has made an error.
+    /// Panics if the user data does not fit into one chunk: a defect of the code that fragments messages.
     #[inline]
     pub(crate) fn header(&self, extra: u8) -> [u8; DATA_HEADER_LEN] {
         let value_len = self.value_len();

@@ -12,7 +12,7 @@
 
 use crate::number::Tsn;
 
-/// Reads the TSN. usrsctp's ECNE has a counter behind it, which is ignored.
+/// Parses the TSN. usrsctp's ECNE has an additional counter, which is ignored.
 pub(super) fn decode(value: &[u8]) -> Option<Tsn> {
     value.first_chunk().map(|tsn| Tsn(u32::from_be_bytes(*tsn)))
 }

@@ -10,13 +10,13 @@
 //! +-----------------------------------------------+---------------+
 //! ```
 //!
-//! The T bit exists in ABORT only: set when the Verification Tag of the packet is the one the receiver itself sends.
+//! The T bit exists only in ABORT: it is set if the Verification Tag of the packet is the one that the receiver itself sends.
 
 use super::MAX_CHUNK_VALUE_LEN;
 use crate::cause::Causes;
 use crate::tlv;
 
-/// The causes that fit into one chunk; what is more is left out, whole causes at a time.
+/// Returns the complete causes that fit into one chunk.
 pub(super) fn value(causes: Causes<'_>) -> &[u8] {
     tlv::whole_within(causes.wire_bytes(), MAX_CHUNK_VALUE_LEN)
 }

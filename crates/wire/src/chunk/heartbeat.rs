@@ -16,12 +16,12 @@ use super::{CHUNK_HEADER_LEN, ChunkType, MAX_CHUNK_VALUE_LEN, chunk_header, pad_
 use crate::parameter::{RawParameter, parameter_type};
 use crate::tlv::{RawTlvs, TLV_HEADER_LEN};
 
-/// The value of the Heartbeat Info parameter. Only the sender of the HEARTBEAT knows what it means.
+/// The value of the Heartbeat Info parameter. Its format is private to the sender of the HEARTBEAT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeartbeatInfo<'a>(pub &'a [u8]);
 
 impl<'a> HeartbeatInfo<'a> {
-    /// Bytes in front of the info, chunk header included.
+    /// Length before the info in bytes, including the chunk header.
     pub const HEADER_LEN: usize = CHUNK_HEADER_LEN + TLV_HEADER_LEN;
 
     const MAX_LEN: usize = MAX_CHUNK_VALUE_LEN - TLV_HEADER_LEN;

@@ -1,4 +1,4 @@
-//! INIT (1) and INIT ACK (2), RFC 9260 §3.3.2 and §3.3.3: the same fields, other parameters.
+//! INIT (1) and INIT ACK (2), RFC 9260 §3.3.2 and §3.3.3: the same fields, different parameters.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -23,25 +23,25 @@ use crate::number::Tsn;
 use crate::parameter::Parameters;
 use crate::tlv;
 
-/// Bytes of INIT and INIT ACK in front of the parameters, chunk header included.
+/// Length of INIT and INIT ACK before the parameters in bytes, including the chunk header.
 pub const INIT_HEADER_LEN: usize = 20;
 
 const FIELDS_LEN: usize = INIT_HEADER_LEN - CHUNK_HEADER_LEN;
 
-/// An INIT or INIT ACK chunk. Values that RFC 9260 forbids (tag 0, no streams, a tiny window) are read as they stand.
+/// An INIT or INIT ACK chunk. Values that RFC 9260 forbids (tag 0, no streams, a small window) are parsed unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Init<'a> {
     /// Verification Tag that the receiver of this chunk has to send.
     pub initiate_tag: u32,
     /// Receiver window of the sender, bytes.
     pub a_rwnd: u32,
-    /// Streams the sender wants to send on (OS).
+    /// Number of outbound streams requested by the sender (OS).
     pub outbound_streams: u16,
-    /// Streams the sender accepts at most (MIS).
+    /// Maximum number of inbound streams of the sender (MIS).
     pub inbound_streams: u16,
     /// First TSN the sender will use.
     pub initial_tsn: Tsn,
-    /// Addresses, State Cookie and the rest.
+    /// Addresses, State Cookie and other parameters.
     pub parameters: Parameters<'a>,
 }
 
@@ -60,7 +60,7 @@ impl<'a> Init<'a> {
         })
     }
 
-    /// The parameters that fit; what is more is left out, whole parameters at a time.
+    /// Returns the complete parameters that fit.
     fn parameter_bytes(&self) -> &'a [u8] {
         tlv::whole_within(self.parameters.wire_bytes(), MAX_CHUNK_VALUE_LEN - FIELDS_LEN)
     }

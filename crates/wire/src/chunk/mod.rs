@@ -11,7 +11,7 @@
 //! +-----------------------------------------------+---------------+
 //! ```
 //!
-//! The length counts neither the padding of the chunk nor that of its last parameter.
+//! The length includes neither the padding of the chunk nor that of its last parameter.
 
 mod asconf;
 pub(crate) mod auth;
@@ -51,36 +51,35 @@ use crate::cause::Causes;
 use crate::number::Tsn;
 use crate::tlv;
 
-/// Bytes of type, flags and length in front of every chunk's value (§3.2).
+/// Length of type, flags and length fields before every chunk's value, in bytes (§3.2).
 pub const CHUNK_HEADER_LEN: usize = 4;
 
-/// Longest value that fits into one chunk, bytes.
+/// Maximum length of a chunk's value, bytes.
 pub const MAX_CHUNK_VALUE_LEN: usize = u16::MAX as usize - CHUNK_HEADER_LEN;
 
 /// The T bit of ABORT and SHUTDOWN COMPLETE (§3.3.7, §3.3.13).
 const T_BIT: u8 = 0x01;
 
-/// Why a chunk could not be read.
+/// Why a chunk could not be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ChunkError {
-    /// Fewer bytes are left than a chunk header takes. The packet ends here.
+    /// Fewer bytes are left than a chunk header needs. The packet ends here.
     #[error("{available} stray bytes where a chunk should be")]
     Truncated {
-        /// Bytes that were left.
+        /// Remaining bytes.
         available: usize,
     },
-    /// The length field is below 4 or runs past the end of the packet. The packet ends here (§6.10: a partial chunk
-    /// is dropped).
+    /// The length field is below 4 or exceeds the packet. The packet ends here (§6.10: a partial chunk is dropped).
     #[error("{chunk_type} chunk has length {length}, {available} bytes are left")]
     BadLength {
         /// Type of the chunk.
         chunk_type: ChunkType,
         /// The length field as received.
         length: u16,
-        /// Bytes left in the packet, from the chunk's type field on.
+        /// Remaining bytes in the packet, from the chunk's type field on.
         available: usize,
     },
-    /// The value is too short, too long or contradicts itself. The chunks behind it can still be read.
+    /// The value is too short, too long or inconsistent. The following chunks can still be parsed.
     #[error("{chunk_type} chunk with a value of {value_len} bytes is malformed")]
     Malformed {
         /// Type of the chunk.
@@ -90,9 +89,9 @@ pub enum ChunkError {
     },
 }
 
-/// One chunk, borrowing whatever has a variable length.
+/// A chunk, which borrows its parts of variable length.
 ///
-/// Reserved flag bits are ignored when read and zero when written.
+/// Reserved flag bits are ignored when parsed and zero when written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Chunk<'a> {
@@ -139,7 +138,7 @@ pub enum Chunk<'a> {
         /// Lowest TSN in the marked packet.
         lowest_tsn: Tsn,
     },
-    /// The congestion window was reduced in answer to ECNE (13), RFC 4960 Appendix A.
+    /// The congestion window was reduced in response to ECNE (13), RFC 4960 Appendix A.
     Cwr {
         /// The TSN of the ECNE.
         lowest_tsn: Tsn,
@@ -149,24 +148,24 @@ pub enum Chunk<'a> {
         /// The T bit: the packet's Verification Tag is the receiver's own, reflected (§8.5.1).
         tag_reflected: bool,
     },
-    /// Selective acknowledgement with data that is never taken back (16).
+    /// Selective acknowledgement with data that is never renounced (16).
     NrSack(NrSack<'a>),
-    /// Selective acknowledgement of what is new (189).
+    /// Selective acknowledgement of new data (189).
     NewGaps(NewGaps<'a>),
-    /// Proves who wrote what follows (15), RFC 4895 §4.1.
+    /// Authenticates the following chunks (15), RFC 4895 §4.1.
     Auth(Auth<'a>),
-    /// Asks for a change of addresses (193), RFC 5061 §4.1.1.
+    /// Requests a change of addresses (193), RFC 5061 §4.1.1.
     Asconf(Asconf<'a>),
-    /// Answers ASCONF (128), RFC 5061 §4.1.2.
+    /// Acknowledges ASCONF (128), RFC 5061 §4.1.2.
     AsconfAck(Asconf<'a>),
-    /// When a packet was sent and when it arrived (190).
+    /// Departure and arrival times of a packet (190).
     Timestamp(Timestamp),
-    /// Any other type; [`ChunkType::action`] tells what to do with it.
+    /// Any other type; see [`ChunkType::action`].
     Unknown(RawChunk<'a>),
 }
 
 impl<'a> Chunk<'a> {
-    /// Reads the value of a chunk whose header has been checked.
+    /// Parses the value of a chunk whose header has been checked.
     #[inline]
     pub(crate) fn decode(raw: RawChunk<'a>) -> Result<Self, ChunkError> {
         let (chunk_type, value) = (raw.chunk_type(), raw.value());
@@ -207,7 +206,7 @@ impl<'a> Chunk<'a> {
         chunk.ok_or(malformed)
     }
 
-    /// The type on the wire.
+    /// Returns the type on the wire.
     #[must_use]
     pub fn chunk_type(&self) -> ChunkType {
         match self {
@@ -236,7 +235,7 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// The Chunk Length field this chunk gets: header and value without final padding, bytes.
+    /// Returns the Chunk Length field: header and value without final padding, bytes.
     #[must_use]
     pub fn length(&self) -> usize {
         CHUNK_HEADER_LEN
@@ -258,13 +257,13 @@ impl<'a> Chunk<'a> {
             }
     }
 
-    /// Bytes the chunk takes in a packet, padding included: a multiple of four.
+    /// Returns the length of the chunk in a packet in bytes, including padding: a multiple of four.
     #[must_use]
     pub fn wire_len(&self) -> usize {
         tlv::padded(self.length())
     }
 
-    /// Appends the chunk with its padding; `out` must start at a multiple of four from the packet's begin.
+    /// Appends the chunk with its padding; `out` must start at a multiple of four from the start of the packet.
     // [9260:3.3.7-5, 3.3.13-2]
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -303,21 +302,21 @@ impl<'a> Chunk<'a> {
     }
 }
 
-/// Type, flags and length of a chunk whose value has `value_len` bytes, at most [`MAX_CHUNK_VALUE_LEN`].
+/// Returns type, flags and length of a chunk whose value has `value_len` bytes, at most [`MAX_CHUNK_VALUE_LEN`].
 fn chunk_header(chunk_type: ChunkType, flags: u8, value_len: usize) -> [u8; CHUNK_HEADER_LEN] {
     debug_assert!(value_len <= MAX_CHUNK_VALUE_LEN);
     let [l0, l1] = ((CHUNK_HEADER_LEN + value_len) as u16).to_be_bytes();
     [chunk_type.0, flags, l0, l1]
 }
 
-/// Appends a chunk whose value is at hand, with its padding.
+/// Appends a chunk with this value, with its padding.
 fn encode_plain(chunk_type: ChunkType, flags: u8, value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&chunk_header(chunk_type, flags, value.len()));
     out.extend_from_slice(value);
     pad_value(value.len(), out);
 }
 
-/// Appends the zeros that follow a value of `len` bytes (§3.2).
+/// Appends the padding after a value of `len` bytes (§3.2).
 fn pad_value(len: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(&[0; 3][..len.wrapping_neg() & 3]);
 }

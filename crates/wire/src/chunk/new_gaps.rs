@@ -1,5 +1,5 @@
-//! NEW GAPS (189): a SACK that reports beyond gaps only what has come since, and what was taken back (Ye 2004, 6.6, which leaves the
-//! form open).
+//! NEW GAPS (189): a SACK that reports beyond gaps only what is new, and what was renounced (Ye 2004, 6.6, which does not specify
+//! the format).
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -23,17 +23,17 @@
 //! +---------------------------------------------------------------+
 //! ```
 //!
-//! K and I are those of SACK. With the E bit the blocks are everything that is held beyond gaps, as in a SACK; without it they add
-//! to what was reported before. The serial number counts these chunks modulo 2^16: one that was overtaken is told by it.
+//! K and I are those of SACK. With the E bit the blocks are all blocks beyond gaps, as in a SACK; without it they add to the blocks
+//! reported before. The serial number counts these chunks modulo 2^16, which reveals reordering.
 //!
-//! Ends that have not agreed on it ([`Parameter::NewGaps`](crate::Parameter::NewGaps)) never see it. The two highest bits of the type
-//! are 10: whoever does not know it passes it over (RFC 9260 §3.2).
+//! It is used only between ends that have negotiated it ([`Parameter::NewGaps`](crate::Parameter::NewGaps)). The two highest bits
+//! of the type are 10: other receivers skip it (RFC 9260 §3.2).
 
 use super::sack::{SackLists, TwoLists, read_flags, two_lists_value_len, write_flags};
 use super::{ChunkType, Sack};
 use crate::number::Tsn;
 
-/// Bytes of a NEW GAPS chunk in front of the blocks, chunk header included.
+/// Length of a NEW GAPS chunk before the blocks in bytes, including the chunk header.
 pub const NEW_GAPS_HEADER_LEN: usize = super::sack::TWO_LISTS_HEADER_LEN;
 
 /// The E bit.
@@ -44,22 +44,22 @@ const EVERYTHING: u8 = 0x01;
 pub struct NewGaps<'a> {
     /// All TSNs up to this one were received.
     pub cumulative_tsn_ack: Tsn,
-    /// Receiver window that is left, bytes.
+    /// Remaining receiver window, bytes.
     pub a_rwnd: u32,
-    /// What arrived above the Cumulative TSN Ack, what was reported before and has been dropped since, and what arrived more than once.
+    /// Blocks received above the Cumulative TSN Ack, blocks reported before and dropped since, and duplicate TSNs.
     pub lists: SackLists<'a>,
     /// As in [`Sack`].
     pub congestion_indicated: bool,
     /// As in [`Sack`].
     pub packets: u8,
-    /// The gaps are all there are.
+    /// Whether the blocks are all blocks beyond gaps.
     pub everything: bool,
-    /// Counts these chunks modulo 2^16.
+    /// Serial number of these chunks modulo 2^16.
     pub serial: u16,
 }
 
 impl<'a> NewGaps<'a> {
-    /// The SACK that says the same of what it has in common with SACK.
+    /// Returns the corresponding SACK.
     #[must_use]
     pub fn sack(&self) -> Sack<'a> {
         Sack {

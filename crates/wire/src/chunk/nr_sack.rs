@@ -1,4 +1,4 @@
-//! NR-SACK (16), draft-tuexen-tsvwg-sctp-multipath: a SACK that says which of the data beyond gaps it will never take back.
+//! NR-SACK (16), draft-tuexen-tsvwg-sctp-multipath: a SACK that identifies data beyond gaps that will never be renounced.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -22,14 +22,14 @@
 //! +---------------------------------------------------------------+
 //! ```
 //!
-//! K and I are those of SACK. The two highest bits of the type are 00: it is sent only to who listed it among its Supported
+//! K and I are those of SACK. The two highest bits of the type are 00: it is sent only to peers that list it in their Supported
 //! Extensions (RFC 5061 §4.2.7).
 
 use super::sack::{SackLists, TwoLists, read_flags, two_lists_value_len, write_flags};
 use super::{ChunkType, Sack};
 use crate::number::Tsn;
 
-/// Bytes of an NR-SACK in front of the gap blocks, chunk header included.
+/// Length of an NR-SACK before the gap blocks in bytes, including the chunk header.
 pub const NR_SACK_HEADER_LEN: usize = super::sack::TWO_LISTS_HEADER_LEN;
 
 /// An NR-SACK chunk.
@@ -37,10 +37,9 @@ pub const NR_SACK_HEADER_LEN: usize = super::sack::TWO_LISTS_HEADER_LEN;
 pub struct NrSack<'a> {
     /// All TSNs up to this one were received.
     pub cumulative_tsn_ack: Tsn,
-    /// Receiver window that is left, bytes.
+    /// Remaining receiver window, bytes.
     pub a_rwnd: u32,
-    /// What arrived above the Cumulative TSN Ack and may be taken back, what arrived there and never will be, and what arrived more
-    /// than once.
+    /// Blocks received above the Cumulative TSN Ack that may be renounced, blocks that never will be, and duplicate TSNs.
     pub lists: SackLists<'a>,
     /// As in [`Sack`].
     pub congestion_indicated: bool,
@@ -49,7 +48,7 @@ pub struct NrSack<'a> {
 }
 
 impl<'a> NrSack<'a> {
-    /// The SACK that says the same of what it has in common with SACK.
+    /// Returns the corresponding SACK.
     #[must_use]
     pub fn sack(&self) -> Sack<'a> {
         Sack {

@@ -1,4 +1,4 @@
-//! A chunk of a type that this crate does not know, as it stands in the packet: RFC 9260 §3.2.
+//! A chunk of an unsupported type, unchanged: RFC 9260 §3.2.
 
 use std::fmt;
 
@@ -11,8 +11,8 @@ pub struct RawChunk<'a> {
 }
 
 impl<'a> RawChunk<'a> {
-    /// Takes exactly one chunk without padding. `None` when `bytes` is shorter than a chunk header, disagrees with
-    /// the length field, or has a type that this crate knows.
+    /// Parses one chunk without padding. `None` if `bytes` is shorter than a chunk header, disagrees with the length field, or has
+    /// a type that this crate supports.
     #[must_use]
     pub fn from_bytes(bytes: &'a [u8]) -> Option<Self> {
         let [chunk_type, _, l0, l1] = *bytes.first_chunk()?;
@@ -20,40 +20,40 @@ impl<'a> RawChunk<'a> {
         (fits && !ChunkType(chunk_type).is_known()).then_some(Self { bytes })
     }
 
-    /// For `bytes` of at least a chunk header that the length field agrees with.
+    /// Creates a chunk from `bytes` with a complete header whose length field matches.
     #[inline]
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes }
     }
 
-    /// The type.
+    /// Returns the type.
     #[must_use]
     #[inline]
     pub fn chunk_type(self) -> ChunkType {
         ChunkType(self.bytes.first().copied().unwrap_or_default())
     }
 
-    /// The flags.
+    /// Returns the flags.
     #[must_use]
     #[inline]
     pub fn flags(self) -> u8 {
         self.bytes.get(1).copied().unwrap_or_default()
     }
 
-    /// Everything behind the chunk header.
+    /// Returns everything after the chunk header.
     #[must_use]
     #[inline]
     pub fn value(self) -> &'a [u8] {
         self.bytes.get(CHUNK_HEADER_LEN..).unwrap_or_default()
     }
 
-    /// Header and value: what an Unrecognized Chunk Type cause carries (§3.3.10.6).
+    /// Returns header and value: the content of an Unrecognized Chunk Type cause (§3.3.10.6).
     #[must_use]
     pub fn bytes(self) -> &'a [u8] {
         self.bytes
     }
 
-    /// What to do when the type is not recognized (§3.2).
+    /// Returns the action for an unrecognized type (§3.2).
     #[must_use]
     pub fn action(self) -> UnknownAction {
         self.chunk_type().action()

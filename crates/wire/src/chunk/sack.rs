@@ -19,10 +19,10 @@
 //! +---------------------------------------------------------------+
 //! ```
 //!
-//! The I bit is not of the RFC, which has all flags zero: between ends that agreed on it ([`Parameter::EciCapable`]) it says that a
-//! router indicated congestion on a packet that this SACK answers. K is how many packets with DATA came since the SACK before, 3 if
-//! more did, or 0 if the receiver does not say (DAC: Iyengar, Amer and Stewart 2006, with the bits that FreeBSD's SCTP uses). The
-//! bits that extensions of others use are left alone.
+//! The I bit is an extension (the RFC has all flags zero): between ends that have negotiated it ([`Parameter::EciCapable`]), it
+//! indicates that a router signalled congestion on a packet that this SACK acknowledges. K is the number of packets with DATA since
+//! the previous SACK, 3 for three or more, or 0 if the receiver does not report it (DAC: Iyengar, Amer and Stewart 2006, with the
+//! bits that FreeBSD's SCTP uses). The bits of other extensions are not used.
 //!
 //! [`Parameter::EciCapable`]: crate::Parameter::EciCapable
 
@@ -33,25 +33,25 @@ use std::slice;
 use super::{CHUNK_HEADER_LEN, ChunkType, MAX_CHUNK_VALUE_LEN, chunk_header};
 use crate::number::Tsn;
 
-/// Bytes of a SACK in front of the gap blocks, chunk header included.
+/// Length of a SACK before the gap blocks in bytes, including the chunk header.
 pub const SACK_HEADER_LEN: usize = 16;
 
-/// Packets that a SACK can tell of.
+/// Largest packet count in a SACK.
 pub const MAX_PACKETS_TOLD: u8 = 3;
 
 /// The I bit.
 const INDICATED: u8 = 0x02;
-/// Where K begins.
+/// Position of K.
 const PACKETS_SHIFT: u32 = 6;
 
 const FIELDS_LEN: usize = SACK_HEADER_LEN - CHUNK_HEADER_LEN;
 
-/// Gap blocks and duplicates together that one chunk can hold.
+/// Maximum number of gap blocks and duplicates in one chunk.
 const MAX_ENTRIES: usize = (MAX_CHUNK_VALUE_LEN - FIELDS_LEN) / 4;
 
 /// A run of TSNs that arrived above the Cumulative TSN Ack, as offsets from it, both ends included.
 ///
-/// A block as received may have any values, `start` above `end` too.
+/// A received block may have any values, including `start` above `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GapBlock {
     /// Offset of the first TSN.
@@ -82,7 +82,7 @@ pub struct GapBlocks<'a> {
 }
 
 impl<'a> GapBlocks<'a> {
-    /// Borrows blocks in wire form, four bytes each; a shorter rest is left out.
+    /// Borrows blocks in wire form, four bytes each; an incomplete last one is ignored.
     #[must_use]
     pub fn from_wire_bytes(bytes: &'a [u8]) -> Self {
         Self {
@@ -90,25 +90,25 @@ impl<'a> GapBlocks<'a> {
         }
     }
 
-    /// The blocks in wire form.
+    /// Returns the blocks in wire form.
     #[must_use]
     pub fn wire_bytes(self) -> &'a [u8] {
         self.blocks.as_flattened()
     }
 
-    /// Number of blocks.
+    /// Returns the number of blocks.
     #[must_use]
     pub fn len(self) -> usize {
         self.blocks.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.blocks.is_empty()
     }
 
-    /// The blocks in the order of the wire.
+    /// Returns the blocks in the order of the wire.
     #[must_use]
     pub fn iter(self) -> GapBlockIter<'a> {
         GapBlockIter(self.blocks.iter().copied())
@@ -162,7 +162,7 @@ pub struct DuplicateTsns<'a> {
 }
 
 impl<'a> DuplicateTsns<'a> {
-    /// Borrows TSNs in wire form, four bytes each; a shorter rest is left out.
+    /// Borrows TSNs in wire form, four bytes each; an incomplete last one is ignored.
     #[must_use]
     pub fn from_wire_bytes(bytes: &'a [u8]) -> Self {
         Self {
@@ -175,25 +175,25 @@ impl<'a> DuplicateTsns<'a> {
         out.extend_from_slice(&tsn.0.to_be_bytes());
     }
 
-    /// The TSNs in wire form.
+    /// Returns the TSNs in wire form.
     #[must_use]
     pub fn wire_bytes(self) -> &'a [u8] {
         self.tsns.as_flattened()
     }
 
-    /// Number of TSNs.
+    /// Returns the number of TSNs.
     #[must_use]
     pub fn len(self) -> usize {
         self.tsns.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.tsns.is_empty()
     }
 
-    /// The TSNs in the order of the wire.
+    /// Returns the TSNs in the order of the wire.
     #[must_use]
     pub fn iter(self) -> DuplicateTsnIter<'a> {
         DuplicateTsnIter(self.tsns.iter().copied())
@@ -234,7 +234,7 @@ impl Iterator for DuplicateTsnIter<'_> {
 
 impl ExactSizeIterator for DuplicateTsnIter<'_> {}
 
-/// Three lists one behind the other in wire form: blocks, blocks of another kind, duplicate TSNs.
+/// Three consecutive lists in wire form: blocks, blocks of another kind, duplicate TSNs.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct SackLists<'a> {
     first: u16,
@@ -243,14 +243,14 @@ pub struct SackLists<'a> {
 }
 
 impl<'a> SackLists<'a> {
-    /// Borrows lists in wire form, four bytes for each entry: `first` blocks, `second` blocks (fewer if there are not so many), and
+    /// Borrows lists in wire form, four bytes per entry: `first` blocks, `second` blocks (fewer if there are fewer), and
     /// duplicates.
     #[must_use]
     pub fn from_wire_bytes(bytes: &'a [u8], first: usize, second: usize) -> Self {
         Self::of(bytes.as_chunks().0, first, second)
     }
 
-    /// Entries that do not fit into one chunk are left out.
+    /// Creates lists of the entries that fit into one chunk.
     fn of(entries: &'a [[u8; 4]], first: usize, second: usize) -> Self {
         let entries = &entries[..entries.len().min(MAX_ENTRIES - 1)];
         let first = first.min(entries.len());
@@ -261,7 +261,7 @@ impl<'a> SackLists<'a> {
         }
     }
 
-    /// The first list.
+    /// Returns the first list.
     #[must_use]
     pub fn first(self) -> GapBlocks<'a> {
         GapBlocks {
@@ -269,7 +269,7 @@ impl<'a> SackLists<'a> {
         }
     }
 
-    /// The second list.
+    /// Returns the second list.
     #[must_use]
     pub fn second(self) -> GapBlocks<'a> {
         let rest = &self.entries[usize::from(self.first)..];
@@ -278,7 +278,7 @@ impl<'a> SackLists<'a> {
         }
     }
 
-    /// The third list.
+    /// Returns the third list.
     #[must_use]
     pub fn duplicates(self) -> DuplicateTsns<'a> {
         DuplicateTsns {
@@ -286,13 +286,13 @@ impl<'a> SackLists<'a> {
         }
     }
 
-    /// Entries in all of them.
+    /// Returns the number of all entries.
     #[must_use]
     pub fn len(self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is no entry.
+    /// Returns whether there is no entry.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.entries.is_empty()
@@ -305,21 +305,21 @@ impl fmt::Debug for SackLists<'_> {
     }
 }
 
-/// What the chunks with two lists of blocks have in common with SACK, and their number.
+/// The common fields of chunks with two lists of blocks, and their number.
 pub(super) struct TwoLists<'a> {
     pub(super) cumulative_tsn_ack: Tsn,
     pub(super) a_rwnd: u32,
     pub(super) lists: SackLists<'a>,
     pub(super) number: u16,
-    /// Those of a SACK, and others.
+    /// The flags of a SACK, and others.
     pub(super) flags: u8,
 }
 
-/// Bytes of such a chunk in front of the lists, chunk header included.
+/// Length of such a chunk before the lists in bytes, including the chunk header.
 pub(super) const TWO_LISTS_HEADER_LEN: usize = 20;
 
 impl<'a> TwoLists<'a> {
-    /// Bytes behind the announced entries are ignored; fewer than announced make the chunk malformed.
+    /// Parses such a chunk. Bytes after the announced entries are ignored; fewer than announced make the chunk malformed.
     pub(super) fn decode(flags: u8, value: &'a [u8]) -> Option<Self> {
         let (fields, lists) = value.split_first_chunk::<{ TWO_LISTS_HEADER_LEN - CHUNK_HEADER_LEN }>()?;
         let [c0, c1, c2, c3, w0, w1, w2, w3, n0, n1, m0, m1, x0, x1, s0, s1] = *fields;
@@ -349,17 +349,17 @@ impl<'a> TwoLists<'a> {
     }
 }
 
-/// Bytes of value of such a chunk.
+/// Returns the length of such a chunk's value in bytes.
 pub(super) fn two_lists_value_len(lists: SackLists<'_>) -> usize {
     TWO_LISTS_HEADER_LEN - CHUNK_HEADER_LEN + 4 * lists.len()
 }
 
-/// The flags of a SACK, as they are read: congestion indicated, packets.
+/// Parses the flags of a SACK: congestion indicated, packets.
 pub(super) fn read_flags(flags: u8) -> (bool, u8) {
     (flags & INDICATED != 0, flags >> PACKETS_SHIFT)
 }
 
-/// The flags of a SACK, as they are written.
+/// Returns the flags of a SACK.
 pub(super) fn write_flags(congestion_indicated: bool, packets: u8) -> u8 {
     let indicated = if congestion_indicated { INDICATED } else { 0 };
     indicated | packets.min(MAX_PACKETS_TOLD) << PACKETS_SHIFT
@@ -370,20 +370,20 @@ pub(super) fn write_flags(congestion_indicated: bool, packets: u8) -> u8 {
 pub struct Sack<'a> {
     /// All TSNs up to this one were received.
     pub cumulative_tsn_ack: Tsn,
-    /// Receiver window that is left, bytes.
+    /// Remaining receiver window, bytes.
     pub a_rwnd: u32,
-    /// What arrived above the Cumulative TSN Ack.
+    /// Blocks received above the Cumulative TSN Ack.
     pub gaps: GapBlocks<'a>,
-    /// What arrived more than once since the last SACK.
+    /// TSNs received more than once since the last SACK.
     pub duplicates: DuplicateTsns<'a>,
-    /// The I bit: a router indicated congestion on the way. Means something only if both ends agreed on it.
+    /// The I bit: a router indicated congestion. Valid only if both ends have negotiated it.
     pub congestion_indicated: bool,
-    /// Packets with DATA that came since the SACK before, at most [`MAX_PACKETS_TOLD`], which may stand for more; 0 if not told.
+    /// Packets with DATA since the previous SACK, at most [`MAX_PACKETS_TOLD`], which means that number or more; 0 if not reported.
     pub packets: u8,
 }
 
 impl<'a> Sack<'a> {
-    /// Bytes behind the announced blocks and duplicates are ignored; fewer than announced make the chunk malformed.
+    /// Parses a SACK. Bytes after the announced blocks and duplicates are ignored; fewer than announced make the chunk malformed.
     #[inline]
     pub(super) fn decode(flags: u8, value: &'a [u8]) -> Option<Self> {
         let (fields, lists) = value.split_first_chunk::<FIELDS_LEN>()?;
@@ -402,7 +402,7 @@ impl<'a> Sack<'a> {
         })
     }
 
-    /// The blocks and duplicates that fit into one chunk; the last ones are left out.
+    /// Returns the blocks and duplicates that fit into one chunk; the last ones are omitted.
     #[inline]
     fn lists(&self) -> (&'a [[u8; 4]], &'a [[u8; 4]]) {
         let gaps = &self.gaps.blocks[..self.gaps.len().min(MAX_ENTRIES)];

@@ -18,7 +18,7 @@
 use super::Chunk;
 use crate::number::Tsn;
 
-/// Reads the value of SHUTDOWN, which has exactly four bytes.
+/// Parses the value of SHUTDOWN, which has exactly four bytes.
 pub(super) fn decode(value: &[u8]) -> Option<Chunk<'_>> {
     let tsn = value.try_into().ok()?;
     Some(Chunk::Shutdown {

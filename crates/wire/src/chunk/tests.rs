@@ -1,4 +1,4 @@
-//! Every chunk as bytes, written by hand from the diagrams of RFC 9260 §3.3, read and written.
+//! Every chunk as bytes, written by hand from the diagrams of RFC 9260 §3.3, parsed and written.
 
 use super::*;
 use crate::number::Ssn;
@@ -7,7 +7,7 @@ use crate::{Cause, Checksum, Chunks, CommonHeader, OwnedPacket, PacketSink, Pack
 
 const COMMON_HEADER: [u8; 12] = [0x13, 0x89, 0x13, 0x8a, 0xfe, 0xed, 0xf0, 0x0d, 0, 0, 0, 0];
 
-/// Reads `chunks` behind a common header and gives the iterator to `check`.
+/// Parses `chunks` after a common header and passes the iterator to `check`.
 fn with_chunks<R>(chunks: &[u8], check: impl FnOnce(Chunks<'_>) -> R) -> R {
     let packet = [&COMMON_HEADER, chunks].concat();
     check(
@@ -23,7 +23,7 @@ fn encoded(chunk: &Chunk<'_>) -> Vec<u8> {
     out
 }
 
-/// Reads `bytes` as `chunk` alone, writes `chunk` as `bytes`, and carries it through an [`OwnedPacket`].
+/// Parses `bytes` as `chunk`, writes `chunk` as `bytes`, and passes it through an [`OwnedPacket`].
 fn both_ways(bytes: &[u8], chunk: Chunk<'_>) {
     with_chunks(bytes, |mut chunks| {
         assert_eq!(chunks.next(), Some(Ok(chunk)));
@@ -40,7 +40,7 @@ fn both_ways(bytes: &[u8], chunk: Chunk<'_>) {
     assert!(owned.view().chunks().eq([Ok(chunk)]));
 }
 
-/// `bytes` is one whole chunk whose content is wrong; the COOKIE ACK behind it is still read.
+/// Checks that `bytes` is a complete chunk with invalid content, and that the COOKIE ACK after it is still parsed.
 fn malformed(bytes: &[u8]) {
     let chunk_type = ChunkType(bytes[0]);
     let value_len = usize::from(u16::from_be_bytes([bytes[2], bytes[3]])) - 4;
@@ -122,7 +122,7 @@ fn data_on_the_wire() {
     }
 }
 
-// §3.3.1: reserved flags are ignored; also the one that means "left out" inside an OwnedPacket.
+// §3.3.1: reserved flags are ignored, including the one for omitted data inside an OwnedPacket.
 #[test]
 fn data_with_reserved_flags() {
     let bytes = [
@@ -133,7 +133,7 @@ fn data_with_reserved_flags() {
     });
 }
 
-// §6.2: DATA without user data is for the receiver to answer, so it must be readable.
+// §6.2: DATA without user data must be parsed, so that the receiver can respond.
 #[test]
 fn data_without_user_data() {
     let bytes = [0, 3, 0, 16, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
@@ -492,7 +492,7 @@ fn small_chunks_on_the_wire() {
     malformed(&[13, 0, 0, 4]);
 }
 
-// §3.2: the two highest bits of the type tell what to do with an unknown chunk.
+// §3.2: the two highest bits of the type select the action for an unknown chunk.
 #[test]
 fn unknown_chunks() {
     for (chunk_type, action) in [
@@ -583,7 +583,7 @@ fn timestamp_on_the_wire() {
         }),
     );
     malformed(&[190, 0, 0, 8, 1, 2, 3, 4]);
-    // RFC 9260 §3.2: who does not know it skips it and says nothing.
+    // RFC 9260 §3.2: receivers without support skip it and do not report it.
     assert_eq!(ChunkType::TIMESTAMP.action(), UnknownAction::Skip);
 }
 
@@ -599,7 +599,7 @@ fn auth_on_the_wire() {
         }),
     );
     malformed(&[15, 0, 0, 7, 0, 7, 0, 0]);
-    // Who does not know it reads no further.
+    // Receivers without support stop processing.
     assert_eq!(ChunkType::AUTH.action(), UnknownAction::Stop);
 }
 

@@ -1,4 +1,4 @@
-//! TIMESTAMP (190): when a packet was sent, and when it arrived (Chen et al. 2011, 3.1.1, which leaves the form open).
+//! TIMESTAMP (190): departure and arrival times of a packet (Chen et al. 2011, 3.1.1, which does not specify the format).
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -12,11 +12,11 @@
 //! +---------------------------------------------------------------+
 //! ```
 //!
-//! Without the R bit the times are those of the packet that the chunk is in: the first is the sender's, the second is not known
-//! yet. With it they are those of the last packet of data that came the other way: the first is as it was sent, the second is by
-//! the clock of its receiver, who returns both in front of a SACK. Each clock begins anywhere.
+//! Without the R bit the times are those of the packet that contains the chunk: the first is the sender's, the second is not known
+//! yet. With it they are those of the last data packet in the other direction: the first as sent, the second by the clock of its
+//! receiver, which returns both in front of a SACK. The epoch of each clock is arbitrary.
 //!
-//! The two highest bits of the type are 10: whoever does not know the chunk passes it over and reports nothing (RFC 9260 §3.2).
+//! The two highest bits of the type are 10: receivers without support skip the chunk without a report (RFC 9260 §3.2).
 
 use super::{ChunkType, chunk_header};
 
@@ -29,9 +29,9 @@ const RETURNED: u8 = 0x01;
 /// Times of a packet, in microseconds modulo 2^32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timestamp {
-    /// When it was sent, by its sender's clock.
+    /// Departure time, by the sender's clock.
     pub sent: u32,
-    /// When it arrived, by its receiver's clock, if the receiver returns both; none in the packet itself.
+    /// Arrival time, by the receiver's clock, if the receiver returns both; none in the packet itself.
     pub received: Option<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! The codec from outside.
+//! The codec through its public interface.
 
 mod common;
 mod properties;

@@ -8,7 +8,7 @@ use whimbrel_wire::{
     stored_checksum,
 };
 
-/// Reads everything there is to read and returns the number of items seen. Panics where parsing would.
+/// Parses everything and returns the number of items. Panics where parsing would.
 fn read_everything(bytes: &[u8]) -> usize {
     let Ok(view) = PacketView::parse(bytes, Checksum::Ignore) else {
         return 0;
@@ -35,8 +35,8 @@ fn read_everything(bytes: &[u8]) -> usize {
     seen
 }
 
-/// What reads well is written again and reads the same, as bytes and as structures.
-fn written_again_reads_the_same(bytes: &[u8]) {
+/// Checks that a parsed packet is written and parsed again unchanged, as bytes and as structures.
+fn assert_round_trip(bytes: &[u8]) {
     let Ok(view) = PacketView::parse(bytes, Checksum::Ignore) else {
         return;
     };
@@ -60,7 +60,7 @@ fn written_again_reads_the_same(bytes: &[u8]) {
 }
 
 proptest! {
-    // RFC 9260 §3: what is written is what is read; lengths agree before, while and after writing.
+    // RFC 9260 §3: parsing returns what was written; lengths agree before, during and after writing.
     #[test]
     fn packets_round_trip(header in header(), chunks in vec(chunk(), 0..6)) {
         let bytes = packet_bytes(header, &chunks);
@@ -73,7 +73,7 @@ proptest! {
         prop_assert!(view.chunks().eq(chunks.iter().map(|chunk| Ok(chunk.as_chunk()))));
     }
 
-    // The simulator's packets and real bytes are the same packets, whichever way they were made.
+    // The simulator's packets and bytes are equivalent, in either direction.
     #[test]
     fn structures_and_bytes_agree(header in header(), packets in vec(vec(chunk(), 0..5), 1..4)) {
         let (mut owned, mut from_bytes) = (OwnedPacket::new(), OwnedPacket::new());
@@ -132,7 +132,7 @@ proptest! {
     #[test]
     fn random_bytes_never_panic(bytes in vec(any::<u8>(), 0..2000)) {
         prop_assert!(read_everything(&bytes) <= bytes.len());
-        written_again_reads_the_same(&bytes);
+        assert_round_trip(&bytes);
     }
 
     #[test]
@@ -147,10 +147,10 @@ proptest! {
             bytes[at] = value;
         }
         prop_assert!(read_everything(&bytes) <= bytes.len());
-        written_again_reads_the_same(&bytes);
+        assert_round_trip(&bytes);
     }
 
-    // RFC 9260 §6.10: of a packet that was cut, the chunks in front of the cut are read.
+    // RFC 9260 §6.10: the chunks before the truncation are parsed.
     #[test]
     fn truncated_packets(header in header(), chunks in vec(chunk(), 1..5)) {
         let bytes = packet_bytes(header, &chunks);

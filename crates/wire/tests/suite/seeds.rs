@@ -1,4 +1,4 @@
-//! The seeds of the fuzz target `codec`, one or more for each chunk, are well formed from end to end.
+//! The seeds of the fuzz target `codec`, one or more for each chunk, are completely well formed.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -8,14 +8,14 @@ use whimbrel_wire::{
     Sack, SackLists, Ssn, Timestamp, Tsn, TypeList,
 };
 
-/// User data as a test owns it.
+/// User data that a test owns.
 #[derive(Clone, Debug)]
 pub(crate) enum OwnedPayload {
     Bytes(Vec<u8>),
     Zeros(u32),
 }
 
-/// The kinds of chunk whose content is more than plain numbers.
+/// The kinds of chunk with more than plain numbers.
 #[derive(Clone, Debug)]
 pub(crate) enum OwnedChunk {
     Data {
@@ -188,7 +188,7 @@ impl OwnedChunk {
     }
 }
 
-/// One TLV with a type out of `types` and a random value.
+/// Returns one TLV with a type from `types` and a random value.
 fn raw_tlv(types: impl Strategy<Value = u16>) -> impl Strategy<Value = Vec<u8>> {
     (types, vec(any::<u8>(), 0..40)).prop_map(|(tlv_type, value)| {
         let [t0, t1] = tlv_type.to_be_bytes();
@@ -198,7 +198,7 @@ fn raw_tlv(types: impl Strategy<Value = u16>) -> impl Strategy<Value = Vec<u8>> 
     })
 }
 
-/// Hands every parameter of the crate in turn, with content from `bytes`, to `with`.
+/// Passes every parameter of the crate in turn, with content from `bytes`, to `with`.
 pub(crate) fn every_parameter(bytes: &[u8], number: u128, raw: &[u8], mut with: impl FnMut(Parameter<'_>)) {
     with(Parameter::Ipv4((number as u32).into()));
     with(Parameter::Ipv6(number.into()));
@@ -242,7 +242,7 @@ pub(crate) fn every_parameter(bytes: &[u8], number: u128, raw: &[u8], mut with: 
     ));
 }
 
-/// Hands every cause of the crate in turn, with content from `bytes`, to `with`.
+/// Passes every cause of the crate in turn, with content from `bytes`, to `with`.
 pub(crate) fn every_cause(bytes: &[u8], number: u128, raw: &[u8], mut with: impl FnMut(Cause<'_>)) {
     with(Cause::InvalidStreamIdentifier { stream: number as u16 });
     with(Cause::MissingMandatoryParameter(TypeList::from_wire_bytes(bytes)));
@@ -270,7 +270,7 @@ pub(crate) fn every_cause(bytes: &[u8], number: u128, raw: &[u8], mut with: impl
     with(Cause::Unknown(RawCause::from_bytes(raw).expect("built as one TLV")));
 }
 
-/// One TLV whose type is neither a known parameter nor a known cause.
+/// Returns one TLV whose type is neither a known parameter nor a known cause.
 pub(crate) fn unknown_tlv() -> impl Strategy<Value = Vec<u8>> {
     raw_tlv(prop_oneof![
         14_u16..0xa0,
@@ -337,7 +337,7 @@ fn plain() -> impl Strategy<Value = Chunk<'static>> {
     })
 }
 
-/// Any chunk, well formed.
+/// Returns any well-formed chunk.
 pub(crate) fn chunk() -> impl Strategy<Value = OwnedChunk> {
     prop_oneof![
         4 => (any::<(u32, u16, u16, u32)>(), any::<u8>(), payload())
@@ -369,7 +369,7 @@ pub(crate) fn chunk() -> impl Strategy<Value = OwnedChunk> {
     ]
 }
 
-/// Any common header.
+/// Returns any common header.
 pub(crate) fn header() -> impl Strategy<Value = CommonHeader> {
     any::<(u16, u16, u32)>().prop_map(|(source_port, destination_port, verification_tag)| CommonHeader {
         source_port,
@@ -378,7 +378,7 @@ pub(crate) fn header() -> impl Strategy<Value = CommonHeader> {
     })
 }
 
-/// The packet as bytes with its checksum.
+/// Returns the packet as bytes with its checksum.
 pub(crate) fn packet_bytes(header: CommonHeader, chunks: &[OwnedChunk]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut sink = ByteSink::new(&mut bytes, ChecksumField::Compute);
