@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::problem::{LineIndex, Problem, word_hint};
 use crate::tree::{Entry, Node, Place, Value, parse_argument};
 
-/// One field and the value it is to have.
+/// A field and its new value.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
     /// The field, as in `link.wifi.loss.rate`.
@@ -14,7 +14,7 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// Reads `key=value` as given to `--set`.
+    /// Parses `key=value` as given to `--set`.
     pub(crate) fn from_argument(argument: &str, lines: &LineIndex) -> Result<Self, Problem> {
         let shown: Arc<str> = format!("--set {argument}").into();
         match argument.split_once('=') {
@@ -25,19 +25,19 @@ impl Change {
             _ => Err(Problem {
                 origin: Place::Argument(shown).origin(lines),
                 field: String::new(),
-                message: "a key and a value with an equals sign between them expected".to_owned(),
+                message: "expected KEY=VALUE".to_owned(),
                 hint: Some("for example --set link.wifi.loss.rate=0.01".to_owned()),
             }),
         }
     }
 
-    /// The steps of its path.
+    /// Returns the steps of the path.
     pub(crate) fn steps(&self) -> Vec<String> {
         split(&self.path)
     }
 
-    /// Puts the value where the path leads. Keys that the file leaves out are added; whether they exist in a scenario is seen
-    /// when the tree is read.
+    /// Sets the value at the path. Adds keys that the file does not have; whether they exist in a scenario is checked when the tree
+    /// is read.
     pub(crate) fn apply(&self, root: &mut Node, lines: &LineIndex) -> Result<(), Problem> {
         let problem = |message: String, hint: Option<String>| Problem {
             origin: self.value.place.origin(lines),
@@ -48,7 +48,7 @@ impl Change {
         let mut node = root;
         let segments = split(&self.path);
         let Some((last, way)) = segments.split_last() else {
-            return Err(problem("a path such as link.wifi.rate expected".to_owned(), None));
+            return Err(problem("expected a path such as link.wifi.rate".to_owned(), None));
         };
         for (depth, segment) in way.iter().enumerate() {
             let so_far = segments[..depth].join(".");
@@ -101,7 +101,7 @@ impl Change {
     }
 }
 
-/// The steps of a dotted path; quoted steps may have dots in them.
+/// Returns the steps of a dotted path; quoted steps may contain dots.
 fn split(path: &str) -> Vec<String> {
     let mut segments = vec![String::new()];
     let mut quoted = false;
@@ -116,7 +116,7 @@ fn split(path: &str) -> Vec<String> {
     segments
 }
 
-/// One step down; on failure the names there are.
+/// Returns the member for one step; otherwise the names that exist.
 fn descend<'t>(node: &'t mut Node, segment: &str, place: &Place) -> Result<&'t mut Node, Vec<String>> {
     match &mut node.value {
         Value::Table(entries) => {
@@ -138,7 +138,7 @@ fn descend<'t>(node: &'t mut Node, segment: &str, place: &Place) -> Result<&'t m
         }
         Value::Array(items) => {
             let names: Vec<_> = items.iter().filter_map(Node::name).collect();
-            // Members without a name are counted from 0; a single one needs no number (`link.wifi.loss.rate`).
+            // Members without a name are counted from 0; a single member needs no number (`link.wifi.loss.rate`).
             let index = items
                 .iter()
                 .position(|item| item.name().as_deref() == Some(segment))
@@ -152,7 +152,7 @@ fn descend<'t>(node: &'t mut Node, segment: &str, place: &Place) -> Result<&'t m
     }
 }
 
-/// One axis of a sweep: a field and the values it takes in turn.
+/// An axis of a sweep: a field and its values.
 #[derive(Clone, Debug)]
 pub(crate) struct Axis {
     pub(crate) path: String,
@@ -160,13 +160,13 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// The steps of its path.
+    /// Returns the steps of the path.
     pub(crate) fn steps(&self) -> Vec<String> {
         split(&self.path)
     }
 }
 
-/// The axes under `[sweep]`, in the order of the file.
+/// Returns the axes under `[sweep]`, in the order of the file.
 pub(crate) fn axes(sweep: &Entry, lines: &LineIndex) -> Result<Vec<Axis>, Vec<Problem>> {
     let mut found = Vec::new();
     let mut problems = Vec::new();
@@ -240,7 +240,7 @@ mod tests {
     const LINKS: &str = "[[link]]\nname = \"wifi\"\nrate = 1\n[[link]]\nbetween = [\"a\", \"b\"]\n";
 
     #[test]
-    fn members_of_arrays_are_found_by_name_or_number() {
+    fn finds_members_of_arrays_by_name_or_number() {
         assert!(
             set(LINKS, "link.wifi.rate=2 Mbit/s")
                 .expect("set")
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_lead_nowhere_suggest_names() {
+    fn suggests_names_for_unknown_paths() {
         let error = set(LINKS, "link.wfi.rate=1").expect_err("no such link");
         assert_eq!(
             error,
@@ -265,11 +265,11 @@ mod tests {
         );
         let error = set(LINKS, "link.wifi.rate.x=1").expect_err("a number has no fields");
         assert!(error.contains("has no field"), "{error}");
-        assert!(set(LINKS, "nothing").expect_err("no value").contains("equals sign"));
+        assert!(set(LINKS, "nothing").expect_err("no value").contains("KEY=VALUE"));
     }
 
     #[test]
-    fn axes_come_in_the_order_of_the_file() {
+    fn axes_are_in_the_order_of_the_file() {
         let (mut root, lines) = tree("[sweep]\n\"z.b\" = [1, 2]\na.c = [3]\n");
         let axes = axes(&root.take("sweep").expect("there"), &lines).expect("valid");
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Checks what the types cannot: ranges, names, routes, files. The simulator's own checks say what; the tree says where.
+//! Checks beyond types: ranges, names, routes, files. The simulator's checks find the errors; the tree has their places.
 
 use std::path::{Path, PathBuf};
 
@@ -12,13 +12,13 @@ use crate::tree::{Node, Step, Value};
 /// Problems with their places in the file.
 type Found = Vec<(usize, Problem)>;
 
-/// Checks a point and completes the paths in it.
+/// Checks a point and completes its file paths.
 pub(crate) fn check(config: &mut SimConfig, tree: &Node, lines: &LineIndex) -> Result<(), Vec<Problem>> {
     let mut found = Found::new();
     let mut report = |error: ConfigError| push(&mut found, located(error, tree, lines));
     let (errors, good) = values(config);
     errors.into_iter().for_each(&mut report);
-    // What concerns the whole: names, routes. A flow that was reported is left out to see what else there is.
+    // Checks of the whole: names, routes. Flows with reported errors are omitted to find further errors.
     let mut rest = config.clone();
     let mut numbers = good;
     rest.flow = numbers.iter().map(|&i| config.flow[i].clone()).collect();
@@ -32,7 +32,7 @@ pub(crate) fn check(config: &mut SimConfig, tree: &Node, lines: &LineIndex) -> R
             break;
         }
         let number = numbers[index];
-        // Members of a group share their table: one is told, and the others are not gone through.
+        // Members of a group share their table: one error is reported, and the others are skipped.
         let table = |number: usize| tree.nearest_place(&["flow".into(), number.into()]).offset();
         let faulty = table(number);
         let kept: Vec<bool> = numbers.iter().map(|&number| table(number) != faulty).collect();
@@ -51,8 +51,8 @@ pub(crate) fn check(config: &mut SimConfig, tree: &Node, lines: &LineIndex) -> R
     if found.is_empty() { Ok(()) } else { Err(in_order(found)) }
 }
 
-/// Checks the single values of a point of which something has been taken out as wrong already. What seems to be missing may be
-/// what was taken out.
+/// Checks the single values of a point from which faulty entries have been removed. Values that seem to be missing may be among
+/// those.
 pub(crate) fn check_values(config: &SimConfig, tree: &Node, lines: &LineIndex) -> Found {
     let mut found = Found::new();
     let given = values(config).0.into_iter().filter(|error| error.value != "nothing");
@@ -60,7 +60,7 @@ pub(crate) fn check_values(config: &SimConfig, tree: &Node, lines: &LineIndex) -
     found
 }
 
-/// What is wrong with single values, link by link and flow by flow; the numbers of the flows that are good.
+/// Returns the errors of single values, link by link and flow by flow, and the indices of the flows without errors.
 fn values(config: &SimConfig) -> (Vec<ConfigError>, Vec<usize>) {
     let (mut errors, mut good) = (Vec::new(), Vec::new());
     let mut report = |found: Vec<ConfigError>, place: String| {
@@ -82,10 +82,10 @@ fn values(config: &SimConfig) -> (Vec<ConfigError>, Vec<usize>) {
     (errors, good)
 }
 
-/// Values of a table that are looked at after the first wrong one, at most.
+/// Maximum number of values in a table that are checked after the first error.
 const MOST_WRONG: usize = 40;
 
-/// Everything wrong with a table. Its check stops at the first wrong value: that one is set back to its default, and the rest is checked
+/// Returns all errors of a table. Its check stops at the first error: that value is reset to its default, and the rest is checked
 /// again.
 fn all_wrong<T>(table: &T, validate: impl Fn(&T) -> Result<(), ConfigError>) -> Vec<ConfigError>
 where
@@ -94,7 +94,7 @@ where
     let mut found: Vec<ConfigError> = Vec::new();
     let mut rest = table.clone();
     while let Err(error) = validate(&rest) {
-        // What is missing, or wrong again, may follow from what was set back.
+        // Missing or repeated values may follow from the reset.
         let again = found.iter().any(|known| known.path == error.path);
         if !found.is_empty() && (again || error.value == "nothing") || found.len() >= MOST_WRONG {
             break;
@@ -115,10 +115,10 @@ where
     found
 }
 
-/// What a wrong value is replaced by, in JSON: its default, or the first of these that its place takes.
+/// Replacements for a faulty value, in JSON: its default, or the first of these that is valid.
 const FINE: [&str; 7] = ["", "0.01", "1", "100", "1500", "\"1 s\"", "\"1 Mbit/s\""];
 
-/// A table with the value at the end of these steps replaced, or without it if there is nothing to replace it by; none if there is no such
+/// Returns a table with the value at these steps replaced, or without it if there is no replacement; none if there is no such
 /// value.
 fn set_back(mut table: serde_json::Value, steps: &[Step], fine: &str) -> Option<serde_json::Value> {
     let (last, way) = steps.split_last()?;
@@ -127,7 +127,7 @@ fn set_back(mut table: serde_json::Value, steps: &[Step], fine: &str) -> Option<
         place = match step {
             Step::Key(key) => place.get_mut(key.as_str())?,
             Step::Index(index) if place.is_array() => place.get_mut(index)?,
-            // A single item stands for a list of one.
+            // A single item is a list of one.
             Step::Index(_) => place,
         };
     }
@@ -147,14 +147,14 @@ fn set_back(mut table: serde_json::Value, steps: &[Step], fine: &str) -> Option<
 }
 
 fn push(found: &mut Found, (offset, problem): (usize, Problem)) {
-    // Members of a group share their table's line, even if the value differs with the member, as that of a staggered start does.
+    // Members of a group share their table's line, even if the value differs by member, such as a staggered start.
     let same = |known: &Problem| (&known.origin, known.allowed()) == (&problem.origin, problem.allowed());
     if !found.iter().any(|(_, known)| same(known)) {
         found.push((offset, problem));
     }
 }
 
-/// The simulator's error with its place in the file.
+/// Returns the simulator's error as a problem with its place in the file.
 pub(crate) fn located(error: ConfigError, tree: &Node, lines: &LineIndex) -> (usize, Problem) {
     let trail = steps(&error.path);
     let place = tree.nearest_place(&trail);
@@ -164,7 +164,7 @@ pub(crate) fn located(error: ConfigError, tree: &Node, lines: &LineIndex) -> (us
                 value: Value::Text(_), ..
             },
         ) => node.to_string(),
-        // Not three hundred digits.
+        // Avoids numbers of three hundred digits.
         Some(Node {
             value: Value::Float(x), ..
         }) if x.is_finite() && x.abs() >= 1e9 => format!("{x:e}"),
@@ -179,7 +179,7 @@ pub(crate) fn located(error: ConfigError, tree: &Node, lines: &LineIndex) -> (us
     (place.offset(), problem)
 }
 
-/// What is wrong with the parameters of a flow's ends: the protocol names the field, which stands under `receiver` if it is
+/// Returns the error in the parameters of a flow's ends. The protocol names the field, which is under `receiver` if it is
 /// overridden there.
 fn association(flow: &FlowConfig) -> Option<ConfigError> {
     let sender = flow.sender_association().validate().err();
@@ -198,7 +198,7 @@ fn association(flow: &FlowConfig) -> Option<ConfigError> {
     ))
 }
 
-/// Makes relative paths start at the scenario's folder; what is wrong with the files.
+/// Makes relative paths start at the scenario's folder. Returns the errors of the files.
 fn complete_paths(config: &mut SimConfig, folder: &Path) -> Vec<ConfigError> {
     let mut errors = Vec::new();
     let mut complete = |field: String, file: &mut PathBuf, what: &str| {
@@ -207,8 +207,8 @@ fn complete_paths(config: &mut SimConfig, folder: &Path) -> Vec<ConfigError> {
         let metadata = std::fs::metadata(&*file);
         let problem = match &metadata {
             Ok(metadata) if metadata.is_dir() => Some("it is a folder".to_owned()),
-            // Devices and pipes may have no end, or keep everybody waiting.
-            Ok(metadata) if !metadata.is_file() => Some("it is no regular file".to_owned()),
+            // Devices and pipes may be endless or block.
+            Ok(metadata) if !metadata.is_file() => Some("it is not a regular file".to_owned()),
             Ok(_) => std::fs::File::open(&*file).err().map(|error| reason(&error)),
             Err(error) => Some(reason(error)),
         };
@@ -245,7 +245,7 @@ fn complete_paths(config: &mut SimConfig, folder: &Path) -> Vec<ConfigError> {
     errors
 }
 
-/// The steps of a path such as `link[2].loss[0].rate`.
+/// Returns the steps of a path such as `link[2].loss[0].rate`.
 pub(crate) fn steps(path: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     for part in path.split('.') {

@@ -1,6 +1,6 @@
-//! Reads typed values from a [`Node`] tree and reports every problem it meets, not only the first.
+//! Deserializes typed values from a [`Node`] tree and reports all problems, not only the first.
 //!
-//! serde stops at the first error. Here the faulty entry is then taken out of the tree and reading begins again, until it
+//! serde stops at the first error. The faulty entry is then removed from the tree and deserialization starts again, until it
 //! succeeds or only follow-up errors remain.
 
 use std::fmt;
@@ -15,20 +15,20 @@ use crate::group;
 use crate::problem::{LineIndex, Origin, Problem, word_hint};
 use crate::tree::{Entry, Node, Place, Step, Value};
 
-/// More problems than this are not told: they probably have one cause.
+/// Maximum number of reported problems: more probably have a common cause.
 const MOST_PROBLEMS: usize = 25;
 
-/// What was read, and what is wrong.
+/// A deserialized value and the problems found.
 #[derive(Debug)]
 pub(crate) struct Reading<T> {
-    /// The value; if something is wrong with the tree, what is left of it without the faulty entries.
+    /// The value; if there are problems, the value without the faulty entries.
     pub(crate) value: Option<T>,
-    /// Everything that is wrong, with its place in the file.
+    /// All problems, with their places in the file.
     pub(crate) problems: Vec<(usize, Problem)>,
 }
 
 impl<T> Reading<T> {
-    /// The value if nothing is wrong.
+    /// Returns the value if there are no problems.
     pub(crate) fn whole(self) -> Result<T, Vec<Problem>> {
         match self {
             Reading {
@@ -40,14 +40,13 @@ impl<T> Reading<T> {
     }
 }
 
-/// Problems in the order of the file.
+/// Sorts problems by their place in the file.
 pub(crate) fn in_order(mut problems: Vec<(usize, Problem)>) -> Vec<Problem> {
     problems.sort_by_key(|(offset, _)| *offset);
     problems.into_iter().map(|(_, problem)| problem).collect()
 }
 
-/// Reads a `T`. The tree is left with the faulty entries taken out. `more` are keys at the top that have been taken out before,
-/// for hints.
+/// Deserializes a `T`. Faulty entries are removed from the tree. `more` are top-level keys that were removed before, for hints.
 pub(crate) fn read<T: DeserializeOwned>(root: &mut Node, lines: &LineIndex, more: &[&str]) -> Reading<T> {
     let whole = root.clone();
     let mut problems: Vec<(usize, Problem)> = Vec::new();
@@ -64,11 +63,11 @@ pub(crate) fn read<T: DeserializeOwned>(root: &mut Node, lines: &LineIndex, more
                     && gone.starts_with(&trail)
                     && gone.last() == Some(&Step::Key(name.clone()))
             }),
-            // A table of one unknown word, which was taken out.
+            // A table of one unknown word, which was removed.
             Kind::NoWord { .. } => removed
                 .iter()
                 .any(|gone| gone.len() == trail.len() + 1 && gone.starts_with(&trail)),
-            // An array that lacks the member which was taken out.
+            // An array without the member that was removed.
             Kind::WrongLength { .. } => removed
                 .iter()
                 .any(|gone| gone.starts_with(&trail) && matches!(gone.last(), Some(Step::Index(_)))),
@@ -77,7 +76,7 @@ pub(crate) fn read<T: DeserializeOwned>(root: &mut Node, lines: &LineIndex, more
         if !follow_up {
             let place = place_of(&whole, &trail, &kind);
             let problem = kind.problem(&whole, &trail, place.origin(lines), more);
-            // Members of a group share their table's line: what is wrong with all of them is told once.
+            // Members of a group share their table's line: a problem of all of them is reported once.
             let same = |known: &Problem| (&known.origin, &known.message) == (&problem.origin, &problem.message);
             if !problems.iter().any(|(_, known)| same(known)) {
                 problems.push((place.offset(), problem));
@@ -92,13 +91,13 @@ pub(crate) fn read<T: DeserializeOwned>(root: &mut Node, lines: &LineIndex, more
         }
         removed.push(trail);
     };
-    // A misspelt key is missing under its right name too; that need not be told.
+    // A misspelt key is also missing under its correct name; that is not reported.
     let meant: Vec<_> = problems.iter().filter_map(|(_, problem)| problem.meant()).collect();
     problems.retain(|(_, problem)| !meant.contains(&(problem.field.clone(), problem.message.clone())));
     Reading { value, problems }
 }
 
-/// Where a problem is: at the key if the key is unknown, otherwise at the value.
+/// Returns the place of a problem: the key if the key is unknown, otherwise the value.
 fn place_of<'t>(whole: &'t Node, trail: &[Step], kind: &Kind) -> &'t Place {
     if let (Kind::UnknownKey { .. }, Some((Step::Key(key), parent))) = (kind, trail.split_last()) {
         let entry = whole
@@ -112,7 +111,7 @@ fn place_of<'t>(whole: &'t Node, trail: &[Step], kind: &Kind) -> &'t Place {
     whole.nearest_place(trail)
 }
 
-/// Takes the node at `trail` out of the tree. Members of arrays leave a gap, so that the others keep their numbers.
+/// Removes the node at `trail` from the tree. Members of arrays leave a gap, so that the others keep their indices.
 fn take_out(root: &mut Node, trail: &[Step]) -> bool {
     let Some((last, parent)) = trail.split_last() else {
         return false;
@@ -132,7 +131,7 @@ fn take_out(root: &mut Node, trail: &[Step]) -> bool {
     }
 }
 
-/// The same place in the other members of the group: they share their table, and so what is wrong with it.
+/// Returns the same place in the other members of the group: they share their table, and its problems.
 fn in_other_members(root: &Node, trail: &[Step]) -> Vec<Vec<Step>> {
     let [array @ Step::Key(_), Step::Index(number), rest @ ..] = trail else {
         return Vec::new();
@@ -151,7 +150,7 @@ fn in_other_members(root: &Node, trail: &[Step]) -> Vec<Vec<Step>> {
     trails.collect()
 }
 
-/// What serde found wrong.
+/// The kind of a serde error.
 #[derive(Debug)]
 pub(crate) enum Kind {
     UnknownKey { given: String, known: Vec<String> },
@@ -163,7 +162,7 @@ pub(crate) enum Kind {
     Other(String),
 }
 
-/// An error and the way to it, innermost step first.
+/// An error and its trail, innermost step first.
 #[derive(Debug)]
 pub(crate) struct Error {
     trail: Vec<Step>,
@@ -178,7 +177,7 @@ impl Error {
         }
     }
 
-    /// Something else stands where a word is expected.
+    /// Creates the error for another value in place of a word.
     fn no_word(given: String, known: &[&str]) -> Self {
         Error::new(Kind::NoWord {
             given,
@@ -191,8 +190,8 @@ impl Error {
         self
     }
 
-    /// The trail from the root. serde reads tagged enums through a buffer and forgets where in them it was; what the error
-    /// names is then searched for.
+    /// Returns the trail from the root. serde reads tagged enums through a buffer and loses the position in them; then the node
+    /// that the error describes is searched for.
     fn locate(mut self, root: &Node) -> (Vec<Step>, Kind) {
         self.trail.reverse();
         let mut trail = self.trail;
@@ -223,7 +222,7 @@ impl Error {
                 }
             }
             Kind::Other(message) => {
-                // Messages of our own units begin with the value.
+                // Messages of our own units start with the value.
                 let quoted = |entry: &Entry| match &entry.node.value {
                     Value::Text(text) => message.starts_with(&format!("\"{text}\"")),
                     Value::Integer(n) => message.starts_with(&format!("{n} ")),
@@ -240,7 +239,7 @@ impl Error {
     }
 }
 
-/// The trail to the only entry below `node` that `wanted` accepts.
+/// Returns the trail to the only entry below `node` that `wanted` accepts.
 fn find(node: &Node, wanted: &dyn Fn(&Entry) -> bool) -> Option<Vec<Step>> {
     fn walk(node: &Node, trail: &mut Vec<Step>, wanted: &dyn Fn(&Entry) -> bool, found: &mut Vec<Vec<Step>>) {
         match &node.value {
@@ -324,7 +323,7 @@ fn missing(key: &str) -> String {
 }
 
 impl Problem {
-    /// Field and message of the problem that follows from this one, if this is a misspelt key.
+    /// Returns field and message of the problem that follows from this one, if this is a misspelt key.
     fn meant(&self) -> Option<(String, String)> {
         let key = self.hint.as_ref()?.strip_prefix("did you mean `")?.split_once('`')?.0;
         self.message
@@ -333,7 +332,7 @@ impl Problem {
     }
 }
 
-/// What serde calls a Rust type, in words for people who write scenarios.
+/// Returns a readable name for serde's name of a Rust type.
 fn plain(expected: &str) -> &str {
     match expected {
         "f64" | "f32" => "a number",
@@ -352,7 +351,7 @@ fn plain(expected: &str) -> &str {
     }
 }
 
-/// serde calls the same differently where it reads through a buffer.
+/// Returns the readable form of an expected length: serde's messages differ where it reads through a buffer.
 fn of_length(expected: &str) -> String {
     expected.split_once(" element").map_or_else(
         || expected.to_owned(),
@@ -430,7 +429,7 @@ fn describe(unexpected: Unexpected<'_>) -> String {
     }
 }
 
-/// How [`describe`] tells of this node.
+/// Returns the description of this node by [`describe`].
 fn unexpected(node: &Node) -> String {
     match &node.value {
         Value::Boolean(yes) => describe(Unexpected::Bool(*yes)),
@@ -538,7 +537,7 @@ impl<'de> MapAccess<'de> for Entries<'_> {
         let entry = self
             .current
             .take()
-            .ok_or_else(|| Error::custom("a value was asked for before its key"))?;
+            .ok_or_else(|| Error::custom("a value was requested before its key"))?;
         seed.deserialize(NodeDeserializer(&entry.node))
             .map_err(|error| error.inside(Step::Key(entry.key.clone())))
     }

@@ -1,4 +1,4 @@
-//! Other TOML files of the project that deserve the same errors as scenarios: typed values whose problems name the line.
+//! Other TOML files of the project with the same errors as scenarios: typed values whose problems have a line.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::de::read;
 use crate::problem::{LineIndex, Problem, ScenarioError};
 use crate::tree::{Node, parse};
 
-/// A TOML file whose every value knows its line.
+/// A TOML file in which every value has its line.
 #[derive(Clone, Debug)]
 pub struct Document {
     root: Node,
@@ -17,27 +17,28 @@ pub struct Document {
 }
 
 impl Document {
-    /// Parses `text`, which is called `path`.
+    /// Parses `text`. `path` is its name.
     ///
     /// # Errors
-    /// It is not TOML.
+    /// Returns an error if `text` is not TOML.
     pub fn from_text(path: &Path, text: &str) -> Result<Self, ScenarioError> {
         let lines = LineIndex::new(path, text);
         let root = parse(&lines).map_err(ScenarioError::Invalid)?;
         Ok(Document { root, lines })
     }
 
-    /// The whole file as a `T`.
+    /// Returns the whole file as a `T`.
     ///
     /// # Errors
-    /// Every value that is not what `T` has in its place.
+    /// Returns an error for every value that does not match `T`.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, ScenarioError> {
         read(&mut self.root.clone(), &self.lines, &[])
             .whole()
             .map_err(ScenarioError::Invalid)
     }
 
-    /// A problem with what stands at `path`, such as `claim[2].check.over`; if nothing stands there, with what would hold it.
+    /// Returns a problem at the value at `path`, such as `claim[2].check.over`; if there is no value, at the table that would
+    /// contain it.
     pub fn problem(&self, path: &str, message: impl Into<String>, hint: Option<String>) -> Problem {
         let trail = steps(path);
         Problem {

@@ -1,4 +1,4 @@
-//! The scenario as it is understood: every default filled in, every change applied.
+//! The resolved scenario: with all defaults and all changes.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use whimbrel_sim::config::{FlowKind, SimConfig};
 
 use crate::scenario::{Record, Scenario};
 
-/// A scenario with every default filled in, as TOML that can be run again.
+/// A scenario with all defaults, as TOML that can be run again.
 #[derive(Clone, Debug, Serialize)]
 pub struct Resolved<'s> {
     title: &'s str,
@@ -21,7 +21,7 @@ pub struct Resolved<'s> {
 }
 
 impl<'s> Resolved<'s> {
-    /// The scenario at its first point.
+    /// Returns the scenario at its first point.
     pub fn of(scenario: &'s Scenario) -> Option<Self> {
         let mut config = scenario.points.first()?.config.clone();
         fill_in(&mut config);
@@ -36,9 +36,9 @@ impl<'s> Resolved<'s> {
         })
     }
 
-    /// The text, with the points of a sweep as comments.
+    /// Returns the text, with the points of a sweep as comments.
     pub fn to_toml(&self, scenario: &Scenario) -> String {
-        // Through a JSON value, so that plain values come before tables as TOML needs them.
+        // Converted to a JSON value first, so that plain values precede tables as TOML requires.
         let value = toml::Value::try_from(self).expect("a scenario is plain data with text keys");
         let mut text = toml::to_string(&value).expect("a TOML value can be written as TOML");
         if !scenario.axes.is_empty() {
@@ -59,7 +59,7 @@ impl<'s> Resolved<'s> {
     }
 }
 
-/// Writes out what is left to defaults.
+/// Sets absent fields to their defaults.
 fn fill_in(config: &mut SimConfig) {
     for link in &mut config.link {
         link.name = Some(link.display_name());
@@ -75,8 +75,8 @@ fn fill_in(config: &mut SimConfig) {
     }
 }
 
-/// SHA-256 of what determines the results, in hexadecimal: every point's network, the seeds and what is recorded. Comments,
-/// order of keys, spelling of units, the title and the folder the file lies in do not matter.
+/// Returns the SHA-256, in hexadecimal, of everything that determines the results: every point's network, the seeds and what is
+/// recorded. Comments, order of keys, notation of units, the title and the scenario's folder have no influence.
 pub fn hash(scenario: &Scenario) -> String {
     let folder = scenario.source.path.parent().unwrap_or(Path::new(""));
     let mut hasher = Sha256::new();
@@ -97,7 +97,7 @@ pub fn hash(scenario: &Scenario) -> String {
     hex(&hasher.finalize())
 }
 
-/// Takes the scenario's folder off the paths again.
+/// Removes the scenario's folder from the paths.
 fn relative(config: &mut SimConfig, folder: &Path) {
     let strip = |file: &mut std::path::PathBuf| {
         if let Ok(rest) = file.strip_prefix(folder) {

@@ -1,7 +1,7 @@
-//! Groups: one table of a scenario file that stands for many nodes, radios or flows.
+//! Groups: a table of a scenario file that represents several nodes, radios or flows.
 //!
-//! They are written out before the file is read, so that everything behind knows single ones only, and after changes have been made,
-//! so that `--set node.n.count=100` and sweeps reach them. What is written out keeps the place of its table: errors name its line.
+//! Groups are expanded before the file is read, so that all later code handles single members only, and after changes were applied,
+//! so that `--set node.n.count=100` and sweeps work on them. Members keep the place of their table: errors name its line.
 
 use std::collections::BTreeMap;
 
@@ -13,58 +13,58 @@ use crate::de::read;
 use crate::problem::{LineIndex, Problem, word_hint};
 use crate::tree::{Entry, Node, Value};
 
-/// A larger group is taken for a mistake.
+/// Maximum size of a group; a larger one is probably a mistake.
 const MOST: u32 = 65_536;
 
-/// What stands for any characters, or none, in the name of a node.
+/// Wildcard for any characters, or none, in the name of a node.
 const ANY: char = '*';
 
 /// Problems with their places in the file.
 type Found = Vec<(usize, Problem)>;
 
-/// Keys of `[[node]]` that make it a group.
+/// Keys of `[[node]]` for groups.
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct NodeGroup {
-    /// How many nodes the table stands for, 0 to 65536: `name = "n"` becomes n0, n1 and so on. If they move as a file says, the first
-    /// has the number given there, the next one the following.
+    /// Number of nodes in the group, 0 to 65536: `name = "n"` creates n0, n1 and so on. With a movement file, the first node has
+    /// the given number in the file, the next one the following number.
     #[schemars(range(max = 65_536))]
     count: Option<u32>,
-    /// How far each node of a group stands from the one before it, in metres.
+    /// Distance of each node of a group from the previous one, [x, y] in metres.
     step: Option<[f64; 2]>,
 }
 
-/// Keys of `[[flow]]` that make it a group. In a group `*` in `from_links`, `to_links` and `address` stands for the name of the end's
+/// Keys of `[[flow]]` for groups. In a group, `*` in `from_links`, `to_links` and `address` is replaced by the name of the end's
 /// node.
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct FlowGroup {
-    /// How many flows the table stands for, 0 to 65536: `name = "f"` becomes f0, f1 and so on. `from` and `to` may each name several
-    /// nodes by `*` (`from = "n*"`); if only one of them does, a flow for each of its nodes is the default.
+    /// Number of flows in the group, 0 to 65536: `name = "f"` creates f0, f1 and so on. `from` and `to` may name several nodes with
+    /// `*` (`from = "n*"`). If only one of them does, the default is one flow for each of its nodes.
     #[schemars(range(max = 65_536))]
     count: Option<u32>,
-    /// How a group finds its pairs among the nodes that `from` and `to` name; by default `random`.
+    /// How a group pairs the nodes in `from` and `to`. Default: `random`.
     pairing: Option<Pairing>,
-    /// Another number draws other pairs; 1 by default.
+    /// Seed of random pairs. Default: 1.
     pairing_seed: Option<u64>,
-    /// Sender and receiver of each flow of a group, instead of `from` and `to`.
+    /// Sender and receiver of each flow of the group, instead of `from` and `to`.
     pairs: Option<Vec<[String; 2]>>,
-    /// How much later each flow of a group starts than the one before it.
+    /// Time between the starts of consecutive flows of the group.
     stagger: Option<Span>,
 }
 
-/// How a group of flows finds its pairs.
+/// How a group of flows forms pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Pairing {
-    /// Drawn; a node is drawn again only when all others have been drawn as often.
+    /// Random; a node is drawn again only when all others have been drawn as often.
     #[default]
     Random,
-    /// The first of `from` to the first of `to`, and so on, from the beginning again when one list ends.
+    /// The first node of `from` to the first of `to`, and so on; a list that ends starts again.
     InOrder,
 }
 
-/// The keys that make the tables of an array groups.
+/// Returns the keys that make the tables of an array groups.
 pub(crate) fn keys(array: &str) -> &'static [&'static str] {
     match array {
         "node" => &["count", "step"],
@@ -73,7 +73,7 @@ pub(crate) fn keys(array: &str) -> &'static [&'static str] {
     }
 }
 
-/// Writes the groups of a scenario out. A faulty one is taken out.
+/// Expands the groups of a scenario. Removes faulty ones.
 pub(crate) fn write_out(root: &mut Node, lines: &LineIndex) -> Found {
     let mut found = Found::new();
     let (mut empty, mut faulty) = (Vec::new(), Vec::new());
@@ -84,7 +84,7 @@ pub(crate) fn write_out(root: &mut Node, lines: &LineIndex) -> Found {
             Err(_) => Some(&mut faulty),
             Ok(_) => None,
         };
-        // Whose name is wrong may mean any.
+        // A group without a valid name may have any.
         list.into_iter()
             .for_each(|list| list.push(table.name().unwrap_or_default()));
         members
@@ -104,14 +104,14 @@ pub(crate) fn write_out(root: &mut Node, lines: &LineIndex) -> Found {
 /// The nodes of a scenario.
 struct Nodes {
     names: Vec<String>,
-    /// The names of groups of no nodes.
+    /// Names of empty groups.
     empty: Vec<String>,
-    /// The names of groups that could not be written out, which has been told.
+    /// Names of groups that could not be expanded and have been reported.
     faulty: Vec<String>,
 }
 
 impl Nodes {
-    /// Whether a name with a `*` may mean members of one of these groups.
+    /// Returns whether a name with a `*` may match members of one of these groups.
     fn may_mean(pattern: &str, groups: &[String]) -> bool {
         Nodes::meant(pattern, groups).is_some()
     }
@@ -123,8 +123,8 @@ impl Nodes {
             .find(|group| head.starts_with(group.as_str()) || group.starts_with(head))
     }
 
-    /// A name with a `*` of which flows are to be made means a group of no nodes.
-    fn nobody(&self, key: &'static str, pattern: &str) -> Trouble {
+    /// Returns the error for a flow's name with a `*` that matches only an empty group.
+    fn empty_group(&self, key: &'static str, pattern: &str) -> Trouble {
         let group = Nodes::meant(pattern, &self.empty).map_or(pattern, String::as_str);
         Trouble::new(
             key,
@@ -134,7 +134,7 @@ impl Nodes {
     }
 }
 
-/// What is wrong with a group: the key in its table, a message, a hint.
+/// A problem of a group: the key in its table, a message, a hint.
 struct Wrong {
     key: &'static str,
     message: String,
@@ -142,8 +142,8 @@ struct Wrong {
 }
 
 enum Trouble {
-    /// It follows from a trouble that has been told.
-    Told,
+    /// The problem follows from a reported one.
+    Reported,
     /// Values that have the wrong type.
     Read(Vec<Problem>),
     Wrong(Wrong),
@@ -169,7 +169,7 @@ impl Trouble {
     }
 }
 
-/// Replaces each table of an array by what it stands for, `None` meaning itself.
+/// Replaces each table of an array by its expansion; `None` keeps the table.
 fn each(
     root: &mut Node,
     array: &str,
@@ -194,7 +194,7 @@ fn each(
                     .name()
                     .map_or_else(|| array.to_owned(), |name| format!("{array}.{name}"));
                 match trouble {
-                    Trouble::Told => {}
+                    Trouble::Reported => {}
                     Trouble::Read(problems) => found.extend(problems.into_iter().map(|problem| {
                         let field = match problem.field.as_str() {
                             "" => name.clone(),
@@ -223,7 +223,7 @@ fn each(
     *items = all;
 }
 
-/// Takes the keys of a group out of its table. `None` if it has none of them.
+/// Removes the keys of a group from its table. Returns `None` if there are none.
 fn take_keys<T: serde::de::DeserializeOwned>(
     table: &mut Node,
     keys: &[&str],
@@ -264,10 +264,10 @@ fn put(table: &mut Node, key: &str, value: Value) {
     }
 }
 
-/// The name of a group's table, to which numbers are added.
+/// Returns the name of a group's table, to which indices are added.
 fn name_of(table: &Node) -> Result<String, Trouble> {
     let name = table.get("name").and_then(Node::text).map(str::to_owned);
-    name.ok_or_else(|| Trouble::new("name", "a name expected, to which the members' numbers are added"))
+    name.ok_or_else(|| Trouble::new("name", "expected a name, to which the members' numbers are added"))
 }
 
 fn node(table: &Node, lines: &LineIndex) -> Result<Option<Vec<Node>>, Trouble> {
@@ -276,9 +276,7 @@ fn node(table: &Node, lines: &LineIndex) -> Result<Option<Vec<Node>>, Trouble> {
         return Ok(None);
     };
     let Some(count) = group.count else {
-        return Err(
-            Trouble::new("step", "only a group has one").hint("count = 10 makes this table stand for ten nodes")
-        );
+        return Err(Trouble::new("step", "requires a group").hint("count = 10 makes ten nodes of this table"));
     };
     let name = name_of(&plain)?;
     let number = |node: &Node| match node.value {
@@ -291,7 +289,7 @@ fn node(table: &Node, lines: &LineIndex) -> Result<Option<Vec<Node>>, Trouble> {
         _ => None,
     };
     if group.step.is_some() && start.is_none() {
-        return Err(Trouble::new("step", "the position of the first node is not given").hint("position = [0, 0]"));
+        return Err(Trouble::new("step", "requires the position of the first node").hint("position = [0, 0]"));
     }
     let members = (0..at_most(count)?).map(|i| {
         let mut member = plain.clone();
@@ -305,7 +303,7 @@ fn node(table: &Node, lines: &LineIndex) -> Result<Option<Vec<Node>>, Trouble> {
             let metres = metres.collect();
             put(&mut member, "position", Value::Array(metres));
         }
-        // Each has its own line of a file of movements.
+        // Each has its own line in a movement file.
         let in_file = member.at_mut(&["mobility".into(), "node".into()]);
         if let Some(Value::Integer(line)) = in_file.map(|line| &mut line.value) {
             *line = line.saturating_add(i.into());
@@ -322,7 +320,7 @@ fn radio(table: &Node, nodes: &Nodes) -> Result<Option<Vec<Node>>, Trouble> {
     let name = table.get("name").and_then(Node::text);
     if name.is_some_and(|name| !name.contains(ANY)) {
         return Err(Trouble::new("name", "several radios cannot have the same name")
-            .hint("a `*` in it stands for the name of the node; without a name they are called NODE-CHANNEL"));
+            .hint("`*` in the name stands for the name of the node; without a name it is NODE-CHANNEL"));
     }
     let members = named("node", pattern, nodes)?.into_iter().map(|node| {
         let mut member = table.clone();
@@ -348,10 +346,10 @@ fn flow(table: &Node, nodes: &Nodes, lines: &LineIndex) -> Result<Option<Vec<Nod
     let pairs = match &group.pairs {
         Some(pairs) => {
             if let Some(key) = ["from", "to"].into_iter().find(|key| plain.get(key).is_some()) {
-                return Err(Trouble::new(key, "the pairs say it already"));
+                return Err(Trouble::new(key, "not allowed together with pairs"));
             }
             if group.count.is_some() {
-                return Err(Trouble::new("count", "there are as many flows as pairs"));
+                return Err(Trouble::new("count", "not allowed together with pairs"));
             }
             pairs.clone()
         }
@@ -359,7 +357,7 @@ fn flow(table: &Node, nodes: &Nodes, lines: &LineIndex) -> Result<Option<Vec<Nod
             let both = (end("from"), end("to"));
             let (Some(from), Some(to)) = both else {
                 let key = if both.0.is_none() { "from" } else { "to" };
-                return Err(Trouble::new(key, "the name of a node, or several by `*`, expected")
+                return Err(Trouble::new(key, "expected the name of a node, or of several with `*`")
                     .hint("or pairs = [[\"a\", \"b\"]]"));
             };
             let (senders, receivers) = (named("from", from, nodes)?, named("to", to, nodes)?);
@@ -367,15 +365,17 @@ fn flow(table: &Node, nodes: &Nodes, lines: &LineIndex) -> Result<Option<Vec<Nod
                 (Some(count), ..) => at_most(count)?,
                 (None, true, false) => senders.iter().filter(|node| **node != to).count() as u32,
                 (None, false, true) => receivers.iter().filter(|node| **node != from).count() as u32,
-                (None, true, true) => return Err(Trouble::new("from", "a `count` of flows is needed")),
+                (None, true, true) => return Err(Trouble::new("from", "requires a `count` of flows")),
                 (None, false, false) => {
-                    return Err(Trouble::new("name", "only a group has pairings and staggered starts")
-                        .hint("count = 10 makes this table stand for ten flows"));
+                    return Err(
+                        Trouble::new("name", "pairing, pairing_seed and stagger require a group")
+                            .hint("count = 10 makes ten flows of this table"),
+                    );
                 }
             };
-            let of_nobody = [("from", from, &senders), ("to", to, &receivers)];
-            if let Some((key, name, _)) = of_nobody.into_iter().find(|(.., of)| count > 0 && of.is_empty()) {
-                return Err(nodes.nobody(key, name));
+            let empty = [("from", from, &senders), ("to", to, &receivers)];
+            if let Some((key, name, _)) = empty.into_iter().find(|(.., of)| count > 0 && of.is_empty()) {
+                return Err(nodes.empty_group(key, name));
             }
             match group.pairing.unwrap_or_default() {
                 Pairing::Random => drawn(&name, &group, count, &senders, &receivers)?,
@@ -388,7 +388,7 @@ fn flow(table: &Node, nodes: &Nodes, lines: &LineIndex) -> Result<Option<Vec<Nod
         Some(stagger) => Some((
             start
                 .parse::<Span>()
-                .map_err(|_| Trouble::new("start", "a time expected"))?,
+                .map_err(|_| Trouble::new("start", "expected a time"))?,
             stagger,
         )),
         None => None,
@@ -419,7 +419,7 @@ fn flow(table: &Node, nodes: &Nodes, lines: &LineIndex) -> Result<Option<Vec<Nod
     Ok(Some(members.collect()))
 }
 
-/// The nodes that a name means, in their order: one by its name, or several by a `*`.
+/// Returns the nodes with this name, in their order: one by its name, or several with a `*`.
 fn named<'n>(key: &'static str, name: &'n str, nodes: &'n Nodes) -> Result<Vec<&'n str>, Trouble> {
     if !name.contains(ANY) {
         return Ok(vec![name]);
@@ -431,7 +431,7 @@ fn named<'n>(key: &'static str, name: &'n str, nodes: &'n Nodes) -> Result<Vec<&
         .filter(|node| fits(name, node))
         .collect();
     if Nodes::may_mean(name, &nodes.faulty) {
-        return Err(Trouble::Told);
+        return Err(Trouble::Reported);
     }
     if all.is_empty() && !Nodes::may_mean(name, &nodes.empty) {
         let trouble = Trouble::new(key, format!("{name:?} given, and no node has a name like this"));
@@ -444,7 +444,7 @@ fn named<'n>(key: &'static str, name: &'n str, nodes: &'n Nodes) -> Result<Vec<&
     Ok(all)
 }
 
-/// Whether a name is like a pattern with `*`.
+/// Returns whether a name matches a pattern with `*`.
 fn fits(pattern: &str, name: &str) -> bool {
     match pattern.split_once(ANY) {
         None => pattern == name,
@@ -455,7 +455,7 @@ fn fits(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Pairs of different nodes. Of all nodes, those are drawn from that have been drawn least.
+/// Draws pairs of different nodes among those that were drawn least often.
 fn drawn<'n>(
     name: &str,
     group: &FlowGroup,
@@ -477,22 +477,22 @@ fn drawn<'n>(
     let mut pairs = Vec::new();
     for _ in 0..count {
         let mut draw = |from, not| draw(&mut random, &mut uses, from, not);
-        // The shorter list chooses first, so that a single receiver is not drawn as a sender.
+        // The shorter list is drawn first, so that a single receiver is not drawn as a sender.
         let pair = if receivers.len() < senders.len() {
             draw(&receivers, None).and_then(|to| Some([draw(&senders, Some(to))?, to]))
         } else {
             draw(&senders, None).and_then(|from| Some([from, draw(&receivers, Some(from))?]))
         };
-        let pair = pair.ok_or_else(|| Trouble::new("to", "two different nodes are needed"))?;
+        let pair = pair.ok_or_else(|| Trouble::new("to", "requires two different nodes"))?;
         pairs.push(pair.map(|(_, node)| node.to_owned()));
     }
     Ok(pairs)
 }
 
-/// A node with its number.
+/// A node with its index.
 type Numbered<'n> = (usize, &'n str);
 
-/// One of these nodes, but not that one, of those that have been drawn least.
+/// Returns a random node other than the given one, among those that were drawn least often.
 fn draw<'n>(
     random: &mut Rng,
     uses: &mut [u32],
@@ -530,7 +530,7 @@ fn in_order(count: u32, senders: &[&str], receivers: &[&str]) -> Result<Vec<[Str
     Ok(pairs)
 }
 
-/// Puts the name of a node where texts have a `*`.
+/// Replaces `*` in texts by the name of a node.
 fn fill_in(node: &mut Node, name: &str) {
     match &mut node.value {
         Value::Text(text) if text.contains(ANY) => *text = text.replace(ANY, name),

@@ -1,11 +1,11 @@
-//! Groups written out, and what is wrong with them.
+//! Expansion of groups, and their errors.
 
 use std::path::Path;
 
 use super::*;
 
 #[test]
-fn stars_stand_for_any_characters() {
+fn a_star_matches_any_characters() {
     assert!(fits("n*", "n0") && fits("*", "") && fits("a*b*c", "a-b-b-c") && fits("n*", "n"));
     assert!(!fits("n*", "m0") && !fits("a*b", "a-b-") && !fits("n", "n0"));
 }
@@ -21,7 +21,7 @@ fn written(text: &str) -> Result<String, String> {
 }
 
 #[test]
-fn nodes_are_numbered_and_stand_in_a_row() {
+fn nodes_are_numbered_with_constant_distance() {
     let text = "[[node]]\nname = \"n\"\ncount = 3\nposition = [0, 5]\nstep = [200, 0.5]\n";
     assert_eq!(
         written(text).expect("a group"),
@@ -53,7 +53,7 @@ fn pairs(flow: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn drawn_pairs_take_each_node_once_while_they_last() {
+fn random_pairs_use_each_node_once_before_any_twice() {
     for seed in 1..50 {
         let text = format!("name = \"f\"\ncount = 3\nfrom = \"n*\"\nto = \"n*\"\npairing_seed = {seed}");
         let mut ends: Vec<_> = pairs(&text).into_iter().flat_map(|(a, b)| [a, b]).collect();
@@ -81,7 +81,7 @@ fn pairs_in_order_listed_or_all_to_one() {
     assert_eq!(
         pairs("name = \"f\"\nfrom = \"*\"\nto = \"gate\"").len(),
         6,
-        "all but itself"
+        "all but the gate itself"
     );
     assert_eq!(
         ends("name = \"f\"\npairs = [[\"n1\", \"gate\"], [\"n2\", \"n5\"]]"),
@@ -94,7 +94,7 @@ fn pairs_in_order_listed_or_all_to_one() {
 }
 
 #[test]
-fn links_of_a_group_are_those_of_its_nodes() {
+fn a_star_in_links_is_the_name_of_the_node() {
     let text = format!(
         "{NODES}[[flow]]\nname = \"f\"\ncount = 2\nfrom = \"n3\"\nto = \"gate\"\nfrom_links = [\"*-air\"]\n\
          start = \"1 s\"\nstagger = \"200 ms\"\naddress = [{{ at = \"2 s\", end = \"receiver\", add = \"*-b\" }}]\n"
@@ -111,7 +111,7 @@ fn links_of_a_group_are_those_of_its_nodes() {
 }
 
 #[test]
-fn what_follows_from_a_faulty_group_is_not_told() {
+fn follow_up_errors_of_a_faulty_group_are_not_reported() {
     let rest = "[[radio]]\nnode = \"n*\"\nchannel = \"air\"\n[[flow]]\nname = \"f\"\nfrom = \"n*\"\nto = \"n*\"\n";
     let problems = |group: &str, flow: &str| {
         let text = format!("[[node]]\nname = \"n\"\n{group}\n[[node]]\nname = \"x\"\n{rest}{flow}");
@@ -129,24 +129,24 @@ fn what_follows_from_a_faulty_group_is_not_told() {
     );
     assert_eq!(problems("count = 3\nstep = \"x\"", "count = 3\n").len(), 1);
     assert_eq!(problems("count = 3\n[[node]]\ncount = 2", "count = 3\n").len(), 1);
-    // A group of no nodes may have radios and flows, of which there are none.
+    // An empty group may have radios and flows, of which there are none.
     assert_eq!(problems("count = 0", "count = 0\n"), [""; 0]);
-    let nobody = problems("count = 0", "count = 3\n");
+    let empty = problems("count = 0", "count = 3\n");
     assert!(
-        nobody.len() == 1
-            && nobody[0].starts_with("t.toml:11:8: flow.f.from: \"n*\" given, and the group \"n\" has no nodes"),
-        "{nobody:?}"
+        empty.len() == 1
+            && empty[0].starts_with("t.toml:11:8: flow.f.from: \"n*\" given, and the group \"n\" has no nodes"),
+        "{empty:?}"
     );
     let receivers = problems("count = 0", "count = 3\npairing = \"in-order\"\n[[x]]\n");
     assert!(receivers[0].contains("the group \"n\" has no nodes"), "{receivers:?}");
     assert_eq!(
         problems("count = 1", "count = 3\n"),
-        ["t.toml:12:6: flow.f.to: two different nodes are needed"]
+        ["t.toml:12:6: flow.f.to: requires two different nodes"]
     );
 }
 
 #[test]
-fn radios_take_the_names_of_their_nodes() {
+fn a_star_in_a_radio_is_the_name_of_the_node() {
     let text = format!("{NODES}[[radio]]\nnode = \"n*\"\nchannel = \"air\"\nname = \"*.air\"\n");
     let radios = written(&text).expect("a group");
     assert!(
@@ -156,7 +156,7 @@ fn radios_take_the_names_of_their_nodes() {
 }
 
 #[test]
-fn what_is_wrong_with_a_group_is_told_with_its_line() {
+fn errors_of_a_group_have_its_line() {
     let wrong = |flow: &str| written(&format!("{NODES}{flow}")).expect_err("wrong");
     assert_eq!(
         wrong("[[radio]]\nnode = \"m*\"\nchannel = \"air\"\n"),
@@ -165,7 +165,7 @@ fn what_is_wrong_with_a_group_is_told_with_its_line() {
     let error = wrong("[[flow]]\nname = \"f\"\ncount = -1\nfrom = \"n0\"\nto = \"n1\"\n");
     assert!(error.starts_with("t.toml:8:9: flow.f.count: "), "{error}");
     let error = wrong("[[flow]]\nname = \"f\"\nfrom = \"n*\"\nto = \"n*\"\n");
-    assert_eq!(error, "t.toml:8:8: flow.f.from: a `count` of flows is needed");
+    assert_eq!(error, "t.toml:8:8: flow.f.from: requires a `count` of flows");
     let error = wrong("[[flow]]\nname = \"f\"\ncount = 7\npairing = \"in-order\"\nfrom = \"n*\"\nto = \"n*\"\n");
     assert!(
         error.starts_with("t.toml:9:11: flow.f.pairing: flow number 0 would be from \"n0\""),
@@ -176,5 +176,5 @@ fn what_is_wrong_with_a_group_is_told_with_its_line() {
     let error = wrong("[[node]]\nname = \"m\"\ncount = 70000\n");
     assert!(error.contains("70000 given, allowed is 0 to 65536"), "{error}");
     let error = wrong("[[node]]\nname = \"m\"\nstep = [1, 1]\n");
-    assert!(error.contains("only a group"), "{error}");
+    assert!(error.contains("requires a group"), "{error}");
 }

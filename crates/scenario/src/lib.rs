@@ -1,8 +1,8 @@
-//! Scenario files: one TOML file describes a network, its flows, what is measured, seeds and sweeps.
+//! Scenario files: a TOML file describes a network, its flows, the measurement, seeds and sweeps.
 //!
-//! [`Scenario::load`] reads a file, applies the changes of the command line, multiplies the sweep axes out into points and
-//! checks every one of them whole. What is wrong is told all at once as [`Problem`]s with file, line, field, given value,
-//! allowed range and the nearest known word. Nothing runs before that.
+//! [`Scenario::load`] reads a file, applies the changes of the command line, expands the sweep axes into points and checks each
+//! point completely. All errors are reported together as [`Problem`]s with file, line, field, given value, allowed range and the
+//! nearest known word. Nothing runs before that.
 
 mod change;
 mod check;

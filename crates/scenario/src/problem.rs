@@ -1,24 +1,24 @@
-//! What is wrong with a scenario, told so that it can be put right: where, which field, what was given, what is allowed.
+//! Problems of a scenario: place, field, given value, allowed values, and a hint.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use whimbrel_sim::config::nearest;
 
-/// One thing wrong with a scenario.
+/// A problem in a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Where it is.
+    /// Its place.
     pub origin: Origin,
     /// The field, as a dotted path (`link.wifi.loss.rate`); empty for the file as a whole.
     pub field: String,
-    /// What is wrong, with the given value and what is allowed.
+    /// The problem, with the given value and the allowed ones.
     pub message: String,
-    /// How to put it right, if known: the nearest known word, the known words.
+    /// A remedy, if known: the nearest known word, or all known words.
     pub hint: Option<String>,
 }
 
-/// Where a value came from.
+/// Origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// A place in the scenario file; line and column count from 1.
@@ -44,7 +44,7 @@ impl fmt::Display for Origin {
 }
 
 impl Problem {
-    /// The message without the value that was given.
+    /// Returns the message without the given value.
     pub(crate) fn allowed(&self) -> &str {
         self.message
             .split_once(" given, ")
@@ -67,7 +67,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything found wrong with a scenario, in the order of the file.
+/// All problems of a scenario, in the order of the file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScenarioError {
     /// The file could not be read.
@@ -75,10 +75,10 @@ pub enum ScenarioError {
     Unreadable {
         /// The file as the user named it.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         reason: String,
     },
-    /// The file was read, but does not describe a scenario.
+    /// The file was read, but is not a valid scenario.
     #[error("{}", list(.0))]
     Invalid(Vec<Problem>),
 }
@@ -87,7 +87,7 @@ fn list(problems: &[Problem]) -> String {
     problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// Turns byte offsets into lines and columns.
+/// Converts byte offsets to lines and columns.
 #[derive(Clone, Debug)]
 pub(crate) struct LineIndex {
     path: PathBuf,
@@ -110,7 +110,7 @@ impl LineIndex {
         &self.text
     }
 
-    /// The place of the byte at `offset`.
+    /// Returns the place of the byte at `offset`.
     pub(crate) fn origin(&self, offset: usize) -> Origin {
         let before = &self.text.as_bytes()[..offset.min(self.text.len())];
         let line_start = before.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
@@ -122,7 +122,7 @@ impl LineIndex {
     }
 }
 
-/// The hint for an unknown word: the nearest known one, or all of them if none is near and they are few.
+/// Returns the hint for an unknown word: the nearest known one, or all of them if none is similar and they are few.
 pub fn word_hint<S: AsRef<str>>(given: &str, known: &[S], what: &str) -> Option<String> {
     if let Some(word) = nearest(given, known.iter().map(AsRef::as_ref)) {
         return Some(format!("did you mean `{word}`?"));

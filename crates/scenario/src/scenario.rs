@@ -1,4 +1,4 @@
-//! From a file to checked points.
+//! Reads a scenario file and checks its points.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -16,59 +16,59 @@ use crate::group;
 use crate::problem::{LineIndex, Problem, ScenarioError};
 use crate::tree::{Entry, Node, Place, Value, parse};
 
-/// More points than this are taken for a mistake.
+/// Maximum number of points; more are probably a mistake.
 const MOST_POINTS: usize = 100_000;
 
-/// A larger file is no scenario; a device may have no end.
+/// Maximum size of a scenario file; a device may be endless.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// Keys of a scenario that are not the simulator's.
+/// Keys of a scenario that the simulator does not have.
 pub(crate) const OWN_KEYS: [&str; 6] = ["title", "description", "seed", "seeds", "record", "sweep"];
 
 /// A checked scenario.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// Where it was read from and how it was changed.
+    /// The file and the changes to it.
     pub source: Source,
-    /// What the scenario is called.
+    /// The scenario's title.
     pub title: String,
-    /// What it shows.
+    /// The scenario's description.
     pub description: String,
-    /// The first seed; run number k of a point has seed `seed + k`, so that all points meet the same random numbers.
+    /// The first seed. Run k of a point has seed `seed + k`, so all points use the same random numbers.
     pub seed: u64,
-    /// Runs of each point.
+    /// Number of runs per point.
     pub seeds: u32,
-    /// Which runs leave series, events and packets.
+    /// Which runs write series, events and packets.
     pub record: Record,
     /// Fields that the sweep changes, in the order of the file.
     pub axes: Vec<String>,
-    /// The scenario with sweep values fixed: one point if there is no sweep, otherwise their product, last axis fastest.
+    /// The scenario with fixed sweep values: one point without a sweep, otherwise the product of the axes, last axis fastest.
     pub points: Vec<Point>,
 }
 
-/// Where a scenario was read from.
+/// The source of a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// The file, as the user named it.
+    /// The file, as named by the user.
     pub path: PathBuf,
     /// Its text.
     pub text: String,
-    /// Changes made by `--set`, as given.
+    /// Changes by `--set`, as given.
     pub changes: Vec<String>,
 }
 
-/// A scenario with its sweep values fixed.
+/// A scenario with fixed sweep values.
 #[derive(Clone, Debug)]
 pub struct Point {
     /// The value of each axis.
     pub params: Vec<(String, serde_json::Value)>,
-    /// What is simulated; paths of files are complete.
+    /// The simulation; paths of files are complete.
     pub config: SimConfig,
-    /// The content of the files that it names, shared by points that name the same ones.
+    /// The contents of its files, shared by points with the same files.
     pub resources: Arc<Resources>,
 }
 
-/// Which runs leave files besides the results.
+/// Which runs write additional files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Record {
@@ -78,12 +78,12 @@ pub struct Record {
     pub events: Recorded,
     /// Packets as a capture.
     pub packets: Recorded,
-    /// Size in bytes at which an event file or a capture of a run ends, 4096 or more.
+    /// Maximum size in bytes of an event file or a capture of a run, 4096 or more. Further events and packets are not written.
     #[schemars(range(min = 4096))]
     pub limit_bytes: u64,
 }
 
-/// Runs that leave a kind of file.
+/// Runs that write a kind of file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Recorded {
@@ -111,7 +111,7 @@ impl Default for Record {
 }
 
 impl Recorded {
-    /// Whether the run of this point, with this number among the seeds of its point, is one of them.
+    /// Returns whether this selection includes the run of this point with this number among its seeds.
     pub fn includes(self, point: usize, number: u32) -> bool {
         match self {
             Recorded::None => false,
@@ -122,21 +122,21 @@ impl Recorded {
     }
 }
 
-/// The head of a scenario file: everything but the network, its flows, its measurement and the sweep.
+/// The head of a scenario file: all keys except the network, its flows, its measurement and the sweep.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Head {
-    /// What the scenario is called; by default the name of the file.
+    /// Title of the scenario. Default: the name of the file.
     pub(crate) title: Option<String>,
-    /// What it shows.
+    /// Description of the scenario.
     pub(crate) description: String,
-    /// The first seed, by default 1. Run number k of each point has seed `seed + k`.
+    /// The first seed. Run k of each point has seed `seed + k`. Default: 1.
     #[schemars(range(max = 9_223_372_036_854_775_807_u64))]
     pub(crate) seed: Option<u64>,
-    /// Runs of each point, 1 to 1 000 000; by default 1.
+    /// Runs of each point, 1 to 1 000 000. Default: 1.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(crate) seeds: Option<u32>,
-    /// Which runs leave files besides the results.
+    /// Which runs write additional files.
     pub(crate) record: Record,
 }
 
@@ -144,7 +144,7 @@ impl Scenario {
     /// Reads and checks the scenario at `path`, with `key=value` changes by dotted path.
     ///
     /// # Errors
-    /// The file cannot be read, or everything that is wrong with it.
+    /// Returns an error if the file cannot be read, or all problems in it.
     pub fn load(path: &Path, changes: &[String]) -> Result<Scenario, ScenarioError> {
         let unreadable = |reason: String| ScenarioError::Unreadable {
             path: path.to_owned(),
@@ -161,27 +161,27 @@ impl Scenario {
         Scenario::from_text(path, &text, changes)
     }
 
-    /// Checks the scenario in `text`, which is called `path`; relative paths in it are seen from the folder of `path`.
+    /// Checks the scenario in `text`. `path` is its name; relative paths in it start at the folder of `path`.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// Returns all problems in it.
     pub fn from_text(path: &Path, text: &str, changes: &[String]) -> Result<Scenario, ScenarioError> {
         let lines = LineIndex::new(path, text);
         build(&lines, changes).map_err(ScenarioError::Invalid)
     }
 
-    /// What is allowed and most likely not meant: links that a flow does not use.
+    /// Returns warnings about values that are allowed but probably unintended: links that a flow does not use.
     pub fn warnings(&self) -> Vec<String> {
         crate::warning::warnings(self)
     }
 
-    /// Runs in all.
+    /// Returns the number of runs.
     pub fn runs(&self) -> usize {
         self.points.len() * self.seeds as usize
     }
 }
 
-/// What the operating system says, without its number.
+/// Returns the operating system's error without its number.
 pub(crate) fn reason(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "no such file".to_owned(),
@@ -219,7 +219,7 @@ fn build(lines: &LineIndex, changes: &[String]) -> Result<Scenario, Vec<Problem>
     let mut axes = sweep_axes(sweep.as_ref(), lines)
         .map_err(|found| problems.extend(found))
         .unwrap_or_default();
-    // A field that was set has the value it was set to, at every point; so has what lies in it.
+    // A field changed by `--set` has that value at every point, and so have the fields in it.
     axes.retain(|axis| !fixed.iter().any(|set| axis.steps().starts_with(set)));
     let points = points(&root, &axes, lines).map_err(|found| problems.extend(found)).ok();
     let (Some(head), Some(points), true) = (head, points, problems.is_empty()) else {
@@ -298,14 +298,14 @@ fn sweep_axes(sweep: Option<&Entry>, lines: &LineIndex) -> Result<Vec<Axis>, Vec
         problems.push(Problem {
             origin: place(),
             field: "sweep".to_owned(),
-            message: format!("the axes make more than {MOST_POINTS} points"),
+            message: format!("the axes give more than {MOST_POINTS} points"),
             hint: None,
         });
     }
     if problems.is_empty() { Ok(axes) } else { Err(problems) }
 }
 
-/// The product of the axes, last axis fastest; each point read and checked.
+/// Returns the product of the axes, last axis fastest; each point is read and checked.
 fn points(root: &Node, axes: &[Axis], lines: &LineIndex) -> Result<Vec<Point>, Vec<Problem>> {
     let count = axes.iter().map(|axis| axis.values.len()).product();
     let mut points = Vec::with_capacity(count);
@@ -378,7 +378,7 @@ fn read_point(
     }
 }
 
-/// Reads the files that a point names, unless the point before names the same ones.
+/// Reads the files that a point names, unless the previous point names the same ones.
 fn read_files(
     config: &SimConfig,
     before: Option<&Arc<Resources>>,
@@ -408,7 +408,7 @@ fn read_files(
     }
 }
 
-/// The value as JSON, for reports.
+/// Returns the value as JSON, for reports.
 fn json(node: &Node) -> serde_json::Value {
     match &node.value {
         Value::Boolean(yes) => (*yes).into(),

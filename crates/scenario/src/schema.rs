@@ -1,4 +1,4 @@
-//! The JSON schema of scenario files, made from the code.
+//! The JSON schema of scenario files, generated from the code.
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
@@ -9,12 +9,12 @@ use whimbrel_sim::config::SimConfig;
 use crate::group::{FlowGroup, NodeGroup};
 use crate::scenario::Head;
 
-/// Axes of a sweep: dotted paths of fields, each with the values it takes in turn. Several axes make the product of their values.
-/// Members of arrays go by their names, as in `"link.wifi.loss.rate" = [0, 0.01]`.
+/// Axes of a sweep: dotted paths of fields, each with a list of values. Several axes give all combinations of their values. Members
+/// of arrays are named, as in `"link.wifi.loss.rate" = [0, 0.01]`.
 #[derive(Serialize, JsonSchema)]
 struct Sweep(std::collections::BTreeMap<String, Vec<Value>>);
 
-/// The JSON schema (draft 2020-12) of scenario files, for editors that complete and check TOML.
+/// Returns the JSON schema (draft 2020-12) of scenario files, for editors that complete and check TOML.
 pub fn schema() -> Value {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
     let head = generator.subschema_for::<Head>();
@@ -53,7 +53,7 @@ pub fn schema() -> Value {
     root.into()
 }
 
-/// The name of a structure's definition.
+/// Returns the name of a structure's definition.
 fn name_of(structure: &Schema) -> String {
     structure
         .get("$ref")
@@ -63,7 +63,7 @@ fn name_of(structure: &Schema) -> String {
         .to_owned()
 }
 
-/// Adds the keys that make a table a group. With `pairs` a flow has no ends of its own.
+/// Adds the keys of groups. With `pairs` a flow has no `from` and `to`.
 fn add_keys(definitions: &mut Map<String, Value>, single: &str, group: &Schema) {
     let keys = definitions
         .remove(&name_of(group))

@@ -1,4 +1,4 @@
-//! Schemes and parts as texts: what `whimbrel schemes` prints.
+//! Texts about schemes and parts for `whimbrel schemes`.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ use whimbrel_control::part::PartInfo;
 use whimbrel_control::recovery::RecoveryChanges;
 use whimbrel_control::window::WindowSpec;
 
-/// What a scheme is made of, as it stands in a flow's `sctp` table.
+/// The parts of a scheme, as in a flow's `sctp` table.
 #[derive(Serialize)]
 struct Snippet {
     discriminator: DiscriminatorSpec,
@@ -54,7 +54,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// The tables of a flow that make up a scheme without naming it: to be put behind a `[[flow]]` and changed there.
+/// Returns the tables of a flow that describe a scheme without its name, to be copied behind a `[[flow]]` and changed.
 pub fn scheme_snippet(scheme: Scheme) -> String {
     let parts = scheme.parts();
     let snippet = Snippet {
@@ -85,7 +85,7 @@ pub fn scheme_snippet(scheme: Scheme) -> String {
     )]
     .into_iter()
     .collect::<std::collections::BTreeMap<_, _>>();
-    // Through a value, so that plain values come before tables as TOML needs them.
+    // Converted to a value first, so that plain values precede tables as TOML requires.
     let value = toml::Value::try_from(tables).expect("parts are plain data with text keys");
     let text = toml::to_string(&value).expect("a TOML value can be written as TOML");
     format!("# {scheme}: {}\n# {}\n{text}", scheme.summary(), scheme.source())
@@ -96,9 +96,9 @@ pub fn scheme_snippet(scheme: Scheme) -> String {
 pub struct ParameterText {
     /// Its name.
     pub name: String,
-    /// Its default as TOML; none if it is absent by default.
+    /// Its default as TOML; none if it has none.
     pub default: Option<String>,
-    /// What it means, with unit and range.
+    /// Its meaning, with unit and range.
     pub meaning: String,
 }
 
@@ -122,7 +122,7 @@ pub fn families() -> [(&'static str, Vec<PartText>); 5] {
     ]
 }
 
-/// What the schema of a family of parts says of each.
+/// Returns the texts of a family of parts from its schema.
 fn texts<T: JsonSchema>(infos: &[PartInfo]) -> Vec<PartText> {
     let schema = SchemaSettings::draft2020_12()
         .into_generator()
@@ -152,7 +152,7 @@ fn texts<T: JsonSchema>(infos: &[PartInfo]) -> Vec<PartText> {
         .collect()
 }
 
-/// The first value under this key of the schema itself, not of its definitions.
+/// Returns the first value with this key in the schema itself, without its definitions.
 fn find<'v>(value: &'v Value, key: &str) -> Option<&'v Value> {
     match value {
         Value::Object(object) => object.get(key).or_else(|| {
@@ -164,7 +164,7 @@ fn find<'v>(value: &'v Value, key: &str) -> Option<&'v Value> {
     }
 }
 
-/// A parameter's description, with the words that it may be.
+/// Returns a parameter's description, with the words that are allowed.
 fn meaning(schema: &Value, property: &Value) -> String {
     let mut text = property["description"].as_str().unwrap_or_default().replace('\n', " ");
     let reference = property

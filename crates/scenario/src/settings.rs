@@ -1,4 +1,4 @@
-//! Settings that come from the command line alone: the fields and error messages of a scenario, without a file.
+//! Settings on the command line: fields and error messages as in a scenario, without a file.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use crate::de::read;
 use crate::problem::{LineIndex, ScenarioError};
 use crate::tree::parse;
 
-/// Returns `settings` with single fields changed by `FIELD=VALUE` arguments, as `--set` changes those of a scenario.
+/// Returns `settings` with single fields changed by `FIELD=VALUE` arguments, as `--set` does for a scenario.
 ///
 /// # Errors
-/// Returns every argument that names no field, or whose value the field does not take.
+/// Returns all arguments with an unknown field or an invalid value.
 pub fn change<T: Serialize + DeserializeOwned>(settings: &T, changes: &[String]) -> Result<T, ScenarioError> {
     let path = Path::new("the defaults");
     let text = toml::to_string(settings).map_err(|error| ScenarioError::Unreadable {
@@ -69,11 +69,14 @@ mod tests {
 
     #[test]
     fn reports_every_mistake_with_a_hint() {
-        let told = changed(&["rto_mni=1 s", "max_burst=many", "pacing=perhaps"]).unwrap_err();
+        let errors = changed(&["rto_mni=1 s", "max_burst=many", "pacing=perhaps"]).unwrap_err();
         assert!(
-            told.contains("--set rto_mni=1 s: unknown key `rto_mni`\n  hint: did you mean `rto_min`?"),
-            "{told}"
+            errors.contains("--set rto_mni=1 s: unknown key `rto_mni`\n  hint: did you mean `rto_min`?"),
+            "{errors}"
         );
-        assert!(told.contains("max_burst: ") && told.contains("pacing: "), "{told}");
+        assert!(
+            errors.contains("max_burst: ") && errors.contains("pacing: "),
+            "{errors}"
+        );
     }
 }

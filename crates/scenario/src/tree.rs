@@ -1,7 +1,7 @@
-//! A parsed scenario file whose every key and value knows where it came from.
+//! A parsed scenario file in which every key and value has its origin.
 //!
-//! The tree is what `--set` and sweep axes change, and what is read into the typed scenario; an error found at any later
-//! stage can still name the line.
+//! `--set` and sweep axes change this tree; then it is deserialized into the typed scenario. Errors at any later stage can still
+//! name the line.
 
 use std::fmt;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::problem::{LineIndex, Origin, Problem};
 
-/// Where a node came from: bytes of the file, or an argument.
+/// Origin of a node: bytes of the file, or an argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     File(Range<usize>),
@@ -26,7 +26,7 @@ impl Place {
         }
     }
 
-    /// For putting problems into the order of the file; arguments come last.
+    /// Returns the offset by which problems are sorted; arguments come last.
     pub(crate) fn offset(&self) -> usize {
         match self {
             Place::File(span) => span.start,
@@ -35,14 +35,14 @@ impl Place {
     }
 }
 
-/// A value and where it came from.
+/// A value and its origin.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) value: Value,
     pub(crate) place: Place,
 }
 
-/// A TOML value. `Removed` stands where a value was that has been reported as wrong already.
+/// A TOML value. `Removed` replaces a value that has been reported as faulty.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     Boolean(bool),
@@ -81,7 +81,7 @@ impl From<usize> for Step {
     }
 }
 
-/// Reads a whole file. All syntax errors that the parser can tell apart are reported.
+/// Parses a whole file. Reports all syntax errors that the parser can distinguish.
 pub(crate) fn parse(lines: &LineIndex) -> Result<Node, Vec<Problem>> {
     let (table, errors) = DeTable::parse_recoverable(lines.text());
     if !errors.is_empty() {
@@ -103,7 +103,7 @@ pub(crate) fn parse(lines: &LineIndex) -> Result<Node, Vec<Problem>> {
     })
 }
 
-/// Reads the text of a `--set` value: TOML if it is TOML, otherwise plain text, so that `rate=2 Mbit/s` needs no quotes.
+/// Parses the text of a `--set` value: as TOML if possible, otherwise as plain text, so that `rate=2 Mbit/s` needs no quotes.
 pub(crate) fn parse_argument(text: &str, argument: &Arc<str>) -> Node {
     let parsed = DeValue::parse(text)
         .ok()
@@ -116,7 +116,7 @@ pub(crate) fn parse_argument(text: &str, argument: &Arc<str>) -> Node {
     node
 }
 
-/// A value that TOML knows and scenarios do not use.
+/// A TOML value that scenarios do not use.
 struct Unsupported {
     span: Range<usize>,
     message: String,
@@ -164,7 +164,7 @@ fn from_value(value: DeValue<'_>, span: Range<usize>) -> Result<Node, Unsupporte
         DeValue::Datetime(date) => {
             return Err(Unsupported {
                 span,
-                message: format!("`{date}` is a date; scenarios know no dates"),
+                message: format!("`{date}` is a date; scenarios have no dates"),
             });
         }
         DeValue::Array(array) => Value::Array(
@@ -192,7 +192,7 @@ impl Node {
         }
     }
 
-    /// The value under `key`, if this is a table that has it.
+    /// Returns the value of `key`, if this is a table with this key.
     pub(crate) fn get(&self, key: &str) -> Option<&Node> {
         self.table()?
             .iter()
@@ -207,7 +207,7 @@ impl Node {
         }
     }
 
-    /// What a member of an array is called: its `name`, or that of the two nodes it lies between, or of its node and its channel.
+    /// Returns the name of a member of an array: its `name`, or the names of its two nodes, or of its node and its channel.
     pub(crate) fn name(&self) -> Option<String> {
         if let Some(name) = self.get("name") {
             return name.text().map(str::to_owned);
@@ -224,7 +224,7 @@ impl Node {
         }
     }
 
-    /// Takes a key out of a table.
+    /// Removes a key from a table.
     pub(crate) fn take(&mut self, key: &str) -> Option<Entry> {
         match &mut self.value {
             Value::Table(entries) => entries
@@ -262,7 +262,7 @@ impl Node {
         trail.iter().try_fold(self, |node, step| node.step_mut(step))
     }
 
-    /// The place of the deepest node that exists along `trail`.
+    /// Returns the place of the deepest node that exists along `trail`.
     pub(crate) fn nearest_place(&self, trail: &[Step]) -> &Place {
         let mut node = self;
         for step in trail {
@@ -274,7 +274,7 @@ impl Node {
         &node.place
     }
 
-    /// The trail as the user would write it: members of arrays go by their names where they have one.
+    /// Returns the trail as the user would write it: members of arrays by name if they have one.
     pub(crate) fn dotted(&self, trail: &[Step]) -> String {
         let mut text = String::new();
         let mut node = Some(self);
@@ -316,7 +316,7 @@ impl Node {
 }
 
 impl fmt::Display for Node {
-    /// The value in TOML.
+    /// Returns the value in TOML.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.value {
             Value::Boolean(yes) => write!(f, "{yes}"),

@@ -1,11 +1,11 @@
-//! What is allowed in a scenario and most likely not meant.
+//! Warnings about values that are allowed in a scenario but probably unintended.
 
 use whimbrel_sim::config::FlowEnd;
 use whimbrel_sim::topology::{Topology, UnusedLink};
 
 use crate::Scenario;
 
-/// Each warning once, in the order of points and flows.
+/// Returns each warning once, in the order of points and flows.
 pub(crate) fn warnings(scenario: &Scenario) -> Vec<String> {
     let mut warnings = Vec::new();
     for point in &scenario.points {
@@ -37,10 +37,10 @@ fn unused_link(flow: &str, unused: &UnusedLink) -> String {
              it is a path as well"
         )
     } else {
-        format!("\n  hint: no route leads over it to the other end; leave it out, or join it to the {theirs}")
+        format!("\n  hint: no route to the other end uses it; remove it, or connect it to the {theirs}")
     };
     format!(
-        "flow.{flow}: no path leads over link \"{}\" of the {ours}: {addresses}{remedy}",
+        "flow.{flow}: no path uses link \"{}\" of the {ours}: {addresses}{remedy}",
         unused.link
     )
 }

@@ -32,19 +32,19 @@ fn errors(text: &str, changes: &[&str]) -> String {
     }
 }
 
-/// The errors after `from` was replaced by `to` in a good scenario.
+/// Returns the errors after a replacement of `from` by `to` in a valid scenario.
 fn broken(from: &str, to: &str) -> String {
-    assert!(GOOD.contains(from), "the good scenario has no {from}");
+    assert!(GOOD.contains(from), "the valid scenario has no {from}");
     errors(&GOOD.replacen(from, to, 1), &[])
 }
 
 #[test]
-fn a_good_scenario_has_none() {
+fn a_valid_scenario_has_no_errors() {
     assert_eq!(errors(GOOD, &[]), "no error");
 }
 
 #[test]
-fn all_wrong_values_of_a_table_are_reported_at_once() {
+fn all_invalid_values_of_a_table_are_reported_together() {
     let text = GOOD
         .replace(
             "loss = { kind = \"bernoulli\", rate = 0.01 }",
@@ -67,7 +67,7 @@ fn all_wrong_values_of_a_table_are_reported_at_once() {
 }
 
 #[test]
-fn groups_tell_what_is_wrong_once() {
+fn groups_report_a_problem_once() {
     let group = GOOD.replacen("name = \"phone\"", "name = \"n\"\ncount = 40", 1);
     insta::assert_snapshot!(errors(&group.replacen("count = 40", "cuont = 40", 1), &[]), @r#"
     bad.toml:4:1: node.n: unknown key `cuont`
@@ -81,15 +81,15 @@ fn groups_tell_what_is_wrong_once() {
     "#);
 }
 
-/// A group of so many flows between nodes on one link.
+/// Returns a group of `count` flows between nodes on one link.
 fn flows(count: u32, more: &str) -> String {
     let flow = format!("name = \"upload\"\ncount = {count}\n{more}");
     GOOD.replacen("name = \"upload\"", &flow, 1)
 }
 
 #[test]
-fn large_groups_with_a_mistake_are_told_of_at_once() {
-    // Each of these once took hours: all members, or all pairs of them, were gone through again for each member.
+fn large_groups_with_a_mistake_are_reported_quickly() {
+    // Each of these once took hours: all members, or all pairs of them, were checked again for each member.
     let late = flows(20_000, "start = \"1 s\"\nstagger = \"1 s\"\n");
     insta::assert_snapshot!(errors(&late, &["duration=20 s"]), @r#"bad.toml:18:9: flow.upload19.start: "20 s" given, allowed is before the end of the run, which is at 20 s"#);
     insta::assert_snapshot!(errors(&flows(20_000, "to_links = [\"x\"]\n"), &[]), @r#"
@@ -101,7 +101,7 @@ fn large_groups_with_a_mistake_are_told_of_at_once() {
 }
 
 #[test]
-fn arrays_tell_of_one_mistake() {
+fn arrays_report_a_single_mistake() {
     let placed = |position: &str| {
         broken(
             "name = \"server\"",
@@ -122,7 +122,7 @@ fn arrays_tell_of_one_mistake() {
 }
 
 #[test]
-fn words_are_told_where_something_else_stands() {
+fn reports_the_allowed_words_for_another_value() {
     let radio = GOOD.replacen(
         "[[flow]]",
         "[[channel]]\nname = \"air\"\nphy = \"dsss-1\"\ninterference = \"sinr\"\nrouting = \"static\"\n[[flow]]",
@@ -137,7 +137,7 @@ fn words_are_told_where_something_else_stands() {
     --set channel.air.interference={ kind = "sinr" }: channel.air.interference.kind: unknown word `kind`
       hint: did you mean `sinr`?
     "#);
-    // Kinds without parameters take none.
+    // Kinds without parameters accept none.
     insta::assert_snapshot!(changed("channel.air.routing={ kind = \"static\", hello = true }"), @r#"--set channel.air.routing={ kind = "static", hello = true }: channel.air.routing: unknown key `hello`"#);
     insta::assert_snapshot!(changed("channel.air.propagation={ kind = \"free-space\", fading = { kind = \"rayleigh\", m = 3 } }"), @r#"--set channel.air.propagation={ kind = "free-space", fading = { kind = "rayleigh", m = 3 } }: channel.air.propagation.fading: unknown key `m`"#);
     insta::assert_snapshot!(errors(&radio, &["node.phone.mobility={ kind = \"static\", speed = 1 }"]), @r#"--set node.phone.mobility={ kind = "static", speed = 1 }: node.phone.mobility: unknown key `speed`"#);
@@ -145,8 +145,8 @@ fn words_are_told_where_something_else_stands() {
 
 #[cfg(unix)]
 #[test]
-fn devices_are_no_files() {
-    let endless = Scenario::load(Path::new("/dev/zero"), &[]).expect_err("no scenario");
+fn devices_are_not_accepted_as_files() {
+    let endless = Scenario::load(Path::new("/dev/zero"), &[]).expect_err("not a scenario");
     insta::assert_snapshot!(endless, @"cannot read scenario /dev/zero: it is larger than 16 MiB");
     let moved = "name = \"server\"\nmobility = { kind = \"file\", file = \"/dev/zero\", node = 0 }";
     insta::assert_snapshot!(broken("name = \"server\"", moved), @r#"
@@ -255,7 +255,7 @@ fn missing_files() {
 }
 
 #[test]
-fn several_at_once_in_the_order_of_the_file() {
+fn reports_several_problems_in_the_order_of_the_file() {
     let text = GOOD
         .replace("name = \"wifi\"", "name = \"wifi\"\nmtuu = 1500")
         .replace("\"10 ms\"", "\"ten\"")
@@ -294,7 +294,7 @@ fn changes_and_sweeps() {
     "#);
     let sweep = |axes: &str| errors(&format!("{GOOD}[sweep]\n{axes}\n"), &[]);
     assert_eq!(sweep("\"link.wifi.loss.rate\" = [0, 0.01]"), "no error");
-    // What is set is set at every point, and seen to be wrong if it is.
+    // A value of `--set` applies to every point, and is checked there.
     let swept = format!("{GOOD}[sweep]\n\"link.wifi.loss.rate\" = [0, 0.01]\n");
     let set = |value: &str| Scenario::from_text(Path::new("a.toml"), &swept, &[format!("link.wifi.loss.rate={value}")]);
     let scenario = set("0.5").unwrap();
@@ -304,7 +304,7 @@ fn changes_and_sweeps() {
     assert_eq!(
         (scenario.axes.len(), scenario.points.len()),
         (0, 1),
-        "the table was set that the field lies in"
+        "--set replaced the table of the field"
     );
     assert!(set("7").unwrap_err().to_string().contains("7"));
     insta::assert_snapshot!(sweep("\"link.wifi.loss.rat\" = [0, 0.01]"), @r#"

@@ -1,4 +1,4 @@
-//! Whatever a file holds, reading it ends with a scenario or with problems that say where they are.
+//! Reading any file ends with a scenario or with problems that have a place.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use whimbrel_scenario::{Origin, Scenario, ScenarioError, hash};
 
 const SCENARIO: &str = include_str!("../../../../examples/two-radios.toml");
 
-/// Pieces that mean something to TOML or to scenarios.
+/// Fragments with a meaning in TOML or in scenarios.
 const PIECES: [&str; 24] = [
     "\"",
     "[",

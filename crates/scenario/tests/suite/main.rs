@@ -1,4 +1,4 @@
-//! Scenario files from outside.
+//! Scenario files through the public interface.
 
 mod errors;
 mod hostile;
