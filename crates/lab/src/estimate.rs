@@ -1,4 +1,4 @@
-//! How much a scenario will take before it is run: simulated time and bytes of what is recorded.
+//! Estimates of what a scenario needs: simulated time, and bytes of recorded files.
 
 use whimbrel_scenario::{Point, Scenario};
 use whimbrel_sim::config::{FlowConfig, FlowKind, SimConfig};
@@ -6,26 +6,26 @@ use whimbrel_sim::config::{FlowConfig, FlowKind, SimConfig};
 use crate::record::Selection;
 use crate::runner::Part;
 
-/// Most simulated seconds that are run without a word.
+/// Maximum number of simulated seconds that are run without a warning.
 const MANY_SECONDS: f64 = 1e6;
 
-/// Bits per second taken for a node whose capacity is not written down: a radio, a recorded capacity.
+/// Assumed bits per second of a node without a configured rate: a radio, a recorded rate.
 const UNKNOWN_RATE: f64 = 20e6;
-/// Bytes of a capture beside those of the packets themselves.
+/// Bytes of a capture in addition to the packets.
 const BLOCK: f64 = 44.0;
-/// Bytes of the lines of `events.jsonl` that a packet of data and its acknowledgement cause.
+/// Bytes of `events.jsonl` per data packet and its acknowledgement.
 const EVENTS_PER_PACKET: f64 = 1_600.0;
 /// Bytes of a row of `series.parquet`.
 const ROW: f64 = 10.0;
 /// Series of a path at one end of a flow.
 const PATH_SERIES: f64 = 11.0;
 
-/// What running a scenario takes at most.
+/// An upper bound of what running a scenario needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimate {
     /// Runs.
     pub runs: usize,
-    /// Simulated seconds of all runs; a run may end earlier when all its flows have.
+    /// Simulated seconds of all runs; a run may end earlier if all its flows are complete.
     pub simulated_s: f64,
     /// Runs that record something.
     pub recording: usize,
@@ -38,7 +38,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// What running a part of a scenario takes; with `records`, with what it records.
+    /// Returns the estimate for a part of a scenario; with `records`, including recorded files.
     pub fn of(scenario: &Scenario, part: Part, records: bool) -> Self {
         let mut estimate = Estimate::default();
         for (place, point) in scenario.points.iter().enumerate() {
@@ -78,7 +78,7 @@ impl Estimate {
         self.recording += 1;
         let limit = selection.limit as f64;
         if selection.packets {
-            // Every second packet is acknowledged by one of about 100 bytes.
+            // Every second packet is acknowledged by a packet of about 100 bytes.
             let capture = bytes + packets * (1.5 * BLOCK + 50.0);
             self.packets += capture.min(limit) as u64;
         }
@@ -93,18 +93,18 @@ impl Estimate {
         }
     }
 
-    /// Bytes recorded in all.
+    /// Returns the number of all recorded bytes.
     pub fn recorded(&self) -> u64 {
         self.series + self.events + self.packets
     }
 
-    /// Whether so much simulated time is most likely a mistake.
+    /// Returns whether the simulated time is probably a mistake.
     pub fn is_long(&self) -> bool {
         self.simulated_s >= MANY_SECONDS
     }
 }
 
-/// Bytes of IP packets that a flow's sender sends at most, and bytes of each.
+/// Returns the maximum number of bytes of IP packets that a flow's sender sends, and the bytes per packet.
 fn data(config: &SimConfig, flow: &FlowConfig, point: &Point, seconds: f64) -> (f64, f64) {
     let traffic = &flow.traffic;
     let size = f64::from(traffic.message_bytes).min(1452.0) + 48.0;
@@ -131,7 +131,7 @@ fn data(config: &SimConfig, flow: &FlowConfig, point: &Point, seconds: f64) -> (
         .count
         .map(|count| count as f64 * f64::from(traffic.message_bytes));
     if let Some(bytes) = bytes.or(messages) {
-        // With headers and what is sent again.
+        // With headers and retransmissions.
         most = most.min(bytes * 1.2);
     }
     (most, size)

@@ -1,8 +1,8 @@
-//! The laboratory: runs a scenario's points with every seed on all cores, says what they achieved with 95 % confidence
-//! intervals, and writes results, series, events and packets from which every figure can be traced and every run repeated.
+//! The laboratory: runs a scenario's points with all seeds on all cores, computes statistics with 95 % confidence intervals, and
+//! writes results, series, events and packets from which every figure can be traced and every run repeated.
 //!
-//! Same scenario, same seed: same files, byte for byte, however many threads. Only the wall-clock times in the JSON report
-//! differ.
+//! The same scenario and seed give the same files, byte for byte, with any number of threads. Only the wall-clock times in the JSON
+//! report differ.
 
 mod estimate;
 mod metric;

@@ -1,4 +1,4 @@
-//! The figures that runs are compared by.
+//! Metrics of runs.
 
 use whimbrel_control::{Cause, Span, Time};
 use whimbrel_sim::config::{FlowKind, SimConfig};
@@ -8,20 +8,20 @@ use whimbrel_sim::{DropCause, DropCounts, VerdictCounts};
 use crate::stats::jain_index;
 use crate::watch::{Correlations, WatchedFlow};
 
-/// A figure of a run or of one of its flows.
+/// A metric of a run or of one of its flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metric {
     /// Its name in JSON, CSV and Parquet, with its unit.
     pub name: &'static str,
     /// Its heading in tables.
     pub label: &'static str,
-    /// What it says.
+    /// Its definition.
     pub doc: &'static str,
-    /// Whether it tells of the run as a whole and has no value for one flow.
+    /// Whether it describes the run as a whole and has no value for a single flow.
     pub of_run: bool,
     /// Whether it covers the whole run; the others follow the measurement window, `measure.from` to `measure.to`.
     pub whole_run: bool,
-    /// Whether tables leave it out where it is zero everywhere: it counts something that most runs have not.
+    /// Whether tables omit it if it is zero everywhere: it counts something that most runs do not have.
     pub quiet: bool,
 }
 
@@ -30,7 +30,7 @@ macro_rules! metrics {
         #[derive(Clone, Copy)]
         enum Id { $($id),* }
 
-        /// Every metric but the drops by cause, in the order of tables and columns.
+        /// All metrics except the drops by cause, in the order of tables and columns.
         const FIXED: &[Metric] = &[$(Metric {
             name: $name,
             label: $label,
@@ -46,84 +46,84 @@ metrics! {
     Goodput false "goodput_mbps" "goodput, Mbit/s"
         "user data delivered once, per second of the measurement window in which the flow ran";
     Completion false "completion_s" "completion, s"
-        "from a flow's start to the delivery of its last byte, for flows that end; of a run, the last of them";
-    DelayMean false "delay_mean_ms" "delay mean, ms" "from a message's creation to its delivery, mean";
-    DelayP50 false "delay_p50_ms" "delay p50, ms" "the same, median";
-    DelayP95 false "delay_p95_ms" "delay p95, ms" "the same, not exceeded by 95 % of messages";
-    DelayP99 false "delay_p99_ms" "delay p99, ms" "the same, not exceeded by 99 % of messages";
+        "time from a flow's start to the delivery of its last byte, for finite flows; for a run, the longest of them";
+    DelayMean false "delay_mean_ms" "delay mean, ms" "time from a message's creation to its delivery, mean";
+    DelayP50 false "delay_p50_ms" "delay p50, ms" "time from a message's creation to its delivery, median";
+    DelayP95 false "delay_p95_ms" "delay p95, ms" "time from a message's creation to its delivery, 95 % quantile";
+    DelayP99 false "delay_p99_ms" "delay p99, ms" "time from a message's creation to its delivery, 99 % quantile";
     PacketDelay false "packet_delay_ms" "packet delay, ms"
-        "mean time that the packets of a flow's sender took from host to host, those with data sent again included";
+        "mean delay from host to host of the packets of a flow's sender, including packets with retransmissions";
     DeliveryRatio false "packet_delivery_ratio" "packet delivery ratio"
-        "share of the packets sent by the flows' senders in the window that reached the receivers, 0 to 1";
+        "fraction of the packets sent by the flows' senders in the window that reached the receivers, 0 to 1";
     Silence false "longest_silence_ms" "longest silence, ms"
-        "longest time without a delivery to the receiver's user, from a flow's first delivery to its last or to the end";
-    Switches false "path_switches" "path switches" "times that new data moved to another path because of the path policy";
-    FirstSwitch false "first_switch_s" "first switch, s" "when it first did, from the beginning of the run";
-    Retransmissions false "retransmissions" "retransmissions" "DATA chunks, or segments of TCP, sent again";
-    FastRetransmits false "fast_retransmits" "fast retransmits" "times that missing reports, or acknowledgements of later segments, declared data lost; several chunks at once count once";
-    Timeouts false "timeouts" "timeouts" "expiries of T3-rtx, or of the retransmission timer of TCP";
+        "longest time without a delivery to the receiving application, from a flow's first delivery to its last one or to the end";
+    Switches false "path_switches" "path switches" "number of times that the path policy moved new data to another path";
+    FirstSwitch false "first_switch_s" "first switch, s" "time of the first path switch since the start of the run";
+    Retransmissions false "retransmissions" "retransmissions" "retransmitted DATA chunks, or TCP segments";
+    FastRetransmits false "fast_retransmits" "fast retransmits" "number of times that missing reports, or acknowledgements of later segments, declared data lost; several chunks at once count once";
+    Timeouts false "timeouts" "timeouts" "expirations of T3-rtx, or of TCP's retransmission timer";
     Spurious false "spurious_retransmissions" "spurious retransmissions"
-        "DATA chunks or segments that the receiver had already";
-    Marks false "ce_marks" "CE marks" "packets of data that arrived marked by a queue";
+        "DATA chunks or segments that the receiver already had";
+    Marks false "ce_marks" "CE marks" "data packets that arrived with a mark by a queue";
     Ecne false "ecne" "ECNE" "ECNE chunks, or acknowledgements with ECN-Echo, that the receiver sent";
     Cwr false "cwr" "CWR" "CWR chunks, or segments with CWR, that the sender sent";
-    EcnReductions false "ecn_reductions" "ECN reductions" "times that an echoed mark reduced the congestion window";
+    EcnReductions false "ecn_reductions" "ECN reductions" "number of times that an echoed mark reduced the congestion window";
     CongestionLosses false "losses_congestion" "losses by congestion"
-        "packets that had died of congestion and that the sender declared lost";
+        "packets lost to congestion that the sender declared lost";
     TransmissionLosses false "losses_transmission" "losses by transmission"
-        "packets that had died of anything else and that the sender declared lost";
-    Ac false "a_c" "A_c" "fraction of losses by congestion that the sender judged so, 0 to 1; a loss counts once for each packet";
-    Aw false "a_w" "A_w" "fraction of transmission losses that the sender judged so, 0 to 1; a loss counts once for each packet";
+        "packets lost to any other cause that the sender declared lost";
+    Ac false "a_c" "A_c" "fraction of congestion losses that the sender judged congestion, 0 to 1; counted per packet";
+    Aw false "a_w" "A_w" "fraction of transmission losses that the sender judged transmission losses, 0 to 1; counted per packet";
     AcEpisode false "a_c_episode" "A_c, episodes"
-        "fraction of loss episodes with a loss by congestion in which a loss was judged congestion; an episode is the losses of one window of data, or one timeout";
+        "fraction of loss episodes with a congestion loss in which a loss was judged congestion; an episode is the losses of one window of data, or one timeout";
     AwEpisode false "a_w_episode" "A_w, episodes"
-        "fraction of loss episodes with transmission losses only in which every loss was judged a transmission error";
-    AcGap false "a_c_gap" "A_c, gaps" "the same as A_c of losses noticed by missing reports or duplicate acknowledgements";
-    AwGap false "a_w_gap" "A_w, gaps" "the same as A_w of losses noticed by missing reports or duplicate acknowledgements";
+        "fraction of loss episodes with only transmission losses in which every loss was judged a transmission loss";
+    AcGap false "a_c_gap" "A_c, gaps" "A_c of the losses detected by missing reports or duplicate acknowledgements";
+    AwGap false "a_w_gap" "A_w, gaps" "A_w of the losses detected by missing reports or duplicate acknowledgements";
     Strength false "congestion_strength" "strength of congestion"
-        "the jitter ratio at losses by congestion over its threshold k / cwnd, mean: 1 or more is judged congestion";
+        "mean of the jitter ratio at congestion losses over its threshold k / cwnd: 1 or more is judged congestion";
     UnnecessaryReductions false "unnecessary_reductions" "unnecessary reductions"
-        "times that loss reduced the window although no packet had died of congestion";
+        "number of times that a loss reduced the window although no packet had been lost to congestion";
     MissedCongestion false "missed_congestion" "missed congestion"
-        "times that loss was judged a transmission error although a packet had died of congestion";
+        "number of times that a loss was judged a transmission loss although a packet had been lost to congestion";
     AirTime false "air_time_s" "air time, s"
-        "time that frames sent on behalf of a flow spent on the air, RTS, CTS, ACK and every hop and attempt included";
+        "air time of a flow's frames, including RTS, CTS, ACK and every hop and attempt";
     TrRatio false "tr_ratio" "T-R ratio" "bytes of IP packets sent by both ends over bytes of user data delivered";
     CwndLeast false "cwnd_least_mtu" "cwnd least, MTU"
-        "least congestion window in the measurement window, in units of 1500 bytes; studies measure it";
-    CwndMost false "cwnd_most_mtu" "cwnd most, MTU" "the same, greatest";
-    CwndMean false "cwnd_mean_mtu" "cwnd mean, MTU" "the same, mean over time";
+        "smallest congestion window in the measurement window, in units of 1500 bytes; measured only in studies";
+    CwndMost false "cwnd_most_mtu" "cwnd most, MTU" "largest congestion window in the measurement window, in units of 1500 bytes; measured only in studies";
+    CwndMean false "cwnd_mean_mtu" "cwnd mean, MTU" "mean congestion window over the measurement window, in units of 1500 bytes; measured only in studies";
     Reductions false "window_reductions" "window reductions"
-        "times that the congestion window became smaller; studies measure it";
+        "number of reductions of the congestion window; measured only in studies";
     Unprovoked false "reductions_unprovoked" "unprovoked reductions"
-        "of these, those while no queue had been over its threshold for a second";
+        "reductions of the congestion window without a queue above its threshold in the second before";
     PerEpisode false "reductions_per_episode" "reductions per episode"
-        "reductions of the congestion window for each rise of a queue over its threshold that one followed";
+        "reductions of the congestion window per rise of a queue above its threshold that was followed by one";
     DelayDuplicates false "delay_duplicates_correlation" "delay and duplicates"
-        "correlation of packets' mean delay with duplicate TSNs per SACK over half seconds, -1 to 1; studies measure it";
-    DelayGaps false "delay_gaps_correlation" "delay and gaps" "the same with gap ack blocks per SACK; studies measure it";
+        "correlation of the packets' mean delay with duplicate TSNs per SACK over half seconds, -1 to 1; measured only in studies";
+    DelayGaps false "delay_gaps_correlation" "delay and gaps" "correlation of the packets' mean delay with gap ack blocks per SACK over half seconds, -1 to 1; measured only in studies";
     GapsDuplicates false "gaps_duplicates_correlation" "gaps and duplicates"
-        "correlation of gap ack blocks with duplicate TSNs, likewise; studies measure it";
-    Gaps false "gaps_per_sack" "gap ack blocks per SACK" "gap ack blocks in a SACK, mean; studies measure it";
-    Duplicates false "duplicates_per_sack" "duplicates per SACK" "duplicate TSNs in a SACK, mean; studies measure it";
+        "correlation of gap ack blocks with duplicate TSNs per SACK over half seconds, -1 to 1; measured only in studies";
+    Gaps false "gaps_per_sack" "gap ack blocks per SACK" "mean number of gap ack blocks per SACK; measured only in studies";
+    Duplicates false "duplicates_per_sack" "duplicates per SACK" "mean number of duplicate TSNs per SACK; measured only in studies";
     GapsSlope false "gaps_slope" "growth of gaps"
-        "by how much gap ack blocks per SACK become more in a second, over half seconds; studies measure it";
+        "increase of gap ack blocks per SACK per second, over half seconds; measured only in studies";
     Jain true "jain_index" "Jain index" "fairness of goodput across the SCTP and TCP flows, 1/n to 1";
     LinkUtilisation true "link_utilisation" "link utilisation"
-        "share of the window in which the busiest direction of a link was transmitting, 0 to 1";
+        "fraction of the window in which the busiest direction of a link was transmitting, 0 to 1";
     QueueUtilisation true "queue_utilisation" "queue utilisation"
         "mean length of the fullest queue over its limit, 0 to 1";
-    Energy true "energy_j" "energy, J" "energy that all radios took";
+    Energy true "energy_j" "energy, J" "energy used by all radios";
     ControlPackets true "control_packets" "routing messages"
-        "messages of routing protocols and ARP that all radios sent, those passed on included";
-    ControlBytes true "control_bytes" "routing bytes" "bytes of the IP packets of these";
+        "messages of routing protocols and ARP that all radios sent, originated and forwarded";
+    ControlBytes true "control_bytes" "routing bytes" "bytes of the IP packets of routing messages";
     RoutingOverhead true "routing_overhead" "routing overhead"
         "routing bytes over bytes of the IP packets that the flows' senders sent";
-    EnergyPerByte true "energy_per_byte_uj" "energy, uJ/byte" "energy that all radios took for each byte of user data delivered";
-    Drops false "drops" "drops" "packets that died, of any cause";
+    EnergyPerByte true "energy_per_byte_uj" "energy, uJ/byte" "energy used by all radios per byte of user data delivered";
+    Drops false "drops" "drops" "dropped packets, all causes";
 }
 
-/// Figures for which a run has to be watched.
+/// Metrics that need an observer of the run.
 const WATCHED: [Id; 12] = [
     Id::CwndLeast,
     Id::CwndMost,
@@ -139,13 +139,13 @@ const WATCHED: [Id; 12] = [
     Id::GapsSlope,
 ];
 
-/// Whether a run has to be watched for this figure.
+/// Returns whether this metric needs an observer of the run.
 pub(crate) fn is_watched(name: &str) -> bool {
     WATCHED.into_iter().any(|id| FIXED[id as usize].name == name)
 }
 
 impl Id {
-    /// Zero unless a queue marks, the sender uses ECN, packets are lost, or a discriminator errs.
+    /// Returns whether the metric is zero unless a queue marks, the sender uses ECN, packets are lost, or a discriminator errs.
     const fn is_quiet(self) -> bool {
         matches!(
             self,
@@ -190,10 +190,10 @@ const DROPS: [(&str, &str); DropCause::ALL.len()] = [
     ("drops_no_address", "drops: address of the next hop not known"),
 ];
 
-/// How many metrics there are.
+/// Number of metrics.
 pub const COUNT: usize = FIXED.len() + DROPS.len();
 
-/// Every metric in the order of tables and columns.
+/// Returns all metrics in the order of tables and columns.
 pub fn metrics() -> impl ExactSizeIterator<Item = Metric> + Clone {
     (0..COUNT).map(|i| match FIXED.get(i) {
         Some(metric) => *metric,
@@ -202,7 +202,7 @@ pub fn metrics() -> impl ExactSizeIterator<Item = Metric> + Clone {
             Metric {
                 name,
                 label,
-                doc: "packets that died of this cause",
+                doc: "packets dropped by this cause",
                 of_run: false,
                 whole_run: false,
                 quiet: true,
@@ -211,19 +211,19 @@ pub fn metrics() -> impl ExactSizeIterator<Item = Metric> + Clone {
     })
 }
 
-/// The metric of this name, with its place in [`metrics()`].
+/// Returns the metric of this name, with its index in [`metrics()`].
 pub fn find_metric(name: &str) -> Option<(usize, Metric)> {
     metrics().enumerate().find(|(_, metric)| metric.name == name)
 }
 
-/// The values of all metrics, in their order; NaN where there is none.
+/// The values of all metrics, in order; NaN where there is none.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Values([f64; COUNT]);
 
 impl Values {
     const NONE: Values = Values([f64::NAN; COUNT]);
 
-    /// The values that there are, by the names of their metrics.
+    /// Returns the existing values by the names of their metrics.
     pub(crate) fn named(&self) -> std::collections::BTreeMap<String, f64> {
         let named = metrics().zip(self.iter());
         named
@@ -231,7 +231,7 @@ impl Values {
             .collect()
     }
 
-    /// Values by the names of their metrics; those that are not known are left out.
+    /// Creates values from the names of their metrics; unknown names are ignored.
     pub(crate) fn from_named(named: &std::collections::BTreeMap<String, f64>) -> Self {
         let mut values = Values::NONE;
         for (place, metric) in metrics().enumerate() {
@@ -282,12 +282,12 @@ impl Values {
         self.set(Id::MissedCongestion, verdicts.missed_congestion as f64);
     }
 
-    /// The value of the metric with this place in `metrics()`; none if it has none.
+    /// Returns the value of the metric with this index in `metrics()`; none if it has none.
     pub fn get(&self, place: usize) -> Option<f64> {
         self.0.get(place).copied().filter(|value| value.is_finite())
     }
 
-    /// All of them in order.
+    /// Returns all values in order.
     pub fn iter(&self) -> impl Iterator<Item = Option<f64>> {
         (0..COUNT).map(|place| self.get(place))
     }
@@ -310,7 +310,7 @@ impl Values {
         self.set(Id::GapsSlope, reports.gaps_slope);
     }
 
-    /// What a flow achieved; `ran` unless its start lies after what is measured.
+    /// Returns the values of a flow; `ran` is false if its start is after the measurement window.
     pub(crate) fn of_flow(flow: &FlowResult, ran: bool, watched: Option<&WatchedFlow>) -> Self {
         let mut values = Values::NONE;
         if !ran {
@@ -365,7 +365,7 @@ impl Values {
         values
     }
 
-    /// What all flows of a run achieved together.
+    /// Returns the values of all flows of a run together.
     pub(crate) fn of_run(result: &RunResult, config: &SimConfig, reports: Option<&Correlations>) -> Self {
         let mut values = Values::NONE;
         let flows = &result.flows;
@@ -457,18 +457,18 @@ impl Values {
     }
 }
 
-/// A time in seconds since the run began.
+/// Returns a time in seconds since the start of the run.
 fn seconds(at: Option<Time>) -> f64 {
     at.map_or(f64::NAN, |at| at.since(Time::ZERO).as_secs_f64())
 }
 
-/// The time that the sender's packets took together, s.
+/// Returns the time that the sender's packets took together, s.
 fn seconds_under_way(flow: &FlowResult) -> f64 {
     let mean = flow.packet_delay.map_or(0.0, |span| span.as_secs_f64());
     mean * flow.arrived_packets as f64
 }
 
-/// Whether a flow that starts then ran while it was measured.
+/// Returns whether a flow that starts then ran while it was measured.
 pub(crate) fn ran(start: Span, result: &RunResult) -> bool {
     Time::ZERO + start < result.to
 }

@@ -14,12 +14,12 @@ use crate::write::file::{Digested, Output, WriteError, digest_of, plain};
 use crate::write::folder::MANIFEST;
 use crate::write::table::{Cell, Kind, Table};
 
-/// What `manifest.json` says: enough to repeat the runs and to compare.
+/// Content of `manifest.json`: what is needed to repeat the runs and to compare them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// The version of whimbrel that wrote the results.
     pub whimbrel: String,
-    /// The command that makes these results again.
+    /// The command that repeats these results.
     pub command: Vec<String>,
     /// The scenario.
     pub scenario: ManifestScenario,
@@ -32,15 +32,15 @@ pub struct Manifest {
     /// Which part of all runs this is.
     #[serde(default = "all", skip_serializing_if = "is_all")]
     pub part: Part,
-    /// Whether the runs came to their end.
+    /// Whether the runs are complete.
     pub status: Status,
-    /// Runs whose results are here.
+    /// Number of runs with results.
     pub runs: usize,
     /// Files that the scenario names.
     pub inputs: Vec<Input>,
-    /// Files written, in the order of their names.
+    /// Written files, sorted by name.
     pub files: Vec<Digested>,
-    /// Files that end at `record.limit_bytes`, before their run did.
+    /// Files that ended at `record.limit_bytes` before their run did.
     pub cut: Vec<String>,
 }
 
@@ -57,7 +57,7 @@ fn is_all(part: &Part) -> bool {
 pub struct ManifestScenario {
     /// The file, as the user named it.
     pub path: PathBuf,
-    /// SHA-256 of what determines the results.
+    /// SHA-256 of everything that determines the results.
     pub hash: String,
     /// Changes by `--set`, as given.
     pub changes: Vec<String>,
@@ -74,17 +74,17 @@ pub struct Input {
     pub sha256: String,
 }
 
-/// Whether runs came to their end.
+/// Status of the runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// They are under way, or ended in a way that left no time to say so.
+    /// The runs are in progress, or the process was killed.
     Running,
-    /// All results are there.
+    /// All results are complete.
     Complete,
-    /// They were interrupted; the results of the runs that were complete are there.
+    /// The runs were interrupted; results of complete runs are there.
     Interrupted,
-    /// An error ended them.
+    /// The runs ended with an error.
     Failed,
 }
 
@@ -92,7 +92,7 @@ impl Manifest {
     /// Reads a manifest.
     ///
     /// # Errors
-    /// It cannot be read or is none, in a sentence.
+    /// Returns an error message if the file cannot be read or is not a manifest.
     pub fn load(path: &Path) -> Result<Manifest, String> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| format!("cannot read {}: {}", path.display(), plain(&error)))?;
@@ -100,7 +100,7 @@ impl Manifest {
     }
 }
 
-/// Writes results as runs end.
+/// Writes results during the runs.
 #[derive(Debug)]
 pub struct Results {
     folder: PathBuf,
@@ -108,16 +108,16 @@ pub struct Results {
     params: Vec<Vec<String>>,
     results: csv::Writer<Output>,
     links: csv::Writer<Output>,
-    /// If the scenario has radios.
+    /// Present if the scenario has radios.
     radios: Option<csv::Writer<Output>>,
     table: Table<Output>,
-    /// Beside `runs.jsonl`, which it takes the place of when all is done: there runs stand in the order in which they ended.
+    /// Temporary file that replaces `runs.jsonl` at the end: it contains the runs in the order in which they ended.
     runs: Output,
     /// Whether a swept value is a number, by axis.
     numeric: Vec<bool>,
 }
 
-/// Metrics of a run that every row carries, by their names in [`metrics`].
+/// Returns the columns of a run in `results.csv`: its labels and the metrics of [`metrics`].
 fn columns(scenario: &Scenario) -> Vec<(String, Kind)> {
     let numeric = numeric_axes(scenario);
     let mut columns = vec![("run".to_owned(), Kind::Integer), ("seed".to_owned(), Kind::Integer)];
@@ -143,7 +143,7 @@ fn numeric_axes(scenario: &Scenario) -> Vec<bool> {
     (0..scenario.axes.len()).map(numeric).collect()
 }
 
-/// What `runs.jsonl` is called until all is done.
+/// Temporary name of `runs.jsonl`.
 pub(crate) const RUNS_IN_ORDER: &str = ".runs.jsonl.new";
 
 /// Columns of links.csv.
@@ -189,10 +189,10 @@ const RADIO_COLUMNS: [&str; 21] = [
 ];
 
 impl Results {
-    /// Creates the files in a folder made ready by [`prepare`](crate::prepare). `command` makes the same results again.
+    /// Creates the files in a folder prepared by [`prepare`](crate::prepare). `command` repeats the results.
     ///
     /// # Errors
-    /// A file cannot be written.
+    /// Returns an error if a file cannot be written.
     pub fn create(folder: &Path, scenario: &Scenario, command: Vec<String>, part: Part) -> Result<Self, WriteError> {
         let manifest = Manifest {
             whimbrel: env!("CARGO_PKG_VERSION").to_owned(),
@@ -246,10 +246,10 @@ impl Results {
         Ok(results)
     }
 
-    /// Adds a run. Its lines are on the disk when this returns.
+    /// Adds a run. Its lines are on the disk when this function returns.
     ///
     /// # Errors
-    /// A file cannot be written.
+    /// Returns an error if a file cannot be written.
     pub fn add(&mut self, run: &Run) -> Result<(), WriteError> {
         let folder = self.folder.clone();
         let result = self
@@ -332,10 +332,10 @@ impl Results {
         result.map_err(csv_error).map_err(WriteError::at(&self.folder))
     }
 
-    /// Completes the files and writes the manifest; hands it back.
+    /// Completes the files, writes the manifest and returns it.
     ///
     /// # Errors
-    /// A file cannot be written.
+    /// Returns an error if a file cannot be written.
     pub fn finish(self, status: Status) -> Result<Manifest, WriteError> {
         let Results {
             folder,
@@ -373,7 +373,7 @@ impl Results {
     }
 }
 
-/// What a radio did, behind run and seed of a row of `radios.csv`.
+/// Returns a radio's cells of a row of `radios.csv`, after run and seed.
 pub(crate) fn radio_row(radio: &RadioResult) -> Vec<String> {
     let drops = radio
         .drops
@@ -402,7 +402,7 @@ pub(crate) fn radio_row(radio: &RadioResult) -> Vec<String> {
     ]
 }
 
-/// Writes the manifest beside its place first, so that there is always a whole one.
+/// Writes the manifest to a temporary file first, so that there is always a complete one.
 fn write_manifest(folder: &Path, manifest: &Manifest) -> Result<(), WriteError> {
     let path = folder.join(MANIFEST);
     let beside = folder.join(".manifest.json.new");
@@ -417,7 +417,7 @@ fn write_manifest(folder: &Path, manifest: &Manifest) -> Result<(), WriteError> 
         .map_err(WriteError::at(&path))
 }
 
-/// Files that the scenario names, with digests.
+/// Returns the files that the scenario names, with digests.
 fn inputs(scenario: &Scenario) -> Result<Vec<Input>, WriteError> {
     let mut paths: Vec<PathBuf> = Vec::new();
     for point in &scenario.points {
@@ -468,7 +468,7 @@ impl Field {
     }
 }
 
-/// A flow's outcome as a word.
+/// Returns the word for a flow's outcome.
 pub(crate) fn outcome_word(outcome: &FlowOutcome) -> &'static str {
     match outcome {
         FlowOutcome::NotStarted => "not started",
@@ -479,7 +479,7 @@ pub(crate) fn outcome_word(outcome: &FlowOutcome) -> &'static str {
     }
 }
 
-/// A swept value without quotes.
+/// Returns a swept value without quotes.
 pub(crate) fn text(value: &serde_json::Value) -> String {
     match value {
         serde_json::Value::String(text) => text.clone(),

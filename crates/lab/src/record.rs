@@ -1,4 +1,4 @@
-//! What a run leaves besides its results: series, events, packets, written while it runs.
+//! Recorded files of a run besides its results: series, events, packets, written during the run.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -20,7 +20,7 @@ use crate::write::events;
 use crate::write::file::{Digested, Output, WriteError};
 use crate::write::table::{Cell, Kind, Table};
 
-/// Columns of the series; those of the swept values follow.
+/// Columns of the series, followed by those of the swept values.
 const SERIES: [(&str, Kind); 10] = [
     ("run", Kind::Integer),
     ("t_ns", Kind::Integer),
@@ -34,14 +34,14 @@ const SERIES: [(&str, Kind); 10] = [
     ("value", Kind::Float),
 ];
 
-/// What tells a run from the others of its scenario.
+/// Labels that distinguish a run from others of its scenario.
 #[derive(Debug)]
 pub(crate) struct Labels<'l> {
     pub(crate) run: usize,
     pub(crate) params: &'l [(String, serde_json::Value)],
 }
 
-/// What a row of the series is about.
+/// The object of a row of the series.
 #[derive(Clone, Copy, Debug, Default)]
 struct About {
     /// The flow, and whether it is the sender's end.
@@ -61,12 +61,12 @@ impl About {
     }
 }
 
-/// Names of what a run records, taken from its scenario.
+/// Names from the scenario for a run's records.
 #[derive(Debug)]
 struct Names {
     /// Flow, sender, receiver.
     flows: Vec<(String, String, String)>,
-    /// Link and the node it begins at, by direction.
+    /// Link and the node at its start, by direction.
     directions: Vec<(String, String)>,
     /// Radio and its node.
     radios: Vec<(String, String)>,
@@ -113,7 +113,7 @@ impl Names {
 /// Names of paths by their addresses.
 type Paths = BTreeMap<(SocketAddr, SocketAddr), String>;
 
-/// Lines up to a size.
+/// Lines up to a maximum size.
 #[derive(Debug)]
 struct Lines {
     out: Output,
@@ -132,7 +132,7 @@ impl Lines {
     }
 }
 
-/// Watches a run and writes what it was asked to.
+/// Observes a run and writes the requested files.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     run: i64,
@@ -158,14 +158,14 @@ enum OwnCell {
     Text(String),
 }
 
-/// Files of a run, and which of them end at their limit.
+/// Recorded files of a run, and those that reached their limit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recorded {
     pub(crate) files: Vec<Digested>,
     pub(crate) cut: Vec<String>,
 }
 
-/// Which files a run leaves.
+/// Selection of recorded files.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Selection {
     pub(crate) series: bool,
@@ -175,7 +175,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// What the run of this point, with this number among the seeds of its point, leaves.
+    /// Returns the files of the run of this point with this number among its seeds.
     pub(crate) fn of(record: &Record, point: usize, number: u32) -> Self {
         Selection {
             series: record.series.includes(point, number),
@@ -279,7 +279,7 @@ impl Recorder {
         Ok(recorded)
     }
 
-    /// Keeps the first error and stops the run: what it would measure could not be kept.
+    /// Keeps the first error and cancels the run, because further measurements could not be stored.
     fn check(&mut self, result: io::Result<()>) {
         if let Err(error) = result {
             self.control.cancel();
@@ -334,7 +334,7 @@ impl Recorder {
     }
 }
 
-/// The links at both ends of a path, or the one if it is the same: `wifi`, `lte to core`.
+/// Returns the links at both ends of a path, or a single one if they are the same: `wifi`, `lte to core`.
 fn path_name<'n>(paths: &'n mut Paths, config: &SimConfig, ends: (SocketAddr, SocketAddr)) -> &'n str {
     paths.entry(ends).or_insert_with(|| {
         let name = |addr: SocketAddr| {

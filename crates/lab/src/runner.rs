@@ -1,4 +1,4 @@
-//! Points x seeds on all cores. Results come out in the order of points and seeds, whichever run ends first.
+//! Runs points x seeds on all cores. Results are returned in the order of points and seeds, independent of which run ends first.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::resume_unwind;
@@ -18,7 +18,7 @@ use crate::stored::Journal;
 use crate::watch::Watch;
 use crate::write::file::WriteError;
 
-/// How often progress is told and interruption looked for.
+/// Interval of progress reports and checks for interruption.
 const TICK: Duration = Duration::from_millis(100);
 
 /// A finished run.
@@ -26,19 +26,19 @@ const TICK: Duration = Duration::from_millis(100);
 pub struct Run {
     /// Its number: point times seeds plus number of the seed.
     pub number: usize,
-    /// The place of its point in the scenario.
+    /// Index of its point in the scenario.
     pub point: usize,
     /// Its seed.
     pub seed: u64,
-    /// What all flows achieved together.
+    /// Values of all flows together.
     pub values: Values,
-    /// What each flow achieved, in the order of the scenario.
+    /// Result of each flow, in the order of the scenario.
     pub flows: Vec<FlowRun>,
-    /// What each direction of a link carried.
+    /// Result of each direction of a link.
     pub links: Vec<LinkRun>,
-    /// What each radio did: its cells of `radios.csv` behind run and seed.
+    /// Result of each radio: its cells of `radios.csv` after run and seed.
     pub radios: Vec<Vec<String>>,
-    /// Wall-clock time it took, in seconds; none of a run that was read from a folder of results.
+    /// Wall-clock time in seconds; none for a run that was loaded from a folder of results.
     pub wall_s: Option<f64>,
     /// Packets that reached the end of a link.
     pub packet_hops: u64,
@@ -49,28 +49,28 @@ pub struct Run {
     pub(crate) recorded: Recorded,
 }
 
-/// What a flow achieved in a run.
+/// The result of a flow in a run.
 #[derive(Clone, Debug)]
 pub struct FlowRun {
     /// Its name.
     pub name: String,
-    /// Its figures.
+    /// Its values.
     pub values: Values,
-    /// How far it came.
+    /// Its outcome.
     pub outcome: FlowOutcome,
     /// The file, if it carried one.
     pub file: Option<FileCheck>,
 }
 
 impl Run {
-    /// Files that it recorded, by their paths inside the folder of results.
+    /// Returns its recorded files, by their paths inside the folder of results.
     pub fn recorded_files(&self) -> impl Iterator<Item = &str> {
         self.recorded.files.iter().map(|file| file.path.as_str())
     }
 }
 
 impl FlowRun {
-    /// Why its association failed, if it did.
+    /// Returns why its association failed, if it did.
     pub fn failure(&self) -> Option<&str> {
         match &self.outcome {
             FlowOutcome::Failed(reason) => Some(reason),
@@ -79,54 +79,54 @@ impl FlowRun {
     }
 }
 
-/// What a direction of a link carried in a run.
+/// The result of a direction of a link in a run.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct LinkRun {
     /// The link's name.
     pub name: String,
-    /// The node it begins at.
+    /// The node at its start.
     pub from: String,
-    /// The node it ends at.
+    /// The node at its end.
     pub to: String,
-    /// Packets taken into the queue.
+    /// Packets accepted by the queue.
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Share of the time in which it was transmitting.
+    /// Fraction of the time in which it was transmitting.
     pub utilisation: f64,
     /// Mean length of the queue over its limit.
     pub queue_utilisation: f64,
-    /// Mean number of packets that waited.
+    /// Mean number of queued packets.
     pub mean_queue_packets: f64,
-    /// Most packets that waited.
+    /// Largest number of queued packets.
     pub max_queue_packets: u32,
-    /// Packets that got a mark there: CE, or an indication of the simulator's own.
+    /// Packets marked there: with CE, or with an indication of the simulator.
     pub marked: u64,
-    /// Packets that died there, with the names of the causes.
+    /// Packets dropped there, by the names of the causes.
     pub drops: Vec<(String, u64)>,
 }
 
-/// How a scenario is to be run.
+/// Options for running a scenario.
 #[derive(Debug)]
 pub struct Options<'o> {
-    /// Runs at the same time, at least one.
+    /// Number of concurrent runs, at least one.
     pub jobs: usize,
-    /// Where recorded files go; nowhere if there is none.
+    /// Folder for recorded files; none: nothing is recorded.
     pub folder: Option<&'o Path>,
-    /// Set from outside to end early.
+    /// Set by another thread to end early.
     pub interrupted: &'o AtomicBool,
-    /// Whether runs that record nothing are watched for the figures of congestion windows.
+    /// Whether runs without recorded files are observed for the metrics of congestion windows.
     pub watch: bool,
-    /// Whether finished runs are noted in the folder as they end, in whatever order, so that a killed sweep can go on.
+    /// Whether finished runs are recorded in the folder as they end, in any order, so that a killed sweep can be resumed.
     pub journal: bool,
-    /// Runs that are there already and are not run again.
+    /// Finished runs that are not repeated.
     pub earlier: &'o [Run],
     /// Which part of all runs this is.
     pub part: Part,
 }
 
 impl<'o> Options<'o> {
-    /// All runs, one at a time, with nothing recorded.
+    /// Creates options for all runs, one at a time, without recorded files.
     pub fn new(interrupted: &'o AtomicBool) -> Self {
         Options {
             jobs: 1,
@@ -140,7 +140,7 @@ impl<'o> Options<'o> {
     }
 }
 
-/// Which part of a scenario's runs: of `of` parts the one with this `number`, from 1. Runs are dealt out in turn, so that parts take
+/// A part of a scenario's runs: of `of` parts the one with this `number`, from 1. Runs are distributed in turn, so that parts take
 /// about the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Part {
@@ -154,12 +154,12 @@ impl Part {
     /// All runs.
     pub const ALL: Part = Part { number: 1, of: 1 };
 
-    /// Whether the run with this number belongs to it.
+    /// Returns whether the run with this number belongs to it.
     pub fn includes(self, run: usize) -> bool {
         run % self.of == self.number - 1
     }
 
-    /// Runs that belong to it, of so many in all.
+    /// Returns the number of runs in this part, of `runs` in total.
     pub fn count(self, runs: usize) -> usize {
         (0..runs).filter(|run| self.includes(*run)).count()
     }
@@ -188,10 +188,10 @@ impl std::fmt::Display for Part {
 /// Why runs failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// Something that only the simulator finds wrong with the scenario.
+    /// A problem of the scenario that only the simulator detects.
     #[error("{}: {} given, allowed is {}{}", .0.path, .0.value, .0.allowed, hint(.0))]
     Scenario(ConfigError),
-    /// A file of the results.
+    /// An error in writing the results.
     #[error(transparent)]
     Write(#[from] WriteError),
 }
@@ -209,7 +209,7 @@ fn hint(error: &ConfigError) -> String {
         .map_or_else(String::new, |hint| format!("\n  hint: {hint}"))
 }
 
-/// What a call of [`run`] achieved.
+/// The result of [`run`].
 #[derive(Debug)]
 pub struct Outcome {
     /// Whether it was interrupted before all runs were done.
@@ -218,13 +218,13 @@ pub struct Outcome {
     pub error: Option<RunError>,
 }
 
-/// Told how far the runs are.
+/// Receives the progress of runs.
 pub trait Progress {
-    /// `fraction` of all simulated time is done, and `done` of `total` runs.
+    /// Handles progress: `fraction` of all simulated time, and `done` of `total` runs.
     fn update(&mut self, fraction: f64, done: usize, total: usize);
 }
 
-/// One run to do.
+/// A run to do.
 struct Job<'s> {
     number: usize,
     point: &'s Point,
@@ -232,8 +232,8 @@ struct Job<'s> {
     seed_number: u32,
 }
 
-/// Runs every point with every seed. Finished runs are handed to `finished` in their order; after an interruption or an error,
-/// those that were done are still handed over.
+/// Runs every point with every seed. Finished runs are passed to `finished` in their order; after an interruption or an error, the
+/// runs that were complete are still passed.
 pub fn run(
     scenario: &Scenario,
     options: &Options<'_>,
@@ -324,7 +324,7 @@ pub fn run(
             let running: f64 = active.iter().map(Active::fraction).sum();
             progress.update((collect.done as f64 + running) / all as f64, collect.done, all);
         }
-        // Runs that overtook one that never ended.
+        // Runs after one that did not end.
         for run in std::mem::take(&mut collect.early).into_values() {
             if let Err(error) = finished(run) {
                 outcome.error.get_or_insert(error);
@@ -340,11 +340,11 @@ pub fn run(
     outcome
 }
 
-/// Puts runs into their order.
+/// Puts runs in order.
 struct Collect {
-    /// Runs that have come before their turn.
+    /// Runs that ended before an earlier one.
     early: BTreeMap<usize, Run>,
-    /// Numbers of the runs that are still to be handed over.
+    /// Numbers of the runs that are still expected.
     order: VecDeque<usize>,
     done: usize,
 }
@@ -376,7 +376,7 @@ impl Collect {
     }
 }
 
-/// A run that a thread is busy with.
+/// A run in progress.
 struct Active {
     control: Arc<RunControl>,
     duration: f64,
@@ -397,7 +397,7 @@ impl Active {
     }
 }
 
-/// What all threads need to know.
+/// Data shared by all threads.
 struct Plan<'s> {
     scenario: &'s Scenario,
     folder: Option<PathBuf>,
@@ -406,7 +406,7 @@ struct Plan<'s> {
 }
 
 impl Plan<'_> {
-    /// Takes one run after the other until there are none left.
+    /// Executes runs until there are none left.
     fn work(
         &self,
         next: &AtomicUsize,
@@ -427,7 +427,7 @@ impl Plan<'_> {
             let result = self.simulate(job, &control);
             *slot.lock().unwrap_or_else(PoisonError::into_inner) = None;
             let sent = match result {
-                // A cancelled run measured something else than its scenario says.
+                // A cancelled run did not measure what its scenario describes.
                 Ok(None) => Ok(()),
                 Ok(Some(run)) => results.send(Ok(Box::new(run))),
                 Err(error) => results.send(Err(error)),
@@ -512,7 +512,7 @@ impl Plan<'_> {
         }))
     }
 
-    /// Where a run's own files lie inside the folder: at its top if only one run leaves any, otherwise in a folder named after the
+    /// Returns the path of a run's own files inside the folder: the top if only one run has any, otherwise a folder named after the
     /// values of its axes and its seed.
     fn prefix(&self, point: usize, seed: u64) -> String {
         let scenario = self.scenario;
@@ -532,7 +532,7 @@ impl Plan<'_> {
     }
 }
 
-/// The values of a point's axes as the name of a folder: `loss.rate=0.05,scheme=cubic`.
+/// Returns the values of a point's axes as the name of a folder: `loss.rate=0.05,scheme=cubic`.
 fn point_name(point: &Point) -> String {
     let plain = |c: char| {
         if c.is_ascii_alphanumeric() || "._=+-".contains(c) {

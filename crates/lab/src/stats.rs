@@ -3,22 +3,22 @@
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// What several runs say about one figure.
+/// Statistics of a metric over several runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// The mean; none without a value.
     pub mean: Option<f64>,
-    /// Half the width of the 95 % confidence interval of the mean (Student's t): the truth lies within `mean ± ci95` in 95 of 100
-    /// such experiments. None with fewer than two values.
+    /// Half the width of the 95 % confidence interval of the mean (Student's t): 95 of 100 such intervals `mean ± ci95` contain the
+    /// true mean. None with fewer than two values.
     pub ci95: Option<f64>,
-    /// Runs that have a value.
+    /// Number of runs with a value.
     pub n: usize,
 }
 
 impl Summary {
-    /// The summary of these values; those that are not finite are left out.
+    /// Computes the summary of these values; values that are not finite are ignored.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
-        // Welford's recurrence: no cancellation, whatever the offset of the values.
+        // Welford's recurrence: no cancellation, independent of the offset of the values.
         let (mut n, mut mean, mut squares) = (0_usize, 0.0, 0.0);
         for value in values.into_iter().filter(|value| value.is_finite()) {
             n += 1;
@@ -38,32 +38,34 @@ impl Summary {
     }
 }
 
-/// The 97.5 % quantile of Student's t with this many degrees of freedom: two tails of 2.5 % are left out.
+/// Returns the 97.5 % quantile of Student's t with this many degrees of freedom, which leaves 2.5 % in each tail.
 fn t_quantile_975(freedom: usize) -> f64 {
     let distribution = StudentsT::new(0.0, 1.0, freedom as f64).expect("degrees of freedom are one or more");
     distribution.inverse_cdf(0.975)
 }
 
-/// Jain's fairness index, (sum x)^2 / (n sum x^2): 1 if all are equal, 1/n if one has everything. None if nobody has anything.
+/// Returns Jain's fairness index, (sum x)^2 / (n sum x^2): 1 if all are equal, 1/n if a single one is not zero. None if all are
+/// zero.
 pub fn jain_index(shares: &[f64]) -> Option<f64> {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();
     (squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
 }
 
-/// Pearson's coefficient of correlation, -1 to 1; NaN of fewer than three pairs, or if either number never varies.
+/// Returns Pearson's correlation coefficient, -1 to 1; NaN for fewer than three pairs, or if either number is constant.
 pub(crate) fn correlation(pairs: impl Iterator<Item = (f64, f64)> + Clone) -> f64 {
     let (xx, xy, yy) = moments(pairs);
     xy / (xx.sqrt() * yy.sqrt())
 }
 
-/// Slope of the regression line of the second numbers over the first ones; NaN of fewer than three pairs, or if the first never varies.
+/// Returns the slope of the regression line of the second numbers over the first ones; NaN for fewer than three pairs, or if the first
+/// number is constant.
 pub(crate) fn slope(pairs: impl Iterator<Item = (f64, f64)> + Clone) -> f64 {
     let (xx, xy, _) = moments(pairs);
     if xx > 0.0 { xy / xx } else { f64::NAN }
 }
 
-/// Sums of squares and of products about the means; NaN of fewer than three pairs.
+/// Returns the sums of squares and of products about the means; NaN for fewer than three pairs.
 fn moments(pairs: impl Iterator<Item = (f64, f64)> + Clone) -> (f64, f64, f64) {
     let count = pairs.clone().count() as f64;
     if count < 3.0 {
@@ -81,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_slope_of_a_line_by_hand() {
+    fn a_slope_computed_by_hand() {
         // About (1, 2): sums of -1 * -1 + 0 * 2 + 1 * -1 = 0 and of 1 + 1 = 2; and a straight line.
         assert!(slope([(0.0, 1.0), (1.0, 4.0), (2.0, 1.0)].into_iter()).abs() < 1e-12);
         assert!((slope([(0.0, 1.0), (2.0, 2.0), (4.0, 3.0)].into_iter()) - 0.5).abs() < 1e-12);
@@ -90,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn t_quantiles_are_those_of_the_tables() {
+    fn t_quantiles_match_the_tables() {
         // NIST/SEMATECH e-Handbook, table 1.3.6.7.2, column 0.975.
         for (freedom, quantile) in [
             (1, 12.706),
@@ -109,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_worked_by_hand() {
+    fn an_interval_computed_by_hand() {
         // Mean 3, sample variance 2.5, standard error sqrt(0.5), t(4) = 2.776445.
         let summary = Summary::of([1.0, 2.0, 3.0, 4.0, 5.0]);
         assert_eq!((summary.mean, summary.n), (Some(3.0), 5));
@@ -147,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn jain_index_of_equal_and_of_hogs() {
+    fn jain_index_of_equal_and_unequal_shares() {
         assert_eq!(jain_index(&[5.0, 5.0]), Some(1.0));
         assert_eq!(jain_index(&[5.0, 0.0]), Some(0.5));
         assert_eq!(jain_index(&[0.0]), None);
@@ -156,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn correlations_worked_by_hand() {
+    fn correlations_computed_by_hand() {
         let of = |pairs: &[(f64, f64)]| correlation(pairs.iter().copied());
         // Sums of squares 2 and 2, products 1.
         assert!((of(&[(1.0, 1.0), (2.0, 3.0), (3.0, 2.0)]) - 0.5).abs() < 1e-12);

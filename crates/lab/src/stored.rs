@@ -1,5 +1,5 @@
-//! `runs.jsonl`: a line for each finished run with all its figures, from which tables are printed again, an interrupted sweep
-//! goes on, and the parts of a sweep are put together.
+//! `runs.jsonl`: a line for each finished run with all its values. Tables are printed from it, an interrupted sweep is resumed from
+//! it, and the parts of a sweep are merged from it.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -44,7 +44,7 @@ struct StoredFlow {
     values: BTreeMap<String, f64>,
 }
 
-/// The run as a line, without what differs from machine to machine.
+/// Returns the run as a line, without values that depend on the machine.
 pub(crate) fn line(run: &Run) -> String {
     let stored = StoredRun {
         run: run.number,
@@ -104,11 +104,11 @@ fn parse(line: &str) -> Option<Run> {
     })
 }
 
-/// The finished runs in a folder of results, in their order. A line that was being written when the process was killed is left
-/// out.
+/// Loads the finished runs of a folder of results, in their order. An incomplete line, written when the process was killed, is
+/// ignored.
 ///
 /// # Errors
-/// The file cannot be read, in a sentence.
+/// Returns an error message if the file cannot be read.
 pub fn load_runs(folder: &Path) -> Result<Vec<Run>, String> {
     let path = folder.join(RUNS);
     let cannot = |error: &std::io::Error| format!("cannot read {}: {}", path.display(), plain(error));
@@ -127,7 +127,7 @@ pub fn load_runs(folder: &Path) -> Result<Vec<Run>, String> {
     Ok(runs.into_values().collect())
 }
 
-/// Appends finished runs, each with one write, so that a killed process loses none of them.
+/// Appends finished runs, each with a single write, so that a killed process loses none of them.
 #[derive(Debug)]
 pub(crate) struct Journal {
     file: std::fs::File,
@@ -139,7 +139,7 @@ impl Journal {
         let path = folder.join(RUNS);
         let open = |path: &Path| {
             let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path)?;
-            // After a line that was cut off.
+            // After an incomplete line.
             if file.metadata()?.len() > 0 {
                 file.write_all(b"\n")?;
             }

@@ -1,4 +1,4 @@
-//! Figures for which a run has to be watched: how the congestion window goes, and whether what SACKs report goes with delay.
+//! Metrics that need an observer of the run: the congestion window, and the correlation of SACK contents with delay.
 
 use whimbrel_control::{Span, Time};
 use whimbrel_proto::{PathId, TraceEvent, TraceKinds, TraceRecord};
@@ -8,31 +8,31 @@ use whimbrel_wire::Chunk;
 
 use crate::stats::{correlation, slope};
 
-/// How long a reduction may come after its queue was long: signals take their time to the sender and back.
+/// Maximum time from a long queue to a reduction: signals need a round trip to the sender.
 const PROVOKED: Span = Span::from_secs(1);
 
-/// Delays and reports are averaged over so long (Pongaliur 2005, 4.2).
+/// Averaging interval of delays and reports (Pongaliur 2005, 4.2).
 const BIN: Span = Span::from_millis(500);
 
-/// What was seen of a run.
+/// Observations of a run.
 #[derive(Debug)]
 pub(crate) struct Watched {
-    /// Of each flow.
+    /// Observations of each flow.
     pub(crate) flows: Vec<WatchedFlow>,
-    /// Of all flows together: each half second of each flow is an observation.
+    /// Correlations over all flows: each half second of each flow is an observation.
     pub(crate) reports: Correlations,
 }
 
-/// What was seen of a flow.
+/// Observations of a flow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WatchedFlow {
     /// Its sender's window, if it has one.
     pub(crate) windows: Option<Windows>,
-    /// What its SACKs say of delay.
+    /// Correlations of its SACKs with delay.
     pub(crate) reports: Correlations,
 }
 
-/// Correlations over half seconds in which packets and SACKs arrived; NaN where nothing varied.
+/// Correlations over half seconds in which packets and SACKs arrived; NaN without variation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Correlations {
     /// Packets' mean delay with duplicate TSNs per SACK.
@@ -73,10 +73,10 @@ impl Correlations {
     }
 }
 
-/// What arrived in half a second.
+/// Arrivals in half a second.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bin {
-    /// Packets with data at the receiver, and the time they took together, s.
+    /// Data packets at the receiver, and the sum of their delays, s.
     packets: u32,
     delay: f64,
     /// SACKs at the sender, and what they reported.
@@ -85,7 +85,7 @@ struct Bin {
     duplicates: u32,
 }
 
-/// How the window of a flow's sender went within the measurement window, over its primary path.
+/// The congestion window of a flow's sender in the measurement window, on its primary path.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Windows {
     /// Smallest cwnd, bytes.
@@ -94,11 +94,11 @@ pub(crate) struct Windows {
     pub(crate) most: u64,
     /// Mean over time, bytes.
     pub(crate) mean: f64,
-    /// Times that it became smaller.
+    /// Number of reductions.
     pub(crate) reductions: u64,
-    /// Of these, those while no queue had been over its threshold for a second.
+    /// Reductions without a queue above its threshold in the second before.
     pub(crate) unprovoked: u64,
-    /// Times that a queue rose over its threshold and a reduction followed.
+    /// Number of times that a queue rose above its threshold and a reduction followed.
     pub(crate) episodes: u64,
 }
 
@@ -109,23 +109,23 @@ struct Flow {
     /// Bytes times nanoseconds.
     area: f64,
     windows: Windows,
-    /// The number of the queue's last rise that a reduction followed.
+    /// Number of the last rise of a queue that was followed by a reduction.
     episode: u64,
-    /// From the beginning of the measurement window.
+    /// From the start of the measurement window.
     bins: Vec<Bin>,
 }
 
-/// Watches a run for the figures of [`Windows`].
+/// Observes a run for the metrics of [`Windows`].
 #[derive(Debug)]
 pub(crate) struct Watch {
     from: Time,
     to: Time,
     flows: Vec<Flow>,
-    /// By direction: the length in packets over which a queue counts as long, and whether it is.
+    /// By direction: the length in packets above which a queue counts as long, and whether it is.
     queues: Vec<(f64, bool)>,
-    /// When a queue was last over its threshold.
+    /// When a queue was last above its threshold.
     last_long: Option<Time>,
-    /// How often a queue rose over its threshold after having been at half of it or less.
+    /// Number of times that a queue rose above its threshold after having been at half of it or less.
     rises: u64,
 }
 
@@ -154,7 +154,7 @@ impl Watch {
         }
     }
 
-    /// What was seen.
+    /// Returns the observations.
     pub(crate) fn finish(mut self, end: Time) -> Watched {
         let until = end.min(self.to);
         let over = until.since(self.from).as_secs_f64() * 1e9;
@@ -176,7 +176,7 @@ impl Watch {
 }
 
 impl Flow {
-    /// Time passes with the window as it is.
+    /// Accounts for the time since the last change of the window.
     fn pass(&mut self, now: Time, from: Time, to: Time) {
         if let Some(cwnd) = self.cwnd {
             let (begin, end) = (self.since.max(from), now.min(to));
@@ -343,13 +343,13 @@ mod tests {
     }
 
     #[test]
-    fn reductions_belong_to_the_rise_of_the_queue_before_them() {
+    fn reductions_belong_to_the_previous_rise_of_the_queue() {
         let mut watch = watch();
         window(&mut watch, 2_000, 9_000);
         queue(&mut watch, 3_000, 11);
         window(&mut watch, 3_100, 8_000);
         window(&mut watch, 3_200, 7_000);
-        // It wavers about its threshold: the same rise.
+        // The queue varies around its threshold: the same rise.
         queue(&mut watch, 3_300, 9);
         queue(&mut watch, 3_400, 11);
         window(&mut watch, 3_500, 6_000);
@@ -363,7 +363,7 @@ mod tests {
         assert_eq!((windows.reductions, windows.episodes, windows.unprovoked), (5, 2, 1));
     }
 
-    /// A packet of the flow arrives after so many milliseconds.
+    /// Delivers a packet of the flow after this number of milliseconds.
     fn packet(watch: &mut Watch, ms: u64, delay_ms: u64, forward: bool, packet: &OwnedPacket) {
         let at = Time::ZERO + Span::from_millis(ms);
         let host = SocketAddr::from(([10, 0, 0, 1], 5000));
@@ -411,7 +411,7 @@ mod tests {
             payload: Payload::Bytes(b"abcd"),
         }));
         let mut watch = watch();
-        // In half second n: delays of 10 n ms in the mean, n gap blocks in each of two SACKs, 4 - n duplicates.
+        // In half second n: delays of 10 n ms on average, n gap blocks in each of two SACKs, 4 - n duplicates.
         for n in 0..=4_u64 {
             let ms = 2_000 + 500 * n;
             let (mut gaps, mut duplicates) = (Vec::new(), Vec::new());
@@ -435,7 +435,7 @@ mod tests {
             packet(&mut watch, ms + 300, 1, false, &sack);
             packet(&mut watch, ms + 499, 1, false, &sack);
         }
-        // No SACK, no observation; nor before the measurement.
+        // No observation without a SACK, nor before the measurement window.
         packet(&mut watch, 6_000, 5_000, true, &data);
         packet(&mut watch, 1_000, 900, true, &data);
         let seen = watch.finish(Time::ZERO + Span::from_secs(10));

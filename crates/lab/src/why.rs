@@ -1,4 +1,4 @@
-//! The fate of one packet, put together from the capture and the events of a folder of results.
+//! The history of a packet, from the capture and the events of a folder of results.
 
 use std::fmt::Write as _;
 use std::io::BufRead;
@@ -10,12 +10,12 @@ use whimbrel_wire::{Checksum, Chunk, PacketView};
 use crate::write::file::plain;
 use crate::write::pcapng::{Captured, read_packets};
 
-/// Which packet is asked for.
+/// The requested packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// The packet with this number in the capture, from 1, as Wireshark counts.
+    /// The packet with this number in the capture, from 1, as in Wireshark.
     Number(u64),
-    /// The first packet that carries this TSN.
+    /// The first packet with this TSN.
     Tsn(u32),
 }
 
@@ -35,16 +35,17 @@ impl std::str::FromStr for Asked {
     }
 }
 
-/// Tells what happened to a packet: when it was sent and by which end, whether the network dropped it and where, and what the transport
-/// made of it.
+/// Returns the history of a packet: when and by which end it was sent, whether and where the network dropped it, and what the
+/// transport did.
 ///
 /// # Errors
-/// The folder has no capture, or the capture no such packet, in a sentence.
+/// Returns an error message if the folder has no capture, or the capture has no such packet.
 pub fn why(folder: &Path, asked: Asked) -> Result<String, String> {
     let capture = find_capture(folder)?;
     let bytes =
         std::fs::read(&capture).map_err(|error| format!("cannot read {}: {}", capture.display(), plain(&error)))?;
-    let packets = read_packets(&bytes).ok_or_else(|| format!("{} is no capture of this program", capture.display()))?;
+    let packets =
+        read_packets(&bytes).ok_or_else(|| format!("{} is not a capture of this program", capture.display()))?;
     let found = match asked {
         Asked::Number(number) => packets.get(number as usize - 1),
         Asked::Tsn(tsn) => packets.iter().find(|packet| tsns(packet).contains(&tsn)),
@@ -87,12 +88,12 @@ pub fn why(folder: &Path, asked: Asked) -> Result<String, String> {
         let _ = writeln!(text, "  the same data is in packet {}", numbers.join(", "));
     }
     if !events.exists() {
-        text.push_str("  there is no events.jsonl beside it to say what the transport made of it; record.events = \"first\" records it\n");
+        text.push_str("  there is no events.jsonl with the transport's events; record.events = \"first\" records it\n");
     }
     Ok(text)
 }
 
-/// The capture of the folder, or the only one below it.
+/// Returns the capture in the folder, or the only one below it.
 fn find_capture(folder: &Path) -> Result<PathBuf, String> {
     const NAME: &str = "packets.pcapng";
     if folder.join(NAME).is_file() {
@@ -134,7 +135,7 @@ fn find_capture(folder: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// What became of a packet's data, by time in milliseconds.
+/// Returns the events of a packet's data, by time in milliseconds.
 fn history(packet: &Captured, events: &Path) -> Result<Vec<(f64, String)>, String> {
     let tsns = tsns(packet);
     if tsns.is_empty() || !events.exists() {
@@ -143,7 +144,7 @@ fn history(packet: &Captured, events: &Path) -> Result<Vec<(f64, String)>, Strin
     let cannot = |error: &std::io::Error| format!("cannot read {}: {}", events.display(), plain(error));
     let file = std::fs::File::open(events).map_err(|error| cannot(&error))?;
     let mut found = Vec::new();
-    // The sender of the packet is the end that sent its TSN at that time.
+    // The end that sent this TSN at this time is the sender of the packet.
     let mut sender: Option<(String, String)> = None;
     for line in std::io::BufReader::new(file).lines() {
         let line = line.map_err(|error| cannot(&error))?;
@@ -162,7 +163,7 @@ fn history(packet: &Captured, events: &Path) -> Result<Vec<(f64, String)>, Strin
         if word("name") == "transport:tsn_sent" && (at - packet.at_ms()).abs() < 1e-6 && sender.is_none() {
             sender = Some((word("flow"), word("node")));
         }
-        if let Some(line) = tell(&event) {
+        if let Some(line) = describe(&event) {
             found.push((at, word("flow"), line));
         }
     }
@@ -173,14 +174,14 @@ fn history(packet: &Captured, events: &Path) -> Result<Vec<(f64, String)>, Strin
     Ok(ours.map(|(at, _, line)| (at, line)).collect())
 }
 
-fn tell(event: &Value) -> Option<String> {
+fn describe(event: &Value) -> Option<String> {
     let data = &event["data"];
     let node = event["node"].as_str().unwrap_or_default();
     let tsn = data["tsn"].as_u64()?;
     let word = |key: &str| data[key].as_str().unwrap_or_default().replace('_', " ");
     Some(match event["name"].as_str()? {
         "transport:tsn_sent" if data["retransmission"] == true => {
-            format!("{node}: TSN {tsn} sent again on path {}", data["path"])
+            format!("{node}: TSN {tsn} retransmitted on path {}", data["path"])
         }
         "transport:tsn_sent" => format!("{node}: TSN {tsn} sent on path {}", data["path"]),
         "transport:tsn_acked" => format!("{node}: TSN {tsn} acknowledged on path {}", data["path"]),
@@ -214,7 +215,7 @@ fn seconds(ms: f64) -> String {
     format!("{:>12.6} s", ms / 1e3)
 }
 
-/// TSNs of the DATA chunks in a packet.
+/// Returns the TSNs of the DATA chunks in a packet.
 fn tsns(packet: &Captured) -> Vec<u32> {
     let Some(view) = sctp(packet) else { return Vec::new() };
     let chunks = view.chunks().flatten();
@@ -233,7 +234,7 @@ fn sctp(packet: &Captured) -> Option<PacketView<'_>> {
         .flatten()
 }
 
-/// Addresses, length and chunks of a packet.
+/// Returns addresses, length and chunks of a packet.
 fn contents(packet: &Captured) -> String {
     let ip = &packet.bytes;
     let address = |at: usize| {

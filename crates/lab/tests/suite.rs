@@ -1,4 +1,4 @@
-//! Whole runs: same files whatever the number of threads, interruption, captures that hold what the ledger says.
+//! Whole runs: same files with any number of threads, interruption, captures that match the ledger.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -84,7 +84,7 @@ fn run_into(scenario: &Scenario, folder: &Path, jobs: usize, interrupted: bool) 
     (runs, outcome)
 }
 
-/// Every file below a folder, by its path.
+/// Returns every file below a folder, by its path.
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     fn walk(folder: &Path, prefix: &str, found: &mut BTreeMap<String, Vec<u8>>) {
         for entry in fs::read_dir(folder).expect("a folder") {
@@ -103,7 +103,7 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn the_number_of_threads_and_the_folder_change_no_byte() {
+fn files_do_not_depend_on_threads_or_folder() {
     let temporary = tempfile::tempdir().expect("a temporary folder");
     let scenario = scenario(&[]);
     let mut all = Vec::new();
@@ -142,7 +142,7 @@ fn the_number_of_threads_and_the_folder_change_no_byte() {
 }
 
 #[test]
-fn points_meet_the_same_seeds_and_loss_costs_goodput() {
+fn points_use_the_same_seeds_and_loss_reduces_goodput() {
     let temporary = tempfile::tempdir().expect("a temporary folder");
     let scenario = scenario(&["record.series=none", "record.events=none", "record.packets=none"]);
     let (runs, _) = run_into(&scenario, &temporary.path().join("out"), 2, false);
@@ -185,7 +185,7 @@ fn points_meet_the_same_seeds_and_loss_costs_goodput() {
             .collect::<Vec<_>>(),
         ["flows", "metrics", "params"]
     );
-    // Nothing was recorded, and nothing but the results is there.
+    // Nothing was recorded: there are only results.
     let names: Vec<_> = files(&temporary.path().join("out")).into_keys().collect();
     assert_eq!(
         names,
@@ -200,12 +200,12 @@ fn points_meet_the_same_seeds_and_loss_costs_goodput() {
 }
 
 #[test]
-fn an_interruption_keeps_what_is_complete() {
+fn an_interruption_keeps_complete_runs() {
     let temporary = tempfile::tempdir().expect("a temporary folder");
     let folder = temporary.path().join("out");
     let scenario = scenario(&["seeds=40", "duration=60 s"]);
     let (runs, outcome) = run_into(&scenario, &folder, 2, true);
-    assert!(outcome.interrupted, "80 runs take longer than one look at the flag");
+    assert!(outcome.interrupted, "80 runs take longer than one check of the flag");
     assert!(runs.len() < 80, "{}", runs.len());
     let manifest = whimbrel_lab::Manifest::load(&folder.join("manifest.json")).expect("a manifest");
     assert_eq!((manifest.status, manifest.runs), (Status::Interrupted, runs.len()));
@@ -213,12 +213,12 @@ fn an_interruption_keeps_what_is_complete() {
         .expect("readable")
         .lines()
         .count();
-    assert_eq!(lines, 1 + 2 * runs.len(), "a head and two flows a run");
+    assert_eq!(lines, 1 + 2 * runs.len(), "a header and two flows per run");
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_disk_that_fills_up_ends_the_runs_with_one_error() {
+fn a_full_disk_ends_the_runs_with_one_error() {
     let temporary = tempfile::tempdir().expect("a temporary folder");
     let folder = temporary.path().join("out");
     let scenario = scenario(&["record.packets=none", "record.events=none"]);
@@ -240,7 +240,7 @@ fn a_disk_that_fills_up_ends_the_runs_with_one_error() {
     assert!(done < 6, "the other runs were not all done: {done}");
 }
 
-/// The packets of a capture: IP packet and comment.
+/// Returns the packets of a capture: IP packet and comment.
 fn packets(capture: &[u8]) -> Vec<(Vec<u8>, Option<String>)> {
     let word = |at: usize| u32::from_le_bytes(capture[at..at + 4].try_into().expect("four bytes"));
     let (mut at, mut found) = (0, Vec::new());
@@ -249,7 +249,7 @@ fn packets(capture: &[u8]) -> Vec<(Vec<u8>, Option<String>)> {
         assert_eq!(
             word(at + length - 4) as usize,
             length,
-            "the length stands at both ends of a block"
+            "a block has its length at both ends"
         );
         if word(at) == 6 {
             let captured = word(at + 20) as usize;
@@ -266,7 +266,7 @@ fn packets(capture: &[u8]) -> Vec<(Vec<u8>, Option<String>)> {
 }
 
 #[test]
-fn captures_hold_valid_packets_and_the_cause_of_each_death() {
+fn captures_have_valid_packets_and_the_cause_of_each_drop() {
     let temporary = tempfile::tempdir().expect("a temporary folder");
     let folder = temporary.path().join("out");
     let scenario = scenario(&["seeds=1", "record.packets=all"]);

@@ -7,7 +7,7 @@ use super::{PointReport, Summaries};
 use crate::metric::metrics;
 use crate::runner::Run;
 
-/// One object: `{"scenario", "points": [{"params", "metrics": {NAME: {"mean", "ci95", "n"}}, "flows": {NAME: {the same}}}],
+/// Returns one object: `{"scenario", "points": [{"params", "metrics": {NAME: {"mean", "ci95", "n"}}, "flows": {NAME: {the same}}}],
 /// "runs": [{"seed", "params", "wall_s", "packet_hops", "events"}]}`. A mean without values and an interval with fewer than
 /// two are null.
 pub fn json(scenario: &Scenario, points: &[PointReport], runs: &[Run]) -> Value {

@@ -1,4 +1,4 @@
-//! What runs say together: a table for people, JSON for programs.
+//! Summaries of runs: a table for people, JSON for programs.
 
 mod json;
 mod pivot;
@@ -14,17 +14,17 @@ pub use json::json;
 pub use pivot::{View, ViewError, tables};
 pub(crate) use table::{short, told};
 
-/// The summary of every metric, in their order.
+/// The summary of every metric, in order.
 pub type Summaries = [Summary; COUNT];
 
-/// What the runs of a point say together.
+/// The summary of a point's runs.
 #[derive(Clone, Debug)]
 pub struct PointReport {
     /// The value of each axis.
     pub params: Vec<(String, serde_json::Value)>,
-    /// Runs that are complete.
+    /// Number of complete runs.
     pub runs: usize,
-    /// Whether no randomness enters: all seeds, several of them, gave the same sequence of events.
+    /// Whether no randomness is used: several seeds gave the same sequence of events.
     pub deterministic: bool,
     /// All flows together.
     pub metrics: Summaries,
@@ -32,7 +32,7 @@ pub struct PointReport {
     pub flows: Vec<(String, Summaries)>,
 }
 
-/// Summarises runs by point, in the order of the points. A point without a complete run is left out.
+/// Summarises runs by point, in the order of the points. Points without a complete run are omitted.
 pub fn summarise(scenario: &Scenario, runs: &[Run]) -> Vec<PointReport> {
     let mut reports = Vec::with_capacity(scenario.points.len());
     for (number, point) in scenario.points.iter().enumerate() {

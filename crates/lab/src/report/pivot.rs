@@ -9,17 +9,17 @@ use super::{PointReport, Summaries};
 use crate::metric::{Metric, find_metric, metrics};
 use crate::output::text as text_of;
 
-/// What tables show.
+/// The content of tables.
 #[derive(Clone, Debug, Default)]
 pub struct View {
-    /// Metrics by their names; none: those that matter most.
+    /// Names of metrics; none: the most important ones.
     pub metrics: Vec<String>,
-    /// Axes whose values make the columns, by their names or the ends of them after a dot; `flow` and `metric` are axes as well.
-    /// None: the last axis, or with one axis the metrics.
+    /// Axes whose values become columns, by their names or the part after a dot; `flow` and `metric` are axes as well. None: the
+    /// last axis, or with a single axis the metrics.
     pub by: Vec<String>,
 }
 
-/// Metrics of a sweep's tables unless others are asked for; those without values are left out.
+/// Default metrics of a sweep's tables; those without values are omitted.
 const USUAL: [&str; 7] = [
     "goodput_mbps",
     "completion_s",
@@ -30,16 +30,16 @@ const USUAL: [&str; 7] = [
     "jain_index",
 ];
 
-/// Usual metrics of a sweep with several axes, which has a table for each.
+/// Number of default metrics of a sweep with several axes, which has a table for each.
 const USUAL_TABLES: usize = 3;
 
-/// Points that are named below, at most.
+/// Maximum number of points that are named below the table.
 const MOST_NAMED: usize = 4;
 
-/// Flows that have rows of their own, at most.
+/// Maximum number of flows with rows of their own.
 const MOST_FLOWS: usize = 4;
 
-/// A word that tables print and not everybody knows, with what it says.
+/// Terms in tables that need a definition, by metric.
 const TERMS: [(&str, &str); 9] = [
     ("a_c", "A_c"),
     ("a_w", "A_w"),
@@ -55,7 +55,7 @@ const TERMS: [(&str, &str); 9] = [
 const FLOW: &str = "flow";
 const METRIC: &str = "metric";
 
-/// What is wrong with a view.
+/// A problem of a view.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ViewError {
     /// No metric has this name.
@@ -99,7 +99,7 @@ impl View {
         Ok(())
     }
 
-    /// The places of the metrics asked for.
+    /// Returns the requested metrics with their indices.
     fn places(&self) -> Result<Vec<(usize, Metric)>, ViewError> {
         let place = |name: &String| {
             find_metric(name).ok_or_else(|| ViewError::Metric {
@@ -115,14 +115,14 @@ impl View {
     }
 }
 
-/// A figure with the values of all axes it stands for, `flow` and `metric` included.
+/// A figure with the values of all its axes, including `flow` and `metric`.
 struct Entry {
     keys: Vec<String>,
     figure: String,
 }
 
-/// Tables of all points, with a line below for each term that needs one. Without a sweep there is a row for each metric and a column for
-/// each flow; a sweep has a row for each point, or with several axes a table for each metric.
+/// Formats the tables of all points, with a line for each term that needs a definition. Without a sweep there is a row for each
+/// metric and a column for each flow. A sweep has a row for each point, or with several axes a table for each metric.
 ///
 /// # Errors
 /// A metric or an axis that there is not.
@@ -209,14 +209,14 @@ pub fn tables(points: &[PointReport], view: &View, width: usize) -> Result<Strin
     Ok(text)
 }
 
-/// The usual metrics that have values.
+/// Returns the default metrics that have values.
 fn usual(points: &[PointReport], axes: usize) -> Vec<(usize, Metric)> {
     let most = if axes > 1 { USUAL_TABLES } else { USUAL.len() };
     let known = USUAL.iter().take(most).filter_map(|name| find_metric(name));
     known
         .filter(|(place, metric)| {
             let has_value = |point: &PointReport| point.metrics[*place].mean.is_some();
-            // One flow is always fair to itself.
+            // A single flow is always fair to itself.
             let needed = metric.name != "jain_index" || points.iter().any(|point| point.flows.len() > 1);
             needed && points.iter().any(has_value)
         })
@@ -247,7 +247,7 @@ fn entries(points: &[PointReport], metrics: &[(usize, Metric)]) -> Vec<Entry> {
     entries
 }
 
-/// A table with the values of the axes `columns` above, those of the others at the left; wrapped into blocks that fit.
+/// Returns a table with the axes `columns` as columns and the others as rows, wrapped into blocks that fit.
 fn cross(entries: &[&Entry], keys: &[&str], columns: &[usize], hidden: Option<usize>, width: usize) -> String {
     let varies = |key: &usize| entries.iter().any(|entry| entry.keys[*key] != entries[0].keys[*key]);
     let rows: Vec<usize> = (0..keys.len())
@@ -321,7 +321,7 @@ fn cross(entries: &[&Entry], keys: &[&str], columns: &[usize], hidden: Option<us
         let mut before: Option<&Vec<String>> = None;
         for line in &lines {
             let mut row: Vec<Cell> = Vec::with_capacity(rows.len() + block.len());
-            // A value that stands above already is left out.
+            // A value equal to the one above is omitted.
             let same = before.map_or(0, |before| line.iter().zip(before).take_while(|(a, b)| a == b).count());
             row.extend(line.iter().enumerate().map(|(i, value)| {
                 let shown = if i < same && i + 1 < line.len() {
@@ -350,7 +350,7 @@ fn cross(entries: &[&Entry], keys: &[&str], columns: &[usize], hidden: Option<us
     text
 }
 
-/// A line for each term that the tables print and not everybody knows.
+/// Returns a line with the definition of each shown term.
 fn terms(shown: &[usize]) -> String {
     let mut text = String::new();
     for (name, term) in TERMS {
@@ -366,7 +366,7 @@ fn terms(shown: &[usize]) -> String {
     text
 }
 
-/// The axis of this name, or the only one that ends with it after a dot.
+/// Returns the axis of this name, or the only axis whose last part is this name.
 fn find_axis(keys: &[&str], name: &str) -> Option<usize> {
     let exact = keys.iter().position(|key| *key == name);
     exact.or_else(|| {
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_axis_makes_the_columns_of_a_table_for_each_metric() {
+    fn the_last_axis_gives_the_columns_of_a_table_per_metric() {
         let text = shown(&["goodput_mbps"], &[], 100);
         let words: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(words[0], ["goodput,", "Mbit/s;", "columns:", "loss.rate"]);
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_made_by_any_axis_and_by_metrics() {
+    fn any_axis_and_metrics_can_be_columns() {
         let text = shown(&["goodput_mbps"], &["scheme"], 100);
         assert!(
             text.contains("columns: sctp.scheme") && text.lines().count() == 5,
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn terms_are_explained_below_and_lines_fit() {
+    fn terms_are_defined_below_and_lines_fit() {
         let text = shown(&["goodput_mbps", "tr_ratio"], &[], 50);
         assert!(text.contains("\nT-R ratio: bytes of IP packets sent"), "{text}");
         let tables = text.split("\nT-R ratio: ").next().unwrap_or_default();

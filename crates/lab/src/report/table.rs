@@ -15,8 +15,8 @@ struct Column {
     width: usize,
 }
 
-/// The tables for all points, wrapped into blocks of columns that fit `width` characters, and the places of the metrics in them. Unless
-/// rows are chosen by `only`, those that are empty everywhere are left out, and those that are zero everywhere if they are quiet.
+/// Returns the tables of all points, wrapped into blocks of columns that fit `width` characters, and the indices of the metrics in
+/// them. Unless rows are selected by `only`, metrics without values are omitted, and quiet metrics that are zero everywhere.
 pub(super) fn table_of(points: &[PointReport], only: Option<&[usize]>, width: usize) -> (String, Vec<usize>) {
     let columns = columns(points);
     let rows: Vec<usize> = metrics()
@@ -131,7 +131,7 @@ fn columns(points: &[PointReport]) -> Vec<Column> {
     columns
 }
 
-/// The last two steps of a path: `link.wifi.loss.rate` is `loss.rate`.
+/// Returns the last two steps of a path: `link.wifi.loss.rate` is `loss.rate`.
 pub(crate) fn short(path: &str) -> &str {
     match path.rmatch_indices('.').nth(1) {
         Some((at, _)) => &path[at + 1..],
@@ -139,7 +139,7 @@ pub(crate) fn short(path: &str) -> &str {
     }
 }
 
-/// Mean and half-width of the interval; the mean alone if no randomness enters.
+/// Returns the mean and half the width of the interval; the mean alone without randomness.
 pub(crate) fn figure(summary: &Summary, deterministic: bool) -> String {
     match (summary.mean, summary.ci95.filter(|_| !deterministic)) {
         (None, _) => "-".to_owned(),
@@ -151,7 +151,7 @@ pub(crate) fn figure(summary: &Summary, deterministic: bool) -> String {
     }
 }
 
-/// The figure in a sentence: with its interval, or with the word that it has none because no randomness enters.
+/// Returns the figure for a sentence: with its interval, or with the word "deterministic" without randomness.
 pub(crate) fn told(summary: &Summary, deterministic: bool) -> String {
     let figure = figure(summary, deterministic);
     if deterministic && summary.mean.is_some() {
@@ -161,7 +161,7 @@ pub(crate) fn told(summary: &Summary, deterministic: bool) -> String {
     }
 }
 
-/// Four significant digits, at least the whole part.
+/// Returns a number with four significant digits, at least the integer part.
 fn number(mean: f64) -> String {
     if mean == mean.trunc() && mean.abs() < 1e9 {
         return format!("{mean:.0}");
@@ -169,7 +169,7 @@ fn number(mean: f64) -> String {
     format!("{mean:.*}", digits(mean, f64::NAN))
 }
 
-/// Decimals worth showing: two significant digits of the interval, four of a mean without one.
+/// Returns the number of decimals: two significant digits of the interval, four of a mean without one.
 fn digits(mean: f64, ci95: f64) -> usize {
     let (value, significant) = if ci95.is_finite() && ci95 > 0.0 {
         (ci95, 2)
@@ -186,7 +186,7 @@ fn digits(mean: f64, ci95: f64) -> usize {
             value.abs().log10().floor() as i32 + 1
         }
     };
-    // More than five digits of a mean mean nothing to anybody.
+    // At most five digits of the mean.
     (significant - magnitude(value)).min(5 - magnitude(mean)).clamp(0, 6) as usize
 }
 
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_show_the_digits_that_count() {
+    fn figures_have_significant_digits() {
         assert_eq!(figure(&summary(18.734_56, 0.123, 10), false), "18.73 ± 0.12");
         assert_eq!(figure(&summary(1234.5, 56.0, 10), false), "1234 ± 56");
         assert_eq!(figure(&summary(0.000_123_4, f64::NAN, 1), false), "0.000123");

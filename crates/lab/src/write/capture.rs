@@ -1,6 +1,6 @@
-//! A run's packets as a capture: each once, as its host sends it, with a comment if the network killed it.
+//! A run's packets as a capture: each once, as its host sends it, with a comment if the network dropped it.
 //!
-//! What becomes of a packet is known only later, so packets wait here, in the order in which they were sent, until it is.
+//! Packets wait here, in the order of sending, until their fate is known.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
@@ -16,42 +16,43 @@ use super::ip::{Header, Protocol, emit};
 use super::pcapng::{Capture, Direction, Interface};
 use super::tcp;
 
-/// Packets that may wait for their fate. More are in flight only in networks of huge queues; the oldest then goes without.
+/// Maximum number of packets that wait for their fate. Only networks with huge queues have more; the oldest is then written without
+/// it.
 const MOST_WAITING: usize = 1 << 16;
 
-/// A packet whose fate is open.
+/// A packet whose fate is not yet known.
 #[derive(Debug)]
 struct Waiting {
     key: Key,
     at: Time,
     direction: Option<u32>,
     bytes: Vec<u8>,
-    /// None as long as it is open.
+    /// None while it is not known.
     fate: Option<Option<String>>,
 }
 
-/// Flow, whether from sender to receiver, number.
+/// Flow, whether sent by the flow's sender, number.
 type Key = (u32, bool, u32);
 
-/// Turns a run's packet events into a capture.
+/// Converts a run's packet events to a capture.
 #[derive(Debug)]
 pub(crate) struct PacketWriter<W> {
     capture: Capture<W>,
     waiting: VecDeque<Waiting>,
-    /// Place in `waiting`, counted from the first packet ever.
+    /// Index in `waiting`, counted from the first packet.
     places: BTreeMap<Key, u64>,
     first: u64,
-    /// Memory of packets written, to be used again.
+    /// Memory of written packets, to be reused.
     spare: Vec<Vec<u8>>,
     limit: u64,
-    /// Whether the limit was reached: nothing is taken any more.
+    /// Whether the limit was reached: further packets are ignored.
     full: bool,
-    /// Links, whose interfaces come before those of radios.
+    /// Number of links, whose interfaces precede those of radios.
     links: u32,
 }
 
 impl<W: Write> PacketWriter<W> {
-    /// Begins a capture with an interface per link.
+    /// Starts a capture with an interface per link.
     pub(crate) fn new(out: W, config: &SimConfig, limit: u64) -> io::Result<Self> {
         let interfaces: Vec<_> = config
             .link
@@ -84,7 +85,7 @@ impl<W: Write> PacketWriter<W> {
         })
     }
 
-    /// Takes note of an event. `link` names the link it happened on.
+    /// Handles an event. `link` is the name of its link.
     pub(crate) fn event(&mut self, event: &PacketEvent<'_>, link: Option<&str>) -> io::Result<()> {
         let key = (event.flow, event.forward, event.number);
         match event.fate {
@@ -140,7 +141,7 @@ impl<W: Write> PacketWriter<W> {
         self.places.remove(&packet.key);
         if !self.full {
             let direction = packet.direction.unwrap_or(0);
-            // A radio's packets are seen at the one that sends them.
+            // A radio's packets are recorded at the sending radio.
             let (interface, outbound) = match direction.checked_sub(RADIO_BASE) {
                 Some(radio) => (self.links + radio, true),
                 None => (direction / 2, direction % 2 == 0),
@@ -159,7 +160,7 @@ impl<W: Write> PacketWriter<W> {
         Ok(())
     }
 
-    /// Writes the packets still under way; hands the file back and says whether the capture ends early.
+    /// Writes the packets in transit. Returns the file, and whether the capture was cut at the limit.
     pub(crate) fn finish(mut self) -> io::Result<(W, bool)> {
         while !self.waiting.is_empty() {
             self.write_first()?;
@@ -168,7 +169,7 @@ impl<W: Write> PacketWriter<W> {
     }
 }
 
-/// The packet as it would be on the wire: IPv4, then SCTP or TCP with its checksum, or UDP with zeros.
+/// Writes the packet as on the wire: IPv4, then SCTP or TCP with its checksum, or UDP with zeros.
 fn packet_bytes(event: &PacketEvent<'_>, out: &mut Vec<u8>) {
     let ecn = match event.ecn {
         Ecn::NotEct => 0,

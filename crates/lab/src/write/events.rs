@@ -1,4 +1,4 @@
-//! Events as JSON lines, named as in qlog where qlog has a name.
+//! Events as JSON lines, with qlog names where qlog has one.
 
 use serde_json::{Map, Value, json};
 use whimbrel_control::{Span, Time};
@@ -6,17 +6,17 @@ use whimbrel_proto::{TraceEvent, TraceRecord};
 use whimbrel_sim::{FrameEvent, FrameKind, PacketEvent, PacketFate};
 use whimbrel_wire::Chunk;
 
-/// Written for a slow-start threshold that is not limited yet: the largest integer that tables of 64 bits hold.
+/// Value for an unlimited slow-start threshold: the largest integer that fits into 64-bit tables.
 const UNLIMITED: u64 = i64::MAX as u64;
 
-/// An event's line: time in milliseconds since the run began, qlog name, whose it is, and what it says. What is not known is left out: readers
-/// that take the type of a field from the first lines stumble over a null.
+/// Returns the line of an event: time in milliseconds since the start of the run, qlog name, flow, node, and data. Unknown fields
+/// are omitted, because readers that infer types from the first lines fail on null.
 pub(crate) fn line(at: Time, name: &str, flow: &str, node: &str, mut data: Map<String, Value>) -> String {
     data.retain(|_, value| !value.is_null());
     json!({ "time": millis(at.since(Time::ZERO)), "name": name, "flow": flow, "node": node, "data": data }).to_string()
 }
 
-/// The name and the data of a trace record.
+/// Returns the name and the data of a trace record.
 pub(crate) fn trace(record: &TraceRecord) -> (&'static str, Map<String, Value>) {
     let (name, data) = match record.event {
         TraceEvent::PacketSent { path, wire_len } => {
@@ -114,7 +114,7 @@ pub(crate) fn trace(record: &TraceRecord) -> (&'static str, Map<String, Value>) 
     (name, object(data))
 }
 
-/// What the network did to a packet, if it killed it.
+/// Returns the event of a dropped packet.
 pub(crate) fn drop(event: &PacketEvent<'_>, link: Option<&str>) -> Option<(&'static str, Map<String, Value>)> {
     let PacketFate::Dropped(cause) = event.fate else {
         return None;
@@ -137,7 +137,7 @@ pub(crate) fn drop(event: &PacketEvent<'_>, link: Option<&str>) -> Option<(&'sta
     Some(("network:packet_dropped", data))
 }
 
-/// A frame that was sent, or lost where it was to be received.
+/// Returns the event of a frame that was sent, or lost at its receiver.
 pub(crate) fn frame(event: &FrameEvent, from: &str, to: Option<&str>) -> (&'static str, Map<String, Value>) {
     let kind = match event.kind {
         FrameKind::Rts => "rts",
@@ -159,7 +159,8 @@ pub(crate) fn frame(event: &FrameEvent, from: &str, to: Option<&str>) -> (&'stat
     (name, object(data))
 }
 
-/// Another next hop from one radio to another, over the first way or one that is kept apart from it; none if packets are given up.
+/// Returns the event of a new next hop from one radio to another, with the rank of the disjoint route; without a next hop packets
+/// are dropped.
 pub(crate) fn route(from: &str, destination: &str, rank: u8, next_hop: Option<&str>) -> Map<String, Value> {
     let mut data = object(json!({ "from": from, "destination": destination, "next_hop": next_hop }));
     if rank > 0 {
@@ -175,12 +176,12 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-/// Milliseconds, exact to the nanosecond for runs of up to a hundred days.
+/// Returns milliseconds, exact to the nanosecond for runs of up to a hundred days.
 fn millis(span: Span) -> f64 {
     span.as_nanos() as f64 / 1e6
 }
 
-/// A variant's name as a word of qlog: `MissingReports` is `missing_reports`.
+/// Returns a variant's name in the style of qlog: `MissingReports` is `missing_reports`.
 fn word(variant: &str) -> String {
     let name = variant.split([' ', '(', '{']).next().unwrap_or_default();
     let mut word = String::with_capacity(name.len() + 4);

@@ -18,13 +18,13 @@ pub struct Digested {
     pub sha256: String,
 }
 
-/// A file that failed, and how.
+/// A failed file, and its error.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write {}: {}", path.display(), plain(.error))]
 pub struct WriteError {
     /// The file or folder.
     pub path: PathBuf,
-    /// What the operating system said.
+    /// The operating system's error.
     #[source]
     pub error: io::Error,
 }
@@ -38,7 +38,7 @@ impl WriteError {
     }
 }
 
-/// What the operating system says, in lower case and without its number.
+/// Returns the operating system's error in lower case without its number.
 pub(crate) fn plain(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::StorageFull => "no space left on the disk".to_owned(),
@@ -64,7 +64,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Creates `folder/name`, with the folders on the way.
+    /// Creates `folder/name`, with the folders in its path.
     pub(crate) fn create(folder: &Path, name: &str) -> Result<Self, WriteError> {
         let path = folder.join(name);
         if let Some(parent) = path.parent() {
@@ -84,7 +84,7 @@ impl Output {
         &self.path
     }
 
-    /// Writes what is left in memory and closes the file.
+    /// Flushes and closes the file.
     pub(crate) fn finish(self) -> Result<Digested, WriteError> {
         let Output {
             mut file,
@@ -115,7 +115,7 @@ impl Write for Output {
     }
 }
 
-/// The SHA-256 of a file's content in hexadecimal.
+/// Returns the SHA-256 of a file's content in hexadecimal.
 pub(crate) fn digest_of(path: &Path) -> io::Result<String> {
     let mut digest = Sha256::new();
     let mut file = File::open(path)?;
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_digest_is_that_of_the_content() {
+    fn the_digest_matches_the_content() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut output = Output::create(folder.path(), "a/b.txt").expect("writable");
         output.write_all(b"abc").expect("writable");
@@ -156,7 +156,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_full_disk_is_one_clear_error() {
+    fn a_full_disk_is_reported_as_such() {
         let mut output = Output::create(Path::new("/dev"), "full").expect("/dev/full can be opened");
         let error = output
             .write_all(&[0; 100_000])

@@ -1,4 +1,4 @@
-//! The folder results are written to, and what is found there before anything runs.
+//! The folder for results, and checks of it before anything runs.
 
 use std::fs;
 use std::io::{self, Write};
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use super::file::WriteError;
 
-/// The file by which a result folder is known.
+/// The file that identifies a result folder.
 pub(crate) const MANIFEST: &str = "manifest.json";
 
-/// Everything this program ever writes into a result folder.
+/// All names that this program writes into a result folder.
 const OURS: [&str; 12] = [
     MANIFEST,
     "results.csv",
@@ -28,12 +28,12 @@ const OURS: [&str; 12] = [
 /// Why results cannot be written to a folder.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// It has files in it that a run would mix with or overwrite.
+    /// It contains files that a run would mix with or overwrite.
     #[error("folder {} is not empty\n  hint: {hint}", path.display())]
     NotEmpty {
         /// The folder.
         path: PathBuf,
-        /// What to do about it.
+        /// The remedy.
         hint: &'static str,
     },
     /// It cannot be created, read or written.
@@ -41,14 +41,14 @@ pub enum FolderError {
     Unwritable(#[from] WriteError),
 }
 
-/// Makes sure that results can be written to `folder`: creates it, finds it empty or, with `replace`, clears the results of an
-/// earlier run out of it, and tries to write.
+/// Prepares `folder` for results: creates it, checks that it is empty or, with `replace`, removes the results of an earlier run,
+/// and checks that it is writable.
 ///
 /// # Errors
-/// The folder holds something else, or cannot be written.
+/// Returns an error if the folder has other contents, or cannot be written.
 pub fn prepare(folder: &Path, replace: bool) -> Result<(), FolderError> {
     fs::create_dir_all(folder).map_err(|error| {
-        // What stands in the way is a file: creating says only that it exists.
+        // If a file has this name, the error of the creation only says that it exists.
         let kind = error.kind();
         let error = if kind == io::ErrorKind::AlreadyExists {
             io::ErrorKind::NotADirectory.into()
@@ -105,7 +105,7 @@ fn clear(folder: &Path) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// Writes a little and takes it away again: a full disk lets files be created, but not filled.
+/// Writes and removes a small file: on a full disk, files can be created but not written.
 fn probe(folder: &Path) -> Result<(), WriteError> {
     let path = folder.join(".whimbrel-probe");
     let result = fs::File::create(&path).and_then(|mut file| {
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strangers_files_are_never_touched() {
+    fn other_files_are_never_touched() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         fs::write(folder.path().join("thesis.tex"), "work of years").expect("writable");
         fs::write(folder.path().join(MANIFEST), "{}").expect("writable");
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_the_way_is_no_folder() {
+    fn reports_a_file_instead_of_a_folder() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("file");
         fs::write(&path, "").expect("writable");

@@ -6,7 +6,7 @@ const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
 const PROTOCOL_SCTP: u8 = 132;
 
-/// What the header says besides the addresses.
+/// The fields of the header.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Header {
     pub(crate) from: SocketAddr,
@@ -18,7 +18,7 @@ pub(crate) struct Header {
     pub(crate) protocol: Protocol,
 }
 
-/// What follows the IP header.
+/// The protocol above IP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Sctp,
@@ -69,7 +69,7 @@ pub(super) fn v4(address: IpAddr) -> Ipv4Addr {
     }
 }
 
-/// The ones' complement sum of RFC 1071 over an even number of bytes.
+/// Returns the ones' complement sum of RFC 1071 over an even number of bytes.
 pub(super) fn internet_checksum(bytes: &[u8]) -> u16 {
     let mut sum: u32 = bytes
         .chunks_exact(2)
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_checksum_of_a_known_header() {
+    fn checksum_of_a_known_header() {
         // The worked example of Wikipedia's article on the IPv4 header checksum: b861.
         let bytes = [
             0x45, 0, 0, 0x73, 0, 0, 0x40, 0, 0x40, 0x11, 0, 0, 0xc0, 0xa8, 0, 1, 0xc0, 0xa8, 0, 0xc7,
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_sums_to_zero_and_tells_lengths() {
+    fn a_header_sums_to_zero_and_has_lengths() {
         let header = Header {
             from: "10.0.0.1:9".parse().expect("an address"),
             to: "10.0.0.2:10".parse().expect("an address"),

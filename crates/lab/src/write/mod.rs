@@ -1,4 +1,4 @@
-//! Files: tables, events, captures, the manifest, and the folder they lie in.
+//! Output files: tables, events, captures, the manifest, and their folder.
 
 pub(crate) mod capture;
 pub(crate) mod events;

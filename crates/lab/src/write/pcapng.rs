@@ -24,7 +24,7 @@ const OPTION_APPLICATION: u16 = 4;
 pub(crate) struct Interface {
     pub(crate) name: String,
     pub(crate) description: String,
-    /// Bits per second, if it is constant.
+    /// Bits per second, if constant.
     pub(crate) speed: Option<u64>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) enum Direction {
 }
 
 impl<W: Write> Capture<W> {
-    /// Begins a capture with these interfaces; packets name them by their place.
+    /// Starts a capture with these interfaces; packets refer to them by index.
     pub(crate) fn new(out: W, application: &str, interfaces: &[Interface]) -> io::Result<Self> {
         let mut capture = Capture {
             out,
@@ -55,7 +55,7 @@ impl<W: Write> Capture<W> {
         capture.block.extend(0x1a2b_3c4d_u32.to_le_bytes());
         capture.block.extend(1_u16.to_le_bytes());
         capture.block.extend(0_u16.to_le_bytes());
-        // The section's length is not known before its end.
+        // The section's length is not known in advance.
         capture.block.extend(u64::MAX.to_le_bytes());
         capture.option(OPTION_APPLICATION, application.as_bytes());
         capture.end()?;
@@ -76,7 +76,7 @@ impl<W: Write> Capture<W> {
         Ok(capture)
     }
 
-    /// Adds a packet. `nanos` count from the beginning of the run, which stands for 1970-01-01T00:00:00Z.
+    /// Adds a packet. `nanos` is the time since the start of the run, which corresponds to 1970-01-01T00:00:00Z.
     pub(crate) fn packet(
         &mut self,
         interface: u32,
@@ -104,12 +104,12 @@ impl<W: Write> Capture<W> {
         self.end()
     }
 
-    /// Bytes written so far.
+    /// Returns the number of bytes written.
     pub(crate) fn written(&self) -> u64 {
         self.written
     }
 
-    /// Hands the underlying writer back.
+    /// Returns the underlying writer.
     pub(crate) fn finish(mut self) -> io::Result<W> {
         self.out.flush()?;
         Ok(self.out)
@@ -118,7 +118,7 @@ impl<W: Write> Capture<W> {
     fn begin(&mut self, kind: u32) {
         self.block.clear();
         self.block.extend(kind.to_le_bytes());
-        // The length is put in at the end.
+        // The length is filled in at the end.
         self.block.extend([0; 4]);
     }
 
@@ -150,7 +150,7 @@ impl<W: Write> Capture<W> {
 pub(crate) struct Captured {
     /// Its number, from 1.
     pub(crate) number: u64,
-    /// Nanoseconds since the run began.
+    /// Nanoseconds since the start of the run.
     pub(crate) nanos: u64,
     /// The interface's name.
     pub(crate) interface: String,
@@ -161,13 +161,13 @@ pub(crate) struct Captured {
 }
 
 impl Captured {
-    /// Milliseconds since the run began.
+    /// Returns milliseconds since the start of the run.
     pub(crate) fn at_ms(&self) -> f64 {
         self.nanos as f64 / 1e6
     }
 }
 
-/// Reads a capture that [`Capture`] wrote, up to where it was cut off; none if it is something else.
+/// Reads a capture written by [`Capture`], up to its possibly incomplete end; none if the format differs.
 pub(crate) fn read_packets(bytes: &[u8]) -> Option<Vec<Captured>> {
     let word = |at: usize| -> Option<u32> { Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?)) };
     // Options from `at` to `end` of a block.
@@ -226,7 +226,7 @@ mod tests {
     use pcap_parser::{Block, Linktype, OptionCode, PcapBlockOwned, PcapNGReader};
 
     #[test]
-    fn an_independent_reader_finds_what_was_written() {
+    fn an_independent_reader_reads_the_capture() {
         let interfaces = [
             Interface {
                 name: "wifi".into(),

@@ -14,7 +14,7 @@ use parquet::schema::types::Type;
 /// Rows held in memory before they are written.
 const ROWS_PER_GROUP: usize = 65_536;
 
-/// What a column holds. Every column may have gaps.
+/// Type of a column. Every column may have missing values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Integer,
@@ -31,7 +31,7 @@ pub(crate) enum Cell<'c> {
     Gap,
 }
 
-/// Values of one column that wait to be written.
+/// Values of a column in memory.
 #[derive(Debug)]
 struct Column {
     /// One level per row: 1 where there is a value.
@@ -43,7 +43,7 @@ struct Column {
 enum Values {
     Integer(Vec<i64>),
     Float(Vec<f64>),
-    /// Texts repeat: each is kept once and referred to.
+    /// Texts repeat: each is stored once and referenced.
     Text(Vec<ByteArray>, BTreeMap<String, ByteArray>),
 }
 
@@ -64,7 +64,7 @@ impl<W: Write + Send> std::fmt::Debug for Table<W> {
 }
 
 impl<W: Write + Send> Table<W> {
-    /// Begins a table with these columns.
+    /// Starts a table with these columns.
     pub(crate) fn new(out: W, columns: &[(&str, Kind)]) -> io::Result<Self> {
         let fields = columns
             .iter()
@@ -106,7 +106,7 @@ impl<W: Write + Send> Table<W> {
         })
     }
 
-    /// Adds a row: one cell per column. A cell of another kind than its column is a gap.
+    /// Adds a row: one cell per column. A cell of another type than its column is a missing value.
     pub(crate) fn row(&mut self, cells: &[Cell<'_>]) -> io::Result<()> {
         debug_assert_eq!(cells.len(), self.columns.len(), "a cell per column");
         for (column, cell) in self.columns.iter_mut().zip(cells) {
@@ -184,14 +184,14 @@ impl<W: Write + Send> Table<W> {
         Ok(())
     }
 
-    /// Writes what is left and the end of the file; hands the underlying writer back.
+    /// Writes the remaining rows and the end of the file, and returns the underlying writer.
     pub(crate) fn finish(mut self) -> io::Result<W> {
         self.write_group()?;
         self.writer.into_inner().map_err(io_error)
     }
 }
 
-/// The error of the file underneath, if that is what it is.
+/// Returns the error of the underlying file, if there is one.
 fn io_error(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(source) => match source.downcast::<io::Error>() {
@@ -209,7 +209,7 @@ mod tests {
     use parquet::record::RowAccessor;
 
     #[test]
-    fn rows_are_read_back_with_their_gaps_and_over_several_groups() {
+    fn rows_with_missing_values_are_read_back_over_several_groups() {
         let mut table = Table::new(
             Vec::new(),
             &[("t", Kind::Integer), ("name", Kind::Text), ("value", Kind::Float)],
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told_as_such() {
+    fn a_full_disk_is_reported_as_such() {
         struct Full;
         impl Write for Full {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {

@@ -14,10 +14,10 @@ const TIMESTAMPS: u8 = 8;
 
 /// Protocol number in the pseudo header.
 const PROTOCOL: u16 = 6;
-/// Place of the checksum in the header.
+/// Offset of the checksum in the header.
 const CHECKSUM: usize = 16;
 
-/// Appends a segment's header and its payload, with zeros for what `payload` lacks. The checksum is valid.
+/// Appends a segment's header and its payload, with zeros for missing bytes of `payload`. The checksum is valid.
 pub(crate) fn emit(ip: &Header, segment: &TcpSegment, payload: &[u8], out: &mut Vec<u8>) {
     let at = out.len();
     let header_len = segment.header_len() as usize;
@@ -71,7 +71,7 @@ fn pad(at: usize, header_len: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// RFC 9293 §3.1: over a pseudo header of addresses, protocol and length, and the segment.
+/// Returns the checksum (RFC 9293 §3.1) over a pseudo header of addresses, protocol and length, and the segment.
 fn checksum(ip: &Header, at: usize, out: &[u8]) -> u16 {
     let len = out.len() - at;
     let mut pseudo = Vec::with_capacity(12 + len + 1);
@@ -147,12 +147,12 @@ mod tests {
         };
         let out = bytes(&data, b"hello");
         assert_eq!((out.len(), &out[40..]), (45, &b"hello"[..]));
-        // Summed with its own checksum it gives zero.
+        // With its own checksum the sum is zero.
         let mut pseudo = vec![10, 0, 0, 1, 10, 0, 0, 2, 0, 6, 0, 25];
         pseudo.extend(&out[20..]);
         pseudo.push(0);
         assert_eq!(internet_checksum(&pseudo), 0);
-        // A payload that nobody looks at is zeros.
+        // A payload without content is zeros.
         assert_eq!(bytes(&data, &[])[40..], [0; 5]);
     }
 }
