@@ -1,4 +1,4 @@
-//! The loop that keeps the simulated network in step with real time.
+//! The main loop, which synchronizes the simulated network with real time.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,19 +8,19 @@ use whimbrel_control::{Span, Time};
 use whimbrel_sim::config::{ConfigError, SimConfig};
 use whimbrel_sim::{Histogram, OpenWorld, Resources};
 
-use crate::clock::{Clock, Stamps};
+use crate::clock::{Clock, Timestamps};
 use crate::{Gate, Report};
 
-/// The longest wait without a look at the stop flag.
+/// Longest wait without a check of the stop flag.
 const LONGEST_WAIT: Duration = Duration::from_millis(50);
 
-/// When an emulation ends, and how often it wakes.
+/// Duration of an emulation, and the interval of its wake-ups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Real time after which it ends; by default it runs until it is stopped.
+    /// Real time after which it ends. Default: it runs until it is stopped.
     pub duration: Option<Duration>,
-    /// The shortest time between two looks at the network. Packets that are due within it leave together, so that a fast link costs
-    /// one system call for many packets; this makes them late by as much at most.
+    /// Shortest time between two checks of the network. Packets that are due in this interval leave together, so that a fast link
+    /// needs one system call for many packets; this delays them by at most this time.
     pub grain: Duration,
 }
 
@@ -41,7 +41,7 @@ pub struct Emulator<G> {
     gate: G,
     limits: Limits,
     clock: Clock,
-    /// The time of the clock at which the network's time began: that of the first packet.
+    /// Start of the network's time on this clock: the first packet.
     epoch: Option<Time>,
     lateness: Histogram,
     /// When the packets of a batch were due.
@@ -49,10 +49,10 @@ pub struct Emulator<G> {
 }
 
 impl<G: Gate> Emulator<G> {
-    /// Builds the network of a scenario, whose flows in `outside` have their ends behind the gate.
+    /// Builds the network of a scenario. The flows in `outside` have their ends behind the gate.
     ///
     /// # Errors
-    /// As [`OpenWorld::new`].
+    /// Returns the errors of [`OpenWorld::new`].
     pub fn new(
         config: &SimConfig,
         seed: u64,
@@ -72,13 +72,13 @@ impl<G: Gate> Emulator<G> {
         })
     }
 
-    /// Runs until `stop` is set or the duration is over. The network's time, to which schedules, traces and simulated flows
-    /// refer, begins with the first packet.
+    /// Runs until `stop` is set or the duration is over. The network's time, used by schedules, traces and simulated flows, starts
+    /// with the first packet.
     ///
     /// # Errors
-    /// The gate is broken.
+    /// Returns an error if the gate fails.
     pub fn run(mut self, stop: &AtomicBool) -> io::Result<Report> {
-        // The default lets the system wake a sleeper 50 us late on purpose. Where this fails, the report shows it.
+        // By default the system may wake a sleeper 50 us late. If this call fails, the report shows the lateness.
         let _ = nix::sys::prctl::set_timerslack(1);
         let end = self.limits.duration;
         let mut read_until = Time::ZERO;
@@ -103,18 +103,18 @@ impl<G: Gate> Emulator<G> {
         })
     }
 
-    /// Lets the packets that have come since `earliest` enter the network.
+    /// Passes the packets that have arrived since `earliest` to the network.
     fn take_in(&mut self, now: Time, earliest: Time) -> io::Result<()> {
-        let stamps = Stamps::at(now, earliest);
+        let timestamps = Timestamps::at(now, earliest);
         let (world, epoch) = (&mut self.world, &mut self.epoch);
         self.gate.receive(&mut |arrival| {
-            let at = stamps.time(arrival.stamp);
+            let at = timestamps.time(arrival.timestamp);
             let epoch = *epoch.get_or_insert(at);
             world.send(Time::ZERO + at.since(epoch), &arrival.entry, arrival.payload);
         })
     }
 
-    /// Lets everything happen that is due, and gives out what has arrived.
+    /// Processes all due events, and sends the packets that have arrived.
     fn give_out(&mut self, now: Time) {
         let Some(epoch) = self.epoch else { return };
         self.world.advance(Time::ZERO + now.since(epoch));

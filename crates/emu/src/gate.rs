@@ -1,4 +1,4 @@
-//! Between programs and the emulated network.
+//! The interface between programs and the emulated network.
 
 use std::io;
 use std::time::Duration;
@@ -8,15 +8,15 @@ use whimbrel_sim::{Delivery, Entry};
 /// A packet that a program sent into the emulated network.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'a> {
-    /// Where it enters.
+    /// Its entry point.
     pub entry: Entry,
-    /// When the kernel received it (Unix time), if that is known.
-    pub stamp: Option<Duration>,
-    /// What comes out at the other end, unchanged.
+    /// When the kernel received it (Unix time), if known.
+    pub timestamp: Option<Duration>,
+    /// The payload, which is delivered unchanged.
     pub payload: &'a [u8],
 }
 
-/// What a gate has taken in and given out, and what it could not.
+/// Counters of a gate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct GateCounts {
     /// Packets from programs.
@@ -25,35 +25,35 @@ pub struct GateCounts {
     pub sent: u64,
     /// Packets from addresses that do not belong to the flow.
     pub foreign: u64,
-    /// Packets that the system refused to send, or that had no address to go to.
+    /// Packets that the system refused to send, or without a known destination.
     pub unsendable: u64,
     /// Packets that the system dropped because the emulator did not read them in time; none if the system does not count them.
     pub overrun: Option<u64>,
 }
 
-/// Where packets of programs enter and leave the emulated network.
+/// The gate through which packets of programs enter and leave the emulated network.
 ///
-/// The emulator knows nothing of sockets, addresses or headers; a gate turns what programs send into an [`Entry`] with a payload,
-/// and gives the payload of a [`Delivery`] to the program at the other end.
+/// The emulator is independent of sockets, addresses and headers. A gate converts packets of programs to an [`Entry`] with a
+/// payload, and sends the payload of a [`Delivery`] to the program at the other end.
 pub trait Gate {
-    /// Waits until a packet has come or the time is over.
+    /// Waits for a packet or the timeout.
     ///
     /// # Errors
-    /// The system cannot wait.
+    /// Returns an error if the system cannot wait.
     fn wait(&mut self, timeout: Duration) -> io::Result<()>;
 
-    /// Takes everything that has come since.
+    /// Reads all packets that have arrived.
     ///
     /// # Errors
-    /// The gate is broken. A packet that was lost is no error.
+    /// Returns an error if the gate fails. A lost packet is not an error.
     fn receive(&mut self, take: &mut dyn FnMut(&Arrival<'_>)) -> io::Result<()>;
 
-    /// Gives out a packet, now or at the next [`flush`](Gate::flush).
+    /// Sends a packet, now or at the next [`flush`](Gate::flush).
     fn send(&mut self, delivery: &Delivery<'_>);
 
-    /// Gives out everything that waits.
+    /// Sends all waiting packets.
     fn flush(&mut self);
 
-    /// What was taken in and given out.
+    /// Returns the counters.
     fn counts(&self) -> GateCounts;
 }

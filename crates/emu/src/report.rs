@@ -1,4 +1,4 @@
-//! What an emulation has done, and how late it was.
+//! The result of an emulation, and its lateness.
 
 use std::time::Duration;
 
@@ -7,24 +7,24 @@ use whimbrel_sim::{DelaySummary, RunResult};
 
 use crate::GateCounts;
 
-/// What an emulation has done.
+/// The result of an emulation.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// Real time from the start to the end.
     pub elapsed: Duration,
-    /// The emulated network's time: since the first packet came.
+    /// The emulated network's time since the first packet.
     pub emulated: Span,
-    /// How much later than the simulator computed packets left the emulated network.
+    /// Difference between the computed and the actual departure of packets.
     pub lateness: DelaySummary,
-    /// Packets that came from programs and went to them.
+    /// Packets from and to programs.
     pub gate: GateCounts,
-    /// What links and flows carried, and why packets died.
+    /// Results of links and flows, and causes of drops.
     pub run: RunResult,
 }
 
 impl Report {
-    /// Why the emulation does not show what the scenario describes, if the machine was too slow for it: lateness at the 99th
-    /// percentile above `limit`, or packets that the system dropped before the emulator.
+    /// Returns why the emulation does not represent the scenario, if the machine was too slow: lateness at the 99th percentile
+    /// above `limit`, or packets that the system dropped before the emulator.
     pub fn too_slow(&self, limit: Span) -> Option<String> {
         if let Some(overrun) = self.gate.overrun.filter(|overrun| *overrun > 0) {
             return Some(format!("{overrun} packets were lost before they were read"));

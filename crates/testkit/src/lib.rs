@@ -1,6 +1,6 @@
-//! Tests that need more than a Rust toolchain: another program, IPv6, privileges. Where the machine lacks it, such a test is
-//! not run. It prints one line with the reason on standard error, past the capture of the test harness, and appends it to the
-//! file that [`LIST`] names, so that the summary of `cargo xtask test` counts it.
+//! Tests that need more than a Rust toolchain: another program, IPv6, privileges. If the machine lacks it, such a test is not run.
+//! It prints a line with the reason to standard error, bypassing the capture of the test harness, and appends it to the file in
+//! [`LIST`], so that the summary of `cargo xtask test` counts it.
 
 #![forbid(unsafe_code)]
 
@@ -8,7 +8,7 @@ use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// The environment variable with the path of the file that collects what was not run.
+/// The environment variable with the path of the file that lists tests that were not run.
 pub const LIST: &str = "WHIMBREL_NOT_RUN";
 
 /// How much of a test was not run. The text is the first word of its line in the file.
@@ -16,7 +16,7 @@ pub const LIST: &str = "WHIMBREL_NOT_RUN";
 pub enum Extent {
     /// The whole test.
     Whole,
-    /// Some of its checks; the others were run.
+    /// A part of its checks.
     Part,
 }
 
@@ -29,8 +29,8 @@ impl fmt::Display for Extent {
     }
 }
 
-/// Ends a test that returns nothing if the machine lacks what it needs: `needs!(program("tshark", "tshark"))`. The argument is a
-/// `Result` whose error is the reason.
+/// Ends the current test (without a return value) if the machine lacks what it needs: `needs!(program("tshark", "tshark"))`. The
+/// argument is a `Result` whose error is the reason.
 #[macro_export]
 macro_rules! needs {
     ($need:expr) => {
@@ -41,7 +41,7 @@ macro_rules! needs {
     };
 }
 
-/// Reports that the current test is not run. `module` is where the test stands; its name is that of its thread.
+/// Reports that the current test is not run. `module` is the test's module; its name is that of its thread.
 pub fn not_run(module: &str, reason: &str) {
     report(Extent::Whole, module, reason);
 }
@@ -74,15 +74,15 @@ fn report(extent: Extent, module: &str, reason: &str) {
 }
 
 fn line(extent: Extent, program: &str, test: &str, reason: &str) -> String {
-    // One line, whatever the reason holds.
+    // A single line, whatever the reason contains.
     let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
     format!("{extent}: {program}::{test}: {reason}\n")
 }
 
-/// The path of a program: `name` is absolute, or is looked up in PATH.
+/// Returns the path of a program: `name` is absolute, or is looked up in PATH.
 ///
 /// # Errors
-/// The reason if it is missing: which Debian package has it.
+/// Returns an error with the Debian package if the program is missing.
 pub fn program(name: &str, package: &str) -> Result<PathBuf, String> {
     let found = if name.starts_with('/') {
         Some(PathBuf::from(name)).filter(|path| path.is_file())
@@ -95,10 +95,10 @@ pub fn program(name: &str, package: &str) -> Result<PathBuf, String> {
     found.ok_or_else(|| format!("{name} is missing (Debian package {package})"))
 }
 
-/// Whether the loopback interface has the address `::1`.
+/// Returns whether the loopback interface has the address `::1`.
 ///
 /// # Errors
-/// The reason if it has not.
+/// Returns an error with the reason if it has not.
 pub fn ipv6() -> Result<(), String> {
     match std::net::UdpSocket::bind("[::1]:0") {
         Ok(_) => Ok(()),
@@ -123,8 +123,8 @@ mod tests {
     #[test]
     fn reason_of_several_lines_becomes_one_line() {
         assert_eq!(
-            line(Extent::Whole, "linux", "kernel::a", "it died:\n  errno 14\n"),
-            "NOT RUN: linux::kernel::a: it died: errno 14\n"
+            line(Extent::Whole, "linux", "kernel::a", "it failed:\n  errno 14\n"),
+            "NOT RUN: linux::kernel::a: it failed: errno 14\n"
         );
         assert!(line(Extent::Part, "x", "y", "z").starts_with("NOT RUN IN PART: "));
     }

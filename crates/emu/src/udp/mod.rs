@@ -9,13 +9,13 @@
 //! ```
 //!
 //! The receiver's side has one socket for each of its addresses (left), the sender's side one for each of the sender's (right). An
-//! SCTP packet lists the IP addresses of its sender, and the peer takes them with the UDP port that the packet came from (RFC 6951,
+//! SCTP packet lists the IP addresses of its sender, and the peer uses them with the source UDP port of the packet (RFC 6951,
 //! section 5.4). As the addresses on both sides are the same and only ports differ, these are the emulator's sockets: neither end
-//! can bypass the emulator, and no packet has to be changed. The source address and the socket that a packet arrives at identify
-//! its route.
+//! can bypass the emulator, and no packet has to be changed. The source address and the receiving socket of a packet identify its
+//! route.
 //!
-//! Each UDP port that a sending program uses is a client and has sockets of its own towards the receiver, so that several programs
-//! can share the links.
+//! Each UDP port of a sending program is a client with its own sockets towards the receiver, so that several programs can share the
+//! links.
 
 mod outgoing;
 mod socket;
@@ -34,24 +34,24 @@ use self::outgoing::{Outgoing, Target};
 use self::socket::{Socket, bind_all, ecn};
 use crate::{Arrival, Gate, GateCounts};
 
-/// Clients at a time; a further one takes the place of the oldest.
+/// Maximum number of clients; a further one replaces the oldest.
 const MOST_CLIENTS: usize = 32;
-/// Messages read by one system call. Each may hold many packets of equal length that the system has joined (GRO).
+/// Messages read by one system call. Each may contain several packets of equal length that the system has merged (GRO).
 const BATCH: usize = 16;
 const BUFFER_BYTES: usize = 65_536;
 
 /// Addresses of a [`UdpGate`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UdpAddresses {
-    /// The flow, by its place in the scenario.
+    /// Index of the flow in the scenario.
     pub flow: usize,
-    /// Where programs send to instead of the receiver: one address for each interface of the receiver. Port 0 takes a free one, the
-    /// same for all.
+    /// Addresses that programs send to instead of the receiver: one for each interface of the receiver. Port 0 selects a free port,
+    /// the same for all.
     pub listen: Vec<SocketAddr>,
-    /// Where the receiving program listens: one address for each interface of the receiver.
+    /// Addresses of the receiving program: one for each interface of the receiver.
     pub to: Vec<SocketAddr>,
-    /// The IP addresses of the sending program: one for each interface of the sender. Packets go to the receiving program from
-    /// them.
+    /// IP addresses of the sending program: one for each interface of the sender. They are the source addresses of packets to the
+    /// receiving program.
     pub from: Vec<IpAddr>,
 }
 
@@ -63,12 +63,12 @@ pub enum UdpError {
     Bind {
         /// Its address.
         addr: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// Programs that talk UDP, see the module's documentation.
+/// A gate for programs that use UDP; see the module's documentation.
 #[derive(Debug)]
 pub struct UdpGate {
     addresses: UdpAddresses,
@@ -78,11 +78,11 @@ pub struct UdpGate {
     /// The number of the oldest client.
     first_client: u32,
     buffer: Vec<u8>,
-    /// Which sockets have something to read: first those in front, then those of the clients.
+    /// Which sockets are readable: first those in front, then those of the clients.
     ready: Vec<bool>,
     outgoing: Outgoing,
     counts: GateCounts,
-    /// What the system has dropped at sockets of clients that are gone.
+    /// Packets that the system dropped at sockets of former clients.
     overrun: u64,
 }
 
@@ -90,7 +90,7 @@ pub struct UdpGate {
 #[derive(Debug)]
 struct Client {
     port: u16,
-    /// Where it was last heard from, for each interface of the sender.
+    /// Last source address, for each interface of the sender.
     addrs: Vec<Option<SocketAddr>>,
     /// Sockets towards the receiver, one for each interface of the sender.
     back: Vec<Socket>,
@@ -100,11 +100,11 @@ impl UdpGate {
     /// Opens the sockets that programs send to.
     ///
     /// # Errors
-    /// An address that cannot be bound.
+    /// Returns an error if an address cannot be bound.
     pub fn open(mut addresses: UdpAddresses) -> Result<Self, UdpError> {
         let front = bind_all(&addresses.listen)?;
         addresses.listen = front.iter().map(Socket::local).collect();
-        // Shows now rather than with the first packet if the sender's addresses cannot be used.
+        // Detects unusable sender addresses at the start instead of at the first packet.
         let probe: Vec<_> = addresses.from.iter().map(|ip| SocketAddr::new(*ip, 0)).collect();
         drop(bind_all(&probe)?);
         Ok(UdpGate {
@@ -120,7 +120,7 @@ impl UdpGate {
         })
     }
 
-    /// Its addresses, with the ports that the system chose.
+    /// Returns the addresses, with the ports chosen by the system.
     pub fn addresses(&self) -> &UdpAddresses {
         &self.addresses
     }
@@ -191,16 +191,16 @@ impl UdpGate {
         }
     }
 
-    /// The interface of the receiver that an answer came from.
+    /// Returns the interface of the receiver that sent an answer.
     fn receiver(&self, addr: SocketAddr) -> Option<usize> {
         match self.addresses.to[..] {
-            // A program that listens on every address of the host may answer from another one.
+            // A program that listens on all addresses of the host may answer from another one.
             [only] => (only.port() == addr.port()).then_some(0),
             ref all => all.iter().position(|to| *to == addr),
         }
     }
 
-    /// The client that a packet came from, and the interface of the sender; a new one if it is not known.
+    /// Returns the client that sent a packet, and the interface of the sender; a new client if it is unknown.
     fn client(&mut self, addr: SocketAddr) -> Option<(usize, usize)> {
         let from = match self.addresses.from[..] {
             [_] => 0,
@@ -234,19 +234,19 @@ impl UdpGate {
     }
 }
 
-/// The buffers of a batch.
+/// Returns the buffers of a batch.
 fn parts(buffer: &mut [u8]) -> [IoSliceMut<'_>; BATCH] {
     let mut rest = buffer.chunks_exact_mut(BUFFER_BYTES);
     std::array::from_fn(|_| IoSliceMut::new(rest.next().unwrap_or_default()))
 }
 
-/// Hands over the packets of a message; returns how many they are.
+/// Passes the packets of a message to `take`; returns their number.
 fn each(entry: Entry, part: &[u8], meta: &RecvMeta, take: &mut dyn FnMut(&Arrival<'_>)) -> u64 {
     let mut count = 0;
     for payload in part[..meta.len].chunks(meta.stride.max(1)) {
         take(&Arrival {
             entry,
-            stamp: meta.timestamp,
+            timestamp: meta.timestamp,
             payload,
         });
         count += 1;
@@ -269,7 +269,7 @@ impl Gate for UdpGate {
             Err(nix::errno::Errno::EINTR) => return Ok(()),
             Err(errno) => return Err(errno.into()),
         }
-        // A report about a packet that did not arrive makes a socket ready, too; reading it clears that.
+        // An error report about an earlier packet makes a socket readable, too; reading clears it.
         let ready = fds
             .iter()
             .map(|fd| fd.revents().is_some_and(|events| !events.is_empty()));

@@ -1,15 +1,15 @@
-//! Packets on their way to programs, grouped so that one system call sends many (GSO).
+//! Packets to programs, grouped so that one system call sends many (GSO).
 
 use std::net::SocketAddr;
 use std::ops::Range;
 
 use whimbrel_proto::Ecn;
 
-/// The most that one call may send.
+/// Maximum number of bytes of one call.
 const GROUP_BYTES: usize = 65_000;
 const GROUP_PACKETS: u64 = 64;
 
-/// Where a packet goes.
+/// The destination of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Target {
     /// Towards the receiver, the client and the interface of the sender; towards a client, none.
@@ -18,11 +18,11 @@ pub(super) struct Target {
     pub(super) ecn: Ecn,
 }
 
-/// Consecutive packets of equal length, but for a shorter last one, to the same place.
+/// Consecutive packets to the same destination with equal lengths, except a shorter last one.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     pub(super) target: Target,
-    /// The socket in front that packets to a client leave from.
+    /// The socket in front from which packets to a client are sent.
     pub(super) front: usize,
     pub(super) segment: usize,
     pub(super) count: u64,
@@ -40,7 +40,7 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Takes in a packet.
+    /// Adds a packet.
     pub(super) fn push(&mut self, target: Target, front: usize, payload: &[u8]) {
         let start = self.buffer.len();
         self.buffer.extend_from_slice(payload);
@@ -68,14 +68,14 @@ impl Outgoing {
         });
     }
 
-    /// The next group with its bytes.
+    /// Returns the next group with its bytes.
     pub(super) fn next(&mut self) -> Option<(&Group, &[u8])> {
         let group = self.groups.get(self.sent)?;
         self.sent += 1;
         Some((group, &self.buffer[group.range.clone()]))
     }
 
-    /// Forgets everything.
+    /// Removes all packets.
     pub(super) fn clear(&mut self) {
         self.buffer.clear();
         self.groups.clear();
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_hold_equal_packets_of_one_target_in_order() {
+    fn groups_contain_equal_packets_of_one_target_in_order() {
         let mut outgoing = Outgoing::default();
         for (len, ecn) in [
             (100, Ecn::NotEct),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_stay_within_what_one_call_may_send() {
+    fn groups_respect_the_limits_of_one_call() {
         let mut outgoing = Outgoing::default();
         for _ in 0..50 {
             outgoing.push(target(Ecn::NotEct), 0, &[0; 1472]);

@@ -10,9 +10,9 @@ use whimbrel_proto::Ecn;
 
 use super::UdpError;
 
-/// Bytes asked of the system for each buffer: 40 ms of 1 Gbit/s.
+/// Requested bytes of each buffer: 40 ms at 1 Gbit/s.
 const BUFFER: usize = 8 << 20;
-/// How often a port that the system chose for the first address may turn out to be taken on another.
+/// Maximum number of attempts with a port that the system chose for the first address but that is in use on another.
 const PORT_ATTEMPTS: usize = 32;
 
 #[derive(Debug)]
@@ -26,8 +26,8 @@ impl Socket {
     fn bind(addr: SocketAddr) -> io::Result<Self> {
         let io = UdpSocket::bind(addr)?;
         let state = UdpSocketState::new(UdpSockRef::from(&io))?;
-        // The limit of the system may be exceeded with privileges only. A smaller buffer drops packets if the emulator is late,
-        // which the report shows.
+        // Only a privileged process may exceed the system's limit. With a smaller buffer packets are dropped if the emulator is
+        // late, which the report shows.
         if setsockopt(&io, sockopt::RcvBufForce, &BUFFER).is_err() {
             let _ = state.set_recv_buffer_size(UdpSockRef::from(&io), BUFFER);
         }
@@ -51,7 +51,7 @@ impl Socket {
         loop {
             match self.state.recv(UdpSockRef::from(&self.io), parts, meta) {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(0),
-                // Reports about packets that did not arrive.
+                // Error reports about earlier packets.
                 Err(e) if is_report(&e) => continue,
                 other => return other,
             }
@@ -68,14 +68,14 @@ impl Socket {
             src_ip: None,
         };
         match self.state.try_send(UdpSockRef::from(&self.io), &transmit) {
-            // The report may be about an earlier packet; then this one goes out now.
+            // The report may concern an earlier packet; then this one is sent now.
             Err(e) if is_report(&e) => self.state.try_send(UdpSockRef::from(&self.io), &transmit),
             other => other,
         }
     }
 }
 
-/// Whether an error is what the network says about an earlier packet.
+/// Returns whether an error is a network's report about an earlier packet.
 fn is_report(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, ConnectionReset, HostUnreachable, Interrupted, NetworkUnreachable};
     let kinds = [
@@ -88,7 +88,7 @@ fn is_report(error: &io::Error) -> bool {
     kinds.contains(&error.kind())
 }
 
-/// Binds sockets. Those that ask for port 0 get a free one, the same for all.
+/// Binds sockets. Those with port 0 get a free port, the same for all.
 pub(super) fn bind_all(addrs: &[SocketAddr]) -> Result<Vec<Socket>, UdpError> {
     let mut attempts = PORT_ATTEMPTS;
     loop {
@@ -140,7 +140,8 @@ pub(super) fn ecn(codepoint: Option<EcnCodepoint>) -> Ecn {
     }
 }
 
-/// Packets that the system has dropped because a socket's receive buffer was full; none if the system does not say.
+/// Returns the number of packets that the system dropped because a socket's receive buffer was full; none if the system does not
+/// report it.
 pub(super) fn overrun<'s>(sockets: impl IntoIterator<Item = &'s Socket>) -> Option<u64> {
     let tables = ["/proc/net/udp", "/proc/net/udp6"].map(std::fs::read_to_string);
     let [Ok(v4), v6] = tables else { return None };
@@ -152,8 +153,8 @@ pub(super) fn overrun<'s>(sockets: impl IntoIterator<Item = &'s Socket>) -> Opti
     Some(sum.sum())
 }
 
-/// What the kernel's table of UDP sockets says about drops at a local address (`proc(5)`: the address is in hexadecimal, in the
-/// byte order of the machine, four bytes at a time; the last column counts drops).
+/// Returns the number of drops at a local address in the kernel's table of UDP sockets (`proc(5)`: the address is in hexadecimal,
+/// in the byte order of the machine, four bytes at a time; the last column counts drops).
 fn dropped_at(table: &str, local: SocketAddr) -> Option<u64> {
     let octets = match local.ip() {
         std::net::IpAddr::V4(ip) => ip.octets().to_vec(),
@@ -186,11 +187,11 @@ mod tests {
     }
 
     #[test]
-    fn the_system_counts_packets_that_do_not_fit_a_buffer() {
+    fn the_system_counts_packets_that_do_not_fit_into_a_buffer() {
         let addr = "127.0.0.1:0".parse().unwrap();
         let [receiver, sender] = &bind_all(&[addr]).and_then(|a| Ok([a, bind_all(&[addr])?])).unwrap();
         assert_eq!(overrun(receiver), Some(0));
-        // More than the largest buffer holds.
+        // More than the largest buffer.
         for _ in 0..2 * BUFFER / 1000 {
             let _ = sender[0].send(receiver[0].local, Ecn::NotEct, &[0; 1000], 1000);
         }

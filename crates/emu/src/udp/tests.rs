@@ -13,7 +13,7 @@ use whimbrel_sim::config::{
 use super::*;
 use crate::{Emulator, Limits, Report};
 
-/// How long a packet may take at most.
+/// Time limit of a packet.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn links(delays: &[u64]) -> SimConfig {
@@ -56,7 +56,7 @@ impl Program {
         self.state.try_send(UdpSockRef::from(&self.io), &transmit).unwrap();
     }
 
-    /// The next packet: its source, ECN bits and content.
+    /// Returns the next packet: its source, ECN bits and content.
     fn receive(&self) -> (SocketAddr, Option<EcnCodepoint>, Vec<u8>) {
         let start = std::time::Instant::now();
         let mut buffer = vec![0; BUFFER_BYTES];
@@ -129,7 +129,7 @@ fn packets_cross_both_ways_after_the_delay_of_the_link() {
 }
 
 #[test]
-fn each_client_hears_the_answers_to_its_own_packets() {
+fn each_client_receives_the_answers_to_its_own_packets() {
     let server = Program::new("127.0.0.1:0");
     let running = Running::start(links(&[1]), &[server.addr()], &["127.0.0.1"]);
     let clients = [(); 3].map(|()| Program::new("127.0.0.1:0"));
@@ -161,7 +161,7 @@ fn the_addresses_of_both_ends_choose_the_path() {
         clients[path].send(running.listen[path], None, b"x");
         let (from, ..) = servers[path].receive();
         assert!(start.elapsed() >= Duration::from_millis(least), "{path}");
-        // Each end sees the other's IP addresses, so that lists of addresses in packets lead through the emulator.
+        // Each end sees the other's IP addresses, so the addresses listed in packets lead through the emulator.
         assert_eq!(from.ip(), clients[path].addr().ip());
         assert_ne!(from.port(), port);
         assert_eq!(running.listen[path].ip(), to[path].ip());
@@ -176,7 +176,7 @@ fn the_addresses_of_both_ends_choose_the_path() {
 #[test]
 fn marks_of_queues_arrive_and_ecn_bits_pass() {
     let mut config = links(&[1]);
-    // Marks packets that wait for more than 1 ms; each takes 8 ms.
+    // Marks packets with a queueing delay above 1 ms; each packet takes 8 ms.
     config.link[0].rate = Some(Rate::from_mbps(1));
     config.link[0].forward = Some(DirectionConfig {
         queue: Some(QueueConfig::Step(StepConfig {
@@ -201,7 +201,7 @@ fn marks_of_queues_arrive_and_ecn_bits_pass() {
 }
 
 #[test]
-fn packets_from_elsewhere_do_not_enter() {
+fn packets_from_other_addresses_do_not_enter() {
     let server = Program::new("127.0.2.1:0");
     let second = Program::new("127.0.2.2:0");
     let to = [server.addr(), second.addr()];
