@@ -1,4 +1,4 @@
-//! Puts the studies of the project into the binary, so that `whimbrel study` works anywhere.
+//! Embeds the project's studies into the binary, so that `whimbrel study` works anywhere.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ fn main() {
         .into_iter()
         .filter(|path| path.join("study.toml").is_file())
     {
-        // Pages and plots are made of the rest.
+        // Pages and plots are generated from the other files.
         let is_made = |path: &Path| path.extension().is_some_and(|kind| kind == "md" || kind == "svg");
         for file in sorted(&folder)
             .into_iter()
@@ -35,7 +35,7 @@ fn main() {
     fs::write(out, text).expect("cargo's folder for generated files is writable");
 }
 
-/// What lies in a folder, in the order of names; nothing if there is no such folder.
+/// Returns the entries of a folder, sorted by name; none if the folder does not exist.
 fn sorted(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten();
     let mut paths: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();

@@ -1,4 +1,4 @@
-//! Runs a scenario and gives out what it achieved: shared by `run`, `rerun` and `demo`.
+//! Runs a scenario and writes its results: shared by `run`, `rerun` and `demo`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use whimbrel_lab::{Estimate, Manifest, Options, Outcome as LabOutcome, Part, Res
 use whimbrel_scenario::Scenario;
 
 use crate::output::{Ended, FAILED, INTERRUPTED, Outcome, WRONG_USE, count, fail, note, print};
-use crate::progress::Teller;
+use crate::progress::Reporter;
 
 /// Options of every command that runs scenarios.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Common {
-    /// Runs at the same time, by default as many as there are processors; the results do not depend on it
+    /// Number of concurrent runs. Default: the number of processors. It does not affect the results
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: Option<u16>,
     /// Print one JSON object instead of the table: {"scenario", "points": [{"params", "metrics": {NAME: {"mean", "ci95",
@@ -28,14 +28,14 @@ pub(crate) struct Common {
     pub(crate) view: ViewArgs,
 }
 
-/// What tables show.
+/// The content of tables.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(crate) struct ViewArgs {
-    /// Show these metrics instead of the usual ones, separated by commas; `whimbrel metrics` lists them
+    /// Show these metrics instead of the default ones, separated by commas; `whimbrel metrics` lists them
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     metric: Vec<String>,
-    /// Axes of the sweep whose values make the columns, separated by commas: the end of a name after a dot is enough; `flow` and
-    /// `metric` are axes as well. The other axes make the rows. By default the last axis, or with one axis the metrics
+    /// Axes of the sweep whose values become columns, separated by commas; the last part of a dotted name is enough. `flow` and
+    /// `metric` are axes as well. The other axes become rows. Default: the last axis, or with a single axis the metrics
     #[arg(long, value_name = "AXIS", value_delimiter = ',')]
     by: Vec<String>,
 }
@@ -56,7 +56,7 @@ impl ViewArgs {
     }
 }
 
-/// Prints what runs say together.
+/// Prints the summary of runs.
 pub(crate) fn print_results(scenario: &Scenario, runs: &[Run], json: bool, view: &ViewArgs) -> Outcome {
     let points = whimbrel_lab::summarise(scenario, runs);
     if json {
@@ -66,19 +66,19 @@ pub(crate) fn print_results(scenario: &Scenario, runs: &[Run], json: bool, view:
     print(&tables)
 }
 
-/// Where results go.
+/// Destination of the results.
 #[derive(Clone, Debug)]
 pub(crate) struct Destination {
     pub(crate) folder: PathBuf,
     /// Whether the results of an earlier run may be replaced.
     pub(crate) replace: bool,
-    /// Whether an earlier run goes on.
+    /// Whether to continue an earlier run.
     pub(crate) resume: bool,
-    /// The command that makes the same results again.
+    /// The command that repeats the results.
     pub(crate) command: Vec<String>,
 }
 
-/// What was run.
+/// The result of an execution.
 #[derive(Debug)]
 pub(crate) struct Executed {
     pub(crate) runs: Vec<Run>,
@@ -115,7 +115,7 @@ pub(crate) fn execute(
         part,
         ..Options::new(&interrupted)
     };
-    let mut teller = Teller::new(common.quiet);
+    let mut teller = Reporter::new(common.quiet);
     let mut runs = Vec::with_capacity(scenario.runs());
     let outcome = whimbrel_lab::run(scenario, &options, &mut teller, &mut |run| {
         if let Some(results) = &mut results {
@@ -130,7 +130,7 @@ pub(crate) fn execute(
     Ok(Executed { runs, manifest })
 }
 
-/// Makes the folder ready. Runs of an earlier call that goes on are handed back.
+/// Prepares the folder. Returns the finished runs of an earlier call that is continued.
 fn prepare(scenario: &Scenario, destination: &Destination, part: Part) -> Outcome<Vec<Run>> {
     let folder = &destination.folder;
     if !destination.resume || !folder.join("manifest.json").exists() {
@@ -139,7 +139,7 @@ fn prepare(scenario: &Scenario, destination: &Destination, part: Part) -> Outcom
     }
     let manifest = Manifest::load(&folder.join("manifest.json")).map_err(|error| fail(WRONG_USE, error))?;
     let differs = if manifest.whimbrel != env!("CARGO_PKG_VERSION") {
-        Some("another version of this program wrote it")
+        Some("it was written by another version of this program")
     } else if manifest.scenario.hash != whimbrel_scenario::hash(scenario) {
         Some("it holds results of another scenario, or of this one with other changes")
     } else if manifest.part != part {
@@ -157,12 +157,12 @@ fn prepare(scenario: &Scenario, destination: &Destination, part: Part) -> Outcom
     whimbrel_lab::load_runs(folder).map_err(|error| fail(WRONG_USE, error))
 }
 
-/// Says what is about to run, if it is much.
+/// Announces the runs, if there are many.
 fn announce(scenario: &Scenario, destination: Option<&Destination>, part: Part, earlier: &[Run]) {
     let estimate = Estimate::of(scenario, part, destination.is_some());
     if !earlier.is_empty() {
         note(format_args!(
-            "{} of {} runs are there already",
+            "{} of {} runs are complete already",
             earlier.len(),
             estimate.runs
         ));
@@ -188,10 +188,10 @@ fn announce(scenario: &Scenario, destination: Option<&Destination>, part: Part, 
     }
 }
 
-/// Bytes recorded without a word.
+/// Maximum number of recorded bytes without an announcement.
 const MUCH: u64 = 100_000_000;
 
-/// A number of bytes, roughly.
+/// Returns a rounded number of bytes with its unit.
 fn bytes(n: u64) -> String {
     match n {
         0..1_000_000 => format!("{} kB", n.div_ceil(1_000)),
@@ -200,7 +200,7 @@ fn bytes(n: u64) -> String {
     }
 }
 
-/// Completes the files and prints what all runs say together.
+/// Completes the files and prints the summary of all runs.
 fn give_out(
     scenario: &Scenario,
     runs: &[Run],
@@ -214,15 +214,15 @@ fn give_out(
         _ => Status::Complete,
     };
     let written = results.map(|results| results.finish(status)).transpose();
-    // The table first: it is there even if the disk is full.
+    // The table first: it is printed even if the disk is full.
     if common.json || !runs.is_empty() {
         print_results(scenario, runs, common.json, &common.view)?;
     }
     match written {
         Ok(manifest) => {
             if !common.quiet {
-                tell_failures(runs);
-                tell_cuts(manifest.as_ref());
+                report_failures(runs);
+                report_cuts(manifest.as_ref());
             }
             Ok(manifest)
         }
@@ -232,7 +232,7 @@ fn give_out(
     }
 }
 
-/// The end of runs that did not all come to theirs.
+/// Returns the outcome of runs of which not all are complete.
 fn conclude(all: usize, runs: &[Run], folder: Option<&Path>, outcome: &LabOutcome) -> Outcome {
     let kept = match folder {
         Some(folder) if !runs.is_empty() => format!("; their results are in {}", folder.display()),
@@ -249,7 +249,7 @@ fn conclude(all: usize, runs: &[Run], folder: Option<&Path>, outcome: &LabOutcom
     };
     if let Some(run) = runs.iter().find(wrong) {
         let message = format_args!(
-            "with seed {} a file did not arrive as it was sent: a defect of this program",
+            "with seed {} a file arrived changed: a defect of this program",
             run.seed
         );
         return Err(fail(FAILED, message));
@@ -262,8 +262,8 @@ fn conclude(all: usize, runs: &[Run], folder: Option<&Path>, outcome: &LabOutcom
     Ok(())
 }
 
-/// Says which associations failed, the first few of them.
-fn tell_failures(runs: &[Run]) {
+/// Reports the first failed associations.
+fn report_failures(runs: &[Run]) {
     const MOST: usize = 5;
     let mut failures = runs.iter().flat_map(|run| {
         run.flows.iter().filter_map(move |flow| {
@@ -283,7 +283,7 @@ fn tell_failures(runs: &[Run]) {
     }
 }
 
-fn tell_cuts(manifest: Option<&Manifest>) {
+fn report_cuts(manifest: Option<&Manifest>) {
     let cut = manifest.map_or(&[][..], |manifest| &manifest.cut);
     if !cut.is_empty() {
         note(format_args!(
@@ -293,12 +293,12 @@ fn tell_cuts(manifest: Option<&Manifest>) {
     }
 }
 
-/// Runs at the same time: as asked for, or as many as there are processors.
+/// Returns the number of concurrent runs: as requested, or the number of processors.
 pub(crate) fn jobs(asked: Option<u16>) -> usize {
     asked.map_or_else(|| available_parallelism().map_or(1, usize::from), usize::from)
 }
 
-/// Characters in a line.
+/// Returns the number of characters in a line.
 pub(crate) fn width() -> usize {
     let term = console::Term::stdout();
     if term.is_term() {
@@ -308,7 +308,7 @@ pub(crate) fn width() -> usize {
     }
 }
 
-/// Set by Ctrl-C or SIGTERM; the second time ends the process at once.
+/// Returns a flag that Ctrl-C or SIGTERM sets; the second signal ends the process at once.
 pub(crate) fn listen() -> Outcome<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let set = Arc::clone(&interrupted);

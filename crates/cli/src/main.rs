@@ -1,6 +1,6 @@
 //! The `whimbrel` command.
 
-// They panic if the output is closed or full. `output` and `transfer::console` print.
+// These macros panic if the output is closed or full. `output` and `transfer::console` print instead.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod commands;
@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Standard SCTP, simulated and real: runs scenarios of lossy, multi-homed networks and says what they achieved
+/// Standard SCTP, simulated and over real networks: runs scenarios of lossy, multi-homed networks and reports metrics
 #[derive(Parser, Debug)]
 #[command(name = "whimbrel", version, max_term_width = 100, after_help = output::EXIT_CODES)]
 struct Cli {
@@ -23,25 +23,25 @@ struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Send a file over two simulated radio links and look at everything that happened
+    /// Send a file over two simulated radio links and write all recorded files
     Demo(commands::demo::Args),
     /// Run a scenario: every point of its sweep with every seed
     Run(commands::run::Args),
     /// Print the tables of saved results
     Show(commands::show::Args),
-    /// Explain the fate of one packet of saved results
+    /// Explain the fate of a packet in saved results
     Why(commands::why::Args),
-    /// Put the parts of a sweep together that were run apart
+    /// Merge the parts of a sweep
     Merge(commands::merge::Args),
-    /// List the metrics: their names, what they say, which time they cover
+    /// List the metrics: their names, their definitions, and the time they cover
     Metrics(commands::metrics::Args),
-    /// Run again what a manifest.json describes, and compare the files
+    /// Repeat the runs of a manifest.json, and compare the files
     Rerun(commands::rerun::Args),
-    /// Run studies: scenarios with claims of papers about what comes out
+    /// Run studies that check published claims
     Study(commands::study::Args),
     /// Check a scenario without running it
     Check(commands::check::Args),
-    /// List the schemes, show what one is made of, or list the parts to make one of
+    /// List the schemes, show the parts of a scheme, or list all parts
     Schemes(commands::schemes::Args),
     /// Print the JSON schema of scenario files
     Schema(commands::schema::Args),

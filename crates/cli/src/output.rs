@@ -1,4 +1,4 @@
-//! What commands print, and how they end.
+//! Output of commands, and exit codes.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -6,14 +6,14 @@ use std::process::ExitCode;
 
 use whimbrel_scenario::{Scenario, ScenarioError};
 
-/// Told in the help of the command.
+/// Printed in the help of the command.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0    done
   1    a run failed, or its results could not be written
   2    wrong use: arguments, scenario, or output folder; nothing was run
-  130  interrupted (Ctrl-C); what was complete by then is kept
-send and recv have more; see their help.";
+  130  interrupted (Ctrl-C); complete runs are kept
+send and recv have more exit codes; see their help.";
 
 /// A run failed, or its results could not be written.
 pub(crate) const FAILED: u8 = 1;
@@ -22,14 +22,14 @@ pub(crate) const WRONG_USE: u8 = 2;
 /// Ctrl-C.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// Why a command ended early. The message was told, or nobody listens any more.
+/// A command that ended early. Its message has been printed, if standard error is open.
 #[derive(Debug)]
 pub(crate) struct Ended(pub(crate) u8);
 
-/// A command's way: done, or ended early with a code.
+/// The result of a command: success, or an early end with a code.
 pub(crate) type Outcome<T = ()> = Result<T, Ended>;
 
-/// The exit code of a command.
+/// Returns the exit code of a command.
 pub(crate) fn exit(outcome: Outcome) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -43,12 +43,12 @@ pub(crate) fn fail(code: u8, message: impl fmt::Display) -> Ended {
     Ended(code)
 }
 
-/// Prints a line to standard error. That nobody reads it is no error.
+/// Prints a line to standard error. A closed output is ignored.
 pub(crate) fn note(line: impl fmt::Display) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Prints text to standard output. A reader that has gone away (`| head`) ends the command quietly.
+/// Prints text to standard output. A closed reader (`| head`) ends the command quietly.
 pub(crate) fn print(text: &str) -> Outcome {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -58,7 +58,7 @@ pub(crate) fn print(text: &str) -> Outcome {
     }
 }
 
-/// Tells everything that is wrong with a scenario.
+/// Prints all problems of a scenario.
 pub(crate) fn scenario_error(error: &ScenarioError) -> Ended {
     if let ScenarioError::Invalid(problems) = error {
         for problem in problems {
@@ -73,12 +73,12 @@ pub(crate) fn scenario_error(error: &ScenarioError) -> Ended {
     }
 }
 
-/// A number of things.
+/// Returns a number with its noun, in the plural if needed.
 pub(crate) fn count(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
-/// How much there is to run, in words.
+/// Returns the number of runs in words.
 pub(crate) fn size(scenario: &Scenario) -> String {
     let points = scenario.points.len();
     let runs = count(scenario.runs(), "run");

@@ -1,4 +1,4 @@
-//! How far the runs are: a bar on a terminal, a line now and then elsewhere.
+//! Progress of runs: a bar on a terminal, otherwise a line from time to time.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -8,15 +8,15 @@ use whimbrel_lab::Progress;
 
 use crate::output::note;
 
-/// Time between two lines where there is no terminal.
+/// Time between two lines without a terminal.
 const LINES_EVERY: Duration = Duration::from_secs(10);
 
 /// Steps of the bar.
 const STEPS: u64 = 1000;
 
-/// Tells how far the runs are on standard error.
+/// Reports the progress of runs on standard error.
 #[derive(Debug)]
-pub(crate) enum Teller {
+pub(crate) enum Reporter {
     Bar(ProgressBar),
     Lines {
         last: Instant,
@@ -26,18 +26,18 @@ pub(crate) enum Teller {
     Quiet,
 }
 
-impl Teller {
-    /// Tells nothing if `quiet`.
+impl Reporter {
+    /// Creates a reporter that prints nothing if `quiet`.
     pub(crate) fn new(quiet: bool) -> Self {
         if quiet {
-            Teller::Quiet
+            Reporter::Quiet
         } else if std::io::stderr().is_terminal() {
             let style = ProgressStyle::with_template("{wide_bar} {percent:>3} %  {msg}  {elapsed}, {eta} left")
                 .unwrap_or_else(|_| ProgressStyle::default_bar());
             let bar = ProgressBar::with_draw_target(Some(STEPS), ProgressDrawTarget::stderr()).with_style(style);
-            Teller::Bar(bar)
+            Reporter::Bar(bar)
         } else {
-            Teller::Lines {
+            Reporter::Lines {
                 last: Instant::now(),
                 began: Instant::now(),
                 from: None,
@@ -45,23 +45,23 @@ impl Teller {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(crate) fn finish(&mut self) {
-        if let Teller::Bar(bar) = self {
+        if let Reporter::Bar(bar) = self {
             bar.finish_and_clear();
         }
     }
 }
 
-impl Progress for Teller {
+impl Progress for Reporter {
     fn update(&mut self, fraction: f64, done: usize, total: usize) {
         match self {
-            Teller::Bar(bar) => {
+            Reporter::Bar(bar) => {
                 bar.set_position((fraction * STEPS as f64) as u64);
                 bar.set_message(format!("{done} of {total} runs"));
             }
-            Teller::Lines { last, began, from } => {
-                // What was there before this call took none of its time.
+            Reporter::Lines { last, began, from } => {
+                // Work done before this call took none of its time.
                 let from = *from.get_or_insert(fraction);
                 if last.elapsed() < LINES_EVERY {
                     return;
@@ -74,12 +74,12 @@ impl Progress for Teller {
                     duration(left)
                 ));
             }
-            Teller::Quiet => {}
+            Reporter::Quiet => {}
         }
     }
 }
 
-/// A duration to read: `40 s`, `3 min`, `2 h 5 min`.
+/// Returns a readable duration: `40 s`, `3 min`, `2 h 5 min`.
 fn duration(seconds: f64) -> String {
     let minutes = (seconds / 60.0).round();
     if seconds < 90.0 {
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn durations_are_short() {
-        let told = [3.2, 100.0, 7_500.0, 1e6].map(duration);
-        assert_eq!(told, ["4 s", "2 min", "2 h 5 min", "12 days"]);
+        let texts = [3.2, 100.0, 7_500.0, 1e6].map(duration);
+        assert_eq!(texts, ["4 s", "2 min", "2 h 5 min", "12 days"]);
     }
 }

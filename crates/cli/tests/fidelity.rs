@@ -1,8 +1,8 @@
-//! Simulation and reality agree: `send` and `recv` through `emulate` reach the goodput that the simulator computes for the same
-//! scenario file.
+//! Compares the emulator with the simulator: `send` and `recv` through `emulate` reach the simulated goodput of the same scenario
+//! file.
 //!
-//! By default a selection runs that a busy machine of two processors can do within a minute or two. `WHIMBREL_FIDELITY=full` runs all
-//! cases, which needs an idle machine; other values select those with that part in their names, such as `cubic-40ms` or `100Mbit-0%`.
+//! By default a selection runs that takes a busy machine with two processors one to two minutes. `WHIMBREL_FIDELITY=full` runs all
+//! cases, which needs an idle machine; other values select cases by a part of their names, such as `cubic-40ms` or `100Mbit-0%`.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "what a test cannot do without fails it")]
@@ -18,7 +18,7 @@ use fidelity::case::{Case, all};
 use fidelity::live::{Live, Verdict};
 
 #[test]
-fn live_goodput_is_that_of_the_simulation() {
+fn live_goodput_matches_the_simulation() {
     let asked = std::env::var("WHIMBREL_FIDELITY").ok();
     let is_asked = |case: &Case| match asked.as_deref() {
         None => case.is_default(),

@@ -1,4 +1,4 @@
-//! `whimbrel check`: what is wrong with a scenario, or how it is understood.
+//! `whimbrel check`: reports the errors of a scenario, or prints it with all defaults.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,10 +13,10 @@ use crate::output::{EXIT_CODES, Outcome, count, exit, note, print, scenario_erro
 pub(crate) struct Args {
     /// The scenario file
     file: PathBuf,
-    /// Change a field first, named by its dotted path: --set link.wifi.loss.rate=0.01
+    /// Change a field, given by its dotted path: --set link.wifi.loss.rate=0.01
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Print the scenario with every default filled in and every change applied, as a scenario file
+    /// Print the scenario with all defaults and all changes, as a scenario file
     #[arg(long)]
     explain: bool,
 }

@@ -1,4 +1,4 @@
-//! `whimbrel demo`: a file over two simulated radio links, with everything written down.
+//! `whimbrel demo`: a file over two simulated radio links, with all recorded files.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use whimbrel_scenario::Scenario;
 use crate::execute::{Common, Destination, Executed, execute};
 use crate::output::{EXIT_CODES, FAILED, Outcome, exit, fail, note, print, scenario_error, size};
 
-/// The scenario, part of the program.
+/// The scenario, embedded in the program.
 const SCENARIO: &str = include_str!("../../../../examples/two-radios.toml");
 const SCENARIO_PATH: &str = "examples/two-radios.toml";
 /// The folder of one of the recorded runs, below that of the results.
@@ -20,7 +20,7 @@ const RECORDED: &str = "runs/sctp.scheme=multipath/seed-1";
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Args {
-    /// Where to write the results; those of an earlier run are replaced
+    /// Folder for the results; results of an earlier run are replaced
     #[arg(long, value_name = "DIR", default_value = "out/demo")]
     out: PathBuf,
     #[command(flatten)]
@@ -65,7 +65,7 @@ fn try_run(args: &Args) -> Outcome {
     say(&guide(&args.out))
 }
 
-/// What lies in the folder, and what to do with it.
+/// Returns a list of the files in the folder, and commands to inspect them.
 fn guide(folder: &Path) -> String {
     let mut text = format!("\nIn {}:\n", folder.display());
     let files = [

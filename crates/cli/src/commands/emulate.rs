@@ -22,51 +22,51 @@ Exit codes:
 
 /// Forward packets of real programs through the links of a scenario, in real time
 ///
-/// The ends of one flow are real programs, all other flows are simulated. Programs send to the emulator instead of the receiver; it
-/// forwards to the receiver what the links deliver, when they deliver it, and answers in the other direction. The network's time,
-/// with its schedules, traces and simulated flows, begins with the first packet.
+/// The ends of one flow are real programs; all other flows are simulated. Programs send to the emulator instead of the receiver. It
+/// forwards packets to the receiver when the links deliver them, and vice versa. The network's time, with its schedules, traces and
+/// simulated flows, starts with the first packet.
 #[derive(clap::Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// The scenario file
     pub(super) file: PathBuf,
-    /// Take packets in by UDP sockets, which needs no privileges
+    /// Use UDP sockets, which need no privileges
     #[arg(long)]
     pub(super) udp: bool,
-    /// The flow whose ends are real programs; needed if the scenario has several
+    /// The flow whose ends are real programs; required if the scenario has several flows
     #[arg(long, value_name = "NAME")]
     pub(super) flow: Option<String>,
-    /// Where the receiving program listens: an address for each link at the receiver's node that the flow uses. By default
-    /// 127.0.2.1, 127.0.2.2, ... with UDP port 9899
+    /// Addresses of the receiving program: one for each link at the receiver's node that the flow uses. Default: 127.0.2.1,
+    /// 127.0.2.2, ... with UDP port 9899
     #[arg(long, value_name = "ADDR", value_delimiter = ',', value_parser = address::parse_peer)]
     pub(super) to: Vec<SocketAddr>,
-    /// Where sending programs send to instead; by default the IP addresses in --to with UDP port 9900. SCTP with several addresses
-    /// needs the same IP addresses as in --to. Port 0 takes a free one
+    /// Addresses that sending programs use instead. Default: the IP addresses in --to with UDP port 9900. SCTP with several
+    /// addresses needs the same IP addresses as in --to. Port 0 selects a free port
     #[arg(long, value_name = "ADDR", value_delimiter = ',', value_parser = parse_listen)]
     pub(super) listen: Vec<SocketAddr>,
-    /// The IP addresses of sending programs: one for each link at the sender's node that the flow uses. By default 127.0.1.1,
-    /// 127.0.1.2, ...
+    /// IP addresses of sending programs: one for each link at the sender's node that the flow uses. Default: 127.0.1.1, 127.0.1.2,
+    /// ...
     #[arg(long, value_name = "IP", value_delimiter = ',')]
     pub(super) from: Vec<IpAddr>,
-    /// The seed of random losses and delays; by default the scenario's
+    /// Seed of random losses and delays. Default: the scenario's
     #[arg(long, value_name = "N")]
     pub(super) seed: Option<u64>,
-    /// Change a field first, named by its dotted path: --set link.wifi.loss.rate=0.01
+    /// Change a field, given by its dotted path: --set link.wifi.loss.rate=0.01
     #[arg(long, value_name = "KEY=VALUE")]
     pub(super) set: Vec<String>,
-    /// End after this time; by default at Ctrl-C
+    /// End after this time. Default: at Ctrl-C
     #[arg(long, value_name = "TIME")]
     pub(super) duration: Option<Span>,
-    /// The machine counts as too slow if more than 1 % of packets leave later than this
+    /// The machine is too slow if more than 1 % of packets leave later than this
     #[arg(long, value_name = "TIME", default_value = "1 ms")]
     pub(super) late: Span,
-    /// Write a file once packets are taken in: a JSON object with the addresses {"listen", "to", "from"}
+    /// Write this file when the emulator is ready: a JSON object with the addresses {"listen", "to", "from"}
     #[arg(long, value_name = "FILE")]
     pub(super) ready_file: Option<PathBuf>,
     /// Print one JSON object instead of the tables
     #[arg(long)]
     pub(super) json: bool,
-    /// Print only errors to standard error
+    /// Print only errors
     #[arg(long, short)]
     pub(super) quiet: bool,
 }

@@ -1,4 +1,4 @@
-//! `whimbrel merge`: the parts of a sweep that were run apart become one folder of results.
+//! `whimbrel merge`: merges the parts of a sweep into one folder of results.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use crate::commands::show::{Saved, load};
 use crate::execute::{ViewArgs, print_results};
 use crate::output::{EXIT_CODES, FAILED, Outcome, WRONG_USE, exit, fail, note};
 
-/// Put the parts of a sweep together that `run --part` has run apart, or the same sweep interrupted in several places
+/// Merge the parts of a sweep that were run with `run --part`, or incomplete results of the same sweep
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Args {
-    /// Folders of results of the same scenario with the same changes
+    /// Folders with results of the same scenario with the same changes
     #[arg(required = true, value_name = "DIR")]
     folders: Vec<PathBuf>,
     /// The folder to write
@@ -23,7 +23,7 @@ pub(crate) struct Args {
     /// Replace the results of an earlier run in that folder
     #[arg(long)]
     replace: bool,
-    /// Print nothing but errors
+    /// Print only errors
     #[arg(long, short)]
     quiet: bool,
     #[command(flatten)]
@@ -46,7 +46,7 @@ fn try_run(args: &Args) -> Outcome {
         let same = |saved: &Saved| (saved.manifest.scenario.hash.clone(), saved.manifest.whimbrel.clone());
         if same(part) != same(first) {
             let message = format_args!(
-                "{} and {} are not parts of the same: scenario, changes or version differ",
+                "{} and {} are not parts of the same sweep: scenario, changes or version differ",
                 args.folders[0].display(),
                 folder.display()
             );

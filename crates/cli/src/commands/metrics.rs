@@ -1,4 +1,4 @@
-//! `whimbrel metrics`: what is measured, and over which time.
+//! `whimbrel metrics`: definitions of the metrics, and the time that each covers.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -7,7 +7,7 @@ use whimbrel_lab::metrics;
 
 use crate::output::{exit, print};
 
-/// List the metrics: their names in files and in --metric, what they say, which time they cover
+/// List the metrics: their names in files and for --metric, their definitions, and the time they cover
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// Print a Markdown table

@@ -38,16 +38,16 @@ const MAX_TRANSFERS_PER_ADDRESS: usize = 64;
 #[derive(clap::Args, Debug)]
 #[command(after_help = format!("{SECURITY}\n{EXIT_CODES}"))]
 pub(crate) struct Args {
-    /// The folder to write files into; it is made if it is not there
+    /// Folder for received files; created if it does not exist
     dir: PathBuf,
-    /// Local addresses to listen on, each an IP address with or without a UDP port (9899); 0.0.0.0 stands for
-    /// all IPv4 addresses of this host, `[::]` for all of both versions
+    /// Local addresses to listen on, each an IP address with or without a UDP port (9899); 0.0.0.0 means all IPv4 addresses of this
+    /// host, `[::]` all IPv4 and IPv6 addresses
     #[arg(long, value_name = "ADDR", value_delimiter = ',', required = true, value_parser = address::parse_listen)]
     listen: Vec<SocketAddr>,
-    /// End after one transfer: the first that begins with a valid header
+    /// End after one transfer: the first one with a valid header
     #[arg(long)]
     once: bool,
-    /// Replace files that exist already; by default they are kept and the sender is told
+    /// Replace existing files; by default they are kept and the transfer is refused
     #[arg(long)]
     force: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `whimbrel rerun`: the runs of a manifest once more, and whether they give the same files.
+//! `whimbrel rerun`: repeats the runs of a manifest, and compares the files.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,13 +9,13 @@ use whimbrel_scenario::Scenario;
 use crate::execute::{Common, Destination, execute};
 use crate::output::{EXIT_CODES, FAILED, Outcome, WRONG_USE, exit, fail, note, scenario_error};
 
-/// Run again what a manifest.json describes, and compare the files
+/// Repeat the runs of a manifest.json, and compare the files
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Args {
     /// The manifest.json of an earlier run
     manifest: PathBuf,
-    /// Where to write, by default beside the folder of the manifest, with -rerun at the end of its name
+    /// Folder to write. Default: the folder of the manifest with -rerun appended to its name
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Replace the results of an earlier run in that folder
@@ -38,7 +38,7 @@ fn try_run(args: &Args) -> Outcome {
     let earlier = Manifest::load(&path).map_err(|error| fail(WRONG_USE, error))?;
     if earlier.command.get(1).is_some_and(|word| word == "study") {
         let message = format_args!(
-            "these are results of a study\n  hint: {} --out DIR makes them again",
+            "these are results of a study\n  hint: {} --out DIR repeats them",
             earlier.command.join(" ")
         );
         return Err(fail(WRONG_USE, message));
@@ -76,7 +76,7 @@ fn try_run(args: &Args) -> Outcome {
     ))
 }
 
-/// The folder of the manifest with `-rerun` at its end.
+/// Returns the folder of the manifest with `-rerun` appended.
 fn beside(manifest: &Path) -> PathBuf {
     let folder = manifest
         .parent()

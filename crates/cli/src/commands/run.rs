@@ -15,8 +15,8 @@ use crate::output::{EXIT_CODES, Outcome, exit, note, scenario_error, size};
 pub(crate) struct Args {
     /// The scenario file
     file: PathBuf,
-    /// Change a field, named by its dotted path; members of arrays go by their names: --set link.wifi.loss.rate=0.01.
-    /// A field that the scenario sweeps keeps the value given here
+    /// Change a field, given by its dotted path; members of arrays are named: --set link.wifi.loss.rate=0.01. A field in the sweep
+    /// then has only this value
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Runs of each point
@@ -25,18 +25,18 @@ pub(crate) struct Args {
     /// The first seed
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Write results.csv, results.parquet, links.csv, runs.jsonl, manifest.json, series.parquet, events.jsonl and packets.pcapng into
-    /// this folder; the table `record` of the scenario selects the last three. Without it nothing is written
+    /// Write results.csv, results.parquet, links.csv, runs.jsonl, manifest.json, series.parquet, events.jsonl and packets.pcapng
+    /// into this folder; the table `record` of the scenario selects the last three. Without --out no files are written
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Replace the results of an earlier run in that folder
     #[arg(long, requires = "out")]
     replace: bool,
-    /// Continue an interrupted or killed run in that folder: finished runs are kept, and the results are the same as of a run that was
-    /// not interrupted. Starts one if the folder is empty
+    /// Continue an interrupted or killed run in that folder: finished runs are kept, and the results are the same as without the
+    /// interruption. Starts a new run if the folder is empty
     #[arg(long, requires = "out", conflicts_with = "replace")]
     resume: bool,
-    /// Run only a part of the runs, 2/4 for the second of four; `whimbrel merge` puts parts together
+    /// Run only a part of the runs, such as 2/4 for the second of four; `whimbrel merge` merges the parts
     #[arg(long, value_name = "N/PARTS", default_value_t = Part::ALL, hide_default_value = true)]
     part: Part,
     #[command(flatten)]
@@ -76,7 +76,7 @@ fn try_run(args: &Args) -> Outcome {
     Ok(())
 }
 
-/// The command without what its results do not depend on.
+/// Returns the command without options that do not affect the results.
 fn command(file: &str, changes: &[String], part: Part) -> Vec<String> {
     let mut command = vec!["whimbrel".to_owned(), "run".to_owned(), file.to_owned()];
     for change in changes {

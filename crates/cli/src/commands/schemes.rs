@@ -17,14 +17,14 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum Command {
-    /// Print a scheme as tables of a scenario file, to be changed there
+    /// Print a scheme as tables of a scenario file, to be copied and changed
     Show {
         /// The scheme's name
         name: String,
     },
     /// List the parts that schemes are made of, with their parameters
     Parts {
-        /// Only the part of this name, or the parts of this slot: discriminator, window, ...
+        /// Only the part with this name, or the parts of this slot: discriminator, window, ...
         name: Option<String>,
     },
 }
@@ -120,7 +120,7 @@ fn describe(text: &mut String, slot: &str, part: &PartText) {
     text.push('\n');
 }
 
-/// Breaks a text at spaces into lines of at most so many characters.
+/// Breaks a text at spaces into lines of at most `width` characters.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

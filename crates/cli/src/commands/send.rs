@@ -34,12 +34,11 @@ const FAREWELL_PATIENCE: Duration = Duration::from_secs(3);
 pub(crate) struct Args {
     /// The file to send
     file: PathBuf,
-    /// Where `whimbrel recv` listens: one address or several of the same host, each an IP address or host name with or
-    /// without a UDP port (9899)
+    /// Addresses of `whimbrel recv`: one or several of the same host, each an IP address or host name with or without a UDP port
+    /// (9899)
     #[arg(long, value_name = "ADDR", value_delimiter = ',', required = true, value_parser = address::parse_peer)]
     to: Vec<SocketAddr>,
-    /// Local addresses to send from, each an IP address with or without a UDP port; by default those that the routing
-    /// table chooses
+    /// Local addresses to send from, each an IP address with or without a UDP port. Default: chosen by the routing table
     #[arg(long, value_name = "ADDR", value_delimiter = ',', value_parser = address::parse_local)]
     local: Vec<SocketAddr>,
     #[command(flatten)]

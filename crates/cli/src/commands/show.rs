@@ -9,11 +9,11 @@ use whimbrel_scenario::Scenario;
 use crate::execute::{ViewArgs, print_results};
 use crate::output::{EXIT_CODES, Outcome, WRONG_USE, exit, fail, note, scenario_error};
 
-/// Print the tables of saved results, also of those of a run that is under way or was interrupted
+/// Print the tables of saved results, including those of runs in progress or interrupted
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Args {
-    /// A folder that `run --out` or `merge` has written
+    /// A folder written by `run --out` or `merge`
     #[arg(value_name = "DIR")]
     folder: PathBuf,
     /// Print one JSON object instead of tables, as `run --json` does
@@ -45,19 +45,19 @@ fn try_run(args: &Args) -> Outcome {
     print_results(&saved.scenario, &saved.runs, args.json, &args.view)
 }
 
-/// Results read from a folder.
+/// Results loaded from a folder.
 pub(crate) struct Saved {
     pub(crate) manifest: Manifest,
     pub(crate) scenario: Scenario,
     pub(crate) runs: Vec<Run>,
 }
 
-/// Reads a folder of results.
+/// Loads a folder of results.
 pub(crate) fn load(folder: &Path) -> Outcome<Saved> {
     let manifest = Manifest::load(&folder.join("manifest.json")).map_err(|error| {
         fail(
             WRONG_USE,
-            format_args!("{error}\n  hint: name a folder that `run --out` has written"),
+            format_args!("{error}\n  hint: name a folder written by `run --out`"),
         )
     })?;
     let source = &manifest.scenario;

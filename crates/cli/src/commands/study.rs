@@ -1,4 +1,4 @@
-//! `whimbrel study`: what papers claim, and what comes out here.
+//! `whimbrel study`: runs studies that check published claims.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -7,12 +7,12 @@ use whimbrel_lab::{Part, PlannedScenario, Results, Run, Status, Study, StudyErro
 
 use crate::execute::{jobs, listen, width};
 use crate::output::{EXIT_CODES, Ended, FAILED, INTERRUPTED, Outcome, WRONG_USE, count, exit, fail, note, print};
-use crate::progress::Teller;
+use crate::progress::Reporter;
 
-/// The studies of the project, as they were when this was built: study, file, content.
+/// The studies of the project at build time: study, file, content.
 const EMBEDDED: &[(&str, &str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/studies.rs"));
 
-/// Run studies: scenarios with claims about what comes out
+/// Run studies that check published claims
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Args {
@@ -24,15 +24,15 @@ pub(crate) struct Args {
 enum Command {
     /// List the studies
     List(ListArgs),
-    /// Run studies and say for each claim whether it came out
+    /// Run studies and print a verdict for each claim
     Run(RunArgs),
-    /// Print the summary of all studies, from what `run --keep` left, as Markdown
+    /// Print the summary of all studies as Markdown, from the outcomes that `run --keep` stored
     Results(ResultsArgs),
 }
 
 #[derive(clap::Args, Debug)]
 struct ListArgs {
-    /// The folder of studies; by default ./studies, or the studies that came with this program
+    /// Folder with studies. Default: ./studies, or the studies embedded in this program
     #[arg(long, value_name = "DIR")]
     studies: Option<PathBuf>,
 }
@@ -48,13 +48,13 @@ struct ResultsArgs {
 
 #[derive(clap::Args, Debug)]
 struct RunArgs {
-    /// Studies by their names; see `whimbrel study list`
+    /// Names of studies; see `whimbrel study list`
     #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "ID")]
     ids: Vec<String>,
-    /// Run all of them
+    /// Run all studies
     #[arg(long)]
     all: bool,
-    /// The short form: fewer seeds, thinner sweeps
+    /// Run the short form: fewer seeds, shorter sweeps
     #[arg(long)]
     quick: bool,
     /// Write study.json and, for each scenario, results.csv, results.parquet, links.csv and manifest.json into DIR/ID/
@@ -63,20 +63,20 @@ struct RunArgs {
     /// Replace the results of earlier runs in that folder
     #[arg(long, requires = "out")]
     replace: bool,
-    /// Print JSON instead of tables: {"study", "claims": [{"id", "claim", "paper", "measured", "ci95", "verdict", "note"}]}, an
+    /// Print JSON instead of tables: {"study", "claims": [{"id", "claim", "paper", "measured", "ci95", "verdict", "note"}]}, or an
     /// array of these with --all or several studies
     #[arg(long)]
     json: bool,
-    /// Keep what came out in the study's folder, as results.json, for the table of all studies
+    /// Store the outcome in the study's folder as results.json, for the summary of all studies
     #[arg(long, conflicts_with = "quick")]
     keep: bool,
-    /// Skip studies whose results.json is complete and newer than this program and the study: what an interrupted run has left
+    /// Skip studies whose results.json is complete and newer than this program and the study, to continue an interrupted run
     #[arg(long, requires = "keep")]
     resume: bool,
-    /// Runs at the same time, by default as many as there are processors; the results do not depend on it
+    /// Number of concurrent runs. Default: the number of processors. It does not affect the results
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
-    /// Tell nothing on standard error but errors
+    /// Print only errors
     #[arg(long, short)]
     quiet: bool,
     #[command(flatten)]
@@ -91,10 +91,10 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     })
 }
 
-/// Where the studies lie.
+/// The folder of the studies.
 struct Shelf {
     folders: Vec<PathBuf>,
-    /// Holds the studies of the program while they are in use.
+    /// Keeps the unpacked studies of the program while they are in use.
     unpacked: Option<tempfile::TempDir>,
 }
 
@@ -206,7 +206,7 @@ fn run_studies(args: &RunArgs) -> Outcome {
         };
         args.ids.iter().map(find).collect::<Outcome<Vec<_>>>()?
     };
-    // All of them are checked before any of them runs.
+    // All studies are checked before any of them runs.
     let studies = folders
         .iter()
         .map(|folder| shelf.load(folder))
@@ -263,7 +263,7 @@ fn run_study(study: &Study, args: &RunArgs, interrupted: &std::sync::atomic::Ato
     let planned = study.plan(args.quick).map_err(|error| study_error(&error))?;
     let out = args.out.as_ref().map(|out| out.join(study.id()));
     let command = command(study.id(), args.quick);
-    // Every folder is tried before anything runs.
+    // All folders are prepared before anything runs.
     for planned in &planned {
         if let Some(out) = &out {
             let folder = out.join(&planned.name);
@@ -312,7 +312,7 @@ fn run_scenario(
         watch: planned.watch,
         ..whimbrel_lab::Options::new(interrupted)
     };
-    let mut teller = Teller::new(args.quiet);
+    let mut teller = Reporter::new(args.quiet);
     let mut runs = Vec::with_capacity(planned.scenario.runs());
     let outcome = run_planned(planned, &options, &mut teller, &mut |run| {
         if let Some(results) = &mut results {
@@ -339,7 +339,7 @@ fn run_scenario(
     Ok(runs)
 }
 
-/// The command without what its results do not depend on.
+/// Returns the command without options that do not affect the results.
 fn command(id: &str, quick: bool) -> Vec<String> {
     let mut command = vec![
         "whimbrel".to_owned(),

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 use whimbrel::UDP_ENCAPSULATION_PORT;
 
-/// An IP address and UDP port: `192.0.2.1`, `192.0.2.1:9899`, `[2001:db8::1]:9899`. Without a port it is `default_port`.
+/// Parses an IP address and UDP port: `192.0.2.1`, `192.0.2.1:9899`, `[2001:db8::1]:9899`. Without a port it is `default_port`.
 pub(crate) fn parse_ip(text: &str, default_port: u16) -> Result<SocketAddr, String> {
     if let Ok(addr) = text.parse::<SocketAddr>() {
         return Ok(addr);
@@ -21,17 +21,17 @@ pub(crate) fn parse_ip(text: &str, default_port: u16) -> Result<SocketAddr, Stri
     }
 }
 
-/// For `--listen`: UDP port 9899 unless another is given.
+/// Parses an address for `--listen`. Default: UDP port 9899.
 pub(crate) fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     parse_ip(text, UDP_ENCAPSULATION_PORT)
 }
 
-/// For `--local`: any free UDP port unless one is given.
+/// Parses an address for `--local`. Default: any free UDP port.
 pub(crate) fn parse_local(text: &str) -> Result<SocketAddr, String> {
     parse_ip(text, 0)
 }
 
-/// For `--to`: as [`parse_listen`], or a host name with or without a UDP port; the first address it has.
+/// Parses an address for `--to`: as [`parse_listen`], or a host name with or without a UDP port; its first address is used.
 pub(crate) fn parse_peer(text: &str) -> Result<SocketAddr, String> {
     let addr = match parse_listen(text) {
         Ok(addr) => addr,
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_explained() {
+    fn invalid_addresses_are_named_in_the_error() {
         assert!(parse_listen("nonsense").is_err_and(|e| e.contains("nonsense")));
         assert!(parse_peer("127.0.0.1:99999").is_err_and(|e| e.contains("99999")));
         assert!(parse_peer("0.0.0.0").is_err());

@@ -1,5 +1,5 @@
-//! Lines and progress bars of a transfer. Whether they can be written has no effect on the transfer: threads write them, and an
-//! output that is closed, full, or not read loses lines.
+//! Lines and progress bars of a transfer. Threads write them, so that an output that is closed, full, or not read has no effect on
+//! the transfer; it loses lines.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Lines that wait for an output that is not read; more are dropped.
+/// Maximum number of lines that wait for a slow output; further lines are dropped.
 const WAITING_LINES: usize = 1024;
-/// How long the end of the program waits for an output that is not read.
+/// How long the end of the program waits for a slow output.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// Standard output, standard error, and progress bars on the latter if it is a terminal.
@@ -31,7 +31,7 @@ type Lines = SyncSender<Entry>;
 
 enum Entry {
     Line(String),
-    /// Answered when everything before it has been written.
+    /// Acknowledged when everything before it has been written.
     Flush(SyncSender<()>),
 }
 
@@ -50,7 +50,7 @@ impl Console {
         }
     }
 
-    /// A bar for a file of `size` bytes.
+    /// Creates a progress bar for a file of `size` bytes.
     pub(crate) fn bar(&self, name: &str, size: u64) -> ProgressBar {
         let style = ProgressStyle::with_template(
             "{msg:.bold} {wide_bar} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta} left",
@@ -62,7 +62,7 @@ impl Console {
 
     /// Prints a line of results to standard output.
     pub(crate) fn say(&self, line: impl Into<String>) {
-        // A queue that is full belongs to an output that nobody reads.
+        // A full queue means that the output is not read.
         let _ = self.out.try_send(Entry::Line(line.into()));
     }
 
@@ -71,7 +71,7 @@ impl Console {
         let _ = self.err.try_send(Entry::Line(line.into()));
     }
 
-    /// Waits until everything is written, or can probably not be written.
+    /// Waits until everything is written, with a time limit.
     pub(crate) fn finish(&self) {
         for lines in [&self.out, &self.err] {
             let (done, wait) = sync_channel(1);
@@ -82,7 +82,7 @@ impl Console {
     }
 }
 
-/// Starts the thread that writes to an output. Without a thread its lines are dropped.
+/// Starts the thread that writes to an output. Without the thread its lines are dropped.
 fn start(output: Output, bars: &MultiProgress) -> Lines {
     let (lines, queue) = sync_channel(WAITING_LINES);
     let bars = bars.clone();
@@ -91,7 +91,7 @@ fn start(output: Output, bars: &MultiProgress) -> Lines {
 }
 
 fn write_all(output: Output, bars: &MultiProgress, queue: &Receiver<Entry>) {
-    // Lines tear the bars only where both go to the terminal; elsewhere a slow reader must not hold up the bars.
+    // Lines interfere with bars only if both go to the terminal; otherwise a slow reader must not delay the bars.
     let tears = match output {
         Output::Out => io::stdout().is_terminal(),
         Output::Err => io::stderr().is_terminal(),
@@ -110,7 +110,7 @@ fn write_all(output: Output, bars: &MultiProgress, queue: &Receiver<Entry>) {
             Output::Err => write_line(io::stderr().lock(), &line),
         };
         let written = if tears { bars.suspend(write) } else { write() };
-        // A reader that has gone away (`| head`) wants no more; a full disk should be known, once.
+        // A closed reader (`| head`) needs no more lines; a full disk is reported once.
         if let (Output::Out, Err(error), false) = (output, written, warned)
             && error.kind() != io::ErrorKind::BrokenPipe
         {

@@ -1,27 +1,27 @@
-//! How a transfer can fail, and the exit code that says so.
+//! Failures of a transfer, and their exit codes.
 
 use whimbrel::{AssociationError, BindError, CloseReason, ConnectError};
 
 use super::frame::printable;
 
-/// Told in the help of both commands.
+/// Printed in the help of both commands.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
-  0    the file arrived and its SHA-256 digest is right
-  1    a file could not be read or written, or the other end turned it down
+  0    the file arrived with the right SHA-256 digest
+  1    a file could not be read or written, or the other end refused it
   2    wrong use of this command
-  3    refused: nobody listens there
-  4    unreachable: the network has no way there
-  5    timed out: no answer, or no longer any
+  3    refused: no receiver listens at the address
+  4    unreachable: the network has no route
+  5    timed out: the other end does not answer
   6    aborted by the other end
   130  interrupted (Ctrl-C)";
 
-/// Told in the help of both commands.
+/// Printed in the help of both commands.
 pub(crate) const SECURITY: &str = "\
 Security:
-  Nothing is encrypted: whoever is on the path can read files and their names.
-  Without --key anyone who can reach the receiver can write files into its folder, and whoever is
-  on the path can change what is sent; the digest protects against errors only.
+  Nothing is encrypted: anyone on the path can read files and their names.
+  Without --key anyone who can reach the receiver can write files into its folder, and anyone on
+  the path can change the data; the digest protects only against errors.
   With --key, both ends and every packet are authenticated. See SECURITY.md.
 ";
 
@@ -33,7 +33,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Files, or the other end's view of them.
+    /// A failure with files, at this end or reported by the other one.
     pub(crate) fn file(message: impl Into<String>) -> Self {
         Failure {
             code: 1,
@@ -41,7 +41,7 @@ impl Failure {
         }
     }
 
-    /// Arguments.
+    /// A failure because of wrong arguments.
     pub(crate) fn wrong_use(message: impl Into<String>) -> Self {
         Failure {
             code: 2,
@@ -49,7 +49,7 @@ impl Failure {
         }
     }
 
-    /// Ctrl-C.
+    /// A failure because of Ctrl-C.
     pub(crate) fn interrupted(message: impl Into<String>) -> Self {
         Failure {
             code: 130,
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_way_to_fail_has_its_code() {
+    fn every_failure_has_its_code() {
         let aborted = CloseReason::AbortedByPeer {
             cause: Some(12),
             reason: "\x1b[1mdisk full".into(),

@@ -1,4 +1,4 @@
-//! The folder that files are received into: its partial files, and those that a killed receiver has left.
+//! The folder for received files: its partial files, and those of receivers that were killed.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use tempfile::NamedTempFile;
 const PREFIX: &str = ".whimbrel-";
 const SUFFIX: &str = ".part";
 
-/// A folder in use. Receivers that share one hold a lock on it, so that only the first removes what others have left.
+/// A folder in use. Receivers that share it hold a lock on it, so that only the first one removes leftover files.
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
@@ -17,8 +17,8 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Makes the folder, checks that files can be made in it, and removes the partial files of receivers that are gone. Returns how
-    /// many there were.
+    /// Creates the folder, checks that it is writable, and removes the partial files of receivers that have ended. Returns the
+    /// number of removed files.
     pub(crate) fn open(path: &Path) -> std::io::Result<(Self, usize)> {
         std::fs::create_dir_all(path)?;
         let mut removed = 0;
@@ -26,7 +26,7 @@ impl Folder {
         if let Some(lock) = &lock {
             if lock.try_lock().is_ok() {
                 removed = remove_leftovers(path);
-                // A lock that is not given back here would be given back at our end: it only keeps others from cleaning up.
+                // If the unlock fails, the lock is released at exit: it only prevents others from cleaning up.
                 let _ = lock.unlock();
             }
             let _ = lock.try_lock_shared();
@@ -43,7 +43,7 @@ impl Folder {
         self.path.join(name)
     }
 
-    /// A file that vanishes unless it is given its name.
+    /// Creates a file that is removed unless it is renamed.
     pub(crate) fn part_file(&self) -> std::io::Result<NamedTempFile> {
         let mut builder = tempfile::Builder::new();
         builder.prefix(PREFIX).suffix(SUFFIX);
@@ -52,8 +52,8 @@ impl Folder {
         })
     }
 
-    /// Checks that the disk has room for a file of `size` bytes, so that a full disk is noticed before anything is sent. Nothing is
-    /// set aside: what a sender announces may never come.
+    /// Checks that the disk has room for a file of `size` bytes, so that a full disk is detected before the transfer. Reserves
+    /// nothing, because the sender's announcement may be wrong.
     pub(crate) fn check_room(&self, size: u64) -> std::io::Result<()> {
         match room(&self.path) {
             Some(room) if size > room => Err(std::io::Error::new(
@@ -65,7 +65,7 @@ impl Folder {
     }
 }
 
-/// Removes partial files; those that cannot be removed stay.
+/// Removes partial files; ignores those that cannot be removed. Returns the number of removed files.
 fn remove_leftovers(path: &Path) -> usize {
     let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
     let leftovers = entries.filter(|entry| {
@@ -78,7 +78,7 @@ fn remove_leftovers(path: &Path) -> usize {
         .count()
 }
 
-/// Bytes that the disk has left for us, if the system tells.
+/// Returns the free bytes of the disk, if the system reports them.
 #[cfg(target_os = "linux")]
 fn room(path: &Path) -> Option<u64> {
     let disk = nix::sys::statvfs::statvfs(path).ok()?;

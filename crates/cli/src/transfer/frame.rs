@@ -1,19 +1,19 @@
 //! The messages of a file transfer. One association carries one file.
 //!
-//! The sender says `Header`, then `Data` as often as needed, then `Trailer` with the SHA-256 of the content; or `Cancel`
-//! at any time. The receiver answers `Done` once the file is checked and in its place, or `Failed` as soon as it
-//! cannot go on. All of it goes over stream 0, in order; the payload protocol identifier says what a message is.
+//! The sender sends `Header`, then `Data` messages, then `Trailer` with the SHA-256 of the content; or `Cancel` at any time. The
+//! receiver sends `Done` when the file is verified and renamed, or `Failed` when it cannot continue. All messages are ordered on
+//! stream 0; the payload protocol identifier is the message type.
 
 use bytes::Bytes;
 use whimbrel::{Message, ReceivedMessage};
 
 /// Version of this protocol, the first byte of a header.
 const VERSION: u8 = 1;
-/// The payload protocol identifiers begin here; private use.
+/// First payload protocol identifier; private use.
 const BASE: u32 = 0x5748_4201;
 /// Bytes of a SHA-256 digest.
 pub(crate) const DIGEST_BYTES: usize = 32;
-/// Longest file name, in bytes, as file systems have it.
+/// Longest file name in bytes, as in common file systems.
 const NAME_BYTES: usize = 255;
 /// File content in one data message, in bytes.
 pub(crate) const DATA_BYTES: usize = 32 * 1024;
@@ -29,11 +29,11 @@ pub(crate) enum Frame {
     Data(Bytes),
     /// SHA-256 of the content.
     Trailer([u8; DIGEST_BYTES]),
-    /// The sender's user has changed his mind.
+    /// The sender's user has cancelled the transfer.
     Cancel,
-    /// The receiver has the file.
+    /// The receiver has the complete file.
     Done,
-    /// The receiver cannot take the file, and why.
+    /// The receiver cannot accept the file, with the reason.
     Failed(String),
 }
 
@@ -48,7 +48,7 @@ impl Frame {
             }
             Frame::Data(bytes) => (1, bytes),
             Frame::Trailer(digest) => (2, Bytes::copy_from_slice(&digest)),
-            // A message cannot be empty.
+            // A message must not be empty.
             Frame::Cancel => (3, Bytes::from_static(&[0])),
             Frame::Done => (4, Bytes::from_static(&[0])),
             Frame::Failed(why) => (5, Bytes::from(if why.is_empty() { "unknown".to_owned() } else { why })),
@@ -59,7 +59,7 @@ impl Frame {
         }
     }
 
-    /// Understands a message of the peer, or says what is wrong with it.
+    /// Parses a message of the peer, or returns what is wrong with it.
     pub(crate) fn from_message(message: ReceivedMessage) -> Result<Self, &'static str> {
         let data = message.data;
         match message.ppid.checked_sub(BASE) {
@@ -88,7 +88,7 @@ impl Frame {
     }
 }
 
-/// Checks that a name from the network names a file in the folder it is written to, and nothing else.
+/// Checks that a name from the network is a plain file name in the folder.
 pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
     if name.is_empty() || name == "." || name == ".." {
         return Err("it names no file");
@@ -105,7 +105,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Text of the peer as it may be shown on a terminal: no control characters, no more than 500 characters.
+/// Returns text of the peer for display on a terminal: without control characters, at most 500 characters.
 pub(crate) fn printable(text: &str) -> String {
     text.chars()
         .take(500)
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_come_back_as_they_were() {
+    fn frames_round_trip() {
         round_trip(Frame::Header {
             name: "a file.txt".into(),
             size: 1 << 40,
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_named() {
+    fn reports_invalid_messages() {
         let nonsense = |ppid: u32, data: &[u8]| {
             Frame::from_message(ReceivedMessage {
                 stream: 0,
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn text_of_the_peer_cannot_drive_the_terminal() {
+    fn text_of_the_peer_cannot_control_the_terminal() {
         assert_eq!(printable("a\x1b[2Jb"), "a\u{fffd}[2Jb");
         assert_eq!(printable(&"x".repeat(1000)).len(), 500);
     }

@@ -2,12 +2,12 @@
 
 use tokio::sync::watch;
 
-/// How often the user has asked to stop: once ends in good order, twice at once.
+/// The number of stop signals: the first one ends gracefully, the second one at once.
 #[derive(Clone, Debug)]
 pub(crate) struct Interrupt(watch::Receiver<u32>);
 
 impl Interrupt {
-    /// Begins to listen, within a tokio runtime.
+    /// Starts to listen, within a tokio runtime.
     pub(crate) fn listen() -> Self {
         let (count, receiver) = watch::channel(0);
         tokio::spawn(async move {
@@ -18,16 +18,16 @@ impl Interrupt {
         Interrupt(receiver)
     }
 
-    /// Waits until the user has asked `times` times.
+    /// Waits until `times` signals have been received.
     pub(crate) async fn asked(&self, times: u32) {
         let mut receiver = self.0.clone();
         if receiver.wait_for(|count| *count >= times).await.is_err() {
-            // Signals cannot be had on this system: nobody will ask.
+            // Signals are not available on this system.
             std::future::pending::<()>().await;
         }
     }
 
-    /// Whether the user has asked at all.
+    /// Returns whether a signal has been received.
     pub(crate) fn is_asked(&self) -> bool {
         *self.0.borrow() > 0
     }

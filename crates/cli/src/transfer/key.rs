@@ -6,15 +6,16 @@ use std::path::Path;
 
 use super::failure::Failure;
 
-/// Length of a key in bytes: short ones can be guessed, longer ones are not taken (RFC 4895 has no limit, the stack has).
+/// Allowed length of a key in bytes: shorter ones can be guessed, longer ones are not supported (a limit of this stack, not of RFC
+/// 4895).
 const SHORTEST: usize = 16;
 const LONGEST: usize = 128;
 
-/// Reads a key: the content of the file without the line end at its end. What is read is never part of a message.
+/// Reads a key: the content of the file without a trailing line end. The content never appears in messages.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     let wrong = |why: String| Failure::wrong_use(format!("key file {}: {why}", path.display()));
     let cannot = |error: std::io::Error| wrong(format!("cannot be read: {error}"));
-    // A pipe without a writer would be waited for.
+    // Opening a pipe without a writer would block.
     let metadata = std::fs::metadata(path).map_err(cannot)?;
     if !metadata.is_file() {
         return Err(wrong("it is not a regular file".to_owned()));
@@ -38,7 +39,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     }
 }
 
-/// Only its owner may read a key.
+/// Checks that only the owner may read a key.
 #[cfg(unix)]
 fn check_permissions(metadata: &std::fs::Metadata, path: &Path) -> Result<(), String> {
     use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! Files over SCTP: what `whimbrel send` and `whimbrel recv` say to each other, and what they share.
+//! File transfer over SCTP: the protocol and the common parts of `whimbrel send` and `whimbrel recv`.
 
 pub(crate) mod address;
 pub(crate) mod console;

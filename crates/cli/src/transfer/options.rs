@@ -8,12 +8,11 @@ use whimbrel_scenario::ScenarioError;
 use super::failure::Failure;
 use super::key;
 
-/// The SCTP port of `whimbrel recv`, unless `--port` says otherwise.
+/// Default SCTP port of `whimbrel recv`.
 const DEFAULT_PORT: u16 = 5000;
 
-/// The scheme of both ends, unless `--scheme` says otherwise. How many paths there are is known only when the handshake is over, so
-/// that one scheme has to serve all cases: it uses all paths at once, leaves one after a single timeout, and is `veno-tabe` where
-/// there is one path only.
+/// Default scheme of both ends. The number of paths is known only after the handshake, so a single scheme has to serve all cases:
+/// it uses all paths at once, leaves a path after a single timeout, and is `veno-tabe` with a single path.
 const DEFAULT_SCHEME: &str = "multipath";
 
 #[derive(clap::Args, Debug)]
@@ -21,31 +20,32 @@ pub(crate) struct Options {
     /// The SCTP port of `whimbrel recv`
     #[arg(long, default_value_t = DEFAULT_PORT, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: u16,
-    /// Congestion control, loss recovery and use of paths: the name of a scheme (see `whimbrel schemes`). The default uses all paths
-    /// at once and leaves a path after one timeout. Both ends should use it: each decides for the packets that it sends
+    /// Congestion control, loss recovery and use of paths: the name of a scheme (see `whimbrel schemes`). The default uses all
+    /// paths at once and leaves a path after one timeout. Use the same scheme at both ends: each end applies it to the packets that
+    /// it sends
     #[arg(long, value_name = "NAME", default_value = DEFAULT_SCHEME, value_parser = parse_scheme)]
     scheme: Scheme,
-    /// Size of the send buffer and of the receive buffer, such as 8MiB, 500kB or 1048576 (bytes). By default they start with 1 MiB
-    /// and grow with what the network carries
+    /// Size of the send buffer and of the receive buffer, such as 8MiB, 500kB or 1048576 (bytes). Default: 1 MiB at the start,
+    /// tuned automatically to the path
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     buffer: Option<u32>,
     /// Change a field of the association's configuration, such as --set rto_min="200 ms" or --set max_burst=4. The fields are those
     /// of [flow.sctp] in a scenario; `whimbrel schema` describes them under AssociationConfig
     #[arg(long, value_name = "FIELD=VALUE", value_parser = parse_change)]
     set: Vec<String>,
-    /// Authenticate both ends and every packet by the key in this file, 16 to 128 bytes that only its owner may read; the other end
-    /// needs the same (RFC 4895). Nothing is encrypted
+    /// Authenticate both ends and every packet with the key in this file, 16 to 128 bytes, readable only by its owner; the other
+    /// end needs the same key (RFC 4895). Nothing is encrypted
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
 }
 
 impl Options {
-    /// The configuration of associations.
+    /// Returns the configuration of associations.
     pub(crate) fn association(&self) -> Result<AssociationConfig, Failure> {
         let mut config = AssociationConfig {
             scheme: self.scheme,
             outbound_streams: 1,
-            // Half a minute for a host that does not answer, about a minute for one that has gone silent.
+            // Half a minute for a host that does not answer, about a minute for one that stops answering.
             max_init_retransmits: 4,
             path_max_retrans: 3,
             association_max_retrans: 5,
@@ -66,7 +66,7 @@ impl Options {
     }
 }
 
-/// Everything that is wrong with `--set`.
+/// Returns a failure with all problems in `--set`.
 fn wrong(error: &ScenarioError) -> Failure {
     match error {
         ScenarioError::Invalid(problems) => {
@@ -77,21 +77,21 @@ fn wrong(error: &ScenarioError) -> Failure {
     }
 }
 
-/// Reads the name of a scheme that needs no simulator.
+/// Parses the name of a scheme that does not need the simulator.
 fn parse_scheme(name: &str) -> Result<Scheme, String> {
     let usable = |scheme: &Scheme| !scheme.parts().discriminator.asks_for_truth();
     let found = Scheme::by_name(name);
     found.filter(usable).ok_or_else(|| {
         let names: Vec<_> = Scheme::all().filter(usable).map(Scheme::name).collect();
         let problem = match found {
-            Some(_) => "it asks the simulator why packets died, and here nobody knows",
+            Some(_) => "it needs the true causes of losses from the simulator",
             None => "there is no such scheme",
         };
         format!("{problem}; there are {}", names.join(", "))
     })
 }
 
-/// Reads a size in bytes, with or without a unit.
+/// Parses a size in bytes, with or without a unit.
 fn parse_size(text: &str) -> Result<u32, String> {
     let (low, high) = (1500, 1 << 30);
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -117,14 +117,14 @@ fn parse_size(text: &str) -> Result<u32, String> {
     }
 }
 
-/// Checks the form of a change. A key does not belong on a command line, which every user of the host can read.
+/// Checks the form of a change. Keys must not be on the command line, which all users of the host can read.
 fn parse_change(text: &str) -> Result<String, String> {
     match text.split_once('=') {
         Some((field, _)) if field.trim() == "auth.key" => {
             Err("use --key FILE; the command line is not secret".to_owned())
         }
         Some((field, _)) if !field.trim().is_empty() => Ok(text.to_owned()),
-        _ => Err("a field and a value with an equals sign between them expected, such as max_burst=4".to_owned()),
+        _ => Err("expected FIELD=VALUE, such as max_burst=4".to_owned()),
     }
 }
 
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn key_on_the_command_line_is_refused_and_not_repeated() {
+    fn rejects_a_key_on_the_command_line_without_repeating_it() {
         let refused = parse_change("auth.key = pa55word").unwrap_err();
         assert!(
             refused.contains("--key FILE") && !refused.contains("pa55word"),

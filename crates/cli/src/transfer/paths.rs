@@ -8,10 +8,10 @@ use whimbrel::{Association, PathInfo, PathState};
 
 use super::console::Console;
 
-/// Time between two looks at the paths.
+/// Time between two checks of the paths.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// Prints each failure and recovery of a path to standard error, for as long as it is polled.
+/// Prints each failure and recovery of a path to standard error, while it is polled.
 pub(crate) async fn watch(association: &Association, console: &Console) -> std::convert::Infallible {
     let mut known = Known::default();
     let mut ticks = tokio::time::interval(INTERVAL);
@@ -24,12 +24,12 @@ pub(crate) async fn watch(association: &Association, console: &Console) -> std::
     }
 }
 
-/// What was last seen of each path: its state, and since when it has not worked.
+/// The last known state of each path, and since when it has failed.
 #[derive(Default)]
 struct Known(BTreeMap<(SocketAddr, SocketAddr), (PathState, Option<Instant>)>);
 
 impl Known {
-    /// Takes in the state of all paths; returns what has changed, in words.
+    /// Updates the state of all paths. Returns a description of each change.
     fn update(&mut self, paths: &[PathInfo], now: Instant) -> Vec<String> {
         let mut changes = Vec::new();
         for path in paths {
@@ -41,7 +41,7 @@ impl Known {
             let what = match path.state {
                 PathState::PotentiallyFailed => "does not answer; data goes over other paths".to_owned(),
                 PathState::Inactive => "has failed".to_owned(),
-                // Its first confirmation is nothing to report.
+                // The first confirmation is not reported.
                 PathState::Active | PathState::Unconfirmed => match entry.1 {
                     Some(since) => format!("works again after {:.1} s", (now - since).as_secs_f64()),
                     None => continue,
@@ -57,7 +57,7 @@ impl Known {
     }
 }
 
-/// A time as RFC 3339 has it, in UTC with milliseconds.
+/// Returns a time in the format of RFC 3339, in UTC with milliseconds.
 fn utc(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (days, seconds) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
@@ -71,9 +71,9 @@ fn utc(time: SystemTime) -> String {
     )
 }
 
-/// Year, month and day of a number of days since 1970-01-01, in the Gregorian calendar.
+/// Returns year, month and day of a number of days since 1970-01-01, in the Gregorian calendar.
 fn date(days: u64) -> (u64, u64, u64) {
-    // Counted from 1 March of the year 0: leap days come last. 400 years have 146 097 days.
+    // Counted from 1 March of the year 0, so that leap days are last. 400 years have 146 097 days.
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;

@@ -1,8 +1,8 @@
-//! What is printed about a finished transfer.
+//! The summary of a finished transfer.
 
 use std::time::Duration;
 
-/// Size, time and rate of a finished transfer, as people read them.
+/// Returns size, time and rate of a finished transfer in readable form.
 pub(crate) fn summary(size: u64, elapsed: Duration) -> String {
     let seconds = elapsed.as_secs_f64();
     let mbps = if seconds > 0.0 {
@@ -23,7 +23,7 @@ fn bytes(size: u64) -> String {
     }
 }
 
-/// A digest as hexadecimal digits.
+/// Returns a digest as hexadecimal digits.
 pub(crate) fn hex(digest: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }

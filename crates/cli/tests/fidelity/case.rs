@@ -1,4 +1,4 @@
-//! The cases, and what the simulator says about them.
+//! The cases, and their simulations.
 
 use std::fmt;
 use std::path::Path;
@@ -11,11 +11,11 @@ use whimbrel_sim::{FlowResult, RunOptions, World};
 
 /// User data in a message of `send`.
 const MESSAGE_BYTES: u64 = 32 * 1024;
-/// Live goodput may differ from simulated goodput by this share.
+/// Allowed relative difference of live and simulated goodput.
 const TOLERANCE: f64 = 0.1;
-/// Runs of the simulator with slightly different delays, which show how much of a difference is chance.
+/// Simulations with slightly different delays, which show the random variation.
 const VARIATIONS: u64 = 6;
-/// How much longer the delay is in each, as a share: what real sockets and timers add.
+/// Relative increase of the delay in each: the effect of real sockets and timers.
 const VARIATION: f64 = 0.003;
 
 /// A path, or two, and a scheme.
@@ -27,7 +27,7 @@ pub(crate) struct Case {
     pub(crate) loss: f64,
 }
 
-/// All cases.
+/// Returns all cases.
 pub(crate) fn all() -> Vec<Case> {
     let mut cases = Vec::new();
     for scheme in ["standard", "cubic", "bbr", "veno-tabe", "multipath"] {
@@ -58,9 +58,9 @@ impl Case {
         format!("{scheme}-{rtt_ms}ms-{rate_mbps}Mbit-{}%", loss * 100.0)
     }
 
-    /// Whether the case runs unless others are asked for. Left out are 100 Mbit/s, which need a processor or more in unoptimised
-    /// builds, and the schemes that pace their packets while the timers of the sockets are not finer than 1 ms: at 10 Mbit/s, `bbr`
-    /// reaches 65 to 85 % of its simulated goodput for that reason.
+    /// Returns whether the case runs by default. Excluded are 100 Mbit/s, which need more than a processor in unoptimised builds,
+    /// and paced schemes while the timers of the sockets are not finer than 1 ms: at 10 Mbit/s, `bbr` reaches 65 to 85 % of its
+    /// simulated goodput for that reason.
     pub(crate) fn is_default(&self) -> bool {
         self.rate_mbps == 10 && (["standard", "cubic", "multipath"].contains(&self.scheme) || self.is_paced_and_close())
     }
@@ -73,23 +73,23 @@ impl Case {
         if self.scheme == "multipath" { 2 } else { 1 }
     }
 
-    /// Live transfers.
+    /// Returns the number of live transfers.
     fn transfers(&self) -> u64 {
         if self.loss > 0.0 { 2 } else { 1 }
     }
 
-    /// Packets that a queue holds: the bandwidth-delay product, and enough for a burst where that is tiny.
+    /// Returns the queue limit in packets: the bandwidth-delay product, and enough for a burst where that is small.
     fn queue(&self) -> u64 {
         (self.rate_mbps * 1000 * self.rtt_ms / (1500 * 8)).max(50)
     }
 
-    /// How late 99 % of packets may be: a tenth of what a packet takes there and back through a full queue.
+    /// Returns the allowed lateness of 99 % of packets: a tenth of the round-trip time with a full queue.
     pub(crate) fn latest(&self) -> Duration {
         let round_trip = self.rtt_ms * 1000 + self.queue() * 1500 * 8 / self.rate_mbps;
         Duration::from_micros(round_trip / 10).max(Duration::from_millis(1))
     }
 
-    /// Time that a transfer should take.
+    /// Returns the intended duration of a transfer.
     fn seconds(&self) -> u64 {
         match (self.loss > 0.0, self.rtt_ms) {
             (true, 200) => 16,
@@ -99,10 +99,10 @@ impl Case {
         }
     }
 
-    /// The scenario file for both: links, and a flow with the settings of `send` and `recv`.
+    /// Returns the scenario file for both: links, and a flow with the settings of `send` and `recv`.
     ///
-    /// Losses are periodic, so that transfers of a few seconds can be compared: with random losses, two transfers by `standard` over
-    /// 200 ms differ by 45 % in the mean. `number` says where the period begins.
+    /// Losses are periodic, so that transfers of a few seconds are comparable: with random losses, two transfers with `standard`
+    /// over 200 ms differ by 45 % on average. `number` determines the start of the period.
     pub(crate) fn scenario(&self, traffic: &str, number: u64) -> String {
         let mut text = format!(
             "title = \"{}\"\nduration = \"300 s\"\n[[node]]\nname = \"sender\"\n[[node]]\nname = \"receiver\"\n",
@@ -130,7 +130,7 @@ impl Case {
         text
     }
 
-    /// The configuration of `send` and `recv`, but for the MTU: SCTP over UDP has 8 bytes less room in a packet.
+    /// Returns the configuration of `send` and `recv`, except the MTU: SCTP over UDP has 8 bytes less per packet.
     fn association(&self) -> AssociationConfig {
         AssociationConfig {
             scheme: Scheme::by_name(self.scheme).unwrap(),
@@ -171,8 +171,8 @@ impl Case {
             let completion = result
                 .completion
                 .unwrap_or_else(|| panic!("{}: {:?}", self.name(), result.outcome));
-            // The simulator measures from the INIT to the last delivery; `send` from the COOKIE ACK, which comes after two
-            // round trips, to the receiver's answer.
+            // The simulator measures from the INIT to the last delivery; `send` from the COOKIE ACK, two round trips later, to the
+            // receiver's answer.
             let elapsed = completion.as_secs_f64() - 2.0 * rtt + rtt / 2.0;
             bytes as f64 * 8.0 / elapsed / 1e6
         };
@@ -188,7 +188,7 @@ impl Case {
     }
 }
 
-/// A case with what the simulator says.
+/// A case with its simulations.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) case: Case,
@@ -202,24 +202,24 @@ pub(crate) struct Plan {
 /// A transfer to be made.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
-    /// Its place among all.
+    /// Its index.
     pub(crate) number: usize,
     pub(crate) case: Case,
     pub(crate) bytes: u64,
-    /// What the simulator expects, Mbit/s.
+    /// Simulated goodput, Mbit/s.
     pub(crate) expected: f64,
     pub(crate) scenario: String,
 }
 
-/// Live beside simulated goodput.
+/// Live and simulated goodput.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     case: Case,
     live: f64,
     simulated: f64,
-    /// Standard deviation of a transfer's goodput with slightly different delays, as a share of its mean.
+    /// Relative standard deviation of a transfer's goodput with slightly different delays.
     spread: f64,
-    /// What chance adds to the tolerance.
+    /// Random variation added to the tolerance.
     chance: f64,
     runs: usize,
     pub(crate) agrees: bool,
@@ -237,8 +237,8 @@ impl Plan {
     }
 
     /// Compares the transfers with their simulations. A live transfer does not repeat a simulated one packet by packet, and a loss
-    /// that hits another packet may cost a timeout. How much that is shows in simulations with slightly different delays: three
-    /// standard errors are added to the tolerance.
+    /// of another packet may cause a timeout. Simulations with slightly different delays show this variation: three standard errors
+    /// are added to the tolerance.
     pub(crate) fn compare(&self, live: &[f64]) -> Outcome {
         let simulated: Vec<f64> = self.simulated.iter().map(|runs| mean(runs)).collect();
         let shares = self.simulated.iter().zip(&simulated);

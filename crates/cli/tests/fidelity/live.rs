@@ -10,30 +10,30 @@ use serde_json::Value;
 use super::case::Run;
 
 const WHIMBREL: &str = env!("CARGO_BIN_EXE_whimbrel");
-/// A machine that was too slow is given another chance.
+/// A transfer on a machine that was too slow is repeated.
 const ATTEMPTS: u32 = 3;
-/// Everything that can be waited for comes within this time.
+/// Time limit of each wait.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How a transfer went.
+/// The outcome of a transfer.
 #[derive(Clone, Debug)]
 pub(crate) enum Verdict {
     /// Goodput in Mbit/s.
     Done(f64),
-    /// The emulator says that it was late; with the reason.
+    /// The emulator was late; with the reason.
     TooSlow(String),
 }
 
 pub(crate) struct Live;
 
-/// A process that is stopped at the end, with what it says on standard error.
+/// A process that is stopped at the end, with its standard error.
 struct Process(
     Child,
     #[expect(dead_code, reason = "a closed pipe would fail the process")] Option<BufReader<ChildStderr>>,
 );
 
-/// The command, preferred to other programs if this user may ask for that: what else runs on the machine should not make the ends
-/// or the emulator late.
+/// Returns the command with a higher priority if this user may set it, so that other programs do not delay the ends or the
+/// emulator.
 fn whimbrel(niceness: &str) -> Command {
     let mut command = Command::new("nice");
     command.args(["-n", niceness, WHIMBREL]);
@@ -48,7 +48,7 @@ impl Drop for Process {
 }
 
 impl Live {
-    /// Transfers the file; again if the machine was too slow.
+    /// Transfers the file; repeats the transfer if the machine was too slow.
     pub(crate) fn run(dir: &Path, run: &Run) -> Verdict {
         let mut verdict = Verdict::TooSlow("never tried".to_owned());
         for attempt in 0..ATTEMPTS {
@@ -63,7 +63,7 @@ impl Live {
     }
 }
 
-/// Loopback addresses of a run's own: `side` 1 sends, 2 receives.
+/// Returns loopback addresses for a run: `side` 1 sends, 2 receives.
 fn ips(run: &Run, side: usize) -> Vec<String> {
     let net = 10 + 2 * run.number + side;
     (1..=run.case.paths())
@@ -115,7 +115,7 @@ fn once(dir: &Path, run: &Run) -> Verdict {
     Verdict::Done(run.bytes as f64 * 8.0 / seconds(&out) / 1e6)
 }
 
-/// Starts `recv`; gives the addresses that it listens on.
+/// Starts `recv`; returns its addresses.
 fn receive(listen: &str, inbox: &Path) -> (Process, String) {
     let mut command = whimbrel("-10");
     command.args(["recv", "--once", "--listen", listen]).arg(inbox);
@@ -123,7 +123,7 @@ fn receive(listen: &str, inbox: &Path) -> (Process, String) {
     let mut errors = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
     while !line.starts_with("listening") && errors.read_line(&mut line).unwrap() > 0 {
-        // `nice` says so if it is not allowed to.
+        // `nice` prints a message if it is not permitted.
         if !line.starts_with("listening") {
             line.clear();
         }
@@ -136,7 +136,7 @@ fn receive(listen: &str, inbox: &Path) -> (Process, String) {
     (process, addrs.replace(' ', ""))
 }
 
-/// Waits until the emulator is ready; gives the addresses that it listens on.
+/// Waits until the emulator is ready; returns its addresses.
 fn listen(ready: &Path, emulator: &mut Process) -> String {
     let start = Instant::now();
     let text = loop {
@@ -152,7 +152,7 @@ fn listen(ready: &Path, emulator: &mut Process) -> String {
     addrs.map(|addr| addr.as_str().unwrap()).collect::<Vec<_>>().join(",")
 }
 
-/// The time in a line of `send`: `sent NAME: SIZE in TIME s, RATE`.
+/// Returns the time in a line of `send`: `sent NAME: SIZE in TIME s, RATE`.
 fn seconds(out: &str) -> f64 {
     let time = out.split_once(" in ").and_then(|(_, rest)| rest.split_once(" s, "));
     time.and_then(|(time, _)| time.parse().ok())

@@ -1,16 +1,16 @@
-//! As many transfers at a time as the machine can do in real time.
+//! Runs as many transfers at a time as the machine supports in real time.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use super::case::Run;
 
-/// Goodput in Mbit/s that a processor can send, forward and receive in real time, with a reserve: unoptimised builds need about
-/// 1 CPU second for 100 Mbit.
+/// Goodput in Mbit/s that a processor can send, forward and receive in real time, with a reserve: unoptimised builds need about 1
+/// CPU second for 100 Mbit.
 const MBPS_PER_PROCESSOR: f64 = 50.0;
-/// What a transfer costs beside its data.
+/// Cost of a transfer independent of its data.
 const LEAST_COST: f64 = 5.0;
 
-/// Runs everything, costly transfers first; `run` gets a number below the number of transfers.
+/// Runs all transfers, expensive ones first; `run` gets a number below the number of transfers.
 pub(crate) fn run_all<V: Send>(mut runs: Vec<Run>, run: impl Fn(&Run) -> V + Sync) -> Vec<(Run, V)> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let capacity = MBPS_PER_PROCESSOR * processors as f64;

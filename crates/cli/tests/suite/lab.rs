@@ -1,4 +1,4 @@
-//! The commands that run scenarios, as a user calls them: output, exit codes, files.
+//! The commands that run scenarios, as processes: output, exit codes, files.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -37,7 +37,7 @@ fn small() -> tempfile::TempDir {
 }
 
 #[test]
-fn every_scenario_that_comes_with_the_project_is_good() {
+fn all_scenarios_of_the_project_are_valid() {
     let mut checked = 0;
     for folder in ["examples", "bench/scenarios"] {
         for entry in fs::read_dir(root().join(folder)).expect("a folder") {
@@ -54,7 +54,7 @@ fn every_scenario_that_comes_with_the_project_is_good() {
 }
 
 #[test]
-fn the_schema_is_a_schema_of_every_key() {
+fn the_schema_covers_every_key() {
     let output = whimbrel(&root(), &["schema"]);
     let schema: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     for key in [
@@ -66,7 +66,7 @@ fn the_schema_is_a_schema_of_every_key() {
 }
 
 #[test]
-fn an_explained_scenario_is_the_same_scenario() {
+fn an_explained_scenario_equals_the_original() {
     let folder = small();
     let explained = whimbrel(folder.path(), &["check", "small.toml", "--explain", "--set", "seeds=3"]);
     assert_eq!(code(&explained), 0, "{}", stderr(&explained));
@@ -121,13 +121,13 @@ fn bad_scenarios_are_errors_before_anything_runs() {
     let output = whimbrel(folder.path(), &["run", "missing.toml", "--out", "out"]);
     assert_eq!(code(&output), 2);
     insta::assert_snapshot!(stderr(&output), @"error: cannot read scenario missing.toml: no such file");
-    assert!(!folder.path().join("out").exists(), "nothing is created for nothing");
+    assert!(!folder.path().join("out").exists(), "nothing is created on an error");
     assert_eq!(code(&whimbrel(folder.path(), &["run"])), 2);
     assert_eq!(code(&whimbrel(folder.path(), &["run", "small.toml", "--jobs", "0"])), 2);
 }
 
 #[test]
-fn missing_traces_and_broken_traces_name_field_and_file() {
+fn errors_of_traces_name_field_and_file() {
     let folder = small();
     let traced = SMALL.replace("rate = \"2 Mbit/s\"", "trace = { file = \"cell.trace\" }");
     fs::write(folder.path().join("traced.toml"), traced).expect("writable");
@@ -189,7 +189,7 @@ fn folders_that_cannot_be_written_are_errors_before_anything_runs() {
 }
 
 #[test]
-fn json_is_one_object_and_nothing_else() {
+fn json_is_a_single_object() {
     let folder = small();
     let output = whimbrel(
         folder.path(),
@@ -228,12 +228,12 @@ fn json_is_one_object_and_nothing_else() {
     );
     assert_eq!(json["runs"].as_array().map(Vec::len), Some(2));
     assert!(json["runs"][1]["packet_hops"].as_u64().is_some_and(|hops| hops > 200));
-    // Without --out nothing is written.
+    // Without --out no file is written.
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
 }
 
 #[test]
-fn the_table_says_the_same_every_time() {
+fn the_table_is_the_same_every_time() {
     let folder = small();
     let output = whimbrel(
         folder.path(),
@@ -284,7 +284,7 @@ fn a_manifest_repeats_its_runs_byte_for_byte() {
     ];
     let first = whimbrel(folder.path(), &args);
     assert_eq!(code(&first), 0, "{}", stderr(&first));
-    // The scenario file is no longer needed.
+    // The scenario file is not needed any more.
     fs::remove_file(folder.path().join("small.toml")).expect("there");
     let again = whimbrel(folder.path(), &["rerun", "out/manifest.json", "-q", "--jobs", "2"]);
     assert_eq!(code(&again), 0, "{}", stderr(&again));
@@ -295,7 +295,7 @@ fn a_manifest_repeats_its_runs_byte_for_byte() {
         let read = |out: &str| fs::read(folder.path().join(out).join(&name)).expect("readable");
         assert!(read("out") == read("out-rerun"), "{name:?} differs");
     }
-    // A manifest that says something else is noticed.
+    // A changed manifest is detected.
     let path = folder.path().join("out/manifest.json");
     let text = fs::read_to_string(&path)
         .expect("readable")
@@ -307,7 +307,7 @@ fn a_manifest_repeats_its_runs_byte_for_byte() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn a_closed_reader_is_no_error() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_whimbrel"))
         .arg("schema")
         .stdout(Stdio::piped())
@@ -321,7 +321,7 @@ fn a_reader_that_goes_away_is_no_error() {
 
 #[cfg(unix)]
 #[test]
-fn an_interruption_keeps_what_is_complete_and_says_so() {
+fn an_interruption_keeps_complete_runs_and_reports_it() {
     let folder = small();
     let endless = SMALL.replace("kind = \"file\", file_bytes = 300000", "kind = \"endless\"");
     let endless = endless.replace("30 s", "24 h").replace("seeds = 2", "seeds = 1000");
@@ -333,7 +333,7 @@ fn an_interruption_keeps_what_is_complete_and_says_so() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the command starts");
-    // Ctrl-C is listened for before the manifest is written.
+    // The signal handler is installed before the manifest is written.
     let manifest = folder.path().join("out/manifest.json");
     while !manifest.exists() {
         std::thread::sleep(std::time::Duration::from_millis(20));
@@ -355,7 +355,7 @@ fn an_interruption_keeps_what_is_complete_and_says_so() {
 }
 
 #[test]
-fn the_demo_carries_the_file_and_says_where_everything_is() {
+fn the_demo_transfers_the_file_and_lists_its_files() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for _ in 0..2 {
         let output = whimbrel(folder.path(), &["demo"]);
@@ -388,7 +388,7 @@ fn the_demo_carries_the_file_and_says_where_everything_is() {
 }
 
 #[test]
-fn tshark_finds_no_fault_with_a_capture() {
+fn tshark_accepts_a_capture() {
     whimbrel_testkit::needs!(whimbrel_testkit::program("tshark", "tshark"));
     let folder = small();
     let output = whimbrel(

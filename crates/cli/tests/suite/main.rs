@@ -1,4 +1,4 @@
-//! The command that runs scenarios and studies, as a user calls it.
+//! The commands for scenarios and studies, as processes.
 
 mod lab;
 mod results;

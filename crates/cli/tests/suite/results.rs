@@ -1,4 +1,4 @@
-//! Saved results: tables of sweeps, what is recorded, sweeps that go on or are run in parts, the fate of a packet.
+//! Saved results: tables of sweeps, recorded files, resumed and merged sweeps, the fate of a packet.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -41,7 +41,7 @@ fn sweep() -> tempfile::TempDir {
     folder
 }
 
-/// Every file below a folder.
+/// Returns every file below a folder.
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut open = vec![folder.to_owned()];
@@ -111,7 +111,7 @@ fn a_sweep_prints_a_pivot_and_show_prints_it_again() {
 }
 
 #[test]
-fn packets_and_events_are_recorded_for_one_run_unless_asked_for() {
+fn packets_and_events_are_recorded_for_one_run_by_default() {
     let folder = sweep();
     let count = |args: &[&str], name: &str| {
         let output = whimbrel(folder.path(), args);
@@ -156,13 +156,13 @@ fn the_size_of_recordings_and_a_long_time_are_announced() {
         "link.radio.loss.rate=0",
     ];
     let output = whimbrel(folder.path(), &args);
-    let told = stderr(&output);
-    let line = told
+    let printed = stderr(&output);
+    let line = printed
         .lines()
         .find(|line| line.starts_with("records up to "))
-        .unwrap_or_else(|| panic!("{told}"));
+        .unwrap_or_else(|| panic!("{printed}"));
     assert!(line.contains(" of 6 runs (packets "), "{line}");
-    // The estimate is an upper bound, and not a wild one.
+    // The estimate is an upper bound, within a factor of four.
     let mb: f64 = line
         .split_whitespace()
         .nth(3)
@@ -193,7 +193,7 @@ fn the_size_of_recordings_and_a_long_time_are_announced() {
 
 #[cfg(unix)]
 #[test]
-fn a_killed_sweep_goes_on_and_its_files_are_those_of_one_that_was_not() {
+fn a_resumed_sweep_gives_the_files_of_an_uninterrupted_one() {
     let folder = sweep();
     let args = |out| ["run", "sweep.toml", "-q", "--seeds", "30", "--jobs", "2", "--out", out];
     let whole = whimbrel(folder.path(), &args("whole"));
@@ -214,7 +214,7 @@ fn a_killed_sweep_goes_on_and_its_files_are_those_of_one_that_was_not() {
     child.wait().expect("it ends");
     let kept = lines();
     assert!((20..180).contains(&kept), "{kept}");
-    // As if it had been killed while it wrote.
+    // As if it had been killed during a write.
     let text = fs::read_to_string(&journal).expect("readable") + "{\"run\":179,\"poi";
     fs::write(&journal, text).expect("writable");
     let shown = whimbrel(folder.path(), &["show", "killed"]);
@@ -229,7 +229,7 @@ fn a_killed_sweep_goes_on_and_its_files_are_those_of_one_that_was_not() {
     let resumed = whimbrel(folder.path(), &resume);
     assert_eq!(code(&resumed), 0, "{}", stderr(&resumed));
     assert!(
-        stderr(&resumed).contains(&format!("{kept} of 180 runs are there already")),
+        stderr(&resumed).contains(&format!("{kept} of 180 runs are complete already")),
         "{}",
         stderr(&resumed)
     );
@@ -242,7 +242,7 @@ fn a_killed_sweep_goes_on_and_its_files_are_those_of_one_that_was_not() {
     for (name, content) in &whole {
         assert!(killed[name] == *content, "{name} differs");
     }
-    // Another scenario does not go on there.
+    // Another scenario cannot be continued there.
     let mut other = args("killed").to_vec();
     other.extend(["--resume", "--set", "link.radio.delay=11 ms"]);
     let other = whimbrel(folder.path(), &other);
@@ -251,7 +251,7 @@ fn a_killed_sweep_goes_on_and_its_files_are_those_of_one_that_was_not() {
 }
 
 #[test]
-fn parts_are_merged_into_what_one_run_writes() {
+fn merged_parts_equal_a_single_run() {
     let folder = sweep();
     let run = |args: &[&str]| {
         let output = whimbrel(folder.path(), args);
@@ -268,7 +268,7 @@ fn parts_are_merged_into_what_one_run_writes() {
         files(&folder.path().join("whole")),
         files(&folder.path().join("merged")),
     );
-    // The command differs, and nothing else.
+    // Only the command differs.
     assert!(whole.remove("manifest.json").is_some() && merged.remove("manifest.json").is_some());
     assert!(whole == merged, "{:?} {:?}", whole.keys(), merged.keys());
     let half = whimbrel(folder.path(), &["merge", "p1", "--out", "half"]);
@@ -314,7 +314,7 @@ fn why_explains_the_fate_of_a_packet() {
         "DATA TSN",
         "dropped on radio: loss-bernoulli, no congestion",
         "declared lost",
-        "sent again on path 0",
+        "retransmitted on path 0",
         "acknowledged",
     ] {
         assert!(text.contains(part), "{part}: {text}");
@@ -324,14 +324,14 @@ fn why_explains_the_fate_of_a_packet() {
         first.contains("INIT") && first.contains("the network did not drop it"),
         "{first}"
     );
-    for (args, told) in [
+    for (args, printed) in [
         (["why", "out", "99999999"], " packets"),
         (["why", "out", "tsn=x"], "tsn=N"),
         (["why", "none", "1"], "holds no packets.pcapng"),
     ] {
         let output = whimbrel(folder.path(), &args);
         assert_eq!(code(&output), 2);
-        assert!(stderr(&output).contains(told), "{}", stderr(&output));
+        assert!(stderr(&output).contains(printed), "{}", stderr(&output));
     }
 }
 
@@ -369,16 +369,16 @@ path_max_retrans = 0
 "#;
 
 #[test]
-fn a_link_that_forms_no_path_is_a_warning() {
+fn a_link_without_a_path_causes_a_warning() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("phone.toml"), PHONE).expect("writable");
-    let told = "warning: flow.upload: no path leads over link \"lte\" of the sender: the receiver has one address, on link \"core\"\n  \
+    let printed = "warning: flow.upload: no path uses link \"lte\" of the sender: the receiver has one address, on link \"core\"\n  \
                 hint: a path belongs to an address of the peer (RFC 9260 §1.3); with flow.upload.sctp.path_per_local_address = true it is \
                 a path as well\n";
     let check = whimbrel(folder.path(), &["check", "phone.toml"]);
-    assert_eq!((code(&check), stderr(&check).as_str()), (0, told));
+    assert_eq!((code(&check), stderr(&check).as_str()), (0, printed));
     let run = whimbrel(folder.path(), &["run", "phone.toml"]);
-    assert!(stderr(&run).ends_with(told), "{}", stderr(&run));
+    assert!(stderr(&run).ends_with(printed), "{}", stderr(&run));
     let set = "flow.upload.sctp.path_per_local_address=true";
     let good = whimbrel(folder.path(), &["check", "phone.toml", "--set", set]);
     assert_eq!((code(&good), stderr(&good).as_str()), (0, ""));
@@ -396,7 +396,7 @@ fn a_link_that_forms_no_path_is_a_warning() {
 }
 
 #[test]
-fn parts_of_a_slot_are_listed() {
+fn lists_the_parts_of_a_slot() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let all = whimbrel(folder.path(), &["schemes", "parts", "discriminator"]);
     assert_eq!(code(&all), 0, "{}", stderr(&all));
@@ -412,7 +412,7 @@ fn parts_of_a_slot_are_listed() {
 }
 
 #[test]
-fn metrics_say_which_time_they_cover() {
+fn metrics_list_the_time_they_cover() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let text = stdout(&whimbrel(folder.path(), &["metrics"]));
     let of = |name: &str| {

@@ -1,4 +1,4 @@
-//! `whimbrel schemes` as a user calls it: list, show, parts, errors.
+//! `whimbrel schemes` as a process: list, show, parts, errors.
 
 use std::process::{Command, Output};
 
@@ -28,7 +28,7 @@ fn bad(args: &[&str]) -> String {
 }
 
 #[test]
-fn the_list_names_every_scheme_with_its_parts() {
+fn lists_every_scheme_with_its_parts() {
     let list = good(&["schemes"]);
     let names: Vec<_> = list
         .lines()
@@ -65,7 +65,7 @@ fn the_list_names_every_scheme_with_its_parts() {
 }
 
 #[test]
-fn a_scheme_is_shown_as_tables_of_a_scenario() {
+fn shows_a_scheme_as_tables_of_a_scenario() {
     insta::assert_snapshot!(good(&["schemes", "show", "jersey"]), @r#"
     # jersey: Congestion warnings, and the bandwidth estimated from acknowledgements.
     # Xu, Tian and Ansari 2004
@@ -117,7 +117,7 @@ fn a_scheme_is_shown_as_tables_of_a_scenario() {
 }
 
 #[test]
-fn parts_are_listed_with_parameters_units_and_defaults() {
+fn lists_parts_with_parameters_units_and_defaults() {
     insta::assert_snapshot!(good(&["schemes", "parts", "veno"]), @r#"
     discriminator = "veno"  A loss is congestion if at least three packets are queued. (Fu and Liew 2003, II.A)
         beta = 3.0
@@ -145,7 +145,7 @@ fn parts_are_listed_with_parameters_units_and_defaults() {
 }
 
 #[test]
-fn unknown_names_are_told_with_the_nearest_known_one() {
+fn errors_of_unknown_names_suggest_the_nearest_known_one() {
     insta::assert_snapshot!(bad(&["schemes", "show", "jsctp-notabe"]), @"error: there is no scheme `jsctp-notabe`; did you mean `jsctp-no-tabe`?");
     insta::assert_snapshot!(bad(&["schemes", "parts", "cubik"]), @"error: there is no part `cubik`; did you mean `cubic`?");
 }

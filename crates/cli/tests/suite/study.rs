@@ -1,4 +1,4 @@
-//! The studies as a user calls them: list, run, JSON, files, errors; and every study of the project.
+//! The studies as a process: list, run, JSON, files, errors; and every study of the project.
 
 use std::fs;
 
@@ -70,7 +70,7 @@ of = { metric = "goodput_mbps" }
 paper = [{ at = { loss = 0 }, value = 1.0 }]
 "#;
 
-/// A folder with a folder of studies in it.
+/// Returns a folder with a small study.
 fn small() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::create_dir_all(folder.path().join("studies/loss")).expect("writable");
@@ -80,7 +80,7 @@ fn small() -> tempfile::TempDir {
 }
 
 #[test]
-fn studies_are_listed_from_here_from_a_folder_and_from_the_program() {
+fn lists_studies_from_here_from_a_folder_and_from_the_program() {
     let folder = small();
     insta::assert_snapshot!(
         stdout(&whimbrel(folder.path(), &["study", "list"])),
@@ -97,7 +97,7 @@ fn studies_are_listed_from_here_from_a_folder_and_from_the_program() {
 }
 
 #[test]
-fn a_study_says_what_came_out() {
+fn a_study_prints_its_verdicts() {
     let folder = small();
     let output = whimbrel(
         folder.path(),
@@ -135,7 +135,7 @@ fn a_study_says_what_came_out() {
 }
 
 #[test]
-fn json_is_one_study_or_an_array_of_them() {
+fn json_is_a_study_or_an_array_of_studies() {
     let folder = small();
     let json = |args: &[&str]| -> serde_json::Value {
         let output = whimbrel(folder.path(), args);
@@ -169,7 +169,7 @@ fn json_is_one_study_or_an_array_of_them() {
 }
 
 #[test]
-fn what_is_kept_makes_the_table() {
+fn kept_results_make_the_summary() {
     let folder = small();
     let kept = whimbrel(folder.path(), &["study", "run", "loss", "--quiet", "--keep"]);
     assert_eq!(code(&kept), 0, "{}", stderr(&kept));
@@ -198,7 +198,7 @@ fn what_is_kept_makes_the_table() {
         "{page}"
     );
     assert!(read("loss/figure-1.svg").contains("hollow squares: the paper"));
-    // Figures kept by an earlier version, without those of all points, give a class and a plot too.
+    // Results kept by an earlier version, without the figures of all points, still give a class and a plot.
     let path = folder.path().join("studies/loss/results.json");
     let mut kept: serde_json::Value = serde_json::from_str(&fs::read_to_string(&path).expect("kept")).expect("JSON");
     for claim in kept["claims"].as_array_mut().expect("claims") {
@@ -221,7 +221,7 @@ fn what_is_kept_makes_the_table() {
 }
 
 #[test]
-fn a_run_resumes_with_the_studies_that_are_not_kept() {
+fn resume_skips_studies_with_kept_results() {
     let folder = small();
     let kept = || {
         let output = whimbrel(
@@ -245,7 +245,7 @@ fn a_run_resumes_with_the_studies_that_are_not_kept() {
 }
 
 #[test]
-fn what_is_wrong_with_a_study_is_told_with_its_line() {
+fn errors_of_a_study_have_their_line() {
     let folder = small();
     let with = |from: &str, to: &str| {
         assert!(STUDY.contains(from), "{from}");
@@ -305,7 +305,7 @@ fn what_is_wrong_with_a_study_is_told_with_its_line() {
 }
 
 #[test]
-fn every_study_of_the_project_is_good() {
+fn every_study_of_the_project_is_valid() {
     let studies = root().join("studies");
     let output = whimbrel(&root(), &["study", "list"]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));

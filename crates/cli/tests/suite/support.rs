@@ -1,14 +1,14 @@
-//! Running the command and reading what it said.
+//! Running the command and reading its output.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// The workspace.
+/// Returns the workspace folder.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Runs the command in a folder of its own; relative paths in results do not depend on the machine.
+/// Runs the command in its own folder, with relative paths, so that results do not depend on the machine.
 pub(crate) fn whimbrel(folder: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_whimbrel"))
         .args(args)
@@ -17,17 +17,17 @@ pub(crate) fn whimbrel(folder: &Path, args: &[&str]) -> Output {
         .expect("the command starts")
 }
 
-/// The exit code.
+/// Returns the exit code.
 pub(crate) fn code(output: &Output) -> i32 {
     output.status.code().expect("it was not killed")
 }
 
-/// What it printed.
+/// Returns its standard output.
 pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("text")
 }
 
-/// What it complained of.
+/// Returns its standard error.
 pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).expect("text")
 }

@@ -1,4 +1,4 @@
-//! `--key`: who may send.
+//! `--key`: authentication of senders.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ fn file_arrives_if_both_ends_have_the_key() {
     let (file, into) = (dir.path().join("a"), dir.path().join("in"));
     std::fs::write(&file, content(1_000_000)).unwrap();
     let here = key(dir.path(), "here", ONE);
-    // The line end is not part of it.
+    // The line end is not part of the key.
     let there = key(dir.path(), "there", ONE.trim());
     let receiver = Receiver::start(
         "127.0.0.1:0,127.0.0.2:0",
@@ -38,7 +38,7 @@ fn file_arrives_if_both_ends_have_the_key() {
 }
 
 #[test]
-fn other_key_or_none_is_refused_at_once_at_both_ends() {
+fn a_wrong_or_missing_key_is_rejected_at_both_ends() {
     let dir = tempfile::tempdir().unwrap();
     let (file, into) = (dir.path().join("a"), dir.path().join("in"));
     std::fs::write(&file, "x").unwrap();
@@ -53,8 +53,8 @@ fn other_key_or_none_is_refused_at_once_at_both_ends() {
         let receiver = Receiver::start("127.0.0.1:0", &into, receiving);
         let start = Instant::now();
         let sent = sender(&receiver.to(), &file).args(sending).output().unwrap();
-        let told = text(&sent.stderr);
-        assert!(told.contains(words), "{words}: {told}");
+        let printed = text(&sent.stderr);
+        assert!(printed.contains(words), "{words}: {printed}");
         assert!(
             start.elapsed() < Duration::from_secs(5),
             "{words}: {:?}",
@@ -66,13 +66,16 @@ fn other_key_or_none_is_refused_at_once_at_both_ends() {
         let (_, _, err) = receiver.end();
         let reported = err.contains("of a sender that has another key, or none");
         assert_eq!(reported, is_reported, "{words}: {err}");
-        assert!(!told.contains(OTHER.trim()) && !err.contains(ONE.trim()), "{told}{err}");
+        assert!(
+            !printed.contains(OTHER.trim()) && !err.contains(ONE.trim()),
+            "{printed}{err}"
+        );
     }
     assert_eq!(names(&into), Vec::<String>::new());
 }
 
 #[test]
-fn unfit_key_file_is_explained_without_its_content() {
+fn an_unsuitable_key_file_is_reported_without_its_content() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("a");
     std::fs::write(&file, "x").unwrap();
@@ -90,11 +93,11 @@ fn unfit_key_file_is_explained_without_its_content() {
     ];
     for (path, words) in cases {
         let sent = sender("127.0.0.1:9", &file).arg("--key").arg(&path).output().unwrap();
-        let told = text(&sent.stderr);
-        assert_eq!(sent.status.code(), Some(2), "{told}");
+        let printed = text(&sent.stderr);
+        assert_eq!(sent.status.code(), Some(2), "{printed}");
         assert!(
-            told.contains(words) && !told.contains("secret") && !told.contains("xxx"),
-            "{told}"
+            printed.contains(words) && !printed.contains("secret") && !printed.contains("xxx"),
+            "{printed}"
         );
     }
 }

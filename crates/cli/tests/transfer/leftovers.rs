@@ -23,19 +23,19 @@ fn wait_for_part(dir: &Path) -> String {
 }
 
 #[test]
-fn next_receiver_removes_what_a_killed_one_has_left() {
+fn the_next_receiver_removes_files_of_a_killed_one() {
     let dir = tempfile::tempdir().unwrap();
     let (file, into) = (dir.path().join("sparse"), dir.path().join("in"));
     std::fs::File::create(&file).unwrap().set_len(8 << 30).unwrap();
     let receiver = Receiver::start("127.0.0.1:0", &into, &[]);
     let mut first = sender(&receiver.to(), &file).spawn().unwrap();
     let part = wait_for_part(&into);
-    // Nothing is set aside for what has not come.
+    // No disk space is reserved for missing data.
     use std::os::unix::fs::MetadataExt;
     let blocks = std::fs::metadata(into.join(&part)).unwrap().blocks();
     assert!(blocks * 512 < 4 << 30, "{blocks} blocks");
 
-    // A second receiver in the same folder leaves it alone while the first one is alive.
+    // A second receiver in the same folder keeps the file while the first one is running.
     let second = Receiver::start("127.0.0.1:0", &into, &[]);
     assert!(names(&into).contains(&part));
     second.signal(Signal::SIGINT);
@@ -54,7 +54,7 @@ fn next_receiver_removes_what_a_killed_one_has_left() {
 }
 
 #[tokio::test]
-async fn file_larger_than_the_disk_is_refused_before_it_comes() {
+async fn a_file_larger_than_the_disk_is_refused_before_the_transfer() {
     let dir = tempfile::tempdir().unwrap();
     let receiver = Receiver::start("127.0.0.1:0", dir.path(), &[]);
     let mut header = vec![1];

@@ -26,7 +26,7 @@ const WHIMBREL: &str = env!("CARGO_BIN_EXE_whimbrel");
 struct Receiver {
     child: Child,
     addrs: Vec<SocketAddr>,
-    /// What it says on standard error after its first line.
+    /// Its standard error after its first line.
     rest: BufReader<std::process::ChildStderr>,
 }
 
@@ -42,12 +42,12 @@ impl Receiver {
         Self::spawn_onto(command, Stdio::piped())
     }
 
-    /// The same with this standard output.
+    /// Starts it with this standard output.
     fn spawn_onto(mut command: Command, stdout: Stdio) -> Self {
         let mut child = command.stdout(stdout).stderr(Stdio::piped()).spawn().unwrap();
         let mut rest = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
-        // Notes may come before it.
+        // Notes may precede it.
         while !line.starts_with("listening on UDP ") {
             line.clear();
             assert!(rest.read_line(&mut line).unwrap() > 0, "it ended");
@@ -76,7 +76,7 @@ impl Receiver {
         signal(&self.child, which);
     }
 
-    /// Waits for its end; gives exit code, standard output and standard error.
+    /// Waits for its end. Returns exit code, standard output and standard error.
     fn end(mut self) -> (Option<i32>, String, String) {
         let status = wait(&mut self.child);
         let (mut out, mut err) = (String::new(), String::new());
@@ -109,7 +109,7 @@ fn signal(child: &Child, signal: Signal) {
     kill(Pid::from_raw(child.id() as i32), signal).unwrap();
 }
 
-/// The exit code; a process that does not end within 30 s fails the test.
+/// Returns the exit code; a process that does not end within 30 s fails the test.
 fn wait(child: &mut Child) -> Option<i32> {
     let start = Instant::now();
     loop {
@@ -128,7 +128,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Bytes that look like no pattern.
+/// Returns bytes without a pattern.
 fn content(len: usize) -> Vec<u8> {
     let mut state = 12345_u32;
     let mut next = || {
@@ -138,7 +138,7 @@ fn content(len: usize) -> Vec<u8> {
     (0..len).map(|_| next()).collect()
 }
 
-/// Names in a folder.
+/// Returns the names in a folder.
 fn names(dir: &Path) -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(dir)
         .unwrap()
@@ -156,12 +156,12 @@ fn a_file_arrives_over_two_addresses() {
     let receiver = Receiver::start("127.0.0.1:0,127.0.0.2:0", &into, &["--once"]);
     let sent = receiver.send(&file);
     assert_eq!(sent.status.code(), Some(0), "{}", text(&sent.stderr));
-    // SHA-256 of the content, as both ends tell it.
-    let told = text(&sent.stdout);
+    // SHA-256 of the content, as both ends print it.
+    let printed = text(&sent.stdout);
     let (code, out, err) = receiver.end();
     assert_eq!(code, Some(0), "{err}");
-    let digest = told.lines().nth(1).unwrap();
-    assert!(digest.starts_with("sha256 ") && digest.len() == 7 + 64, "{told}");
+    let digest = printed.lines().nth(1).unwrap();
+    assert!(digest.starts_with("sha256 ") && digest.len() == 7 + 64, "{printed}");
     assert_eq!(out.lines().nth(1), Some(digest));
     assert!(out.starts_with("received data.bin from 127.0.0.1:"), "{out}");
     assert!(std::fs::read(into.join("data.bin")).unwrap() == content(5_000_001));
@@ -169,7 +169,7 @@ fn a_file_arrives_over_two_addresses() {
 }
 
 #[test]
-fn senders_may_come_together_and_files_may_be_empty() {
+fn senders_may_be_concurrent_and_files_empty() {
     let dir = tempfile::tempdir().unwrap();
     let into = dir.path().join("in");
     let receiver = Receiver::start("127.0.0.1:0", &into, &[]);
@@ -207,10 +207,7 @@ fn both_ends_may_name_a_scheme() {
     assert_eq!(receiver.end().0, Some(0));
     assert_eq!(std::fs::read(to.path().join("marked")).unwrap(), content(300_000));
 
-    for (name, problem) in [
-        ("magic", "there is no such scheme"),
-        ("oracle", "it asks the simulator"),
-    ] {
+    for (name, problem) in [("magic", "there is no such scheme"), ("oracle", "from the simulator")] {
         let wrong = sender("127.0.0.1:9", &file).args(["--scheme", name]).output().unwrap();
         assert_eq!(wrong.status.code(), Some(2));
         let said = text(&wrong.stderr);
@@ -232,8 +229,8 @@ fn an_existing_file_is_kept_unless_forced() {
     let receiver = Receiver::start("127.0.0.1:0", &into, &["--once"]);
     let sent = receiver.send(&file);
     assert_eq!(sent.status.code(), Some(1));
-    let told = text(&sent.stderr);
-    assert!(told.contains("a exists already"), "{told}");
+    let printed = text(&sent.stderr);
+    assert!(printed.contains("a exists already"), "{printed}");
     let (code, _, err) = receiver.end();
     assert_eq!(code, Some(1), "{err}");
     assert_eq!(std::fs::read_to_string(into.join("a")).unwrap(), "old");
@@ -245,7 +242,7 @@ fn an_existing_file_is_kept_unless_forced() {
 }
 
 #[test]
-fn mistakes_are_told_apart() {
+fn distinguishes_mistakes() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("a");
     std::fs::write(&file, "x").unwrap();
@@ -266,11 +263,11 @@ fn mistakes_are_told_apart() {
     ];
     for (to, file, code, words) in cases {
         let sent = sender(to, file).output().unwrap();
-        let told = text(&sent.stderr);
-        assert_eq!(sent.status.code(), Some(code), "{to} {file:?}: {told}");
+        let printed = text(&sent.stderr);
+        assert_eq!(sent.status.code(), Some(code), "{to} {file:?}: {printed}");
         assert!(
-            told.contains("error: ") && told.contains(words),
-            "{to} {file:?}: {told}"
+            printed.contains("error: ") && printed.contains(words),
+            "{to} {file:?}: {printed}"
         );
     }
     let unwritable = Command::new(WHIMBREL)
@@ -299,7 +296,7 @@ fn mistakes_are_told_apart() {
 }
 
 #[test]
-fn an_interrupted_sender_leaves_nothing_behind() {
+fn an_interrupted_sender_leaves_no_files() {
     let dir = tempfile::tempdir().unwrap();
     let (file, into) = (dir.path().join("sparse"), dir.path().join("in"));
     // Takes many seconds to send.
@@ -320,7 +317,7 @@ fn an_interrupted_sender_leaves_nothing_behind() {
 }
 
 #[test]
-fn an_interrupted_receiver_tells_its_sender() {
+fn an_interrupted_receiver_notifies_its_sender() {
     let dir = tempfile::tempdir().unwrap();
     let (file, into) = (dir.path().join("sparse"), dir.path().join("in"));
     std::fs::File::create(&file).unwrap().set_len(1 << 30).unwrap();
@@ -340,7 +337,7 @@ fn an_interrupted_receiver_tells_its_sender() {
 }
 
 #[test]
-fn a_disk_that_takes_no_more_is_told_to_both() {
+fn a_full_disk_is_reported_at_both_ends() {
     let dir = tempfile::tempdir().unwrap();
     let (file, into) = (dir.path().join("large"), dir.path().join("in"));
     std::fs::write(&file, content(1_000_000)).unwrap();
@@ -362,10 +359,10 @@ fn a_disk_that_takes_no_more_is_told_to_both() {
     let receiver = Receiver::spawn(command);
     let sent = receiver.send(&file);
     assert_eq!(sent.status.code(), Some(1));
-    let told = text(&sent.stderr);
+    let printed = text(&sent.stderr);
     assert!(
-        told.contains("the receiver turned the file down: cannot write large: File too large"),
-        "{told}"
+        printed.contains("the receiver turned the file down: cannot write large: File too large"),
+        "{printed}"
     );
     let (code, _, err) = receiver.end();
     assert_eq!(code, Some(1));
@@ -373,7 +370,7 @@ fn a_disk_that_takes_no_more_is_told_to_both() {
     assert_eq!(names(&into), Vec::<String>::new());
 }
 
-/// What a sender of its own making hears from a receiver.
+/// Returns the receiver's answer to these messages.
 async fn answer_to(to: &[SocketAddr], messages: Vec<Message>) -> String {
     let stack = Stack::toward(StackConfig::default(), to).unwrap();
     let association = stack.connect(to, 5000).await.unwrap();
@@ -430,12 +427,12 @@ async fn a_hostile_sender_cannot_leave_the_folder_or_lie_about_sizes() {
 }
 
 #[tokio::test]
-async fn only_a_valid_header_uses_up_once() {
+async fn only_a_valid_header_counts_for_once() {
     let dir = tempfile::tempdir().unwrap();
     let (file, into) = (dir.path().join("data.bin"), dir.path().join("in"));
     std::fs::write(&file, content(100_000)).unwrap();
     let receiver = Receiver::start("127.0.0.1:0", &into, &["--once"]);
-    // One that shakes hands and says nothing, one that says nonsense, one that goes away.
+    // A peer that only completes the handshake, a peer that sends an invalid message, and a peer that disconnects.
     let stack = Stack::bind(StackConfig::local(["127.0.0.1:0".parse().unwrap()])).unwrap();
     let silent = stack.connect(&receiver.addrs, 5000).await.unwrap();
     let answer = answer_to(&receiver.addrs, vec![Message::new(0, "GET / HTTP/1.1")]).await;

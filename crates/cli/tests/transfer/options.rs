@@ -24,7 +24,7 @@ fn fields_of_the_association_can_be_set_at_both_ends() {
 }
 
 #[test]
-fn mistakes_in_settings_are_explained() {
+fn reports_mistakes_in_settings() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("a");
     std::fs::write(&file, "x").unwrap();
@@ -35,13 +35,16 @@ fn mistakes_in_settings_are_explained() {
             &["--set", "sack_delay=501 ms"],
             "sack_delay = 501 ms: allowed are 0 s to 500 ms",
         ),
-        (&["--set", "max_burst"], "an equals sign between them expected"),
+        (&["--set", "max_burst"], "expected FIELD=VALUE"),
         (&["--buffer", "3 parsecs"], "is not a unit of size"),
     ];
     for (options, words) in cases {
         let sent = sender("127.0.0.1:9", &file).args(options).output().unwrap();
-        let told = text(&sent.stderr);
-        assert_eq!(sent.status.code(), Some(2), "{options:?}: {told}");
-        assert!(told.contains("error: ") && told.contains(words), "{options:?}: {told}");
+        let printed = text(&sent.stderr);
+        assert_eq!(sent.status.code(), Some(2), "{options:?}: {printed}");
+        assert!(
+            printed.contains("error: ") && printed.contains(words),
+            "{options:?}: {printed}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Outputs that are closed, full or not read. None of them affects a transfer.
+//! Outputs that are closed, full or not read do not affect a transfer.
 
 use std::fs::File;
 use std::io::Write;
@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 
 use super::{Receiver, WHIMBREL, content, sender, text};
 
-/// Has a receiver with this standard output take two files.
+/// Sends two files to a receiver with this standard output. Returns its standard error.
 fn two_files_arrive(stdout: Stdio) -> String {
     let dir = tempfile::tempdir().unwrap();
     let into = dir.path().join("in");
@@ -52,7 +52,7 @@ fn receiver_takes_files_after_its_output_was_closed() {
 }
 
 #[test]
-fn receiver_takes_files_while_nobody_reads_its_output() {
+fn receiver_takes_files_while_its_output_is_not_read() {
     let (_reader, mut writer) = std::io::pipe().unwrap();
     fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
     while writer.write(&[b'x'; 1000]).is_ok() {}

@@ -12,7 +12,7 @@ use super::{Receiver, sender, text, wait};
 
 const SENDER: [&str; 2] = ["127.0.1.1", "127.0.1.2"];
 
-/// A transfer of a large file that has begun, over two networks.
+/// A transfer of a large file in progress, over two networks.
 struct Transfer {
     receiver: Receiver,
     sender: Child,
@@ -54,14 +54,14 @@ impl Transfer {
         }
     }
 
-    /// The longest time without a byte to the receiver, until `bytes` have been carried.
+    /// Returns the longest time without a byte to the receiver, until `bytes` have been carried.
     fn longest_silence(&self, bytes: u64) -> Duration {
         let (mut last, mut longest, start) = (Instant::now(), Duration::ZERO, Instant::now());
         let mut before = self.carried();
         while before < bytes && start.elapsed() < Duration::from_secs(25) {
             std::thread::sleep(Duration::from_millis(5));
             let now = self.carried();
-            // Heartbeats and single probes are no transfer.
+            // Heartbeats and single probes do not count.
             if now > before + 3000 {
                 before = now;
                 last = Instant::now();
@@ -73,7 +73,7 @@ impl Transfer {
 }
 
 #[test]
-fn transfer_goes_on_when_the_primary_path_fails() {
+fn a_transfer_continues_when_the_primary_path_fails() {
     let dir = tempfile::tempdir().unwrap();
     let mut transfer = begin(dir.path(), &[]);
     transfer.wait_for(3 << 20);
@@ -85,11 +85,11 @@ fn transfer_goes_on_when_the_primary_path_fails() {
     let (code, _, err) = transfer.receiver.end();
     assert_eq!(code, Some(0), "{err}");
     assert_eq!(std::fs::metadata(transfer.into.join("sparse")).unwrap().len(), 24 << 20);
-    let told = text(&output.stderr);
-    // On a busy machine the other path may fail to answer in time too.
+    let printed = text(&output.stderr);
+    // On a busy machine the other path may also answer too late.
     let names_the_path = |line: &str| line.contains("Z path 127.0.1.1:") && line.contains(" to 127.0.2.1:");
-    let mut failures = told.lines().filter(|line| line.contains(" does not answer"));
-    assert!(failures.any(names_the_path), "{told}");
+    let mut failures = printed.lines().filter(|line| line.contains(" does not answer"));
+    assert!(failures.any(names_the_path), "{printed}");
 }
 
 #[test]
@@ -101,21 +101,24 @@ fn failure_and_recovery_of_a_path_are_reported_by_the_sender() {
     std::thread::sleep(Duration::from_millis(1500));
     transfer.networks[0].cut(false);
     let output = transfer.sender.wait_with_output().unwrap();
-    let told = text(&output.stderr);
-    assert!(told.contains(" does not answer; data goes over other paths"), "{told}");
-    assert!(told.contains(" works again after "), "{told}");
-    assert_eq!(output.status.code(), Some(0), "{told}");
+    let printed = text(&output.stderr);
+    assert!(
+        printed.contains(" does not answer; data goes over other paths"),
+        "{printed}"
+    );
+    assert!(printed.contains(" works again after "), "{printed}");
+    assert_eq!(output.status.code(), Some(0), "{printed}");
     transfer.receiver.signal(Signal::SIGINT);
 }
 
 #[test]
-fn sender_exits_soon_after_its_success_over_the_path_that_is_left() {
+fn the_sender_exits_soon_after_success_over_the_remaining_path() {
     let dir = tempfile::tempdir().unwrap();
     let mut transfer = begin(dir.path(), &["--scheme", "standard"]);
     transfer.wait_for(18 << 20);
     transfer.networks[0].cut(true);
     let into = transfer.into.join("sparse");
-    // The file gets its name when it is complete.
+    // The file is renamed when it is complete.
     let start = Instant::now();
     while !into.exists() {
         assert!(start.elapsed() < Duration::from_secs(60), "the transfer does not end");

@@ -1,16 +1,16 @@
-//! Networks between a sender and a receiver, without privileges: each joins an address of one with an address of the other, by a
-//! socket for each end. Only the UDP ports change on the way, so that the addresses in the handshake stay right.
+//! Networks between a sender and a receiver, without privileges: each connects an address of one with an address of the other, with
+//! a socket for each end. Only the UDP ports change, so the addresses in the handshake stay valid.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A network that carries packets until it is cut. It ends with the test's process.
+/// A network that forwards packets until it is cut. It ends with the test's process.
 #[derive(Clone)]
 pub(crate) struct Network {
     cut: Arc<AtomicBool>,
-    /// Bytes that went to the receiver.
+    /// Bytes forwarded to the receiver.
     carried: Arc<AtomicU64>,
 }
 
@@ -24,9 +24,9 @@ impl Network {
     }
 }
 
-/// Joins senders' addresses with those of a receiver, pair by pair. Returns the addresses to send to, and the networks.
+/// Connects senders' addresses with those of a receiver, pair by pair. Returns the addresses to send to, and the networks.
 pub(crate) fn join(senders: &[IpAddr], receiver: &[SocketAddr]) -> (String, Vec<Network>) {
-    // All sockets at one end have one port, as the two ends have.
+    // All sockets at one end use the same port, like the two ends.
     let ports = |addrs: &[IpAddr]| {
         let first = UdpSocket::bind((addrs[0], 0)).unwrap();
         let port = first.local_addr().unwrap().port();
@@ -52,7 +52,7 @@ pub(crate) fn join(senders: &[IpAddr], receiver: &[SocketAddr]) -> (String, Vec<
             carry(&front_in, &there, |packet, source| {
                 from.store(source.port().into(), Ordering::Relaxed);
                 there.carried.fetch_add(packet.len() as u64, Ordering::Relaxed);
-                // Some delay and an end to the rate: a transfer takes its time.
+                // A small delay and a rate limit: the transfer takes some time.
                 std::thread::sleep(Duration::from_micros(100));
                 let _ = back_out.send_to(packet, receiver);
             });
@@ -70,7 +70,7 @@ pub(crate) fn join(senders: &[IpAddr], receiver: &[SocketAddr]) -> (String, Vec<
 fn carry(socket: &UdpSocket, network: &Network, send: impl Fn(&[u8], SocketAddr)) {
     let mut buffer = [0; 2048];
     loop {
-        // Errors are reports about earlier packets.
+        // Errors report earlier packets.
         if let Ok((len, source)) = socket.recv_from(&mut buffer)
             && !network.cut.load(Ordering::Relaxed)
         {

@@ -30,7 +30,7 @@ async fn sender_exits_promptly_when_the_receiver_is_silent_after_its_confirmatio
         ..Message::new(0, vec![0])
     };
     association.send(done).await.unwrap();
-    // The stack sends it. From then on the runtime is blocked: the receiver's end is silent.
+    // The stack sends it. From then on the runtime is blocked: the receiver does not answer.
     tokio::task::yield_now().await;
     let start = Instant::now();
     assert_eq!(wait(&mut child), Some(0));
