@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: side-by-side figures against other stacks and simulators.
+//! `cargo xtask bench`: comparisons with other stacks and simulators.
 
 use std::process::Command;
 
@@ -6,8 +6,8 @@ use crate::{Outcome, packages, process, root};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// What to compare: all of it, the protocol in memory, sockets on loopback or on long paths, a client beside
-    /// hostile traffic, the simulator, or its radios
+    /// What to compare: everything, the protocol in memory, sockets on loopback or on long paths, a client during hostile traffic,
+    /// the simulator, or its radios
     #[arg(value_parser = ["all", "memory", "sockets", "long-path", "hostile", "simulator", "radio"], default_value = "all")]
     what: String,
 }

@@ -1,8 +1,8 @@
-//! `cargo xtask faults`: shows that the tests of requirements fail when the code is broken.
+//! `cargo xtask faults`: shows that the tests of requirements fail when the code is defective.
 //!
-//! `xtask/faults.toml` lists faults: a piece of code and what it is replaced with, the requirements that this breaks, and the test that
-//! is to fail. All faults that do not overlap are put into one copy of the sources, each behind a switch, so that one build is enough for
-//! many; the switch of one fault at a time is set by an environment variable when its test runs.
+//! `xtask/faults.toml` lists faults: a piece of code and its replacement, the requirements that this violates, and the tests that
+//! must fail. All faults that do not overlap are inserted into one copy of the sources, each behind a switch, so that a single
+//! build serves many of them. An environment variable sets the switch of one fault when its tests run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,16 +15,16 @@ use crate::requirements::Marks;
 use crate::{Outcome, note, process, root, say};
 
 const LIST: &str = "xtask/faults.toml";
-/// Names the fault that is switched on.
+/// Number of the active fault.
 const SWITCH: &str = "WHIMBREL_FAULT";
-/// A fault may make a test run for ever; that counts as a failure.
+/// A fault may cause an endless loop; a timeout counts as a failure.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
-/// What the copy consists of.
+/// Content of the copy.
 const COPIED: &[&str] = &["Cargo.toml", "Cargo.lock", "crates", "xtask"];
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Build and run nothing; only check that the list fits the sources
+    /// Only check that the list matches the sources, without building
     #[arg(long)]
     check: bool,
     /// Only faults of this requirement, such as 9.2-6
@@ -41,18 +41,18 @@ struct List {
 #[derive(Deserialize, Clone)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fault {
-    /// What it breaks.
+    /// The requirements that it violates.
     requirements: Vec<String>,
     file: String,
     /// The code, which occurs once in the file: an expression, or statements that end with `;` or `}`.
     old: String,
-    /// What it is replaced with, of the same kind.
+    /// Its replacement, of the same kind.
     new: String,
-    /// The tests that are to fail, `BINARY::NAME`; the binary of unit tests is `lib`. One of them has the mark of each requirement.
+    /// The tests that must fail, `BINARY::NAME`; the binary of unit tests is `lib`. One of them has the mark of each requirement.
     tests: Vec<String>,
 }
 
-/// How often each requirement occurs in the list.
+/// Returns how often each requirement occurs in the list.
 pub(crate) fn counts() -> Outcome<BTreeMap<String, usize>> {
     let mut counts = BTreeMap::new();
     for fault in read()? {
@@ -81,11 +81,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let binaries = build(&batch)?;
         survivors.extend(try_batch(&batch, &binaries)?);
     }
-    say(&format!("{total} faults, {} survived", survivors.len()));
+    say(&format!("{total} faults, {} undetected", survivors.len()));
     if survivors.is_empty() {
         Ok(())
     } else {
-        Err(format!("no test noticed: {}", survivors.join(", ")))
+        Err(format!("no test detected: {}", survivors.join(", ")))
     }
 }
 
@@ -99,7 +99,7 @@ fn name(number: usize, fault: &Fault) -> String {
     format!("{number} ({})", fault.requirements.join(", "))
 }
 
-/// Whether each fault can be put into the code, and its tests are marked with what they hold.
+/// Checks that each fault fits the code, and that its tests have the marks of its requirements.
 fn check(faults: &[(usize, Fault)]) -> Outcome {
     let marks = Marks::read()?;
     let mut wrong = Vec::new();
@@ -119,7 +119,7 @@ fn check(faults: &[(usize, Fault)]) -> Outcome {
     if wrong.is_empty() {
         Ok(())
     } else {
-        Err(format!("{LIST} does not fit the sources:\n{}", wrong.join("\n")))
+        Err(format!("{LIST} does not match the sources:\n{}", wrong.join("\n")))
     }
 }
 
@@ -131,7 +131,7 @@ fn is_marked(marks: &Marks, id: &str, fault: &Fault) -> bool {
     })
 }
 
-/// Where the old code stands in its file.
+/// Returns the position of the old code in its file.
 fn place(fault: &Fault) -> Outcome<(usize, usize)> {
     let path = root().join(&fault.file);
     let source = std::fs::read_to_string(&path).map_err(|e| format!("cannot read {}: {e}", fault.file))?;
@@ -139,12 +139,12 @@ fn place(fault: &Fault) -> Outcome<(usize, usize)> {
     let mut found = source.match_indices(old);
     match (found.next(), found.next()) {
         (Some((at, _)), None) => Ok((at, at + old.len())),
-        (None, _) => Err(format!("{} does not have `{old}`", fault.file)),
-        (Some(_), Some(_)) => Err(format!("{} has `{old}` more than once", fault.file)),
+        (None, _) => Err(format!("{} does not contain `{old}`", fault.file)),
+        (Some(_), Some(_)) => Err(format!("{} contains `{old}` more than once", fault.file)),
     }
 }
 
-/// Takes out faults that do not overlap, or that replace the same code.
+/// Removes and returns faults that do not overlap, or that replace the same code.
 fn take_batch(faults: &mut Vec<(usize, Fault)>) -> Outcome<Vec<(usize, Fault)>> {
     let mut taken: Vec<(String, usize, usize)> = Vec::new();
     let (mut batch, mut rest) = (Vec::new(), Vec::new());
@@ -168,7 +168,7 @@ fn copy_folder() -> PathBuf {
     root().join("target/faults")
 }
 
-/// The code with switches: a fault if it is set, the old code if none is. All faults replace the same code.
+/// Returns the code with switches: the replacement of the active fault, or the old code. All faults replace the same code.
 fn switched(faults: &[(usize, &Fault)]) -> String {
     let old = faults.first().map_or("", |(_, fault)| fault.old.trim());
     let mut code = String::new();
@@ -183,10 +183,10 @@ fn switched(faults: &[(usize, &Fault)]) -> String {
     }
 }
 
-/// Faults by the place that they replace.
+/// Faults by the position that they replace.
 type Places<'a> = BTreeMap<(usize, usize), Vec<(usize, &'a Fault)>>;
 
-/// Brings the copy up to date, with the faults of the batch in it. Files that stay the same are not touched.
+/// Updates the copy with the faults of the batch. Unchanged files are not touched.
 fn write_copy(batch: &[(usize, Fault)]) -> Outcome {
     let mut by_file: BTreeMap<&str, Places<'_>> = BTreeMap::new();
     for (number, fault) in batch {
@@ -202,7 +202,7 @@ fn write_copy(batch: &[(usize, Fault)]) -> Outcome {
         let mut bytes = std::fs::read(&path).map_err(|e| format!("cannot read {file}: {e}"))?;
         if let Some(changes) = by_file.get(file.as_str()) {
             let mut source = String::from_utf8(bytes).map_err(|_| format!("{file} is not UTF-8"))?;
-            // From the end, so that the places before stay where they are.
+            // From the end, so that earlier positions stay valid.
             for ((start, end), faults) in changes.iter().rev() {
                 source.replace_range(*start..*end, &switched(faults));
             }
@@ -235,7 +235,7 @@ fn write_if_changed(path: &Path, bytes: &[u8]) -> Outcome {
     std::fs::write(path, bytes).map_err(failed)
 }
 
-/// The files of the copy, relative to the workspace.
+/// Returns the files of the copy, relative to the workspace.
 fn files() -> Outcome<Vec<String>> {
     let mut command = Command::new("git");
     command.args(["ls-files", "--cached", "--others", "--exclude-standard", "--"]);
@@ -244,7 +244,7 @@ fn files() -> Outcome<Vec<String>> {
     Ok(list.lines().filter(exists).map(str::to_owned).collect())
 }
 
-/// Builds the tests that the faults name; each binary by its name.
+/// Builds the tests of the faults. Returns each binary by its name.
 fn build(batch: &[(usize, Fault)]) -> Outcome<BTreeMap<String, PathBuf>> {
     let tests = batch.iter().flat_map(|(_, fault)| &fault.tests);
     let names: BTreeSet<&str> = tests.filter_map(|test| Some(test.split_once("::")?.0)).collect();
@@ -257,7 +257,7 @@ fn build(batch: &[(usize, Fault)]) -> Outcome<BTreeMap<String, PathBuf>> {
             command.args(["--test", name]);
         }
     }
-    // A folder of its own: cargo could not tell the copy's files from the others.
+    // A separate folder: cargo could not distinguish the copy's files from the others.
     command
         .current_dir(copy_folder())
         .env("CARGO_TARGET_DIR", copy_folder().join("build"));
@@ -279,7 +279,7 @@ fn build(batch: &[(usize, Fault)]) -> Outcome<BTreeMap<String, PathBuf>> {
     Ok(binaries)
 }
 
-/// Runs the tests of each fault without it and with it; the faults that no test noticed.
+/// Runs the tests of each fault without it and with it. Returns the faults that no test detected.
 fn try_batch(batch: &[(usize, Fault)], binaries: &BTreeMap<String, PathBuf>) -> Outcome<Vec<String>> {
     let mut survivors = Vec::new();
     let mut sound = BTreeSet::new();
@@ -293,7 +293,7 @@ fn try_batch(batch: &[(usize, Fault)], binaries: &BTreeMap<String, PathBuf>) -> 
                 noticed.push(test.as_str());
             }
         }
-        // Each test that is named has to notice it.
+        // All listed tests have to detect it.
         let verdict = if noticed.len() == fault.tests.len() {
             "noticed"
         } else {
@@ -309,7 +309,7 @@ fn try_batch(batch: &[(usize, Fault)], binaries: &BTreeMap<String, PathBuf>) -> 
     Ok(survivors)
 }
 
-/// Whether a test passes with this fault.
+/// Returns whether a test passes with this fault.
 fn passes(test: &str, fault: usize, binaries: &BTreeMap<String, PathBuf>) -> Outcome<bool> {
     let (binary, filter) = test.split_once("::").ok_or(format!("{test} is not BINARY::NAME"))?;
     let program = binaries

@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         .collect(),
     };
     for target in targets {
-        // What is found goes to `corpus`; the seeds in the repository are only read.
+        // New inputs go to `corpus`; the seeds in the repository are only read.
         let (corpus, seeds) = (folder.join("corpus").join(&target), folder.join("seeds").join(&target));
         std::fs::create_dir_all(&corpus).map_err(|error| format!("{}: {error}", corpus.display()))?;
         let limit = format!("-max_total_time={}", args.seconds);

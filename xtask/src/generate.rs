@@ -1,4 +1,4 @@
-//! `cargo xtask generate`: files that are made from the code, and the check that they are current.
+//! `cargo xtask generate`: generates files from the code, and checks that they are current.
 
 use std::path::Path;
 
@@ -6,14 +6,14 @@ use crate::{Outcome, picture, process, requirements, root, say};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Write nothing; fail if a file is not what would be written
+    /// Write nothing; fail if a file is not current
     #[arg(long)]
     check: bool,
-    /// Only these files, as named in the output; all of them if none is named
+    /// Only these files, as named in the output. Default: all
     files: Vec<String>,
 }
 
-/// Makes the text of one file.
+/// Generates the text of one file.
 type Make = fn() -> Outcome<String>;
 
 const FILES: &[(&str, Make)] = &[
@@ -56,10 +56,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
 }
 
-/// Stands for the summary of the studies, their pages and their plots.
+/// The summary of the studies, their pages and their plots.
 const STUDIES: &str = "studies";
 
-/// Writes the pages of the studies, or names those that are not current; pages and plots that are made no more are removed.
+/// Writes the pages of the studies, or lists those that are not current; removes pages and plots that are no longer generated.
 fn studies(check: bool, stale: &mut Vec<String>) -> Outcome {
     let folder = tempfile::tempdir().map_err(|e| format!("no folder for the pages of studies: {e}"))?;
     whimbrel(&["study", "results", "--out", &folder.path().display().to_string()])?;
@@ -82,7 +82,7 @@ fn studies(check: bool, stale: &mut Vec<String>) -> Outcome {
     Ok(())
 }
 
-/// The pages and plots below a folder of studies, by their paths in it.
+/// Returns the pages and plots below a folder of studies, by their paths in it.
 fn pages_in(folder: &Path) -> Outcome<std::collections::BTreeMap<String, String>> {
     let entries = |folder: &Path| -> Outcome<Vec<std::path::PathBuf>> {
         let entries = std::fs::read_dir(folder).map_err(|e| format!("cannot read {}: {e}", folder.display()))?;
@@ -103,7 +103,7 @@ fn pages_in(folder: &Path) -> Outcome<std::collections::BTreeMap<String, String>
     Ok(pages)
 }
 
-/// What the command that users call prints.
+/// Returns the output of the `whimbrel` command.
 fn whimbrel(args: &[&str]) -> Outcome<String> {
     let mut cargo = process::cargo(&["run", "--quiet", "--package", "whimbrel-cli", "--"]);
     process::output(cargo.args(args))

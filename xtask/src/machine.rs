@@ -1,4 +1,4 @@
-//! What no test can do without, checked before anything is built. What only some tests need, they check themselves.
+//! Checks requirements of all tests before anything is built. Requirements of single tests are checked by those tests.
 
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(crate) fn check() -> Outcome {
     })
 }
 
-/// Sends a UDP packet to ourselves.
+/// Sends a UDP packet to a socket of this process.
 fn loopback() -> std::io::Result<()> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     socket.set_read_timeout(Some(Duration::from_secs(5)))?;
@@ -30,7 +30,7 @@ fn loopback() -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn machine_that_runs_this_test_is_fit() {
+    fn accepts_the_machine_that_runs_this_test() {
         assert_eq!(super::check(), Ok(()));
     }
 }

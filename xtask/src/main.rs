@@ -31,13 +31,13 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Run every test: Rust, command line, interop; installs the packages they need
+    /// Run every test: Rust, command line, interop; installs the packages that they need
     Test(test::Args),
-    /// Write the generated files anew, or check that they are current
+    /// Write the generated files, or check that they are current
     Generate(generate::Args),
-    /// Run the benches that compare with other stacks
+    /// Run the benchmarks that compare with other stacks
     Bench(bench::Args),
-    /// Break the protocol core in many ways, one at a time, and see that tests notice
+    /// Break the protocol core, one fault at a time, and check that tests detect it
     Faults(faults::Args),
     /// Compare the output of every example and quick study with that of another revision, byte by byte
     Same(same::Args),
@@ -45,7 +45,7 @@ enum Chore {
     Fuzz(fuzz::Args),
 }
 
-/// A chore fails with a message for the person who ran it.
+/// The result of a chore; the error is a message for the user.
 type Outcome<T = ()> = Result<T, String>;
 
 fn main() -> ExitCode {
@@ -66,17 +66,17 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints a line to standard output. That nobody reads it is no reason to stop.
+/// Prints a line to standard output. A closed output is ignored.
 fn say(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
-/// The same with standard error.
+/// Prints a line to standard error. A closed output is ignored.
 fn note(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// The folder of the workspace.
+/// Returns the folder of the workspace.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()

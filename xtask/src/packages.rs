@@ -1,20 +1,20 @@
-//! Programs of other projects that tests and benches need, and the Debian packages that hold them.
+//! Programs of other projects that tests and benchmarks need, and their Debian packages.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::{Outcome, note, process};
 
-/// A program that must be there, and the Debian package it comes from.
+/// A required program, and its Debian package.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Program {
-    /// An absolute path, or a name to be found on PATH.
+    /// An absolute path, or a name to be found in PATH.
     pub(crate) name: &'static str,
     package: &'static str,
     why: &'static str,
 }
 
-/// What the tests need.
+/// Programs for the tests.
 pub(crate) const FOR_TESTS: &[Program] = &[
     Program {
         name: "/usr/lib/usrsctp/tsctp",
@@ -31,7 +31,7 @@ pub(crate) const FOR_TESTS: &[Program] = &[
         package: "wireshark-common",
         why: "captures the packets of interop tests",
     },
-    // For other architectures it does not exist, nor do the tests that use it.
+    // It exists only for this architecture, and so do the tests that use it.
     #[cfg(target_arch = "x86_64")]
     Program {
         name: "/usr/bin/linux.uml",
@@ -55,14 +55,14 @@ pub(crate) const FOR_TESTS: &[Program] = &[
     },
 ];
 
-/// What the comparison with ns-2 needs.
+/// Programs for the comparison with ns-2.
 pub(crate) const FOR_NS2: &[Program] = &[Program {
     name: "ns",
     package: "ns2",
-    why: "the yardstick simulator",
+    why: "the simulator to compare with",
 }];
 
-/// Makes sure that `programs` are installed; installs the missing ones with apt-get where that is possible.
+/// Ensures that `programs` are installed; installs missing ones with apt-get if possible.
 pub(crate) fn ensure(programs: &[Program]) -> Outcome {
     let missing: Vec<&Program> = programs.iter().filter(|p| !is_installed(p.name)).collect();
     if missing.is_empty() {
@@ -89,7 +89,7 @@ pub(crate) fn ensure(programs: &[Program]) -> Outcome {
 
 fn install(packages: &[&str]) -> Outcome {
     let by_hand = format!(
-        "install by hand what is missing: apt-get install {}",
+        "install the missing packages by hand: apt-get install {}",
         packages.join(" ")
     );
     if !is_installed("apt-get") {
@@ -120,7 +120,7 @@ fn install(packages: &[&str]) -> Outcome {
         command.args(arguments);
         command
     };
-    // A list of packages that is out of date is no reason to stop: the installation says so itself.
+    // An outdated package list is not fatal: the installation reports errors.
     if let Err(message) = process::run(&mut apt_get(&["-q", "update"])) {
         note(&format!("warning: {message}"));
     }

@@ -1,4 +1,5 @@
-//! The README's picture: the demo's transfer with standard SCTP and with `multipath`, drawn from the events of the first run of each.
+//! The README's picture: the demo's transfer with standard SCTP and with `multipath`, drawn from the events of the first run of
+//! each scheme.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,12 +10,12 @@ use crate::{Outcome, process, root};
 
 const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 430.0;
-/// The frames of all panels: left and right edge; the top and bottom of each are in [`PANELS`].
+/// The frames of all panels: left and right edge; [`PANELS`] has the top and bottom of each.
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 944.0;
 /// The schemes in the order of the scenario's sweep, with the panel of each: top and bottom.
 const PANELS: [(&str, (f64, f64)); 2] = [("standard", (70.0, 200.0)), ("multipath", (252.0, 382.0))];
-/// Width of a bar of the rate, in milliseconds.
+/// Width of a bar in milliseconds.
 const BIN_MS: f64 = 100.0;
 /// The paths in the order of the scenario, with their colours.
 const PATHS: [(&str, &str); 2] = [("Wi-Fi", "#2166ac"), ("LTE", "#e08214")];
@@ -24,15 +25,15 @@ const SCENARIO: &str = "examples/two-radios.toml";
 /// The transfer with one scheme.
 #[derive(Default)]
 struct Story {
-    /// Bytes of DATA chunks sent in each bin, by path.
+    /// Bytes of DATA chunks sent per bin, by path.
     sent: [Vec<f64>; 2],
     /// Times in ms of packets lost on a link that was up.
     lost: Vec<f64>,
-    /// When the last DATA chunk was sent, in ms.
+    /// Time of the last DATA chunk, in ms.
     end: f64,
 }
 
-/// The picture of the demo.
+/// Returns the picture of the demo.
 pub(crate) fn demo() -> Outcome<String> {
     let folder = tempfile::tempdir().map_err(|e| format!("no folder for the demo's results: {e}"))?;
     let out = folder.path().display().to_string();
@@ -76,7 +77,7 @@ fn find_events(folder: &Path, found: &mut Vec<PathBuf>) -> Outcome {
     Ok(())
 }
 
-/// When the demo's scenario takes the Wi-Fi link down and up again, in ms.
+/// Returns the times in ms at which the demo's scenario takes the Wi-Fi link down and up again.
 fn wifi_outage() -> Outcome<(f64, f64)> {
     let text = std::fs::read_to_string(root().join(SCENARIO)).map_err(|e| format!("cannot read {SCENARIO}: {e}"))?;
     let scenario: toml::Value = toml::from_str(&text).map_err(|e| format!("{SCENARIO}: {e}"))?;
@@ -128,7 +129,7 @@ impl Story {
         }
     }
 
-    /// The highest rate of all bins and both paths together, in Mbit/s.
+    /// Returns the highest rate of all bins over both paths, in Mbit/s.
     fn peak_mbps(&self) -> f64 {
         let [wifi, lte] = &self.sent;
         (0..wifi.len().max(lte.len()))
@@ -181,7 +182,7 @@ fn draw(stories: &[Story], outage: (f64, f64)) -> String {
     svg
 }
 
-/// One scheme: the rate sent on each path, one on top of the other; losses; when the transfer ended.
+/// Draws one scheme: the rate sent on each path, stacked; losses; the end of the transfer.
 fn panel(
     svg: &mut String,
     story: &Story,
@@ -263,7 +264,7 @@ fn line(svg: &mut String, from: (f64, f64), to: (f64, f64), stroke: &str) {
     );
 }
 
-/// The next of 1, 1.2, 1.6, 2, 3, 4, 5, 6, 8, 10 times a power of ten.
+/// Returns the next of 1, 1.2, 1.6, 2, 3, 4, 5, 6, 8, 10 times a power of ten.
 fn nice(value: f64) -> f64 {
     let unit = 10_f64.powf(value.log10().floor());
     [1.0, 1.2, 1.6, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0]
@@ -278,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_become_bars_and_marks() {
+    fn converts_events_to_bars_and_marks() {
         let events = r#"{"data":{"length":1452,"path":0},"name":"transport:tsn_sent","node":"phone","time":40.0}
 {"data":{"length":1452,"path":0},"name":"transport:tsn_sent","node":"phone","time":150.0}
 {"data":{"length":1452,"path":1},"name":"transport:tsn_sent","node":"phone","time":150.0}

@@ -4,14 +4,14 @@ use std::process::{Command, Stdio};
 
 use crate::{Outcome, note, root};
 
-/// A cargo command in the workspace's folder.
+/// Returns a cargo command in the workspace's folder.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root());
     command
 }
 
-/// Runs a program, showing what it prints; an error says which program failed and how.
+/// Runs a program and shows its output; an error contains the program and its exit status.
 pub(crate) fn run(command: &mut Command) -> Outcome {
     note(&format!("$ {}", line(command)));
     let status = command
@@ -24,7 +24,7 @@ pub(crate) fn run(command: &mut Command) -> Outcome {
     }
 }
 
-/// What a program writes to its standard output.
+/// Returns a program's standard output.
 pub(crate) fn output(command: &mut Command) -> Outcome<String> {
     let out = command
         .stderr(Stdio::inherit())
@@ -36,7 +36,7 @@ pub(crate) fn output(command: &mut Command) -> Outcome<String> {
     String::from_utf8(out.stdout).map_err(|_| format!("`{}` wrote something that is not UTF-8", line(command)))
 }
 
-/// The command as a person would type it.
+/// Returns the command as typed in a shell.
 pub(crate) fn line(command: &Command) -> String {
     let mut text = command
         .get_program()

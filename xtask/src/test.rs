@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything that is tested, in one go, with a summary line.
+//! `cargo xtask test`: runs all tests and prints a summary line.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use crate::{Outcome, machine, note, packages, process, say};
 
-/// The environment variable with the path of the file in which tests note that they were not run (see `crates/testkit`).
+/// The environment variable with the path of the file that lists tests that were not run (see `crates/testkit`).
 const LIST: &str = "WHIMBREL_NOT_RUN";
-/// What lines in that file begin with.
+/// Prefixes of lines in that file.
 const WHOLE: &str = "NOT RUN: ";
 const PART: &str = "NOT RUN IN PART: ";
 
@@ -26,12 +26,12 @@ pub(crate) struct Args {
 #[derive(Default)]
 struct Totals {
     programs: u32,
-    /// As the test harness counts: those that were not run are among them.
+    /// Counts of the test harness, which include tests that were not run.
     passed: u32,
     failed: u32,
     ignored: u32,
     failures: Vec<String>,
-    /// Tests that were not run, by reason; and those of which some checks were not.
+    /// Tests that were not run, by reason; and tests with some checks not run.
     not_run: BTreeMap<String, Vec<String>>,
     not_run_in_part: BTreeMap<String, Vec<String>>,
 }
@@ -92,7 +92,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 impl Totals {
-    /// Takes in one line of the list of what was not run: `NOT RUN: PROGRAM::TEST: REASON`.
+    /// Reads a line of the list of tests that were not run: `NOT RUN: PROGRAM::TEST: REASON`.
     fn note(&mut self, line: &str) {
         let (list, rest) = match (line.strip_prefix(WHOLE), line.strip_prefix(PART)) {
             (Some(rest), _) => (&mut self.not_run, rest),
@@ -106,7 +106,7 @@ impl Totals {
         }
     }
 
-    /// What failed and what was not run, a line each.
+    /// Returns the failed tests and those that were not run, one per line.
     fn report(&self) -> String {
         let mut lines: Vec<String> = self.failures.iter().map(|name| format!("FAILED {name}")).collect();
         for (heading, list) in [("NOT RUN", &self.not_run), ("NOT RUN IN PART", &self.not_run_in_part)] {
@@ -118,7 +118,7 @@ impl Totals {
         lines.join("\n")
     }
 
-    /// `total: N passed, M failed, K ignored, R not run`.
+    /// Returns the summary `total: N passed, M failed, K ignored, R not run`.
     fn summary(&self) -> String {
         let count = |list: &BTreeMap<String, Vec<String>>| list.values().map(Vec::len).sum::<usize>();
         let (not_run, in_part) = (count(&self.not_run), count(&self.not_run_in_part));
@@ -133,7 +133,7 @@ impl Totals {
         )
     }
 
-    /// Takes in one line of the test harness: `test NAME ... FAILED` or `test result: ok. 3 passed; 0 failed; 0 ignored; ...`.
+    /// Reads a line of the test harness: `test NAME ... FAILED` or `test result: ok. 3 passed; 0 failed; 0 ignored; ...`.
     fn read(&mut self, line: &str) {
         if let Some(result) = line.strip_prefix("test result: ") {
             self.programs += 1;
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn totals_are_summed_over_programs() {
+    fn totals_are_sums_over_programs() {
         let mut totals = Totals::default();
         totals.read("test a::b ... ok");
         totals.read("test a::c ... FAILED");
