@@ -6,11 +6,11 @@
 //! +---------------+---------------+-------------------------------+
 //! |  type 1 or 2  |     zero      |   length: 20 + parameters     |
 //! +---------------+---------------+-------------------------------+
-//! |            initiate tag: what the peer must send              |
+//! |          initiate tag: verification tag of the peer           |
 //! +---------------------------------------------------------------+
 //! |             advertised receiver window, bytes                 |
 //! +-------------------------------+-------------------------------+
-//! |  outbound streams wished for  |  inbound streams at most      |
+//! |  outbound streams requested   |  maximum inbound streams      |
 //! +-------------------------------+-------------------------------+
 //! |                         initial TSN                           |
 //! +---------------------------------------------------------------+

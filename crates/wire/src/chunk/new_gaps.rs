@@ -7,19 +7,19 @@
 //! +---------------+---------------+-------------------------------+
 //! |   type 189    | K | zero  |I|E|  length: 20 + 4N + 4R + 4X    |
 //! +---------------+---------------+-------------------------------+
-//! |            cumulative TSN ack: all up to here came            |
+//! |            cumulative TSN ack: all up to it received          |
 //! +---------------------------------------------------------------+
 //! |             advertised receiver window, bytes                 |
 //! +-------------------------------+-------------------------------+
-//! |       gap ack blocks N        |    blocks taken back R        |
+//! |       gap ack blocks N        |     renounced blocks R        |
 //! +-------------------------------+-------------------------------+
 //! |       duplicate TSNs X        |        serial number          |
 //! +-------------------------------+-------------------------------+
-//! | N times: first and last offset of what came                   |
+//! | N times: first and last offset of a received block            |
 //! +---------------------------------------------------------------+
-//! | R times: first and last offset of what was dropped again      |
+//! | R times: first and last offset of a renounced block           |
 //! +---------------------------------------------------------------+
-//! |  X times: a TSN that came again                               |
+//! |  X times: a duplicate TSN                                     |
 //! +---------------------------------------------------------------+
 //! ```
 //!

@@ -6,7 +6,7 @@
 //! +---------------+---------------+-------------------------------+
 //! |    type 16    | K | zero  |I|0|  length: 20 + 4N + 4M + 4X    |
 //! +---------------+---------------+-------------------------------+
-//! |            cumulative TSN ack: all up to here came            |
+//! |            cumulative TSN ack: all up to it received          |
 //! +---------------------------------------------------------------+
 //! |             advertised receiver window, bytes                 |
 //! +-------------------------------+-------------------------------+
@@ -14,11 +14,11 @@
 //! +-------------------------------+-------------------------------+
 //! |       duplicate TSNs X        |             zero              |
 //! +-------------------------------+-------------------------------+
-//! | N times: first and last offset of what came and may be dropped|
+//! | N times: first and last offset of a block that may be dropped |
 //! +---------------------------------------------------------------+
-//! | M times: first and last offset of what came and will be kept  |
+//! | M times: first and last offset of a block that will be kept   |
 //! +---------------------------------------------------------------+
-//! |  X times: a TSN that came again                               |
+//! |  X times: a duplicate TSN                                     |
 //! +---------------------------------------------------------------+
 //! ```
 //!

@@ -6,16 +6,16 @@
 //! +---------------+---------------+-------------------------------+
 //! |    type 3     | K | zero  |I|0|      length: 16 + 4N + 4M     |
 //! +---------------+---------------+-------------------------------+
-//! |            cumulative TSN ack: all up to here came            |
+//! |            cumulative TSN ack: all up to it received          |
 //! +---------------------------------------------------------------+
 //! |             advertised receiver window, bytes                 |
 //! +-------------------------------+-------------------------------+
 //! |       gap ack blocks N        |       duplicate TSNs M        |
 //! +-------------------------------+-------------------------------+
-//! | N times: first offset that    | last offset of the block,     |
-//! | came, from the cumulative TSN | inclusive                     |
+//! | N times: first offset of the  | last offset of the block,     |
+//! | block, from the cumulative TSN| inclusive                     |
 //! +-------------------------------+-------------------------------+
-//! |  M times: a TSN that came again                               |
+//! |  M times: a duplicate TSN                                     |
 //! +---------------------------------------------------------------+
 //! ```
 //!
