@@ -151,7 +151,7 @@ fn devices_are_not_accepted_as_files() {
     let moved = "name = \"server\"\nmobility = { kind = \"file\", file = \"/dev/zero\", node = 0 }";
     insta::assert_snapshot!(broken("name = \"server\"", moved), @r#"
     bad.toml:7:36: node.server.mobility.file: "/dev/zero" given, allowed is a file of movements that can be read
-      hint: /dev/zero: it is no regular file
+      hint: /dev/zero: it is not a regular file
     "#);
 }
 
@@ -274,7 +274,7 @@ fn reports_several_problems_in_the_order_of_the_file() {
 fn syntax() {
     insta::assert_snapshot!(broken("name = \"wifi\"", "name = wifi"), @"bad.toml:9:8: not valid TOML: string values must be quoted, expected literal string");
     insta::assert_snapshot!(broken("[[link]]", "[[link]"), @"bad.toml:8:8: not valid TOML: unclosed array table, expected `]`");
-    insta::assert_snapshot!(broken("delay = \"10 ms\"", "delay = 1979-05-27"), @"bad.toml:12:9: `1979-05-27` is a date; scenarios know no dates");
+    insta::assert_snapshot!(broken("delay = \"10 ms\"", "delay = 1979-05-27"), @"bad.toml:12:9: `1979-05-27` is a date; scenarios have no dates");
 }
 
 #[test]
