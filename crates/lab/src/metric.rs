@@ -473,7 +473,7 @@ pub(crate) fn ran(start: Span, result: &RunResult) -> bool {
     Time::ZERO + start < result.to
 }
 
-/// Mean length of a direction's queue over its limit, the nearer one if there are two.
+/// Returns the mean length of a direction's queue over its limit, the nearer one if there are two.
 pub(crate) fn queue_utilisation(link: &LinkResult, config: &SimConfig, direction: usize) -> f64 {
     let Some(limits) = config.link.get(direction / 2).map(|link| link.directions()) else {
         return f64::NAN;

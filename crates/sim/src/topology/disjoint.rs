@@ -41,8 +41,8 @@ fn shared_links(paths: &[Vec<DirectionId>]) -> usize {
     total - links.len()
 }
 
-/// Successive shortest paths with unit capacities, then one path for each pair over the used links. Returns `None` if there are
-/// fewer routes, or if they connect other pairs.
+/// Computes successive shortest paths with unit capacities, then one path for each pair over the used links. Returns `None` if
+/// there are fewer routes, or if they connect other pairs.
 fn flow_of_least_cost(topology: &Topology, pairs: &[(DirectionId, DirectionId)]) -> Option<Vec<Vec<DirectionId>>> {
     let source = topology.origin[pairs[0].0 as usize];
     let target = topology.origin[pairs[0].1 as usize];
@@ -73,7 +73,7 @@ fn flow_of_least_cost(topology: &Topology, pairs: &[(DirectionId, DirectionId)])
     Some(found)
 }
 
-/// Bellman-Ford on the residual network, in which a link with flow is traversed in reverse at negative cost.
+/// Finds a path with Bellman-Ford on the residual network, in which a link with flow is traversed in reverse at negative cost.
 fn augmenting_path(
     topology: &Topology,
     pairs: &[(DirectionId, DirectionId)],
