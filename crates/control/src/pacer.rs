@@ -15,6 +15,8 @@ pub struct Pacer {
 const CREDIT: Span = Span::from_millis(1);
 /// How many times its granularity a timer may be late before the rate suffers.
 const LATE: u64 = 8;
+/// The same in packets, for rates at which that is longer: as many as an initial window sends at once (RFC 9002 §7.7).
+const LATE_PACKETS: u64 = 10;
 
 impl Pacer {
     /// When the next packet may go out; in the past if it may go out now.
@@ -33,9 +35,14 @@ impl Pacer {
     /// duration: once the packets of the time elapsed have gone out, the next ones wait until a burst is due. 0 s spaces single packets.
     #[inline]
     pub fn on_sent(&mut self, now: Time, bytes: u64, rate: Rate, granularity: Span) {
-        let credit = CREDIT.max(granularity * LATE);
+        let duration = rate.time_for(bytes);
+        let credit = if granularity.is_zero() {
+            CREDIT
+        } else {
+            CREDIT.max(granularity * LATE).max(duration * LATE_PACKETS)
+        };
         let earliest = now.as_nanos().saturating_sub(credit.as_nanos());
-        self.due = self.due.max(Time::from_nanos(earliest)) + rate.time_for(bytes);
+        self.due = self.due.max(Time::from_nanos(earliest)) + duration;
         self.next = if self.due > now {
             self.due + granularity
         } else {
@@ -87,6 +94,30 @@ mod tests {
         assert!(
             bursts > 200 && largest <= 170,
             "{bursts} bursts, the largest of {largest}"
+        );
+    }
+
+    #[test]
+    fn late_timer_costs_a_low_rate_nothing() {
+        // 1500 bytes at 10 Mbit/s take 1.2 ms; a busy machine wakes the timer up to 9 ms late.
+        let (rate, granularity) = (Rate::from_mbps(10), Span::from_micros(250));
+        let start = Time::from_nanos(1_000_000_000);
+        let (mut pacer, mut now, mut packets, mut wakes) = (Pacer::default(), start, 0, 0);
+        while now.since(start) < Span::from_secs(2) {
+            let mut burst = 0;
+            while pacer.may_send(now) {
+                pacer.on_sent(now, 1500, rate, granularity);
+                burst += 1;
+            }
+            assert!(burst <= 11, "{burst}");
+            packets += burst;
+            wakes += 1;
+            now = pacer.next() + Span::from_micros(if wakes % 5 == 0 { 9000 } else { 50 });
+        }
+        let ideal = 2_000_000 / 1200;
+        assert!(
+            (ideal * 99 / 100..ideal + 12).contains(&packets),
+            "{packets} of {ideal}"
         );
     }
 }
