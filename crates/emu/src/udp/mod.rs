@@ -302,37 +302,37 @@ impl Gate for UdpGate {
         let target = if delivery.forward {
             Some(Target {
                 client: Some((delivery.tag, delivery.from)),
+                front: 0,
                 to: self.addresses.to[delivery.to],
-                ecn: delivery.ecn,
             })
         } else {
             known.addrs[delivery.to].map(|to| Target {
                 client: None,
+                front: delivery.from,
                 to,
-                ecn: delivery.ecn,
             })
         };
-        let Some(target) = target else {
-            self.counts.unsendable += 1;
-            return;
-        };
-        let front = if delivery.forward { 0 } else { delivery.from };
-        self.outgoing.push(target, front, delivery.payload);
+        match target {
+            Some(target) => self.outgoing.push(target, delivery.ecn, delivery.payload),
+            None => self.counts.unsendable += 1,
+        }
     }
 
     fn flush(&mut self) {
-        while let Some((group, contents)) = self.outgoing.next() {
-            let target = &group.target;
+        for lane in self.outgoing.lanes() {
+            let target = &lane.target;
             let socket = match target.client {
-                None => self.front.get(group.front),
+                None => self.front.get(target.front),
                 Some((tag, from)) => self
                     .clients
                     .get(tag.wrapping_sub(self.first_client) as usize)
                     .and_then(|client| client.back.get(from)),
             };
-            match socket.map(|socket| socket.send(target.to, target.ecn, contents, group.segment)) {
-                Some(Ok(())) => self.counts.sent += group.count,
-                _ => self.counts.unsendable += group.count,
+            for (group, contents) in lane.groups() {
+                match socket.map(|socket| socket.send(target.to, group.ecn, contents, group.segment)) {
+                    Some(Ok(())) => self.counts.sent += group.count,
+                    _ => self.counts.unsendable += group.count,
+                }
             }
         }
         self.outgoing.clear();

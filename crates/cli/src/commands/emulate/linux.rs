@@ -17,6 +17,9 @@ use whimbrel_sim::topology::Topology;
 use super::{Args, default_from, default_to, report};
 use crate::output::{FAILED, INTERRUPTED, Outcome, WRONG_USE, fail, note, print, scenario_error};
 
+/// The longest time between two looks at the network: about 20 packets at 1 Gbit/s.
+const MOST_GRAIN: Duration = Duration::from_micros(250);
+
 /// The machine was too slow.
 const TOO_SLOW: u8 = 3;
 
@@ -44,7 +47,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     let addresses = gate.addresses().clone();
     let limits = Limits {
         duration: args.duration.map(duration),
-        ..Limits::default()
+        grain: grain(config),
     };
     let seed = args.seed.unwrap_or(scenario.seed);
     let emulator =
@@ -95,6 +98,13 @@ fn listen() -> Outcome<Arc<AtomicBool>> {
     })
     .map_err(|error| fail(FAILED, format_args!("cannot listen for Ctrl-C: {error}")))?;
     Ok(stop)
+}
+
+/// How often the emulator looks at the network: rarely, so that one system call carries many packets, but often enough that this adds
+/// less than 1 % to the delay of any link.
+fn grain(config: &SimConfig) -> Duration {
+    let shortest = config.link.iter().map(|link| link.delay).min().unwrap_or_default();
+    (duration(shortest) / 100).clamp(Limits::default().grain, MOST_GRAIN)
 }
 
 /// The place of the flow whose ends are real programs.
