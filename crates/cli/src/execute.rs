@@ -1,13 +1,12 @@
 //! Runs a scenario and writes its results: shared by `run`, `rerun` and `demo`.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::available_parallelism;
 
 use whimbrel_lab::{Estimate, Manifest, Options, Outcome as LabOutcome, Part, Results, Run, Status, View};
 use whimbrel_scenario::Scenario;
 
+use crate::interrupt::listen;
 use crate::output::{Ended, FAILED, INTERRUPTED, Outcome, WRONG_USE, count, fail, note, print};
 use crate::progress::Reporter;
 
@@ -306,17 +305,4 @@ pub(crate) fn width() -> usize {
     } else {
         120
     }
-}
-
-/// Returns a flag that Ctrl-C or SIGTERM sets; the second signal ends the process at once.
-pub(crate) fn listen() -> Outcome<Arc<AtomicBool>> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    let set = Arc::clone(&interrupted);
-    ctrlc::set_handler(move || {
-        if set.swap(true, Ordering::Relaxed) {
-            std::process::exit(i32::from(INTERRUPTED));
-        }
-    })
-    .map_err(|error| fail(FAILED, format_args!("cannot listen for Ctrl-C: {error}")))?;
-    Ok(interrupted)
 }

@@ -5,6 +5,7 @@
 
 mod commands;
 mod execute;
+mod interrupt;
 mod output;
 mod progress;
 mod transfer;

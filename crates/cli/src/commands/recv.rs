@@ -28,6 +28,9 @@ const WRITE_BEHIND: usize = 16;
 /// How long a sender may take to end the association after its transfer.
 const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(10);
 
+/// Time for the packets that end associations after a second Ctrl-C.
+const LAST_PACKETS: Duration = Duration::from_millis(100);
+
 /// How long a sender may take for its header.
 const HEADER_PATIENCE: Span = Span::from_secs(10);
 /// Transfers at a time, in all and from one address.
@@ -120,7 +123,7 @@ async fn receive(args: &Args, console: &Console) -> Result<(), Failure> {
             "removed {leftovers} partial files of a receiver that was killed"
         ));
     }
-    let interrupt = Interrupt::listen();
+    let interrupt = Interrupt::listen()?;
     let config = StackConfig {
         local: args.listen.clone(),
         port: args.options.port,
@@ -175,10 +178,22 @@ async fn receive(args: &Args, console: &Console) -> Result<(), Failure> {
     }
     let busy = !transfers.is_empty();
     drop(listener);
-    while let Some(ended) = transfers.join_next().await {
-        outcome = result_of(ended).unwrap_or(outcome);
+    let rest = async {
+        while let Some(ended) = transfers.join_next().await {
+            if let Some(ended) = result_of(ended) {
+                outcome = ended;
+            }
+        }
+        stack.wait_idle().await;
+    };
+    tokio::select! {
+        () = rest => {}
+        () = place.interrupt.asked(2) => {
+            // Transfers that are dropped abort their associations.
+            transfers.shutdown().await;
+            let _ = tokio::time::timeout(LAST_PACKETS, stack.wait_idle()).await;
+        }
     }
-    stack.wait_idle().await;
     if args.once && !place.interrupt.is_asked() {
         // The transfer has told its failure already; its code is what is left.
         return outcome.map_err(|failure| Failure {

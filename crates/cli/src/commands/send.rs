@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 async fn send(args: &Args, console: &Console) -> Result<(), Failure> {
     let association = args.options.association()?;
     let (file, name, size) = open(&args.file)?;
-    let interrupt = Interrupt::listen();
+    let interrupt = Interrupt::listen()?;
     let config = StackConfig {
         local: args.local.clone(),
         association,

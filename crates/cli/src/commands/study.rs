@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use whimbrel_lab::{Part, PlannedScenario, Results, Run, Status, Study, StudyError, StudyReport, pages, run_planned};
 
-use crate::execute::{jobs, listen, width};
+use crate::execute::{jobs, width};
+use crate::interrupt::listen;
 use crate::output::{EXIT_CODES, Ended, FAILED, INTERRUPTED, Outcome, WRONG_USE, count, exit, fail, note, print};
 use crate::progress::Reporter;
 

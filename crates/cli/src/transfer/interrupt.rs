@@ -1,28 +1,41 @@
-//! Ctrl-C and SIGTERM.
+//! Requests to stop, for asynchronous commands.
+
+use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// The number of stop signals: the first one ends gracefully, the second one at once.
+use super::failure::Failure;
+use crate::interrupt::on_request;
+use crate::output::INTERRUPTED;
+
+/// What a command may take to end after the second request, to tell its peer and to remove partial files.
+const LAST_MOMENT: Duration = Duration::from_secs(1);
+
+/// How often the user has asked to stop: once ends in good order, twice at once.
 #[derive(Clone, Debug)]
 pub(crate) struct Interrupt(watch::Receiver<u32>);
 
 impl Interrupt {
-    /// Starts to listen, within a tokio runtime.
-    pub(crate) fn listen() -> Self {
+    /// Begins to listen. Once in a process.
+    pub(crate) fn listen() -> Result<Self, Failure> {
         let (count, receiver) = watch::channel(0);
-        tokio::spawn(async move {
-            while stop_asked().await.is_ok() {
-                count.send_modify(|count| *count += 1);
+        on_request(move |number| {
+            count.send_replace(number);
+            if number > 1 {
+                // The command ends by itself, unless something like a disk that does not answer holds it up.
+                std::thread::sleep(LAST_MOMENT);
+                std::process::exit(i32::from(INTERRUPTED));
             }
-        });
-        Interrupt(receiver)
+        })
+        .map_err(Failure::file)?;
+        Ok(Interrupt(receiver))
     }
 
     /// Waits until `times` signals have been received.
     pub(crate) async fn asked(&self, times: u32) {
         let mut receiver = self.0.clone();
         if receiver.wait_for(|count| *count >= times).await.is_err() {
-            // Signals are not available on this system.
+            // The sender lives as long as the process.
             std::future::pending::<()>().await;
         }
     }
@@ -31,18 +44,4 @@ impl Interrupt {
     pub(crate) fn is_asked(&self) -> bool {
         *self.0.borrow() > 0
     }
-}
-
-#[cfg(unix)]
-async fn stop_asked() -> std::io::Result<()> {
-    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
-    tokio::select! {
-        result = tokio::signal::ctrl_c() => result,
-        _ = terminate.recv() => Ok(()),
-    }
-}
-
-#[cfg(not(unix))]
-async fn stop_asked() -> std::io::Result<()> {
-    tokio::signal::ctrl_c().await
 }

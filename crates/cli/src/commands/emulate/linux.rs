@@ -3,9 +3,7 @@
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 use whimbrel_control::Span;
@@ -15,7 +13,8 @@ use whimbrel_sim::config::{FlowKind, SimConfig};
 use whimbrel_sim::topology::Topology;
 
 use super::{Args, default_from, default_to, report};
-use crate::output::{FAILED, INTERRUPTED, Outcome, WRONG_USE, fail, note, print, scenario_error};
+use crate::interrupt::listen;
+use crate::output::{FAILED, Outcome, WRONG_USE, fail, note, print, scenario_error};
 
 /// The longest time between two looks at the network: about 20 packets at 1 Gbit/s.
 const MOST_GRAIN: Duration = Duration::from_micros(250);
@@ -82,22 +81,6 @@ fn conclude(done: &Report, too_slow: Option<String>) -> Outcome {
         Some(why) => Err(fail(TOO_SLOW, format_args!("the machine was too slow: {why}"))),
         None => Ok(()),
     }
-}
-
-/// Set by Ctrl-C or SIGTERM. Another one ends the process at once, unless it comes with the first: some programs signal a process
-/// and then its group.
-fn listen() -> Outcome<Arc<AtomicBool>> {
-    const TOGETHER: Duration = Duration::from_secs(1);
-    let stop = Arc::new(AtomicBool::new(false));
-    let (set, first) = (Arc::clone(&stop), OnceLock::new());
-    ctrlc::set_handler(move || {
-        set.store(true, Ordering::Relaxed);
-        if first.get_or_init(Instant::now).elapsed() > TOGETHER {
-            std::process::exit(i32::from(INTERRUPTED));
-        }
-    })
-    .map_err(|error| fail(FAILED, format_args!("cannot listen for Ctrl-C: {error}")))?;
-    Ok(stop)
 }
 
 /// How often the emulator looks at the network: rarely, so that one system call carries many packets, but often enough that this adds

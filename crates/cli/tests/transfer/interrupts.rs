@@ -1,0 +1,197 @@
+//! Ctrl-C once ends a command in good order, twice at once.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::signal::Signal;
+use whimbrel::{Listener, Message, Stack, StackConfig};
+
+use super::{Receiver, WHIMBREL, names, sender, signal, text, wait};
+
+/// Between signals that are two requests.
+const APART: Duration = Duration::from_millis(300);
+/// What "at once" may take on a busy machine; waiting for a peer takes 10 s.
+const AT_ONCE: Duration = Duration::from_secs(4);
+
+const ENDLESS: &str = r#"
+title = "endless"
+duration = "24 h"
+seeds = 1000
+[[node]]
+name = "a"
+[[node]]
+name = "b"
+[[link]]
+name = "link"
+between = ["a", "b"]
+rate = "10 Mbit/s"
+delay = "1 ms"
+[[flow]]
+name = "file"
+from = "a"
+to = "b"
+traffic = { kind = "endless" }
+"#;
+
+/// A scenario file that takes for ever.
+fn endless(dir: &std::path::Path) -> std::path::PathBuf {
+    let file = dir.join("endless.toml");
+    std::fs::write(&file, ENDLESS).unwrap();
+    file
+}
+
+/// A pipe that takes nothing: a command that has its table to print hangs. The other end keeps it open.
+fn full_pipe() -> (std::io::PipeReader, OwnedFd) {
+    let (reader, writer) = std::io::pipe().unwrap();
+    fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
+    let mut file = File::from(OwnedFd::from(writer));
+    while file.write(&[b' '; 512]).is_ok() {}
+    fcntl(&file, FcntlArg::F_SETFL(OFlag::empty())).unwrap();
+    (reader, file.into())
+}
+
+fn wait_for(what: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !what() {
+        assert!(start.elapsed() < Duration::from_secs(30), "it did not begin");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The first request has no end because the output takes nothing, the second one does not wait for that.
+fn assert_second_ends(mut child: Child) {
+    signal(&child, Signal::SIGINT);
+    std::thread::sleep(APART);
+    assert!(child.try_wait().unwrap().is_none(), "it has ended without its table");
+    signal(&child, Signal::SIGINT);
+    let start = Instant::now();
+    assert_eq!(wait(&mut child), Some(130));
+    assert!(start.elapsed() < AT_ONCE, "{:?}", start.elapsed());
+}
+
+#[test]
+fn two_signals_at_once_end_a_run_in_good_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let child = Command::new(WHIMBREL)
+        .arg("run")
+        .arg(endless(dir.path()))
+        .arg("--out")
+        .arg(&out)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for(|| out.join("manifest.json").exists());
+    // As `timeout` does: the process, then its group.
+    signal(&child, Signal::SIGINT);
+    std::thread::sleep(Duration::from_millis(5));
+    signal(&child, Signal::SIGINT);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let told = text(&output.stderr);
+    assert!(told.contains("interrupted: 0 of 1000 runs are complete"), "{told}");
+}
+
+#[test]
+fn second_ctrl_c_ends_a_run_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_reader, stdout) = full_pipe();
+    let out = dir.path().join("out");
+    let child = Command::new(WHIMBREL)
+        .args(["run", "--json"])
+        .arg(endless(dir.path()))
+        .arg("--out")
+        .arg(&out)
+        .stdout(stdout)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_for(|| out.join("manifest.json").exists());
+    assert_second_ends(child);
+}
+
+#[test]
+fn second_ctrl_c_ends_an_emulation_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_reader, stdout) = full_pipe();
+    let ready = dir.path().join("ready");
+    let child = Command::new(WHIMBREL)
+        .args(["emulate", "--udp", "--to", "127.0.0.1:9", "--listen", "127.0.0.1:0"])
+        .arg("--ready-file")
+        .arg(&ready)
+        .arg(endless(dir.path()))
+        .stdout(stdout)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_for(|| ready.exists());
+    assert_second_ends(child);
+}
+
+#[tokio::test]
+async fn second_ctrl_c_ends_a_receiver_whose_sender_does_not_answer() {
+    let dir = tempfile::tempdir().unwrap();
+    let into = dir.path().join("in");
+    let mut receiver = Receiver::start("127.0.0.1:0", &into, &[]);
+    let stack = Stack::toward(StackConfig::default(), &receiver.addrs).unwrap();
+    let association = stack.connect(&receiver.addrs, 5000).await.unwrap();
+    // A header, and then nothing.
+    let mut header = vec![1];
+    header.extend(1000_u64.to_be_bytes());
+    header.extend(b"never");
+    let message = Message {
+        ppid: 0x5748_4201,
+        ..Message::new(0, header)
+    };
+    association.send(message).await.unwrap();
+    wait_for(|| !names(&into).is_empty());
+    receiver.signal(Signal::SIGINT);
+    tokio::time::sleep(APART).await;
+    assert!(
+        receiver.child.try_wait().unwrap().is_none(),
+        "it has not waited for its sender"
+    );
+    receiver.signal(Signal::SIGINT);
+    let start = Instant::now();
+    let reason = tokio::time::timeout(AT_ONCE, association.closed()).await;
+    assert!(reason.is_ok(), "the sender is told");
+    assert_eq!(wait(&mut receiver.child), Some(130));
+    assert!(start.elapsed() < AT_ONCE, "{:?}", start.elapsed());
+    assert_eq!(names(&into), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn second_ctrl_c_ends_a_sender_whose_receiver_does_not_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("sparse");
+    File::create(&file).unwrap().set_len(1 << 30).unwrap();
+    let config = StackConfig {
+        port: 5000,
+        ..StackConfig::local(["127.0.0.1:0".parse().unwrap()])
+    };
+    let listener = Listener::bind(config).unwrap();
+    let to = listener.stack().local_addrs()[0].to_string();
+    let mut child = sender(&to, &file).spawn().unwrap();
+    let association = listener.accept().await.unwrap();
+    // The buffers of both ends are full by then.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    signal(&child, Signal::SIGINT);
+    tokio::time::sleep(APART).await;
+    assert!(
+        child.try_wait().unwrap().is_none(),
+        "it has not tried to end in good order"
+    );
+    signal(&child, Signal::SIGINT);
+    let start = Instant::now();
+    assert_eq!(wait(&mut child), Some(130));
+    assert!(start.elapsed() < AT_ONCE, "{:?}", start.elapsed());
+    assert!(
+        tokio::time::timeout(AT_ONCE, association.closed()).await.is_ok(),
+        "the receiver is told"
+    );
+}
