@@ -2,58 +2,57 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use whimbrel::{Association, PathInfo, PathState};
+use whimbrel::{Association, PathChange, PathEvent};
 
 use super::console::Console;
 
-/// Time between two checks of the paths.
-const INTERVAL: Duration = Duration::from_millis(50);
-
-/// Prints each failure and recovery of a path to standard error, while it is polled.
+/// Prints each failure and recovery of a path to standard error, for as long as it is polled.
 pub(crate) async fn watch(association: &Association, console: &Console) -> std::convert::Infallible {
-    let mut known = Known::default();
-    let mut ticks = tokio::time::interval(INTERVAL);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        for change in known.update(&association.paths(), Instant::now()) {
-            console.note(format!("{} {change}", utc(SystemTime::now())));
+    let mut events = association.path_events();
+    let mut outages = Outages::default();
+    while let Some(event) = events.next().await {
+        if let Some(text) = outages.describe(&event) {
+            let time = SystemTime::now()
+                .checked_sub(event.time.elapsed())
+                .unwrap_or(UNIX_EPOCH);
+            console.note(format!("{} {text}", utc(time)));
         }
     }
+    // The association is over; what ends the transfer is not for this task to say.
+    std::future::pending().await
 }
 
-/// The last known state of each path, and since when it has failed.
+/// Paths that do not work, and since when.
 #[derive(Default)]
-struct Known(BTreeMap<(SocketAddr, SocketAddr), (PathState, Option<Instant>)>);
+struct Outages(BTreeMap<(SocketAddr, SocketAddr), Instant>);
 
-impl Known {
-    /// Updates the state of all paths. Returns a description of each change.
-    fn update(&mut self, paths: &[PathInfo], now: Instant) -> Vec<String> {
-        let mut changes = Vec::new();
-        for path in paths {
-            let entry = self.0.entry((path.local, path.remote)).or_insert((path.state, None));
-            let before = std::mem::replace(&mut entry.0, path.state);
-            if before == path.state {
-                continue;
+impl Outages {
+    /// Takes in a change of a path; returns what is to be reported, if anything.
+    fn describe(&mut self, event: &PathEvent) -> Option<String> {
+        let path = (event.local, event.remote);
+        let what = match event.change {
+            PathChange::PotentiallyFailed => {
+                self.0.entry(path).or_insert(event.time);
+                "does not answer; data goes over other paths".to_owned()
             }
-            let what = match path.state {
-                PathState::PotentiallyFailed => "does not answer; data goes over other paths".to_owned(),
-                PathState::Inactive => "has failed".to_owned(),
-                // The first confirmation is not reported.
-                PathState::Active | PathState::Unconfirmed => match entry.1 {
-                    Some(since) => format!("works again after {:.1} s", (now - since).as_secs_f64()),
-                    None => continue,
-                },
-            };
-            entry.1 = match path.state {
-                PathState::PotentiallyFailed | PathState::Inactive => entry.1.or(Some(now)),
-                PathState::Active | PathState::Unconfirmed => None,
-            };
-            changes.push(format!("path {} to {} {what}", path.local, path.remote));
-        }
-        changes
+            PathChange::Down => {
+                self.0.entry(path).or_insert(event.time);
+                "has failed".to_owned()
+            }
+            PathChange::Up | PathChange::Confirmed => {
+                // Its first confirmation is nothing to report.
+                let since = self.0.remove(&path)?;
+                format!("works again after {:.1} s", (event.time - since).as_secs_f64())
+            }
+            PathChange::Removed => {
+                self.0.remove(&path);
+                return None;
+            }
+            _ => return None,
+        };
+        Some(format!("path {} to {} {what}", event.local, event.remote))
     }
 }
 
@@ -87,6 +86,38 @@ fn date(days: u64) -> (u64, u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn outage_is_reported_with_its_duration_however_short() {
+        let start = Instant::now();
+        let mut outages = Outages::default();
+        let mut told = |millis, change| {
+            let text = outages.describe(&PathEvent {
+                time: start + Duration::from_millis(millis),
+                path: whimbrel::PathId(0),
+                local: "192.0.2.1:1".parse().expect("an address"),
+                remote: "192.0.2.2:2".parse().expect("an address"),
+                change,
+            })?;
+            Some(
+                text.strip_prefix("path 192.0.2.1:1 to 192.0.2.2:2 ")
+                    .expect("its name")
+                    .to_owned(),
+            )
+        };
+        assert_eq!(told(0, PathChange::Confirmed), None, "its first confirmation");
+        assert!(told(100, PathChange::PotentiallyFailed).is_some());
+        assert_eq!(told(110, PathChange::Up).as_deref(), Some("works again after 0.0 s"));
+        assert!(told(200, PathChange::PotentiallyFailed).is_some());
+        assert_eq!(told(5000, PathChange::Down).as_deref(), Some("has failed"));
+        // A path that was down has to be confirmed again.
+        assert_eq!(
+            told(7700, PathChange::Confirmed).as_deref(),
+            Some("works again after 7.5 s")
+        );
+        assert_eq!(told(8000, PathChange::PrimaryChanged), None);
+    }
 
     #[test]
     fn times_are_dates_of_the_calendar() {
