@@ -45,6 +45,10 @@ pub(crate) struct Args {
     options: Options,
 }
 
+/// With a key, silence of the receiver is explained after this time.
+const SILENCE: Duration = Duration::from_secs(2);
+const OTHER_KEY: &str = "a receiver that has another key does not answer";
+
 /// How long to wait for the receiver's reason once sending has failed.
 const LAST_WORD: Duration = Duration::from_millis(500);
 
@@ -87,6 +91,7 @@ async fn send(args: &Args, console: &Console) -> Result<(), Failure> {
         connected = stack.connect(&args.to, args.options.port) => {
             connected.map_err(|error| explain_key(error, args.options.key.is_some()))?
         }
+        never = note_silence(args.options.key.is_some(), console) => match never {},
         () = interrupt.asked(1) => return Err(Failure::interrupted("interrupted before the connection was made")),
     };
 
@@ -117,11 +122,20 @@ async fn send(args: &Args, console: &Console) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Says soon why there may be no answer: a receiver discards what another key has authenticated (RFC 4895 §6.3).
+async fn note_silence(has_key: bool, console: &Console) -> std::convert::Infallible {
+    if has_key {
+        tokio::time::sleep(SILENCE).await;
+        console.note(format!("no answer yet: {OTHER_KEY}"));
+    }
+    std::future::pending().await
+}
+
 /// A failure to connect, with the remedy if one end has no key or another one.
 fn explain_key(error: ConnectError, has_key: bool) -> Failure {
     let text = error.to_string();
     let remedy = match has_key {
-        true if text.contains("the shared keys differ") => "the receiver has another key",
+        true if matches!(error, ConnectError::TimedOut(_)) => OTHER_KEY,
         true if text.contains("required authentication") => "the receiver uses no key: start it with --key FILE",
         // RFC 4895 §6.1: what the INIT lacks is the parameters of authentication.
         false if text.contains("missing mandatory parameter") => {

@@ -313,6 +313,17 @@ pub(crate) fn check_cookie_echo(
     }
 }
 
+/// What authenticates an answer to a COOKIE ECHO that opens no association, if the peer wants that: the cookie has all that is needed
+/// (RFC 4895 §6.3).
+pub(crate) fn answer_signer(
+    config: &AssociationConfig,
+    agreement: Option<&AuthAgreement>,
+    chunk_type: ChunkType,
+) -> Option<std::sync::Arc<Signer>> {
+    let state = AuthState::of(config, agreement?)?;
+    state.peer_requires.has(chunk_type).then_some(state.signer)
+}
+
 /// What an end with these settings takes only if it is authenticated.
 fn required_chunks(config: &AssociationConfig) -> Vec<u8> {
     let mut types = Vec::new();

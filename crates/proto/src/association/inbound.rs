@@ -319,11 +319,7 @@ impl Association {
 
     #[inline]
     fn must_be_authenticated(&self, chunk: &Chunk<'_>) -> bool {
-        // Until the peer has answered our COOKIE ECHO it has shown nothing. Its refusal, or the error that the cookie is stale, cannot be
-        // authenticated if the keys differ or it keeps no state. Who forges one could as well have answered our INIT.
-        let is_refusal =
-            self.state == State::CookieEchoed && matches!(chunk, Chunk::Abort { .. } | Chunk::Error { .. });
-        !is_refusal && self.auth.is_some() && self.requires_auth(chunk.chunk_type())
+        self.auth.is_some() && self.requires_auth(chunk.chunk_type())
     }
 
     /// Whether chunks of this type are taken only if they are authenticated.

@@ -37,7 +37,9 @@ use rand_core::Rng;
 use whimbrel_control::{Controller, GroundTruth, Span, Time};
 use whimbrel_wire::{COMMON_HEADER_LEN, DATA_HEADER_LEN, Tsn};
 
-pub(crate) use auth::{AuthAgreement, KeyVector, RANDOM_LEN, Signer, check_cookie_echo, emit_parameters, fresh_random};
+pub(crate) use auth::{
+    AuthAgreement, KeyVector, RANDOM_LEN, Signer, answer_signer, check_cookie_echo, emit_parameters, fresh_random,
+};
 pub(crate) use buffers::BufferPool;
 pub(crate) use ecn::Reductions;
 pub(crate) use handshake::{address_parameters, random_tag};

@@ -1,11 +1,14 @@
 //! Which association a packet belongs to, and what becomes of one that belongs to none (RFC 9260 §8.4, §8.5).
 
+use std::sync::Arc;
+
 use whimbrel_control::Time;
 use whimbrel_wire::{Cause, Chunk, ChunkType, PacketView};
 
 use super::peer_init::is_unicast;
 use super::{Context, Endpoint, Reply, ReplyChunk, context};
 use crate::address::PacketMeta;
+use crate::association::Signer;
 use crate::error::Discard;
 
 impl Endpoint {
@@ -203,6 +206,18 @@ impl Endpoint {
         verification_tag: u32,
         chunk: ReplyChunk,
     ) {
+        self.signed_reply(meta, packet, verification_tag, chunk, None);
+    }
+
+    /// As [`reply`](Self::reply), authenticated if there is a signer.
+    pub(super) fn signed_reply(
+        &mut self,
+        meta: PacketMeta,
+        packet: &PacketView<'_>,
+        verification_tag: u32,
+        chunk: ReplyChunk,
+        signer: Option<Arc<Signer>>,
+    ) {
         let header = packet.header();
         self.replies.push(Reply {
             local: meta.local,
@@ -210,7 +225,7 @@ impl Endpoint {
             source_port: header.destination_port,
             destination_port: header.source_port,
             verification_tag,
-            signer: None,
+            signer,
             chunk,
         });
     }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use whimbrel_control::{Span, Time};
-use whimbrel_wire::{Cause, Chunk, INIT_HEADER_LEN, PacketView, Parameter, Parameters, Tsn};
+use whimbrel_wire::{Cause, Chunk, ChunkType, INIT_HEADER_LEN, PacketView, Parameter, Parameters, Tsn};
 
 use super::{Context, Cookie, Endpoint, MIN_RWND, PeerInit, Refusal, ReplyChunk, context, fingerprint};
 use crate::address::{PacketMeta, TransportAddr};
 use crate::association::{
-    Association, AuthAgreement, Identity, RANDOM_LEN, State, address_parameters, check_cookie_echo, emit_parameters,
-    fresh_random,
+    Association, AuthAgreement, Identity, RANDOM_LEN, State, address_parameters, answer_signer, check_cookie_echo,
+    emit_parameters, fresh_random,
 };
 use crate::config::AssociationConfig;
 use crate::error::Discard;
@@ -310,17 +310,7 @@ impl Endpoint {
         let config = association.map_or(&self.accepted_config, Association::config);
         let agreement = cookie.auth.as_ref();
         let agreement = agreement.filter(|_| Extensions(cookie.supports).has(Extensions::AUTH));
-        if let Err(reason) = check_cookie_echo(config, agreement, packet) {
-            let has_other_key =
-                packet.first_chunk_type() == Some(whimbrel_wire::ChunkType::AUTH) && config.auth.is_required();
-            if existing.is_none() && has_other_key {
-                // RFC 4895 §6.3 has it dropped, and so it is. The peer would repeat it until its timer gives up: it is told why.
-                let mut causes = Vec::new();
-                Cause::UserInitiatedAbort(b"the shared keys differ").emit(&mut causes);
-                self.abort_init(meta, packet, cookie.peer_tag, causes);
-            }
-            return Err(reason);
-        }
+        check_cookie_echo(config, agreement, packet)?;
         let tags = association.map(Association::tags);
         let local_addrs = association.map_or(&*self.local_addrs, Association::local_addrs);
         // The peer was told of addresses that have changed since: it is to ask again, and learns of those of now.
@@ -331,12 +321,9 @@ impl Endpoint {
             let mut causes = Vec::new();
             let staleness_us = u32::try_from(staleness.as_nanos().div_ceil(1000)).unwrap_or(u32::MAX);
             Cause::StaleCookie { staleness_us }.emit(&mut causes);
-            self.reply(
-                meta,
-                packet,
-                cookie.peer_tag,
-                ReplyChunk::Error { causes: causes.into() },
-            );
+            let signer = answer_signer(config, agreement, ChunkType::ERROR);
+            let chunk = ReplyChunk::Error { causes: causes.into() };
+            self.signed_reply(meta, packet, cookie.peer_tag, chunk, signer);
             return Err(Discard::StaleCookie);
         }
         let index = match existing {
@@ -373,7 +360,10 @@ impl Endpoint {
                 reflected: false,
                 causes: out_of_resource().into(),
             };
-            self.reply(meta, packet, cookie.peer_tag, chunk);
+            let agreement = cookie.auth.as_ref();
+            let agreement = agreement.filter(|_| Extensions(cookie.supports).has(Extensions::AUTH));
+            let signer = answer_signer(&self.accepted_config, agreement, ChunkType::ABORT);
+            self.signed_reply(meta, packet, cookie.peer_tag, chunk, signer);
             return Err(Discard::Limit);
         }
         let id = self.table.next_id();

@@ -4,7 +4,7 @@ use crate::support::insider::*;
 use crate::support::{Fate, Host, Net, addr, addrs, init, packet, parameters, port, resealed};
 use whimbrel_control::Span;
 use whimbrel_proto::{AssociationConfig, AuthConfig, CloseReason, Discard, State};
-use whimbrel_wire::{Causes, Chunk, ChunkType, Parameter, TypeList};
+use whimbrel_wire::{Cause, Causes, Chunk, ChunkType, Parameter, TypeList};
 
 fn with_auth(auth: AuthConfig) -> AssociationConfig {
     AssociationConfig {
@@ -230,22 +230,87 @@ fn a_log_shows_no_secrets() {
     assert!(!shown.contains(random.trim_matches(['[', ']'])), "{random}");
 }
 
-// Both ends learn it at once, although nothing of the other's can be authenticated.
+// RFC 4895 §6.3: a packet whose HMAC is wrong is discarded, and no answer shows that it came.
 #[test]
-fn handshake_with_another_key_is_refused_at_once() {
+fn cookie_echo_with_another_key_is_discarded_in_silence() {
     let shared = |key: &[u8]| with_auth(AuthConfig::shared_key(key));
     let mut net = Net::with_config(1, &shared(b"one"), 1);
     let a = net.connect(&shared(b"other"), 1);
     net.run_for(Span::from_millis(900));
-    assert_eq!(net.state(Host::A, a), State::Closed);
-    let why = net.close_reason(Host::A);
-    let expected = CloseReason::AbortedByPeer {
-        cause: Some(12),
-        reason: "the shared keys differ".to_owned(),
-    };
-    assert_eq!(why, Some(expected));
+    assert_eq!(net.state(Host::A, a), State::CookieEchoed);
     assert_eq!(net.b.associations().count(), 0);
     assert_eq!(unauthenticated(&mut net, Host::B), 1);
+    let from_b: Vec<_> = net.wire.iter().filter(|sent| sent.from == Host::B).collect();
+    assert!(
+        from_b.len() == 1 && from_b[0].has(ChunkType::INIT_ACK),
+        "{}",
+        from_b.len()
+    );
+    net.run_for(Span::from_secs(600));
+    assert_eq!(net.close_reason(Host::A), Some(CloseReason::HandshakeTimeout));
+}
+
+// RFC 4895 §6.3: whoever does not have the key cannot end the handshake either.
+#[test]
+fn unauthenticated_refusal_of_the_cookie_is_discarded() {
+    let mut stale = Vec::new();
+    Cause::StaleCookie { staleness_us: 1000 }.emit(&mut stale);
+    let refusals = [
+        Chunk::Abort {
+            tag_reflected: false,
+            causes: Causes::from_wire_bytes(&[]),
+        },
+        Chunk::Error {
+            causes: Causes::from_wire_bytes(&stale),
+        },
+    ];
+    for (refusal, config, is_taken) in [
+        (refusals[0], chunks(&[6, 9]), false),
+        (refusals[1], chunks(&[6, 9]), false),
+        (refusals[0], with_auth(AuthConfig::shared_key(b"one")), false),
+        (refusals[0], chunks(&[0]), true),
+        (refusals[1], chunks(&[0]), true),
+    ] {
+        let (mut net, _) = cookie_echo(&config);
+        let a = net.only(Host::A);
+        let tag = net.last(Host::B, ChunkType::INIT_ACK).tag();
+        let taken = net.forge(Host::A, tag, &[refusal]);
+        assert_eq!(
+            taken == Err(Discard::Unauthenticated),
+            !is_taken,
+            "{refusal:?} {taken:?}"
+        );
+        assert_eq!(net.state(Host::A, a) == State::CookieEchoed, !is_taken, "{refusal:?}");
+    }
+}
+
+// The end that keeps no state has what it needs in the cookie (RFC 4895 §6.3).
+#[test]
+fn error_about_a_stale_cookie_is_authenticated() {
+    let shared = with_auth(AuthConfig::shared_key(b"one"));
+    let mut net = Net::with_config(1, &shared, 1);
+    // The first cookie comes too late.
+    let mut held = 0;
+    net.knob = Box::new(move |packet| {
+        if packet.has(ChunkType::COOKIE_ECHO) && held == 0 {
+            held += 1;
+            Fate::Delay(Span::from_secs(61))
+        } else if packet.has(ChunkType::COOKIE_ECHO) && held < 7 {
+            held += 1;
+            Fate::Drop
+        } else {
+            Fate::Deliver
+        }
+    });
+    let a = net.connect(&shared, 1);
+    net.run_for(Span::from_secs(200));
+    let errors: Vec<_> = net.wire.iter().filter(|sent| sent.has(ChunkType::ERROR)).collect();
+    assert!(
+        !errors.is_empty() && errors.iter().all(|sent| sent.has(ChunkType::AUTH)),
+        "{}",
+        errors.len()
+    );
+    assert_eq!(net.state(Host::A, a), State::Established);
 }
 
 #[test]
