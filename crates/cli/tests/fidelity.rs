@@ -1,8 +1,9 @@
 //! Compares the emulator with the simulator: `send` and `recv` through `emulate` reach the simulated goodput of the same scenario
 //! file.
 //!
-//! By default a selection runs that takes a busy machine with two processors one to two minutes. `WHIMBREL_FIDELITY=full` runs all
-//! cases, which needs an idle machine; other values select cases by a part of their names, such as `cubic-40ms` or `100Mbit-0%`.
+//! By default a selection runs that a busy machine of two processors can do within a minute or two. `WHIMBREL_FIDELITY=full` runs all
+//! cases, which needs an idle machine; other values select those with that part in their names, such as `cubic-40ms` or `100Mbit-0%`.
+//! `WHIMBREL_FIDELITY=long` sends 1 GB over 1 Gbit/s and 100 ms, which needs an optimised build as well.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "what a test cannot do without fails it")]
@@ -14,7 +15,7 @@ mod fidelity {
     pub(super) mod schedule;
 }
 
-use fidelity::case::{Case, all};
+use fidelity::case::{Case, all, long};
 use fidelity::live::{Live, Verdict};
 
 #[test]
@@ -22,10 +23,15 @@ fn live_goodput_matches_the_simulation() {
     let asked = std::env::var("WHIMBREL_FIDELITY").ok();
     let is_asked = |case: &Case| match asked.as_deref() {
         None => case.is_default(),
-        Some("full") => true,
+        Some("full" | "long") => true,
         Some(part) => case.name().contains(part),
     };
-    let cases: Vec<Case> = all().into_iter().filter(is_asked).collect();
+    let known = if asked.as_deref() == Some("long") {
+        long()
+    } else {
+        all()
+    };
+    let cases: Vec<Case> = known.into_iter().filter(is_asked).collect();
     assert!(!cases.is_empty(), "no case is called {asked:?}");
     let dir = tempfile::tempdir().unwrap();
     let plans: Vec<_> = cases.iter().map(|case| case.plan()).collect();
