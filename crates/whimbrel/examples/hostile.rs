@@ -44,13 +44,18 @@ fn main() -> Outcome {
 
 fn compare(seconds: f64, rate: u64, kinds: &[&str]) -> Outcome {
     let alone = measure(seconds, rate, None)?;
-    println!("alone: {:.0} Mbit/s, server {} MB", alone.goodput, alone.memory);
+    println!(
+        "alone: {:.0} Mbit/s, {} retransmissions, {} timeouts, server {} MB",
+        alone.goodput, alone.retransmissions, alone.timeouts, alone.memory
+    );
     for kind in kinds {
         let with = measure(seconds, rate, Some(kind))?;
         println!(
-            "{kind}: {:.0} Mbit/s, {:.2} x alone, {:.0} hostile packets per second, {:.1} us of the server's CPU each, server {} MB",
+            "{kind}: {:.0} Mbit/s, {:.2} x alone, {} retransmissions, {} timeouts, {:.0} hostile packets per second, {:.1} us of the server's CPU each, server {} MB",
             with.goodput,
             with.goodput / alone.goodput,
+            with.retransmissions,
+            with.timeouts,
             with.rate,
             with.cost,
             with.memory
@@ -105,6 +110,9 @@ fn me(args: &[&str]) -> Command {
 struct Figures {
     /// Of the good client, in Mbit/s.
     goodput: f64,
+    /// Of the good client: what the server's socket had no room for.
+    retransmissions: f64,
+    timeouts: f64,
     /// Hostile packets per second.
     rate: f64,
     /// CPU time of the server for one of them before the client came, in microseconds.
@@ -132,10 +140,15 @@ fn measure(seconds: f64, rate: u64, kind: Option<&str>) -> Outcome<Figures> {
         if let Some(flood) = flood {
             flood.join().map_err(|_| "the flood broke")??;
         }
-        let goodput = String::from_utf8(client.stdout)?.trim().parse();
-        let goodput = goodput.map_err(|_| format!("the client failed: {}", String::from_utf8_lossy(&client.stderr)))?;
+        let output = String::from_utf8(client.stdout)?;
+        let words: Vec<f64> = output.split_whitespace().map_while(|word| word.parse().ok()).collect();
+        let [goodput, retransmissions, timeouts] = words[..] else {
+            return Err(format!("the client failed: {}", String::from_utf8_lossy(&client.stderr)).into());
+        };
         Ok(Figures {
             goodput,
+            retransmissions,
+            timeouts,
             rate: hostile,
             cost,
             memory: server.memory(),
@@ -250,7 +263,9 @@ async fn client(to: SocketAddr, seconds: f64) -> Outcome {
         }
     }
     let acknowledged = taken.saturating_sub(association.buffered());
-    println!("{:.1}", acknowledged as f64 * 8.0 / 1e6 / start.elapsed().as_secs_f64());
+    let goodput = acknowledged as f64 * 8.0 / 1e6 / start.elapsed().as_secs_f64();
+    let stats = association.stats().unwrap_or_default();
+    println!("{goodput:.1} {} {}", stats.retransmissions, stats.timeouts);
     association.abort("the time is over");
     stack.wait_idle().await;
     Ok(())
