@@ -149,7 +149,16 @@ async fn second_ctrl_c_ends_a_receiver_whose_sender_does_not_answer() {
         ..Message::new(0, header)
     };
     association.send(message).await.unwrap();
-    wait_for(|| !names(&into).is_empty());
+    // The stack of this end runs meanwhile.
+    let begun = async {
+        while names(&into).is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    assert!(
+        tokio::time::timeout(Duration::from_secs(30), begun).await.is_ok(),
+        "it did not begin"
+    );
     receiver.signal(Signal::SIGINT);
     tokio::time::sleep(APART).await;
     assert!(
