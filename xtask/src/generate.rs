@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::{Outcome, picture, process, requirements, root, say};
+use crate::{Outcome, bundle, picture, process, requirements, root, say};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -24,7 +24,7 @@ const FILES: &[(&str, Make)] = &[
 ];
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let known = |file: &str| file == STUDIES || FILES.iter().any(|(name, _)| *name == file);
+    let known = |file: &str| file == STUDIES || file == BUNDLE || FILES.iter().any(|(name, _)| *name == file);
     if let Some(unknown) = args.files.iter().find(|file| !known(file)) {
         let names: Vec<_> = FILES.iter().map(|(name, _)| *name).collect();
         return Err(format!("{unknown} is not generated; these are: {}", names.join(", ")));
@@ -49,12 +49,18 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.files.is_empty() || args.files.iter().any(|file| file == STUDIES) {
         studies(args.check, &mut stale)?;
     }
+    if args.files.is_empty() || args.files.iter().any(|file| file == BUNDLE) {
+        bundle::bundle(args.check, &mut stale)?;
+    }
     if stale.is_empty() {
         Ok(())
     } else {
         Err(format!("not current: {}; run `cargo xtask generate`", stale.join(", ")))
     }
 }
+
+/// Stands for the program of reports.
+const BUNDLE: &str = "report";
 
 /// The summary of the studies, their pages and their plots.
 const STUDIES: &str = "studies";

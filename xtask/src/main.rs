@@ -1,6 +1,7 @@
 //! The project's chores: `cargo xtask test`, `generate`, `faults`, `same`, `bench`, `fuzz`.
 
 mod bench;
+mod bundle;
 mod faults;
 mod fuzz;
 mod generate;

@@ -49,6 +49,16 @@ pub(crate) const FOR_TESTS: &[Program] = &[
         why: "the other stack with several addresses, for that program",
     },
     Program {
+        name: "chromium",
+        package: "chromium",
+        why: "opens the reports that tests write",
+    },
+    Program {
+        name: "npm",
+        package: "npm",
+        why: "fetches what drives that browser, and what bundles the program of reports",
+    },
+    Program {
         name: "/usr/include/linux/sctp.h",
         package: "linux-libc-dev",
         why: "the Linux kernel's interface to SCTP, for that program",

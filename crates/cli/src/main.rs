@@ -30,6 +30,8 @@ enum Command {
     Run(commands::run::Args),
     /// Print the tables of saved results
     Show(commands::show::Args),
+    /// Write a report of saved results: one HTML file with tables and figures
+    Report(commands::report::Args),
     /// Explain the fate of a packet in saved results
     Why(commands::why::Args),
     /// Merge the parts of a sweep
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => commands::demo::run(&args),
         Command::Run(args) => commands::run::run(&args),
         Command::Show(args) => commands::show::run(&args),
+        Command::Report(args) => commands::report::run(&args),
         Command::Why(args) => commands::why::run(&args),
         Command::Merge(args) => commands::merge::run(&args),
         Command::Metrics(args) => commands::metrics::run(&args),

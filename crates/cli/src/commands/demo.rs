@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use whimbrel_lab::Part;
 use whimbrel_scenario::Scenario;
 
+use super::report::write_report;
 use crate::execute::{Common, Destination, Executed, execute};
 use crate::output::{EXIT_CODES, FAILED, Outcome, exit, fail, note, print, scenario_error, size};
 
@@ -23,6 +24,9 @@ pub(crate) struct Args {
     /// Folder for the results; results of an earlier run are replaced
     #[arg(long, value_name = "DIR", default_value = "out/demo")]
     out: PathBuf,
+    /// Write a report into that folder as well: report.html, as `whimbrel report` does
+    #[arg(long)]
+    report: bool,
     #[command(flatten)]
     common: Common,
 }
@@ -62,6 +66,9 @@ fn try_run(args: &Args) -> Outcome {
         "\nAll {bytes} bytes of the file arrived unchanged in each of {} runs.\n",
         runs.len()
     ))?;
+    if args.report {
+        write_report(&args.out, None, args.common.quiet)?;
+    }
     say(&guide(&args.out))
 }
 
@@ -89,7 +96,8 @@ fn guide(folder: &Path) -> String {
     let folder = folder.display();
     let _ = write!(
         text,
-        "\nLook at the packets:  wireshark {folder}/{RECORDED}/packets.pcapng\n\
+        "\nLook at everything:   whimbrel report {folder}\n\
+         Look at the packets:  wireshark {folder}/{RECORDED}/packets.pcapng\n\
          Only lost ones:       tshark -r {folder}/{RECORDED}/packets.pcapng -Y frame.comment\n\
          Repeat and compare:   whimbrel rerun {folder}/manifest.json\n\
          Change something:     whimbrel run {SCENARIO_PATH} --set link.wifi.loss.rate=0.05 --seeds 20\n"

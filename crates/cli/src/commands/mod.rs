@@ -6,6 +6,7 @@ pub(crate) mod emulate;
 pub(crate) mod merge;
 pub(crate) mod metrics;
 pub(crate) mod recv;
+pub(crate) mod report;
 pub(crate) mod rerun;
 pub(crate) mod run;
 pub(crate) mod schema;

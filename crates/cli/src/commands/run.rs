@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use whimbrel_lab::Part;
 use whimbrel_scenario::Scenario;
 
+use super::report::write_report;
 use crate::execute::{Common, Destination, execute};
 use crate::output::{EXIT_CODES, Outcome, exit, note, scenario_error, size};
 
@@ -39,6 +40,9 @@ pub(crate) struct Args {
     /// Run only a part of the runs, such as 2/4 for the second of four; `whimbrel merge` merges the parts
     #[arg(long, value_name = "N/PARTS", default_value_t = Part::ALL, hide_default_value = true)]
     part: Part,
+    /// Write a report into that folder as well: report.html, as `whimbrel report` does
+    #[arg(long, requires = "out")]
+    report: bool,
     #[command(flatten)]
     common: Common,
 }
@@ -72,6 +76,9 @@ fn try_run(args: &Args) -> Outcome {
     execute(&scenario, destination.as_ref(), args.part, &args.common)?;
     if let Some(folder) = args.out.as_ref().filter(|_| !args.common.quiet) {
         note(format_args!("results are in {}", folder.display()));
+    }
+    if let Some(folder) = args.out.as_ref().filter(|_| args.report) {
+        write_report(folder, None, args.common.quiet)?;
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use whimbrel_lab::{Part, PlannedScenario, Results, Run, Status, Study, StudyError, StudyReport, pages, run_planned};
 
+use super::report::write_report;
 use crate::execute::{jobs, width};
 use crate::interrupt::listen;
 use crate::output::{EXIT_CODES, Ended, FAILED, INTERRUPTED, Outcome, WRONG_USE, count, exit, fail, note, print};
@@ -64,7 +65,10 @@ struct RunArgs {
     /// Replace the results of earlier runs in that folder
     #[arg(long, requires = "out")]
     replace: bool,
-    /// Print JSON instead of tables: {"study", "claims": [{"id", "claim", "paper", "measured", "ci95", "verdict", "note"}]}, or an
+    /// Write a report of each study as well: DIR/ID/report.html, as `whimbrel report` does
+    #[arg(long, requires = "out")]
+    report: bool,
+    /// Print JSON instead of tables: {"study", "claims": [{"id", "claim", "paper", "measured", "ci95", "verdict", "note"}]}, an
     /// array of these with --all or several studies
     #[arg(long)]
     json: bool,
@@ -290,6 +294,9 @@ fn run_study(study: &Study, args: &RunArgs, interrupted: &std::sync::atomic::Ato
     };
     if let Some(out) = &out {
         write(out.join("study.json"))?;
+        if args.report {
+            write_report(out, None, args.quiet)?;
+        }
     }
     if args.keep {
         write(study.folder().join("results.json"))?;

@@ -14,6 +14,12 @@ use super::{Study, StudyError};
 pub struct StudyReport {
     /// The study.
     pub study: String,
+    /// What it is called.
+    pub title: String,
+    /// Paper and section, or who asks.
+    pub source: String,
+    /// What is done.
+    pub description: String,
     /// Its claims in the order of the file.
     pub claims: Vec<ClaimReport>,
     /// Figures of the paper: the id and the points of each.
@@ -37,6 +43,12 @@ pub struct ClaimReport {
     pub verdict: Verdict,
     /// Seeds that would decide it, if it is inconclusive.
     pub seeds: Option<usize>,
+    /// The metric that it is about; none if it is about several.
+    pub metric: Option<String>,
+    /// Whether its figures are ratios or differences of that metric.
+    pub of: Option<&'static str>,
+    /// The axis along which it goes, if it goes along one.
+    pub over: Option<String>,
     /// The figures of all points, for plots.
     pub(crate) points: Vec<Plotted>,
     /// Ours in words, with its interval.
@@ -70,6 +82,13 @@ pub(super) fn report(study: &Study, data: &Figured<'_>) -> Result<StudyReport, S
                     ci95: finding.figure.and_then(|figure| figure.ci95),
                     verdict: finding.verdict,
                     seeds: finding.seeds,
+                    metric: claim.check.of().metric.clone(),
+                    of: match (&claim.check.of().to, &claim.check.of().minus) {
+                        (Some(_), _) => Some("ratio"),
+                        (None, Some(_)) => Some("difference"),
+                        (None, None) => None,
+                    },
+                    over: claim.check.subject().1.map(str::to_owned),
                     points: finding.points,
                     text: finding.text,
                     note: claim.note.clone(),
@@ -87,6 +106,9 @@ pub(super) fn report(study: &Study, data: &Figured<'_>) -> Result<StudyReport, S
     if problems.is_empty() {
         Ok(StudyReport {
             study: study.id.clone(),
+            title: study.file.title.clone(),
+            source: study.file.source.clone(),
+            description: study.file.description.trim().to_owned(),
             claims,
             figures,
         })
@@ -142,9 +164,15 @@ impl StudyReport {
         value["figures"] = figures
             .map(|(id, points)| json!({ "id": id, "points": points }))
             .collect();
+        value["title"] = json!(self.title);
+        value["source"] = json!(self.source);
+        value["description"] = json!(self.description);
         for (kept, claim) in value["claims"].as_array_mut().into_iter().flatten().zip(&self.claims) {
             kept["text"] = json!(claim.text);
             kept["points"] = json!(claim.points);
+            kept["metric"] = json!(claim.metric);
+            kept["of"] = json!(claim.of);
+            kept["over"] = json!(claim.over);
             kept["seeds"] = json!(claim.seeds);
         }
         value

@@ -10,8 +10,10 @@ use super::file::WriteError;
 pub(crate) const MANIFEST: &str = "manifest.json";
 
 /// All names that this program writes into a result folder.
-const OURS: [&str; 12] = [
+const OURS: [&str; 14] = [
     MANIFEST,
+    "report.html",
+    "plots",
     "results.csv",
     "results.parquet",
     "links.csv",

@@ -177,7 +177,7 @@ fn known_axis(field: &str, given: &str, cases: &[Case]) -> Result<String, Troubl
 
 impl Check {
     /// What is looked at, and along which axis.
-    fn subject(&self) -> (&Selection, Option<&str>) {
+    pub(super) fn subject(&self) -> (&Selection, Option<&str>) {
         match self {
             Check::Bounds { of, .. } | Check::Near { of, .. } => (of, None),
             Check::Trend { of, over, .. }

@@ -1,0 +1,41 @@
+//! `whimbrel report`: saved results as one HTML file.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use whimbrel_report::Report;
+
+use crate::output::{EXIT_CODES, FAILED, Outcome, WRONG_USE, exit, fail, note};
+
+/// Write a report of saved results: one HTML file with summary, figures, tables and playback. It needs no network and opens from disk
+/// in a browser of 2023 or later
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Args {
+    /// A folder that `run --out`, `study run --out` (with the study's name) or `demo` has written
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// The file to write; by default report.html in that folder
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Print only errors to standard error
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+pub(crate) fn run(args: &Args) -> ExitCode {
+    exit(write_report(&args.folder, args.out.as_deref(), args.quiet))
+}
+
+/// Writes the report of the results in `folder`.
+pub(crate) fn write_report(folder: &Path, out: Option<&Path>, quiet: bool) -> Outcome {
+    let default = folder.join("report.html");
+    let out = out.unwrap_or(&default);
+    let report = Report::read(folder).map_err(|error| fail(WRONG_USE, error))?;
+    let html = report.html().map_err(|error| fail(WRONG_USE, error))?;
+    std::fs::write(out, html).map_err(|error| fail(FAILED, format_args!("cannot write {}: {error}", out.display())))?;
+    if !quiet {
+        note(format_args!("the report is in {}", out.display()));
+    }
+    Ok(())
+}

@@ -1,0 +1,202 @@
+//! Reports as a user gets them: files, errors, and every view in a browser.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use whimbrel_testkit::{needs, program};
+
+use crate::support::{code, root, stderr, stdout, whimbrel};
+
+/// A sweep over two axes with two flows, whose names try to become part of the page.
+const SWEEP: &str = r#"
+title = "</script><img src=x onerror='window.injected=1'> & \"loss\""
+duration = "6 s"
+seeds = 3
+
+[[node]]
+name = "<b onmouseover='window.injected=2'>a</b>"
+
+[[node]]
+name = "r"
+
+[[node]]
+name = "b"
+
+[[link]]
+name = "radio"
+between = ["<b onmouseover='window.injected=2'>a</b>", "r"]
+rate = "4 Mbit/s"
+delay = "10 ms"
+queue = { kind = "drop-tail", packets = 20 }
+loss = { kind = "bernoulli", rate = 0 }
+
+[[link]]
+name = "wire"
+between = ["r", "b"]
+rate = "10 Mbit/s"
+delay = "20 ms"
+
+[[flow]]
+name = "<i>one"
+from = "<b onmouseover='window.injected=2'>a</b>"
+to = "b"
+
+[[flow]]
+name = "two"
+from = "b"
+to = "<b onmouseover='window.injected=2'>a</b>"
+
+[measure]
+interval = "50 ms"
+
+[sweep]
+"link.radio.loss.rate" = [0, 0.01, 0.05]
+"flow.two.sctp.scheme" = ["standard", "jsctp"]
+
+[record]
+events = "first-seed"
+"#;
+
+/// Nodes that walk, with collisions.
+const RADIO: &str = r#"
+title = "radios"
+duration = "8 s"
+
+[[channel]]
+name = "air"
+phy = "dsss-2"
+routing = "aodv"
+
+[[node]]
+name = "n"
+count = 12
+mobility = { kind = "random-waypoint", area = [700, 700], speed = [5, 25], pause = "1 s", steady_state = true }
+
+[[radio]]
+node = "n*"
+channel = "air"
+
+[[flow]]
+name = "f"
+count = 4
+from = "n*"
+to = "n*"
+start = "500 ms"
+traffic = { kind = "cbr", rate = "65536 bit/s", message_bytes = 512 }
+
+[measure]
+interval = "200 ms"
+"#;
+
+/// Runs a scenario with `--report` and returns the page's path.
+fn reported(folder: &Path, name: &str, scenario: &str) -> PathBuf {
+    fs::write(folder.join(format!("{name}.toml")), scenario).expect("writable");
+    let output = whimbrel(
+        folder,
+        &["run", &format!("{name}.toml"), "--out", name, "--report", "--quiet"],
+    );
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    folder.join(name).join("report.html")
+}
+
+#[test]
+fn report_of_a_folder_without_results_is_refused_with_a_hint() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let output = whimbrel(folder.path(), &["report", "."]);
+    assert_eq!(code(&output), 2);
+    assert!(
+        stderr(&output).contains("hint: name a folder that"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn report_is_replaced_with_its_results_and_escapes_names() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let page = reported(folder.path(), "sweep", SWEEP);
+    let first = fs::read_to_string(&page).expect("a report");
+    assert!(!first.contains("<img src=x"), "a title became part of the page");
+    let again = whimbrel(
+        folder.path(),
+        &[
+            "run",
+            "sweep.toml",
+            "--out",
+            "sweep",
+            "--replace",
+            "--report",
+            "--quiet",
+        ],
+    );
+    assert_eq!(code(&again), 0, "{}", stderr(&again));
+    assert!(
+        fs::read_to_string(&page).expect("a report") == first,
+        "the same results give the same page"
+    );
+    let elsewhere = whimbrel(folder.path(), &["report", "sweep", "--out", "page.html"]);
+    assert_eq!(stderr(&elsewhere), "the report is in page.html\n");
+    assert_eq!(stdout(&elsewhere), "");
+    assert!(fs::read_to_string(folder.path().join("page.html")).expect("a report") == first);
+}
+
+#[test]
+fn report_needs_a_folder_for_results() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("radio.toml"), RADIO).expect("writable");
+    assert_eq!(code(&whimbrel(folder.path(), &["run", "radio.toml", "--report"])), 2);
+}
+
+/// What drives the browser, fetched if it is not there.
+fn playwright(web: &Path) -> Result<(), String> {
+    if web.join("node_modules/playwright-core").is_dir() {
+        return Ok(());
+    }
+    let npm = program("npm", "npm")?;
+    let install = Command::new(npm)
+        .args(["ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"])
+        .current_dir(web)
+        .output();
+    match install {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => Err(format!("npm cannot fetch playwright-core: {}", stderr(&output).trim())),
+        Err(error) => Err(format!("npm cannot fetch playwright-core: {error}")),
+    }
+}
+
+#[test]
+fn every_view_opens_and_works_in_a_browser() {
+    let chromium = needs!(program("chromium", "chromium"));
+    let node = needs!(program("node", "nodejs"));
+    let web = root().join("crates/report/web");
+    needs!(playwright(&web));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path();
+    let demo = whimbrel(path, &["demo", "--out", "demo", "--report", "--quiet"]);
+    assert_eq!(code(&demo), 0, "{}", stderr(&demo));
+    let study = whimbrel(
+        path,
+        &[
+            "study", "run", "ye-cwr", "--quick", "--out", "study", "--report", "--quiet",
+        ],
+    );
+    assert_eq!(code(&study), 0, "{}", stderr(&study));
+    let pages = [
+        ("demo", path.join("demo/report.html")),
+        ("sweep", reported(path, "sweep", SWEEP)),
+        ("radio", reported(path, "radio", RADIO)),
+        ("study", path.join("study/ye-cwr/report.html")),
+    ];
+    let mut browser = Command::new(node);
+    browser.arg(web.join("test/browser.mjs")).arg(chromium);
+    browser.args(pages.iter().map(|(kind, page)| format!("{kind}={}", page.display())));
+    let output = browser.output().expect("node starts");
+    assert!(output.status.success(), "{}\n{}", stdout(&output), stderr(&output));
+    for (kind, _) in pages {
+        assert!(
+            stdout(&output).contains(&format!("ok {kind} ")),
+            "{kind} was not opened"
+        );
+    }
+}
