@@ -29,6 +29,8 @@ export interface FigureOptions {
   range?: [number, number];
   /** Figures of one group zoom together. */
   group?: ZoomGroup;
+  /** Reads what `draw` needs, once, when the figure comes into sight. */
+  prepare?: () => Promise<void>;
   /** Put below the figure. */
   note?: string;
 }
@@ -69,6 +71,9 @@ export class Figure {
   private readonly stop: (() => void)[] = [];
   private queued = false;
   private seen = false;
+  private ready = false;
+  /** The theme of what is on the screen. */
+  private drawnIn: Theme | null = null;
 
   constructor(private readonly options: FigureOptions) {
     this.group = options.group ?? new ZoomGroup(options.range ?? [0, 1]);
@@ -88,7 +93,7 @@ export class Figure {
     const sight = new IntersectionObserver((entries) => {
       if (!this.seen && entries.some((entry) => entry.isIntersecting)) {
         this.seen = true;
-        this.redraw();
+        void this.prepare();
       }
     }, { rootMargin: '300px' });
     sight.observe(this.place);
@@ -96,6 +101,18 @@ export class Figure {
     size.observe(this.place);
     this.stop.push(() => sight.disconnect(), () => size.disconnect(), onTheme(() => this.redraw()),
       this.group.listen((from) => { if (from !== this) this.later(); }));
+  }
+
+  private async prepare(): Promise<void> {
+    try {
+      await this.options.prepare?.();
+    } catch (error) {
+      console.error(error);
+      this.place.textContent = `This figure cannot be drawn: ${String(error)}`;
+      return;
+    }
+    this.ready = true;
+    this.redraw();
   }
 
   private get zooms(): boolean {
@@ -113,12 +130,18 @@ export class Figure {
   }
 
   redraw(): void {
-    if (!this.seen || !this.place.isConnected || this.place.clientWidth === 0) return;
+    if (!this.ready || !this.place.isConnected || this.place.clientWidth === 0) return;
     if (!this.chart) {
       this.chart = echarts.init(this.place, null, { renderer: 'canvas' });
       this.chart.on('datazoom', () => this.zoomed());
     }
-    this.chart.setOption(this.option(theme(), { width: this.place.clientWidth, height: this.place.clientHeight }, true), { notMerge: true, lazyUpdate: false });
+    const option = this.option(theme(), { width: this.place.clientWidth, height: this.place.clientHeight }, true);
+    const selected = (this.chart.getOption() as { legend?: { selected?: object }[] } | undefined)?.legend?.[0]?.selected;
+    const legend = option['legend'];
+    if (selected && legend) option['legend'] = { ...legend, selected: { ...(legend as { selected?: object }).selected, ...selected } };
+    // What the zoom changes is merged: building a chart anew takes longer.
+    this.chart.setOption(option, { notMerge: this.drawnIn !== theme() });
+    this.drawnIn = theme();
   }
 
   private option(theme: Theme, size: { width: number; height: number }, live: boolean): Option {

@@ -1,10 +1,11 @@
 /** A recorded run: its time axis that all views zoom together, and its series and events, read when they are needed. */
 import { ZoomGroup } from './chart';
 import { all, length, numbers, type Numbers } from './columns';
+import { Extremes } from './downsample';
 import type { Column, Events, Line, Recorded } from './types';
 
 /** A value over time. */
-export interface Curve { line: Line; t: Numbers; v: Numbers }
+export interface Curve { line: Line; t: Numbers; v: Numbers; extremes: Extremes }
 
 type Read<K extends keyof Events> = K extends 'words' ? string[] : { [C in keyof Events[K]]: Numbers };
 
@@ -31,7 +32,7 @@ export class Run {
 
   async curve(line: Line): Promise<Curve> {
     const [t, v] = await Promise.all([numbers(line.t), numbers(line.v)]);
-    return { line, t, v };
+    return { line, t, v, extremes: new Extremes(v) };
   }
 
   has(name: Exclude<keyof Events, 'words'>): boolean {

@@ -112,8 +112,8 @@ export function chartOf(curves: Curve[], xAxis: Axis | null, yName: string, them
   });
   const xCommon = { name: xAxis?.name ?? '', nameLocation: 'middle', nameGap: 26 };
   const categories = {
-    ...xCommon, type: 'value', min: -0.6, max: values.length - 0.4, interval: 1, splitLine: { show: false },
-    axisLabel: { color: theme.muted, hideOverlap: true, formatter: (place: number) => (Number.isInteger(place) ? text(values[place] ?? '') : '') }, axisTick: { show: false },
+    ...xCommon, type: 'value', min: -0.6, max: values.length - 0.4, splitLine: { show: false }, axisTick: { show: false },
+    axisLabel: { color: theme.muted, hideOverlap: true, customValues: values.map((_, i) => i), formatter: (place: number) => text(values[place] ?? '') },
   };
   const names = curves.map((curve) => curve.name);
   return {
@@ -126,7 +126,7 @@ export function chartOf(curves: Curve[], xAxis: Axis | null, yName: string, them
       },
     }),
     xAxis: axis(theme, numeric ? { ...xCommon, type: wide ? 'log' : 'value', scale: true } : categories),
-    yAxis: axis(theme, { type: logarithmic ? 'log' : 'value', scale: logarithmic, name: yName, nameLocation: 'middle', nameGap: 46, axisLabel: { color: theme.muted } }),
+    yAxis: axis(theme, { axisLine: { onZero: false, lineStyle: { color: theme.muted } }, type: logarithmic ? 'log' : 'value', scale: logarithmic, name: yName, nameLocation: 'middle', nameGap: 46, axisLabel: { color: theme.muted } }),
     series,
   };
 }

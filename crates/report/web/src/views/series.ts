@@ -4,7 +4,7 @@ import { choice, escaped, h, number, seconds, tick } from '../dom';
 import { lowerBound, thinned } from '../downsample';
 import { runOf, type Curve } from '../run';
 import { DASHES, type Theme } from '../theme';
-import type { Line, Recorded } from '../types';
+import type { Column, Line, Recorded } from '../types';
 
 interface Panel { title: string; file: string; names: string[]; unit: string }
 
@@ -29,6 +29,13 @@ const SHORT: Record<string, string> = {
 /** Lines of a panel that are shown at first, at most; the legend has the others. */
 const MOST_LINES = 8;
 const ALL = 'all';
+/** Values that most runs do not have. */
+const COUNTS = /^(judged_|loss_share)/;
+
+/** Whether a column is known to be zero without reading it. */
+function isZero(column: Column): boolean {
+  return column.t === 'lin' ? column.first === 0 && column.step === 0 : column.t === 'in' && column.v.every((value) => value === 0);
+}
 
 export async function seriesView(place: HTMLElement, recorded: Recorded): Promise<void> {
   const run = runOf(recorded);
@@ -41,7 +48,7 @@ export async function seriesView(place: HTMLElement, recorded: Recorded): Promis
   const body = h('div', {});
   const figures: Figure[] = [];
   const group = await run.time();
-  const redraw = async () => {
+  const redraw = () => {
     figures.splice(0).forEach((figure) => figure.dispose());
     const wanted = lines.filter((line) => (line.flow === undefined || flow === ALL || line.flow === flow) && (line.link === undefined || link === ALL || line.link === link)
       && (bothEnds || line.side !== 'receiver' || line.name === 'goodput_mbps') && line.name !== 'x_m' && line.name !== 'y_m');
@@ -50,10 +57,11 @@ export async function seriesView(place: HTMLElement, recorded: Recorded): Promis
     const drawn: HTMLElement[] = [];
     for (const panel of [...PANELS, ...others]) {
       const mine = wanted.filter((line) => panel.names.includes(line.name));
-      const curves = (await Promise.all(mine.map((line) => run.curve(line)))).filter(({ line, v }) => !line.name.startsWith('judged') && line.name !== 'loss_share' ? true : v.some((value) => value !== 0));
-      if (curves.length === 0) continue;
+      const shown = mine.filter((line) => !(COUNTS.test(line.name) && isZero(line.v)));
+      if (shown.length === 0) continue;
+      let curves: Curve[] = [];
       const figure = new Figure({
-        title: panel.title, file: `${recorded.name}-${panel.file}`, height: 290, group,
+        title: panel.title, file: `${recorded.name}-${panel.file}`, height: 290, group, prepare: async () => { curves = await Promise.all(shown.map((line) => run.curve(line))); },
         draw: (theme, size, window) => draw(curves, panel, lines, theme, size.width, window, group.range),
       });
       figures.push(figure);
@@ -62,12 +70,12 @@ export async function seriesView(place: HTMLElement, recorded: Recorded): Promis
     body.replaceChildren(...drawn);
   };
   const controls = h('div', { class: 'controls' });
-  if (flows.length > 1) controls.append(choice('Flow', [ALL, ...flows].map((name) => ({ value: name, text: name })), flow, (name) => { flow = name; void redraw(); }));
-  if (links.length > 1) controls.append(choice('Link', [ALL, ...links].map((name) => ({ value: name, text: name })), link, (name) => { link = name; void redraw(); }));
-  if (lines.some((line) => line.side === 'receiver' && line.name !== 'goodput_mbps')) controls.append(tick('receivers\' paths too', bothEnds, (on) => { bothEnds = on; void redraw(); }));
+  if (flows.length > 1) controls.append(choice('Flow', [ALL, ...flows].map((name) => ({ value: name, text: name })), flow, (name) => { flow = name; redraw(); }));
+  if (links.length > 1) controls.append(choice('Link', [ALL, ...links].map((name) => ({ value: name, text: name })), link, (name) => { link = name; redraw(); }));
+  if (lines.some((line) => line.side === 'receiver' && line.name !== 'goodput_mbps')) controls.append(tick('receivers\' paths too', bothEnds, (on) => { bothEnds = on; redraw(); }));
   place.append(controls, body, h('p', { class: 'note' },
     `${recorded.samples.toLocaleString('en')} samples. All panels zoom together: drag the bar below a panel, drag a panel, pinch, turn the wheel with Ctrl, or use the keys + - ← → 0. Of each pixel column the smallest and the largest value are drawn, so that no peak is lost.`));
-  await redraw();
+  redraw();
 }
 
 /** What a line is called in the legend of its panel. */
@@ -87,15 +95,20 @@ function draw(curves: Curve[], panel: Panel, all: Line[], theme: Theme, width: n
   // A colour for each path or link, a dash for each value of it.
   const subjects = [...new Set(curves.map(({ line }) => subject(line)))];
   const pixels = Math.max(100, width - 90);
-  const series = curves.map(({ line, t, v }, i) => ({
-    type: 'line', name: names[i], symbol: 'none', data: thinned(t, v, window[0], window[1], pixels), color: theme.colours[subjects.indexOf(subject(line)) % theme.colours.length],
-    lineStyle: { width: 1.4, type: panel.names.length > 1 ? DASHES[panel.names.indexOf(line.name) % DASHES.length] : DASHES[subjects.indexOf(subject(line)) % DASHES.length] },
-    emphasis: { disabled: true }, large: true,
-  }));
+  const series = curves.map(({ line, t, v, extremes }, i) => {
+    const data = thinned(t, v, extremes, window[0], window[1], pixels);
+    // Dashes of lines that go up and down in every pixel cannot be seen, and take long to draw.
+    const dense = data.length > pixels;
+    const dash = DASHES[(panel.names.length > 1 ? panel.names.indexOf(line.name) : subjects.indexOf(subject(line))) % DASHES.length];
+    return {
+      type: 'line', name: names[i], symbol: 'none', data, color: theme.colours[subjects.indexOf(subject(line)) % theme.colours.length],
+      lineStyle: { width: dense ? 1 : 1.4, type: dense ? 'solid' : dash, join: 'bevel' }, emphasis: { disabled: true }, animation: false,
+    };
+  });
   const span = window[1] - window[0];
   const selected = Object.fromEntries(names.map((name, i) => [name, i < MOST_LINES || names.length <= MOST_LINES]));
   return {
-    grid: { left: 66, right: 14, top: 34, bottom: 56 }, legend: legend(theme, names, { selected }), series,
+    grid: { left: 66, right: 14, top: 34, bottom: 56 }, legend: legend(theme, names, { selected, itemStyle: { opacity: 0 } }), series,
     tooltip: tooltip(theme, {
       trigger: 'axis', axisPointer: { type: 'line', lineStyle: { color: theme.muted } },
       formatter: (items: { axisValue: number; seriesName: string; marker: string; seriesIndex: number }[]) => {
