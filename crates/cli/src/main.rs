@@ -32,6 +32,8 @@ enum Command {
     Show(commands::show::Args),
     /// Write a report of saved results: one HTML file with tables and figures
     Report(commands::report::Args),
+    /// Draw figures of saved results as SVG and PDF files
+    Plot(commands::plot::Args),
     /// Explain the fate of a packet in saved results
     Why(commands::why::Args),
     /// Merge the parts of a sweep
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
         Command::Run(args) => commands::run::run(&args),
         Command::Show(args) => commands::show::run(&args),
         Command::Report(args) => commands::report::run(&args),
+        Command::Plot(args) => commands::plot::run(&args),
         Command::Why(args) => commands::why::run(&args),
         Command::Merge(args) => commands::merge::run(&args),
         Command::Metrics(args) => commands::metrics::run(&args),

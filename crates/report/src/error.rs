@@ -16,6 +16,9 @@ pub enum ReportError {
         /// Why, in a few words.
         reason: String,
     },
+    /// A figure was asked for that it does not have.
+    #[error("{0}")]
+    NoFigure(String),
 }
 
 impl ReportError {

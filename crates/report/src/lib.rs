@@ -10,6 +10,7 @@ mod events;
 mod matching;
 mod network;
 mod page;
+mod plot;
 mod recorded;
 mod results;
 mod series;
@@ -23,6 +24,7 @@ use whimbrel_lab::metrics;
 
 use self::columns::Blobs;
 pub use self::error::ReportError;
+pub use self::plot::{Format, Plot, PlotOptions};
 use self::results::Results;
 use self::study::Claims;
 
@@ -81,6 +83,14 @@ impl Report {
         let mut blobs = Blobs::default();
         let data = self.data(&mut blobs)?;
         Ok(page::page(&self.title(), &data, &blobs))
+    }
+
+    /// The static figures: usual metrics over the sweep, series and TSNs of recorded runs, figures of claims.
+    ///
+    /// # Errors
+    /// A metric or a swept field that there is not, or a file that a run recorded cannot be read.
+    pub fn plots(&self, options: &PlotOptions) -> Result<Vec<Plot>, ReportError> {
+        plot::plots(self.study.as_ref(), &self.results, options)
     }
 
     fn data(&self, blobs: &mut Blobs) -> Result<Value, ReportError> {

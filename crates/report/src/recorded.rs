@@ -38,15 +38,15 @@ pub(crate) fn recorded(
 }
 
 /// The files of a run.
-struct Files {
+pub(crate) struct Files {
     /// What the run is called: its folder.
-    name: String,
-    series: Option<std::path::PathBuf>,
-    events: Option<std::path::PathBuf>,
+    pub(crate) name: String,
+    pub(crate) series: Option<std::path::PathBuf>,
+    pub(crate) events: Option<std::path::PathBuf>,
 }
 
 impl Files {
-    fn of(folder: &Path, run: &Run) -> Self {
+    pub(crate) fn of(folder: &Path, run: &Run) -> Self {
         let find = |end: &str| run.recorded_files().find(|path| path.rsplit('/').next() == Some(end));
         let path = |end: &str| find(end).map(|path| folder.join(path)).filter(|path| path.is_file());
         let any = find("series.parquet")

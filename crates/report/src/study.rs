@@ -21,6 +21,14 @@ pub(crate) struct Claims {
     pub(crate) whimbrel: String,
     pub(crate) command: String,
     pub(crate) claims: Vec<Claim>,
+    pub(crate) figures: Vec<Drawn>,
+}
+
+/// A figure of the paper that was measured here.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Drawn {
+    pub(crate) id: String,
+    pub(crate) points: Vec<Point>,
 }
 
 /// A claim and what came out.

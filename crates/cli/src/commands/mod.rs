@@ -5,6 +5,7 @@ pub(crate) mod demo;
 pub(crate) mod emulate;
 pub(crate) mod merge;
 pub(crate) mod metrics;
+pub(crate) mod plot;
 pub(crate) mod recv;
 pub(crate) mod report;
 pub(crate) mod rerun;

@@ -200,3 +200,55 @@ fn every_view_opens_and_works_in_a_browser() {
         );
     }
 }
+
+#[test]
+fn plots_are_written_without_a_browser_and_escape_names() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    reported(folder.path(), "sweep", SWEEP);
+    let output = whimbrel(folder.path(), &["plot", "sweep", "--pdf"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let plots = folder.path().join("sweep/plots");
+    let svg = fs::read_to_string(plots.join("goodput_mbps.svg")).expect("a figure");
+    assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"));
+    assert!(!svg.contains("<img"), "a title became part of the figure");
+    for words in [
+        "jsctp",
+        "standard",
+        "link.radio.loss.rate",
+        "goodput, Mbit/s",
+        "fill-opacity",
+    ] {
+        assert!(svg.contains(words), "{words}");
+    }
+    let pdf = fs::read(plots.join("goodput_mbps.pdf")).expect("a figure");
+    assert!(pdf.starts_with(b"%PDF-") && pdf.ends_with(b"%%EOF"));
+    let run = plots.join("loss.rate=0.05,sctp.scheme=jsctp/seed-1");
+    for name in ["cwnd.svg", "rtt.svg", "queue.svg", "goodput.svg", "tsn-two.svg"] {
+        assert!(run.join(name).is_file(), "{name}");
+    }
+    let tsns = fs::read_to_string(run.join("tsn-two.svg")).expect("a figure");
+    assert!(
+        tsns.contains("lost by transmission"),
+        "losses are marked by their cause"
+    );
+    let again = whimbrel(
+        folder.path(),
+        &["run", "sweep.toml", "--out", "sweep", "--replace", "--quiet"],
+    );
+    assert_eq!(
+        code(&again),
+        0,
+        "figures are replaced with their results: {}",
+        stderr(&again)
+    );
+    let one = whimbrel(
+        folder.path(),
+        &[
+            "plot", "sweep", "--metric", "timeouts", "--over", "scheme", "--out", "one",
+        ],
+    );
+    assert_eq!(stderr(&one), "1 figure in one\n");
+    let wrong = whimbrel(folder.path(), &["plot", "sweep", "--metric", "godput_mbps"]);
+    assert_eq!(code(&wrong), 2);
+    assert!(stderr(&wrong).contains("goodput_mbps"), "{}", stderr(&wrong));
+}

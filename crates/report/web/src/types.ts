@@ -57,5 +57,6 @@ export interface Claim {
 }
 export interface Study {
   study: string; title: string; source: string; description: string; whimbrel: string; command: string; claims: Claim[];
+  figures: { id: string; points: ClaimPoint[] }[];
 }
 export interface Data { version: string; title: string; metrics: Metric[]; study: Study | null; scenarios: Scenario[] }

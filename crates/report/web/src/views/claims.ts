@@ -18,6 +18,11 @@ export function claims(place: HTMLElement, data: Data, study: Study): void {
   const counts = VERDICTS.map(([verdict, sign, meaning]) => ({ verdict, sign, meaning, n: study.claims.filter((claim) => claim.verdict === verdict).length })).filter(({ n }) => n > 0);
   place.append(h('div', { class: 'cards' }, ...counts.map(({ verdict, sign, meaning, n }) => h('div', { class: 'card' }, h('b', {}, `${sign} ${n} ${verdict}`), h('span', { class: 'note' }, meaning)))));
   for (const claim of study.claims) place.append(one(claim, data));
+  const figures = study.figures.flatMap(({ id, points }) => {
+    const drawn = curvesOf({ over: null, points });
+    return drawn ? [figureOf(id, `figure-${id}`, 'value', drawn)] : [];
+  });
+  if (figures.length > 0) place.append(h('h2', {}, 'Figures of the paper, measured here'), ...figures);
 }
 
 function one(claim: Claim, data: Data): HTMLElement {
@@ -31,16 +36,20 @@ function one(claim: Claim, data: Data): HTMLElement {
     const metric = data.metrics.find((metric) => metric.name === claim.metric);
     const name = metric?.label ?? claim.metric ?? 'value';
     const label = claim.of === null ? name : `${name.split(',')[0]}, ${claim.of}`;
-    element.append(new Figure({
-      title: claim.id, file: `claim-${claim.id}`, height: 320, draw: (theme) => chartOf(drawn.curves, drawn.axis, label, theme, false),
-      ...(drawn.paper ? { note: 'Dotted with empty diamonds: the paper\'s values.' } : {}),
-    }).element);
+    element.append(figureOf(claim.id, `claim-${claim.id}`, label, drawn));
   }
   return element;
 }
 
+type Drawn = NonNullable<ReturnType<typeof curvesOf>>;
+
+function figureOf(title: string, file: string, label: string, { curves, axis, paper }: Drawn): HTMLElement {
+  const note = paper ? { note: 'Dotted with empty diamonds: the paper\'s values.' } : {};
+  return new Figure({ title, file, height: 320, draw: (theme) => chartOf(curves, axis, label, theme, false), ...note }).element;
+}
+
 /** Our figures and the paper's over the axis of the claim; nothing of fewer than two points. */
-function curvesOf(claim: Claim): { curves: Curve[]; axis: { name: string; short: string; values: Value[] }; paper: boolean } | null {
+function curvesOf(claim: Pick<Claim, 'over' | 'points'>): { curves: Curve[]; axis: { name: string; short: string; values: Value[] }; paper: boolean } | null {
   const first = claim.points[0];
   if (!first || claim.points.length < 2 || first.at.length === 0) return null;
   const values = (axis: number) => [...new Set(claim.points.map((point) => point.at[axis]?.[1] ?? null))];

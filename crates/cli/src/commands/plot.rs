@@ -1,0 +1,76 @@
+//! `whimbrel plot`: saved results as static figures.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use whimbrel_report::{Format, PlotOptions, Report};
+
+use crate::output::{EXIT_CODES, FAILED, Outcome, WRONG_USE, count, exit, fail, note};
+
+/// Draw figures of saved results as SVG files, without a browser: metrics over the sweep with confidence bands, series and TSNs of
+/// recorded runs, figures of a study's claims
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Args {
+    /// A folder that `run --out`, `study run --out` (with the study's name) or `demo` has written
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// The folder for figures; by default plots in that folder
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Draw these metrics and nothing else, separated by commas; `whimbrel metrics` lists them
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    metric: Vec<String>,
+    /// The swept field along the x axis: the end of its name after a dot is enough. By default the one with most numbers
+    #[arg(long, value_name = "AXIS")]
+    over: Option<String>,
+    /// Write PDF files as well. Their text is set in Helvetica, which the files do not contain
+    #[arg(long)]
+    pdf: bool,
+    /// Print only errors to standard error
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+pub(crate) fn run(args: &Args) -> ExitCode {
+    exit(try_run(args))
+}
+
+fn try_run(args: &Args) -> Outcome {
+    let options = PlotOptions {
+        metrics: args.metric.clone(),
+        over: args.over.clone(),
+    };
+    let report = Report::read(&args.folder).map_err(|error| fail(WRONG_USE, error))?;
+    let plots = report.plots(&options).map_err(|error| fail(WRONG_USE, error))?;
+    if plots.is_empty() {
+        return Err(fail(
+            WRONG_USE,
+            format_args!("{} has nothing to draw: no run is complete", args.folder.display()),
+        ));
+    }
+    let out = args.out.clone().unwrap_or_else(|| args.folder.join("plots"));
+    let formats: &[Format] = if args.pdf {
+        &[Format::Svg, Format::Pdf]
+    } else {
+        &[Format::Svg]
+    };
+    for plot in &plots {
+        for format in formats {
+            let path = out.join(format!("{}.{}", plot.path, format.extension()));
+            let written = path
+                .parent()
+                .map_or(Ok(()), std::fs::create_dir_all)
+                .and_then(|()| std::fs::write(&path, plot.render(*format)));
+            written.map_err(|error| fail(FAILED, format_args!("cannot write {}: {error}", path.display())))?;
+        }
+    }
+    if !args.quiet {
+        note(format_args!(
+            "{} in {}",
+            count(plots.len() * formats.len(), "figure"),
+            out.display()
+        ));
+    }
+    Ok(())
+}
