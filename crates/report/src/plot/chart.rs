@@ -127,12 +127,16 @@ impl Chart {
         }
         let (mut x, mut y) = (LEFT, 14.0);
         for curve in &self.curves {
-            let needed = 34.0 + super::pdf::width(&curve.name) * SIZE + 12.0;
+            let needed = 34.0 + super::pdf::width(&curve.name) * SIZE + 18.0;
             if x + needed > RIGHT && x > LEFT {
                 (x, y) = (LEFT, y + 14.0);
             }
             let sample = Curve {
-                points: vec![(x, y - 3.5, f64::NAN), (x + 24.0, y - 3.5, f64::NAN)],
+                points: if curve.look == Look::Marks {
+                    vec![(x + 14.0, y - 3.5, f64::NAN)]
+                } else {
+                    vec![(x, y - 3.5, f64::NAN), (x + 24.0, y - 3.5, f64::NAN)]
+                },
                 ..curve.clone()
             };
             let places: Vec<At> = sample.points.iter().map(|(x, y, _)| (*x, *y)).collect();
