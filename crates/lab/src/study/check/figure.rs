@@ -115,7 +115,7 @@ pub(super) fn bounds(check: &Check, case: &Case) -> Result<Part, Trouble> {
     // By how much the mean may miss a bound, or must be beyond it; of one run nothing is sure.
     let reach = match (*noise, *surely) {
         (true, _) => summary.ci95.unwrap_or(0.0) + dust,
-        (_, true) => -summary.ci95.unwrap_or(f64::INFINITY) - dust,
+        (_, true) => -summary.ci95.unwrap_or(f64::INFINITY) - dust.max(1e-12),
         _ => dust,
     };
     let within = |low: Option<f64>, high: Option<f64>| {

@@ -486,3 +486,13 @@ fn a_figure_of_the_paper_has_our_values_and_the_papers_where_they_are_known() {
         ("paper[0].at", "there is no point x 9.0")
     );
 }
+
+#[test]
+fn what_must_surely_differ_from_nothing_is_not_met_by_nothing() {
+    let check = |bound: &str| json!({ "kind": "bounds", bound: 0.0, "surely": true });
+    let data = Data::of(&[(0.0, "a", &[0.0, 0.0, 0.0])]);
+    assert_eq!(verdict(&data, check("at_least")), N);
+    assert_eq!(verdict(&data, check("at_most")), N);
+    let data = Data::of(&[(0.0, "a", &[0.1, 0.1, 0.1])]);
+    assert_eq!(verdict(&data, check("at_least")), R);
+}
