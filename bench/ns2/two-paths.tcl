@@ -2,10 +2,11 @@
 # turn, exponentially: it loses 1 % when good and everything when bad. Path 2 loses 1 %.
 # Use: ns two-paths.tcl [NAME VALUE]...   Prints what arrives at the mobile node, without repetitions, in bytes of data from 0 to `seconds`.
 # Four streams, where the paper has one: ns-2 compares stream sequence numbers without their wrap, and may stall about message 65536.
+# With `agent` SCTP/CMT both paths carry new data (Iyengar et al.), lost data goes where cwnd is largest, and `pf` is CMT-PF.
 # Only losses towards the mobile node, unless `both` is 1: the bad state then silences path 1 in both directions.
 array set set_ {
     seed 1 seconds 400 primary 1 change 0 rtx 1 good 8.5 bad 1.5 loss 0.01 loss2 -1 both 0
-    rate1 5Mb rate2 5Mb wire 10Mb delay 20ms queue 50 burst 1 sack 1 rwnd 65536 trigger 3 streams 4 unordered 0 trace ""
+    rate1 5Mb rate2 5Mb wire 10Mb delay 20ms queue 50 burst 1 sack 1 rwnd 65536 trigger 3 streams 4 unordered 0 trace "" agent SCTP pf 0
 }
 foreach {name value} $argv {
     if {![info exists set_($name)]} {
@@ -19,8 +20,8 @@ ns-random $set_(seed)
 
 Trace set show_sctphdr_ 1
 set ns [new Simulator]
-set sender [new Agent/SCTP]
-set receiver [new Agent/SCTP]
+set sender [new Agent/$set_(agent)]
+set receiver [new Agent/$set_(agent)]
 foreach agent [list $sender $receiver] {
     $agent set pathMaxRetrans_ 5
     $agent set heartbeatInterval_ 30
@@ -35,6 +36,7 @@ foreach agent [list $sender $receiver] {
     $agent set useDelayedSacks_ $set_(sack)
     $agent set useMaxBurst_ $set_(burst)
     $agent set fastRtxTrigger_ $set_(trigger)
+    if {$set_(agent) eq "SCTP/CMT"} { $agent set useCmtPF_ $set_(pf) }
 }
 
 # The first numbers of generators with similar seeds are alike.

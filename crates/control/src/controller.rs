@@ -68,6 +68,12 @@ impl Controller {
         self.cwnd
     }
 
+    /// Slow start ends at so many bytes even before the first loss.
+    pub fn set_ssthresh(&mut self, ssthresh: u64) {
+        self.ssthresh = ssthresh;
+        self.before_timeout.ssthresh = ssthresh;
+    }
+
     /// Slow-start threshold in bytes; `u64::MAX` before the first loss.
     pub fn ssthresh(&self) -> u64 {
         self.ssthresh
@@ -245,6 +251,11 @@ impl RecoveryEpoch {
     /// Whether a recovery is going on.
     pub fn is_active(&self) -> bool {
         self.end.is_some()
+    }
+
+    /// Whether a recovery is going on that this belongs to: it was outstanding when the recovery began.
+    pub fn covers(&self, position: Seq) -> bool {
+        self.end.is_some_and(|end| position < end.get())
     }
 
     /// Begins a recovery that lasts until `highest_outstanding` is acknowledged cumulatively.

@@ -25,7 +25,7 @@ mod trace;
 
 pub use address::{Ecn, PacketMeta, PathId, Transmit, TransportAddr};
 pub use association::{Association, AssociationStats, RecoveryMode, State};
-pub use config::{AssociationConfig, AuthConfig, EndpointConfig, MAX_ADDRESSES, Preset};
+pub use config::{AssociationConfig, AuthConfig, EndpointConfig, HeartbeatTimer, MAX_ADDRESSES, Preset, RuleChanges};
 pub use endpoint::{AssocId, Endpoint, EndpointStats};
 pub use error::{AddressError, ConfigError, ConnectError, Discard, SendError};
 pub use event::{CloseReason, Event, SendFailure, SendFailureCause};

@@ -288,7 +288,7 @@ impl World {
 fn association(input: &mut Input<'_>, mtu: u16) -> AssociationConfig {
     let (flags, others) = (input.byte(), input.byte());
     AssociationConfig {
-        preset: [Preset::Rfc9260, Preset::Rfc4960, Preset::Rfc2960][input.below(3)],
+        preset: [Preset::Rfc9260, Preset::Rfc4960, Preset::Rfc2960, Preset::Ns2][input.below(4)],
         recv_buffer: [1500, 5000, 65_536][input.below(3)],
         send_buffer: [1500, 65_536][usize::from(flags & 1)],
         mtu,

@@ -38,6 +38,11 @@ use crate::{Rate, Span};
 
 /// How acknowledgements make the standard window grow: the editions of the standard differ.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
 pub enum GrowthRule {
     /// RFC 9260 §7.2.2: each acknowledgement counts towards partial_bytes_acked, which is capped at cwnd while the window is not
     /// full.
@@ -46,6 +51,8 @@ pub enum GrowthRule {
     /// RFC 4960 and RFC 2960 §7.2.2: only an acknowledgement that advances the cumulative TSN counts, and nothing caps
     /// partial_bytes_acked.
     CumulativeAdvance,
+    /// ns-2.35: as with `cumulative-advance`, and only an acknowledgement that finds the window full counts.
+    FullWindow,
 }
 
 /// The window as a part sees it. All in bytes.

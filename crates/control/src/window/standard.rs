@@ -86,13 +86,19 @@ impl StandardWindow {
             };
         }
         // RFC 9260 §7.2.2; RFC 4960 and RFC 2960 §7.2.2 count only "each SACK arrival that advances the Cumulative TSN Ack Point".
-        let counts = window.growth == GrowthRule::EveryAck || ack.cumulative_advanced;
+        let counts = match window.growth {
+            GrowthRule::EveryAck => true,
+            GrowthRule::CumulativeAdvance => ack.cumulative_advanced,
+            GrowthRule::FullWindow => ack.cumulative_advanced && ack.flight_before >= window.cwnd,
+        };
         if counts {
             self.partial_bytes_acked = self.partial_bytes_acked.saturating_add(scaled(ack.acked));
         }
         let mut growth = 0;
         let cwnd = window.cwnd.min(i64::MAX as u64) as i64;
-        if self.partial_bytes_acked >= cwnd {
+        if window.growth == GrowthRule::FullWindow && ack.in_recovery {
+            // ns-2 asks for growth only once all that was outstanding at the loss is acknowledged.
+        } else if self.partial_bytes_acked >= cwnd {
             if ack.flight_before >= window.cwnd {
                 self.partial_bytes_acked -= cwnd;
                 growth = window.unit;
@@ -297,6 +303,33 @@ mod tests {
         }
         let grown: Vec<_> = (0..6).map(|_| window.growth(at, &ack(UNIT, 4 * UNIT))).collect();
         assert_eq!(grown, [UNIT; 6], "19 + 6 units acknowledged, six windows of four");
+    }
+
+    #[test]
+    fn ns_2_counts_only_acknowledgements_that_find_the_window_full() {
+        // By hand, a window of four units: six advances with three units in flight, then three with four. RFC 4960 has a credit of a
+        // window and a half when the window is full for the first time, ns-2 has none.
+        let grown = |growth, in_recovery| {
+            let at = WindowView {
+                growth,
+                ..view(4 * UNIT, 2 * UNIT)
+            };
+            let mut window = StandardWindow::default();
+            let mut all = Vec::new();
+            for flight in [3, 3, 3, 3, 3, 3, 4, 4, 4, 4] {
+                let sample = AckSample {
+                    in_recovery,
+                    ..ack(UNIT, flight * UNIT)
+                };
+                all.push(window.growth(at, &sample) / UNIT);
+            }
+            all
+        };
+        let (older, ns2) = (GrowthRule::CumulativeAdvance, GrowthRule::FullWindow);
+        assert_eq!(grown(older, false), [0, 0, 0, 0, 0, 0, 1, 1, 0, 0]);
+        assert_eq!(grown(ns2, false), [0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+        assert_eq!(grown(ns2, true), [0; 10], "nothing grows in fast recovery");
+        assert_eq!(grown(older, true), [0, 0, 0, 0, 0, 0, 1, 1, 0, 0]);
     }
 
     #[test]

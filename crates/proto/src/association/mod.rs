@@ -21,6 +21,7 @@ mod recovery;
 mod reports;
 mod retransmission;
 mod sack;
+mod shared_heartbeat;
 mod shutdown;
 mod stats;
 #[cfg(test)]
@@ -540,6 +541,8 @@ impl Association {
         };
         config.sack_frequency = u8::try_from(frequency).unwrap_or(u8::MAX);
         config.sack_any_order = reporting.arrivals_per_sack > 0 || reporting.dac;
+        config.sack_on_closed_gap = self.config.sack_on_closed_gap();
+        config.window_updates = self.config.window_updates();
         config.tells_packets = reporting.dac;
         config.takes_back = !self.uses_nr_sack();
         config.new_gaps_only = self.uses_new_gaps();

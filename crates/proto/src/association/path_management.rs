@@ -198,7 +198,7 @@ impl Association {
             }
             let verify = self.paths[index].state == PathState::Unconfirmed;
             let random = ctx.random.next_u64();
-            let interval = self.config.hb_interval;
+            let interval = self.path_hb_interval();
             let path = &mut self.paths[index];
             path.heartbeat.last_probe = ctx.now;
             path.heartbeat.pending = None;
@@ -209,6 +209,9 @@ impl Association {
             } else {
                 ctx.now + period(interval, path.rtt.rto(), random)
             };
+        }
+        if self.shares_heartbeat_timer() {
+            self.start_shared_heartbeat_timer(ctx, usize::from(self.primary));
         }
     }
 
@@ -235,23 +238,26 @@ impl Association {
             self.paths[index].heartbeat.timer = NEVER;
             return;
         }
-        if self.paths[index].heartbeat.pending.take().is_some() {
+        let unanswered = self.paths[index].heartbeat.pending.take().is_some();
+        if unanswered {
             self.on_heartbeat_unanswered(ctx, index);
             if self.state == State::Closed {
                 return;
             }
         }
         let random = ctx.random.next_u64();
-        let interval = self.config.hb_interval;
+        let interval = self.path_hb_interval();
+        let again = unanswered && self.shares_heartbeat_timer();
         let all_waits_for_it = self.is_held() && index == usize::from(self.sending);
         let path = &mut self.paths[index];
         let rto = path.rtt.rto();
         let must_probe = path.heartbeat.requested
+            || again
             || all_waits_for_it
             || path.is_probed() && path.state != PathState::Inactive
             || path.state == PathState::PotentiallyFailed
             // Out of use by a policy's will alone: without heartbeats nothing else would ever bring it back.
-            || path.state == PathState::Inactive && interval.is_zero() && path.errors <= self.config.path_max_retrans
+            || path.state == PathState::Inactive && self.config.hb_interval.is_zero() && path.errors <= self.config.path_max_retrans
             || (path.state == PathState::Unconfirmed && path.errors <= self.config.path_max_retrans);
         // The shortest period: what is sent within it makes the path busy, not idle.
         let is_idle = !interval.is_zero() && ctx.now >= path.heartbeat.last_probe + interval + rto / 2;
@@ -367,7 +373,7 @@ impl Association {
             self.on_rtt_sample(ctx, index, rtt);
         }
         self.errors = 0;
-        let interval = self.config.hb_interval;
+        let interval = self.path_hb_interval();
         let path = &mut self.paths[index];
         path.heartbeat.timer = if interval.is_zero() {
             NEVER

@@ -1,7 +1,7 @@
 //! A received SACK, from top to bottom (RFC 9260 §6.2.1, §6.3, §7.2).
 
 use whimbrel_control::multipath::SackPath;
-use whimbrel_control::{AckSample, LossEvent, LossSignal, Seq, Span, Time, Verdict};
+use whimbrel_control::{AckSample, LossEvent, LossSignal, RecoveryEpoch, Seq, Span, Time, Verdict};
 use whimbrel_wire::{Sack, Tsn};
 
 use super::rate::DeliveryRates;
@@ -283,7 +283,7 @@ impl Association {
         }
         let id = PathId(index as u8);
         let flight = self.outstanding.flight(id);
-        let in_recovery = self.epochs(index).was_reduced;
+        let in_recovery = self.epochs(index).was_reduced && !self.grows_in_recovery(index);
         let cumulative_advanced = if self.outstanding.is_per_path() {
             advanced_here
         } else {
@@ -366,7 +366,11 @@ impl Association {
             } else {
                 before
             };
-            let (in_recovery, in_reduced) = (recovery.is_active(), reduced.is_active());
+            // By RFC 9260 §7.2.4 item 6 the window of data is whatever is sent before the recovery is over.
+            let goes_on = |epoch: RecoveryEpoch| {
+                epoch.is_active() && (!self.switches.rules.new_data_begins_recovery || epoch.covers(last_lost))
+            };
+            let (in_recovery, in_reduced) = (goes_on(recovery), goes_on(reduced));
             let highest = self.outstanding.next_position(PathId(index as u8)).saturating_sub(1);
             self.stats.fast_retransmits += u64::from(lost > lost_copies);
             if let Some(rates) = &mut self.rates {
@@ -403,6 +407,8 @@ impl Association {
             }
             if !in_recovery {
                 self.epochs_mut(index).recovery.enter(highest);
+            }
+            if !in_recovery || self.switches.rules.fast_retransmit_in_recovery {
                 self.paths[index].urgent |= lost > lost_copies;
             }
             self.trace_window(ctx, index);
@@ -507,12 +513,13 @@ impl Association {
 
     // [9260:6.3.1-1, 6.3.1-2]
     pub(super) fn on_rtt_sample(&mut self, ctx: &mut Context<'_>, index: usize, sample: Span) {
+        let hb_interval = self.path_hb_interval();
         let path = &mut self.paths[index];
         path.timed = None;
         path.sampled_at = ctx.now;
         path.rtt.on_sample(sample);
         // RFC 9260 §8.3: the period of heartbeats follows the RTO, also down.
-        path.heartbeat.on_rto(ctx.now, self.config.hb_interval, path.rtt.rto());
+        path.heartbeat.on_rto(ctx.now, hb_interval, path.rtt.rto());
         if let Some(tuning) = &mut self.tuning {
             tuning.on_rtt(sample);
         }

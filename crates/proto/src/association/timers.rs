@@ -2,6 +2,7 @@
 
 use whimbrel_control::{LossEvent, LossSignal, Span, Time, Verdict};
 
+use super::shared_heartbeat::SharedTimer;
 use super::{Association, Context, Outgoing, State};
 use crate::config::NEVER;
 use crate::event::CloseReason;
@@ -23,6 +24,8 @@ pub(crate) struct Timers {
     pub(crate) policy: Time,
     /// Probes of a path are given up.
     pub(crate) probing: Time,
+    /// The heartbeat timer of all paths, if one serves them all.
+    pub(crate) heartbeat: Option<Box<SharedTimer>>,
     /// When user data last moved.
     last_activity: Time,
 }
@@ -38,6 +41,7 @@ impl Default for Timers {
             autoclose: NEVER,
             policy: NEVER,
             probing: NEVER,
+            heartbeat: None,
             last_activity: Time::ZERO,
         }
     }
@@ -53,6 +57,7 @@ impl Timers {
             .min(self.autoclose)
             .min(self.policy)
             .min(self.probing)
+            .min(self.heartbeat.as_ref().map_or(NEVER, |timer| timer.due))
     }
 
     /// User data moved: the autoclose timer finds out when it goes off.
@@ -125,6 +130,9 @@ impl Association {
         }
         if self.timers.probing <= ctx.now {
             self.on_probe_timer(ctx);
+        }
+        if self.timers.heartbeat.as_ref().is_some_and(|timer| timer.due <= ctx.now) {
+            self.on_shared_heartbeat_timer(ctx);
         }
         if self.timers.policy <= ctx.now {
             self.on_policy_timer(ctx);
@@ -241,13 +249,16 @@ impl Association {
                 coupled,
             };
             let (marked, cwnd_before) = (path.reductions.marked(), path.control.cwnd());
+            // ns-2 leaves everything as it is where a timeout before has left one packet.
+            let keeps_ssthresh =
+                marked || !self.switches.rules.repeated_timeout_lowers_ssthresh && cwnd_before <= path.control.unit();
             self.epochs_mut(index).episode += 1;
             let verdict = self.judge(index, &loss, None);
             is_transmission = verdict == Verdict::Transmission;
             // Before a probe the window stays as it is, to be used as soon as the path answers (Ye 2004, 5.3.4).
             let reacts = !(is_transmission && (probes || keeps_window));
             if reacts {
-                self.react(index, &loss, verdict, marked);
+                self.react(index, &loss, verdict, keeps_ssthresh);
             }
             self.trace_verdicts(ctx, index, LossSignal::Timeout, verdict, cwnd_before);
             self.paths[index].one_packet_only = !is_transmission;
@@ -256,7 +267,9 @@ impl Association {
         }
         self.back_off(ctx, index);
         self.paths[index].timed = None;
-        self.epochs_mut(index).leave();
+        if self.switches.rules.timeout_ends_recovery {
+            self.epochs_mut(index).leave();
+        }
         if !only_probed {
             if !is_transmission {
                 self.note_reduction_by_loss(index);
@@ -264,6 +277,7 @@ impl Association {
             self.count_path_error(ctx, index, true);
         }
         if self.state != State::Closed {
+            self.heartbeat_after_failure(ctx, index);
             if is_transmission && probes {
                 self.probe_path(ctx, index);
             } else {

@@ -2,6 +2,7 @@
 
 mod auth;
 mod endpoint;
+mod preset;
 
 use whimbrel_control::discriminator::DiscriminatorSpec;
 use whimbrel_control::multipath::coupling::CouplingSpec;
@@ -14,25 +15,10 @@ use whimbrel_control::{Scheme, SchemeParts, Span, Time};
 
 pub use auth::AuthConfig;
 pub use endpoint::{EndpointConfig, MAX_ADDRESSES};
+pub(crate) use preset::Rules;
+pub use preset::{HeartbeatTimer, Preset, RuleChanges};
 
 use crate::ConfigError;
-
-/// Which edition of the standard sets the rules that later editions changed. Single rules can be set apart from it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[cfg_attr(
-    feature = "config",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)
-)]
-#[cfg_attr(feature = "config", serde(rename_all = "lowercase"))]
-pub enum Preset {
-    /// RFC 9260 (2022), the current standard.
-    #[default]
-    Rfc9260,
-    /// RFC 4960 (2007).
-    Rfc4960,
-    /// RFC 2960 (2000): initial window and floor of two MTU, four missing reports. What the older literature calls standard.
-    Rfc2960,
-}
 
 #[cfg(feature = "config")]
 fn is_false(value: &bool) -> bool {
@@ -48,8 +34,11 @@ fn is_false(value: &bool) -> bool {
 // [9260:16-1]
 #[cfg_attr(feature = "config", serde(default, deny_unknown_fields))]
 pub struct AssociationConfig {
-    /// Edition of the standard: `rfc9260`, `rfc4960` or `rfc2960`.
+    /// Edition of the standard, `rfc9260`, `rfc4960` or `rfc2960`, or the rules of ns-2.35, `ns2`.
     pub preset: Preset,
+    /// Single rules of the preset, overridden.
+    #[cfg_attr(feature = "config", serde(skip_serializing_if = "RuleChanges::is_default"))]
+    pub rules: RuleChanges,
     /// Streams we ask for, 1 to 65535.
     pub outbound_streams: u16,
     /// Streams the peer may send on, 1 to 65535.
@@ -186,6 +175,7 @@ impl Default for AssociationConfig {
     fn default() -> Self {
         AssociationConfig {
             preset: Preset::Rfc9260,
+            rules: RuleChanges::default(),
             outbound_streams: 16,
             max_inbound_streams: 65535,
             recv_buffer: 1_048_576,
@@ -243,23 +233,6 @@ impl Default for AssociationConfig {
 const BUFFER_LIMIT: u32 = 1 << 30;
 
 impl AssociationConfig {
-    /// RTO.Initial, by the preset if not set.
-    pub fn resolved_rto_initial(&self) -> Span {
-        self.rto_initial.unwrap_or(match self.preset {
-            Preset::Rfc9260 => Span::from_secs(1),
-            Preset::Rfc4960 | Preset::Rfc2960 => Span::from_secs(3),
-        })
-    }
-
-    /// Missing reports that make a fast retransmit, by the scheme or the preset if not set.
-    pub fn resolved_missing_reports(&self) -> u32 {
-        let of_scheme = || self.scheme.parts().missing_reports.map(u32::from);
-        self.missing_reports.or_else(of_scheme).unwrap_or(match self.preset {
-            Preset::Rfc9260 | Preset::Rfc4960 => 3,
-            Preset::Rfc2960 => 4,
-        })
-    }
-
     /// The scheme's parts, with the changes made to single ones.
     pub fn parts(&self) -> SchemeParts {
         let scheme = self.scheme.parts();
@@ -282,7 +255,7 @@ impl AssociationConfig {
             pacing: self.pacing.unwrap_or(scheme.pacing),
             accounting,
             distribution,
-            retransmit_path: self.retransmit_path.unwrap_or(scheme.retransmit_path),
+            retransmit_path: self.resolved_retransmit_path(scheme.retransmit_path),
             coupling: self.coupling.clone().unwrap_or(scheme.coupling),
             buffer_split: self.buffer_split.unwrap_or(scheme.buffer_split),
             opportunistic_retransmission: self
@@ -331,6 +304,7 @@ impl AssociationConfig {
             penalise: parts.penalise,
             reporting: parts.reporting,
             recovery: parts.recovery,
+            rules: self.resolved_rules(),
         }
     }
 
@@ -419,6 +393,15 @@ impl AssociationConfig {
         }
         if let Some(mtus) = self.min_ssthresh_mtus {
             in_range("min_ssthresh_mtus", mtus.into(), 1, 1000, " MTU")?;
+        }
+        if let Some(ssthresh) = self.rules.initial_ssthresh {
+            in_range(
+                "rules.initial_ssthresh",
+                ssthresh.into(),
+                512,
+                u32::MAX.into(),
+                " bytes",
+            )?;
         }
         if let Some(pfmr) = self.potentially_failed_max_retrans {
             // RFC 7829 §3: a path is potentially failed before it is inactive.
@@ -569,6 +552,7 @@ pub(crate) struct Switches {
     pub(crate) penalise: bool,
     pub(crate) reporting: Reporting,
     pub(crate) recovery: Recovery,
+    pub(crate) rules: Rules,
 }
 
 /// Later than any timer.

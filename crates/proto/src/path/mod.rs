@@ -12,7 +12,6 @@ use std::sync::Arc;
 use whimbrel_control::discriminator::Discriminator;
 use whimbrel_control::estimator::{RttConfig, RttEstimator};
 use whimbrel_control::recovery::Recovery;
-use whimbrel_control::window::GrowthRule;
 use whimbrel_control::{BuildContext, Controller, GroundTruth, Seq, Span, Time, WindowRules};
 use whimbrel_wire::COMMON_HEADER_LEN;
 
@@ -302,24 +301,29 @@ pub(crate) fn pmdcs(mtu: u16, remote: TransportAddr) -> usize {
 }
 
 fn controller(config: &AssociationConfig, truth: Option<&Arc<dyn GroundTruth>>, remote: TransportAddr) -> Controller {
-    // RFC 9260 counts in PMDCS; its predecessors counted in path MTU.
-    let (unit, standard_cwnd, floor_units, growth) = match config.preset {
+    // RFC 9260 and ns-2 count in PMDCS; its predecessors counted in path MTU.
+    let (unit, standard_cwnd, floor_units) = match config.preset {
         Preset::Rfc9260 => {
             let unit = pmdcs(config.mtu, remote) as u64;
             // RFC 9260 §7.2.1 [9260:7.2.1-1]
             let floor = if remote.is_ipv4() { 4404 } else { 4344 };
-            (unit, (4 * unit).min((2 * unit).max(floor)), 4, GrowthRule::EveryAck)
+            (unit, (4 * unit).min((2 * unit).max(floor)), 4)
         }
         Preset::Rfc4960 => {
             let unit = u64::from(config.mtu);
             // RFC 4960 §7.2.1
             let initial_cwnd = (4 * unit).min((2 * unit).max(4380));
-            (unit, initial_cwnd, 4, GrowthRule::CumulativeAdvance)
+            (unit, initial_cwnd, 4)
         }
         Preset::Rfc2960 => {
             let unit = u64::from(config.mtu);
             // RFC 2960 §7.2.1
-            (unit, 2 * unit, 2, GrowthRule::CumulativeAdvance)
+            (unit, 2 * unit, 2)
+        }
+        Preset::Ns2 => {
+            // RFC 4960's rule in units of PMDCS; `initialCwnd_` does not set it.
+            let unit = pmdcs(config.mtu, remote) as u64;
+            (unit, (4 * unit).min((2 * unit).max(4380)), 4)
         }
     };
     let initial_cwnd = config.initial_cwnd.map_or(standard_cwnd, u64::from);
@@ -328,7 +332,7 @@ fn controller(config: &AssociationConfig, truth: Option<&Arc<dyn GroundTruth>>, 
         initial_cwnd,
         unit,
         floor: floor_units * unit,
-        growth,
+        growth: config.resolved_rules().growth,
     };
     let parts = config.parts();
     let context = BuildContext {
@@ -336,7 +340,11 @@ fn controller(config: &AssociationConfig, truth: Option<&Arc<dyn GroundTruth>>, 
         floor: rules.floor,
         truth: truth.cloned(),
     };
-    Controller::new(rules, parts.discriminator.build(&context), parts.window.build(&context))
+    let mut control = Controller::new(rules, parts.discriminator.build(&context), parts.window.build(&context));
+    if let Some(ssthresh) = config.initial_ssthresh() {
+        control.set_ssthresh(ssthresh);
+    }
+    control
 }
 
 #[cfg(test)]

@@ -56,6 +56,10 @@ pub(crate) struct ReceiverConfig {
     pub(crate) sack_frequency: u8,
     /// Gaps do not make a SACK due at once: only the number of packets does, and the time (Ye 2004, 6.6; DAC).
     pub(crate) sack_any_order: bool,
+    /// The packet that closes the last gap is acknowledged at once (RFC 5681 §4.2).
+    pub(crate) sack_on_closed_gap: bool,
+    /// Room that the reader makes is told without waiting for data (RFC 9260 §6.2).
+    pub(crate) window_updates: bool,
     /// SACKs tell how many packets with DATA came since the one before (DAC).
     pub(crate) tells_packets: bool,
     /// What has been received may be dropped again to make room for earlier data. If not, NR-SACKs tell the sender so.
@@ -92,6 +96,8 @@ impl ReceiverConfig {
             sack_delay: Span::from_millis(200),
             sack_frequency: 2,
             sack_any_order: false,
+            sack_on_closed_gap: true,
+            window_updates: true,
             tells_packets: false,
             takes_back: true,
             new_gaps_only: false,

@@ -90,7 +90,8 @@ impl Receiver {
             // Ye 2004, 6.6, says nothing of these; the sender waits for the answer. §6.2: at once if nothing in it is new.
             packet.dropped || packet.immediate || !packet.new
         } else {
-            packet.dropped || packet.duplicate || packet.immediate || gap || sack.had_gap
+            let closed = sack.had_gap && self.config.sack_on_closed_gap;
+            packet.dropped || packet.duplicate || packet.immediate || gap || closed
         };
         sack.had_gap = gap;
         // RFC 9260 §6.2 [9260:6.2-7, 6.2-8, 6.2-9, 6.2-10]: at least every second packet, and within SACK.Delay.

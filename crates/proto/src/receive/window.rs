@@ -150,7 +150,7 @@ impl Receiver {
     pub(crate) fn window_update_due(&self) -> bool {
         let buffer = self.config.recv_buffer as usize;
         let promised = self.window.promised();
-        if promised >= buffer / 2 {
+        if promised >= buffer / 2 || !self.config.window_updates {
             return false;
         }
         let step = usize::from(self.config.mtu).min(buffer / 2).max(buffer / 4);

@@ -10,10 +10,10 @@ use whimbrel_wire::{Chunk, ChunkType, DuplicateTsns, GapBlock, GapBlocks, Sack, 
 
 /// User data of a packet that is full: chunks of 1468 bytes are one PMDCS.
 const FULL: u32 = 1452;
-const PMDCS: u64 = 1468;
+pub(super) const PMDCS: u64 = 1468;
 
 /// No heartbeats, an acknowledgement for each packet, a large window.
-fn config() -> AssociationConfig {
+pub(super) fn config() -> AssociationConfig {
     AssociationConfig {
         hb_interval: Span::ZERO,
         sack_frequency: 1,
@@ -23,12 +23,12 @@ fn config() -> AssociationConfig {
     }
 }
 
-fn path(net: &Net, id: AssocId, index: usize) -> PathInfo {
+pub(super) fn path(net: &Net, id: AssocId, index: usize) -> PathInfo {
     net.a.association(id).expect("up").paths().nth(index).expect("a path")
 }
 
 /// Data packets of A since `start`: milliseconds and TSNs counted from the first one ever sent.
-fn data_sent(net: &Net, start: Time) -> Vec<(u64, Vec<u32>)> {
+pub(super) fn data_sent(net: &Net, start: Time) -> Vec<(u64, Vec<u32>)> {
     let first = first_tsn(net);
     net.sent(Host::A, ChunkType::DATA)
         .iter()
@@ -47,7 +47,7 @@ fn first_tsn(net: &Net) -> u32 {
 }
 
 /// The peer's SACK: everything below `cumulative`, and these ranges, counted from the first TSN.
-fn sack(net: &mut Net, cumulative: u32, gaps: &[(u32, u32)]) -> Result<(), Discard> {
+pub(super) fn sack(net: &mut Net, cumulative: u32, gaps: &[(u32, u32)]) -> Result<(), Discard> {
     sack_with_window(net, cumulative, gaps, 1 << 20)
 }
 
@@ -73,14 +73,14 @@ fn sack_with_window(net: &mut Net, cumulative: u32, gaps: &[(u32, u32)], a_rwnd:
 }
 
 /// An association whose peer has fallen silent: the test answers in its place.
-fn alone(paths: usize, config: &AssociationConfig) -> (Net, AssocId) {
+pub(super) fn alone(paths: usize, config: &AssociationConfig) -> (Net, AssocId) {
     let (mut net, a, _) = Net::established(paths, config);
     net.run_for(Span::from_secs(5));
     net.knob = Box::new(|_| Fate::Drop);
     (net, a)
 }
 
-fn wide() -> AssociationConfig {
+pub(super) fn wide() -> AssociationConfig {
     AssociationConfig {
         initial_cwnd: Some(100 * 1468),
         max_burst: 0,
@@ -88,7 +88,7 @@ fn wide() -> AssociationConfig {
     }
 }
 
-fn send_full(net: &mut Net, id: AssocId, count: usize) {
+pub(super) fn send_full(net: &mut Net, id: AssocId, count: usize) {
     for _ in 0..count {
         net.send(Host::A, id, Message::zeros(0, FULL));
     }
@@ -128,6 +128,7 @@ fn section_7_2_1_first_windows_and_timeouts_of_the_older_editions() {
         (Preset::Rfc9260, 3, 1),
         (Preset::Rfc4960, 3, 3),
         (Preset::Rfc2960, 3, 3),
+        (Preset::Ns2, 3, 3),
     ] {
         let config = AssociationConfig {
             preset,
@@ -222,7 +223,12 @@ fn section_6_1_d_max_burst_limits_what_goes_out_at_once() {
 // [9260:7.2.3-1, 7.2.4-2, 7.2.4-4, 7.2.4-5]
 #[test]
 fn section_7_2_4_three_missing_reports_make_a_fast_retransmit() {
-    for (preset, reports) in [(Preset::Rfc9260, 3), (Preset::Rfc4960, 3), (Preset::Rfc2960, 4)] {
+    for (preset, reports) in [
+        (Preset::Rfc9260, 3),
+        (Preset::Rfc4960, 3),
+        (Preset::Rfc2960, 4),
+        (Preset::Ns2, 3),
+    ] {
         let (mut net, a) = alone(1, &AssociationConfig { preset, ..wide() });
         send_full(&mut net, a, 20);
         let start = net.now;
@@ -232,7 +238,8 @@ fn section_7_2_4_three_missing_reports_make_a_fast_retransmit() {
             sack(&mut net, 5, &[(6, 5 + report)]).expect("taken");
         }
         assert_eq!(data_sent(&net, start)[20..], [(0, vec![5])], "{preset:?}");
-        let unit = if preset == Preset::Rfc9260 { PMDCS } else { 1500 };
+        let by_chunks = matches!(preset, Preset::Rfc9260 | Preset::Ns2);
+        let unit = if by_chunks { PMDCS } else { 1500 };
         let halved = (100 * PMDCS / 2).max(4 * unit);
         assert_eq!(
             (path(&net, a, 0).cwnd, path(&net, a, 0).ssthresh),

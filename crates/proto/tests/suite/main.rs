@@ -22,6 +22,7 @@ mod ootb;
 mod pacing;
 mod paths;
 mod policies;
+mod presets;
 mod probing;
 mod recovery;
 mod recovery_of_tails;

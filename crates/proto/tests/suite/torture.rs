@@ -27,7 +27,7 @@ fn pick<T: Copy>(rng: &mut Rng, choices: &[T]) -> T {
 fn config(rng: &mut Rng) -> AssociationConfig {
     let path_max_retrans = pick(rng, &[1, 2, 5]);
     AssociationConfig {
-        preset: pick(rng, &[Preset::Rfc9260, Preset::Rfc4960, Preset::Rfc2960]),
+        preset: pick(rng, &[Preset::Rfc9260, Preset::Rfc4960, Preset::Rfc2960, Preset::Ns2]),
         recv_buffer: pick(rng, &[1500, 2000, 5000, 20_000, 262_144]),
         send_buffer: pick(rng, &[8000, 20_000, 262_144]),
         mtu: pick(rng, &[576, 1280, 1500]),

@@ -92,6 +92,10 @@ pub struct TcpConfig {
     /// Congestion window at the start, 1 to 10000 segments: 10 by RFC 6928, at most 2 by RFC 2581.
     #[schemars(range(min = 1, max = 10_000))]
     pub initial_window: u32,
+    /// cwnd grows with each acknowledgement (allowed by RFC 5681, and what ns-2 does) instead of with each acknowledged byte (RFC 3465):
+    /// with delayed acknowledgements it grows half as fast in congestion avoidance.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub count_acks: bool,
     /// In-order segments per acknowledgement, 1 to 100 (RFC 5681 §4.2: 2).
     #[schemars(range(min = 1, max = 100))]
     pub ack_frequency: u32,
@@ -138,6 +142,7 @@ impl Default for TcpConfig {
             recv_buffer: 1_048_576,
             send_buffer: 1_048_576,
             initial_window: 10,
+            count_acks: false,
             ack_frequency: 2,
             ack_delay: Span::from_millis(200),
             dup_ack_threshold: 3,

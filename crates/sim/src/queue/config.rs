@@ -93,6 +93,13 @@ pub struct RedConfig {
     /// (Shishir 2000, III.B).
     #[serde(default)]
     pub eci: bool,
+    /// Nothing is dropped or marked while the queue itself is not longer than this, whatever its average: ns-2 has 1. 0 by default.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub least: f64,
+    /// ns-2's `wait_`, its default: at a constant probability p, 1/p to 2/p packets lie between two drops or marks instead of 1 to
+    /// 1/p.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub wait: bool,
     /// Whether ECN-capable packets are marked instead of dropped. Default: true.
     #[serde(default = "default_ecn")]
     pub ecn: bool,
@@ -120,6 +127,8 @@ impl RedConfig {
             gentle: false,
             enhanced: false,
             eci: false,
+            least: 0.0,
+            wait: false,
             ecn: default_ecn(),
             above_max: AboveMax::default(),
             typical_packet: default_typical_packet(),
@@ -135,6 +144,9 @@ impl RedConfig {
                 self.max,
                 format!("more than min, which is {}", self.min),
             ));
+        }
+        if !(self.least.is_finite() && self.least >= 0.0) {
+            return Err(ConfigError::new("least", self.least, "a length of 0 or more"));
         }
         weight(self.weight)?;
         probability("max_p", self.max_p)?;
@@ -337,6 +349,10 @@ pub enum WarningMark {
     Ce,
     /// A separate bit that any packet can carry; the ECN bits do not change.
     Cw,
+}
+
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 fn default_weight() -> f64 {

@@ -44,7 +44,12 @@ impl Red {
             self.spared = 0;
             return Strike::Forced;
         }
-        if self.rng.chance(spread(base, self.spared)) {
+        let probability = if self.config.wait {
+            spread_late(base, self.spared)
+        } else {
+            spread(base, self.spared)
+        };
+        if self.rng.chance(probability) {
             self.spared = 0;
             return Strike::Early;
         }
@@ -57,7 +62,7 @@ impl Red {
         let red = &self.config;
         // Ye 2004, 4.6.3: the current queue has to exceed the same threshold.
         let exceeds = |threshold: f64| !red.enhanced || length > threshold;
-        if average < red.min {
+        if average < red.min || red.least > 0.0 && length <= red.least {
             return None;
         }
         let probability = if average < red.max {
@@ -83,6 +88,18 @@ impl Red {
 fn spread(base: f64, spared: u64) -> f64 {
     let left = 1.0 - spared as f64 * base;
     if left <= base { 1.0 } else { base / left }
+}
+
+/// The same with ns-2's `wait_`: the distance is uniform from 1/`base` to just below 2/`base`.
+fn spread_late(base: f64, spared: u64) -> f64 {
+    let steps = (spared + 1) as f64 * base;
+    if steps < 1.0 {
+        0.0
+    } else if steps < 2.0 {
+        (base / (2.0 - steps)).min(1.0)
+    } else {
+        1.0
+    }
 }
 
 #[cfg(test)]
@@ -159,6 +176,20 @@ mod tests {
     }
 
     #[test]
+    fn a_queue_no_longer_than_least_is_spared() {
+        // ns-2: the average above min, and more than one packet in the queue
+        for (least, length, expected) in [
+            (0.0, 0.0, Some(0.25)),
+            (1.0, 0.0, None),
+            (1.0, 1.0, None),
+            (1.0, 2.0, Some(0.25)),
+        ] {
+            let red = red(|config| config.least = least);
+            assert_base(&red, 15.0, length, 1500, expected);
+        }
+    }
+
+    #[test]
     fn the_probability_grows_with_packets_since_the_last_mark() {
         // p_a = p_b / (1 - count p_b), computed by hand for p_b = 1/4: 1/4, 1/3, 1/2, 1
         for (spared, expected) in [(0, 0.25), (1, 1.0 / 3.0), (2, 0.5), (3, 1.0), (4, 1.0), (100, 1.0)] {
@@ -168,11 +199,26 @@ mod tests {
     }
 
     #[test]
-    fn distances_between_marks_are_uniform() {
-        // With p_b = 1/8 the distance is uniform over 1..=8: mean 4.5, variance 5.25, each value 1/8 of the time.
-        // 4.5 standard deviations of 20 000 distances in either direction.
-        let mut red = red(|_| ());
-        let mut counts = [0_u32; 9];
+    fn with_wait_no_packet_is_marked_before_count_reaches_one_over_p() {
+        // ns-2, wait_: 0 while count p_b < 1, then p_b / (2 - count p_b); count includes the packet. Computed by hand for p_b = 1/4.
+        for (spared, expected) in [
+            (0, 0.0),
+            (2, 0.0),
+            (3, 0.25),
+            (4, 1.0 / 3.0),
+            (5, 0.5),
+            (6, 1.0),
+            (7, 1.0),
+        ] {
+            assert!((spread_late(0.25, spared) - expected).abs() < 1e-12, "after {spared}");
+        }
+        assert_eq!(spread_late(0.0, 1_000_000), 0.0);
+    }
+
+    /// With p_b = 1/8 the distance is uniform over eight values: 1/8 of the time each, to 4.5 standard deviations of 20 000 in either direction.
+    fn assert_uniform_from(least: usize, wait: bool) {
+        let mut red = red(|config| config.wait = wait);
+        let mut counts = [0_u32; 17];
         let (mut distance, n) = (0, 20_000);
         while counts.iter().sum::<u32>() < n {
             distance += 1;
@@ -181,14 +227,25 @@ mod tests {
                 distance = 0;
             }
         }
-        assert_eq!(counts[0], 0);
         let (expected, deviation) = (f64::from(n) / 8.0, (f64::from(n) * 7.0 / 64.0).sqrt());
-        for (distance, count) in counts.iter().enumerate().skip(1) {
+        for (distance, count) in counts.iter().enumerate() {
+            let wanted = if (least..least + 8).contains(&distance) {
+                expected
+            } else {
+                0.0
+            };
+            let slack = if wanted > 0.0 { 4.5 * deviation } else { 0.0 };
             assert!(
-                (f64::from(*count) - expected).abs() < 4.5 * deviation,
-                "{count} distances of {distance}, expected {expected}"
+                (f64::from(*count) - wanted).abs() <= slack,
+                "{count} distances of {distance}, expected {wanted}"
             );
         }
+    }
+
+    #[test]
+    fn distances_between_marks_are_uniform() {
+        assert_uniform_from(1, false);
+        assert_uniform_from(8, true);
     }
 
     #[test]

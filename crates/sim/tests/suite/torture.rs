@@ -132,7 +132,7 @@ fn association(rng: &mut Rng) -> AssociationConfig {
         burst => burst,
     };
     AssociationConfig {
-        preset: [Preset::Rfc9260, Preset::Rfc4960, Preset::Rfc2960][rng.below(3) as usize],
+        preset: [Preset::Rfc9260, Preset::Rfc4960, Preset::Rfc2960, Preset::Ns2][rng.below(4) as usize],
         recv_buffer: buffer,
         outbound_streams: between(rng, 1, 20) as u16,
         mtu: between(rng, 576, 1500) as u16,

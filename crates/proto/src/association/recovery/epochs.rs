@@ -1,6 +1,7 @@
 //! Windows of data in which something has been done about losses: one of each for the association (RFC 9260 §7.2.4), or one of each
 //! for every path where congestion control is accounted for by path (Ye 2004, 6.4).
 
+use whimbrel_control::window::GrowthRule;
 use whimbrel_control::{RecoveryEpoch, Seq, Verdict};
 
 use super::super::{Association, Context};
@@ -67,6 +68,17 @@ impl Association {
     /// A SACK has arrived.
     pub(in super::super) fn note_epochs(&mut self) {
         self.paths.iter_mut().for_each(|path| path.epochs.note());
+    }
+
+    /// Whether the SACK being processed, which arrived in fast recovery, may let cwnd grow. In ns-2 the one that ends the recovery may.
+    pub(in super::super) fn grows_in_recovery(&self, index: usize) -> bool {
+        let rules = &self.switches.rules;
+        if rules.growth_in_recovery || rules.growth != GrowthRule::FullWindow {
+            return rules.growth_in_recovery;
+        }
+        let acked = self.outstanding.acked_to(PathId(index as u8)).checked_sub(1);
+        let mut reduced = self.epochs(index).reduced;
+        acked.is_some_and(|acked| reduced.on_cumulative_ack(acked))
     }
 
     /// The cumulative ack points are where they are now: what ends with them?

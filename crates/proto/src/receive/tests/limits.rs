@@ -64,6 +64,21 @@ fn section_6_2_a_window_update_when_a_quarter_of_the_buffer_is_free_again() {
 }
 
 #[test]
+fn without_window_updates_the_peer_learns_of_room_with_the_next_sack() {
+    let mut receiver = receiver(&ReceiverConfig {
+        window_updates: false,
+        ..config()
+    });
+    for tsn in 1..=20 {
+        packet(&mut receiver, NOW, &[whole(tsn)]);
+    }
+    assert_eq!(a_rwnd(&mut receiver), 0);
+    drain(&mut receiver);
+    assert!(!receiver.sack_due(NOW));
+    assert_eq!(a_rwnd(&mut receiver), 20_000);
+}
+
+#[test]
 fn section_6_2_no_window_updates_while_the_peer_has_room() {
     let mut receiver = receiver(&config());
     for tsn in 1..=10 {

@@ -74,6 +74,27 @@ fn what_the_sender_waits_for_does_not_wait_for_k_arrivals() {
 }
 
 #[test]
+fn the_packet_that_closes_a_gap_may_wait_for_company() {
+    for sack_on_closed_gap in [true, false] {
+        let mut receiver = receiver(&ReceiverConfig {
+            sack_on_closed_gap,
+            ..config()
+        });
+        for tsn in [1, 3] {
+            packet(&mut receiver, NOW, &[whole(tsn)]);
+        }
+        assert!(receiver.sack_due(NOW), "a gap is told at once");
+        sack(&mut receiver);
+        packet(&mut receiver, NOW, &[whole(2)]);
+        // RFC 5681 §4.2: at once; ns-2: with the next packet or after SACK.Delay.
+        assert_eq!(receiver.sack_due(NOW), sack_on_closed_gap);
+        assert!(receiver.sack_due(NOW + Span::from_millis(200)));
+        packet(&mut receiver, NOW, &[whole(4)]);
+        assert!(receiver.sack_due(NOW), "the second packet");
+    }
+}
+
+#[test]
 fn dac_the_number_of_packets_is_told_with_each_sack() {
     // Iyengar, Amer and Stewart 2006: a SACK for two packets at most, delayed also when they are out of order.
     let mut receiver = receiver(&ReceiverConfig {

@@ -146,9 +146,14 @@ impl TcpSender {
             });
         // RFC 3168 §6.1.2: an acknowledgement with a classic echo does not make the window grow.
         let echoes = self.agreed.ecn && self.ecn == TcpEcn::Classic && segment.flags.has(TcpFlags::ECE);
+        let counted = if self.count_acks {
+            acked.min(u64::from(self.segment_bytes))
+        } else {
+            acked
+        };
         self.control.on_ack(&AckSample {
             now,
-            acked,
+            acked: counted,
             packets: packets.max(1),
             flight_before,
             flight: self.pipe(),

@@ -122,6 +122,26 @@ impl Sender {
 }
 
 #[test]
+fn the_window_grows_by_bytes_or_by_acknowledgements() {
+    // Congestion avoidance with a window of four, an acknowledgement for two segments each time. RFC 3465 §2.1: four segments are a
+    // window; RFC 5681 §3.1 allows to count acknowledgements, of which four are needed.
+    for (count_acks, acks) in [(false, 2), (true, 4)] {
+        let config = TcpConfig {
+            initial_window: 4,
+            count_acks,
+            ..plain()
+        };
+        let mut sender = Sender::established(&config, source(TrafficKind::Endless, None, MSS as u32));
+        sender.end.control.set_ssthresh(1);
+        for ack in 1..=acks {
+            assert_eq!(sender.cwnd(), 4.0, "{count_acks}, before acknowledgement {ack}");
+            sender.ack(2 * ack, &[]);
+        }
+        assert_eq!(sender.cwnd(), 5.0);
+    }
+}
+
+#[test]
 fn slow_start_sends_two_segments_per_acknowledged_one() {
     // RFC 5681 §3.1
     let mut sender = Sender::endless(TcpFlavour::Reno, 2);

@@ -1,0 +1,74 @@
+//! One timer for the heartbeats of all paths, as in ns-2.35 ([`HeartbeatTimer::Association`]).
+
+use whimbrel_control::{Span, Time};
+
+use super::{Association, Context, State};
+use crate::PathState;
+use crate::config::HeartbeatTimer;
+use crate::path::period;
+
+/// The timer.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedTimer {
+    pub(super) due: Time,
+    started: Time,
+}
+
+impl Association {
+    /// Whether one timer serves all paths.
+    pub(super) fn shares_heartbeat_timer(&self) -> bool {
+        self.switches.rules.heartbeat_timer == HeartbeatTimer::Association
+    }
+
+    /// HB.interval of the paths' own timers: zero, which is off, if all paths share one.
+    pub(super) fn path_hb_interval(&self) -> Span {
+        if self.shares_heartbeat_timer() {
+            Span::ZERO
+        } else {
+            self.config.hb_interval
+        }
+    }
+
+    /// Starts the timer, with the RTO of this path.
+    pub(super) fn start_shared_heartbeat_timer(&mut self, ctx: &mut Context<'_>, index: usize) {
+        let interval = self.config.hb_interval;
+        if !interval.is_zero() {
+            let rto = self.paths[index].rtt.rto();
+            self.timers.heartbeat = Some(Box::new(SharedTimer {
+                due: ctx.now + period(interval, rto, ctx.random.next_u64()),
+                started: ctx.now,
+            }));
+        }
+    }
+
+    /// Sends a heartbeat to the path that has been idle longest, unless even that one was used since the timer started.
+    pub(super) fn on_shared_heartbeat_timer(&mut self, ctx: &mut Context<'_>) {
+        let may_send = matches!(
+            self.state,
+            State::Established | State::ShutdownPending | State::ShutdownReceived
+        );
+        let idlest = (0..self.paths.len())
+            .filter(|&index| self.paths[index].in_use())
+            .min_by_key(|&index| self.paths[index].heartbeat.last_probe);
+        let (Some(timer), Some(index), true) = (self.timers.heartbeat.take(), idlest, may_send) else {
+            return;
+        };
+        let heartbeat = &self.paths[index].heartbeat;
+        if heartbeat.last_probe <= timer.started && heartbeat.pending.is_none() {
+            self.begin_heartbeat(ctx, index);
+        }
+        self.start_shared_heartbeat_timer(ctx, index);
+    }
+
+    /// Sends a heartbeat to a path that has just become inactive, if all paths share a timer.
+    pub(super) fn heartbeat_after_failure(&mut self, ctx: &mut Context<'_>, index: usize) {
+        let path = &self.paths[index];
+        if self.shares_heartbeat_timer()
+            && path.state == PathState::Inactive
+            && path.heartbeat.pending.is_none()
+            && !self.config.hb_interval.is_zero()
+        {
+            self.begin_heartbeat(ctx, index);
+        }
+    }
+}
