@@ -128,7 +128,7 @@ fn a_study_prints_its_verdicts() {
     assert_eq!(code(&again), 2);
     insta::assert_snapshot!(stderr(&again), @r"
     error: these are results of a study
-      hint: whimbrel study run loss --quick --out DIR makes them again
+      hint: whimbrel study run loss --quick --out DIR repeats them
     ");
     let full = whimbrel(folder.path(), &["study", "run", "loss", "--quiet", "--out", "out"]);
     assert_eq!(code(&full), 2, "results are not overwritten unasked");
