@@ -60,8 +60,9 @@ pub use whimbrel_control::recovery::{self, RecoveryChanges};
 pub use whimbrel_control::window::{self, WindowSpec};
 pub use whimbrel_control::{Rate, Scheme, SchemeParts, Span};
 pub use whimbrel_proto::{
-    AddressError, AssociationConfig, AssociationStats, AuthConfig, CloseReason, ConfigError, Discard, JudgedLosses,
-    Message, MessagePayload, PathId, PathInfo, PathQuality, PathState, Preset, SendFailure, SendFailureCause,
+    AddressError, AssociationConfig, AssociationStats, AuthConfig, CloseReason, ConfigError, Discard, HeartbeatTimer,
+    JudgedLosses, Message, MessagePayload, PathId, PathInfo, PathQuality, PathState, Preset, RuleChanges, SendFailure,
+    SendFailureCause,
 };
 
 /// The UDP port registered for SCTP encapsulated in UDP (RFC 6951 §5.1).

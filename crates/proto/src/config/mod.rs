@@ -247,7 +247,10 @@ impl AssociationConfig {
             discriminator: self.discriminator.clone().unwrap_or(scheme.discriminator),
             window,
             recovery: self.recovery.over(scheme.recovery),
-            missing_reports: Some(self.resolved_missing_reports().min(255) as u8),
+            missing_reports: self
+                .missing_reports
+                .map(|n| n.min(255) as u8)
+                .or(scheme.missing_reports),
             ecn: self.ecn.unwrap_or(scheme.ecn),
             ecn_cwr: self.ecn_cwr.unwrap_or(scheme.ecn_cwr),
             eci: self.eci.unwrap_or(scheme.eci),

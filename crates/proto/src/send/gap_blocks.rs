@@ -15,11 +15,14 @@ const BLOCK: usize = size_of::<GapBlock>();
 /// Bytes that are compared at once.
 const STRIDE: usize = 64;
 
-/// What the peer has reported above the cumulative ack point.
+/// What the peer has reported above the cumulative ack point. An idle sender keeps nothing of it.
 #[derive(Debug, Default)]
-pub(super) struct Reported {
+pub(super) struct Reported(Option<Box<Known>>);
+
+#[derive(Debug, Default)]
+struct Known {
     /// Ranges above the base, half open, ascending and apart.
-    pub(super) ranges: Vec<(Seq, Seq)>,
+    ranges: Vec<(Seq, Seq)>,
     /// The ranges as the blocks of the last SACK, one for each. Empty if that SACK had blocks that cannot be.
     blocks: Vec<u8>,
     /// The base that these blocks count from.
@@ -29,20 +32,35 @@ pub(super) struct Reported {
 }
 
 impl Reported {
+    /// The ranges, half open, ascending and apart.
+    pub(super) fn ranges(&self) -> &[(Seq, Seq)] {
+        self.0.as_ref().map_or(&[], |known| &known.ranges)
+    }
+
     /// Position behind the highest TSN reported.
     pub(super) fn end(&self) -> Option<Seq> {
-        self.ranges.last().map(|&(_, end)| end)
+        self.ranges().last().map(|&(_, end)| end)
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        (self.ranges.capacity() + self.changed.capacity()) * size_of::<(Seq, Seq)>() + self.blocks.capacity()
+        self.0.as_ref().map_or(0, |known| {
+            size_of::<Known>()
+                + (known.ranges.capacity() + known.changed.capacity()) * size_of::<(Seq, Seq)>()
+                + known.blocks.capacity()
+        })
     }
 
     pub(super) fn release_memory(&mut self) {
-        self.ranges.shrink_to_fit();
-        (self.blocks, self.changed) = (Vec::new(), Vec::new());
+        if self.ranges().is_empty() {
+            self.0 = None;
+        } else if let Some(known) = &mut self.0 {
+            known.ranges.shrink_to_fit();
+            (known.blocks, known.changed) = (Vec::new(), Vec::new());
+        }
     }
+}
 
+impl Known {
     /// How many blocks at the beginning and at the end are those of the SACK before. Ranges below `base` have been removed.
     fn unchanged(&self, gaps: GapBlocks<'_>, base: Seq) -> (usize, usize) {
         let most = gaps.len().min(self.ranges.len());
@@ -117,11 +135,11 @@ impl Outstanding {
         highest_newly_acked: &mut Option<Seq>,
         observer: &mut impl SackObserver,
     ) -> Option<bool> {
-        if gaps.is_empty() && self.reported.ranges.is_empty() {
+        if gaps.is_empty() && self.reported.ranges().is_empty() {
             return Some(false);
         }
         let (base, end_of_sent) = (self.base(), self.next_seq());
-        let mut known = core::mem::take(&mut self.reported);
+        let mut known = self.reported.0.take().unwrap_or_default();
         let passed = known.ranges.partition_point(|&(_, end)| end <= base);
         known.ranges.drain(..passed);
         let (first, mut last) = known.unchanged(gaps, base);
@@ -144,7 +162,7 @@ impl Outstanding {
         let horizon = match (complete, last) {
             (true, _) => Seq::MAX,
             (false, 0) => changed.last().map(|&(_, end)| end).or(floor).unwrap_or(base),
-            (false, _) => known.end().unwrap_or(base),
+            (false, _) => known.ranges.last().map_or(base, |&(_, end)| end),
         };
         let reneged = self.on_taken_back(&known.ranges[replaced.clone()], &changed, horizon);
         known.blocks.clear();
@@ -154,7 +172,7 @@ impl Outstanding {
         known.blocks_base = base;
         known.ranges.splice(replaced, changed.iter().copied());
         known.changed = changed;
-        self.reported = known;
+        self.reported.0 = Some(known);
         Some(reneged)
     }
 

@@ -562,7 +562,7 @@ impl Outstanding {
 
     /// Ranges above the base that the peer has reported, half open, ascending and apart.
     pub(crate) fn reported(&self) -> &[(Seq, Seq)] {
-        &self.reported.ranges
+        self.reported.ranges()
     }
 
     /// Removes the first slot, which the cumulative ack has passed.

@@ -337,9 +337,9 @@ impl Outstanding {
     /// Chunks in flight below the highest one reported that have not been looked at yet.
     fn find_suspects(&mut self, highest: Seq) {
         let mut seq = self.scanned.max(self.base());
-        let mut range = self.reported.ranges.partition_point(|&(_, end)| end <= seq);
+        let mut range = self.reported.ranges().partition_point(|&(_, end)| end <= seq);
         while seq < highest {
-            match self.reported.ranges.get(range) {
+            match self.reported.ranges().get(range) {
                 Some(&(start, end)) if start <= seq => {
                     seq = end;
                     range += 1;

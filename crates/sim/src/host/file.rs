@@ -47,9 +47,10 @@ impl FileContent {
         let beyond = content.len() - within;
         let content = &content[..within];
         let differ = match self {
-            FileContent::Given(bytes) => {
-                different(content, bytes.get(start as usize..start as usize + within).unwrap_or_default())
-            }
+            FileContent::Given(bytes) => different(
+                content,
+                bytes.get(start as usize..start as usize + within).unwrap_or_default(),
+            ),
             FileContent::MadeUp { key, .. } => {
                 let (head, tail) = content.split_at(((8 - (start & 7)) & 7).min(within as u64) as usize);
                 let first = made_up(*key, start >> 3);
@@ -99,7 +100,11 @@ mod tests {
                 for changed in 0..part.len() {
                     let mut part = part.to_vec();
                     part[changed] ^= 1;
-                    assert_eq!(file.wrong(4_000_000_000 + start as u64, &part), 1, "{start}..{end}, byte {changed}");
+                    assert_eq!(
+                        file.wrong(4_000_000_000 + start as u64, &part),
+                        1,
+                        "{start}..{end}, byte {changed}"
+                    );
                 }
             }
         }
