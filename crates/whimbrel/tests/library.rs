@@ -59,6 +59,10 @@ fn every_field_of_the_configuration_can_be_set_with_exported_types() {
         )),
         reporting: whimbrel::ReportingChanges::default(),
         auth: whimbrel::AuthConfig::default(),
+        rules: whimbrel::RuleChanges {
+            heartbeat_timer: Some(whimbrel::HeartbeatTimer::Path),
+            ..whimbrel::RuleChanges::default()
+        },
         ..whimbrel::AssociationConfig::default()
     };
     let config = whimbrel::StackConfig {
@@ -89,6 +93,7 @@ fn no_field_of_the_configuration_has_a_type_that_is_not_exported() {
         "PathPolicySpec",
         "ReportingChanges",
         "AuthConfig",
+        "RuleChanges",
         "AssociationConfig",
     ];
     let mut fields = 0;
