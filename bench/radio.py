@@ -24,7 +24,7 @@ AS_NS2 = {
         binary_backoff = false, discovery_holdoff = "10 s", keep_failed = false, persistent_repair = true,
         gratuitous_reply = false }""",
     "dsdv": """{ kind = "dsdv", link_layer_feedback = false, advertise_new_at_once = false, advertise_previous = false,
-        trigger_on_new_number = false, tell_new_numbers = true }""",
+        trigger_on_new_number = false, advertise_new_numbers = true }""",
 }
 
 

@@ -20,7 +20,7 @@ pub const MAX_ADDRESSES: u8 = 4;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChannelConfig {
-    /// The channel's name, which radios refer to.
+    /// Name of the channel; radios refer to it.
     pub name: String,
     /// Modulation and rate of data frames.
     #[serde(default)]

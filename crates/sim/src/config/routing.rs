@@ -311,7 +311,7 @@ pub struct DsdvConfig {
     pub trigger_on_new_number: bool,
     /// Whether incremental dumps also advertise new sequence numbers of routes whose metric did not change. Default: false; ns-2:
     /// true.
-    pub tell_new_numbers: bool,
+    pub advertise_new_numbers: bool,
     /// Minimum time between two triggered updates, 0 s or more. Default: 1 s.
     pub min_triggered_interval: Span,
     /// Whether link-layer failures indicate broken links. Default: true; ns-2: false.
@@ -341,7 +341,7 @@ impl Default for DsdvConfig {
             advertise_new_at_once: true,
             advertise_previous: true,
             trigger_on_new_number: true,
-            tell_new_numbers: false,
+            advertise_new_numbers: false,
             min_triggered_interval: Span::from_secs(1),
             link_layer_feedback: true,
             startup_jitter: Span::from_secs(2),

@@ -65,7 +65,7 @@ fn datagrams(from: &str, to: &str, rate: Rate, bytes: u32) -> FlowConfig {
     }
 }
 
-/// Returns five hundred small datagrams per second: half of the channel's capacity.
+/// Returns five hundred small datagrams per second: half of the capacity of the channel.
 fn each_two_milliseconds(from: &str, to: &str) -> FlowConfig {
     datagrams(from, to, Rate::from_bps(8 * 100 * 500), 128)
 }

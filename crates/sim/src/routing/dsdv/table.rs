@@ -66,7 +66,8 @@ impl Route {
     /// Returns whether an incremental dump includes the route now. It includes all changes since the last full dump, not only those
     /// since the last incremental one, because broadcasts may be lost.
     pub(super) fn is_due(&self, now: Time, config: &DsdvConfig) -> bool {
-        let is_news = config.tell_new_numbers && self.advertised.is_none_or(|advertised| advertised.seq != self.seq);
+        let is_news =
+            config.advertise_new_numbers && self.advertised.is_none_or(|advertised| advertised.seq != self.seq);
         (self.triggers || is_news || self.dumped != Some(self.metric)) && self.settled_at <= now
     }
 

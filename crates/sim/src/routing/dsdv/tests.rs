@@ -294,9 +294,9 @@ fn trigger_on_new_number_decides_whether_a_change_waits() {
 
 #[test]
 fn new_numbers_alone_are_advertised_if_configured() {
-    for tell_new_numbers in [false, true] {
+    for advertise_new_numbers in [false, true] {
         let mut net = with_four_routes(DsdvConfig {
-            tell_new_numbers,
+            advertise_new_numbers,
             ..DsdvConfig::default()
         });
         advertise(&mut net, 1, 0, &[entry(5, 1, 102)]);
@@ -316,7 +316,7 @@ fn new_numbers_alone_are_advertised_if_configured() {
         let dumps = advertised_of_others(&net, start);
         assert_eq!(
             times(&dumps),
-            usize::from(tell_new_numbers),
+            usize::from(advertise_new_numbers),
             "once, or never: {dumps:?}"
         );
     }
@@ -467,7 +467,7 @@ fn random_networks_have_no_loops_and_account_for_every_packet() {
                 advertise_new_at_once: seed % 3 != 0,
                 advertise_previous: seed % 4 < 2,
                 trigger_on_new_number: seed % 5 != 1,
-                tell_new_numbers: seed % 3 == 1,
+                advertise_new_numbers: seed % 3 == 1,
                 period: Span::from_secs([15, 3][(seed % 5 == 0) as usize]),
                 buffer_packets: [5, 0][(seed % 7 == 0) as usize],
                 ..DsdvConfig::default()
