@@ -1,4 +1,4 @@
-//! The bundle in `web/dist` is made from the sources in `web`: `cargo xtask generate report` makes it anew.
+//! The bundle in `web/dist` is made from the sources in `web`: `cargo xtask generate report` rebuilds it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -14,7 +14,7 @@ const MUTED: Colour = [0x59, 0x63, 0x6e];
 const GRID: Colour = [0xd9, 0xde, 0xe3];
 const SIZE: f64 = 10.0;
 
-/// Colours that people who confuse red and green tell apart (Okabe and Ito 2008), darkened for thin lines.
+/// Colours that remain distinguishable with red-green colour blindness (Okabe and Ito 2008), darkened for thin lines.
 pub(super) const COLOURS: [Colour; 7] = [
     [0x00, 0x72, 0xb2],
     [0xd5, 0x5e, 0x00],
@@ -24,7 +24,7 @@ pub(super) const COLOURS: [Colour; 7] = [
     [0xb8, 0x77, 0x00],
     [0x5b, 0x64, 0x70],
 ];
-/// Dashes tell curves apart without colour.
+/// Dashes distinguish curves without colour.
 const DASHES: [&[f64]; 5] = [&[], &[6.0, 3.0], &[1.5, 2.0], &[8.0, 2.0, 1.5, 2.0], &[3.0, 3.0]];
 
 /// What a curve's points are.

@@ -465,7 +465,7 @@ fn tsn_plots(events: &Events, folder: &str, plots: &mut Vec<Plot>) {
                 ),
             ),
             marks(
-                "sent again",
+                "retransmitted",
                 2,
                 per_pixel(
                     mine()

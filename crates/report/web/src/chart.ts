@@ -139,7 +139,7 @@ export class Figure {
     const selected = (this.chart.getOption() as { legend?: { selected?: object }[] } | undefined)?.legend?.[0]?.selected;
     const legend = option['legend'];
     if (selected && legend) option['legend'] = { ...legend, selected: { ...(legend as { selected?: object }).selected, ...selected } };
-    // What the zoom changes is merged: building a chart anew takes longer.
+    // What the zoom changes is merged: rebuilding a chart takes longer.
     this.chart.setOption(option, { notMerge: this.drawnIn !== theme() });
     this.drawnIn = theme();
   }

@@ -1,4 +1,4 @@
-/** Colours: they tell apart for people who confuse red and green (Okabe and Ito 2008); dashes and symbols tell apart without colour. */
+/** Colours that remain distinguishable with red-green colour blindness (Okabe and Ito 2008); dashes and symbols distinguish without colour. */
 
 export interface Theme { dark: boolean; text: string; muted: string; grid: string; page: string; panel: string; colours: string[] }
 

@@ -78,13 +78,13 @@ async function marksOf(run: Run, flow: Flow, path: number, acks: boolean): Promi
   const describeSent = (i: number) => {
     const fate = sent.fate[i]!;
     const lost = fate === 0 ? '' : `<br>dropped${drops.link[fate - 1] ? ` on ${escaped(words[drops.link[fate - 1]!])}` : ''}: ${escaped(cause(fate))}, ${drops.congestion[fate - 1] ? 'congestion' : 'transmission loss'}`;
-    return `TSN ${sent.tsn[i]} ${sent.again[i] ? 'sent again' : 'sent'} on ${escaped(run.pathName(flow.name, sent.path[i]!))}, ${sent.length[i]} bytes${lost}`;
+    return `TSN ${sent.tsn[i]} ${sent.again[i] ? 'retransmitted' : 'sent'} on ${escaped(run.pathName(flow.name, sent.path[i]!))}, ${sent.length[i]} bytes${lost}`;
   };
   const isCongestion = (i: number) => drops.congestion[sent.fate[i]! - 1] === 1;
   const dot = (colour: (theme: Theme) => string, size: number, symbol: string, z = 2) => (theme: Theme) => ({ symbol, symbolSize: size, itemStyle: { color: colour(theme), opacity: 0.9 }, z });
   const marks: Marks[] = [
     { name: 'sent', x: sent.t, y, places: places.filter((i) => !sent.again[i]), describe: describeSent, look: dot((theme) => theme.muted, 2.5, 'rect', 1), shown: true },
-    { name: 'sent again', x: sent.t, y, places: places.filter((i) => sent.again[i]), describe: describeSent, look: dot((theme) => meanings(theme).good, 4, 'rect'), shown: true },
+    { name: 'retransmitted', x: sent.t, y, places: places.filter((i) => sent.again[i]), describe: describeSent, look: dot((theme) => meanings(theme).good, 4, 'rect'), shown: true },
     { name: 'lost by congestion', x: sent.t, y, places: places.filter((i) => sent.fate[i] && isCongestion(i)), describe: describeSent, look: dot((theme) => meanings(theme).congestion, 9, 'triangle', 4), shown: true },
     { name: 'lost by transmission', x: sent.t, y, places: places.filter((i) => sent.fate[i] && !isCongestion(i)), describe: describeSent, look: dot((theme) => meanings(theme).transmission, 8, 'diamond', 4), shown: true },
   ];

@@ -79,14 +79,15 @@ function comparison(results: Results, metric: string): string[] {
     const name = text(results.value(best, axis));
     const win = wins.get(name) ?? { all: 0, clear: 0 };
     wins.set(name, { all: win.all + 1, clear: win.clear + Number(isClear) });
-    const shown = (point: number) => `${text(results.value(point, axis))} ${withInterval(figures[point]!.mean, figures[point]!.ci95)}`;
+    const shown = (point: number) => `${schemes.short} ${text(results.value(point, axis))} (${withInterval(figures[point]!.mean, figures[point]!.ci95)})`;
     const ratio = Math.max(figures[best]!.mean, figures[worst]!.mean) / Math.min(figures[best]!.mean, figures[worst]!.mean);
     const times = Number.isFinite(ratio) && ratio > 1 ? `, a factor of ${number(Number(ratio.toPrecision(3)))}` : '';
-    sentence = `${label}: ${smaller ? 'lowest' : 'highest'} with ${shown(best)}; ${known.length > 2 ? 'the other end is' : 'the other is'} ${shown(worst)}${times}.${isClear ? '' : ' The first two are not clearly different.'}`;
+    const [first, last] = smaller ? ['lowest', 'highest'] : ['highest', 'lowest'];
+    sentence = `${label}: ${first} with ${shown(best)}, ${last} with ${shown(worst)}${times}.${isClear ? '' : ' The first two are not clearly different.'}`;
   }
   if (compared === 0) return [];
   if (compared === 1) return [sentence];
-  const parts = [...wins].sort((a, b) => b[1].all - a[1].all).map(([name, win]) => `${name} at ${win.all} of ${compared} points (clearly at ${win.clear})`);
+  const parts = [...wins].sort((a, b) => b[1].all - a[1].all).map(([name, win]) => `${schemes.short} ${name} at ${win.all} of ${compared} points (clearly at ${win.clear})`);
   return [`${label}: ${smaller ? 'lowest' : 'highest'} with ${parts.join(', ')}.`];
 }
 
