@@ -86,8 +86,8 @@ def interval(values):
 def ours(binary, scenario, changes, seeds):
     sets = [word for key, value in changes.items() for word in ("--set", f"{key}={value}")]
     command = [binary, "run", FOLDER / scenario, *sets, "--json", "--quiet", "--seeds", str(seeds)]
-    told = subprocess.run(list(map(str, command)), check=True, stdout=subprocess.PIPE, text=True).stdout
-    for point in json.loads(told)["points"]:
+    report = subprocess.run(list(map(str, command)), check=True, stdout=subprocess.PIPE, text=True).stdout
+    for point in json.loads(report)["points"]:
         goodput = point["metrics"]["goodput_mbps"]
         yield point["params"], goodput["mean"], goodput["ci95"] or 0.0
 

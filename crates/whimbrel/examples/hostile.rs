@@ -85,14 +85,14 @@ impl Server {
         Ok(Server { child, addr })
     }
 
-    /// CPU time of the process in microseconds, if the system tells.
+    /// CPU time of the process in microseconds, if the system reports it.
     fn cpu(&self) -> f64 {
         let stat = std::fs::read_to_string(format!("/proc/{}/schedstat", self.child.id())).unwrap_or_default();
         let nanos = stat.split_whitespace().next().and_then(|text| text.parse::<f64>().ok());
         nanos.unwrap_or(0.0) / 1e3
     }
 
-    /// Memory of the process in MB, if the system tells.
+    /// Memory of the process in MB, if the system reports it.
     fn memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -166,7 +166,7 @@ fn flood(to: SocketAddr, kind: &str, rate: u64, seconds: f64, stop: &AtomicBool,
                 if is_over(start) {
                     break;
                 }
-                // The server takes no more than so many from one address in a second, and may refuse.
+                // The server limits the number from one address in a second, and may refuse.
                 let _ = raw.open(1 + (number % 60_000) as u16);
                 sent.fetch_add(2, Ordering::Relaxed);
             }

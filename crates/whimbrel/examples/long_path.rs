@@ -127,7 +127,7 @@ fn start(
 }
 
 async fn send(options: Options) -> Outcome {
-    let (mut receiver, mut told, port) = start("receive", 0)?;
+    let (mut receiver, mut lines, port) = start("receive", 0)?;
     let (mut relay, _, port) = start("relay", port)?;
     let stack = Stack::bind(options.config(1)?)?;
     let to: Vec<SocketAddr> = (0..options.paths)
@@ -162,8 +162,8 @@ async fn send(options: Options) -> Outcome {
     let stats = association.stats().unwrap_or_default();
     association.shutdown().await?;
     let mine = cpu()?;
-    let told = told.next().ok_or("the receiver said nothing")??;
-    let theirs: f64 = told.parse()?;
+    let line = lines.next().ok_or("the receiver said nothing")??;
+    let theirs: f64 = line.parse()?;
     receiver.wait()?;
     relay.kill()?;
     relay.wait()?;

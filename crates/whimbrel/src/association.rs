@@ -180,7 +180,7 @@ impl Association {
     /// Waits until the peer has acknowledged everything sent so far.
     ///
     /// # Errors
-    /// If the association has ended, or if messages were given up of which [`send_failures`](Self::send_failures) has not told.
+    /// If the association has ended, or if messages were given up that [`send_failures`](Self::send_failures) has not returned.
     pub async fn flush(&self) -> Result<(), AssociationError> {
         let sent = |state: &State| {
             let slot = state.slots.get(&self.handle.id)?;
@@ -200,7 +200,7 @@ impl Association {
     }
 
     /// Messages that [`send`](Self::send) took and that are given up: those not acknowledged when the association ended or the peer
-    /// restarted (RFC 9260 §11.2.2). Each is told once, in the order of sending; of very many that nobody asked for the first 65 536.
+    /// restarted (RFC 9260 §11.2.2). Each is returned once, in the order of sending. At most the first 65 536 are kept until they are asked for.
     pub fn send_failures(&self) -> Vec<SendFailure> {
         let mut state = self.handle.shared.lock();
         state.slots.get_mut(&self.handle.id).map_or_else(Vec::new, |slot| {
@@ -230,7 +230,7 @@ impl Association {
         }
     }
 
-    /// Ends the association at once and tells the peer why. What is not yet delivered is lost.
+    /// Aborts the association and sends the reason to the peer. What is not yet delivered is lost.
     pub fn abort(&self, reason: &str) {
         let now = self.handle.shared.now();
         let mut state = self.handle.shared.lock();

@@ -65,7 +65,7 @@ impl Driver {
             };
             self.gather(cx);
             let sent = send(cx, &self.shared, &self.sockets, &mut self.outgoing);
-            let (told, deadline) = self.tell();
+            let (notified, deadline) = self.notify();
             if !self.outgoing.is_empty() {
                 // A socket is full and wakes this task when it is not; until then nothing more is gathered.
                 self.poll_timer(cx, deadline);
@@ -75,7 +75,7 @@ impl Driver {
                 return Poll::Ready(());
             }
             let due = self.poll_timer(cx, deadline);
-            if !(received || sent || told || due) {
+            if !(received || sent || notified || due) {
                 return Poll::Pending;
             }
         }
@@ -140,7 +140,7 @@ impl Driver {
     fn gather(&mut self, cx: &Context<'_>) {
         let now = self.shared.now();
         let mut state = self.shared.lock();
-        // From here on a user's change wakes this task anew.
+        // From here on a change by the user wakes this task again.
         state.park_driver(cx.waker());
         if state.endpoint.next_timeout().is_some_and(|due| due <= now) {
             state.endpoint.handle_timeout(now);
@@ -150,9 +150,9 @@ impl Driver {
         }
     }
 
-    /// Tells users what has happened, after the packets about it are sent: whoever hears that an association has ended may
-    /// end the program. Says whether there was anything to tell, and when the endpoint wants to be called again.
-    fn tell(&mut self) -> (bool, Option<Time>) {
+    /// Passes events to users, after the packets about them are sent: a program may
+    /// exit as soon as it sees that an association has ended. Returns whether there were events, and the endpoint's next deadline.
+    fn notify(&mut self) -> (bool, Option<Time>) {
         let now = self.shared.now();
         let mut state = self.shared.lock();
         let mut any = false;

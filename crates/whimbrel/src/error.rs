@@ -46,7 +46,7 @@ pub enum ConnectError {
     /// The addresses or the configuration cannot work.
     #[error(transparent)]
     Invalid(#[from] whimbrel_proto::ConnectError),
-    /// Nobody listens on the peer's UDP ports (ICMP port unreachable), or the peer answered with an ABORT.
+    /// No program listens on the peer's UDP ports (ICMP port unreachable), or the peer answered with an ABORT.
     #[error("connection refused: {0}")]
     Refused(String),
     /// The network says that it cannot reach any of the peer's addresses.
@@ -73,8 +73,8 @@ pub enum AssociationError {
     /// The message cannot be sent on this association: its stream does not exist, it is empty or too long.
     #[error("{0}")]
     Message(String),
-    /// So many messages were given up because the peer restarted; [`Association::send_failures`](crate::Association::send_failures)
-    /// tells which.
+    /// The given number of messages were given up because the peer restarted; [`Association::send_failures`](crate::Association::send_failures)
+    /// returns them.
     #[error("{0} messages could not be delivered: the peer has restarted")]
     Undelivered(u64),
     /// The task that drives the stack is gone, because its runtime ended or a socket failed.

@@ -124,7 +124,7 @@ impl PathWatch {
         let before = std::mem::replace(&mut known.state, state);
         let known = *known;
         if let Some(change) = change(before, state) {
-            self.tell(time, known, change);
+            self.report(time, known, change);
         }
     }
 
@@ -136,24 +136,24 @@ impl PathWatch {
         // may change its port on the same path.
         let same = |a: &Known, b: &Known| a.id == b.id && a.local == b.local && a.remote.ip() == b.remote.ip();
         for gone in before.iter().filter(|old| !now.iter().any(|new| same(old, new))) {
-            self.tell(time, *gone, PathChange::Removed);
+            self.report(time, *gone, PathChange::Removed);
         }
         for path in now {
             match before.iter().find(|old| same(old, &path)) {
-                None => self.tell(time, path, PathChange::Added),
+                None => self.report(time, path, PathChange::Added),
                 Some(old) => {
                     if let Some(change) = change(old.state, path.state) {
-                        self.tell(time, path, change);
+                        self.report(time, path, change);
                     }
                 }
             }
             if path.primary && !before.iter().any(|old| old.primary && same(old, &path)) {
-                self.tell(time, path, PathChange::PrimaryChanged);
+                self.report(time, path, PathChange::PrimaryChanged);
             }
         }
     }
 
-    fn tell(&self, time: Instant, path: Known, change: PathChange) {
+    fn report(&self, time: Instant, path: Known, change: PathChange) {
         // An error says that there is no reader at the moment.
         let _ = self.sender.send(PathEvent {
             time,

@@ -20,7 +20,7 @@ const MAX_SEND_FAILURES: usize = 1 << 16;
 
 /// Why an association without a user is aborted.
 const ABANDONED: &str = "the association was dropped";
-/// Why an association that nobody has accepted is aborted.
+/// Reason for aborting an association that was not accepted.
 const BACKLOG_FULL: &str = "too many associations wait to be accepted";
 
 /// A stack's state and clock.
@@ -82,7 +82,7 @@ pub(crate) struct Slot {
     pub(crate) shutdown_wanted: bool,
     /// The peer has begun the shutdown.
     peer_shutdown: bool,
-    /// Messages that were given up and that the user has not been told of: the first of them, and how many there are.
+    /// Messages that were given up and not yet reported to the user: the first of them, and their number.
     pub(crate) send_failures: Vec<SendFailure>,
     pub(crate) failed: u64,
     /// The address of ours that is to be the primary one, and cannot yet.
@@ -222,7 +222,7 @@ impl State {
         }
     }
 
-    /// Wakes the driver if reading has given it something to do: a window update to send, or the end to tell.
+    /// Wakes the driver if reading has given it something to do: a window update to send, or the end to report.
     pub(crate) fn wake_driver_for_work(&mut self) {
         if self.endpoint.has_work() {
             self.wake_driver();
@@ -518,7 +518,7 @@ impl State {
         }
     }
 
-    /// Ends all associations that nobody has accepted, and accepts no more.
+    /// Aborts all associations that were not accepted, and accepts no more.
     pub(crate) fn stop_accepting(&mut self, now: Time) {
         self.backlog = 0;
         for id in std::mem::take(&mut self.incoming) {

@@ -22,7 +22,7 @@ pub(crate) struct Socket {
 /// What the network or the host said about datagrams to an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    /// Nobody listens on the UDP port (ICMP port unreachable).
+    /// No program listens on the UDP port (ICMP port unreachable).
     PortUnreachable,
     /// No way to the host or network.
     HostUnreachable,
@@ -139,7 +139,7 @@ impl Socket {
         }
     }
 
-    /// Takes the oldest report from the socket's error queue; nothing if it tells of something else.
+    /// Takes the oldest report from the socket's error queue; `None` if it reports something else.
     #[cfg(target_os = "linux")]
     fn take_trouble(&self) -> io::Result<Option<(SocketAddr, Trouble)>> {
         use std::os::fd::AsRawFd;

@@ -225,7 +225,7 @@ impl Stack {
         Ok(())
     }
 
-    /// The local addresses with the UDP ports that were bound at first; [`Association::local_addrs`] tells those of now.
+    /// The local addresses with the UDP ports that were bound at first; [`Association::local_addrs`] returns the current ones.
     pub fn local_addrs(&self) -> &[SocketAddr] {
         &self.handle.local
     }
@@ -407,7 +407,7 @@ fn explain(error: AssociationError, troubles: &[(SocketAddr, Option<Trouble>)]) 
     let said = troubles.iter().all(|(_, trouble)| trouble.is_some());
     match error {
         AssociationError::Closed(CloseReason::AbortedLocally(_)) if said && refused => {
-            ConnectError::Refused(format!("nobody listens on UDP {addrs}"))
+            ConnectError::Refused(format!("no program listens on UDP {addrs}"))
         }
         AssociationError::Closed(CloseReason::AbortedLocally(_)) if said => {
             ConnectError::Unreachable(format!("the network has no way to {addrs}"))
@@ -429,12 +429,12 @@ mod tests {
         let [a, b]: [SocketAddr; 2] = ["192.0.2.1:9899".parse().unwrap(), "192.0.2.2:9899".parse().unwrap()];
         let aborted = || AssociationError::Closed(CloseReason::AbortedLocally("unreachable".into()));
         let (closed, no_way) = (Some(Trouble::PortUnreachable), Some(Trouble::HostUnreachable));
-        let told = |troubles: &[_]| explain(aborted(), troubles).to_string();
+        let message = |troubles: &[_]| explain(aborted(), troubles).to_string();
         assert_eq!(
-            told(&[(a, no_way), (b, no_way)]),
+            message(&[(a, no_way), (b, no_way)]),
             "peer unreachable: the network has no way to 192.0.2.1:9899, 192.0.2.2:9899"
         );
-        assert!(told(&[(a, no_way), (b, closed)]).starts_with("connection refused: nobody listens on"));
-        assert!(told(&[(a, closed), (b, None)]).starts_with("aborted by this end"));
+        assert!(message(&[(a, no_way), (b, closed)]).starts_with("connection refused: no program listens on"));
+        assert!(message(&[(a, closed), (b, None)]).starts_with("aborted by this end"));
     }
 }

@@ -365,7 +365,7 @@ async fn many_associations_share_a_stack() {
     timeout(PATIENCE, server).await.unwrap().unwrap();
 }
 
-/// What the peer has not acknowledged when the association ends is told, once (RFC 9260 §11.2.2).
+/// Messages that the peer has not acknowledged when the association ends are reported once (RFC 9260 §11.2.2).
 #[tokio::test]
 async fn messages_that_are_not_delivered_are_told() {
     let (a, b, _listener) = pair(on(&["127.0.0.1:0"]), on(&["127.0.0.1:0"])).await;
@@ -383,17 +383,17 @@ async fn messages_that_are_not_delivered_are_told() {
     a.abort("over");
     timeout(PATIENCE, a.closed()).await.unwrap();
     let failures = a.send_failures();
-    let told: Vec<_> = failures
+    let reported: Vec<_> = failures
         .iter()
         .map(|f| (f.stream, f.context, f.sent, f.cause))
         .collect();
     let ended = SendFailureCause::Ended;
-    assert_eq!(told, [(1, 7, false, ended), (1, 8, false, ended)]);
+    assert_eq!(reported, [(1, 7, false, ended), (1, 8, false, ended)]);
     assert_eq!(a.send_failures(), [], "each once");
     timeout(PATIENCE, b.closed()).await.unwrap();
 }
 
-/// A peer whose process dies and is started anew on the same ports (RFC 9260 §5.2.4 A): whoever waits is told, and a shutdown that was
+/// A peer whose process dies and restarts on the same ports (RFC 9260 §5.2.4 A): waiting calls end, and a shutdown that was
 /// asked for is made.
 #[test]
 fn a_peer_that_restarts_leaves_nobody_waiting() {
@@ -469,7 +469,7 @@ fn dynamic(mut config: StackConfig) -> StackConfig {
     config
 }
 
-/// Waits until nobody has this address bound.
+/// Waits until no socket is bound to this address.
 async fn until_free(addr: SocketAddr) {
     let free = async {
         while std::net::UdpSocket::bind(addr).is_err() {
@@ -502,7 +502,7 @@ async fn addresses_that_change_during_the_handshake_are_told_after_it() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    timeout(PATIENCE, both_know).await.expect("the peer is told");
+    timeout(PATIENCE, both_know).await.expect("the peer sees the end");
     assert_eq!(a.local_addrs(), [first, third]);
     until_free(second).await;
 }

@@ -195,7 +195,7 @@ async fn receive(args: &Args, console: &Console) -> Result<(), Failure> {
         }
     }
     if args.once && !place.interrupt.is_asked() {
-        // The transfer has told its failure already; its code is what is left.
+        // The transfer has already printed its failure; only its exit code remains.
         return outcome.map_err(|failure| Failure {
             message: "the transfer failed".to_owned(),
             ..failure
@@ -284,8 +284,8 @@ async fn attend(association: Association, place: &Place) -> Option<Result<(), Fa
 async fn refuse(association: &Association, peer: &str, failure: &Failure, place: &Place) {
     let line = format!("error: transfer from {peer}: {}", failure.message);
     place.console.note(line);
-    let told = Frame::Failed(failure.message.clone()).into_message();
-    if association.send(told).await.is_ok() {
+    let report = Frame::Failed(failure.message.clone()).into_message();
+    if association.send(report).await.is_ok() {
         farewell(association).await;
     }
 }
@@ -337,11 +337,11 @@ async fn take_file(association: &Association, header: (String, u64), place: &Pla
         .await
         .map_err(|_| Failure::file("the writer stopped"))?
         .map_err(cannot)?;
-    let told = digest?;
-    if written != told {
-        let (written, told) = (hex(&written), hex(&told));
+    let announced = digest?;
+    if written != announced {
+        let (written, announced) = (hex(&written), hex(&announced));
         return Err(Failure::file(format!(
-            "digest of {name} is {written}, the sender says {told}"
+            "digest of {name} is {written}, the sender reports {announced}"
         )));
     }
     let kept = if place.force {
@@ -350,10 +350,10 @@ async fn take_file(association: &Association, header: (String, u64), place: &Pla
         part.persist_noclobber(&path)
     };
     kept.map_err(|e| cannot(e.error))?;
-    Ok((name, size, told, start.elapsed()))
+    Ok((name, size, announced, start.elapsed()))
 }
 
-/// Hands the content to the writer; gives the digest that the sender tells at the end.
+/// Hands the content to the writer; gives the digest that the sender reports at the end.
 async fn take_content(
     association: &Association,
     size: u64,
@@ -416,7 +416,7 @@ impl Writer {
             };
             let written = write_all();
             drop(queue);
-            // Nobody listens if the transfer has ended early.
+            // The receiving end is gone if the transfer has ended early.
             let _ = ended.send(written.map(|()| (part, hasher.finalize().into())));
         });
         (Writer { pieces }, result)

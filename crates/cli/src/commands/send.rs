@@ -187,12 +187,12 @@ async fn transfer(
             sent = &mut sending => match sent {
                 // A send fails when the association ends; why it did is the receiver's last word, if there is one.
                 Err(failure) => match tokio::time::timeout(LAST_WORD, verdict).await {
-                    Ok(Err(told)) => Err(told),
+                    Ok(Err(failure)) => Err(failure),
                     _ => Err(failure),
                 },
                 Ok(digest) => verdict.await.map(|()| digest),
             },
-            told = &mut verdict => match told {
+            reported = &mut verdict => match reported {
                 Err(failure) => Err(failure),
                 Ok(()) => Err(Failure::file("the receiver said it has the file before it was sent")),
             },
@@ -200,7 +200,7 @@ async fn transfer(
     };
     bar.finish_and_clear();
     drop(pieces);
-    // The reader ends as soon as nobody takes its pieces.
+    // The reader ends as soon as its pieces are no longer taken.
     let _ = reader.await;
     outcome
 }
@@ -268,11 +268,11 @@ fn read(mut file: File, size: u64, pieces: &mpsc::Sender<Piece>) {
             return;
         }
     }
-    // Nobody waits for the digest of a transfer that has ended early.
+    // The digest of a transfer that has ended early is not used.
     let _ = pieces.blocking_send(Piece::End(hasher.finalize().into()));
 }
 
-/// Tells the receiver that nothing more comes and shuts the association down; aborts it if that takes too long.
+/// Reports the end of the data to the receiver and shuts the association down; aborts it if that takes too long.
 async fn end_early(association: &Association, failure: &Failure, interrupt: &Interrupt) {
     let in_good_order = async {
         if association.send(Frame::Cancel.into_message()).await.is_ok() {

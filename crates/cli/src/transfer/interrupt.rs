@@ -8,7 +8,7 @@ use super::failure::Failure;
 use crate::interrupt::on_request;
 use crate::output::INTERRUPTED;
 
-/// What a command may take to end after the second request, to tell its peer and to remove partial files.
+/// Time limit for a command to end after the second request: to notify its peer and to remove partial files.
 const LAST_MOMENT: Duration = Duration::from_secs(1);
 
 /// How often the user has asked to stop: once ends in good order, twice at once.

@@ -92,7 +92,7 @@ mod tests {
     fn outage_is_reported_with_its_duration_however_short() {
         let start = Instant::now();
         let mut outages = Outages::default();
-        let mut told = |millis, change| {
+        let mut line = |millis, change| {
             let text = outages.describe(&PathEvent {
                 time: start + Duration::from_millis(millis),
                 path: whimbrel::PathId(0),
@@ -106,17 +106,17 @@ mod tests {
                     .to_owned(),
             )
         };
-        assert_eq!(told(0, PathChange::Confirmed), None, "its first confirmation");
-        assert!(told(100, PathChange::PotentiallyFailed).is_some());
-        assert_eq!(told(110, PathChange::Up).as_deref(), Some("works again after 0.0 s"));
-        assert!(told(200, PathChange::PotentiallyFailed).is_some());
-        assert_eq!(told(5000, PathChange::Down).as_deref(), Some("has failed"));
+        assert_eq!(line(0, PathChange::Confirmed), None, "its first confirmation");
+        assert!(line(100, PathChange::PotentiallyFailed).is_some());
+        assert_eq!(line(110, PathChange::Up).as_deref(), Some("works again after 0.0 s"));
+        assert!(line(200, PathChange::PotentiallyFailed).is_some());
+        assert_eq!(line(5000, PathChange::Down).as_deref(), Some("has failed"));
         // A path that was down has to be confirmed again.
         assert_eq!(
-            told(7700, PathChange::Confirmed).as_deref(),
+            line(7700, PathChange::Confirmed).as_deref(),
             Some("works again after 7.5 s")
         );
-        assert_eq!(told(8000, PathChange::PrimaryChanged), None);
+        assert_eq!(line(8000, PathChange::PrimaryChanged), None);
     }
 
     #[test]

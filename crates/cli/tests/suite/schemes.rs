@@ -121,8 +121,8 @@ fn lists_parts_with_parameters_units_and_defaults() {
     insta::assert_snapshot!(good(&["schemes", "parts", "veno"]), @r#"
     discriminator = "veno"  A loss is congestion if at least three packets are queued. (Fu and Liew 2003, II.A)
         beta = 3.0
-            Beta in packets, 0 to 1000: a loss while at least so many wait is congestion (Fu and Liew 2003,
-            II.A).
+            Beta in packets, 0 to 1000: a loss while at least this number are queued is congestion (Fu and Liew
+            2003, II.A).
         loss_share = 1.0
             A loss is also congestion while at least this share of packets is lost, 0 to 1. The default of 1
             turns this rule off, as in Veno. If many flows keep a shared queue full, no flow ever measures the
@@ -134,8 +134,8 @@ fn lists_parts_with_parameters_units_and_defaults() {
 
     window = "veno"  Grows slowly while packets are queued; a transmission loss reduces the window by a fifth. (Fu and Liew 2003)
         beta = 3.0
-            Beta in packets, 0 to 1000: while at least so many wait, the window grows in every other round-trip
-            time only.
+            Beta in packets, 0 to 1000: while at least this number are queued, the window grows in every other
+            round-trip time only.
         keep = 0.8
             The share of the window that is left after a loss judged a transmission error, 0.5 to 1 (Fu and Liew
             2003, II.C: 4/5).

@@ -93,8 +93,8 @@ fn two_signals_at_once_end_a_run_in_good_order() {
     signal(&child, Signal::SIGINT);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
-    let told = text(&output.stderr);
-    assert!(told.contains("interrupted: 0 of 1000 runs are complete"), "{told}");
+    let report = text(&output.stderr);
+    assert!(report.contains("interrupted: 0 of 1000 runs are complete"), "{report}");
 }
 
 #[test]
@@ -168,7 +168,7 @@ async fn second_ctrl_c_ends_a_receiver_whose_sender_does_not_answer() {
     receiver.signal(Signal::SIGINT);
     let start = Instant::now();
     let reason = tokio::time::timeout(AT_ONCE, association.closed()).await;
-    assert!(reason.is_ok(), "the sender is told");
+    assert!(reason.is_ok(), "the sender receives the reason");
     assert_eq!(wait(&mut receiver.child), Some(130));
     assert!(start.elapsed() < AT_ONCE, "{:?}", start.elapsed());
     assert_eq!(names(&into), Vec::<String>::new());
@@ -201,6 +201,6 @@ async fn second_ctrl_c_ends_a_sender_whose_receiver_does_not_read() {
     assert!(start.elapsed() < AT_ONCE, "{:?}", start.elapsed());
     assert!(
         tokio::time::timeout(AT_ONCE, association.closed()).await.is_ok(),
-        "the receiver is told"
+        "the receiver receives the reason"
     );
 }

@@ -256,7 +256,7 @@ fn distinguishes_mistakes() {
             &closed,
             &file,
             3,
-            "connection refused: nobody listens on UDP 127.0.0.1:",
+            "connection refused: no program listens on UDP 127.0.0.1:",
         ),
         (&closed, &dir.path().join("missing"), 1, "cannot read"),
         (&closed, dir.path(), 1, "it is not a regular file"),

@@ -150,9 +150,7 @@ impl Jitter {
             None => unit,
         }
     }
-}
 
-impl Jitter {
     /// k over the window.
     fn threshold(&self, window: WindowView) -> f64 {
         self.k(window.unit) as f64 / window.cwnd.max(1) as f64

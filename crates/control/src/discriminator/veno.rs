@@ -14,7 +14,7 @@ use crate::window::WindowView;
     serde(default, deny_unknown_fields)
 )]
 pub struct VenoParameters {
-    /// Beta in packets, 0 to 1000: a loss while at least so many wait is congestion (Fu and Liew 2003, II.A).
+    /// Beta in packets, 0 to 1000: a loss while at least this number are queued is congestion (Fu and Liew 2003, II.A).
     pub beta: f64,
     /// A loss is also congestion if queueing makes up at least this share of the round-trip time, 0 to 1. The default of 1 turns this rule
     /// off, as in Veno. Small windows never have beta packets queued, however long the shared queue is.

@@ -354,8 +354,7 @@ impl WindowControl for Bbr {
     }
 
     fn on_congestion(&mut self, window: WindowView, loss: &LossEvent) -> WindowUpdate {
-        // Draft §4.2.3.4: for a round, as much is sent as is delivered.
-        // Draft §4.2.3.4: a window already reduced is not one to go back to.
+        // Draft §4.2.3.4: for one round, the sender sends as much as is delivered. A window that is already reduced is not saved.
         self.saved.enter(window, loss, self.mode == Mode::ProbeRtt);
         self.conserve = true;
         let flight = loss.flight_before.saturating_sub(loss.bytes);
@@ -370,7 +369,7 @@ impl WindowControl for Bbr {
     }
 
     fn on_timeout(&mut self, window: WindowView, loss: &LossEvent, _verdict: Verdict) -> WindowUpdate {
-        // Draft §4.2.3.4: a window already reduced is not one to go back to.
+        // Draft §4.2.3.4: a window that is already reduced is not saved.
         self.saved.enter(window, loss, self.mode == Mode::ProbeRtt);
         self.conserve = false;
         // The bandwidth may be another one now: Startup looks again whether the pipe is full.

@@ -12,7 +12,7 @@ use crate::stats::Summary;
 
 pub use json::json;
 pub use pivot::{View, ViewError, tables};
-pub(crate) use table::{short, told};
+pub(crate) use table::{short, with_interval};
 
 /// The summary of every metric, in order.
 pub type Summaries = [Summary; COUNT];

@@ -152,7 +152,7 @@ pub(crate) fn figure(summary: &Summary, deterministic: bool) -> String {
 }
 
 /// Returns the figure for a sentence: with its interval, or with the word "deterministic" without randomness.
-pub(crate) fn told(summary: &Summary, deterministic: bool) -> String {
+pub(crate) fn with_interval(summary: &Summary, deterministic: bool) -> String {
     let figure = figure(summary, deterministic);
     if deterministic && summary.mean.is_some() {
         format!("{figure} (deterministic)")

@@ -116,8 +116,8 @@ pub(crate) struct Case {
 
 impl Case {
     /// The figure with its interval, or with the word that there is none.
-    pub(crate) fn told(&self) -> String {
-        crate::report::told(&self.summary(), self.deterministic)
+    pub(crate) fn text(&self) -> String {
+        crate::report::with_interval(&self.summary(), self.deterministic)
     }
 
     pub(crate) fn summary(&self) -> Summary {

@@ -21,7 +21,7 @@ type Counts = BTreeMap<Verdict, usize>;
 const MADE: &str = "Made by `cargo xtask generate` from `results.json`: do not edit.";
 
 /// A study with what its last full run left.
-struct Told<'s> {
+struct Outcome<'s> {
     study: &'s Study,
     kept: Option<Kept>,
     /// Kind and class of each claim, in the order of the file; no class of one that was not run.
@@ -33,15 +33,15 @@ struct Told<'s> {
 /// # Errors
 /// What was kept cannot be read, in a sentence.
 pub fn pages(studies: &[Study]) -> Result<Vec<Page>, String> {
-    let told = studies.iter().map(Told::of).collect::<Result<Vec<_>, _>>()?;
-    let mut pages = vec![("RESULTS.md".to_owned(), summary(&told))];
-    for told in &told {
-        pages.extend(told.pages());
+    let outcomes = studies.iter().map(Outcome::of).collect::<Result<Vec<_>, _>>()?;
+    let mut pages = vec![("RESULTS.md".to_owned(), summary(&outcomes))];
+    for outcome in &outcomes {
+        pages.extend(outcome.pages());
     }
     Ok(pages)
 }
 
-impl<'s> Told<'s> {
+impl<'s> Outcome<'s> {
     fn of(study: &'s Study) -> Result<Self, String> {
         let path = study.folder.join(KEPT);
         let kept: Option<Kept> = match std::fs::read_to_string(&path) {
@@ -62,7 +62,7 @@ impl<'s> Told<'s> {
             let kind = claim.kind.or(study.file.kind).unwrap_or(ClaimKind::Paper);
             (kind, kept.map(|kept| kept.class(claim, seeds)))
         });
-        Ok(Told {
+        Ok(Outcome {
             classes: classes.collect(),
             study,
             kept,
@@ -201,7 +201,7 @@ impl<'s> Told<'s> {
 }
 
 /// One page: claims by paper and class, and the studies with their links.
-fn summary(told: &[Told<'_>]) -> String {
+fn summary(outcomes: &[Outcome<'_>]) -> String {
     let mut text = format!(
         "# Results of the studies\n\n{MADE} Classes: `reproduced`, at 90 % of the points or more; `mostly`, at 50 % or more; `direction only`, the \
          sign is right and the size is not; `not`; `inconclusive`, the 95 % interval includes both; `vacuous`, nothing happened that could fail \
@@ -214,12 +214,12 @@ fn summary(told: &[Told<'_>]) -> String {
         (ClaimKind::Own, "Our own questions"),
     ] {
         let mut rows: Vec<(String, Counts)> = Vec::new();
-        for told in told {
-            let counts = told.count(Some(kind));
+        for outcome in outcomes {
+            let counts = outcome.count(Some(kind));
             if counts.is_empty() {
                 continue;
             }
-            let source = told.study.source();
+            let source = outcome.study.source();
             let paper = source.split([',', ';']).next().unwrap_or(source).to_owned();
             match rows.iter_mut().find(|(known, _)| *known == paper) {
                 Some((_, all)) => counts
@@ -254,9 +254,9 @@ fn summary(told: &[Told<'_>]) -> String {
         Verdict::ALL.map(Verdict::name).join(" | "),
         "--:|".repeat(6)
     );
-    for told in told {
-        let study = told.study;
-        let counts = told.count(None);
+    for outcome in outcomes {
+        let study = outcome.study;
+        let counts = outcome.count(None);
         let _ = writeln!(
             text,
             "| [{}]({}/README.md) | {} | {} |",

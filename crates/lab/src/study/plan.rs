@@ -209,7 +209,7 @@ impl Study {
         claims.chain(figures).any(|selection| any(selection, scenario))
     }
 
-    /// Problems with what the study sets, told where the study sets it.
+    /// Problems with the fields that the study sets, reported at the line of the study.
     fn relocated(&self, error: ScenarioError, changes: &Changes) -> StudyError {
         let ScenarioError::Invalid(problems) = error else {
             return invalid(error);

@@ -14,7 +14,7 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 624.0;
 const TOP: f64 = 28.0;
 const BOTTOM: f64 = 256.0;
-/// Colours that people who confuse red and green tell apart (Okabe and Ito 2008).
+/// Colours that remain distinguishable with red-green colour blindness (Okabe and Ito 2008).
 const COLOURS: [&str; 7] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000",
 ];

@@ -68,7 +68,7 @@ pub(super) fn report(study: &Study, data: &Figured<'_>) -> Result<StudyReport, S
                 let single = finding.figure.filter(|figure| {
                     [false, true]
                         .iter()
-                        .any(|fixed| crate::report::told(figure, *fixed) == finding.text)
+                        .any(|fixed| crate::report::with_interval(figure, *fixed) == finding.text)
                 });
                 let measured = match single.and_then(|figure| figure.mean) {
                     Some(mean) => json!(mean),

@@ -52,7 +52,7 @@ impl Verdict {
     }
 
     /// The class of a claim that comes out for `holds` of `all` points, whose direction is right for `direction` others, and of which
-    /// `open` more cannot be told.
+    /// `open` more are undecided.
     pub(crate) fn of_shares(holds: usize, direction: usize, open: usize, all: usize) -> Verdict {
         let share = |count: usize| count as f64 / all.max(1) as f64;
         if all == 0 {

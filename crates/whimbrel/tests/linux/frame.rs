@@ -50,7 +50,7 @@ pub(crate) enum Content<'a> {
         ecn: Ecn,
         packet: &'a [u8],
     },
-    /// Somebody asks for the Ethernet address of ours: the frame that answers.
+    /// Returns the frame that answers an ARP request for one of our addresses.
     Question {
         answer: Vec<u8>,
     },

@@ -35,7 +35,7 @@ pub(crate) struct Host {
     start: Instant,
     /// Cables that lead nowhere.
     pub(crate) cut: [bool; INTERFACES],
-    /// One in so many packets gets lost, in each direction.
+    /// One in N packets is lost, in each direction.
     pub(crate) lose_each: Option<u64>,
     carried: [u64; 2],
     /// Those that got through.
@@ -84,7 +84,7 @@ impl Host {
         Self::with(stack, INTERFACES, config())
     }
 
-    /// The same with so many addresses of ours and other wishes.
+    /// The same with the given number of our addresses and other settings.
     pub(crate) fn with(stack: Stack, addresses: usize, config: AssociationConfig) -> Self {
         let guest = Guest::boot(stack);
         let endpoint = Endpoint::new(
@@ -126,7 +126,7 @@ impl Host {
     }
 
     /// Hands the guest a line without waiting for its answer.
-    pub(crate) fn tell(&mut self, line: &str) {
+    pub(crate) fn command(&mut self, line: &str) {
         self.guest.write_line(line);
     }
 
@@ -140,7 +140,7 @@ impl Host {
     }
 
     pub(crate) fn ask(&mut self, line: &str) -> String {
-        self.tell(line);
+        self.command(line);
         self.answer()
     }
 

@@ -24,7 +24,7 @@ use host::{Host, Ledger, PORT, message};
 /// Some two megabytes.
 const MESSAGES: usize = 450;
 
-/// Has the guest return so many messages; `at` is called with the number of those that have come back.
+/// Makes the guest return the given number of messages; `at` is called with the number of those that have come back.
 fn echo(host: &mut Host, id: AssocId, messages: usize, mut at: impl FnMut(&mut Host, usize)) -> Ledger {
     let mut ledger = Ledger::new(messages);
     let mut sent = 0;
@@ -97,7 +97,7 @@ fn it_echoes_over_two_addresses_and_we_shut_down(stack: Stack) {
     let id = host.connect(7);
     assert_eq!(host.ask("accept"), "accepted");
     both_paths_come_up(&mut host, id);
-    host.tell("echo 1000000");
+    host.command("echo 1000000");
     let ledger = echo(&mut host, id, MESSAGES, |_, _| {});
     assert!(ledger.bytes > 2_000_000);
     shut_down(&mut host, id);
@@ -114,7 +114,7 @@ fn it_takes_data_with_the_cookie_echo(stack: Stack) {
     host.ask("listen 7");
     let id = host.connect_and_send(7, EARLY);
     assert_eq!(host.ask("accept"), "accepted");
-    host.tell(&format!("echo {EARLY}"));
+    host.command(&format!("echo {EARLY}"));
     let mut ledger = Ledger::new(EARLY);
     host.wait_for("the echoes", |host| {
         while let Some((received, data)) = host.recv(id) {
@@ -130,11 +130,11 @@ fn it_takes_data_with_the_cookie_echo(stack: Stack) {
 
 fn it_connects_to_both_our_addresses_sends_and_shuts_down(stack: Stack) {
     let mut host = Host::start(stack);
-    host.tell(&format!("connect {PORT} 10.1.0.1 10.2.0.1"));
+    host.command(&format!("connect {PORT} 10.1.0.1 10.2.0.1"));
     let id = host.connected(true);
     assert_eq!(host.answer(), "connected");
     both_paths_come_up(&mut host, id);
-    host.tell(&format!("send {MESSAGES}"));
+    host.command(&format!("send {MESSAGES}"));
     let mut ledger = Ledger::new(MESSAGES);
     host.wait_for("its messages", |host| {
         while let Some((received, data)) = host.recv(id) {
@@ -147,10 +147,10 @@ fn it_connects_to_both_our_addresses_sends_and_shuts_down(stack: Stack) {
         format!("sent {MESSAGES} messages, {} bytes", ledger.bytes)
     );
     // And the other way on the same association.
-    host.tell("echo 20");
+    host.command("echo 20");
     echo(&mut host, id, 20, |_, _| {});
     assert!(host.answer().starts_with("echoed 20 messages"));
-    host.tell("shutdown");
+    host.command("shutdown");
     assert_eq!(host.closed(id), CloseReason::Graceful);
     assert_eq!(host.answer(), "shutdown complete after 0 messages");
 }
@@ -165,7 +165,7 @@ fn both_ends_fail_over_and_come_back(stack: Stack) {
     let id = host.connect(7);
     host.ask("accept");
     both_paths_come_up(&mut host, id);
-    host.tell(&format!("echo {MESSAGES}"));
+    host.command(&format!("echo {MESSAGES}"));
     let mut at_cut = host.frames;
     let ledger = echo(&mut host, id, MESSAGES, |host, count| {
         if count == MESSAGES / 3 {
@@ -202,7 +202,7 @@ fn both_ends_fail_over_and_come_back(stack: Stack) {
     host.cut[0] = false;
     both_paths_come_up(&mut host, id);
     let before = host.frames;
-    host.tell("echo 1000000");
+    host.command("echo 1000000");
     echo(&mut host, id, 40, |_, _| {});
     assert!(
         host.frames.sent[0] > before.sent[0] + 60,
@@ -225,7 +225,7 @@ fn losses_in_both_directions_are_made_good(stack: Stack) {
     host.lose_each = Some(41);
     let id = host.connect(7);
     host.ask("accept");
-    host.tell("echo 1000000");
+    host.command("echo 1000000");
     echo(&mut host, id, MESSAGES, |_, _| {});
     let stats = *host.endpoint.association(id).unwrap().stats();
     assert!(stats.fast_retransmits > 0, "{stats:?}");
@@ -242,18 +242,18 @@ fn either_end_connects_while_the_first_network_is_dead(stack: Stack) {
     // INIT is repeated to the next address (RFC 9260 §5.1, §6.4).
     let id = host.connect(7);
     host.ask("accept");
-    host.tell("echo 20");
+    host.command("echo 20");
     echo(&mut host, id, 20, |_, _| {});
     assert!(host.answer().starts_with("echoed 20 messages"));
     shut_down(&mut host, id);
 
-    host.tell(&format!("connect {PORT} 10.1.0.1 10.2.0.1"));
+    host.command(&format!("connect {PORT} 10.1.0.1 10.2.0.1"));
     let id = host.connected(true);
     assert_eq!(host.answer(), "connected");
-    host.tell("echo 20");
+    host.command("echo 20");
     echo(&mut host, id, 20, |_, _| {});
     assert!(host.answer().starts_with("echoed 20 messages"));
-    host.tell("shutdown");
+    host.command("shutdown");
     assert_eq!(host.closed(id), CloseReason::Graceful);
     assert_eq!(host.answer(), "shutdown complete after 0 messages");
     assert_eq!(host.frames.received[0] + host.frames.sent[0], 0);
@@ -264,7 +264,7 @@ fn either_end_aborts_and_says_why(stack: Stack) {
     host.ask("listen 7");
     let id = host.connect(7);
     host.ask("accept");
-    host.tell("echo 20");
+    host.command("echo 20");
     echo(&mut host, id, 20, |_, _| {});
     host.answer();
     assert_eq!(host.ask("abort"), "aborted");
@@ -279,7 +279,7 @@ fn either_end_aborts_and_says_why(stack: Stack) {
 
     let id = host.connect(7);
     host.ask("accept");
-    host.tell("end");
+    host.command("end");
     let now = host.now();
     host.endpoint.abort(now, id, "that is enough");
     assert_eq!(
@@ -290,7 +290,7 @@ fn either_end_aborts_and_says_why(stack: Stack) {
         host.answer(),
         "communication lost, cause 12 that is enough after 0 messages"
     );
-    // Nobody listens there.
+    // No program listens there.
     let now = host.now();
     let refused = host.endpoint.connect(now, host::config(), 8, &host::theirs()).unwrap();
     assert!(matches!(host.closed(refused), CloseReason::Refused { .. }));
@@ -320,7 +320,7 @@ fn it_moves_to_another_address_in_the_midst_of_data(stack: Stack) {
     host.ask(&format!("plan 100 add {second}"));
     host.ask(&format!("plan 200 primary {second}"));
     host.ask(&format!("plan 300 remove {first}"));
-    host.tell(&format!("echo {MESSAGES}"));
+    host.command(&format!("echo {MESSAGES}"));
     let mut at_removal = host.frames;
     let mut events = Vec::new();
     echo(&mut host, id, MESSAGES, |host, _| {
@@ -351,7 +351,7 @@ fn it_moves_to_another_address_in_the_midst_of_data(stack: Stack) {
         frames.sent[1] > at_removal.sent[1] + 300,
         "{frames:?} after {at_removal:?}"
     );
-    host.tell("echo 1000000");
+    host.command("echo 1000000");
     echo(&mut host, id, 40, |_, _| {});
     shut_down(&mut host, id);
     let answer = host.answer();
@@ -364,7 +364,7 @@ fn it_follows_us_to_another_address(stack: Stack) {
     host.ask("listen 7");
     let id = host.connect(7);
     host.ask("accept");
-    host.tell(&format!("echo {MESSAGES}"));
+    host.command(&format!("echo {MESSAGES}"));
     let mut events = Vec::new();
     echo(&mut host, id, MESSAGES, |host, count| {
         let now = host.now();
@@ -393,7 +393,7 @@ fn it_follows_us_to_another_address(stack: Stack) {
     );
     assert_eq!(host.endpoint.association(id).unwrap().local_addrs(), [second]);
     let before = host.frames;
-    host.tell("echo 1000000");
+    host.command("echo 1000000");
     echo(&mut host, id, 40, |_, _| {});
     shut_down(&mut host, id);
     let answer = host.answer();

@@ -33,7 +33,7 @@ struct sockaddr_in *local = addresses;
 int local_count;
 static char buffer[MAX_MESSAGE];
 
-/* What is to be done when so many messages have been returned. */
+/* Action after the given number of returned messages. */
 static struct {
     long at;
     enum change change;
@@ -124,7 +124,7 @@ static int boot(const char *release, char **devices, int count) {
 }
 
 /* Says how something went. */
-static void told(int result, const char *verb, const char *done) {
+static void report(int result, const char *verb, const char *done) {
     if (result < 0)
         failed(verb);
     else
@@ -143,13 +143,13 @@ static void do_connect(char **words, int count) {
     int peers = count - 2 < MAX_ADDRESSES ? count - 2 : MAX_ADDRESSES;
     for (int i = 0; i < peers; i++)
         peer[i] = socket_address(words[i + 2], atoi(words[1]));
-    told(stack_connect(peer, peers), "connect", "connected");
+    report(stack_connect(peer, peers), "connect", "connected");
 }
 
 /* The state of one of the peer's addresses. */
 static void do_path(const char *address) {
     const char *state = stack_path(socket_address(address, 0));
-    told(state ? 0 : -1, "path", state);
+    report(state ? 0 : -1, "path", state);
 }
 
 static void do_plan(const char *at, const char *what, const char *address) {
@@ -172,7 +172,7 @@ static int keep_plan(long messages) {
     return 0;
 }
 
-/* Returns every message on its stream; stops after so many, or when the association ends. */
+/* Returns every message on its stream; stops after the given number, or when the association ends. */
 static void do_echo(long most) {
     struct what what = {0};
     long messages = 0, bytes = 0;
@@ -234,9 +234,9 @@ static void obey(char *line) {
     if (!strcmp(verb, "bind") && count >= 2)
         do_bind(words, count);
     else if (!strcmp(verb, "listen") && count == 2)
-        told(stack_listen(atoi(words[1])), verb, "listening");
+        report(stack_listen(atoi(words[1])), verb, "listening");
     else if (!strcmp(verb, "accept") && count == 1)
-        told(stack_accept(), verb, "accepted");
+        report(stack_accept(), verb, "accepted");
     else if (!strcmp(verb, "connect") && count >= 3)
         do_connect(words, count);
     else if (!strcmp(verb, "echo") && count == 2)
@@ -248,11 +248,11 @@ static void obey(char *line) {
     else if (!strcmp(verb, "shutdown") && count == 1)
         do_shutdown();
     else if (!strcmp(verb, "abort") && count == 1)
-        told(stack_abort(), verb, "aborted");
+        report(stack_abort(), verb, "aborted");
     else if (!strcmp(verb, "path") && count == 2)
         do_path(words[1]);
     else if (!strcmp(verb, "set") && count == 3)
-        told(stack_set(words[1], words[2]), verb, "set");
+        report(stack_set(words[1], words[2]), verb, "set");
     else if (!strcmp(verb, "plan") && count == 4)
         do_plan(words[1], words[2], words[3]);
     else

@@ -1,4 +1,4 @@
-/* What peer.c wants of an SCTP stack: one listening socket and one association at a time. A negative result is an error told by errno. */
+/* What peer.c wants of an SCTP stack: one listening socket and one association at a time. A negative result is an error; errno has its number. */
 #include <arpa/inet.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -258,7 +258,7 @@ async fn an_abort_of_ours_ends_their_server_s_association() {
     association.send(Message::new(0, vec![1; 100])).await.unwrap();
     association.flush().await.unwrap();
     association.abort("that is enough");
-    // It tells of a connection once that has ended: first length, messages, ...
+    // It prints a line per connection once that has ended: first length, messages, ...
     peer.expect(&["100, 1, "]);
     capture.decode().must_hold(&[Chunk::ABORT]);
 }

@@ -21,7 +21,7 @@ pub(crate) struct Peer {
     said: VecDeque<String>,
 }
 
-/// A UDP port that nobody uses at the moment, on any address.
+/// A UDP port that is free at the moment, on any address.
 pub(crate) fn free_udp_port() -> u16 {
     UdpSocket::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port()
 }

@@ -151,7 +151,7 @@ pub(super) fn bounds(check: &Check, case: &Case) -> Result<Part, Trouble> {
     Ok(Part {
         label: label(&case.at),
         verdict,
-        text: case.told(),
+        text: case.text(),
         figure: Some(summary),
         margin: margins.into_iter().flatten().fold(f64::INFINITY, f64::min),
         seeds: open.then(|| deciding_seeds(summary.n, ci95, nearest)).flatten(),
@@ -191,9 +191,9 @@ pub(super) fn near(
                     label: label(&case.at),
                     verdict: if open { Verdict::Inconclusive } else { near },
                     text: if value.is_some() {
-                        case.told()
+                        case.text()
                     } else {
-                        format!("{} for {expected}", case.told())
+                        format!("{} for {expected}", case.text())
                     },
                     figure: Some(summary),
                     margin: -off,

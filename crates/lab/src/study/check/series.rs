@@ -83,7 +83,7 @@ pub(super) fn series_part(check: &Check, over: &str, at: &[(String, Value)], cas
 /// The figures along the axis; of many, the ends and some between.
 fn listed(dots: &[Dot<'_>]) -> String {
     const MOST: usize = 8;
-    let one = |dot: &Dot<'_>| format!("{} at {}", dot.case.told(), text(dot.value));
+    let one = |dot: &Dot<'_>| format!("{} at {}", dot.case.text(), text(dot.value));
     if dots.len() <= MOST {
         return dots.iter().map(one).collect::<Vec<_>>().join(", ");
     }
@@ -139,13 +139,13 @@ fn trend(
         };
         high >= factor * low
     });
-    let told = |count, one, many| match count {
+    let count_of = |count, one, many| match count {
         0 => String::new(),
         1 => format!("; 1 step {one}"),
         n => format!("; {n} steps {many}"),
     };
-    let said =
-        told(against, "goes the other way", "go the other way") + &told(level, "is within noise", "are within noise");
+    let said = count_of(against, "goes the other way", "go the other way")
+        + &count_of(level, "is within noise", "are within noise");
     let verdict = graded(right && enough && against + level == 0, right);
     // Neither up nor down beyond noise.
     let open = !right && !ties && change.abs() <= noise && noise > 0.0;

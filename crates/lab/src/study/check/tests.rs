@@ -478,8 +478,8 @@ fn a_figure_of_the_paper_has_our_values_and_the_papers_where_they_are_known() {
         )
     };
     let points = figure(json!([{ "at": { "x": 1.0 }, "value": 2.5 }])).expect("points");
-    let told: Vec<_> = points.iter().map(|point| (point.mean, point.paper)).collect();
-    assert_eq!(told, [(1.0, None), (2.0, Some(2.5)), (4.0, None)]);
+    let means: Vec<_> = points.iter().map(|point| (point.mean, point.paper)).collect();
+    assert_eq!(means, [(1.0, None), (2.0, Some(2.5)), (4.0, None)]);
     let trouble = figure(json!([{ "at": { "x": 9.0 }, "value": 1.0 }])).expect_err("no such point");
     assert_eq!(
         (trouble.field.as_str(), trouble.message.as_str()),
