@@ -36,7 +36,7 @@ impl AuthConfig {
             ChunkType::SHUTDOWN_COMPLETE,
             ChunkType::AUTH,
         ];
-        // Those of RFC 9260 and RFC 3168, and the extensions of this stack.
+        // Chunk types of RFC 9260 and RFC 3168, and the extensions of this stack.
         let base = (0..=13).map(ChunkType).filter(|kind| !NEVER.contains(kind));
         let extensions = [
             ChunkType::NR_SACK,
@@ -54,17 +54,17 @@ impl AuthConfig {
         }
     }
 
-    /// Whether an association without authentication would not be what was asked for.
+    /// Returns whether authentication is required: an association is refused if the peer does not support it.
     pub(crate) fn is_required(&self) -> bool {
         !self.key.is_empty() || !self.chunks.is_empty()
     }
 
-    /// The bytes of the shared key.
+    /// Returns the bytes of the shared key.
     pub(crate) fn key_bytes(&self) -> Vec<u8> {
         self.parsed_key().unwrap_or_default()
     }
 
-    /// The bytes of the shared key; none if it cannot be one.
+    /// Returns the bytes of the shared key, or `None` if the text is not a valid key.
     pub(super) fn parsed_key(&self) -> Option<Vec<u8>> {
         let bytes = match self.key.strip_prefix("hex:") {
             None => self.key.as_bytes().to_vec(),
@@ -78,7 +78,7 @@ impl AuthConfig {
     }
 }
 
-/// Tells nothing of the key but whether there is one.
+/// Shows only whether a key is set, never the key itself.
 impl core::fmt::Debug for AuthConfig {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("AuthConfig")

@@ -10,44 +10,50 @@ use crate::{ConfigError, TransportAddr};
 /// Settings of an endpoint: one SCTP port with its addresses.
 #[derive(Clone, Debug)]
 pub struct EndpointConfig {
-    /// Our SCTP port, 1 to 65535.
+    /// Local SCTP port, 1 to 65535.
     pub local_port: u16,
-    /// Our addresses, all of which are announced to peers; 1 to 16.
+    /// Local addresses, 1 to 16. All of them are announced to peers.
     pub local_addrs: Vec<TransportAddr>,
     /// Whether peers may open associations.
     pub listen: bool,
     /// Settings of associations that peers open.
     pub association: AssociationConfig,
-    /// Valid.Cookie.Life: how long a state cookie of ours may be used.
+    /// Valid.Cookie.Life: how long a state cookie issued by this endpoint is valid.
     pub valid_cookie_life: Span,
-    /// How often the key that signs state cookies is replaced; the one before it is honoured for a cookie's life.
+    /// Interval at which the key that signs state cookies is replaced. Cookies signed with the previous key remain
+    /// valid until the next replacement.
     pub cookie_key_life: Span,
-    /// Associations held at most, those that we open included: 1 to 16777216. A peer that would open another is refused (ABORT, Out of
-    /// Resource; RFC 9260 §5.1) unless a silent one gives way, see `first_message_timeout`.
+    /// Maximum number of associations, including those that this endpoint opens: 1 to 16777216. At the limit, a new
+    /// association of a peer is refused (ABORT with the cause Out of Resource; RFC 9260 §5.1), unless an association
+    /// without a message is aborted instead, see `first_message_timeout`.
     pub max_associations: usize,
-    /// Associations that peers at one IP address may have opened at a time, at least 1; all addresses of an IPv6 prefix of 64 bits count
-    /// as one. Counted is the address that the handshake came from, which is verified; others that a peer lists are not.
+    /// Maximum number of associations that peers at one IP address may have open at a time, at least 1. All addresses
+    /// of an IPv6 prefix of 64 bits count as one. The address of the handshake is counted, because it is verified;
+    /// further addresses that a peer lists are not.
     pub max_associations_per_address: usize,
-    /// Packets per second from one address that belong to no association and are processed: INIT, COOKIE ECHO, and what is out of the blue.
-    /// More are discarded before they cost an HMAC or an answer. An IPv6 prefix of 64 bits is one address. Absent: no limit.
+    /// Maximum rate, in packets per second from one address, of packets that belong to no association: INIT, COOKIE
+    /// ECHO and out-of-the-blue packets. Packets above it are discarded before an HMAC is computed or a reply is sent.
+    /// An IPv6 prefix of 64 bits counts as one address. Absent: no limit.
     pub max_unassociated_per_address: Option<u32>,
-    /// Time in which a peer that opens an association has to complete its first message; later the association is aborted. And where a
-    /// limit on the number of associations is reached, the one that has been without a message for longest gives way to a new one.
-    /// Absent: peers may stay silent, and new associations are refused at the limit.
+    /// Time within which a peer that opens an association must complete its first message; after it the association is
+    /// aborted. At a limit on the number of associations, the association that has been without a message for longest
+    /// is aborted in favour of a new one. Absent: no time limit, and new associations are refused at the limit.
     pub first_message_timeout: Option<Span>,
-    /// Replies without an association (INIT ACK, ABORT, ...) waiting to be sent at most; more are dropped.
+    /// Maximum number of queued replies that belong to no association (INIT ACK, ABORT, ...). Further replies are
+    /// dropped.
     pub max_pending_replies: usize,
-    /// Bytes by which automatic tuning may enlarge the buffers of all associations together beyond their configured sizes.
+    /// Bytes by which automatic tuning may enlarge the buffers of all associations together beyond their configured
+    /// sizes.
     pub buffer_memory: u64,
-    /// How late the driver's timer may be. Paced packets leave in bursts of this duration, because a driver that slept between single
-    /// packets would be too slow; 0 s releases single packets, as a simulator can.
+    /// Maximum delay of the driver's timer. Paced packets are sent in bursts of this duration, because a driver that
+    /// sleeps between single packets is too slow. With 0 s packets are released one by one, as in a simulator.
     pub timer_granularity: Span,
-    /// The truth about losses, for discriminators that may ask for it: only a simulation has it.
+    /// The true causes of losses, for discriminators that use them. Only a simulation can provide them.
     pub truth: Option<Arc<dyn GroundTruth>>,
-    /// Answer packets that belong to no association (RFC 9260 §8.4). Off where other stacks share the addresses.
+    /// Answer out-of-the-blue packets (RFC 9260 §8.4). Disable it where other stacks share the addresses.
     pub answer_out_of_the_blue: bool,
-    /// Answer packets to other SCTP ports than `local_port` as well, as out of the blue (RFC 9260 §8.4). For an endpoint that
-    /// has its addresses, or the UDP ports of its encapsulation, to itself.
+    /// Also answer packets to SCTP ports other than `local_port`, as out of the blue (RFC 9260 §8.4). For an endpoint
+    /// that does not share its addresses, or the UDP ports of its encapsulation, with other stacks.
     pub answer_all_ports: bool,
 }
 
@@ -74,14 +80,14 @@ impl Default for EndpointConfig {
     }
 }
 
-/// Addresses an endpoint or a peer may have.
+/// Maximum number of addresses of an endpoint or a peer.
 pub const MAX_ADDRESSES: usize = 16;
 
 impl EndpointConfig {
     /// Checks every value.
     ///
     /// # Errors
-    /// The first field that cannot work, with what is allowed.
+    /// Returns an error that names the first invalid field and the allowed values.
     pub fn validate(&self) -> Result<(), ConfigError> {
         if self.local_port == 0 {
             return Err(ConfigError::new("local_port", 0, "allowed are 1 to 65535"));

@@ -1,4 +1,4 @@
-//! Every constant of RFC 9260 §16 and every choice the RFC leaves open, checked before anything runs.
+//! Every parameter of RFC 9260 §16 and every choice that the RFC leaves open, validated before use.
 
 mod auth;
 mod endpoint;
@@ -233,7 +233,7 @@ impl Default for AssociationConfig {
 const BUFFER_LIMIT: u32 = 1 << 30;
 
 impl AssociationConfig {
-    /// The scheme's parts, with the changes made to single ones.
+    /// Returns the scheme's parts with the configured changes applied.
     pub fn parts(&self) -> SchemeParts {
         let scheme = self.scheme.parts();
         let accounting = self.accounting.unwrap_or(scheme.accounting);
@@ -270,7 +270,7 @@ impl AssociationConfig {
         }
     }
 
-    /// Checks that a discriminator which asks for the truth can have it.
+    /// Checks that the true causes of losses are available if the discriminator uses them.
     pub(crate) fn validate_truth(&self, is_known: bool) -> Result<(), ConfigError> {
         let discriminator = self.parts().discriminator;
         if discriminator.asks_for_truth() && !is_known {
@@ -283,12 +283,12 @@ impl AssociationConfig {
         Ok(())
     }
 
-    /// Whether authentication is offered.
+    /// Returns whether authentication is offered to the peer.
     pub(crate) fn wants_auth(&self) -> bool {
         self.dynamic_addresses || self.auth.enabled || self.auth.is_required()
     }
 
-    /// What an association asks of its configuration all the time.
+    /// Returns the settings that an association reads frequently.
     pub(crate) fn switches(&self) -> Switches {
         let parts = self.parts();
         Switches {
@@ -312,9 +312,10 @@ impl AssociationConfig {
     }
 
     /// Checks every value.
+    /// Checks every value.
     ///
     /// # Errors
-    /// The first field that cannot work, with what is allowed.
+    /// Returns an error that names the first invalid field and the allowed values.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let in_range = |field, value: u64, low: u64, high: u64, unit: &str| {
             if (low..=high).contains(&value) {
@@ -335,7 +336,7 @@ impl AssociationConfig {
             65535,
             " streams",
         )?;
-        // A buffer has room for a packet.
+        // A buffer must hold at least one packet.
         let least_buffer = u64::from(self.mtu.min(1500));
         in_range(
             "recv_buffer",
@@ -535,7 +536,7 @@ impl AssociationConfig {
     }
 }
 
-/// The parts of a scheme that an association itself acts by.
+/// The parts of a scheme that the association itself implements.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Switches {
     pub(crate) ecn: bool,
@@ -545,9 +546,9 @@ pub(crate) struct Switches {
     pub(crate) pacing: bool,
     pub(crate) auth: bool,
     pub(crate) dynamic_addresses: bool,
-    /// The recovery is not the standard's.
+    /// The recovery differs from the standard's.
     pub(crate) recovers: bool,
-    /// Missing reports that make a loss.
+    /// Missing reports after which a chunk is declared lost.
     pub(crate) missing_reports: u8,
     pub(crate) accounting: Accounting,
     pub(crate) retransmit_path: RetransmitPath,

@@ -95,7 +95,7 @@ impl RuleChanges {
     }
 }
 
-/// The rules that an association looks up all the time.
+/// The preset's rules that an association reads frequently.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Rules {
     pub(crate) growth: GrowthRule,
@@ -142,7 +142,7 @@ impl Preset {
 }
 
 impl AssociationConfig {
-    /// RTO.Initial, by the preset if not set.
+    /// Returns RTO.Initial: the configured value, or else the preset's.
     pub fn resolved_rto_initial(&self) -> Span {
         self.rto_initial.unwrap_or(match self.preset {
             Preset::Rfc9260 => Span::from_secs(1),
@@ -150,7 +150,8 @@ impl AssociationConfig {
         })
     }
 
-    /// Missing reports that make a fast retransmit, by the scheme or the preset if not set.
+    /// Returns the number of missing reports that trigger a fast retransmit: the configured value, or else the
+    /// scheme's, or else the preset's.
     pub fn resolved_missing_reports(&self) -> u32 {
         let of_scheme = || self.scheme.parts().missing_reports.map(u32::from);
         self.missing_reports.or_else(of_scheme).unwrap_or(match self.preset {
@@ -159,7 +160,8 @@ impl AssociationConfig {
         })
     }
 
-    /// The path of retransmissions if neither the configuration nor the scheme chooses one: ns-2's `rtxToAlt_` is 1.
+    /// Returns the path of retransmissions. If neither the configuration nor the scheme sets one, `ns2` uses an
+    /// alternate path, as ns-2 does with its default `rtxToAlt_` = 1.
     pub(super) fn resolved_retransmit_path(&self, by_scheme: RetransmitPath) -> RetransmitPath {
         let preset = match self.preset {
             Preset::Ns2 if by_scheme == RetransmitPath::default() => RetransmitPath::Alternate,
@@ -168,7 +170,7 @@ impl AssociationConfig {
         self.retransmit_path.unwrap_or(preset)
     }
 
-    /// Initial ssthresh in bytes, if it is not arbitrarily high.
+    /// Returns the initial ssthresh in bytes, or `None` if it is arbitrarily high.
     pub(crate) fn initial_ssthresh(&self) -> Option<u64> {
         let preset = (!self.preset.follows_an_rfc()).then_some(65_536);
         self.rules.initial_ssthresh.or(preset).map(u64::from)
@@ -182,7 +184,7 @@ impl AssociationConfig {
         self.rules.window_updates.unwrap_or(self.preset.follows_an_rfc())
     }
 
-    /// The preset's rules with single ones overridden.
+    /// Returns the preset's rules with the configured overrides applied.
     pub(crate) fn resolved_rules(&self) -> Rules {
         let (base, changes) = (self.preset.rules(), &self.rules);
         Rules {

@@ -1,4 +1,4 @@
-//! Heartbeats: what they carry and when they are due (RFC 9260 §5.4, §8.3).
+//! Heartbeats: their content and their timer (RFC 9260 §5.4, §8.3).
 
 use whimbrel_control::{Span, Time};
 
@@ -7,17 +7,17 @@ use crate::config::NEVER;
 /// State of a path's heartbeats.
 #[derive(Clone, Debug)]
 pub(crate) struct HeartbeatState {
-    /// When the next one is due, or, while one is unanswered, when it is given up.
+    /// When the next heartbeat is due or, while one is outstanding, when it times out.
     pub(crate) timer: Time,
-    /// Nonce of the one that is unanswered.
+    /// Nonce of the outstanding heartbeat.
     pub(crate) pending: Option<u64>,
-    /// When that was sent; never if it still waits.
+    /// When the outstanding heartbeat was sent; [`NEVER`] if it is still queued.
     pub(crate) sent_at: Time,
-    /// It was sent twice: its answer measures nothing.
+    /// The outstanding heartbeat was sent twice: its HEARTBEAT ACK gives no round-trip time.
     pub(crate) sent_again: bool,
-    /// The user asked for one, or path verification did.
+    /// The user or path verification requested a heartbeat.
     pub(crate) requested: bool,
-    /// When something that measures the round trip was last sent: the path is idle since.
+    /// When a chunk that can measure the round-trip time was last sent. The path is idle since then.
     pub(crate) last_probe: Time,
 }
 
@@ -35,7 +35,7 @@ impl Default for HeartbeatState {
 }
 
 impl HeartbeatState {
-    /// One is unanswered from now on.
+    /// A new heartbeat becomes outstanding.
     pub(crate) fn begin(&mut self, nonce: u64) {
         self.pending = Some(nonce);
         self.sent_at = NEVER;
@@ -43,18 +43,18 @@ impl HeartbeatState {
         self.requested = false;
     }
 
-    /// It leaves.
+    /// The outstanding heartbeat is sent.
     pub(crate) fn on_sent(&mut self, now: Time) {
         self.sent_again = self.sent_at != NEVER;
         self.sent_at = now;
     }
 
-    /// The round-trip time that an answer measures. What the answer says about the time is not believed.
+    /// Returns the round-trip time that a HEARTBEAT ACK gives. The time stamp in the HEARTBEAT ACK is not used.
     pub(crate) fn round_trip(&self, now: Time) -> Option<Span> {
         (self.sent_at != NEVER && !self.sent_again).then(|| now.since(self.sent_at))
     }
 
-    /// The RTO was measured anew: the next heartbeat is due no later than the longest period after the last activity.
+    /// The RTO was updated: the next heartbeat is due no later than the longest period after the last activity.
     pub(crate) fn on_rto(&mut self, now: Time, interval: Span, rto: Span) {
         if self.pending.is_none() && self.timer != NEVER && !interval.is_zero() {
             let latest = self.last_probe + period(interval, rto, u64::MAX);
@@ -63,25 +63,25 @@ impl HeartbeatState {
     }
 }
 
-/// Time from one heartbeat to the next on an idle path: HB.interval plus RTO, with a jitter of half the RTO either way
-/// (RFC 9260 §8.3). `random` is uniform.
+/// Returns the time from one heartbeat to the next on an idle path: HB.interval plus the RTO with a jitter of +/- 50 %
+/// of the RTO (RFC 9260 §8.3). `random` is uniformly distributed over all values.
 // [9260:8.3-13]
 pub(crate) fn period(interval: Span, rto: Span, random: u64) -> Span {
     let jitter = Span::from_nanos(((u128::from(random) * u128::from(rto.as_nanos())) >> 64) as u64);
     interval + rto / 2 + jitter
 }
 
-/// Bytes of the Heartbeat Info we send.
+/// Length of the Heartbeat Info in bytes.
 pub(crate) const HEARTBEAT_INFO_LEN: usize = 17;
 
-/// Heartbeat Information: opaque to the peer, which sends it back unchanged.
+/// Heartbeat Information: opaque to the peer, which returns it unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct HeartbeatContent {
-    /// Proves that the answer comes from where the heartbeat went (RFC 9260 §5.4).
+    /// Proves that the HEARTBEAT ACK comes from the destination of the HEARTBEAT (RFC 9260 §5.4).
     pub(crate) nonce: u64,
-    /// When it was sent, to measure the round trip.
+    /// When the HEARTBEAT was sent.
     pub(crate) sent_at: Time,
-    /// The path it was sent on.
+    /// The path on which the HEARTBEAT was sent.
     pub(crate) path: u8,
 }
 

@@ -1,13 +1,14 @@
-//! How much of what is sent on a path is lost, as the sender sees it.
+//! The loss rate of a path, as the sender sees it.
 
-/// Chunks delivered and lost of late: older ones count half each time that so many have come.
+/// Counts of chunks delivered and lost. Both are halved each time the total reaches [`MEMORY`], so recent chunks have
+/// more weight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct LossShare {
     lost: u32,
     all: u32,
 }
 
-/// Chunks after which what came before counts half.
+/// Total at which both counts are halved.
 const MEMORY: u32 = 1 << 10;
 
 impl LossShare {
@@ -20,13 +21,13 @@ impl LossShare {
         }
     }
 
-    /// Chunks were given up. What was given up by mistake counts as well.
+    /// Chunks were declared lost. Chunks declared lost spuriously count as well.
     pub(crate) fn on_lost(&mut self, chunks: u32) {
         self.lost = self.lost.saturating_add(chunks);
         self.on_delivered(chunks);
     }
 
-    /// 0 to 1; 0 for a path that has carried nothing.
+    /// Returns the share of lost chunks, 0 to 1; 0 for a path that has carried no data.
     pub(crate) fn share(&self) -> f64 {
         f64::from(self.lost) / f64::from(self.all.max(1))
     }
@@ -43,7 +44,7 @@ mod tests {
         losses.on_delivered(99);
         losses.on_lost(1);
         assert_eq!(losses.share(), 0.01);
-        // One in eleven for long.
+        // For a long time, one chunk in eleven is lost.
         for _ in 0..2000 {
             losses.on_delivered(10);
             losses.on_lost(1);

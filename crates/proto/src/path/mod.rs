@@ -1,4 +1,4 @@
-//! A path: one address of the peer with the address of ours that is used for it, its timers and its congestion control.
+//! A path: a peer address with the local address that is used for it, its timers and its congestion control.
 
 mod heartbeat;
 mod losses;
@@ -30,24 +30,24 @@ use crate::{PathId, TransportAddr};
 /// Whether a path can be used.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum PathState {
-    /// The peer named the address, and nothing has come back from it yet: it gets heartbeats only (RFC 9260 §5.4).
+    /// The peer listed the address, but it is not verified yet: only heartbeats are sent to it (RFC 9260 §5.4).
     Unconfirmed,
     /// In use or ready for use.
     Active,
-    /// Data goes elsewhere while another path is active (RFC 7829).
+    /// New data is sent on other paths while one of them is active (RFC 7829).
     PotentiallyFailed,
-    /// Too many retransmissions in a row (RFC 9260 §8.2).
+    /// The number of consecutive retransmissions exceeded Path.Max.Retrans (RFC 9260 §8.2).
     Inactive,
 }
 
-/// A path as its user sees it (RFC 9260 §11.1.8).
+/// Status of a path (RFC 9260 §11.1.8).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PathInfo {
-    /// Its number.
+    /// Number of the path.
     pub id: PathId,
-    /// Our address.
+    /// Local address.
     pub local: TransportAddr,
-    /// The peer's address.
+    /// Peer address.
     pub remote: TransportAddr,
     /// Whether it can be used.
     pub state: PathState,
@@ -61,7 +61,7 @@ pub struct PathInfo {
     pub flight: u64,
     /// Smoothed round-trip time, if measured.
     pub srtt: Option<Span>,
-    /// Its variation.
+    /// Round-trip time variation (RTTVAR).
     pub rttvar: Span,
     /// The shortest round-trip time measured.
     pub min_rtt: Option<Span>,
@@ -69,13 +69,14 @@ pub struct PathInfo {
     pub rto: Span,
     /// Largest IP packet in bytes.
     pub mtu: u16,
-    /// Retransmissions in a row without an answer.
+    /// Consecutive retransmissions without an acknowledgement.
     pub errors: u32,
-    /// Losses, jitter, delivery rate.
+    /// Loss rate, jitter and delivery rate.
     pub quality: PathQuality,
 }
 
-/// A chunk whose round-trip time is being measured. Its position is kept plus one, so that an `Option` of it takes no more room.
+/// A chunk whose round-trip time is being measured. The position is stored plus one, so that an `Option` of it needs no
+/// extra space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Timed {
     end: NonZeroU64,
@@ -90,7 +91,7 @@ impl Timed {
         }
     }
 
-    /// Its position.
+    /// Returns the chunk's position.
     pub(crate) fn seq(self) -> Seq {
         self.end.get() - 1
     }
@@ -102,69 +103,71 @@ pub(crate) struct Path {
     pub(crate) local: TransportAddr,
     pub(crate) remote: TransportAddr,
     pub(crate) state: PathState,
-    /// The peer has shown that it receives there, or our user said so (RFC 9260 §5.4).
+    /// The address is verified, or the local user specified it (RFC 9260 §5.4).
     pub(crate) confirmed: bool,
-    /// The peer does not know our address yet: only the ASCONF that tells it may go out from there (RFC 5061 §5.3).
+    /// The peer does not know the local address yet: only the ASCONF that adds it may be sent from there (RFC 5061
+    /// §5.3).
     pub(crate) pending: bool,
-    /// It is gone: only its place is kept, so that the others keep their numbers.
+    /// The path was removed. The entry is kept so that other paths keep their numbers.
     pub(crate) removed: bool,
-    /// The node before the last on the way to the peer's address, if the driver has told.
+    /// The node before the last one on the route to the peer's address, if the driver has reported it.
     pub(crate) last_hop: Option<u32>,
     pub(crate) rtt: RttEstimator,
     pub(crate) control: Controller,
-    /// Bytes delivered so far, chunk headers and padding included.
+    /// Bytes delivered so far, including chunk headers and padding.
     pub(crate) delivered: u64,
-    /// How strongly congestion showed when a loss was judged last, if the discriminator has a measure of it.
+    /// Strength of congestion at the latest judged loss, if the discriminator measures it.
     pub(crate) strength: Option<f64>,
-    /// How much is lost on it.
+    /// Loss rate of the path.
     pub(crate) losses: LossShare,
-    /// How well it does besides.
+    /// Other measures of quality.
     pub(crate) quality: Quality,
-    /// When T3-rtx goes off.
+    /// When T3-rtx expires.
     pub(crate) t3: Time,
     pub(crate) heartbeat: HeartbeatState,
-    /// Retransmissions in a row without an answer.
+    /// Consecutive retransmissions without an acknowledgement (the error counter).
     pub(crate) errors: u32,
-    /// When the last of them was noticed.
+    /// When the error counter was last incremented.
     pub(crate) failed_at: Time,
     /// The chunk whose round-trip time is being measured (RFC 9260 §6.3.1 rules C4, C5).
     pub(crate) timed: Option<Timed>,
     /// The round-trip time that the SACK being processed measured; [`Span::MAX`] if none.
     sampled: Span,
-    /// When the last one was measured.
+    /// When a round-trip time was last measured.
     pub(crate) sampled_at: Time,
-    /// When data was last sent on it, or its idle window last decayed (RFC 9260 §7.2.1).
+    /// When data was last sent on the path, or when its idle cwnd was last reduced (RFC 9260 §7.2.1).
     pub(crate) last_data: Time,
-    /// Packets with new data that may still be sent on this occasion (RFC 9260 §6.1 D).
+    /// Packets of new data that may still be sent at this opportunity (Max.Burst, RFC 9260 §6.1 D).
     pub(crate) burst_left: u32,
-    /// After a timeout only one packet may be in flight until something is acknowledged (RFC 9260 §7.2.3).
+    /// After a timeout only one packet may be in flight until data is acknowledged (RFC 9260 §7.2.3).
     pub(crate) one_packet_only: bool,
-    /// The window was full before what was acknowledged last.
+    /// cwnd was fully utilized before the latest acknowledgement.
     pub(crate) filled: bool,
-    /// The next packet of what was lost here goes out now, on whichever path and whatever the window says there: a fast retransmit
-    /// (RFC 9260 §7.2.4 item 3) or the one after a timeout (RFC 9260 §6.3.3 rule E3).
+    /// The next packet of data lost on this path is sent now, on any path and regardless of cwnd: a fast retransmit
+    /// (RFC 9260 §7.2.4 item 3) or the first retransmission after a timeout (RFC 9260 §6.3.3 rule E3).
     pub(crate) urgent: bool,
-    /// Data that the window allows waits until then: for the pacer, or for its turn to be sent again.
+    /// Data that cwnd allows waits until this time, because of the pacer or of delayed retransmission.
     pub(crate) release: Time,
-    /// Spaces packets of data, if the window control or the scheme wants that.
+    /// State of pacing and penalties, if the window control or the scheme uses them.
     pub(crate) restraint: Option<Box<Restraint>>,
-    /// Recovery beyond the standard, if the scheme has any.
+    /// State of recovery beyond the standard, if the scheme uses it.
     pub(crate) recovery: Option<Box<PathRecovery>>,
-    /// The windows of data that its losses belong to; on the first path those of the association, unless each accounts for itself.
+    /// The windows of data to which losses belong. With accounting per association, the first path holds those of the
+    /// association.
     pub(crate) epochs: Epochs,
-    /// For which windows of data cwnd has been reduced, as far as ECN has to know.
+    /// For which windows of data cwnd has been reduced, as far as ECN needs it.
     pub(crate) reductions: Reductions,
     mtu: u16,
 }
 
 impl Path {
-    /// The SACK being processed measured this round-trip time, or none.
+    /// Records the round-trip time that the SACK being processed measured, or none.
     #[inline]
     pub(crate) fn note_sample(&mut self, sample: Option<Span>) {
         self.sampled = sample.unwrap_or(Span::MAX);
     }
 
-    /// Returns that measurement once.
+    /// Returns the recorded round-trip time once.
     #[inline]
     pub(crate) fn take_sample(&mut self) -> Option<Span> {
         let sample = core::mem::replace(&mut self.sampled, Span::MAX);
@@ -223,22 +226,23 @@ impl Path {
         }
     }
 
-    /// Whether anything at all may be sent on it.
+    /// Returns whether the path may be used for any packet.
     pub(crate) fn in_use(&self) -> bool {
         !self.removed && !self.pending
     }
 
-    /// Whether data and all that belongs to it may go there: the peer knows our address, and has shown that it receives at its own.
+    /// Returns whether data and related chunks may be sent on the path: the peer knows the local address, and the
+    /// peer's address is verified.
     pub(crate) fn is_open(&self) -> bool {
         self.in_use() && self.confirmed
     }
 
-    /// Whether data goes there rather than elsewhere.
+    /// Returns whether the path is preferred for data.
     pub(crate) fn is_active(&self) -> bool {
         self.in_use() && self.state == PathState::Active
     }
 
-    /// Largest SCTP packet on this path in bytes, without IP and UDP headers.
+    /// Returns the largest SCTP packet on this path in bytes, without IP and UDP headers.
     // [9260:7.3-2, 6.10-1, 6.10-2]
     pub(crate) fn max_packet(&self) -> usize {
         max_packet(self.mtu, self.remote)
@@ -248,7 +252,8 @@ impl Path {
         self.mtu
     }
 
-    /// A window for probes of the path, as that of data has begun. Their losses are no TSNs, of which an oracle could know.
+    /// Returns a window control for probes of the path, in the initial state of the control for data. Lost probes have
+    /// no TSN, so an oracle cannot know the causes of their losses.
     pub(crate) fn probe_control(&self, config: &AssociationConfig) -> Controller {
         let mut control = controller(config, None, self.remote);
         if config.parts().discriminator.asks_for_truth() {
@@ -257,19 +262,19 @@ impl Path {
         control
     }
 
-    /// The congestion window decays by each retransmission timeout without data (RFC 9260 §7.2.1, last rule).
+    /// Reduces cwnd for each RTO without data (RFC 9260 §7.2.1, last rule).
     // [9260:7.1-1, 7.2.1-10, 7.2.1-11, 7.2.2-4]
     pub(crate) fn decay_if_idle(&mut self, now: Time) {
         let idle = now.since(self.last_data);
         let rto = self.rtt.rto();
         if idle >= rto && self.last_data > Time::ZERO {
             self.control.on_idle(idle.as_nanos() / rto.as_nanos().max(1));
-            // Once for each timeout, however often somebody asks.
+            // Reduces once per RTO, however often this is called.
             self.last_data = now;
         }
     }
 
-    /// Starts over: the peer restarted, or the path leads through another network (RFC 9260 §7.2.5).
+    /// Resets the path: the peer restarted, or the path's route changed (RFC 9260 §7.2.5).
     // [9260:7.2.5-1]
     pub(crate) fn reinitialize(&mut self, config: &AssociationConfig, truth: Option<&Arc<dyn GroundTruth>>) {
         if self.removed {
@@ -291,17 +296,17 @@ fn max_packet(mtu: u16, remote: TransportAddr) -> usize {
         IpAddr::V6(_) => 40,
     };
     let udp = if remote.port() == 0 { 0 } else { UDP_HEADER };
-    // Chunks end at multiples of four, so a packet does too.
+    // Chunks are padded to a multiple of four bytes, so a packet is too.
     (usize::from(mtu) - ip - udp) / 4 * 4
 }
 
-/// Path Maximum DATA Chunk Size (RFC 9260 §1.3), in bytes.
+/// Returns the Path Maximum DATA Chunk Size (PMDCS, RFC 9260 §1.3) in bytes.
 pub(crate) fn pmdcs(mtu: u16, remote: TransportAddr) -> usize {
     max_packet(mtu, remote) - COMMON_HEADER_LEN
 }
 
 fn controller(config: &AssociationConfig, truth: Option<&Arc<dyn GroundTruth>>, remote: TransportAddr) -> Controller {
-    // RFC 9260 and ns-2 count in PMDCS; its predecessors counted in path MTU.
+    // RFC 9260 and ns-2 count in PMDCS; RFC 4960 and RFC 2960 count in path MTU.
     let (unit, standard_cwnd, floor_units) = match config.preset {
         Preset::Rfc9260 => {
             let unit = pmdcs(config.mtu, remote) as u64;
@@ -321,7 +326,7 @@ fn controller(config: &AssociationConfig, truth: Option<&Arc<dyn GroundTruth>>, 
             (unit, 2 * unit, 2)
         }
         Preset::Ns2 => {
-            // RFC 4960's rule in units of PMDCS; `initialCwnd_` does not set it.
+            // RFC 4960's rule in units of PMDCS. ns-2's `initialCwnd_` does not change it.
             let unit = pmdcs(config.mtu, remote) as u64;
             (unit, (4 * unit).min((2 * unit).max(4380)), 4)
         }

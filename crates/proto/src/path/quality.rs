@@ -1,30 +1,31 @@
-//! How well a path does, for whoever asks. Nothing here decides anything, and it costs something once in a round-trip time or with a
-//! loss, never per packet.
+//! Measures of a path's quality, for the user and for path policies. They are updated once per round-trip time or per
+//! loss, not per packet.
 
 use whimbrel_control::{Rate, Span, Time, Verdict};
 
-/// How well a path does, as the sender sees it.
+/// Measures of a path's quality, as the sender sees it.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct PathQuality {
-    /// Share of DATA chunks given up of late, 0 to 1: over the last one or two thousand. What was given up by mistake counts as well.
+    /// Recent share of DATA chunks declared lost, 0 to 1: a moving average over about 1000 chunks. Chunks declared lost
+    /// spuriously count as well.
     pub loss: f64,
-    /// Smoothed difference between one round-trip time and the next (the filter of RFC 3550 §6.4.1).
+    /// Smoothed difference between consecutive round-trip times (the filter of RFC 3550 §6.4.1).
     pub jitter: Span,
-    /// Bytes acknowledged per second of late, chunk headers included, while the path had data in flight; none before the first
-    /// measurement, which takes two round trips without a pause.
+    /// Recent rate of acknowledged bytes, including chunk headers, while the path had data in flight. `None` before the
+    /// first measurement, which takes two round trips without an idle period.
     pub delivery_rate: Option<Rate>,
-    /// What the losses were taken for.
+    /// Losses by verdict.
     pub judged: JudgedLosses,
 }
 
-/// DATA chunks given up as lost, by what the loss was taken for.
+/// DATA chunks declared lost, by the verdict of the discriminator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct JudgedLosses {
-    /// Congestion.
+    /// Losses judged as congestion.
     pub congestion: u64,
-    /// Transmission errors.
+    /// Losses judged as transmission errors.
     pub transmission: u64,
-    /// The discriminator could not tell.
+    /// Losses without a verdict.
     pub unsure: u64,
 }
 
@@ -39,19 +40,19 @@ impl JudgedLosses {
     }
 }
 
-/// What [`PathQuality`] is made of.
+/// The state from which [`PathQuality`] is computed.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Quality {
     last_rtt: Option<Span>,
     jitter: Span,
     rate: Option<Rate>,
-    /// Since when a rate is measured, and the bytes delivered by then.
+    /// When the measurement of the rate started, and the bytes delivered by then.
     mark: Option<(Time, u64)>,
     pub(crate) judged: JudgedLosses,
 }
 
 impl Quality {
-    /// A round-trip time was measured, after so many bytes delivered in all. `busy`: data is in flight.
+    /// A round-trip time was measured; `delivered` is the total of bytes delivered. `busy`: data is in flight.
     pub(crate) fn on_rtt(&mut self, now: Time, rtt: Span, delivered: u64, busy: bool) {
         if let Some(last) = self.last_rtt.replace(rtt) {
             // RFC 3550 §6.4.1: J += (|D| - J) / 16
@@ -61,7 +62,7 @@ impl Quality {
         if let Some((since, before)) = self.mark {
             let passed = now.since(since);
             if busy && passed < rtt {
-                // Less than a round trip says little.
+                // An interval shorter than a round trip gives no reliable rate.
                 return;
             }
             if delivered > before && !passed.is_zero() {
@@ -71,11 +72,11 @@ impl Quality {
                 }));
             }
         }
-        // A pause is no slowness.
+        // Idle periods do not reduce the rate.
         self.mark = busy.then_some((now, delivered));
     }
 
-    /// With the share of losses, which is kept elsewhere.
+    /// Returns the measures, with the given share of losses, which [`super::losses`] maintains.
     pub(crate) fn told(&self, loss: f64) -> PathQuality {
         PathQuality {
             loss,
