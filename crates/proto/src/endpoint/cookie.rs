@@ -1,5 +1,5 @@
-//! The state cookie: everything needed to create an association, kept by the peer until it proves that it receives at
-//! its address (RFC 9260 §5.1.3 [9260:5.1.3-2, 5.1.3-7]).
+//! The state cookie: all data needed to create an association. The peer stores it until it has proved that it receives
+//! at its address (RFC 9260 §5.1.3 [9260:5.1.3-2, 5.1.3-7]).
 //!
 //! ```text
 //! version 1 | key 1 | flags 1 | supports 1 | created 8 | life 4 | local addresses 4 | local tag 4 | peer tag 4 |
@@ -7,8 +7,9 @@
 //! peer port 2 | local tie tag 4 | peer tie tag 4 | peer addresses 1 | local address | peer addresses ... |
 //! if flagged: local random 32, peer key vector length 1, vector ... | HMAC-SHA256, truncated 16
 //! ```
-//! Numbers are big-endian; created is in nanoseconds, life in milliseconds, local addresses their CRC32c. An address is its
-//! family (4, 6, or 7: IPv6 with a scope), the UDP port, the IP address and the scope if there is one.
+//! Numbers are big-endian. `created` is in nanoseconds, `life` in milliseconds; `local addresses` is the CRC32c of the
+//! addresses. An address consists of its family (4, 6, or 7: IPv6 with a scope), the UDP port, the IP address and the
+//! scope if there is one.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
@@ -21,7 +22,7 @@ use crate::MAX_ADDRESSES;
 use crate::association::{AuthAgreement, KeyVector};
 
 const VERSION: u8 = 1;
-/// [9260:5.1.3-1, 5.1.3-3] Half of the hash, the least that RFC 2104 §5 advises: the cookie is to be small.
+/// [9260:5.1.3-1, 5.1.3-3] Half of the hash, the minimum that RFC 2104 §5 recommends, to keep the cookie small.
 const MAC_LEN: usize = 16;
 const FLAG_ECN: u8 = 1;
 const FLAG_AUTH: u8 = 2;
@@ -29,7 +30,7 @@ const FAMILY_V4: u8 = 4;
 const FAMILY_V6: u8 = 6;
 const FAMILY_V6_SCOPED: u8 = 7;
 
-/// Up to [`MAX_ADDRESSES`] addresses, without memory of their own on the heap.
+/// A list of up to [`MAX_ADDRESSES`] addresses without heap allocation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct AddressList {
     len: u8,
@@ -37,7 +38,7 @@ pub(crate) struct AddressList {
 }
 
 impl AddressList {
-    /// No address.
+    /// Returns an empty list.
     // [9260:5.1.3-4, 14.1-1]
     pub(crate) fn new() -> Self {
         AddressList {
@@ -46,7 +47,7 @@ impl AddressList {
         }
     }
 
-    /// Adds the address unless it is there already. False if the list is full.
+    /// Adds the address unless the list contains it. Returns false if the list is full.
     pub(crate) fn push(&mut self, address: SocketAddr) -> bool {
         if self.as_slice().contains(&address) {
             return true;
@@ -59,76 +60,76 @@ impl AddressList {
         true
     }
 
-    /// The addresses in the order in which they were added.
+    /// Returns the addresses in the order in which they were added.
     pub(crate) fn as_slice(&self) -> &[SocketAddr] {
         &self.addresses[..usize::from(self.len)]
     }
 }
 
-/// What a state cookie says.
+/// The content of a state cookie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Cookie {
-    /// When it was made.
+    /// Time of creation.
     pub(crate) created: Time,
-    /// How long it may be used; in the cookie, whole milliseconds.
+    /// How long the cookie is valid. The cookie stores it in whole milliseconds.
     pub(crate) life: Span,
-    /// Stands for our addresses that the INIT ACK named, see [`fingerprint`].
+    /// Fingerprint of the local addresses listed in the INIT ACK, see [`fingerprint`].
     pub(crate) local_addrs: u32,
-    /// Our verification tag.
+    /// Local verification tag.
     pub(crate) local_tag: u32,
     /// The peer's verification tag.
     pub(crate) peer_tag: u32,
-    /// The TSN that we begin with.
+    /// Local initial TSN.
     pub(crate) local_initial_tsn: Tsn,
-    /// The TSN that the peer begins with.
+    /// The peer's initial TSN.
     pub(crate) peer_initial_tsn: Tsn,
-    /// The peer's receive window in bytes.
+    /// The peer's a_rwnd in bytes.
     pub(crate) peer_rwnd: u32,
-    /// Streams that we may send on.
+    /// Number of outbound streams.
     pub(crate) outbound_streams: u16,
-    /// Streams that the peer may send on.
+    /// Number of inbound streams.
     pub(crate) inbound_streams: u16,
-    /// Our SCTP port.
+    /// Local SCTP port.
     pub(crate) local_port: u16,
     /// The peer's SCTP port.
     pub(crate) peer_port: u16,
-    /// Our Tie-Tag, a random number of the association that existed when the cookie was made (never its verification
-    /// tag: the cookie is not encrypted); zero if there was none (RFC 9260 §5.2.2).
+    /// Local Tie-Tag: a random number of the association that existed when the cookie was created; zero if there was
+    /// none (RFC 9260 §5.2.2). It is not the verification tag, because the cookie is not encrypted.
     pub(crate) local_tie_tag: u32,
     /// The peer's Tie-Tag, likewise.
     pub(crate) peer_tie_tag: u32,
-    /// Both sides are capable of ECN.
+    /// Both endpoints support ECN.
     pub(crate) ecn: bool,
-    /// Further extensions in common, one bit each.
+    /// Further extensions that both endpoints support, one bit each.
     pub(crate) supports: u8,
-    /// Our address that the INIT arrived at.
+    /// Local address at which the INIT arrived.
     pub(crate) local: SocketAddr,
-    /// The peer's addresses, first the one that the INIT came from.
+    /// The peer's addresses. The first one is the source address of the INIT.
     pub(crate) peer_addrs: AddressList,
-    /// What both sides said about authentication (RFC 4895 §6.1).
+    /// The authentication parameters of both endpoints (RFC 4895 §6.1).
     pub(crate) auth: Option<AuthAgreement>,
 }
 
-/// Why the bytes of a COOKIE ECHO are no cookie of ours.
+/// Why a state cookie is not valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CookieError {
-    /// Not in the form in which we write cookies.
+    /// The cookie does not have the format of this endpoint.
     Malformed,
-    /// Signed with a key that is no longer kept.
+    /// The cookie was signed with a key that has been dropped.
     UnknownKey,
-    /// The signature is wrong.
+    /// The MAC is wrong.
     Forged,
 }
 
 impl Cookie {
-    /// RFC 9260 §5.1.5 [9260:5.1.5-4, 5.2.4-1]: by how much the cookie has outlived its life, if it has.
+    /// Returns by how much the cookie has exceeded its life, if it has (RFC 9260 §5.1.5 [9260:5.1.5-4, 5.2.4-1]).
     pub(crate) fn stale_by(&self, now: Time) -> Option<Span> {
         let age = now.since(self.created);
         (age > self.life).then(|| age - self.life)
     }
 }
 
-/// The secret that cookies are signed with, and the one before it, as hash states that have taken in the key.
+/// The current and the previous key that sign cookies, as HMAC states that have absorbed the key.
 #[derive(Clone)]
 pub(crate) struct CookieKey {
     current: Hmac<Sha256>,
@@ -137,7 +138,7 @@ pub(crate) struct CookieKey {
     generation: u8,
 }
 
-/// Tells nothing of the keys.
+/// Does not show the keys.
 impl core::fmt::Debug for CookieKey {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("CookieKey")
@@ -147,7 +148,7 @@ impl core::fmt::Debug for CookieKey {
 }
 
 impl CookieKey {
-    /// A first key.
+    /// Creates the first key.
     pub(crate) fn new(secret: [u8; 32]) -> Self {
         CookieKey {
             current: keyed(&secret),
@@ -156,8 +157,8 @@ impl CookieKey {
         }
     }
 
-    /// RFC 9260 §5.1.3 [9260:5.1.3-5]: replaces the key. Cookies signed with the one before remain valid until the next
-    /// replacement.
+    /// Replaces the key (RFC 9260 §5.1.3 [9260:5.1.3-5]). Cookies signed with the previous key remain valid until the
+    /// next replacement.
     pub(crate) fn rotate(&mut self, secret: [u8; 32]) {
         self.previous = Some(core::mem::replace(&mut self.current, keyed(&secret)));
         self.generation = self.generation.wrapping_add(1);
@@ -171,11 +172,11 @@ impl CookieKey {
         out.extend_from_slice(&mac[..MAC_LEN]);
     }
 
-    /// RFC 9260 §5.1.5, steps 1 and 2 [9260:5.1.5-1, 5.1.5-2]: the content of a cookie that is ours and unchanged.
-    /// Comparing takes the same time whatever differs. Ports, tags and age are for the caller to check.
+    /// Verifies a cookie and returns its content (RFC 9260 §5.1.5, steps 1 and 2 [9260:5.1.5-1, 5.1.5-2]). The
+    /// comparison takes constant time. The caller checks ports, tags and age.
     ///
     /// # Errors
-    /// If the cookie is not ours; the packet is to be discarded in silence.
+    /// Returns an error if this endpoint did not create the cookie. The packet must be silently discarded.
     pub(crate) fn open(&self, bytes: &[u8]) -> Result<Cookie, CookieError> {
         let signed = bytes.len().checked_sub(MAC_LEN).ok_or(CookieError::Malformed)?;
         let (content, mac) = bytes.split_at(signed);
@@ -236,13 +237,13 @@ impl Cookie {
         if let Some(auth) = &self.auth {
             out.extend_from_slice(&auth.random);
             let vector = auth.peer.as_bytes();
-            // A vector has 255 bytes at most.
+            // A vector has at most 255 bytes.
             out.push(vector.len() as u8);
             out.extend_from_slice(vector);
         }
     }
 
-    /// The inverse of `write`; none if anything is missing, left over or out of range.
+    /// The inverse of `write`. Returns `None` if anything is missing, left over or out of range.
     fn parse(content: &[u8]) -> Option<Self> {
         let mut reader = Reader(content);
         let [_version, _generation, flags, supports] = reader.take()?;
@@ -300,7 +301,7 @@ impl Cookie {
     }
 }
 
-/// A number that stands for a list of our addresses: a cookie that was made before they changed is to be known by it.
+/// Returns a checksum of the local addresses. It detects cookies that were created before the addresses changed.
 pub(crate) fn fingerprint(addresses: &[SocketAddr]) -> u32 {
     let mut bytes = Vec::new();
     for address in addresses {
@@ -546,7 +547,7 @@ mod tests {
             }
         }
 
-        /// The parser behind the signature, on contents that nearly are cookies.
+        /// Tests the parser without the signature, with contents that are almost cookies.
         #[test]
         fn a_mutated_content_is_parsed_without_panic(at in 0_usize..120, value in any::<u8>(), cut in 0_usize..120) {
             let mut content = Vec::new();

@@ -1,4 +1,4 @@
-//! When each association has to be looked at: one entry for each, soonest first.
+//! The deadline of each association: one entry per association, earliest first.
 
 use whimbrel_control::Time;
 
@@ -9,20 +9,20 @@ const NOWHERE: u32 = u32::MAX;
 /// A binary heap whose entries can be found by association and moved.
 #[derive(Debug, Default)]
 pub(super) struct Deadlines {
-    /// Heap order: no entry is sooner than the one at half its place.
+    /// Heap order: no entry is earlier than its parent.
     heap: Vec<(Time, u32)>,
-    /// Where the entry of an association is.
+    /// The position of each association's entry.
     places: Vec<u32>,
 }
 
 impl Deadlines {
-    /// The soonest.
+    /// Returns the earliest deadline.
     pub(super) fn next(&self) -> Option<Time> {
         self.heap.first().map(|&(at, _)| at)
     }
 
-    /// Makes sure that the association is looked at no later than `due`. A deadline that moved back stays where it is and is
-    /// corrected when it is reached: timers that are restarted all the time cost nothing.
+    /// Sets the association's deadline to `due` if it has none or a later one. An earlier entry stays in place and is
+    /// corrected when it expires. Therefore restarting a timer costs nothing.
     pub(super) fn no_later_than(&mut self, index: u32, due: Time) {
         if due == NEVER {
             return;
@@ -41,7 +41,7 @@ impl Deadlines {
         }
     }
 
-    /// Takes out an association whose deadline is `now` or before.
+    /// Removes and returns an association whose deadline is `now` or earlier.
     pub(super) fn pop_due(&mut self, now: Time) -> Option<u32> {
         let &(at, index) = self.heap.first()?;
         if at > now {
@@ -51,7 +51,7 @@ impl Deadlines {
         Some(index)
     }
 
-    /// Forgets an association.
+    /// Removes the entry of an association.
     pub(super) fn remove(&mut self, index: u32) {
         let Some(&place) = self.places.get(index as usize).filter(|&&place| place != NOWHERE) else {
             return;

@@ -1,4 +1,4 @@
-//! Which association a packet belongs to, and what becomes of one that belongs to none (RFC 9260 §8.4, §8.5).
+//! Demultiplexing: finds the association of a packet and handles packets without one (RFC 9260 §8.4, §8.5).
 
 use std::sync::Arc;
 
@@ -24,18 +24,18 @@ impl Endpoint {
         if header.destination_port != self.config.local_port {
             return self.on_other_port(now, meta, packet, first);
         }
-        // RFC 9260 §8.4 rule 1; an association has unicast addresses only.
+        // RFC 9260 §8.4 rule 1: an association has only unicast addresses.
         if !is_unicast(meta.remote.ip()) || !is_unicast(meta.local.ip()) {
             return Err(Discard::OutOfTheBlue);
         }
-        // RFC 9260 §6.10: INIT, INIT ACK and SHUTDOWN COMPLETE come alone.
+        // RFC 9260 §6.10: INIT, INIT ACK and SHUTDOWN COMPLETE must not be bundled.
         if first.must_be_alone() && packet.chunks().nth(1).is_some() {
             return Err(Discard::Bundled);
         }
         if first == ChunkType::AUTH
             && let Some(Ok(Chunk::CookieEcho { .. })) = packet.chunks().nth(1)
         {
-            // RFC 4895 §6.2: AUTH stands in front of what it vouches for.
+            // RFC 4895 §6.2: AUTH precedes the chunks that it authenticates.
             first = ChunkType::COOKIE_ECHO;
         }
         match first {
@@ -43,7 +43,8 @@ impl Endpoint {
                 return Err(Discard::Limit);
             }
             ChunkType::INIT if header.verification_tag == 0 => return self.on_init(now, meta, packet),
-            // RFC 9260 §12.3: dropped in silence. That is a MUST; §8.4 rule 8, by which it would be answered with ABORT, is a SHOULD.
+            // RFC 9260 §12.3: silently discarded. This MUST takes precedence over §8.4 rule 8, a SHOULD, which requires
+            // an ABORT.
             ChunkType::INIT => return Err(Discard::VerificationTag),
             ChunkType::COOKIE_ECHO => return self.on_cookie_echo(now, meta, packet),
             _ if header.verification_tag == 0 => return Err(Discard::VerificationTag),
@@ -67,7 +68,8 @@ impl Endpoint {
             None if association.is_named_in_init_ack(packet) || association.is_named_in_asconf(packet) => {
                 usize::from(association.sending_path().0)
             }
-            // Sent before the address was given up, and overtaken by the request: an ABORT would end what lives on elsewhere.
+            // The packet was sent before the address was removed, and the removal request overtook it. An ABORT would
+            // end an association that exists on other addresses.
             None if association.has_left(meta.remote) => return Err(Discard::OutOfTheBlue),
             None => return self.out_of_the_blue(now, meta, packet),
         };
@@ -76,8 +78,8 @@ impl Endpoint {
         result
     }
 
-    /// A packet to an SCTP port that is not served (RFC 9260 §8.4): INIT is refused with its own tag; a COOKIE ECHO is discarded, because no
-    /// cookie was made for that port.
+    /// Handles a packet to an SCTP port that is not in use (RFC 9260 §8.4). An INIT is answered with an ABORT that
+    /// carries its Initiate Tag. A COOKIE ECHO is discarded, because no cookie was created for that port.
     // [9260:8.4-3, 8.4-4, 8.4-5]
     fn on_other_port(
         &mut self,
@@ -109,7 +111,8 @@ impl Endpoint {
         Err(Discard::NotForUs)
     }
 
-    /// The tag is none of ours. ABORT and SHUTDOWN COMPLETE may carry the peer's own, reflected (RFC 9260 §8.5.1 B and C).
+    /// Handles an unknown verification tag. ABORT and SHUTDOWN COMPLETE may reflect the peer's own tag (RFC 9260 §8.5.1
+    /// B and C).
     // [9260:8.5-3, 8.5.1-6, 8.5.1-7, 8.5.1-10, 9.1-5]
     fn on_unknown_tag(&mut self, now: Time, meta: PacketMeta, packet: &PacketView<'_>) -> Result<(), Discard> {
         let header = packet.header();
@@ -121,7 +124,7 @@ impl Endpoint {
         };
         if association.tags().1 != header.verification_tag {
             return if packet.first_chunk_type() == Some(ChunkType::SHUTDOWN_ACK) {
-                // The end of an earlier association with this peer (RFC 9260 §8.4 rule 5).
+                // It belongs to an earlier association with this peer (RFC 9260 §8.4 rule 5).
                 self.out_of_the_blue(now, meta, packet)
             } else {
                 Err(Discard::VerificationTag)
@@ -132,10 +135,10 @@ impl Endpoint {
         }
         let needs_auth = association.requires_auth(ChunkType::ABORT);
         let ctx = context!(self, now);
-        // Control chunks may stand before an ABORT (RFC 9260 §3.3.7): they have the wrong tag, the ABORT has not.
+        // Control chunks may precede an ABORT (RFC 9260 §3.3.7). For them the tag is wrong, for the ABORT it is valid.
         let is_abort = |chunk: &Result<Chunk<'_>, _>| matches!(chunk, Ok(Chunk::Abort { .. }));
         let result = match packet.chunks().find(is_abort).or_else(|| packet.chunks().next()) {
-            // RFC 4895 §6.3: nobody could tell that it is the peer's.
+            // RFC 4895 §6.3: without the association's tag, the ABORT cannot be authenticated.
             Some(Ok(Chunk::Abort {
                 tag_reflected: true, ..
             })) if needs_auth => Err(Discard::Unauthenticated),
@@ -153,7 +156,7 @@ impl Endpoint {
         result
     }
 
-    /// RFC 9260 §8.4, rules 2 to 8; INIT and COOKIE ECHO have been dealt with.
+    /// Handles out-of-the-blue packets (RFC 9260 §8.4, rules 2 to 8), except INIT and COOKIE ECHO.
     // [9260:8.4-2, 8.4-6, 8.4-7, 8.4-8, 8.4-9, 8.4-10, 8.4-11, 8.4-12, 8.5.1-5, 8.5.1-9, 6-3, 6-6, 3.1-5, 3.3.7-3]
     pub(super) fn out_of_the_blue(
         &mut self,
@@ -170,7 +173,7 @@ impl Endpoint {
         let mut has_shutdown_ack = false;
         for chunk in packet.chunks() {
             match chunk {
-                // Rules 2, 6 and 7: no answer.
+                // Rules 2, 6 and 7: no reply.
                 Ok(Chunk::Abort { .. } | Chunk::ShutdownComplete { .. } | Chunk::CookieAck) => {
                     return Err(Discard::OutOfTheBlue);
                 }
@@ -198,7 +201,7 @@ impl Endpoint {
         Err(Discard::OutOfTheBlue)
     }
 
-    /// Queues an answer to where the packet came from.
+    /// Queues a reply to the packet's source.
     pub(super) fn reply(
         &mut self,
         meta: PacketMeta,
@@ -209,7 +212,7 @@ impl Endpoint {
         self.signed_reply(meta, packet, verification_tag, chunk, None);
     }
 
-    /// As [`reply`](Self::reply), authenticated if there is a signer.
+    /// Like [`reply`](Self::reply), authenticated if there is a signer.
     pub(super) fn signed_reply(
         &mut self,
         meta: PacketMeta,

@@ -1,8 +1,11 @@
-//! How many associations peers may hold, in all and from one address, and which of them gives way to a new one.
+//! Limits on the associations that peers may open, in total and from one address, and the choice of the association
+//! that is aborted in favour of a new one.
 //!
-//! RFC 9260 §5.1: an association that is not established for lack of local resources is answered with ABORT. An accepted association that
-//! has not delivered a message yet is worth less than a new one: it may be one of thousands of handshakes by a peer that never sends
-//! data. With [`EndpointConfig::first_message_timeout`](crate::EndpointConfig::first_message_timeout), the oldest of them gives way.
+//! RFC 9260 §5.1: if local resources do not suffice for an association, the endpoint replies with ABORT. An accepted
+//! association that has not delivered a message has a lower priority than a new one: it may be one of thousands of
+//! handshakes by a peer that never sends data. With
+//! [`EndpointConfig::first_message_timeout`](crate::EndpointConfig::first_message_timeout), the oldest of them is
+//! aborted.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -12,10 +15,11 @@ use super::{AssocId, Endpoint};
 use crate::association::Association;
 use whimbrel_control::Time;
 
-/// Entries of a queue that may be out of date before it is cleaned up.
+/// Stale entries that a queue may hold before it is cleaned up.
 const SLACK: usize = 64;
 
-/// One holder of addresses: an IPv4 address, or an IPv6 prefix of 64 bits, all of which one host may use (RFC 8981).
+/// The unit by which addresses are counted: an IPv4 address, or an IPv6 prefix of 64 bits, all of which one host may
+/// use (RFC 8981).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Holder(IpAddr);
 
@@ -28,18 +32,18 @@ impl Holder {
     }
 }
 
-/// Associations that peers have opened, by the address that was verified.
+/// The associations that peers have opened, by verified address.
 #[derive(Debug, Default)]
 pub(super) struct Accepted {
     holders: BTreeMap<Holder, Held>,
-    /// In the order of acceptance, those that had not delivered anything when they were looked at last.
+    /// In order of acceptance: associations that had delivered no message when last checked.
     silent: VecDeque<AssocId>,
 }
 
 #[derive(Debug, Default)]
 struct Held {
     count: usize,
-    /// As [`Accepted::silent`].
+    /// Like [`Accepted::silent`], for this holder.
     silent: VecDeque<AssocId>,
 }
 
@@ -48,7 +52,7 @@ impl Accepted {
         self.holders.get(&holder).map_or(0, |held| held.count)
     }
 
-    /// Notes an association of this holder.
+    /// Adds an association of this holder.
     pub(super) fn insert(&mut self, holder: Holder, id: AssocId, is_silent: bool) {
         let held = self.holders.entry(holder).or_default();
         held.count += 1;
@@ -58,7 +62,7 @@ impl Accepted {
         }
     }
 
-    /// One association of this holder is over.
+    /// Removes one association of this holder, which has ended.
     pub(super) fn remove(&mut self, holder: Holder) {
         if let Some(held) = self.holders.get_mut(&holder) {
             held.count -= 1;
@@ -68,8 +72,8 @@ impl Accepted {
         }
     }
 
-    /// The association that has been silent for longest, of all or of one holder. `is_silent` says which still are; each call drops those
-    /// in front that are not, so that the cost of a call is paid by an earlier acceptance.
+    /// Returns the oldest silent association, of all holders or of one. `is_silent` reports whether an association is
+    /// still silent; entries at the front that are not are dropped. The amortized cost of a call is constant.
     fn oldest(&mut self, holder: Option<Holder>, is_silent: impl Fn(AssocId) -> bool) -> Option<AssocId> {
         let queue = match holder {
             Some(holder) => &mut self.holders.get_mut(&holder)?.silent,
@@ -84,7 +88,7 @@ impl Accepted {
         None
     }
 
-    /// Keeps the queues in proportion to what there is.
+    /// Keeps the queues' lengths proportional to the number of associations.
     fn clean_up(&mut self, holder: Holder, live: usize, is_silent: impl Fn(AssocId) -> bool) {
         if self.silent.len() > 2 * live + SLACK {
             self.silent.retain(|id| is_silent(*id));
@@ -97,23 +101,23 @@ impl Accepted {
     }
 }
 
-/// Budget of packets that belong to no association: counters of a fixed size, so that addresses that are forged take no memory. Addresses share
-/// a counter by a keyed hash, so that an attacker cannot aim at the counter of another address.
+/// Rate limit for packets that belong to no association. The number of counters is fixed, so forged addresses use no
+/// memory. A keyed hash maps addresses to counters, so an attacker cannot exhaust the counter of a chosen address.
 #[derive(Debug)]
 pub(super) struct Strangers {
     key: u64,
-    /// Packets allowed for each counter in a window; none: no limit.
+    /// Packets allowed per counter and window of time; `None`: no limit.
     limit: Option<u32>,
     window: u64,
     counts: Box<[u32]>,
 }
 
-/// Counters, and nanoseconds after which they start again.
+/// Number of counters, and duration of a window of time in nanoseconds.
 const COUNTERS: usize = 256;
 const WINDOW_NANOS: u64 = 100_000_000;
 
 impl Strangers {
-    /// At most `per_second` packets of one address, if there is a limit.
+    /// Allows at most `per_second` packets from one address, if there is a limit.
     pub(super) fn new(per_second: Option<u32>, key: u64) -> Self {
         let windows = (1_000_000_000 / WINDOW_NANOS) as u32;
         Strangers {
@@ -124,7 +128,7 @@ impl Strangers {
         }
     }
 
-    /// Takes one packet into account. False if it is one too many.
+    /// Counts one packet. Returns false if the limit is exceeded.
     pub(super) fn admit(&mut self, now: Time, ip: IpAddr) -> bool {
         let Some(limit) = self.limit else { return true };
         let window = now.as_nanos() / WINDOW_NANOS;
@@ -141,7 +145,10 @@ impl Strangers {
 }
 
 impl Endpoint {
-    /// Which association would have to give way so that a peer at `ip` can open one; `Err` names the limit if none would.
+    /// Returns the association to abort so that a peer at `ip` can open one, if that is necessary.
+    ///
+    /// # Errors
+    /// Returns the name of the limit if no association can be aborted.
     fn in_the_way(&mut self, ip: IpAddr) -> Result<Option<AssocId>, &'static str> {
         let holder = Holder::of(ip);
         let (table, accepted) = (&self.table, &mut self.accepted);
@@ -157,13 +164,14 @@ impl Endpoint {
         Ok(None)
     }
 
-    /// Whether a peer at `ip` may open an association.
+    /// Returns whether a peer at `ip` may open an association.
     // [9260:5.1-15]
     pub(super) fn has_room(&mut self, ip: IpAddr) -> bool {
         self.in_the_way(ip).is_ok()
     }
 
-    /// Makes room for an association of a peer at `ip`, which has proved to receive there. False if there is none.
+    /// Makes room for an association of a peer at `ip`, whose address is verified. Returns false if that is not
+    /// possible.
     pub(super) fn make_room(&mut self, now: Time, ip: IpAddr) -> bool {
         match self.in_the_way(ip) {
             Err(_) => false,
@@ -187,7 +195,7 @@ impl Endpoint {
         self.accepted.clean_up(holder, table.live(), is_silent);
     }
 
-    /// Gives back the memory kept for data to come, of all associations: what is held for the users stays.
+    /// Releases the memory reserved for future data in all associations. Data that users have not read is kept.
     pub fn release_memory(&mut self) {
         for index in 0..self.table.places() {
             if let Some(association) = self.table.at_mut(index) {
@@ -197,13 +205,14 @@ impl Endpoint {
         }
     }
 
-    /// Ends an association so that others can go on: ABORT with the cause Out of Resource. What its user has not read is dropped.
+    /// Aborts an association to free resources for others (ABORT with the cause Out of Resource). Data that its user
+    /// has not read is dropped.
     pub fn give_way(&mut self, now: Time, id: AssocId) {
         self.with(id, now, |association, ctx| association.give_way(ctx, "memory"));
     }
 
-    /// Bytes of memory that received data takes, of all associations: what users have not read, what is incomplete, and buffers kept for
-    /// data to come.
+    /// Returns the memory in bytes that received data uses in all associations: unread messages, incomplete messages,
+    /// and buffers reserved for future data.
     pub fn receive_memory(&self) -> usize {
         self.table.receive_memory()
     }

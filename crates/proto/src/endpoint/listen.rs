@@ -1,4 +1,4 @@
-//! INIT and COOKIE ECHO: peers that open an association, or open it again (RFC 9260 §5.1, §5.2).
+//! INIT and COOKIE ECHO: peers that open or restart an association (RFC 9260 §5.1, §5.2).
 
 use std::sync::Arc;
 
@@ -16,19 +16,19 @@ use crate::error::Discard;
 use crate::extensions::Extensions;
 use crate::path::pmdcs;
 
-/// How the local side of an INIT ACK is made up.
+/// The local values of an INIT ACK.
 struct Answer {
     tag: u32,
     initial_tsn: Tsn,
     outbound_streams: u16,
     inbound_streams: u16,
     a_rwnd: u32,
-    /// Capable of ECN.
+    /// The local endpoint supports ECN.
     ecn: bool,
-    /// Extensions that it would use.
+    /// Extensions that the local endpoint supports.
     extensions: Extensions,
     tie_tags: (u32, u32),
-    /// Random bytes, if it would authenticate chunks.
+    /// The random bytes of RFC 4895, if the local endpoint supports authentication.
     random: Option<[u8; RANDOM_LEN]>,
     config: Arc<AssociationConfig>,
     local_addrs: Arc<[TransportAddr]>,
@@ -53,7 +53,7 @@ impl Endpoint {
                 return Err(Discard::InvalidChunk);
             }
         };
-        // RFC 9260 §5.1.2 D: any of its addresses may name an association that exists.
+        // RFC 9260 §5.1.2 D: any of the peer's addresses may identify an existing association.
         let port = packet.header().source_port;
         let existing = peer
             .addrs
@@ -80,7 +80,7 @@ impl Endpoint {
                 a_rwnd: self.accepted_config.recv_buffer.max(MIN_RWND),
                 ecn: self.accepted_config.parts().ecn,
                 extensions: Extensions::wanted(&self.accepted_config.switches()),
-                // RFC 9260 §5.2.2: no association before this one.
+                // RFC 9260 §5.2.2: there is no existing association.
                 tie_tags: (0, 0),
                 random: {
                     let auth = self.accepted_config.switches().auth;
@@ -106,7 +106,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// RFC 9260 §5.2.1, §5.2.2, §9.2: the answer depends on the state; the association itself is left as it is.
+    /// RFC 9260 §5.2.1, §5.2.2, §9.2: the reply depends on the association's state. The association itself does not
+    /// change.
     // [9260:5.2.1-1, 5.2.1-2, 5.2.1-3, 5.2.1-4, 5.2.1-5, 5.2.1-6, 5.2.1-7, 5.2.1-8, 5.2.1-11, 5.2.1-12, 5.2.2-1]
     // [9260:5.2.2-2, 5.2.2-3, 5.2.2-5, 5.2.2-8, 5.2.2-9]
     fn answer_to_known_peer(
@@ -125,7 +126,8 @@ impl Endpoint {
             return Err(Discard::Unexpected);
         }
         if association.state() == State::CookieWait && !association.has_remote(meta.remote.ip()) {
-            // RFC 9260 §5.2.1 rules 1 to 3: only an address that our user gave is answered, and the source should be.
+            // RFC 9260 §5.2.1 rules 1 to 3: replies go only to addresses that the local user specified, and to the
+            // source if possible.
             return Err(Discard::Unexpected);
         }
         let in_handshake = matches!(association.state(), State::CookieWait | State::CookieEchoed);
@@ -147,7 +149,7 @@ impl Endpoint {
         let (a_rwnd, ecn) = (association.recv_buffer(), association.is_ecn_capable());
         let extensions = association.extensions();
         let (own_random, config) = (association.auth_random(), association.config().clone());
-        // It may have others than the endpoint has by now.
+        // The association's addresses may differ from the endpoint's current ones.
         let local_addrs = association.local_addrs().into();
         let (tag, initial_tsn, random) = if in_handshake {
             (own_tag, own_tsn, own_random)
@@ -189,7 +191,7 @@ impl Endpoint {
             .zip(peer.auth)
             .filter(|_| extensions.has(Extensions::AUTH));
         let auth = auth.map(|(random, peer)| AuthAgreement { random, peer });
-        // RFC 9260 §3.3.2.1.3: the peer may ask for more time, but not for any amount.
+        // RFC 9260 §3.3.2.1.3: the peer may ask for a longer life; the extension is limited.
         let wish = Span::from_millis(peer.preserve_ms.into()).min(self.config.valid_cookie_life);
         let cookie = Cookie {
             created: now,
@@ -227,7 +229,7 @@ impl Endpoint {
         if let Some(auth) = &auth {
             emit_parameters(&answer.config, &auth.random, &mut parameters);
         }
-        // As many as fit into a packet: RFC 9260 §12.4 allows to leave out the rest.
+        // As many as fit into a packet. RFC 9260 §12.4 allows omitting the rest.
         let room = pmdcs(answer.config.mtu, meta.remote) - INIT_HEADER_LEN;
         for report in Parameters::from_wire_bytes(unrecognized).raw().flatten() {
             if parameters.len().next_multiple_of(4) + report.bytes().len().next_multiple_of(4) <= room {
@@ -237,7 +239,7 @@ impl Endpoint {
         let chunk = ReplyChunk::InitAck {
             initiate_tag: answer.tag,
             a_rwnd: answer.a_rwnd,
-            // RFC 9260 §3.3.3: no more than the INIT allows.
+            // RFC 9260 §3.3.3: not more than the INIT allows.
             outbound_streams: answer.outbound_streams.min(peer.inbound_streams),
             inbound_streams: answer.inbound_streams,
             initial_tsn: answer.initial_tsn,
@@ -246,7 +248,7 @@ impl Endpoint {
         self.reply(meta, packet, peer.tag, chunk);
     }
 
-    /// RFC 9260 §5.1.3: the key is changed reasonably often.
+    /// Replaces the key at regular intervals (RFC 9260 §5.1.3).
     fn replace_key_if_old(&mut self, now: Time) {
         if now.since(self.key_replaced) >= self.config.cookie_key_life {
             self.key_replaced = now;
@@ -256,7 +258,7 @@ impl Endpoint {
         }
     }
 
-    /// RFC 9260 §5.1, §8.4 rule 3: the ABORT carries the tag of the INIT.
+    /// Replies to an INIT with ABORT, which carries the INIT's Initiate Tag (RFC 9260 §5.1, §8.4 rule 3).
     // [9260:3.3.2-3, 3.3.2-9, 3.3.2-12, 3.3.2-14, 5.1-15, 5.1-16, 5.1-17, 5.1.2-2, 5.1.2-3, 8.4-4, 12.2.4.1-1]
     pub(super) fn abort_init(&mut self, meta: PacketMeta, packet: &PacketView<'_>, tag: u32, causes: Vec<u8>) {
         self.reply(
@@ -270,7 +272,7 @@ impl Endpoint {
         );
     }
 
-    /// RFC 9260 §5.1.5 and §5.2.4
+    /// Handles a COOKIE ECHO (RFC 9260 §5.1.5 and §5.2.4).
     // [9260:5.1.5-2, 5.1.5-3, 5.1.5-4, 5.1.5-8, 4-1, 4-2]
     pub(super) fn on_cookie_echo(
         &mut self,
@@ -313,7 +315,8 @@ impl Endpoint {
         check_cookie_echo(config, agreement, packet)?;
         let tags = association.map(Association::tags);
         let local_addrs = association.map_or(&*self.local_addrs, Association::local_addrs);
-        // The peer was told of addresses that have changed since: it is to ask again, and learns of those of now.
+        // The INIT ACK listed local addresses that have changed since. The stale-cookie error makes the peer send a new
+        // INIT, and the new INIT ACK lists the current addresses.
         let is_outdated = cookie.local_addrs != fingerprint(local_addrs);
         if let Some(staleness) = cookie.stale_by(now).or(is_outdated.then_some(Span::ZERO))
             && tags != Some((cookie.local_tag, cookie.peer_tag))
@@ -330,7 +333,7 @@ impl Endpoint {
             Some(index) => self.on_cookie_for_known_peer(now, meta, index, &cookie)?,
             None => self.accept(now, meta, packet, &cookie)?,
         };
-        // DATA may follow in the same packet.
+        // The packet may also contain DATA chunks.
         let mut result = Ok(());
         if packet.chunks().nth(1).is_some()
             && let Some(association) = self.table.at_mut(index)
@@ -349,7 +352,7 @@ impl Endpoint {
         packet: &PacketView<'_>,
         cookie: &Cookie,
     ) -> Result<u32, Discard> {
-        // The address that the INIT ACK went to: the only one that is known to be the peer's.
+        // The address to which the INIT ACK was sent: the only one that is verified.
         let ip = cookie
             .peer_addrs
             .as_slice()
@@ -385,7 +388,7 @@ impl Endpoint {
         Ok(id.index)
     }
 
-    /// RFC 9260 §5.2.4, Table 12
+    /// Handles a cookie of a peer with an existing association (RFC 9260 §5.2.4, Table 12).
     // [9260:5.2.4-1, 5.2.4-2, 5.2.4-3, 5.2.4-8, 5.2.4-9]
     fn on_cookie_for_known_peer(
         &mut self,
@@ -416,7 +419,7 @@ impl Endpoint {
             association.restart(context!(self, now), cookie, meta.remote, random);
             return Ok(index);
         }
-        // Case C, and everything that Table 12 does not show
+        // Case C, and every case that Table 12 does not list
         Err(Discard::Cookie)
     }
 }

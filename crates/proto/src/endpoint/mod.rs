@@ -1,4 +1,4 @@
-//! An endpoint: one SCTP port with its addresses, and all associations of it.
+//! An endpoint: one SCTP port with its addresses and all its associations.
 
 mod cookie;
 mod deadlines;
@@ -38,15 +38,15 @@ use crate::trace::{Trace, TraceEvent, TraceKinds, TraceRecord};
 pub struct EndpointStats {
     /// Packets received.
     pub packets_received: u64,
-    /// Packets not taken as a whole, by reason, in the order of [`Discard::ALL`].
+    /// Packets that were discarded completely or in part, by reason, in the order of [`Discard::ALL`].
     pub discarded: [u64; Discard::ALL.len()],
-    /// Replies not sent because too many were waiting.
+    /// Replies dropped because the queue was full.
     pub replies_dropped: u64,
     /// Associations that peers opened.
     pub accepted: u64,
 }
 
-/// A sans-IO SCTP endpoint. The crate's documentation says how it is driven.
+/// A sans-IO SCTP endpoint. The documentation of the crate explains how to drive it.
 ///
 /// ```
 /// use whimbrel_control::{Rng, Time};
@@ -62,7 +62,7 @@ pub struct EndpointStats {
 /// let id = client.connect(Time::ZERO, AssociationConfig::default(), 5000, &[b])?;
 /// client.send(Time::ZERO, id, Message::new(0, &b"hello"[..]))?;
 ///
-/// // The network: every packet arrives at once and nothing is lost.
+/// The network: every packet arrives at once, and nothing is lost.
 /// fn carry(now: Time, from: &mut Endpoint, to: &mut Endpoint) -> bool {
 ///     let mut datagram = Vec::new();
 ///     let Some(sent) = from.poll_transmit(now, &mut ByteSink::new(&mut datagram, ChecksumField::Compute)) else {
@@ -95,7 +95,7 @@ pub struct Endpoint {
     accepted: Accepted,
     strangers: Strangers,
     replies: Replies,
-    /// Associations that may have something to send or to tell, each once.
+    /// Associations that may have packets to send or events to report, each once.
     ready: VecDeque<u32>,
     is_ready: Vec<bool>,
     deadlines: Deadlines,
@@ -115,7 +115,7 @@ impl core::fmt::Debug for Endpoint {
     }
 }
 
-/// Borrows what an association needs beside itself.
+/// Builds the context that an association borrows from its endpoint.
 macro_rules! context {
     ($endpoint:expr, $now:expr) => {
         &mut Context {
@@ -132,11 +132,11 @@ macro_rules! context {
 use context;
 
 impl Endpoint {
-    /// An endpoint. `random` makes verification tags, initial TSNs, nonces and the key of the state cookies: for real networks
-    /// it must be a generator fit for secrets.
+    /// Creates an endpoint. `random` generates verification tags, initial TSNs, nonces and the key of the state
+    /// cookies. On real networks it must be cryptographically secure.
     ///
     /// # Errors
-    /// If the configuration cannot work.
+    /// Returns an error if the configuration is invalid.
     pub fn new(config: EndpointConfig, mut random: Box<dyn Rng + Send>) -> Result<Self, ConfigError> {
         config.validate()?;
         let mut secret = [0; 32];
@@ -163,10 +163,12 @@ impl Endpoint {
         })
     }
 
-    /// Begins an association with the peer that has these addresses and this SCTP port. The first address is the primary path.
+    /// Opens an association with the peer at these addresses and this SCTP port. The first address becomes the primary
+    /// path.
     ///
     /// # Errors
-    /// If it cannot even be begun.
+    /// Returns an error if the configuration is invalid, if an address is unusable, if an association with one of the
+    /// addresses exists, or if the endpoint has [`EndpointConfig::max_associations`] associations.
     // [9260:1.3-1]
     pub fn connect(
         &mut self,
@@ -222,7 +224,7 @@ impl Endpoint {
         Ok(id)
     }
 
-    /// A verification tag that is not in use.
+    /// Returns a verification tag that is not in use.
     // [9260:5.3.1-3]
     fn new_tag(&mut self) -> u32 {
         loop {
@@ -233,10 +235,11 @@ impl Endpoint {
         }
     }
 
-    /// Takes a datagram: the bytes of an SCTP packet without IP and UDP headers.
+    /// Handles a received datagram: the bytes of an SCTP packet without IP and UDP headers.
     ///
     /// # Errors
-    /// Why it, or a part of it, was not taken. That is information: everything needed has been done.
+    /// Returns the reason if the packet, or a part of it, was discarded. The error is informative; no action is
+    /// required.
     // [9260:6.8-3, 6.8-4]
     pub fn handle_datagram(&mut self, now: Time, meta: PacketMeta, datagram: &[u8]) -> Result<(), Discard> {
         match PacketView::parse(datagram, Checksum::Verify) {
@@ -254,10 +257,10 @@ impl Endpoint {
         }
     }
 
-    /// Takes a packet that has been parsed, or that never was bytes.
+    /// Handles a received packet that has been parsed, or that was never serialized.
     ///
     /// # Errors
-    /// Why it, or a part of it, was not taken.
+    /// Returns the reason if the packet, or a part of it, was discarded.
     pub fn handle_packet(&mut self, now: Time, meta: PacketMeta, packet: &PacketView<'_>) -> Result<(), Discard> {
         self.stats.packets_received += 1;
         let waiting = self.replies.len();
@@ -271,8 +274,8 @@ impl Endpoint {
         result
     }
 
-    /// A packet with an ABORT is not answered (RFC 9260 §9.1), others with one packet of control chunks at most (§12.4). `waiting` replies
-    /// were there before.
+    /// Limits the replies to one packet: none if it contains an ABORT (RFC 9260 §9.1), otherwise at most one packet of
+    /// control chunks (§12.4). `waiting` is the number of replies queued before.
     // [9260:9.1-4, 12.4-2, 3.3.7-4]
     fn limit_replies(&mut self, packet: &PacketView<'_>, waiting: usize) {
         let has_abort = packet.chunks().any(|chunk| matches!(chunk, Ok(Chunk::Abort { .. })));
@@ -285,7 +288,7 @@ impl Endpoint {
             .emit(TraceKinds::PACKETS, now, None, || TraceEvent::Discarded { reason });
     }
 
-    /// Lets every timer that is due go off.
+    /// Handles every timer that has expired.
     pub fn handle_timeout(&mut self, now: Time) {
         while let Some(index) = self.deadlines.pop_due(now) {
             let Some(association) = self.table.at_mut(index) else {
@@ -298,14 +301,14 @@ impl Endpoint {
         }
     }
 
-    /// When [`Endpoint::handle_timeout`] is to be called next, unless something else happens first. To be asked after
-    /// [`Endpoint::poll_transmit`] has returned `None`. It may be sooner than anything is due: then the call does nothing but
-    /// correct it.
+    /// Returns the time of the next call of [`Endpoint::handle_timeout`], unless another input comes first. Call this
+    /// after [`Endpoint::poll_transmit`] has returned `None`. The time may be earlier than the next timer: then the
+    /// call only corrects the deadline.
     pub fn next_timeout(&self) -> Option<Time> {
         self.deadlines.next()
     }
 
-    /// Writes the next packet to be sent into `sink`, exactly one; none if there is nothing to send now.
+    /// Writes the next packet into `sink`, exactly one. Returns `None` if there is nothing to send now.
     pub fn poll_transmit(&mut self, now: Time, sink: &mut dyn PacketSink) -> Option<Transmit> {
         if let Some(reply) = self.replies.pop() {
             let wire_len = reply.write(sink);
@@ -333,7 +336,7 @@ impl Endpoint {
                         wire_len,
                     });
                 }
-                // Only now, with nothing left to send, do its timers stand still.
+                // The association's timers are final only when nothing is left to send.
                 let due = association.next_timeout();
                 is_done = association.is_done();
                 self.deadlines.no_later_than(index, due);
@@ -347,19 +350,19 @@ impl Endpoint {
         None
     }
 
-    /// Whether an association may have something to send or to tell that [`Endpoint::poll_transmit`] has not looked at since.
-    /// It tells a driver that sleeps whether a user's call is a reason to wake.
+    /// Returns whether an association may have packets to send or events to report that [`Endpoint::poll_transmit`] has
+    /// not processed yet. A sleeping driver uses it to decide whether a user's call must wake it.
     pub fn has_work(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Whether [`Endpoint::poll_event`] has something to tell.
+    /// Returns whether [`Endpoint::poll_event`] has an event.
     #[inline]
     pub fn has_events(&self) -> bool {
         !self.events.is_empty()
     }
 
-    /// The next event. Poll after [`Endpoint::poll_transmit`] has returned `None`.
+    /// Returns the next event. Poll after [`Endpoint::poll_transmit`] has returned `None`.
     #[inline]
     pub fn poll_event(&mut self) -> Option<(AssocId, Event)> {
         let (id, event) = self.events.pop_front()?;
@@ -372,10 +375,10 @@ impl Endpoint {
         Some((id, event))
     }
 
-    /// Takes a message for sending.
+    /// Queues a message for sending.
     ///
     /// # Errors
-    /// If it was not taken; a message that found the buffer full comes back in the error.
+    /// Returns an error if the message was not queued. If the buffer is full, the error contains the message.
     pub fn send(&mut self, now: Time, id: AssocId, message: Message) -> Result<(), SendError> {
         let association = self
             .table
@@ -387,8 +390,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Hands over the next message, or the next part of one too large for the receive buffer: `part` is called for each piece
-    /// of it in order. None if there is nothing to hand over.
+    /// Reads the next message, or the next part of a message that is larger than the receive buffer. Calls `part` for
+    /// each piece of it in order. Returns `None` if nothing can be read.
     pub fn recv(&mut self, now: Time, id: AssocId, part: &mut dyn FnMut(Payload<'_>)) -> Option<Received> {
         let index = self.table.index(id)?;
         let association = self.table.at_mut(index)?;
@@ -404,69 +407,71 @@ impl Endpoint {
         received
     }
 
-    /// Ends the association in good order: what was taken is delivered first. Does nothing if it is ending already.
+    /// Shuts the association down gracefully (SHUTDOWN): queued messages are delivered first. Does nothing if it is
+    /// already ending.
     pub fn shutdown(&mut self, now: Time, id: AssocId) {
         self.with(id, now, |association, ctx| association.shutdown(ctx));
     }
 
-    /// Ends the association at once; the peer is told `reason`.
+    /// Aborts the association. The ABORT carries `reason`.
     pub fn abort(&mut self, now: Time, id: AssocId, reason: &str) {
         self.with(id, now, |association, ctx| association.abort(ctx, reason));
     }
 
-    /// Makes a path the primary one. False if there is no such association or path.
+    /// Sets the primary path. Returns false if there is no such association or path.
     pub fn set_primary(&mut self, now: Time, id: AssocId, path: PathId) -> bool {
         self.with(id, now, |association, ctx| association.set_primary(ctx, path))
             .unwrap_or(false)
     }
 
-    /// Tells which node comes before the last on the way to a path's address, `None` if nobody knows: for a driver that hears of routes,
-    /// whenever one changes. Policies of paths that look for ways apart use it (Pongaliur 2005, Figure 4.7); numbers mean nothing but
-    /// the same node or another one. False if there is no such association or path.
+    /// Sets the node before the last one on the route to a path's address, or `None` if it is unknown. A driver with
+    /// routing information calls this when a route changes. Path policies that prefer disjoint routes use it (Pongaliur
+    /// 2005, Figure 4.7). The numbers only identify nodes. Returns false if there is no such association or path.
     pub fn set_last_hop(&mut self, id: AssocId, path: PathId, node: Option<u32>) -> bool {
         let association = self.table.index(id).and_then(|index| self.table.at_mut(index));
         association.is_some_and(|association| association.set_last_hop(path, node))
     }
 
-    /// Sends a heartbeat on a path now. False if there is no such association or path.
+    /// Sends a heartbeat on a path now. Returns false if there is no such association or path.
     pub fn request_heartbeat(&mut self, now: Time, id: AssocId, path: PathId) -> bool {
         self.with(id, now, |association, ctx| association.request_heartbeat(ctx, path))
             .unwrap_or(false)
     }
 
-    /// An address of ours has come to be there: the peer is asked to take it into the association, and paths from it are used as soon
-    /// as the peer has and they are verified (RFC 5061). [`Event::LocalAddressAdded`] or [`Event::AddressRefused`] follows.
+    /// Adds a local address: asks the peer to add it to the association (RFC 5061). Paths from it are used once the
+    /// peer has acknowledged it and they are verified. [`Event::LocalAddressAdded`] or [`Event::AddressRefused`]
+    /// follows.
     ///
     /// # Errors
-    /// If it cannot even be asked for.
+    /// Returns an error if the request cannot be sent.
     pub fn add_local_address(&mut self, now: Time, id: AssocId, addr: TransportAddr) -> Result<(), AddressError> {
         self.with(id, now, |association, ctx| association.add_local_address(ctx, addr))
             .unwrap_or(Err(AddressError::NotEstablished))
     }
 
-    /// An address of ours is gone, or is to be used no more: nothing is sent from it from now on, and the peer is asked not to send to
-    /// it. Packets may still arrive there until [`Event::LocalAddressRemoved`].
+    /// Removes a local address: no packet is sent from it any more, and the peer is asked not to send to it. Packets
+    /// may still arrive there until [`Event::LocalAddressRemoved`].
     ///
     /// # Errors
-    /// If it cannot be asked for: an association keeps one address at least.
+    /// Returns an error if the request cannot be sent: an association keeps at least one address.
     pub fn remove_local_address(&mut self, now: Time, id: AssocId, addr: TransportAddr) -> Result<(), AddressError> {
         self.with(id, now, |association, ctx| association.remove_local_address(ctx, addr))
             .unwrap_or(Err(AddressError::NotEstablished))
     }
 
-    /// Asks the peer to send to this address of ours first (RFC 5061 §4.2.4).
+    /// Asks the peer to use this local address as its primary destination (RFC 5061 §4.2.4).
     ///
     /// # Errors
-    /// If it cannot be asked for.
+    /// Returns an error if the request cannot be sent.
     pub fn set_peer_primary(&mut self, now: Time, id: AssocId, addr: TransportAddr) -> Result<(), AddressError> {
         self.with(id, now, |association, ctx| association.set_peer_primary(ctx, addr))
             .unwrap_or(Err(AddressError::NotEstablished))
     }
 
-    /// Replaces the addresses that associations begun from now on have and announce; those that exist keep theirs.
+    /// Replaces the local addresses of future associations. Existing associations keep theirs.
     ///
     /// # Errors
-    /// If an endpoint cannot have these addresses.
+    /// Returns an error if the list of addresses is not valid for an endpoint.
     pub fn set_local_addrs(&mut self, addrs: &[TransportAddr]) -> Result<(), ConfigError> {
         let config = EndpointConfig {
             local_addrs: addrs.to_vec(),
@@ -478,15 +483,15 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Lends the congestion control of a path to `f`, which may give it parts from outside this workspace; none if there is no such
-    /// association or path.
+    /// Calls `f` with the congestion control of a path, for example to replace parts of it. Returns `None` if there is
+    /// no such association or path.
     pub fn with_control<R>(&mut self, id: AssocId, path: PathId, f: impl FnOnce(&mut Controller) -> R) -> Option<R> {
         let index = self.table.index(id)?;
         self.table.at_mut(index)?.with_control(path, f)
     }
 
-    /// The network says that nothing listens at the peer's address (an ICMP error that the driver has checked): an association
-    /// that is being opened there ends as refused (RFC 9260 §10). Does nothing for others.
+    /// Reports that no endpoint listens at the peer's address (an ICMP error that the driver has validated). An
+    /// association that is being opened there ends as refused (RFC 9260 §10). Has no effect on others.
     pub fn peer_refused(&mut self, now: Time, id: AssocId) {
         self.with(id, now, |association, ctx| association.refused(ctx));
     }
@@ -504,17 +509,17 @@ impl Endpoint {
         Some(result)
     }
 
-    /// An association, as long as it has not been closed and read to the end.
+    /// Returns an association, unless it has been closed and read to the end.
     pub fn association(&self, id: AssocId) -> Option<&Association> {
         self.table.at(self.table.index(id)?)
     }
 
-    /// All associations.
+    /// Returns all associations.
     pub fn associations(&self) -> impl Iterator<Item = AssocId> + '_ {
         self.table.ids()
     }
 
-    /// Counters.
+    /// Returns the counters.
     pub fn stats(&self) -> EndpointStats {
         EndpointStats {
             replies_dropped: self.replies.dropped(),
@@ -522,28 +527,28 @@ impl Endpoint {
         }
     }
 
-    /// Bytes by which the buffers of all associations exceed their configured sizes.
+    /// Returns the number of bytes by which the buffers of all associations exceed their configured sizes.
     pub fn buffer_memory_in_use(&self) -> u64 {
         self.pool.granted()
     }
 
-    /// Chooses which records are kept for [`Endpoint::drain_trace`]. Whoever asks for any has to drain them.
+    /// Selects which records are kept for [`Endpoint::drain_trace`]. The caller must drain them.
     pub fn set_trace(&mut self, kinds: TraceKinds) {
         self.trace.set_kinds(kinds);
     }
 
-    /// Whether there are records to drain.
+    /// Returns whether there are trace records to drain.
     #[inline]
     pub fn has_trace(&self) -> bool {
         !self.trace.is_empty()
     }
 
-    /// Hands over the records made since the last call, oldest first.
+    /// Passes the records since the last call to `f`, oldest first.
     pub fn drain_trace(&mut self, f: &mut dyn FnMut(&TraceRecord)) {
         self.trace.drain(f);
     }
 
-    /// Follows up on a change of an association: events and its end now, timers when everything has been sent.
+    /// Processes a change of an association: events and its end at once, timers when everything has been sent.
     fn after_change(&mut self, index: u32) {
         let Some(association) = self.table.at_mut(index) else {
             return;
@@ -584,7 +589,8 @@ impl Endpoint {
     }
 }
 
-/// A key for hashes that is not the key of the cookies. It takes nothing from the random numbers, which other things depend on.
+/// Returns a key for hashes, derived from the secret and different from the cookie key. It draws no random numbers,
+/// because other values depend on their order.
 fn stranger_key(secret: &[u8; 32]) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();

@@ -1,4 +1,4 @@
-//! What an INIT or INIT ACK says, checked (RFC 9260 §3.3.2, §3.3.3, §5.1.1, §5.1.2).
+//! Validation of INIT and INIT ACK (RFC 9260 §3.3.2, §3.3.3, §5.1.1, §5.1.2).
 
 use whimbrel_wire::{Cause, Init, Parameter, Tsn, TypeList, UnknownAction};
 
@@ -8,7 +8,7 @@ use crate::association::KeyVector;
 use crate::config::AssociationConfig;
 use crate::extensions::Extensions;
 
-/// The peer's side of the agreement.
+/// The peer's values from its INIT or INIT ACK.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PeerInit {
     pub(crate) tag: u32,
@@ -16,38 +16,39 @@ pub(crate) struct PeerInit {
     pub(crate) outbound_streams: u16,
     pub(crate) inbound_streams: u16,
     pub(crate) initial_tsn: Tsn,
-    /// The address the packet came from, then those it listed.
+    /// The source address of the packet, followed by the listed addresses.
     pub(crate) addrs: AddressList,
-    /// Milliseconds by which the peer wants its cookie to live longer.
+    /// Milliseconds by which the peer asks to extend the life of its cookie (Cookie Preservative).
     pub(crate) preserve_ms: u32,
-    /// It is capable of ECN.
+    /// The peer supports ECN.
     pub(crate) ecn: bool,
-    /// Extensions that it would use.
+    /// Extensions that the peer supports.
     pub(crate) extensions: Extensions,
-    /// What it says about authentication, if it says enough.
+    /// The peer's authentication parameters, if they are complete.
     pub(crate) auth: Option<KeyVector>,
 }
 
-/// Bytes of a host name that its refusal shows.
+/// Maximum bytes of a host name that the error cause contains.
 const MAX_SHOWN: usize = 256;
 
-/// The smallest receive window that may be offered, in bytes (RFC 9260 §3.3.2).
+/// The smallest a_rwnd that an INIT or INIT ACK may advertise, in bytes (RFC 9260 §3.3.2).
 pub(crate) const MIN_RWND: u32 = 1500;
 
 /// Why an INIT or INIT ACK cannot be accepted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Refusal {
-    /// To be answered with ABORT and these causes.
+    /// Reply with ABORT and these causes.
     Abort(Vec<u8>),
-    /// The same, but an attempt of ours to connect goes on as if nothing had come (RFC 9260 §3.3.3, a_rwnd).
+    /// Reply with ABORT and these causes, but continue a local attempt to connect as if nothing had arrived (RFC 9260
+    /// §3.3.3, a_rwnd).
     AbortOnly(Vec<u8>),
-    /// To be discarded in silence: there is no tag to answer with.
+    /// Silently discard: there is no tag for a reply.
     Silent,
 }
 
 impl PeerInit {
-    /// Reads a chunk that came from `source`. Raw parameters to be reported as not recognized are added to `unrecognized`, one
-    /// after the other as the caller's `report` wraps them.
+    /// Reads a chunk from `source`. The caller's `report` wraps each unrecognized parameter that must be reported and
+    /// appends it to `unrecognized`.
     // [9260:3.3.2-3, 3.3.2-7, 3.3.2-9, 3.3.2-12, 3.3.2-14, 3.3.2.1.4-2, 3.3.3-2, 5.1.2-2, 5.1.2-8, 5.1.2-9, 5.1.2-10]
     // [9260:5.1.2-11]
     pub(crate) fn read(
@@ -57,7 +58,7 @@ impl PeerInit {
         report: impl Fn(&[u8], &mut Vec<u8>),
     ) -> Result<PeerInit, Refusal> {
         if init.initiate_tag == 0 {
-            // RFC 9260 §3.3.2: the tag must not be zero; there is nobody to tell.
+            // RFC 9260 §3.3.2: the tag must not be zero. Without a tag, no reply is possible.
             return Err(Refusal::Silent);
         }
         let mut invalid = Vec::new();
@@ -80,7 +81,7 @@ impl PeerInit {
             extensions: Extensions::default(),
             auth: None,
         };
-        // RFC 9260 §5.1.2 A and C: the source address always belongs to the list.
+        // RFC 9260 §5.1.2 A and C: the list always includes the source address.
         peer.addrs.push(source);
         for raw in init.parameters.raw() {
             let Ok(raw) = raw else {
@@ -101,7 +102,7 @@ impl PeerInit {
                     return Err(Refusal::Abort(causes));
                 }
                 Parameter::Unknown(raw) => {
-                    // RFC 9260 §3.2.1: the two high bits of the type say what to do.
+                    // RFC 9260 §3.2.1: the two highest bits of the type specify the action.
                     let (stop, reported) = match raw.action() {
                         UnknownAction::Stop => (true, false),
                         UnknownAction::StopAndReport => (true, true),
@@ -115,24 +116,25 @@ impl PeerInit {
                         break;
                     }
                 }
-                // Known from other chunks, and of no effect here: as if it were not known (RFC 9260 §3.2.1, 11 in the high bits).
+                // Parameters of other chunks, without effect here: handled as unrecognized (RFC 9260 §3.2.1, highest
+                // bits 11).
                 Parameter::AdaptationLayer { .. } | Parameter::SetPrimary { .. } => report(raw.bytes(), unrecognized),
                 Parameter::EcnCapable => peer.ecn = true,
-                // The cookie is read by who expects one; the rest asks for nothing.
+                // The caller that expects a cookie reads it. The other parameters need no action.
                 other => peer.extensions.take(&other),
             }
         }
         Ok(peer)
     }
 
-    /// Reads what is said about authentication, if we would authenticate.
+    /// Reads the authentication parameters, if the local endpoint supports authentication.
     pub(crate) fn with_auth(mut self, init: &Init<'_>, config: &AssociationConfig) -> Result<PeerInit, Refusal> {
         if config.wants_auth() {
             self.auth = KeyVector::read(init.parameters).map_err(|what| Refusal::Abort(violation(what)))?;
         }
         self.extensions.add(self.auth.is_some(), Extensions::AUTH);
         if self.auth.is_none() && config.auth.is_required() {
-            // Whoever leaves it out, on the way or at the other end, does not get rid of it like that.
+            // Removing the parameters, on the path or at the peer, must not disable required authentication.
             let mut causes = Vec::new();
             Cause::MissingMandatoryParameter(TypeList::AUTHENTICATION).emit(&mut causes);
             return Err(Refusal::Abort(causes));
@@ -140,19 +142,19 @@ impl PeerInit {
         Ok(self)
     }
 
-    /// Addresses listed have the UDP port that the packet came from (RFC 6951 §5.4). An IPv4 address in its IPv6-mapped form (RFC 4291
-    /// §2.5.5.2) is the IPv4 address. Others than unicast are passed over.
+    /// Adds a listed address, with the UDP port of the packet's source (RFC 6951 §5.4). An IPv4-mapped IPv6 address
+    /// (RFC 4291 §2.5.5.2) is converted to IPv4. Addresses that are not unicast are ignored.
     // [9260:5.1.2-4, 3.3.2.1.2-2]
     fn add_address(&mut self, ip: std::net::IpAddr, source: TransportAddr) {
         let ip = ip.to_canonical();
         if is_unicast(ip) {
-            // A full list takes no more: the peer stays reachable by the others.
+            // A full list ignores further addresses: the peer remains reachable at the others.
             self.addrs.push(TransportAddr::new(ip, source.port()));
         }
     }
 }
 
-/// Whether a single host can have the address.
+/// Returns whether the address can be the address of a single host.
 pub(crate) fn is_unicast(ip: std::net::IpAddr) -> bool {
     let is_broadcast = matches!(ip, std::net::IpAddr::V4(ip) if ip.is_broadcast());
     !ip.is_unspecified() && !ip.is_multicast() && !is_broadcast
@@ -164,7 +166,7 @@ fn violation(what: &str) -> Vec<u8> {
     causes
 }
 
-/// An INIT ACK without a cookie (RFC 9260 §3.3.10.2).
+/// Returns the error cause for an INIT ACK without a cookie (RFC 9260 §3.3.10.2).
 pub(crate) fn missing_cookie() -> Vec<u8> {
     let mut causes = Vec::new();
     Cause::MissingMandatoryParameter(TypeList::STATE_COOKIE).emit(&mut causes);

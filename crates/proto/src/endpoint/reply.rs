@@ -1,4 +1,4 @@
-//! Packets that belong to no association: answers without state, and the last word of associations that are gone.
+//! Packets that belong to no association: stateless replies, and the last packets of associations that have ended.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(crate) enum ReplyChunk {
         outbound_streams: u16,
         inbound_streams: u16,
         initial_tsn: Tsn,
-        /// Addresses, cookie, parameters not recognized.
+        /// Addresses, cookie, unrecognized parameters.
         parameters: Box<[u8]>,
     },
     Abort {
@@ -30,7 +30,7 @@ pub(crate) enum ReplyChunk {
     ShutdownComplete {
         reflected: bool,
     },
-    /// To an address that is none of the association's.
+    /// Sent to an address that does not belong to the association.
     AsconfAck {
         serial: u32,
         answer: Box<[u8]>,
@@ -45,7 +45,7 @@ pub(crate) struct Reply {
     pub(crate) destination_port: u16,
     pub(crate) verification_tag: u32,
     pub(crate) chunk: ReplyChunk,
-    /// If the peer wants it authenticated.
+    /// Present if the peer requires authentication.
     pub(crate) signer: Option<Arc<Signer>>,
 }
 
@@ -102,7 +102,7 @@ impl Reply {
     }
 }
 
-/// Replies waiting to be sent: a flood of packets cannot make it grow without bound.
+/// Queue of replies. Its length is limited, so a flood of packets cannot exhaust memory.
 #[derive(Debug)]
 pub(crate) struct Replies {
     waiting: VecDeque<Reply>,
@@ -131,7 +131,7 @@ impl Replies {
         self.waiting.len()
     }
 
-    /// Takes back replies, so that this many are left at most.
+    /// Removes the latest replies until at most `len` are left.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.waiting.truncate(len);
     }

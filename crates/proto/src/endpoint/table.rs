@@ -1,4 +1,4 @@
-//! The associations of an endpoint: found by number, by verification tag, by the peer's address and port.
+//! The associations of an endpoint, found by number, by verification tag, or by the peer's address and port.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -7,7 +7,7 @@ use super::limits::Holder;
 use crate::TransportAddr;
 use crate::association::Association;
 
-/// Names an association of an endpoint; never given out twice.
+/// Identifies an association of an endpoint. An identifier is never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct AssocId {
     pub(super) index: u32,
@@ -16,14 +16,14 @@ pub struct AssocId {
 
 #[cfg(test)]
 impl AssocId {
-    /// For tests of an association by itself.
+    /// An identifier for tests of a single association.
     pub(crate) const ANY: AssocId = AssocId {
         index: 0,
         generation: 0,
     };
 }
 
-/// Verification tags are random numbers of ours: they need no hashing.
+/// A hasher for verification tags. They are local random numbers and need no hashing.
 #[derive(Default)]
 struct TagHasher(u64);
 
@@ -39,12 +39,12 @@ impl Hasher for TagHasher {
     }
 
     fn write_u32(&mut self, tag: u32) {
-        // The table takes its bucket from the low bits and its check byte from the high ones.
+        // The hash table uses the low bits for the bucket and the high bits for the control byte.
         self.0 = u64::from(tag) << 32 | u64::from(tag);
     }
 }
 
-/// What an association is found by.
+/// The keys under which an association is found.
 #[derive(Debug, Default)]
 struct Names {
     tag: u32,
@@ -57,24 +57,24 @@ struct Place {
     generation: u32,
     association: Option<Box<Association>>,
     names: Names,
-    /// It is not over.
+    /// The association has not ended.
     live: bool,
-    /// Who opened it, if a peer did and it is not over.
+    /// The peer that opened it, if a peer did and it has not ended.
     holder: Option<Holder>,
-    /// Memory that it takes for received data, as counted in the sum.
+    /// Memory for received data, as counted in the total.
     receive_memory: usize,
 }
 
-/// All associations.
+/// All associations of an endpoint.
 #[derive(Default)]
 pub(super) struct Table {
     places: Vec<Place>,
     free: Vec<u32>,
     by_tag: HashMap<u32, u32, BuildHasherDefault<TagHasher>>,
     by_peer: BTreeMap<(TransportAddr, u16), u32>,
-    /// Associations that are not over.
+    /// Number of associations that have not ended.
     live: usize,
-    /// Sum over all places.
+    /// Total over all places.
     receive_memory: usize,
 }
 
@@ -87,22 +87,22 @@ impl core::fmt::Debug for Table {
 }
 
 impl Table {
-    /// Associations that are not over; those that are may still be read from.
+    /// Returns the number of associations that have not ended. Ended ones may still hold unread data.
     pub(super) fn live(&self) -> usize {
         self.live
     }
 
-    /// One more than the highest index.
+    /// Returns the highest index plus one.
     pub(super) fn places(&self) -> u32 {
         self.places.len() as u32
     }
 
-    /// Memory that received data takes, of all associations.
+    /// Returns the memory that received data uses in all associations.
     pub(super) fn receive_memory(&self) -> usize {
         self.receive_memory
     }
 
-    /// Follows a change of what an association has received.
+    /// Updates the total after a change of an association's received data.
     #[inline]
     pub(super) fn note_receive_memory(&mut self, index: u32) {
         let place = &mut self.places[index as usize];
@@ -114,19 +114,19 @@ impl Table {
         place.receive_memory = now;
     }
 
-    /// Notes who opened the association.
+    /// Records the peer that opened the association.
     pub(super) fn set_holder(&mut self, id: AssocId, holder: Holder) {
         self.places[id.index as usize].holder = Some(holder);
     }
 
-    /// The association is over, and counts no more. Returns who opened it, once.
+    /// Removes an ended association from the counts. Returns the peer that opened it, once.
     pub(super) fn retire(&mut self, index: u32) -> Option<Holder> {
         let place = &mut self.places[index as usize];
         self.live -= usize::from(core::mem::take(&mut place.live));
         place.holder.take()
     }
 
-    /// The name that the next association inserted gets.
+    /// Returns the identifier of the next association to be inserted.
     pub(super) fn next_id(&mut self) -> AssocId {
         let index = match self.free.last() {
             Some(&index) => index,
@@ -150,7 +150,7 @@ impl Table {
         }
     }
 
-    /// Inserts the association under the name that [`Table::next_id`] gave out last.
+    /// Inserts the association under the identifier that [`Table::next_id`] returned last.
     pub(super) fn insert(&mut self, association: Association) {
         let index = association.id().index;
         debug_assert_eq!(self.free.last(), Some(&index));
@@ -162,7 +162,7 @@ impl Table {
         self.rename(index);
     }
 
-    /// Makes the association unknown to the network; the user can still read from it.
+    /// Removes the association's keys: packets no longer reach it. The user can still read from it.
     pub(super) fn hide(&mut self, index: u32) {
         let names = core::mem::take(&mut self.places[index as usize].names);
         if self.by_tag.get(&names.tag) == Some(&index) {
@@ -175,7 +175,7 @@ impl Table {
         }
     }
 
-    /// Frees the place.
+    /// Removes the association and frees its place.
     pub(super) fn remove(&mut self, index: u32) {
         self.hide(index);
         let place = &mut self.places[index as usize];
@@ -186,7 +186,7 @@ impl Table {
         self.note_receive_memory(index);
     }
 
-    /// Follows a change of tag or addresses of the association.
+    /// Updates the keys after the association's tag or addresses have changed.
     pub(super) fn rename(&mut self, index: u32) {
         self.hide(index);
         let Some(association) = self.places[index as usize].association.as_deref() else {
@@ -199,7 +199,7 @@ impl Table {
         };
         self.by_tag.insert(names.tag, index);
         for &addr in &names.addrs {
-            // An address that another association has stays with that one.
+            // An address that belongs to another association stays with it.
             self.by_peer.entry((addr, names.port)).or_insert(index);
         }
         self.places[index as usize].names = names;
