@@ -1,7 +1,7 @@
-//! Paths that come and go while the association lives (RFC 5061).
+//! Addition and removal of paths during an association (RFC 5061).
 //!
-//! A path keeps its number for life. One that is gone keeps its place, out of use; only when there are very many are places used
-//! again, if no outstanding chunk remembers them.
+//! A path keeps its number for life. The entry of a removed path is kept but not used. Entries are reused only when
+//! there are [`MAX_PATHS`] of them, and only if no outstanding chunk refers to them.
 
 use std::net::IpAddr;
 
@@ -15,11 +15,12 @@ use crate::event::Event;
 use crate::path::{HeartbeatState, Path};
 use crate::{PacketMeta, PathId, PathState, TransportAddr};
 
-/// Places for paths before those of paths that are gone are used again.
+/// Number of path entries above which the entries of removed paths are reused.
 const MAX_PATHS: usize = 2 * MAX_ADDRESSES;
 
 impl Association {
-    /// The path that a packet came on: the one between its two addresses, or else one with its remote address.
+    /// Returns the path on which a packet arrived: the one with both its addresses, or else one with its remote
+    /// address.
     pub(crate) fn path_for(&self, meta: &PacketMeta) -> Option<usize> {
         let mut found = None;
         for (index, path) in self.paths.iter().enumerate() {
@@ -33,26 +34,26 @@ impl Association {
         found
     }
 
-    /// Whether the peer had this address and has it no more.
+    /// Returns whether this was an address of the peer that has been removed.
     pub(crate) fn has_left(&self, remote: TransportAddr) -> bool {
         self.paths
             .iter()
             .any(|path| path.removed && path.remote.ip() == remote.ip())
     }
 
-    /// The peer's addresses.
+    /// Returns the peer's addresses.
     pub(super) fn live_remotes(&self) -> impl Iterator<Item = IpAddr> + '_ {
         let live = self.paths.iter().filter(|path| !path.removed);
         live.map(|path| path.remote.ip())
     }
 
-    /// Whether data and the like have to wait: the peer does not know the address yet that is left to us (RFC 5061 §5.3), or has not
-    /// shown yet that it receives at the address that is left to it (RFC 9260 §5.4).
+    /// Returns whether data must wait: the peer does not know the remaining local address yet (RFC 5061 §5.3), or the
+    /// remaining peer address is not verified yet (RFC 9260 §5.4).
     pub(super) fn is_held(&self) -> bool {
         !self.paths[usize::from(self.sending)].is_open()
     }
 
-    /// Whether a control chunk may go out on this path (RFC 9260 §5.4; RFC 5061 §5.2, §5.3).
+    /// Returns whether a control chunk may be sent on this path (RFC 9260 §5.4; RFC 5061 §5.2, §5.3).
     pub(super) fn may_go(&self, to: u8, chunk: &Outgoing) -> bool {
         let path = &self.paths[usize::from(to)];
         match chunk {
@@ -62,7 +63,7 @@ impl Association {
         }
     }
 
-    /// A path between these addresses; none if there are too many.
+    /// Adds a path and returns its number, or `None` if there are too many.
     fn add_path(&mut self, path: Path) -> Option<usize> {
         let index = if self.paths.len() < MAX_PATHS {
             self.paths.push(path);
@@ -78,7 +79,7 @@ impl Association {
             let epochs = self.paths[index].epochs;
             self.paths[index] = path;
             if !self.outstanding.is_per_path() {
-                // The first path keeps those of the association.
+                // The first path holds the epochs of the association.
                 self.paths[index].epochs = epochs;
             }
             self.forget_path(index);
@@ -90,7 +91,7 @@ impl Association {
         Some(index)
     }
 
-    /// Another path has taken the place of the one with this number: nothing is left of what was known of that.
+    /// A new path has reused this entry: discards all state of the earlier path.
     fn forget_path(&mut self, index: usize) {
         self.outstanding.forget_path(PathId(index as u8));
         if let Some(rates) = &mut self.rates {
@@ -109,9 +110,9 @@ impl Association {
         Path::new(&self.config, self.truth(), local, remote, confirmed)
     }
 
-    /// Where a new address of ours leads to. An address of the peer with a path of its own that shares our address with another
-    /// path is better reached from the new one; otherwise the primary one gets a second path. Until the peer knows the
-    /// address, the path carries nothing but the ASCONF that tells it.
+    /// Adds a path from a new local address. The path leads to a peer address whose path shares its local address with
+    /// another path, if there is one, and otherwise to the address of the primary path. Until the peer knows the local
+    /// address, the path carries only the ASCONF that adds it.
     pub(super) fn add_candidate_path(&mut self, ctx: &mut Context<'_>, local: TransportAddr) {
         let same_version = |path: &Path| !path.removed && path.remote.is_ipv4() == local.is_ipv4();
         let shares = |index: &usize| {
@@ -142,7 +143,8 @@ impl Association {
         }
     }
 
-    /// The peer knows an address of ours: its paths are verified, and then used. `works` is one that needs no proof.
+    /// The peer knows a local address: verifies its paths, which are then used. `works` is a path that is verified
+    /// already.
     pub(super) fn open_paths_from(&mut self, ctx: &mut Context<'_>, local: TransportAddr, works: Option<usize>) {
         for index in 0..self.paths.len() {
             let path = &mut self.paths[index];
@@ -164,7 +166,7 @@ impl Association {
         self.allow_burst();
     }
 
-    /// An address of ours is gone: its paths lead on from another one, or nowhere.
+    /// A local address was removed: replaces its paths by paths from another local address, if there is one.
     pub(super) fn leave_local_address(&mut self, ctx: &mut Context<'_>, local: TransportAddr) {
         for index in 0..self.paths.len() {
             let path = &self.paths[index];
@@ -178,7 +180,7 @@ impl Association {
             if reached || pending {
                 continue;
             }
-            // RFC 9260 §7.2.5: another way to the same address is another path.
+            // RFC 9260 §7.2.5: a different local address makes it a different path.
             if let Some(other) = pair_address(&self.local_addrs, &[], remote) {
                 let path = self.new_path(other, remote, confirmed);
                 if let Some(index) = self.add_path(path) {
@@ -196,7 +198,7 @@ impl Association {
         self.choose_other_path(ctx);
     }
 
-    /// The addresses that the peer is reached at, and whether it has shown that it receives there.
+    /// Returns the peer's addresses, and whether each is verified.
     pub(super) fn ways_to_the_peer(&self) -> Vec<(TransportAddr, bool)> {
         let mut ways: Vec<(TransportAddr, bool)> = Vec::new();
         for path in self.paths.iter().filter(|path| !path.removed) {
@@ -208,7 +210,7 @@ impl Association {
         ways
     }
 
-    /// Paths to these addresses from those that are ours.
+    /// Adds paths to these addresses from the local addresses.
     pub(super) fn reopen_paths(&mut self, ctx: &mut Context<'_>, remotes: &[(TransportAddr, bool)]) {
         for &(remote, confirmed) in remotes {
             let Some(local) = pair_address(&self.local_addrs, &[], remote) else {
@@ -224,10 +226,10 @@ impl Association {
         self.choose_other_path(ctx);
     }
 
-    /// The peer has another address (RFC 5061 §4.2.1).
+    /// Adds an address of the peer (RFC 5061 §4.2.1).
     ///
     /// # Errors
-    /// The code of the cause.
+    /// Returns the code of the error cause.
     pub(super) fn take_peer_address(&mut self, ctx: &mut Context<'_>, meta: PacketMeta, ip: IpAddr) -> Result<(), u16> {
         if !is_unicast(ip) {
             return Err(cause_code::UNRESOLVABLE_ADDRESS);
@@ -254,8 +256,8 @@ impl Association {
             free.copied().or_else(|| pair_address(&self.local_addrs, &[], remote))
         };
         let local = local.ok_or(cause_code::UNRESOLVABLE_ADDRESS)?;
-        // That a packet comes from there proves nothing: AUTH does not cover its source. A heartbeat does (RFC 9260 §5.4), at once,
-        // because everything waits for it if no other address is left.
+        // A packet's source address proves nothing, because AUTH does not cover it. The heartbeat that verifies the
+        // address (RFC 9260 §5.4) is sent at once, because all data waits for it if no other address is left.
         let mut path = self.new_path(local, remote, false);
         path.heartbeat.last_probe = ctx.now;
         path.heartbeat.timer = ctx.now;
@@ -271,7 +273,7 @@ impl Association {
         Ok(())
     }
 
-    /// The peer has these addresses no more (RFC 5061 §4.2.2).
+    /// Removes addresses of the peer (RFC 5061 §4.2.2).
     pub(super) fn drop_peer_addresses(&mut self, ctx: &mut Context<'_>, is_gone: impl Fn(IpAddr) -> bool) {
         for index in 0..self.paths.len() {
             let path = &self.paths[index];
@@ -288,14 +290,14 @@ impl Association {
         self.choose_other_path(ctx);
     }
 
-    /// The peer wants data there first (RFC 5061 §4.2.4).
+    /// Makes this path the primary path at the peer's request (RFC 5061 §4.2.4).
     pub(super) fn make_primary(&mut self, ctx: &mut Context<'_>, index: usize) {
         let path = PathId(index as u8);
         self.set_primary(ctx, path);
         self.events.push_back(Event::PrimaryRequested { path });
     }
 
-    /// Takes a path out of use. What is in flight on it is sent again elsewhere; that it is lost means no congestion.
+    /// Removes a path. Data in flight on it is retransmitted on other paths, without a congestion reaction.
     pub(super) fn retire_path(&mut self, ctx: &mut Context<'_>, index: usize) {
         let id = PathId(index as u8);
         let before = self.outstanding.data_in_flight();
@@ -304,7 +306,7 @@ impl Association {
         if let Some(rates) = &mut self.rates {
             rates.on_lost(index, flight);
         }
-        // RFC 9260 §6.2.1 C: what is to be sent again is room in the peer's buffer again.
+        // RFC 9260 §6.2.1 C: data marked for retransmission is added to rwnd.
         let lost = before - self.outstanding.data_in_flight();
         self.peer_rwnd = self.peer_rwnd.saturating_add(u32::try_from(lost).unwrap_or(u32::MAX));
         self.end_probe(index);
@@ -323,8 +325,8 @@ impl Association {
         self.notices.renamed = true;
     }
 
-    /// After paths have gone: the primary path and the one that carries new data are ones that are left, and what waited for others
-    /// goes there.
+    /// After the removal of paths, selects a primary path and a sending path among the remaining ones, and moves queued
+    /// chunks there.
     fn choose_other_path(&mut self, ctx: &mut Context<'_>) {
         let best = |association: &Association| {
             let rank = |path: &Path| match path.state {
@@ -363,7 +365,7 @@ impl Association {
         self.allow_burst();
     }
 
-    /// The peer begins anew: it knows only the addresses that the handshake named.
+    /// The peer restarted: removes the paths from local addresses that the peer does not know.
     pub(super) fn forget_candidates(&mut self, ctx: &mut Context<'_>) {
         for index in 0..self.paths.len() {
             if self.paths[index].pending {
@@ -373,7 +375,7 @@ impl Association {
         self.choose_other_path(ctx);
     }
 
-    /// Tells the trace of a path that has come to be.
+    /// Records a new path in the trace.
     fn trace_path(&self, ctx: &mut Context<'_>, index: usize) {
         let (path, state) = (PathId(index as u8), self.paths[index].state);
         ctx.trace
@@ -397,7 +399,7 @@ mod tests {
     use super::super::testing;
     use super::*;
 
-    /// A part of any kind that notes which paths it was told to forget.
+    /// A part of any kind that records the paths that were replaced.
     #[derive(Clone, Debug, Default)]
     struct Told(Arc<Mutex<Vec<usize>>>);
 
@@ -453,7 +455,7 @@ mod tests {
     #[test]
     fn nothing_was_sent_on_a_path_whose_place_is_used_again() {
         let mut association = testing::association(MAX_PATHS);
-        // Everything was sent on two of the paths, and nothing on those that take their places.
+        // All data was sent on two of the paths; no data was sent on the paths that reuse their entries.
         testing::send(&mut association, Accounting::Path, &[(0, 100), (5, 100)]);
         association.outstanding.allow_copies();
         association.rates = Some(Box::new(DeliveryRates::new(0, MAX_PATHS)));
@@ -464,7 +466,7 @@ mod tests {
             if let Some(rates) = &mut association.rates {
                 rates.on_acked(seq, index as u8, at);
             }
-            // It has been here, and went elsewhere.
+            // The chunk was sent here first, and then on another path.
             let mut past = association.outstanding.next_copy(here, |_, _| true);
             while let Some(seq) = past {
                 association.outstanding.copy(seq, here, at);

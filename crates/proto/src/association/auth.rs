@@ -1,8 +1,9 @@
-//! Authenticated chunks (RFC 4895): who may say what.
+//! Authenticated chunks (RFC 4895).
 //!
-//! Both ends exchange random bytes, and the types of the chunks that they take only if they are authenticated, in INIT and INIT
-//! ACK. From these, and from a key that both ends may have been given beforehand, each makes the association's key. Without such a
-//! key AUTH protects against whoever did not see the handshake: enough for addresses not to be taken away by strangers.
+//! In INIT and INIT ACK both endpoints exchange random bytes and the types of the chunks that they accept only if
+//! authenticated. From these, and from an optional endpoint pair shared key, each endpoint computes the association
+//! shared key. Without an endpoint pair shared key, AUTH protects only against attackers that did not see the
+//! handshake. This suffices to prevent an off-path attacker from removing addresses.
 
 use core::cmp::Ordering;
 
@@ -17,21 +18,22 @@ use crate::config::AssociationConfig;
 use crate::error::Discard;
 use crate::extensions::Extensions;
 
-/// Random bytes of either end (RFC 4895 §6.1).
+/// Length of the random number of each endpoint (RFC 4895 §6.1).
 pub(crate) const RANDOM_LEN: usize = 32;
 
-/// Longest key vector of a peer that is taken, in bytes. One that is longer cannot be kept in a cookie.
+/// Longest key vector of a peer that is accepted, in bytes. A longer one does not fit into a cookie.
 const MAX_VECTOR: usize = 255;
 
-/// Our HMAC identifiers, the one we like best first. SHA-1 is the one that everybody has (RFC 4895 §3.3).
+/// Supported HMAC identifiers in order of preference. Every implementation supports SHA-1 (RFC 4895 §3.3).
 const ALGORITHMS: [u8; 4] = [0, hmac_id::SHA256 as u8, 0, hmac_id::SHA1 as u8];
 
-/// Types of chunks.
+/// A set of chunk types.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct ChunkSet([u64; 4]);
 
 impl ChunkSet {
-    /// INIT, INIT ACK, SHUTDOWN COMPLETE and AUTH itself are never authenticated (RFC 4895 §3.2).
+    /// Returns the set of these types without INIT, INIT ACK, SHUTDOWN COMPLETE and AUTH, which are never authenticated
+    /// (RFC 4895 §3.2).
     pub(crate) fn of(types: &[u8]) -> Self {
         let mut set = ChunkSet::default();
         for &chunk_type in types {
@@ -53,7 +55,7 @@ impl ChunkSet {
     }
 }
 
-/// RANDOM, CHUNKS and HMAC-ALGO as an end sent them, one after the other without padding (RFC 4895 §6.1).
+/// RANDOM, CHUNKS and HMAC-ALGO as an endpoint sent them, concatenated without padding (RFC 4895 §6.1).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KeyVector {
     len: u8,
@@ -67,7 +69,7 @@ impl core::fmt::Debug for KeyVector {
 }
 
 impl KeyVector {
-    /// A vector in the form in which a cookie keeps it; none if it is too long or says no random number and hash.
+    /// Reads a vector from a cookie. Returns `None` if it is too long or lacks the random number or a supported HMAC.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut vector = KeyVector {
             len: u8::try_from(bytes.len()).ok()?,
@@ -77,10 +79,11 @@ impl KeyVector {
         (vector.find(0).is_some() && vector.algorithm().is_some()).then_some(vector)
     }
 
-    /// What the parameters of an INIT or INIT ACK say; none if the peer does not authenticate, or not as it has to be.
+    /// Reads the parameters of an INIT or INIT ACK. Returns `None` if the peer does not support authentication, or not
+    /// as required.
     ///
     /// # Errors
-    /// If the random number is none of 32 bytes: such an association is aborted (RFC 4895 §6.1).
+    /// Returns an error if the random number does not have 32 bytes: such an association is aborted (RFC 4895 §6.1).
     pub(crate) fn read(parameters: Parameters<'_>) -> Result<Option<Self>, &'static str> {
         let mut parts: [Option<&[u8]>; 3] = [None; 3];
         for raw in parameters.raw().map_while(Result::ok) {
@@ -90,7 +93,7 @@ impl KeyVector {
                 }
                 Ok(Parameter::Random(_)) => 0,
                 Ok(Parameter::ChunkList(_)) => 1,
-                // RFC 4895 §3.3: SHA-1 is in every list.
+                // RFC 4895 §3.3: every list contains SHA-1.
                 Ok(Parameter::HmacAlgorithms(ids)) if !ids.iter().any(|id| id == hmac_id::SHA1) => continue,
                 Ok(Parameter::HmacAlgorithms(_)) => 2,
                 _ => continue,
@@ -112,7 +115,7 @@ impl KeyVector {
         &self.bytes[..usize::from(self.len)]
     }
 
-    /// The parameter with this place in the order: random bytes, chunks, hashes.
+    /// Returns the parameter at this place of the order: random number, chunks, HMACs.
     fn find(&self, place: u16) -> Option<Parameter<'_>> {
         let mut rest = self.as_bytes();
         while let Some(&[t0, t1, l0, l1]) = rest.first_chunk() {
@@ -126,7 +129,7 @@ impl KeyVector {
         None
     }
 
-    /// The first hash that the peer likes and we know (RFC 4895 §6.2).
+    /// Returns the first HMAC of the peer's list that is supported (RFC 4895 §6.2).
     fn algorithm(&self) -> Option<Algorithm> {
         match self.find(2)? {
             Parameter::HmacAlgorithms(ids) => ids.iter().find_map(Algorithm::of),
@@ -172,7 +175,7 @@ impl Algorithm {
     }
 }
 
-/// The association's key, and how to use it.
+/// The association shared key, its identifier and the HMAC.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Signer {
     key: Box<[u8]>,
@@ -180,7 +183,7 @@ pub(crate) struct Signer {
     algorithm: Algorithm,
 }
 
-/// Tells nothing of the key.
+/// Does not show the key.
 impl core::fmt::Debug for Signer {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "Signer({:?})", self.algorithm)
@@ -188,12 +191,12 @@ impl core::fmt::Debug for Signer {
 }
 
 impl Signer {
-    /// Bytes of an AUTH chunk.
+    /// Returns the length of an AUTH chunk in bytes.
     pub(crate) fn chunk_len(&self) -> usize {
         whimbrel_wire::AUTH_HEADER_LEN + self.algorithm.len()
     }
 
-    /// Adds an AUTH chunk whose HMAC [`Signer::seal`] fills in.
+    /// Adds an AUTH chunk. [`Signer::seal`] fills in its HMAC.
     pub(crate) fn push(&self, sink: &mut dyn PacketSink) {
         sink.push(&Chunk::Auth(Auth {
             key_id: self.key_id,
@@ -202,7 +205,7 @@ impl Signer {
         }));
     }
 
-    /// Fills in the HMAC of a packet that is complete.
+    /// Fills in the HMAC of a complete packet.
     pub(crate) fn seal(&self, sink: &mut dyn PacketSink) {
         match self.algorithm {
             Algorithm::Sha1 => {
@@ -218,7 +221,7 @@ impl Signer {
         }
     }
 
-    /// Whether a packet's AUTH chunk is right. Takes the same time whatever differs.
+    /// Returns whether the HMAC of a packet's AUTH chunk is correct. The comparison takes constant time.
     fn verifies(&self, auth: &Auth<'_>, algorithm: Algorithm, packet: &PacketView<'_>) -> bool {
         match algorithm {
             Algorithm::Sha1 => {
@@ -241,15 +244,16 @@ fn sha256_mac(key: &[u8]) -> Hmac<Sha256> {
     Hmac::new_from_slice(key).expect("HMAC takes keys of any length")
 }
 
-/// Authentication as both ends agreed on it.
+/// The negotiated authentication.
 #[derive(Debug)]
 pub(crate) struct AuthState {
     pub(crate) signer: std::sync::Arc<Signer>,
-    /// What the peer takes only if it is authenticated.
+    /// Chunk types that the peer accepts only if authenticated.
     peer_requires: ChunkSet,
-    /// What we take only if it is authenticated.
+    /// Chunk types that the local endpoint accepts only if authenticated.
     requires: ChunkSet,
-    /// The peer wants more than changes of addresses authenticated: each packet is, from its first chunk on.
+    /// The peer requires authentication of chunks other than ASCONF and ASCONF-ACK: every packet is authenticated from
+    /// its first chunk on.
     pub(crate) every_packet: bool,
 }
 
@@ -258,7 +262,7 @@ impl AuthState {
         size_of::<Self>() + size_of::<Signer>() + self.signer.key.len()
     }
 
-    /// What both ends agreed on; none if that is nothing.
+    /// Computes the negotiated authentication, or `None` if there is none.
     pub(crate) fn of(config: &AssociationConfig, agreement: &AuthAgreement) -> Option<Self> {
         let algorithm = agreement.peer.algorithm()?;
         let peer_requires = agreement.peer.chunks();
@@ -282,7 +286,7 @@ impl AuthState {
         self.requires.has(chunk_type)
     }
 
-    /// Whether what follows an AUTH chunk is the peer's. The inner value is a hash that nobody has agreed on.
+    /// Verifies the AUTH chunk of a packet. The inner error value is an HMAC identifier that was not negotiated.
     fn verify(&self, auth: &Auth<'_>, packet: &PacketView<'_>) -> Result<(), Option<u16>> {
         let algorithm = Algorithm::of(auth.hmac_id).ok_or(Some(auth.hmac_id))?;
         if auth.key_id == self.signer.key_id && self.signer.verifies(auth, algorithm, packet) {
@@ -293,11 +297,11 @@ impl AuthState {
     }
 }
 
-/// Whether a packet with a COOKIE ECHO is the peer's, as far as the cookie says that this is to be shown: it is checked before the
-/// association comes to be or begins anew (RFC 4895 §6.3).
+/// Verifies a packet with a COOKIE ECHO if the cookie requires authentication. It is verified before the association is
+/// created or restarted (RFC 4895 §6.3).
 ///
 /// # Errors
-/// If it is to be dropped.
+/// Returns an error if the packet must be discarded.
 pub(crate) fn check_cookie_echo(
     config: &AssociationConfig,
     agreement: Option<&AuthAgreement>,
@@ -306,15 +310,15 @@ pub(crate) fn check_cookie_echo(
     let state = agreement.and_then(|agreement| AuthState::of(config, agreement));
     match (packet.chunks().next(), state) {
         (Some(Ok(Chunk::Auth(auth))), Some(state)) => state.verify(&auth, packet).map_err(|_| Discard::Unauthenticated),
-        // Whoever has not agreed on it does not know it, and reads no further (RFC 9260 §3.2).
+        // Without negotiation, AUTH is an unknown chunk, and processing stops (RFC 9260 §3.2).
         (Some(Ok(Chunk::Auth(_))), None) => Err(Discard::InvalidChunk),
         (_, Some(state)) if state.requires(ChunkType::COOKIE_ECHO) => Err(Discard::Unauthenticated),
         _ => Ok(()),
     }
 }
 
-/// What authenticates an answer to a COOKIE ECHO that opens no association, if the peer wants that: the cookie has all that is needed
-/// (RFC 4895 §6.3).
+/// Returns the signer for a reply to a COOKIE ECHO that creates no association, if the peer requires authentication.
+/// The cookie contains all the data needed (RFC 4895 §6.3).
 pub(crate) fn answer_signer(
     config: &AssociationConfig,
     agreement: Option<&AuthAgreement>,
@@ -324,11 +328,11 @@ pub(crate) fn answer_signer(
     state.peer_requires.has(chunk_type).then_some(state.signer)
 }
 
-/// What an end with these settings takes only if it is authenticated.
+/// Returns the chunk types that an endpoint with these settings accepts only if authenticated.
 fn required_chunks(config: &AssociationConfig) -> Vec<u8> {
     let mut types = Vec::new();
     if config.dynamic_addresses {
-        // RFC 5061 §4.2.7: both are authenticated, always.
+        // RFC 5061 §4.2.7: both are always authenticated.
         types.extend([ChunkType::ASCONF.0, ChunkType::ASCONF_ACK.0]);
     }
     for &chunk_type in &config.auth.chunks {
@@ -347,7 +351,7 @@ fn parameters<'a>(random: &'a [u8; RANDOM_LEN], chunks: &'a [u8]) -> impl Iterat
         .flatten()
 }
 
-/// Adds our side to the parameters of an INIT or INIT ACK (RFC 4895 §3).
+/// Adds the local parameters to those of an INIT or INIT ACK (RFC 4895 §3).
 pub(crate) fn emit_parameters(config: &AssociationConfig, random: &[u8; RANDOM_LEN], list: &mut Vec<u8>) {
     parameters(random, &required_chunks(config)).for_each(|parameter| parameter.emit(list));
 }
@@ -362,15 +366,15 @@ fn local_vector(config: &AssociationConfig, random: &[u8; RANDOM_LEN]) -> Vec<u8
     vector
 }
 
-/// Random bytes for an INIT or INIT ACK.
+/// Returns random bytes for an INIT or INIT ACK.
 pub(crate) fn fresh_random(random: &mut dyn Rng) -> [u8; RANDOM_LEN] {
     let mut bytes = [0; RANDOM_LEN];
     random.fill_bytes(&mut bytes);
     bytes
 }
 
-/// The association's key: the shared key, the smaller vector, the larger one, read as big-endian numbers; of equal numbers the shorter
-/// one comes first (RFC 4895 §6.1).
+/// Computes the association shared key: the endpoint pair shared key, the smaller key vector and the larger one. The
+/// vectors are compared as big-endian numbers; of equal numbers the shorter vector comes first (RFC 4895 §6.1).
 fn association_key(shared: &[u8], one: &[u8], other: &[u8]) -> Box<[u8]> {
     let number = |vector: &[u8]| {
         let zeros = vector.iter().take_while(|byte| **byte == 0).count();
@@ -387,23 +391,23 @@ fn association_key(shared: &[u8], one: &[u8], other: &[u8]) -> Box<[u8]> {
     [shared, first, second].concat().into()
 }
 
-/// What both ends agreed on about authentication: carried by the cookie.
+/// The authentication parameters of both endpoints, stored in the cookie.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AuthAgreement {
-    /// Our random bytes.
+    /// Local random bytes.
     pub(crate) random: [u8; RANDOM_LEN],
-    /// What the peer sent.
+    /// The peer's parameters.
     pub(crate) peer: KeyVector,
 }
 
-/// Tells nothing of what the key is made from.
+/// Does not show the key material.
 impl core::fmt::Debug for AuthAgreement {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "AuthAgreement({:?})", self.peer)
     }
 }
 
-/// Our random bytes, of which a log tells nothing.
+/// Local random bytes. They are not shown in logs.
 #[derive(Clone, Copy)]
 pub(super) struct OwnRandom(pub(super) [u8; RANDOM_LEN]);
 
@@ -414,7 +418,7 @@ impl core::fmt::Debug for OwnRandom {
 }
 
 impl Association {
-    /// The handshake says what is authenticated, and whether addresses may change. Called again if it is made again.
+    /// Sets up authentication after the handshake has negotiated it. It is called again if the handshake is repeated.
     pub(super) fn agree_on_auth(&mut self, agreement: Option<&AuthAgreement>, extensions: Extensions) {
         let agreement = agreement.filter(|_| extensions.has(Extensions::AUTH));
         self.auth = agreement
@@ -422,7 +426,7 @@ impl Association {
             .map(Box::new);
     }
 
-    /// Whether the peer takes changes of addresses: authenticated ones (RFC 5061 §4.2.7).
+    /// Returns whether the peer authenticates changes of addresses, which RFC 5061 §4.2.7 requires.
     pub(super) fn peer_authenticates_asconf(&self) -> bool {
         let both = |auth: &AuthState| {
             auth.peer_requires.has(ChunkType::ASCONF) && auth.peer_requires.has(ChunkType::ASCONF_ACK)
@@ -430,7 +434,7 @@ impl Association {
         self.auth.as_deref().is_some_and(both)
     }
 
-    /// Bytes that authentication takes of every packet.
+    /// Returns the bytes that authentication uses in every packet.
     pub(super) fn auth_len(&self) -> usize {
         match &self.auth {
             Some(auth) if auth.every_packet => auth.signer.chunk_len(),
@@ -438,10 +442,11 @@ impl Association {
         }
     }
 
-    /// An AUTH chunk arrived. On an error nothing behind it may be read (RFC 4895 §6.3).
+    /// Handles an AUTH chunk. After an error the rest of the packet must not be read (RFC 4895 §6.3).
     ///
     /// # Errors
-    /// If it proves nothing; the peer is told of a hash that was not agreed on, and of nothing else.
+    /// Returns an error if the verification fails. The peer receives an error report only for an HMAC identifier that
+    /// was not negotiated.
     pub(super) fn on_auth(&mut self, from: usize, auth: &Auth<'_>, packet: &PacketView<'_>) -> Result<(), Discard> {
         let Some(state) = &self.auth else {
             return Err(Discard::Unexpected);
@@ -461,7 +466,7 @@ impl Association {
 mod tests {
     use super::*;
 
-    // RFC 4895 §6.1: numbers, not strings.
+    // RFC 4895 §6.1: as numbers, not as strings.
     #[test]
     fn key_vectors_are_ordered_as_numbers() {
         let key = |a: &[u8], b: &[u8]| association_key(b"k", a, b).to_vec();
@@ -511,7 +516,7 @@ mod tests {
         };
         let sha1 = Parameter::HmacAlgorithms(TypeList::from_wire_bytes(&[0, 1]));
         let random = Parameter::Random(&[1; 32]);
-        // A list without SHA-1 is none.
+        // A list without SHA-1 is ignored.
         let unknown = Parameter::HmacAlgorithms(TypeList::from_wire_bytes(&[0, 2, 0, 9]));
         let sha256 = Parameter::HmacAlgorithms(TypeList::from_wire_bytes(&[0, 3]));
         assert_eq!(read(&[sha1]), Ok(None));

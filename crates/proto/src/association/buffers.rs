@@ -1,10 +1,12 @@
-//! Automatic tuning of the buffers: they grow with what is delivered in a round-trip time, within the endpoint's memory for buffers.
+//! Automatic tuning of the buffers: they grow with the data delivered in a round-trip time, within the endpoint's
+//! memory for buffers.
 //!
-//! The receive buffer follows the bytes that the application takes (dynamic right-sizing, Fisk and Feng 2001): data of one round-trip
-//! time is in flight, a loss holds back another one, and in slow start the sender doubles both before the next measurement is over.
-//! An association that only receives data measures its round-trip time with heartbeats. The send buffer follows the congestion windows.
-//! Buffers only grow while data flows; an association that is idle gives back what it was granted, but a window that was advertised
-//! stays promised ([`Receiver::resize`](crate::receive::Receiver::resize)).
+//! The receive buffer follows the rate at which the application reads (dynamic right-sizing, Fisk and Feng 2001). Data
+//! of one round-trip time is in flight, a loss holds back data of another one, and in slow start the sender doubles
+//! both before the next measurement is complete. An association that only receives data measures its round-trip time
+//! with heartbeats. The send buffer follows the congestion windows. Buffers only grow while data flows. An idle
+//! association returns the memory that it was granted, but does not shrink the advertised window
+//! ([`Receiver::resize`](crate::receive::Receiver::resize)).
 
 use whimbrel_control::{Span, Time};
 
@@ -12,15 +14,15 @@ use super::{Association, Context, State};
 use crate::PathId;
 use crate::config::AssociationConfig;
 
-/// Round trips of delivered data that the receive buffer has room for.
+/// Size of the receive buffer in round-trip times of delivered data.
 const ROUNDS_RECEIVED: u64 = 4;
-/// Congestion windows that the send buffer has room for: one in flight, one held up behind a loss, one waiting.
+/// Size of the send buffer in congestion windows: one in flight, one blocked by a loss, one waiting.
 const WINDOWS_SENT: u64 = 3;
-/// Received bytes after which the round-trip time is measured for the first time.
+/// Received bytes before the first measurement of the round-trip time.
 const FIRST_MEASUREMENT: u64 = 32 * 1024;
-/// The shortest time between two heartbeats that measure the round-trip time.
+/// Minimum interval between heartbeats that measure the round-trip time.
 const BETWEEN_MEASUREMENTS: Span = Span::from_secs(1);
-/// What a message or chunk in the grown part of the send buffer costs besides its payload.
+/// Overhead in bytes of a message or chunk in the grown part of the send buffer.
 const SEND_OVERHEAD: usize = 128;
 
 /// Memory by which the buffers of all associations of an endpoint may grow.
@@ -35,12 +37,12 @@ impl BufferPool {
         BufferPool { limit, granted: 0 }
     }
 
-    /// Bytes granted and not given back.
+    /// Returns the bytes granted and not returned.
     pub(crate) fn granted(&self) -> u64 {
         self.granted
     }
 
-    /// Grants up to `wanted` bytes. No request gets more than half of what is left, so that others find some.
+    /// Grants up to `wanted` bytes, but at most half of the remaining memory, so that other associations get some.
     fn take(&mut self, wanted: u64) -> u64 {
         let granted = wanted.min(self.limit.saturating_sub(self.granted) / 2);
         self.granted += granted;
@@ -52,17 +54,17 @@ impl BufferPool {
     }
 }
 
-/// The sizes of the buffers, and the measurement of what is delivered.
+/// The sizes of the buffers, and the measurement of delivered data.
 #[derive(Debug)]
 pub(super) struct Tuning {
     recv_buffer: u32,
     send_buffer: u32,
-    /// When the current measurement began, and the bytes delivered before.
+    /// When the current measurement began, and the bytes delivered until then.
     since: Time,
     delivered: u64,
     /// The latest round-trip time measured on any path.
     latest: Option<Span>,
-    /// When a heartbeat was last asked for, and the bytes delivered before.
+    /// When a heartbeat was last requested, and the bytes delivered until then.
     asked: Option<(Time, u64)>,
 }
 
@@ -87,11 +89,11 @@ impl Tuning {
     }
 }
 
-/// The new size of a buffer that should have `wanted` bytes.
+/// Returns the new size of a buffer whose desired size is `wanted` bytes, if it should grow.
 fn grow(pool: &mut BufferPool, now: u32, wanted: u64, max: Option<u32>) -> Option<u32> {
     let wanted = wanted.min(max.unwrap_or(0).into());
     let more = wanted.saturating_sub(now.into());
-    // Small steps are not worth the trouble.
+    // Steps below an eighth of the size are skipped.
     if more < u64::from(now / 8) {
         return None;
     }
@@ -100,7 +102,7 @@ fn grow(pool: &mut BufferPool, now: u32, wanted: u64, max: Option<u32>) -> Optio
 }
 
 impl Association {
-    /// Bytes granted by the endpoint's pool.
+    /// Returns the bytes granted by the endpoint's pool.
     pub(crate) fn buffer_grant(&self) -> u64 {
         self.tuning.as_ref().map_or(0, |tuning| {
             u64::from(tuning.recv_buffer.saturating_sub(self.config.recv_buffer))
@@ -108,21 +110,21 @@ impl Association {
         })
     }
 
-    /// Bytes of messages that may be held for sending or until acknowledged.
+    /// Returns the size of the send buffer: bytes of messages waiting or not acknowledged.
     pub(super) fn send_limit(&self) -> usize {
         self.tuning
             .as_ref()
             .map_or(self.config.send_buffer, |tuning| tuning.send_buffer) as usize
     }
 
-    /// The size that the receive buffer has grown to, if it has.
+    /// Returns the size of the receive buffer if it has grown.
     pub(super) fn tuned_recv_buffer(&self) -> Option<u32> {
         let size = self.tuning.as_ref()?.recv_buffer;
         (size > self.config.recv_buffer).then_some(size)
     }
 
-    /// Whether a message of `len` bytes finds room for sending. In the grown part of the buffer, messages and chunks are charged with
-    /// what they cost besides their payload.
+    /// Returns whether the send buffer has room for a message of `len` bytes. In the grown part of the buffer, messages
+    /// and chunks are also charged for their overhead.
     pub(super) fn has_send_room(&self, len: usize) -> bool {
         let held = self.buffered_send();
         if held + len <= self.config.send_buffer as usize {
@@ -134,7 +136,8 @@ impl Association {
         })
     }
 
-    /// Data has arrived: lets the receive buffer follow what the application takes in a round-trip time.
+    /// Adjusts the receive buffer, after data has arrived, to the bytes that the application reads in a round-trip
+    /// time.
     pub(super) fn tune_receive(&mut self, ctx: &mut Context<'_>, from: usize) {
         let Some(tuning) = &mut self.tuning else { return };
         if self.config.recv_buffer_max.is_none_or(|max| max <= tuning.recv_buffer) {
@@ -157,7 +160,7 @@ impl Association {
                 }
             }
         }
-        // What we send measures the time as well.
+        // While this endpoint sends data, the data measures the round-trip time.
         let asks = self.state == State::Established
             && self.outstanding.is_empty()
             && match tuning.asked {
@@ -173,7 +176,8 @@ impl Association {
         }
     }
 
-    /// Data was acknowledged: lets the send buffer follow the windows of the paths in use, if the application would send more.
+    /// Adjusts the send buffer, after an acknowledgement, to the windows of the paths in use, if the application has
+    /// more to send.
     pub(super) fn tune_send(&mut self, ctx: &mut Context<'_>) {
         let Some(tuning) = &self.tuning else { return };
         if !self.notices.wants_space {
@@ -184,7 +188,7 @@ impl Association {
         let round = |index: usize| self.paths[index].rtt.srtt();
         let slowest = (0..self.paths.len()).filter(busy).filter_map(round).max();
         let Some(slowest) = slowest else { return };
-        // What the others deliver while the slowest path carries a packet is held until that has arrived.
+        // The buffer must hold the data that the other paths deliver while the slowest path carries a packet.
         let windows: f64 = (0..self.paths.len())
             .filter(busy)
             .map(|index| {
@@ -199,7 +203,7 @@ impl Association {
         }
     }
 
-    /// No data has moved for a while: both buffers have their configured sizes again.
+    /// Restores the configured sizes of both buffers after an idle period.
     pub(super) fn reset_buffers(&mut self, ctx: &mut Context<'_>) {
         ctx.pool.give_back(self.buffer_grant());
         self.tuning = Tuning::new(&self.config);

@@ -1,7 +1,7 @@
-//! Several paths at once: what parts are told of each path, which one takes the next packet of new data, and what a path's window has
-//! to do with the others'.
+//! Concurrent use of several paths: the view of each path for the parts, the choice of the path for new data, and the
+//! coupling of the congestion windows.
 //!
-//! With the standard's distribution nothing of this exists: new data goes to the sending path (RFC 9260 §6.4).
+//! The standard's distribution needs no state: new data is sent on the sending path (RFC 9260 §6.4).
 
 use whimbrel_control::multipath::coupling::Couple;
 use whimbrel_control::multipath::distribution::{Demand, Distribute};
@@ -12,17 +12,17 @@ use whimbrel_wire::COMMON_HEADER_LEN;
 use super::Association;
 use crate::PathId;
 
-/// What an association keeps for several paths at once.
+/// State of the concurrent use of several paths.
 #[derive(Debug)]
 pub(super) struct Spread {
-    /// None: the standard's.
+    /// `None`: the standard's distribution.
     distribution: Option<Box<dyn Distribute>>,
-    /// None: the window of each path lives by itself.
+    /// `None`: the windows of the paths are not coupled.
     coupling: Option<Box<dyn Couple>>,
     buffer_split: BufferSplit,
-    /// Every chunk goes out on every path.
+    /// Every chunk is sent on every path.
     pub(super) is_redundant: bool,
-    /// The paths as the parts saw them last; filled anew each time.
+    /// Buffer for the views of the paths; filled again for each call.
     views: Vec<PathView>,
 }
 
@@ -46,7 +46,7 @@ impl Spread {
         size_of::<Self>() + self.views.capacity() * size_of::<PathView>()
     }
 
-    /// Another path has taken the place of the one with this number.
+    /// A new path has reused this number.
     pub(super) fn forget_path(&mut self, index: usize) {
         if let Some(distribution) = &mut self.distribution {
             distribution.on_replaced(index);
@@ -58,7 +58,7 @@ impl Spread {
 }
 
 impl Association {
-    /// Uses several paths at once from now on, if the scheme wants it and there are several.
+    /// Starts the concurrent use of several paths, if the scheme requires it and there is more than one path.
     pub(super) fn start_spread(&mut self) {
         if self.spread.is_some() || self.paths.len() < 2 {
             return;
@@ -82,13 +82,14 @@ impl Association {
         self.spread = Some(Box::new(spread));
     }
 
-    /// Whether new data may go to several paths at once.
+    /// Returns whether new data may be sent on several paths concurrently.
     #[inline]
     pub(super) fn is_spread(&self) -> bool {
         self.spread.as_ref().is_some_and(|spread| spread.distribution.is_some())
     }
 
-    /// Whether new data may go to a path at all: it is confirmed and active, or the best of those that are not.
+    /// Returns whether new data may be sent on a path: it is confirmed and active, or the sending path while no path is
+    /// active.
     pub(super) fn is_usable(&self, index: usize) -> bool {
         let is_active = |index: usize| {
             let path = &self.paths[index];
@@ -98,12 +99,12 @@ impl Association {
         !self.paths[index].is_probed() && (is_active(index) || stands_in())
     }
 
-    /// Room for chunks in a packet of data on a path.
+    /// Returns the room for chunks in a packet of data on a path.
     pub(super) fn room_on(&self, index: usize) -> usize {
         self.paths[index].max_packet() - COMMON_HEADER_LEN - self.stamp_len()
     }
 
-    /// Whether a path has not used up its part of the buffers that all share.
+    /// Returns whether a path is within its share of the buffers that all paths share.
     fn split_allows(&self, split: BufferSplit, index: usize) -> bool {
         let (sender, receiver) = match split {
             BufferSplit::None => return true,
@@ -115,7 +116,7 @@ impl Association {
             .filter(|&path| self.is_usable(path))
             .count()
             .max(1) as u64;
-        // A packet always has a part, however small the buffers are.
+        // Every path may use one packet, however small the buffers are.
         let id = PathId(index as u8);
         let (held, flight) = (self.outstanding.data_held_of(id), self.outstanding.flight(id));
         let sent = held + u64::from(self.max_data);
@@ -125,7 +126,7 @@ impl Association {
             || receiver && flight > 0 && under_way > theirs / count)
     }
 
-    /// A path as parts see it.
+    /// Returns the view of a path for the parts.
     pub(super) fn view(&self, now: Time, index: usize) -> PathView {
         let (path, id) = (&self.paths[index], PathId(index as u8));
         let usable = self.is_usable(index);
@@ -150,7 +151,8 @@ impl Association {
         }
     }
 
-    /// The path that takes the next packet of new data. `blocked`: what was lost there waits for its window, and goes first.
+    /// Returns the path for the next packet of new data. `blocked`: a path whose retransmissions wait for cwnd and have
+    /// priority.
     // [9260:6.1-13]
     pub(super) fn distribute(&mut self, now: Time, blocked: Option<usize>) -> Option<usize> {
         for index in 0..self.paths.len() {
@@ -159,7 +161,7 @@ impl Association {
                 self.paths[index].decay_if_idle(now);
             }
         }
-        // Lent out for the call, as it is asked about what it belongs to.
+        // Taken out temporarily, because the call needs the association.
         let mut spread = self.spread.take()?;
         let chosen = self.ask(now, blocked, &mut spread);
         self.spread = Some(spread);
@@ -181,28 +183,29 @@ impl Association {
             if view.open {
                 any_open = any_open.or(Some(index));
             } else if view.usable && blocked != Some(index) && self.window_open(PathId(index as u8), index) {
-                // Where the pacer is what it waits for, it says when it is over.
+                // If the path waits only for the pacer, this records when the wait ends.
                 self.paths[index].is_its_time(now);
             }
             spread.views.push(view);
         }
-        // Nothing is asked about what nobody could take.
+        // The distribution is not asked if no path can send.
         let any_open = any_open?;
         let sending = usize::from(self.sending);
         if self.probe.permitted {
-            // A closed receive window is probed as the standard does it.
+            // A closed receive window is probed on the sending path, as in the standard.
             return Some(if spread.views[sending].open { sending } else { any_open });
         }
         let distribution = spread.distribution.as_mut()?;
         let chosen = distribution.choose(&self.demand(now), &spread.views);
         let is_open = |&index: &usize| spread.views.get(index).is_some_and(|view| view.open);
-        // It may wait for an acknowledgement or a timer, but not for nothing.
+        // A distribution may wait for an acknowledgement or a timer, but only if data is in flight.
         chosen
             .filter(is_open)
             .or_else(|| self.outstanding.nothing_in_flight().then_some(any_open))
     }
 
-    /// By how much the window of a path may grow by an acknowledgement of so many bytes, as a multiple of what it would by itself.
+    /// Returns the factor for the growth of a path's window by an acknowledgement of `acked` bytes. 1 is uncoupled
+    /// growth.
     #[inline]
     pub(super) fn coupled_growth(&mut self, now: Time, index: usize, acked: u64) -> f64 {
         if self.spread.is_none() {
@@ -220,8 +223,8 @@ impl Association {
         .unwrap_or(1.0)
     }
 
-    /// The window that a path is left after congestion, if a coupling decides. `reacted`: that was asked for this window of data. The
-    /// coupling hears of the first loss of a window alone.
+    /// Returns the window of a path after congestion, if a coupling determines it. `reacted`: the reaction to this
+    /// window of data has already taken place. The coupling is informed only of the first loss of a window.
     pub(super) fn coupled_window(&mut self, now: Time, index: usize, reacted: bool) -> Option<u64> {
         if reacted || self.spread.is_none() {
             return None;
@@ -238,7 +241,7 @@ impl Association {
     }
 
     fn ask_coupling<R>(&mut self, now: Time, ask: impl FnOnce(&mut dyn Couple, &[PathView]) -> R) -> Option<R> {
-        // Lent out for the call, as it is asked about what it belongs to.
+        // Taken out temporarily, because the call needs the association.
         let mut spread = self.spread.take()?;
         let answer = spread.coupling.as_mut().map(|coupling| {
             spread.views.clear();
@@ -263,7 +266,7 @@ impl Association {
         }
     }
 
-    /// Nothing can be sent. If that is because the buffers are full that all paths share, the distribution hears of it.
+    /// Informs the distribution if nothing can be sent because the shared buffers are full.
     pub(super) fn note_stall(&mut self, now: Time) {
         if !self.is_stalled() || !self.any_window_open() {
             return;
@@ -279,14 +282,14 @@ impl Association {
         self.spread = Some(spread);
     }
 
-    /// Whether the buffers are full that all paths share.
+    /// Returns whether the buffers that all paths share are full.
     pub(super) fn is_stalled(&self) -> bool {
         let sender_full = self.queue.is_empty() && self.notices.wants_space;
         let receiver_full = !self.queue.is_empty() && !self.may_send_new();
         sender_full || receiver_full
     }
 
-    /// Whether new data could go out on some path, as far as the peer's window is concerned.
+    /// Returns whether the peer's rwnd allows new data on some path.
     pub(super) fn may_send_new(&self) -> bool {
         if !self.is_spread() {
             return self.next_new_len(self.room_on(usize::from(self.sending))).is_some();
@@ -294,7 +297,7 @@ impl Association {
         (0..self.paths.len()).any(|index| self.is_usable(index) && self.next_new_len(self.room_on(index)).is_some())
     }
 
-    /// Whether the window of a path that takes new data is open.
+    /// Returns whether cwnd allows data on a path that takes new data.
     pub(super) fn any_window_open(&self) -> bool {
         if !self.is_spread() {
             return self.window_open(PathId(self.sending), usize::from(self.sending));
@@ -310,7 +313,7 @@ mod tests {
     use super::super::testing;
     use super::*;
 
-    /// Counts the losses that it hears of, and the windows that it is asked for.
+    /// Counts the losses and the requests for a window.
     #[derive(Clone, Debug, Default)]
     struct Counts(Arc<Mutex<(u32, u32)>>);
 
@@ -340,7 +343,8 @@ mod tests {
             (window, core::mem::take(&mut *counts.0.lock().unwrap()))
         };
         assert_eq!(ask(&mut association, false), (Some(1468), (1, 1)));
-        // In fast recovery a loss is not the first, but a window may be asked for, as after a loss by the channel.
+        // In fast recovery a loss is not the first one, but a window may still be requested, as after a transmission
+        // loss.
         association.epochs_mut(1).recovery.enter(5);
         assert_eq!(ask(&mut association, false), (Some(1468), (0, 1)));
         association.epochs_mut(1).recovery.leave();

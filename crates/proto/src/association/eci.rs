@@ -1,30 +1,31 @@
-//! Explicit congestion indication: what routers tell on every packet, echoed with every SACK (Shishir 2000, III; the congestion
-//! warning of TCP Jersey is echoed alike).
+//! Explicit congestion indication: routers indicate congestion on every packet, and the receiver echoes it in every
+//! SACK (Shishir 2000, III; the congestion warning of TCP Jersey is echoed in the same way).
 //!
-//! Sender. With ECN and ECI agreed, packets of new data carry ECT(1), the codepoint that Shishir's Table II calls valid with nothing
-//! indicated. A router with a queue that is long on average turns it into ECT(0), which the table calls ECI, or into CE, which means
-//! ECI and ECN.
+//! Sender: if ECN and ECI are negotiated, packets of new data carry ECT(1), the codepoint that Shishir's Table II
+//! defines as valid without an indication. A router whose average queue is long changes it to ECT(0), which the table
+//! defines as ECI, or to CE, which means ECI and ECN.
 //!
-//! Receiver. A SACK says by its I bit whether any packet of data since the last SACK brought an indication. Packets that cannot
-//! carry one, retransmissions for instance, say nothing; if there were no others, the SACK repeats what the last one said.
+//! Receiver: the I bit of a SACK reports whether any data packet since the last SACK carried an indication. Packets
+//! that cannot carry one, for instance retransmissions, are ignored. If there were no others, the SACK repeats the
+//! previous value.
 
 use super::Association;
 use crate::extensions::Extensions;
 use crate::{Ecn, PacketMeta};
 
-/// What both ends agreed on, and what the next SACK says.
+/// The negotiated use of ECI, and the state of the next SACK's I bit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EciState {
-    /// Both ends echo what routers indicate.
+    /// Both endpoints echo the indications of routers.
     pub(super) in_use: bool,
     /// The I bit of the next SACK.
     indicated: bool,
-    /// A SACK has said so.
+    /// A SACK has reported the value.
     is_old: bool,
 }
 
 impl EciState {
-    /// A packet of data has arrived. `ecn`: those that could be marked are.
+    /// A data packet arrived. `ecn`: packets that routers can mark are sent with ECT.
     pub(super) fn on_data(&mut self, meta: PacketMeta, ecn: bool) {
         let indicated = meta.congestion_indicated || matches!(meta.ecn, Ecn::Ect0 | Ecn::Ce);
         if !indicated && ecn && meta.ecn == Ecn::NotEct {
@@ -34,7 +35,7 @@ impl EciState {
         self.is_old = false;
     }
 
-    /// The I bit of a SACK that goes out now.
+    /// Returns the I bit of a SACK that is sent now.
     pub(super) fn tell(&mut self) -> bool {
         self.is_old = true;
         self.in_use && self.indicated
@@ -42,7 +43,7 @@ impl EciState {
 }
 
 impl Association {
-    /// Whether both ends echo the congestion that routers indicate.
+    /// Returns whether both endpoints echo the congestion that routers indicate.
     pub fn uses_eci(&self) -> bool {
         self.eci.in_use
     }
@@ -54,7 +55,7 @@ impl Association {
         };
     }
 
-    /// The codepoint of packets of new data while ECN is in use.
+    /// Returns the codepoint of packets of new data while ECN is in use.
     pub(super) fn capable_codepoint(&self) -> Ecn {
         if self.eci.in_use { Ecn::Ect1 } else { Ecn::Ect0 }
     }

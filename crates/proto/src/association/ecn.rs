@@ -1,19 +1,20 @@
-//! Explicit congestion notification: marks echoed to the sender, and what the sender makes of them.
+//! Explicit congestion notification: the echo of marks, and the sender's reaction.
 //!
-//! Sender. Packets of new data are sent as ECT(0) once both ends have said that they are capable of ECN. As RFC 3168 says, packets
-//! of control chunks alone (§6.1.4: their loss is no sign that data slows down), of retransmissions (§6.1.5: an attacker could mark
-//! old data) and probes of a closed window (§6.1.6) are not, although Ye 2004 (4.4.2) writes of all SCTP packets. An ECNE chunk
-//! reduces the window of the path that its TSN was sent on, once per window of data, whatever reduced it before: ECNE, missing
-//! reports or a timeout (Ye 2004, Figure 16; RFC 3168 §6.1.2). Loss within a window of data that an ECNE has reduced brings no second
-//! reduction; a timeout within it sets cwnd to one packet and leaves ssthresh alone.
+//! Sender: packets of new data are sent as ECT(0) once both endpoints have announced support for ECN. Following RFC
+//! 3168, packets that contain only control chunks (§6.1.4: their loss does not slow down data), retransmissions
+//! (§6.1.5: an attacker could mark old data) and probes of a closed window (§6.1.6) are sent as Not-ECT, although Ye
+//! 2004 (4.4.2) sets ECT on all SCTP packets. An ECNE chunk reduces the cwnd of the path on which its TSN was sent,
+//! once per window of data, whatever reduced it before: ECNE, missing reports or a timeout (Ye 2004, Figure 16; RFC
+//! 3168 §6.1.2). Loss within a window of data that an ECNE has reduced causes no second reduction. A timeout within it
+//! sets cwnd to one packet and keeps ssthresh.
 //!
-//! Receiver without CWR (Ye 2004, Figure 17): one ECNE chunk at once for each marked packet of data, none otherwise. A repeated or
-//! belated ECNE does no harm, since its TSN shows which window of data it belongs to.
+//! Receiver without CWR (Ye 2004, Figure 17): one ECNE chunk is sent at once for each marked data packet. A repeated or
+//! late ECNE is harmless, because its TSN identifies the window of data.
 //!
-//! Receiver with CWR (RFC 4960 appendix A, RFC 3168 §6.1.3): ECNE goes with each SACK from the first marked packet on until a
-//! CWR chunk answers it. The sender sends CWR as it reduces its window, and only then; an ECNE that goes on after that window of data
-//! counts as new congestion, since TCP's flag names no packet. That is the weakness which Ye 2004 (4.6.1) shows: each CWR
-//! that is lost costs a reduction.
+//! Receiver with CWR (RFC 4960 appendix A, RFC 3168 §6.1.3): from the first marked packet on, ECNE is sent with each
+//! SACK until a CWR chunk arrives. The sender sends CWR only when it reduces its window. An ECNE that is repeated after
+//! that window of data counts as new congestion: the rules are those of TCP, whose flag identifies no packet. Ye 2004
+//! (4.6.1) shows the weakness: each lost CWR causes another reduction.
 
 use whimbrel_control::{MarkEvent, RecoveryEpoch, Seq, Verdict};
 use whimbrel_wire::{Chunk, PacketView, Tsn};
@@ -25,52 +26,52 @@ use crate::error::Discard;
 use crate::send::Outstanding;
 use crate::trace::{TraceEvent, TraceKinds};
 
-/// What both ends agreed on, and what the receiver repeats.
+/// The negotiated use of ECN, and the state of the receiver's echo.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EcnState {
-    /// Both ends are capable of ECN.
+    /// Both endpoints support ECN.
     pub(super) in_use: bool,
     /// With CWR: the lowest TSN of the first packet that arrived marked since the last CWR.
     pub(super) echo: Option<Tsn>,
 }
 
-/// For which windows of data a path's congestion window has been reduced. Kept only while ECN is in use.
+/// Records the windows of data for which a path's cwnd has been reduced. Used only while ECN is in use.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reductions {
-    /// By an ECNE chunk.
+    /// Reductions by an ECNE chunk.
     by_mark: RecoveryEpoch,
-    /// By anything.
+    /// Reductions by any cause.
     by_any: RecoveryEpoch,
-    /// Positions of the association below this one were outstanding at the last one; 0 before the first.
+    /// Positions of the association below this one were outstanding at the last reduction; 0 before the first.
     below: Seq,
 }
 
 impl Reductions {
-    /// `on_path`: the highest position outstanding as the path counts; `of_all`: as the association counts.
+    /// `on_path`: the highest outstanding position in the path's numbering; `of_all`: in the association's numbering.
     fn enter(&mut self, on_path: Seq, of_all: Seq) {
         self.by_any.enter(on_path);
         self.below = of_all.saturating_add(1);
     }
 
-    /// Everything up to and including `acked` is acknowledged.
+    /// All data up to and including `acked` is acknowledged.
     pub(super) fn on_cumulative_ack(&mut self, acked: Seq) {
         self.by_mark.on_cumulative_ack(acked);
         self.by_any.on_cumulative_ack(acked);
     }
 
-    /// Whether a mark has reduced the window for data that is still outstanding.
+    /// Returns whether a mark has reduced the window for data that is still outstanding.
     pub(super) fn marked(&self) -> bool {
         self.by_mark.is_active()
     }
 }
 
 impl Association {
-    /// Whether both ends have said that they are capable of ECN.
+    /// Returns whether both endpoints have announced support for ECN.
     pub fn uses_ecn(&self) -> bool {
         self.ecn.in_use
     }
 
-    /// What an association agrees on with a peer that is capable of ECN or not.
+    /// Sets up ECN after the handshake.
     pub(super) fn agree_on_ecn(&mut self, both_capable: bool) {
         self.ecn = EcnState {
             in_use: both_capable && self.switches.ecn,
@@ -78,7 +79,7 @@ impl Association {
         };
     }
 
-    /// A packet of data has arrived marked.
+    /// A data packet with a CE mark arrived.
     #[cold]
     pub(super) fn on_ce(&mut self, ctx: &mut Context<'_>, packet: &PacketView<'_>, from: usize) {
         let tsns = packet.chunks().flatten().filter_map(|chunk| match chunk {
@@ -105,7 +106,8 @@ impl Association {
         }
     }
 
-    /// Adds an ECNE chunk, unless the packet is full: the next SACK carries it if CWR is used, and otherwise it comes first.
+    /// Adds an ECNE chunk if it fits. With CWR, a later SACK carries it otherwise. Without CWR it always fits, because
+    /// a control chunk that does not fit starts a new packet.
     #[cold]
     pub(super) fn push_ecne(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>, lowest_tsn: Tsn) {
         let chunk = Chunk::Ecne { lowest_tsn };
@@ -123,7 +125,7 @@ impl Association {
 
     #[cold]
     pub(super) fn on_ecne(&mut self, ctx: &mut Context<'_>, lowest_tsn: Tsn, from: usize) -> Result<(), Discard> {
-        // Who has not agreed to ECN passes it over like an unknown chunk that asks for no report.
+        // Without negotiation, ECNE is handled like an unknown chunk that requires no report.
         if !self.ecn.in_use {
             return Ok(());
         }
@@ -133,7 +135,7 @@ impl Association {
             .outstanding
             .path_of(seq)
             .map_or(from, |path| usize::from(path).min(self.paths.len() - 1));
-        // Of one that is not held any more nothing is known but that it is acknowledged.
+        // A chunk that is no longer stored is only known to be acknowledged.
         let on_path = PathId(index as u8);
         let position = self
             .outstanding
@@ -183,14 +185,14 @@ impl Association {
             return Ok(());
         }
         self.stats.cwr_received += 1;
-        // One that answers an earlier echo is late.
+        // A CWR that answers an earlier echo is late.
         if self.ecn.echo.is_some_and(|echo| echo.is_at_or_before(lowest_tsn)) {
             self.ecn.echo = None;
         }
         Ok(())
     }
 
-    /// Loss has reduced a path's window for all that is outstanding.
+    /// A loss has reduced a path's window for all outstanding data.
     pub(super) fn note_reduction_by_loss(&mut self, index: usize) {
         if self.ecn.in_use {
             let (on_path, of_all) = highest_positions(&self.outstanding, index);
@@ -199,7 +201,7 @@ impl Association {
     }
 }
 
-/// The highest position sent, as the path counts and as the association counts.
+/// Returns the highest position sent, in the path's and in the association's numbering.
 fn highest_positions(outstanding: &Outstanding, index: usize) -> (Seq, Seq) {
     let on_path = outstanding.next_position(PathId(index as u8)).saturating_sub(1);
     (on_path, outstanding.next_seq().saturating_sub(1))

@@ -1,4 +1,4 @@
-//! Changes of addresses that the peer asks for, and our answer (RFC 5061 §5.2).
+//! ASCONF from the peer and the ASCONF-ACK that answers it (RFC 5061 §5.2).
 
 use whimbrel_wire::{
     ASCONF_HEADER_LEN, Asconf, Cause, Causes, Chunk, PacketView, Parameter, Parameters, RawParameter, UnknownAction,
@@ -10,21 +10,21 @@ use crate::PacketMeta;
 use crate::endpoint::{Reply, ReplyChunk};
 use crate::error::Discard;
 
-/// Bytes of answers in an ASCONF-ACK, at most; less if a packet holds less. What is asked for beyond is refused.
+/// Maximum bytes of responses in an ASCONF-ACK; less if a packet holds less. Requests beyond it are refused.
 const MAX_ANSWERS: usize = 512;
 
-/// Bytes of one answer at most: its header, that of the cause, and what is shown of the request.
+/// Maximum bytes of one response: its header, the header of the cause, and the quoted part of the request.
 const MAX_ANSWER: usize = 12 + MAX_SHOWN;
 
-/// Bytes of a request that its refusal shows.
+/// Maximum bytes of a request that its refusal quotes.
 const MAX_SHOWN: usize = 64;
 
-/// What an answer shows of a request.
+/// Returns the part of a request that a response quotes.
 fn shown(raw: RawParameter<'_>) -> &[u8] {
     &raw.bytes()[..raw.bytes().len().min(MAX_SHOWN)]
 }
 
-/// The number of a request that is not understood otherwise.
+/// Returns the correlation ID of a request that cannot be decoded.
 fn correlation_of(raw: RawParameter<'_>) -> u32 {
     raw.value().first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
@@ -38,8 +38,9 @@ fn refuse(correlation: u32, causes: &[u8], answers: &mut Vec<u8>) {
 }
 
 impl Association {
-    /// Whether the packet asks for changes of this association from an address that is none of its paths: the association is
-    /// named by an address in it (RFC 5061 §4.1.1). What it asks for counts only if it is authenticated.
+    /// Returns whether the packet contains an ASCONF for this association. Its source is not the remote address of a
+    /// path: the address parameter identifies the association (RFC 5061 §4.1.1). The requests take effect only if they
+    /// are authenticated.
     pub(crate) fn is_named_in_asconf(&self, packet: &PacketView<'_>) -> bool {
         if self.asconf.is_none() {
             return false;
@@ -58,7 +59,7 @@ impl Association {
         }
     }
 
-    /// The peer asks for changes (RFC 5061 §5.2). The caller has seen that they are authenticated.
+    /// Handles an ASCONF (RFC 5061 §5.2). The caller has verified that it is authenticated.
     pub(in super::super) fn on_asconf(
         &mut self,
         ctx: &mut Context<'_>,
@@ -72,7 +73,7 @@ impl Association {
         if asconf.serial == state.peer_serial
             && let Some(answer) = &state.answer
         {
-            // Our answer was lost.
+            // The ASCONF-ACK was lost.
             let answer = answer.clone();
             self.answer_asconf(ctx, meta, asconf.serial, answer);
             return Ok(());
@@ -105,20 +106,21 @@ impl Association {
                     refuse(correlation, &causes, &mut answers);
                 }
             }
-            // RFC 5061 §3.2.1 of the parameter's type: some forbid to read on.
+            // RFC 9260 §3.2.1: the type of an unrecognized parameter may require to stop processing.
             if answers.len() > last || raw.action().stops() {
                 break;
             }
         }
         if let Some(Ok(raw)) = requests.next() {
-            // RFC 5061 §4.1.2: silence is consent, unless something before it was refused. So the first that is passed over is.
+            // RFC 5061 §4.1.2: a request without a response has succeeded, unless an earlier one was refused. Therefore
+            // the first request that is not processed is refused explicitly.
             failed = true;
             let mut causes = Vec::new();
             Cause::ResourceShortage(shown(raw)).emit(&mut causes);
             refuse(correlation_of(raw), &causes, &mut answers);
         }
         if !failed {
-            // RFC 5061 §4.1.2: silence is consent.
+            // RFC 5061 §4.1.2: no response means success.
             answers.clear();
         }
         let answer: Box<[u8]> = answers.into();
@@ -130,7 +132,8 @@ impl Association {
         Ok(())
     }
 
-    /// RFC 5061 §5.2: the answer goes where the question came from, be it an address of the association or not.
+    /// Sends the ASCONF-ACK to the source of the ASCONF, whether or not it is an address of the association (RFC 5061
+    /// §5.2).
     fn answer_asconf(&mut self, ctx: &mut Context<'_>, meta: PacketMeta, serial: u32, answer: Box<[u8]>) {
         if let Some(to) = self.path_for(&meta) {
             self.answer(to as u8, Outgoing::AsconfAck { serial, answer });
@@ -147,7 +150,11 @@ impl Association {
         }
     }
 
-    /// Carries out one request; an error has the causes for the answer. What is no request and may be passed over has no number.
+    /// Executes one request and returns its correlation ID, or `None` for a parameter that is not a request and may be
+    /// skipped.
+    ///
+    /// # Errors
+    /// Returns the correlation ID and the error causes for the response.
     fn carry_out(
         &mut self,
         ctx: &mut Context<'_>,
@@ -184,7 +191,7 @@ impl Association {
                     return refuse(correlation, Cause::DeleteSourceAddress(shown));
                 }
                 if address.is_unspecified() {
-                    // All but the source (RFC 5061 §4.2.2), which the association must then have.
+                    // All addresses except the source (RFC 5061 §4.2.2), which must belong to the association.
                     if !self.has_remote(source) {
                         return refuse(correlation, Cause::DeleteLastAddress(shown));
                     }

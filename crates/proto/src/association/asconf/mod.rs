@@ -1,4 +1,4 @@
-//! Changes of addresses that this end asks for, and what the peer answers: ASCONF and ASCONF-ACK (RFC 5061 §5.1).
+//! Changes of addresses requested by the local user: ASCONF, and the handling of ASCONF-ACK (RFC 5061 §5.1).
 
 mod answer;
 
@@ -16,14 +16,14 @@ use crate::extensions::Extensions;
 use crate::path::Path;
 use crate::trace::TimerKind;
 
-/// A change that our user asked for.
+/// A change requested by the local user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Request {
-    /// An address of ours is there.
+    /// Add a local address.
     Add(TransportAddr),
-    /// The peer is to send to this address of ours first.
+    /// Make this local address the peer's primary destination.
     SetPrimary(TransportAddr),
-    /// An address of ours is not there any more.
+    /// Remove a local address.
     Remove(TransportAddr),
 }
 
@@ -34,7 +34,8 @@ impl Request {
         }
     }
 
-    /// Additions first, so that what they add can be named; removals last, so that an address is left at any time.
+    /// Returns the order in the ASCONF. Additions come first, so that later requests can refer to them. Removals come
+    /// last, so that at least one address remains at any time.
     fn order(self) -> u8 {
         match self {
             Request::Add(_) => 0,
@@ -44,29 +45,29 @@ impl Request {
     }
 }
 
-/// The ASCONF that is unanswered: there is one at most (RFC 5061 §5.1).
+/// The outstanding ASCONF; there is at most one (RFC 5061 §5.1).
 #[derive(Debug)]
 struct Pending {
     serial: u32,
     requests: Vec<Request>,
     parameters: Box<[u8]>,
-    /// The path it was sent on last.
+    /// The path on which it was last sent.
     path: u8,
-    /// It has left: until then it takes in what is asked for besides.
+    /// It has been sent. Until then further requests are added to it.
     sent: bool,
 }
 
-/// Where the two directions of changes are.
+/// State of both directions of address changes.
 #[derive(Debug)]
 pub(crate) struct AsconfState {
-    /// Of our next ASCONF.
+    /// Serial number of the next ASCONF.
     next_serial: u32,
     pending: Option<Pending>,
     waiting: Vec<Request>,
-    /// The peer's ASCONF that was answered last, and the answer, in case that it asks again.
+    /// Serial number of the peer's latest ASCONF, and the ASCONF-ACK that answered it, for retransmissions.
     peer_serial: u32,
     answer: Option<Box<[u8]>>,
-    /// Our addresses as the peer knows them.
+    /// Local addresses that the peer knows.
     announced: Vec<TransportAddr>,
 }
 
@@ -82,7 +83,7 @@ impl AsconfState {
             + self.announced.capacity() * size_of::<TransportAddr>()
     }
 
-    /// Takes back an ASCONF that has not left yet: what it asks for waits again.
+    /// Withdraws an ASCONF that has not been sent yet; its requests wait again.
     fn recall(&mut self) {
         if let Some(pending) = self.pending.take_if(|pending| !pending.sent) {
             self.next_serial = pending.serial;
@@ -97,7 +98,8 @@ impl AsconfState {
 }
 
 impl Association {
-    /// The handshake has settled whether addresses may change: serial numbers begin with the initial TSNs (RFC 5061 §4.1.1).
+    /// Called when the handshake has determined whether addresses may change. Serial numbers start with the initial
+    /// TSNs (RFC 5061 §4.1.1).
     pub(super) fn agree_on_asconf(&mut self, extensions: Extensions, local_tsn: u32, peer_tsn: u32) {
         let agreed = extensions.has(Extensions::DYNAMIC_ADDRESSES) && self.peer_authenticates_asconf();
         self.asconf = agreed.then(|| {
@@ -112,17 +114,18 @@ impl Association {
         });
     }
 
-    /// Whether both ends can change addresses.
+    /// Returns whether both endpoints support dynamic addresses.
     pub fn has_dynamic_addresses(&self) -> bool {
         self.asconf.is_some()
     }
 
-    /// The addresses of this end that packets are sent from.
+    /// Returns the local addresses that packets are sent from.
     pub fn local_addrs(&self) -> &[TransportAddr] {
         &self.local_addrs
     }
 
-    /// Whether the peer may send to this address of ours, or we from it.
+    /// Returns whether this local address is in use by either side: the peer may send to it, or packets may be sent
+    /// from it.
     pub fn is_known_by(&self, addr: TransportAddr) -> bool {
         let announced = self
             .asconf
@@ -131,19 +134,20 @@ impl Association {
         announced || self.local_addrs.contains(&addr)
     }
 
-    /// Whether the peer is not to send to this address of ours, or not any more. An ABORT that comes to one is ignored (RFC 5061
-    /// §5.3): it answers what we sent from there before the peer forgot the address, and took for a stranger's after that.
+    /// Returns whether the peer should not send to this local address, or no longer. An ABORT that arrives there is
+    /// ignored (RFC 5061 §5.3): it answers a packet that was sent from there and reached the peer after it had removed
+    /// the address.
     pub(crate) fn gave_up(&self, local: TransportAddr) -> bool {
         self.asconf.is_some() && !self.local_addrs.contains(&local)
     }
 
-    /// Whether the peer has been asked to send to this address of ours, and may do so.
+    /// Returns whether the peer has been asked to add this local address and may therefore send to it.
     pub(super) fn may_come(&self, local: TransportAddr) -> bool {
         let asconf = self.asconf.as_ref();
         asconf.is_some_and(|state| state.requests().any(|r| r == Request::Add(local)))
     }
 
-    /// An address of ours has come to be there; the peer is asked to use it too.
+    /// Adds a local address and asks the peer to add it.
     pub(crate) fn add_local_address(&mut self, ctx: &mut Context<'_>, addr: TransportAddr) -> Result<(), AddressError> {
         let state = self.changeable()?;
         if !is_unicast(addr.ip()) {
@@ -163,7 +167,7 @@ impl Association {
         Ok(())
     }
 
-    /// An address of ours is to be used no more, or is gone: nothing is sent from it any more, and the peer is asked not to send to it.
+    /// Removes a local address: it is not used as a source any more, and the peer is asked to remove it.
     pub(crate) fn remove_local_address(
         &mut self,
         ctx: &mut Context<'_>,
@@ -196,7 +200,7 @@ impl Association {
         Ok(())
     }
 
-    /// The address goes before the peer has been asked to take it: it never hears of it.
+    /// Withdraws the addition of an address before the peer has been asked. Returns false if the request has been sent.
     fn withdraw(&mut self, addr: TransportAddr) -> bool {
         let Some(state) = &mut self.asconf else { return false };
         state.recall();
@@ -211,7 +215,7 @@ impl Association {
         true
     }
 
-    /// The peer is asked to send to this address of ours first (RFC 5061 §4.2.4).
+    /// Asks the peer to use this local address as its primary destination (RFC 5061 §4.2.4).
     pub(crate) fn set_peer_primary(&mut self, ctx: &mut Context<'_>, addr: TransportAddr) -> Result<(), AddressError> {
         let state = self.changeable()?;
         let is_added = state.requests().any(|r| r == Request::Add(addr));
@@ -245,7 +249,7 @@ impl Association {
         self.send_asconf(ctx);
     }
 
-    /// Sends what waits, if nothing is unanswered.
+    /// Sends the waiting requests unless an ASCONF is outstanding.
     fn send_asconf(&mut self, ctx: &mut Context<'_>) {
         let Some(state) = self.asconf.as_mut() else { return };
         state.recall();
@@ -255,7 +259,7 @@ impl Association {
         let mut requests = core::mem::take(&mut state.waiting);
         requests.sort_by_key(|request| request.order());
         let mut parameters = Vec::new();
-        // RFC 5061 §4.1.1: an address that the peer knows; it may be the one that is to go.
+        // RFC 5061 §4.1.1: an address that the peer knows. It may be the one to be removed.
         let leaves = |addr: &TransportAddr| requests.contains(&Request::Remove(*addr));
         let known = state.announced.iter().find(|addr| !leaves(addr));
         if let Some(known) = known.or(state.announced.first()) {
@@ -283,8 +287,8 @@ impl Association {
         self.transmit_asconf(ctx.now, path);
     }
 
-    /// The path for an ASCONF. A local address that the peer does not know yet is used only if the others do not answer (RFC 5061
-    /// §5.3).
+    /// Returns the path for an ASCONF. A local address that the peer does not know yet is used only if the others do
+    /// not get a response (RFC 5061 §5.3).
     fn asconf_path(&self, from: usize, timed_out: bool) -> usize {
         let known = Path::is_open;
         let any = |path: &Path| path.is_open() || path.pending && !path.removed;
@@ -307,7 +311,7 @@ impl Association {
         }
     }
 
-    /// T4-rto: the ASCONF is repeated as it was, on another path if there is one (RFC 5061 §5.1.1).
+    /// T4-rto expired: retransmits the ASCONF unchanged, on another path if there is one (RFC 5061 §5.1.1).
     pub(super) fn on_t4(&mut self, ctx: &mut Context<'_>) {
         self.timers.t4 = NEVER;
         let Some(pending) = self.asconf.as_ref().and_then(|state| state.pending.as_ref()) else {
@@ -325,7 +329,7 @@ impl Association {
         }
     }
 
-    /// An address of ours that the peer has been asked to take, of the IP version of this one.
+    /// Returns a local address of the same IP version that the peer has been asked to add.
     pub(super) fn address_to_come(&self, remote: TransportAddr) -> Option<TransportAddr> {
         self.asconf.as_ref()?.requests().find_map(|request| match request {
             Request::Add(addr) if addr.is_ipv4() == remote.is_ipv4() => Some(addr),
@@ -333,7 +337,7 @@ impl Association {
         })
     }
 
-    /// Writes the ASCONF that is unanswered.
+    /// Writes the outstanding ASCONF.
     pub(super) fn push_asconf(&mut self, packet: &mut Packet<'_>) {
         if let Some(pending) = self.asconf.as_mut().and_then(|state| state.pending.as_mut()) {
             pending.sent = true;
@@ -344,13 +348,13 @@ impl Association {
         }
     }
 
-    /// Bytes of the ASCONF that is unanswered.
+    /// Returns the length of the outstanding ASCONF in bytes.
     pub(super) fn asconf_len(&self) -> usize {
         let pending = self.asconf.as_ref().and_then(|state| state.pending.as_ref());
         pending.map_or(0, |pending| ASCONF_HEADER_LEN + pending.parameters.len())
     }
 
-    /// The peer answers (RFC 5061 §5.1, §5.1.1). The caller has seen that the answer is authenticated.
+    /// Handles an ASCONF-ACK (RFC 5061 §5.1, §5.1.1). The caller has verified that it is authenticated.
     pub(super) fn on_asconf_ack(
         &mut self,
         ctx: &mut Context<'_>,
@@ -363,7 +367,7 @@ impl Association {
         let Some(pending) = state.pending.take_if(|pending| pending.serial == ack.serial) else {
             let ahead = ack.serial.wrapping_sub(state.next_serial) < 1 << 31;
             if ahead {
-                // RFC 5061 §5.1 E: an answer to what was never asked.
+                // RFC 5061 §5.1 E: an ASCONF-ACK to an ASCONF that was not sent.
                 let mut causes = Vec::new();
                 Cause::IllegalAsconfAck.emit(&mut causes);
                 self.abort_with(
@@ -380,7 +384,7 @@ impl Association {
         self.errors = 0;
         let sent_on = usize::from(pending.path);
         self.paths[sent_on].errors = 0;
-        // What comes behind an error without an answer was not carried out (RFC 5061 §4.1.2).
+        // Requests after an error that have no response were not executed (RFC 5061 §4.1.2).
         let mut refused_from = usize::MAX;
         let mut outcomes: Vec<Option<Result<(), u16>>> = vec![None; pending.requests.len()];
         for parameter in ack.parameters.iter().map_while(Result::ok) {
@@ -414,7 +418,8 @@ impl Association {
         Ok(())
     }
 
-    /// The peer does not take the only address that was to be left to us. What it has not been asked to forget is ours again.
+    /// The peer refused the only local address that would have remained. Restores the local addresses whose removal has
+    /// not been requested yet.
     fn restore_addresses(&mut self, ctx: &mut Context<'_>, remotes: &[(TransportAddr, bool)]) {
         let Some(state) = self.asconf.as_mut() else { return };
         let mut kept = Vec::new();
@@ -458,7 +463,7 @@ impl Association {
                 let leaves = state.requests().any(|r| r == Request::Remove(addr));
                 if !leaves {
                     self.local_addrs = self.local_addrs.iter().copied().chain([addr]).collect();
-                    // The answer to what was sent from it shows that it works.
+                    // The ASCONF-ACK to an ASCONF sent from the address verifies the path.
                     let works = self.paths[sent_on].local == addr && sent_on == from;
                     self.open_paths_from(ctx, addr, works.then_some(sent_on));
                 }
@@ -473,7 +478,7 @@ impl Association {
             (_, Err(cause)) => {
                 match request {
                     Request::Add(_) => self.leave_local_address(ctx, addr),
-                    // The peer keeps it, and so do we.
+                    // The peer keeps the address, so it stays in use.
                     Request::Remove(_) if state.announced.contains(&addr) => {
                         self.own_again(addr);
                         self.add_candidate_path(ctx, addr);
