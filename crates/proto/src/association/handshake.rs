@@ -1,4 +1,4 @@
-//! How an association begins: INIT, INIT ACK, COOKIE ECHO, COOKIE ACK (RFC 9260 §5).
+//! The handshake: INIT, INIT ACK, COOKIE ECHO, COOKIE ACK (RFC 9260 §5).
 
 use rand_core::Rng;
 use whimbrel_control::{Span, Time};
@@ -15,10 +15,10 @@ use crate::path::Path;
 use crate::trace::{LossRule, TraceEvent, TraceKinds};
 use crate::{PacketMeta, PathId, TransportAddr};
 
-/// Adds our addresses to the parameters of an INIT or INIT ACK.
+/// Adds the local addresses to the parameters of an INIT or INIT ACK.
 // [9260:3.3.2.1.2-1]
 pub(crate) fn address_parameters(local_addrs: &[TransportAddr], list: &mut Vec<u8>) {
-    // RFC 9260 §5.1.2 A: one address needs no mention, the packet shows it.
+    // RFC 9260 §5.1.2 A: a single address is not listed, because it is the packet's source.
     if local_addrs.len() > 1 {
         for addr in local_addrs {
             match addr.ip().to_canonical() {
@@ -30,7 +30,7 @@ pub(crate) fn address_parameters(local_addrs: &[TransportAddr], list: &mut Vec<u
 }
 
 impl Agreement {
-    /// What a cookie of ours says.
+    /// Returns the agreement stored in a valid cookie.
     fn of(cookie: &Cookie) -> Self {
         Agreement {
             local_tag: cookie.local_tag,
@@ -48,8 +48,8 @@ impl Agreement {
 }
 
 impl Association {
-    /// Opens an association: ASSOCIATE primitive (RFC 9260 §5.1 A). The addresses are confirmed, since the user gave them
-    /// (§5.4 rule 1).
+    /// Opens an association: ASSOCIATE primitive (RFC 9260 §5.1 A). The addresses are confirmed, because the user
+    /// specified them (§5.4 rule 1).
     // [9260:5.1-1, 5.1-2, 3.3.2-15, 5-1]
     pub(crate) fn open(
         ctx: &mut Context<'_>,
@@ -100,7 +100,7 @@ impl Association {
         }));
     }
 
-    /// Accepts an association with what a valid cookie says (RFC 9260 §5.1.5 step 5).
+    /// Accepts an association from a valid cookie (RFC 9260 §5.1.5 step 5).
     // [9260:5.1-20]
     pub(crate) fn accept(
         ctx: &mut Context<'_>,
@@ -111,7 +111,7 @@ impl Association {
         let locals = identity.local_addrs.clone();
         let mut paths: Vec<Path> = Vec::with_capacity(cookie.peer_addrs.as_slice().len());
         for (index, &remote) in cookie.peer_addrs.as_slice().iter().enumerate() {
-            // RFC 9260 §5.4 rule 2: only the address that INIT ACK went to is confirmed.
+            // RFC 9260 §5.4 rule 2: only the destination address of the INIT ACK is confirmed.
             let local = if index == 0 {
                 Some(cookie.local)
             } else {
@@ -185,12 +185,13 @@ impl Association {
         self.start_policy(ctx);
         self.start_autoclose(ctx.now);
         self.allow_burst();
-        // What went out with COOKIE ECHO.
+        // For DATA chunks bundled with COOKIE ECHO.
         self.start_missing_t3(ctx.now);
         self.shutdown_if_wanted(ctx);
     }
 
-    /// Answers COOKIE ECHO where it came from. To an address not confirmed yet, a HEARTBEAT goes along (RFC 9260 §5.4).
+    /// Sends COOKIE ACK to the source of the COOKIE ECHO. If that address is not confirmed yet, a HEARTBEAT is bundled
+    /// (RFC 9260 §5.4).
     // [9260:5.1-8, 5.1.5-5, 5.1.5-7, 5.4-3, 3.3.12-1]
     pub(crate) fn send_cookie_ack(&mut self, ctx: &mut Context<'_>, to: TransportAddr) {
         let Some(index) = self.path_of(to).or_else(|| self.follow_port(to)) else {
@@ -199,12 +200,12 @@ impl Association {
         if !self.paths[index].confirmed {
             self.bundle_heartbeat(ctx, index);
         }
-        // RFC 9260 §5.1 D: first in its packet.
+        // RFC 9260 §5.1 D: the first chunk of its packet.
         self.outgoing.push_first(index as u8, Outgoing::CookieAck);
     }
 
-    /// Whether the packet is an INIT ACK that we wait for and names one of the addresses that our user gave: the peer may answer
-    /// from another one (RFC 9260 §5.1.2 D).
+    /// Returns whether the packet is an expected INIT ACK that lists one of the addresses that the user specified. The
+    /// peer may respond from another address (RFC 9260 §5.1.2 D).
     // [9260:5.1.2-6]
     pub(crate) fn is_named_in_init_ack(&self, packet: &PacketView<'_>) -> bool {
         if self.state != State::CookieWait {
@@ -220,7 +221,7 @@ impl Association {
         })
     }
 
-    /// RFC 9260 §5.1 C, §5.2.3
+    /// Handles an INIT ACK (RFC 9260 §5.1 C, §5.2.3).
     // [9260:5.1.4-1, 5.1.4-2, 5.2.3-1, 3.3.3-7, 3.3.3-13, 3.3.3-16, 3.3.3-19, 3.2.2-2]
     // [9260:3.3.11-2]
     pub(super) fn on_init_ack(
@@ -248,7 +249,7 @@ impl Association {
                 return Err(Discard::InvalidChunk);
             }
         };
-        // It has to fit into a packet of ours.
+        // The COOKIE ECHO must fit into a packet.
         let room = self.largest_chunk() - CHUNK_HEADER_LEN;
         let Some(cookie) = init_ack.parameters.state_cookie().filter(|cookie| cookie.len() <= room) else {
             self.peer_tag = peer.tag;
@@ -283,7 +284,7 @@ impl Association {
         if self.init_retransmits == 0
             && let Some(index) = self.path_of(init_path)
         {
-            // The INIT was sent once: its answer measures the round trip (RFC 9260 §6.3.1 C5).
+            // The INIT was sent only once, so the INIT ACK measures the round-trip time (RFC 9260 §6.3.1 C5).
             self.on_rtt_sample(ctx, index, waited);
         }
         self.set_state(ctx, State::CookieEchoed);
@@ -291,7 +292,8 @@ impl Association {
         self.outgoing.clear();
         self.outgoing.push(self.sending, Outgoing::CookieEcho);
         if !unrecognized.is_empty() {
-            // RFC 9260 §3.2.2: reported with the COOKIE ECHO, as far as they fit beside it: nothing else may be sent before COOKIE ACK.
+            // RFC 9260 §3.2.2: reported with the COOKIE ECHO, as far as they fit. No other packet may be sent before
+            // COOKIE ACK arrives.
             let room = room.saturating_sub(self.cookie().len().next_multiple_of(4) + 2 * CHUNK_HEADER_LEN);
             let mut shown = Vec::new();
             for raw in Parameters::from_wire_bytes(&unrecognized).raw().flatten() {
@@ -309,14 +311,15 @@ impl Association {
         Ok(())
     }
 
-    /// Time since INIT or COOKIE ECHO was sent last.
+    /// Returns the time since INIT or COOKIE ECHO was last sent.
     fn waited_for_t1(&self, now: Time) -> Span {
         let rto = self.paths[usize::from(self.sending)].rtt.rto();
         let sent_at = Time::from_nanos(self.timers.t1.as_nanos().saturating_sub(rto.as_nanos()));
         now.since(sent_at)
     }
 
-    /// RFC 9260 §3.3.3, §5.1: the ABORT carries the tag that the INIT ACK brought, or reflects ours if that is zero.
+    /// Replies to an INIT ACK with ABORT (RFC 9260 §3.3.3, §5.1). It carries the INIT ACK's Initiate Tag, or reflects
+    /// the packet's tag if that is zero.
     // [9260:3.3.3-2, 3.3.3-6, 3.3.3-9, 3.3.3-12, 3.3.3-15, 5.1-15, 5.1-16, 5.1-17]
     fn refuse_init_ack(
         &mut self,
@@ -347,8 +350,8 @@ impl Association {
         }
     }
 
-    /// The peer says which addresses it has; only those are used from now on (RFC 9260 §5.1.2 C). Confirmed are those that our
-    /// user gave, and the one that an INIT ACK of ours went to (§5.4 rules 1 to 3).
+    /// Replaces the peer's addresses by those that it lists (RFC 9260 §5.1.2 C). Confirmed are the addresses that the
+    /// user specified and the destination address of a sent INIT ACK (§5.4 rules 1 to 3).
     // [9260:5.1.2-1, 5.1.2-4, 5.1.2-5, 3.3.3-20]
     fn take_addresses(
         &mut self,
@@ -361,7 +364,7 @@ impl Association {
         if self.outstanding.is_empty() {
             self.paths.retain(is_named);
         } else {
-            // What went out with a COOKIE ECHO remembers its path by its place.
+            // Data sent with a COOKIE ECHO refers to its path by number.
             for index in 0..self.paths.len() {
                 if !self.paths[index].removed && !is_named(&self.paths[index]) {
                     self.retire_path(ctx, index);
@@ -388,7 +391,7 @@ impl Association {
         self.limit_data();
         self.outstanding.set_paths(self.paths.len());
         let confirmed = |path: &Path| path.confirmed;
-        // The first address that the user gave stays the primary one if the peer has it.
+        // The first address that the user specified stays the primary path if the peer lists it.
         let first = self.paths.iter().position(confirmed);
         let first = first.or_else(|| self.paths.iter().position(|path| !path.removed));
         self.primary = first.unwrap_or(0) as u8;
@@ -413,8 +416,8 @@ impl Association {
         Ok(())
     }
 
-    /// The COOKIE ECHO is not answered in time, or its cookie is stale: what went out with it is to be sent again once the association
-    /// is up. What T1 found means no congestion that T3-rtx would have to answer.
+    /// Marks data bundled with COOKIE ECHO for retransmission, because T1-cookie expired or the cookie is stale. It is
+    /// retransmitted once the association is established. The loss causes no congestion reaction.
     pub(super) fn lose_early_data(&mut self, ctx: &mut Context<'_>) {
         let (trace, now, association) = (&mut *ctx.trace, ctx.now, self.id);
         let in_flight_before = self.outstanding.data_in_flight();
@@ -440,7 +443,7 @@ impl Association {
         self.peer_rwnd = self.peer_rwnd.saturating_add(u32::try_from(lost).unwrap_or(u32::MAX));
     }
 
-    /// RFC 9260 §5.2.6
+    /// Handles a stale cookie error (RFC 9260 §5.2.6).
     // [9260:5.2.6-1, 5.2.6-2, 5.2.6-3]
     pub(super) fn on_stale_cookie(&mut self, ctx: &mut Context<'_>) -> Result<(), Discard> {
         if self.state != State::CookieEchoed {
@@ -451,7 +454,8 @@ impl Association {
             self.close(ctx, CloseReason::HandshakeTimeout);
             return Ok(());
         }
-        // Alternatives 1 and 3: try again, asking for a longer life by the round trip just seen and one second.
+        // Alternatives 1 and 3: send a new INIT, and ask for an extension of the life by the measured round-trip time
+        // plus one second.
         let round_trip_ms = u32::try_from(self.waited_for_t1(ctx.now).as_millis()).unwrap_or(u32::MAX);
         let preserve_ms = self
             .config
@@ -466,7 +470,7 @@ impl Association {
         Ok(())
     }
 
-    /// Cases B and D of RFC 9260 §5.2.4: the cookie belongs to this association.
+    /// Handles a cookie of this association (RFC 9260 §5.2.4, cases B and D).
     // [9260:5.2.4-7, 5.2.4-10, 5.2.4-11]
     pub(crate) fn on_own_cookie(&mut self, ctx: &mut Context<'_>, cookie: &Cookie, from: TransportAddr) {
         if matches!(self.state, State::CookieWait | State::CookieEchoed) {
@@ -494,7 +498,7 @@ impl Association {
         self.send_cookie_ack(ctx, from);
     }
 
-    /// Case A of RFC 9260 §5.2.4: the peer lost its state and begins anew.
+    /// Restarts the association: the peer has lost its state (RFC 9260 §5.2.4, case A).
     // [9260:5.2.4-4, 5.2.4-5]
     pub(crate) fn restart(&mut self, ctx: &mut Context<'_>, cookie: &Cookie, from: TransportAddr, random: u64) {
         let restart = Agreement::of(cookie);
@@ -502,12 +506,12 @@ impl Association {
         self.give_up_messages(SendFailureCause::Restarted, restart.local_initial_tsn);
         self.local_initial_tsn = restart.local_initial_tsn;
         self.probe = super::ZeroWindowProbe::default();
-        // A restart is no message.
+        // A restart does not count as the first message.
         let first_message = if self.is_silent() { self.timers.t1 } else { NEVER };
         self.timers = super::Timers::default();
         self.timers.t1 = first_message;
         self.outgoing.clear();
-        // Who waits for room or for the end of what was sent must not wait for ever.
+        // Users that wait for buffer space or for the delivery of sent data must be woken.
         self.tell_user_about_progress();
         self.keep_unread();
         self.notices = super::Notices {
@@ -545,7 +549,7 @@ impl Association {
         self.send_cookie_ack(ctx, from);
     }
 
-    /// RFC 9260 §5.2.4 A: a restart while we wait for SHUTDOWN COMPLETE.
+    /// Refuses a restart while waiting for SHUTDOWN COMPLETE (RFC 9260 §5.2.4 A).
     // [9260:5.2.4-6]
     pub(crate) fn refuse_restart_while_shutting_down(&mut self) {
         let mut causes = Vec::new();
@@ -554,13 +558,13 @@ impl Association {
         self.outgoing.push(self.sending, Outgoing::Error(causes.into()));
     }
 
-    /// RFC 9260 §9.2: an INIT in SHUTDOWN-ACK-SENT is answered with SHUTDOWN ACK.
+    /// Answers an INIT in SHUTDOWN-ACK-SENT with SHUTDOWN ACK (RFC 9260 §9.2).
     // [9260:9.2-22]
     pub(crate) fn resend_shutdown_ack(&mut self) {
         self.outgoing.push(self.sending, Outgoing::ShutdownAck);
     }
 
-    /// The INIT as it was sent, for an INIT ACK in a collision (RFC 9260 §5.2.1).
+    /// Returns the values of the INIT that was sent, for the INIT ACK in an INIT collision (RFC 9260 §5.2.1).
     // [9260:5.2.1-1, 5.2.1-6]
     pub(crate) fn own_init(&self) -> (u32, Tsn, u16, u16) {
         (
@@ -571,17 +575,17 @@ impl Association {
         )
     }
 
-    /// Whether it would use ECN if the peer is capable of it too.
+    /// Returns whether ECN is used if the peer supports it.
     pub(crate) fn is_ecn_capable(&self) -> bool {
         self.switches.ecn
     }
 
-    /// The extensions it would use if the peer would too.
+    /// Returns the extensions that are used if the peer supports them.
     pub(crate) fn extensions(&self) -> Extensions {
         Extensions::wanted(&self.switches)
     }
 
-    /// What the INIT said about authentication, to be said again in a collision (RFC 9260 §5.2.1).
+    /// Returns the random number of the INIT, for the INIT ACK in an INIT collision (RFC 9260 §5.2.1).
     pub(crate) fn auth_random(&self) -> Option<[u8; super::RANDOM_LEN]> {
         self.auth_random.as_ref().map(|random| random.0)
     }
@@ -595,7 +599,8 @@ impl Association {
     }
 }
 
-/// Our address to use with a peer address: one not used yet if there is one, so that paths are apart (RFC 9260 §6.4.1).
+/// Selects the local address for a peer address: preferably an unused one, so that paths are disjoint (RFC 9260
+/// §6.4.1).
 // [9260:6.4.1-2]
 pub(super) fn pair_address(locals: &[TransportAddr], paths: &[Path], remote: TransportAddr) -> Option<TransportAddr> {
     let same_version = || locals.iter().filter(|local| local.is_ipv4() == remote.is_ipv4());
@@ -614,7 +619,7 @@ fn supported_types(locals: &[TransportAddr]) -> TypeList<'static> {
     }
 }
 
-/// A tag that is never zero (RFC 9260 §5.3.1).
+/// Returns a random tag other than zero (RFC 9260 §5.3.1).
 // [9260:5.1-2, 5.3.1-1, 3.3.3-5]
 pub(crate) fn random_tag(random: &mut dyn Rng) -> u32 {
     loop {

@@ -1,4 +1,4 @@
-//! A packet that belongs to the association: its chunks in order (RFC 9260 §3.2, §6.10).
+//! Processing of a packet that belongs to the association, chunk by chunk (RFC 9260 §3.2, §6.10).
 
 use whimbrel_wire::{
     ByteSink, COMMON_HEADER_LEN, Cause, Causes, ChecksumField, Chunk, ChunkError, Data, PacketSink, PacketView,
@@ -15,23 +15,24 @@ use crate::receive::DataOutcome;
 use crate::trace::{TraceEvent, TraceKinds};
 use crate::{Ecn, PacketMeta, TransportAddr};
 
-/// Bytes of an unknown chunk that are reported at most.
+/// Maximum bytes of an unknown chunk that are reported.
 const MAX_REPORT: usize = 512;
-/// Chunk header and header of the parameter or cause in it.
+/// Length of a chunk header and the header of a parameter or cause.
 const TWO_HEADERS: usize = 8;
 
-/// Room in the packet of answers for what is no answer to a single chunk: COOKIE ACK with HEARTBEAT, ECNE, CWR, SHUTDOWN.
+/// Bytes reserved in the reply packet for chunks that are not counted as replies: COOKIE ACK with HEARTBEAT, ECNE, CWR,
+/// SHUTDOWN.
 const RESERVED: usize = 64;
 
-/// Answers to the chunks of a packet: they fit into one packet (RFC 9260 §12.4).
+/// Limits the replies to the chunks of a packet to one packet (RFC 9260 §12.4).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Answers {
-    /// The path that they go to, and the bytes left there; none while there is no answer.
+    /// The path of the replies and the bytes left in the packet; `None` while there is no reply.
     packet: Option<(u8, u16)>,
 }
 
 impl Association {
-    /// Queues an answer to a chunk of the packet being processed, unless it would need a second packet (RFC 9260 §12.4).
+    /// Queues a reply to a chunk of the current packet, unless it would require a second packet (RFC 9260 §12.4).
     // [9260:12.4-2]
     pub(super) fn answer(&mut self, to: u8, chunk: Outgoing) {
         let len = self.control_len(&chunk);
@@ -43,19 +44,19 @@ impl Association {
                 room.saturating_sub(RESERVED + self.signed_len())
             }
         };
-        // A packet has 64 KiB at most.
+        // A packet has at most 64 KiB.
         self.answers.packet = Some((to, room.saturating_sub(len) as u16));
         self.outgoing.push(to, chunk);
     }
 
-    /// The path whose peer address this is.
+    /// Returns the path with this remote address.
     pub(crate) fn path_of(&self, remote: TransportAddr) -> Option<usize> {
         self.paths
             .iter()
             .position(|path| path.remote == remote && !path.removed)
     }
 
-    /// Behind a translator the port of the encapsulation may change: it is followed (RFC 6951 §5.4). The caller has checked that
+    /// Updates the port of the UDP encapsulation, which a NAT may change (RFC 6951 §5.4). The caller has checked that
     /// the packet is the peer's.
     pub(crate) fn follow_port(&mut self, remote: TransportAddr) -> Option<usize> {
         let same_host = |path: &crate::path::Path| path.remote.ip() == remote.ip() && !path.removed;
@@ -65,10 +66,11 @@ impl Association {
         Some(index)
     }
 
-    /// Processes a packet whose verification tag has been checked. `from` is the path it came on.
+    /// Processes a packet whose verification tag is valid. `from` is the path on which it arrived.
     ///
     /// # Errors
-    /// The first reason for which a chunk was not taken; the others were processed as the RFC says.
+    /// Returns the reason why the first invalid chunk was discarded. The other chunks are processed as RFC 9260
+    /// requires.
     // [9260:6.10-6, 6.10-7]
     pub(crate) fn on_packet(
         &mut self,
@@ -92,7 +94,7 @@ impl Association {
         let mut authenticated = false;
         for (position, chunk) in packet.chunks().enumerate() {
             let taken = match chunk {
-                // RFC 4895 §6.3: what has to be authenticated and is not counts as lost.
+                // RFC 4895 §6.3: a chunk that requires authentication and has none is discarded.
                 Ok(chunk) if !authenticated && self.must_be_authenticated(&chunk) => Err(Discard::Unauthenticated),
                 Ok(Chunk::Auth(auth)) if self.auth.is_some() => {
                     if let Err(reason) = self.on_auth(from, &auth, packet) {
@@ -102,7 +104,7 @@ impl Association {
                     authenticated = true;
                     Ok(())
                 }
-                // Whoever has not agreed on it does not know it (RFC 9260 §3.2).
+                // Without negotiation, AUTH is an unknown chunk (RFC 9260 §3.2).
                 Ok(Chunk::Auth(_)) => {
                     result = result.and(Err(Discard::InvalidChunk));
                     break;
@@ -136,7 +138,7 @@ impl Association {
                         break;
                     }
                 },
-                // RFC 9260 §12.3: what follows an INIT is dropped as well.
+                // RFC 9260 §12.3: chunks that follow an INIT are discarded too.
                 Ok(Chunk::Init(_)) if position > 0 => {
                     result = result.and(Err(Discard::Bundled));
                     break;
@@ -190,7 +192,7 @@ impl Association {
             Chunk::HeartbeatAck(info) => self.on_heartbeat_ack(ctx, info.0),
             Chunk::InitAck(init_ack) => self.on_init_ack(ctx, meta, init_ack),
             Chunk::CookieAck => self.on_cookie_ack(ctx),
-            // RFC 9260 §8.5.1 B: our own tag and the T bit do not go together.
+            // RFC 9260 §8.5.1 B: the T bit is not valid with the local tag.
             Chunk::Abort {
                 tag_reflected: true, ..
             }
@@ -203,7 +205,7 @@ impl Association {
             Chunk::Error { causes } => self.on_error(ctx, *causes),
             Chunk::Shutdown { cumulative_tsn_ack } => self.on_shutdown(ctx, from, *cumulative_tsn_ack),
             Chunk::ShutdownAck if matches!(self.state, State::CookieWait | State::CookieEchoed) => {
-                // RFC 9260 §8.5.1 E, §9.2: out of the blue; the handshake goes on.
+                // RFC 9260 §8.5.1 E, §9.2: out of the blue. The handshake continues.
                 ctx.replies.push(Reply {
                     local: meta.local,
                     remote: meta.remote,
@@ -225,13 +227,13 @@ impl Association {
                 self.on_timestamp(*timestamp);
                 Ok(())
             }
-            // The endpoint has dealt with it before it handed on the packet.
+            // The endpoint processes it before it passes on the packet.
             Chunk::CookieEcho { .. } => Ok(()),
             _ => Err(Discard::Unexpected),
         }
     }
 
-    /// RFC 9260 §6, §6.2
+    /// Processes a DATA chunk (RFC 9260 §6, §6.2).
     // [9260:6-2, 6-4, 6.5-2, 6.2-31]
     fn on_data(&mut self, ctx: &mut Context<'_>, data: &Data<'_>, from: usize) -> Result<(), Discard> {
         let takes_data = matches!(
@@ -281,7 +283,7 @@ impl Association {
     // [9260:5.1-18, 5.1-19, 5.1.5-6]
     fn after_data(&mut self, ctx: &mut Context<'_>, from: usize) {
         let Some(receiver) = &mut self.receiver else { return };
-        // RFC 9260 §5.1: the first DATA of an association is acknowledged at once.
+        // RFC 9260 §5.1: the first DATA chunk of an association is acknowledged at once.
         if !receiver.has_acknowledged() {
             receiver.request_sack();
         }
@@ -303,13 +305,13 @@ impl Association {
         }
     }
 
-    /// RFC 9260 §8.3: carried back unchanged to where it came from.
+    /// Returns the Heartbeat Info unchanged to the source (RFC 9260 §8.3).
     // [9260:8.3-2, 8.3-8, 3.3.6-1, 3.3.6-2]
     fn on_heartbeat(&mut self, from: usize, info: &[u8]) -> Result<(), Discard> {
         if self.state == State::CookieWait {
             return Err(Discard::Unexpected);
         }
-        // One that fits no packet of ours cannot be carried back.
+        // A HEARTBEAT that exceeds the path MTU cannot be returned.
         if TWO_HEADERS + info.len() > self.largest_chunk() {
             return Err(Discard::InvalidChunk);
         }
@@ -322,12 +324,12 @@ impl Association {
         self.auth.is_some() && self.requires_auth(chunk.chunk_type())
     }
 
-    /// Whether chunks of this type are taken only if they are authenticated.
+    /// Returns whether chunks of this type are accepted only if authenticated.
     pub(crate) fn requires_auth(&self, chunk_type: whimbrel_wire::ChunkType) -> bool {
         self.auth.as_ref().is_some_and(|auth| auth.requires(chunk_type))
     }
 
-    /// A chunk that we know, but that was not agreed on.
+    /// Reports a chunk of a known type that was not negotiated.
     fn report_unnegotiated_chunk(&mut self, from: usize, chunk: &Chunk<'_>) {
         let mut bytes = Vec::new();
         let mut sink = ByteSink::new(&mut bytes, ChecksumField::Zero);
@@ -336,7 +338,7 @@ impl Association {
         self.report_unknown_chunk(from, &bytes[..len]);
     }
 
-    /// RFC 9260 §3.2: the two high bits of the type ask for a report.
+    /// Reports an unknown chunk, as the two highest bits of its type require (RFC 9260 §3.2).
     fn report_unknown_chunk(&mut self, from: usize, chunk: &[u8]) {
         let mut causes = Vec::new();
         let shown = chunk.len().min(MAX_REPORT).min(self.largest_chunk() - TWO_HEADERS);
@@ -344,7 +346,8 @@ impl Association {
         self.report(from, causes);
     }
 
-    /// Tells the peer what was wrong, where it came from if that address is known to be the peer's (RFC 9260 §5.4).
+    /// Sends an ERROR chunk to the source of the packet if that address is confirmed (RFC 9260 §5.4), and otherwise on
+    /// the sending path.
     pub(super) fn report(&mut self, from: usize, causes: Vec<u8>) {
         let to = self.confirmed_or_sending(from);
         self.answer(to as u8, Outgoing::Error(causes.into()));
@@ -357,7 +360,7 @@ impl Association {
         {
             return self.on_stale_cookie(ctx);
         }
-        // A packet full of errors makes one event, not thousands.
+        // A packet full of errors causes one event, not thousands.
         if let Some(cause) = causes.iter().next() {
             let cause = cause.map_err(|_| Discard::InvalidChunk)?.code();
             self.events.push_back(Event::RemoteError { cause });

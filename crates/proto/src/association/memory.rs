@@ -1,4 +1,4 @@
-//! Memory of an association: what it has allocated, and what it gives back.
+//! Memory of an association: its allocations, and their release.
 
 use super::{Association, AssociationStats};
 use crate::event::Event;
@@ -6,7 +6,7 @@ use crate::path::Path;
 use crate::receive::Receiver;
 
 impl Association {
-    /// Bytes allocated for it, this structure included; for capacity planning.
+    /// Returns the bytes allocated for the association, including this structure; for capacity planning.
     pub fn memory(&self) -> usize {
         size_of::<Self>()
             + self.paths.capacity() * size_of::<Path>()
@@ -34,20 +34,21 @@ impl Association {
             + size_of::<AssociationStats>()
     }
 
-    /// Bytes of memory that received data takes: what the user has not read, what is incomplete, and buffers kept for data to come.
+    /// Returns the memory in bytes that received data uses: unread messages, incomplete messages, and buffers reserved
+    /// for future data.
     pub fn receive_memory(&self) -> usize {
         let before = self.before_restart.as_ref().map_or(0, |before| before.memory());
         before + self.receiver.as_ref().map_or(0, |receiver| receiver.memory())
     }
 
-    /// Gives back buffers kept for data to come.
+    /// Releases the buffers reserved for future data.
     pub(crate) fn release_receive_memory(&mut self) {
         if let Some(receiver) = &mut self.receiver {
             receiver.release_memory();
         }
     }
 
-    /// Nothing has been sent for a heartbeat's time: what the last transfer needed is given back.
+    /// Releases the memory of earlier transfers after an idle period of one heartbeat interval.
     pub(super) fn release_memory(&mut self) {
         self.queue.release_memory();
         self.outstanding.release_memory();

@@ -1,4 +1,4 @@
-//! An association: one conversation with one peer over one or more paths.
+//! An association with one peer over one or more paths.
 
 mod addresses;
 mod asconf;
@@ -68,31 +68,31 @@ pub enum State {
     CookieWait,
     /// COOKIE ECHO was sent.
     CookieEchoed,
-    /// Data flows.
+    /// Data transfer is possible.
     Established,
-    /// The user asked for a shutdown; data is still to be delivered.
+    /// The user requested a shutdown. Not all data has been acknowledged yet.
     ShutdownPending,
     /// SHUTDOWN was sent.
     ShutdownSent,
-    /// The peer sent SHUTDOWN; data is still to be delivered.
+    /// The peer sent SHUTDOWN. Not all data has been acknowledged yet.
     ShutdownReceived,
     /// SHUTDOWN ACK was sent.
     ShutdownAckSent,
-    /// Over.
+    /// The association has ended.
     Closed,
 }
 
-/// What the endpoint lends to an association for one call.
+/// The parts of the endpoint that an association uses during one call.
 pub(crate) struct Context<'a> {
     pub(crate) now: Time,
     pub(crate) trace: &'a mut Trace,
     pub(crate) random: &'a mut (dyn Rng + Send),
-    /// Packets that outlive the association or belong to none.
+    /// Packets that belong to no association or are sent after its end.
     pub(crate) replies: &'a mut Replies,
     pub(crate) scratch: &'a mut Scratch,
-    /// Memory by which buffers may grow.
+    /// Memory by which the buffers may grow.
     pub(crate) pool: &'a mut BufferPool,
-    /// How late the driver's timer may be.
+    /// Maximum delay of the driver's timer.
     pub(crate) granularity: Span,
 }
 
@@ -102,9 +102,9 @@ pub(crate) struct Scratch {
     pub(crate) gaps: Vec<u8>,
     pub(crate) duplicates: Vec<u8>,
     pub(crate) parameters: Vec<u8>,
-    /// Ranges of a SACK in another form.
+    /// Ranges of a SACK in another format.
     pub(crate) ranges: reports::Ranges,
-    /// Chunks given up on this occasion, if anybody wants to know how their loss was judged.
+    /// Chunks declared lost in this call, recorded if verdicts are traced.
     pub(crate) lost: Vec<recovery::Lost>,
 }
 
@@ -113,7 +113,7 @@ pub(crate) struct Scratch {
 pub struct Association {
     id: AssocId,
     config: Arc<AssociationConfig>,
-    /// What the scheme decides here.
+    /// The scheme's settings for the association.
     switches: Switches,
     truth: Option<Box<Truth>>,
     local_addrs: Arc<[TransportAddr]>,
@@ -123,85 +123,85 @@ pub struct Association {
     local_port: u16,
     peer_port: u16,
     local_tag: u32,
-    /// Zero until the peer has told it.
+    /// Zero until the peer's tag is known.
     peer_tag: u32,
-    /// Random numbers that a cookie of a restarted peer must bring back (RFC 9260 §5.2.2).
+    /// Random numbers that the cookie of a restarted peer must contain (RFC 9260 §5.2.2).
     tie_tags: (u32, u32),
     local_initial_tsn: Tsn,
     paths: Vec<Path>,
-    /// User data in a DATA chunk at most, so that it fits on every path: AMDCS less the chunk header (RFC 9260 §7.3).
+    /// Maximum user data of a DATA chunk, so that it fits on every path: AMDCS minus the chunk header (RFC 9260 §7.3).
     max_data: u16,
     primary: u8,
-    /// The path that new data is sent on.
+    /// The path for new data.
     sending: u8,
-    /// The path that SHUTDOWN or SHUTDOWN ACK was sent on last, or is to be sent on.
+    /// The path on which SHUTDOWN or SHUTDOWN ACK was last sent or will be sent.
     shutdown_path: u8,
     outbound_streams: u16,
     inbound_streams: u16,
     queue: SendQueue,
     outstanding: Outstanding,
     peer_rwnd: u32,
-    /// The largest window the peer has advertised, to avoid silly windows (RFC 9260 §6.1 A).
+    /// The largest a_rwnd that the peer has advertised, for silly window avoidance (RFC 9260 §6.1 A).
     largest_peer_rwnd: u32,
     probe: ZeroWindowProbe,
     receiver: Option<Box<Receiver>>,
-    /// What was acknowledged before the peer restarted, and has not been read.
+    /// Messages acknowledged before the peer restarted that have not been read.
     before_restart: Option<Box<Receiver>>,
     ecn: ecn::EcnState,
     eci: eci::EciState,
-    /// Only if a part asks for delivery rates.
+    /// Present only if a part uses delivery rates.
     rates: Option<Box<rate::DeliveryRates>>,
-    /// Only if the scheme has one beyond the standard's.
+    /// Present only if the scheme has a policy other than the standard's.
     policy: Option<Box<path_policy::PathPolicy>>,
-    /// Only if new data goes to several paths at once.
+    /// Present only if several paths are used concurrently.
     spread: Option<Box<distribution::Spread>>,
-    /// Only if that policy orders probes.
+    /// Present only if the path policy uses probes.
     probing: Option<Box<probing::Probing>>,
-    /// Only if both ends agreed on another form of SACKs.
+    /// Present only if another SACK format was negotiated.
     reports: Option<Box<reports::Reports>>,
-    /// Paths that get a copy of the last SACK, a bit for each.
+    /// Paths that still have to get a copy of the last SACK, one bit each.
     sack_copies: u32,
-    /// Only if the buffers may grow.
+    /// Present only if the buffers may grow.
     tuning: Option<Box<buffers::Tuning>>,
-    /// Only if both ends put the time on their packets.
+    /// Present only if timestamps were negotiated.
     stamping: Option<Box<timestamp::Stamping>>,
-    /// Our random bytes, if we would authenticate chunks.
+    /// Local random number, if authentication is supported.
     auth_random: Option<Box<auth::OwnRandom>>,
-    /// Only if both ends authenticate chunks.
+    /// Present only if authentication was negotiated.
     auth: Option<Box<auth::AuthState>>,
-    /// Only if both ends can change addresses.
+    /// Present only if dynamic addresses were negotiated.
     asconf: Option<Box<asconf::AsconfState>>,
-    /// Retransmissions in a row over all paths (RFC 9260 §8.1).
+    /// Consecutive retransmissions over all paths (RFC 9260 §8.1).
     errors: u32,
     timers: Timers,
-    /// Handshake attempts made (RFC 9260 §5.1.4).
+    /// Number of handshake attempts (RFC 9260 §5.1.4).
     init_retransmits: u32,
-    /// Times that the peer called its own cookie stale.
+    /// Number of stale cookie errors.
     stale_cookies: u32,
-    /// The peer's cookie, while it may have to be sent again.
+    /// The peer's cookie, while it may have to be retransmitted.
     cookie: Option<Box<PeerCookie>>,
     outgoing: OutgoingQueue,
-    /// What the packet being processed is answered with.
+    /// The replies to the packet being processed.
     answers: inbound::Answers,
     events: VecDeque<Event>,
     notices: Notices,
     stats: Box<AssociationStats>,
-    /// [`NEVER`] before the first one.
+    /// Time of the first switch of the sending path; [`NEVER`] before it.
     first_switch: Time,
 }
 
-/// Who knows why packets died; only a simulation has it.
+/// Source of the true causes of losses. Only a simulation has it.
 #[derive(Debug)]
 struct Truth(Arc<dyn GroundTruth>);
 
-/// The cookie of a peer that answers INIT.
+/// The state cookie of an INIT ACK.
 #[derive(Debug)]
 struct PeerCookie(Box<[u8]>);
 
 /// Probing of a closed receive window (RFC 9260 §6.1 A).
 #[derive(Clone, Copy, Debug, Default)]
 struct ZeroWindowProbe {
-    /// Probes sent in a row without the window opening.
+    /// Probes sent since the window closed.
     sent: u32,
     /// One chunk may be sent although the window is closed.
     permitted: bool,
@@ -211,19 +211,19 @@ struct ZeroWindowProbe {
     answered: bool,
 }
 
-/// What the user has been told or waits for.
+/// Pending notifications of the user and of the endpoint.
 #[derive(Clone, Copy, Debug, Default)]
 struct Notices {
     data_ready: bool,
     wants_space: bool,
     wants_idle: bool,
     shutdown_wanted: bool,
-    /// The tag or the peer's addresses have changed: the endpoint finds it by others from now on.
+    /// The tag or the peer's addresses have changed, so the endpoint must update its tables.
     renamed: bool,
     closed_polled: bool,
 }
 
-/// What both ends agreed on when the association came up.
+/// The values negotiated in the handshake.
 pub(crate) struct Agreement {
     pub(crate) local_tag: u32,
     pub(crate) peer_tag: u32,
@@ -232,22 +232,22 @@ pub(crate) struct Agreement {
     pub(crate) peer_rwnd: u32,
     pub(crate) outbound_streams: u16,
     pub(crate) inbound_streams: u16,
-    /// Both ends are capable of ECN.
+    /// Both endpoints support ECN.
     pub(crate) ecn: bool,
-    /// What both ends would use besides.
+    /// Further extensions that both endpoints support.
     pub(crate) extensions: Extensions,
-    /// What both ends sent about authentication.
+    /// The authentication parameters of both endpoints.
     pub(crate) auth: Option<AuthAgreement>,
 }
 
-/// Names and numbers that do not change in an association's life.
+/// Values that are fixed for the life of an association.
 pub(crate) struct Identity {
     pub(crate) id: AssocId,
     pub(crate) config: Arc<AssociationConfig>,
     pub(crate) local_addrs: Arc<[TransportAddr]>,
     pub(crate) local_port: u16,
     pub(crate) peer_port: u16,
-    /// For discriminators that may ask it.
+    /// For discriminators that use the true causes of losses.
     pub(crate) truth: Option<Arc<dyn GroundTruth>>,
 }
 
@@ -311,27 +311,27 @@ impl Association {
         }
     }
 
-    /// Its name.
+    /// Returns the association's identifier.
     pub fn id(&self) -> AssocId {
         self.id
     }
 
-    /// Its state.
+    /// Returns the association's state.
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// The peer's SCTP port.
+    /// Returns the peer's SCTP port.
     pub fn peer_port(&self) -> u16 {
         self.peer_port
     }
 
-    /// Streams we may send on: `0..outbound_streams`.
+    /// Returns the number of outbound streams: `0..outbound_streams` are valid.
     pub fn outbound_streams(&self) -> u16 {
         self.outbound_streams
     }
 
-    /// Lends the congestion control of a path to `f`, which may give it other parts.
+    /// Calls `f` with the congestion control of a path, for example to replace parts of it.
     pub(crate) fn with_control<R>(&mut self, path: PathId, f: impl FnOnce(&mut Controller) -> R) -> Option<R> {
         let result = f(&mut self.paths.get_mut(usize::from(path.0))?.control);
         if self.rates.is_none() {
@@ -340,7 +340,8 @@ impl Association {
         Some(result)
     }
 
-    /// When new data first moved to another path because that one failed, was removed, or by the path policy.
+    /// Returns when new data first moved to another path, because a path failed or was removed, or by decision of the
+    /// path policy.
     pub fn first_switch(&self) -> Option<Time> {
         Some(self.first_switch).filter(|at| *at != NEVER)
     }
@@ -350,12 +351,12 @@ impl Association {
         self.first_switch = self.first_switch.min(now);
     }
 
-    /// Counters.
+    /// Returns the counters.
     pub fn stats(&self) -> &AssociationStats {
         &self.stats
     }
 
-    /// Counters of what became of received DATA chunks.
+    /// Returns the receiver's counters of DATA chunks.
     pub fn receiver_stats(&self) -> ReceiverStats {
         self.receiver
             .as_ref()
@@ -363,32 +364,32 @@ impl Association {
             .unwrap_or_default()
     }
 
-    /// Bytes of user data received and not yet read.
+    /// Returns the bytes of user data received and not yet read.
     pub fn buffered_receive(&self) -> usize {
         self.receivers().map(|receiver| receiver.buffered_bytes()).sum()
     }
 
-    /// Bytes of messages waiting to be sent.
+    /// Returns the bytes of messages waiting to be sent.
     pub fn queued(&self) -> usize {
         self.queue.bytes()
     }
 
-    /// Bytes of messages waiting to be sent or to be acknowledged: what fills the send buffer.
+    /// Returns the bytes of messages waiting to be sent or acknowledged, which occupy the send buffer.
     pub fn buffered_send(&self) -> usize {
         self.queue.bytes() + self.outstanding.data_held() as usize
     }
 
-    /// The peer's receive window as we know it, bytes.
+    /// Returns the sender's view of the peer's receive window (rwnd) in bytes.
     pub fn peer_rwnd(&self) -> u32 {
         self.peer_rwnd
     }
 
-    /// The path that new data is sent on.
+    /// Returns the path for new data.
     pub fn sending_path(&self) -> PathId {
         PathId(self.sending)
     }
 
-    /// Its paths.
+    /// Returns the association's paths.
     pub fn paths(&self) -> impl Iterator<Item = PathInfo> + '_ {
         let present = |index: &usize| !self.paths[*index].removed;
         (0..self.paths.len()).filter(present).map(|index| self.path_info(index))
@@ -420,7 +421,7 @@ impl Association {
         self.truth.as_ref().map(|truth| &truth.0)
     }
 
-    /// The peer's cookie, while it may have to be sent again.
+    /// Returns the peer's cookie, while it may have to be retransmitted.
     fn cookie(&self) -> &[u8] {
         self.cookie.as_ref().map_or(&[], |cookie| &cookie.0)
     }
@@ -442,28 +443,28 @@ impl Association {
         live.map(|path| path.remote)
     }
 
-    /// Sets how much user data fits into a packet on every path.
+    /// Updates the maximum user data of a chunk, so that it fits into a packet on every path.
     fn limit_data(&mut self) {
         self.max_data = max_data(&self.paths, self.stamp_len() + self.auth_len());
     }
 
-    /// Bytes of a chunk that fits into a packet on every path.
+    /// Returns the maximum length in bytes of a chunk that fits into a packet on every path.
     fn largest_chunk(&self) -> usize {
         usize::from(self.max_data) + DATA_HEADER_LEN
     }
 
-    /// Whether the peer has this address.
+    /// Returns whether this is an address of the peer.
     pub(crate) fn has_remote(&self, ip: std::net::IpAddr) -> bool {
         let live = || self.paths.iter().filter(|path| !path.removed);
         live().any(|path| path.remote.ip() == ip)
     }
 
-    /// Whether its tag or the peer's addresses have changed since the last call.
+    /// Returns whether the tag or the peer's addresses have changed since the last call.
     pub(crate) fn take_renamed(&mut self) -> bool {
         core::mem::take(&mut self.notices.renamed)
     }
 
-    /// The reader made room that the peer should know of (RFC 9260 §6.2).
+    /// Returns whether a SACK is due because the user has read data (window update, RFC 9260 §6.2).
     // [9260:6.2-11]
     pub(crate) fn window_update_due(&self, now: Time) -> bool {
         self.state != State::Closed && self.receiver.as_ref().is_some_and(|receiver| receiver.sack_due(now))
@@ -474,7 +475,7 @@ impl Association {
         (path.local, path.remote)
     }
 
-    /// Nothing listens where it is being opened.
+    /// The peer's host refused the connection attempt.
     pub(crate) fn refused(&mut self, ctx: &mut Context<'_>) {
         if self.state == State::CookieWait && self.paths.len() == 1 {
             self.close(ctx, CloseReason::Refused { cause: None });
@@ -501,7 +502,7 @@ impl Association {
             });
     }
 
-    /// Ends the association. Data that has arrived can still be read.
+    /// Ends the association. Received data can still be read.
     // [9260:14.2-1]
     pub(crate) fn close(&mut self, ctx: &mut Context<'_>, reason: CloseReason) {
         if self.state == State::Closed {
@@ -534,7 +535,7 @@ impl Association {
         );
         config.max_message = self.config.max_message.unwrap_or(u32::MAX);
         config.sack_delay = self.config.sack_delay;
-        // Both are at most 255, as the configuration was checked.
+        // Both are at most 255, which the validation of the configuration ensures.
         let frequency = match reporting.arrivals_per_sack {
             0 => self.config.sack_frequency,
             arrivals => arrivals,
@@ -548,14 +549,14 @@ impl Association {
         config.new_gaps_only = self.uses_new_gaps();
         let mut receiver = Box::new(Receiver::new(peer_initial_tsn, &config));
         if let Some(size) = self.tuned_recv_buffer() {
-            // After a restart of the peer the buffer keeps its size.
+            // After a restart of the peer, the buffer keeps its size.
             receiver.resize(size);
         }
         receiver
     }
 }
 
-/// Nothing outstanding.
+/// Returns an empty store of outstanding chunks.
 fn fresh_ring(initial_tsn: Tsn, paths: usize, switches: &Switches) -> Outstanding {
     let mut ring = Outstanding::new(initial_tsn, switches.accounting);
     ring.set_paths(paths);

@@ -1,4 +1,4 @@
-//! Control chunks waiting to be sent.
+//! The queue of control chunks.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use whimbrel_wire::Tsn;
 /// A control chunk waiting to be sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Outgoing {
-    /// INIT, with the milliseconds of cookie life to ask for.
+    /// INIT, with the requested extension of the cookie's life in milliseconds.
     Init {
         preserve_ms: Option<u32>,
     },
@@ -16,19 +16,19 @@ pub(crate) enum Outgoing {
     Heartbeat {
         nonce: u64,
     },
-    /// Carries back what the HEARTBEAT brought.
+    /// Returns the Heartbeat Info of a HEARTBEAT.
     HeartbeatAck(Box<[u8]>),
     /// A list of error causes.
     Error(Box<[u8]>),
-    /// The lowest TSN of a packet that arrived marked.
+    /// The lowest TSN of a packet that arrived with a CE mark.
     Ecne {
         lowest_tsn: Tsn,
     },
-    /// The TSN of the ECNE that reduced the window.
+    /// The TSN of the ECNE that reduced cwnd.
     Cwr {
         lowest_tsn: Tsn,
     },
-    /// The ASCONF that is unanswered.
+    /// The outstanding ASCONF.
     Asconf,
     AsconfAck {
         serial: u32,
@@ -38,18 +38,19 @@ pub(crate) enum Outgoing {
     ShutdownAck,
 }
 
-/// First in, first out, each with the path it goes to. A peer can make it grow only so far.
+/// A FIFO queue of control chunks with their paths. A peer cannot make it grow without bound.
 #[derive(Debug, Default)]
 pub(crate) struct OutgoingQueue {
     waiting: VecDeque<(u8, Outgoing)>,
 }
 
-/// Answers to HEARTBEATs, marks and unknown chunks that may wait; what comes beyond is dropped, and the peer asks again.
+/// Maximum number of queued replies to HEARTBEATs, marks, unknown chunks and ASCONFs. Further replies are dropped; the
+/// peer repeats its request.
 const LIMIT: usize = 32;
 
 impl OutgoingQueue {
     pub(crate) fn push(&mut self, path: u8, chunk: Outgoing) {
-        // What is no answer to the peer is bounded by our own timers, and is queued once only.
+        // Chunks that are not replies are bounded by local timers. Each is queued only once.
         let is_answer = matches!(
             chunk,
             Outgoing::HeartbeatAck(_)
@@ -70,23 +71,23 @@ impl OutgoingQueue {
         }
     }
 
-    /// Puts the chunk before all others.
+    /// Queues the chunk before all others.
     pub(crate) fn push_first(&mut self, path: u8, chunk: Outgoing) {
         self.waiting.retain(|waiting| *waiting != (path, chunk.clone()));
         self.waiting.push_front((path, chunk));
     }
 
-    /// The place of the first chunk that may go out now.
+    /// Returns the position of the first chunk that may be sent now.
     #[inline]
     pub(crate) fn next(&self, may_go: impl Fn(u8, &Outgoing) -> bool) -> Option<usize> {
-        // Mostly nothing waits, and this is asked for every packet.
+        // Fast path: the queue is mostly empty, and this is called for every packet.
         if self.waiting.is_empty() {
             return None;
         }
         self.waiting.iter().position(|(path, chunk)| may_go(*path, chunk))
     }
 
-    /// The chunk at that place, and its path.
+    /// Returns the chunk at this position, and its path.
     pub(crate) fn get(&self, place: usize) -> Option<&(u8, Outgoing)> {
         self.waiting.get(place)
     }
@@ -95,7 +96,7 @@ impl OutgoingQueue {
         self.waiting.remove(place).map(|(_, chunk)| chunk)
     }
 
-    /// What waits for a path that is gone goes to another one; what says something about that path is of no use.
+    /// Moves the chunks of a removed path to another path. Chunks that concern the removed path itself are dropped.
     pub(crate) fn redirect(&mut self, from: u8, to: u8) {
         let is_of_path = |chunk: &Outgoing| matches!(chunk, Outgoing::Heartbeat { .. } | Outgoing::HeartbeatAck(_));
         self.waiting.retain(|(path, chunk)| *path != from || !is_of_path(chunk));
@@ -104,7 +105,7 @@ impl OutgoingQueue {
         }
     }
 
-    /// The ASCONF is answered, or goes another way.
+    /// Removes a queued ASCONF, because it was answered or is sent on another path.
     pub(crate) fn drop_asconf(&mut self) {
         self.waiting.retain(|(_, chunk)| *chunk != Outgoing::Asconf);
     }
@@ -113,7 +114,7 @@ impl OutgoingQueue {
         self.waiting.clear();
     }
 
-    /// Gives back memory that is not in use.
+    /// Releases unused memory.
     pub(crate) fn release_memory(&mut self) {
         self.waiting.shrink_to_fit();
     }

@@ -1,12 +1,12 @@
-//! Which local address a path to an address of the peer starts at.
+//! Selection of the local address of a path.
 
 use super::Association;
 use crate::TransportAddr;
 use crate::path::Path;
 
-/// The local addresses that have no path yet, each with an address of the peer that it can reach: with
-/// `path_per_local_address` each of these pairs becomes a path of its own, so that a peer with one address is reached over
-/// several interfaces.
+/// Returns the local addresses without a path, each with a peer address that it can reach. With
+/// `path_per_local_address` each pair becomes a path, so that a peer with one address is reached over several
+/// interfaces.
 pub(crate) fn extra_pairs(
     locals: &[TransportAddr],
     pairs: &[(TransportAddr, TransportAddr)],
@@ -30,8 +30,8 @@ pub(crate) fn extra_pairs(
 }
 
 impl Association {
-    /// Adds the paths that `path_per_local_address` asks for, once the peer's addresses are known. A path is confirmed if the
-    /// peer's address is: RFC 9260 §5.4 verifies addresses of the peer.
+    /// Adds the paths for `path_per_local_address`, once the peer's addresses are known. A path is confirmed if the
+    /// peer's address is confirmed: RFC 9260 §5.4 verifies peer addresses.
     pub(super) fn pair_every_local_address(&mut self) {
         if !self.config.path_per_local_address {
             return;

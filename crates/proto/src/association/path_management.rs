@@ -1,4 +1,4 @@
-//! Which path is fit, which one carries new data, and where lost data goes (RFC 9260 §5.4, §6.4, §8.1 to §8.3, RFC 7829).
+//! Path states, the path for new data, and heartbeats (RFC 9260 §5.4, §6.4, §8.1 to §8.3, RFC 7829).
 
 use whimbrel_control::Span;
 use whimbrel_control::multipath::policy::PathSign;
@@ -12,7 +12,7 @@ use crate::trace::{TimerKind, TraceEvent, TraceKinds};
 use crate::{PathId, PathState};
 
 impl Association {
-    /// A retransmission timeout or an unanswered heartbeat (RFC 9260 §8.1, §8.2).
+    /// Counts a retransmission timeout or an unanswered heartbeat (RFC 9260 §8.1, §8.2).
     // [9260:8.1-1, 8.1-2, 8.1-3, 8.1-4, 8.2-1, 8.2-2, 8.3-3, 8.3-4, 8.3-5]
     pub(super) fn count_path_error(&mut self, ctx: &mut Context<'_>, index: usize, counts_for_association: bool) {
         let path = &mut self.paths[index];
@@ -26,12 +26,12 @@ impl Association {
             .potentially_failed_max_retrans
             .is_some_and(|limit| errors > limit);
         if self.policy.is_some() {
-            // The policy says below what follows for the path.
+            // The policy sets the path's state below.
         } else if errors > self.config.path_max_retrans {
             self.set_path_state(ctx, index, PathState::Inactive);
         } else if potentially_failed && state == PathState::Active {
             self.set_path_state(ctx, index, PathState::PotentiallyFailed);
-            // RFC 7829 §3: it is probed once per RTO.
+            // RFC 7829 §3: probed once per RTO.
             self.probe_soon(ctx.now, index);
         }
         if counts_for_association {
@@ -48,9 +48,10 @@ impl Association {
         }
     }
 
-    /// Whether an acknowledgement says nothing about a failed path as it is now: what it is about was sent before the path failed, and the
-    /// acknowledgement was lost or took another way. RFC 7829 leaves that open for potentially failed paths; taken for an answer, it
-    /// would send new data to a dead path once more. So it would to one that a policy has given up.
+    /// Returns whether an acknowledgement gives no information on the current state of a failed path: the acknowledged data
+    /// was sent before the path failed, and an earlier acknowledgement was lost, or this one took another path. RFC 7829
+    /// does not specify this for potentially failed paths. If it counted as a response, new data would be sent on a failed
+    /// path again. The same holds for a path that a policy has disabled.
     pub(super) fn is_stale(&self, index: usize) -> bool {
         let (path, ack) = (&self.paths[index], &self.outstanding.acks()[index]);
         let has_failed =
@@ -58,17 +59,17 @@ impl Association {
         has_failed && ack.newest_at.is_some_and(|at| at <= path.failed_at)
     }
 
-    /// Something sent on the path was acknowledged (RFC 9260 §8.2).
+    /// Handles an acknowledgement of data or a heartbeat sent on the path (RFC 9260 §8.2).
     // [9260:8.2-3, 8.3-7, 8.3-9, 8.3-10]
     pub(super) fn path_answered(&mut self, ctx: &mut Context<'_>, index: usize) {
         let path = &mut self.paths[index];
         if !path.in_use() {
-            // What was sent there before it went out of use, acknowledged late: that opens nothing again.
+            // A late acknowledgement of data sent before the path went out of use does not reactivate it.
             return;
         }
         path.errors = 0;
         path.confirmed = true;
-        // A policy says itself what an answer is worth, once it has been told.
+        // With a policy, the policy decides on the state once it has been informed.
         if path.state == PathState::Unconfirmed || self.policy.is_none() && path.state != PathState::Active {
             self.set_path_state(ctx, index, PathState::Active);
             self.choose_sending_path(ctx);
@@ -89,9 +90,9 @@ impl Association {
         self.events.push_back(Event::PathState { path, state });
     }
 
-    /// New data goes to the primary path; while that is not active, to another one that is (RFC 9260 §6.4.1); while none is,
-    /// to the potentially failed one with the fewest errors (RFC 7829 §3.2), or else to the primary as before; never to an
-    /// address that nobody has heard from (RFC 9260 §5.4).
+    /// Selects the path for new data: the primary path; if it is not active, another active path (RFC 9260 §6.4.1); if
+    /// none is active, the potentially failed path with the lowest error count (RFC 7829 §3.2), or else the primary
+    /// path. An unconfirmed address is never used (RFC 9260 §5.4).
     // [9260:6.4-1, 6.4.1-1, 8.2-4]
     pub(super) fn choose_sending_path(&mut self, ctx: &mut Context<'_>) {
         let is = |index: u8, state| {
@@ -128,7 +129,7 @@ impl Association {
         }
     }
 
-    /// The path, or the one that data is sent on if the peer has not shown that it receives there.
+    /// Returns the path, or the sending path if this one is not confirmed.
     // [9260:5.4-2]
     pub(super) fn confirmed_or_sending(&self, index: usize) -> usize {
         if self.paths[index].confirmed {
@@ -138,9 +139,9 @@ impl Association {
         }
     }
 
-    /// The path for a control chunk that a timer of the association protects (SHUTDOWN, SHUTDOWN ACK, ASCONF): active paths come before
-    /// those that failed, then the fewest errors count, then the turn from `from` on. A chunk that timed out goes to another path of
-    /// the same merit if there is one (RFC 9260 §6.4). `fit` chooses the candidates.
+    /// Returns the path for a control chunk that a timer of the association protects (SHUTDOWN, SHUTDOWN ACK, ASCONF).
+    /// Active paths come before failed ones, then paths with fewer errors, then the next one from `from` on. After a
+    /// timeout, another path of the same rank is used if there is one (RFC 9260 §6.4). `fit` selects the candidates.
     // [9260:6.4-4]
     pub(super) fn control_path(&self, from: usize, timed_out: bool, fit: impl Fn(&Path) -> bool) -> Option<usize> {
         let count = self.paths.len();
@@ -148,7 +149,7 @@ impl Association {
         let key = |index: usize| {
             let path = &self.paths[index];
             let rank = match path.state {
-                // The peer has not been asked yet whether it takes our address: nothing says that the path fails.
+                // The peer has not been asked yet to add the local address, so the path has not failed.
                 _ if path.pending => 0,
                 PathState::Active => 0,
                 PathState::PotentiallyFailed => 1,
@@ -162,20 +163,21 @@ impl Association {
             .min_by_key(|&index| key(index))
     }
 
-    /// The way to a path's address now has this node before the last, or nobody knows which. False if there is no such path.
+    /// Sets the node before the last one on the route to a path's address, or `None` if unknown. Returns false if there
+    /// is no such path.
     pub(crate) fn set_last_hop(&mut self, path: PathId, node: Option<u32>) -> bool {
         let path = self.paths.get_mut(usize::from(path.0)).filter(|path| path.in_use());
         path.map(|path| path.last_hop = node).is_some()
     }
 
-    /// Records the primary path, and reports a change.
+    /// Sets the primary path and reports a change.
     pub(super) fn replace_primary(&mut self, primary: u8) {
         if core::mem::replace(&mut self.primary, primary) != primary {
             self.events.push_back(Event::PrimaryChanged { path: PathId(primary) });
         }
     }
 
-    /// Makes a path the primary one (RFC 9260 §11.1.6). False if there is no such path.
+    /// Sets the primary path (RFC 9260 §11.1.6). Returns false if there is no such path.
     pub(crate) fn set_primary(&mut self, ctx: &mut Context<'_>, path: PathId) -> bool {
         let exists = self.paths.get(usize::from(path.0)).is_some_and(Path::in_use);
         if exists {
@@ -189,7 +191,7 @@ impl Association {
         exists
     }
 
-    /// Paths the peer named and nobody has heard from are probed from now on; idle ones get heartbeats (RFC 9260 §5.4, §8.3).
+    /// Starts the verification of unconfirmed paths and the heartbeats on idle paths (RFC 9260 §5.4, §8.3).
     // [9260:8.3-1]
     pub(super) fn start_heartbeats(&mut self, ctx: &mut Context<'_>) {
         for index in 0..self.paths.len() {
@@ -215,7 +217,7 @@ impl Association {
         }
     }
 
-    /// Asks for a heartbeat now (RFC 9260 §11.1.10). False if there is no such path.
+    /// Requests a heartbeat now (RFC 9260 §11.1.10). Returns false if there is no such path.
     pub(crate) fn request_heartbeat(&mut self, ctx: &mut Context<'_>, path: PathId) -> bool {
         let Some(path) = self.paths.get_mut(usize::from(path.0)).filter(|path| path.in_use()) else {
             return false;
@@ -234,7 +236,7 @@ impl Association {
             State::Established | State::ShutdownPending | State::ShutdownReceived
         );
         if !may_send {
-            // RFC 9260 §8.3: heartbeats end with SHUTDOWN.
+            // RFC 9260 §8.3: no heartbeats after SHUTDOWN has been sent.
             self.paths[index].heartbeat.timer = NEVER;
             return;
         }
@@ -256,10 +258,10 @@ impl Association {
             || all_waits_for_it
             || path.is_probed() && path.state != PathState::Inactive
             || path.state == PathState::PotentiallyFailed
-            // Out of use by a policy's will alone: without heartbeats nothing else would ever bring it back.
+            // Disabled by the policy only: without heartbeats the path would never become active again.
             || path.state == PathState::Inactive && self.config.hb_interval.is_zero() && path.errors <= self.config.path_max_retrans
             || (path.state == PathState::Unconfirmed && path.errors <= self.config.path_max_retrans);
-        // The shortest period: what is sent within it makes the path busy, not idle.
+        // The shortest period. A path with traffic within it is not idle.
         let is_idle = !interval.is_zero() && ctx.now >= path.heartbeat.last_probe + interval + rto / 2;
         if is_idle {
             self.release_memory();
@@ -281,7 +283,7 @@ impl Association {
 
     // [9260:5.4-1]
     fn send_heartbeat(&mut self, ctx: &mut Context<'_>, index: usize) {
-        // RFC 9260 §5.4: HB.Max.Burst bounds the probes of unconfirmed addresses in one RTO.
+        // RFC 9260 §5.4: HB.Max.Burst limits the probes of unconfirmed addresses in one RTO.
         if !self.paths[index].confirmed {
             let unanswered = |path: &&Path| !path.confirmed && path.heartbeat.pending.is_some();
             if self.paths.iter().filter(unanswered).count() >= self.config.hb_max_burst as usize {
@@ -296,7 +298,8 @@ impl Association {
                     soonest.map_or(ctx.now + rto, |at| at.max(ctx.now + Span::from_nanos(1)));
                 return;
             }
-            // Addresses that have had fewer probes come first: one that never answers does not keep the others unverified.
+            // Addresses with fewer probes come first, so that an unreachable address does not delay the verification of
+            // the others.
             let errors = self.paths[index].errors;
             let waits_longer = |path: &Path| {
                 path.in_use()
@@ -315,7 +318,7 @@ impl Association {
         self.begin_heartbeat(ctx, index);
     }
 
-    /// A HEARTBEAT that goes along with a COOKIE ACK (RFC 9260 §5.4): the same again if one is unanswered.
+    /// Bundles a HEARTBEAT with a COOKIE ACK (RFC 9260 §5.4). If one is outstanding, it is sent again.
     // [9260:5.4-3]
     pub(super) fn bundle_heartbeat(&mut self, ctx: &mut Context<'_>, index: usize) {
         if self.paths[index].heartbeat.pending.is_none() {
@@ -343,18 +346,18 @@ impl Association {
         self.stats.heartbeats_sent += 1;
     }
 
-    /// RFC 9260 §8.3
+    /// Handles the timeout of a heartbeat (RFC 9260 §8.3).
     fn on_heartbeat_unanswered(&mut self, ctx: &mut Context<'_>, index: usize) {
         self.trace_timer(ctx, TimerKind::Heartbeat, Some(index));
         self.back_off(ctx, index);
         let path = &self.paths[index];
-        // RFC 9260 §5.4 and §8.1: probes of addresses unconfirmed or not in use do not count against the association.
-        // While all else waits for this proof, nothing would end the association otherwise.
+        // RFC 9260 §5.4 and §8.1: probes of paths that are unconfirmed or not in use do not count for the association.
+        // They do count while all data waits for the verification, because nothing else would end the association.
         let counts = index == usize::from(self.sending) && (path.state != PathState::Unconfirmed || self.is_held());
         self.count_path_error(ctx, index, counts);
     }
 
-    /// RFC 9260 §8.3
+    /// Handles a HEARTBEAT ACK (RFC 9260 §8.3).
     // [9260:8.1-6, 8.3-11, 8.3-12]
     pub(super) fn on_heartbeat_ack(&mut self, ctx: &mut Context<'_>, info: &[u8]) -> Result<(), Discard> {
         if info.len() > HEARTBEAT_INFO_LEN {
@@ -384,13 +387,13 @@ impl Association {
         self.end_probe(index);
         let rtt = rtt.or(self.paths[index].rtt.srtt()).unwrap_or_default();
         self.tell_policy(ctx, index, PathSign::Answered { rtt });
-        // The next address to verify need not wait for a timeout.
+        // The next unconfirmed address can be verified without waiting for a timeout.
         for path in &mut self.paths {
             if path.state == PathState::Unconfirmed && path.heartbeat.pending.is_none() {
                 path.heartbeat.timer = path.heartbeat.timer.min(ctx.now);
             }
         }
-        // It may have waited for a path that is open.
+        // A shutdown may have waited for a confirmed path.
         self.advance_shutdown(ctx);
         self.allow_burst();
         Ok(())

@@ -1,6 +1,6 @@
-//! A path policy beyond the standard: what it is told, and what follows from its answers.
+//! Path policies other than the standard's: their inputs and the execution of their decisions.
 //!
-//! With the standard's policy, which counts errors (RFC 9260 §8.2, RFC 7829), nothing of this exists.
+//! The standard's policy, which counts errors (RFC 9260 §8.2, RFC 7829), needs no state here.
 
 use whimbrel_control::multipath::PathView;
 use whimbrel_control::multipath::policy::{Fitness, ManagePaths, Order, PathSign, Paths};
@@ -11,15 +11,15 @@ use super::{Association, Context};
 use crate::PathState;
 use crate::config::NEVER;
 
-/// A policy with what it is shown.
+/// A policy and its inputs.
 #[derive(Debug)]
 pub(super) struct PathPolicy {
     policy: Box<dyn ManagePaths>,
-    /// The paths as the policy saw them last; filled anew each time.
+    /// Buffer for the views of the paths; filled again for each call.
     views: Vec<PathView>,
-    /// Windows of the probes.
+    /// Congestion windows of the probes.
     probes: Vec<Option<u64>>,
-    /// What a SACK said, path by path.
+    /// The information of a SACK by path.
     signs: Vec<(usize, PathSign)>,
 }
 
@@ -40,14 +40,14 @@ impl PathPolicy {
             + self.signs.capacity() * size_of::<(usize, PathSign)>()
     }
 
-    /// Another path has taken the place of the one with this number.
+    /// A new path has reused this number.
     pub(super) fn forget_path(&mut self, index: usize) {
         self.policy.on_replaced(index);
     }
 }
 
 impl Association {
-    /// Asks a policy from now on, if the scheme has one of its own. What an earlier one has learnt is forgotten.
+    /// Creates the scheme's policy, if it has one. The state of an earlier policy is discarded.
     pub(super) fn start_policy(&mut self, ctx: &mut Context<'_>) {
         let unit = self.paths.first().map_or(0, |path| path.control.unit());
         let context = BuildContext {
@@ -62,7 +62,7 @@ impl Association {
         self.consult(ctx, |_, _| {});
     }
 
-    /// Tells the policy of something, and does what it answers.
+    /// Passes information to the policy and executes its decisions.
     pub(super) fn tell_policy(&mut self, ctx: &mut Context<'_>, index: usize, sign: PathSign) {
         if self.paths[index].removed {
             return;
@@ -70,10 +70,10 @@ impl Association {
         self.consult(ctx, |policy, paths| policy.on_sign(paths, index, &sign));
     }
 
-    /// What a SACK said about each path.
+    /// Passes the information of a SACK on each path to the policy.
     pub(super) fn tell_policy_of_sack(&mut self, ctx: &mut Context<'_>, sack: &Sack<'_>) {
         let Some(policy) = &mut self.policy else { return };
-        // Lent out, so that one consultation does for all of it.
+        // Taken out temporarily, so that one consultation covers the whole SACK.
         let mut signs = core::mem::take(&mut policy.signs);
         let mut reported = None;
         for index in 0..self.paths.len() {
@@ -111,9 +111,9 @@ impl Association {
         self.consult(ctx, |policy, paths| policy.on_timer(paths));
     }
 
-    /// Lends the paths to the policy, and does what it answers afterwards.
+    /// Passes the paths to the policy and executes its decisions.
     fn consult(&mut self, ctx: &mut Context<'_>, tell: impl FnOnce(&mut dyn ManagePaths, &Paths<'_>)) {
-        // Lent out for the call, as it is asked about what it belongs to.
+        // Taken out temporarily, because the call needs the association.
         let Some(mut policy) = self.policy.take() else { return };
         self.show(ctx.now, &mut policy);
         let shown = self.shown(ctx.now, &policy.views, &policy.probes);
@@ -152,7 +152,7 @@ impl Association {
         }
     }
 
-    /// The answer of the error counter alone (RFC 9260 §8.2, RFC 7829 §3.2).
+    /// Returns the fitness by the error counter alone (RFC 9260 §8.2, RFC 7829 §3.2).
     fn counted_fitness(&self, index: usize) -> Fitness {
         let errors = self.paths[index].errors;
         let limit = self.config.potentially_failed_max_retrans;
@@ -173,7 +173,7 @@ impl Association {
         if path.state == PathState::Unconfirmed && counted != Fitness::Inactive {
             return;
         }
-        // The error counter has the last word about a path that does not answer at all.
+        // The error counter overrides the policy for a path that does not respond.
         let state = match fitness.max(counted) {
             Fitness::Active => PathState::Active,
             Fitness::PotentiallyFailed => PathState::PotentiallyFailed,
@@ -183,7 +183,7 @@ impl Association {
             return;
         }
         self.set_path_state(ctx, index, state);
-        // A path is out of use by the policy's will alone: it is asked whether it is there, even without heartbeats of its own accord.
+        // A path disabled by the policy only is probed even if heartbeats are turned off.
         if state == PathState::PotentiallyFailed
             || state == PathState::Inactive && counted != Fitness::Inactive && self.config.hb_interval.is_zero()
         {
@@ -203,7 +203,7 @@ impl Association {
         }
     }
 
-    /// A heartbeat goes out as soon as none is unanswered.
+    /// Requests a heartbeat at once, unless one is outstanding.
     pub(super) fn probe_soon(&mut self, now: Time, index: usize) {
         let heartbeat = &mut self.paths[index].heartbeat;
         if heartbeat.pending.is_none() {
@@ -212,12 +212,13 @@ impl Association {
         }
     }
 
-    /// Where the policy wants new data to go, and which path it wants to be the primary one; `standard` is the standard's answer.
+    /// Returns the policy's path for new data, and updates the primary path at its request. `standard` is the
+    /// standard's choice.
     pub(super) fn ask_policy_for_path(&mut self, now: Time, standard: u8) -> u8 {
         let Some(mut policy) = self.policy.take() else {
             return standard;
         };
-        // Whether a path stands in for those that failed depends on the choice that the standard has just made.
+        // Whether a path replaces failed ones depends on the choice that the standard has just made.
         let before = core::mem::replace(&mut self.sending, standard);
         self.show(now, &mut policy);
         self.sending = before;
@@ -236,8 +237,8 @@ impl Association {
         chosen
     }
 
-    /// With a policy: of the paths that failed the one to try, which has the fewest errors, and the primary one before others (RFC 7829
-    /// §4). One that is out of use by the policy's will alone comes before those that do not answer.
+    /// With a policy: returns the failed path to try, which is the one with the lowest error count, preferring the
+    /// primary path (RFC 7829 §4). A path disabled by the policy only precedes those that do not respond.
     pub(super) fn least_failed(&self) -> Option<u8> {
         self.policy.as_ref()?;
         (0..self.paths.len() as u8)
