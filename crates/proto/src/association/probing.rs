@@ -1,12 +1,12 @@
-//! Probes of paths: heartbeats as large as packets of data, numbered, as a path policy orders them (Pan et al. 2010, 4.1.2).
+//! Path probes: numbered heartbeats as large as data packets, which a path policy orders (Pan et al. 2010, 4.1.2).
 //!
-//! A peer sees HEARTBEAT chunks with a long Heartbeat Info and sends them back (RFC 9260 §3.3.5, §8.3), so probing works with any
-//! peer; the answers are as large as the probes. Each probe has a random number of its own that must come back, so that nobody can
-//! answer what did not arrive. Probes that *follow* the data are sent one for each packet of data, as far as a congestion window of
-//! their own allows; a *train* goes out at once.
+//! A peer returns HEARTBEAT chunks with a long Heartbeat Info unchanged (RFC 9260 §3.3.5, §8.3), so probing works with
+//! any peer. The HEARTBEAT ACKs are as large as the probes. Each probe has a random nonce that must be returned, so
+//! that no peer can acknowledge a probe that it did not receive. Probes that *follow* the data are sent one per data
+//! packet, as far as their own congestion window allows. A *train* is sent back to back.
 //!
-//! A probe whose answer is lost counts as lost, and its window reacts to it, while data minds lost SACKs little: nobody tells the two
-//! directions apart by heartbeats. Where answers get lost, a path looks worse than it is.
+//! A probe whose HEARTBEAT ACK is lost counts as lost, and its window reacts, whereas lost SACKs hardly affect data:
+//! heartbeats do not distinguish the two directions. Where HEARTBEAT ACKs are lost, a path appears worse than it is.
 
 use std::collections::VecDeque;
 
@@ -21,12 +21,12 @@ use crate::path::{HEARTBEAT_INFO_LEN, HeartbeatContent, Path};
 use crate::trace::{TimerKind, TraceEvent, TraceKinds};
 use crate::{Ecn, PathId, PathState};
 
-/// Probes of a path that may be unanswered at a time: what bounds their memory.
+/// Maximum number of outstanding probes of a path, which bounds the memory.
 const LIMIT: usize = 1024;
-/// Bytes of the Heartbeat Info of a probe before its padding: that of a heartbeat, and the number.
+/// Length of a probe's Heartbeat Info in bytes before its padding: that of a heartbeat, and the probe's number.
 const INFO_LEN: usize = HEARTBEAT_INFO_LEN + 8;
 
-/// Probing of an association's paths; kept only while a policy orders it.
+/// State of the probing of an association's paths. Present only while a policy uses probes.
 #[derive(Debug, Default)]
 pub(super) struct Probing {
     paths: Vec<PathProbes>,
@@ -35,34 +35,34 @@ pub(super) struct Probing {
 /// Probes of one path.
 #[derive(Debug)]
 struct PathProbes {
-    /// The window of probes that follow the data; none while they do not.
+    /// Window control of probes that follow the data; `None` while no probes follow.
     control: Option<Controller>,
-    /// It grows although it is not filled.
+    /// The window grows although it is not fully utilized.
     unfilled: bool,
-    /// Probes that the data sent so far allows.
+    /// Probes that may be sent because of data packets sent.
     allowed: u32,
     /// Probes of a train still to be sent.
     to_send: u32,
     train: Train,
-    /// Probes sent, from the first one that is neither answered nor lost.
+    /// Probes sent, starting with the first one that is neither acknowledged nor lost.
     sent: VecDeque<Probe>,
-    /// Number of the first one in `sent`.
+    /// Number of the first probe in `sent`.
     base: Seq,
-    /// Bytes of probes neither answered nor lost.
+    /// Bytes of probes neither acknowledged nor lost.
     flight: u64,
-    /// When the probes are given up.
+    /// When the outstanding probes are declared lost.
     timer: Time,
     recovery: RecoveryEpoch,
-    /// Answers that the window has not been told of, as a receiver of data would delay their acknowledgement.
+    /// HEARTBEAT ACKs not yet reported to the window control. They are collected as a receiver of data delays SACKs.
     answers: u32,
     /// Bytes in flight before the first of them.
     flight_before: u64,
     delivered: u64,
-    /// The round-trip time is measured once per round trip: by this number or a later one.
+    /// The round-trip time is measured once per round trip: with this number or a later one.
     measure_from: Seq,
 }
 
-/// Probes that went out back to back.
+/// Probes that were sent back to back.
 #[derive(Clone, Copy, Debug, Default)]
 struct Train {
     first: Seq,
@@ -112,7 +112,7 @@ impl PathProbes {
         self.base + self.sent.len() as Seq
     }
 
-    /// Whether another probe may go out.
+    /// Returns whether another probe may be sent.
     fn may_send(&self) -> bool {
         let follows = || {
             self.allowed > 0
@@ -129,7 +129,7 @@ impl PathProbes {
         self.sent.get_mut(usize::try_from(place).ok()?)
     }
 
-    /// Forgets the first ones that are answered or lost.
+    /// Removes probes that are acknowledged or lost from the front.
     fn release(&mut self) {
         while self.sent.pop_front_if(|probe| probe.fate != Fate::InFlight).is_some() {
             self.base += 1;
@@ -139,7 +139,7 @@ impl PathProbes {
         }
     }
 
-    /// Gives up the probes in flight below `end`; the first, the last, and how many.
+    /// Declares the probes in flight below `end` lost. Returns the first, the last, and their number.
     fn lose(&mut self, end: Seq, len: u64) -> Option<(Seq, Seq, u32)> {
         let mut lost: Option<(Seq, Seq, u32)> = None;
         for (number, probe) in (self.base..end).zip(&mut self.sent) {
@@ -153,7 +153,7 @@ impl PathProbes {
         lost
     }
 
-    /// What became of the train, once that is known.
+    /// Returns the result of the train once it is complete.
     fn end_train(&mut self, bytes: u64) -> Option<PathSign> {
         let train = self.train;
         let in_flight = |number: Seq| {
@@ -174,7 +174,8 @@ impl PathProbes {
         })
     }
 
-    /// Tells the window of answers, as a SACK would. `room`: what the peer's receive buffer takes; no window of data is larger.
+    /// Reports acknowledged probes to the window control, as a SACK does for data. `room`: the size of the peer's
+    /// receive buffer, which limits the window of data.
     fn acknowledge(&mut self, now: Time, len: u64, room: u64, rtt: Span, newest: Seq, path: &Path) {
         let acked = len * u64::from(self.answers);
         self.delivered += acked;
@@ -202,7 +203,7 @@ impl PathProbes {
         self.answers = 0;
     }
 
-    /// Asks what a loss meant, and lets the window react.
+    /// Judges a loss and lets the window control react.
     fn take_loss(&mut self, now: Time, signal: LossSignal, lost: (Seq, Seq, u32), len: u64, path: &Path) {
         let (first_lost, last_lost, packets) = lost;
         let loss = LossEvent {
@@ -237,7 +238,7 @@ impl Association {
         &mut probing.paths[index]
     }
 
-    /// Probes follow the data from now on. `unfilled`: their window grows although it is not filled.
+    /// Starts probes that follow the data. `unfilled`: their window grows although it is not fully utilized.
     pub(super) fn follow_with_probes(&mut self, index: usize, unfilled: bool) {
         let control = self.paths[index].probe_control(&self.config);
         let probes = self.probes_of(index);
@@ -248,7 +249,7 @@ impl Association {
         probes.recovery.leave();
     }
 
-    /// They do so no more.
+    /// Stops probes that follow the data.
     pub(super) fn rest_from_probes(&mut self, index: usize) {
         if let Some(probes) = self.probing.as_mut().and_then(|probing| probing.paths.get_mut(index)) {
             probes.control = None;
@@ -256,7 +257,7 @@ impl Association {
         }
     }
 
-    /// Another path has taken the place: probes of the earlier one are none of its own, and their answers say nothing about it.
+    /// A new path has reused this number: HEARTBEAT ACKs for probes of the earlier path are ignored.
     pub(super) fn forget_probes(&mut self, index: usize) {
         if let Some(probes) = self.probing.as_mut().and_then(|probing| probing.paths.get_mut(index)) {
             *probes = PathProbes {
@@ -268,7 +269,7 @@ impl Association {
         }
     }
 
-    /// So many probes go out back to back, unless some are under way.
+    /// Sends a train of `packets` probes, unless other probes are in progress.
     pub(super) fn send_train(&mut self, index: usize, packets: u32) {
         let probes = self.probes_of(index);
         if probes.control.is_none() && probes.train.sent == 0 && probes.to_send == 0 {
@@ -276,13 +277,13 @@ impl Association {
         }
     }
 
-    /// The window of the probes that follow the data, bytes.
+    /// Returns the congestion window in bytes of the probes that follow the data.
     pub(super) fn probe_cwnd(&self, index: usize) -> Option<u64> {
         let probes = self.probing.as_ref()?.paths.get(index)?;
         probes.control.as_ref().map(Controller::cwnd)
     }
 
-    /// A packet of data went out on the current path: each path that follows may carry a probe.
+    /// A data packet was sent on the current path: allows one probe on each path with probes that follow the data.
     pub(super) fn allow_probes(&mut self, path: usize) {
         if path != usize::from(self.sending) {
             return;
@@ -302,7 +303,7 @@ impl Association {
         })
     }
 
-    /// The path on which a probe may go out now.
+    /// Returns the path on which a probe may be sent now.
     pub(super) fn next_probe(&self) -> Option<usize> {
         let probing = self.probing.as_ref()?;
         let may_send = matches!(
@@ -311,7 +312,7 @@ impl Association {
         );
         let ready = |index: &usize| {
             let (path, probes) = (&self.paths[*index], &probing.paths[*index]);
-            // RFC 9260 §5.4: an address that is not confirmed gets single heartbeats only.
+            // RFC 9260 §5.4: an unconfirmed address gets single heartbeats only.
             path.in_use()
                 && path.state != PathState::Unconfirmed
                 && probes.may_send()
@@ -322,7 +323,7 @@ impl Association {
             .find(ready)
     }
 
-    /// Bytes of a probe as the window counts them: those of a packet of data.
+    /// Returns the length of a probe in bytes as the window counts it: that of a data packet.
     fn probe_len(&self) -> usize {
         self.largest_chunk().next_multiple_of(4)
     }
@@ -386,7 +387,7 @@ impl Association {
         (index, Ecn::NotEct, wire_len)
     }
 
-    /// The answer to a probe: a HEARTBEAT ACK with a number behind what a heartbeat carries.
+    /// Handles the HEARTBEAT ACK of a probe, in which the probe's number follows the heartbeat's content.
     pub(super) fn on_probe_answer(&mut self, ctx: &mut Context<'_>, info: &[u8]) -> Result<(), Discard> {
         let (content, rest) = info.split_at_checked(HEARTBEAT_INFO_LEN).ok_or(Discard::InvalidChunk)?;
         let content = HeartbeatContent::from_bytes(content).ok_or(Discard::InvalidChunk)?;
@@ -427,14 +428,14 @@ impl Association {
             train.answered += 1;
             train.last_at = ctx.now;
         }
-        // Lost is what was sent so many probes earlier (RFC 9260 §7.2.4).
+        // Probes sent `limit` or more before this one are lost (RFC 9260 §7.2.4).
         let lost = probes.lose((number + 1).saturating_sub(limit).max(probes.base), len);
         let measures = number >= probes.measure_from;
         if measures {
             probes.measure_from = probes.next();
         }
         probes.release();
-        // A receiver of data delays acknowledgements, but not of what has a gap before it (RFC 9260 §6.2, §6.7).
+        // A receiver delays SACKs, but not if there is a gap (RFC 9260 §6.2, §6.7).
         let is_gap = probes.sent.front().is_some_and(|_| probes.base < number);
         if probes.answers >= sack_frequency || is_gap || probes.flight == 0 {
             probes.acknowledge(ctx.now, len, room, rtt, number, path);
@@ -447,7 +448,7 @@ impl Association {
         self.stats.path_probes_answered += 1;
         self.stats.path_probe_bytes += info.len().next_multiple_of(4) as u64 + 20;
         self.errors = 0;
-        // The path is not idle. Where nothing of that size comes back, usual heartbeats go on.
+        // The path is not idle. If no large HEARTBEAT ACK arrives, usual heartbeats continue.
         self.paths[index].heartbeat.last_probe = ctx.now;
         self.renew_probe_timer();
         if measures {
@@ -461,7 +462,7 @@ impl Association {
         Ok(())
     }
 
-    /// Bytes of a probe's packet with IP and UDP headers.
+    /// Returns the length of a probe's packet in bytes with IP and UDP headers.
     fn packet_bytes(&self, index: usize) -> u64 {
         let headers = self
             .paths
@@ -488,8 +489,8 @@ impl Association {
             probes.release();
             let train = probes.end_train(packet);
             self.trace_timer(ctx, TimerKind::Heartbeat, Some(index));
-            // A peer need not answer what is so large: a usual heartbeat asks, and counts (RFC 9260 §8.3). Of the path in use its data
-            // says more.
+            // A peer may ignore such large heartbeats. Therefore a usual heartbeat is sent, whose timeout counts as an
+            // error (RFC 9260 §8.3). On the sending path, data gives this information.
             if index != usize::from(self.sending) {
                 self.probe_soon(ctx.now, index);
             }
@@ -514,7 +515,7 @@ mod tests {
 
     const LEN: u64 = 1468;
 
-    /// Twenty probes in flight under a window of as many packets.
+    /// Twenty probes in flight with a window of twenty packets.
     fn twenty() -> (Path, PathProbes) {
         let config = AssociationConfig {
             initial_cwnd: Some(20 * LEN as u32),
@@ -569,7 +570,7 @@ mod tests {
         answer(&mut probes, 6..9);
         lose(&mut probes, 6, &path);
         assert_eq!(cwnd(&probes), 10, "the same window of data");
-        // All that was in flight then is answered: the next loss is of another window.
+        // All probes in flight at that time are acknowledged: the next loss belongs to another window.
         answer(&mut probes, 6..20);
         send(&mut probes, 10);
         lose(&mut probes, 21, &path);

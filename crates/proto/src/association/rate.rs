@@ -1,5 +1,5 @@
-//! Delivery rates, for parts that ask for them (draft-cheng-iccrg-delivery-rate-estimation §3): a stamp for each outstanding chunk,
-//! in a ring beside that of the chunks.
+//! Delivery rates, for parts that use them (draft-cheng-iccrg-delivery-rate-estimation §3): a send stamp for each
+//! outstanding chunk, in a ring parallel to that of the chunks.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use whimbrel_control::{RateSample, Seq, Span, Time};
 use super::Association;
 use crate::PathId;
 
-/// What the parts of an association's paths want to know of rates.
+/// Measurement of the delivery rates of an association's paths.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DeliveryRates {
     /// Position of the first stamp.
@@ -21,12 +21,12 @@ pub(super) struct DeliveryRates {
 #[derive(Clone, Copy, Debug, Default)]
 struct PathRate {
     estimator: DeliveryEstimator,
-    /// Of the chunk sent last among those that the SACK being processed has acknowledged for the first time.
+    /// Stamp of the most recently sent chunk among those newly acknowledged by the SACK being processed.
     newest: Option<SendStamp>,
 }
 
 impl DeliveryRates {
-    /// Of so many paths; the next chunk has this position.
+    /// Creates the measurement for `paths` paths. The next chunk has position `base`.
     pub(super) fn new(base: Seq, paths: usize) -> Self {
         DeliveryRates {
             base,
@@ -35,7 +35,7 @@ impl DeliveryRates {
         }
     }
 
-    /// A chunk of so many bytes is sent, or sent again, while `flight` bytes are in flight on the path without it.
+    /// A chunk of `bytes` bytes is sent or retransmitted; `flight` bytes are in flight on the path without it.
     fn on_sent(&mut self, now: Time, seq: Seq, path: usize, bytes: u64, flight: u64) {
         let Some(rate) = self.paths.get_mut(path) else { return };
         let stamp = rate.estimator.on_sent(now, bytes, flight);
@@ -51,7 +51,7 @@ impl DeliveryRates {
     pub(super) fn on_acked(&mut self, seq: Seq, path: u8, sent_at: Time) {
         let place = seq.checked_sub(self.base).map_or(usize::MAX, |place| place as usize);
         if let (Some(stamp), Some(rate)) = (self.stamps.get(place), self.paths.get_mut(usize::from(path)))
-            // The stamp of a copy is not kept.
+            // The stamps of copies are not kept.
             && stamp.sent_at == sent_at
             && rate.newest.is_none_or(|newest| newest.sent_at <= stamp.sent_at)
         {
@@ -59,7 +59,7 @@ impl DeliveryRates {
         }
     }
 
-    /// So many bytes were delivered on the path; what rate does the newest of them show?
+    /// `bytes` bytes were delivered on the path. Returns the rate sample of the newest chunk.
     pub(super) fn on_delivered(
         &mut self,
         now: Time,
@@ -72,7 +72,7 @@ impl DeliveryRates {
         rate.estimator.sample(&rate.newest.take()?, min_rtt)
     }
 
-    /// Everything below the position is acknowledged.
+    /// All chunks below the position are acknowledged.
     pub(super) fn release(&mut self, base: Seq) {
         while self.base < base && self.stamps.pop_front().is_some() {
             self.base += 1;
@@ -94,12 +94,12 @@ impl DeliveryRates {
             + self.paths.capacity() * size_of::<PathRate>()
     }
 
-    /// There are more paths than before.
+    /// Updates the number of paths after paths were added.
     pub(super) fn set_paths(&mut self, paths: usize) {
         self.paths.resize(paths, PathRate::default());
     }
 
-    /// Another path has taken the place of the one with this number.
+    /// A new path has reused this number.
     pub(super) fn forget_path(&mut self, index: usize) {
         if let Some(path) = self.paths.get_mut(index) {
             *path = PathRate::default();
@@ -112,7 +112,7 @@ impl DeliveryRates {
 }
 
 impl Association {
-    /// Measures rates from now on, if any part asks for them.
+    /// Starts the measurement of rates, if any part uses them.
     pub(super) fn start_rates(&mut self) {
         let wanted = self.paths.iter().any(|path| path.control.needs().rate);
         let base = self.outstanding.next_seq();
@@ -128,10 +128,11 @@ impl Association {
         }
     }
 
-    /// Nothing is there to be sent.
+    /// No data is available for sending.
     #[inline]
     pub(super) fn note_app_limited(&mut self, now: Time) {
-        // A user who waits for room in the send buffer has more to send: what is acknowledged by gaps only fills it.
+        // A user that waits for room in the send buffer has more data. Data acknowledged by gap ack blocks still
+        // occupies the buffer.
         if self.rates.is_none() || self.notices.wants_space {
             return;
         }
@@ -141,7 +142,8 @@ impl Association {
             }
             return;
         }
-        // Where data is spread, a path lacks data also if the distribution rather waits, or if the buffers that all share are full.
+        // With several paths in use, a path also lacks data if the distribution does not use it, or if the shared
+        // buffers are full.
         for index in 0..self.paths.len() {
             let path = &self.paths[index];
             if self.queue.is_empty() || path.burst_left > 0 && path.pacer_is_open(now) {
@@ -186,7 +188,7 @@ mod tests {
             testing::send(&mut association, Accounting::default(), &[(0, 1000); 4]);
             association.rates = Some(Box::new(DeliveryRates::new(4, 1)));
             association.notices.wants_space = waits_for_space;
-            // All but the first have come: they stay in the buffer, and nothing is left to be sent.
+            // All chunks but the first have been received. They stay in the buffer, and no data is left to be sent.
             let sack = Sack {
                 cumulative_tsn_ack: Tsn(0),
                 a_rwnd: 100_000,

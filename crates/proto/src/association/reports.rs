@@ -1,10 +1,13 @@
-//! Where SACKs go, and SACKs in other forms, if both ends agreed: NR-SACK (draft-tuexen-tsvwg-sctp-multipath) and NEW GAPS (Ye 2004, 6.6).
+//! The path of SACKs, and other SACK formats, if negotiated: NR-SACK (draft-tuexen-tsvwg-sctp-multipath) and NEW GAPS
+//! (Ye 2004, 6.6).
 //!
-//! Either is turned into the SACK that says the same, which is processed like any other. What an NR-SACK will never take back is
-//! freed after that: its place in the ring stays, its payload goes. A peer that takes it back all the same is not believed.
+//! Both are converted to the equivalent SACK, which is then processed as usual. Afterwards, the payload of
+//! non-renegable chunks is freed; their entries in the ring remain. If a peer reneges on them nevertheless, that is
+//! ignored.
 //!
-//! NEW GAPS chunks count themselves. One that was overtaken adds the arrivals that it reports: on several paths more SACKs overtake each
-//! other than repeat an arrival. What those that overtook it took back stays so, and what it took back may have come since.
+//! NEW GAPS chunks have serial numbers. An overtaken one only adds the arrivals that it reports, because with several
+//! paths SACKs overtake each other more often than they repeat an arrival. Chunks that a later NEW GAPS reneged on
+//! remain reneged. Chunks that the overtaken one reneged on may have arrived since, so that part is ignored.
 
 use whimbrel_control::Seq;
 use whimbrel_control::multipath::SackPath;
@@ -14,16 +17,16 @@ use super::{Association, Context, State};
 use crate::error::Discard;
 use crate::extensions::Extensions;
 
-/// What is agreed on, and what has been told.
+/// The negotiated formats, and the state of the reports.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
     nr_sack: bool,
     new_gaps: bool,
-    /// Positions that the last NR-SACK promised to keep: half open, ascending and apart.
+    /// Positions that the last NR-SACK reported as non-renegable: half-open ranges, ascending and disjoint.
     kept: Vec<(Seq, Seq)>,
     /// Serial number of the last NEW GAPS.
     serial: Option<u16>,
-    /// What that one took back: every one does so until it comes again.
+    /// Ranges that the last NEW GAPS reneged on. Every NEW GAPS repeats them until the chunks have been received again.
     taken_back: Vec<(Seq, Seq)>,
 }
 
@@ -33,20 +36,20 @@ impl Reports {
     }
 }
 
-/// Half-open ranges of positions, ascending and apart.
+/// Half-open ranges of positions, ascending and disjoint.
 type RangeList = Vec<(Seq, Seq)>;
 
-/// Lists that are filled and emptied while a SACK is read.
+/// Lists that are filled and emptied while a SACK is processed.
 #[derive(Debug, Default)]
 pub(crate) struct Ranges {
-    /// What the SACK reports, and promises to keep or takes back.
+    /// The reported ranges, and the non-renegable or reneged ranges.
     told: [RangeList; 2],
     known: RangeList,
     all: RangeList,
     rest: RangeList,
 }
 
-/// Adds a half-open range to ranges in ascending order of their beginnings.
+/// Appends a half-open range to ranges in ascending order of their starts.
 fn add_range(ranges: &mut RangeList, start: Seq, end: Seq) {
     match ranges.last_mut() {
         Some((_, last)) if start <= *last => *last = end.max(*last),
@@ -54,8 +57,8 @@ fn add_range(ranges: &mut RangeList, start: Seq, end: Seq) {
     }
 }
 
-/// Makes `ranges` those of `blocks` in a SACK whose first offset means `base`; those that cannot be are passed over. False if one of them
-/// reports a TSN that was never sent.
+/// Converts the blocks of a SACK to ranges; `base` is the position of offset 1. Invalid blocks are skipped. Returns
+/// false if a block reports a TSN that was never sent.
 fn read_blocks(blocks: GapBlocks<'_>, base: Seq, end_of_sent: Seq, ranges: &mut RangeList) -> bool {
     ranges.clear();
     let mut were_sent = true;
@@ -70,7 +73,7 @@ fn read_blocks(blocks: GapBlocks<'_>, base: Seq, end_of_sent: Seq, ranges: &mut 
     were_sent
 }
 
-/// Makes `all` what is in one of two lists of ranges or in both.
+/// Computes the union of two lists of ranges.
 fn union(a: &[(Seq, Seq)], b: &[(Seq, Seq)], all: &mut RangeList) {
     all.clear();
     let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
@@ -87,7 +90,7 @@ fn union(a: &[(Seq, Seq)], b: &[(Seq, Seq)], all: &mut RangeList) {
     }
 }
 
-/// Makes `rest` what is in `ranges` but not in `others`.
+/// Computes the difference of two lists of ranges.
 fn difference(ranges: &[(Seq, Seq)], others: &[(Seq, Seq)], rest: &mut RangeList) {
     rest.clear();
     let mut next = 0;
@@ -105,11 +108,11 @@ fn difference(ranges: &[(Seq, Seq)], others: &[(Seq, Seq)], rest: &mut RangeList
     }
 }
 
-/// Writes ranges above `base` as blocks.
+/// Writes ranges above `base` as gap ack blocks.
 fn write_blocks(ranges: &[(Seq, Seq)], base: Seq, bytes: &mut Vec<u8>) {
     bytes.clear();
     for &(start, end) in ranges {
-        // Both fit: no more chunks are outstanding than an offset can tell.
+        // Both fit: the number of outstanding chunks is limited to the range of an offset.
         GapBlock {
             start: (start.saturating_sub(base) + 1).min(u16::MAX.into()) as u16,
             end: end.saturating_sub(base).min(u16::MAX.into()) as u16,
@@ -131,17 +134,17 @@ impl Association {
         });
     }
 
-    /// Whether both ends use NR-SACK.
+    /// Returns whether NR-SACK was negotiated.
     pub fn uses_nr_sack(&self) -> bool {
         self.reports.as_ref().is_some_and(|reports| reports.nr_sack)
     }
 
-    /// Whether both ends use NEW GAPS.
+    /// Returns whether NEW GAPS was negotiated.
     pub fn uses_new_gaps(&self) -> bool {
         self.reports.as_ref().is_some_and(|reports| reports.new_gaps)
     }
 
-    /// The position behind the cumulative TSN ack of a SACK; none if that is old or impossible.
+    /// Returns the position after the cumulative TSN ack of a SACK, or `None` if it is old or invalid.
     fn base_of(&self, sack: &Sack<'_>) -> Option<Seq> {
         let ahead = sack
             .cumulative_tsn_ack
@@ -150,7 +153,7 @@ impl Association {
         (ahead as usize <= self.outstanding.len()).then(|| self.outstanding.base() + Seq::from(ahead))
     }
 
-    /// Processes a SACK whose gaps are these ranges above `base`.
+    /// Processes a SACK whose gap ack blocks are these ranges above `base`.
     fn take_with_ranges(
         &mut self,
         ctx: &mut Context<'_>,
@@ -171,7 +174,7 @@ impl Association {
         taken
     }
 
-    /// Where a SACK goes that no data takes along.
+    /// Returns the path for a SACK that is not bundled with data.
     // [9260:6.4-3, 6.7-2]
     pub(super) fn sack_path(&self) -> usize {
         let last = self.receiver.as_ref().map_or(0, |receiver| receiver.sack_path());
@@ -191,7 +194,7 @@ impl Association {
         }
     }
 
-    /// The next path on which a copy of the last SACK goes.
+    /// Returns the next path that needs a copy of the last SACK.
     pub(super) fn next_sack_copy(&self) -> Option<usize> {
         if self.sack_copies == 0 || !self.may_send_sack() {
             return None;
@@ -200,7 +203,7 @@ impl Association {
         (0..self.paths.len()).find(is_wanted)
     }
 
-    /// A SACK was sent. If it is no copy itself, copies go on the other paths if that is wanted.
+    /// Records that a SACK was sent. If it is not a copy, copies are sent on the other paths if configured.
     pub(super) fn note_sack(&mut self, path: usize, is_due: bool) {
         if is_due && self.switches.reporting.sack_path == SackPath::All {
             self.sack_copies = u32::MAX;
@@ -245,7 +248,7 @@ impl Association {
         taken
     }
 
-    /// Frees what the peer will never take back, as far as it is not free yet. `rest` is for use in between.
+    /// Frees chunks that are newly non-renegable. `rest` is temporary storage.
     fn free_kept(&mut self, kept: &mut RangeList, rest: &mut RangeList) {
         let Some(reports) = &mut self.reports else { return };
         if self.state == State::Closed {
@@ -298,7 +301,8 @@ impl Association {
             all,
             rest,
         } = &mut lists;
-        // One that begins right behind the cumulative ack cannot still be held: it would have moved that. It is taken back.
+        // A range directly after the cumulative TSN ack cannot still be received: the cumulative TSN ack would have
+        // advanced. It was reneged on.
         let above = self
             .outstanding
             .reported()
@@ -307,7 +311,7 @@ impl Association {
         known.clear();
         known.extend(above.filter(|&(start, end)| base < start && start < end));
         let were_sent = read_blocks(sack.gaps, base, end_of_sent, gaps);
-        // What is taken back acknowledges nothing.
+        // Reneged ranges acknowledge nothing.
         read_blocks(new_gaps.lists.second(), base, end_of_sent, taken_back);
         union(known, gaps, all);
         difference(all, taken_back, rest);
@@ -323,7 +327,7 @@ impl Association {
         taken
     }
 
-    /// A NEW GAPS that was overtaken: the arrivals that it reports are added to those known. Its window is old.
+    /// Processes an overtaken NEW GAPS: its arrivals are added to the known ones. Its a_rwnd is outdated.
     fn on_overtaken_gaps(&mut self, ctx: &mut Context<'_>, sack: &Sack<'_>, from: usize) -> Result<(), Discard> {
         let end_of_sent = self.outstanding.next_seq();
         let base = self.outstanding.base();
@@ -343,7 +347,7 @@ impl Association {
             rest,
         } = &mut lists;
         read_blocks(sack.gaps, first, end_of_sent, gaps);
-        // What begins at the cumulative ack point would have moved it.
+        // A range at the cumulative TSN ack point is not valid: it would have advanced the point.
         above.clear();
         above.extend(gaps.iter().map(|&(start, end)| (start.max(base), end)));
         above.retain(|&(start, end)| base < start && start < end);
@@ -411,14 +415,14 @@ mod tests {
     #[test]
     fn blocks_that_cannot_be_are_passed_over() {
         let mut bytes = Vec::new();
-        // Offset zero, backwards, fine, overlapping what came.
+        // Offset zero, end before start, valid, overlapping the previous block.
         for (start, end) in [(0, 3), (5, 4), (2, 4), (4, 6), (7, 9), (8, 9)] {
             GapBlock { start, end }.emit(&mut bytes);
         }
         let mut ranges = vec![(1, 2)];
         assert!(read_blocks(GapBlocks::from_wire_bytes(&bytes), 100, 109, &mut ranges));
         assert_eq!(ranges, [(101, 104), (106, 109)]);
-        // The last one was never sent.
+        // The TSNs of the last block were never sent.
         assert!(!read_blocks(GapBlocks::from_wire_bytes(&bytes), 100, 108, &mut ranges));
         let mut again = Vec::new();
         write_blocks(&ranges, 100, &mut again);

@@ -1,4 +1,4 @@
-//! What was lost and is sent again: when, and on which path.
+//! Retransmission of lost data: its time and its path.
 
 use core::cmp::Reverse;
 
@@ -12,19 +12,20 @@ use crate::PathId;
 use crate::path::Path;
 use crate::send::LostChunk;
 
-/// Whether something that was lost may be sent again.
+/// Whether lost data may be retransmitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LostData {
-    /// Nothing waits that could hold new data up.
+    /// No retransmission waits that would block new data.
     None,
-    /// It may go out on `to`; `from` is the path for whose losses it does.
+    /// A retransmission may be sent on `to`; `from` is the path of the loss that permits it.
     Ready { from: PathId, to: usize },
-    /// It waits for this path; so does new data there.
+    /// The retransmission waits for this path, and so does new data on it.
     Waits(usize),
 }
 
 impl Association {
-    /// What was lost goes first (RFC 9260 §6.1 C). With accounting for each path, what waits for one path holds up no other.
+    /// Retransmissions have priority (RFC 9260 §6.1 C). With accounting per path, a retransmission that waits for a
+    /// path blocks no other path.
     #[inline]
     pub(super) fn next_retransmission(&mut self, now: Time) -> LostData {
         if self.outstanding.nothing_lost() {
@@ -64,7 +65,7 @@ impl Association {
         let urgent = if self.outstanding.is_per_path() {
             Some(lost.from).filter(is_urgent)
         } else {
-            // One queue: the lowest TSN goes first, wherever what is urgent was lost.
+            // With a single queue the lowest TSN is sent first, on whichever path the urgent loss occurred.
             (0..self.paths.len()).map(|index| PathId(index as u8)).find(is_urgent)
         };
         if urgent.is_some() || self.window_open(id, to) && self.paths[to].is_its_time(now) {
@@ -75,7 +76,7 @@ impl Association {
         }
     }
 
-    /// The lowest chunk that waits to be sent again on the path, if only one path's losses go then of those on `from`.
+    /// Returns the lowest chunk to be retransmitted on the path. `from`: only losses of this path are considered.
     fn next_lost_for(&mut self, now: Time, to: usize, from: Option<PathId>) -> Option<LostChunk> {
         if !self.outstanding.is_per_path() {
             let lost = self.outstanding.next_lost()?;
@@ -95,12 +96,13 @@ impl Association {
         best
     }
 
-    /// Adds what was lost to a packet, that on `of` if the window is closed. Returns whether there was any.
+    /// Adds retransmissions to a packet, only those of losses on `of` if the window is closed. Returns whether there
+    /// were any.
     // [9260:6.1-13, 7.2.4-4]
     pub(super) fn push_retransmissions(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>, of: PathId) -> bool {
         let path = packet.path();
         let mut pushed = false;
-        // A packet that does not wait for the window is that of the path whose losses are urgent.
+        // A packet that is sent regardless of cwnd contains only losses of the path with the urgent loss.
         let only = Some(of).filter(|_| !self.window_open(PathId(path as u8), path));
         while let Some(LostChunk { seq, from, timed_out }) = self.next_lost_for(ctx.now, path, only) {
             let Some(data) = self.outstanding.data(seq, false) else {
@@ -122,8 +124,8 @@ impl Association {
         pushed
     }
 
-    /// A chunk was sent again on the path: a round-trip time measured with it, or with what followed it, would be ambiguous (RFC 9260
-    /// §6.3.1 rule C5). With accounting for each path that concerns its path alone.
+    /// Stops round-trip time measurements after the retransmission of a chunk: a measurement with this chunk or a later
+    /// one would be ambiguous (RFC 9260 §6.3.1 rule C5). With accounting per path only its own path is concerned.
     pub(super) fn stop_timing(&mut self, seq: Seq, index: usize) {
         if !self.outstanding.is_per_path() {
             for path in &mut self.paths {
@@ -145,9 +147,10 @@ impl Association {
         }
     }
 
-    /// Where data lost on `from` goes (RFC 9260 §6.4, §6.4.1). New data on several paths waits for what is lost on one: then it goes to
-    /// no path that has timed out and not answered since, while another answers. Where every path carries everything, it goes there
-    /// once more: it has been sent on the others, or will be, and would wait for the window of one that is slow.
+    /// Returns the path for retransmissions of data lost on `from` (RFC 9260 §6.4, §6.4.1). With opportunistic
+    /// retransmission, a path with consecutive errors is not used while another path responds, because new data on all
+    /// paths waits for the retransmission. With a redundant distribution, the same path is used: the data has been or
+    /// will be sent on the others, where it could wait for the window of a slow path.
     // [9260:6.4-4, 6.4-5]
     pub(super) fn retransmission_path(&self, from: PathId, timed_out: bool) -> (PathId, usize) {
         if self.spread.as_ref().is_some_and(|spread| spread.is_redundant) {
@@ -164,7 +167,7 @@ impl Association {
         path.rtt.srtt().unwrap_or(path.rtt.rto())
     }
 
-    /// Where data lost on `from` goes by this rule.
+    /// Returns the path for retransmissions of data lost on `from` by this rule.
     fn meant_path(&self, rule: RetransmitPath, from: PathId, timed_out: bool) -> (PathId, usize) {
         let other = match rule {
             RetransmitPath::Same => false,
@@ -191,7 +194,7 @@ impl Association {
         (PathId(index as u8), index)
     }
 
-    /// The active path for which `key` is least, the first one of equals; the sending path if none is active.
+    /// Returns the active path with the lowest `key`, the first one of equals, or the sending path if none is active.
     fn best_path<K: PartialOrd>(&self, key: impl Fn(usize, &Path) -> K) -> (PathId, usize) {
         let mut best: Option<(usize, K)> = None;
         for (index, path) in self.paths.iter().enumerate() {
@@ -207,7 +210,7 @@ impl Association {
         (PathId(index as u8), index)
     }
 
-    /// Caro et al. 2004: data that timed out on the path goes elsewhere, and nothing else would tell how the path is.
+    /// Caro et al. 2004: after a timeout, retransmissions use another path, so a heartbeat must test this one.
     pub(super) fn heartbeat_after_timeout(&mut self, ctx: &mut Context<'_>, index: usize, to: usize) {
         if self.switches.recovery.heartbeat_after_timeout
             && to != index
@@ -226,7 +229,8 @@ mod tests {
     use super::super::{State, testing};
     use super::*;
 
-    /// Everything is lost on both of two paths; one packet goes out. Its path, and which paths have something urgent then.
+    /// All data is lost on both of two paths, and one packet is sent. Returns its path, and which paths have an urgent
+    /// loss then.
     fn urgent_after(accounting: Accounting, policy: RetransmitPath, urgent: [bool; 2]) -> (usize, [bool; 2]) {
         let mut association = testing::association(2);
         association.state = State::Established;
@@ -246,18 +250,20 @@ mod tests {
 
     #[test]
     fn rule_e3_what_is_urgent_goes_out_in_one_packet() {
-        // One queue: the lowest TSN goes first, here from the second path to the first (RFC 9260 §6.4.1), for the other path's timeout.
+        // With a single queue the lowest TSN is sent first: here from the second path on the first (RFC 9260 §6.4.1),
+        // for the other path's timeout.
         let (standard, none) = (RetransmitPath::Standard, [false, false]);
         assert_eq!(
             urgent_after(Accounting::Association, standard, [true, false]),
             (0, none)
         );
-        // A queue for each path: both are on the path with the shorter round-trip time, and one packet has room for both.
+        // With a queue for each path, both are sent on the path with the shorter round-trip time, and one packet has
+        // room for both.
         assert_eq!(
             urgent_after(Accounting::Path, RetransmitPath::LowestRtt, [true, true]),
             (0, none)
         );
-        // What still waits stays urgent.
+        // A path whose retransmission still waits stays urgent.
         assert_eq!(
             urgent_after(Accounting::Path, standard, [true, true]),
             (0, [true, false])

@@ -1,4 +1,4 @@
-//! One timer for the heartbeats of all paths, as in ns-2.35 ([`HeartbeatTimer::Association`]).
+//! A heartbeat timer shared by all paths, as in ns-2.35 ([`HeartbeatTimer::Association`]).
 
 use whimbrel_control::{Span, Time};
 
@@ -7,7 +7,7 @@ use crate::PathState;
 use crate::config::HeartbeatTimer;
 use crate::path::period;
 
-/// The timer.
+/// The shared timer.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedTimer {
     pub(super) due: Time,
@@ -15,12 +15,12 @@ pub(crate) struct SharedTimer {
 }
 
 impl Association {
-    /// Whether one timer serves all paths.
+    /// Returns whether one timer serves all paths.
     pub(super) fn shares_heartbeat_timer(&self) -> bool {
         self.switches.rules.heartbeat_timer == HeartbeatTimer::Association
     }
 
-    /// HB.interval of the paths' own timers: zero, which is off, if all paths share one.
+    /// Returns HB.interval of the paths' own timers: zero (off) if all paths share one timer.
     pub(super) fn path_hb_interval(&self) -> Span {
         if self.shares_heartbeat_timer() {
             Span::ZERO
@@ -29,7 +29,7 @@ impl Association {
         }
     }
 
-    /// Starts the timer, with the RTO of this path.
+    /// Starts the timer with the RTO of this path.
     pub(super) fn start_shared_heartbeat_timer(&mut self, ctx: &mut Context<'_>, index: usize) {
         let interval = self.config.hb_interval;
         if !interval.is_zero() {
@@ -41,7 +41,7 @@ impl Association {
         }
     }
 
-    /// Sends a heartbeat to the path that has been idle longest, unless even that one was used since the timer started.
+    /// Sends a heartbeat on the path that has been idle longest, unless it was used since the timer started.
     pub(super) fn on_shared_heartbeat_timer(&mut self, ctx: &mut Context<'_>) {
         let may_send = matches!(
             self.state,
@@ -60,7 +60,7 @@ impl Association {
         self.start_shared_heartbeat_timer(ctx, index);
     }
 
-    /// Sends a heartbeat to a path that has just become inactive, if all paths share a timer.
+    /// Sends a heartbeat on a path that has just become inactive, if all paths share a timer.
     pub(super) fn heartbeat_after_failure(&mut self, ctx: &mut Context<'_>, index: usize) {
         let path = &self.paths[index];
         if self.shares_heartbeat_timer()

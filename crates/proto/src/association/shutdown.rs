@@ -12,7 +12,7 @@ use crate::path::Path;
 use crate::trace::TimerKind;
 
 impl Association {
-    /// SHUTDOWN primitive (RFC 9260 §11.1.3): what was taken is still delivered, nothing more is taken.
+    /// SHUTDOWN primitive (RFC 9260 §11.1.3): queued messages are still delivered, new ones are refused.
     // [9260:9.2-7]
     pub(crate) fn shutdown(&mut self, ctx: &mut Context<'_>) {
         match self.state {
@@ -26,17 +26,17 @@ impl Association {
         }
     }
 
-    /// Carries out a shutdown asked for before the association was established.
+    /// Executes a shutdown that was requested before the association was established.
     pub(super) fn shutdown_if_wanted(&mut self, ctx: &mut Context<'_>) {
         if self.notices.shutdown_wanted {
             self.shutdown(ctx);
         }
     }
 
-    /// Takes the next step if all data is delivered.
+    /// Proceeds with the shutdown if all data is acknowledged.
     // [9260:9.2-1, 9.2-11, 9.2-12, 9.2-13, 9.2-20, 3.3.8-1, 3.3.9-1]
     pub(super) fn advance_shutdown(&mut self, ctx: &mut Context<'_>) {
-        // Without a path for it, the exchange has to wait for one.
+        // The exchange waits until a path may be used for it.
         if !self.outstanding.is_empty() || !self.queue.is_empty() || self.is_held() {
             return;
         }
@@ -45,7 +45,7 @@ impl Association {
                 self.set_state(ctx, State::ShutdownSent);
                 let guard = self.config.shutdown_guard.unwrap_or(self.config.rto_max * 5);
                 self.timers.t5_shutdown_guard = ctx.now + guard;
-                // All data is delivered: a primary path that failed meanwhile is not waited for once more.
+                // All data is acknowledged, so a primary path that has failed since need not be tried again.
                 let path = self.control_path(usize::from(self.sending), false, Path::is_open);
                 let path = path.unwrap_or(usize::from(self.sending));
                 self.begin_shutdown_exchange(ctx.now, path, Outgoing::Shutdown);
@@ -65,7 +65,7 @@ impl Association {
         self.send_with_t2(now, path, chunk);
     }
 
-    /// Sends SHUTDOWN or SHUTDOWN ACK on this path, and starts T2 with its RTO.
+    /// Sends SHUTDOWN or SHUTDOWN ACK on this path, and starts T2-shutdown with its RTO.
     fn send_with_t2(&mut self, now: Time, path: usize, chunk: Outgoing) {
         self.shutdown_path = path as u8;
         self.outgoing.push(self.shutdown_path, chunk);
@@ -76,7 +76,7 @@ impl Association {
         self.timers.t2_shutdown = now + self.paths[usize::from(self.shutdown_path)].rtt.rto();
     }
 
-    /// T2-shutdown: the chunk is repeated on another path if there is one that may answer (RFC 9260 §6.4, §9.2).
+    /// T2-shutdown expired: retransmits the chunk, on another path if one may respond (RFC 9260 §6.4, §9.2).
     // [9260:6.4-4, 9.2-2, 9.2-3, 9.2-4, 9.2-5, 9.2-14, 9.2-15, 9.2-16]
     pub(super) fn on_t2_shutdown(&mut self, ctx: &mut Context<'_>) {
         let index = usize::from(self.shutdown_path);
@@ -93,14 +93,14 @@ impl Association {
         self.send_with_t2(ctx.now, next.unwrap_or(usize::from(self.sending)), chunk);
     }
 
-    /// The peer is there while we wait for SHUTDOWN ACK: it gets more time (RFC 9260 §9.2).
+    /// A packet arrived while waiting for SHUTDOWN ACK: the peer responds, so T2-shutdown is restarted (RFC 9260 §9.2).
     // [9260:9.2-6]
     pub(super) fn on_packet_in_shutdown_sent(&mut self, now: Time) {
         self.errors = 0;
         self.restart_t2(now);
     }
 
-    /// Data came while we wait for SHUTDOWN ACK: it is answered at once with SHUTDOWN (RFC 9260 §9.2).
+    /// Data arrived while waiting for SHUTDOWN ACK: it is answered at once with SHUTDOWN (RFC 9260 §9.2).
     // [9260:9.2-9, 9.2-10, 4-9, 6.2-18]
     pub(super) fn on_data_in_shutdown_sent(&mut self, now: Time, from: usize) {
         self.send_with_t2(now, self.confirmed_or_sending(from), Outgoing::Shutdown);
@@ -118,14 +118,14 @@ impl Association {
         from: usize,
         cumulative_tsn_ack: Tsn,
     ) -> Result<(), Discard> {
-        // RFC 9260 §6.4: SHUTDOWN ACK goes to where SHUTDOWN came from.
+        // RFC 9260 §6.4: SHUTDOWN ACK is sent to the source of SHUTDOWN.
         let reply_path = self.confirmed_or_sending(from);
         match self.state {
             State::Established | State::ShutdownPending => {
                 self.shutdown_path = reply_path as u8;
                 self.set_state(ctx, State::ShutdownReceived);
                 self.events.push_back(Event::PeerShutdown);
-                // One that a SACK has overtaken acknowledges nothing, and is a SHUTDOWN all the same.
+                // A SHUTDOWN that a SACK has overtaken acknowledges nothing, but is still valid.
                 let acknowledged = self.on_cumulative_ack(ctx, cumulative_tsn_ack);
                 self.advance_shutdown(ctx);
                 return acknowledged;
@@ -135,7 +135,7 @@ impl Association {
                 self.on_cumulative_ack(ctx, cumulative_tsn_ack)?;
             }
             State::ShutdownSent => {
-                // Both ends shut down at the same time.
+                // Both endpoints shut down at the same time.
                 self.set_state(ctx, State::ShutdownAckSent);
                 self.send_with_t2(ctx.now, reply_path, Outgoing::ShutdownAck);
             }
@@ -145,7 +145,8 @@ impl Association {
         Ok(())
     }
 
-    /// The caller has dealt with the states before ESTABLISHED, for which the chunk is out of the blue (RFC 9260 §8.5.1 E).
+    /// Handles SHUTDOWN ACK. The caller has handled the states before ESTABLISHED, in which the chunk is out of the
+    /// blue (RFC 9260 §8.5.1 E).
     // [9260:9.2-17, 9.2-26, 8.5.1-8, 3.3.13-1, 5.4-2]
     pub(super) fn on_shutdown_ack(&mut self, ctx: &mut Context<'_>, from: usize) -> Result<(), Discard> {
         if !matches!(self.state, State::ShutdownSent | State::ShutdownAckSent) {
@@ -166,14 +167,14 @@ impl Association {
         Ok(())
     }
 
-    /// `reflected`: the peer knows no such association (RFC 9260 §8.4 rule 8).
+    /// Handles ABORT. `reflected`: the peer has no such association (RFC 9260 §8.4 rule 8).
     // [9260:9.1-4, 9.1-6, 9.1-7, 3.3.7-4]
     pub(crate) fn on_abort(&mut self, ctx: &mut Context<'_>, reflected: bool, causes: Causes<'_>) {
         let first = causes.iter().find_map(Result::ok);
         let cause = first.as_ref().map(Cause::code);
         let reason = match first {
             Some(Cause::UserInitiatedAbort(text)) => {
-                // A reason of any length from the network: only its beginning is kept.
+                // The reason comes from the network, so only its beginning is kept.
                 String::from_utf8_lossy(&text[..text.len().min(256)]).into_owned()
             }
             _ => String::new(),
@@ -192,13 +193,14 @@ impl Association {
     // [9260:9.1-1, 9.1-3]
     pub(crate) fn abort(&mut self, ctx: &mut Context<'_>, reason: &str) {
         let mut causes = Vec::new();
-        // As much of it as fits behind the headers of chunk and cause.
+        // Truncated to the room after the headers of chunk and cause.
         let told = reason.len().min(self.largest_chunk() - 8);
         Cause::UserInitiatedAbort(&reason.as_bytes()[..told]).emit(&mut causes);
         self.abort_with(ctx, &causes, CloseReason::AbortedLocally(reason.to_owned()));
     }
 
-    /// The peer's message exceeds the configured limit. The peer's user is told so: the limit is the upper layer's (RFC 9260 §3.3.10.12).
+    /// Aborts because the peer's message exceeds the configured limit. The limit is the upper layer's, so the cause is
+    /// User-Initiated Abort (RFC 9260 §3.3.10.12).
     pub(super) fn refuse_long_message(&mut self, ctx: &mut Context<'_>) {
         let limit = self.config.max_message.unwrap_or(u32::MAX);
         let reason = format!("message longer than {limit} bytes");
@@ -207,7 +209,8 @@ impl Association {
         self.abort_with(ctx, &causes, CloseReason::OverLimit("a message is too long"));
     }
 
-    /// The association gives way to others: ABORT with the cause Out of Resource (RFC 9260 §3.3.10.4). What has not been read is dropped.
+    /// Aborts the association to free resources: ABORT with the cause Out of Resource (RFC 9260 §3.3.10.4). Unread data
+    /// is dropped.
     pub(crate) fn give_way(&mut self, ctx: &mut Context<'_>, limit: &'static str) {
         let mut causes = Vec::new();
         Cause::OutOfResource.emit(&mut causes);
@@ -216,7 +219,7 @@ impl Association {
         self.abort_with(ctx, &causes, CloseReason::OverLimit(limit));
     }
 
-    /// Tells the peer, if it knows of the association, and ends it. Nothing follows the ABORT.
+    /// Sends ABORT, if the peer's tag is known, and ends the association. No packet follows the ABORT.
     // [9260:3.3.7-2]
     pub(super) fn abort_with(&mut self, ctx: &mut Context<'_>, causes: &[u8], reason: CloseReason) {
         if self.state != State::Closed && self.peer_tag != 0 {
@@ -233,7 +236,7 @@ impl Association {
         self.close(ctx, reason);
     }
 
-    /// A packet that outlives the association.
+    /// Queues a packet that is sent after the association's end.
     // [9260:9.1-2, 3.3.7-1, 8.5.1-4]
     fn reply_last(&self, ctx: &mut Context<'_>, path: usize, chunk: ReplyChunk) {
         let path = &self.paths[path];
@@ -245,7 +248,7 @@ impl Association {
             destination_port: self.peer_port,
             verification_tag: self.peer_tag,
             chunk,
-            // RFC 4895 §3.2: SHUTDOWN COMPLETE stands alone.
+            // RFC 4895 §3.2: SHUTDOWN COMPLETE is never authenticated and not bundled.
             signer: self
                 .auth
                 .as_ref()
@@ -254,7 +257,7 @@ impl Association {
         });
     }
 
-    /// Names addresses that a restarted peer must not bring along (RFC 9260 §5.2.2).
+    /// Returns the addresses that a restarting peer must not add (RFC 9260 §5.2.2), as parameters.
     // [9260:5.2.1-9, 5.2.2-4]
     pub(crate) fn new_addresses(&self, addrs: &[crate::TransportAddr]) -> Vec<u8> {
         let mut parameters = Vec::new();

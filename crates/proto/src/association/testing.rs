@@ -1,4 +1,4 @@
-//! What tests of an association's parts share.
+//! Helpers for the tests of an association's parts.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(super) fn addr(number: usize) -> TransportAddr {
     TransportAddr::new([10, 0, 0, number as u8].into(), 0)
 }
 
-/// One with so many paths that has not begun yet.
+/// Returns an association with this number of paths, before its handshake.
 pub(super) fn association(paths: usize) -> Association {
     let config = Arc::new(AssociationConfig::default());
     let path = |index| Path::new(&config, None, addr(100), addr(index), true);
@@ -38,7 +38,7 @@ pub(super) fn association(paths: usize) -> Association {
     Association::new(identity, 1, Tsn(1), paths, &mut Rng::stream(1, "association"))
 }
 
-/// Chunks of so many bytes, sent on these paths, are what is outstanding.
+/// Makes chunks of these lengths, sent on these paths, the outstanding chunks.
 pub(super) fn send(association: &mut Association, accounting: Accounting, chunks: &[(u8, u64)]) {
     let mut outstanding = Outstanding::new(Tsn(1), accounting);
     outstanding.set_paths(association.paths.len());
@@ -48,7 +48,7 @@ pub(super) fn send(association: &mut Association, accounting: Accounting, chunks
     association.outstanding = outstanding;
 }
 
-/// Calls with what an endpoint lends.
+/// Calls `call` with the context that an endpoint provides.
 pub(super) fn lend<R>(now: Time, call: impl FnOnce(&mut Context<'_>) -> R) -> R {
     let mut endpoint = (Trace::default(), Replies::new(8), Scratch::default());
     call(&mut Context {

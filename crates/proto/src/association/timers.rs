@@ -1,4 +1,4 @@
-//! Timers of an association: when the next goes off, and what happens then.
+//! Timers of an association: the next expiration, and its handling.
 
 use whimbrel_control::{LossEvent, LossSignal, Span, Time, Verdict};
 
@@ -9,10 +9,11 @@ use crate::event::CloseReason;
 use crate::trace::{LossRule, TimerKind, TraceEvent, TraceKinds};
 use crate::{PathId, PathState};
 
-/// Timers that belong to the association as a whole.
+/// Timers of the association as a whole.
 #[derive(Clone, Debug)]
 pub(crate) struct Timers {
-    /// T1-init or T1-cookie, by the state. Once a peer has opened the association: its first message has to be complete by then.
+    /// T1-init or T1-cookie, depending on the state. If the peer opened the association: the deadline for its first
+    /// message.
     pub(crate) t1: Time,
     pub(crate) t2_shutdown: Time,
     /// T4-rto: waiting for an ASCONF-ACK (RFC 5061 §5.1.1).
@@ -20,13 +21,13 @@ pub(crate) struct Timers {
     pub(crate) t5_shutdown_guard: Time,
     pub(crate) zero_window_probe: Time,
     pub(crate) autoclose: Time,
-    /// The path policy wants to be asked.
+    /// The path policy asked to be called.
     pub(crate) policy: Time,
-    /// Probes of a path are given up.
+    /// Outstanding probes of a path are declared lost.
     pub(crate) probing: Time,
-    /// The heartbeat timer of all paths, if one serves them all.
+    /// The heartbeat timer shared by all paths, if there is one.
     pub(crate) heartbeat: Option<Box<SharedTimer>>,
-    /// When user data last moved.
+    /// When user data was last sent or received.
     last_activity: Time,
 }
 
@@ -60,14 +61,14 @@ impl Timers {
             .min(self.heartbeat.as_ref().map_or(NEVER, |timer| timer.due))
     }
 
-    /// User data moved: the autoclose timer finds out when it goes off.
+    /// Records that user data was sent or received. The autoclose timer checks this when it expires.
     pub(crate) fn touch_autoclose(&mut self, now: Time) {
         self.last_activity = now;
     }
 }
 
 impl Association {
-    /// When something is due next.
+    /// Returns when the next timer expires.
     pub(crate) fn next_timeout(&self) -> Time {
         let sack = self
             .receiver
@@ -78,7 +79,7 @@ impl Association {
         self.paths.iter().fold(own, |next, path| next.min(path.next_timeout()))
     }
 
-    /// Lets every timer that is due go off.
+    /// Handles every timer that has expired.
     // [9260:9.2-11, 6.1-7]
     pub(crate) fn handle_timeout(&mut self, ctx: &mut Context<'_>) {
         if self.timers.t1 <= ctx.now {
@@ -97,7 +98,7 @@ impl Association {
                 self.paths[index].release = NEVER;
                 self.allow_burst();
                 if self.paths[index].sends_bursts() {
-                    // The pacer allows what belongs to the time that the timer took, and no more.
+                    // The pacer allows the data of the time since the last expiration, so Max.Burst does not apply.
                     self.paths[index].burst_left = u32::MAX;
                 }
             }
@@ -147,12 +148,12 @@ impl Association {
         }
     }
 
-    /// The peer has until then to complete its first message.
+    /// Sets the deadline for the peer's first message.
     pub(crate) fn expect_message(&mut self, deadline: Time) {
         self.timers.t1 = deadline;
     }
 
-    /// Whether it waits for the peer's first message, with a deadline
+    /// Returns whether the association waits for the peer's first message with a deadline
     /// ([`EndpointConfig::first_message_timeout`](crate::EndpointConfig::first_message_timeout)).
     pub fn is_silent(&self) -> bool {
         self.accepted && self.timers.t1 != NEVER
@@ -167,7 +168,7 @@ impl Association {
             });
     }
 
-    /// Whether no user data has moved for so long, and none is held.
+    /// Returns whether no user data was sent or received during `span`, and none is buffered.
     pub(super) fn is_quiet(&self, now: Time, span: Span) -> bool {
         now.since(self.timers.last_activity) >= span && self.buffered_send() == 0 && self.buffered_receive() == 0
     }
@@ -188,7 +189,7 @@ impl Association {
         self.shutdown(ctx);
     }
 
-    /// RFC 9260 §6.3.3
+    /// T3-rtx expired (RFC 9260 §6.3.3).
     // [9260:6.1-6, 6.3.3-1, 6.3.3-2, 7.2.3-2, 7.2.1-2]
     fn on_t3_rtx(&mut self, ctx: &mut Context<'_>, index: usize) {
         self.trace_timer(ctx, TimerKind::T3Rtx, Some(index));
@@ -217,12 +218,12 @@ impl Association {
         if let Some(rates) = &mut self.rates {
             rates.on_lost(index, flight_before);
         }
-        // RFC 9260 §6.2.1 C: what is to be sent again is room in the peer's buffer again.
+        // RFC 9260 §6.2.1 C: data marked for retransmission is added to rwnd.
         let data_lost = in_flight_before - self.outstanding.data_in_flight();
         self.peer_rwnd = self
             .peer_rwnd
             .saturating_add(u32::try_from(data_lost).unwrap_or(u32::MAX));
-        // RFC 9260 §6.1 A: a peer that answers may keep its window closed for ever, and that is no congestion.
+        // RFC 9260 §6.1 A: a peer that responds may keep its window closed indefinitely. That is not congestion.
         let only_probed = self.probe.in_flight && self.probe.answered;
         self.probe.answered = false;
         let coupled = self.coupled_window(ctx.now, index, only_probed);
@@ -249,13 +250,14 @@ impl Association {
                 coupled,
             };
             let (marked, cwnd_before) = (path.reductions.marked(), path.control.cwnd());
-            // ns-2 leaves everything as it is where a timeout before has left one packet.
+            // ns-2 changes nothing if an earlier timeout has left a window of one packet.
             let keeps_ssthresh =
                 marked || !self.switches.rules.repeated_timeout_lowers_ssthresh && cwnd_before <= path.control.unit();
             self.epochs_mut(index).episode += 1;
             let verdict = self.judge(index, &loss, None);
             is_transmission = verdict == Verdict::Transmission;
-            // Before a probe the window stays as it is, to be used as soon as the path answers (Ye 2004, 5.3.4).
+            // With a probe after the timeout, the window does not change, so that it can be used when the path responds
+            // (Ye 2004, 5.3.4).
             let reacts = !(is_transmission && (probes || keeps_window));
             if reacts {
                 self.react(index, &loss, verdict, keeps_ssthresh);
@@ -281,7 +283,7 @@ impl Association {
             if is_transmission && probes {
                 self.probe_path(ctx, index);
             } else {
-                // Rule E3: one packet goes out at once.
+                // Rule E3: one packet is sent at once.
                 let (_, to) = self.retransmission_path(id, true);
                 self.paths[index].urgent = true;
                 self.heartbeat_after_timeout(ctx, index, to);
@@ -290,7 +292,7 @@ impl Association {
         }
     }
 
-    /// RFC 9260 §5.1.4, §5.1: INIT and COOKIE ECHO are repeated, over all addresses in turn.
+    /// T1-init or T1-cookie expired: retransmits INIT or COOKIE ECHO, on all addresses in turn (RFC 9260 §5.1.4, §5.1).
     // [9260:4-3, 4-4, 4-5, 4-6, 4-7, 4-8, 5.1-12, 5.1.4-3, 5.1.6-1]
     fn on_t1(&mut self, ctx: &mut Context<'_>) {
         let waits_for_init_ack = self.state == State::CookieWait;
@@ -320,7 +322,7 @@ impl Association {
         self.timers.t1 = ctx.now + self.paths[usize::from(self.sending)].rtt.rto();
     }
 
-    /// The next confirmed path in turn.
+    /// Returns the next confirmed path in turn.
     // [9260:5.1-13, 5.1-14]
     fn next_handshake_path(&self) -> u8 {
         let count = self.paths.len();

@@ -1,8 +1,9 @@
-//! Times of packets: a TIMESTAMP chunk goes with each packet of data, and the SACK that answers it brings it back with the time of
-//! arrival (Chen et al. 2011, 3.1.1).
+//! Timestamps: a TIMESTAMP chunk is bundled with each data packet. The SACK that answers it echoes the timestamp
+//! together with the time of arrival (Chen et al. 2011, 3.1.1).
 //!
-//! The chunk takes 12 bytes of each packet of data. What is returned is the stamp of the last packet of data before the SACK: the
-//! packet that made the receiver answer. Times on the wire are microseconds modulo 2^32, 71 minutes; both ends unwrap them.
+//! The chunk takes 12 bytes of each data packet. The echoed timestamp is that of the last data packet before the SACK,
+//! which triggered the SACK. Timestamps are in microseconds modulo 2^32, which is 71 minutes; both endpoints unwrap
+//! them.
 
 use whimbrel_control::multipath::SackPath;
 use whimbrel_control::{Span, Stamps, Time};
@@ -12,31 +13,31 @@ use super::Association;
 use crate::PathId;
 use crate::extensions::Extensions;
 
-/// What the ends tell each other about times, while both have agreed to.
+/// State of the negotiated timestamps.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stamping {
-    /// In the packet being read: when it was sent.
+    /// Time of sending of the packet being processed.
     arriving: Option<u32>,
-    /// In the packet being read: what the peer returns.
+    /// Echo in the packet being processed.
     returned: Option<(u32, u32)>,
-    /// Of the last packet of data, until a SACK returns it.
+    /// Timestamp of the last data packet, until a SACK echoes it.
     to_return: Option<(u32, u32)>,
-    /// The peer's clock when it last told it, in microseconds, unwrapped.
+    /// The peer's latest timestamp in microseconds, unwrapped.
     peer_clock: Option<u64>,
 }
 
-/// What came back with a SACK besides what it acknowledges, and the path that it is about.
+/// Information that a SACK carries besides acknowledgements, and the path that it concerns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Echo {
-    /// None for what is not about a path.
+    /// `None` if it does not concern a path.
     pub(super) path: Option<PathId>,
     pub(super) stamps: Option<Stamps>,
-    /// Whether a router indicated congestion; none if the peer does not say.
+    /// Whether a router indicated congestion; `None` if ECI is not in use.
     pub(super) eci: Option<bool>,
 }
 
 impl Echo {
-    /// Nothing came back.
+    /// No information.
     pub(super) const NONE: Echo = Echo {
         path: None,
         stamps: None,
@@ -44,7 +45,7 @@ impl Echo {
     };
 }
 
-/// The clock of this end as it goes into packets.
+/// Returns the local time as a timestamp.
 fn micros(now: Time) -> u32 {
     (now.as_nanos() / 1000) as u32
 }
@@ -57,7 +58,7 @@ impl Stamping {
         }
     }
 
-    /// A packet has been read.
+    /// The packet being processed ends.
     pub(super) fn on_packet_end(&mut self, now: Time, has_data: bool) {
         self.returned = None;
         if let Some(sent) = self.arriving.take()
@@ -67,7 +68,7 @@ impl Stamping {
         }
     }
 
-    /// The stamp that a SACK returns.
+    /// Returns the timestamp that a SACK echoes.
     pub(super) fn take_to_return(&mut self) -> Option<Timestamp> {
         self.to_return.take().map(|(sent, received)| Timestamp {
             sent,
@@ -75,14 +76,14 @@ impl Stamping {
         })
     }
 
-    /// What came back in front of the SACK in this packet, unwrapped; none if it cannot be.
+    /// Returns the echo that precedes the SACK in this packet, unwrapped, or `None` if there is no valid one.
     fn take_returned(&mut self, now: Time) -> Option<Stamps> {
         let (sent, received) = self.returned.take()?;
         let now_micros = now.as_nanos() / 1000;
         let age = (now_micros as u32).wrapping_sub(sent);
         let sent = now_micros.checked_sub(age.into())?;
         let received = match self.peer_clock {
-            // Leaves room for one that was overtaken.
+            // The offset allows for an overtaken timestamp.
             None => (1 << 32) + u64::from(received),
             Some(last) => last.checked_add_signed(i64::from(received.wrapping_sub(last as u32) as i32))?,
         };
@@ -95,7 +96,7 @@ impl Stamping {
 }
 
 impl Association {
-    /// Whether both ends put the time on their packets of data.
+    /// Returns whether timestamps were negotiated.
     pub fn uses_timestamps(&self) -> bool {
         self.stamping.is_some()
     }
@@ -105,12 +106,12 @@ impl Association {
         self.limit_data();
     }
 
-    /// Bytes that the stamp takes of a packet of data.
+    /// Returns the bytes that the timestamp takes of a data packet.
     pub(super) fn stamp_len(&self) -> usize {
         if self.stamping.is_some() { TIMESTAMP_LEN } else { 0 }
     }
 
-    /// The stamp of a packet of data that goes out now.
+    /// Returns the timestamp of a data packet that is sent now.
     pub(super) fn stamp(&self, now: Time) -> Option<Timestamp> {
         self.stamping.is_some().then(|| Timestamp {
             sent: micros(now),
@@ -119,25 +120,26 @@ impl Association {
     }
 
     pub(super) fn on_timestamp(&mut self, timestamp: Timestamp) {
-        // Who has not agreed passes it over like an unknown chunk that asks for no report.
+        // Without negotiation, TIMESTAMP is handled like an unknown chunk that requires no report.
         if let Some(stamping) = &mut self.stamping {
             stamping.on_chunk(timestamp);
         }
     }
 
-    /// The round-trip time that the stamp in front of a SACK measures, where no chunk that was sent once does: the stamp says which
-    /// transmission is answered, so that data sent again measures too (as RFC 7323 §4 for TCP). One for each round trip.
+    /// Returns the round-trip time that the timestamp before a SACK measures, if no chunk that was sent once measures
+    /// it. The timestamp identifies the transmission, so retransmissions can be measured too (as in RFC 7323 §4 for
+    /// TCP). At most one measurement per round trip.
     pub(super) fn stamped_rtt(&self, now: Time, index: usize, echo: &Echo) -> Option<Span> {
         let sent = echo.stamps?.sent;
         let path = &self.paths[index];
-        // A SACK comes back on the path of the data that it answers (RFC 9260 §6.4), unless it was agreed otherwise.
+        // A SACK is sent on the path of the data that it acknowledges (RFC 9260 §6.4), unless configured otherwise.
         let is_about_it = echo.path == Some(PathId(index as u8))
             && self.switches.reporting.sack_path == SackPath::LastArrival
             && self.outstanding.acks()[index].acked > 0;
         (is_about_it && path.timed.is_none() && sent >= path.sampled_at).then(|| now.since(sent))
     }
 
-    /// What came with a SACK from this path.
+    /// Returns the information that accompanied a SACK on this path.
     pub(super) fn take_echo(&mut self, now: Time, from: usize, indicated: bool) -> Echo {
         Echo {
             path: Some(PathId(from as u8)),
@@ -155,7 +157,7 @@ mod tests {
         Time::from_nanos(micros * 1000)
     }
 
-    /// What comes back for a packet sent and received then, at `now`.
+    /// Returns the echo of a packet sent and received at these times, read at `now`.
     fn round_trip(stamping: &mut Stamping, sent: u64, received: u64, now: u64) -> Option<Stamps> {
         let mut peer = Stamping::default();
         peer.on_chunk(Timestamp {
@@ -183,7 +185,7 @@ mod tests {
         );
         assert_eq!(second.received.since(first.received).as_nanos(), 15_000);
         assert_eq!(third.received.since(second.received).as_nanos(), 3000);
-        // One that was overtaken.
+        // An overtaken timestamp.
         let late = round_trip(&mut stamping, WRAP - 4, WRAP + 7, WRAP + 21).unwrap();
         assert_eq!(third.received.since(late.received).as_nanos(), 2000);
     }

@@ -1,4 +1,5 @@
-//! What goes into the next packet: control chunks, a SACK, data that was lost, new data — in this order (RFC 9260 §6.1, §6.10).
+//! The content of the next packet: control chunks, a SACK, retransmissions, new data, in this order (RFC 9260 §6.1,
+//! §6.10).
 
 use whimbrel_control::multipath::SackPath;
 use whimbrel_control::{Seq, Time};
@@ -16,7 +17,7 @@ use crate::receive::News;
 use crate::trace::{TraceEvent, TraceKinds};
 use crate::{Ecn, PathId};
 
-/// A packet being put together.
+/// A packet under construction.
 pub(super) struct Packet<'s> {
     sink: &'s mut dyn PacketSink,
     path: usize,
@@ -24,14 +25,14 @@ pub(super) struct Packet<'s> {
     room: usize,
     has_chunk: bool,
     ecn: Ecn,
-    /// Goes in front of the first DATA chunk; its room is reserved.
+    /// The timestamp to be written before the first DATA chunk. Its room is reserved.
     stamp: Option<Timestamp>,
-    /// It has an AUTH chunk, whose HMAC is filled in at the end.
+    /// The packet has an AUTH chunk, whose HMAC is filled in at the end.
     signed: bool,
 }
 
 impl Packet<'_> {
-    /// Adds an AUTH chunk if there is none: it stands in front of what it vouches for.
+    /// Adds an AUTH chunk if there is none. It precedes the chunks that it authenticates.
     fn sign(&mut self, signer: &Signer) {
         if !self.signed {
             self.signed = true;
@@ -46,7 +47,7 @@ impl Packet<'_> {
         self.sink.push(chunk);
     }
 
-    /// Reserves room for a stamp, which goes in front of the first DATA chunk.
+    /// Reserves room for a timestamp, which is written before the first DATA chunk.
     fn reserve(&mut self, stamp: Option<Timestamp>) {
         if stamp.is_some() {
             self.room = self.room.saturating_sub(TIMESTAMP_LEN);
@@ -73,13 +74,13 @@ impl Packet<'_> {
 
 /// Chunks beyond the cumulative TSN ack that a Gap Ack Block can report (RFC 9260 §3.3.4).
 const MAX_REPORTED: usize = 65_535;
-/// Ordered messages of a stream that may be outstanding: one less than there are stream sequence numbers.
+/// Maximum number of outstanding ordered messages of a stream: one less than the number of stream sequence numbers.
 const MAX_ORDERED: u32 = 65_535;
 
-/// What data may go out next, and where.
+/// The data that may be sent next, and its path.
 #[derive(Clone, Copy)]
 enum NextData {
-    /// What was lost; `from` is the path for whose losses it goes.
+    /// A retransmission; `from` is the path of the loss that permits it.
     Retransmission {
         from: PathId,
         to: usize,
@@ -87,7 +88,7 @@ enum NextData {
     New {
         to: usize,
     },
-    /// What is under way on another path.
+    /// A copy of data in flight on another path.
     Copy {
         to: usize,
     },
@@ -102,7 +103,7 @@ impl NextData {
 }
 
 impl Association {
-    /// Writes the next packet into `sink`, if there is one to send; returns its path, its ECN bits and its length.
+    /// Writes the next packet into `sink`, if there is one to send. Returns its path, its ECN codepoint and its length.
     // [9260:3.1-3, 3.3.2-6, 3.3.3-4, 8.5-1, 8.5.1-12]
     pub(crate) fn poll_transmit(
         &mut self,
@@ -115,7 +116,8 @@ impl Association {
         let control = self.next_control().and_then(|place| self.outgoing.get(place));
         let is_init = matches!(control, Some((_, Outgoing::Init { .. })));
         let control_path = control.map(|&(path, _)| usize::from(path));
-        // A distribution counts the packets that it was asked about: behind a control chunk there might be no room for one.
+        // A distribution counts the packets for which it is called. After a control chunk, there might be no room for
+        // data.
         let next_data = if control_path.is_some() && self.is_spread() {
             None
         } else {
@@ -172,7 +174,7 @@ impl Association {
         Some((path, ecn, wire_len))
     }
 
-    /// There is nothing to send but probes of paths, if any are wanted.
+    /// Sends a path probe if one is due. Otherwise there is nothing to send.
     fn send_probe_or_wait(&mut self, ctx: &mut Context<'_>, sink: &mut dyn PacketSink) -> Option<(usize, Ecn, usize)> {
         if let Some(path) = self.next_probe() {
             return Some(self.send_probe(ctx, sink, path));
@@ -185,13 +187,13 @@ impl Association {
         None
     }
 
-    /// The place of the control chunk that goes out next.
+    /// Returns the position of the next control chunk to be sent.
     #[inline]
     fn next_control(&self) -> Option<usize> {
         self.outgoing.next(|to, chunk| self.may_go(to, chunk))
     }
 
-    /// Control chunks to this path. True if nothing else may follow in the packet.
+    /// Adds the control chunks for this path. Returns true if no further chunk may be added to the packet.
     // [9260:6-10, 6.10-3, 5.1-7, 3.2.2-3, 3.3.11-1]
     fn push_control(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>) -> bool {
         while let Some(place) = self.next_control()
@@ -202,7 +204,7 @@ impl Association {
             }
             let is_init = matches!(waiting, Outgoing::Init { .. });
             if is_init && packet.has_chunk {
-                // RFC 9260 §6.10: INIT stands alone.
+                // RFC 9260 §6.10: INIT must not be bundled.
                 return true;
             }
             if packet.has_chunk && self.control_len(waiting) > packet.room {
@@ -255,7 +257,7 @@ impl Association {
                 }
             }
         }
-        // RFC 9260 §6.10: DATA never follows SHUTDOWN ACK.
+        // RFC 9260 §6.10: DATA must not follow SHUTDOWN ACK.
         packet.has_chunk && self.state == State::ShutdownAckSent
     }
 
@@ -274,12 +276,12 @@ impl Association {
         }
     }
 
-    /// Bytes of an AUTH chunk.
+    /// Returns the length of an AUTH chunk in bytes.
     pub(super) fn signed_len(&self) -> usize {
         self.auth.as_ref().map_or(0, |auth| auth.signer.chunk_len())
     }
 
-    /// The path on which a SACK, or a copy of one, goes out now that no data takes along.
+    /// Returns the path for a SACK, or a copy of one, that is not bundled with data.
     fn next_sack(&self, now: Time) -> Option<usize> {
         let is_due = self.receiver.as_ref().is_some_and(|receiver| receiver.sack_due(now));
         let on_its_own = || Some(self.sack_path()).filter(|&path| self.paths[path].is_open());
@@ -296,7 +298,7 @@ impl Association {
         )
     }
 
-    /// Adds a SACK if one is due, or if data goes out and one could (RFC 9260 §6.1).
+    /// Adds a SACK if one is due, or if data is sent and a SACK is delayed (RFC 9260 §6.1).
     // [9260:6.1-16, 6.2-17]
     fn push_sack(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>, with_data: bool) {
         let Some(receiver) = &self.receiver else { return };
@@ -313,13 +315,13 @@ impl Association {
             return;
         }
         let Some(receiver) = &mut self.receiver else { return };
-        // The sender takes what is echoed for that of the path on which it comes.
+        // The sender relates the echoed information to the path on which the SACK arrives.
         let is_on_path = self.switches.reporting.sack_path == SackPath::LastArrival
             || packet.path() == usize::from(receiver.sack_path());
         if let Some(stamping) = self.stamping.as_mut().filter(|_| is_on_path)
             && let Some(stamp) = stamping.take_to_return()
         {
-            // In front of the SACK, so that its times are known when the SACK is read.
+            // Before the SACK, so that the timestamp is known when the SACK is processed.
             packet.push(&Chunk::Timestamp(stamp));
         }
         let scratch = &mut *ctx.scratch;
@@ -342,7 +344,7 @@ impl Association {
                     everything,
                     serial,
                 }),
-                // All that is reported is kept.
+                // All reported chunks are non-renegable.
                 None => Chunk::NrSack(NrSack {
                     cumulative_tsn_ack,
                     a_rwnd,
@@ -368,7 +370,7 @@ impl Association {
         }
     }
 
-    /// Which data may be sent now (RFC 9260 §6.1 rules A to E).
+    /// Returns the data that may be sent now (RFC 9260 §6.1 rules A to E).
     // [9260:6-1, 6.1-1, 6.1-13]
     fn next_data(&mut self, now: Time) -> Option<NextData> {
         let takes_data = matches!(
@@ -404,7 +406,7 @@ impl Association {
         (may_send && self.paths[to].is_its_time(now)).then_some(NextData::New { to })
     }
 
-    /// The same where several paths take new data.
+    /// Returns the data that may be sent now if several paths are used concurrently.
     fn next_spread(&mut self, now: Time, blocked: Option<usize>) -> Option<NextData> {
         if let Some(to) = self.next_redundant(now) {
             return Some(NextData::Copy { to });
@@ -420,8 +422,9 @@ impl Association {
         }
     }
 
-    /// Whether one more chunk may be outstanding: a stream has less than 2^16 ordered messages under way (RFC 9260 §6.1), and while the
-    /// peer reports a gap, nothing goes out that no Gap Ack Block could report: their offsets have 16 bits.
+    /// Returns whether one more chunk may be outstanding. A stream has less than 2^16 outstanding ordered messages (RFC
+    /// 9260 §6.1). While the peer reports a gap, no chunk is sent that a Gap Ack Block could not report, because its
+    /// offsets have 16 bits.
     // [9260:1.6-3, 6.1-22, 6.1-23]
     fn may_add_chunk(&mut self) -> bool {
         if self.outstanding.len() < MAX_REPORTED {
@@ -432,23 +435,24 @@ impl Association {
         self.outstanding.reported().is_empty() && !is_full
     }
 
-    /// Rule B: less than cwnd in flight; the packet that is begun may exceed it.
+    /// Rule B: the flight is below cwnd. The next packet may exceed cwnd.
     // [9260:6.1-10, 6.1-11, 6.1-12, 7.2.1-2, 7.2.1-4]
     pub(super) fn window_open(&self, id: PathId, index: usize) -> bool {
         let (path, flight) = (&self.paths[index], self.outstanding.flight(id));
         flight < path.control.cwnd() && !(path.one_packet_only && flight > 0)
     }
 
-    /// User data in the next new chunk, if it may be sent in a packet with `room` bytes left (RFC 9260 §6.1 A, §6.9).
+    /// Returns the length of user data in the next new chunk, if it may be sent in a packet with `room` bytes left (RFC
+    /// 9260 §6.1 A, §6.9).
     // [9260:6.1-2, 6.1-9, 6.1-17, 6-8, 6.9-2, 6.9-5, 6.9-7, 6.9-8, 6.9-10, 6.10-5]
     pub(super) fn next_new_len(&self, room: usize) -> Option<usize> {
         let left = self.queue.next_len()?;
-        // RFC 9260 §7.3: cut so that a fragment can be sent again on any path.
+        // RFC 9260 §7.3: fragmented so that the chunk can be retransmitted on any path.
         let largest = usize::from(self.max_data);
         let in_room = (room.saturating_sub(DATA_HEADER_LEN)) / 4 * 4;
         let mut len = left.min(largest);
         if len > in_room {
-            // Only what has to be cut anyway is cut to fill a packet, and not into crumbs.
+            // Only messages that are fragmented anyway are cut to fill a packet, and not into small fragments.
             if left <= largest || in_room < largest / 2 {
                 return None;
             }
@@ -458,14 +462,15 @@ impl Association {
         if len <= rwnd || self.probe.permitted {
             return Some(len);
         }
-        // Silly windows (RFC 1122 §4.2.3.4): less than what could be sent goes out only if nothing else is under way and the
-        // window is at least half of the largest there was.
+        // Silly window avoidance (RFC 1122 §4.2.3.4): a smaller chunk is sent only if no data is in flight and the
+        // window is at least half of the largest one advertised.
         let worth_it = rwnd >= self.largest_peer_rwnd as usize / 2 && rwnd > 0;
         (worth_it && self.outstanding.nothing_in_flight()).then_some(rwnd)
     }
 
-    /// A packet before COOKIE ACK. A COOKIE ECHO takes user data along that waits (RFC 9260 §5.1 C), unless an earlier one has done so:
-    /// what that took counts as lost by then, and is sent again as soon as the association is up.
+    /// Writes a packet before COOKIE ACK has arrived. The first COOKIE ECHO is bundled with waiting user data (RFC 9260
+    /// §5.1 C). A repeated one is not: the data of the first one counts as lost then, and is retransmitted once the
+    /// association is established.
     // [9260:5.1-7]
     fn push_cookie_echo(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>) {
         let is_first = self.outstanding.is_empty();
@@ -483,9 +488,9 @@ impl Association {
         self.start_rates();
         self.allow_burst();
         self.push_data(ctx, packet, NextData::New { to });
-        // No router is asked about a handshake.
+        // ECN is not used in the handshake.
         packet.ecn = Ecn::NotEct;
-        // T1-cookie covers it (RFC 9260 §5.1.4).
+        // T1-cookie protects the data (RFC 9260 §5.1.4).
         self.paths[to].hold_data_timers();
     }
 
@@ -506,7 +511,7 @@ impl Association {
         if matches!(next, NextData::Copy { .. }) {
             pushed = self.push_copies(ctx, packet);
         }
-        // What is sent again may have company only where new data goes anyway.
+        // New data is bundled with a retransmission only on the path for new data.
         let may_add_new = match next {
             NextData::New { .. } => self.paths[path].burst_left > 0,
             NextData::Copy { .. } => false,
@@ -532,7 +537,7 @@ impl Association {
                 self.paths[path].pace(ctx.now, bytes, flight + bytes, self.switches.pacing, ctx.granularity);
             }
             if self.stamping.is_some() {
-                // With its time a packet measures the round trip, whatever it carries (RFC 9260 §8.3).
+                // A packet with a timestamp measures the round-trip time, whatever data it carries (RFC 9260 §8.3).
                 self.paths[path].heartbeat.last_probe = ctx.now;
             }
             self.paths[path].last_data = ctx.now;
@@ -556,7 +561,7 @@ impl Association {
                 self.probe.sent += 1;
                 self.stats.zero_window_probes += 1;
             }
-            // RFC 9260 §6.1: the last chunk before a shutdown, and a probe, want an answer soon.
+            // RFC 9260 §6.1: the last chunk before a shutdown, and a probe, request an immediate SACK (I bit).
             let immediate = is_probe || self.state == State::ShutdownPending && self.queue.is_empty();
             let seq = self.outstanding.push(fragment, id, ctx.now);
             if let Some(data) = self.outstanding.data(seq, immediate) {
@@ -568,7 +573,7 @@ impl Association {
         pushed
     }
 
-    /// Accounts for a DATA chunk just put into a packet.
+    /// Updates the state after a DATA chunk was put into a packet.
     // [9260:6.1-18, 6.1-19, 6.1-20, 6.1-21, 6.3.1-4, 6.3.1-5]
     pub(super) fn note_sent(&mut self, ctx: &mut Context<'_>, seq: Seq, path: usize, len: u64, retransmission: bool) {
         self.stats.data_chunks_sent += 1;
@@ -579,13 +584,13 @@ impl Association {
         let is_earliest = self.outstanding.is_first_in_flight(PathId(path as u8), seq);
         if retransmission {
             self.stats.retransmissions += 1;
-            // RFC 9260 §6.3.1 rule C5: a measurement with an earlier chunk sent again is ambiguous.
+            // RFC 9260 §6.3.1 rule C5: a measurement with a retransmitted chunk is ambiguous.
             self.stop_timing(seq, path);
         } else if self.paths[path].timed.is_none() {
             self.paths[path].timed = Some(Timed::new(seq, ctx.now));
         }
         let path_state = &mut self.paths[path];
-        // RFC 9260 §6.1, §6.3.2 rules R1 and R2: a new chunk is the earliest one only where nothing else is in flight.
+        // RFC 9260 §6.1, §6.3.2 rules R1 and R2: a new chunk is the earliest one only if no other chunk is in flight.
         if path_state.t3 == NEVER || is_earliest {
             path_state.t3 = ctx.now + path_state.timeout();
         }
@@ -602,7 +607,8 @@ impl Association {
             });
     }
 
-    /// Data waits, nothing is under way, and the peer's window is too small: it has to be asked (RFC 9260 §6.1 A).
+    /// Starts the timer of zero window probes if data waits, no data is in flight, and rwnd is too small (RFC 9260 §6.1
+    /// A).
     // [9260:6.1-4, 6.1-5, 6.1-7]
     fn watch_zero_window(&mut self, ctx: &mut Context<'_>) {
         let takes_data = matches!(
@@ -622,7 +628,7 @@ impl Association {
     }
 }
 
-/// Bytes of a chunk with so much user data, as congestion control counts them.
+/// Returns the length of a chunk with this much user data, as congestion control counts it.
 fn chunk_len(data: u64) -> u64 {
     (DATA_HEADER_LEN as u64 + data).next_multiple_of(4)
 }

@@ -1,4 +1,4 @@
-//! What the user asks for and is told: messages to and from the association, and messages given up (RFC 9260 §11).
+//! The user interface: messages sent and received, and notifications of failures (RFC 9260 §11).
 
 use whimbrel_wire::{Payload, Tsn};
 
@@ -9,7 +9,7 @@ use crate::message::{Message, Received};
 use crate::receive::Receiver;
 
 impl Association {
-    /// Takes a message (RFC 9260 §11.1.5).
+    /// Queues a message (RFC 9260 §11.1.5).
     // [9260:4-10, 4-12, 9.2-21, 6.2-32, 6.5-1]
     pub(crate) fn send(&mut self, ctx: &mut Context<'_>, message: Message) -> Result<(), SendError> {
         let takes_data = matches!(self.state, State::CookieWait | State::CookieEchoed | State::Established);
@@ -41,7 +41,7 @@ impl Association {
         Ok(())
     }
 
-    /// Hands over the next message (RFC 9260 §11.1.7).
+    /// Reads the next message (RFC 9260 §11.1.7).
     pub(crate) fn recv(&mut self, part: &mut dyn FnMut(Payload<'_>)) -> Option<Received> {
         let received = match self.before_restart.as_mut().and_then(|before| before.recv(part)) {
             None => {
@@ -60,7 +60,7 @@ impl Association {
         received
     }
 
-    /// Whether there is something to read.
+    /// Returns whether a message can be read.
     pub fn has_message(&self) -> bool {
         self.receivers().any(Receiver::has_message)
     }
@@ -72,7 +72,8 @@ impl Association {
             .map(|receiver| &**receiver)
     }
 
-    /// The peer has restarted: what came whole before that can still be read. Of several restarts without a reader the first counts.
+    /// Keeps the complete messages received before the peer restarted. After several restarts without a reader, those
+    /// before the first one are kept.
     pub(super) fn keep_unread(&mut self) {
         if let Some(mut receiver) = self.receiver.take()
             && self.before_restart.is_none()
@@ -82,23 +83,23 @@ impl Association {
         }
     }
 
-    /// What to tell the user; collected by the endpoint after each change.
+    /// Returns the next event for the user. The endpoint collects events after each change.
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// The user knows that it is over.
+    /// Records that the user has polled the event of the association's end.
     pub(crate) fn note_closed_polled(&mut self) {
         self.notices.closed_polled = true;
     }
 
-    /// Whether nobody needs it any more.
+    /// Returns whether the association can be removed.
     pub(crate) fn is_done(&self) -> bool {
         self.notices.closed_polled && !self.has_message()
     }
 
-    /// Nothing that was taken and is not acknowledged will be delivered any more: its user is told (RFC 9260 §11.2.2). What comes after
-    /// begins with this TSN.
+    /// Gives up all messages that are not acknowledged and notifies the user (RFC 9260 §11.2.2). Later data starts with
+    /// this TSN.
     pub(super) fn give_up_messages(&mut self, cause: SendFailureCause, initial_tsn: Tsn) {
         let events = &mut self.events;
         for last in self.outstanding.last_fragments() {
@@ -115,7 +116,7 @@ impl Association {
         self.outstanding = super::fresh_ring(initial_tsn, self.paths.len(), &self.switches);
     }
 
-    /// The peer allows fewer streams than messages were taken for (RFC 9260 §5.1.1).
+    /// Gives up messages of streams that the peer does not allow (RFC 9260 §5.1.1).
     pub(super) fn give_up_streams(&mut self) {
         let events = &mut self.events;
         self.queue.drop_streams(self.outbound_streams, |message| {

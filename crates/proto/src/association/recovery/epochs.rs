@@ -1,5 +1,5 @@
-//! Windows of data in which something has been done about losses: one of each for the association (RFC 9260 §7.2.4), or one of each
-//! for every path where congestion control is accounted for by path (Ye 2004, 6.4).
+//! Windows of data for which a reaction to losses has taken place: one set for the association (RFC 9260 §7.2.4), or
+//! one set for each path with accounting per path (Ye 2004, 6.4).
 
 use whimbrel_control::window::GrowthRule;
 use whimbrel_control::{RecoveryEpoch, Seq, Verdict};
@@ -7,18 +7,20 @@ use whimbrel_control::{RecoveryEpoch, Seq, Verdict};
 use super::super::{Association, Context};
 use crate::PathId;
 
-/// What has been done for the window of data that is outstanding.
+/// Reactions that have taken place for the outstanding window of data.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Epochs {
-    /// Fast recovery, whatever the losses meant.
+    /// Fast recovery, regardless of the verdict.
     pub(in super::super) recovery: RecoveryEpoch,
-    /// Congestion seen by a gap has reduced a window.
+    /// The reduction of a window because of congestion indicated by a gap.
     pub(in super::super) reduced: RecoveryEpoch,
-    /// Whether that was so when the SACK being processed arrived.
+    /// Whether `reduced` was active when the SACK being processed arrived.
     pub(in super::super) was_reduced: bool,
-    /// The verdict that reduced it: later losses of the episode inherit it. The discriminator would see the reduced window.
+    /// The verdict that caused the reduction. Later losses of the episode inherit it, because the discriminator would
+    /// see the reduced window.
     verdict: Option<Verdict>,
-    /// Loss episodes so far: the losses of one window of data are one episode, and so is a timeout.
+    /// Number of loss episodes so far. The losses of one window of data are one episode; a timeout is an episode of its
+    /// own.
     pub(in super::super) episode: u32,
 }
 
@@ -27,32 +29,33 @@ impl Epochs {
         self.was_reduced = self.reduced.is_active();
     }
 
-    /// A timeout: an episode of its own, after which losses are judged afresh.
+    /// A timeout occurred. It is an episode of its own, and later losses are judged independently.
     pub(in super::super) fn leave(&mut self) {
         self.recovery.leave();
         self.reduced.leave();
     }
 
-    /// A loss judged so has reduced the window, for everything up to `highest`.
+    /// A loss with this verdict has reduced the window, for all data up to `highest`.
     pub(in super::super) fn enter_reduced(&mut self, highest: Seq, verdict: Verdict) {
         self.reduced.enter(highest);
         self.verdict = Some(verdict);
     }
 
-    /// The verdict that a further loss inherits, if a loss has reduced the window for this window of data.
+    /// Returns the verdict that a further loss inherits, if a loss has reduced the window for the outstanding window of
+    /// data.
     pub(in super::super) fn inherited(&self) -> Option<Verdict> {
         self.verdict.filter(|_| self.reduced.is_active())
     }
 }
 
 impl Association {
-    /// The first path keeps those of the association.
+    /// The first path holds the epochs of the association.
     #[inline]
     fn epochs_index(&self, index: usize) -> usize {
         if self.outstanding.is_per_path() { index } else { 0 }
     }
 
-    /// The windows of data that losses on the path belong to.
+    /// Returns the windows of data to which losses on the path belong.
     #[inline]
     pub(in super::super) fn epochs(&self, index: usize) -> &Epochs {
         let index = self.epochs_index(index);
@@ -70,7 +73,8 @@ impl Association {
         self.paths.iter_mut().for_each(|path| path.epochs.note());
     }
 
-    /// Whether the SACK being processed, which arrived in fast recovery, may let cwnd grow. In ns-2 the one that ends the recovery may.
+    /// Returns whether a SACK that arrived in fast recovery may let cwnd grow. In ns-2, the SACK that ends the recovery
+    /// may.
     pub(in super::super) fn grows_in_recovery(&self, index: usize) -> bool {
         let rules = &self.switches.rules;
         if rules.growth_in_recovery || rules.growth != GrowthRule::FullWindow {
@@ -81,10 +85,10 @@ impl Association {
         acked.is_some_and(|acked| reduced.on_cumulative_ack(acked))
     }
 
-    /// The cumulative ack points are where they are now: what ends with them?
+    /// Ends the windows of data that are completely acknowledged at the new cumulative TSN ack points.
     pub(in super::super) fn end_epochs(&mut self, ctx: &mut Context<'_>) {
         for index in 0..self.paths.len() {
-            // The association's own ends once.
+            // The association's epochs end only once.
             if index > 0 && !self.outstanding.is_per_path() && !self.ecn.in_use && !self.switches.recovers {
                 break;
             }

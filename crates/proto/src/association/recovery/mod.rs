@@ -1,12 +1,12 @@
-//! Recovery from loss beyond the standard: what was meant by it, what is sent again, when, and with which timer.
+//! Recovery from loss beyond the standard: verdicts, retransmission, and retransmission timers.
 //!
-//! | file | what | source |
+//! | file | content | source |
 //! |---|---|---|
-//! | `verdict.rs` | what a loss meant, asked once and told of each chunk | |
-//! | `epochs.rs` | windows of data in which something has been done about losses | RFC 9260 §7.2.4 |
+//! | `verdict.rs` | the verdict on a loss, determined once and traced for each chunk | |
+//! | `epochs.rs` | windows of data for which a reaction to losses has taken place | RFC 9260 §7.2.4 |
 //! | `mode.rs` | normal mode, congestion recovery, loss recovery; its timer; probing | Ye 2004, 5.3 |
-//! | `spurious.rs` | timeouts taken back | Ye 2004, 5.4.2 |
-//! | `retransmit.rs` | what is sent again without a timeout, and how fast | Ye 2004, 3.4 and 5.3.3; RFC 5827; RFC 8985 §7 |
+//! | `spurious.rs` | reversal of spurious timeouts | Ye 2004, 5.4.2 |
+//! | `retransmit.rs` | retransmission without a timeout, and its rate | Ye 2004, 3.4 and 5.3.3; RFC 5827; RFC 8985 §7 |
 
 mod epochs;
 mod mode;

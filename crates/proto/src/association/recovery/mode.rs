@@ -1,11 +1,11 @@
 //! The modes of Wireless-aware SCTP (Ye 2004, 5.3, Figures 28 and 31), for any discriminator.
 //!
-//! A path is in *normal* mode until something happens. A mark that reduces the window, or a loss that is judged congestion, begins
-//! *congestion recovery*: the standard's procedures apply. A loss judged a transmission error begins *loss recovery*, in which the
-//! window stays as it is and what is sent again, when, and with which timer follows the options of
-//! [`Recovery`](whimbrel_control::recovery::Recovery). Either mode lasts for its window of data: until everything that was
-//! outstanding when it began is acknowledged. Figure 31 has four branches: missing reports with and without a mark in the current
-//! window of data, and a timeout with and without one; whether there was a mark is the discriminator's business.
+//! A path is initially in *normal* mode. A mark that reduces the window, or a loss judged as congestion, starts
+//! *congestion recovery*, in which the standard's procedures apply. A loss judged as a transmission loss starts *loss
+//! recovery*: the window does not change, and the options of [`Recovery`](whimbrel_control::recovery::Recovery)
+//! determine what is retransmitted, when, and with which timer. Both modes last for one window of data: until all data
+//! that was outstanding at the start is acknowledged. Figure 31 has four branches: missing reports with and without a
+//! mark in the current window of data, and a timeout with and without one. The discriminator takes marks into account.
 
 use whimbrel_control::recovery::BackOff;
 use whimbrel_control::{RecoveryEpoch, Seq, Span, Time, Verdict};
@@ -16,52 +16,52 @@ use crate::config::NEVER;
 use crate::path::Path;
 use crate::trace::{TraceEvent, TraceKinds};
 
-/// What a path recovers from (Ye 2004, Figure 28).
+/// The cause from which a path recovers (Ye 2004, Figure 28).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum RecoveryMode {
-    /// Nothing.
+    /// No recovery.
     #[default]
     Normal,
-    /// Congestion.
+    /// Recovery from congestion.
     Congestion,
-    /// Transmission errors.
+    /// Recovery from transmission losses.
     Loss,
 }
 
-/// State of a path's recovery beyond the standard; kept only if the scheme has any.
+/// State of a path's recovery beyond the standard. Present only if the scheme uses it.
 #[derive(Clone, Debug)]
 pub(crate) struct PathRecovery {
     mode: RecoveryMode,
-    /// The window of data that the mode lasts for.
+    /// The window of data for which the mode lasts.
     epoch: RecoveryEpoch,
-    /// The retransmission timeout in loss recovery; zero: as always.
+    /// The retransmission timeout in loss recovery; zero: the standard's RTO.
     timeout: Span,
-    /// A HEARTBEAT asks whether the path is good again; data waits for the answer.
+    /// A HEARTBEAT probes the path; data waits for the HEARTBEAT ACK.
     pub(super) probing: bool,
-    /// The last timeout, while it may still turn out to be spurious.
+    /// The last timeout, while it may still be found to be spurious.
     pub(super) undo: Option<Undo>,
-    /// One packet in each round-trip time: when the next one may be sent again.
+    /// With one retransmitted packet per round-trip time: when the next one may be sent.
     pub(super) next_retransmission: Time,
     /// When a tail-loss probe is due.
     pub(super) tail_probe: Time,
     /// A tail-loss probe has been sent since the last acknowledgement.
     pub(super) tail_probed: bool,
-    /// What a tail-loss probe has sent again, until it is known whether that was needed.
+    /// The chunk that a tail-loss probe retransmitted, until it is known whether that was necessary.
     pub(super) tail: Option<Tail>,
 }
 
-/// What a timeout changed.
+/// The effects of a timeout.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Undo {
-    /// When it went off.
+    /// When it occurred.
     pub(super) at: Time,
     /// The window control has reacted.
     pub(super) reacted: bool,
-    /// Something has been sent again since.
+    /// Data has been retransmitted since.
     pub(super) resent: bool,
 }
 
-/// A chunk that a tail-loss probe has sent again.
+/// A chunk that a tail-loss probe has retransmitted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tail {
     pub(super) seq: Seq,
@@ -88,7 +88,7 @@ impl Default for PathRecovery {
 }
 
 impl Path {
-    /// The retransmission timeout in use.
+    /// Returns the retransmission timeout in use.
     #[inline]
     pub(in super::super) fn timeout(&self) -> Span {
         match &self.recovery {
@@ -97,7 +97,7 @@ impl Path {
         }
     }
 
-    /// When something is due on it.
+    /// Returns when the path's next timer expires.
     #[inline]
     pub(in super::super) fn next_timeout(&self) -> Time {
         let next = self.t3.min(self.heartbeat.timer).min(self.release);
@@ -107,7 +107,7 @@ impl Path {
         }
     }
 
-    /// What was sent on it needs no timer of its own at present.
+    /// Stops the timers of data in flight on the path.
     pub(in super::super) fn hold_data_timers(&mut self) {
         self.t3 = NEVER;
         if let Some(recovery) = &mut self.recovery {
@@ -115,20 +115,20 @@ impl Path {
         }
     }
 
-    /// When a tail-loss probe is due.
+    /// Returns when a tail-loss probe is due.
     #[inline]
     pub(in super::super) fn tail_probe(&self) -> Time {
         self.recovery.as_ref().map_or(NEVER, |recovery| recovery.tail_probe)
     }
 
-    /// Whether it recovers from transmission errors.
+    /// Returns whether the path is in loss recovery.
     pub(super) fn in_loss_recovery(&self) -> bool {
         self.recovery
             .as_ref()
             .is_some_and(|recovery| recovery.mode == RecoveryMode::Loss)
     }
 
-    /// Whether data has to wait for the answer to a probe.
+    /// Returns whether data must wait for the response to a probe.
     #[inline]
     pub(in super::super) fn is_probed(&self) -> bool {
         self.recovery.as_ref().is_some_and(|recovery| recovery.probing)
@@ -154,7 +154,7 @@ impl Association {
         self.set_mode(ctx, index, mode);
     }
 
-    /// Everything up to and including `acked` is acknowledged on the path.
+    /// All data up to and including `acked` is acknowledged on the path.
     pub(super) fn leave_mode(&mut self, ctx: &mut Context<'_>, index: usize, acked: Seq) {
         if let Some(recovery) = &mut self.paths[index].recovery
             && recovery.epoch.on_cumulative_ack(acked)
@@ -181,8 +181,8 @@ impl Association {
         }
     }
 
-    /// The retransmission timeout of loss recovery before any back-off: the latest one computed, not below a minimum of its own
-    /// (Ye 2004, 5.3.2 and 5.4.2). Zero if loss recovery has none.
+    /// Returns the retransmission timeout of loss recovery before any back-off: the latest computed RTO, but at least
+    /// the minimum of loss recovery (Ye 2004, 5.3.2 and 5.4.2). Zero if loss recovery has no timeout of its own.
     fn loss_timeout(&self, index: usize) -> Span {
         let options = &self.switches.recovery;
         let has_own_min = !options.loss_rto_min.is_zero();
@@ -201,7 +201,7 @@ impl Association {
         computed.clamp(min, self.config.rto_max)
     }
 
-    /// A round-trip time was measured: the timeout of loss recovery follows it.
+    /// Updates the timeout of loss recovery after a measurement of the round-trip time.
     pub(in super::super) fn renew_loss_timeout(&mut self, index: usize) {
         if self.paths[index].in_loss_recovery() {
             let base = self.loss_timeout(index);
@@ -211,7 +211,7 @@ impl Association {
         }
     }
 
-    /// The retransmission timer, or that of a probe, has gone off.
+    /// Backs off after the retransmission timer or the timer of a probe has expired.
     pub(in super::super) fn back_off(&mut self, ctx: &mut Context<'_>, index: usize) {
         let limited = self.switches.recovery.back_off == BackOff::Limited;
         let in_loss_recovery = self.paths[index].in_loss_recovery();
@@ -225,14 +225,14 @@ impl Association {
             return;
         };
         if limited {
-            // Ye 2004, 5.3.2: evenly between RTO and 1.5 RTO, however often it has gone off before.
+            // Ye 2004, 5.3.2: uniformly distributed between RTO and 1.5 RTO, however often the timer has expired.
             recovery.timeout = drawn(base, ctx.random.next_u64()).min(rto_max);
         } else if !recovery.timeout.is_zero() {
             recovery.timeout = (recovery.timeout * 2).min(rto_max);
         }
     }
 
-    /// After a timeout without congestion, nothing is sent before a HEARTBEAT is answered (Ye 2004, 5.3.4).
+    /// After a timeout without congestion, no data is sent until a HEARTBEAT ACK arrives (Ye 2004, 5.3.4).
     pub(in super::super) fn probe_path(&mut self, ctx: &mut Context<'_>, index: usize) {
         if let Some(recovery) = &mut self.paths[index].recovery {
             recovery.probing = true;
@@ -240,7 +240,7 @@ impl Association {
         }
     }
 
-    /// The path has answered: what was lost is sent again, as much as the window allows. The window is as it was before.
+    /// The path has responded: lost data is retransmitted as the unchanged window allows.
     pub(in super::super) fn end_probe(&mut self, index: usize) {
         if let Some(recovery) = &mut self.paths[index].recovery
             && recovery.probing
@@ -252,7 +252,7 @@ impl Association {
     }
 }
 
-/// Evenly between once and one and a half times the span; `random` is uniform.
+/// Returns a value uniformly distributed from `span` to 1.5 `span`; `random` is uniformly distributed.
 fn drawn(span: Span, random: u64) -> Span {
     let extra = (u128::from(random) * u128::from(span.as_nanos() / 2)) >> 64;
     span + Span::from_nanos(extra as u64)

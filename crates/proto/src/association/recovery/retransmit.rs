@@ -1,11 +1,12 @@
-//! What is sent again without waiting for a timeout, and how fast.
+//! Retransmission without a timeout, and its rate.
 //!
-//! - One packet in each round-trip time (Ye 2004, 5.3.3): in loss recovery, what missing reports gave up is sent again slowly, in
-//!   case that a mark was lost and it was congestion after all. New data goes on as the window allows. The other policy, as much as
-//!   the window allows, needs no code: the lost bytes have left the flight, and what was lost goes first.
+//! - One packet per round-trip time (Ye 2004, 5.3.3): in loss recovery, chunks declared lost by missing reports are
+//!   retransmitted slowly, in case a mark was lost and the cause was congestion. New data continues as the window allows.
+//!   The alternative, retransmission as the window allows, needs no code: lost bytes have left the flight, and lost data
+//!   has priority.
 //! - Small-window recovery (Ye 2004, 3.4).
-//! - Early retransmit (RFC 5827 §3.2): where too little is outstanding for enough missing reports, one fewer than there are chunks
-//!   outstanding is enough.
+//! - Early retransmit (RFC 5827 §3.2): if too few chunks are outstanding for the required missing reports, one less than
+//!   the number of outstanding chunks suffices.
 //! - Tail-loss probe (after RFC 8985 §7).
 
 use whimbrel_control::recovery::TransmissionRetransmit;
@@ -19,7 +20,7 @@ use crate::config::NEVER;
 use crate::trace::{LossRule, TimerKind, TraceEvent, TraceKinds};
 
 impl Association {
-    /// Whether what was lost has to wait although the window of path `to` may be open. Notes when it need not any more.
+    /// Returns whether retransmissions must wait although cwnd of path `to` may allow them. Records when the wait ends.
     #[inline]
     pub(in super::super) fn holds_back(&mut self, now: Time, to: usize, timed_out: bool) -> bool {
         let path = &mut self.paths[to];
@@ -35,7 +36,7 @@ impl Association {
         holds
     }
 
-    /// A packet of what was lost goes out on the path.
+    /// A packet with retransmissions is sent on the path.
     pub(in super::super) fn note_retransmission(&mut self, now: Time, index: usize) {
         let slowly = self.switches.recovery.transmission_retransmit == TransmissionRetransmit::OnePerRtt;
         let path = &mut self.paths[index];
@@ -47,11 +48,11 @@ impl Association {
         }
     }
 
-    /// Missing reports that make a loss.
+    /// Returns the number of missing reports after which a chunk is declared lost.
     #[inline]
     pub(in super::super) fn missing_limit(&self) -> u8 {
         let limit = self.switches.missing_reports;
-        // Paths that are accounted for by themselves look at what they have outstanding.
+        // With accounting per path, each path considers only its own outstanding chunks.
         if self.outstanding.is_per_path() {
             return limit;
         }
@@ -61,14 +62,14 @@ impl Association {
         limit
     }
 
-    /// With accounting for each path: fewer missing reports are enough where fewer chunks are outstanding.
+    /// With accounting per path: returns whether fewer missing reports suffice if fewer chunks are outstanding.
     pub(in super::super) fn retransmits_early(&self) -> bool {
         self.outstanding.is_per_path() && self.switches.recovery.early_retransmit && !self.may_send_new()
     }
 
-    /// Small-window recovery (Ye 2004, 3.4): the highest chunk outstanding has arrived, so the lowest one is lost; too few are
-    /// outstanding for a fast retransmit, and no new one may be sent. It is sent again once, in the idle time, and the congestion
-    /// parameters stay as they are.
+    /// Small-window recovery (Ye 2004, 3.4): the highest outstanding chunk has been received, so the lowest one is
+    /// lost. Too few chunks are outstanding for a fast retransmit, and no new data may be sent. The chunk is
+    /// retransmitted once, in the idle time. The congestion parameters do not change.
     pub(in super::super) fn recover_small_window(&mut self, ctx: &mut Context<'_>) {
         if self.outstanding.is_per_path() {
             for index in 0..self.paths.len() {
@@ -79,7 +80,7 @@ impl Association {
         }
     }
 
-    /// The same for a path, or for the association which sends there.
+    /// Small-window recovery of a path, or of the association.
     fn recover_small_window_of(&mut self, ctx: &mut Context<'_>, index: usize) {
         let id = PathId(index as u8);
         let is_small = self.outstanding.span(id) <= self.switches.missing_reports.into();
@@ -118,7 +119,8 @@ impl Association {
         self.paths[usize::from(from.0)].urgent = true;
     }
 
-    /// After a SACK: the earliest chunk in flight on a path was acknowledged, or its fast recovery has begun.
+    /// Restarts the tail-loss probe timers after a SACK that acknowledged the earliest chunk in flight on a path or
+    /// started its fast recovery.
     pub(in super::super) fn renew_tail_probes(&mut self, now: Time) {
         for index in 0..self.paths.len() {
             if self.outstanding.acks()[index].earliest_acked {
@@ -127,9 +129,9 @@ impl Association {
         }
     }
 
-    /// New data was sent on the path, or the earliest chunk in flight was acknowledged: the tail-loss probe waits for silence from now
-    /// on. Nothing else restarts it (RFC 8985 §7.2). Restarted by any acknowledgement it would come before T3-rtx again and again while
-    /// the loss of a retransmission, which no probe repairs, waits for T3-rtx.
+    /// Restarts the tail-loss probe timer, because new data was sent on the path or the earliest chunk in flight was
+    /// acknowledged. No other event restarts it (RFC 8985 §7.2). If every acknowledgement restarted it, it would
+    /// repeatedly expire before T3-rtx and postpone it, although only T3-rtx repairs the loss of a retransmission.
     pub(in super::super) fn renew_tail_probe(&mut self, now: Time, index: usize, acknowledged: bool) {
         let chunks = self.outstanding.chunks_in_flight(PathId(index as u8));
         let in_recovery = self.epochs(index).recovery.is_active();
@@ -141,19 +143,20 @@ impl Association {
         if chunks == 0 || in_recovery || recovery.tail_probed {
             return;
         }
-        // RFC 8985 §7.2: a receiver that waits for a second packet must not make it go off.
+        // RFC 8985 §7.2: a delayed SACK must not trigger the probe.
         let patience = if chunks == 1 {
             self.config.sack_delay
         } else {
             Span::ZERO
         };
         let silence = path.rtt.srtt().map_or(Span::from_secs(1), |srtt| srtt * 2 + patience);
-        // Where the timeout comes first there is nothing to gain.
+        // If T3-rtx expires first, a probe has no benefit.
         let at = now + silence;
         recovery.tail_probe = if at < t3 { at } else { NEVER };
     }
 
-    /// Two round-trip times of silence: the last chunk in flight is sent again, so that missing reports come before a timeout.
+    /// No acknowledgement for two round-trip times: retransmits the last chunk in flight, so that missing reports
+    /// arrive before a timeout.
     pub(in super::super) fn on_tail_probe(&mut self, ctx: &mut Context<'_>, index: usize) {
         let in_recovery = self.epochs(index).recovery.is_active();
         let Some(recovery) = &mut self.paths[index].recovery else {
@@ -182,8 +185,8 @@ impl Association {
         path.t3 = ctx.now + path.timeout();
     }
 
-    /// Finds out whether a tail-loss probe repaired a loss: what it sent again was acknowledged and, up to the next acknowledgement
-    /// after that, not reported as a duplicate (RFC 8985 §7.4). The loss counts like one seen by a gap.
+    /// Detects whether a tail-loss probe repaired a loss: its chunk was acknowledged, and up to the next
+    /// acknowledgement no duplicate was reported (RFC 8985 §7.4). The loss counts like one indicated by a gap.
     pub(in super::super) fn check_tail_probe(&mut self, ctx: &mut Context<'_>, index: usize, sack: &Sack<'_>) {
         let ack = self.outstanding.acks()[index];
         let path = &mut self.paths[index];

@@ -1,8 +1,9 @@
-//! Spurious timeouts: data that was outstanding when the timer went off is acknowledged before anything of it was sent again. The
-//! retransmission is cancelled, and what the timeout changed is taken back (Ye 2004, 5.4.2).
+//! Spurious timeouts: data outstanding at the timeout is acknowledged before any of it was retransmitted. The
+//! retransmission is cancelled, and the effects of the timeout are reversed (Ye 2004, 5.4.2).
 //!
-//! If something was sent again, an acknowledgement may be that of the copy. Where packets carry times, the one that comes back tells
-//! (Ludwig and Katz 2000, the Eifel algorithm, RFC 3522): if it is of before the timeout, the original has arrived.
+//! If data was retransmitted, an acknowledgement may be that of the retransmission. With timestamps, the echoed
+//! timestamp decides (Ludwig and Katz 2000, the Eifel algorithm, RFC 3522): if it is earlier than the timeout, the
+//! original transmission has been received.
 
 use whimbrel_control::Stamps;
 
@@ -11,7 +12,7 @@ use super::mode::{RecoveryMode, Undo};
 use crate::PathId;
 
 impl Association {
-    /// Remembers a timeout that may be found to be spurious.
+    /// Records a timeout that may be found to be spurious.
     pub(in super::super) fn watch_timeout(&mut self, ctx: &Context<'_>, index: usize, reacted: bool) {
         let wanted = self.switches.recovery.cancel_spurious;
         if let Some(recovery) = self.paths[index].recovery.as_mut().filter(|_| wanted) {
@@ -23,7 +24,7 @@ impl Association {
         }
     }
 
-    /// Data that a timeout gave up is sent again.
+    /// Data declared lost by a timeout is retransmitted.
     pub(in super::super) fn note_resent(&mut self, from: PathId) {
         if let Some(recovery) = &mut self.paths[usize::from(from.0)].recovery
             && let Some(undo) = &mut recovery.undo
@@ -32,7 +33,7 @@ impl Association {
         }
     }
 
-    /// A SACK has acknowledged data of the path: the timeout was spurious, or there is no doubt about it any more.
+    /// A SACK has acknowledged data of the path: reverses the timeout if it was spurious, and otherwise keeps it.
     pub(in super::super) fn check_timeout(&mut self, ctx: &mut Context<'_>, index: usize, stamps: Option<Stamps>) {
         let path = &mut self.paths[index];
         let Some(recovery) = &mut path.recovery else { return };

@@ -1,5 +1,5 @@
-//! What a loss meant. The discriminator is asked once for each occasion until the window has been reduced; further losses of the episode
-//! inherit that verdict. Every chunk lost is reported.
+//! Verdicts on losses. The discriminator judges each loss until the window has been reduced. Further losses of the
+//! episode inherit that verdict. Every lost chunk is traced.
 
 use whimbrel_control::{LossEvent, LossSignal, Verdict};
 use whimbrel_wire::Tsn;
@@ -8,11 +8,11 @@ use super::super::{Association, Context};
 use crate::PathId;
 use crate::trace::{TraceEvent, TraceKinds};
 
-/// A chunk given up as lost on a path, remembered until the verdict is known.
+/// A chunk declared lost on a path, recorded until the verdict is known.
 pub(crate) type Lost = (u8, Tsn);
 
 impl Association {
-    /// Returns what the loss meant: the verdict that it inherits, or the discriminator's.
+    /// Returns the verdict on a loss: the inherited one, or the discriminator's.
     pub(in super::super) fn judge(&mut self, index: usize, loss: &LossEvent, inherited: Option<Verdict>) -> Verdict {
         let path = &mut self.paths[index];
         let verdict = inherited.unwrap_or_else(|| {
@@ -29,7 +29,7 @@ impl Association {
         verdict
     }
 
-    /// Lets the window control react. `in_recovery`: it has done so for this window of data.
+    /// Lets the window control react to a loss. `in_recovery`: it has already reacted for this window of data.
     pub(in super::super) fn react(&mut self, index: usize, loss: &LossEvent, verdict: Verdict, in_recovery: bool) {
         let control = &mut self.paths[index].control;
         let before = control.cwnd();
@@ -37,7 +37,7 @@ impl Association {
         self.stats.window_reductions += u64::from(control.cwnd() < before);
     }
 
-    /// Tells of each chunk of the path in `ctx.scratch.lost` how its loss was judged and what became of the window.
+    /// Traces the verdict and the change of cwnd for each chunk of the path in `ctx.scratch.lost`.
     pub(in super::super) fn trace_verdicts(
         &self,
         ctx: &mut Context<'_>,
