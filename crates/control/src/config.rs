@@ -35,7 +35,7 @@ const RATE_UNITS: &[(&str, u64)] = &[
     ("Gbps", 1_000_000_000),
 ];
 
-/// Why a text is not a span or a rate.
+/// Returned if a text is not a valid span or rate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitError {
     text: String,
@@ -96,7 +96,7 @@ fn parse(text: &str, names: (&'static str, &'static str), units: &[(&str, u64)])
     }
     let whole: u64 = whole.parse().map_err(|_| fail(Problem::TooLarge))?;
     if unit.is_empty() {
-        // A zero is the same in every unit.
+        // Zero needs no unit.
         let zero = whole == 0 && fraction.bytes().all(|b| b == b'0');
         return if zero { Ok(0) } else { Err(fail(Problem::NoUnit)) };
     }
@@ -104,7 +104,8 @@ fn parse(text: &str, names: (&'static str, &'static str), units: &[(&str, u64)])
         return Err(fail(Problem::UnknownUnit));
     };
     let mut value = whole.checked_mul(scale).ok_or_else(|| fail(Problem::TooLarge))?;
-    // Each decimal digit is worth a tenth of the one before it. The scales have odd factors only in minutes and hours.
+    // Each decimal digit has a tenth of the value of the previous one. The scales have odd factors only for minutes and
+    // hours.
     let mut digit_worth = u128::from(scale);
     let mut divisor: u128 = 1;
     let mut numerator: u128 = 0;
@@ -135,7 +136,7 @@ impl FromStr for Span {
 impl FromStr for Rate {
     type Err = UnitError;
 
-    /// Reads a number and a unit: bit/s, kbit/s, Mbit/s or Gbit/s (bps, kbps, Mbps and Gbps are understood too).
+    /// Reads a number and a unit: bit/s, kbit/s, Mbit/s or Gbit/s (bps, kbps, Mbps and Gbps are accepted too).
     fn from_str(text: &str) -> Result<Self, UnitError> {
         parse(text, RATE_TEXT, RATE_UNITS).map(Rate::from_bps)
     }

@@ -1,4 +1,4 @@
-//! The skeleton that owns a path's congestion state and asks the parts, always in the same order.
+//! The controller: owns a path's congestion state and calls the parts in a fixed order.
 
 use core::num::NonZeroU64;
 
@@ -7,10 +7,10 @@ use crate::sample::{AckSample, LossEvent, LossSignal, MarkEvent, Needs, Seq, Ver
 use crate::window::{GrowthRule, Window, WindowUpdate, WindowView};
 use crate::{Rate, Span};
 
-/// What a transport's standard sets for its windows, all in bytes.
+/// Constants of a transport's standard for its windows, all in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WindowRules {
-    /// The window at the start.
+    /// Initial congestion window.
     pub initial_cwnd: u64,
     /// The unit of growth: PMDCS, or MSS for TCP.
     pub unit: u64,
@@ -22,8 +22,9 @@ pub struct WindowRules {
 
 /// Congestion state of one path: cwnd and ssthresh in bytes, a discriminator, a window control.
 ///
-/// For each acknowledgement: estimators (held by the transport), discriminator, window. For each loss: discriminator, then
-/// window by the verdict. What to send again is the transport's recovery.
+/// For each acknowledgement it calls the discriminator, then the window; the transport keeps the estimators. For each
+/// loss it calls the discriminator, then the window with the verdict. The transport's recovery decides what is
+/// retransmitted.
 #[derive(Debug)]
 pub struct Controller {
     cwnd: u64,
@@ -31,12 +32,12 @@ pub struct Controller {
     rules: WindowRules,
     discriminator: Discriminator,
     window: Window,
-    /// The window before the last timeout, for the case that it was spurious.
+    /// The window before the last timeout, to be restored if the timeout was spurious.
     before_timeout: WindowUpdate,
 }
 
 impl Controller {
-    /// A controller at the start of slow start: ssthresh is arbitrarily high (RFC 9260 §7.2.1).
+    /// Creates a controller at the start of slow start: ssthresh is arbitrarily high (RFC 9260 §7.2.1).
     // [9260:7.2.1-3]
     pub fn new(rules: WindowRules, discriminator: Discriminator, window: Window) -> Self {
         Controller {
@@ -52,64 +53,64 @@ impl Controller {
         }
     }
 
-    /// Asks another discriminator from now on.
+    /// Replaces the discriminator.
     pub fn set_discriminator(&mut self, discriminator: Discriminator) {
         self.discriminator = discriminator;
     }
 
-    /// Lets another window control decide from now on. It finds the window as it is.
+    /// Replaces the window control. cwnd and ssthresh do not change.
     pub fn set_window(&mut self, window: Window) {
         self.window = window;
     }
 
-    /// Congestion window in bytes.
+    /// Returns the congestion window in bytes.
     #[inline]
     pub fn cwnd(&self) -> u64 {
         self.cwnd
     }
 
-    /// Slow start ends at so many bytes even before the first loss.
+    /// Sets ssthresh in bytes, so that slow start ends there even without a loss.
     pub fn set_ssthresh(&mut self, ssthresh: u64) {
         self.ssthresh = ssthresh;
         self.before_timeout.ssthresh = ssthresh;
     }
 
-    /// Slow-start threshold in bytes; `u64::MAX` before the first loss.
+    /// Returns the slow-start threshold in bytes; `u64::MAX` before the first loss.
     pub fn ssthresh(&self) -> u64 {
         self.ssthresh
     }
 
-    /// The unit of growth in bytes.
+    /// Returns the unit of growth in bytes.
     pub fn unit(&self) -> u64 {
         self.rules.unit
     }
 
-    /// What the parts want to be told beyond the usual.
+    /// Returns the optional samples that the parts need.
     pub fn needs(&self) -> Needs {
         self.discriminator.needs().or(self.window.needs())
     }
 
-    /// Whether the window control may have an opinion about rates; the standard has none.
+    /// Returns whether the window control may set a pacing rate. The standard's does not.
     #[inline]
     pub fn may_pace(&self) -> bool {
         matches!(self.window, Window::Other(_))
     }
 
-    /// The rate at which packets are to be sent, if the window control has an opinion.
+    /// Returns the pacing rate, if the window control sets one.
     #[inline]
     pub fn pacing_rate(&self, srtt: Option<Span>) -> Option<Rate> {
         self.window.pacing_rate(self.view(), srtt)
     }
 
-    /// The rate that spreads a window over a round-trip time, for windows without an opinion: twice that in slow start, so that the
-    /// window can grow, and a fifth more afterwards.
+    /// Returns the rate that spreads a window over a round-trip time, for window controls without a pacing rate: twice
+    /// that rate in slow start, so that the window can grow, and 1.2 times that rate afterwards.
     pub fn even_rate(&self, srtt: Span) -> Rate {
         let view = self.view();
         let gain = if view.in_slow_start() { 10 } else { 6 };
         Rate::of(self.cwnd.saturating_mul(gain) / 5, srtt)
     }
 
-    /// Takes an acknowledgement that newly acknowledged data of this path.
+    /// Handles an acknowledgement that newly acknowledged data of this path.
     #[inline]
     pub fn on_ack(&mut self, ack: &AckSample) {
         let view = self.view();
@@ -118,8 +119,8 @@ impl Controller {
         self.apply(update);
     }
 
-    /// Takes a loss and returns how it was judged. `in_recovery`: a reaction to this window of data has been made already, so a gap
-    /// changes nothing more, and a timeout leaves ssthresh as that reaction has set it (Ye 2004, Figure 16).
+    /// Handles a loss and returns the verdict. `in_recovery`: a reaction to this window of data has already taken
+    /// place. Then a gap changes nothing more, and a timeout keeps the ssthresh of that reaction (Ye 2004, Figure 16).
     // [9260:7.2.4-5]
     pub fn on_loss(&mut self, loss: &LossEvent, in_recovery: bool) -> Verdict {
         let verdict = self.judge(loss);
@@ -133,13 +134,14 @@ impl Controller {
         self.discriminator.as_part().judge(view, loss)
     }
 
-    /// How strongly congestion shows now, as a multiple of what it takes for that verdict; none if the discriminator has no such measure.
+    /// Returns the strength of congestion, as a multiple of the threshold for that verdict, or `None` if the
+    /// discriminator has no such measure.
     pub fn strength(&mut self) -> Option<f64> {
         let view = self.view();
         self.discriminator.as_part().strength(view)
     }
 
-    /// Reacts to a loss that was judged so.
+    /// Reacts to a loss with this verdict.
     pub fn react(&mut self, loss: &LossEvent, verdict: Verdict, in_recovery: bool) {
         let view = self.view();
         let window = self.window.as_part();
@@ -164,15 +166,15 @@ impl Controller {
         }
     }
 
-    /// A window equal to ssthresh belongs to congestion avoidance from now on. RFC 5681 §3.1 leaves the choice, RFC 9260 §7.2.1 says
-    /// slow start: which is one more unit after each recovery.
+    /// Makes a window equal to ssthresh belong to congestion avoidance. RFC 5681 §3.1 permits both; RFC 9260 §7.2.1
+    /// specifies slow start, which adds one unit after each recovery.
     pub fn begin_avoidance(&mut self) {
         if self.cwnd == self.ssthresh {
             self.ssthresh -= 1;
         }
     }
 
-    /// The path begins anew with a window of so many units; ssthresh stays.
+    /// Restarts the path with a window of this many units. ssthresh does not change.
     pub fn restart(&mut self, units: u32) {
         let cwnd = self.rules.unit.saturating_mul(units.into());
         self.apply(WindowUpdate {
@@ -181,21 +183,21 @@ impl Controller {
         });
     }
 
-    /// What was sent here holds the other paths up: the window is halved, and slow start ends there (Raiciu et al. 2012, 4.2). Returns
-    /// whether it is no larger than what congestion leaves at least (RFC 9260 §7.2.3).
+    /// Halves the window because data sent on this path blocks the other paths, and ends slow start there (Raiciu et
+    /// al. 2012, 4.2). Returns whether the window is not larger than the minimum after congestion (RFC 9260 §7.2.3).
     pub fn penalise(&mut self) -> bool {
         let cwnd = (self.cwnd / 2).max(self.rules.unit);
         self.apply(WindowUpdate { cwnd, ssthresh: cwnd });
         cwnd <= self.rules.floor
     }
 
-    /// The last timeout was spurious: the window is as before it again.
+    /// Restores the window from before the last timeout, which was spurious.
     pub fn on_spurious_timeout(&mut self) {
         self.window.as_part().on_spurious_timeout();
         self.apply(self.before_timeout);
     }
 
-    /// Takes a mark: congestion without asking the discriminator, which may learn from it.
+    /// Handles a mark. It is congestion without a verdict of the discriminator, which is only informed.
     pub fn on_mark(&mut self, mark: &MarkEvent) {
         self.discriminator.as_part().on_mark(mark);
         let view = self.view();
@@ -203,18 +205,18 @@ impl Controller {
         self.apply(update);
     }
 
-    /// The path has not been used for `timeouts` retransmission timeouts (RFC 9260 §7.2.1, last rule).
+    /// Handles an idle period of `timeouts` retransmission timeouts (RFC 9260 §7.2.1, last rule).
     pub fn on_idle(&mut self, timeouts: u64) {
         let before = self.cwnd;
-        // The window halves each time: after 64 halvings nothing changes any more.
+        // The window is halved each time: after 64 times it no longer changes.
         for _ in 0..timeouts.min(64) {
             let view = self.view();
             let update = self.window.as_part().on_idle(view);
             self.apply(update);
         }
         if self.cwnd < before {
-            // ssthresh keeps the window that was reached, so that slow start leads back to it. A window that is small already,
-            // after a timeout for instance, keeps the threshold that it has.
+            // ssthresh is set to the former window, so that slow start leads back to it. If the window does not shrink,
+            // for instance because it is small after a timeout, ssthresh does not change.
             self.ssthresh = before;
         }
     }
@@ -233,37 +235,39 @@ impl Controller {
 
     #[inline]
     fn apply(&mut self, update: WindowUpdate) {
-        // At least one packet can always be sent.
+        // The window is never smaller than one packet.
         self.cwnd = update.cwnd.max(self.rules.unit.min(self.rules.initial_cwnd));
         self.ssthresh = update.ssthresh;
     }
 }
 
-/// A window of data in which one reaction to loss has been made: until everything that was outstanding then is acknowledged,
-/// further gaps bring no further reduction (RFC 9260 §7.2.4).
+/// A window of data for which one reaction to loss has taken place. Until all data outstanding at that time is
+/// acknowledged, further gaps cause no further reduction (RFC 9260 §7.2.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RecoveryEpoch {
-    /// The first position behind the window of data in recovery. An idle path keeps several of these: 8 bytes each, not 16.
+    /// The first position after the window of data in recovery. An idle path stores several epochs, so an epoch has 8
+    /// bytes and not 16.
     end: Option<NonZeroU64>,
 }
 
 impl RecoveryEpoch {
-    /// Whether a recovery is going on.
+    /// Returns whether a recovery is in progress.
     pub fn is_active(&self) -> bool {
         self.end.is_some()
     }
 
-    /// Whether a recovery is going on that this belongs to: it was outstanding when the recovery began.
+    /// Returns whether a recovery is in progress and this position was outstanding when it began.
     pub fn covers(&self, position: Seq) -> bool {
         self.end.is_some_and(|end| position < end.get())
     }
 
-    /// Begins a recovery that lasts until `highest_outstanding` is acknowledged cumulatively.
+    /// Starts a recovery that lasts until `highest_outstanding` is cumulatively acknowledged.
     pub fn enter(&mut self, highest_outstanding: Seq) {
         self.end = NonZeroU64::new(highest_outstanding.saturating_add(1));
     }
 
-    /// Everything up to and including `acked` is acknowledged; returns whether that ended a recovery.
+    /// Handles the cumulative acknowledgement of all data up to and including `acked`. Returns whether that ended a
+    /// recovery.
     pub fn on_cumulative_ack(&mut self, acked: Seq) -> bool {
         let over = self.end.is_some_and(|end| acked >= end.get() - 1);
         if over {
@@ -272,7 +276,7 @@ impl RecoveryEpoch {
         over
     }
 
-    /// Ends the recovery, for instance because a timeout began another phase.
+    /// Ends the recovery, for instance because of a timeout.
     pub fn leave(&mut self) {
         self.end = None;
     }

@@ -1,15 +1,15 @@
-//! Transport-neutral parts of loss recovery and congestion control, and the units they are written in.
+//! Transport-neutral parts of loss recovery and congestion control, and their units.
 //!
-//! Nothing here knows SCTP: samples and loss events hold bytes and times, so that any transport can use the same parts.
+//! No part depends on SCTP: samples and loss events contain bytes and times, so that any transport can use the same parts.
 //!
 //! - [`estimator`]: round-trip time and retransmission timeout.
-//! - [`discriminator`]: did a loss mean congestion?
-//! - [`window`]: how much may be in flight?
-//! - [`recovery`]: what is sent again, when, with which timer?
-//! - [`multipath`]: which path takes what, and which one is fit?
-//! - [`Pacer`]: when the next packet may go out.
+//! - [`discriminator`]: was a loss caused by congestion?
+//! - [`window`]: how much data may be in flight?
+//! - [`recovery`]: what is retransmitted, when, and with which timer?
+//! - [`multipath`]: which path carries which data, and which paths are usable?
+//! - [`Pacer`]: when may the next packet be sent?
 //! - [`Scheme`]: named bundles of parts.
-//! - [`Controller`]: owns the window of a path and asks the parts in a fixed order.
+//! - [`Controller`]: owns the window of a path and calls the parts in a fixed order.
 
 pub mod discriminator;
 pub mod estimator;

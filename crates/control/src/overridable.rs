@@ -1,6 +1,6 @@
-//! Bundles of options in which a scenario changes single ones.
+//! Bundles of options of which a scenario may change single ones.
 
-/// Makes a structure of values and one of overrides, in which each may be absent.
+/// Defines a structure of values and a structure of overrides, in which each value may be absent.
 macro_rules! overridable {
     (
         $(#[$meta:meta])*
@@ -36,13 +36,13 @@ macro_rules! overridable {
         }
 
         impl $over {
-            /// These values where they are given, and those of `base` elsewhere.
+            /// Returns these values where they are present, and those of `base` otherwise.
             #[must_use]
             pub fn over(&self, base: $name) -> $name {
                 $name { $( $field: self.$field.unwrap_or(base.$field), )* }
             }
 
-            /// What turns the default into `wanted`.
+            /// Returns the overrides that change the default into `wanted`.
             pub fn between(wanted: &$name) -> Self {
                 let default = $name::default();
                 $over { $( $field: (wanted.$field != default.$field).then_some(wanted.$field), )* }

@@ -1,38 +1,40 @@
-//! Pacing: packets are spread over time instead of following each acknowledgement.
+//! Pacing: packets are spread over time instead of being sent at the arrival of each acknowledgement.
 
 use crate::{Rate, Span, Time};
 
-/// Spaces packets at a rate that may change with each. A sender that has been quiet may send a small burst at once.
+/// Spaces packets at a rate that may change with each packet. After a pause, a small burst may be sent at once.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pacer {
-    /// When the next packet would go out at the rate.
+    /// When the next packet is due at the rate.
     due: Time,
-    /// When it may go out: later, if bursts are collected.
+    /// When the next packet may be sent: later than `due`, if bursts are collected.
     next: Time,
 }
 
-/// A pause earns at most so much credit: what a timer of a real host is late.
+/// Maximum credit after a pause: the typical delay of a host's timer.
 const CREDIT: Span = Span::from_millis(1);
-/// How many times its granularity a timer may be late before the rate suffers.
+/// Multiple of its granularity by which a timer may be late without reducing the rate.
 const LATE: u64 = 8;
-/// The same in packets, for rates at which that is longer: as many as an initial window sends at once (RFC 9002 §7.7).
+/// The same limit in packets, for rates at which that is longer: the size of an initial window, which is sent at once
+/// (RFC 9002 §7.7).
 const LATE_PACKETS: u64 = 10;
 
 impl Pacer {
-    /// When the next packet may go out; in the past if it may go out now.
+    /// Returns when the next packet may be sent; in the past if it may be sent now.
     #[inline]
     pub fn next(&self) -> Time {
         self.next
     }
 
-    /// Whether a packet may go out.
+    /// Returns whether a packet may be sent.
     #[inline]
     pub fn may_send(&self, now: Time) -> bool {
         self.next <= now
     }
 
-    /// A packet of so many bytes has gone out, to be spaced at `rate`. A host whose timer has a `granularity` sends bursts of that
-    /// duration: once the packets of the time elapsed have gone out, the next ones wait until a burst is due. 0 s spaces single packets.
+    /// Records that a packet of `bytes` bytes was sent and is spaced at `rate`. A host whose timer has a `granularity`
+    /// sends bursts of that duration: after the packets of the elapsed time have been sent, the next ones wait until a
+    /// burst is due. 0 s spaces single packets.
     #[inline]
     pub fn on_sent(&mut self, now: Time, bytes: u64, rate: Rate, granularity: Span) {
         let duration = rate.time_for(bytes);
@@ -76,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_coarse_timer_makes_bursts_and_costs_no_rate() {
-        // 1500 bytes at 1 Gbit/s take 12 us; the timer wakes up to 300 us late.
+        // 1500 bytes at 1 Gbit/s take 12 us; the timer expires up to 300 us late.
         let (rate, granularity) = (Rate::from_mbps(1000), Span::from_micros(250));
         let start = Time::from_nanos(1_000_000_000);
         let (mut pacer, mut now, mut packets, mut bursts, mut largest) = (Pacer::default(), start, 0, 0, 0);
@@ -99,7 +101,7 @@ mod tests {
 
     #[test]
     fn late_timer_costs_a_low_rate_nothing() {
-        // 1500 bytes at 10 Mbit/s take 1.2 ms; a busy machine wakes the timer up to 9 ms late.
+        // 1500 bytes at 10 Mbit/s take 1.2 ms; on a busy machine the timer expires up to 9 ms late.
         let (rate, granularity) = (Rate::from_mbps(10), Span::from_micros(250));
         let start = Time::from_nanos(1_000_000_000);
         let (mut pacer, mut now, mut packets, mut wakes) = (Pacer::default(), start, 0, 0);

@@ -1,35 +1,35 @@
-//! Registers of parts: one line makes a part known to scenario files, their schema, `whimbrel schemes` and the documentation.
+//! Registries of parts: one line adds a part to scenario files, their schema, `whimbrel schemes` and the documentation.
 //!
-//! A part's file holds its parameters (a structure with defaults, units and ranges in its documentation) and the rule itself.
-//! [`Part::build`] makes the state of one path from the parameters.
+//! A part's file contains its parameters (a structure with defaults, units and ranges in its documentation) and the
+//! rule itself. [`Part::build`] creates the state of one path from the parameters.
 
 use core::fmt;
 use std::sync::Arc;
 
-/// What is known of a part without building it.
+/// Description of a part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PartInfo {
     /// The name in scenario files.
     pub name: &'static str,
-    /// What it does, in a sentence.
+    /// Its function in one sentence.
     pub summary: &'static str,
-    /// Where it comes from.
+    /// Its source.
     pub source: &'static str,
 }
 
-/// A parameter that cannot be.
+/// An invalid parameter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParameterError {
     /// Its name.
     pub field: &'static str,
     /// Its value.
     pub value: String,
-    /// What would be allowed.
+    /// The allowed values.
     pub allowed: String,
 }
 
 impl ParameterError {
-    /// An error in this parameter.
+    /// Creates an error for this parameter.
     pub fn new(field: &'static str, value: impl fmt::Display, allowed: impl Into<String>) -> Self {
         ParameterError {
             field,
@@ -50,7 +50,7 @@ impl std::error::Error for ParameterError {}
 /// Checks that a number lies in `low..=high`.
 ///
 /// # Errors
-/// It does not; the error says what is allowed, in `unit`.
+/// Returns an error with the allowed values in `unit` if it does not.
 pub fn in_range(field: &'static str, value: f64, low: f64, high: f64, unit: &str) -> Result<(), ParameterError> {
     if (low..=high).contains(&value) {
         Ok(())
@@ -64,50 +64,51 @@ pub fn in_range(field: &'static str, value: f64, low: f64, high: f64, unit: &str
     }
 }
 
-/// Parameters of a part that becomes a `T`.
+/// The parameters of a part that builds a `T`.
 pub trait Part<T: ?Sized> {
     /// Checks every parameter.
     ///
     /// # Errors
-    /// The first one that cannot be.
+    /// Returns an error for the first invalid parameter.
     fn validate(&self) -> Result<(), ParameterError> {
         Ok(())
     }
 
-    /// The state of one path.
+    /// Builds the state of one path.
     fn build(&self, context: &BuildContext) -> Box<T>;
 }
 
-/// What parts are built from besides their parameters.
+/// Data from which parts are built besides their parameters.
 #[derive(Clone, Debug)]
 pub struct BuildContext {
     /// The unit of the window in bytes: PMDCS for SCTP, MSS for TCP.
     pub unit: u64,
     /// Smallest ssthresh after a loss, in bytes.
     pub floor: u64,
-    /// The truth about losses, where somebody knows it: in a simulation.
+    /// The true causes of losses, available only in a simulation.
     pub truth: Option<Arc<dyn GroundTruth>>,
 }
 
-/// Why a packet died.
+/// The true cause of a packet loss.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Cause {
-    /// A queue refused it.
+    /// A queue dropped the packet.
     Congestion,
-    /// The channel spoilt it, or the link was down.
+    /// A transmission error, or the link was down.
     Transmission,
 }
 
-/// Somebody who knows why packets died: a simulator's ledger. For oracles only.
+/// Source of the true causes of losses: a simulator's ledger. For oracles only.
 pub trait GroundTruth: fmt::Debug + Send + Sync {
-    /// Why the last packet with this label died; none if it is alive, for all one knows.
+    /// Returns why the last packet with this label was lost, or `None` if it is not known to be lost.
     fn cause(&self, label: u32) -> Option<Cause>;
 
-    /// True with probability `p`, from a stream of random numbers of its own.
+    /// Returns true with probability `p`, from its own stream of random numbers.
     fn chance(&self, p: f64) -> bool;
 }
 
-/// Makes the enumeration of a family of parts from a line for each: `Variant(file::Parameters) = "name", "summary", "source";`.
+/// Defines the enumeration of a family of parts from one line per part: `Variant(file::Parameters) = "name", "summary",
+/// "source";`.
 macro_rules! registry {
     (
         $(#[$meta:meta])*
@@ -138,7 +139,7 @@ macro_rules! registry {
                 $( $crate::part::PartInfo { name: $name, summary: $summary, source: $source }, )*
             ];
 
-            /// The part with this name and its default parameters.
+            /// Returns the part with this name and its default parameters.
             pub fn by_name(name: &str) -> Option<Self> {
                 match name {
                     $( $name => Some($spec::$variant(Default::default())), )*
@@ -146,7 +147,7 @@ macro_rules! registry {
                 }
             }
 
-            /// Its name.
+            /// Returns its name.
             pub fn name(&self) -> &'static str {
                 match self {
                     $( $spec::$variant(_) => $name, )*
@@ -156,14 +157,14 @@ macro_rules! registry {
             /// Checks its parameters.
             ///
             /// # Errors
-            /// The first one that cannot be.
+            /// Returns an error for the first invalid parameter.
             pub fn validate(&self) -> Result<(), $crate::part::ParameterError> {
                 match self {
                     $( $spec::$variant(parameters) => $crate::part::Part::<dyn $part>::validate(parameters), )*
                 }
             }
 
-            /// The part; none for the default one, the standard's.
+            /// Builds the part, or returns `None` for the default one, the standard's.
             pub fn build_unless_default(&self, context: &$crate::part::BuildContext) -> Option<Box<dyn $part>> {
                 (!matches!(self, $spec::$default(_))).then(|| self.build_boxed(context))
             }

@@ -1,4 +1,4 @@
-//! Recovery: what is sent again, when, and with which timer. Data only; the transport acts by it.
+//! Recovery: options for retransmission and its timers. Data only; the transport implements them.
 
 use crate::Span;
 use crate::overridable::overridable;

@@ -1,21 +1,23 @@
 //! Named streams of random numbers.
 //!
-//! A stream is derived from the run's seed and the name of what it serves ("node3/if0/loss"), so a node added to a scenario
-//! draws from a stream of its own and changes no other.
+//! A stream is derived from the run's seed and the name of its purpose ("node3/if0/loss"). A node added to a scenario
+//! uses its own stream and does not change any other.
 
 use core::convert::Infallible;
 
 use rand_core::{Rng as _, SeedableRng, TryRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// A deterministic stream of random numbers (xoshiro256++). Same seed and name, same numbers, on any machine.
+/// A deterministic stream of random numbers (xoshiro256++). The same seed and name give the same numbers on any
+/// machine.
 ///
-/// Not for secrets: a driver of real sockets seeds its verification tags and cookie keys from the operating system.
+/// Not cryptographically secure: a driver of real sockets uses the operating system's generator for verification tags
+/// and cookie keys.
 #[derive(Clone, Debug)]
 pub struct Rng(Xoshiro256PlusPlus);
 
 impl Rng {
-    /// The stream that belongs to `name` in the run with this `seed`.
+    /// Creates the stream of `name` for the run with this `seed`.
     pub fn stream(seed: u64, name: &str) -> Self {
         // FNV-1a over the name; `seed_from_u64` then spreads the bits over the whole state.
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
@@ -27,43 +29,44 @@ impl Rng {
         ))
     }
 
-    /// A stream from 32 bytes of entropy.
+    /// Creates a stream from 32 bytes of entropy.
     pub fn from_entropy(seed: [u8; 32]) -> Self {
         Rng(Xoshiro256PlusPlus::from_seed(seed))
     }
 
-    /// A uniform 64-bit number.
+    /// Returns a uniformly distributed 64-bit number.
     pub fn next_u64(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// A uniform 32-bit number.
+    /// Returns a uniformly distributed 32-bit number.
     pub fn next_u32(&mut self) -> u32 {
         (self.next_u64() >> 32) as u32
     }
 
-    /// A uniform number in `[0, 1)`.
+    /// Returns a uniformly distributed number in `[0, 1)`.
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
     }
 
-    /// A uniform number in `0..bound`; zero if `bound` is zero. The bias is below 2^-32 for bounds below 2^32.
+    /// Returns a uniformly distributed number in `0..bound`; zero if `bound` is zero. The bias is below 2^-32 for
+    /// bounds below 2^32.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// True with probability `p`.
+    /// Returns true with probability `p`.
     pub fn chance(&mut self, p: f64) -> bool {
         self.unit() < p
     }
 
-    /// An exponentially distributed number with the given mean.
+    /// Returns an exponentially distributed number with the given mean.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * libm::log1p(-self.unit())
     }
 }
 
-/// Lets a stream stand wherever a `rand_core` generator is asked for.
+/// Allows the use of a stream as a `rand_core` generator.
 impl TryRng for Rng {
     type Error = Infallible;
 

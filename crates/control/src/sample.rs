@@ -1,32 +1,32 @@
-//! What a transport tells the parts: bytes and times, no word of any protocol.
+//! The inputs of the parts: bytes and times, independent of the transport protocol.
 
 use crate::{Span, Time};
 
-/// The position of a packet in the order of first transmission on its path or association; never wraps.
+/// The position of a packet in the order of first transmission on its path or association. It never wraps.
 pub type Seq = u64;
 
-/// What one acknowledgement newly told about one path.
+/// The new information of one acknowledgement about one path.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct AckSample {
-    /// When it arrived.
+    /// Time of arrival.
     pub now: Time,
-    /// Bytes acknowledged for the first time, headers and padding of their chunks included.
+    /// Bytes newly acknowledged, including the headers and padding of their chunks.
     pub acked: u64,
-    /// Packets acknowledged for the first time.
+    /// Packets newly acknowledged.
     pub packets: u32,
     /// Bytes in flight before it arrived.
     pub flight_before: u64,
     /// Bytes in flight after it arrived.
     pub flight: u64,
-    /// Whether the cumulative acknowledgement point moved.
+    /// Whether the cumulative acknowledgement point advanced.
     pub cumulative_advanced: bool,
-    /// Whether everything sent has been acknowledged now.
+    /// Whether all data sent is now acknowledged.
     pub all_acked: bool,
     /// Whether the sender was in fast recovery when it arrived.
     pub in_recovery: bool,
-    /// Everything below this position has been acknowledged.
+    /// All packets below this position have been acknowledged.
     pub acked_to: Seq,
-    /// The newest packet acknowledged for the first time.
+    /// The newest packet that was newly acknowledged.
     pub newest: Seq,
     /// The position of the next new packet.
     pub next: Seq,
@@ -36,20 +36,21 @@ pub struct AckSample {
     pub srtt: Option<Span>,
     /// Shortest round-trip time seen, if measured.
     pub min_rtt: Option<Span>,
-    /// Bytes delivered on the path so far, this acknowledgement included.
+    /// Bytes delivered on the path so far, including this acknowledgement.
     pub delivered: u64,
-    /// Delivery rate since the newest packet acknowledged was sent; only for parts that ask for it ([`Needs::rate`]).
+    /// Delivery rate since the newest acknowledged packet was sent; only for parts that require it ([`Needs::rate`]).
     pub rate: Option<RateSample>,
-    /// The receiver's stamps; only if both ends put stamps on their packets.
+    /// Timestamps of the packet; only if both endpoints use timestamps.
     pub stamps: Option<Stamps>,
-    /// Whether a router indicated congestion on the way (ECI, congestion warning); none if the receiver does not echo it.
+    /// Whether a router indicated congestion (ECI, congestion warning); `None` if the receiver does not echo it.
     pub eci: Option<bool>,
-    /// By how much the window may grow, as a multiple of what it would by itself: 1, unless it is coupled with those of other paths.
+    /// Factor for the growth of the window: 1, unless the window is coupled with those of other paths.
     pub growth: f64,
 }
 
 impl AckSample {
-    /// An acknowledgement of one packet of `acked` bytes, with nothing else to tell: the beginning of tests and examples.
+    /// Returns an acknowledgement of one packet of `acked` bytes, with defaults for all other fields; for tests and
+    /// examples.
     pub fn of(now: Time, acked: u64, flight_before: u64) -> Self {
         AckSample {
             now,
@@ -75,13 +76,13 @@ impl AckSample {
     }
 }
 
-/// How fast a path has delivered between the sending of a packet and its acknowledgement (Cheng et al.,
+/// Delivery rate of a path between the sending of a packet and its acknowledgement (Cheng et al.,
 /// draft-cheng-iccrg-delivery-rate-estimation §3.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RateSample {
     /// Bytes delivered in the interval.
     pub delivered: u64,
-    /// The longer one of the times that sending and acknowledging them took.
+    /// The longer one of the sending interval and the acknowledgement interval.
     pub interval: Span,
     /// Bytes that had been delivered on the path when the packet was sent.
     pub prior_delivered: u64,
@@ -89,13 +90,13 @@ pub struct RateSample {
     pub lost: u64,
     /// Bytes declared lost on the path so far.
     pub lost_so_far: u64,
-    /// Bytes in flight when the packet was sent, itself included.
+    /// Bytes in flight when the packet was sent, including the packet.
     pub flight_at_send: u64,
-    /// Whether the sender's user had nothing more to send at some time in the interval.
+    /// Whether the application had no more data to send at some time in the interval.
     pub app_limited: bool,
 }
 
-/// Times of a packet, by the sender's clock and by the receiver's, which may differ by a constant.
+/// Timestamps of a packet by the sender's and the receiver's clocks, which may differ by a constant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stamps {
     /// When it was sent.
@@ -104,49 +105,49 @@ pub struct Stamps {
     pub received: Time,
 }
 
-/// How a loss was noticed.
+/// How a loss was detected.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum LossSignal {
     /// Later packets were acknowledged.
     Gap,
-    /// Nothing was acknowledged for a retransmission timeout.
+    /// No data was acknowledged for a retransmission timeout.
     Timeout,
 }
 
-/// Packets of one path given up as lost on one occasion.
+/// Packets of one path declared lost at the same time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LossEvent {
-    /// When it was noticed.
+    /// Time of detection.
     pub now: Time,
-    /// How it was noticed.
+    /// How the loss was detected.
     pub signal: LossSignal,
     /// The first packet lost.
     pub first_lost: Seq,
     /// The last packet lost.
     pub last_lost: Seq,
-    /// Packets lost on this occasion.
+    /// Number of packets declared lost.
     pub packets: u32,
-    /// How many of them are copies of what another path carries. One that has arrived is taken for lost where the peer had no room to
-    /// report it as a duplicate.
+    /// How many of them are copies of data that another path carries. A copy that has arrived counts as lost if the
+    /// peer had no room to report it as a duplicate.
     pub copies: u32,
     /// Their bytes.
     pub bytes: u64,
-    /// What the first one lost is called on the wire: its TSN or TCP sequence number.
+    /// Label of the first lost packet on the wire: its TSN or TCP sequence number.
     pub label: u32,
     /// The position of the next new packet.
     pub next: Seq,
-    /// Bytes in flight before the lost ones were taken out.
+    /// Bytes in flight, including the lost packets.
     pub flight_before: u64,
     /// Smoothed round-trip time, if measured.
     pub srtt: Option<Span>,
     /// Shortest round-trip time seen, if measured.
     pub min_rtt: Option<Span>,
-    /// The window after it in bytes, if it is congestion and a coupling with other paths decides.
+    /// The window after the loss in bytes, if it is congestion and a coupling with other paths determines the window.
     pub coupled: Option<u64>,
 }
 
 impl LossEvent {
-    /// The loss of one packet with nothing else to tell: the beginning of tests and examples.
+    /// Returns the loss of one packet, with defaults for all other fields; for tests and examples.
     pub fn of(now: Time, signal: LossSignal, first_lost: Seq) -> Self {
         LossEvent {
             now,
@@ -166,14 +167,14 @@ impl LossEvent {
     }
 }
 
-/// A queue on the way marked packets (ECN), and the receiver said so.
+/// The receiver reported packets that a queue marked (ECN).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MarkEvent {
-    /// When the sender heard of it.
+    /// Time of the report's arrival.
     pub now: Time,
-    /// The packet marked.
+    /// The marked packet.
     pub seq: Seq,
-    /// Packets marked that were not told of before.
+    /// Marked packets not reported before.
     pub packets: u32,
     /// The position of the next new packet.
     pub next: Seq,
@@ -183,14 +184,15 @@ pub struct MarkEvent {
     pub srtt: Option<Span>,
     /// Shortest round-trip time seen, if measured.
     pub min_rtt: Option<Span>,
-    /// Whether nothing has reduced the window for this window of data yet: the mark may.
+    /// Whether the mark may reduce the window, because the window has not been reduced for this window of data.
     pub reduces: bool,
-    /// The window after it in bytes, if a coupling with other paths decides.
+    /// The window after the mark in bytes, if a coupling with other paths determines it.
     pub coupled: Option<u64>,
 }
 
 impl MarkEvent {
-    /// A mark on one packet, the first of its window of data: the beginning of tests and examples.
+    /// Returns a mark on one packet, the first of its window of data, with defaults for all other fields; for tests and
+    /// examples.
     pub fn of(now: Time, seq: Seq) -> Self {
         MarkEvent {
             now,
@@ -206,18 +208,18 @@ impl MarkEvent {
     }
 }
 
-/// A discriminator's judgement of a loss.
+/// A discriminator's verdict on a loss.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Verdict {
-    /// A queue overflowed: slow down.
+    /// A queue overflowed: the sender should slow down.
     Congestion,
-    /// The channel lost it: slowing down would not help.
+    /// A transmission error: slowing down would not help.
     Transmission,
-    /// No telling.
+    /// The cause is unknown.
     Unsure,
 }
 
-/// What a part wants in its samples beyond what is always there, because it costs something to provide.
+/// Optional fields of samples that a part requires. They are optional because they have a cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Needs {
     /// Delivery rates: [`AckSample::rate`].
@@ -225,7 +227,7 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// What either wants.
+    /// Returns the requirements of both.
     #[must_use]
     pub const fn or(self, other: Needs) -> Needs {
         Needs {

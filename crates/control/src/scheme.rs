@@ -1,4 +1,4 @@
-//! Schemes: named bundles of parts. A scenario names one, changes single parts of it, or builds its own.
+//! Schemes: named bundles of parts. A scenario selects one, changes single parts of it, or combines its own.
 
 use core::fmt;
 
@@ -11,16 +11,16 @@ use crate::multipath::{Accounting, BufferSplit, Reporting, RetransmitPath};
 use crate::recovery::{BackOff, Recovery, TransmissionRetransmit};
 use crate::window::{ArrivalClock, DctcpParameters, TabeParameters, WindowSpec};
 
-/// What a scheme decides, with everything that can be mixed. The default is standard SCTP.
+/// The parts of a scheme. The default is standard SCTP.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct SchemeParts {
-    /// Did a loss mean congestion?
+    /// Was a loss caused by congestion?
     pub discriminator: DiscriminatorSpec,
-    /// How much may be in flight?
+    /// How much data may be in flight?
     pub window: WindowSpec,
-    /// What is sent again, when, with which timer?
+    /// What is retransmitted, when, and with which timer?
     pub recovery: Recovery,
-    /// Missing reports that make a loss; none: those of the standard in use.
+    /// Missing reports after which a chunk is declared lost; `None`: the number of the standard in use.
     pub missing_reports: Option<u8>,
     /// Explicit congestion notification.
     pub ecn: bool,
@@ -28,27 +28,27 @@ pub struct SchemeParts {
     pub ecn_cwr: bool,
     /// The receiver echoes the congestion that routers indicate on every packet (ECI, congestion warning).
     pub eci: bool,
-    /// Packets carry the time at which they were sent, and acknowledgements bring it back with the time of arrival.
+    /// Packets carry a timestamp, and acknowledgements echo it with the time of arrival.
     pub timestamps: bool,
     /// Packets are spread over the round-trip time.
     pub pacing: bool,
     /// Whose sequence numbers drive congestion control?
     pub accounting: Accounting,
-    /// Which path takes the next packet of new data?
+    /// Which path carries the next packet of new data?
     pub distribution: DistributionSpec,
-    /// Where does lost data go?
+    /// Which path carries retransmissions?
     pub retransmit_path: RetransmitPath,
-    /// What does one path's window have to do with the others'?
+    /// How do the windows of the paths depend on each other?
     pub coupling: CouplingSpec,
     /// May one path fill the buffers?
     pub buffer_split: BufferSplit,
-    /// Where the buffers are full, is what they wait for sent once more on a faster path?
+    /// If the shared buffers are full, is the data that blocks them retransmitted on a faster path?
     pub opportunistic_retransmission: bool,
-    /// Is the window of the path halved that they wait for?
+    /// Is the window of the blocking path halved then?
     pub penalise: bool,
-    /// Is a path fit, and which one should carry data?
+    /// Is a path usable, and which one should carry data?
     pub path_policy: PathPolicySpec,
-    /// When and how does the receiver report what has arrived?
+    /// When and how does the receiver report arrivals?
     pub reporting: Reporting,
 }
 
@@ -63,7 +63,7 @@ struct Entry {
     parts: fn() -> SchemeParts,
 }
 
-/// The register: an entry for each scheme.
+/// The registry: one entry per scheme.
 static SCHEMES: &[Entry] = &[
     Entry {
         name: "standard",
@@ -288,7 +288,7 @@ static SCHEMES: &[Entry] = &[
             recovery: Recovery {
                 cancel_spurious: true,
                 keep_window_on_transmission_timeout: true,
-                // A verdict helps little where lost retransmissions wait for the timeout.
+                // A verdict has little effect if lost retransmissions wait for the timeout.
                 ..modern()
             },
             ..SchemeParts::default()
@@ -338,7 +338,7 @@ static SCHEMES: &[Entry] = &[
         source: "Ye 2004, 6.4, 6.5.2",
         parts: || SchemeParts {
             retransmit_path: RetransmitPath::Alternate,
-            // Ye 2004 counts as RFC 2960 does (6.4.2.3).
+            // Ye 2004 uses the number of RFC 2960 (6.4.2.3).
             missing_reports: Some(4),
             ..spread(DistributionSpec::FillInOrder(Default::default()), Accounting::Path)
         },
@@ -394,7 +394,8 @@ static SCHEMES: &[Entry] = &[
     },
 ];
 
-/// Veno's verdict where windows are too small for three packets of each to wait: a long queue is congestion, whoever fills it.
+/// Veno's discriminator for windows too small for three queued packets of each flow: a long queue is congestion,
+/// whichever flow fills it.
 fn veno_by_share() -> DiscriminatorSpec {
     DiscriminatorSpec::Veno(VenoParameters {
         share: 0.22,
@@ -403,8 +404,8 @@ fn veno_by_share() -> DiscriminatorSpec {
     })
 }
 
-/// Jersey's window by the clock of acknowledgements: an outage of the channel is no smaller bandwidth. No less than the floor of the
-/// standard, so that a flow that was starved grows as any other.
+/// Jersey's window with the clock of acknowledgements. An outage does not count as a lower bandwidth. The window is at
+/// least the standard's floor, so that a starved flow can grow like any other.
 fn tabe_with_memory() -> WindowSpec {
     WindowSpec::Tabe(TabeParameters {
         clock: ArrivalClock::Acknowledgements,
@@ -416,8 +417,8 @@ fn tabe_with_memory() -> WindowSpec {
     })
 }
 
-/// Ye 2004, 5.3: retransmission once in each round-trip time, a probe after a timeout, limited back-off. 200 ms is one of the minima
-/// of Figure 35.
+/// Ye 2004, 5.3: one retransmission per round-trip time, a probe after a timeout, limited back-off. 200 ms is one of
+/// the minima of Figure 35.
 fn wireless_aware() -> Recovery {
     Recovery {
         transmission_retransmit: TransmissionRetransmit::OnePerRtt,
@@ -430,7 +431,7 @@ fn wireless_aware() -> Recovery {
     }
 }
 
-/// New data on several paths, and what is lost on the one it was sent on.
+/// New data on several paths, retransmissions on the path of the loss.
 fn spread(distribution: DistributionSpec, accounting: Accounting) -> SchemeParts {
     SchemeParts {
         accounting,
@@ -442,7 +443,7 @@ fn spread(distribution: DistributionSpec, accounting: Accounting) -> SchemeParts
     }
 }
 
-/// CMT: SFR and CUC are its accounting, DAC is what its receiver does.
+/// CMT: accounting with SFR and CUC, and DAC at the receiver.
 fn cmt(distribution: DistributionSpec) -> SchemeParts {
     SchemeParts {
         reporting: Reporting {
@@ -453,7 +454,7 @@ fn cmt(distribution: DistributionSpec) -> SchemeParts {
     }
 }
 
-/// What the stacks have that these windows come from: lost retransmissions are noticed, and so is a lost tail.
+/// Recovery options of the stacks from which these windows come: lost retransmissions and tail losses are detected.
 fn modern() -> Recovery {
     Recovery {
         multiple_fast_retransmit: true,
@@ -464,32 +465,32 @@ fn modern() -> Recovery {
 }
 
 impl Scheme {
-    /// Every scheme, in the order of the register.
+    /// Returns all schemes in the order of the registry.
     pub fn all() -> impl Iterator<Item = Scheme> {
         SCHEMES.iter().map(Scheme)
     }
 
-    /// The scheme with this name.
+    /// Returns the scheme with this name.
     pub fn by_name(name: &str) -> Option<Scheme> {
         Scheme::all().find(|scheme| scheme.name() == name)
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         self.0.name
     }
 
-    /// What it does, in a sentence.
+    /// Returns its function in one sentence.
     pub fn summary(self) -> &'static str {
         self.0.summary
     }
 
-    /// Where it comes from.
+    /// Returns its source.
     pub fn source(self) -> &'static str {
         self.0.source
     }
 
-    /// Its parts.
+    /// Returns its parts.
     pub fn parts(self) -> SchemeParts {
         (self.0.parts)()
     }

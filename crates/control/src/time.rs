@@ -1,7 +1,7 @@
-//! Instants, lengths of time and rates as plain integers.
+//! Instants, durations and rates as integers.
 //!
-//! The protocol reads no clock: a driver passes [`Time`], nanoseconds since its run began, into every call. A simulator
-//! makes it from nothing, a socket driver from a monotonic clock.
+//! The protocol reads no clock: a driver passes [`Time`], in nanoseconds since the start of its run, into every call. A
+//! simulator counts it itself, and a socket driver reads a monotonic clock.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Div, Mul, Sub};
@@ -10,11 +10,11 @@ const NANOS_PER_MICRO: u64 = 1_000;
 const NANOS_PER_MILLI: u64 = 1_000_000;
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
-/// An instant: nanoseconds since the run began. Good for 584 years.
+/// An instant: nanoseconds since the start of the run. The range is 584 years.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(u64);
 
-/// A length of time in nanoseconds. Arithmetic saturates: no configuration can wrap a timer around.
+/// A duration in nanoseconds. Arithmetic saturates, so no configuration can make a timer wrap around.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Span(u64);
 
@@ -23,109 +23,111 @@ pub struct Span(u64);
 pub struct Rate(u64);
 
 impl Time {
-    /// The beginning of the run.
+    /// The start of the run.
     pub const ZERO: Time = Time(0);
-    /// Later than anything that happens.
+    /// Later than any event.
     pub const MAX: Time = Time(u64::MAX);
 
-    /// The instant `nanos` nanoseconds after the run began.
+    /// Returns the instant `nanos` nanoseconds after the start of the run.
     pub const fn from_nanos(nanos: u64) -> Self {
         Time(nanos)
     }
 
-    /// Nanoseconds since the run began.
+    /// Returns the nanoseconds since the start of the run.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Seconds since the run began, for reports.
+    /// Returns the seconds since the start of the run, for reports.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / NANOS_PER_SEC as f64
     }
 
-    /// The time that has passed since `earlier`; zero if `earlier` is later.
+    /// Returns the time elapsed since `earlier`; zero if `earlier` is later.
     pub const fn since(self, earlier: Time) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
 }
 
 impl Span {
-    /// No time at all.
+    /// A duration of zero.
     pub const ZERO: Span = Span(0);
     /// Longer than any run.
     pub const MAX: Span = Span(u64::MAX);
 
-    /// A span of `n` nanoseconds.
+    /// Returns a span of `n` nanoseconds.
     pub const fn from_nanos(n: u64) -> Self {
         Span(n)
     }
 
-    /// A span of `n` microseconds.
+    /// Returns a span of `n` microseconds.
     pub const fn from_micros(n: u64) -> Self {
         Span(n.saturating_mul(NANOS_PER_MICRO))
     }
 
-    /// A span of `n` milliseconds.
+    /// Returns a span of `n` milliseconds.
     pub const fn from_millis(n: u64) -> Self {
         Span(n.saturating_mul(NANOS_PER_MILLI))
     }
 
-    /// A span of `n` seconds.
+    /// Returns a span of `n` seconds.
     pub const fn from_secs(n: u64) -> Self {
         Span(n.saturating_mul(NANOS_PER_SEC))
     }
 
-    /// The span of `s` seconds, rounded to the nearest nanosecond; negative and NaN give zero, too long gives [`Span::MAX`].
+    /// Returns the span of `s` seconds, rounded to the nearest nanosecond. Negative values and NaN give zero, values
+    /// too large [`Span::MAX`].
     pub fn from_secs_f64(s: f64) -> Self {
         Span(libm::round(s * NANOS_PER_SEC as f64) as u64)
     }
 
-    /// The length in nanoseconds.
+    /// Returns the length in nanoseconds.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// The length in whole milliseconds, rounded down.
+    /// Returns the length in whole milliseconds, rounded down.
     pub const fn as_millis(self) -> u64 {
         self.0 / NANOS_PER_MILLI
     }
 
-    /// The length in seconds, for reports.
+    /// Returns the length in seconds, for reports.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / NANOS_PER_SEC as f64
     }
 
-    /// Whether the span is zero.
+    /// Returns whether the span is zero.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 }
 
 impl Rate {
-    /// Nothing at all.
+    /// A rate of zero.
     pub const ZERO: Rate = Rate(0);
 
-    /// A rate of `n` bits per second.
+    /// Returns a rate of `n` bits per second.
     pub const fn from_bps(n: u64) -> Self {
         Rate(n)
     }
 
-    /// A rate of `n` megabits (1 000 000 bits) per second.
+    /// Returns a rate of `n` megabits (1 000 000 bits) per second.
     pub const fn from_mbps(n: u64) -> Self {
         Rate(n.saturating_mul(1_000_000))
     }
 
-    /// Bits per second.
+    /// Returns the rate in bits per second.
     pub const fn as_bps(self) -> u64 {
         self.0
     }
 
-    /// The time that `bytes` take at this rate, rounded up to the next nanosecond; [`Span::MAX`] at rate zero.
+    /// Returns the time that `bytes` take at this rate, rounded up to the next nanosecond; [`Span::MAX`] if the rate is
+    /// zero.
     pub const fn time_for(self, bytes: u64) -> Span {
         if self.0 == 0 {
             return Span::MAX;
         }
-        // Up to 2 GB fits in 64 bits; the division of 128-bit numbers is several times as slow.
+        // Up to 2 GB fits in 64 bits; a division of 128-bit numbers is several times slower.
         match bytes.checked_mul(8 * NANOS_PER_SEC) {
             Some(bit_nanos) => Span(bit_nanos.div_ceil(self.0)),
             None => {
@@ -139,7 +141,7 @@ impl Rate {
         }
     }
 
-    /// The mean rate at which `bytes` pass in `span`; zero if `span` is zero.
+    /// Returns the mean rate of `bytes` in `span`; zero if `span` is zero.
     pub const fn of(bytes: u64, span: Span) -> Self {
         if span.0 == 0 {
             return Rate(0);
@@ -148,7 +150,7 @@ impl Rate {
         Rate(if bps > u64::MAX as u128 { u64::MAX } else { bps as u64 })
     }
 
-    /// The whole bytes that pass in `span` at this rate, rounded down.
+    /// Returns the number of whole bytes in `span` at this rate, rounded down.
     pub const fn bytes_in(self, span: Span) -> u64 {
         let bytes = self.0 as u128 * span.0 as u128 / (8 * NANOS_PER_SEC as u128);
         if bytes > u64::MAX as u128 {

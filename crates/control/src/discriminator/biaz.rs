@@ -1,5 +1,5 @@
-//! Biaz and mBiaz: a gap that takes as long as its packets would have taken is the channel's (Biaz and Vaidya 1999; Cen, Cosman and
-//! Voelker 2003).
+//! Biaz and mBiaz: a loss is a transmission loss if the gap in arrivals lasts as long as the lost packets (Biaz and
+//! Vaidya 1999; Cen, Cosman and Voelker 2003).
 
 use super::Discriminate;
 use super::history::{History, InterArrival, Passage};
@@ -63,8 +63,8 @@ impl Part<dyn Discriminate> for MBiazParameters {
     }
 }
 
-/// Whether a gap of so many lost packets, of which the neighbours arrived at these times, fits the shortest inter-arrival time.
-/// `reported` packets besides arrived in between without being told of: they take their time too.
+/// Returns whether the gap between these arrivals fits the lost packets at the shortest inter-arrival time. Packets
+/// that arrived in between without a sample (`reported`) take their time too.
 pub(super) fn fits(before: (Seq, u64), lost: Seq, after: (Seq, u64), min: u64, upper: f64) -> bool {
     let (min, n) = (min as f64, (after.0 - lost) as f64);
     let reported = lost.saturating_sub(before.0 + 1) as f64;
@@ -72,7 +72,8 @@ pub(super) fn fits(before: (Seq, u64), lost: Seq, after: (Seq, u64), min: u64, u
     (n + 1.0) * min <= gap && gap < (n + upper) * min
 }
 
-/// It takes the wireless hop for the last and slowest one. A timeout has no arrival after the gap: no telling.
+/// Assumes that the wireless hop is the last and the slowest one. After a timeout there is no arrival after the gap, so
+/// the verdict is unsure.
 #[derive(Clone, Debug)]
 struct Biaz {
     upper: f64,
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
     use crate::discriminator::testing::{VIEW, arrival, gap, timeout};
 
-    /// Packets each 6 ms; then `lost` are lost and the next one arrives after `ms` milliseconds.
+    /// A packet arrives every 6 ms; then `lost` packets are lost, and the next one arrives after `ms` milliseconds.
     fn judge(upper: f64, lost: u64, ms: u64) -> Verdict {
         let mut biaz = Biaz::new(upper);
         for seq in 0..10 {
@@ -152,7 +153,7 @@ mod tests {
 
     #[test]
     fn packets_that_were_not_told_of_take_their_time() {
-        // Only each second packet is answered: 8 is the last one heard of, 9 arrived, 10 is lost.
+        // Only every second packet is acknowledged: 8 is the last one with a sample, 9 arrived, 10 is lost.
         assert!(fits((8, 48_000), 10, (11, 66_000), 6_000, 1.25));
         assert!(!fits((8, 48_000), 10, (11, 70_000), 6_000, 1.25));
     }

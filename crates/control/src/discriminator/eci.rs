@@ -1,4 +1,4 @@
-//! Explicit congestion indication: routers say of every packet whether they are congested (Shishir 2000, III).
+//! Explicit congestion indication: routers indicate on every packet whether they are congested (Shishir 2000, III).
 
 use super::Discriminate;
 use super::history::History;
@@ -46,8 +46,9 @@ impl Part<dyn Discriminate> for EciParameters {
     }
 }
 
-/// A loss is the channel's only if the packets before and after it saw no congestion, the average is low, and no mark was echoed in the
-/// last round-trip time. Everything else is congestion, timeouts too: Shishir's response is to duplicate acknowledgements only.
+/// A loss is a transmission loss only if the packets before and after it carried no indication, the average is low, and
+/// no mark was echoed in the last round-trip time. All other losses are congestion, also timeouts: Shishir's rule
+/// applies only to duplicate acknowledgements.
 #[derive(Clone, Debug)]
 struct Eci {
     parameters: EciParameters,
@@ -113,7 +114,7 @@ mod tests {
 
     #[test]
     fn the_average_by_hand() {
-        // Shishir 2000, III.D: 0.75 of the old one and 0.25 of the new one
+        // Shishir 2000, III.D: 0.75 of the old average and 0.25 of the new indication
         let mut eci = eci();
         eci.on_ack(VIEW, &echo(0, 1, true));
         assert!((eci.average - 0.25).abs() < 1e-12);

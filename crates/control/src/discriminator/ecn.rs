@@ -1,4 +1,5 @@
-//! Congestion coherence: queues mark before they drop, so a loss without a mark nearby was none of theirs (Ye 2004, 5.3.1).
+//! Congestion coherence: queues mark packets before they drop any, so a loss without a mark nearby is no congestion
+//! loss (Ye 2004, 5.3.1).
 
 use super::Discriminate;
 use crate::controller::RecoveryEpoch;
@@ -21,9 +22,9 @@ impl Part<dyn Discriminate> for EcnParameters {
     }
 }
 
-/// A loss is congestion if the current window of data has been marked: from a mark until everything that was outstanding when its
-/// echo came is acknowledged (Ye 2004, 5.3.1 and Figure 31). Any other loss is the channel's: a random one if noticed by a gap, a
-/// burst if noticed by a timeout.
+/// A loss is congestion if the current window of data has been marked: from a mark until all data outstanding at the
+/// arrival of its echo is acknowledged (Ye 2004, 5.3.1 and Figure 31). Any other loss is a transmission loss: a random
+/// one if detected by a gap, a burst if detected by a timeout.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ecn {
     marked: RecoveryEpoch,
@@ -39,7 +40,7 @@ impl Discriminate for Ecn {
     }
 
     fn on_mark(&mut self, mark: &MarkEvent) {
-        // A second echo for the same window of data begins no new one.
+        // A second echo for the same window of data does not start a new one.
         if mark.reduces || self.last.is_none_or(|last| mark.seq > last) {
             let highest = mark.next.saturating_sub(1);
             self.marked.enter(highest);
@@ -89,13 +90,13 @@ mod tests {
         assert_eq!(ecn.judge(VIEW, &gap(29)), Verdict::Congestion);
         ecn.on_ack(VIEW, &ack_to(30));
         assert_eq!(ecn.judge(VIEW, &gap(31)), Verdict::Transmission);
-        // An echo that comes late, for data of the old window.
+        // A late echo for data of the old window.
         ecn.on_mark(&MarkEvent {
             reduces: false,
             ..mark(29, 45)
         });
         assert_eq!(ecn.judge(VIEW, &gap(31)), Verdict::Transmission);
-        // A mark on new data, although something else has reduced the window already.
+        // A mark on new data, although the window has already been reduced for another reason.
         ecn.on_mark(&MarkEvent {
             reduces: false,
             ..mark(33, 50)

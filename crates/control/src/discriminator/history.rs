@@ -1,16 +1,17 @@
-//! What is remembered of packets that have arrived, until nothing around them can be judged lost any more.
+//! Records of arrived packets, kept until no packet near them can still be judged lost.
 
 use std::collections::VecDeque;
 
 use crate::sample::{AckSample, Seq};
 
-/// More than can be outstanding: a limit for callers that never say what is acknowledged.
+/// More packets than can be outstanding: a limit for callers that never report cumulative acknowledgements.
 const LIMIT: usize = 1 << 16;
 
-/// A note and the position of its packet, if there is one.
+/// A record and the position of its packet, if there is one.
 pub(crate) type Near<T> = Option<(Seq, T)>;
 
-/// Notes on arrived packets by position. One note below everything acknowledged is kept: the last one before a gap.
+/// Records of arrived packets by position. One record below the cumulative acknowledgement is kept: the last one before
+/// a gap.
 #[derive(Clone, Debug)]
 pub(crate) struct History<T> {
     notes: VecDeque<(Seq, T)>,
@@ -23,7 +24,7 @@ impl<T> Default for History<T> {
 }
 
 impl<T: Copy> History<T> {
-    /// Notes that a packet arrived; everything below `acked_to` has.
+    /// Records the arrival of a packet; all packets below `acked_to` have arrived.
     pub(crate) fn note(&mut self, seq: Seq, acked_to: Seq, note: T) {
         match self.notes.back() {
             Some(&(last, _)) if last >= seq => {
@@ -39,7 +40,7 @@ impl<T: Copy> History<T> {
         }
     }
 
-    /// The notes on the nearest arrivals before and after a lost packet.
+    /// Returns the records of the nearest arrivals before and after a lost packet.
     pub(crate) fn around(&self, lost: Seq) -> (Near<T>, Near<T>) {
         let after = self.notes.partition_point(|&(seq, _)| seq <= lost);
         let before = self.notes.partition_point(|&(seq, _)| seq < lost);
@@ -48,18 +49,18 @@ impl<T: Copy> History<T> {
     }
 }
 
-/// When a packet arrived and how long it was on its way. By the receiver's stamps if there are any; without them the acknowledgement's
-/// arrival and the round-trip time stand in, which the way back disturbs.
+/// The arrival time and the one-way time of a packet, from the receiver's timestamps if available. Otherwise the
+/// acknowledgement's arrival and the round-trip time are used, which include the return path.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Passage {
     /// Arrival in nanoseconds.
     pub(crate) received: u64,
-    /// Time on the way in seconds, up to a constant: the two clocks need not agree.
+    /// One-way time in seconds, up to a constant: the two clocks need not agree.
     pub(crate) one_way: f64,
 }
 
 impl Passage {
-    /// Of the packet that an acknowledgement answers.
+    /// Returns the passage of the packet that an acknowledgement acknowledges.
     pub(crate) fn of(ack: &AckSample) -> Option<Passage> {
         match (ack.stamps, ack.rtt) {
             (Some(stamps), _) => Some(Passage {
@@ -75,7 +76,7 @@ impl Passage {
     }
 }
 
-/// The least and the greatest one-way time seen.
+/// The smallest and the largest one-way time seen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extremes {
     pub(crate) min: f64,
@@ -97,25 +98,26 @@ impl Extremes {
         self.max = self.max.max(one_way);
     }
 
-    /// The value that lies so far between the least and the greatest.
+    /// Returns the value at this share of the interval from the smallest to the largest.
     pub(crate) fn between(&self, share: f64) -> f64 {
         self.min + share * (self.max - self.min)
     }
 }
 
-/// Time between arrivals, per packet.
+/// Inter-arrival time per packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct InterArrival {
     last: Option<(Seq, u64)>,
-    /// The shortest one seen, in nanoseconds.
+    /// The shortest inter-arrival time, in nanoseconds.
     pub(crate) min: Option<u64>,
 }
 
 impl InterArrival {
-    /// Takes an arrival; returns the time since the last one in nanoseconds, divided by how many packets later this one was sent.
+    /// Records an arrival. Returns the time since the last arrival in nanoseconds, divided by the difference of the
+    /// packets' positions.
     pub(crate) fn take(&mut self, seq: Seq, received: u64) -> Option<u64> {
         let (last_seq, last_received) = match self.last {
-            // A packet sent again, or overtaken: the spacing says nothing.
+            // A retransmitted or overtaken packet gives no inter-arrival time.
             Some((last_seq, _)) if seq <= last_seq => return None,
             Some(last) => last,
             None => {

@@ -1,4 +1,4 @@
-//! Jitter ratio: a queue that fills stretches the time between arrivals (Chen et al. 2011, 3.1; Wu and Chen 2004).
+//! Jitter ratio: a growing queue increases the inter-arrival times (Chen et al. 2011, 3.1; Wu and Chen 2004).
 
 use std::collections::VecDeque;
 
@@ -47,7 +47,8 @@ impl Default for JitterParameters {
 }
 
 impl JitterParameters {
-    /// JTCP's: the ratio of one window as it is, once in each round-trip time, against one packet over the window.
+    /// Returns JTCP's parameters: the unfiltered ratio of one window, once per round-trip time, against one packet over
+    /// the window.
     pub fn jtcp() -> Self {
         JitterParameters {
             alpha: 1.0,
@@ -88,7 +89,7 @@ impl Part<dyn Discriminate> for JitterParameters {
 /// More packets than can be outstanding.
 const LIMIT: usize = 1 << 16;
 
-/// A ratio below this is zero: both clocks together tell no more than a part in ten thousand of a round-trip time.
+/// Ratios below this count as zero: the two clocks resolve no more than 1/10000 of a round-trip time.
 const ZERO: f64 = 1e-4;
 
 #[derive(Clone, Copy, Debug)]
@@ -96,19 +97,19 @@ struct Arrival {
     seq: Seq,
     /// Nanoseconds.
     sent: u64,
-    /// Nanoseconds, by the receiver's clock.
+    /// Nanoseconds of the receiver's clock.
     received: u64,
 }
 
-/// Compares, over the last window of packets, how far apart they arrived with how far apart they were sent. Without the receiver's
-/// stamps the acknowledgements' arrivals stand in, as in JTCP.
+/// Compares the arrival interval with the sending interval of the last window of packets. Without the receiver's
+/// timestamps, the arrivals of acknowledgements are used, as in JTCP.
 #[derive(Clone, Debug)]
 struct Jitter {
     parameters: JitterParameters,
     arrivals: VecDeque<Arrival>,
     smooth: f64,
     rounds: Rounds,
-    /// The window when the last round began, and what it has grown by in the one before.
+    /// The window at the start of the current round, and its growth in the previous round.
     round_cwnd: u64,
     growth: u64,
 }
@@ -125,7 +126,7 @@ impl Jitter {
         }
     }
 
-    /// Equation 7: D over the time in which the window of packets arrived.
+    /// Equation 7: D divided by the time in which the window of packets arrived.
     fn ratio(&mut self, window: WindowView, newest: Arrival) -> Option<f64> {
         let packets = u64::from(self.parameters.windows) * (window.cwnd / window.unit.max(1)).max(1);
         let first = newest.seq.saturating_sub(packets);
@@ -135,7 +136,7 @@ impl Jitter {
             let apart_sent = newest.sent.checked_sub(old.sent)? as f64;
             (apart_received > 0.0).then(|| (apart_received - apart_sent) / apart_received)
         });
-        // One window more stays, for the case that it grows.
+        // One more window of arrivals is kept, in case the window grows.
         let keep = newest.seq.saturating_sub(2 * packets);
         while self.arrivals.len() > LIMIT || self.arrivals.get(1).is_some_and(|next| next.seq <= keep) {
             self.arrivals.pop_front();
@@ -151,7 +152,7 @@ impl Jitter {
         }
     }
 
-    /// k over the window.
+    /// Returns k divided by the window.
     fn threshold(&self, window: WindowView) -> f64 {
         self.k(window.unit) as f64 / window.cwnd.max(1) as f64
     }
@@ -212,7 +213,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Packet `seq`, sent and received at so many milliseconds; the receiver's clock is an hour ahead.
+    /// Returns the acknowledgement of packet `seq`, sent and received at these milliseconds. The receiver's clock is
+    /// one hour ahead.
     fn stamped(seq: Seq, sent: u64, received: u64) -> AckSample {
         AckSample {
             newest: seq,
@@ -240,7 +242,7 @@ mod tests {
         jitter.on_ack(VIEW, &stamped(0, 0, 50));
         jitter.on_ack(VIEW, &stamped(10, 100, 175));
         assert!((jitter.smooth - 0.2).abs() < 1e-12, "{}", jitter.smooth);
-        // k/w = 1 MSS / 10 MSS, of which 0.2 is twice as much
+        // k/w = 1 MSS / 10 MSS; 0.2 is twice that
         assert!((jitter.strength(VIEW).expect("a ratio") - 2.0).abs() < 1e-9);
         assert_eq!(jitter.judge(VIEW, &gap(11)), Verdict::Congestion);
         assert_eq!(jitter.judge(VIEW, &timeout(11)), Verdict::Congestion);
@@ -255,7 +257,7 @@ mod tests {
             jitter.on_ack(VIEW, &stamped(seq, seq * 10, 50 + seq * 10));
         }
         assert!(jitter.smooth.abs() < 1e-12, "{}", jitter.smooth);
-        // The queue grows by 1 ms with each packet: after ten of them D = 10 ms in 110 ms.
+        // The queueing delay grows by 1 ms with each packet: after ten packets D = 10 ms in 110 ms.
         for step in 1..=10 {
             jitter.on_ack(VIEW, &stamped(30 + step, (30 + step) * 10, 350 + step * 11));
         }
@@ -265,7 +267,7 @@ mod tests {
 
     #[test]
     fn zero_samples_are_ignored_by_the_filter_and_mislead_without_it() {
-        // Chen, 3.1.4 and Figure 3: the queue has the same length at both ends of the window.
+        // Chen, 3.1.4 and Figure 3: the queue has the same length at the start and at the end of the window.
         let feed = |jitter: &mut Jitter| {
             for seq in 0..=10 {
                 jitter.on_ack(VIEW, &stamped(seq, seq * 10, 50 + seq * 10));
@@ -296,7 +298,7 @@ mod tests {
 
     #[test]
     fn without_stamps_round_trip_times_stand_in() {
-        // JTCP: the acknowledgement's arrival and the time at which its packet left.
+        // JTCP: the acknowledgement's arrival and the time at which its packet was sent.
         let plain = |seq: Seq, sent: u64, received: u64| AckSample {
             now: Time::from_nanos(received * MS),
             rtt: Some(Span::from_millis(received - sent)),

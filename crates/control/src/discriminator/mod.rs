@@ -1,4 +1,4 @@
-//! Loss discrimination: did this loss mean congestion, a transmission error, or is there no telling?
+//! Loss discrimination: was a loss caused by congestion or by a transmission error, or is the cause unknown?
 
 mod biaz;
 mod eci;
@@ -38,29 +38,29 @@ use crate::part::{BuildContext, registry};
 use crate::sample::{AckSample, LossEvent, MarkEvent, Needs, Verdict};
 use crate::window::WindowView;
 
-/// The questions a discriminator answers.
+/// The interface of a discriminator.
 pub trait Discriminate: fmt::Debug + Send + Sync {
-    /// Learns from an acknowledgement; called for each, before any loss that the same acknowledgement reveals.
+    /// Handles an acknowledgement. It is called for each one, before any loss that the same acknowledgement reveals.
     fn on_ack(&mut self, window: WindowView, ack: &AckSample) {
         let _ = (window, ack);
     }
 
-    /// Learns from a mark.
+    /// Handles a mark.
     fn on_mark(&mut self, mark: &MarkEvent) {
         let _ = mark;
     }
 
-    /// Judges a loss.
+    /// Returns the verdict on a loss.
     fn judge(&mut self, window: WindowView, loss: &LossEvent) -> Verdict;
 
-    /// How strongly congestion shows, as a multiple of what it takes for that verdict: 1 or more is congestion. None if the part has no such
-    /// measure.
+    /// Returns the strength of congestion, as a multiple of the threshold for that verdict: 1 or more is congestion.
+    /// `None` if the part has no such measure.
     fn strength(&self, window: WindowView) -> Option<f64> {
         let _ = window;
         None
     }
 
-    /// What it wants to be told beyond the usual.
+    /// Returns the optional samples that the part needs.
     fn needs(&self) -> Needs {
         Needs::default()
     }
@@ -87,12 +87,12 @@ registry! {
 }
 
 impl DiscriminatorSpec {
-    /// Whether it cannot be built without [`GroundTruth`](crate::GroundTruth).
+    /// Returns whether it requires [`GroundTruth`](crate::GroundTruth).
     pub fn asks_for_truth(&self) -> bool {
         matches!(self, DiscriminatorSpec::Oracle(_) | DiscriminatorSpec::Noisy(_))
     }
 
-    /// The discriminator of one path.
+    /// Builds the discriminator of one path.
     pub fn build(&self, context: &BuildContext) -> Discriminator {
         match self {
             DiscriminatorSpec::EveryLoss(part) => Discriminator::EveryLoss(*part),
@@ -101,12 +101,12 @@ impl DiscriminatorSpec {
     }
 }
 
-/// The discriminator of a path. The standard one costs no call through a pointer and no memory.
+/// The discriminator of a path. The standard one needs no dynamic dispatch and no memory.
 #[derive(Debug)]
 pub enum Discriminator {
     /// Every loss is congestion: the standard.
     EveryLoss(EveryLoss),
-    /// Any other, also from outside this crate.
+    /// Any other discriminator, also from outside this crate.
     Other(Box<dyn Discriminate>),
 }
 

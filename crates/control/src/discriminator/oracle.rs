@@ -1,4 +1,5 @@
-//! Oracles: they ask the simulator's ledger why a packet died. No sender can; they are the yardstick for those that guess.
+//! Oracles: they read the true cause of a loss from the simulator's ledger. No real sender can do so; they are the
+//! reference for other discriminators.
 
 use std::sync::Arc;
 
@@ -70,7 +71,7 @@ impl Discriminate for Oracle {
         let Some(truth) = &self.truth else {
             return Verdict::Unsure;
         };
-        // A packet that is late, not dead, met no full queue.
+        // A packet that is only delayed was not dropped by a queue.
         let cause = truth.cause(loss.label).unwrap_or(Cause::Transmission);
         let recognised = self.errs.is_none_or(|errs| {
             truth.chance(match cause {
@@ -92,7 +93,8 @@ mod tests {
     use crate::discriminator::DiscriminatorSpec;
     use crate::discriminator::testing::{VIEW, gap};
 
-    /// Even labels died of congestion, odd ones in the channel, those from 100 on are alive; chances are rounded.
+    /// Even labels are congestion losses, odd ones transmission losses, and labels from 100 on are not lost;
+    /// probabilities are rounded.
     #[derive(Debug)]
     struct Truth;
 

@@ -43,7 +43,7 @@ impl Part<dyn Discriminate> for SpikeParameters {
     }
 }
 
-/// Whether the one-way time is high.
+/// Detects spikes of the one-way time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SpikeState {
     parameters: SpikeParameters,
@@ -60,7 +60,7 @@ impl SpikeState {
         }
     }
 
-    /// Takes a one-way time; returns whether it belongs to a spike.
+    /// Records a one-way time. Returns whether it belongs to a spike.
     pub(super) fn take(&mut self, one_way: f64) -> bool {
         self.extremes.take(one_way);
         if self.high {
@@ -68,18 +68,18 @@ impl SpikeState {
         } else {
             self.high = one_way > self.extremes.between(self.parameters.start);
         }
-        // With a constant time there is no spike.
+        // With a constant one-way time there is no spike.
         self.high &= self.extremes.max > self.extremes.min;
         self.high
     }
 
-    /// The least one-way time seen.
+    /// Returns the smallest one-way time seen.
     pub(super) fn least(&self) -> f64 {
         self.extremes.min
     }
 }
 
-/// Judges by the first packet that arrived after the gap; at a timeout by the last one of all.
+/// Judges by the first packet that arrived after the gap; at a timeout by the last packet that arrived.
 #[derive(Clone, Debug)]
 struct Spike {
     state: SpikeState,
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_spike_has_hysteresis() {
-        // Cen et al. 2003: times from 10 to 70 ms; begins above 40, ends below 30.
+        // Cen et al. 2003: times from 10 to 70 ms; a spike begins above 40 ms and ends below 30 ms.
         let mut state = SpikeState::new(SpikeParameters::default());
         let times = [10.0, 70.0, 35.0, 29.0, 35.0, 41.0, 31.0, 10.0];
         let high: Vec<bool> = times.iter().map(|&time| state.take(time)).collect();
@@ -127,7 +127,7 @@ mod tests {
         spike.on_ack(VIEW, &arrival(0, 1, 10_000, 10_000));
         spike.on_ack(VIEW, &arrival(1, 2, 80_000, 70_000));
         spike.on_ack(VIEW, &arrival(2, 3, 90_000, 12_000));
-        // 3 is lost, 4 comes in a spike, 5 after it.
+        // Packet 3 is lost, 4 arrives in a spike, 5 after it.
         spike.on_ack(VIEW, &arrival(4, 3, 190_000, 65_000));
         spike.on_ack(VIEW, &arrival(5, 3, 200_000, 12_000));
         assert_eq!(spike.judge(VIEW, &gap(3)), Verdict::Congestion);

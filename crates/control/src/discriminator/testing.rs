@@ -1,4 +1,4 @@
-//! What the tests of discriminators share.
+//! Helpers for the tests of discriminators.
 
 use crate::Time;
 use crate::sample::{AckSample, LossEvent, LossSignal, Seq, Stamps};
@@ -24,7 +24,7 @@ pub(super) fn timeout(first_lost: Seq) -> LossEvent {
     LossEvent::of(Time::ZERO, LossSignal::Timeout, first_lost)
 }
 
-/// Everything below `acked_to` is acknowledged.
+/// Returns the acknowledgement of all packets below `acked_to`.
 pub(super) fn ack_to(acked_to: Seq) -> AckSample {
     AckSample {
         acked_to,
@@ -34,7 +34,8 @@ pub(super) fn ack_to(acked_to: Seq) -> AckSample {
     }
 }
 
-/// Packet `seq` arrived at so many microseconds after so many microseconds on its way; everything below `acked_to` has.
+/// Returns the acknowledgement of packet `seq`, which arrived at this time after this one-way time, both in
+/// microseconds. All packets below `acked_to` have arrived.
 pub(super) fn arrival(seq: Seq, acked_to: Seq, received: u64, one_way: u64) -> AckSample {
     AckSample {
         newest: seq,

@@ -1,4 +1,4 @@
-//! Trend: one-way times that keep rising are a queue that fills (Hsiao et al. 2005).
+//! Trend: rising one-way times indicate a growing queue (Hsiao et al. 2005).
 
 use super::Discriminate;
 use super::history::{History, Passage};
@@ -45,7 +45,7 @@ impl Part<dyn Discriminate> for TrendParameters {
     }
 }
 
-/// Judges by the trend as it was at the first arrival after the gap; at a timeout as it is.
+/// Judges by the trend at the first arrival after the gap; at a timeout by the current trend.
 #[derive(Clone, Debug)]
 struct Trend {
     parameters: TrendParameters,

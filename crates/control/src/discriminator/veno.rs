@@ -1,4 +1,4 @@
-//! Veno: many packets waiting in queues make a loss congestion (Fu and Liew 2003).
+//! Veno: a loss is congestion if many packets are queued (Fu and Liew 2003).
 
 use super::Discriminate;
 use crate::estimator::Backlog;
@@ -57,7 +57,7 @@ struct Veno {
     losses: Losses,
 }
 
-/// The share of packets lost of late.
+/// The recent share of lost packets.
 #[derive(Clone, Copy, Debug, Default)]
 struct Losses {
     lost: f64,
@@ -65,7 +65,7 @@ struct Losses {
 }
 
 impl Losses {
-    /// Packets that are remembered; before there are half as many, nothing is known.
+    /// Packets taken into account. With fewer than half of this number, the share is unknown.
     const MEMORY: f64 = 512.0;
 
     fn on_packets(&mut self, arrived: u32, lost: u32) {
@@ -90,7 +90,7 @@ impl Discriminate for Veno {
     }
 
     fn judge(&mut self, window: WindowView, loss: &LossEvent) -> Verdict {
-        // What a timeout gives up is one loss, not as many as were outstanding.
+        // A timeout counts as one loss, whatever the number of outstanding packets.
         let lost = match loss.signal {
             LossSignal::Gap => loss.packets - loss.copies.min(loss.packets),
             LossSignal::Timeout => 1,
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn three_packets_waiting_are_congestion() {
-        // Fu and Liew 2003, II.A: of 10 packets, 10 (1 - 70/RTT) wait: 3 at RTT = 100 ms, fewer below.
+        // Fu and Liew 2003, II.A: of 10 packets, 10 (1 - 70/RTT) are queued: 3 at RTT = 100 ms, fewer below.
         let judge_with = |share, rtt| {
             let mut veno = Veno {
                 parameters: VenoParameters {
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(judge(100), Verdict::Congestion);
         assert_eq!(judge(99), Verdict::Transmission);
         assert_eq!(judge(70), Verdict::Transmission);
-        // A fifth of the round-trip time is waiting: 14 of 84 ms are less, 18 of 88 ms are more.
+        // A share of 0.2 of the round-trip time is queueing: 14 of 84 ms is less, 18 of 88 ms is more.
         assert_eq!(judge_with(0.2, 84), Verdict::Transmission);
         assert_eq!(judge_with(0.2, 88), Verdict::Congestion);
     }

@@ -1,4 +1,5 @@
-//! Congestion warning: the acknowledgement that reveals a loss says whether a queue was long (Xu, Tian and Ansari 2004).
+//! Congestion warning: the acknowledgement that reveals a loss reports whether a queue was long (Xu, Tian and Ansari
+//! 2004).
 
 use super::Discriminate;
 use crate::part::{BuildContext, Part};
@@ -21,8 +22,9 @@ impl Part<dyn Discriminate> for WarningParameters {
     }
 }
 
-/// TCP Jersey: duplicate acknowledgements with a warning mean congestion, without one the channel (as told by Chen et al. 2011,
-/// 2.2). The warning is an echoed indication, or an echoed mark in the last round-trip time.
+/// TCP Jersey: a loss is congestion if the duplicate acknowledgements carry a warning, and a transmission loss
+/// otherwise (as described by Chen et al. 2011, 2.2). The warning is an echoed indication, or an echoed mark in the
+/// last round-trip time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Warning {
     indicated: bool,

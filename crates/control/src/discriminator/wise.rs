@@ -1,4 +1,5 @@
-//! WiSE: while the window does not exceed what the path carries, a loss is the channel's (Fracchia et al. 2005).
+//! WiSE: a loss is a transmission loss while the window does not exceed the capacity of the path (Fracchia et al.
+//! 2005).
 
 use super::Discriminate;
 use crate::Span;
@@ -40,8 +41,8 @@ impl Part<dyn Discriminate> for WiseParameters {
     }
 }
 
-/// cwnd <= ABE RTTmin, with the bandwidth estimate of Westwood+: the papers that describe WiSE (Chen et al. 2011, 2.1; Pan et al. 2010)
-/// say that it uses Westwood's.
+/// cwnd <= ABE RTTmin, with the bandwidth estimate of Westwood+. According to the papers that describe WiSE (Chen et
+/// al. 2011, 2.1; Pan et al. 2010), it uses Westwood's estimate.
 #[derive(Clone, Debug)]
 struct Wise {
     margin: f64,
@@ -81,7 +82,7 @@ mod tests {
             min_rtt: None,
         };
         assert_eq!(wise.judge(VIEW, &gap(1)), Verdict::Unsure);
-        // 10 units in each 100 ms, 80 ms at the shortest: the path holds 8 units.
+        // 10 units per 100 ms, 80 ms at the shortest: the path holds 8 units.
         for step in 0..20 {
             wise.on_ack(
                 VIEW,

@@ -1,4 +1,4 @@
-//! ZBS: ZigZag, mBiaz or Spike, whichever suits the path (Cen, Cosman and Voelker 2003).
+//! ZBS: selects ZigZag, mBiaz or Spike, depending on the path (Cen, Cosman and Voelker 2003).
 
 use super::Discriminate;
 use super::biaz;
@@ -59,7 +59,7 @@ struct Note {
     zigzag: ZigZagNote,
 }
 
-/// Which of the three judges.
+/// The discriminator that judges.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Judge {
     Spike,

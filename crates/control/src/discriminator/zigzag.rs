@@ -1,4 +1,4 @@
-//! ZigZag: how far the one-way time may rise above its mean depends on how many packets are lost (Cen, Cosman and Voelker 2003).
+//! ZigZag: the limit of the one-way time depends on the number of lost packets (Cen, Cosman and Voelker 2003).
 
 use super::Discriminate;
 use super::history::{History, Passage};
@@ -45,7 +45,7 @@ pub(super) struct ZigZagState {
     deviation: f64,
 }
 
-/// A one-way time with mean and deviation as they were when it was taken.
+/// A one-way time, with the mean and the deviation at that time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ZigZagNote {
     one_way: f64,
@@ -77,7 +77,7 @@ impl ZigZagState {
 }
 
 impl ZigZagNote {
-    /// Whether `lost` packets missing before this one are the channel's.
+    /// Returns whether `lost` packets missing before this one are transmission losses.
     pub(super) fn says_transmission(&self, lost: u64) -> bool {
         let limit = match lost {
             0 | 1 => self.mean - self.deviation,
@@ -89,7 +89,7 @@ impl ZigZagNote {
     }
 }
 
-/// Judges by the first packet that arrived after the gap. A timeout has none: no telling.
+/// Judges by the first packet that arrived after the gap. After a timeout there is none, so the verdict is unsure.
 #[derive(Clone, Debug)]
 struct ZigZag {
     state: ZigZagState,
@@ -157,7 +157,8 @@ mod tests {
                 &arrival(seq, seq + 1, 20_000 * (seq + 1), 12_000 + 4_000 * (seq % 3)),
             );
         }
-        // Mean about 16 ms, deviation about 2.7 ms: 15 ms is the channel's after two losses, not after one.
+        // Mean about 16 ms, deviation about 2.7 ms: 15 ms is a transmission loss if two packets are lost, but not if
+        // one is.
         zigzag.on_ack(VIEW, &arrival(103, 100, 3_000_000, 15_500));
         assert_eq!(zigzag.judge(VIEW, &gap(100)), Verdict::Transmission, "three lost");
         assert_eq!(zigzag.judge(VIEW, &gap(102)), Verdict::Congestion, "one lost");

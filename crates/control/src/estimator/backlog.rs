@@ -1,11 +1,11 @@
-//! The backlog of Vegas: how much of the window waits in queues.
+//! The backlog of Vegas: the part of the window that is queued.
 
 use super::Rounds;
 use crate::Span;
 use crate::sample::AckSample;
 
-/// N = cwnd (1 - BaseRTT / RTT): Brakmo and Peterson 1995; Fu and Liew 2003. RTT is the least of the last complete round, so that a
-/// single late acknowledgement does not count, BaseRTT the least ever seen.
+/// N = cwnd (1 - BaseRTT / RTT): Brakmo and Peterson 1995; Fu and Liew 2003. RTT is the minimum of the last complete
+/// round, so that a single late acknowledgement has no effect. BaseRTT is the minimum of all measurements.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Backlog {
     rounds: Rounds,
@@ -17,7 +17,7 @@ pub struct Backlog {
 }
 
 impl Backlog {
-    /// Takes an acknowledgement; returns whether it ended a round.
+    /// Handles an acknowledgement. Returns whether it ended a round.
     pub fn on_ack(&mut self, ack: &AckSample) -> bool {
         let over = self.rounds.on_ack(ack);
         if let Some(rtt) = ack.rtt.filter(|rtt| !rtt.is_zero()) {
@@ -26,36 +26,36 @@ impl Backlog {
             self.samples += 1;
         }
         if over {
-            // A round without a sample leaves what was known.
+            // After a round without a measurement, the previous values remain valid.
             self.last = self.current.take().or(self.last);
             self.last_samples = core::mem::take(&mut self.samples);
         }
         over
     }
 
-    /// The shortest round-trip time seen.
+    /// Returns the shortest round-trip time seen.
     pub fn base_rtt(&self) -> Option<Span> {
         self.base
     }
 
-    /// The least round-trip time of the last round; before one has ended, of the current one.
+    /// Returns the minimum round-trip time of the last round or, before the first round has ended, of the current one.
     pub fn rtt(&self) -> Option<Span> {
         self.last.or(self.current)
     }
 
-    /// Round-trip times measured in the last round.
+    /// Returns the number of round-trip times measured in the last round.
     pub fn samples_in_round(&self) -> u32 {
         self.last_samples
     }
 
-    /// Packets of this window that wait in queues; none before a measurement.
+    /// Returns the number of packets of this window that are queued, or `None` before the first measurement.
     pub fn packets(&self, cwnd: u64, unit: u64) -> Option<f64> {
         let (base, rtt) = (self.base?, self.rtt()?);
         let share = 1.0 - base.as_nanos() as f64 / rtt.as_nanos().max(1) as f64;
         Some(cwnd as f64 / unit.max(1) as f64 * share)
     }
 
-    /// The path may be another one now: what was measured is forgotten.
+    /// Discards the measurements, because the route may have changed.
     pub fn restart(&mut self) {
         *self = Backlog {
             base: self.base,
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn the_backlog_by_hand() {
-        // 20 packets, 80 ms without queue, 100 ms now: 20 (1 - 80/100) = 4 wait. Fu and Liew 2003, equation 1.
+        // 20 packets, 80 ms without queue, 100 ms now: 20 (1 - 80/100) = 4 are queued. Fu and Liew 2003, equation 1.
         let ack = |seq: u64, rtt| AckSample {
             newest: seq,
             next: seq + 1,

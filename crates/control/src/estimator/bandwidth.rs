@@ -1,61 +1,62 @@
-//! Estimates of the bandwidth that a path gives a sender, from what is acknowledged.
+//! Estimates of the bandwidth that a path provides to a sender, computed from acknowledgements.
 
 use crate::sample::AckSample;
 use crate::{Span, Time};
 
 /// The estimate of TCP Jersey, New Jersey and JSCTP (Chen et al. 2011, equation 9): R = (RTT R' + L) / (t - t' + RTT).
 ///
-/// `t` is when the data arrived by the receiver's stamps (New Jersey's TABE), or when its acknowledgement did (Jersey's ABE).
+/// `t` is the arrival time of the data by the receiver's timestamps (New Jersey's TABE), or the arrival time of its
+/// acknowledgement (Jersey's ABE).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ArrivalRate {
-    /// Bytes in a second.
+    /// Bytes per second.
     rate: f64,
     last: Option<Time>,
 }
 
 impl ArrivalRate {
-    /// `bytes` arrived by `time`; the round-trip time is the window of the average.
+    /// Records that `bytes` arrived at `time`. The round-trip time is the averaging window.
     pub fn take(&mut self, time: Time, bytes: u64, rtt: Span) {
         let rtt = rtt.as_secs_f64();
         if rtt <= 0.0 {
             return;
         }
-        // A packet that was overtaken counts with those that overtook it.
+        // An overtaken packet counts as arriving together with those that overtook it.
         let apart = self.last.map_or(0.0, |last| time.since(last).as_secs_f64());
         self.last = Some(self.last.map_or(time, |last| last.max(time)));
         self.rate = (rtt * self.rate + bytes as f64) / (apart + rtt);
     }
 
-    /// Bytes in a second.
+    /// Returns the estimate in bytes per second.
     pub fn bytes_per_second(&self) -> f64 {
         self.rate
     }
 
-    /// Bytes that fill a pipe of this round-trip time (equation 10).
+    /// Returns the bytes in flight that fill a path with this round-trip time (equation 10).
     pub fn pipe(&self, rtt: Span) -> u64 {
         (self.rate * rtt.as_secs_f64()) as u64
     }
 }
 
-/// The estimate of Westwood+ (Mascolo et al. 2004; the constants are those of Linux): one sample in each round-trip time, but none
-/// shorter than 50 ms, through two filters of weight 1/8 in a row.
+/// The estimate of Westwood+ (Mascolo et al. 2004; the constants are those of Linux): one sample per round-trip time,
+/// but over at least 50 ms, passed through two filters of weight 1/8 in series.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WestwoodFilter {
     since: Option<Time>,
     bytes: u64,
-    /// Bytes in a second, filtered once and twice.
+    /// Bytes per second, filtered once and twice.
     first: f64,
     second: f64,
 }
 
-/// No sample is taken over a shorter time.
+/// The minimum duration of a sample.
 const SHORTEST: Span = Span::from_millis(50);
 
 impl WestwoodFilter {
-    /// Takes an acknowledgement.
+    /// Handles an acknowledgement.
     pub fn on_ack(&mut self, ack: &AckSample) {
         let Some(since) = self.since else {
-            // What the first acknowledgement answers was sent before the time was taken.
+            // The data of the first acknowledgement was sent before the measurement started.
             self.since = Some(ack.now);
             return;
         };
@@ -76,12 +77,12 @@ impl WestwoodFilter {
         self.since = Some(ack.now);
     }
 
-    /// Bytes in a second; none before the first sample.
+    /// Returns the estimate in bytes per second, or `None` before the first sample.
     pub fn bytes_per_second(&self) -> Option<f64> {
         (self.second > 0.0).then_some(self.second)
     }
 
-    /// Bytes that fill a pipe of this round-trip time.
+    /// Returns the bytes in flight that fill a path with this round-trip time.
     pub fn pipe(&self, rtt: Span) -> Option<u64> {
         Some((self.bytes_per_second()? * rtt.as_secs_f64()) as u64)
     }
@@ -138,7 +139,7 @@ mod tests {
         filter.on_ack(&ack(100, 5000));
         let first = filter.bytes_per_second().unwrap();
         assert!((first - 100_000.0).abs() < 1e-6, "{first}");
-        // 200 kB/s from now on: after one sample the cascade has moved by 1/64 of the step.
+        // 200 kB/s from now on: after one sample the two filters have moved by 1/64 of the step.
         filter.on_ack(&ack(200, 20_000));
         let second = filter.bytes_per_second().unwrap();
         assert!((second - (100_000.0 + 100_000.0 / 64.0)).abs() < 1e-6, "{second}");

@@ -1,57 +1,58 @@
-//! Delivery rate: how fast a path delivers, measured from the sending of a packet to its acknowledgement.
+//! Delivery rate of a path, measured from the sending of a packet to its acknowledgement.
 //!
-//! Cheng et al., draft-cheng-iccrg-delivery-rate-estimation-00. The rate is taken over the longer one of the time in which the data
-//! was sent and the time in which it was acknowledged, so that neither bursts nor compressed acknowledgements make it too high.
+//! Cheng et al., draft-cheng-iccrg-delivery-rate-estimation-00. The interval of the rate is the longer one of the time
+//! in which the data was sent and the time in which it was acknowledged. Therefore neither bursts nor compressed
+//! acknowledgements increase the rate.
 
 use crate::sample::RateSample;
 use crate::{Span, Time};
 
-/// What a packet takes along when it is sent, kept in its slot until it is acknowledged (draft-cheng §2.2).
+/// State recorded when a packet is sent, stored with the packet until it is acknowledged (draft-cheng §2.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SendStamp {
-    /// When it was sent.
+    /// When the packet was sent.
     pub sent_at: Time,
-    /// When the packet was sent from which the sending of this stretch of data is counted.
+    /// When the packet that starts the sending interval was sent.
     pub first_sent_at: Time,
-    /// When the last data was delivered before it was sent.
+    /// When data was last delivered before the packet was sent.
     pub delivered_at: Time,
-    /// Bytes delivered on the path before it was sent.
+    /// Bytes delivered on the path before the packet was sent.
     pub delivered: u64,
-    /// Bytes sent on the path up to that packet.
+    /// Bytes sent on the path up to the start of the sending interval.
     pub sent_before: u64,
-    /// Bytes sent on the path, with it.
+    /// Bytes sent on the path, including the packet.
     pub sent: u64,
-    /// Bytes declared lost on the path before it was sent.
+    /// Bytes declared lost on the path before the packet was sent.
     pub lost: u64,
-    /// Bytes in flight with it.
+    /// Bytes in flight, including the packet.
     pub flight: u64,
-    /// Whether the sender's user had nothing more to send.
+    /// Whether the application had no more data to send.
     pub app_limited: bool,
 }
 
 /// The delivery rate of one path.
 ///
-/// For each packet [`on_sent`](Self::on_sent), for each acknowledgement [`on_delivered`](Self::on_delivered) and then
-/// [`sample`](Self::sample) with the stamp of the newest packet that it acknowledged for the first time.
+/// Call [`on_sent`](Self::on_sent) for each packet. For each acknowledgement call [`on_delivered`](Self::on_delivered),
+/// and then [`sample`](Self::sample) with the stamp of the newest packet that it newly acknowledged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DeliveryEstimator {
     delivered: u64,
     delivered_at: Time,
     first_sent_at: Time,
-    /// Bytes sent so far, and up to the packet that was sent at `first_sent_at`.
+    /// Bytes sent so far, and up to the packet sent at `first_sent_at`.
     sent: u64,
     first_sent: u64,
     lost: u64,
-    /// While this much has not been delivered, rates are limited by the user.
+    /// Until this many bytes are delivered, rates are limited by the application.
     app_limited_until: u64,
 }
 
 impl DeliveryEstimator {
-    /// A packet of so many bytes is sent, or sent again, while `flight` bytes are in flight without it.
+    /// A packet of `bytes` bytes is sent or retransmitted, while `flight` bytes are in flight without it.
     #[inline]
     pub fn on_sent(&mut self, now: Time, bytes: u64, flight: u64) -> SendStamp {
         if flight == 0 {
-            // draft-cheng §3.2: a new stretch begins.
+            // draft-cheng §3.2: a new sending interval begins.
             self.first_sent_at = now;
             self.first_sent = self.sent;
             self.delivered_at = now;
@@ -70,7 +71,7 @@ impl DeliveryEstimator {
         }
     }
 
-    /// So many bytes are acknowledged for the first time.
+    /// `bytes` bytes are newly acknowledged.
     #[inline]
     pub fn on_delivered(&mut self, now: Time, bytes: u64) {
         self.delivered = self.delivered.saturating_add(bytes);
@@ -80,26 +81,27 @@ impl DeliveryEstimator {
         }
     }
 
-    /// So many bytes are declared lost.
+    /// `bytes` bytes are declared lost.
     #[inline]
     pub fn on_lost(&mut self, bytes: u64) {
         self.lost = self.lost.saturating_add(bytes);
     }
 
-    /// The user has nothing more to send while the window has room and so many bytes are in flight (draft-cheng §3.4).
+    /// The application has no more data to send although the window has room; `flight` bytes are in flight (draft-cheng
+    /// §3.4).
     #[inline]
     pub fn on_app_limited(&mut self, flight: u64) {
         self.app_limited_until = self.delivered.saturating_add(flight).max(1);
     }
 
-    /// Bytes delivered so far.
+    /// Returns the bytes delivered so far.
     #[inline]
     pub fn delivered(&self) -> u64 {
         self.delivered
     }
 
-    /// The rate since the newest packet just acknowledged was sent; none if it was acknowledged sooner than any packet can be, which
-    /// happens to packets sent again whose first copy arrived (draft-cheng §3.3).
+    /// Returns the rate since the newest packet just acknowledged was sent. Returns `None` if the interval is shorter
+    /// than any round-trip time, which happens for retransmitted packets whose original arrived (draft-cheng §3.3).
     #[inline]
     pub fn sample(&mut self, stamp: &SendStamp, min_rtt: Option<Span>) -> Option<RateSample> {
         if stamp.sent_at >= self.first_sent_at {
@@ -111,8 +113,8 @@ impl DeliveryEstimator {
         let interval = sending.max(acknowledging);
         let too_short = interval.is_zero() || min_rtt.is_some_and(|min_rtt| interval < min_rtt);
         (!too_short).then(|| RateSample {
-            // An acknowledgement that fills a hole may report deliveries that were made long before: no more than what was sent in the
-            // interval counts.
+            // An acknowledgement that fills a gap may report data that was delivered long before: no more than the data
+            // sent in the interval counts.
             delivered: self
                 .delivered
                 .saturating_sub(stamp.delivered)
@@ -138,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_steady_stream_is_measured_exactly() {
-        // A packet of 1500 bytes each 10 ms, acknowledged 100 ms later: 1.2 Mbit/s.
+        // A packet of 1500 bytes every 10 ms, acknowledged 100 ms later: 1.2 Mbit/s.
         let mut estimator = DeliveryEstimator::default();
         let mut stamps = Vec::new();
         let mut rates = Vec::new();
@@ -159,8 +161,8 @@ mod tests {
 
     #[test]
     fn compressed_acknowledgements_do_not_raise_the_rate() {
-        // Ten packets sent over 90 ms are acknowledged all at once at 200 ms: no more than 15000 bytes in 90 ms counts, and the
-        // interval of acknowledging is longer still.
+        // Ten packets sent over 90 ms are all acknowledged at 200 ms: at most 15000 bytes in 90 ms count, and the
+        // acknowledgement interval is longer still.
         let mut estimator = DeliveryEstimator::default();
         let stamps: Vec<_> = (0..10)
             .map(|step| estimator.on_sent(ms(step * 10), 1500, step * 1500))
@@ -172,8 +174,9 @@ mod tests {
 
     #[test]
     fn old_deliveries_reported_late_do_not_raise_the_rate() {
-        // A window of 40 packets is outstanding, the first one lost. After a timeout nothing counts as in flight; the first packet is
-        // sent again and fills the hole 100 ms later: its acknowledgement reports all 40, of which one was sent in the interval.
+        // A window of 40 packets is outstanding, and the first one is lost. After a timeout nothing is in flight. The
+        // first packet is retransmitted and fills the gap 100 ms later: its acknowledgement reports all 40, of which
+        // one was sent in the interval.
         let mut estimator = DeliveryEstimator::default();
         for step in 0..40 {
             estimator.on_sent(ms(10 * step), 1500, 1500 * step);

@@ -1,15 +1,16 @@
-//! The greatest value of a sliding window.
+//! The maximum of a sliding window.
 
-/// The greatest of the values taken within a span of rounds or time, from three candidates (after Nichols' filter, as in Linux): the
-/// greatest one, and the greatest ones of what came after it. Constant memory; exact as long as values do not fall all the time.
+/// The maximum of the values within a span of rounds or time, from three candidates (after Nichols' filter, as in
+/// Linux): the maximum, and the maxima of the values after it. Uses constant memory; exact as long as values do not
+/// fall all the time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WindowedMax {
-    /// When taken, and how much; from the greatest and oldest to the latest.
+    /// Time and value of the candidates, from the largest and oldest to the latest.
     best: [(u64, f64); 3],
 }
 
 impl WindowedMax {
-    /// Takes a value at `at`; what is older than `window` is forgotten. Returns the greatest one left.
+    /// Records a value at `at` and discards values older than `window`. Returns the maximum.
     pub fn take(&mut self, at: u64, value: f64, window: u64) -> f64 {
         let new = (at, value);
         let best = &mut self.best;
@@ -25,13 +26,13 @@ impl WindowedMax {
         }
         let age = at.saturating_sub(best[0].0);
         if age > window {
-            // The greatest one is too old: the next one takes its place.
+            // The maximum is too old: the next candidate replaces it.
             *best = [best[1], best[2], new];
             if at.saturating_sub(best[0].0) > window {
                 *best = [best[1], best[2], new];
             }
         } else if best[1].0 == best[0].0 && age > window / 4 {
-            // A quarter of the window without a better one: a second candidate from the next quarter.
+            // No better value in a quarter of the window: the second candidate comes from the next quarter.
             best[1] = new;
             best[2] = new;
         } else if best[2].0 == best[1].0 && age > window / 2 {
@@ -40,12 +41,12 @@ impl WindowedMax {
         best[0].1
     }
 
-    /// The greatest value.
+    /// Returns the maximum.
     pub fn get(&self) -> f64 {
         self.best[0].1
     }
 
-    /// Forgets everything but this value.
+    /// Discards all values but this one.
     pub fn reset(&mut self, at: u64, value: f64) {
         self.best = [(at, value); 3];
     }

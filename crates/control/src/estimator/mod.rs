@@ -1,4 +1,4 @@
-//! Estimators: what the arrival of acknowledgements says about a path.
+//! Estimators: properties of a path derived from the arrival of acknowledgements.
 
 mod backlog;
 mod bandwidth;

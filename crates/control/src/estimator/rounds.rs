@@ -1,4 +1,4 @@
-//! Rounds: stretches of one round-trip time, counted by what is acknowledged.
+//! Rounds: intervals of one round-trip time, counted by acknowledgements.
 
 use crate::sample::{AckSample, Seq};
 
@@ -10,7 +10,7 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// Takes an acknowledgement; returns whether it ended a round.
+    /// Handles an acknowledgement. Returns whether it ended a round.
     #[inline]
     pub fn on_ack(&mut self, ack: &AckSample) -> bool {
         let over = ack.newest >= self.end;
@@ -21,7 +21,7 @@ impl Rounds {
         over
     }
 
-    /// Rounds that have ended.
+    /// Returns the number of rounds that have ended.
     pub fn count(&self) -> u64 {
         self.count
     }

@@ -1,4 +1,4 @@
-//! Smoothed round-trip time and the retransmission timeout made of it.
+//! Smoothed round-trip time and the retransmission timeout computed from it.
 //!
 //! RFC 9260 §6.3.1, the same rules as RFC 6298 for TCP.
 
@@ -47,7 +47,7 @@ pub struct RttEstimator {
 }
 
 impl RttEstimator {
-    /// An estimator that has seen nothing (rule C1).
+    /// Creates an estimator without measurements (rule C1).
     pub fn new(config: RttConfig) -> Self {
         RttEstimator {
             config,
@@ -58,7 +58,7 @@ impl RttEstimator {
         }
     }
 
-    /// Takes a measurement. Ends any back-off: the timeout follows from the estimates again.
+    /// Records a measurement. Ends any back-off: the RTO is computed from the estimates again.
     pub fn on_sample(&mut self, rtt: Span) {
         let rtt = rtt.max(GRANULARITY);
         self.min_rtt = self.min_rtt.min(rtt);
@@ -67,7 +67,7 @@ impl RttEstimator {
             self.srtt = rtt;
             self.rttvar = rtt / 2;
         } else {
-            // Rule C3: RTTVAR is updated with SRTT as it was before.
+            // Rule C3: RTTVAR is updated with the previous SRTT.
             let deviation = (self.srtt - rtt).max(rtt - self.srtt);
             self.rttvar = blend(self.rttvar, deviation, self.config.beta);
             self.srtt = blend(self.srtt, rtt, self.config.alpha);
@@ -77,32 +77,33 @@ impl RttEstimator {
         self.rto = (self.srtt + self.rttvar * 4).clamp(self.config.min, self.config.max);
     }
 
-    /// Doubles the timeout after it went off, up to its maximum (RFC 9260 §6.3.3 rule E2).
+    /// Doubles the RTO after its expiration, up to RTO.Max (RFC 9260 §6.3.3 rule E2).
     pub fn back_off(&mut self) {
         self.rto = (self.rto * 2).min(self.config.max);
     }
 
-    /// The timeout that the latest measurement gives, before its bounds and any back-off; none before the first measurement.
+    /// Returns the RTO of the latest measurement, before its bounds and any back-off, or `None` before the first
+    /// measurement.
     pub fn computed(&self) -> Option<Span> {
         self.srtt().map(|srtt| srtt + self.rttvar * 4)
     }
 
-    /// The retransmission timeout to use now.
+    /// Returns the current RTO.
     pub fn rto(&self) -> Span {
         self.rto
     }
 
-    /// Smoothed round-trip time; none before the first measurement.
+    /// Returns the smoothed round-trip time, or `None` before the first measurement.
     pub fn srtt(&self) -> Option<Span> {
         (!self.srtt.is_zero()).then_some(self.srtt)
     }
 
-    /// Variation of the round-trip time.
+    /// Returns the round-trip time variation.
     pub fn rttvar(&self) -> Span {
         self.rttvar
     }
 
-    /// The shortest round-trip time seen; none before the first measurement.
+    /// Returns the shortest round-trip time seen, or `None` before the first measurement.
     pub fn min_rtt(&self) -> Option<Span> {
         (self.min_rtt != Span::MAX).then_some(self.min_rtt)
     }
