@@ -1,15 +1,15 @@
-//! Several paths: which one takes new data, where lost data goes, how the windows of paths depend on each other, which path is fit,
-//! and what the receiver reports.
+//! Several paths: the path for new data, the path for retransmissions, the coupling of the windows, the state of the paths,
+//! and the receiver's reports.
 //!
 //! | file | question |
 //! |---|---|
-//! | [`distribution`] | which path takes the next packet of new data? |
-//! | [`policy`] | is a path fit, and which one should carry data? |
-//! | [`coupling`] | what does one path's window have to do with the others'? |
+//! | [`distribution`] | which path carries the next packet of new data? |
+//! | [`policy`] | is a path usable, and which one should carry data? |
+//! | [`coupling`] | how do the windows of the paths depend on each other? |
 //! | [`Accounting`] | whose sequence numbers drive congestion control? |
-//! | [`RetransmitPath`] | where does lost data go? |
+//! | [`RetransmitPath`] | which path carries retransmissions? |
 //! | [`BufferSplit`] | may one path fill the buffers? |
-//! | [`Reporting`] | when and how does the receiver report what has arrived? |
+//! | [`Reporting`] | when and how does the receiver report arrivals? |
 //!
 //! Parts see paths as [`PathView`]s, in the order of their numbers.
 

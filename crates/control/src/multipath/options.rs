@@ -1,4 +1,4 @@
-//! Choices among a few fixed answers.
+//! Options with a fixed set of values.
 
 /// Whose sequence numbers drive congestion control.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -21,7 +21,7 @@ pub enum Accounting {
 }
 
 impl Accounting {
-    /// Whether each path has its own fast recovery.
+    /// Returns whether each path has its own fast recovery.
     pub const fn is_per_path(self) -> bool {
         !matches!(self, Accounting::Association)
     }
@@ -57,7 +57,7 @@ pub enum RetransmitPath {
 }
 
 impl RetransmitPath {
-    /// Every policy.
+    /// All values.
     pub const ALL: &'static [RetransmitPath] = &[
         RetransmitPath::Standard,
         RetransmitPath::Same,

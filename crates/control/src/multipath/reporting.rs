@@ -1,4 +1,4 @@
-//! When and how the receiver reports what has arrived, beyond the standard. Data only; the transport acts by it.
+//! Reporting options of the receiver beyond the standard. Data only; the transport implements them.
 
 use super::SackPath;
 use crate::overridable::overridable;
@@ -33,7 +33,7 @@ overridable! {
 }
 
 impl Reporting {
-    /// Bytes of the second level of the buffer; 0 if it has one level.
+    /// Returns the bytes of the second level of the buffer; 0 if it has only one level.
     #[must_use]
     pub const fn second_level(&self) -> u32 {
         if self.two_level_buffer {

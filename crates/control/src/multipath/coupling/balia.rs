@@ -20,15 +20,15 @@ impl Part<dyn Couple> for BaliaParameters {
     }
 }
 
-/// The rate of the fastest path over that of this one.
+/// Returns the rate of the fastest path divided by the rate of this one.
 fn alpha(path: usize, paths: &[PathView]) -> f64 {
     let fastest = counted(path, paths).map(rate).fold(0.0, f64::max);
     paths.get(path).map_or(1.0, |own| fastest / rate(own))
 }
 
 impl Couple for BaliaParameters {
-    /// Peng et al. 2016, equation 25: x / (rtt (sum of x)^2) * (1 + alpha) / 2 * (4 + alpha) / 5 for each unit acknowledged; alone it is
-    /// 1 / window.
+    /// Peng et al. 2016, equation 25: x / (rtt (sum of x)^2) * (1 + alpha) / 2 * (4 + alpha) / 5 for each acknowledged
+    /// unit; 1 / window if uncoupled.
     fn growth(&mut self, path: usize, paths: &[PathView]) -> f64 {
         let Some(own) = paths.get(path) else { return 1.0 };
         let alpha = alpha(path, paths);
@@ -36,7 +36,7 @@ impl Couple for BaliaParameters {
         share * share * (1.0 + alpha) / 2.0 * (4.0 + alpha) / 5.0
     }
 
-    /// Equation 26: the window loses half of itself times min(alpha, 1.5).
+    /// Equation 26: the window is reduced by half of itself times min(alpha, 1.5).
     fn reduced(&mut self, path: usize, paths: &[PathView]) -> Option<u64> {
         if is_alone(path, paths) {
             return None;
@@ -54,12 +54,12 @@ mod tests {
 
     #[test]
     fn the_formulas_of_the_paper() {
-        // 200 and 400 units in a second: alpha 2 and 1, shares 1/3 and 2/3.
+        // 200 and 400 units per second: alpha 2 and 1, shares 1/3 and 2/3.
         let paths = two();
         let mut part = BaliaParameters {};
         assert!((part.growth(0, &paths) - 1.0 / 9.0 * 1.5 * 1.2).abs() < 1e-9);
         assert!((part.growth(1, &paths) - 4.0 / 9.0).abs() < 1e-9);
-        // The slower one loses 3/4 of its window, the faster one half.
+        // The slower path loses 3/4 of its window, the faster one half.
         assert_eq!(
             (part.reduced(0, &paths), part.reduced(1, &paths)),
             (Some(5000), Some(5000))

@@ -1,4 +1,5 @@
-//! LIA, the linked increases of MPTCP (RFC 6356): all paths together are no more aggressive than one flow on the best of them.
+//! LIA, the linked increases of MPTCP (RFC 6356): all paths together are no more aggressive than one flow on the best
+//! path.
 
 use super::Couple;
 use super::rates::{counted, round, total_rate, window};
@@ -21,8 +22,9 @@ impl Part<dyn Couple> for LiaParameters {
 }
 
 impl Couple for LiaParameters {
-    /// RFC 6356 §3, equations 1 and 2: an acknowledgement adds min(alpha / total, 1 / window) units for each unit acknowledged, with
-    /// alpha = total * max(w / rtt^2) / (sum of w / rtt)^2. Alone it adds 1 / window.
+    /// RFC 6356 §3, equations 1 and 2: an acknowledgement adds min(alpha / total, 1 / window) units for each
+    /// acknowledged unit, with alpha = total * max(w / rtt^2) / (sum of w / rtt)^2. Without coupling it adds 1 /
+    /// window.
     fn growth(&mut self, path: usize, paths: &[PathView]) -> f64 {
         let Some(own) = paths.get(path) else { return 1.0 };
         let best = counted(path, paths)
@@ -45,8 +47,8 @@ mod tests {
         let mut part = LiaParameters {};
         assert!((part.growth(0, &paths) - 20.0 * 16000.0 / 360_000.0).abs() < 1e-9);
         assert!((part.growth(1, &paths) - 10.0 * 16000.0 / 360_000.0).abs() < 1e-9);
-        // Never more than a flow by itself: 30 * 16000 / 700^2 = 0.98, but 100 * 16000 / 500^2 with 1 s for the first path's time is
-        // 6.4 times what it would be alone.
+        // Never more than an uncoupled flow: 30 * 16000 / 700^2 = 0.98, but 100 * 16000 / 500^2 with 1 s for the first
+        // path's round-trip time is 6.4 times the uncoupled growth.
         let mut paths = two();
         paths[0].cwnd = 30_000;
         assert!((part.growth(0, &paths) - 0.979_591).abs() < 1e-5);
@@ -60,7 +62,8 @@ mod tests {
     fn equal_paths_grow_like_one_flow_and_a_failed_one_does_not_count() {
         let mut paths = two();
         paths[1] = paths[0];
-        // n equal paths: each grows by 1 / n^2, so that all of them together grow by a unit and their sum is n windows of 1 / n.
+        // n equal paths: each grows by 1 / n^2, so that together they grow by a unit and their sum is n windows of 1 /
+        // n.
         let mut part = LiaParameters {};
         assert!((part.growth(0, &paths) - 0.25).abs() < 1e-9);
         paths[1].usable = false;

@@ -1,5 +1,5 @@
-//! Coupling: what does one path's window have to do with the others'? Where paths share a bottleneck, an association with several of
-//! them would otherwise take as many shares.
+//! Coupling: how do the windows of the paths depend on each other? Without coupling, an association with several paths
+//! through a shared bottleneck takes several shares of it.
 
 mod balia;
 mod lia;
@@ -21,36 +21,37 @@ pub use uncoupled::UncoupledParameters;
 use super::PathView;
 use crate::part::registry;
 
-/// The questions a coupling answers. The windows that grow as the standard does obey it in their growth (`standard`, `max-x`,
-/// `three-quarters`, `tabe`, `westwood`, `veno`, and others while they do), and those that answer congestion as the standard does obey
-/// it in that. Windows with rules of their own (BBR, CUBIC in avoidance, ...) do not.
+/// The interface of a coupling. It applies to the growth of windows that grow like the standard (`standard`, `max-x`,
+/// `three-quarters`, `tabe`, `westwood`, `veno`, and others while they do), and to the reduction of windows that react
+/// to congestion like the standard. It does not apply to windows with their own rules (BBR, CUBIC in congestion
+/// avoidance, ...).
 pub trait Couple: fmt::Debug + Send + Sync {
-    /// By how much path `path` may grow in congestion avoidance, as a multiple of what it would grow alone. The window shrinks if it is
-    /// negative.
+    /// Returns the growth of path `path` in congestion avoidance, as a multiple of the uncoupled growth. If it is
+    /// negative, the window shrinks.
     fn growth(&mut self, path: usize, paths: &[PathView]) -> f64;
 
-    /// The same in slow start; by default a path is not held back there.
+    /// Returns the same factor for slow start; by default growth is not limited there.
     fn slow_start_growth(&mut self, path: usize, paths: &[PathView]) -> f64 {
         let _ = (path, paths);
         1.0
     }
 
-    /// So many bytes were delivered on the path.
+    /// `bytes` bytes were delivered on the path.
     fn on_delivered(&mut self, path: usize, bytes: u64) {
         let _ = (path, bytes);
     }
 
-    /// Losses on the path have been noticed, or a mark: the first of a window of data.
+    /// A loss or a mark was detected on the path, the first one in a window of data.
     fn on_loss(&mut self, path: usize) {
         let _ = path;
     }
 
-    /// Another path has taken the place of `path`, whose number it has now: what was known of the earlier one is forgotten.
+    /// A new path has reused the number `path`: discards the state of the earlier path.
     fn on_replaced(&mut self, path: usize) {
         let _ = path;
     }
 
-    /// The window of path `path` after congestion, in bytes; none: what it would be alone.
+    /// Returns the window of path `path` after congestion in bytes, or `None` for the uncoupled reaction.
     fn reduced(&mut self, path: usize, paths: &[PathView]) -> Option<u64> {
         let _ = (path, paths);
         None

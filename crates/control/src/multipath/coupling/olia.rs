@@ -1,9 +1,10 @@
-//! OLIA, the opportunistic linked increases (Khalili, Gast, Popovic and Le Boudec 2013; draft-khalili-mptcp-congestion-control): as
-//! LIA in sum, and growth moves from paths with the largest windows to better ones that have small windows.
+//! OLIA, the opportunistic linked increases (Khalili, Gast, Popovic and Le Boudec 2013;
+//! draft-khalili-mptcp-congestion-control). The total growth is that of LIA. In addition, growth moves from the paths
+//! with the largest windows to better paths with smaller windows.
 //!
-//! Form: equation 1 of the draft and its sets of best paths (by l^2 / rtt, or as kernels rank them) and of paths with the largest
-//! window. As in the draft, the term that moves growth may exceed the other one: the largest window shrinks then. It shrinks by whole
-//! units, down to one, and stays in congestion avoidance.
+//! The implementation uses equation 1 of the draft and its sets of best paths (ranked by l^2 / rtt, or as in kernels)
+//! and of paths with the largest window. As in the draft, the term that moves growth may exceed the other one: then the
+//! largest window shrinks. It shrinks by whole units, down to one unit, and stays in congestion avoidance.
 
 use super::Couple;
 use super::rates::{rate, round, total_rate};
@@ -76,7 +77,7 @@ impl Olia {
         }
     }
 
-    /// What moves to the path, in parts of a unit for each window.
+    /// Returns the growth moved to the path, as a fraction of a unit per window.
     fn shift(&self, path: usize, paths: &[PathView]) -> f64 {
         let in_use = || paths.iter().enumerate().filter(|(_, view)| view.usable);
         let best = in_use().map(|(index, view)| self.rank(index, view)).fold(0.0, f64::max);
@@ -102,7 +103,8 @@ impl Olia {
 }
 
 impl Couple for Olia {
-    /// Khalili et al., equation 1: (w / rtt^2) / (sum of w / rtt)^2 + shift / w for each unit acknowledged; alone it is 1 / w.
+    /// Khalili et al., equation 1: (w / rtt^2) / (sum of w / rtt)^2 + shift / w for each acknowledged unit; 1 / w if
+    /// uncoupled.
     fn growth(&mut self, path: usize, paths: &[PathView]) -> f64 {
         let Some(own) = paths.get(path) else { return 1.0 };
         let share = rate(own) / total_rate(path, paths);
@@ -141,20 +143,20 @@ mod tests {
 
     #[test]
     fn growth_moves_to_the_better_path_with_the_smaller_window() {
-        // Shares 1/3 and 2/3. The second path is the best (400^2 / 0.025 against 600^2 / 0.1) and has the smaller window: it gets 1/2 of
-        // a unit from the first.
+        // Shares 1/3 and 2/3. The second path is the best (400^2 / 0.025 against 600^2 / 0.1) and has the smaller
+        // window: it gets 1/2 of a unit from the first one.
         let paths = two();
         let mut part = olia(Ranking::Draft);
         part.on_delivered(0, 600_000);
         part.on_delivered(1, 400_000);
         assert!((part.growth(1, &paths) - (4.0 / 9.0 + 0.5)).abs() < 1e-9);
         assert!((part.growth(0, &paths) - (1.0 / 9.0 - 0.5)).abs() < 1e-9, "it shrinks");
-        // After a loss the larger one of the last two intervals counts: (100 + ...) / 0.1 against 400.
+        // After a loss the larger one of the last two intervals is used: (100 + ...) / 0.1 against 400.
         part.on_loss(1);
         part.on_delivered(1, 1000);
         assert!((part.growth(1, &paths) - (4.0 / 9.0 + 0.5)).abs() < 1e-9);
         part.on_loss(1);
-        // Now the first is the best, and it has the largest window: nothing moves.
+        // Now the first path is the best, and it has the largest window: no growth is moved.
         assert!((part.growth(0, &paths) - 1.0 / 9.0).abs() < 1e-9);
         assert!((part.growth(1, &paths) - 4.0 / 9.0).abs() < 1e-9);
     }

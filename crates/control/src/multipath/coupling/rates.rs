@@ -1,23 +1,23 @@
-//! What couplings compute with: windows over round-trip times.
+//! Quantities used by the couplings: windows divided by round-trip times.
 
 use crate::multipath::PathView;
 
-/// A window in bytes, at least one.
+/// Returns the window in bytes, at least one.
 pub(super) fn window(path: &PathView) -> f64 {
     path.cwnd.max(1) as f64
 }
 
-/// A round-trip time in seconds, at least a microsecond.
+/// Returns the round-trip time in seconds, at least one microsecond.
 pub(super) fn round(path: &PathView) -> f64 {
     path.round().as_secs_f64().max(1e-6)
 }
 
-/// Bytes per second: x = w / rtt.
+/// Returns the rate in bytes per second: x = w / rtt.
 pub(super) fn rate(path: &PathView) -> f64 {
     window(path) / round(path)
 }
 
-/// The paths that count: those in use, and the one that is asked about.
+/// Returns the paths to be counted: those in use, and the path in question.
 pub(super) fn counted(path: usize, paths: &[PathView]) -> impl Iterator<Item = &PathView> {
     paths
         .iter()
@@ -26,18 +26,18 @@ pub(super) fn counted(path: usize, paths: &[PathView]) -> impl Iterator<Item = &
         .map(|(_, view)| view)
 }
 
-/// Whether no other path counts: then the standard's rules hold, its floor of four units as well.
+/// Returns whether no other path is counted: then the standard's rules apply, including its floor of four units.
 pub(super) fn is_alone(path: usize, paths: &[PathView]) -> bool {
     counted(path, paths).count() < 2
 }
 
-/// Sum of the rates of the paths that count.
+/// Returns the sum of the rates of the counted paths.
 pub(super) fn total_rate(path: usize, paths: &[PathView]) -> f64 {
     counted(path, paths).map(rate).sum()
 }
 
-/// Two paths for tests, with windows of 20 and 10 units of 1000 bytes and round-trip times of 100 and 25 ms: 200 and 400 units in a
-/// second.
+/// Two paths for tests, with windows of 20 and 10 units of 1000 bytes and round-trip times of 100 and 25 ms: 200 and
+/// 400 units per second.
 #[cfg(test)]
 pub(super) fn two() -> [PathView; 2] {
     use crate::Span;

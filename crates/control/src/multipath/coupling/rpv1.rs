@@ -20,7 +20,7 @@ impl Part<dyn Couple> for Rpv1Parameters {
     }
 }
 
-/// The threshold, or the window of a path that has lost nothing yet.
+/// Returns ssthresh, or the window of a path without a loss so far.
 fn threshold(path: &PathView) -> f64 {
     let known = if path.ssthresh == u64::MAX {
         path.cwnd
@@ -44,7 +44,8 @@ impl Couple for Rpv1Parameters {
         share(path, paths)
     }
 
-    /// Half of all windows is taken from this one; its share of the usual floor of four units is left, and one unit at least.
+    /// Reduces this window by half of the sum of all windows, but at least to its share of the usual floor of four
+    /// units, and to one unit.
     fn reduced(&mut self, path: usize, paths: &[PathView]) -> Option<u64> {
         let own = paths.get(path)?;
         let all: u64 = counted(path, paths).fold(0, |sum, view| sum.saturating_add(view.cwnd));
@@ -65,14 +66,14 @@ mod tests {
         let mut part = Rpv1Parameters {};
         assert!((part.growth(0, &paths) - 0.75).abs() < 1e-9);
         assert!((part.slow_start_growth(1, &paths) - 0.25).abs() < 1e-9);
-        // 20 - (20 + 10) / 2 = 5 units are more than 0.75 * 4; the other one keeps one unit.
+        // 20 - (20 + 10) / 2 = 5 units is more than 0.75 * 4; the other path keeps one unit.
         assert_eq!(
             (part.reduced(0, &paths), part.reduced(1, &paths)),
             (Some(5000), Some(1000))
         );
         paths[0].cwnd = 16_000;
         assert_eq!(part.reduced(0, &paths), Some(3000));
-        // Nothing lost yet: its window of 10 units counts.
+        // No loss so far: the window of 10 units is used.
         paths[1].ssthresh = u64::MAX;
         assert!((part.growth(1, &paths) - 0.25).abs() < 1e-9);
     }

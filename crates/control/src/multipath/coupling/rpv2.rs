@@ -1,5 +1,5 @@
-//! CMT/RPv2, resource pooling by bandwidths (Dreibholz, Becke, Adhari and Rathgeb 2011): as RPv1, with windows over round-trip times
-//! instead of thresholds, so that paths may differ.
+//! CMT/RPv2, resource pooling by bandwidths (Dreibholz, Becke, Adhari and Rathgeb 2011): like RPv1, but with windows
+//! divided by round-trip times instead of thresholds, so that paths may differ.
 
 use super::Couple;
 use super::rates::{is_alone, rate, total_rate};
@@ -34,7 +34,8 @@ impl Couple for Rpv2Parameters {
         share(path, paths)
     }
 
-    /// The window shrinks by half of the bandwidth of all paths over that of its own, by half at least; one unit is left.
+    /// Reduces the window by the fraction 0.5 / (the path's share of the total bandwidth), at least by half, down to
+    /// one unit.
     fn reduced(&mut self, path: usize, paths: &[PathView]) -> Option<u64> {
         if is_alone(path, paths) {
             return None;
@@ -52,17 +53,17 @@ mod tests {
 
     #[test]
     fn growth_by_the_share_of_bandwidth_and_half_of_all_of_it_lost() {
-        // 200 and 400 units in a second
+        // 200 and 400 units per second
         let mut paths = two();
         let mut part = Rpv2Parameters {};
         assert!((part.growth(0, &paths) - 1.0 / 3.0).abs() < 1e-9);
         assert!((part.slow_start_growth(1, &paths) - 2.0 / 3.0).abs() < 1e-9);
-        // Half of 600 is more than all of the 200, and 3/4 of the 400.
+        // Half of 600 is more than the 200, and 3/4 of the 400.
         assert_eq!(
             (part.reduced(0, &paths), part.reduced(1, &paths)),
             (Some(1000), Some(2500))
         );
-        // Alone it is the standard.
+        // A single path behaves like the standard.
         paths[1].usable = false;
         assert_eq!((part.growth(0, &paths), part.reduced(0, &paths)), (1.0, None));
     }

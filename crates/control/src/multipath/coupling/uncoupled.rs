@@ -1,4 +1,4 @@
-//! The standard: the window of each path lives by itself.
+//! The standard: the windows of the paths are independent.
 
 use super::Couple;
 use crate::multipath::PathView;

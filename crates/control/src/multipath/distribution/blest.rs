@@ -1,5 +1,5 @@
-//! Blocking estimation (BLEST; Ferlin, Alay, Mehani and Boreli 2016): a packet goes to the slower path only if what the faster one
-//! will send until it is acknowledged has room beside it in the window that both share.
+//! Blocking estimation (BLEST; Ferlin, Alay, Mehani and Boreli 2016): a packet is sent on the slower path only if the
+//! shared window also has room for all data that the faster path will send until that packet is acknowledged.
 
 use super::lowest_rtt::fastest;
 use super::{Demand, Distribute};
@@ -75,8 +75,8 @@ impl Distribute for Blest {
             return Some(fast);
         }
         let (fast, path) = (&paths[fast], &paths[slow]);
-        // Ferlin et al. 2016, equations 1 and 2: the rounds of the fast path until the slow one's packet is acknowledged, and what it
-        // sends in them if its window grows by a unit with each.
+        // Ferlin et al. 2016, equations 1 and 2: the rounds of the fast path until the packet on the slow path is
+        // acknowledged, and the data that it sends in them if its window grows by one unit per round.
         let rounds = path.round().as_secs_f64() / fast.round().as_secs_f64().max(1e-9);
         let units = fast.cwnd as f64 / fast.unit.max(1) as f64;
         let sent = (units + (rounds - 1.0) / 2.0) * rounds * fast.unit as f64;
@@ -107,14 +107,15 @@ mod tests {
 
     #[test]
     fn the_slow_path_is_used_while_the_fast_one_will_have_room() {
-        // 20 and 80 ms: 4 rounds with windows of 10 units and more, (10 + 3/2) * 4 = 46 units; the slow path has 5 and this one.
+        // 20 and 80 ms: 4 rounds with windows of at least 10 units, (10 + 3/2) * 4 = 46 units; the slow path has 5
+        // units and this one.
         let paths = [path(10, 10, 20), path(10, 5, 80)];
         assert_eq!(part(1.0).choose(&demand(9, 52), &paths), Some(1));
         assert_eq!(part(1.0).choose(&demand(9, 51), &paths), None);
         // 1.2 * 46 = 55.2 units
         assert_eq!(part(1.2).choose(&demand(9, 61), &paths), None);
         assert_eq!(part(1.2).choose(&demand(9, 62), &paths), Some(1));
-        // What is outstanding belongs to the window, but no more than the send buffer holds.
+        // Outstanding data is part of the window, but not more than the send buffer holds.
         let mut demand = Demand {
             unacknowledged: 15 * UNIT,
             ..demand(9, 47)

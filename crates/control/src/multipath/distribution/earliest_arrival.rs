@@ -1,7 +1,8 @@
-//! Earliest arrival: a packet goes where it will arrive first, counting what waits before it at the bottleneck. Where that path's
-//! window is full, the next one takes it, unless that would stall the others, which share the receive window with it, or unless what
-//! waits would be there sooner by waiting. What the others need of the window is estimated by their windows and round-trip times; where it
-//! fills up all the same, more is left for them, as in BLEST.
+//! Earliest arrival: a packet is sent on the path where it arrives first, including the queueing delay at the
+//! bottleneck. If the window of that path is full, the next path is used, except in two cases: if that would block the
+//! other paths, which share the receive window, or if waiting for the faster path delivers the queued data earlier. The
+//! share of the receive window that the other paths need is estimated from their windows and round-trip times. If the
+//! receive window fills up nevertheless, a larger share is reserved for them, as in BLEST.
 
 use super::{Demand, Distribute};
 use crate::multipath::PathView;
@@ -23,17 +24,17 @@ impl Part<dyn Distribute> for EarliestArrivalParameters {
     }
 }
 
-/// Estimates of what faster paths will send are off by about so much at least.
+/// Minimum margin for the error in the estimates of the data that faster paths will send.
 const MARGIN: f64 = 1.1;
-/// It grows by this factor with each round-trip time in which the shared window was full, up to the greatest.
+/// The margin grows by this factor with each round-trip time in which the shared window was full, up to the maximum.
 const STEP: f64 = 1.25;
 const GREATEST: f64 = 4.0;
-/// It shrinks by this factor with each other one.
+/// It shrinks by this factor with each other round-trip time.
 const DECAY: f64 = 0.98;
 
 #[derive(Debug)]
 struct EarliestArrival {
-    /// By what the estimates are multiplied.
+    /// Factor for the estimates.
     margin: f64,
     /// The shared window has been full in this round.
     has_stalled: bool,
@@ -50,14 +51,14 @@ impl Default for EarliestArrival {
     }
 }
 
-/// A path as a pipe with a bottleneck.
+/// A model of a path with a bottleneck.
 #[derive(Clone, Copy, Debug)]
 struct Pipe {
     /// Bytes per second.
     rate: f64,
-    /// There and back without any queue, in seconds.
+    /// Round-trip time without queueing, in seconds.
     base: f64,
-    /// What the next packet waits at the bottleneck, in seconds.
+    /// Queueing delay of the next packet at the bottleneck, in seconds.
     queue: f64,
 }
 
@@ -73,21 +74,23 @@ impl Pipe {
         }
     }
 
-    /// When a packet that is sent now is acknowledged, in seconds from now. It arrives before that by the way back, which is the same
-    /// for all paths: the acknowledgement that comes first counts, and that is the one of the fastest path.
+    /// Returns when a packet sent now is acknowledged, in seconds from now. It arrives earlier by the delay of the
+    /// return path, which is the same for all paths, because the first acknowledgement counts, and that is the one on
+    /// the fastest path.
     fn answer(&self) -> f64 {
         self.base + self.queue
     }
 }
 
-/// There and back without any queue, in seconds.
+/// Returns the round-trip time without queueing, in seconds.
 fn base(path: &PathView) -> f64 {
     path.min_rtt.unwrap_or(path.round()).as_secs_f64()
 }
 
 impl EarliestArrival {
-    /// Until a packet on this path is acknowledged, the others that answer sooner send so much, and all of it has to have room behind it.
-    /// The fastest path is that without any queue: the others are sooner only while its queue is longer than the difference.
+    /// Returns whether a packet on this path would block the others: until it is acknowledged, the other paths with a
+    /// smaller round-trip time send data that must also fit into the window. `fastest` is the path with the smallest
+    /// round-trip time without queueing: for it, the others count only while its queueing delay exceeds the difference.
     fn would_stall(&self, index: usize, fastest: usize, window: u64, paths: &[PathView]) -> bool {
         let pipe = Pipe::of(&paths[index]);
         let is_sooner = |path: &PathView| {
@@ -107,7 +110,7 @@ impl EarliestArrival {
             return false;
         }
         let own = paths[index].flight.saturating_add(paths[index].unit) as f64;
-        // What a path delivers by itself that is faster than all of them must not be lost.
+        // The throughput of a path that is faster than all the others together must not be lost.
         let margin = if pipe.rate * pipe.answer() < faster {
             self.margin
         } else {
@@ -116,8 +119,8 @@ impl EarliestArrival {
         margin * faster + own > window as f64
     }
 
-    /// Where the shared window fills up all the same, what the faster paths send is more than was thought: after a loss their windows
-    /// are smaller for a while.
+    /// Adapts the margin. If the shared window fills up, the faster paths send more than estimated, because their
+    /// windows are smaller for a while after a loss.
     fn adapt(&mut self, now: Time, paths: &[PathView]) {
         let slowest = paths.iter().filter(|path| path.usable).map(PathView::round).max();
         if now.since(self.round_began) < slowest.unwrap_or(Span::ZERO) {
@@ -146,15 +149,16 @@ impl Distribute for EarliestArrival {
                 .map(|(index, path)| (index, Pipe::of(path)))
                 .min_by(|a, b| a.1.answer().total_cmp(&b.1.answer()))
         };
-        // The path without competition, whatever waits there now.
+        // The fastest path without queueing, whatever its current queue.
         let fastest = (0..paths.len())
             .filter(|&index| paths[index].usable)
             .min_by(|&a, &b| base(&paths[a]).total_cmp(&base(&paths[b])))?;
         let (best, best_pipe) = earliest(&|_, path| path.usable)?;
-        // A send buffer that is nearly full has hidden what else there is to send.
+        // If the send buffer is nearly full, the application probably has more data.
         let more_comes = demand.queued.saturating_add(demand.unacknowledged) >= demand.send_buffer / 4 * 3;
         let drained = best_pipe.answer() + demand.queued as f64 / best_pipe.rate.max(1.0);
-        // A path that has not been measured is tried once: where others fill the shared window it would be for a long time.
+        // A path without a measurement is used once. Otherwise it might stay unused for a long time while other paths
+        // fill the shared window.
         let is_new = |path: &PathView| path.open && path.srtt.is_none() && path.flight == 0;
         if more_comes && let Some(index) = paths.iter().position(is_new) {
             return Some(index);
@@ -188,22 +192,22 @@ mod tests {
         assert_eq!(part.choose(&at(0, 46), &paths), Some(1));
         part.on_stall(&at(50, 46), &paths);
         assert_eq!(part.choose(&at(80, 46), &paths), None);
-        // A quarter more for each such round: 1.375 times 40 units, and one of its own.
+        // A quarter more for each such round: 1.375 times 40 units, and one unit of the path itself.
         assert_eq!(part.choose(&at(90, 57), &paths), Some(1));
-        // It is forgotten slowly.
+        // The margin decreases slowly.
         let back = (2..60).find(|round| part.choose(&at(80 * round, 46), &paths).is_some());
         assert!(back.is_some_and(|round| (10..14).contains(&round)), "{back:?}");
     }
 
     #[test]
     fn a_queue_counts_as_part_of_the_way() {
-        // 50 units in 100 ms: 500 in a second. 46 of them take 92 ms, the 20 of the path itself among them, against 80.
+        // 50 units in 100 ms: 500 per second. 46 units take 92 ms, including the path's own 20 ms, against 80 ms.
         let queued = PathView {
             min_rtt: Some(Span::from_millis(20)),
             ..path(50, 45, 100)
         };
         assert_eq!(choose(&demand(9, 999), &[queued, path(10, 0, 80)]), Some(1));
-        // 40 units take 80 ms against 81, one more 82.
+        // 40 units take 80 ms against 81 ms, one more takes 82 ms.
         let at = |flight| {
             let queued = PathView {
                 flight: flight * UNIT,
@@ -216,8 +220,8 @@ mod tests {
 
     #[test]
     fn the_slow_path_is_spared_if_the_others_would_stall() {
-        // Full: 500 units in a second, which is 40 units until the slow path's packet is acknowledged after 80 ms, and a tenth more to
-        // be sure.
+        // Full: 500 units per second, which is 40 units until the slow path's packet is acknowledged after 80 ms, and a
+        // margin of one tenth.
         let paths = [path(10, 10, 20), path(10, 0, 80)];
         assert_eq!(choose(&demand(100, 46), &paths), Some(1));
         assert_eq!(choose(&demand(100, 44), &paths), None);
@@ -228,8 +232,8 @@ mod tests {
 
     #[test]
     fn the_fastest_path_is_spared_while_its_queue_would_stall_the_others() {
-        // 100 units in 1 s on the path of 20 ms: 1000 ms. The other one answers after 80 ms and sends 125 units in a second: 137.5 with
-        // the margin, and 91 in flight.
+        // 100 units in 1 s on the path of 20 ms: 1000 ms. The other path has a round-trip time of 80 ms and sends 125
+        // units per second: 137.5 with the margin, and 91 in flight.
         let queued = PathView {
             min_rtt: Some(Span::from_millis(20)),
             ..path(100, 90, 1000)
@@ -237,18 +241,18 @@ mod tests {
         let paths = [queued, path(10, 10, 80)];
         assert_eq!(choose(&demand(900, 206), &paths), None);
         assert_eq!(choose(&demand(900, 220), &paths), Some(0));
-        // Without its queue nothing is sooner: it is used whatever the window is.
+        // Without its queue no path is faster: it is used whatever the window.
         let paths = [path(100, 90, 20), path(10, 10, 80)];
         assert_eq!(choose(&demand(900, 92), &paths), Some(0));
     }
 
     #[test]
     fn little_waits_for_the_fast_path() {
-        // 11 units in flight: 22 ms to be there and back, and 2 ms for each unit that waits, against 80 ms.
+        // 11 units in flight: a round-trip time of 22 ms, and 2 ms for each queued unit, against 80 ms.
         let paths = [path(10, 10, 20), path(10, 0, 80)];
         assert_eq!(choose(&demand(28, 999), &paths), None);
         assert_eq!(choose(&demand(30, 999), &paths), Some(1));
-        // A full send buffer hides that more is to come.
+        // With a full send buffer, more data may follow.
         let full = Demand {
             send_buffer: 50 * UNIT,
             unacknowledged: 40 * UNIT,

@@ -1,8 +1,8 @@
-//! Earliest completion first (Lim, Nahum, Towsley and Gibbens 2017): the slower path is left idle where what waits would be through
-//! sooner by waiting for the faster one.
+//! Earliest completion first (Lim, Nahum, Towsley and Gibbens 2017): the slower path stays idle if waiting for the
+//! faster path completes the queued data earlier.
 //!
-//! Form: Algorithm 1 of the paper, with `k / CWND` for the rounds that k queued bytes take. The Linux kernel of MPTCP computes with
-//! `max(k, CWND)` instead and so waits for the fast path less often while little is queued.
+//! The implementation follows Algorithm 1 of the paper, with `k / CWND` for the rounds that k queued bytes take. The
+//! Linux kernel of MPTCP uses `max(k, CWND)` instead, so it waits less often for the fast path while little is queued.
 
 use super::lowest_rtt::fastest;
 use super::{Demand, Distribute};
@@ -59,8 +59,9 @@ impl Distribute for Ecf {
         let (cwnd_fast, cwnd_slow) = (paths[fast].cwnd as f64, paths[slow].cwnd as f64);
         let waits = demand.queued as f64;
         let delta = paths[fast].rttvar.max(paths[slow].rttvar).as_secs_f64();
-        // Lim et al. 2017, Algorithm 1: the rounds of the fast path that what waits takes, and one of waiting, against the slow path's
-        // round-trip time; then whether the slow path could have it through within two rounds of the fast one.
+        // Lim et al. 2017, Algorithm 1: the rounds of the fast path for the queued data, plus one round of waiting,
+        // against the slow path's round-trip time; then whether the slow path could complete it within two rounds of
+        // the fast path.
         let margin = if self.waiting { 1.0 + self.beta } else { 1.0 };
         if rtt_fast * (waits + cwnd_fast) < margin * cwnd_fast * (rtt_slow + delta) {
             if rtt_slow * waits >= cwnd_slow * (2.0 * rtt_fast + delta) {
@@ -89,11 +90,13 @@ mod tests {
 
     #[test]
     fn it_waits_while_the_fast_path_is_sooner_through() {
-        // Windows of 10 units, 20 and 100 ms. With 10 units waiting: 20 (10 + 10) = 400 < 10 * 100, and 100 * 10 >= 10 * 40.
+        // Windows of 10 units, 20 and 100 ms. With 10 queued units: 20 (10 + 10) = 400 < 10 * 100, and 100 * 10 >= 10 *
+        // 40.
         let paths = [path(10, 10, 20), path(10, 0, 100)];
         let mut part = part();
         assert_eq!(part.choose(&demand(10, 99), &paths), None);
-        // 20 (x + 10) < 1.25 * 1000 until x = 52: it goes on waiting, where it would not have begun to (20 * 60 > 1000).
+        // 20 (x + 10) < 1.25 * 1000 until x = 52: it continues to wait although it would not start to wait (20 * 60 >
+        // 1000).
         assert_eq!(part.choose(&demand(50, 99), &paths), None);
         assert_eq!(part.choose(&demand(53, 99), &paths), Some(1));
         assert_eq!(part.choose(&demand(50, 99), &paths), Some(1));
@@ -102,8 +105,8 @@ mod tests {
 
     #[test]
     fn less_than_a_window_counts_as_it_is() {
-        // Algorithm 1: one round and 3/10 of the fast path, 26 ms, is sooner than 100 ms; but the slow path has 3 units through in 30 ms,
-        // which is less than two rounds of the fast one. The kernel's max(k, CWND) waits: 100 >= 40.
+        // Algorithm 1: one round and 3/10 of the fast path, 26 ms, is less than 100 ms; but the slow path completes 3
+        // units in 30 ms, which is less than two rounds of the fast path. The kernel's max(k, CWND) waits: 100 >= 40.
         let paths = [path(10, 10, 20), path(10, 0, 100)];
         assert_eq!(part().choose(&demand(3, 99), &paths), Some(1));
         // 4 units: 40 >= 40.

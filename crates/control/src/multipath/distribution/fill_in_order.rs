@@ -1,4 +1,4 @@
-//! One path after the other: the sending path until its window is full, then the next one (Ye 2004, 6.5.2).
+//! Paths in order: the sending path until its window is full, then the next one (Ye 2004, 6.5.2).
 
 use super::{Demand, Distribute};
 use crate::multipath::PathView;
@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn the_next_path_is_used_when_the_window_of_the_first_is_full() {
-        // Ye 2004, 6.5.2: path 1 until its outstanding data reach the window, then path 2
+        // Ye 2004, 6.5.2: path 1 until its outstanding data reaches the window, then path 2
         let mut part = FillInOrderParameters {};
         let mut chosen = Vec::new();
         let mut flights = [0, 0, 0];

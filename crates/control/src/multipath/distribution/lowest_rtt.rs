@@ -1,5 +1,5 @@
-//! The lowest round-trip time: of the paths whose window is open, the one that is soonest there and back. What stacks do by default
-//! that use several paths (minRTT; Paasch, Ferlin, Alay and Bonaventure 2014).
+//! The lowest round-trip time: the path with the lowest round-trip time among those with an open window. This is the
+//! default of multipath stacks (minRTT; Paasch, Ferlin, Alay and Bonaventure 2014).
 
 use super::{Demand, Distribute};
 use crate::multipath::PathView;
@@ -26,8 +26,8 @@ impl Distribute for LowestRttParameters {
     }
 }
 
-/// The path with the lowest round-trip time among those that `is_meant` picks; the first of several. One without a measurement counts
-/// with its retransmission timeout.
+/// Returns the path with the lowest round-trip time among those for which `is_meant` returns true; the first one of
+/// equals. For a path without a measurement, the RTO is used.
 pub(super) fn fastest(paths: &[PathView], is_meant: impl Fn(&PathView) -> bool) -> Option<usize> {
     let meant = paths.iter().enumerate().filter(|(_, path)| is_meant(path));
     meant.min_by_key(|(_, path)| path.round()).map(|(index, _)| index)
@@ -45,7 +45,7 @@ mod tests {
         assert_eq!(part.choose(&demand(1, 9), &paths), Some(1));
         paths[1] = path(3, 3, 20);
         assert_eq!(part.choose(&demand(1, 9), &paths), Some(2));
-        // Not measured: its timeout of a second counts.
+        // Not measured: its RTO of one second is used.
         paths[2].srtt = None;
         assert_eq!(part.choose(&demand(1, 9), &paths), Some(0));
         assert_eq!(part.choose(&demand(1, 9), &[path(1, 1, 9)]), None);

@@ -1,4 +1,4 @@
-//! Distribution: which path takes the next packet of new data?
+//! Distribution: which path carries the next packet of new data?
 
 mod blest;
 mod earliest_arrival;
@@ -27,46 +27,46 @@ use super::PathView;
 use crate::Time;
 use crate::part::registry;
 
-/// What is to be sent.
+/// The data to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Demand {
-    /// The time now.
+    /// Current time.
     pub now: Time,
-    /// Bytes of messages that wait.
+    /// Bytes of queued messages.
     pub queued: u64,
     /// Bytes in flight on all paths.
     pub in_flight: u64,
-    /// Bytes that the peer's receive window still has room for.
+    /// Bytes of room in the peer's receive window.
     pub window: u64,
-    /// Bytes of messages sent and not acknowledged without a gap: what they keep of the send buffer.
+    /// Bytes of messages sent and not cumulatively acknowledged, which occupy the send buffer.
     pub unacknowledged: u64,
-    /// The send buffer: bytes of messages that wait or are not acknowledged without a gap, at most.
+    /// Size of the send buffer: maximum bytes of messages that are queued or not cumulatively acknowledged.
     pub send_buffer: u64,
-    /// The path that carries new data by the path policy: the primary one while it is fit.
+    /// The path for new data chosen by the path policy: the primary path while it is usable.
     pub sending: usize,
 }
 
 impl Demand {
-    /// The window that all paths share, counted from the first byte that is not acknowledged without a gap: what the peer's receive
-    /// buffer has room for, and no more than the send buffer holds.
+    /// Returns the window that all paths share, counted from the first byte that is not cumulatively acknowledged: the
+    /// room in the peer's receive buffer, limited by the send buffer.
     pub fn shared_window(&self) -> u64 {
         self.window.saturating_add(self.unacknowledged).min(self.send_buffer)
     }
 }
 
-/// The question a distribution answers.
+/// The interface of a distribution.
 pub trait Distribute: fmt::Debug + Send + Sync {
-    /// The path that takes the next packet of new data, among those that are [open](PathView::open); none: it is better to wait.
-    /// Asked again for each packet; what was answered need not be remembered.
+    /// Returns the path for the next packet of new data, among those that are [open](PathView::open), or `None` if it
+    /// is better to wait. It is called for each packet.
     fn choose(&mut self, demand: &Demand, paths: &[PathView]) -> Option<usize>;
 
-    /// Another path has taken the place of `path`, whose number it has now: what was known of the earlier one is forgotten.
+    /// A new path has reused the number `path`: discards the state of the earlier path.
     fn on_replaced(&mut self, path: usize) {
         let _ = path;
     }
 
-    /// Whether every chunk goes out on every path. Then a path that is [open](PathView::open) carries what has been sent elsewhere and
-    /// is not acknowledged, the oldest first, before any new data.
+    /// Returns whether every chunk is sent on every path. Then an [open](PathView::open) path first carries chunks that
+    /// have been sent on other paths and are not acknowledged, oldest first, and then new data.
     fn sends_copies(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! The standard: new data goes to the primary path, or to the one that stands in for it (RFC 9260 §6.4).
+//! The standard: new data is sent on the primary path, or on the path that replaces it (RFC 9260 §6.4).
 
 use super::{Demand, Distribute};
 use crate::multipath::PathView;

@@ -1,7 +1,7 @@
-//! Redundant: every chunk is sent on every path, so that the best path of the moment decides when it arrives (ReMP TCP; Froemmgen,
-//! Erbshaeusser, Buchmann, Zimmermann and Wehrle 2016). Each path sends on its own, as fast as its window allows: what has not been
-//! sent there and is not acknowledged, the oldest first, then new data; what is lost there goes there again. So the goodput is that of
-//! the best path, and less than the sum.
+//! Redundant: every chunk is sent on every path, so that the fastest path determines its arrival (ReMP TCP; Froemmgen,
+//! Erbshaeusser, Buchmann, Zimmermann and Wehrle 2016). Each path sends independently as its window allows: first
+//! chunks that have not been sent on it and are not acknowledged, oldest first, then new data. Chunks lost on a path
+//! are retransmitted on the same path. The goodput is that of the best path, which is less than the sum.
 
 use super::lowest_rtt::fastest;
 use super::{Demand, Distribute};

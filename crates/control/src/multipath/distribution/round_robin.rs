@@ -1,4 +1,4 @@
-//! Round robin by window: of two paths the one with twice the window takes twice the packets, evenly mixed.
+//! Round robin weighted by window: a path with twice the window carries twice the packets, evenly interleaved.
 
 use super::{Demand, Distribute};
 use crate::multipath::PathView;
@@ -19,14 +19,14 @@ impl Part<dyn Distribute> for RoundRobinParameters {
     }
 }
 
-/// The turn goes to the path with the most credit. Each turn gives every open path its window as credit and takes their sum from
-/// the one whose turn it was.
+/// The turn goes to the path with the most credit. In each turn every open path gains its window as credit, and the
+/// path with the turn pays the sum.
 #[derive(Debug)]
 struct RoundRobin {
     credits: Vec<i64>,
 }
 
-/// Larger windows count as this, so that sums cannot overflow.
+/// Larger windows are limited to this value, so that sums cannot overflow.
 const LARGEST: u64 = 1 << 40;
 
 impl Distribute for RoundRobin {
@@ -35,7 +35,7 @@ impl Distribute for RoundRobin {
         let (mut sum, mut chosen) = (0, None);
         for (index, (path, credit)) in paths.iter().zip(&mut self.credits).enumerate() {
             if !path.open {
-                // A turn that could not be used is not saved up.
+                // Credit is not accumulated while the path cannot send.
                 *credit = (*credit).min(0);
                 continue;
             }
@@ -47,7 +47,7 @@ impl Distribute for RoundRobin {
             }
         }
         let (index, _) = chosen?;
-        // A debt from a time with larger windows is not dragged along.
+        // A debt from a time with larger windows is limited.
         self.credits[index] = (self.credits[index] - sum).max(-(LARGEST as i64));
         Some(index)
     }
@@ -74,8 +74,9 @@ mod tests {
 
     #[test]
     fn turns_are_in_proportion_to_the_windows() {
-        // Windows of 6, 2 and 1 make a round of nine turns. Credits by hand, in units, before each turn: (6, 2, 1), (3, 4, 2),
-        // (9, -3, 3), (6, -1, 4), (3, 1, 5), (9, 3, -3), (6, 5, -2), (3, 7, -1), (9, 0, 0); the largest has the turn and pays 9.
+        // Windows of 6, 2 and 1 make a round of nine turns. Credits by hand, in units, before each turn: (6, 2, 1), (3,
+        // 4, 2), (9, -3, 3), (6, -1, 4), (3, 1, 5), (9, 3, -3), (6, 5, -2), (3, 7, -1), (9, 0, 0); the path with the
+        // largest credit has the turn and pays 9.
         let mut part = part();
         let paths = [path(6, 0, 50), path(2, 0, 10), path(1, 0, 10)];
         let turns: Vec<_> = (0..9).filter_map(|_| part.choose(&demand(10, 100), &paths)).collect();
@@ -99,7 +100,7 @@ mod tests {
         for _ in 0..5 {
             assert_eq!(part.choose(&demand(1, 9), &full), Some(0));
         }
-        // No debt was made and no credit saved: they take turns again.
+        // No debt and no credit was accumulated: the paths take turns again.
         let turns: Vec<_> = (0..4).filter_map(|_| part.choose(&demand(1, 9), &open)).collect();
         assert_eq!(turns, [0, 1, 0, 1]);
         assert_eq!(part.choose(&demand(1, 9), &[path(1, 1, 1)]), None);

@@ -6,7 +6,8 @@ use crate::{Span, Time};
 
 pub(super) const UNIT: u64 = 1000;
 
-/// A path with an open window: so many units of window, so many of them in flight, and a smoothed round-trip time in milliseconds.
+/// Returns a path with an open window: the window and the flight in units, and the smoothed round-trip time in
+/// milliseconds.
 pub(super) fn path(cwnd: u64, flight: u64, srtt_ms: u64) -> PathView {
     PathView {
         usable: true,
@@ -25,7 +26,7 @@ pub(super) fn path(cwnd: u64, flight: u64, srtt_ms: u64) -> PathView {
     }
 }
 
-/// So many units wait, and the peer's window has room for so many.
+/// Returns a demand with this number of queued units and this room in the peer's window in units.
 pub(super) fn demand(queued: u64, window: u64) -> Demand {
     Demand {
         now: Time::ZERO,

@@ -1,10 +1,12 @@
-//! The path with the largest estimated bandwidth (AISLE: Casetti, Chiasserini, Fracchia and Meo 2006; WiSE: Fracchia et al. 2005).
+//! The path with the largest estimated bandwidth (AISLE: Casetti, Chiasserini, Fracchia and Meo 2006; WiSE: Fracchia et
+//! al. 2005).
 //!
-//! Heartbeats as large as packets of data go out back to back on each path from time to time. The bottleneck sets them apart by the
-//! time that it needs for one, so the answers arrive with that spread (packet pair). The answers are as large as the heartbeats:
-//! what is measured is the narrower one of the two directions.
+//! Heartbeats as large as data packets are periodically sent back to back on each path. The bottleneck spaces them by
+//! its transmission time of one packet, so the HEARTBEAT ACKs arrive with this spacing (packet pair). HEARTBEAT ACKs
+//! are as large as the heartbeats, so the measurement gives the bandwidth of the slower direction.
 //!
-//! Ours: estimates are smoothed, another path's must be larger by a margin, several times in a row.
+//! Additions of Whimbrel: estimates are smoothed, and the bandwidth of another path must be larger by a margin several
+//! times in a row.
 
 use super::rounds::Rounds;
 use super::{ManagePaths, Order, PathSign, Paths, entry, forget};
@@ -43,12 +45,12 @@ impl Default for BandwidthParameters {
     }
 }
 
-/// What is known of a path.
+/// State of a path.
 #[derive(Clone, Copy, Debug, Default)]
 struct Estimate {
-    /// Smoothed, in bits per second; zero before the first measurement.
+    /// Smoothed bandwidth in bits per second; zero before the first measurement.
     bps: f64,
-    /// It has been measured since it was last compared.
+    /// It has been measured since the last comparison.
     is_new: bool,
 }
 
@@ -57,7 +59,7 @@ struct Bandwidth {
     parameters: BandwidthParameters,
     estimates: Vec<Estimate>,
     chosen: Option<usize>,
-    /// A path that has been the better one so many times in a row.
+    /// The path with the larger bandwidth, and the number of consecutive comparisons in which it was.
     better: Option<(usize, u32)>,
     rounds: Rounds,
 }
@@ -113,7 +115,7 @@ impl Bandwidth {
             return;
         };
         if !estimate.is_new {
-            // Its pair was lost: nothing has been measured.
+            // The packet pair was lost, so there is no new measurement.
             return;
         }
         *entry(&mut self.estimates, path) = Estimate {
@@ -193,7 +195,7 @@ mod tests {
         Bench::new(BandwidthParameters::default().build(&context), paths)
     }
 
-    /// A pair of 1500 bytes each, set apart by a bottleneck of so many Mbit/s.
+    /// A pair of packets of 1500 bytes each, spaced by a bottleneck of `mbps` Mbit/s.
     fn pair(bench: &mut Bench, path: usize, mbps: u64) {
         let spread = Rate::from_mbps(mbps).time_for(1500);
         let sign = PathSign::Train {
@@ -252,7 +254,7 @@ mod tests {
     fn patience_counts_measurements_and_not_rounds() {
         let mut bench = bench(&[100, 100]);
         rounds(&mut bench, 2, &[2, 11]);
-        // Its pairs get lost from now on: the estimate is old, and says nothing new.
+        // From now on its pairs are lost: the estimate is old and gives no new information.
         rounds(&mut bench, 20, &[2, 0]);
         assert_eq!(bench.current, 0);
         rounds(&mut bench, 3, &[2, 11]);

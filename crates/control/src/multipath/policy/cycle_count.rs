@@ -1,11 +1,13 @@
-//! The weighted count cycle of QA-SCTP (Pan et al. 2010, 4.1.1, Figures 4 and 7): a path fails by what its timeouts cost in a cycle of
-//! delivered packets, so that many short outages count as well as a long one.
+//! The weighted count cycle of QA-SCTP (Pan et al. 2010, 4.1.1, Figures 4 and 7): a path fails by the cost of its
+//! timeouts in a cycle of delivered packets, so that many short outages count like a long one.
 //!
-//! A timeout costs 2 to the power of its number in a row (equation 1): 2 for a single one, 62 for five in a row. The path is
-//! inactive once the cost has reached the threshold, and begins with nothing then; so it does after a cycle of packets delivered.
+//! A timeout costs 2 to the power of its consecutive number (equation 1): 2 for a single one, 62 for five in a row. The
+//! path becomes inactive when the cost reaches the threshold. Then the cost restarts at zero, as it does after each
+//! cycle of delivered packets.
 //!
-//! The paper does not say when data returns to a path that has failed so and answers again. A lossy path answers its next heartbeat
-//! as often as not; with `returns` off, which is our default, data stays where it is while that path is usable.
+//! The paper does not specify when data returns to a failed path that responds again. A lossy path answers its next
+//! heartbeat in about half of the cases. With `returns` off, the default in Whimbrel, data stays on the other path
+//! while that path is usable.
 
 use super::{Fitness, ManagePaths, PathSign, Paths, entry, forget};
 use crate::part::{BuildContext, ParameterError, Part, in_range};
@@ -48,7 +50,7 @@ struct Cycle {
 pub(super) struct CycleCount {
     parameters: CycleCountParameters,
     cycles: Vec<Cycle>,
-    /// The user has chosen a primary path that data has not gone to yet.
+    /// The user has selected a primary path to which data has not moved yet.
     chosen: bool,
 }
 
@@ -160,8 +162,8 @@ mod tests {
 
     #[test]
     fn figure_4_many_short_outages_fail_the_path_as_well() {
-        // Figure 2: 23 timeouts in half a minute, never six in a row, leave the standard's path active. A single timeout costs 2: the
-        // seventeenth makes 34, unless 220 packets have come through before.
+        // Figure 2: 23 timeouts in half a minute, never six in a row, leave the standard's path active. A single
+        // timeout costs 2: the seventeenth makes 34, unless 220 packets have been delivered before.
         let mut bench = bench(CycleCountParameters::default());
         for _ in 1..=16 {
             bench.timeout(0, 1);

@@ -1,9 +1,9 @@
-//! Delay-centric handover (Kelly, Muntean, Perry and Murphy, "Delay-centric handover in SCTP over WLAN", 2004): the path with the
-//! lowest smoothed round-trip time carries data. Idle paths are measured by heartbeats of their own.
+//! Delay-centric handover (Kelly, Muntean, Perry and Murphy, "Delay-centric handover in SCTP over WLAN", 2004): the
+//! path with the lowest smoothed round-trip time carries data. Idle paths are measured by additional heartbeats.
 //!
-//! The paper is silent on flapping. Ours: another path must be shorter by a margin, for a while; and since data makes its own delay
-//! in the queue of the bottleneck, a path that data has left counts with the delay that it had under load, or the one it has now if
-//! that is longer, until that memory has faded.
+//! The paper does not discuss flapping. Additions of Whimbrel: the round-trip time of another path must be smaller by a
+//! margin for some time. Data increases the delay by its own queue at the bottleneck. Therefore a path that data has
+//! left is rated by its delay under load, or by its current delay if that is longer, until the former has expired.
 
 use super::rounds::Rounds;
 use super::{ManagePaths, Order, PathSign, Paths, entry, forget};
@@ -39,7 +39,7 @@ impl Default for DelayCentricParameters {
     }
 }
 
-/// What a path showed while data went over it, and until when that counts.
+/// The round-trip time of a path under load, and when it expires.
 #[derive(Clone, Copy, Debug, Default)]
 struct Loaded {
     srtt: Span,
@@ -50,9 +50,9 @@ struct Loaded {
 struct DelayCentric {
     parameters: DelayCentricParameters,
     loaded: Vec<Loaded>,
-    /// The path chosen, once there was a choice.
+    /// The selected path, after the first selection.
     chosen: Option<usize>,
-    /// A path that has been the better one, and since when.
+    /// A path that has been better, and since when.
     better: Option<(usize, Time)>,
     rounds: Rounds,
 }
@@ -77,7 +77,7 @@ impl Part<dyn ManagePaths> for DelayCentricParameters {
 }
 
 impl DelayCentric {
-    /// What an idle path's round-trip time would be with data on it, as far as that is known.
+    /// Returns the expected round-trip time of an idle path with data on it.
     fn expected(&self, path: usize, now: Time, srtt: Span) -> Span {
         match self.loaded.get(path) {
             Some(loaded) if now < loaded.until => srtt.max(loaded.srtt),
@@ -181,11 +181,11 @@ mod tests {
         assert_eq!(bench.current, 0, "the first sign was after 100 ms");
         acks(&mut bench, 100);
         assert_eq!(bench.current, 1);
-        // Within the margin nothing changes.
+        // No change within the margin.
         let mut bench = self::bench(&[100, 81]);
         acks(&mut bench, 10_000);
         assert_eq!(bench.current, 0);
-        // A path that is better now and then only is no better.
+        // A path that is better only intermittently is not selected.
         let mut bench = self::bench(&[100, 70]);
         for _ in 0..10 {
             acks(&mut bench, 500);
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn the_queue_that_data_makes_itself_does_not_send_it_to_and_fro() {
-        // Idle 50 ms, with data on it 100 ms: either path.
+        // 50 ms when idle, 100 ms with data on it, for both paths.
         let mut bench = bench(&[100, 50]);
         let mut switches = 0;
         for _ in 0..600 {

@@ -1,5 +1,5 @@
-//! The standard: a path is inactive after `path_max_retrans` timeouts in a row, and potentially failed after
-//! `potentially_failed_max_retrans` if that is set (RFC 9260 §8.2, RFC 7829).
+//! The standard: a path becomes inactive after more than `path_max_retrans` consecutive timeouts, and potentially
+//! failed after more than `potentially_failed_max_retrans`, if that is set (RFC 9260 §8.2, RFC 7829).
 
 use super::ManagePaths;
 use crate::part::{BuildContext, Part};

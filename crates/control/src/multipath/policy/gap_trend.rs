@@ -1,10 +1,11 @@
-//! A-SCTP (Pongaliur 2005, chapter 4): gap ack blocks and duplicate TSNs that both keep rising from SACK to SACK say that a path is
-//! degrading, long before its timer goes off. Data goes to the co-primary path, and comes back if nothing is acknowledged there within
-//! little more than a round-trip time.
+//! A-SCTP (Pongaliur 2005, chapter 4): gap ack blocks and duplicate TSNs that both keep rising from SACK to SACK
+//! indicate that a path is degrading, long before its timer expires. Data moves to the co-primary path, and returns if
+//! no data is acknowledged there within little more than a round-trip time.
 //!
-//! The thesis's Figure 4.6 with the exact counter is lost. Ours rises with each observation larger than the one before, falls to zero
-//! with each smaller one, and stays where nothing changed; a path is degrading when both counters exceed the threshold. An
-//! observation is one SACK, or what a period's SACKs add up to. Ours as well: no switch for a while after one was taken back.
+//! The thesis's Figure 4.6 with the exact counter is lost. In Whimbrel, the counter rises with each observation larger
+//! than the previous one, is reset to zero by each smaller one, and does not change otherwise. A path is degrading when
+//! both counters exceed the threshold. An observation is one SACK, or the sum over a period's SACKs. A further addition
+//! of Whimbrel: no switch for some time after one was reverted.
 
 use super::{ManagePaths, PathSign, Paths};
 use crate::multipath::PathView;
@@ -44,7 +45,7 @@ impl Default for GapTrendParameters {
     }
 }
 
-/// A number that is observed again and again.
+/// A number that is observed repeatedly.
 #[derive(Clone, Copy, Debug, Default)]
 struct Trend {
     last: u32,
@@ -62,7 +63,7 @@ impl Trend {
     }
 }
 
-/// A switch that has to prove itself.
+/// A switch that is not confirmed yet.
 #[derive(Clone, Copy, Debug)]
 struct Shift {
     to: usize,
@@ -74,13 +75,13 @@ struct GapTrend {
     parameters: GapTrendParameters,
     gaps: Trend,
     duplicates: Trend,
-    /// Sums of the period that runs, and when it ends.
+    /// Sums of the current period, and its end.
     sums: (u32, u32),
     period_end: Time,
     shift: Option<Shift>,
-    /// The new path has proved itself, and is the primary one from now on.
+    /// The new path is confirmed, and becomes the primary path.
     accepted: Option<usize>,
-    /// No switch before.
+    /// No switch before this time.
     held_until: Time,
 }
 
@@ -139,8 +140,9 @@ impl GapTrend {
         self.begin_anew();
     }
 
-    /// Of the paths with nearly the shortest round-trip time the fastest one that ends over another last hop than the current one;
-    /// the fastest of all where none does, or nobody knows (Pongaliur 2005, Figure 4.7).
+    /// Returns the fastest path among those with nearly the shortest round-trip time whose last hop differs from that
+    /// of the current path. If there is none, or the last hops are unknown, returns the fastest path (Pongaliur 2005,
+    /// Figure 4.7).
     fn co_primary(&self, paths: &Paths<'_>) -> Option<usize> {
         let shortest = paths.others().map(|(_, view)| view.round()).min()?;
         let limit = shortest.as_secs_f64() * self.parameters.rtt_ratio;
@@ -222,7 +224,7 @@ mod tests {
         bench.sign(current, PathSign::Report { gaps, duplicates });
     }
 
-    /// Four observations larger than the ones before.
+    /// Four observations, each larger than the previous one.
     fn degrade(bench: &mut Bench) {
         for n in 0..=4 {
             report(bench, n, n);
@@ -241,7 +243,7 @@ mod tests {
         assert_eq!(bench.current, 0, "as before: neither rises");
         report(&mut bench, 4, 7);
         assert_eq!(bench.current, 1);
-        // Gaps alone say nothing, nor does a trend that breaks.
+        // Gaps alone have no effect, and neither has a trend that is interrupted.
         let mut bench = self::bench(GapTrendParameters::default(), &[100, 100]);
         for n in 0..20 {
             report(&mut bench, n, 1);

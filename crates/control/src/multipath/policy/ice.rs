@@ -1,10 +1,12 @@
-//! ICE (Pan et al. 2010, 4.1.2, Figures 5 and 6): every 100 s the idle paths carry as many probes as the current path carries data,
-//! for 30 s and under congestion windows of their own; then data goes where the mean window is largest.
+//! ICE (Pan et al. 2010, 4.1.2, Figures 5 and 6): every 100 s the idle paths carry as many probes as the current path
+//! carries data packets, for 30 s and with their own congestion windows. Then data moves to the path with the largest
+//! mean window.
 //!
-//! Ours: a margin, since of two equal paths one is always a little ahead; data stays while the current path carries all that there is
-//! (`filled`); and no answer where fewer than 30 packets of data were delivered meanwhile, since without data there are no probes. An
-//! answer is as large as its probe, and lost on its way back it makes the probe lost, while a lost SACK loses no data: where both
-//! directions lose, the idle path looks worse than it is.
+//! Additions of Whimbrel: a margin, because one of two equal paths is always slightly better; data stays while the
+//! current path carries all available data (`filled`); and no result if fewer than 30 data packets were delivered,
+//! because without data there are no probes. A HEARTBEAT ACK is as large as its probe, and its loss counts as the loss
+//! of the probe, whereas the loss of a SACK loses no data. If both directions lose packets, an idle path therefore
+//! appears worse than it is.
 
 use super::ManagePaths;
 use super::measure::{Estimation, Plan};
@@ -97,7 +99,7 @@ mod tests {
         Bench::new(parameters.build(&context), paths)
     }
 
-    /// Data flows with these windows for so long.
+    /// Data flows with these windows for this duration.
     fn flow(bench: &mut Bench, windows: &[u64], span: Span) {
         let end = bench.now + span;
         bench.views[bench.current].cwnd = windows[bench.current];
@@ -163,7 +165,7 @@ mod tests {
             margin: 0.0,
             ..IceParameters::default()
         };
-        // 10 s at 60 and 20 s at 15 make 30; 29 and 31 are on either side.
+        // 10 s at 60 and 20 s at 15 give a mean of 30; 29 and 31 are on either side.
         for (steady, expected) in [(31, 0), (29, 1)] {
             let mut bench = bench(parameters, &[100, 100]);
             flow(&mut bench, &[steady, 60], Span::from_secs(10));
@@ -174,7 +176,7 @@ mod tests {
 
     #[test]
     fn rfc_7661_a_window_that_is_not_filled_says_nothing_of_its_path() {
-        // Of 300 packets in a measurement so many are acknowledged while the window is full.
+        // Of 300 packets in a measurement, `full` are acknowledged while the window is full.
         let chosen = |parameters: IceParameters, full: u32| {
             let mut bench = bench(parameters, &[100, 300]);
             flow(&mut bench, &[10, 30], Span::from_secs(100));
@@ -189,7 +191,7 @@ mod tests {
         for (full, expected) in [(0, 0), (140, 0), (160, 1), (300, 1)] {
             assert_eq!(chosen(ours, full), expected, "{full}");
         }
-        // The paper compares whatever there is.
+        // The paper compares the windows in any case.
         let paper = IceParameters { filled: 0.0, ..ours };
         assert_eq!(chosen(paper, 0), 1);
     }

@@ -1,9 +1,9 @@
-//! ICE with fewer probes for the same choice, which Pan et al. (2010, 7) leave to future work: a measurement ends as soon as the answer
-//! is clear. Ours.
+//! ICE with fewer probes for the same selection, which Pan et al. (2010, 7) leave to future work: a measurement ends as
+//! soon as the result is clear. This is an addition of Whimbrel.
 //!
-//! The windows are averaged over batches of a second. The differences between an idle path's and the current path's are taken as
-//! independent observations; once their mean is off zero by enough standard errors, for every idle path, nothing more is sent. The
-//! first batch is left out, in which the probes' window has yet to grow.
+//! The windows are averaged over batches of one second. The differences between an idle path's and the current path's
+//! windows are treated as independent observations. When their mean differs from zero by enough standard errors, for
+//! every idle path, no more probes are sent. The first batch is ignored, because the probes' window has yet to grow.
 
 use super::ice::IceParameters;
 use super::measure::{Early, Estimation, Plan};
@@ -95,7 +95,8 @@ mod tests {
     use super::super::testing::Bench;
     use super::*;
 
-    /// Seconds for which was measured, and the path chosen. The windows are those of each second.
+    /// Returns the duration of the measurement in seconds, and the selected path. `windows` returns the windows of each
+    /// second.
     fn measured(windows: impl Fn(u64) -> [u64; 2]) -> (u64, usize) {
         let context = BuildContext {
             unit: 1468,
@@ -132,7 +133,7 @@ mod tests {
 
     #[test]
     fn an_unclear_one_takes_as_long_as_with_ice() {
-        // The windows take turns: 20 and 40, which is no difference in the mean.
+        // The windows alternate between 20 and 40, so their means do not differ.
         let (seconds, path) = measured(|second| if second % 2 == 0 { [20, 42] } else { [40, 20] });
         assert_eq!(path, 0);
         assert!(seconds >= 29, "{seconds}");

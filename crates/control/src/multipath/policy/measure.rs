@@ -1,61 +1,62 @@
-//! Idle-path window estimation (ICE: Pan et al. 2010, 4.1.2): what `ice`, `ice-sparse` and `qa-sctp` share.
+//! Idle-path window estimation (ICE: Pan et al. 2010, 4.1.2): the common part of `ice`, `ice-sparse` and `qa-sctp`.
 //!
-//! From time to time each idle path carries probes, one for each packet of data that goes over the current path, under a congestion
-//! window of their own. The means of the windows over the measurement, weighted by time, are compared; if an idle path's is larger,
-//! data goes there.
+//! Periodically each idle path carries probes, one for each data packet on the current path, with their own congestion
+//! window. The time-weighted means of the windows over the measurement are compared. If the mean of an idle path is
+//! larger, data moves to it.
 //!
-//! A window that was not filled tells nothing of its path but that this much fits (the thought of RFC 7661): two paths that carry the
-//! same messages at a constant rate have windows as large as their round-trip times, so that the longer path would win. Data stays
-//! where the user, and not the window, sets the rate ([`Plan::filled`]).
+//! A window that was not filled only shows that this much data fits (the idea of RFC 7661): two paths that carry the
+//! same messages at a constant rate have windows in proportion to their round-trip times, so the longer path would be
+//! selected. Data stays where the application, and not the window, limits the rate ([`Plan::filled`]).
 //!
-//! A probe has arrived when its answer has: an answer lost on the way back counts as the probe's loss, as it would not for data, whose
-//! SACKs repeat what earlier ones said. Where answers get lost, an idle path is taken for worse than it is.
+//! A probe counts as delivered when its HEARTBEAT ACK arrives, so a lost HEARTBEAT ACK counts as a lost probe. For data
+//! this is different, because SACKs repeat earlier reports. Where HEARTBEAT ACKs are lost, an idle path appears worse
+//! than it is.
 
 use super::{ManagePaths, Order, PathSign, Paths, entry};
 use crate::{Span, Time};
 
-/// When and for how long is measured, and what follows.
+/// Schedule and rules of the measurements.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Plan {
-    /// The first measurement begins so long after the association is up.
+    /// Delay of the first measurement after the association is established.
     pub(super) first: Span,
-    /// From the beginning of a measurement to that of the next one.
+    /// Interval between the starts of two measurements.
     pub(super) period: Span,
-    /// How long a measurement lasts at most.
+    /// Maximum duration of a measurement.
     pub(super) length: Span,
-    /// Share by which an idle path's mean window must be the larger one.
+    /// Margin, as a fraction, by which an idle path's mean window must be larger.
     pub(super) margin: f64,
-    /// Share of the packets delivered that a full window of the current path must have held.
+    /// Minimum share of the delivered packets that the current path delivered with a full window.
     pub(super) filled: f64,
-    /// The window of the probes grows although it is not filled.
+    /// The window of the probes grows although it is not fully utilized.
     pub(super) unfilled_growth: bool,
-    /// The measurement ends as soon as the answer is clear.
+    /// The measurement ends as soon as the result is clear.
     pub(super) early: Option<Early>,
 }
 
-/// When an answer is clear: batches of nearly equal length, whose means count as independent observations.
+/// Criterion for a clear result: batches of nearly equal length, whose means are treated as independent observations.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Early {
-    /// Length of a batch. The first one is not counted: the probes' window begins small.
+    /// Length of a batch. The first one is ignored, because the probes' window starts small.
     pub(super) batch: Span,
-    /// Batches counted at least.
+    /// Minimum number of batches.
     pub(super) least: u32,
-    /// Standard errors by which the mean difference must be off zero.
+    /// Standard errors by which the mean difference must differ from zero.
     pub(super) confidence: f64,
 }
 
-/// Packets of data that must have been delivered in a measurement for an answer to count: without data there are no probes.
+/// Minimum number of data packets delivered in a measurement with a result: without data there are no probes.
 const LEAST_PACKETS: u32 = 30;
 
-/// What a path's window came to.
+/// Mean window of a path.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mean {
     /// The window since `Measurement::seen`.
     now: u64,
-    /// Bytes times nanoseconds: of the whole measurement, and of the batch.
+    /// Bytes times nanoseconds, for the whole measurement and for the batch.
     total: f64,
     batch: f64,
-    /// Differences from the current path's: number, mean, sum of squared deviations (Welford).
+    /// Differences from the current path's window: number, mean, sum of squared deviations (Welford).
     count: u32,
     difference: f64,
     squares: f64,
@@ -69,7 +70,7 @@ impl Mean {
         self.squares += off * (difference - self.difference);
     }
 
-    /// Whether the mean difference is off zero by so many standard errors.
+    /// Returns whether the mean difference differs from zero by the required number of standard errors.
     fn is_clear(&self, early: &Early) -> bool {
         let n = f64::from(self.count);
         self.count >= early.least.max(2)
@@ -80,30 +81,30 @@ impl Mean {
 /// One measurement.
 #[derive(Debug)]
 struct Measurement {
-    /// The path that carried data when it began.
+    /// The path that carried data at the start.
     base: usize,
     begun: Time,
     until: Time,
     batch_begun: Time,
     batch_end: Time,
     batches: u32,
-    /// Until when the means are told.
+    /// The time up to which the means are computed.
     seen: Time,
-    /// Packets delivered by the current path, and how many of them while its window was full.
+    /// Packets delivered by the current path, and the number of those delivered with a full window.
     delivered: u32,
     filled: u32,
     means: Vec<Mean>,
 }
 
-/// The estimation of an association.
+/// State of the estimation of an association.
 #[derive(Debug)]
 pub(super) struct Estimation {
     plan: Plan,
-    /// When the next measurement begins; none before the first call.
+    /// When the next measurement starts; `None` before the first call.
     next: Option<Time>,
     running: Option<Measurement>,
     orders: Vec<(usize, Order)>,
-    /// The path found best, until it has become the primary one.
+    /// The best path, until it has become the primary path.
     found: Option<usize>,
 }
 
@@ -118,7 +119,7 @@ impl Estimation {
         }
     }
 
-    /// Time has passed.
+    /// Advances the measurement to the current time.
     fn advance(&mut self, paths: &Paths<'_>) {
         self.found = self.found.and_then(|path| paths.usable(path));
         let next = *self.next.get_or_insert(paths.now + self.plan.first);
@@ -128,7 +129,7 @@ impl Estimation {
         let Some(running) = &mut self.running else { return };
         running.integrate(paths);
         if paths.current != running.base {
-            // Something else has moved the data: there is nothing to compare with any more.
+            // Data has moved for another reason: the comparison is no longer possible.
             self.end(paths, false);
         } else if running.until <= paths.now {
             self.end(paths, true);
@@ -173,7 +174,7 @@ impl Estimation {
             return;
         }
         if f64::from(running.filled) < self.plan.filled * f64::from(running.delivered) {
-            // The current path carries what there is.
+            // The current path carries all available data.
             return;
         }
         let base = running.means.get(running.base).map_or(0.0, |mean| mean.total);
@@ -186,7 +187,7 @@ impl Estimation {
             .map(|(path, _)| path);
     }
 
-    /// Nothing is compared any more.
+    /// Ends the measurement.
     fn rest(&mut self) -> Option<Measurement> {
         let running = self.running.take()?;
         let others = (0..running.means.len()).filter(|path| *path != running.base);
@@ -224,7 +225,7 @@ impl ManagePaths for Estimation {
         match (&self.running, self.next) {
             (Some(running), _) => running.until.min(running.batch_end),
             (None, Some(next)) => next,
-            // As soon as anybody asks.
+            // At the next opportunity.
             (None, None) => Time::ZERO,
         }
     }
@@ -233,7 +234,7 @@ impl ManagePaths for Estimation {
         self.found.and_then(|path| paths.usable(path)).unwrap_or(standard)
     }
 
-    /// What was found best becomes the primary path once data goes there.
+    /// The selected path becomes the primary path once data is sent on it.
     fn primary(&mut self, paths: &Paths<'_>) -> usize {
         self.found
             .take_if(|path| *path == paths.current)
@@ -264,7 +265,7 @@ impl Measurement {
 
     fn end_batch(&mut self, early: &Early, margin: f64) {
         self.batches += 1;
-        // Whoever wakes late has had one long batch, and none without anything in it.
+        // After a late call, the elapsed time counts as one long batch, without empty batches.
         let lasted = self.seen.since(self.batch_begun).as_nanos().max(1) as f64;
         self.batch_begun = self.seen;
         self.batch_end = self.seen + early.batch;
@@ -274,7 +275,7 @@ impl Measurement {
             if self.batches > 1 {
                 mean.observe((sum - base) / lasted);
             } else {
-                // What came before the first batch ended is no part of the answer.
+                // Data before the end of the first batch is not part of the result.
                 mean.total = 0.0;
             }
         }
@@ -360,7 +361,7 @@ mod tests {
                 running.end_batch(&early, 0.0);
             }
         }
-        // Of the three batches the first one does not count; both others show the same difference.
+        // Of the three batches the first one is ignored; the other two show the same difference.
         let Mean {
             count,
             difference,

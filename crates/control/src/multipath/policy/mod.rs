@@ -1,4 +1,4 @@
-//! Path policy: is a path fit, and which one should carry data?
+//! Path policy: is a path usable, and which one should carry data?
 
 mod bandwidth;
 mod cycle_count;
@@ -33,84 +33,84 @@ use super::PathView;
 use crate::part::{Part, registry};
 use crate::{Span, Time};
 
-/// Whether a path can be used, as far as the sender can tell.
+/// Whether a path can be used, as far as the sender knows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Fitness {
     /// In use or ready for use.
     Active,
-    /// Data goes elsewhere while another path is active, and it is probed once per retransmission timeout (RFC 7829).
+    /// New data is sent on other paths while one of them is active, and the path is probed once per RTO (RFC 7829).
     PotentiallyFailed,
-    /// Out of use until something that was sent there is answered.
+    /// Not in use until a packet sent there is acknowledged.
     Inactive,
 }
 
-/// Something that tells about a path.
+/// An event that gives information about a path.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum PathSign {
-    /// Packets of data were acknowledged for the first time.
+    /// Data packets were newly acknowledged.
     Delivered {
-        /// How many.
+        /// Number of packets.
         packets: u32,
-        /// Their bytes.
+        /// Number of bytes.
         bytes: u64,
-        /// The path's window was full before: it, and not the user or the peer, was what set the rate.
+        /// The path's window was full before: the window, and not the application or the peer, limited the rate.
         filled: bool,
     },
-    /// The retransmission timer went off, or a heartbeat was not answered, for the `consecutive`th time in a row.
+    /// The retransmission timer expired, or a heartbeat timed out, for the `consecutive`th time in a row.
     Timeout {
-        /// Times in a row, from 1; not counted beyond the limit of the standard's error counter.
+        /// Consecutive number, from 1; not counted beyond the limit of the standard's error counter.
         consecutive: u32,
     },
     /// A SACK arrived that acknowledged packets of the path, or none at all while the path carries new data.
     Report {
-        /// Gap ack blocks in it.
+        /// Number of gap ack blocks in the SACK.
         gaps: u32,
-        /// Duplicate TSNs in it.
+        /// Number of duplicate TSNs in the SACK.
         duplicates: u32,
     },
-    /// A heartbeat was answered.
+    /// A HEARTBEAT ACK arrived.
     Answered {
         /// Its round-trip time.
         rtt: Span,
     },
-    /// Heartbeats that went out back to back have been answered, or will not be.
+    /// All heartbeats of a train were acknowledged or are lost.
     Train {
-        /// How many went out.
+        /// Number of heartbeats sent.
         sent: u32,
-        /// How many were answered.
+        /// Number of heartbeats acknowledged.
         answered: u32,
-        /// Bytes of each packet with IP and UDP headers; an answer has as many.
+        /// Bytes of each packet with IP and UDP headers; a HEARTBEAT ACK has the same length.
         bytes: u64,
-        /// From the first answer to the last.
+        /// Time from the first HEARTBEAT ACK to the last.
         spread: Span,
     },
-    /// The user made it the primary path.
+    /// The user made the path the primary path.
     Chosen,
 }
 
-/// The paths of an association at one moment.
+/// The paths of an association at one instant.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Paths<'a> {
-    /// The time now.
+    /// Current time.
     pub now: Time,
     /// The primary path.
     pub primary: usize,
-    /// The path that carries new data.
+    /// The path for new data.
     pub current: usize,
-    /// Each path.
+    /// The view of each path.
     pub views: &'a [PathView],
-    /// Congestion window of the probes on each path that follows the data ([`Order::Follow`]), in bytes; may be shorter
-    /// than the views.
+    /// Congestion window in bytes of the probes on each path with probes that follow the data ([`Order::Follow`]). May
+    /// be shorter than the list of views.
     pub probes: &'a [Option<u64>],
 }
 
 impl Paths<'_> {
-    /// The path, if it may carry new data.
+    /// Returns the path if it may carry new data.
     pub fn usable(&self, path: usize) -> Option<usize> {
         self.views.get(path).filter(|view| view.usable).map(|_| path)
     }
 
-    /// The paths besides the current one that may carry new data.
+    /// Returns the paths other than the current one that may carry new data.
     pub fn others(&self) -> impl Iterator<Item = (usize, &PathView)> + '_ {
         let current = self.current;
         self.views
@@ -120,73 +120,74 @@ impl Paths<'_> {
     }
 }
 
-/// Something that a policy wants done.
+/// An action requested by a policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
-    /// Send a heartbeat on the path, unless one is under way.
+    /// Send a heartbeat on the path, unless one is outstanding.
     Heartbeat,
-    /// Send so many heartbeats as large as packets of data, back to back; [`PathSign::Train`] tells what became of them.
+    /// Send this number of heartbeats as large as data packets, back to back. [`PathSign::Train`] reports the result.
     Train {
-        /// How many.
+        /// Number of heartbeats.
         packets: u32,
     },
-    /// From now on send a heartbeat as large as a packet of data for each packet of data on the current path, under a congestion
-    /// window of their own, which begins anew.
+    /// From now on send a heartbeat as large as a data packet for each data packet on the current path, limited by a
+    /// separate congestion window, which is reset.
     Follow {
-        /// Their window grows although it is not filled, up to what the peer's receive buffer takes. The standard's rule (RFC 9260
-        /// §7.2.1, §7.2.2) ties it to the rate of the current path.
+        /// The window of the probes grows although it is not fully utilized, up to the peer's receive buffer. The
+        /// standard's rule (RFC 9260 §7.2.1, §7.2.2) would limit it to the rate of the current path.
         unfilled: bool,
     },
-    /// No more of that.
+    /// Stop the probes that follow the data.
     Rest,
-    /// Set the path's congestion window to so many units (ns-2's CMT-PF).
+    /// Set the path's congestion window to this number of units (ns-2's CMT-PF).
     Restart {
-        /// Its new size in units of the window.
+        /// New size in units of the window.
         units: u32,
     },
 }
 
-/// The questions a path policy answers. It has one state for all paths of an association, whose number may grow.
+/// The interface of a path policy. There is one state for all paths of an association, whose number may grow.
 pub trait ManagePaths: fmt::Debug + Send + Sync {
-    /// Learns from a sign about `path`.
+    /// Handles an event on `path`.
     fn on_sign(&mut self, paths: &Paths<'_>, path: usize, sign: &PathSign) {
         let _ = (paths, path, sign);
     }
 
-    /// Another path has taken the place of `path`, whose number it has now: what was known of the earlier one is forgotten.
+    /// A new path has reused the number `path`: discards the state of the earlier path.
     fn on_replaced(&mut self, path: usize) {
         let _ = path;
     }
 
-    /// The time it asked for has come.
+    /// Handles the expiration of the policy's timer.
     fn on_timer(&mut self, paths: &Paths<'_>) {
         let _ = paths;
     }
 
-    /// When it wants [`on_timer`](ManagePaths::on_timer) to be called.
+    /// Returns when [`on_timer`](ManagePaths::on_timer) is to be called.
     fn next_timer(&self) -> Time {
         Time::MAX
     }
 
-    /// Whether a path is fit; `counted` is the answer of the standard's error counter (RFC 9260 §8.2, RFC 7829).
+    /// Returns the fitness of a path; `counted` is the fitness by the standard's error counter (RFC 9260 §8.2, RFC
+    /// 7829).
     fn fitness(&self, path: usize, counted: Fitness, paths: &Paths<'_>) -> Fitness {
         let _ = (path, paths);
         counted
     }
 
-    /// The path that should carry new data; `standard` is the standard's answer: the primary one while it is active. An answer
-    /// that is not usable is not followed.
+    /// Returns the path for new data; `standard` is the standard's choice, the primary path while it is active. A path
+    /// that is not usable is ignored.
     fn sending(&mut self, standard: usize, paths: &Paths<'_>) -> usize {
         let _ = paths;
         standard
     }
 
-    /// The path that should be the primary one from now on.
+    /// Returns the path that should become the primary path.
     fn primary(&mut self, paths: &Paths<'_>) -> usize {
         paths.primary
     }
 
-    /// Something to be done, and on which path; asked until there is nothing more.
+    /// Returns the next requested action and its path; called until it returns `None`.
     fn next_order(&mut self) -> Option<(usize, Order)> {
         None
     }
@@ -207,14 +208,14 @@ registry! {
     QaSctp(qa_sctp::QaSctpParameters) = "qa-sctp", "The count cycle says when a path fails, ICE which one is best.", "Pan et al. 2010, 4";
 }
 
-/// Forgets the entry of a path.
+/// Resets the entry of a path.
 fn forget<T: Default>(all: &mut [T], path: usize) {
     if let Some(entry) = all.get_mut(path) {
         *entry = T::default();
     }
 }
 
-/// The entry of a path in a list with one for each, which grows as paths appear.
+/// Returns the entry of a path in a list with one entry per path, which grows on demand.
 fn entry<T: Default>(all: &mut Vec<T>, path: usize) -> &mut T {
     if all.len() <= path {
         all.resize_with(path + 1, T::default);

@@ -1,9 +1,9 @@
-//! Potentially failed paths (RFC 7829): data leaves a path after few timeouts, long before it counts as failed, and returns as soon
-//! as a probe is answered.
+//! Potentially failed paths (RFC 7829): data leaves a path after few timeouts, long before the path becomes inactive,
+//! and returns as soon as a probe is answered.
 //!
-//! The probes, one in each retransmission timeout, and the choice of the path with the fewest errors while none is active are the
-//! transport's (RFC 7829 §3.2). `potentially_failed_max_retrans` among the transport's own settings is the same without the two
-//! extras that a policy has: another primary path after more timeouts (RFC 7829 §5), and a window that starts anew.
+//! The transport sends the probes, one per RTO, and chooses the path with the lowest error count while no path is
+//! active (RFC 7829 §3.2). The transport's setting `potentially_failed_max_retrans` has the same effect without the two
+//! additions of this policy: another primary path after more timeouts (RFC 7829 §5), and a reset of the window.
 
 use super::{Fitness, ManagePaths, Order, PathSign, Paths, entry, forget};
 use crate::part::{BuildContext, ParameterError, Part};
@@ -30,7 +30,7 @@ pub struct PotentiallyFailedParameters {
 #[derive(Debug)]
 struct PotentiallyFailed {
     parameters: PotentiallyFailedParameters,
-    /// Which paths have exceeded the limit since they last answered.
+    /// Paths that have exceeded the limit since their last acknowledgement.
     exceeded: Vec<bool>,
     restart: Option<usize>,
 }
@@ -102,7 +102,7 @@ impl ManagePaths for PotentiallyFailed {
     fn primary(&mut self, paths: &Paths<'_>) -> usize {
         let limit = self.parameters.switchover_max_retrans;
         let errors = paths.views.get(paths.primary).map_or(0, |view| view.errors);
-        // RFC 7829 §5: only where another path is there to take over.
+        // RFC 7829 §5: only if another path can take over.
         let takes_over = limit.is_some_and(|limit| errors > limit)
             && paths
                 .views

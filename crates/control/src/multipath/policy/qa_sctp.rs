@@ -1,4 +1,5 @@
-//! QA-SCTP (Pan et al. 2010, 4, Figure 3): failure by the count cycle, and the choice of the path by measurements of idle ones.
+//! QA-SCTP (Pan et al. 2010, 4, Figure 3): failure by the count cycle, and path selection by measurements of idle
+//! paths.
 
 use super::cycle_count::{CycleCount, CycleCountParameters};
 use super::ice::IceParameters;

@@ -1,9 +1,9 @@
-//! Rounds in which a policy asks something of several paths.
+//! Rounds in which a policy requests an action on several paths.
 
 use super::Paths;
 use crate::{Span, Time};
 
-/// When the next round begins, and the paths still to be asked in this one.
+/// When the next round starts, and the remaining paths of this round.
 #[derive(Debug)]
 pub(super) struct Rounds {
     interval: Span,
@@ -12,7 +12,7 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    /// Rounds so far apart; the first one begins at once.
+    /// Creates rounds with this interval; the first one starts at once.
     pub(super) fn new(interval: Span) -> Self {
         Rounds {
             interval,
@@ -25,19 +25,19 @@ impl Rounds {
         self.next
     }
 
-    /// Whether a round is due.
+    /// Returns whether a round is due.
     pub(super) fn is_due(&self, now: Time) -> bool {
         self.next <= now
     }
 
-    /// A round begins, in which each path is asked that `asks` names.
+    /// Starts a round with the paths for which `asks` returns true.
     pub(super) fn begin(&mut self, paths: &Paths<'_>, asks: impl Fn(usize) -> bool) {
         self.next = paths.now + self.interval;
         self.to_ask.clear();
         self.to_ask.extend((0..paths.views.len()).filter(|path| asks(*path)));
     }
 
-    /// A path to be asked.
+    /// Returns the next path of the round.
     pub(super) fn take(&mut self) -> Option<usize> {
         self.to_ask.pop()
     }

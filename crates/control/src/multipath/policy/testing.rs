@@ -1,10 +1,10 @@
-//! What the tests of policies share.
+//! Helpers for the tests of policies.
 
 use super::{ManagePaths, Order, PathSign, Paths};
 use crate::multipath::PathView;
 use crate::{Span, Time};
 
-/// A path with this smoothed round-trip time in milliseconds, fit for use.
+/// Returns a usable path with this smoothed round-trip time in milliseconds.
 pub(super) fn view(srtt: u64) -> PathView {
     PathView {
         usable: true,
@@ -23,7 +23,7 @@ pub(super) fn view(srtt: u64) -> PathView {
     }
 }
 
-/// An association without a network: it follows what the policy answers, as a transport does.
+/// An association without a network, which executes the policy's decisions as a transport does.
 pub(super) struct Bench {
     pub(super) now: Time,
     pub(super) primary: usize,
@@ -32,7 +32,7 @@ pub(super) struct Bench {
     pub(super) probes: Vec<Option<u64>>,
     /// Data fills the window of the path that carries it.
     pub(super) filled: bool,
-    /// Paths that follow the data with probes.
+    /// Paths with probes that follow the data.
     pub(super) probed: Vec<usize>,
     pub(super) orders: Vec<(usize, Order)>,
     pub(super) policy: Box<dyn ManagePaths>,
@@ -53,7 +53,7 @@ impl Bench {
         }
     }
 
-    /// Calls the policy with the paths as they are.
+    /// Calls the policy with the current paths.
     pub(super) fn ask<R>(&mut self, f: impl FnOnce(&mut dyn ManagePaths, &Paths<'_>) -> R) -> R {
         let paths = Paths {
             now: self.now,
@@ -65,7 +65,7 @@ impl Bench {
         f(&mut *self.policy, &paths)
     }
 
-    /// Tells of a sign, and follows what is answered then.
+    /// Passes an event to the policy and executes its decisions.
     pub(super) fn sign(&mut self, path: usize, sign: PathSign) {
         self.ask(|policy, paths| policy.on_sign(paths, path, &sign));
         self.follow_now();
@@ -94,7 +94,7 @@ impl Bench {
         self.sign(path, PathSign::Answered { rtt });
     }
 
-    /// Time passes, and timers go off when they are due.
+    /// Advances the time and calls the policy's timer when it expires.
     pub(super) fn pass(&mut self, span: Span) {
         let end = self.now + span;
         while self.policy.next_timer() <= end {

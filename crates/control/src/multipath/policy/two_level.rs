@@ -1,10 +1,10 @@
-//! Two thresholds (Caro, Iyengar, Amer, Heinz and Stewart, "A two-level threshold recovery mechanism for SCTP", 2002): a few timeouts
-//! in a row send data elsewhere for as long as the path is silent, so that little is lost to a short outage; more of them change the
-//! primary path for good, so that a path which comes and goes does not take data back each time. ns-2 has the same rule as
-//! `pathMaxRetrans_` and `changePrimaryThresh_`.
+//! Two thresholds (Caro, Iyengar, Amer, Heinz and Stewart, "A two-level threshold recovery mechanism for SCTP", 2002).
+//! After a few consecutive timeouts, data moves to another path until the path responds, so that a short outage loses
+//! little data. After more timeouts, the primary path changes permanently, so that data does not return to an
+//! intermittent path each time. ns-2 has the same rule as `pathMaxRetrans_` and `changePrimaryThresh_`.
 //!
-//! Between the thresholds the path is probed once in each retransmission timeout, which is RFC 7829's successor of the idea. The
-//! paper studies several pairs of thresholds; the defaults are ours.
+//! Between the thresholds the path is probed once per RTO, as in RFC 7829, which is based on this idea. The paper
+//! studies several pairs of thresholds; the defaults are chosen by Whimbrel.
 
 use super::{Fitness, ManagePaths, PathSign, Paths, entry, forget};
 use crate::part::{BuildContext, ParameterError, Part};
@@ -33,7 +33,7 @@ impl Default for TwoLevelParameters {
 #[derive(Debug)]
 struct TwoLevel {
     parameters: TwoLevelParameters,
-    /// Timeouts in a row of each path.
+    /// Consecutive timeouts of each path.
     errors: Vec<u32>,
 }
 
@@ -124,12 +124,12 @@ mod tests {
         bench.views[0].usable = false;
         bench.timeout(0, 2);
         assert_eq!((bench.primary, bench.current), (0, 1));
-        // It answers: data returns.
+        // It responds: data returns.
         bench.views[0].usable = true;
         bench.answered(0);
         assert_eq!((bench.primary, bench.current), (0, 0));
         assert_eq!(fitness(&mut bench), Fitness::Active);
-        // It stays silent: the other path is the primary one from now on.
+        // It does not respond: the other path becomes the primary path.
         for errors in 1..=3 {
             bench.timeout(0, errors);
             bench.views[0].usable = false;
