@@ -1,9 +1,10 @@
-//! BBR version 1: a model of bandwidth and round-trip time instead of an answer to loss (Cardwell et al. 2016;
+//! BBR version 1: a model of bandwidth and round-trip time instead of a reaction to loss (Cardwell et al. 2016;
 //! draft-cardwell-iccrg-bbr-congestion-control-00).
 //!
-//! Loss and marks leave the model alone; in the first round of a recovery as much is sent as is delivered (draft §4.2.3.4). Left out is
-//! what only some implementations have: the detection of policers and the allowance for aggregated acknowledgements. The first phase of
-//! the gain cycle follows from the bytes delivered instead of a random number.
+//! Loss and marks do not change the model. In the first round of a recovery the sender sends as much as is delivered
+//! (draft §4.2.3.4). Features of single implementations are omitted: the detection of policers and the allowance for
+//! aggregated acknowledgements. The first phase of the gain cycle is derived from the bytes delivered instead of a
+//! random number.
 
 use super::bbr::saved::SavedWindow;
 use super::{WindowControl, WindowUpdate, WindowView};
@@ -68,13 +69,13 @@ impl Part<dyn WindowControl> for Bbr1Parameters {
     }
 }
 
-/// Phases of the gain cycle: one that probes, one that drains, six that cruise (draft §4.3.4.2).
+/// Phases of the gain cycle: one probes, one drains, six cruise (draft §4.3.4.2).
 const PHASES: u8 = 8;
 
-/// The window of ProbeRTT, and the smallest of all, in units (draft §4.2.3.1).
+/// The window of ProbeRTT and the minimum window, in units (draft §4.2.3.1).
 const MIN_UNITS: u64 = 4;
 
-/// Growth of less than this in a round makes the pipe look full, in three rounds it is (draft §4.3.2.2).
+/// If the rate grows by less than this factor in three rounds, the pipe is full (draft §4.3.2.2).
 const FULL_GROWTH: f64 = 1.25;
 const FULL_ROUNDS: u32 = 3;
 
@@ -90,13 +91,13 @@ enum Mode {
 struct Bbr {
     parameters: Bbr1Parameters,
     mode: Mode,
-    /// Bytes in a second.
+    /// Bandwidth in bytes per second.
     bandwidth: WindowedMax,
-    /// Packets sent from here on belong to the next round, in bytes delivered.
+    /// End of the round in bytes delivered: packets sent later belong to the next round.
     round_end: u64,
     round_count: u64,
     round_start: bool,
-    /// Rates of packets sent before so many bytes were delivered are limited by ProbeRTT.
+    /// Rates of packets sent before this many bytes were delivered are limited by ProbeRTT.
     limited_until: u64,
     full_bandwidth: f64,
     full_count: u32,
@@ -107,9 +108,9 @@ struct Bbr {
     probe_rtt_round_done: bool,
     phase: u8,
     phase_at: Time,
-    /// Bytes in a second.
+    /// Pacing rate in bytes per second.
     pacing: f64,
-    /// The window before a recovery or ProbeRTT, to go back to.
+    /// The window before a recovery or ProbeRTT, to be restored.
     saved: SavedWindow,
     conserve: bool,
 }
@@ -160,7 +161,7 @@ impl Bbr {
         }
     }
 
-    /// So many times the bandwidth-delay product (draft §4.2.3.2); the initial window before a measurement.
+    /// Returns `gain` times the bandwidth-delay product (draft §4.2.3.2), or the initial window before a measurement.
     fn inflight(&self, gain: f64, window: WindowView) -> u64 {
         match self.min_rtt {
             Some(rtt) if self.bandwidth.get() > 0.0 => {
@@ -199,7 +200,7 @@ impl Bbr {
         rate.app_limited || self.mode == Mode::ProbeRtt || rate.prior_delivered < self.limited_until
     }
 
-    /// Draft §4.3.4.3: time for the next phase of the cycle?
+    /// Starts the next phase of the cycle when it is due (draft §4.3.4.3).
     fn update_phase(&mut self, window: WindowView, ack: &AckSample) {
         if self.mode != Mode::ProbeBw {
             return;
@@ -235,7 +236,7 @@ impl Bbr {
 
     fn enter_probe_bw(&mut self, ack: &AckSample, unit: u64) {
         self.mode = Mode::ProbeBw;
-        // Any phase but the one that drains (draft §4.3.4.3).
+        // Any phase but the draining one (draft §4.3.4.3).
         let start = (ack.delivered / unit.max(1) % u64::from(PHASES - 1)) as u8;
         self.phase = if start == 0 { 0 } else { start + 1 };
         self.phase_at = ack.now;
@@ -250,7 +251,8 @@ impl Bbr {
         }
     }
 
-    /// Draft §4.1.2 and §4.3.5: returns the window to go back to when ProbeRTT is over.
+    /// Updates the minimum round-trip time and ProbeRTT (draft §4.1.2 and §4.3.5). Returns the window to restore when
+    /// ProbeRTT ends.
     fn update_min_rtt(&mut self, window: WindowView, ack: &AckSample) -> Option<u64> {
         let expired = self.min_rtt.is_some() && ack.now.since(self.min_rtt_at) > self.parameters.min_rtt_window;
         if let Some(rtt) = ack.rtt
@@ -298,7 +300,7 @@ impl Bbr {
         if self.pacing <= 0.0
             && let Some(srtt) = srtt
         {
-            // The first samples are of a small window, and do not lower the rate that it began with.
+            // The first samples come from a small window, and do not lower the initial rate.
             self.pacing = self.initial_pacing(window, srtt);
         }
         let rate = self.pacing_gain() * self.bandwidth.get();
@@ -307,7 +309,7 @@ impl Bbr {
         }
     }
 
-    /// Draft §4.2.1: before the first sample, the initial window in a round-trip time.
+    /// Draft §4.2.1: before the first sample, the initial window per round-trip time.
     fn initial_pacing(&self, window: WindowView, srtt: Span) -> f64 {
         self.parameters.startup_gain * window.initial_cwnd as f64 / srtt.as_secs_f64().max(1e-6)
     }
@@ -372,7 +374,7 @@ impl WindowControl for Bbr {
         // Draft §4.2.3.4: a window that is already reduced is not saved.
         self.saved.enter(window, loss, self.mode == Mode::ProbeRtt);
         self.conserve = false;
-        // The bandwidth may be another one now: Startup looks again whether the pipe is full.
+        // The bandwidth may have changed: Startup checks again whether the pipe is full.
         self.full_bandwidth = 0.0;
         WindowUpdate {
             cwnd: window.unit,
@@ -381,7 +383,7 @@ impl WindowControl for Bbr {
     }
 
     fn on_idle(&mut self, window: WindowView) -> WindowUpdate {
-        // Draft §4.3.4.4: pacing at the bandwidth known restarts it gently enough.
+        // Draft §4.3.4.4: pacing at the known bandwidth suffices for a gentle restart.
         window.unchanged()
     }
 
@@ -456,7 +458,7 @@ mod tests {
         assert_eq!(path.control.mode, Mode::ProbeBw);
     }
 
-    /// A path in ProbeBW.
+    /// Returns a path in ProbeBW.
     fn probing() -> Path {
         let mut path = new_path();
         path.acks(100);

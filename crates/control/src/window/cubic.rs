@@ -46,22 +46,23 @@ impl Part<dyn WindowControl> for CubicParameters {
     }
 }
 
-/// What a congestion event leaves. Windows in units, times in seconds.
+/// State since a congestion event. Windows in units, times in seconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Epoch {
-    /// When congestion avoidance began; none before its first acknowledgement.
+    /// When congestion avoidance began; `None` before its first acknowledgement.
     start: Option<Time>,
-    /// The window just before the last reduction, less if fast convergence made it so.
+    /// The window before the last reduction, lowered by fast convergence.
     w_max: f64,
-    /// The window just before the last reduction.
+    /// The window before the last reduction.
     cwnd_prior: f64,
     /// Time from `start` until the function reaches W_max again.
     k: f64,
     /// The window that Reno would have.
     w_est: f64,
-    /// The window with the fraction that whole bytes do not show.
+    /// The window with fractions of a byte.
     cwnd: f64,
-    /// When the last acknowledgement came: time in which the user had nothing to send does not count (RFC 9438 §5.8).
+    /// Time of the last acknowledgement. Time in which the application had no data to send does not count (RFC 9438
+    /// §5.8).
     last_ack: Time,
 }
 
@@ -98,7 +99,7 @@ impl Cubic {
         epoch.cwnd = cwnd;
         epoch.w_est = cwnd;
         if epoch.w_max <= cwnd {
-            // RFC 9438 §4.8 and §4.10: after slow start without loss the function begins at its plateau.
+            // RFC 9438 §4.8 and §4.10: after slow start without loss the function starts at its plateau.
             epoch.w_max = cwnd;
             epoch.k = 0.0;
         } else {
@@ -112,7 +113,7 @@ impl Cubic {
         let unit = window.unit.max(1) as f64;
         let cwnd = window.cwnd as f64 / unit;
         if !window.is_used(ack) || ack.in_recovery {
-            // RFC 9438 §5.8: neither does the window grow nor its clock run.
+            // RFC 9438 §5.8: neither the window nor the elapsed time grows.
             let idle = ack.now.since(self.epoch.last_ack);
             self.epoch.start = self.epoch.start.map(|start| start + idle);
             self.epoch.last_ack = ack.now;
@@ -121,7 +122,7 @@ impl Cubic {
         if self.epoch.start.is_none() {
             self.begin(ack.now, cwnd);
         }
-        // Somebody else may have changed the window.
+        // The window may have been changed elsewhere.
         if (self.epoch.cwnd - cwnd).abs() > 1.0 {
             self.epoch.cwnd = cwnd;
         }
@@ -130,10 +131,11 @@ impl Cubic {
         let t = ack.now.since(start).as_secs_f64();
         let rtt = ack.srtt.unwrap_or(Span::ZERO).as_secs_f64();
         let acked = ack.acked as f64 / unit;
-        // RFC 9438 §4.2: where the function will be one round-trip time from now, at least cwnd and at most 1.5 of it.
+        // RFC 9438 §4.2: the value of the function one round-trip time from now, at least cwnd and at most 1.5 cwnd.
         let cwnd = self.epoch.cwnd;
         let target = self.w_cubic(t + rtt).clamp(cwnd, 1.5 * cwnd);
-        // RFC 9438 §4.3, equation 4: Reno's window with CUBIC's reduction; as fast as Reno's above the old window.
+        // RFC 9438 §4.3, equation 4: Reno's window with CUBIC's reduction. Above the old window it grows as fast as
+        // Reno's.
         let beta = self.parameters.beta;
         let alpha = if self.epoch.w_est >= self.epoch.cwnd_prior {
             1.0
@@ -144,7 +146,7 @@ impl Cubic {
         let grown = if self.w_cubic(t) < self.epoch.w_est {
             self.epoch.w_est.max(cwnd)
         } else {
-            // RFC 9438 §4.4 and §4.5: (target - cwnd) / cwnd for each packet acknowledged
+            // RFC 9438 §4.4 and §4.5: (target - cwnd) / cwnd for each acknowledged packet
             cwnd + (target - cwnd) / cwnd * acked
         };
         self.epoch.cwnd = grown.min(1.5 * cwnd.max(1.0));
@@ -163,7 +165,7 @@ impl Cubic {
         };
         self.standard.restart();
         self.hystart.finish();
-        // RFC 9438 §4.6: not below 2 packets
+        // RFC 9438 §4.6: at least 2 packets
         window.scaled(beta).max(2 * window.unit)
     }
 }
@@ -178,7 +180,7 @@ impl WindowControl for Cubic {
         }
         self.epoch.start = None;
         let growth = self.standard.growth(window, ack);
-        // RFC 9406 §4.2: HyStart++ is for the first slow start.
+        // RFC 9406 §4.2: HyStart++ applies to the first slow start.
         if !self.parameters.hystart || window.ssthresh != u64::MAX {
             return WindowUpdate {
                 cwnd: window.cwnd.saturating_add(growth),
@@ -194,7 +196,7 @@ impl WindowControl for Cubic {
                 cwnd: window.cwnd.saturating_add(self.hystart.slowed(growth)),
                 ssthresh: window.ssthresh,
             },
-            // Congestion avoidance is where cwnd exceeds ssthresh.
+            // In congestion avoidance cwnd exceeds ssthresh.
             SlowStart::Over => WindowUpdate {
                 cwnd: window.cwnd,
                 ssthresh: window.cwnd.saturating_sub(1),
@@ -206,7 +208,7 @@ impl WindowControl for Cubic {
         let reduced = self.reduce(window);
         WindowUpdate {
             cwnd: reduced,
-            // Avoidance goes on at once: the standard's test takes cwnd = ssthresh for slow start.
+            // Congestion avoidance continues at once: with cwnd = ssthresh the standard's test would select slow start.
             ssthresh: reduced.saturating_sub(1),
         }
     }
@@ -242,7 +244,7 @@ mod tests {
         window.cwnd as f64 / UNIT as f64
     }
 
-    /// Reduces from `from` units and lets rounds of `rtt` pass for so long; returns the window at the end.
+    /// Reduces from `from` units and runs rounds of `rtt` for this duration; returns the window at the end.
     fn after(from: u64, rtt: Span, seconds: f64) -> (Cubic, WindowView) {
         let mut cubic = plain();
         let mut window = view(from * UNIT, from * UNIT / 2);
@@ -273,7 +275,7 @@ mod tests {
         assert!((at(k) - 1000.0).abs() < 2.0, "{}", at(k));
         let above = at(k + 4.0);
         assert!((above - 1025.6).abs() < 6.0, "{above}");
-        // Concave before: after half of K only an eighth of the way is left.
+        // Concave before: after half of K only an eighth of the difference remains.
         let half = at(k / 2.0);
         assert!((half - (1000.0 - 300.0 / 8.0)).abs() < 5.0, "{half}");
     }

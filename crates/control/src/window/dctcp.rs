@@ -1,4 +1,5 @@
-//! DCTCP: the window shrinks by as much as the queue marks (RFC 8257), and with a reference round-trip time in the manner of TCP Prague.
+//! DCTCP: the reduction of the window is proportional to the share of marked packets (RFC 8257); with a reference
+//! round-trip time, as in TCP Prague.
 
 use super::{StandardWindow, WindowControl, WindowUpdate, WindowView};
 use crate::Span;
@@ -35,7 +36,8 @@ impl Default for DctcpParameters {
 }
 
 impl DctcpParameters {
-    /// In the manner of TCP Prague (draft-briscoe-iccrg-prague-congestion-control §2.4): equal growth below 25 ms.
+    /// Returns the parameters of TCP Prague (draft-briscoe-iccrg-prague-congestion-control §2.4): equal growth below 25
+    /// ms.
     pub fn prague() -> Self {
         DctcpParameters {
             reference_rtt: Span::from_millis(25),
@@ -56,7 +58,7 @@ impl Part<dyn WindowControl> for DctcpParameters {
     }
 }
 
-/// Needs to hear of every marked packet: ECNE without CWR.
+/// Requires a report of every marked packet: ECNE without CWR.
 #[derive(Clone, Debug)]
 struct Dctcp {
     parameters: DctcpParameters,
@@ -66,7 +68,7 @@ struct Dctcp {
     marked: u64,
     reduced: RecoveryEpoch,
     srtt: Option<Span>,
-    /// Growth in bytes that the reference round-trip time has held back so far.
+    /// Growth in bytes that the reference round-trip time has deferred so far.
     credit: f64,
     standard: StandardWindow,
 }
@@ -86,7 +88,8 @@ impl Dctcp {
         }
     }
 
-    /// Growth of a path with a shorter round-trip time than the reference: the square of their ratio, as rates are window over time.
+    /// Returns the growth of a path with a shorter round-trip time than the reference: scaled by the square of their
+    /// ratio, because the rate is the window divided by the round-trip time.
     fn even(&mut self, growth: u64) -> u64 {
         let reference = self.parameters.reference_rtt;
         match self.srtt {
@@ -127,7 +130,7 @@ impl WindowControl for Dctcp {
     }
 
     fn on_congestion(&mut self, window: WindowView, loss: &LossEvent) -> WindowUpdate {
-        // RFC 8257 §3.4: loss is answered as by any other.
+        // RFC 8257 §3.4: the reaction to loss is that of the standard.
         self.reduced.enter(loss.next.saturating_sub(1));
         self.standard.on_congestion(window, loss)
     }
@@ -137,7 +140,7 @@ impl WindowControl for Dctcp {
         if self.reduced.is_active() || !mark.reduces {
             return window.unchanged();
         }
-        // RFC 8257 §3.3, step 9: once in a window of data
+        // RFC 8257 §3.3, step 9: once per window of data
         self.reduced.enter(mark.next.saturating_sub(1));
         self.standard.restart();
         let reduced = window
@@ -146,7 +149,7 @@ impl WindowControl for Dctcp {
             .min(window.cwnd);
         WindowUpdate {
             cwnd: reduced,
-            // The next acknowledgement grows the window as avoidance does.
+            // The next acknowledgement must grow the window as in congestion avoidance.
             ssthresh: reduced.saturating_sub(1),
         }
     }
@@ -170,7 +173,7 @@ mod tests {
         }
     }
 
-    /// A round of ten packets from `from` on, of which `marked` come back marked; returns the window after it.
+    /// Runs a round of ten packets starting with `from`, of which `marked` are marked; returns the window after it.
     fn round(part: &mut Dctcp, mut window: WindowView, from: u64, marked: u64) -> WindowView {
         for seq in from..from + 10 {
             if seq < from + marked {
@@ -191,16 +194,17 @@ mod tests {
 
     #[test]
     fn alpha_and_the_reduction_by_hand() {
-        // RFC 8257 §3.3: alpha begins at 1 and moves by 1/16 of the way to the share of marked packets.
+        // RFC 8257 §3.3: alpha starts at 1 and moves by 1/16 of the difference to the share of marked packets.
         let mut part = Dctcp::new(DctcpParameters::default());
         let at = view(20 * UNIT, 10 * UNIT);
-        // The first acknowledgement of all ends a round of its own: one packet, unmarked.
+        // The very first acknowledgement ends a round of its own: one packet, unmarked.
         round(&mut part, at, 0, 0);
         let alpha = part.alpha;
         assert!((alpha - 15.0 / 16.0).abs() < 1e-12, "{alpha}");
         let reduced = round(&mut part, at, 10, 2);
         let expected = (20.0 * UNIT as f64 * (1.0 - alpha * 15.0 / 16.0 / 2.0)) as u64;
-        // The mark on packet 10 comes before its acknowledgement closes the old round: alpha is that of the round before.
+        // The mark on packet 10 arrives before its acknowledgement ends the old round: alpha is that of the previous
+        // round.
         let early = (20.0 * UNIT as f64 * (1.0 - alpha / 2.0)) as u64;
         assert!(
             reduced.cwnd == expected || reduced.cwnd == early,

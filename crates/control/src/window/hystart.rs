@@ -1,5 +1,5 @@
-//! HyStart++: slow start ends when round-trip times rise, with a slower stretch before that may show the rise to be a mistake
-//! (RFC 9406 §4).
+//! HyStart++: slow start ends when round-trip times rise. Before its end, a conservative phase may show that the rise
+//! was temporary (RFC 9406 §4).
 
 use crate::Span;
 use crate::estimator::Rounds;
@@ -12,15 +12,15 @@ const N_RTT_SAMPLE: u32 = 8;
 const CSS_GROWTH_DIVISOR: u64 = 4;
 const CSS_ROUNDS: u32 = 5;
 
-/// What slow start does.
+/// The phase of slow start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum SlowStart {
-    /// It goes on.
+    /// Standard slow start.
     #[default]
     Full,
-    /// It goes on at a quarter of its speed: conservative slow start.
+    /// Conservative slow start: growth at a quarter of the speed.
     Conservative,
-    /// It is over.
+    /// Slow start has ended.
     Over,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct HyStart {
     samples: u32,
     css_baseline: Span,
     css_rounds: u32,
-    /// Growth of less than a byte that conservative slow start owes.
+    /// Remainder of the growth in conservative slow start, before the division.
     owed: u64,
 }
 
@@ -86,7 +86,7 @@ impl HyStart {
                     self.phase = SlowStart::Conservative;
                 }
             }
-            // The rise was a mistake.
+            // The rise was temporary.
             SlowStart::Conservative if self.this_round_min < self.css_baseline => {
                 self.css_baseline = Span::MAX;
                 self.phase = SlowStart::Full;
@@ -96,14 +96,14 @@ impl HyStart {
         self.phase
     }
 
-    /// Growth in conservative slow start.
+    /// Returns the growth in conservative slow start.
     pub(super) fn slowed(&mut self, growth: u64) -> u64 {
         let due = growth.saturating_add(self.owed);
         self.owed = due % CSS_GROWTH_DIVISOR;
         due / CSS_GROWTH_DIVISOR
     }
 
-    /// Congestion ended slow start.
+    /// Congestion has ended slow start.
     pub(super) fn finish(&mut self) {
         self.phase = SlowStart::Over;
     }
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
     use crate::Time;
 
-    /// A round of ten measurements of so many microseconds each.
+    /// Runs a round of ten measurements of `micros` microseconds each.
     fn round(hystart: &mut HyStart, seq: &mut u64, micros: u64) -> SlowStart {
         let mut phase = SlowStart::Full;
         let next = *seq + 10;

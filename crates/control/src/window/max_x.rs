@@ -1,4 +1,4 @@
-//! Reduction to max(x, 2 MTU): what Ye (2004, 4.5 and 4.6.5) compares as answers to a mark.
+//! Reduction to max(x, 2 MTU): the reactions to a mark that Ye (2004, 4.5 and 4.6.5) compares.
 
 use super::{StandardWindow, WindowControl, WindowUpdate, WindowView};
 use crate::part::{BuildContext, ParameterError, Part};
@@ -78,7 +78,7 @@ impl Part<dyn WindowControl> for MaxXParameters {
     }
 }
 
-/// Grows as the standard and reduces to max(x, 2 MTU). A window that is smaller than x already is left alone.
+/// Grows like the standard and reduces to max(x, 2 MTU). A window smaller than x does not change.
 #[derive(Clone, Debug)]
 struct MaxX {
     parameters: MaxXParameters,
@@ -168,7 +168,7 @@ mod tests {
             assert_eq!(on_mark(with(x), 24 * UNIT), units * UNIT, "{x:?}");
         }
         assert_eq!(on_mark(with(Reduction::Eighth), 8 * UNIT), 2 * UNIT, "not below 2 MTU");
-        // Equation 1: 79.6 ms at 2 Mbit/s are 19900 bytes, and one packet
+        // Equation 1: 79.6 ms at 2 Mbit/s is 19900 bytes, plus one packet
         let bdp = MaxXParameters {
             bandwidth: Some(Rate::from_mbps(2)),
             ..with(Reduction::Bdp)
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn losses_halve_unless_x_is_for_them_too() {
-        // Ye 2004, Figure 16 speaks of ECNE alone
+        // Ye 2004, Figure 16 describes only ECNE
         let mut parameters = MaxXParameters {
             x: Reduction::Eighth,
             ..MaxXParameters::default()

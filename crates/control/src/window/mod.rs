@@ -1,6 +1,6 @@
-//! Window control: given acknowledgements and verdicts, how much may be in flight?
+//! Window control: how much data may be in flight, given acknowledgements and verdicts?
 //!
-//! A part answers with numbers; the [`Controller`](crate::Controller) owns the window and applies them.
+//! A part returns numbers; the [`Controller`](crate::Controller) owns the window and applies them.
 
 mod bbr;
 mod bbr1;
@@ -55,7 +55,7 @@ pub enum GrowthRule {
     FullWindow,
 }
 
-/// The window as a part sees it. All in bytes.
+/// The view of the window for a part. All values are in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WindowView {
     /// Congestion window.
@@ -64,7 +64,7 @@ pub struct WindowView {
     pub ssthresh: u64,
     /// The unit in which the window grows: PMDCS for SCTP (RFC 9260 §7.2), MSS for TCP.
     pub unit: u64,
-    /// The window at the start.
+    /// Initial congestion window.
     pub initial_cwnd: u64,
     /// Smallest ssthresh after a loss: 4 units by RFC 9260, 2 by RFC 2960.
     pub floor: u64,
@@ -73,7 +73,7 @@ pub struct WindowView {
 }
 
 impl WindowView {
-    /// The window as it is: the answer of a part that changes nothing.
+    /// Returns the unchanged window.
     pub fn unchanged(&self) -> WindowUpdate {
         WindowUpdate {
             cwnd: self.cwnd,
@@ -81,22 +81,23 @@ impl WindowView {
         }
     }
 
-    /// Whether slow start goes on.
+    /// Returns whether the window is in slow start.
     pub fn in_slow_start(&self) -> bool {
         self.cwnd <= self.ssthresh
     }
 
-    /// Half of the window, but not below the floor.
+    /// Returns half of the window, but at least the floor.
     pub fn halved(&self) -> u64 {
         (self.cwnd / 2).max(self.floor)
     }
 
-    /// A share of the window, 0 to 1.
+    /// Returns a share of the window, 0 to 1.
     pub fn scaled(&self, share: f64) -> u64 {
         (self.cwnd as f64 * share) as u64
     }
 
-    /// Whether the window was used up, to less than a unit, when an acknowledgement came: only then it may grow (RFC 9438 §5.8).
+    /// Returns whether the window was fully used, except for less than a unit, when an acknowledgement arrived. Only
+    /// then may it grow (RFC 9438 §5.8).
     pub fn is_used(&self, ack: &AckSample) -> bool {
         ack.flight_before.saturating_add(self.unit) > self.cwnd
     }
@@ -112,7 +113,7 @@ pub struct WindowUpdate {
 }
 
 impl WindowUpdate {
-    /// Both set to `window`: the usual answer to congestion.
+    /// Returns an update with both values set to `window`, the usual reaction to congestion.
     pub fn both(window: u64) -> Self {
         WindowUpdate {
             cwnd: window,
@@ -121,21 +122,24 @@ impl WindowUpdate {
     }
 }
 
-/// The questions a window control answers.
+/// The interface of a window control.
 pub trait WindowControl: fmt::Debug + Send + Sync {
-    /// The window after an acknowledgement.
+    /// Returns the window after an acknowledgement.
     fn on_ack(&mut self, window: WindowView, ack: &AckSample) -> WindowUpdate;
 
-    /// The window after a loss that counts as congestion and was noticed by a gap; asked once per window of data.
+    /// Returns the window after a loss that counts as congestion and was detected by a gap; called once per window of
+    /// data.
     fn on_congestion(&mut self, window: WindowView, loss: &LossEvent) -> WindowUpdate;
 
-    /// The window after a loss that was noticed by a gap and judged a transmission error; by default as it is.
+    /// Returns the window after a loss that was detected by a gap and judged as a transmission loss; by default
+    /// unchanged.
     fn on_transmission_loss(&mut self, window: WindowView, loss: &LossEvent) -> WindowUpdate {
         let _ = loss;
         window.unchanged()
     }
 
-    /// The window after a mark; asked for each. By default the first of a window of data counts as a loss by congestion.
+    /// Returns the window after a mark; called for each mark. By default the first mark of a window of data counts as a
+    /// congestion loss.
     fn on_mark(&mut self, window: WindowView, mark: &MarkEvent) -> WindowUpdate {
         if !mark.reduces {
             return window.unchanged();
@@ -152,8 +156,8 @@ pub trait WindowControl: fmt::Debug + Send + Sync {
         self.on_congestion(window, &loss)
     }
 
-    /// The window after a retransmission timeout that was judged so. By default a judgement changes nothing: one unit is left,
-    /// and ssthresh is as after any loss.
+    /// Returns the window after a retransmission timeout with this verdict. By default the verdict has no effect: cwnd
+    /// is one unit, and ssthresh is that after any loss.
     fn on_timeout(&mut self, window: WindowView, loss: &LossEvent, verdict: Verdict) -> WindowUpdate {
         let _ = verdict;
         WindowUpdate {
@@ -162,7 +166,7 @@ pub trait WindowControl: fmt::Debug + Send + Sync {
         }
     }
 
-    /// The window after the path was idle for one retransmission timeout: by default half, down to the floor (RFC 9260 §7.2.1).
+    /// Returns the window after an idle period of one RTO: by default half, but at least the floor (RFC 9260 §7.2.1).
     fn on_idle(&mut self, window: WindowView) -> WindowUpdate {
         WindowUpdate {
             cwnd: window.halved().min(window.cwnd),
@@ -170,16 +174,16 @@ pub trait WindowControl: fmt::Debug + Send + Sync {
         }
     }
 
-    /// The timeout was spurious: what it changed in the part is taken back, as the controller does with its window.
+    /// The timeout was spurious: reverts its effects in the part, as the controller does for its window.
     fn on_spurious_timeout(&mut self) {}
 
-    /// The rate at which packets are to be sent, if the part has an opinion.
+    /// Returns the pacing rate, if the part sets one.
     fn pacing_rate(&self, window: WindowView, srtt: Option<Span>) -> Option<Rate> {
         let _ = (window, srtt);
         None
     }
 
-    /// What it wants to be told beyond the usual.
+    /// Returns the optional samples that the part needs.
     fn needs(&self) -> Needs {
         Needs::default()
     }
@@ -211,7 +215,7 @@ impl WindowSpec {
         }
     }
 
-    /// The window control of one path.
+    /// Builds the window control of one path.
     pub fn build(&self, context: &BuildContext) -> Window {
         match self {
             WindowSpec::Standard(parameters) => Window::Standard(StandardWindow::new(*parameters)),
@@ -220,12 +224,12 @@ impl WindowSpec {
     }
 }
 
-/// The window control of a path. The standard one costs no call through a pointer.
+/// The window control of a path. The standard one needs no dynamic dispatch.
 #[derive(Debug)]
 pub enum Window {
     /// The rules of the standard.
     Standard(StandardWindow),
-    /// Any other, also from outside this crate.
+    /// Any other window control, also from outside this crate.
     Other(Box<dyn WindowControl>),
 }
 

@@ -1,6 +1,6 @@
 //! The standard window: slow start, congestion avoidance with partial_bytes_acked, halving.
 //!
-//! RFC 9260 §7.2.1 to §7.2.3. Its predecessors differ in constants and in what counts towards partial_bytes_acked
+//! RFC 9260 §7.2.1 to §7.2.3. Earlier RFCs differ in constants and in the bytes that count towards partial_bytes_acked
 //! ([`GrowthRule`]).
 
 use super::hystart::{HyStart, SlowStart};
@@ -27,18 +27,19 @@ impl Part<dyn WindowControl> for StandardParameters {
     }
 }
 
-/// State of the standard window control. Others that differ from it in their answer to loss alone grow by it.
+/// State of the standard window control. Window controls that differ from it only in their reaction to loss use it for
+/// growth.
 #[derive(Clone, Debug, Default)]
 pub struct StandardWindow {
-    /// Negative where a coupling moves growth to other paths (OLIA).
+    /// Negative if a coupling moves growth to other paths (OLIA).
     partial_bytes_acked: i64,
-    /// For the first slow start.
-    /// Boxed: most associations do without, and an idle one is to stay small.
+    /// State of the first slow start. It is boxed, because most associations do not use it, and idle associations
+    /// should be small.
     hystart: Option<Box<HyStart>>,
 }
 
 impl StandardWindow {
-    /// The window control with these parameters.
+    /// Creates the window control with these parameters.
     pub fn new(parameters: StandardParameters) -> Self {
         StandardWindow {
             partial_bytes_acked: 0,
@@ -55,7 +56,7 @@ impl StandardWindow {
         match hystart.on_ack(ack) {
             SlowStart::Full => grown(window, growth),
             SlowStart::Conservative => grown(window, hystart.slowed(growth)),
-            // Congestion avoidance is where cwnd exceeds ssthresh.
+            // In congestion avoidance cwnd exceeds ssthresh.
             SlowStart::Over => WindowUpdate {
                 cwnd: window.cwnd,
                 ssthresh: window.cwnd.saturating_sub(1),
@@ -63,11 +64,11 @@ impl StandardWindow {
         }
     }
 
-    /// Bytes by which an acknowledgement lets the congestion window grow.
+    /// Returns the bytes by which an acknowledgement lets the congestion window grow.
     // [9260:7.2-1, 7.2-2, 7.2.1-5, 7.2.1-6, 7.2.1-7, 7.2.1-8, 7.2.2-1, 7.2.2-2, 7.2.2-3]
     #[inline]
     pub fn growth(&mut self, window: WindowView, ack: &AckSample) -> u64 {
-        // A coupling with other paths may slow it down, or shrink the window.
+        // A coupling with other paths may reduce the growth, or shrink the window.
         let scaled = |bytes: u64| {
             if ack.growth == 1.0 {
                 bytes.min(i64::MAX as u64) as i64
@@ -76,8 +77,8 @@ impl StandardWindow {
             }
         };
         if window.in_slow_start() {
-            // RFC 9260 §7.2.1: only with the window fully used, outside of fast recovery, and when the cumulative
-            // acknowledgement moves (kept from RFC 4960), by no more than one unit.
+            // RFC 9260 §7.2.1: only with a fully utilized window, outside of fast recovery, and when the cumulative TSN
+            // ack point advances (kept from RFC 4960), by at most one unit.
             let grows = ack.cumulative_advanced && ack.flight_before >= window.cwnd && !ack.in_recovery;
             return if grows {
                 scaled(ack.acked.min(window.unit)).max(0) as u64
@@ -97,7 +98,7 @@ impl StandardWindow {
         let mut growth = 0;
         let cwnd = window.cwnd.min(i64::MAX as u64) as i64;
         if window.growth == GrowthRule::FullWindow && ack.in_recovery {
-            // ns-2 asks for growth only once all that was outstanding at the loss is acknowledged.
+            // In ns-2, the window grows only after all data outstanding at the loss is acknowledged.
         } else if self.partial_bytes_acked >= cwnd {
             if ack.flight_before >= window.cwnd {
                 self.partial_bytes_acked -= cwnd;
@@ -112,8 +113,8 @@ impl StandardWindow {
         growth
     }
 
-    /// The window where a coupling lets it shrink by a unit: once for each window of negative growth, down to one unit. It stays in
-    /// congestion avoidance.
+    /// Returns the window reduced by a unit because of a coupling: once per window of negative growth, down to one
+    /// unit. It stays in congestion avoidance.
     fn shrunk(&mut self, window: WindowView) -> Option<WindowUpdate> {
         let cwnd = window.cwnd.min(i64::MAX as u64) as i64;
         if window.in_slow_start() || self.partial_bytes_acked > -cwnd {
@@ -131,7 +132,7 @@ impl StandardWindow {
         })
     }
 
-    /// Forgets what was acknowledged towards the next step of growth.
+    /// Resets the bytes acknowledged towards the next step of growth.
     pub fn restart(&mut self) {
         self.partial_bytes_acked = 0;
     }
@@ -144,7 +145,7 @@ fn grown(window: WindowView, growth: u64) -> WindowUpdate {
     }
 }
 
-/// Half of the window, or what a coupling with other paths leaves of it: one unit at least.
+/// Returns half of the window, or the window that a coupling with other paths determines, at least one unit.
 fn reduced(window: WindowView, loss: &LossEvent) -> u64 {
     loss.coupled
         .map_or(window.halved(), |coupled| coupled.min(window.cwnd).max(window.unit))
@@ -179,7 +180,7 @@ impl WindowControl for StandardWindow {
 
     // [9260:7.2.1-10, 7.2.2-4]
     fn on_idle(&mut self, window: WindowView) -> WindowUpdate {
-        // RFC 9260 §7.2.1, last rule: decays towards the floor, never grows by it.
+        // RFC 9260 §7.2.1, last rule: decreases towards the floor, and never increases.
         self.restart();
         WindowUpdate {
             cwnd: window.halved().min(window.cwnd),
@@ -266,8 +267,8 @@ mod tests {
 
     #[test]
     fn older_editions_count_only_acknowledgements_that_advance_the_cumulative_tsn() {
-        // RFC 4960 §7.2.2 and RFC 2960 §7.2.2: by hand, a window of four units. Three gap reports of a unit each count for nothing;
-        // then the hole is filled, which acknowledges one more unit, and three more advances complete the window.
+        // RFC 4960 §7.2.2 and RFC 2960 §7.2.2, by hand, a window of four units. Three gap reports of a unit each do not
+        // count. Then the gap is closed, which acknowledges one more unit, and three more advances complete the window.
         let at = WindowView {
             growth: GrowthRule::CumulativeAdvance,
             ..view(4 * UNIT, 2 * UNIT)
@@ -291,8 +292,8 @@ mod tests {
 
     #[test]
     fn older_editions_do_not_cap_the_credit() {
-        // RFC 4960 §7.2.2: nothing lowers partial_bytes_acked while the window is not full. By hand: 20 units of credit at a window
-        // of four make five steps.
+        // RFC 4960 §7.2.2: partial_bytes_acked is not lowered while the window is not full. By hand: 20 units of credit
+        // with a window of four units give five steps.
         let at = WindowView {
             growth: GrowthRule::CumulativeAdvance,
             ..view(4 * UNIT, 2 * UNIT)
@@ -307,8 +308,9 @@ mod tests {
 
     #[test]
     fn ns_2_counts_only_acknowledgements_that_find_the_window_full() {
-        // By hand, a window of four units: six advances with three units in flight, then three with four. RFC 4960 has a credit of a
-        // window and a half when the window is full for the first time, ns-2 has none.
+        // By hand, a window of four units: six advances with three units in flight, then three with four units. With
+        // RFC 4960 the credit is one and a half windows when the window is full for the first time, with ns-2 it is
+        // zero.
         let grown = |growth, in_recovery| {
             let at = WindowView {
                 growth,
@@ -370,7 +372,7 @@ mod tests {
         let at = view(8 * UNIT, 2 * UNIT);
         let grown: u64 = (0..64).map(|_| window.growth(at, &coupled(0.25))).sum();
         assert_eq!(grown, 2 * UNIT, "64 / 8 windows, a quarter each");
-        // Negative growth: a unit less for each window of it, and never slow start because of it.
+        // Negative growth: one unit less per window of it, and never slow start because of it.
         let mut shrinking = StandardWindow::default();
         let mut left = view(8 * UNIT, 7 * UNIT);
         for _ in 0..16 + 14 + 12 {
@@ -440,7 +442,8 @@ mod tests {
 
     #[test]
     fn hystart_ends_the_first_slow_start_when_round_trip_times_rise() {
-        // RFC 9406 §4.2: 80 ms, then 100 ms: conservative for five rounds, a quarter of the growth, then congestion avoidance.
+        // RFC 9406 §4.2: 80 ms, then 100 ms: conservative for five rounds with a quarter of the growth, then congestion
+        // avoidance.
         let millis = crate::Span::from_millis;
         let run = |hystart| {
             let mut part = StandardWindow::new(StandardParameters { hystart });

@@ -96,21 +96,22 @@ impl Part<dyn WindowControl> for TabeParameters {
     }
 }
 
-/// Windows below it, in units, may be those of many flows that share a queue.
+/// Smaller windows, in units, may be those of many flows that share a queue.
 const SMALL: u64 = 32;
-/// Windows from it on, in units, are those of few flows.
+/// Windows of at least this size, in units, are those of few flows.
 const LARGE: u64 = 48;
 
-/// Grows as the standard. A loss judged congestion sets ssthresh to the optimum, and cwnd with it where it is larger (Algorithm 1). After
-/// a timeout ssthresh is the optimum; cwnd is one unit after congestion and the optimum after a transmission error (Algorithm 2).
+/// Grows like the standard. A congestion loss sets ssthresh to the optimum, and cwnd too if it is larger (Algorithm 1).
+/// A timeout sets ssthresh to the optimum; it sets cwnd to one unit after congestion and to the optimum after a
+/// transmission loss (Algorithm 2).
 #[derive(Clone, Debug)]
 struct Tabe {
     parameters: TabeParameters,
     rate: ArrivalRate,
     rounds: Rounds,
-    /// The greatest estimate of the last rounds, bytes a second.
+    /// The maximum estimate of the last rounds in bytes per second.
     greatest: WindowedMax,
-    /// The round before which it counts: an outage was not long ago.
+    /// The round until which the maximum is used, because of a recent outage.
     remembers_until: u64,
     min_rtt: Option<Span>,
     srtt: Option<Span>,
@@ -133,7 +134,7 @@ impl Tabe {
         }
     }
 
-    /// RTT R (equation 10), but no less than `least` units; half of the window before the first measurement.
+    /// Returns RTT R (equation 10), but at least `least` units; half of the window before the first measurement.
     fn optimum(&mut self, window: WindowView, loss: Option<&LossEvent>) -> u64 {
         let rtt = match self.parameters.rtt {
             PipeRtt::Min => self.min_rtt,
@@ -226,7 +227,8 @@ mod tests {
     use crate::sample::Stamps;
     use crate::window::testing::{UNIT, gap, timeout, view};
 
-    /// A packet each 10 ms by the receiver's clock, acknowledged two at a time each 20 ms, at an RTT of 120 ms, 100 ms without queue.
+    /// A packet every 10 ms by the receiver's clock, acknowledged in pairs every 20 ms, with an RTT of 120 ms, 100 ms
+    /// without queue.
     fn fed(parameters: TabeParameters) -> Tabe {
         let mut part = Tabe::new(parameters);
         for step in 1..400 {
@@ -236,7 +238,7 @@ mod tests {
                 min_rtt: Some(Span::from_millis(100)),
                 stamps: Some(Stamps {
                     sent: ms(20 * step),
-                    // Received at half the rate at which acknowledgements come, to tell the clocks apart.
+                    // Received at half the rate at which acknowledgements arrive, to distinguish the clocks.
                     received: ms(40 * step),
                 }),
                 newest: 2 * step,
@@ -255,7 +257,8 @@ mod tests {
 
     #[test]
     fn the_optimum_by_hand() {
-        // Chen, equations 9 and 10: 50 packets a second by the receiver, 100 by the acknowledgements; times 100 or 120 ms
+        // Chen, equations 9 and 10: 50 packets per second by the receiver, 100 by the acknowledgements; times 100 or
+        // 120 ms
         use ArrivalClock::{Acknowledgements, Receiver};
         for (clock, rtt, expected) in [
             (Receiver, PipeRtt::Min, 5.0),
@@ -308,7 +311,7 @@ mod tests {
                 memory,
                 ..TabeParameters::default()
             });
-            // 399 steps of 20 ms, then 100 ms of silence and a packet without weight (equation 9).
+            // 399 steps of 20 ms, then 100 ms without arrivals and a packet without weight (equation 9).
             let late = AckSample {
                 srtt: Some(Span::from_millis(120)),
                 min_rtt: Some(Span::from_millis(100)),
@@ -352,7 +355,7 @@ mod tests {
 
     #[test]
     fn a_warning_is_rate_control_once_in_a_window_of_data() {
-        // TCP Jersey, as told by Chen, 2.2
+        // TCP Jersey, as described by Chen, 2.2
         let mut part = fed(TabeParameters {
             clock: ArrivalClock::Acknowledgements,
             on_warning: true,

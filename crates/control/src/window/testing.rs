@@ -1,4 +1,4 @@
-//! What the tests of window controls share.
+//! Helpers for the tests of window controls.
 
 use super::{GrowthRule, WindowControl, WindowView};
 use crate::sample::{AckSample, LossEvent, LossSignal, RateSample};
@@ -25,8 +25,8 @@ pub(super) fn timeout() -> LossEvent {
     LossEvent::of(Time::ZERO, LossSignal::Timeout, 3)
 }
 
-/// Feeds a round of acknowledgements of single packets, as many as the window holds, with this round-trip time, beginning at `now`;
-/// returns the window after it. `seq` counts packets.
+/// Feeds a round of acknowledgements of single packets, one window of them, with this round-trip time, starting at
+/// `now`. Returns the window after it. `seq` counts packets.
 pub(super) fn round(part: &mut dyn WindowControl, window: &mut WindowView, seq: &mut u64, now: Time, rtt: Span) {
     let packets = (window.cwnd / UNIT).max(1);
     for n in 0..packets {
@@ -46,7 +46,8 @@ pub(super) fn round(part: &mut dyn WindowControl, window: &mut WindowView, seq: 
     }
 }
 
-/// A path that acknowledges packets one at a time: 100 packets a second and 100 ms, so that its bandwidth-delay product is 10 units.
+/// A path that acknowledges packets one at a time: 100 packets per second and 100 ms, so its bandwidth-delay product is
+/// 10 units.
 #[derive(Debug)]
 pub(super) struct PacketClock<C> {
     pub(super) control: C,
@@ -54,7 +55,7 @@ pub(super) struct PacketClock<C> {
     pub(super) now: Time,
     pub(super) delivered: u64,
     pub(super) seq: u64,
-    /// Packets delivered in a second and round-trip time of the next acknowledgements.
+    /// Packets delivered per second, and round-trip time of the next acknowledgements.
     pub(super) rate: u64,
     pub(super) rtt: Span,
     pub(super) app_limited: bool,
@@ -115,7 +116,7 @@ impl<C: WindowControl> PacketClock<C> {
         (0..n).for_each(|_| self.ack());
     }
 
-    /// Pacing rate in packets a second.
+    /// Returns the pacing rate in packets per second.
     pub(super) fn pacing(&self) -> f64 {
         let rate = self.control.pacing_rate(self.window, None).expect("it paces");
         rate.as_bps() as f64 / 8.0 / UNIT as f64

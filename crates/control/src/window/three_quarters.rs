@@ -1,4 +1,4 @@
-//! ModReno: a loss judged a transmission error costs a quarter of the window, any other one half (Shishir 2000, III.D).
+//! ModReno: a transmission loss reduces the window by a quarter, any other loss by half (Shishir 2000, III.D).
 
 use super::{StandardWindow, WindowControl, WindowUpdate, WindowView};
 use crate::controller::RecoveryEpoch;
@@ -41,7 +41,7 @@ impl Part<dyn WindowControl> for ThreeQuartersParameters {
 struct ThreeQuarters {
     keep: f64,
     standard: StandardWindow,
-    /// The window of data for which the window was reduced: once is enough.
+    /// The window of data for which the window has been reduced; it is reduced only once.
     reduced: RecoveryEpoch,
 }
 

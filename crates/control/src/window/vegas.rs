@@ -1,4 +1,4 @@
-//! Vegas: keeps a few packets waiting at the bottleneck, no more (Brakmo and Peterson 1995).
+//! Vegas: keeps a small number of packets queued at the bottleneck (Brakmo and Peterson 1995).
 
 use super::{StandardWindow, WindowControl, WindowUpdate, WindowView};
 use crate::estimator::Backlog;
@@ -47,7 +47,8 @@ impl Part<dyn WindowControl> for VegasParameters {
     }
 }
 
-/// Once in each round-trip time the window moves by one unit, up, down or not at all. Loss is answered as by the standard.
+/// Once per round-trip time the window grows or shrinks by one unit or stays the same. The reaction to loss is the
+/// standard's.
 #[derive(Clone, Debug)]
 struct Vegas {
     parameters: VegasParameters,
@@ -58,14 +59,15 @@ struct Vegas {
 impl WindowControl for Vegas {
     fn on_ack(&mut self, window: WindowView, ack: &AckSample) -> WindowUpdate {
         let round_over = self.backlog.on_ack(ack);
-        // With one or two measurements a delayed acknowledgement cannot be told from a queue: the standard's growth, as in Linux.
+        // With one or two measurements a delayed acknowledgement cannot be distinguished from a queue: the standard's
+        // growth is used, as in Linux.
         let waiting = match self.backlog.packets(window.cwnd, window.unit) {
             Some(waiting) if self.backlog.samples_in_round() > 2 => waiting,
             _ => return self.standard.on_ack(window, ack),
         };
         if window.in_slow_start() {
             if round_over && waiting > self.parameters.gamma {
-                // What waits beyond one packet is taken out.
+                // Removes the queued packets except one from the window.
                 let surplus = ((waiting - 1.0).max(0.0) * window.unit as f64) as u64;
                 let cwnd = window.cwnd.saturating_sub(surplus).max(2 * window.unit);
                 return WindowUpdate {
@@ -82,7 +84,7 @@ impl WindowControl for Vegas {
             let cwnd = window.cwnd.saturating_sub(window.unit).max(2 * window.unit);
             WindowUpdate {
                 cwnd,
-                // A window below ssthresh would be taken for slow start.
+                // With a window below ssthresh, slow start would begin.
                 ssthresh: window.ssthresh.min(cwnd - window.unit),
             }
         } else if waiting < self.parameters.alpha && window.is_used(ack) {
@@ -112,7 +114,7 @@ mod tests {
     use crate::window::testing::{UNIT, gap, round, view};
     use crate::{Span, Time};
 
-    /// The window after three rounds in avoidance at this round-trip time, 100 ms at the shortest.
+    /// Returns the window after three rounds of congestion avoidance with this round-trip time; the minimum is 100 ms.
     fn settled(rtt: u64) -> u64 {
         let mut part = VegasParameters::default().build(&BuildContext {
             unit: UNIT,
@@ -130,7 +132,7 @@ mod tests {
 
     #[test]
     fn the_window_follows_the_backlog() {
-        // 20 packets: below 2 wait up to 111 ms, from 2 to 4 up to 125 ms. Brakmo and Peterson 1995, 3.2
+        // 20 packets: below 111 ms fewer than 2 are queued, up to 125 ms 2 to 4. Brakmo and Peterson 1995, 3.2
         assert!(settled(105) > 20 * UNIT, "{}", settled(105));
         assert!(settled(118).abs_diff(20 * UNIT) <= UNIT, "{}", settled(118));
         assert!(settled(140) < 20 * UNIT, "{}", settled(140));

@@ -1,4 +1,5 @@
-//! Veno: grows at half speed while packets wait, and gives up a fifth of the window for a loss by the channel (Fu and Liew 2003).
+//! Veno: grows at half speed while packets are queued, and reduces the window by a fifth after a transmission loss (Fu
+//! and Liew 2003).
 
 use super::{StandardWindow, WindowControl, WindowUpdate, WindowView};
 use crate::controller::RecoveryEpoch;
@@ -48,9 +49,9 @@ struct Veno {
     parameters: VenoParameters,
     backlog: Backlog,
     standard: StandardWindow,
-    /// The window of data for which the window was reduced: once is enough.
+    /// The window of data for which the window has been reduced; it is reduced only once.
     reduced: RecoveryEpoch,
-    /// The last step of growth was left out.
+    /// The last step of growth was skipped.
     skipped: bool,
 }
 

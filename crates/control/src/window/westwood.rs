@@ -1,5 +1,5 @@
-//! Westwood+: after congestion the window is what the path delivered in the shortest round-trip time (Mascolo et al. 2001; Grieco and
-//! Mascolo 2004).
+//! Westwood+: congestion sets the window to the data that the path delivers in the shortest round-trip time (Mascolo et
+//! al. 2001; Grieco and Mascolo 2004).
 
 use super::{StandardWindow, WindowControl, WindowUpdate, WindowView};
 use crate::Span;
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn the_window_falls_to_what_the_path_delivered() {
-        // 10 packets in each 100 ms; 80 ms at the shortest: a pipe of 8 packets.
+        // 10 packets per 100 ms; 80 ms at the shortest: the path holds 8 packets.
         let mut part = Westwood::default();
         let at = view(10 * UNIT, UNIT);
         assert_eq!(

@@ -1,19 +1,22 @@
-//! BBR version 3: a model of the path with bounds that loss sets, instead of an answer to each loss (draft-ietf-ccwg-bbr).
+//! BBR version 3: a model of the path with bounds set by loss, instead of a reaction to each loss (draft-ietf-ccwg-bbr).
 //!
-//! The model has the bandwidth of the last two probing cycles, the lowest round-trip time, and two pairs of bounds: a long-term bound of
-//! what may be in flight (`inflight_longterm`), lowered while probing loses more than `loss_threshold`, and short-term bounds
-//! (`bw_shortterm`, `inflight_shortterm`), lowered in each round with loss and forgotten before the next probe.
+//! The model consists of the bandwidth of the last two probing cycles, the lowest round-trip time, and two kinds of bounds:
+//! a long-term bound on the data in flight (`inflight_longterm`), lowered while probing loses more than `loss_threshold`,
+//! and short-term bounds (`bw_shortterm`, `inflight_shortterm`), lowered in each round with loss and reset before the next
+//! probe.
 //!
 //! Checked against the draft as of August 2026. Differences:
 //!
-//! - The times between probes follow from the bytes delivered instead of random numbers, as parts draw none.
-//! - Whether too much was in flight is checked with the samples of acknowledgements only, not for each lost packet (HandleLostPacket):
-//!   what was in flight then is that of the newest packet acknowledged, not of the packet lost (InflightAtLoss).
-//! - A spurious timeout restores window and bounds, but not the state (`undo_state`): Startup or the probe go on with the next cycle.
-//!   Other spurious recoveries are not noticed.
+//! - The times between probes are derived from the bytes delivered instead of random numbers, because parts draw none.
+//! - Excessive data in flight is detected from the samples of acknowledgements only, not for each lost packet
+//!   (HandleLostPacket): the data in flight is that of the newest acknowledged packet, not of the lost packet
+//!   (InflightAtLoss).
+//! - A spurious timeout restores window and bounds, but not the state (`undo_state`): Startup or the probe continue with the
+//!   next cycle. Other spurious recoveries are not detected.
 //! - After a timeout the search for a full pipe restarts, as in Linux.
-//! - The quantum (QuantizationBudget) is a millisecond at the pacing rate, 2 packets to 64 KiB, three times.
-//! - Marks (ECN) are left alone, which the draft allows.
+//! - The QuantizationBudget is three times the data of a millisecond at the pacing rate, which counts as 2 packets to
+//!   64 KiB.
+//! - Marks (ECN) are ignored, which the draft permits.
 
 mod model;
 mod phases;
@@ -114,23 +117,24 @@ struct Bbr {
     model: Model,
     state: State,
     probe: Probe,
-    /// When ProbeRTT may end; none before its window is reached.
+    /// When ProbeRTT may end; `None` before its window is reached.
     probe_rtt_done: Option<Time>,
     probe_rtt_round_done: bool,
-    /// Bytes in a second; none before the first sample.
+    /// Pacing rate in bytes per second; `None` before the first sample.
     pacing: Option<f64>,
     /// The window before a recovery or ProbeRTT.
     saved: SavedWindow,
-    /// Loss events of this round, and rounds since the recovery began, to see a full pipe in Startup.
+    /// Number of loss events in this round, and of rounds since the recovery began, to detect a full pipe in Startup.
     loss_events: u32,
     recovery_rounds: u32,
     /// The round in which Drain began.
     drain_round: u64,
-    /// Nothing has been acknowledged since the path was idle.
+    /// No data has been acknowledged since the path was idle.
     idle_restart: bool,
-    /// Bounds before the last loss: of the rate and of what is in flight in the short term, and of what is in flight in the long term.
+    /// Bounds before the last loss: the short-term bounds of the rate and of the data in flight, and the long-term
+    /// bound of the data in flight.
     undo: (f64, u64, u64),
-    /// The window was used up in this round or the last one.
+    /// The window was fully used in this round or the last one.
     limited: [bool; 2],
 }
 
@@ -176,7 +180,8 @@ impl Bbr {
         }
     }
 
-    /// The data that a sender has to have in flight for the round-trip time times the bandwidth, times `gain`: BBRInflight.
+    /// Returns `gain` times the bandwidth-delay product, at least the quantization budget, or the initial window before
+    /// a measurement: BBRInflight.
     fn inflight(&self, gain: f64, window: WindowView) -> u64 {
         let Some(bdp) = self.model.bdp(gain) else {
             return window.initial_cwnd;
@@ -184,7 +189,7 @@ impl Bbr {
         self.quantised(bdp, window)
     }
 
-    /// BBRQuantizationBudget: room for what is sent and acknowledged at a time.
+    /// BBRQuantizationBudget: raises the limit to the data that is sent or acknowledged at once.
     fn quantised(&self, inflight: u64, window: WindowView) -> u64 {
         let per_millisecond = (self.pacing.unwrap_or(0.0) / 1e3) as u64;
         let quantum = per_millisecond.min(64 << 10).max(2 * window.unit);
@@ -196,7 +201,7 @@ impl Bbr {
         }
     }
 
-    /// The long-term bound less the headroom; `u64::MAX` without a bound.
+    /// Returns the long-term bound minus the headroom, or `u64::MAX` without a bound.
     fn inflight_with_headroom(&self, unit: u64) -> u64 {
         let bound = self.model.inflight_longterm;
         if bound == u64::MAX {
@@ -217,8 +222,8 @@ impl Bbr {
         half.max(MIN_UNITS * window.unit)
     }
 
-    /// Whether loss in Startup shows that the pipe is full (BBRCheckStartupHighLoss): six loss events and more than the threshold in
-    /// the same round, after at least one full round of recovery.
+    /// Checks whether loss in Startup shows that the pipe is full (BBRCheckStartupHighLoss): six loss events and more
+    /// than the threshold in the same round, after at least one full round of recovery.
     fn check_startup_loss(&mut self, ack: &AckSample) {
         if self.state != State::Startup || self.model.filled_pipe {
             return;
@@ -235,7 +240,7 @@ impl Bbr {
         }
     }
 
-    /// Draft: BBRUpdateMinRTT has been done; BBRCheckProbeRTT. Returns the window to go back to when ProbeRTT is over.
+    /// BBRCheckProbeRTT, after BBRUpdateMinRTT. Returns the window to restore when ProbeRTT ends.
     fn check_probe_rtt(&mut self, window: WindowView, ack: &AckSample, expired: bool) -> Option<u64> {
         if self.state != State::ProbeRtt && expired && !self.idle_restart {
             self.saved.save(window, false);
@@ -247,7 +252,7 @@ impl Bbr {
         if self.state != State::ProbeRtt {
             return None;
         }
-        // BBRHandleProbeRTT: rates are limited by it.
+        // BBRHandleProbeRTT: ProbeRTT limits the rates.
         self.model.limited_until = ack.delivered.saturating_add(ack.flight).max(1);
         match self.probe_rtt_done {
             None => {
@@ -281,7 +286,7 @@ impl Bbr {
         let initial = || Some(self.parameters.startup_gain * window.initial_cwnd as f64 / seconds(ack.srtt?));
         let known = self.pacing.or_else(initial);
         let rate = self.pacing_gain() * self.model.bandwidth() * (1.0 - PACING_MARGIN);
-        // The first samples are of a small window: until the pipe is full they do not lower the rate.
+        // The first samples come from a small window. Until the pipe is full, they do not lower the rate.
         self.pacing = match known {
             Some(known) if !self.model.filled_pipe && rate <= known => Some(known),
             _ if rate > 0.0 => Some(rate),
@@ -359,7 +364,7 @@ impl WindowControl for Bbr {
     }
 
     fn on_congestion(&mut self, window: WindowView, loss: &LossEvent) -> WindowUpdate {
-        // OnEnterFastRecovery: the model answers, the window stays.
+        // OnEnterFastRecovery: the model reacts, the window does not change.
         self.saved.enter(window, loss, self.state == State::ProbeRtt);
         self.save_bounds();
         self.recovery_rounds = 0;
@@ -373,7 +378,7 @@ impl WindowControl for Bbr {
     fn on_timeout(&mut self, window: WindowView, loss: &LossEvent, _verdict: Verdict) -> WindowUpdate {
         self.saved.enter(window, loss, self.state == State::ProbeRtt);
         self.save_bounds();
-        // The path may be another one now: Startup looks again whether the pipe is full.
+        // The route may have changed: Startup checks again whether the pipe is full.
         self.model.reset_full_bandwidth();
         WindowUpdate {
             cwnd: window.unit,
@@ -382,7 +387,7 @@ impl WindowControl for Bbr {
     }
 
     fn on_idle(&mut self, window: WindowView) -> WindowUpdate {
-        // HandleRestartFromIdle: the window stays, and the bandwidth known paces what is sent.
+        // HandleRestartFromIdle: the window does not change, and the known bandwidth paces the data.
         self.idle_restart = true;
         self.model.restart_extra();
         if self.state.is_probe_bw() && self.pacing.is_some() {
@@ -405,7 +410,7 @@ impl WindowControl for Bbr {
     fn pacing_rate(&self, window: WindowView, srtt: Option<Span>) -> Option<Rate> {
         let bytes_per_second = match self.pacing {
             Some(pacing) => pacing,
-            // Before the first sample, the initial window in a round-trip time.
+            // Before the first sample: the initial window per round-trip time.
             None => self.parameters.startup_gain * window.initial_cwnd as f64 / seconds(srtt?),
         };
         Some(Rate::from_bps((8.0 * bytes_per_second) as u64).max(Rate::from_bps(1)))

@@ -1,4 +1,4 @@
-//! What BBR knows of the path: rounds, bandwidth, round-trip times, and the bounds that loss sets.
+//! BBR's model of the path: rounds, bandwidth, round-trip times, and the bounds set by loss.
 
 use super::super::WindowView;
 use super::BbrParameters;
@@ -6,16 +6,16 @@ use crate::estimator::WindowedMax;
 use crate::sample::{AckSample, RateSample};
 use crate::{Span, Time};
 
-/// Growth of less than this in a round makes the pipe look full, in three rounds it is (BBRCheckFullBWReached).
+/// If the rate grows by less than this factor in three rounds, the pipe is full (BBRCheckFullBWReached).
 const FULL_GROWTH: f64 = 1.25;
 const FULL_ROUNDS: u32 = 3;
 
-/// Rounds for which aggregated acknowledgements are remembered (BBRExtraAckedFilterLen).
+/// Number of rounds for which aggregated acknowledgements are recorded (BBRExtraAckedFilterLen).
 const EXTRA_ROUNDS: u64 = 10;
 
 #[derive(Clone, Debug)]
 pub(super) struct Model {
-    /// The greatest rate of the probing cycle before and of this one, bytes in a second.
+    /// The maximum rate of the previous probing cycle and of the current one, in bytes per second.
     max_bw: [f64; 2],
     pub(super) bw_shortterm: f64,
     pub(super) inflight_shortterm: u64,
@@ -26,7 +26,7 @@ pub(super) struct Model {
     min_rtt_at: Time,
     probe_rtt_min: Option<Span>,
     pub(super) probe_rtt_at: Time,
-    /// Packets sent from here on belong to the next round, in bytes delivered.
+    /// End of the round in bytes delivered: packets sent later belong to the next round.
     round_end: u64,
     pub(super) round_count: u64,
     pub(super) round_start: bool,
@@ -78,7 +78,7 @@ impl Default for Model {
     }
 }
 
-/// Bytes in a second; zero for a sample without a duration.
+/// Returns the rate in bytes per second; zero for a sample without a duration.
 pub(super) fn rate_of(sample: &RateSample) -> f64 {
     let seconds = sample.interval.as_secs_f64();
     if seconds > 0.0 {
@@ -89,36 +89,36 @@ pub(super) fn rate_of(sample: &RateSample) -> f64 {
 }
 
 impl Model {
-    /// The greatest bandwidth of two cycles, bytes in a second.
+    /// Returns the maximum bandwidth of two cycles in bytes per second.
     pub(super) fn max_bandwidth(&self) -> f64 {
         self.max_bw[0].max(self.max_bw[1])
     }
 
-    /// The bandwidth to send at.
+    /// Returns the bandwidth for sending.
     pub(super) fn bandwidth(&self) -> f64 {
         self.max_bandwidth().min(self.bw_shortterm)
     }
 
-    /// The bandwidth-delay product times `gain`; none before a measurement.
+    /// Returns the bandwidth-delay product times `gain`, or `None` before a measurement.
     pub(super) fn bdp(&self, gain: f64) -> Option<u64> {
         let bandwidth = self.bandwidth();
         (bandwidth > 0.0).then_some(())?;
         Some((gain * bandwidth * self.min_rtt?.as_secs_f64()) as u64)
     }
 
-    /// The same by the greatest bandwidth, whatever losses have lowered.
+    /// Returns the bandwidth-delay product of the maximum bandwidth, without the bounds set by loss.
     pub(super) fn max_bdp(&self) -> Option<u64> {
         let bandwidth = self.max_bandwidth();
         (bandwidth > 0.0).then_some(())?;
         Some((bandwidth * self.min_rtt?.as_secs_f64()) as u64)
     }
 
-    /// Aggregation is measured from the next acknowledgement on.
+    /// Restarts the measurement of aggregation with the next acknowledgement.
     pub(super) fn restart_extra(&mut self) {
         self.extra_since = None;
     }
 
-    /// Data that acknowledgements may bring at once beyond what the bandwidth explains.
+    /// Returns the data that may be acknowledged at once beyond the data expected from the bandwidth.
     pub(super) fn extra_acked(&self) -> u64 {
         self.extra.get() as u64
     }
@@ -127,12 +127,12 @@ impl Model {
         rate.app_limited || rate.prior_delivered < self.limited_until
     }
 
-    /// What is sent from now on belongs to a new round.
+    /// Starts a new round with the data sent from now on.
     pub(super) fn start_round(&mut self, delivered: u64) {
         self.round_end = delivered;
     }
 
-    /// The rates of the cycle before are forgotten (BBRAdvanceMaxBwFilter).
+    /// Discards the rates of the previous cycle (BBRAdvanceMaxBwFilter).
     pub(super) fn advance_cycle(&mut self) {
         if self.max_bw[1] > 0.0 {
             self.max_bw = [self.max_bw[1], 0.0];
@@ -156,13 +156,14 @@ impl Model {
         self.full_now = false;
     }
 
-    /// The pipe is full once rates grow no more from this one on.
+    /// Restarts the search for a full pipe: it is full when rates do not grow beyond this one.
     pub(super) fn restart_full_bandwidth(&mut self, rate: f64) {
         self.reset_full_bandwidth();
         self.full_bandwidth = rate;
     }
 
-    /// Takes an acknowledgement; returns whether data was declared lost since the last one. `probing`: short-term bounds wait.
+    /// Handles an acknowledgement. Returns whether data was declared lost since the last one. `probing`: short-term
+    /// bounds are not lowered.
     pub(super) fn update(
         &mut self,
         window: WindowView,
@@ -219,7 +220,7 @@ impl Model {
         self.inflight_shortterm = self.inflight_latest.max(lowered);
     }
 
-    /// The latest signals begin again with each loss round (BBRAdvanceLatestDeliverySignals).
+    /// Resets the latest signals at the start of each loss round (BBRAdvanceLatestDeliverySignals).
     pub(super) fn advance_latest(&mut self, ack: &AckSample) {
         if let Some(rate) = ack.rate.filter(|_| self.loss_round_start) {
             self.bw_latest = rate_of(&rate);

@@ -19,7 +19,7 @@ pub(super) enum State {
 }
 
 impl State {
-    /// Whether it looks for more bandwidth: losses lower no short-term bound meanwhile.
+    /// Returns whether the state probes for bandwidth: losses do not lower the short-term bounds then.
     pub(super) fn is_probing(self) -> bool {
         matches!(self, State::Startup | State::Refill | State::Up)
     }
@@ -29,7 +29,7 @@ impl State {
     }
 }
 
-/// Which packets the acknowledgements that come in are about.
+/// The packets to which the arriving acknowledgements refer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum AckPhase {
     #[default]
@@ -44,18 +44,19 @@ enum AckPhase {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Probe {
     acks: AckPhase,
-    /// Samples may still show that the probe was too much.
+    /// Samples may still show that the probe exceeded the capacity.
     samples: bool,
     cycle_at: Time,
     wait: Span,
     rounds: u32,
-    /// Each this many bytes acknowledged raise the long-term bound by a unit.
+    /// The long-term bound grows by a unit each time this many bytes are acknowledged.
     up_bytes: Option<u64>,
     up_rounds: u32,
     up_acked: u64,
-    /// The last probe had too much in flight.
+    /// The last probe had too much data in flight.
     too_high: bool,
-    /// It ended where the one before had too much in flight, without such losses: the next one follows at once.
+    /// The last probe ended at the flight at which the previous one had too much loss, without such loss. The next
+    /// probe follows at once.
     precautionary: bool,
 }
 
@@ -101,7 +102,7 @@ impl Bbr {
     pub(super) fn start_down(&mut self, window: WindowView, ack: &AckSample) {
         self.model.reset_congestion_signals();
         self.probe.up_bytes = None;
-        // BBRPickProbeWait, with what has been delivered as a source of variety.
+        // BBRPickProbeWait, with the delivered bytes in place of a random number.
         let packets = ack.delivered / window.unit.max(1);
         self.probe.rounds = (packets & 1) as u32;
         self.probe.wait = self.parameters.probe_wait + Span::from_millis(packets % 1000);
@@ -122,7 +123,7 @@ impl Bbr {
         self.raise_slope(window);
     }
 
-    /// BBRIsTimeToProbeBW: the time is over, or as many rounds as Reno would need for as many packets.
+    /// BBRIsTimeToProbeBW: the wait is over, or Reno would need this number of rounds for the same number of packets.
     fn try_refill(&mut self, window: WindowView, ack: &AckSample) -> bool {
         let target = self.model.bdp(1.0).unwrap_or(window.cwnd).min(window.cwnd);
         let rounds = (target / window.unit.max(1)).min(MOST_ROUNDS);
@@ -157,12 +158,12 @@ impl Bbr {
     /// BBRIsTimeToGoDown.
     fn may_go_down(&mut self, window: WindowView, ack: &AckSample) -> bool {
         if self.probe.too_high && ack.flight >= self.model.inflight_longterm {
-            // Precautionary probing: this is where the last probe lost too much.
+            // Precautionary probing: at this flight the last probe had too much loss.
             self.probe.precautionary = true;
             return true;
         }
         if self.is_cwnd_limited() && window.cwnd >= self.model.inflight_longterm {
-            // The bound limits the rate: it has to grow first.
+            // The bound limits the rate, so the bound must grow first.
             self.model
                 .restart_full_bandwidth(ack.rate.as_ref().map_or(0.0, rate_of));
             return false;
@@ -170,13 +171,13 @@ impl Bbr {
         self.model.full_now
     }
 
-    /// BBRAdaptLongTermModel. Returns whether it has changed the state.
+    /// BBRAdaptLongTermModel. Returns whether it changed the state.
     fn adapt_long_term(&mut self, window: WindowView, ack: &AckSample, rate: &RateSample) -> bool {
         if self.model.round_start {
             match self.probe.acks {
                 AckPhase::Starting => self.probe.acks = AckPhase::Feedback,
                 AckPhase::Stopping => {
-                    // What is acknowledged from now on was sent after the probe.
+                    // Data acknowledged from now on was sent after the probe.
                     self.probe.acks = AckPhase::None;
                     self.probe.samples = false;
                     if self.state.is_probe_bw() && !self.model.is_limited(rate) {
@@ -235,7 +236,7 @@ impl Bbr {
         }
     }
 
-    /// BBRRaiseInflightLongtermSlope: by one unit in the first round, twice as much in each further one.
+    /// BBRRaiseInflightLongtermSlope: by one unit in the first round, and twice as much in each further round.
     fn raise_slope(&mut self, window: WindowView) {
         let growth = 1u64 << self.probe.up_rounds;
         self.probe.up_rounds = (self.probe.up_rounds + 1).min(30);

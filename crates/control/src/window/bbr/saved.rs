@@ -1,4 +1,4 @@
-//! The window to go back to after a recovery or a ProbeRTT: BBRSaveCwnd and BBRRestoreCwnd, the same in versions 1 and 3.
+//! The window to restore after a recovery or ProbeRTT: BBRSaveCwnd and BBRRestoreCwnd, the same in versions 1 and 3.
 
 use crate::controller::RecoveryEpoch;
 use crate::sample::{AckSample, LossEvent};
@@ -12,7 +12,7 @@ pub(in super::super) struct SavedWindow {
 }
 
 impl SavedWindow {
-    /// Saves the window. One that a recovery or ProbeRTT has reduced is not one to go back to.
+    /// Saves the window. A window reduced by a recovery or ProbeRTT does not replace a larger saved one.
     pub(in super::super) fn save(&mut self, window: WindowView, in_probe_rtt: bool) {
         self.cwnd = if self.is_recovering() || in_probe_rtt {
             self.cwnd.max(window.cwnd)
@@ -21,13 +21,13 @@ impl SavedWindow {
         };
     }
 
-    /// A loss begins a recovery.
+    /// Starts a recovery after a loss.
     pub(in super::super) fn enter(&mut self, window: WindowView, loss: &LossEvent, in_probe_rtt: bool) {
         self.save(window, in_probe_rtt);
         self.recovery.enter(loss.next.saturating_sub(1));
     }
 
-    /// What there was before.
+    /// Returns the saved window.
     pub(in super::super) fn cwnd(&self) -> u64 {
         self.cwnd
     }
@@ -36,13 +36,13 @@ impl SavedWindow {
         self.recovery.is_active()
     }
 
-    /// The window to go back to, if this acknowledgement ends the recovery.
+    /// Returns the window to restore if this acknowledgement ends the recovery.
     pub(in super::super) fn on_ack(&mut self, ack: &AckSample) -> Option<u64> {
         let acked = ack.acked_to.checked_sub(1)?;
         self.recovery.on_cumulative_ack(acked).then_some(self.cwnd)
     }
 
-    /// There was nothing to recover from.
+    /// Ends the recovery, because the loss was spurious.
     pub(in super::super) fn leave(&mut self) {
         self.recovery.leave();
     }

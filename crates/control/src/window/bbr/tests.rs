@@ -1,4 +1,4 @@
-//! Hand-made paths for BBR version 3.
+//! Tests of BBR version 3 with constructed paths.
 
 use super::*;
 use crate::window::testing::{PacketClock, UNIT, gap, timeout};
@@ -10,7 +10,7 @@ fn new_path() -> Path {
 }
 
 impl Path {
-    /// Goes on until this state.
+    /// Sends acknowledgements until this state is reached.
     fn until(&mut self, state: State) {
         for _ in 0..10_000 {
             if self.control.state == state {
@@ -28,7 +28,7 @@ fn startup_ends_after_three_rounds_without_growth_and_drains() {
     path.flight = 30;
     path.acks(20);
     assert_eq!(path.control.state, State::Startup);
-    // 2.77 times 100 packets a second, less 1 %
+    // 2.77 times 100 packets per second, minus 1 %
     assert!((path.pacing() - 274.2).abs() < 1.0, "{}", path.pacing());
     path.until(State::Drain);
     assert!((path.pacing() - 49.5).abs() < 1.0, "{}", path.pacing());
@@ -52,7 +52,7 @@ fn the_cycle_goes_down_cruises_refills_and_goes_up() {
     let mut path = new_path();
     path.until(State::Cruise);
     let cruised_at = path.now;
-    // Ten packets in flight: Reno would need ten rounds, a second, for its next step.
+    // Ten packets in flight: Reno would need ten rounds, one second, for its next step.
     path.until(State::Refill);
     let waited = path.now.since(cruised_at).as_millis();
     assert!((500..=1200).contains(&waited), "{waited}");
@@ -68,7 +68,7 @@ fn loss_beyond_the_threshold_in_a_probe_sets_the_long_term_bound() {
     let mut path = new_path();
     path.until(State::Up);
     assert_eq!(path.control.model.inflight_longterm, u64::MAX);
-    // 13 in flight, and one of them lost: more than 2 %.
+    // 13 packets in flight, one of them lost: more than 2 %.
     path.flight = 13;
     path.lost_at_once = UNIT;
     path.ack();
@@ -87,7 +87,7 @@ fn short_term_bounds_follow_loss_until_the_next_probe() {
     let mut path = new_path();
     path.until(State::Cruise);
     let before = path.control.model.bandwidth();
-    // The path gives half of what it did, and loses in each round.
+    // The path delivers half of the former rate, and loses packets in each round.
     path.rate = 50;
     path.lost_at_once = 1;
     path.acks(25);
