@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Standard SCTP, simulated and over real networks: runs scenarios of lossy, multi-homed networks and reports metrics
+/// Multi-homed SCTP (RFC 9260): simulates scenarios, compares transport schemes, sends files over UDP, emulates links
 #[derive(Parser, Debug)]
 #[command(name = "whimbrel", version, max_term_width = 100, after_help = output::EXIT_CODES)]
 struct Cli {
@@ -32,7 +32,7 @@ enum Command {
     Show(commands::show::Args),
     /// Write a report of saved results: one HTML file with tables and figures
     Report(commands::report::Args),
-    /// Draw figures of saved results as SVG and PDF files
+    /// Draw figures of saved results as SVG files, with --pdf also as PDF files
     Plot(commands::plot::Args),
     /// Explain the fate of a packet in saved results
     Why(commands::why::Args),

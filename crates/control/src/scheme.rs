@@ -197,7 +197,7 @@ static SCHEMES: &[Entry] = &[
     },
     Entry {
         name: "veno-tabe",
-        summary: "Veno's verdict, Jersey's window with a memory, recovery as kernels have it: needs neither routers nor stamps.",
+        summary: "Veno's discriminator, TCP Jersey's window with a memory, early retransmit; needs neither ECN nor timestamps.",
         source: "a mix of Fu and Liew 2003 with Xu, Tian and Ansari 2004",
         parts: || SchemeParts {
             discriminator: veno_by_share(),
@@ -314,7 +314,7 @@ static SCHEMES: &[Entry] = &[
     },
     Entry {
         name: "ipcc-retransmit",
-        summary: "IPCC: every path accounts for itself; lost data goes to another path.",
+        summary: "IPCC: separate sequence numbers and congestion control for each path; retransmissions on another path.",
         source: "Ye 2004, 6.4 and 6.5.1",
         parts: || SchemeParts {
             accounting: Accounting::Path,

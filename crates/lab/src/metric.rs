@@ -96,9 +96,9 @@ metrics! {
     Reductions false "window_reductions" "window reductions"
         "number of reductions of the congestion window; measured only in studies";
     Unprovoked false "reductions_unprovoked" "unprovoked reductions"
-        "reductions of the congestion window without a queue above its threshold in the second before";
+        "reductions of the congestion window while no queue had been above its threshold for 1 s; measured only in studies";
     PerEpisode false "reductions_per_episode" "reductions per episode"
-        "reductions of the congestion window per rise of a queue above its threshold that was followed by one";
+        "window reductions divided by congestion episodes with at least one reduction; an episode starts when a queue rises above its threshold";
     DelayDuplicates false "delay_duplicates_correlation" "delay and duplicates"
         "correlation of the packets' mean delay with duplicate TSNs per SACK over half seconds, -1 to 1; measured only in studies";
     DelayGaps false "delay_gaps_correlation" "delay and gaps" "correlation of the packets' mean delay with gap ack blocks per SACK over half seconds, -1 to 1; measured only in studies";
@@ -112,7 +112,7 @@ metrics! {
     LinkUtilisation true "link_utilisation" "link utilisation"
         "fraction of the window in which the busiest direction of a link was transmitting, 0 to 1";
     QueueUtilisation true "queue_utilisation" "queue utilisation"
-        "mean length of the fullest queue over its limit, 0 to 1";
+        "mean queue length divided by the queue's limit, for the queue with the highest such ratio, 0 to 1";
     Energy true "energy_j" "energy, J" "energy used by all radios";
     ControlPackets true "control_packets" "routing messages"
         "messages of routing protocols and ARP that all radios sent, originated and forwarded";

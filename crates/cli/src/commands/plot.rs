@@ -21,7 +21,7 @@ pub(crate) struct Args {
     /// Draw these metrics and nothing else, separated by commas; `whimbrel metrics` lists them
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     metric: Vec<String>,
-    /// The swept field along the x axis: the end of its name after a dot is enough. By default the one with most numbers
+    /// The swept field on the x axis; the last part of its dotted name is enough. Default: the field with the most numeric values
     #[arg(long, value_name = "AXIS")]
     over: Option<String>,
     /// Write PDF files as well. Their text is set in Helvetica, which the files do not contain

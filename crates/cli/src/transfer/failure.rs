@@ -7,7 +7,7 @@ use super::frame::printable;
 /// Printed in the help of both commands.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
-  0    the file arrived with the right SHA-256 digest
+  0    the file arrived with the right SHA-256 digest; recv without --once: ended by Ctrl-C between files
   1    a file could not be read or written, or the other end refused it
   2    wrong use of this command
   3    refused: no receiver listens at the address

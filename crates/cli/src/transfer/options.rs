@@ -33,8 +33,8 @@ pub(crate) struct Options {
     /// of [flow.sctp] in a scenario; `whimbrel schema` describes them under AssociationConfig
     #[arg(long, value_name = "FIELD=VALUE", value_parser = parse_change)]
     set: Vec<String>,
-    /// Authenticate both ends and every packet with the key in this file, 16 to 128 bytes, readable only by its owner; the other
-    /// end needs the same key (RFC 4895). Nothing is encrypted
+    /// Authenticate both ends and every chunk except INIT, INIT ACK and SHUTDOWN COMPLETE (RFC 4895) with the key in this file: 16 to
+    /// 128 bytes, readable only by its owner. The other end needs the same key. Nothing is encrypted
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
 }

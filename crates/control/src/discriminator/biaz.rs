@@ -15,7 +15,7 @@ use crate::window::WindowView;
     serde(default, deny_unknown_fields)
 )]
 pub struct BiazParameters {
-    /// u: n lost packets are the channel's if the gap lasts from n + 1 to n + u of the shortest inter-arrival times, 1 to 10.
+    /// u: n lost packets are transmission losses if the gap lasts from n + 1 to n + u of the shortest inter-arrival times, 1 to 10.
     pub upper: f64,
 }
 
@@ -33,7 +33,7 @@ impl Default for BiazParameters {
     serde(default, deny_unknown_fields)
 )]
 pub struct MBiazParameters {
-    /// u: n lost packets are the channel's if the gap lasts from n + 1 to n + u of the shortest inter-arrival times, 1 to 10.
+    /// u: n lost packets are transmission losses if the gap lasts from n + 1 to n + u of the shortest inter-arrival times, 1 to 10.
     pub upper: f64,
 }
 

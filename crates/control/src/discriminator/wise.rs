@@ -16,8 +16,8 @@ use crate::window::WindowView;
     serde(default, deny_unknown_fields)
 )]
 pub struct WiseParameters {
-    /// A loss is the channel's while the window is at most so many times the bandwidth estimate over the shortest round-trip time, 0.1
-    /// to 10.
+    /// A loss is a transmission loss while the window is at most this factor times the estimated bandwidth x the shortest round-trip
+    /// time, 0.1 to 10.
     pub margin: f64,
 }
 

@@ -51,21 +51,22 @@ pub struct TabeParameters {
     pub rtt: PipeRtt,
     /// Congestion that routers indicate sets the window to the optimum as well, once in each window of data: Jersey's rate control.
     pub on_warning: bool,
-    /// For so many round-trip times after an outage, which takes an eighth of the window or more at once, the greatest estimate of so many
-    /// round-trip times counts, 0 to 1000. The latest one, which always counts with 0 as in the papers, is low then because nothing has
-    /// arrived for some time.
+    /// Round-trip times, 0 to 1000. An outage is a loss of an eighth of the window or more at once. For this number of round-trip times
+    /// after an outage, the largest bandwidth estimate of the last `memory` round-trip times is used, because the latest estimate is
+    /// too low. 0 always uses the latest estimate, as in the papers.
     #[cfg_attr(feature = "config", schemars(range(max = 1000)))]
     pub memory: u32,
-    /// The optimum in units of the window at least, 1 to 1000. The papers have 2. What a flow delivers that others have starved is its own
-    /// small rate, so that losses keep it there.
+    /// Smallest optimum in units of the window, 1 to 1000. The papers have 2. A starved flow measures only its own small rate, so
+    /// without a larger minimum its window stays small after each loss.
     #[cfg_attr(feature = "config", schemars(range(min = 1, max = 1000)))]
     pub least: u32,
-    /// The share of a window of less than 32 units that a gap by congestion leaves at most, 0.5 to 1. The papers have 1: where the shortest
-    /// round-trip time that a flow has seen is that of a queue that never drains, the optimum is its window, and a flow that has more than
-    /// others keeps it.
+    /// Largest fraction of the window that remains after a congestion loss detected by missing reports, for windows below 32 units, 0.5
+    /// to 1. 1: no limit, as in the papers. If the queue never drains, the shortest measured round-trip time includes the queue, the
+    /// computed optimum equals the current window, and a flow with a large share would keep it.
     pub most: f64,
-    /// The share of a window of 48 units or more that a gap by congestion leaves at least, 0 to 1. The papers have 0: beside windows that
-    /// halve or shrink to seven tenths, as CUBIC's, a flow that is paced and so loses with each overflow gives up its share of the queue.
+    /// Smallest fraction of the window that remains after a congestion loss detected by missing reports, for windows of 48 units or
+    /// more, 0 to 1. 0: no limit, as in the papers. Without a limit, a paced flow loses its share of the queue to flows that only halve
+    /// their windows or reduce them to 0.7 (CUBIC).
     pub floor: f64,
 }
 

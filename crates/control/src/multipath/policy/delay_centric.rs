@@ -20,7 +20,7 @@ use crate::{Span, Time};
 pub struct DelayCentricParameters {
     /// Share by which another path's smoothed round-trip time must be the shorter one, 0 to 0.99.
     pub margin: f64,
-    /// For so long, up to 1 h.
+    /// Time for which the other path's smoothed round-trip time must be shorter by `margin` before data moves, up to 1 h.
     pub hold: Span,
     /// Time between the heartbeats that measure an idle path, 10 ms to 1 h.
     pub interval: Span,

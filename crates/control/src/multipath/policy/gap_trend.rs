@@ -29,7 +29,7 @@ pub struct GapTrendParameters {
     pub rtt_ratio: f64,
     /// path_shift: round-trip times of the primary path in which something must be acknowledged on the new one, 1 to 100.
     pub shift: f64,
-    /// After a switch was taken back, no other for so long, up to 1 h.
+    /// Minimum time between the return from a failed switch and the next switch, up to 1 h.
     pub hold: Span,
 }
 

@@ -30,9 +30,9 @@ pub struct IceParameters {
     pub length: Span,
     /// Share by which an idle path's mean window must be the larger one, 0 to 10; 0 in the paper.
     pub margin: f64,
-    /// Share of the packets delivered in a measurement that the current path's window must have been full for, 0 to 1; 0 in the paper,
-    /// whose traffic is greedy. Below it data stays: the path carries all that there is, and windows that nobody fills are as large
-    /// as the round-trip time is long.
+    /// Fraction of the packets delivered during a measurement for which the current path's window must have been full, 0 to 1. Below
+    /// it, data stays on the current path: the application limits the rate, and a window that is not full grows only with the
+    /// round-trip time. The paper has 0, because its sender always has data.
     pub filled: f64,
     /// Whether the window of the probes grows although it is not filled, up to what the peer's receive buffer takes. There is one
     /// probe for each packet of the current path, so that the standard's rule, by which a window grows only while it is filled, keeps

@@ -203,7 +203,7 @@ registry! {
     GapTrend(gap_trend::GapTrendParameters) = "gap-trend", "A-SCTP: gap ack blocks and duplicate TSNs that keep rising send data to the co-primary path.", "Pongaliur 2005, 4";
     DelayCentric(delay_centric::DelayCentricParameters) = "delay-centric", "The path with the lowest smoothed round-trip time carries data.", "Kelly et al. 2004";
     Bandwidth(bandwidth::BandwidthParameters) = "bandwidth", "Pairs of large heartbeats estimate each path's bandwidth; the widest path carries data.", "AISLE: Casetti et al. 2006";
-    Ice(ice::IceParameters) = "ice", "Probes under windows of their own measure idle paths now and then; the largest mean window wins.", "Pan et al. 2010, 4.1.2";
+    Ice(ice::IceParameters) = "ice", "Probes with their own windows measure idle paths periodically; the largest mean window carries data.", "Pan et al. 2010, 4.1.2";
     IceSparse(ice_sparse::IceSparseParameters) = "ice-sparse", "ICE with fewer probes: a measurement ends as soon as its answer is clear.", "Whimbrel, after Pan et al. 2010, 7";
     QaSctp(qa_sctp::QaSctpParameters) = "qa-sctp", "The count cycle says when a path fails, ICE which one is best.", "Pan et al. 2010, 4";
 }
