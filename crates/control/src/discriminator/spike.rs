@@ -1,4 +1,5 @@
-//! Spike: losses while the one-way time is high are congestion (Tobe et al. 2000; as given by Cen, Cosman and Voelker 2003).
+//! Spike: losses while the one-way time is high are congestion (Tobe et al. 2000; as described by Cen, Cosman and
+//! Voelker 2003).
 
 use super::Discriminate;
 use super::history::{Extremes, History, Passage};

@@ -1,4 +1,5 @@
-//! CUBIC: the window as a cubic function of the time since the last congestion (RFC 9438), with HyStart++ in slow start (RFC 9406).
+//! CUBIC: the window is a cubic function of the time since the last congestion (RFC 9438), with HyStart++ in slow start
+//! (RFC 9406).
 
 use super::hystart::{HyStart, SlowStart};
 use super::{StandardWindow, WindowControl, WindowUpdate, WindowView};

@@ -1,4 +1,5 @@
-//! The optimal window of TCP Jersey, New Jersey and JSCTP: the estimated bandwidth times the round-trip time (Chen et al. 2011, 3.2).
+//! The optimal window of TCP Jersey, New Jersey and JSCTP: the estimated bandwidth times the round-trip time (Chen et
+//! al. 2011, 3.2).
 
 use super::{StandardWindow, WindowControl, WindowUpdate, WindowView};
 use crate::Span;

@@ -27,7 +27,7 @@ pub(crate) struct Timers {
     pub(crate) probing: Time,
     /// The heartbeat timer shared by all paths, if there is one.
     pub(crate) heartbeat: Option<Box<SharedTimer>>,
-    /// When user data was last sent or received.
+    /// When a message was last accepted from the user, or user data was last received.
     last_activity: Time,
 }
 
@@ -61,7 +61,7 @@ impl Timers {
             .min(self.heartbeat.as_ref().map_or(NEVER, |timer| timer.due))
     }
 
-    /// Records that user data was sent or received. The autoclose timer checks this when it expires.
+    /// Records a message accepted from the user, or received user data. The autoclose timer checks this when it expires.
     pub(crate) fn touch_autoclose(&mut self, now: Time) {
         self.last_activity = now;
     }
@@ -168,7 +168,7 @@ impl Association {
             });
     }
 
-    /// Returns whether no user data was sent or received during `span`, and none is buffered.
+    /// Returns whether the user has sent and received no data during `span`, and no data is buffered.
     pub(super) fn is_quiet(&self, now: Time, span: Span) -> bool {
         now.since(self.timers.last_activity) >= span && self.buffered_send() == 0 && self.buffered_receive() == 0
     }
