@@ -9,6 +9,7 @@
 //! What a peer can make us hold is bounded by [`ReceiverConfig`]: `memory_limit` and one chunk, the TSN map of at most
 //! `max_tsn_window` entries, and 8 bytes for each inbound stream that was used.
 
+mod gap_cache;
 mod news;
 mod reassembly;
 mod sack;
@@ -265,8 +266,9 @@ impl Receiver {
             news.tell_everything();
         }
         // RFC 9260 §3.3.4 [9260:6.2-21]: each time it comes again, it is listed once more.
-        if self.sack.duplicates.len() < usize::from(self.config.max_duplicates) {
-            self.sack.duplicates.push(tsn);
+        let duplicates = &mut self.sack.lists.get_or_insert_default().duplicates;
+        if duplicates.len() < usize::from(self.config.max_duplicates) {
+            duplicates.push(tsn);
         }
         DataOutcome::Duplicate
     }
@@ -371,11 +373,9 @@ impl Receiver {
     pub(crate) fn release_memory(&mut self) {
         self.store.release_pool();
         self.streams.release_spare();
-        if self.sack.duplicates.is_empty() {
-            self.sack.duplicates = Vec::new();
-        }
         if !self.has_gap() {
             self.map = TsnMap::default();
+            self.sack.lists = self.sack.lists.take().filter(|lists| !lists.duplicates.is_empty());
         }
     }
 
@@ -386,12 +386,12 @@ impl Receiver {
 
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
-        let duplicates = self.sack.duplicates.capacity() * size_of::<Tsn>();
+        let lists = self.sack.lists.as_ref().map_or(0, |lists| lists.heap_bytes());
         let news = self
             .news
             .as_ref()
             .map_or(0, |news| size_of::<NewsState>() + news.heap_bytes());
-        news + self.map.heap_bytes() + self.store.heap_bytes() + self.streams.heap_bytes() + duplicates
+        news + self.map.heap_bytes() + self.store.heap_bytes() + self.streams.heap_bytes() + lists
     }
 }
 

@@ -140,6 +140,9 @@ impl Receiver {
             if let Some(news) = &mut self.news {
                 news.on_arrival(tsn);
             }
+            if let Some(lists) = &mut self.sack.lists {
+                lists.gaps.note(tsn);
+            }
             if tsn.is_after(self.highest) {
                 self.highest = tsn;
             }

@@ -3,6 +3,7 @@
 use whimbrel_control::Time;
 use whimbrel_wire::{MAX_PACKETS_TOLD, Tsn};
 
+use super::gap_cache::GapCache;
 use super::{News, Receiver};
 use crate::config::NEVER;
 
@@ -32,7 +33,23 @@ pub(super) struct SackState {
     /// There was a gap after the last packet with DATA.
     had_gap: bool,
     pub(super) packet: PacketSummary,
+    /// None before the first gap or duplicate, and when idle.
+    pub(super) lists: Option<Box<SackLists>>,
+}
+
+/// What SACKs list.
+#[derive(Debug, Default)]
+pub(super) struct SackLists {
+    /// TSNs that came once more since the last SACK.
     pub(super) duplicates: Vec<Tsn>,
+    /// The blocks of the last SACK.
+    pub(super) gaps: GapCache,
+}
+
+impl SackLists {
+    pub(super) fn heap_bytes(&self) -> usize {
+        size_of::<Self>() + self.duplicates.capacity() * size_of::<Tsn>() + self.gaps.heap_bytes()
+    }
 }
 
 impl SackState {
@@ -159,14 +176,18 @@ impl Receiver {
                 _ => self.write_gaps(gap_bytes, blocks),
             }
             entries -= gap_bytes.len() / SACK_ENTRY;
+        } else if let Some(lists) = &mut self.sack.lists {
+            lists.gaps.clear();
         }
         if let Some(state) = &mut self.news {
             state.end();
         }
-        for tsn in self.sack.duplicates.iter().take(entries) {
-            duplicate_bytes.extend_from_slice(&tsn.0.to_be_bytes());
+        if let Some(lists) = &mut self.sack.lists {
+            for tsn in lists.duplicates.iter().take(entries) {
+                duplicate_bytes.extend_from_slice(&tsn.0.to_be_bytes());
+            }
+            lists.duplicates.clear();
         }
-        self.sack.duplicates.clear();
         let packets = if self.sack.aside.take().is_some() {
             1
         } else {
@@ -199,15 +220,16 @@ impl Receiver {
         self.news.as_ref().map_or(&[], |state| state.taken_back())
     }
 
-    fn write_gaps(&self, bytes: &mut Vec<u8>, blocks: usize) {
+    fn write_gaps(&mut self, bytes: &mut Vec<u8>, blocks: usize) {
         let cumulative = self.cumulative;
-        bytes.reserve(SACK_ENTRY * blocks.min(64));
         // What lies further beyond the cumulative TSN has no offset.
         let reach = self.highest.distance(cumulative).min(MAX_OFFSET);
+        let gaps = &mut self.sack.lists.get_or_insert_default().gaps;
+        let (kept, from) = gaps.keep_unchanged(cumulative, blocks);
         self.map
-            .for_each_run(cumulative.next(), cumulative + (reach + 1), blocks, |first, last| {
-                let block = first.distance(cumulative) << 16 | last.distance(cumulative);
-                bytes.extend_from_slice(&block.to_be_bytes());
+            .for_each_run(from, cumulative + (reach + 1), blocks - kept, |first, last| {
+                gaps.push(first, last)
             });
+        bytes.extend_from_slice(gaps.blocks());
     }
 }

@@ -269,6 +269,9 @@ impl Receiver {
         if let Some(news) = &mut self.news {
             news.on_drop(tsn);
         }
+        if let Some(lists) = &mut self.sack.lists {
+            lists.gaps.note(tsn);
+        }
         self.window.highest_held = tsn.previous();
         if tsn == self.highest {
             let (low, last) = (self.cumulative.next(), tsn.previous());

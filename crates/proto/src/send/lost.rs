@@ -100,6 +100,7 @@ impl Outstanding {
         let (chunk, data) = (slot.chunk_len(), slot.data_len());
         // What has a new PSN comes after all that was sent on the path: its missing reports are its own (Ye 2004, 6.4.2.3).
         slot.fast_retransmitted &= !again && (by_tsn || from == path.0);
+        let may_be_lost = !slot.fast_retransmitted;
         if let Some(sequences) = &mut self.sequences {
             let (place, ways, slots) = ((seq - base) as usize, (from, path.0), &self.slots);
             let chunk = |seq| Self::chunk_state(base, slots, seq);
@@ -109,7 +110,11 @@ impl Outstanding {
         *unreported_to = (*unreported_to).min(seq);
         self.paths[usize::from(from)].held -= data;
         self.paths[usize::from(path.0)].held += data;
-        self.suspect(seq);
+        if self.is_per_path() {
+            self.suspect(seq);
+        } else if seq < self.scanned && may_be_lost {
+            self.suspect_later(seq, now);
+        }
         if self.lost[queue].front() == Some(&seq) {
             self.lost[queue].pop_front();
         }
@@ -235,6 +240,19 @@ impl Outstanding {
         let may_be = seq < self.scanned;
         if may_be && let Err(place) = self.suspects.binary_search(&seq) {
             self.suspects.insert(place, seq);
+        }
+    }
+
+    /// The same for one that is sent again now, once something sent after it has arrived.
+    fn suspect_later(&mut self, seq: Seq, now: Time) {
+        let entry = (now, seq);
+        match self.resent.back() {
+            Some(&last) if last >= entry => {
+                if let Err(place) = self.resent.binary_search(&entry) {
+                    self.resent.insert(place, entry);
+                }
+            }
+            _ => self.resent.push_back(entry),
         }
     }
 

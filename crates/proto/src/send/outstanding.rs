@@ -178,6 +178,9 @@ pub(crate) struct Outstanding {
     pub(super) reported: Reported,
     /// Positions in flight below the highest one reported that can still become lost by missing reports, ascending.
     pub(super) suspects: VecDeque<Seq>,
+    /// What was sent again and becomes a suspect when something sent after it has arrived: when, and its position, in this order. Some
+    /// are stale.
+    pub(super) resent: VecDeque<(Time, Seq)>,
     /// Positions below it have been looked at for suspects.
     pub(super) scanned: Seq,
     /// What the SACK being processed told, by path.
@@ -222,6 +225,7 @@ impl Outstanding {
             lost: Vec::new(),
             reported: Reported::default(),
             suspects: VecDeque::new(),
+            resent: VecDeque::new(),
             scanned: 0,
             acks: Vec::new(),
             multiple_fast_retransmit: false,
@@ -666,6 +670,7 @@ impl Outstanding {
             copies.release_memory();
         }
         self.suspects.shrink_to_fit();
+        self.resent.shrink_to_fit();
         self.reported.release_memory();
         self.acks = Vec::new();
         // Stale entries wait there until the next loss.
@@ -684,6 +689,7 @@ impl Outstanding {
             + self.paths.capacity() * size_of::<PathFlight>()
             + self.lost.capacity() * size_of::<VecDeque<Seq>>()
             + (self.lost.iter().map(VecDeque::capacity).sum::<usize>() + self.suspects.capacity()) * size_of::<Seq>()
+            + self.resent.capacity() * size_of::<(Time, Seq)>()
             + self.reported.heap_bytes()
             + self.acks.capacity() * size_of::<PathAck>()
     }

@@ -216,6 +216,7 @@ impl Outstanding {
         self.find_suspects(highest);
         let below = if report_all { highest } else { htna.min(highest) };
         let latest = self.acks.iter().filter_map(|ack| ack.latest).max();
+        self.find_resent_suspects(latest);
         let mut kept = 0;
         for index in 0..self.suspects.len() {
             let seq = self.suspects[index];
@@ -332,6 +333,22 @@ impl Outstanding {
         }
         suspects.drain(kept..seen);
         sequences.put_suspects(index, suspects);
+    }
+
+    /// Chunks sent again before what was sent last of all that a SACK newly acknowledges: from now on they are looked at. Nearly all of
+    /// what has been sent again is not, for a round-trip time.
+    fn find_resent_suspects(&mut self, latest: Option<(Time, Seq)>) {
+        while let Some(&(sent_at, seq)) = self.resent.front()
+            && (seq < self.base() || Some((sent_at, seq)) < latest)
+        {
+            self.resent.pop_front();
+            let is_suspect = self
+                .slot(seq)
+                .is_some_and(|slot| slot.fate == Fate::InFlight && slot.sent_at == sent_at);
+            if is_suspect && let Err(place) = self.suspects.binary_search(&seq) {
+                self.suspects.insert(place, seq);
+            }
+        }
     }
 
     /// Chunks in flight below the highest one reported that have not been looked at yet.
