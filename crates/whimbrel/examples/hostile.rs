@@ -45,15 +45,16 @@ fn main() -> Outcome {
 fn compare(seconds: f64, rate: u64, kinds: &[&str]) -> Outcome {
     let alone = measure(seconds, rate, None)?;
     println!(
-        "alone: {:.0} Mbit/s, {} retransmissions, {} timeouts, server {} MB",
-        alone.goodput, alone.retransmissions, alone.timeouts, alone.memory
+        "alone: {:.0} Mbit/s, {:.0} ms of the server's CPU for a Gbit, {} retransmissions, {} timeouts, server {} MB",
+        alone.goodput, alone.load, alone.retransmissions, alone.timeouts, alone.memory
     );
     for kind in kinds {
         let with = measure(seconds, rate, Some(kind))?;
         println!(
-            "{kind}: {:.0} Mbit/s, {:.2} x alone, {} retransmissions, {} timeouts, {:.0} hostile packets per second, {:.1} us of the server's CPU each, server {} MB",
+            "{kind}: {:.0} Mbit/s, {:.2} x alone, {:.0} ms of the server's CPU for a Gbit, {} retransmissions, {} timeouts, {:.0} hostile packets per second, {:.1} us of the server's CPU each, server {} MB",
             with.goodput,
             with.goodput / alone.goodput,
+            with.load,
             with.retransmissions,
             with.timeouts,
             with.rate,
@@ -110,6 +111,8 @@ fn me(args: &[&str]) -> Command {
 struct Figures {
     /// Of the good client, in Mbit/s.
     goodput: f64,
+    /// CPU time of the server for a Gbit of the good client, in milliseconds, whatever else it had to do meanwhile.
+    load: f64,
     /// Of the good client: what the server's socket had no room for.
     retransmissions: f64,
     timeouts: f64,
@@ -133,7 +136,8 @@ fn measure(seconds: f64, rate: u64, kind: Option<&str>) -> Outcome<Figures> {
             std::thread::sleep(Duration::from_millis(50));
         }
         let (start, before) = (Instant::now(), sent.load(Ordering::Relaxed));
-        let cost = server.cpu() / before.max(1) as f64;
+        let used = server.cpu();
+        let cost = used / before.max(1) as f64;
         let client = me(&["client", &server.addr.to_string(), &seconds.to_string()]).output()?;
         let hostile = (sent.load(Ordering::Relaxed) - before) as f64 / start.elapsed().as_secs_f64();
         stop.store(true, Ordering::Relaxed);
@@ -147,6 +151,7 @@ fn measure(seconds: f64, rate: u64, kind: Option<&str>) -> Outcome<Figures> {
         };
         Ok(Figures {
             goodput,
+            load: (server.cpu() - used) / 1e3 / (goodput * seconds / 1e3),
             retransmissions,
             timeouts,
             rate: hostile,

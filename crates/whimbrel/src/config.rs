@@ -28,7 +28,9 @@ pub struct StackConfig {
     /// rule as above applies at the limit.
     pub max_associations_per_address: usize,
     /// Packets per second from one address that belong to no association and are processed: INIT, COOKIE ECHO, and what is out of the blue.
-    /// More are discarded, so that a flood of them leaves the processor to associations and to other addresses. `None`: no limit.
+    /// More are discarded, so that a flood of them leaves the processor to associations and to other addresses. On Linux, a source that goes on
+    /// all the same and has no association is blocked in the system for a second; [`Stack::discarded`](crate::Stack::discarded) does not
+    /// count its packets. `None`: no limit.
     pub max_unassociated_per_address: Option<u32>,
     /// Time that a peer has for its first message after it has opened an association; then the association is aborted. `None` is for
     /// protocols in which peers only listen, and makes silent associations as good as others where a limit is reached.

@@ -8,9 +8,10 @@ use std::task::{Context, Poll};
 use quinn_udp::RecvMeta;
 use tokio::task::JoinHandle;
 use whimbrel_control::Time;
-use whimbrel_proto::PacketMeta;
+use whimbrel_proto::{Discard, PacketMeta};
 use whimbrel_wire::{ByteSink, ChecksumField};
 
+use crate::flood::Floods;
 use crate::outgoing::Outgoing;
 use crate::shared::{Shared, SocketChange, State};
 use crate::socket::{self, Socket};
@@ -28,6 +29,7 @@ pub(crate) struct Driver {
     watchers: Vec<JoinHandle<()>>,
     buffer: Vec<u8>,
     outgoing: Outgoing,
+    floods: Floods,
     timer: Timer,
 }
 
@@ -44,6 +46,7 @@ impl Driver {
             watchers,
             buffer: vec![0; BUFFERS * BUFFER_BYTES],
             outgoing: Outgoing::default(),
+            floods: Floods::default(),
             timer: Timer::new(),
         }
     }
@@ -121,6 +124,7 @@ impl Driver {
                         shared: &self.shared,
                         sockets: &self.sockets,
                         outgoing: &mut self.outgoing,
+                        floods: &mut self.floods,
                     };
                     for (buffer, meta) in buffers.iter().zip(&meta).take(count) {
                         intake.take(cx, socket.local(), &buffer[..meta.len], meta);
@@ -142,6 +146,10 @@ impl Driver {
         let mut state = self.shared.lock();
         // From here on a change by the user wakes this task again.
         state.park_driver(cx.waker());
+        let is_peer = |remote| state.endpoint.has_association_with(remote);
+        let sockets = &self.sockets;
+        self.floods
+            .release(now, is_peer, |floods, local| set_filter(sockets, floods, local));
         if state.endpoint.next_timeout().is_some_and(|due| due <= now) {
             state.endpoint.handle_timeout(now);
         }
@@ -160,7 +168,8 @@ impl Driver {
             state.on_event(&self.shared, now, id, event);
             any = true;
         }
-        (any, state.endpoint.next_timeout())
+        let deadlines = [state.endpoint.next_timeout(), self.floods.next_release()];
+        (any, deadlines.into_iter().flatten().min())
     }
 
     /// Sets the timer to `deadline`; returns whether it is due.
@@ -184,6 +193,7 @@ struct Intake<'a> {
     shared: &'a Shared,
     sockets: &'a [Arc<Socket>],
     outgoing: &'a mut Outgoing,
+    floods: &'a mut Floods,
 }
 
 impl Intake<'_> {
@@ -201,6 +211,9 @@ impl Intake<'_> {
         for datagram in bytes.chunks(meta.stride.max(1)) {
             if let Err(reason) = state.endpoint.handle_datagram(now, meta_of_packet, datagram) {
                 *state.discards.entry(reason).or_default() += 1;
+                if reason == Discard::Limit && self.floods.note(now, local, meta_of_packet.remote) {
+                    self.block(&state, now, meta_of_packet);
+                }
             }
             if !state.endpoint.has_work() || self.outgoing.is_full() {
                 continue;
@@ -214,6 +227,22 @@ impl Intake<'_> {
                 state = self.shared.lock();
             }
         }
+    }
+}
+
+impl Intake<'_> {
+    /// Blocks the source of a flood, unless an association has that address.
+    fn block(&mut self, state: &State, now: Time, meta: PacketMeta) {
+        if !state.endpoint.has_association_with(meta.remote) && self.floods.block(now, meta.local, meta.remote) {
+            set_filter(self.sockets, self.floods, meta.local);
+        }
+    }
+}
+
+/// Brings the filter of a socket to the sources that are blocked on it.
+fn set_filter(sockets: &[Arc<Socket>], floods: &Floods, local: SocketAddr) {
+    if let Some(socket) = sockets.iter().find(|socket| socket.local() == local) {
+        socket.discard_from(floods.blocked(local));
     }
 }
 

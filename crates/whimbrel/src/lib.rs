@@ -38,6 +38,7 @@ mod association;
 mod config;
 mod driver;
 mod error;
+mod flood;
 mod interface;
 mod outgoing;
 mod paths;

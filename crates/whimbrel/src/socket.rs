@@ -10,6 +10,8 @@ use tokio::net::UdpSocket;
 use whimbrel_proto::Ecn;
 
 use crate::StackConfig;
+#[cfg(target_os = "linux")]
+use crate::flood;
 
 #[derive(Debug)]
 pub(crate) struct Socket {
@@ -125,6 +127,21 @@ impl Socket {
             }
         }
     }
+
+    /// Lets the system discard what comes from these sources, and from no other. Where it cannot, their packets arrive.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn discard_from(&self, sources: impl Iterator<Item = SocketAddr>) {
+        let mut sources = sources.peekable();
+        let socket = socket2::SockRef::from(&self.io);
+        let _ = if sources.peek().is_some() {
+            socket.attach_filter(&flood::program(sources))
+        } else {
+            socket.detach_filter()
+        };
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn discard_from(&self, _: impl Iterator<Item = SocketAddr>) {}
 
     /// Waits for a report about a datagram that did not arrive; gives the address it was meant for.
     pub(crate) async fn trouble(&self) -> io::Result<(SocketAddr, Trouble)> {

@@ -232,6 +232,42 @@ async fn the_number_of_associations_and_those_of_an_address_are_bounded() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_flood_from_one_socket_is_discarded_before_it_is_received() {
+    let listener = Listener::bind(StackConfig {
+        max_unassociated_per_address: Some(100),
+        ..config()
+    })
+    .unwrap();
+    let server = place(&listener);
+    let (stack, mut messages) = serve(listener);
+    let before = client(server).await;
+    let discarded = || stack.discarded().iter().map(|(_, count)| count).sum::<u64>();
+    let raw = std::sync::Arc::new(Raw::new("127.0.0.1", server.0, server.1).unwrap());
+    let flood = raw.clone();
+    let start = Instant::now();
+    by_hand(move || {
+        for number in 0..20_000_u32 {
+            flood.send(1 + number as u16, number | 1, &[raw::part(0, b"")]).unwrap();
+            if number % 50 == 49 {
+                // Within the socket buffer of the server.
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    })
+    .await;
+    // From the same address, but not from the same socket.
+    before.send(Message::new(0, "hello")).await.unwrap();
+    assert_eq!(timeout(PATIENCE, messages.recv()).await.unwrap(), Some(5));
+    // The flood is let through until it is recognised, which may be once a second.
+    let limit = 2500 * (1 + start.elapsed().as_secs());
+    assert!((1000..limit).contains(&discarded()), "{} of 20000", discarded());
+    // The block ends with the flood.
+    let opened = by_hand(move || raw.open(30_000).unwrap()).await;
+    assert!(opened.is_some());
+}
+
 // [9260:8.4-3, 8.4-4]
 #[tokio::test]
 async fn the_wrong_sctp_port_is_refused_at_once() {

@@ -514,6 +514,11 @@ impl Endpoint {
         self.table.at(self.table.index(id)?)
     }
 
+    /// Returns whether an association that has not ended has this address of a peer.
+    pub fn has_association_with(&self, remote: TransportAddr) -> bool {
+        self.table.has_remote(remote)
+    }
+
     /// Returns all associations.
     pub fn associations(&self) -> impl Iterator<Item = AssocId> + '_ {
         self.table.ids()

@@ -218,6 +218,11 @@ impl Table {
         self.by_peer.get(&(remote, port)).copied()
     }
 
+    /// Whether any association has this address of a peer.
+    pub(super) fn has_remote(&self, remote: TransportAddr) -> bool {
+        self.by_peer.range((remote, 0)..=(remote, u16::MAX)).next().is_some()
+    }
+
     pub(super) fn at(&self, index: u32) -> Option<&Association> {
         self.places.get(index as usize)?.association.as_deref()
     }
