@@ -46,7 +46,7 @@ pub(crate) fn bundle(check: bool, stale: &mut Vec<String>) -> Outcome {
 }
 
 /// Makes sure that node and the packages of `package-lock.json` are there.
-fn prepare(web: &Path) -> Outcome {
+pub(crate) fn prepare(web: &Path) -> Outcome {
     for program in ["node", "npm"] {
         process::output(Command::new(program).arg("--version"))
             .map_err(|_| format!("{program} is missing (Debian packages nodejs and npm)"))?;

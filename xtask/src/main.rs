@@ -1,4 +1,4 @@
-//! The project's chores: `cargo xtask test`, `generate`, `faults`, `same`, `bench`, `fuzz`.
+//! The project's chores: `cargo xtask test`, `generate`, `faults`, `same`, `bench`, `playground`, `fuzz`.
 
 mod bench;
 mod bundle;
@@ -8,6 +8,7 @@ mod generate;
 mod machine;
 mod packages;
 mod picture;
+mod playground;
 mod process;
 mod requirements;
 mod same;
@@ -42,6 +43,8 @@ enum Chore {
     Faults(faults::Args),
     /// Compare the output of every example and quick study with that of another revision, byte by byte
     Same(same::Args),
+    /// Build the playground: the simulator as a web page that opens from disk
+    Playground(playground::Args),
     /// Run the fuzz targets
     Fuzz(fuzz::Args),
 }
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Chore::Bench(args) => bench::run(&args),
         Chore::Faults(args) => faults::run(&args),
         Chore::Same(args) => same::run(&args),
+        Chore::Playground(args) => playground::run(&args),
         Chore::Fuzz(args) => fuzz::run(&args),
     };
     match outcome {
