@@ -25,6 +25,9 @@ forward = { loss = { kind = "bernoulli", rate = 0.02 } }
 name = "data"
 from = "a"
 to = "b"
+
+[measure]
+interval = "100 ms"
 "#;
 
 fn asked(request: &Value) -> Value {
@@ -94,9 +97,9 @@ fn changes_apply_as_those_of_the_command_line() {
 fn reports_problems_with_their_lines_and_remedies() {
     let answer = asked(&json!({ "text": LINK.replace("drop-tail", "drop-tale") }));
     let problem = &answer["problems"][0];
-    assert_eq!(problem["place"][0], 17);
-    let hint = problem["hint"].as_str().expect("a hint");
-    assert!(hint.contains("drop-tail"), "{hint}");
+    let line = LINK.lines().position(|line| line.contains("drop-tail")).expect("the line") + 1;
+    assert_eq!(problem["place"][0], line);
+    assert!(problem.to_string().contains("`drop-tail`"), "{problem}");
     let answer = asked(&json!({ "text": LINK, "set": ["link.radio.rate=fast"] }));
     assert!(answer["problems"][0]["place"].is_null(), "a change has no line");
 }
