@@ -6,3 +6,4 @@ mod results;
 mod schemes;
 mod study;
 mod support;
+mod wireshark;
