@@ -97,7 +97,11 @@ fn changes_apply_as_those_of_the_command_line() {
 fn reports_problems_with_their_lines_and_remedies() {
     let answer = asked(&json!({ "text": LINK.replace("drop-tail", "drop-tale") }));
     let problem = &answer["problems"][0];
-    let line = LINK.lines().position(|line| line.contains("drop-tail")).expect("the line") + 1;
+    let line = LINK
+        .lines()
+        .position(|line| line.contains("drop-tail"))
+        .expect("the line")
+        + 1;
     assert_eq!(problem["place"][0], line);
     assert!(problem.to_string().contains("`drop-tail`"), "{problem}");
     let answer = asked(&json!({ "text": LINK, "set": ["link.radio.rate=fast"] }));

@@ -20,14 +20,14 @@ export class Figures {
 
   constructor() {
     const lines = (title: string, file: string, unit: string, make: () => Line[], note?: string) => new Figure({
-      title, file, height: 260, group: this.group, ...(note === undefined ? {} : { note }), draw: (theme) => this.drawn(theme, make(), unit),
+      title, file, height: 260, group: this.group, changing: true, ...(note === undefined ? {} : { note }), draw: (theme) => this.drawn(theme, make(), unit),
     });
     this.all = [
       lines('Congestion window', 'cwnd', 'kB', () => this.paths((path) => path.cwnd.map((bytes) => bytes / 1000))),
       lines('Queue', 'queue', 'packets', () => this.queues()),
-      lines('Goodput', 'goodput', 'Mbit/s', () => this.goodput(), 'Messages delivered to the application, mean over half a second. A message that was missing releases all that waited for it at once.'),
+      lines('Goodput', 'goodput', 'Mbit/s', () => this.goodput(), 'Delivered to the application in order, mean over half a second. At zero the receiver waits for a lost message; then everything behind it is delivered at once, so the curve can exceed the rate of the link.'),
       new Figure({
-        title: 'Chunks sent, and losses as the sender judged them', file: 'tsn', height: 340, group: this.group,
+        title: 'Chunks sent, and losses as the sender judged them', file: 'tsn', height: 340, group: this.group, changing: true,
         draw: (theme) => this.sequence(theme),
       }),
       lines('Round-trip time', 'rtt', 'ms', () => this.paths((path) => path.srtt_ms)),
@@ -62,9 +62,10 @@ export class Figures {
   }
 
   private queues(): Line[] {
+    // Queues that no run used are left out; an empty one beside a used one is a result.
+    const names = new Set(this.runs.flatMap(({ outcome }) => outcome.recorded.queues.filter((queue) => queue.packets.some((packets) => packets > 2)).map((queue) => queue.name)));
     return this.runs.flatMap(({ scheme, outcome }, colour) => {
-      // Queues that were never used say nothing.
-      const used = outcome.recorded.queues.filter((queue) => queue.packets.some((packets) => packets > 2));
+      const used = outcome.recorded.queues.filter((queue) => names.has(queue.name));
       return used.map((queue, dash) => ({ name: used.length > 1 ? `${scheme}, ${queue.name}` : scheme, colour, dash, t: queue.t, v: queue.packets }));
     });
   }

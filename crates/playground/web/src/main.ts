@@ -157,8 +157,9 @@ async function main(): Promise<void> {
   const app = document.getElementById('app')!;
   app.append(
     h('header', {}, h('h1', {}, 'Whimbrel playground'), h('button', { type: 'button', title: 'Light or dark', onclick: toggleTheme }, 'Light/dark')),
+    h('p', { class: 'note' }, 'SCTP is a transport protocol like TCP (RFC 9260). A scheme decides what its sender concludes from a lost packet, and how much it sends. Compare two schemes on a network that you can change.'),
     h('div', { class: 'columns' }, controls,
-      h('main', {}, words, table, h('div', { class: 'player' }, play, status), problems,
+      h('main', {}, words, table, h('p', { class: 'note' }, 'A transmission loss is a packet that the channel lost, a congestion loss one that a full queue dropped. A_w and A_c are the shares of both that the sender judged right. The delay includes the time in the send buffer.'), h('div', { class: 'player' }, play, status), problems,
         ...figures.all.map((figure) => figure.element),
         h('details', {}, h('summary', {}, 'Scenario as text'),
           h('p', { class: 'note' }, 'The file that the command whimbrel run takes. Edit it: mistakes are explained as by whimbrel check.'), editor))),
@@ -177,12 +178,13 @@ async function main(): Promise<void> {
 
 function tableOf(runs: Run[]): HTMLElement {
   const percent = (share: number | null) => (share === null ? '–' : `${(share * 100).toFixed(0)} %`);
+  const finite = runs.some((run) => run.outcome.flows.some((flow) => flow.completion !== null));
   const columns: { head: string; doc: string; of: (flow: Flow) => string }[] = [
     { head: 'goodput, Mbit/s', doc: 'User data delivered once, per second', of: (flow) => number(Number(flow.goodput_mbps.toPrecision(3))) },
-    { head: 'completion, s', doc: 'Time to the delivery of the last byte', of: (flow) => (flow.completion === null ? '–' : flow.completion.toFixed(2)) },
-    { head: 'delay p95, ms', doc: '95 % of the messages arrive within this time after they were written', of: (flow) => number(flow.delay_p95_ms === null ? null : Math.round(flow.delay_p95_ms)) },
-    { head: 'lost by the channel', doc: 'Packets', of: (flow) => String(flow.lost_elsewhere) },
-    { head: 'lost in queues', doc: 'Packets', of: (flow) => String(flow.lost_in_queues) },
+    ...(finite ? [{ head: 'completion, s', doc: 'Time to the delivery of the last byte', of: (flow: Flow) => (flow.completion === null ? '–' : flow.completion.toFixed(2)) }] : []),
+    { head: 'delay p95, ms', doc: '95 % of the messages are delivered within this time after the application wrote them; it includes the time in the send buffer', of: (flow) => number(flow.delay_p95_ms === null ? null : Math.round(flow.delay_p95_ms)) },
+    { head: 'lost on air', doc: 'Packets lost by the channel, or on a link that is down', of: (flow) => String(flow.lost_elsewhere) },
+    { head: 'lost in queues', doc: 'Packets that a full queue dropped', of: (flow) => String(flow.lost_in_queues) },
     { head: 'A_w', doc: 'Share of the transmission losses that the sender judged as such', of: (flow) => percent(flow.a_w) },
     { head: 'A_c', doc: 'Share of the congestion losses that the sender judged as such', of: (flow) => percent(flow.a_c) },
     { head: 'timeouts', doc: 'Expiries of T3-rtx', of: (flow) => String(flow.timeouts) },

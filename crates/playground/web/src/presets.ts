@@ -44,16 +44,14 @@ to = "receiver"
 traffic = { kind = "endless", message_bytes = 1400 }
 
 [measure]
-from = "2 s"
 interval = "50 ms"
 `;
 
 const COMPETITOR = `
 [[flow]]
-name = "competitor"
+name = "cubic"
 from = "sender"
 to = "receiver"
-start = "5 s"
 traffic = { kind = "endless", message_bytes = 1400 }
 sctp = { scheme = "cubic" }
 `;
@@ -109,13 +107,13 @@ const delay = (field: string, value: number): Slider => ({
 export const PRESETS: Preset[] = [
   {
     id: 'lossy', name: 'One lossy radio link', flow: 'data', text: LOSSY, schemes: ['standard', 'jsctp'],
-    about: 'One sender, one radio link that loses packets at random, one queue in front of it. Both schemes run in the same network with the same losses of the channel.',
+    about: 'One sender, one radio link that loses packets at random, one queue in front of it. Both schemes run in the same network with the same seed: the more a scheme sends, the more of its packets the channel loses.',
     sliders: [
       { id: 'loss', label: 'Packets lost by the channel', unit: '%', least: 0, most: 10, step: 0.1, value: 1, set: (v) => [`link.radio.forward.loss.rate=${v / 100}`] },
       rate('radio', 10), delay('radio', 20),
       { id: 'queue', label: 'Queue', unit: 'packets', least: 2, most: 300, step: 1, value: 50, set: (v) => [`link.radio.queue.packets=${v}`] },
     ],
-    switches: [{ id: 'competitor', label: 'CUBIC flow beside it, from 5 s', on: false, text: COMPETITOR }],
+    switches: [{ id: 'competitor', label: 'CUBIC flow beside it', on: false, text: COMPETITOR }],
     tries: [
       'Set the loss to 0: both schemes fill the link, and only the queue loses packets.',
       'Raise the loss: the standard halves its window at each lost packet, although the queue is almost empty.',
@@ -129,14 +127,14 @@ export const PRESETS: Preset[] = [
       { id: 'wifi-loss', label: 'Packets lost on Wi-Fi', unit: '%', least: 0, most: 10, step: 0.1, value: 1, set: (v) => [`link.wifi.loss.rate=${v / 100}`] },
       rate('wifi', 20), rate('lte', 8), delay('wifi', 10), delay('lte', 35),
       {
-        id: 'cut', label: 'Wi-Fi is cut at 1.5 s for', unit: 's', least: 0.1, most: 20, step: 0.1, value: 2.5,
-        set: (v) => [`link.wifi.schedule=[{ at = "1.5 s", up = false }, { at = "${(1.5 + v).toFixed(1)} s", up = true }]`],
+        id: 'cut', label: 'Wi-Fi is cut at 1.5 s for', unit: 's', least: 0, most: 20, step: 0.1, value: 2.5,
+        set: (v) => (v === 0 ? ['link.wifi.schedule=[]'] : [`link.wifi.schedule=[{ at = "1.5 s", up = false }, { at = "${(1.5 + v).toFixed(1)} s", up = true }]`]),
       },
     ],
     switches: [],
     tries: [
       'Make the cut longer: the standard waits for several timeouts before it uses LTE.',
-      'Set both rates to 10 Mbit/s and the losses to 0: how close does multipath come to 20 Mbit/s?',
+      'Set both rates to 10 Mbit/s, the losses and the cut to 0: how close does multipath come to 20 Mbit/s?',
     ],
   },
 ];

@@ -33,6 +33,8 @@ export interface FigureOptions {
   prepare?: () => Promise<void>;
   /** Put below the figure. */
   note?: string;
+  /** Whether the number of curves changes between drawings. */
+  changing?: boolean;
 }
 
 /** The visible part of an axis that several figures share. */
@@ -140,7 +142,7 @@ export class Figure {
     const legend = option['legend'];
     if (selected && legend) option['legend'] = { ...legend, selected: { ...(legend as { selected?: object }).selected, ...selected } };
     // What the zoom changes is merged: rebuilding a chart takes longer.
-    this.chart.setOption(option, { notMerge: this.drawnIn !== theme() });
+    this.chart.setOption(option, { notMerge: this.drawnIn !== theme(), ...(this.options.changing ? { replaceMerge: ['series'] } : {}) });
     this.drawnIn = theme();
   }
 
