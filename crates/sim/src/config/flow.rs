@@ -9,6 +9,11 @@ use whimbrel_proto::AssociationConfig;
 
 use super::{ConfigError, TcpConfig};
 
+/// Most user data of a message, in bytes.
+const MOST_BYTES: u32 = 16_777_216;
+/// Most user data of a UDP datagram, in bytes.
+const MOST_UDP_BYTES: u32 = 65_507;
+
 /// Data that one node sends to another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -119,16 +124,30 @@ pub enum FlowKind {
     Udp,
 }
 
+impl FlowKind {
+    /// Returns the most user data that a message can have, in bytes.
+    pub(crate) const fn most_bytes(self) -> u32 {
+        match self {
+            FlowKind::Sctp | FlowKind::Tcp => MOST_BYTES,
+            FlowKind::Udp => MOST_UDP_BYTES,
+        }
+    }
+}
+
 /// What the sending application sends.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrafficConfig {
     /// The pattern.
     pub kind: TrafficKind,
-    /// User data per message, 1 to 16 777 216 bytes.
+    /// User data per message, 1 to 16 777 216 bytes; the mean if `message_sizes` is random.
     #[serde(default = "default_message_bytes")]
     #[schemars(range(min = 1, max = 16_777_216))]
     pub message_bytes: u32,
+    /// Whether all messages have the same length or exponentially distributed ones. With `exponential` and `poisson` traffic over `udp`,
+    /// the queue of a link is an M/M/1 queue, apart from headers. `exponential` requires messages with boundaries: not `tcp`, not `file`.
+    #[serde(default, skip_serializing_if = "is_constant")]
+    pub message_sizes: MessageSizes,
     /// Number of streams, 1 to 65535. Messages use them in turn.
     #[serde(default = "default_streams")]
     #[schemars(range(min = 1, max = 65_535))]
@@ -167,6 +186,7 @@ impl Default for TrafficConfig {
         TrafficConfig {
             kind: TrafficKind::Endless,
             message_bytes: default_message_bytes(),
+            message_sizes: MessageSizes::Constant,
             streams: default_streams(),
             unordered: false,
             rate: None,
@@ -178,6 +198,10 @@ impl Default for TrafficConfig {
             periods: Periods::Constant,
         }
     }
+}
+
+fn is_constant(sizes: &MessageSizes) -> bool {
+    *sizes == MessageSizes::Constant
 }
 
 fn default_message_bytes() -> u32 {
@@ -228,6 +252,18 @@ pub enum Periods {
     #[default]
     Constant,
     /// Exponentially distributed with the given mean.
+    Exponential,
+}
+
+/// Lengths of messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MessageSizes {
+    /// Always the given length; the last message of a file may be shorter.
+    #[default]
+    Constant,
+    /// Exponentially distributed with the given mean, in whole bytes, at least 1 byte and at most what the transport can carry: 65 507 bytes
+    /// over `udp`, 16 777 216 bytes over `sctp`.
     Exponential,
 }
 
@@ -374,6 +410,10 @@ impl FlowConfig {
         if self.traffic.unordered {
             return Err(ConfigError::new("traffic.unordered", true, "false over tcp"));
         }
+        if self.traffic.message_sizes != MessageSizes::Constant {
+            let error = ConfigError::new("traffic.message_sizes", "exponential", "constant over tcp");
+            return Err(error.hint("TCP carries a stream of bytes, without the boundaries of messages"));
+        }
         self.tcp_parameters().validate().map_err(|e| e.within("tcp"))
     }
 
@@ -392,11 +432,11 @@ impl FlowConfig {
             )
             .hint("UDP has no acknowledgements that limit the sender's rate"));
         }
-        if self.traffic.message_bytes > 65_507 {
+        if self.traffic.message_bytes > MOST_UDP_BYTES {
             return Err(ConfigError::new(
                 "traffic.message_bytes",
                 self.traffic.message_bytes,
-                "1 to 65507 bytes over udp",
+                format!("1 to {MOST_UDP_BYTES} bytes over udp"),
             ));
         }
         Ok(())
@@ -451,11 +491,11 @@ impl TrafficConfig {
     /// Returns an error for the first value that is not allowed.
     pub fn validate(&self) -> Result<(), ConfigError> {
         use TrafficKind::{Cbr, File, Messages, OnOff, Poisson};
-        if !(1..=16_777_216).contains(&self.message_bytes) {
+        if !(1..=MOST_BYTES).contains(&self.message_bytes) {
             return Err(ConfigError::new(
                 "message_bytes",
                 self.message_bytes,
-                "1 to 16777216 bytes",
+                format!("1 to {MOST_BYTES} bytes"),
             ));
         }
         if self.streams == 0 {
@@ -494,6 +534,7 @@ impl TrafficConfig {
                 return Err(ConfigError::new("file", "nothing or both", "either file or file_bytes"));
             }
             needs(self.count.is_some(), "count", "", false)?;
+            needs(self.message_sizes != MessageSizes::Constant, "message_sizes", "", false)?;
             if !(1..=1 << 32).contains(&self.file_bytes.unwrap_or(1)) {
                 return Err(ConfigError::new(
                     "file_bytes",

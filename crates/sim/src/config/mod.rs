@@ -19,7 +19,7 @@ use whimbrel_control::Span;
 
 pub(crate) use self::error::probability;
 pub use self::error::{ConfigError, nearest};
-pub use self::flow::{AddressStep, FlowConfig, FlowEnd, FlowKind, Periods, TrafficConfig, TrafficKind};
+pub use self::flow::{AddressStep, FlowConfig, FlowEnd, FlowKind, MessageSizes, Periods, TrafficConfig, TrafficKind};
 pub use self::link::{
     DirectionConfig, JitterConfig, LinkConfig, LinkValues, NodeConfig, ResolvedDirection, ScheduleStep, TraceConfig,
 };

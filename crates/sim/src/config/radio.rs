@@ -83,6 +83,16 @@ pub struct ChannelConfig {
     #[serde(default = "default_long_retries")]
     #[schemars(range(min = 1, max = 255))]
     pub long_retry_limit: u8,
+    /// Contention window of a first attempt in slots, 0 to 65535. Default: that of the physical layer (31 for DSSS and 802.11b, 15 for the
+    /// others).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 65_535))]
+    pub cw_min: Option<u32>,
+    /// Largest contention window in slots, `cw_min` to 65535. Each failed attempt doubles the window plus one. Default: 1023, or `cw_min` if
+    /// that is larger.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 65_535))]
+    pub cw_max: Option<u32>,
     /// Whether every rate above 1 Mbit/s of DSSS and 802.11b uses the short preamble (96 instead of 192 us).
     #[serde(default)]
     pub short_preamble: bool,
@@ -268,6 +278,8 @@ impl ChannelConfig {
             short_retry_limit: default_short_retries(),
             rts_retry_limit: None,
             long_retry_limit: default_long_retries(),
+            cw_min: None,
+            cw_max: None,
             short_preamble: false,
             llc_bytes: default_llc_bytes(),
             queue: default_queue(),
@@ -334,6 +346,15 @@ impl ChannelConfig {
             count("rts_retry_limit", u32::from(limit), 1, 255, "")?;
         }
         count("long_retry_limit", u32::from(self.long_retry_limit), 1, 255, "")?;
+        let least = self.cw_min.unwrap_or(0);
+        count("cw_min", least, 0, 65_535, " slots")?;
+        count(
+            "cw_max",
+            self.cw_max.unwrap_or(65_535),
+            least,
+            65_535,
+            " slots, at least cw_min",
+        )?;
         count("llc_bytes", self.llc_bytes, 0, 64, " bytes")?;
         count("queue", self.queue, 1, 100_000, " packets")?;
         count("mtu", self.mtu, 68, 2304, " bytes")?;

@@ -4,13 +4,15 @@ use whimbrel_control::{Rng, Span, Time};
 use whimbrel_proto::{Message, MessagePayload};
 
 use super::{FileContent, PPID_MASK};
-use crate::config::{Periods, TrafficConfig, TrafficKind};
+use crate::config::{FlowKind, MessageSizes, Periods, TrafficConfig, TrafficKind};
 
 /// Produces a flow's messages.
 #[derive(Debug)]
 pub(crate) struct Source {
     pace: Pace,
     rng: Rng,
+    sizes: Sizes,
+    /// Length of the next message.
     message_bytes: u32,
     streams: u16,
     unordered: bool,
@@ -45,10 +47,21 @@ enum Pace {
     Poisson { mean: f64 },
 }
 
+#[derive(Clone, Copy, Debug)]
+enum Sizes {
+    Constant,
+    /// Exponentially distributed with this mean, up to this number of bytes.
+    Exponential {
+        mean: f64,
+        most: u32,
+    },
+}
+
 impl Source {
-    /// Creates a source that starts at `start`.
+    /// Creates a source of messages for a transport, which starts at `start`.
     pub(crate) fn new(
         config: &TrafficConfig,
+        kind: FlowKind,
         start: Time,
         stop: Option<Span>,
         file: Option<FileContent>,
@@ -81,9 +94,17 @@ impl Source {
             Some(file) => Some(file.len().div_ceil(u64::from(config.message_bytes))),
             None => config.count,
         };
-        Source {
+        let sizes = match config.message_sizes {
+            MessageSizes::Constant => Sizes::Constant,
+            MessageSizes::Exponential => Sizes::Exponential {
+                mean: f64::from(config.message_bytes),
+                most: kind.most_bytes(),
+            },
+        };
+        let mut source = Source {
             pace,
             rng,
+            sizes,
             message_bytes: config.message_bytes,
             streams: config.streams,
             unordered: config.unordered,
@@ -93,6 +114,17 @@ impl Source {
             next: 0,
             stream: 0,
             due,
+        };
+        source.draw_size();
+        source
+    }
+
+    /// Draws the length of the next message, if lengths are random.
+    #[inline]
+    fn draw_size(&mut self) {
+        if let Sizes::Exponential { mean, most } = self.sizes {
+            let bytes = libm::round(self.rng.exponential(mean));
+            self.message_bytes = (bytes as u32).clamp(1, most);
         }
     }
 
@@ -162,6 +194,7 @@ impl Source {
     pub(crate) fn advance(&mut self, now: Time) -> Time {
         let created = self.due;
         self.next += 1;
+        self.draw_size();
         self.stream += 1;
         if self.stream == self.streams {
             self.stream = 0;
@@ -205,7 +238,7 @@ mod tests {
 
     fn times(config: &TrafficConfig, until: Time) -> Vec<f64> {
         config.validate().expect("valid traffic");
-        let mut source = Source::new(config, Time::ZERO, None, None, Rng::stream(2, "source"));
+        let mut source = Source::new(config, FlowKind::Udp, Time::ZERO, None, None, Rng::stream(2, "source"));
         let mut times = Vec::new();
         while source.next_due().is_some_and(|due| due < until) {
             times.push(source.advance(Time::ZERO).as_secs_f64());
@@ -266,6 +299,45 @@ mod tests {
     }
 
     #[test]
+    fn exponential_lengths_have_their_mean_and_deviation() {
+        let config = TrafficConfig {
+            message_sizes: MessageSizes::Exponential,
+            ..traffic(TrafficKind::Poisson)
+        };
+        let mut source = Source::new(&config, FlowKind::Udp, Time::ZERO, None, None, Rng::stream(3, "source"));
+        let mut lengths = Vec::new();
+        for _ in 0..100_000 {
+            assert!(matches!(source.message().payload, MessagePayload::Zeros(n) if n == source.message_len()));
+            lengths.push(f64::from(source.message_len()));
+            source.advance(Time::ZERO);
+        }
+        let n = lengths.len() as f64;
+        let mean = lengths.iter().sum::<f64>() / n;
+        let deviation = (lengths.iter().map(|len| (len - mean) * (len - mean)).sum::<f64>() / n).sqrt();
+        // Four standard errors.
+        assert!((mean - 1000.0).abs() < 13.0, "{mean}");
+        assert!((deviation - 1000.0).abs() < 25.0, "{deviation}");
+        let below = lengths.iter().filter(|len| **len < 693.0).count() as f64 / n;
+        assert!((below - 0.5).abs() < 0.01, "{below} are below the median");
+        let longest = TrafficConfig {
+            message_bytes: 65_507,
+            ..config
+        };
+        let mut source = Source::new(
+            &longest,
+            FlowKind::Udp,
+            Time::ZERO,
+            None,
+            None,
+            Rng::stream(3, "source"),
+        );
+        for _ in 0..100 {
+            assert!((1..=65_507).contains(&source.message_len()));
+            source.advance(Time::ZERO);
+        }
+    }
+
+    #[test]
     fn a_file_ends_with_a_short_message() {
         let config = TrafficConfig {
             message_bytes: 4,
@@ -273,7 +345,8 @@ mod tests {
             ..TrafficConfig::of(TrafficKind::File)
         };
         let file = FileContent::Given(bytes::Bytes::from_static(b"0123456789"));
-        let mut source = Source::new(&config, Time::ZERO, None, Some(file), Rng::stream(1, "x"));
+        let kind = FlowKind::Sctp;
+        let mut source = Source::new(&config, kind, Time::ZERO, None, Some(file), Rng::stream(1, "x"));
         source.limit_streams(2);
         let mut parts = Vec::new();
         while !source.is_exhausted(Time::ZERO) {

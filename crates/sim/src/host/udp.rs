@@ -13,8 +13,6 @@ pub(crate) struct UdpSender {
     pub(crate) agent: u32,
     pub(crate) source: Source,
     pub(crate) alarm: Alarm,
-    /// Bytes of each datagram.
-    pub(crate) len: u32,
 }
 
 /// Counts received datagrams.
@@ -34,25 +32,22 @@ impl UdpSender {
             return;
         }
         while self.source.next_due().is_some_and(|due| due <= context.now) {
+            let len = self.source.message_len();
             let created = self.source.advance(context.now);
-            self.send(context, created);
+            self.send(context, created, len);
         }
         self.alarm
             .arm(&mut context.network.queue, self.agent, self.source.next_due());
     }
 
-    fn send(&mut self, context: &mut Context<'_>, created: Time) {
+    /// Sends a datagram of `len` bytes.
+    fn send(&mut self, context: &mut Context<'_>, created: Time, len: u32) {
         let id = context.network.slab.reserve();
         context.network.slab.body_mut(id).form = Form::Datagram;
         let route = context.flow.routes.forward[0];
-        context.flow.address_packet(
-            context.network,
-            context.now,
-            id,
-            self.agent,
-            route,
-            self.len + UDP_HEADER,
-        );
+        context
+            .flow
+            .address_packet(context.network, context.now, id, self.agent, route, len + UDP_HEADER);
         let packet = context.network.slab.get_mut(id);
         packet.ecn = Ecn::NotEct;
         packet.sent = created;

@@ -160,7 +160,10 @@ fn settings(channel: &ChannelConfig) -> (Phy, Limits) {
         rts_retry: channel.rts_retry_limit.unwrap_or(channel.short_retry_limit),
         long_retry: channel.long_retry_limit,
     };
-    (Phy::new(channel.phy, channel.short_preamble), limits)
+    let mut phy = Phy::new(channel.phy, channel.short_preamble);
+    phy.cw_min = channel.cw_min.unwrap_or(phy.cw_min);
+    phy.cw_max = channel.cw_max.unwrap_or(phy.cw_max).max(phy.cw_min);
+    (phy, limits)
 }
 
 /// All radios of a world.

@@ -9,6 +9,10 @@ use super::air::Needs;
 /// Modulation and rate of data frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PhyKind {
+    /// FHSS at 1 Mbit/s (2GFSK): slots of 50 us, SIFS of 28 us, DIFS of 128 us, 128 bits before each frame. `cw_min = 31` with `cw_max`
+    /// of 255 or 1023 and `llc_bytes = 6` are the parameters of Bianchi (2000).
+    #[serde(rename = "fhss-1")]
+    Fhss1,
     /// DSSS at 1 Mbit/s.
     #[serde(rename = "dsss-1")]
     Dsss1,
@@ -74,6 +78,8 @@ pub enum PhyKind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Family {
+    /// FHSS (IEEE 802.11-1999, clause 14).
+    Fhss,
     /// DSSS and 802.11b (IEEE 802.11-2012, clauses 16 and 17).
     Dsss,
     /// 802.11a (clause 18).
@@ -86,6 +92,7 @@ impl PhyKind {
     /// Returns the family, and the rate of data frames in kbit/s.
     const fn table(self) -> (Family, u64) {
         match self {
+            PhyKind::Fhss1 => (Family::Fhss, 1000),
             PhyKind::Dsss1 => (Family::Dsss, 1000),
             PhyKind::Dsss2 => (Family::Dsss, 2000),
             PhyKind::B5 => (Family::Dsss, 5500),
@@ -118,6 +125,7 @@ impl PhyKind {
 /// Modulation of bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Modulation {
+    Gfsk,
     Dbpsk,
     Dqpsk,
     Cck5,
@@ -170,6 +178,24 @@ impl Phy {
         let data_rate = kind.rate();
         let us = Span::from_micros;
         let mut phy = match family {
+            Family::Fhss => Phy {
+                family,
+                data_rate,
+                basic_rate: data_rate,
+                response_rate: data_rate,
+                slot: us(50),
+                sifs: us(28),
+                cw_min: 15,
+                cw_max: 1023,
+                turnaround: us(20),
+                rx_start: us(128),
+                // 96 bits of preamble and 32 bits of header (14.3.2).
+                data_preamble: us(128),
+                basic_preamble: us(128),
+                rts_time: Span::ZERO,
+                cts_time: Span::ZERO,
+                eifs: Span::ZERO,
+            },
             Family::Dsss => {
                 let short = short_preamble && kbps > 1000;
                 Phy {
@@ -247,7 +273,7 @@ impl Phy {
 
     fn time(&self, bytes: u32, rate: Rate, preamble: Span) -> Span {
         match self.family {
-            Family::Dsss => {
+            Family::Fhss | Family::Dsss => {
                 // Clause 17.2.3.5: the length field is in whole microseconds.
                 let nanos = rate.time_for(u64::from(bytes)).as_nanos();
                 preamble + Span::from_micros(nanos.div_ceil(1000))
@@ -279,6 +305,7 @@ impl Phy {
 
     fn modulation(&self, rate: Rate) -> Modulation {
         match (self.family, rate.as_bps() / 1000) {
+            (Family::Fhss, _) => Modulation::Gfsk,
             (Family::Dsss, 0..=1000) => Modulation::Dbpsk,
             (Family::Dsss, 1001..=2000) => Modulation::Dqpsk,
             (Family::Dsss, 2001..=5500) => Modulation::Cck5,
@@ -307,6 +334,8 @@ impl Phy {
             self.data_rate
         };
         let db = match (self.family, rate.as_bps() / 1000) {
+            // Non-coherent detection loses half of the frames of 1000 bytes at 12.7 dB.
+            (Family::Fhss, _) => 13.0,
             (Family::Dsss, 0..=1000) => 4.0,
             (Family::Dsss, 1001..=2000) => 7.0,
             (Family::Dsss, 2001..=5500) => 9.0,
@@ -344,6 +373,18 @@ mod tests {
         // 1536 bytes at 11 Mbit/s: 1117.09 us, signalled as 1118
         assert_eq!(us(phy.data_time(1536, false)), 96.0 + 1118.0);
         assert_eq!(us(phy.data_time(1536, true)), 192.0 + 12_288.0);
+    }
+
+    #[test]
+    fn times_of_fhss_are_those_of_the_standard_and_of_bianchi() {
+        let phy = Phy::new(PhyKind::Fhss1, false);
+        assert_eq!((us(phy.slot), us(phy.sifs), us(phy.difs())), (50.0, 28.0, 128.0));
+        // Table 2 of Bianchi (2000): RTS of 160 bits, CTS and ACK of 112, each after 128 bits of PHY header.
+        assert_eq!((us(phy.rts_time), us(phy.cts_time)), (288.0, 240.0));
+        assert_eq!(us(phy.eifs), 28.0 + 240.0 + 128.0);
+        // A payload of 8184 bits and a MAC header of 272: 28 bytes and 6 of llc_bytes.
+        assert_eq!(us(phy.data_time(1023 + 28 + 6, false)), 128.0 + 272.0 + 8184.0);
+        assert_eq!((phy.cw_min, phy.cw_max), (15, 1023));
     }
 
     #[test]

@@ -399,7 +399,7 @@ impl FlowBuilder<'_> {
         let traffic = &flow.traffic;
         let file = self.file(resources)?;
         let start = start_of(flow, self.seed);
-        let source = Source::new(traffic, start, flow.stop, file.clone(), self.rng("source"));
+        let source = Source::new(traffic, flow.kind, start, flow.stop, file.clone(), self.rng("source"));
         let routes = self.topology.flows[self.f as usize].clone();
         match flow.kind {
             FlowKind::Sctp => {
@@ -474,7 +474,6 @@ impl FlowBuilder<'_> {
                     agent: self.f * 2,
                     source,
                     alarm: Alarm::default(),
-                    len: traffic.message_bytes,
                 })));
                 agents.push(Agent::UdpReceiver(UdpReceiver));
             }

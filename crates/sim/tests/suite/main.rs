@@ -6,6 +6,7 @@ mod buffers;
 mod common;
 mod config;
 mod handover;
+mod hidden;
 mod infrastructure;
 mod loss_recovery;
 mod manet;

@@ -8,7 +8,7 @@ use whimbrel_control::{Rate, Rng, Span};
 use whimbrel_proto::AssociationConfig;
 use whimbrel_sim::config::{
     ChannelConfig, ChannelRouting, FlowConfig, FlowKind, Interference, LinkConfig, LossConfig, MobilityConfig,
-    NodeConfig, PhyKind, RadioConfig, TrafficKind,
+    NodeConfig, PhyKind, RadioConfig, SimConfig, TrafficKind,
 };
 use whimbrel_sim::{
     DropCause, FrameEvent, FrameKind, Interest, Movements, Observer, RadioResult, Resources, RunOptions, RunResult,
@@ -78,14 +78,14 @@ impl Bianchi {
     }
 }
 
-/// Returns the throughput of `n` saturated stations within a few metres, all sending to a station in the middle.
-fn saturated(n: usize, rts: bool) -> f64 {
+/// Returns saturated stations within a few metres, all sending datagrams of 1023 bytes to a station in the middle.
+fn ring(n: usize, phy: PhyKind, rts: bool) -> SimConfig {
     let mut places = vec![[0.0, 0.0]];
     for i in 0..n {
         let angle = i as f64 / n as f64 * std::f64::consts::TAU;
         places.push([10.0 * angle.cos(), 10.0 * angle.sin()]);
     }
-    let mut config = at(&places, PhyKind::Dsss1, 60);
+    let mut config = at(&places, phy, 60);
     let channel = &mut config.channel[0];
     channel.rts_threshold = if rts { 0 } else { 2347 };
     // The model never gives up.
@@ -96,10 +96,54 @@ fn saturated(n: usize, rts: bool) -> f64 {
     config.flow = (1..=n)
         .map(|i| datagrams(i, 0, Rate::from_bps(2_000_000 / n as u64), 1023))
         .collect();
-    let result = run(&config, 1);
+    config
+}
+
+/// Returns the throughput in bits per second of IP packets, as the model counts.
+fn saturated(config: &SimConfig) -> f64 {
+    let result = run(config, 1);
     let bits: f64 = result.flows.iter().map(|flow| flow.goodput_bytes as f64 * 8.0).sum();
-    // Of the IP packets, as the model counts.
     bits / 995.0 * 1023.0 / 58.0
+}
+
+#[test]
+fn saturation_throughput_matches_bianchi_with_the_parameters_of_his_paper() {
+    // Table 2: payload 8184 bits, MAC header 272, PHY header 128, ACK 112, RTS 160, CTS 112; W = 32, m = 3 or 5.
+    let frame = 128.0 + 272.0 + 8184.0;
+    for (cw_max, stages) in [(255, 3), (1023, 5)] {
+        for with_rts in [false, true] {
+            for n in [5, 20, 50] {
+                // Stations that decode nothing wait EIFS, which the paper leaves out.
+                let eifs = 28.0 + 240.0 + 128.0;
+                let (success, collision) = if with_rts {
+                    (288.0 + 28.0 + 240.0 + 28.0 + frame + 28.0 + 240.0 + 128.0, 288.0 + eifs)
+                } else {
+                    (frame + 28.0 + 240.0 + 128.0, frame + eifs)
+                };
+                let model = Bianchi {
+                    n: n as f64,
+                    window: 32.0,
+                    stages,
+                    payload: 8184.0,
+                    success,
+                    collision,
+                    slot: 50.0,
+                };
+                let mut config = ring(n, PhyKind::Fhss1, with_rts);
+                let channel = &mut config.channel[0];
+                (channel.cw_min, channel.cw_max, channel.llc_bytes) = (Some(31), Some(cw_max), 6);
+                let (measured, expected) = (saturated(&config), model.throughput() * 1e6);
+                let off = measured / expected - 1.0;
+                println!(
+                    "n {n}, m {stages}, RTS {with_rts}: {measured:.0} bit/s, {expected:.0} in the model, {off:.4}"
+                );
+                assert!(
+                    off.abs() < 0.02,
+                    "n {n}, m {stages}, RTS {with_rts}: {measured:.0} bit/s, {expected:.0} in the model"
+                );
+            }
+        }
+    }
 }
 
 #[test]
@@ -125,7 +169,7 @@ fn saturation_throughput_matches_bianchi() {
                 slot: 20.0,
             };
             let expected = model.throughput() * 1e6;
-            let measured = saturated(n, with_rts);
+            let measured = saturated(&ring(n, PhyKind::Dsss1, with_rts));
             let off = measured / expected - 1.0;
             assert!(
                 off.abs() < 0.05,

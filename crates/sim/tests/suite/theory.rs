@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::common::{flow, nodes, paced, pair, run};
 use whimbrel_control::{Rate, Rng, Span};
 use whimbrel_sim::config::{
-    FlowKind, JitterConfig, LinkConfig, LinkValues, LossConfig, OneOrMany, QueueConfig, ScheduleStep, TraceConfig,
-    TrafficKind,
+    FlowKind, JitterConfig, LinkConfig, LinkValues, LossConfig, MessageSizes, OneOrMany, QueueConfig, ScheduleStep,
+    TraceConfig, TrafficKind,
 };
 use whimbrel_sim::{CapacityTrace, DropCause, LossKind, Resources, RunOptions, World};
 
@@ -53,6 +53,40 @@ fn an_m_d_1_queue_waits_as_pollaczek_and_khinchine_say() {
         // Delay: queueing, transmission and propagation.
         let delay = result.flows[0].delay.mean.as_secs_f64();
         assert!((delay / (wait + 0.015) - 1.0).abs() < 0.03, "{load}: delay {delay}");
+    }
+}
+
+#[test]
+fn an_m_m_1_queue_waits_as_pollaczek_and_khinchine_say() {
+    // Mean 8000 bytes of user data: the headers change the coefficient of variation by 0.4 % only.
+    let (message, rate) = (8000, 10e6);
+    for load in [0.3, 0.6, 0.8] {
+        let mut config = pair(Rate::from_mbps(10), Span::from_millis(5), 4000);
+        config.link[0].mtu = 65_535;
+        config.link[0].queue = QueueConfig::DropTail {
+            packets: Some(100_000),
+            bytes: None,
+        };
+        let service = f64::from(message + HEADERS) * 8.0 / rate;
+        let offered = Rate::from_bps((load * f64::from(message) * 8.0 / service) as u64);
+        let mut traffic = paced(TrafficKind::Poisson, offered, message);
+        traffic.message_sizes = MessageSizes::Exponential;
+        config.flow = vec![flow("cross", FlowKind::Udp, traffic)];
+        config.measure.from = Span::from_secs(10);
+        let result = run(&config, 12);
+        let variation = f64::from(message) * 8.0 / rate / service;
+        let wait = load / (1.0 - load) * service * (1.0 + variation * variation) / 2.0;
+        let delay = result.flows[0].delay.mean.as_secs_f64();
+        assert!(
+            (result.links[0].utilisation / load - 1.0).abs() < 0.01,
+            "{load}: utilisation {}",
+            result.links[0].utilisation
+        );
+        assert!(
+            ((delay - 0.005 - service) / wait - 1.0).abs() < 0.04,
+            "{load}: wait {}, {wait} in theory",
+            delay - 0.005 - service
+        );
     }
 }
 

@@ -112,5 +112,12 @@ pub(super) fn source(kind: TrafficKind, count: Option<u64>, bytes: u32) -> Sourc
         count,
         ..TrafficConfig::of(kind)
     };
-    Source::new(&traffic, Time::ZERO, None, None, Rng::stream(1, "source"))
+    Source::new(
+        &traffic,
+        crate::config::FlowKind::Tcp,
+        Time::ZERO,
+        None,
+        None,
+        Rng::stream(1, "source"),
+    )
 }

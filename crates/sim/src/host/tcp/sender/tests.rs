@@ -408,7 +408,14 @@ fn nagle_delays_short_segments_and_the_last_one_carries_fin() {
         let mut traffic = crate::config::TrafficConfig::of(TrafficKind::Cbr);
         traffic.message_bytes = 2500;
         traffic.rate = Some(whimbrel_control::Rate::from_bps(20_000));
-        let source = Source::new(&traffic, Time::ZERO, None, None, Rng::stream(1, "source"));
+        let source = Source::new(
+            &traffic,
+            crate::config::FlowKind::Tcp,
+            Time::ZERO,
+            None,
+            None,
+            Rng::stream(1, "source"),
+        );
         let mut sender = Sender::established(&config, source);
         sender.sent()
     };
