@@ -18,6 +18,10 @@ LEAST = 8
 FIVE_HOPS = ["chain.tcl", "hops", 5, "delay", "0.01ms", "packets", 100]
 RED = ["chain.tcl", "rate", "10Mb", "queue", "RED", "min", 5, "max", 15, "rwnd", 131072, "streams", 4]
 TWO_PATHS = ["two-paths.tcl", "seconds", 400, "good", 8.5, "bad", 1.5]
+JSCTP = [
+    "two-paths.tcl", "seconds", 400, "bad", 0, "loss2", 0, "rwnd", 262144, "access", "5ms", "wire", "2Mb", "delay", "35ms",
+    "rate1", "11Mb", "rate2", "11Mb", "last", "5ms",
+]  # fmt: skip
 CMT = ["two-paths.tcl", "seconds", 400, "bad", 0, "agent", "SCTP/CMT", "rwnd", 262144]
 
 # What is compared: a title, our scenario, what is changed in it, ns-2's script, and what a point of the scenario changes there.
@@ -45,6 +49,7 @@ COMPARISONS = [
         TWO_PATHS,
         {"flow.download.sctp.retransmit_path": ("rtx", {"alternate": 1, "same": 0})},
     ),
+    ("two paths of JSCTP", "jsctp.toml", {}, JSCTP, {"link.radio1.forward.loss.rate": "loss"}),
     ("CMT", "cmt.toml", {}, CMT, {"link.radio2.forward.loss.rate": "loss2"}),
     (
         "string of 802.11 nodes",

@@ -6,7 +6,7 @@
 # Only losses towards the mobile node, unless `both` is 1: the bad state then silences path 1 in both directions.
 array set set_ {
     seed 1 seconds 400 primary 1 change 0 rtx 1 good 8.5 bad 1.5 loss 0.01 loss2 -1 both 0
-    rate1 5Mb rate2 5Mb wire 10Mb delay 20ms queue 50 burst 1 sack 1 rwnd 65536 trigger 3 streams 4 unordered 0 trace "" agent SCTP pf 0
+    access 1ms rate1 5Mb rate2 5Mb wire 10Mb delay 20ms last 2ms queue 50 burst 1 sack 1 rwnd 65536 trigger 3 streams 4 unordered 0 trace "" agent SCTP pf 0
 }
 foreach {name value} $argv {
     if {![info exists set_($name)]} {
@@ -58,9 +58,9 @@ foreach path {1 2} {
     $ns multihome-add-interface $mobile $far($path)
     set r [$ns node]
     set ap [$ns node]
-    $ns duplex-link $near($path) $r 100Mb 1ms DropTail
+    $ns duplex-link $near($path) $r 100Mb $set_(access) DropTail
     $ns duplex-link $r $ap $set_(wire) $set_(delay) DropTail
-    $ns duplex-link $ap $far($path) $set_(rate$path) 2ms DropTail
+    $ns duplex-link $ap $far($path) $set_(rate$path) $set_(last) DropTail
     foreach {from to} [list $r $ap $ap $far($path) $far($path) $ap] { $ns queue-limit $from $to $set_(queue) }
     foreach way {forward backward} {
         set errors($path,$way) [new ErrorModel]
