@@ -93,6 +93,10 @@ pub struct ChannelConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 65_535))]
     pub cw_max: Option<u32>,
+    /// Whether a station that received an RTS or a CTS answers it only if it senses no other signal, nor has sensed one for EIFS, as in
+    /// ns-2. Default: false. IEEE 802.11 makes the CTS depend on the network allocation vector alone.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub answer_if_idle: bool,
     /// Whether every rate above 1 Mbit/s of DSSS and 802.11b uses the short preamble (96 instead of 192 us).
     #[serde(default)]
     pub short_preamble: bool,
@@ -280,6 +284,7 @@ impl ChannelConfig {
             long_retry_limit: default_long_retries(),
             cw_min: None,
             cw_max: None,
+            answer_if_idle: false,
             short_preamble: false,
             llc_bytes: default_llc_bytes(),
             queue: default_queue(),

@@ -159,6 +159,7 @@ fn settings(channel: &ChannelConfig) -> (Phy, Limits) {
         short_retry: channel.short_retry_limit,
         rts_retry: channel.rts_retry_limit.unwrap_or(channel.short_retry_limit),
         long_retry: channel.long_retry_limit,
+        answer_if_idle: channel.answer_if_idle,
     };
     let mut phy = Phy::new(channel.phy, channel.short_preamble);
     phy.cw_min = channel.cw_min.unwrap_or(phy.cw_min);

@@ -134,9 +134,6 @@ fn saturation_throughput_matches_bianchi_with_the_parameters_of_his_paper() {
                 (channel.cw_min, channel.cw_max, channel.llc_bytes) = (Some(31), Some(cw_max), 6);
                 let (measured, expected) = (saturated(&config), model.throughput() * 1e6);
                 let off = measured / expected - 1.0;
-                println!(
-                    "n {n}, m {stages}, RTS {with_rts}: {measured:.0} bit/s, {expected:.0} in the model, {off:.4}"
-                );
                 assert!(
                     off.abs() < 0.02,
                     "n {n}, m {stages}, RTS {with_rts}: {measured:.0} bit/s, {expected:.0} in the model"

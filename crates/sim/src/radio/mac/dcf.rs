@@ -19,6 +19,8 @@ pub(crate) struct Limits {
     /// Attempts to send an RTS; in the standard the same as for other short frames.
     pub(crate) rts_retry: u8,
     pub(crate) long_retry: u8,
+    /// Whether CTS, and data after CTS, are sent only while no signal is sensed.
+    pub(crate) answer_if_idle: bool,
 }
 
 /// The frame exchange of a station.
@@ -83,6 +85,8 @@ pub(crate) struct Dcf {
     next_sequence: u16,
     /// Sequence number of the last data frame from each station, ordered by station.
     seen: Vec<(RadioId, u16)>,
+    /// When the last signal that was not decoded ended.
+    noise_until: Option<Time>,
     /// Failure of the last frame, as its receivers saw it.
     pub(crate) failure: Failure,
     /// Failed attempts, over the whole run.
@@ -111,6 +115,7 @@ impl Dcf {
             cw: phy.cw_min,
             next_sequence: 0,
             seen: Vec::new(),
+            noise_until: None,
             failure: Failure::OutOfRange,
             retries: 0,
         }
@@ -267,6 +272,9 @@ impl Dcf {
         if is_idle {
             self.idle_since = now;
         }
+        if !matches!(heard, Heard::Frame(_)) {
+            self.noise_until = Some(now);
+        }
         match heard {
             Heard::Frame(frame) => self.receive(now, frame, actions),
             Heard::Garbage => {
@@ -396,6 +404,9 @@ impl Dcf {
         if let Some((due, frame)) = self.response {
             if due <= now {
                 self.response = None;
+                if self.limits.answer_if_idle && frame.kind != FrameKind::Ack && !self.has_been_idle(now) {
+                    return self.answer_dropped(now, frame, actions);
+                }
                 self.transmit(now, frame, actions);
             }
             return;
@@ -414,6 +425,18 @@ impl Dcf {
             }
             State::Contend => self.begin_exchange(now, actions),
             State::Away => {}
+        }
+    }
+
+    /// Returns whether no signal is on the air, and none that was not decoded has been for EIFS.
+    fn has_been_idle(&self, now: Time) -> bool {
+        !self.sensed && self.noise_until.is_none_or(|end| now.since(end) >= self.phy.eifs)
+    }
+
+    /// Drops a CTS, or fails the attempt whose data would follow a CTS.
+    fn answer_dropped(&mut self, now: Time, frame: Frame, actions: &mut Vec<Action>) {
+        if frame.kind == FrameKind::Data {
+            self.attempt_failed(now, actions);
         }
     }
 

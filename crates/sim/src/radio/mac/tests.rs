@@ -16,13 +16,21 @@ fn us(n: u64) -> Time {
     Time::ZERO + Span::from_micros(n)
 }
 
-fn bench(rts_threshold: u32) -> Bench {
-    let limits = Limits {
+fn limits(rts_threshold: u32) -> Limits {
+    Limits {
         rts_threshold,
         short_retry: 7,
         rts_retry: 7,
         long_retry: 4,
-    };
+        answer_if_idle: false,
+    }
+}
+
+fn bench(rts_threshold: u32) -> Bench {
+    bench_of(limits(rts_threshold))
+}
+
+fn bench_of(limits: Limits) -> Bench {
     let phy = Phy::new(PhyKind::Dsss1, false);
     Bench {
         mac: Dcf::new(0, phy, limits, 50, Rng::stream(1, "bench")),
@@ -252,6 +260,7 @@ fn retries_double_the_contention_window_and_end() {
                 short_retry: 7,
                 rts_retry: 7,
                 long_retry: 4,
+                answer_if_idle: false,
             },
             50,
             Rng::stream(seed, "retries"),
@@ -306,10 +315,8 @@ fn rts_retry_limit_applies_to_rts_only() {
     for (rts_threshold, limit, attempts) in [(100, 7, 7), (100, 4, 4), (2347, 4, 7)] {
         let mut a = bench(rts_threshold);
         let limits = Limits {
-            rts_threshold,
-            short_retry: 7,
             rts_retry: limit,
-            long_retry: 4,
+            ..limits(rts_threshold)
         };
         a.mac = Dcf::new(0, Phy::new(PhyKind::Dsss1, false), limits, 50, Rng::stream(1, "rts"));
         a.offer(1000, 1000);
@@ -342,4 +349,41 @@ fn waits_for_a_response_that_started_in_time() {
         &mut a.actions,
     );
     assert!(matches!(a.actions[..], [Action::Sent { .. }]));
+}
+
+#[test]
+fn answers_an_rts_beside_another_signal_unless_told_to_wait_for_an_idle_medium() {
+    for (answer_if_idle, answered) in [(false, true), (true, false)] {
+        let mut b = bench_of(Limits {
+            answer_if_idle,
+            ..limits(500)
+        });
+        // A frame that started during the RTS, and was too weak to spoil it, is still on the air.
+        let rts = frame(FrameKind::Rts, 1, 0, 8830);
+        b.mac.signal_begins(us(100));
+        b.now = us(452);
+        b.mac.signal_ends(b.now, true, Heard::Frame(rts), &mut b.actions);
+        b.now = us(462);
+        b.mac.wake(b.now, None, &mut b.actions);
+        let sent = matches!(
+            b.actions[..],
+            [Action::Transmit(Frame {
+                kind: FrameKind::Cts,
+                ..
+            })]
+        );
+        assert_eq!(sent, answered, "{:?}", b.actions);
+    }
+    // EIFS after a frame that was not decoded the medium counts as idle.
+    for (after, answered) in [(363, false), (364, true)] {
+        let mut b = bench_of(Limits {
+            answer_if_idle: true,
+            ..limits(500)
+        });
+        b.hear(0, 100, Heard::Garbage);
+        b.hear(100 + after - 362, 352, Heard::Frame(frame(FrameKind::Rts, 1, 0, 8830)));
+        b.now = us(100 + after);
+        b.mac.wake(b.now, None, &mut b.actions);
+        assert_eq!(!b.actions.is_empty(), answered, "{:?}", b.actions);
+    }
 }
