@@ -13,6 +13,7 @@ mod runner;
 mod stats;
 mod stored;
 mod study;
+mod timeline;
 mod watch;
 mod why;
 mod write;
@@ -27,6 +28,7 @@ pub use stored::load_runs;
 pub use study::{
     ClaimKind, ClaimReport, Page, PlannedScenario, Study, StudyError, StudyReport, Verdict, pages, run_planned,
 };
+pub use timeline::Timeline;
 pub use why::{Asked, why};
 pub use write::file::{Digested, WriteError};
 pub use write::folder::{FolderError, prepare};

@@ -6,7 +6,7 @@ use whimbrel_sim::{DelaySummary, FlowResult, Histogram, LinkResult, RadioResult,
 use whimbrel_sim::{DropCause, DropCounts, VerdictCounts};
 
 use crate::stats::jain_index;
-use crate::watch::{Correlations, WatchedFlow};
+use crate::watch::{Correlations, Watched, WatchedFlow};
 
 /// A metric of a run or of one of its flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +108,10 @@ metrics! {
     Duplicates false "duplicates_per_sack" "duplicates per SACK" "mean number of duplicate TSNs per SACK; measured only in studies";
     GapsSlope false "gaps_slope" "growth of gaps"
         "increase of gap ack blocks per SACK per second, over half seconds; measured only in studies";
+    LossBurst false "loss_burst_packets" "loss burst, packets"
+        "mean number of consecutive packets of a flow's sender that were lost, whatever the cause; measured only in studies";
+    MeanSpeed true "mean_speed_mps" "mean speed, m/s"
+        "mean speed of the nodes with a radio, from their positions at each measure.interval; measured only in studies";
     Jain true "jain_index" "Jain index" "fairness of goodput across the SCTP and TCP flows, 1/n to 1";
     LinkUtilisation true "link_utilisation" "link utilisation"
         "fraction of the window in which the busiest direction of a link was transmitting, 0 to 1";
@@ -124,7 +128,7 @@ metrics! {
 }
 
 /// Metrics that need an observer of the run.
-const WATCHED: [Id; 12] = [
+const WATCHED: [Id; 14] = [
     Id::CwndLeast,
     Id::CwndMost,
     Id::CwndMean,
@@ -137,6 +141,8 @@ const WATCHED: [Id; 12] = [
     Id::Gaps,
     Id::Duplicates,
     Id::GapsSlope,
+    Id::LossBurst,
+    Id::MeanSpeed,
 ];
 
 /// Returns whether this metric needs an observer of the run.
@@ -318,6 +324,7 @@ impl Values {
         }
         if let Some(watched) = watched {
             values.set_correlations(&watched.reports);
+            values.set(Id::LossBurst, watched.loss_burst);
         }
         if let Some(windows) = watched.and_then(|watched| watched.windows) {
             values.set(Id::CwndLeast, windows.least as f64 / 1500.0);
@@ -366,7 +373,7 @@ impl Values {
     }
 
     /// Returns the values of all flows of a run together.
-    pub(crate) fn of_run(result: &RunResult, config: &SimConfig, reports: Option<&Correlations>) -> Self {
+    pub(crate) fn of_run(result: &RunResult, config: &SimConfig, watched: Option<&Watched>) -> Self {
         let mut values = Values::NONE;
         let flows = &result.flows;
         let sum = |of: &dyn Fn(&FlowResult) -> f64| flows.iter().map(of).sum::<f64>();
@@ -402,8 +409,9 @@ impl Values {
             flows.iter().for_each(|flow| verdicts.merge(&flow.verdicts));
             values.set_verdicts(&verdicts);
         }
-        if let Some(reports) = reports {
-            values.set_correlations(reports);
+        if let Some(watched) = watched {
+            values.set_correlations(&watched.reports);
+            values.set(Id::MeanSpeed, watched.mean_speed);
         }
         let count = |of: &dyn Fn(&FlowResult) -> u64| flows.iter().map(of).sum::<u64>();
         let (delivered, sent) = (

@@ -15,6 +15,7 @@ use crate::metric::{Values, queue_utilisation, ran};
 use crate::output::radio_row;
 use crate::record::{Labels, Recorded, Recorder, Selection};
 use crate::stored::Journal;
+use crate::timeline::{Lines, Timeline};
 use crate::watch::Watch;
 use crate::write::file::WriteError;
 
@@ -46,6 +47,8 @@ pub struct Run {
     pub events: u64,
     /// Hash of its sequence of events.
     pub fingerprint: u64,
+    /// Lines of a part of the run, if it was sampled.
+    pub(crate) lines: Option<Box<Lines>>,
     pub(crate) recorded: Recorded,
 }
 
@@ -117,6 +120,8 @@ pub struct Options<'o> {
     pub interrupted: &'o AtomicBool,
     /// Whether runs without recorded files are observed for the metrics of congestion windows.
     pub watch: bool,
+    /// Part of the runs that is sampled while they are watched.
+    pub timeline: Option<Timeline>,
     /// Whether finished runs are recorded in the folder as they end, in any order, so that a killed sweep can be resumed.
     pub journal: bool,
     /// Finished runs that are not repeated.
@@ -133,6 +138,7 @@ impl<'o> Options<'o> {
             folder: None,
             interrupted,
             watch: false,
+            timeline: None,
             journal: false,
             earlier: &[],
             part: Part::ALL,
@@ -284,6 +290,7 @@ pub fn run(
         scenario,
         folder: options.folder.map(Path::to_owned),
         watch: options.watch,
+        timeline: options.timeline,
         jobs: &jobs,
     };
     let next = AtomicUsize::new(0);
@@ -402,6 +409,7 @@ struct Plan<'s> {
     scenario: &'s Scenario,
     folder: Option<PathBuf>,
     watch: bool,
+    timeline: Option<Timeline>,
     jobs: &'s [Job<'s>],
 }
 
@@ -458,7 +466,7 @@ impl Plan<'_> {
                 (result, recorder.finish()?)
             }
             None if self.watch => {
-                let mut watch = Watch::new(config);
+                let mut watch = Watch::new(config, self.timeline);
                 let result = world.run_with(&mut watch, control);
                 watched = Some(watch.finish(result.ended_at));
                 (result, Recorded::default())
@@ -500,7 +508,7 @@ impl Plan<'_> {
             number: job.number,
             point: job.point_number,
             seed,
-            values: Values::of_run(&result, config, watched.as_ref().map(|watched| &watched.reports)),
+            values: Values::of_run(&result, config, watched.as_ref()),
             flows: flows.collect(),
             links: links.collect(),
             radios: result.radios.iter().map(radio_row).collect(),
@@ -508,6 +516,7 @@ impl Plan<'_> {
             packet_hops: result.packet_hops,
             events: result.events,
             fingerprint: result.fingerprint,
+            lines: watched.and_then(|watched| watched.lines),
             recorded,
         }))
     }

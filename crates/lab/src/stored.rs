@@ -97,6 +97,7 @@ fn parse(line: &str) -> Option<Run> {
         packet_hops: stored.packet_hops,
         events: stored.events,
         fingerprint: u64::from_str_radix(&stored.fingerprint, 16).ok()?,
+        lines: None,
         recorded: Recorded {
             files: stored.files,
             cut: stored.cut,

@@ -1,12 +1,13 @@
-//! Metrics that need an observer of the run: the congestion window, and the correlation of SACK contents with delay.
+//! Metrics that need an observer of the run: the congestion window, the correlation of SACK contents with delay, bursts of losses, speeds.
 
 use whimbrel_control::{Span, Time};
 use whimbrel_proto::{PathId, TraceEvent, TraceKinds, TraceRecord};
 use whimbrel_sim::config::{QueueConfig, QueueUnit, SimConfig};
 use whimbrel_sim::{Interest, Observer, PacketEvent, PacketFate, Sample};
-use whimbrel_wire::Chunk;
+use whimbrel_wire::{Chunk, PacketView};
 
 use crate::stats::{correlation, slope};
+use crate::timeline::{Lines, Timeline};
 
 /// Maximum time from a long queue to a reduction: signals need a round trip to the sender.
 const PROVOKED: Span = Span::from_secs(1);
@@ -21,6 +22,10 @@ pub(crate) struct Watched {
     pub(crate) flows: Vec<WatchedFlow>,
     /// Correlations over all flows: each half second of each flow is an observation.
     pub(crate) reports: Correlations,
+    /// Mean speed of the nodes with a radio, m/s; NaN if there are none.
+    pub(crate) mean_speed: f64,
+    /// Lines of a part of the run, if they were asked for.
+    pub(crate) lines: Option<Box<Lines>>,
 }
 
 /// Observations of a flow.
@@ -30,6 +35,8 @@ pub(crate) struct WatchedFlow {
     pub(crate) windows: Option<Windows>,
     /// Correlations of its SACKs with delay.
     pub(crate) reports: Correlations,
+    /// Mean number of consecutive packets of its sender that were lost; NaN if none was.
+    pub(crate) loss_burst: f64,
 }
 
 /// Correlations over half seconds in which packets and SACKs arrived; NaN without variation.
@@ -113,6 +120,49 @@ struct Flow {
     episode: u64,
     /// From the start of the measurement window.
     bins: Vec<Bin>,
+    losses: Losses,
+}
+
+/// Losses of a flow's sender.
+#[derive(Clone, Copy, Debug, Default)]
+struct Losses {
+    packets: u64,
+    /// Losses whose predecessor was not lost.
+    bursts: u64,
+    /// Number of the last lost packet.
+    last: Option<u32>,
+}
+
+impl Losses {
+    fn add(&mut self, number: u32) {
+        self.packets += 1;
+        let follows = self.last.is_some_and(|last| last.wrapping_add(1) == number);
+        self.bursts += u64::from(!follows);
+        self.last = Some(number);
+    }
+}
+
+/// Movement of the nodes with a radio.
+#[derive(Clone, Debug, Default)]
+struct Travel {
+    /// Last position of each radio.
+    places: Vec<Option<(Time, f64, f64)>>,
+    /// Sums over all radios, m and s.
+    metres: f64,
+    seconds: f64,
+}
+
+impl Travel {
+    fn pass(&mut self, radio: u32, at: Time, x: f64, y: f64) {
+        let radio = radio as usize;
+        if self.places.len() <= radio {
+            self.places.resize(radio + 1, None);
+        }
+        if let Some((since, x0, y0)) = self.places[radio].replace((at, x, y)) {
+            self.metres += (x - x0).hypot(y - y0);
+            self.seconds += at.since(since).as_secs_f64();
+        }
+    }
 }
 
 /// Observes a run for the metrics of [`Windows`].
@@ -127,10 +177,13 @@ pub(crate) struct Watch {
     last_long: Option<Time>,
     /// Number of times that a queue rose above its threshold after having been at half of it or less.
     rises: u64,
+    travel: Travel,
+    lines: Option<Box<Lines>>,
 }
 
 impl Watch {
-    pub(crate) fn new(config: &SimConfig) -> Self {
+    /// Creates an observer, which samples the part of the run `timeline`.
+    pub(crate) fn new(config: &SimConfig, timeline: Option<Timeline>) -> Self {
         let threshold = |queue: &QueueConfig| match queue {
             QueueConfig::Red(red) if red.unit == QueueUnit::Packets => red.min,
             other => other
@@ -151,6 +204,8 @@ impl Watch {
                 .collect(),
             last_long: None,
             rises: 0,
+            travel: Travel::default(),
+            lines: timeline.map(|timeline| Box::new(Lines::new(timeline, config.flow.len(), 2 * config.link.len()))),
         }
     }
 
@@ -167,9 +222,15 @@ impl Watch {
                 ..flow.windows
             }),
             reports: Correlations::of(flow.bins.iter().enumerate()),
+            loss_burst: flow.losses.packets as f64 / flow.losses.bursts as f64,
         });
+        if let Some(lines) = &mut self.lines {
+            lines.finish();
+        }
         Watched {
+            mean_speed: self.travel.metres / self.travel.seconds,
             flows: flows.collect(),
+            lines: self.lines.take(),
             reports: Correlations::of(self.flows.iter().flat_map(|flow| flow.bins.iter().enumerate())),
         }
     }
@@ -195,9 +256,21 @@ impl Flow {
     }
 }
 
+/// Returns gap ack blocks and duplicate TSNs of the SACKs in a packet.
+fn sacks(packet: &PacketView<'_>) -> impl Iterator<Item = (u32, u32)> {
+    packet.chunks().flatten().filter_map(|chunk| {
+        let sack = match chunk {
+            Chunk::Sack(sack) => sack,
+            Chunk::NrSack(nr_sack) => nr_sack.sack(),
+            _ => return None,
+        };
+        Some((sack.gaps.len() as u32, sack.duplicates.len() as u32))
+    })
+}
+
 impl Observer for Watch {
     fn wants(&self, interest: Interest) -> bool {
-        matches!(interest, Interest::Series | Interest::HostPackets)
+        matches!(interest, Interest::Series | Interest::HostPackets | Interest::Drops)
     }
 
     fn trace_kinds(&self) -> TraceKinds {
@@ -205,44 +278,62 @@ impl Observer for Watch {
     }
 
     fn packet(&mut self, event: &PacketEvent<'_>) {
-        let (PacketFate::Delivered, Some(sctp)) = (event.fate, &event.sctp) else {
-            return;
-        };
+        if let Some(lines) = &mut self.lines
+            && let (PacketFate::Delivered, Some(sctp), false) = (event.fate, &event.sctp, event.forward)
+        {
+            sacks(sctp).for_each(|(gaps, duplicates)| lines.sack(event.at, gaps, duplicates));
+        }
         let Some(flow) = self.flows.get_mut(event.flow as usize) else {
             return;
         };
         if !(self.from..self.to).contains(&event.at) {
             return;
         }
+        if event.forward && matches!(event.fate, PacketFate::Dropped(_)) {
+            flow.losses.add(event.number);
+        }
+        let (PacketFate::Delivered, Some(sctp)) = (event.fate, &event.sctp) else {
+            return;
+        };
         let place = (event.at.since(self.from).as_nanos() / BIN.as_nanos()) as usize;
         if flow.bins.len() <= place {
             flow.bins.resize(place + 1, Bin::default());
         }
         let bin = &mut flow.bins[place];
-        for chunk in sctp.chunks().flatten() {
-            let sack = match chunk {
-                Chunk::Data(_) if event.forward => {
-                    bin.packets += 1;
-                    bin.delay += event.at.since(event.sent).as_secs_f64();
-                    return;
-                }
-                Chunk::Sack(sack) if !event.forward => sack,
-                Chunk::NrSack(nr_sack) if !event.forward => nr_sack.sack(),
-                _ => continue,
-            };
+        if event.forward {
+            let carries_data = |chunk| matches!(chunk, Chunk::Data(_));
+            if sctp.chunks().flatten().any(carries_data) {
+                bin.packets += 1;
+                bin.delay += event.at.since(event.sent).as_secs_f64();
+            }
+            return;
+        }
+        for (gaps, duplicates) in sacks(sctp) {
             bin.sacks += 1;
-            bin.gaps += sack.gaps.len() as u32;
-            bin.duplicates += sack.duplicates.len() as u32;
+            bin.gaps += gaps;
+            bin.duplicates += duplicates;
         }
     }
 
     fn sample(&mut self, sample: &Sample) {
+        if let Sample::Radio { at, radio, x, y, .. } = *sample
+            && (self.from..self.to).contains(&at)
+        {
+            self.travel.pass(radio, at, x, y);
+        }
         let Sample::Queue {
-            at, direction, packets, ..
+            at,
+            direction,
+            packets,
+            average,
+            ..
         } = *sample
         else {
             return;
         };
+        if let Some(lines) = &mut self.lines {
+            lines.queue(at, direction, packets, average);
+        }
         let Some((threshold, long)) = self.queues.get_mut(direction as usize) else {
             return;
         };
@@ -256,8 +347,8 @@ impl Observer for Watch {
         }
     }
 
-    fn trace(&mut self, flow: u32, forward: bool, record: &TraceRecord) {
-        let Some(flow) = self.flows.get_mut(flow as usize).filter(|_| forward) else {
+    fn trace(&mut self, number: u32, forward: bool, record: &TraceRecord) {
+        let Some(flow) = self.flows.get_mut(number as usize).filter(|_| forward) else {
             return;
         };
         let TraceEvent::Window {
@@ -266,6 +357,9 @@ impl Observer for Watch {
         else {
             return;
         };
+        if let Some(lines) = &mut self.lines {
+            lines.cwnd(record.at, number as usize, cwnd);
+        }
         flow.pass(record.at, self.from, self.to);
         let reduced = flow.cwnd.is_some_and(|before| cwnd < before);
         if reduced && (self.from..self.to).contains(&record.at) {
@@ -285,8 +379,8 @@ mod tests {
 
     use whimbrel_control::Rate;
     use whimbrel_proto::Ecn;
-    use whimbrel_sim::Congestion;
     use whimbrel_sim::config::{FlowConfig, FlowKind, LinkConfig, RedConfig};
+    use whimbrel_sim::{Congestion, DropCause, LossKind};
     use whimbrel_wire::{
         CommonHeader, Data, DuplicateTsns, GapBlock, GapBlocks, OwnedPacket, PacketSink, Payload, Sack, Ssn, Tsn,
     };
@@ -300,7 +394,7 @@ mod tests {
         link.queue = QueueConfig::Red(RedConfig::new(100, 10.0, 20.0));
         config.link.push(link);
         config.flow.push(FlowConfig::new("bulk", FlowKind::Sctp, "a", "b"));
-        Watch::new(&config)
+        Watch::new(&config, None)
     }
 
     fn window(watch: &mut Watch, ms: u64, cwnd: u64) {
@@ -361,6 +455,64 @@ mod tests {
             .windows
             .expect("a window was seen");
         assert_eq!((windows.reductions, windows.episodes, windows.unprovoked), (5, 2, 1));
+    }
+
+    #[test]
+    fn bursts_are_consecutive_losses_of_the_sender() {
+        let mut watch = watch();
+        let lost = |watch: &mut Watch, ms: u64, number: u32, forward: bool| {
+            let host = SocketAddr::from(([10, 0, 0, 1], 5000));
+            watch.packet(&PacketEvent {
+                at: Time::ZERO + Span::from_millis(ms),
+                fate: PacketFate::Dropped(DropCause::ChannelLoss(LossKind::GilbertElliott)),
+                flow: 0,
+                forward,
+                number,
+                direction: None,
+                sent: Time::ZERO,
+                source: host,
+                destination: host,
+                ecn: Ecn::NotEct,
+                congestion: Congestion::NONE,
+                size: 100,
+                sctp: None,
+                tcp: None,
+            });
+        };
+        // Before the measurement window.
+        lost(&mut watch, 1_000, 2, true);
+        for number in [3, 4, 5, 9, 11] {
+            lost(&mut watch, 3_000 + u64::from(number), number, true);
+            // Packets of the receiver do not count.
+            lost(&mut watch, 3_000 + u64::from(number), number + 1, false);
+        }
+        let seen = watch.finish(Time::ZERO + Span::from_secs(10));
+        assert!((seen.flows[0].loss_burst - 5.0 / 3.0).abs() < 1e-12, "{seen:?}");
+        assert!(seen.mean_speed.is_nan());
+    }
+
+    #[test]
+    fn speeds_are_distances_between_samples_over_their_time() {
+        let mut watch = watch();
+        let mut place = |ms: u64, radio: u32, x: f64, y: f64| {
+            let at = Time::ZERO + Span::from_millis(ms);
+            watch.sample(&Sample::Radio {
+                at,
+                radio,
+                x,
+                y,
+                packets: 0,
+            });
+        };
+        // Before the measurement window.
+        place(1_000, 1, 500.0, 0.0);
+        for (ms, x, y) in [(2_000, 0.0, 0.0), (3_000, 3.0, 4.0), (4_000, 3.0, 4.0)] {
+            place(ms, 0, x, y);
+            place(ms, 1, 0.0, 0.0);
+        }
+        // 5 m in four seconds of two radios.
+        let seen = watch.finish(Time::ZERO + Span::from_secs(10));
+        assert!((seen.mean_speed - 1.25).abs() < 1e-12, "{seen:?}");
     }
 
     /// Delivers a packet of the flow after this number of milliseconds.

@@ -318,6 +318,7 @@ fn run_scenario(
     let options = whimbrel_lab::Options {
         jobs: jobs(args.jobs),
         watch: planned.watch,
+        timeline: planned.timeline,
         ..whimbrel_lab::Options::new(interrupted)
     };
     let mut teller = Reporter::new(args.quiet);

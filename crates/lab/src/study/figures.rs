@@ -2,12 +2,13 @@
 
 use serde_json::Value;
 
-use super::file::{Across, Expected, Pairs, Per, Selection};
+use super::file::{Across, Expected, LineEntry, Pairs, Per, Selection, Snapshot};
 use crate::metric::metrics;
 use crate::output::text;
 use crate::runner::{LinkRun, Run};
 use crate::stats::{Summary, jain_index};
 use whimbrel_scenario::word_hint;
+use whimbrel_sim::config::SimConfig;
 
 /// Whose figure is meant.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +23,11 @@ pub(crate) enum Subject<'s> {
 pub(crate) trait Figures {
     /// One for each flow that is meant; none if there is no such flow or link.
     fn figures(&self, subject: Subject<'_>, metric: &str) -> Vec<f64>;
+
+    /// The samples of a line of the run; none if there is no such flow or link.
+    fn line(&self, _: &LineEntry) -> Option<Vec<f64>> {
+        None
+    }
 
     /// The hash of the run's sequence of events, if it was run.
     fn fingerprint(&self) -> Option<u64> {
@@ -52,6 +58,12 @@ pub(crate) fn matches(name: &str, wanted: &str) -> bool {
 impl Figures for Run {
     fn fingerprint(&self) -> Option<u64> {
         Some(self.fingerprint)
+    }
+
+    fn line(&self, line: &LineEntry) -> Option<Vec<f64>> {
+        let flows = self.flows.iter().map(|flow| flow.name.as_str());
+        let place = line.place(flows, self.links.iter().map(|link| link.name.as_str()))?;
+        Some(self.lines.as_ref()?.values(line.what, place))
     }
 
     fn figures(&self, subject: Subject<'_>, metric: &str) -> Vec<f64> {
@@ -97,6 +109,8 @@ pub(crate) struct Measured<'r> {
 /// The runs of a point, in the order of their seeds.
 pub(crate) struct PointRuns<'r> {
     pub(crate) params: Vec<(String, Value)>,
+    /// What was run, for theory; none in tests of other checks.
+    pub(crate) config: Option<&'r SimConfig>,
     pub(crate) runs: Vec<&'r dyn Figures>,
 }
 
@@ -112,6 +126,8 @@ pub(crate) struct Case {
     pub(crate) samples: Vec<f64>,
     /// Whether no randomness enters: every seed gave the same run.
     pub(crate) deterministic: bool,
+    /// What theory predicts, if the selection asks for it.
+    pub(crate) theory: Option<f64>,
 }
 
 impl Case {
@@ -239,6 +255,49 @@ impl Figured<'_> {
         Ok(cases)
     }
 
+    /// The lines of a snapshot as cases with the axes `line` and `time`; the values of the free axes are part of a line's name.
+    pub(crate) fn lines(&self, snapshot: &Snapshot) -> Result<Vec<Case>, Trouble> {
+        let of = Selection {
+            scenario: snapshot.scenario.clone(),
+            at: snapshot.at.clone(),
+            ..Selection::default()
+        };
+        let scenario = self.scenario(&of)?;
+        let names: Vec<_> = scenario.axes.iter().map(|(name, _)| name.clone()).collect();
+        let filters = self.filters(scenario, &names, &snapshot.at)?;
+        let timeline = snapshot.timeline();
+        let mut cases = Vec::new();
+        for point in scenario.points.iter().filter(|point| passes(&filters, point)) {
+            let free: At = free(&filters, point);
+            for (number, line) in snapshot.lines.iter().enumerate() {
+                let runs = point.runs.iter().take(if snapshot.all_seeds { usize::MAX } else { 1 });
+                let lines: Option<Vec<_>> = runs.map(|run| run.line(line)).collect();
+                let Some(lines) = lines.filter(|lines| !lines.is_empty()) else {
+                    let message = "there is no such flow or link, or none is given";
+                    return Err(Trouble::new(format!("lines[{number}]"), message, None));
+                };
+                let name = match free.as_slice() {
+                    [] => line.name.clone(),
+                    free => format!("{}, {}", line.name, label(free)),
+                };
+                let samples = lines.iter().map(Vec::len).min().unwrap_or(0);
+                cases.extend((0..samples).map(|sample| Case {
+                    at: vec![
+                        ("line".to_owned(), name.as_str().into()),
+                        ("time".to_owned(), timeline.at(sample).into()),
+                    ],
+                    samples: lines.iter().map(|line| line[sample]).collect(),
+                    deterministic: false,
+                    theory: None,
+                }));
+            }
+        }
+        if cases.is_empty() {
+            return Err(Trouble::new("at", "no point has all of these values", None));
+        }
+        Ok(cases)
+    }
+
     fn plain(&self, selection: &Selection) -> Result<Vec<Case>, Trouble> {
         let scenario = self.scenario(selection)?;
         let metric = checked_metric(selection)?;
@@ -256,16 +315,8 @@ impl Figured<'_> {
         };
         let names: Vec<_> = scenario.axes.iter().map(|(name, _)| name.clone()).collect();
         let filters = self.filters(scenario, &names, &selection.at)?;
-        let fixed = |name: &str| filters.iter().any(|filter| filter.name == name && filter.one);
         let mut cases = Vec::new();
-        for point in &scenario.points {
-            let wanted = filters.iter().all(|filter| {
-                let value = point.params.iter().find(|(name, _)| *name == filter.name);
-                value.is_some_and(|(_, value)| filter.values.iter().any(|wanted| same(wanted, value)))
-            });
-            if !wanted {
-                continue;
-            }
+        for point in scenario.points.iter().filter(|point| passes(&filters, point)) {
             let per = per_point(&selection.per, &point.params, &names)?;
             let mut samples = Vec::with_capacity(point.runs.len());
             for run in &point.runs {
@@ -280,7 +331,14 @@ impl Figured<'_> {
                 }
                 samples.push(combined(&figures, selection.across) / per);
             }
-            let at = point.params.iter().filter(|(name, _)| !fixed(name)).cloned().collect();
+            let theory = selection.theory.map(|theory| {
+                let found = point.config.and_then(|config| theory.expected(config));
+                found.ok_or_else(|| {
+                    let message = format!("the theory is not about this scenario, at {}", label(&point.params));
+                    Trouble::new("theory", message, None)
+                })
+            });
+            let at = free(&filters, point);
             let prints: Vec<_> = point.runs.iter().map(|run| run.fingerprint()).collect();
             let deterministic =
                 prints.len() > 1 && prints[0].is_some() && prints.iter().all(|print| *print == prints[0]);
@@ -288,6 +346,7 @@ impl Figured<'_> {
                 at,
                 samples,
                 deterministic,
+                theory: theory.transpose()?,
             });
         }
         let measured = |case: &Case| case.samples.iter().any(|sample| sample.is_finite());
@@ -371,6 +430,20 @@ struct Filter {
     values: Vec<Value>,
 }
 
+/// Whether a point has the wanted values.
+fn passes(filters: &[Filter], point: &PointRuns<'_>) -> bool {
+    filters.iter().all(|filter| {
+        let value = point.params.iter().find(|(name, _)| *name == filter.name);
+        value.is_some_and(|(_, value)| filter.values.iter().any(|wanted| same(wanted, value)))
+    })
+}
+
+/// The values of the axes that are not fixed.
+fn free(filters: &[Filter], point: &PointRuns<'_>) -> At {
+    let fixed = |name: &str| filters.iter().any(|filter| filter.name == name && filter.one);
+    point.params.iter().filter(|(name, _)| !fixed(name)).cloned().collect()
+}
+
 /// A selection's metric, if it exists for what is selected.
 fn checked_metric(selection: &Selection) -> Result<&str, Trouble> {
     let Some(metric) = &selection.metric else {
@@ -417,6 +490,7 @@ fn inherit(other: &Selection, from: &Selection) -> Selection {
         metric: other.metric.clone().or_else(|| from.metric.clone()),
         at: Pairs(at),
         where_measured: false,
+        theory: None,
         across: other.across.or(from.across),
         per: match &other.per {
             Per::One => from.per.clone(),

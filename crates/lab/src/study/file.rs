@@ -4,6 +4,11 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use whimbrel_control::Span;
+
+use super::theory::Theory;
+use crate::timeline::{LineKind, Timeline};
+
 /// A study: what is run, and what a paper says comes out.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -160,12 +165,80 @@ pub(crate) struct FigureEntry {
     pub(crate) id: String,
     /// Which figure it is and what it shows: `Figure 8: goodput in Mbit/s`.
     pub(crate) title: String,
-    pub(crate) of: Selection,
+    /// What it shows at each point; a figure over time has a `snapshot` instead.
+    pub(crate) of: Option<Selection>,
+    pub(crate) snapshot: Option<Snapshot>,
     /// The axis along the bottom; by default the one with most values.
     pub(crate) over: Option<String>,
     /// The paper's values by point, as far as its text gives them.
     #[serde(default)]
     pub(crate) paper: Vec<Expected>,
+}
+
+/// Lines over a part of the time of a run.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Snapshot {
+    /// By default the study's only scenario.
+    pub(crate) scenario: Option<String>,
+    /// Values of axes, as in a selection.
+    #[serde(default)]
+    pub(crate) at: Pairs,
+    from: Span,
+    to: Span,
+    every: Span,
+    pub(crate) lines: Vec<LineEntry>,
+    /// Whether a line is the mean of all seeds instead of the first one's.
+    #[serde(default)]
+    pub(crate) all_seeds: bool,
+}
+
+impl Snapshot {
+    pub(crate) fn is_of(&self, scenario: &str) -> bool {
+        self.scenario.as_deref().is_none_or(|name| name == scenario)
+    }
+
+    pub(crate) fn timeline(&self) -> Timeline {
+        Timeline {
+            from: self.from,
+            to: self.to,
+            every: self.every,
+        }
+    }
+}
+
+/// A line of a snapshot.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LineEntry {
+    pub(crate) what: LineKind,
+    /// Its name in the plot.
+    pub(crate) name: String,
+    /// The flow of a congestion window.
+    pub(crate) flow: Option<String>,
+    /// The link of a queue.
+    pub(crate) link: Option<String>,
+}
+
+impl LineEntry {
+    /// Returns the place of the line's flow among these, or that of its link; zero if it needs neither.
+    pub(crate) fn place(
+        &self,
+        mut flows: impl Iterator<Item = impl AsRef<str>>,
+        mut links: impl Iterator<Item = impl AsRef<str>>,
+    ) -> Option<usize> {
+        match self.what {
+            LineKind::Cwnd => {
+                let wanted = self.flow.as_deref()?;
+                flows.position(|name| name.as_ref() == wanted)
+            }
+            LineKind::Queue | LineKind::AverageQueue => {
+                let wanted = self.link.as_deref()?;
+                links.position(|name| name.as_ref() == wanted)
+            }
+            LineKind::Gaps | LineKind::Duplicates => Some(0),
+        }
+    }
 }
 
 /// Whose claim it is. Totals are separate.
@@ -271,7 +344,7 @@ pub(crate) struct Expected {
 }
 
 /// A figure of the runs at some points.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Selection {
     /// By default the study's only scenario.
@@ -287,6 +360,8 @@ pub(crate) struct Selection {
     /// Whether points without any value are left out: accuracies where nothing was lost.
     #[serde(default)]
     pub(crate) where_measured: bool,
+    /// What theory says of it at each point: `near` compares with it, and plots show it.
+    pub(crate) theory: Option<Theory>,
     /// How several flows make one figure.
     pub(crate) across: Option<Across>,
     /// What the figure is divided by: a number, or one for each point.

@@ -12,6 +12,7 @@ mod plan;
 mod plot;
 mod report;
 mod stored;
+mod theory;
 mod verdict;
 
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ use whimbrel_scenario::{Document, Problem, Scenario};
 use self::figures::{Figured, Figures, PointRuns};
 use self::file::{Check, Selection, StudyFile};
 use crate::runner::{Options, Outcome, Progress, Run, RunError, run};
+use crate::timeline::Timeline;
 
 pub use self::file::ClaimKind;
 pub use self::pages::{Page, pages};
@@ -45,6 +47,8 @@ pub struct PlannedScenario {
     pub scenario: Scenario,
     /// Whether its runs are watched.
     pub watch: bool,
+    /// Part of its runs that is sampled, for figures that are snapshots.
+    pub timeline: Option<Timeline>,
 }
 
 /// Why there is no study.
@@ -138,6 +142,7 @@ impl Study {
                 .enumerate()
                 .map(|(number, point)| PointRuns {
                     params: point.params.clone(),
+                    config: Some(&point.config),
                     runs: runs
                         .iter()
                         .filter(|run| run.point == number)
@@ -165,6 +170,7 @@ pub fn run_planned(
         jobs: options.jobs,
         folder: options.folder,
         watch: planned.watch,
+        timeline: planned.timeline,
         ..Options::new(options.interrupted)
     };
     run(&planned.scenario, &options, progress, finished)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::file::{Check, ClaimKind};
+use super::file::{Check, ClaimKind, Selection};
 use super::plot::plot;
 use super::stored::{Class, Kept};
 use super::verdict::Verdict;
@@ -162,7 +162,7 @@ impl<'s> Outcome<'s> {
                 | Check::Linear { over, .. } => Some(over.as_str()),
                 Check::Bounds { .. } | Check::Near { .. } => None,
             };
-            if let Some(svg) = plot(points, over) {
+            if let Some(svg) = plot(points, over, beside(claim.check.of())) {
                 let worst = if kept.points.is_none() && kept.text.contains(" hold; ") {
                     "; the series farthest from the claim"
                 } else {
@@ -183,7 +183,8 @@ impl<'s> Outcome<'s> {
             let Some(kept) = kept.into_iter().find(|kept| kept.id == figure.id) else {
                 continue;
             };
-            if let Some(svg) = plot(&kept.points, figure.over.as_deref()) {
+            let over = figure.snapshot.as_ref().map(|_| "time").or(figure.over.as_deref());
+            if let Some(svg) = plot(&kept.points, over, figure.of.as_ref().map_or("the paper", beside)) {
                 let _ = writeln!(of_paper, "\n![{}]({}.svg)\n\n{}.", figure.id, figure.id, figure.title);
                 plots.push((format!("{}/{}.svg", study.id, figure.id), svg));
             }
@@ -198,6 +199,11 @@ impl<'s> Outcome<'s> {
         pages.extend(plots);
         pages
     }
+}
+
+/// What the figures of a selection are compared with.
+fn beside(of: &Selection) -> &'static str {
+    if of.theory.is_some() { "theory" } else { "the paper" }
 }
 
 /// One page: claims by paper and class, and the studies with their links.

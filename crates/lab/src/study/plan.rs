@@ -7,9 +7,12 @@ use whimbrel_scenario::{Document, Origin, Point, Problem, Record, Recorded, Scen
 
 use super::check::{evaluate, pictured};
 use super::figures::{Figured, Figures, Measured, PointRuns, Subject, matches, same};
-use super::file::{AxisEntry, AxisValue, ClaimEntry, FigureEntry, ScenarioEntry, Selection, StudyFile};
+use super::file::{
+    AxisEntry, AxisValue, ClaimEntry, FigureEntry, LineEntry, ScenarioEntry, Selection, Snapshot, StudyFile,
+};
 use super::{PlannedScenario, Study, StudyError};
 use crate::metric::is_watched;
+use crate::timeline::Timeline;
 
 /// The file that makes a folder a study.
 pub(crate) const FILE: &str = "study.toml";
@@ -164,6 +167,7 @@ impl Study {
             name: entry.name.clone(),
             scenario,
             watch: self.watched(&entry.name),
+            timeline: self.timeline(&entry.name),
         })
     }
 
@@ -205,8 +209,15 @@ impl Study {
             })
         }
         let claims = self.file.claim.iter().map(|claim| claim.check.of());
-        let figures = self.file.figure.iter().map(|figure| &figure.of);
-        claims.chain(figures).any(|selection| any(selection, scenario))
+        let figures = self.file.figure.iter().filter_map(|figure| figure.of.as_ref());
+        self.timeline(scenario).is_some() || claims.chain(figures).any(|selection| any(selection, scenario))
+    }
+
+    /// The part of this scenario's runs that figures show.
+    fn timeline(&self, scenario: &str) -> Option<Timeline> {
+        let snapshots = self.file.figure.iter().filter_map(|figure| figure.snapshot.as_ref());
+        let mut here = snapshots.filter(|snapshot| snapshot.is_of(scenario));
+        here.next().map(Snapshot::timeline)
     }
 
     /// Problems with the fields that the study sets, reported at the line of the study.
@@ -312,6 +323,7 @@ impl Study {
                 .zip(probes)
                 .map(|(point, probe)| PointRuns {
                     params: point.params.clone(),
+                    config: Some(&point.config),
                     runs: vec![probe as &dyn Figures; 2],
                 });
             measured(planned, points.collect())
@@ -327,7 +339,15 @@ impl Study {
             }
         }
         for (number, figure) in self.file.figure.iter().enumerate() {
-            if let Err(trouble) = pictured(figure, &data) {
+            let sampled = figure.snapshot.as_ref().is_none_or(|snapshot| {
+                let mut here = planned.iter().filter(|planned| snapshot.is_of(&planned.name));
+                here.all(|planned| planned.timeline == Some(snapshot.timeline()))
+            });
+            if !sampled {
+                let message = "another snapshot of the same scenario covers another time";
+                let trouble = super::figures::Trouble::new("snapshot", message, None);
+                problems.push(self.figure_problem(number, figure, trouble, quick));
+            } else if let Err(trouble) = pictured(figure, &data) {
                 problems.push(self.figure_problem(number, figure, trouble, quick));
             }
         }
@@ -476,6 +496,15 @@ fn toml_text(value: &Value) -> String {
 struct Probe<'s>(&'s Point);
 
 impl Figures for Probe<'_> {
+    fn line(&self, line: &LineEntry) -> Option<Vec<f64>> {
+        let config = &self.0.config;
+        line.place(
+            config.flow.iter().map(|flow| flow.name.as_str()),
+            config.link.iter().map(|link| link.display_name()),
+        )
+        .map(|_| vec![1.0; 3])
+    }
+
     fn figures(&self, subject: Subject<'_>, _: &str) -> Vec<f64> {
         let config = &self.0.config;
         let count = match subject {

@@ -19,8 +19,11 @@ const COLOURS: [&str; 7] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000",
 ];
 
-/// The plot of these points over the axis with most values; none of fewer than three points.
-pub(super) fn plot(points: &[Plotted], over: Option<&str>) -> Option<String> {
+/// Points of a line that have a mark.
+const MOST_MARKS: usize = 40;
+
+/// The plot of these points over the axis with most values; none of fewer than three points. `beside` names what they are compared with.
+pub(super) fn plot(points: &[Plotted], over: Option<&str>, beside: &str) -> Option<String> {
     let first = points.first()?;
     let values = |axis: usize| -> Vec<&Value> {
         let mut found: Vec<&Value> = Vec::new();
@@ -91,7 +94,9 @@ pub(super) fn plot(points: &[Plotted], over: Option<&str>) -> Option<String> {
         HEIGHT + 16.0 * legend
     );
     frame(&mut svg, low, high, &height);
-    for value in &xs {
+    // Of many values some are enough.
+    const MOST_LABELS: usize = 12;
+    for value in xs.iter().step_by(xs.len().div_ceil(MOST_LABELS)) {
         let x = place(value);
         let _ = writeln!(
             svg,
@@ -128,7 +133,7 @@ pub(super) fn plot(points: &[Plotted], over: Option<&str>) -> Option<String> {
     if points.iter().any(|point| point.paper.is_some()) {
         let _ = writeln!(
             svg,
-            "<text x=\"{RIGHT}\" y=\"18\" text-anchor=\"end\">hollow squares: the paper</text>"
+            "<text x=\"{RIGHT}\" y=\"18\" text-anchor=\"end\">hollow squares: {beside}</text>"
         );
     }
     svg.push_str("</svg>\n");
@@ -189,7 +194,10 @@ fn line(
                 "<line x1=\"{x:.1}\" y1=\"{top:.1}\" x2=\"{x:.1}\" y2=\"{bottom:.1}\" stroke=\"{colour}\"/>"
             );
         }
-        let _ = writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>");
+        // A line of many points needs no marks.
+        if points.len() <= MOST_MARKS {
+            let _ = writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>");
+        }
         if let Some(paper) = point.paper {
             let y = height(paper);
             let _ = writeln!(
@@ -229,7 +237,7 @@ mod tests {
             point(10, "c", 2.0, None),
             point(30, "c", 2.0, None),
         ];
-        let svg = plot(&points, Some("loss")).expect("a plot");
+        let svg = plot(&points, Some("loss"), "the paper").expect("a plot");
         assert_eq!(svg.matches("<polyline").count(), 2);
         assert_eq!(svg.matches("r=\"3\"").count(), 6);
         assert_eq!(
@@ -241,6 +249,6 @@ mod tests {
         // 10 lies a third of the way from 0 to 30.
         let x = LEFT + 24.0 + (RIGHT - LEFT - 48.0) / 3.0;
         assert!(svg.contains(&format!("cx=\"{x:.1}\"")), "{svg}");
-        assert_eq!(plot(&points[..2], None), None);
+        assert_eq!(plot(&points[..2], None, "the paper"), None);
     }
 }

@@ -43,6 +43,7 @@ pub(crate) fn grade_figure(
         at: Vec::new(),
         samples,
         deterministic: false,
+        theory: paper.filter(|_| check.of().theory.is_some()),
     };
     let part = match check {
         Check::Bounds { .. } => bounds(check, &case).ok()?,
@@ -53,7 +54,7 @@ pub(crate) fn grade_figure(
             within_partly,
             ..
         } => {
-            let expected = value.or(paper);
+            let expected = value.or(paper.filter(|_| of.theory.is_none()));
             let parts = near(of, &[case], (expected, &[]), *within, *within_partly, true).ok()?;
             parts.into_iter().next()?
         }
@@ -166,8 +167,10 @@ pub(super) fn near(
     within_partly: Option<f64>,
     thinned: bool,
 ) -> Result<Vec<Part>, Trouble> {
-    if value.is_some() != values.is_empty() {
-        return Err(Trouble::new("", "either `value` or `values` expected", None));
+    let given = [value.is_some(), !values.is_empty(), of.theory.is_some()];
+    if given.into_iter().filter(|given| *given).count() != 1 {
+        let message = "one of `value`, `values` and the selection's `theory` expected";
+        return Err(Trouble::new("", message, None));
     }
     let mut parts = Vec::new();
     let mut part = |case: &Case, expected: f64| {
@@ -190,10 +193,10 @@ pub(super) fn near(
                 Part {
                     label: label(&case.at),
                     verdict: if open { Verdict::Inconclusive } else { near },
-                    text: if value.is_some() {
-                        case.text()
-                    } else {
-                        format!("{} for {expected}", case.text())
+                    text: match (value, case.theory) {
+                        (Some(_), _) => case.text(),
+                        (None, Some(theory)) => format!("{} for {theory:.4}", case.text()),
+                        (None, None) => format!("{} for {expected}", case.text()),
                     },
                     figure: Some(summary),
                     margin: -off,
@@ -204,6 +207,12 @@ pub(super) fn near(
     };
     if let Some(value) = value {
         cases.iter().for_each(|case| part(case, value));
+        return Ok(parts);
+    }
+    if of.theory.is_some() {
+        cases
+            .iter()
+            .for_each(|case| part(case, case.theory.unwrap_or(f64::NAN)));
         return Ok(parts);
     }
     for (number, expected) in values.iter().enumerate() {

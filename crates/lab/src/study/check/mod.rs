@@ -85,6 +85,7 @@ pub(crate) fn evaluate(claim: &ClaimEntry, data: &Figured<'_>) -> Result<Finding
                 at: case.split(&some).0,
                 samples: case.samples.clone(),
                 deterministic: case.deterministic,
+                theory: case.theory,
             })
             .collect();
         let mut finding = judge(&inner)?;
@@ -102,16 +103,20 @@ fn plotted(check: &Check, cases: &[Case]) -> Vec<Plotted> {
     let expected = |case: &Case| match check {
         Check::Near { value, values, .. } => {
             let known = values.iter().find(|expected| fits(expected, case).unwrap_or(false));
-            value.or_else(|| known.map(|expected| expected.value))
+            value.or_else(|| known.map(|expected| expected.value)).or(case.theory)
         }
-        _ => None,
+        _ => case.theory,
     };
     cases.iter().filter_map(|case| point(case, expected(case))).collect()
 }
 
 /// The points of a figure of the paper, with the paper's values where they are known.
 pub(crate) fn pictured(figure: &FigureEntry, data: &Figured<'_>) -> Result<Vec<Plotted>, Trouble> {
-    let cases = data.cases(&figure.of).map_err(|trouble| trouble.within("of"))?;
+    let cases = match (&figure.of, &figure.snapshot) {
+        (Some(of), None) => data.cases(of).map_err(|trouble| trouble.within("of"))?,
+        (None, Some(snapshot)) => data.lines(snapshot).map_err(|trouble| trouble.within("snapshot"))?,
+        _ => return Err(Trouble::new("", "either `of` or `snapshot` expected", None)),
+    };
     if let Some(over) = &figure.over {
         known_axis("over", over, &cases)?;
     }
@@ -130,7 +135,7 @@ pub(crate) fn pictured(figure: &FigureEntry, data: &Figured<'_>) -> Result<Vec<P
             .paper
             .iter()
             .find(|expected| fits(expected, case).unwrap_or(false));
-        known.map(|expected| expected.value)
+        known.map(|expected| expected.value).or(case.theory)
     };
     Ok(cases.iter().filter_map(|case| point(case, paper(case))).collect())
 }
@@ -195,10 +200,12 @@ fn whole(parts: &[Part]) -> Finding {
     let (direction, open) = (count(Verdict::Direction), count(Verdict::Inconclusive));
     let verdict = Verdict::of_shares(holds, direction, open, parts.len());
     let open = parts.iter().filter(|part| part.verdict == Verdict::Inconclusive);
-    let seeds = open.filter_map(|part| part.seeds).max();
-    let seeds = seeds.filter(|_| verdict == Verdict::Inconclusive);
-    let decide = seeds.map_or_else(String::new, |seeds| format!("; about {seeds} seeds would decide"));
+    let undecided = open.max_by_key(|part| part.seeds);
+    let undecided = undecided.filter(|_| verdict == Verdict::Inconclusive);
+    let seeds = undecided.and_then(|part| part.seeds);
+    let decide = seeds.map_or_else(String::new, |seeds| format!("about {seeds} seeds would decide"));
     if let [part] = parts {
+        let decide = seeds.map_or_else(String::new, |_| format!("; {decide}"));
         return Finding {
             verdict,
             text: format!("{}{decide}", part.text),
@@ -221,6 +228,12 @@ fn whole(parts: &[Part]) -> Finding {
                 format!(" at {}", worst.label)
             };
             let closest = if holds == parts.len() { "closest" } else { "worst" };
+            // The worst point may be decided although others are not.
+            let decide = match (seeds, undecided) {
+                (None, _) | (_, None) => String::new(),
+                (Some(_), Some(part)) if part.label == worst.label => format!("; {decide}"),
+                (Some(_), Some(part)) => format!("; open: {} at {}, {decide}", part.text, part.label),
+            };
             let right = match direction {
                 0 => String::new(),
                 n => format!(", {n} in direction only"),

@@ -59,6 +59,7 @@ impl Data {
                 ("link.radio.x".to_owned(), json!(*x as i64)),
                 ("scheme".to_owned(), json!(scheme)),
             ],
+            config: None,
             runs: runs.iter().map(|run| run as &dyn Figures).collect(),
         });
         Figured {
@@ -495,4 +496,50 @@ fn what_must_surely_differ_from_nothing_is_not_met_by_nothing() {
     assert_eq!(verdict(&data, check("at_most")), N);
     let data = Data::of(&[(0.0, "a", &[0.1, 0.1, 0.1])]);
     assert_eq!(verdict(&data, check("at_least")), R);
+}
+
+#[test]
+fn theory_replaces_the_value_of_a_check() {
+    let check = json!({ "kind": "near", "of": { "metric": "goodput_mbps", "theory": "bianchi" }, "within": 0.1 });
+    let claim = json!({ "id": "c", "claim": "as theory says", "paper": "theory", "check": check });
+    let trouble = Data::of(&[(1.0, "a", &[1.0, 1.0])])
+        .find(&claim)
+        .expect_err("no scenario");
+    assert_eq!(trouble.field, "of.theory");
+    let mut both = claim.clone();
+    both["check"]["value"] = json!(1.0);
+    let checks: Check = serde_json::from_value(both["check"].clone()).expect("a check");
+    let case = |theory| Case {
+        at: Vec::new(),
+        samples: vec![1.049, 1.051],
+        deterministic: false,
+        theory,
+    };
+    let Check::Near { of, within, .. } = &checks else {
+        panic!("near")
+    };
+    let found = |value, theory| near(of, &[case(theory)], (value, &[]), *within, None, false);
+    assert!(found(Some(1.0), Some(1.0)).is_err(), "a value beside theory");
+    let part = |theory| found(None, Some(theory)).expect("a part").remove(0);
+    assert_eq!(part(0.96).verdict, Verdict::Inconclusive, "{}", part(0.96).text);
+    assert_eq!(part(1.0).verdict, Verdict::Reproduced);
+    assert_eq!(part(1.0).text, "1.050 ± 0.013 for 1.0000");
+    assert_eq!(part(3.0).verdict, Verdict::Not);
+}
+
+#[test]
+fn a_claim_names_the_point_that_more_seeds_would_decide() {
+    let claim = json!({ "id": "c", "claim": "above one", "paper": 1,
+        "check": { "kind": "bounds", "of": { "metric": "goodput_mbps" }, "at_least": 1.0 } });
+    let data = Data::of(&[(1.0, "a", &[0.5, 0.5, 0.51]), (2.0, "a", &[0.9, 1.0, 1.2])]);
+    let finding = data.find(&claim).expect("a finding");
+    assert_eq!(finding.verdict, Verdict::Inconclusive, "{}", finding.text);
+    assert!(finding.text.contains("worst: 0.503"), "{}", finding.text);
+    assert!(
+        finding
+            .text
+            .contains("; open: 1.03 ± 0.38 at link.radio.x 2, scheme a, about"),
+        "{}",
+        finding.text
+    );
 }
