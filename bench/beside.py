@@ -52,6 +52,13 @@ COMPARISONS = [
     ("two paths of JSCTP", "jsctp.toml", {}, JSCTP, {"link.radio1.forward.loss.rate": "loss"}),
     ("CMT", "cmt.toml", {}, CMT, {"link.radio2.forward.loss.rate": "loss2"}),
     (
+        "CMT, here a SACK for each packet",
+        "cmt.toml",
+        {"flow.download.sctp.sack_frequency": "1"},
+        CMT,
+        {"link.radio2.forward.loss.rate": "loss2"},
+    ),
+    (
         "string of 802.11 nodes",
         "string.toml",
         {},
