@@ -1,8 +1,17 @@
 //! Earliest completion first (Lim, Nahum, Towsley and Gibbens 2017): the slower path stays idle if waiting for the
 //! faster path completes the queued data earlier.
 //!
-//! The implementation follows Algorithm 1 of the paper, with `k / CWND` for the rounds that k queued bytes take. The
-//! Linux kernel of MPTCP uses `max(k, CWND)` instead, so it waits less often for the fast path while little is queued.
+//! The implementation follows Algorithm 1 of the paper ("ECF: An MPTCP Path Scheduler to Manage Heterogeneous Paths",
+//! CoNEXT 2017, section 4, doi 10.1145/3143361.3143376), with `k / CWND` for the rounds that k bytes take that no path
+//! has been given yet. The authors' scheduler for Linux (`net/mptcp/mptcp_ecf.c` of github.com/multipath-tcp/mptcp) has
+//! the same two conditions, the same beta (1/4), and sets and clears `waiting` in the same cases. It differs in two
+//! respects. It uses `max(k, CWND)` in place of k: while less than a window is queued, it waits for the fast path
+//! whenever the slow path's round-trip time is at least two rounds of the fast path plus delta. And its delta is twice
+//! the mean deviation of the round-trip time (`rttvar_us >> 1`), where the paper has the standard deviation. Here,
+//! delta is RTTVAR, the mean deviation (RFC 9260 section 6.3.1).
+//!
+//! The paper measured with opportunistic retransmission and penalization of slow paths enabled, which are parts of
+//! their own here.
 
 use super::lowest_rtt::fastest;
 use super::{Demand, Distribute};
