@@ -132,6 +132,7 @@ impl Association {
             return self.send_probe_or_wait(ctx, sink);
         };
         sink.begin(CommonHeader {
+            // [9260:1.3-2]
             source_port: self.local_port,
             destination_port: self.peer_port,
             // RFC 9260 §8.5.1 A
@@ -608,8 +609,8 @@ impl Association {
     }
 
     /// Starts the timer of zero window probes if data waits, no data is in flight, and rwnd is too small (RFC 9260 §6.1
-    /// A).
-    // [9260:6.1-4, 6.1-5, 6.1-7]
+    /// A). Any cwnd allows a probe then.
+    // [9260:6.1-3, 6.1-4, 6.1-5, 6.1-7]
     fn watch_zero_window(&mut self, ctx: &mut Context<'_>) {
         let takes_data = matches!(
             self.state,

@@ -12,7 +12,7 @@ use crate::association::Signer;
 use crate::error::Discard;
 
 impl Endpoint {
-    // [9260:3-1, 6.10-8, 3.1-1, 3.1-2, 8.4-1, 8.4-3, 8.4-5, 8.5-2, 8.5.1-2, 8.5.1-3, 12.3-2, 5.1.2-6]
+    // [9260:1.3-3, 3-1, 6.10-8, 3.1-1, 3.1-2, 8.4-1, 8.4-3, 8.4-5, 8.5-2, 8.5.1-2, 8.5.1-3, 12.3-2, 5.1.2-6]
     pub(super) fn dispatch(&mut self, now: Time, meta: PacketMeta, packet: &PacketView<'_>) -> Result<(), Discard> {
         let header = packet.header();
         let Some(mut first) = packet.first_chunk_type() else {

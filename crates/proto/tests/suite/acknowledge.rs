@@ -248,6 +248,53 @@ fn section_6_1_a_closed_window_is_probed_at_growing_intervals_and_counts_as_no_e
     );
 }
 
+// Two rules keep cwnd here: a probe is sent only with nothing in flight, and after T3-rtx one packet is in flight at most. A fault in
+// one of them alone breaks nothing, so xtask/faults.toml has none.
+// [9260:6.1-3, 6.1-4]
+#[test]
+fn section_6_1_a_probe_waits_until_nothing_is_in_flight_so_that_any_cwnd_allows_it() {
+    let (mut net, a, _) = closed_window(&small());
+    net.run_for(Span::from_millis(10));
+    let closed = net.now;
+    // The first probe is lost, and its retransmissions: T3-rtx leaves a cwnd of one packet.
+    net.knob = Box::new(|packet| {
+        if packet.from == Host::A {
+            Fate::Drop
+        } else {
+            Fate::Deliver
+        }
+    });
+    net.run_for(Span::from_secs(50));
+    let tsns = |net: &Net| -> Vec<u32> {
+        let sent = net.sent(Host::A, ChunkType::DATA);
+        let later = sent.iter().filter(|sent| sent.at > closed);
+        later.flat_map(|sent| sent.tsns()).collect()
+    };
+    let lost = tsns(&net);
+    assert!(lost.len() > 3, "the probe is sent again: {lost:?}");
+    assert!(
+        lost.iter().all(|tsn| *tsn == lost[0]),
+        "data went out beside it: {lost:?}"
+    );
+    let path = net.a.association(a).expect("up").paths().next().expect("a path");
+    assert!(path.cwnd <= 1500 && path.cwnd >= path.flight, "{path:?}");
+    // The next one goes when the first has been acknowledged.
+    net.knob = Box::new(|_| Fate::Deliver);
+    net.run_for(Span::from_secs(1000));
+    let mut acknowledged = lost[0].wrapping_sub(1);
+    let mut probes = 0;
+    for sent in net.wire.iter().filter(|sent| sent.at > closed) {
+        if let Some((cumulative, ..)) = sent.sack().filter(|_| sent.from == Host::B) {
+            acknowledged = cumulative;
+        }
+        for tsn in sent.tsns() {
+            assert_eq!(tsn, acknowledged.wrapping_add(1), "the probe before it is in flight");
+            probes += 1;
+        }
+    }
+    assert!(probes > 10, "{probes}");
+}
+
 #[test]
 fn section_6_1_a_probe_finds_a_window_whose_opening_was_lost() {
     let (mut net, _, b) = closed_window(&small());

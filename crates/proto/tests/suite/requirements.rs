@@ -1,10 +1,10 @@
 //! Requirements of RFC 9260 that the stories of the other files do not hold: timers, windows, tie-tags, states.
 
 use crate::support::paths::{confirmed, cut, data_sent, mend, path, quiet, state_event, when};
-use crate::support::{Fate, Host, Net, addrs, data, init};
+use crate::support::{Fate, Host, Net, addrs, data, init, packet, port, view};
 use whimbrel_control::Span;
 use whimbrel_proto::{AssocId, AssociationConfig, Discard, Message, PathState, State};
-use whimbrel_wire::{Chunk, ChunkType, DuplicateTsns, GapBlocks, HeartbeatInfo, Sack, Tsn};
+use whimbrel_wire::{Causes, Chunk, ChunkType, DuplicateTsns, GapBlocks, HeartbeatInfo, Sack, Tsn};
 
 /// A window for ten packets, and a SACK for each packet.
 fn wide() -> AssociationConfig {
@@ -483,4 +483,56 @@ fn section_1_3_two_endpoints_share_one_association() {
         );
     }
     assert_eq!(net.a.associations().count(), 1);
+}
+
+// [9260:1.3-2]
+#[test]
+fn section_1_3_all_addresses_of_an_endpoint_have_one_port() {
+    let (mut net, a, _) = confirmed(3, &quiet());
+    // Data on each path, and what answers it.
+    for cut_paths in [&[][..], &[0], &[0, 1]] {
+        cut(&mut net, cut_paths);
+        net.send(Host::A, a, Message::zeros(0, 1000));
+        net.run_for(Span::from_secs(100));
+    }
+    for host in [Host::A, Host::B] {
+        for local in addrs(host, 3) {
+            let sent: Vec<_> = net.wire.iter().filter(|sent| sent.local == local).collect();
+            let with_data = sent.iter().filter(|sent| sent.has(ChunkType::DATA)).count();
+            assert!(!sent.is_empty() && (host == Host::B || with_data > 0), "{local}");
+            for sent in sent {
+                let header = view(&sent.bytes).header();
+                assert_eq!(
+                    (header.source_port, header.destination_port),
+                    (port(host), port(host.other()))
+                );
+            }
+        }
+    }
+}
+
+// [9260:1.3-3]
+#[test]
+fn section_1_3_a_packet_to_another_port_is_for_another_endpoint() {
+    let (mut net, _, b) = Net::established(1, &quiet());
+    let (tag, first) = (net.tag_of(Host::B), first_tsn(&net, Host::A));
+    let before = net.wire.len();
+    let message = Chunk::Data(data(first, 0, b"for the endpoint of port 4003"));
+    // The address, the tag and the peer are right.
+    let to_other = packet(port(Host::A), 4003, tag, core::slice::from_ref(&message));
+    assert_eq!(net.hand(Host::B, &to_other), Err(Discard::NotForUs));
+    let abort = packet(
+        port(Host::A),
+        4003,
+        tag,
+        &[Chunk::Abort {
+            tag_reflected: false,
+            causes: Causes::from_wire_bytes(&[]),
+        }],
+    );
+    assert_eq!(net.hand(Host::B, &abort), Err(Discard::NotForUs));
+    assert_eq!((net.wire.len(), net.contents(Host::B).len()), (before, 0));
+    assert_eq!(net.state(Host::B, b), State::Established);
+    net.as_peer(Host::B, &[message]).expect("taken");
+    assert_eq!(net.contents(Host::B).len(), 1);
 }
