@@ -11,7 +11,7 @@ use bytes::Bytes;
 use indicatif::ProgressBar;
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
-use whimbrel::{Association, ConnectError, Stack, StackConfig};
+use whimbrel::{Association, ConnectError, Span, Stack, StackConfig};
 
 use crate::transfer::console::Console;
 use crate::transfer::failure::{EXIT_CODES, Failure, SECURITY};
@@ -41,12 +41,18 @@ pub(crate) struct Args {
     /// Local addresses to send from, each an IP address with or without a UDP port. Default: chosen by the routing table
     #[arg(long, value_name = "ADDR", value_delimiter = ',', value_parser = address::parse_local)]
     local: Vec<SocketAddr>,
+    /// End if the receiver has not accepted the association after this time. Default: 10 s with --key, as a receiver with another key
+    /// does not answer; otherwise when all repetitions are over, which takes 31 s
+    #[arg(long, value_name = "TIME")]
+    connect_timeout: Option<Span>,
     #[command(flatten)]
     options: Options,
 }
 
 /// With a key, silence of the receiver is explained after this time.
 const SILENCE: Duration = Duration::from_secs(2);
+/// With a key, time after which the receiver is taken to have another one, unless given.
+const KEY_PATIENCE: Span = Span::from_secs(10);
 const OTHER_KEY: &str = "a receiver that has another key does not answer";
 
 /// How long to wait for the receiver's reason once sending has failed.
@@ -92,6 +98,7 @@ async fn send(args: &Args, console: &Console) -> Result<(), Failure> {
             connected.map_err(|error| explain_key(error, args.options.key.is_some()))?
         }
         never = note_silence(args.options.key.is_some(), console) => match never {},
+        failure = give_up(args) => return Err(failure),
         () = interrupt.asked(1) => return Err(Failure::interrupted("interrupted before the connection was made")),
     };
 
@@ -129,6 +136,23 @@ async fn note_silence(has_key: bool, console: &Console) -> std::convert::Infalli
         console.note(format!("no answer yet: {OTHER_KEY}"));
     }
     std::future::pending().await
+}
+
+/// Returns the failure once the receiver has been silent for too long.
+async fn give_up(args: &Args) -> Failure {
+    let has_key = args.options.key.is_some();
+    let Some(patience) = args.connect_timeout.or(has_key.then_some(KEY_PATIENCE)) else {
+        return std::future::pending().await;
+    };
+    tokio::time::sleep(Duration::from_nanos(patience.as_nanos())).await;
+    let cause = if has_key {
+        format!(
+            "the receiver does not accept the key: {OTHER_KEY} (no association after {patience}; --connect-timeout)"
+        )
+    } else {
+        format!("the receiver does not answer (no association after {patience}; --connect-timeout)")
+    };
+    Failure::timed_out(cause)
 }
 
 /// A failure to connect, with the remedy if one end has no key or another one.

@@ -49,6 +49,14 @@ impl Failure {
         }
     }
 
+    /// A failure because the other end does not answer.
+    pub(crate) fn timed_out(message: impl Into<String>) -> Self {
+        Failure {
+            code: 5,
+            message: message.into(),
+        }
+    }
+
     /// A failure because of Ctrl-C.
     pub(crate) fn interrupted(message: impl Into<String>) -> Self {
         Failure {

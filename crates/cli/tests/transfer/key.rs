@@ -82,6 +82,28 @@ fn other_key_or_none_is_refused_and_explained_at_both_ends() {
 }
 
 #[test]
+fn a_receiver_with_another_key_ends_the_sender_after_the_time_given() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, into) = (dir.path().join("a"), dir.path().join("in"));
+    std::fs::write(&file, "x").unwrap();
+    let (one, other) = (key(dir.path(), "one", ONE), key(dir.path(), "other", OTHER));
+    let receiver = Receiver::start("127.0.0.1:0", &into, &["--key", one.to_str().unwrap()]);
+    for (more, seconds) in [(&[][..], 10), (&["--connect-timeout", "500 ms"][..], 0)] {
+        let start = Instant::now();
+        let mut command = sender(&receiver.to(), &file);
+        let sent = command.arg("--key").arg(&other).args(more).output().unwrap();
+        let printed = text(&sent.stderr);
+        assert_eq!(sent.status.code(), Some(5), "{printed}");
+        assert!(printed.contains("the receiver does not accept the key"), "{printed}");
+        assert!(
+            (seconds..seconds + 5).contains(&start.elapsed().as_secs()),
+            "{:?}",
+            start.elapsed()
+        );
+    }
+}
+
+#[test]
 fn an_unsuitable_key_file_is_reported_without_its_content() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("a");
