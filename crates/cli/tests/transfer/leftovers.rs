@@ -9,7 +9,7 @@ use whimbrel::Message;
 use super::{Receiver, answer_to, names, sender};
 
 /// Waits for a partial file of some size.
-fn wait_for_part(dir: &Path) -> String {
+pub(crate) fn wait_for_part(dir: &Path) -> String {
     let start = Instant::now();
     loop {
         if let Some(name) = names(dir).into_iter().find(|name| name.ends_with(".part"))

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "what a test cannot do without fails it")]
 
+mod faults;
 mod interrupts;
 mod key;
 mod leftovers;

@@ -12,9 +12,20 @@ pub(crate) struct Network {
     cut: Arc<AtomicBool>,
     /// Bytes forwarded to the receiver.
     carried: Arc<AtomicU64>,
+    /// Of this many packets to the receiver, a byte of one is changed; zero: of none.
+    corrupt: Arc<AtomicU64>,
+    corrupted: Arc<AtomicU64>,
 }
 
 impl Network {
+    pub(crate) fn corrupt_every(&self, packets: u64) {
+        self.corrupt.store(packets, Ordering::Relaxed);
+    }
+
+    pub(crate) fn corrupted(&self) -> u64 {
+        self.corrupted.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn cut(&self, cut: bool) {
         self.cut.store(cut, Ordering::Relaxed);
     }
@@ -43,13 +54,23 @@ pub(crate) fn join(senders: &[IpAddr], receiver: &[SocketAddr]) -> (String, Vec<
         let network = Network {
             cut: Arc::default(),
             carried: Arc::default(),
+            corrupt: Arc::default(),
+            corrupted: Arc::default(),
         };
         networks.push(network.clone());
         let (sender, receiver) = (*sender, *receiver);
         let (front_in, back_out) = (front.try_clone().unwrap(), back.try_clone().unwrap());
         let (there, from) = (network.clone(), port.clone());
         std::thread::spawn(move || {
+            let mut number = 0_u64;
             carry(&front_in, &there, |packet, source| {
+                number += 1;
+                let every = there.corrupt.load(Ordering::Relaxed);
+                if every > 0 && number.is_multiple_of(every) {
+                    // Any byte: header, checksum or data.
+                    packet[number as usize * 7 % packet.len()] ^= 0x10;
+                    there.corrupted.fetch_add(1, Ordering::Relaxed);
+                }
                 from.store(source.port().into(), Ordering::Relaxed);
                 there.carried.fetch_add(packet.len() as u64, Ordering::Relaxed);
                 // A small delay and a rate limit: the transfer takes some time.
@@ -67,14 +88,14 @@ pub(crate) fn join(senders: &[IpAddr], receiver: &[SocketAddr]) -> (String, Vec<
     (to.join(","), networks)
 }
 
-fn carry(socket: &UdpSocket, network: &Network, send: impl Fn(&[u8], SocketAddr)) {
+fn carry(socket: &UdpSocket, network: &Network, mut send: impl FnMut(&mut [u8], SocketAddr)) {
     let mut buffer = [0; 2048];
     loop {
         // Errors report earlier packets.
         if let Ok((len, source)) = socket.recv_from(&mut buffer)
             && !network.cut.load(Ordering::Relaxed)
         {
-            send(&buffer[..len], source);
+            send(&mut buffer[..len], source);
         }
     }
 }

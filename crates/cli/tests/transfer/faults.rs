@@ -1,0 +1,187 @@
+//! Faults of the network and of the peer: files arrive intact, or both ends report the cause.
+
+use std::io::Read;
+use std::net::IpAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use super::relay::join;
+use super::{Receiver, WHIMBREL, content, names, sender, signal, text, wait};
+
+/// A running `whimbrel emulate --udp`, stopped at the end of the test.
+struct Emulator(Child);
+
+impl Emulator {
+    /// Puts these links between a receiver and senders at 127.0.1.1, 127.0.1.2 ... Returns the addresses to send to.
+    fn start(dir: &Path, links: &[&str], receiver: &Receiver, senders: &str) -> (Self, String) {
+        let (scenario, ready) = (dir.join("faults.toml"), dir.join("ready.json"));
+        let mut file = "title = \"faults\"\n[[node]]\nname = \"sender\"\n[[node]]\nname = \"receiver\"\n".to_owned();
+        for (number, link) in links.iter().enumerate() {
+            file += &format!(
+                "[[link]]\nname = \"link-{number}\"\nbetween = [\"sender\", \"receiver\"]\nrate = \"20 Mbit/s\"\ndelay = \"5 ms\"\n\
+                 queue = {{ kind = \"drop-tail\", packets = 100 }}\n{link}\n"
+            );
+        }
+        file += "[[flow]]\nname = \"file\"\nfrom = \"sender\"\nto = \"receiver\"\ntraffic = { kind = \"endless\" }\n";
+        std::fs::write(&scenario, file).unwrap();
+        let listen: Vec<String> = receiver.addrs.iter().map(|addr| format!("{}:0", addr.ip())).collect();
+        let mut command = Command::new(WHIMBREL);
+        command.args(["emulate", "--udp", "--json", "--quiet", "--to", &receiver.to()]);
+        command.args(["--listen", &listen.join(","), "--from", senders, "--ready-file"]);
+        let child = command
+            .arg(&ready)
+            .arg(&scenario)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut emulator = Emulator(child);
+        let start = Instant::now();
+        let told: Value = loop {
+            if let Ok(text) = std::fs::read_to_string(&ready) {
+                break serde_json::from_str(&text).unwrap();
+            }
+            assert!(emulator.0.try_wait().unwrap().is_none(), "the emulator ended");
+            assert!(start.elapsed() < Duration::from_secs(20), "the emulator is not ready");
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        let to = told["listen"].as_array().unwrap().iter();
+        let to: Vec<&str> = to.map(|addr| addr.as_str().unwrap()).collect();
+        (emulator, to.join(","))
+    }
+
+    /// Ends it; returns its report.
+    fn end(mut self) -> Value {
+        signal(&self.0, Signal::SIGINT);
+        let mut text = String::new();
+        self.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        serde_json::from_str(&text).unwrap()
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Resident memory of a process at its peak, in MB.
+fn peak_memory(child: &Child) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.split_whitespace().next().unwrap().parse::<u64>().unwrap() / 1024
+}
+
+/// Sends a file through these links, one address of the sender for each; it has to arrive once and intact. Returns the emulator's report.
+fn arrives_through(links: &[&str], net: u8, bytes: usize) -> Value {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, into) = (dir.path().join("file"), dir.path().join("in"));
+    let data = content(bytes);
+    std::fs::write(&file, &data).unwrap();
+    let ips = |side: u8| (1..=links.len()).map(move |host| format!("127.{net}.{side}.{host}"));
+    let senders = ips(1).collect::<Vec<_>>().join(",");
+    let listen: Vec<String> = ips(2).map(|ip| format!("{ip}:0")).collect();
+    let receiver = Receiver::start(&listen.join(","), &into, &["--once"]);
+    let (emulator, to) = Emulator::start(dir.path(), links, &receiver, &senders);
+    let sent = sender(&to, &file).args(["--local", &senders]).output().unwrap();
+    assert!(sent.status.success(), "{}", text(&sent.stderr));
+    let (code, _, err) = receiver.end();
+    assert_eq!(code, Some(0), "{err}");
+    assert_eq!(names(&into), ["file"]);
+    assert!(
+        std::fs::read(into.join("file")).unwrap() == data,
+        "the file was changed"
+    );
+    emulator.end()
+}
+
+#[test]
+fn a_file_arrives_once_through_reordering_duplication_and_losses() {
+    let link = "duplicate = 0.05\njitter = { kind = \"uniform\", max = \"4 ms\", reorder = true }\nloss = { kind = \"bernoulli\", rate = 0.01 }";
+    let report = arrives_through(&[link], 51, 3_000_000);
+    let drops = report["links"].to_string();
+    assert!(drops.contains("bernoulli"), "{report:#}");
+}
+
+#[test]
+fn a_file_arrives_over_the_other_path_when_one_becomes_a_black_hole() {
+    let hole = "schedule = [{ at = \"500 ms\", up = false }]";
+    arrives_through(&[hole, ""], 52, 6_000_000);
+}
+
+#[test]
+fn corrupt_packets_are_discarded_and_repaired() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, into) = (dir.path().join("file"), dir.path().join("in"));
+    let data = content(4_000_000);
+    std::fs::write(&file, &data).unwrap();
+    let receiver = Receiver::start("127.53.2.1:0", &into, &["--once"]);
+    let source: IpAddr = "127.53.1.1".parse().unwrap();
+    let (to, networks) = join(&[source], &receiver.addrs);
+    networks[0].corrupt_every(50);
+    let sent = sender(&to, &file).args(["--local", "127.53.1.1"]).output().unwrap();
+    assert!(sent.status.success(), "{}", text(&sent.stderr));
+    assert!(networks[0].corrupted() > 20, "{}", networks[0].corrupted());
+    assert_eq!(receiver.end().0, Some(0));
+    assert!(
+        std::fs::read(into.join("file")).unwrap() == data,
+        "the file was changed"
+    );
+}
+
+#[test]
+fn a_receiver_that_stops_reading_takes_no_memory_and_goes_on_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, into) = (dir.path().join("sparse"), dir.path().join("in"));
+    let size = 1 << 30;
+    std::fs::File::create(&file).unwrap().set_len(size).unwrap();
+    let receiver = Receiver::start("127.0.0.1:0", &into, &["--once"]);
+    let mut sending = sender(&receiver.to(), &file).spawn().unwrap();
+    super::leftovers::wait_for_part(&into);
+    receiver.signal(Signal::SIGSTOP);
+    std::thread::sleep(Duration::from_secs(4));
+    let memory = peak_memory(&sending);
+    receiver.signal(Signal::SIGCONT);
+    assert!(sending.try_wait().unwrap().is_none(), "it did not wait");
+    // The send buffer may grow to 256 MiB for a fast path; nothing is taken in beyond it.
+    assert!(memory < 400, "{memory} MB");
+    let status = wait(&mut sending);
+    let mut err = String::new();
+    sending.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    assert_eq!(status, Some(0), "{err}");
+    assert_eq!(receiver.end().0, Some(0));
+    assert_eq!(std::fs::metadata(into.join("sparse")).unwrap().len(), size);
+}
+
+#[test]
+fn a_receiver_that_was_killed_and_restarted_ends_the_transfer_and_takes_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, into) = (dir.path().join("file"), dir.path().join("in"));
+    let large = dir.path().join("sparse");
+    std::fs::File::create(&large).unwrap().set_len(8 << 30).unwrap();
+    let data = content(500_000);
+    std::fs::write(&file, &data).unwrap();
+    let receiver = Receiver::start("127.0.0.1:0", &into, &[]);
+    let to = receiver.to();
+    let mut first = sender(&to, &large).spawn().unwrap();
+    super::leftovers::wait_for_part(&into);
+    receiver.signal(Signal::SIGKILL);
+    receiver.end();
+    let restarted = Receiver::start(&to, &into, &[]);
+    let start = Instant::now();
+    assert_eq!(wait(&mut first), Some(6));
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    let mut err = String::new();
+    first.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    assert!(err.contains("error: aborted by the peer"), "{err}");
+    assert!(restarted.send(&file).status.success());
+    assert_eq!(names(&into), ["file"]);
+    assert!(
+        std::fs::read(into.join("file")).unwrap() == data,
+        "the file was changed"
+    );
+}
