@@ -3,7 +3,8 @@
 //! `cargo run --release -p whimbrel --example long_path -- [OPTION=VALUE]...`
 //!
 //! Options: `rate` in Mbit/s, `rtt` in ms, `loss` as a probability, `paths`, `bytes`, `scheme`, `queue` in ms, `gro` (whether the relay
-//! joins datagrams of equal length into one system call, so that the receiver gets many at a time), `max` (the largest buffer).
+//! joins datagrams of equal length into one system call, so that the receiver gets many at a time), `max` (the largest buffer), `seed` of
+//! the losses.
 //! Sender, receiver and relay are three processes. Prints goodput and Gbit per CPU second of both ends.
 
 use std::collections::VecDeque;
@@ -36,6 +37,7 @@ struct Options {
     queue: f64,
     gro: bool,
     max: Option<u32>,
+    seed: u64,
     at: u16,
 }
 
@@ -52,6 +54,7 @@ impl Options {
             queue: 100.0,
             gro: true,
             max: None,
+            seed: 1,
             at: 0,
         };
         for arg in std::env::args().skip(1) {
@@ -67,6 +70,7 @@ impl Options {
                 "queue" => options.queue = value.parse()?,
                 "gro" => options.gro = value.parse()?,
                 "max" => options.max = Some(value.parse::<f64>()? as u32),
+                "seed" => options.seed = value.parse()?,
                 "at" => options.at = value.parse()?,
                 _ => return Err(format!("there is no option {name}").into()),
             }
@@ -231,9 +235,9 @@ fn relay(options: &Options) -> Outcome {
         directions.push((back, front, server, client));
     }
     println!("{}", ports[1]);
-    for (seed, (from, to, source, target)) in directions.into_iter().enumerate() {
+    for (direction, (from, to, source, target)) in directions.into_iter().enumerate() {
         let options = options.clone();
-        std::thread::spawn(move || Direction::new(&options, seed).run(&from, &to, &source, &target));
+        std::thread::spawn(move || Direction::new(&options, direction).run(&from, &to, &source, &target));
     }
     // Until the sender ends.
     std::io::stdin().lines().for_each(drop);
@@ -258,8 +262,16 @@ struct Direction {
     next_slot: usize,
 }
 
+/// SplitMix64: the generator below would begin with many small numbers, and losses, if its state were small.
+fn mixed(seed: u64) -> u64 {
+    let mut z = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
 impl Direction {
-    fn new(options: &Options, seed: usize) -> Self {
+    fn new(options: &Options, direction: usize) -> Self {
         let held = options.rate * 1e6 / 8.0 * (options.rtt / 2.0 + options.queue) / 1e3 / 60.0;
         let slots = (held as usize).clamp(4096, 1 << 17).next_power_of_two();
         Direction {
@@ -269,7 +281,7 @@ impl Direction {
             queue: Duration::from_secs_f64(options.queue / 1000.0),
             joins: options.gro,
             busy_until: Instant::now(),
-            random: seed as u64 + 1,
+            random: mixed(2 * options.seed + direction as u64),
             under_way: VecDeque::new(),
             slots: vec![0; slots * SLOT],
             next_slot: 0,
