@@ -80,14 +80,6 @@ impl MessagePayload {
         self.len() == 0
     }
 
-    /// The part from `start`, `len` bytes long; the caller has checked that it lies within.
-    pub(crate) fn part(&self, start: usize, len: usize) -> MessagePayload {
-        match self {
-            MessagePayload::Bytes(bytes) => MessagePayload::Bytes(bytes.slice(start..start + len)),
-            MessagePayload::Zeros(_) => MessagePayload::Zeros(len as u32),
-        }
-    }
-
     pub(crate) fn as_wire(&self) -> Payload<'_> {
         match self {
             MessagePayload::Bytes(bytes) => Payload::Bytes(bytes),

@@ -246,13 +246,14 @@ impl Outstanding {
     /// The same for one that is sent again now, once something sent after it has arrived.
     fn suspect_later(&mut self, seq: Seq, now: Time) {
         let entry = (now, seq);
-        match self.resent.back() {
+        let resent = &mut self.resent.get_or_insert_default().0;
+        match resent.back() {
             Some(&last) if last >= entry => {
-                if let Err(place) = self.resent.binary_search(&entry) {
-                    self.resent.insert(place, entry);
+                if let Err(place) = resent.binary_search(&entry) {
+                    resent.insert(place, entry);
                 }
             }
-            _ => self.resent.push_back(entry),
+            _ => resent.push_back(entry),
         }
     }
 

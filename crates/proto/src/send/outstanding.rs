@@ -180,7 +180,7 @@ pub(crate) struct Outstanding {
     pub(super) suspects: VecDeque<Seq>,
     /// What was sent again and becomes a suspect when something sent after it has arrived: when, and its position, in this order. Some
     /// are stale.
-    pub(super) resent: VecDeque<(Time, Seq)>,
+    pub(super) resent: Option<Box<Resent>>,
     /// Positions below it have been looked at for suspects.
     pub(super) scanned: Seq,
     /// What the SACK being processed told, by path.
@@ -192,6 +192,10 @@ pub(crate) struct Outstanding {
     /// Ordered messages in the ring, by stream. Counted only once there are so many chunks that one stream could have too many.
     ordered: Option<Box<StreamCounts>>,
 }
+
+/// When chunks were sent again, and their positions, in this order.
+#[derive(Debug, Default)]
+pub(super) struct Resent(pub(super) VecDeque<(Time, Seq)>);
 
 /// How many messages there are of each stream.
 #[derive(Debug)]
@@ -225,7 +229,7 @@ impl Outstanding {
             lost: Vec::new(),
             reported: Reported::default(),
             suspects: VecDeque::new(),
-            resent: VecDeque::new(),
+            resent: None,
             scanned: 0,
             acks: Vec::new(),
             multiple_fast_retransmit: false,
@@ -670,11 +674,11 @@ impl Outstanding {
             copies.release_memory();
         }
         self.suspects.shrink_to_fit();
-        self.resent.shrink_to_fit();
         self.reported.release_memory();
         self.acks = Vec::new();
         // Stale entries wait there until the next loss.
         if self.slots.is_empty() {
+            self.resent = None;
             self.ordered = None;
             let queues = self.sequences.as_ref().map_or(0, |_| 2 * self.paths.len());
             self.lost = vec![VecDeque::new(); queues];
@@ -689,7 +693,9 @@ impl Outstanding {
             + self.paths.capacity() * size_of::<PathFlight>()
             + self.lost.capacity() * size_of::<VecDeque<Seq>>()
             + (self.lost.iter().map(VecDeque::capacity).sum::<usize>() + self.suspects.capacity()) * size_of::<Seq>()
-            + self.resent.capacity() * size_of::<(Time, Seq)>()
+            + self.resent.as_ref().map_or(0, |resent| {
+                size_of::<Resent>() + resent.0.capacity() * size_of::<(Time, Seq)>()
+            })
             + self.reported.heap_bytes()
             + self.acks.capacity() * size_of::<PathAck>()
     }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use bytes::Bytes;
 use whimbrel_wire::Ssn;
 
 use crate::message::{Message, MessagePayload};
@@ -21,19 +22,46 @@ pub(crate) struct Fragment {
     pub(crate) payload: MessagePayload,
 }
 
+/// A message that waits, without its content: an endless flow of the simulator keeps hundreds of them.
 #[derive(Debug)]
 struct Waiting {
-    message: Message,
+    stream: u16,
     ssn: Ssn,
-    /// Bytes of it already sent.
-    offset: usize,
+    ppid: u32,
+    context: u32,
+    /// Zero bytes, if it has no content.
+    zeros: u32,
+    has_content: bool,
+    unordered: bool,
+    immediate: bool,
 }
+
+impl Waiting {
+    fn message(&self, content: Option<Bytes>) -> Message {
+        Message {
+            stream: self.stream,
+            ppid: self.ppid,
+            unordered: self.unordered,
+            immediate: self.immediate,
+            context: self.context,
+            payload: content.map_or(MessagePayload::Zeros(self.zeros), MessagePayload::Bytes),
+        }
+    }
+}
+
+/// Contents of the messages that have any, in the same order.
+#[derive(Debug, Default)]
+struct Contents(VecDeque<Bytes>);
 
 /// First come, first sent; all fragments of a message get consecutive TSNs (RFC 9260 §6.9).
 #[derive(Debug, Default)]
 pub(crate) struct SendQueue {
     waiting: VecDeque<Waiting>,
+    /// None before the first message with content.
+    contents: Option<Box<Contents>>,
     bytes: usize,
+    /// Bytes of the first message already sent.
+    offset: usize,
     /// Next SSN of each stream used so far.
     next_ssn: Vec<Ssn>,
 }
@@ -51,7 +79,7 @@ impl SendQueue {
     /// The stream of the message whose turn it is, if that is ordered and nothing of it has been sent.
     pub(crate) fn next_ordered(&self) -> Option<u16> {
         let first = self.waiting.front()?;
-        (!first.message.unordered && first.offset == 0).then_some(first.message.stream)
+        (!first.unordered && self.offset == 0).then_some(first.stream)
     }
 
     /// Bytes of user data waiting.
@@ -66,10 +94,22 @@ impl SendQueue {
             self.take_ssn(message.stream)
         };
         self.bytes += message.len();
+        let (zeros, has_content) = match message.payload {
+            MessagePayload::Zeros(len) => (len, false),
+            MessagePayload::Bytes(content) => {
+                self.contents.get_or_insert_default().0.push_back(content);
+                (0, true)
+            }
+        };
         self.waiting.push_back(Waiting {
-            message,
+            stream: message.stream,
             ssn,
-            offset: 0,
+            ppid: message.ppid,
+            context: message.context,
+            zeros,
+            has_content,
+            unordered: message.unordered,
+            immediate: message.immediate,
         });
     }
 
@@ -87,71 +127,113 @@ impl SendQueue {
 
     /// Bytes left of the message whose turn it is.
     pub(crate) fn next_len(&self) -> Option<usize> {
-        self.waiting.front().map(|first| first.message.len() - first.offset)
+        let first = self.waiting.front()?;
+        let len = if first.has_content {
+            self.contents.as_ref()?.0.front()?.len()
+        } else {
+            first.zeros as usize
+        };
+        Some(len - self.offset)
     }
 
     /// Cuts the next `len` bytes off the message whose turn it is. `len` is at least 1 and at most [`SendQueue::next_len`].
     // [9260:6.9-9, 6.9-12, 6.9-13, 3.3.1-4, 3.3.1-6, 3.3.1-7, 3.3.1-11]
     pub(crate) fn take(&mut self, len: usize) -> Option<Fragment> {
-        let first = self.waiting.front_mut()?;
-        let begin = first.offset == 0;
-        let end = first.offset + len >= first.message.len();
+        let end = len >= self.next_len()?;
+        let first = self.waiting.front()?;
+        let begin = self.offset == 0;
+        let payload = match &mut self.contents {
+            Some(contents) if first.has_content => MessagePayload::Bytes(if begin && end {
+                contents.0.pop_front()?
+            } else {
+                let part = contents.0.front()?.slice(self.offset..self.offset + len);
+                if end {
+                    contents.0.pop_front();
+                }
+                part
+            }),
+            _ => MessagePayload::Zeros(len as u32),
+        };
         let fragment = Fragment {
-            stream: first.message.stream,
+            stream: first.stream,
             ssn: first.ssn,
-            ppid: first.message.ppid,
-            context: first.message.context,
-            unordered: first.message.unordered,
+            ppid: first.ppid,
+            context: first.context,
+            unordered: first.unordered,
             // RFC 7053 §4.1: the I bit of the last chunk of the message.
-            immediate: first.message.immediate && end,
+            immediate: first.immediate && end,
             begin,
             end,
-            payload: MessagePayload::Zeros(0),
+            payload,
         };
         self.bytes -= len;
-        let payload = if begin && end {
-            self.waiting.pop_front().map(|whole| whole.message.payload)?
-        } else {
-            let part = first.message.payload.part(first.offset, len);
-            first.offset += len;
-            if end {
-                self.waiting.pop_front();
-            }
-            part
-        };
-        Some(Fragment { payload, ..fragment })
+        self.offset += len;
+        if end {
+            self.waiting.pop_front();
+            self.offset = 0;
+        }
+        Some(fragment)
     }
 
     /// Forgets everything: the association restarted or ended. Tells each message, and whether a part of it was sent.
     pub(crate) fn clear(&mut self, mut each: impl FnMut(&Message, bool)) {
+        let mut contents = self.contents.take().unwrap_or_default().0;
+        let mut was_begun = self.offset > 0;
         for waiting in self.waiting.drain(..) {
-            each(&waiting.message, waiting.offset > 0);
+            let content = if waiting.has_content {
+                contents.pop_front()
+            } else {
+                None
+            };
+            each(&waiting.message(content), core::mem::take(&mut was_begun));
         }
-        self.bytes = 0;
+        (self.bytes, self.offset) = (0, 0);
         self.next_ssn.clear();
     }
 
     /// Drops what waits for streams from this one on, unless a part of it was sent; tells each message.
     pub(crate) fn drop_streams(&mut self, from: u16, mut each: impl FnMut(&Message)) {
-        let bytes = &mut self.bytes;
+        let mut contents = self.contents.take().unwrap_or_default();
+        let (bytes, mut was_begun) = (&mut self.bytes, self.offset > 0);
+        let mut left = contents.0.len();
         self.waiting.retain(|waiting| {
-            let stays = waiting.message.stream < from || waiting.offset > 0;
-            if !stays {
-                *bytes -= waiting.message.len();
-                each(&waiting.message);
+            let content = if waiting.has_content {
+                left -= 1;
+                contents.0.pop_front()
+            } else {
+                None
+            };
+            let is_begun = core::mem::take(&mut was_begun);
+            let stays = waiting.stream < from || is_begun;
+            if stays {
+                // Behind those that have not been looked at.
+                contents.0.extend(content);
+            } else {
+                let message = waiting.message(content);
+                *bytes -= message.len();
+                each(&message);
             }
             stays
         });
+        debug_assert_eq!(left, 0, "each content has its message");
+        self.contents = Some(contents).filter(|contents| !contents.0.is_empty());
     }
 
     /// Gives back memory that is not in use.
     pub(crate) fn release_memory(&mut self) {
         self.waiting.shrink_to_fit();
+        self.contents.take_if(|contents| contents.0.is_empty());
+        if let Some(contents) = &mut self.contents {
+            contents.0.shrink_to_fit();
+        }
     }
 
     /// Bytes this queue has allocated.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.waiting.capacity() * size_of::<Waiting>() + self.next_ssn.capacity() * size_of::<Ssn>()
+        let contents = self.contents.as_ref().map_or(0, |contents| {
+            size_of::<Contents>() + contents.0.capacity() * size_of::<Bytes>()
+        });
+        self.waiting.capacity() * size_of::<Waiting>() + contents + self.next_ssn.capacity() * size_of::<Ssn>()
     }
 }
 
@@ -197,6 +279,36 @@ mod tests {
             .map(|f| (f.stream, f.ssn.0))
             .collect();
         assert_eq!(numbers, [(0, 0), (5, 0), (0, 0), (0, 1), (5, 1)]);
+    }
+
+    #[test]
+    fn contents_stay_with_their_messages_when_others_are_dropped() {
+        let mut queue = SendQueue::default();
+        for (stream, text) in [(0, "first"), (7, "gone"), (1, ""), (2, "second"), (9, ""), (3, "third")] {
+            queue.push(if text.is_empty() {
+                Message::zeros(stream, 4)
+            } else {
+                Message::new(stream, text)
+            });
+        }
+        queue.take(2);
+        let mut dropped = Vec::new();
+        queue.drop_streams(7, |message| dropped.push(message.payload.clone()));
+        assert_eq!(
+            dropped,
+            [MessagePayload::Bytes("gone".into()), MessagePayload::Zeros(4)]
+        );
+        let rest: Vec<_> = std::iter::from_fn(|| queue.take(queue.next_len()?)).collect();
+        let payloads: Vec<_> = rest.iter().map(|fragment| fragment.payload.clone()).collect();
+        let text = |text: &'static str| MessagePayload::Bytes(text.into());
+        assert_eq!(
+            payloads,
+            [text("rst"), MessagePayload::Zeros(4), text("second"), text("third")]
+        );
+        assert_eq!(
+            rest.iter().map(|f| f.begin).collect::<Vec<_>>(),
+            [false, true, true, true]
+        );
     }
 
     #[test]

@@ -338,10 +338,11 @@ impl Outstanding {
     /// Chunks sent again before what was sent last of all that a SACK newly acknowledges: from now on they are looked at. Nearly all of
     /// what has been sent again is not, for a round-trip time.
     fn find_resent_suspects(&mut self, latest: Option<(Time, Seq)>) {
-        while let Some(&(sent_at, seq)) = self.resent.front()
+        let Some(mut resent) = self.resent.take() else { return };
+        while let Some(&(sent_at, seq)) = resent.0.front()
             && (seq < self.base() || Some((sent_at, seq)) < latest)
         {
-            self.resent.pop_front();
+            resent.0.pop_front();
             let is_suspect = self
                 .slot(seq)
                 .is_some_and(|slot| slot.fate == Fate::InFlight && slot.sent_at == sent_at);
@@ -349,6 +350,7 @@ impl Outstanding {
                 self.suspects.insert(place, seq);
             }
         }
+        self.resent = Some(resent);
     }
 
     /// Chunks in flight below the highest one reported that have not been looked at yet.
