@@ -21,7 +21,34 @@ const FILES: &[(&str, Make)] = &[
     ("docs/metrics.md", || whimbrel(&["metrics", "--markdown"])),
     ("docs/rfc9260-requirements.md", requirements::table),
     ("docs/demo.svg", picture::demo),
+    ("docs/architecture.md", architecture),
 ];
+
+/// Returns docs/architecture.md with the registered parts in the rows of their slots.
+fn architecture() -> Outcome<String> {
+    let page = read(&root().join("docs/architecture.md"))?.ok_or("docs/architecture.md is missing")?;
+    Ok(with_parts(&page, &whimbrel(&["schemes", "parts"])?))
+}
+
+/// Replaces the last cell of each row `| slot | question | parts |` by the parts that `schemes parts` lists for the slot.
+fn with_parts(page: &str, listed: &str) -> String {
+    let row = |line: &str| {
+        let (slot, question) = line.strip_prefix("| ")?.split_once(" | ")?;
+        let question = question.split(" | ").next()?;
+        let start = format!("{} = \"", slot.replace(' ', "_"));
+        let names: Vec<_> = listed
+            .lines()
+            .filter_map(|listed| listed.strip_prefix(&start)?.split_once('"'))
+            .map(|(name, _)| format!("`{name}`"))
+            .collect();
+        (!names.is_empty()).then(|| format!("| {slot} | {question} | {} |", names.join(", ")))
+    };
+    let lines: Vec<_> = page
+        .lines()
+        .map(|line| row(line).unwrap_or_else(|| line.to_owned()))
+        .collect();
+    lines.join("\n") + "\n"
+}
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let known = |file: &str| file == STUDIES || file == BUNDLE || FILES.iter().any(|(name, _)| *name == file);
@@ -120,5 +147,19 @@ fn read(path: &Path) -> Outcome<Option<String>> {
         Ok(text) => Ok(Some(text)),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(format!("cannot read {}: {e}", path.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_parts;
+
+    #[test]
+    fn a_registered_part_appears_in_the_row_of_its_slot() {
+        let page =
+            "text\n| slot | question | parts |\n| path policy | which path? | `old` |\n| recovery | when? | a, b |\n";
+        let listed = "path_policy = \"a\"  One. (RFC)\n    x = 1\npath_policy = \"b-c\"  Two. (RFC)\nwindow = \"w\"  Three. (RFC)\n";
+        let expected = page.replace("`old`", "`a`, `b-c`");
+        assert_eq!(with_parts(page, listed), expected);
     }
 }

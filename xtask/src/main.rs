@@ -1,8 +1,10 @@
-//! The project's chores: `cargo xtask test`, `generate`, `faults`, `same`, `bench`, `playground`, `fuzz`.
+//! The project's chores: `cargo xtask test`, `generate`, `format`, `faults`, `same`, `cycles`, `bench`, `playground`, `fuzz`.
 
 mod bench;
 mod bundle;
+mod cycles;
 mod faults;
+mod format;
 mod fuzz;
 mod generate;
 mod machine;
@@ -45,6 +47,10 @@ enum Chore {
     Same(same::Args),
     /// Build the playground: the simulator as a web page that opens from disk
     Playground(playground::Args),
+    /// List import cycles between the modules of each crate; fail if a crate has more than it may
+    Cycles(cycles::Args),
+    /// Format every Rust file, those of registered parts too
+    Format(format::Args),
     /// Run the fuzz targets
     Fuzz(fuzz::Args),
 }
@@ -60,6 +66,8 @@ fn main() -> ExitCode {
         Chore::Faults(args) => faults::run(&args),
         Chore::Same(args) => same::run(&args),
         Chore::Playground(args) => playground::run(&args),
+        Chore::Cycles(args) => cycles::run(&args),
+        Chore::Format(args) => format::run(&args),
         Chore::Fuzz(args) => fuzz::run(&args),
     };
     match outcome {

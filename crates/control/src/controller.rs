@@ -1,10 +1,9 @@
 //! The controller: owns a path's congestion state and calls the parts in a fixed order.
 
-use core::num::NonZeroU64;
-
 use crate::discriminator::Discriminator;
-use crate::sample::{AckSample, LossEvent, LossSignal, MarkEvent, Needs, Seq, Verdict};
-use crate::window::{GrowthRule, Window, WindowUpdate, WindowView};
+use crate::sample::{AckSample, LossEvent, LossSignal, MarkEvent, Needs, Verdict};
+use crate::view::{GrowthRule, WindowUpdate, WindowView};
+use crate::window::Window;
 use crate::{Rate, Span};
 
 /// Constants of a transport's standard for its windows, all in bytes.
@@ -241,47 +240,6 @@ impl Controller {
     }
 }
 
-/// A window of data for which one reaction to loss has taken place. Until all data outstanding at that time is
-/// acknowledged, further gaps cause no further reduction (RFC 9260 §7.2.4).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct RecoveryEpoch {
-    /// The first position after the window of data in recovery. An idle path stores several epochs, so an epoch has 8
-    /// bytes and not 16.
-    end: Option<NonZeroU64>,
-}
-
-impl RecoveryEpoch {
-    /// Returns whether a recovery is in progress.
-    pub fn is_active(&self) -> bool {
-        self.end.is_some()
-    }
-
-    /// Returns whether a recovery is in progress and this position was outstanding when it began.
-    pub fn covers(&self, position: Seq) -> bool {
-        self.end.is_some_and(|end| position < end.get())
-    }
-
-    /// Starts a recovery that lasts until `highest_outstanding` is cumulatively acknowledged.
-    pub fn enter(&mut self, highest_outstanding: Seq) {
-        self.end = NonZeroU64::new(highest_outstanding.saturating_add(1));
-    }
-
-    /// Handles the cumulative acknowledgement of all data up to and including `acked`. Returns whether that ended a
-    /// recovery.
-    pub fn on_cumulative_ack(&mut self, acked: Seq) -> bool {
-        let over = self.end.is_some_and(|end| acked >= end.get() - 1);
-        if over {
-            self.end = None;
-        }
-        over
-    }
-
-    /// Ends the recovery, for instance because of a timeout.
-    pub fn leave(&mut self) {
-        self.end = None;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -380,17 +338,5 @@ mod tests {
         assert_eq!((path.cwnd(), path.ssthresh()), (4 * UNIT, 10 * UNIT));
         path.on_idle(1);
         assert_eq!((path.cwnd(), path.ssthresh()), (4 * UNIT, 10 * UNIT));
-    }
-
-    #[test]
-    fn a_recovery_ends_with_its_window_of_data() {
-        // RFC 9260 §7.2.4 item 6
-        let mut epoch = RecoveryEpoch::default();
-        assert!(!epoch.on_cumulative_ack(100));
-        epoch.enter(7);
-        assert!(!epoch.on_cumulative_ack(6));
-        assert!(epoch.is_active());
-        assert!(epoch.on_cumulative_ack(7));
-        assert!(!epoch.is_active());
     }
 }

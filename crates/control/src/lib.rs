@@ -24,11 +24,14 @@ pub mod window;
 #[cfg(feature = "config")]
 mod config;
 mod controller;
+mod epoch;
 mod overridable;
 mod pacer;
 mod scheme;
+mod view;
 
-pub use controller::{Controller, RecoveryEpoch, WindowRules};
+pub use controller::{Controller, WindowRules};
+pub use epoch::RecoveryEpoch;
 pub use pacer::Pacer;
 pub use part::{BuildContext, Cause, GroundTruth};
 pub use rng::Rng;

@@ -43,9 +43,18 @@ macro_rules! overridable {
             }
 
             /// Returns the overrides that change the default into `wanted`.
+            #[must_use]
             pub fn between(wanted: &$name) -> Self {
                 let default = $name::default();
                 $over { $( $field: (wanted.$field != default.$field).then_some(wanted.$field), )* }
+            }
+        }
+
+        /// Written as what differs from the default.
+        #[cfg(feature = "config")]
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serde::Serialize::serialize(&$over::between(self), serializer)
             }
         }
     };

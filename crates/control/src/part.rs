@@ -79,12 +79,8 @@ pub trait Part<T: ?Sized> {
 }
 
 /// Data from which parts are built besides their parameters.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct BuildContext {
-    /// The unit of the window in bytes: PMDCS for SCTP, MSS for TCP.
-    pub unit: u64,
-    /// Smallest ssthresh after a loss, in bytes.
-    pub floor: u64,
     /// The true causes of losses, available only in a simulation.
     pub truth: Option<Arc<dyn GroundTruth>>,
 }
@@ -107,14 +103,19 @@ pub trait GroundTruth: fmt::Debug + Send + Sync {
     fn chance(&self, p: f64) -> bool;
 }
 
-/// Defines the enumeration of a family of parts from one line per part: `Variant(file::Parameters) = "name", "summary",
-/// "source";`.
+/// Defines a family of parts from one line per part: `Variant(file::Parameters) = "name", "summary", "source";`. The line
+/// declares the module `file` beside the registry's file, exports the parameters, and adds a variant to the family's enumeration.
 macro_rules! registry {
     (
         $(#[$meta:meta])*
         $spec:ident for dyn $part:ident, default $default:ident;
         $( $variant:ident($module:ident::$params:ident) = $name:literal, $summary:literal, $source:literal; )*
     ) => {
+        $(
+            mod $module;
+            pub use $module::$params;
+        )*
+
         $(#[$meta])*
         #[derive(Clone, PartialEq, Debug)]
         #[cfg_attr(feature = "config", derive(serde::Serialize))]

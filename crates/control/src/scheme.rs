@@ -12,15 +12,20 @@ use crate::recovery::{BackOff, Recovery, TransmissionRetransmit};
 use crate::window::{ArrivalClock, DctcpParameters, TabeParameters, WindowSpec};
 
 /// The parts of a scheme. The default is standard SCTP.
+///
+/// Serialized as in a flow's `sctp` table, without most values that equal the standard's.
 #[derive(Clone, PartialEq, Debug, Default)]
+#[cfg_attr(feature = "config", derive(serde::Serialize))]
 pub struct SchemeParts {
     /// Was a loss caused by congestion?
     pub discriminator: DiscriminatorSpec,
     /// How much data may be in flight?
     pub window: WindowSpec,
     /// What is retransmitted, when, and with which timer?
+    #[cfg_attr(feature = "config", serde(skip_serializing_if = "is_default"))]
     pub recovery: Recovery,
     /// Missing reports after which a chunk is declared lost; `None`: the number of the standard in use.
+    #[cfg_attr(feature = "config", serde(skip_serializing_if = "is_default"))]
     pub missing_reports: Option<u8>,
     /// Explicit congestion notification.
     pub ecn: bool,
@@ -33,23 +38,37 @@ pub struct SchemeParts {
     /// Packets are spread over the round-trip time.
     pub pacing: bool,
     /// Whose sequence numbers drive congestion control?
+    #[cfg_attr(feature = "config", serde(skip_serializing_if = "is_default"))]
     pub accounting: Accounting,
     /// Which path carries the next packet of new data?
+    #[cfg_attr(feature = "config", serde(skip_serializing_if = "is_default"))]
     pub distribution: DistributionSpec,
     /// Which path carries retransmissions?
+    #[cfg_attr(feature = "config", serde(skip_serializing_if = "is_default"))]
     pub retransmit_path: RetransmitPath,
     /// How do the windows of the paths depend on each other?
+    #[cfg_attr(feature = "config", serde(skip_serializing_if = "is_default"))]
     pub coupling: CouplingSpec,
     /// May one path fill the buffers?
+    #[cfg_attr(feature = "config", serde(skip_serializing_if = "is_default"))]
     pub buffer_split: BufferSplit,
     /// If the shared buffers are full, is the data that blocks them retransmitted on a faster path?
+    #[cfg_attr(feature = "config", serde(skip_serializing_if = "is_default"))]
     pub opportunistic_retransmission: bool,
     /// Is the window of the blocking path halved then?
+    #[cfg_attr(feature = "config", serde(skip_serializing_if = "is_default"))]
     pub penalise: bool,
     /// Is a path usable, and which one should carry data?
+    #[cfg_attr(feature = "config", serde(skip_serializing_if = "is_default"))]
     pub path_policy: PathPolicySpec,
     /// When and how does the receiver report arrivals?
+    #[cfg_attr(feature = "config", serde(skip_serializing_if = "is_default"))]
     pub reporting: Reporting,
+}
+
+#[cfg(feature = "config")]
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// A named bundle of parts.

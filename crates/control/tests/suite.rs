@@ -98,11 +98,7 @@ fn mark(rng: &mut Rng, now: Time, seq: u64) -> MarkEvent {
 
 fn torture(discriminator: &DiscriminatorSpec, window: &WindowSpec, seed: u64) {
     let mut rng = Rng::stream(seed, "parts");
-    let context = BuildContext {
-        unit: UNIT,
-        floor: 4 * UNIT,
-        truth: None,
-    };
+    let context = BuildContext::default();
     let rules = WindowRules {
         initial_cwnd: 3 * UNIT,
         unit: UNIT,
@@ -182,11 +178,7 @@ fn every_window_stays_within_bounds_whatever_comes() {
 #[test]
 fn every_window_opens_on_a_clean_path() {
     for info in WindowSpec::ALL {
-        let context = BuildContext {
-            unit: UNIT,
-            floor: 4 * UNIT,
-            truth: None,
-        };
+        let context = BuildContext::default();
         let rules = WindowRules {
             initial_cwnd: 3 * UNIT,
             unit: UNIT,
@@ -255,11 +247,7 @@ fn views(rng: &mut Rng) -> Vec<PathView> {
 }
 
 fn context() -> BuildContext {
-    BuildContext {
-        unit: UNIT,
-        floor: 4 * UNIT,
-        truth: None,
-    }
+    BuildContext::default()
 }
 
 #[test]

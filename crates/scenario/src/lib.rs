@@ -23,7 +23,7 @@ pub use explain::{Resolved, hash};
 pub use problem::{Origin, Problem, ScenarioError, word_hint};
 pub use scenario::{Point, Record, Recorded, Scenario, Source};
 pub use schema::schema;
-pub use scheme::{ParameterText, PartText, families, scheme_snippet};
+pub use scheme::{ParameterText, PartText, families, scheme_snippet, wrapped};
 pub use settings::change;
 pub use whimbrel_control::Scheme;
 pub use whimbrel_control::multipath::Accounting;

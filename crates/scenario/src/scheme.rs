@@ -4,91 +4,85 @@ use std::fmt::Write as _;
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
-use serde::Serialize;
 use serde_json::Value;
 use whimbrel_control::Scheme;
 use whimbrel_control::discriminator::DiscriminatorSpec;
 use whimbrel_control::multipath::coupling::CouplingSpec;
 use whimbrel_control::multipath::distribution::DistributionSpec;
 use whimbrel_control::multipath::policy::PathPolicySpec;
-use whimbrel_control::multipath::{Accounting, BufferSplit, ReportingChanges, RetransmitPath};
 use whimbrel_control::part::PartInfo;
-use whimbrel_control::recovery::RecoveryChanges;
 use whimbrel_control::window::WindowSpec;
+use whimbrel_proto::AssociationConfig;
 
-/// The parts of a scheme, as in a flow's `sctp` table.
-#[derive(Serialize)]
-struct Snippet {
-    discriminator: DiscriminatorSpec,
-    window: WindowSpec,
-    ecn: bool,
-    ecn_cwr: bool,
-    eci: bool,
-    timestamps: bool,
-    pacing: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    missing_reports: Option<u8>,
-    #[serde(skip_serializing_if = "is_default")]
-    accounting: Accounting,
-    #[serde(skip_serializing_if = "is_default")]
-    distribution: DistributionSpec,
-    #[serde(skip_serializing_if = "is_default")]
-    retransmit_path: RetransmitPath,
-    #[serde(skip_serializing_if = "is_default")]
-    coupling: CouplingSpec,
-    #[serde(skip_serializing_if = "is_default")]
-    buffer_split: BufferSplit,
-    #[serde(skip_serializing_if = "is_default")]
-    opportunistic_retransmission: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    penalise: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    path_policy: PathPolicySpec,
-    #[serde(skip_serializing_if = "is_default")]
-    reporting: ReportingChanges,
-    #[serde(skip_serializing_if = "is_default")]
-    recovery: RecoveryChanges,
-}
+/// Width of comments in the text of a scheme.
+const COMMENT_WIDTH: usize = 98;
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
-/// Returns the tables of a flow that describe a scheme without its name, to be copied behind a `[[flow]]` and changed.
+/// Returns the tables of a flow that describe a scheme without its name, to be copied behind a `[[flow]]` and changed. The meaning of
+/// each value precedes it as a comment.
 pub fn scheme_snippet(scheme: Scheme) -> String {
-    let parts = scheme.parts();
-    let snippet = Snippet {
-        recovery: RecoveryChanges::between(&parts.recovery),
-        discriminator: parts.discriminator,
-        window: parts.window,
-        ecn: parts.ecn,
-        ecn_cwr: parts.ecn_cwr,
-        eci: parts.eci,
-        timestamps: parts.timestamps,
-        pacing: parts.pacing,
-        missing_reports: parts.missing_reports,
-        accounting: parts.accounting,
-        distribution: parts.distribution,
-        retransmit_path: parts.retransmit_path,
-        coupling: parts.coupling,
-        buffer_split: parts.buffer_split,
-        opportunistic_retransmission: parts.opportunistic_retransmission,
-        penalise: parts.penalise,
-        path_policy: parts.path_policy,
-        reporting: ReportingChanges::between(&parts.reporting),
-    };
-    let tables = [(
-        "flow",
-        [("sctp", snippet)]
-            .into_iter()
-            .collect::<std::collections::BTreeMap<_, _>>(),
-    )]
-    .into_iter()
-    .collect::<std::collections::BTreeMap<_, _>>();
-    // Converted to a value first, so that plain values precede tables as TOML requires.
-    let value = toml::Value::try_from(tables).expect("parts are plain data with text keys");
-    let text = toml::to_string(&value).expect("a TOML value can be written as TOML");
-    format!("# {scheme}: {}\n# {}\n{text}", scheme.summary(), scheme.source())
+    let parts = toml::Table::try_from(scheme.parts()).expect("parts are plain data with text keys");
+    let schema = schema_of::<AssociationConfig>();
+    let families = families();
+    let mut text = format!("# {scheme}: {}\n# {}\n[flow.sctp]\n", scheme.summary(), scheme.source());
+    let (tables, plain): (Vec<_>, Vec<_>) = parts.iter().partition(|(_, value)| value.is_table());
+    for (name, value) in plain {
+        let meaning = meaning(&schema, &schema["properties"][name]);
+        // Here every value is present.
+        let meaning = meaning.split(" Absent: ").next().unwrap_or_default();
+        write_value(&mut text, name, value, meaning);
+    }
+    for (slot, table) in tables {
+        let _ = writeln!(text, "\n[flow.sctp.{slot}]");
+        let table = table.as_table().expect("partitioned by that");
+        let family = families.iter().find(|(name, _)| name == slot);
+        let part = family.and_then(|(_, parts)| {
+            let kind = table.get("kind")?.as_str()?;
+            parts.iter().find(|part| part.info.name == kind)
+        });
+        if let Some(PartText { info, .. }) = part {
+            let meaning = format!("{} ({})", info.summary, info.source);
+            write_value(&mut text, "kind", &toml::Value::from(info.name), &meaning);
+        }
+        for (name, value) in table.iter().filter(|(name, _)| *name != "kind") {
+            let parameter = part.and_then(|part| part.parameters.iter().find(|parameter| parameter.name == *name));
+            let meaning = match parameter {
+                Some(parameter) => parameter.meaning.clone(),
+                None => {
+                    let bundle = reference(&schema["properties"][slot]).unwrap_or_default();
+                    meaning(&schema, &schema["$defs"][bundle]["properties"][name])
+                }
+            };
+            write_value(&mut text, name, value, &meaning);
+        }
+    }
+    text
+}
+
+/// Writes a key and its value, and its meaning before it.
+fn write_value(text: &mut String, name: &str, value: &toml::Value, meaning: &str) {
+    for line in wrapped(meaning, COMMENT_WIDTH) {
+        let _ = writeln!(text, "# {line}");
+    }
+    let _ = writeln!(text, "{name} = {value}");
+}
+
+/// Breaks a text at spaces into lines of at most `width` characters.
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines
+            .last_mut()
+            .filter(|line| line.len() + 1 + word.len() <= width || line.is_empty());
+        match line {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 /// A parameter of a part.
@@ -124,10 +118,7 @@ pub fn families() -> [(&'static str, Vec<PartText>); 5] {
 
 /// Returns the texts of a family of parts from its schema.
 fn texts<T: JsonSchema>(infos: &[PartInfo]) -> Vec<PartText> {
-    let schema = SchemaSettings::draft2020_12()
-        .into_generator()
-        .into_root_schema_for::<T>();
-    let schema = schema.to_value();
+    let schema = schema_of::<T>();
     let tables = find(&schema, "oneOf").and_then(Value::as_array);
     infos
         .iter()
@@ -152,6 +143,11 @@ fn texts<T: JsonSchema>(infos: &[PartInfo]) -> Vec<PartText> {
         .collect()
 }
 
+fn schema_of<T: JsonSchema>() -> Value {
+    let generator = SchemaSettings::draft2020_12().into_generator();
+    generator.into_root_schema_for::<T>().to_value()
+}
+
 /// Returns the first value with this key in the schema itself, without its definitions.
 fn find<'v>(value: &'v Value, key: &str) -> Option<&'v Value> {
     match value {
@@ -164,14 +160,16 @@ fn find<'v>(value: &'v Value, key: &str) -> Option<&'v Value> {
     }
 }
 
+/// Returns the name of the type that a property refers to.
+fn reference(property: &Value) -> Option<&str> {
+    let reference = property.get("$ref").or_else(|| property["anyOf"][0].get("$ref"))?;
+    reference.as_str()?.rsplit('/').next()
+}
+
 /// Returns a parameter's description, with the words that are allowed.
 fn meaning(schema: &Value, property: &Value) -> String {
     let mut text = property["description"].as_str().unwrap_or_default().replace('\n', " ");
-    let reference = property
-        .get("$ref")
-        .and_then(Value::as_str)
-        .and_then(|reference| reference.rsplit('/').next());
-    let words = reference
+    let words = reference(property)
         .map(|name| &schema["$defs"][name])
         .and_then(|definition| definition.get("oneOf"))
         .and_then(Value::as_array);
@@ -217,7 +215,22 @@ to = "b"
             let scenario = scenario.unwrap_or_else(|error| panic!("{scheme}: {error}\n{text}"));
             let association = scenario.points[0].config.flow[0].sender_association();
             assert_eq!(association.scheme, Scheme::default());
+            assert_values_have_meanings(&text);
             assert_eq!(association.parts(), scheme.parts(), "{scheme}");
+        }
+    }
+
+    /// A comment precedes each value of the scheme, and `kind` is the first one of its table.
+    fn assert_values_have_meanings(text: &str) {
+        let lines: Vec<_> = text.lines().skip_while(|line| *line != "[flow.sctp]").collect();
+        for (above, line) in lines.iter().zip(&lines[1..]) {
+            if line.contains(" = ") && !line.starts_with('#') {
+                assert!(above.starts_with("# "), "{line}: {text}");
+            }
+        }
+        for (at, _) in lines.iter().enumerate().filter(|(_, line)| line.starts_with("kind = ")) {
+            let before = lines[..at].iter().rev().find(|line| !line.starts_with('#'));
+            assert!(before.is_some_and(|line| line.starts_with('[')), "{text}");
         }
     }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use whimbrel_scenario::{Accounting, PartText, Scheme, families, scheme_snippet, word_hint};
+use whimbrel_scenario::{Accounting, PartText, Scheme, families, scheme_snippet, word_hint, wrapped};
 
 use crate::output::{EXIT_CODES, Outcome, WRONG_USE, exit, fail, print};
 
@@ -118,23 +118,4 @@ fn describe(text: &mut String, slot: &str, part: &PartText) {
         }
     }
     text.push('\n');
-}
-
-/// Breaks a text at spaces into lines of at most `width` characters.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let line = lines
-            .last_mut()
-            .filter(|line| line.len() + 1 + word.len() <= width || line.is_empty());
-        match line {
-            Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            None => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }

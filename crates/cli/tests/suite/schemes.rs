@@ -64,9 +64,17 @@ fn lists_every_scheme_with_its_parts() {
     ");
 }
 
+/// Returns what `schemes show` prints, without the meanings of values.
+fn shown(name: &str) -> String {
+    let text = good(&["schemes", "show", name]);
+    let (head, tables) = text.split_once("[flow.sctp]\n").expect("a table of the flow");
+    let values = tables.lines().filter(|line| !line.starts_with('#'));
+    format!("{head}[flow.sctp]\n{}\n", values.collect::<Vec<_>>().join("\n"))
+}
+
 #[test]
 fn shows_a_scheme_as_tables_of_a_scenario() {
-    insta::assert_snapshot!(good(&["schemes", "show", "jersey"]), @r#"
+    insta::assert_snapshot!(shown("jersey"), @r#"
     # jersey: Congestion warnings, and the bandwidth estimated from acknowledgements.
     # Xu, Tian and Ansari 2004
     [flow.sctp]
@@ -80,16 +88,16 @@ fn shows_a_scheme_as_tables_of_a_scenario() {
     kind = "warning"
 
     [flow.sctp.window]
+    kind = "tabe"
     clock = "acknowledgements"
     floor = 0.0
-    kind = "tabe"
     least = 2
     memory = 0
     most = 1.0
     on_warning = true
     rtt = "min"
     "#);
-    insta::assert_snapshot!(good(&["schemes", "show", "wireless-aware"]), @r#"
+    insta::assert_snapshot!(shown("wireless-aware"), @r#"
     # wireless-aware: Wireless-Aware SCTP: a loss without a mark is a transmission loss; probes after a timeout.
     # Ye 2004, 5.3, Figures 28 and 31
     [flow.sctp]
@@ -111,9 +119,25 @@ fn shows_a_scheme_as_tables_of_a_scenario() {
     transmission_retransmit = "one-per-rtt"
 
     [flow.sctp.window]
-    hystart = false
     kind = "standard"
+    hystart = false
     "#);
+}
+
+#[test]
+fn shows_the_meaning_of_each_value() {
+    let text = good(&["schemes", "show", "jersey"]);
+    let lines: Vec<_> = text.lines().skip_while(|line| *line != "[flow.sctp]").collect();
+    for pair in lines
+        .windows(2)
+        .filter(|pair| pair[1].contains(" = ") && !pair[1].starts_with('#'))
+    {
+        assert!(pair[0].starts_with("# "), "{pair:?}");
+    }
+    assert!(
+        text.contains("# A loss without a congestion warning is a transmission loss."),
+        "{text}"
+    );
 }
 
 #[test]

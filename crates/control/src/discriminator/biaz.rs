@@ -1,11 +1,10 @@
-//! Biaz and mBiaz: a loss is a transmission loss if the gap in arrivals lasts as long as the lost packets (Biaz and
-//! Vaidya 1999; Cen, Cosman and Voelker 2003).
+//! Biaz: a loss is a transmission loss if the gap in arrivals lasts as long as the lost packets (Biaz and Vaidya 1999).
 
 use super::Discriminate;
 use super::history::{History, InterArrival, Passage};
 use crate::part::{BuildContext, ParameterError, Part, in_range};
 use crate::sample::{AckSample, LossEvent, Seq, Verdict};
-use crate::window::WindowView;
+use crate::view::WindowView;
 
 /// Parameters of Biaz.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -25,35 +24,7 @@ impl Default for BiazParameters {
     }
 }
 
-/// Parameters of mBiaz: those of Biaz with a narrower window.
-#[derive(Clone, Copy, PartialEq, Debug)]
-#[cfg_attr(
-    feature = "config",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(default, deny_unknown_fields)
-)]
-pub struct MBiazParameters {
-    /// u: n lost packets are transmission losses if the gap lasts from n + 1 to n + u of the shortest inter-arrival times, 1 to 10.
-    pub upper: f64,
-}
-
-impl Default for MBiazParameters {
-    fn default() -> Self {
-        MBiazParameters { upper: 1.25 }
-    }
-}
-
 impl Part<dyn Discriminate> for BiazParameters {
-    fn validate(&self) -> Result<(), ParameterError> {
-        in_range("upper", self.upper, 1.0, 10.0, "inter-arrival times")
-    }
-
-    fn build(&self, _context: &BuildContext) -> Box<dyn Discriminate> {
-        Box::new(Biaz::new(self.upper))
-    }
-}
-
-impl Part<dyn Discriminate> for MBiazParameters {
     fn validate(&self) -> Result<(), ParameterError> {
         in_range("upper", self.upper, 1.0, 10.0, "inter-arrival times")
     }
@@ -75,14 +46,14 @@ pub(super) fn fits(before: (Seq, u64), lost: Seq, after: (Seq, u64), min: u64, u
 /// Assumes that the wireless hop is the last and the slowest one. After a timeout there is no arrival after the gap, so
 /// the verdict is unsure.
 #[derive(Clone, Debug)]
-struct Biaz {
+pub(super) struct Biaz {
     upper: f64,
     spacing: InterArrival,
     history: History<u64>,
 }
 
 impl Biaz {
-    fn new(upper: f64) -> Self {
+    pub(super) fn new(upper: f64) -> Self {
         Biaz {
             upper,
             spacing: InterArrival::default(),

@@ -5,7 +5,7 @@ use super::history::History;
 use crate::Time;
 use crate::part::{BuildContext, ParameterError, Part, in_range};
 use crate::sample::{AckSample, LossEvent, LossSignal, MarkEvent, Verdict};
-use crate::window::WindowView;
+use crate::view::WindowView;
 
 /// Parameters of explicit congestion indication.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -2,10 +2,10 @@
 //! loss (Ye 2004, 5.3.1).
 
 use super::Discriminate;
-use crate::controller::RecoveryEpoch;
+use crate::epoch::RecoveryEpoch;
 use crate::part::{BuildContext, Part};
 use crate::sample::{AckSample, LossEvent, MarkEvent, Seq, Verdict};
-use crate::window::WindowView;
+use crate::view::WindowView;
 
 /// Parameters of the coherence rule: none. It needs ECN, and queues on the way that mark.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]

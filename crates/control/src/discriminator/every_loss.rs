@@ -3,7 +3,7 @@
 use super::Discriminate;
 use crate::part::{BuildContext, Part};
 use crate::sample::{LossEvent, Verdict};
-use crate::window::WindowView;
+use crate::view::WindowView;
 
 /// Judges every loss as congestion. It has no parameters.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]

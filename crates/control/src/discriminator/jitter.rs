@@ -6,7 +6,7 @@ use super::Discriminate;
 use crate::estimator::Rounds;
 use crate::part::{BuildContext, ParameterError, Part, in_range};
 use crate::sample::{AckSample, LossEvent, Seq, Verdict};
-use crate::window::WindowView;
+use crate::view::WindowView;
 
 /// Parameters of the jitter ratio. The defaults are those of JSCTP.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -1,70 +1,16 @@
 //! Loss discrimination: was a loss caused by congestion or by a transmission error, or is the cause unknown?
 
-mod biaz;
-mod eci;
-mod ecn;
-mod every_loss;
+mod discriminate;
 mod history;
-mod jitter;
-mod oracle;
-mod spike;
-mod trend;
-mod veno;
-mod warning;
-mod wise;
-mod zbs;
-mod zigzag;
 
 #[cfg(test)]
 mod testing;
 
-use core::fmt;
-
-pub use biaz::{BiazParameters, MBiazParameters};
-pub use eci::EciParameters;
-pub use ecn::EcnParameters;
-pub use every_loss::EveryLoss;
-pub use jitter::JitterParameters;
-pub use oracle::{NoisyParameters, OracleParameters};
-pub use spike::SpikeParameters;
-pub use trend::TrendParameters;
-pub use veno::VenoParameters;
-pub use warning::WarningParameters;
-pub use wise::WiseParameters;
-pub use zbs::ZbsParameters;
-pub use zigzag::ZigZagParameters;
+pub use discriminate::Discriminate;
 
 use crate::part::{BuildContext, registry};
-use crate::sample::{AckSample, LossEvent, MarkEvent, Needs, Verdict};
-use crate::window::WindowView;
-
-/// The interface of a discriminator.
-pub trait Discriminate: fmt::Debug + Send + Sync {
-    /// Handles an acknowledgement. It is called for each one, before any loss that the same acknowledgement reveals.
-    fn on_ack(&mut self, window: WindowView, ack: &AckSample) {
-        let _ = (window, ack);
-    }
-
-    /// Handles a mark.
-    fn on_mark(&mut self, mark: &MarkEvent) {
-        let _ = mark;
-    }
-
-    /// Returns the verdict on a loss.
-    fn judge(&mut self, window: WindowView, loss: &LossEvent) -> Verdict;
-
-    /// Returns the strength of congestion, as a multiple of the threshold for that verdict: 1 or more is congestion.
-    /// `None` if the part has no such measure.
-    fn strength(&self, window: WindowView) -> Option<f64> {
-        let _ = window;
-        None
-    }
-
-    /// Returns the optional samples that the part needs.
-    fn needs(&self) -> Needs {
-        Needs::default()
-    }
-}
+use crate::sample::{AckSample, Needs};
+use crate::view::WindowView;
 
 registry! {
     /// A discriminator by its name and parameters.
@@ -77,13 +23,13 @@ registry! {
     Veno(veno::VenoParameters) = "veno", "A loss is congestion if at least three packets are queued.", "Fu and Liew 2003, II.A";
     Wise(wise::WiseParameters) = "wise", "A loss is a transmission loss if the window does not exceed the estimated bandwidth-delay product.", "Fracchia et al. 2005";
     Biaz(biaz::BiazParameters) = "biaz", "A loss is a transmission loss if the gap in arrivals lasts as long as the lost packets.", "Biaz and Vaidya 1999";
-    MBiaz(biaz::MBiazParameters) = "mbiaz", "Biaz with a narrower window.", "Cen, Cosman and Voelker 2003";
+    MBiaz(mbiaz::MBiazParameters) = "mbiaz", "Biaz with a narrower window.", "Cen, Cosman and Voelker 2003";
     Spike(spike::SpikeParameters) = "spike", "A loss is congestion if the one-way delay is high.", "Tobe et al. 2000; Cen, Cosman and Voelker 2003";
     ZigZag(zigzag::ZigZagParameters) = "zigzag", "A loss is a transmission loss if the one-way delay is low for the number of lost packets.", "Cen, Cosman and Voelker 2003";
     Zbs(zbs::ZbsParameters) = "zbs", "ZigZag, mBiaz or Spike, by the shape of the traffic.", "Cen, Cosman and Voelker 2003";
     Trend(trend::TrendParameters) = "trend", "A loss is congestion if one-way delays keep rising.", "Hsiao et al. 2005";
     Oracle(oracle::OracleParameters) = "oracle", "Asks the simulator for the true cause of the loss: the upper bound.", "Whimbrel";
-    Noisy(oracle::NoisyParameters) = "noisy", "An oracle that errs at set rates.", "Whimbrel";
+    Noisy(noisy::NoisyParameters) = "noisy", "An oracle that errs at set rates.", "Whimbrel";
 }
 
 impl DiscriminatorSpec {

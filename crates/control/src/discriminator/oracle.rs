@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use super::Discriminate;
-use crate::part::{BuildContext, Cause, GroundTruth, ParameterError, Part, in_range};
+use crate::part::{BuildContext, Cause, GroundTruth, Part};
 use crate::sample::{LossEvent, Verdict};
-use crate::window::WindowView;
+use crate::view::WindowView;
 
 /// Parameters of the oracle: none.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -17,53 +17,20 @@ use crate::window::WindowView;
 )]
 pub struct OracleParameters {}
 
-/// Parameters of an oracle that errs: it separates a better verdict from a better reaction.
-#[derive(Clone, Copy, PartialEq, Debug)]
-#[cfg_attr(
-    feature = "config",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(default, deny_unknown_fields)
-)]
-pub struct NoisyParameters {
-    /// A_c: the fraction of losses by congestion that it recognises, 0 to 1.
-    pub a_c: f64,
-    /// A_w: the fraction of losses by the channel that it recognises, 0 to 1.
-    pub a_w: f64,
-}
-
-impl Default for NoisyParameters {
-    fn default() -> Self {
-        NoisyParameters { a_c: 0.9, a_w: 0.9 }
-    }
-}
-
 impl Part<dyn Discriminate> for OracleParameters {
     fn build(&self, context: &BuildContext) -> Box<dyn Discriminate> {
         Box::new(Oracle {
             truth: context.truth.clone(),
-            errs: None,
-        })
-    }
-}
-
-impl Part<dyn Discriminate> for NoisyParameters {
-    fn validate(&self) -> Result<(), ParameterError> {
-        in_range("a_c", self.a_c, 0.0, 1.0, "")?;
-        in_range("a_w", self.a_w, 0.0, 1.0, "")
-    }
-
-    fn build(&self, context: &BuildContext) -> Box<dyn Discriminate> {
-        Box::new(Oracle {
-            truth: context.truth.clone(),
-            errs: Some(*self),
+            recognised: None,
         })
     }
 }
 
 #[derive(Clone, Debug)]
-struct Oracle {
-    truth: Option<Arc<dyn GroundTruth>>,
-    errs: Option<NoisyParameters>,
+pub(super) struct Oracle {
+    pub(super) truth: Option<Arc<dyn GroundTruth>>,
+    /// The fractions of losses by congestion and by the channel that are recognised; none: all of them.
+    pub(super) recognised: Option<(f64, f64)>,
 }
 
 impl Discriminate for Oracle {
@@ -73,10 +40,10 @@ impl Discriminate for Oracle {
         };
         // A packet that is only delayed was not dropped by a queue.
         let cause = truth.cause(loss.label).unwrap_or(Cause::Transmission);
-        let recognised = self.errs.is_none_or(|errs| {
+        let recognised = self.recognised.is_none_or(|(a_c, a_w)| {
             truth.chance(match cause {
-                Cause::Congestion => errs.a_c,
-                Cause::Transmission => errs.a_w,
+                Cause::Congestion => a_c,
+                Cause::Transmission => a_w,
             })
         });
         if (cause == Cause::Congestion) == recognised {
@@ -90,8 +57,8 @@ impl Discriminate for Oracle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::discriminator::DiscriminatorSpec;
     use crate::discriminator::testing::{VIEW, gap};
+    use crate::discriminator::{DiscriminatorSpec, NoisyParameters};
 
     /// Even labels are congestion losses, odd ones transmission losses, and labels from 100 on are not lost;
     /// probabilities are rounded.
@@ -114,11 +81,7 @@ mod tests {
 
     fn verdicts(spec: &DiscriminatorSpec, truth: Option<Arc<dyn GroundTruth>>) -> [Verdict; 3] {
         assert!(spec.asks_for_truth());
-        let context = BuildContext {
-            unit: 1468,
-            floor: 4 * 1468,
-            truth,
-        };
+        let context = BuildContext { truth };
         let mut part = spec.build_boxed(&context);
         [2, 3, 100].map(|seq| part.judge(VIEW, &gap(seq)))
     }

@@ -5,7 +5,7 @@ use super::Discriminate;
 use super::history::{Extremes, History, Passage};
 use crate::part::{BuildContext, ParameterError, Part, in_range};
 use crate::sample::{AckSample, LossEvent, Verdict};
-use crate::window::WindowView;
+use crate::view::WindowView;
 
 /// Parameters of Spike.
 #[derive(Clone, Copy, PartialEq, Debug)]

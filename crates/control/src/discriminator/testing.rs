@@ -2,7 +2,7 @@
 
 use crate::Time;
 use crate::sample::{AckSample, LossEvent, LossSignal, Seq, Stamps};
-use crate::window::{GrowthRule, WindowView};
+use crate::view::{GrowthRule, WindowView};
 
 pub(super) const UNIT: u64 = 1456;
 

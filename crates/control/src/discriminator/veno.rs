@@ -4,7 +4,7 @@ use super::Discriminate;
 use crate::estimator::Backlog;
 use crate::part::{BuildContext, ParameterError, Part, in_range};
 use crate::sample::{AckSample, LossEvent, LossSignal, Verdict};
-use crate::window::WindowView;
+use crate::view::WindowView;
 
 /// Parameters of Veno's rule.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -4,7 +4,7 @@
 use super::Discriminate;
 use crate::part::{BuildContext, Part};
 use crate::sample::{AckSample, LossEvent, MarkEvent, Verdict};
-use crate::window::WindowView;
+use crate::view::WindowView;
 use crate::{Span, Time};
 
 /// Parameters of the congestion warning: none. Its routers mark every packet while their queue is long on average.

@@ -6,7 +6,7 @@ use crate::Span;
 use crate::estimator::WestwoodFilter;
 use crate::part::{BuildContext, ParameterError, Part, in_range};
 use crate::sample::{AckSample, LossEvent, Verdict};
-use crate::window::WindowView;
+use crate::view::WindowView;
 
 /// Parameters of the comparison of rates.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -3,11 +3,12 @@
 use super::Discriminate;
 use super::biaz;
 use super::history::{History, InterArrival, Passage};
+use super::mbiaz::MBiazParameters;
 use super::spike::{SpikeParameters, SpikeState};
 use super::zigzag::{ZigZagNote, ZigZagParameters, ZigZagState};
 use crate::part::{BuildContext, ParameterError, Part, in_range};
 use crate::sample::{AckSample, LossEvent, Verdict};
-use crate::window::WindowView;
+use crate::view::WindowView;
 
 /// Parameters of ZBS.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -137,13 +138,7 @@ impl Discriminate for Zbs {
         let is_transmission = match (self.choose(after.one_way), before, self.spacing.min) {
             (Judge::MBiaz, Some((first, before)), Some(min)) => {
                 let (before, after) = ((first, before.received), (seq, after.received));
-                biaz::fits(
-                    before,
-                    loss.first_lost,
-                    after,
-                    min,
-                    biaz::MBiazParameters::default().upper,
-                )
+                biaz::fits(before, loss.first_lost, after, min, MBiazParameters::default().upper)
             }
             (Judge::ZigZag, ..) => after.zigzag.says_transmission(seq - loss.first_lost),
             _ => !after.high,

@@ -4,7 +4,7 @@ use super::Discriminate;
 use super::history::{History, Passage};
 use crate::part::{BuildContext, ParameterError, Part, in_range};
 use crate::sample::{AckSample, LossEvent, Verdict};
-use crate::window::WindowView;
+use crate::view::WindowView;
 
 /// Parameters of ZigZag.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -6,7 +6,7 @@
 //! aggregated acknowledgements. The first phase of the gain cycle is derived from the bytes delivered instead of a
 //! random number.
 
-use super::bbr::saved::SavedWindow;
+use super::saved::SavedWindow;
 use super::{WindowControl, WindowUpdate, WindowView};
 use crate::estimator::WindowedMax;
 use crate::part::{BuildContext, ParameterError, Part, in_range};

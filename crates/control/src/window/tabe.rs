@@ -3,7 +3,7 @@
 
 use super::{StandardWindow, WindowControl, WindowUpdate, WindowView};
 use crate::Span;
-use crate::controller::RecoveryEpoch;
+use crate::epoch::RecoveryEpoch;
 use crate::estimator::{ArrivalRate, Rounds, WindowedMax};
 use crate::part::{BuildContext, ParameterError, Part, in_range};
 use crate::sample::{AckSample, LossEvent, LossSignal, Verdict};

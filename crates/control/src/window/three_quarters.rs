@@ -1,7 +1,7 @@
 //! ModReno: a transmission loss reduces the window by a quarter, any other loss by half (Shishir 2000, III.D).
 
 use super::{StandardWindow, WindowControl, WindowUpdate, WindowView};
-use crate::controller::RecoveryEpoch;
+use crate::epoch::RecoveryEpoch;
 use crate::part::{BuildContext, ParameterError, Part, in_range};
 use crate::sample::{AckSample, LossEvent, Verdict};
 

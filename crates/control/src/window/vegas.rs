@@ -116,11 +116,7 @@ mod tests {
 
     /// Returns the window after three rounds of congestion avoidance with this round-trip time; the minimum is 100 ms.
     fn settled(rtt: u64) -> u64 {
-        let mut part = VegasParameters::default().build(&BuildContext {
-            unit: UNIT,
-            floor: 4 * UNIT,
-            truth: None,
-        });
+        let mut part = VegasParameters::default().build(&BuildContext::default());
         let (mut window, mut seq) = (view(20 * UNIT, 10 * UNIT), 0);
         round(part.as_mut(), &mut window, &mut seq, Time::ZERO, Span::from_millis(100));
         window.cwnd = 20 * UNIT;

@@ -2,7 +2,7 @@
 //! and Liew 2003).
 
 use super::{StandardWindow, WindowControl, WindowUpdate, WindowView};
-use crate::controller::RecoveryEpoch;
+use crate::epoch::RecoveryEpoch;
 use crate::estimator::Backlog;
 use crate::part::{BuildContext, ParameterError, Part, in_range};
 use crate::sample::{AckSample, LossEvent, Verdict};
@@ -130,13 +130,7 @@ mod tests {
     #[test]
     fn a_fifth_for_the_channel_and_half_for_congestion() {
         // Fu and Liew 2003, II.C
-        let part = || {
-            VenoParameters::default().build(&BuildContext {
-                unit: UNIT,
-                floor: 4 * UNIT,
-                truth: None,
-            })
-        };
+        let part = || VenoParameters::default().build(&BuildContext::default());
         let at = view(20 * UNIT, 10 * UNIT);
         assert_eq!(part().on_transmission_loss(at, &gap()), WindowUpdate::both(16 * UNIT));
         assert_eq!(part().on_congestion(at, &gap()), WindowUpdate::both(10 * UNIT));

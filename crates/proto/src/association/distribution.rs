@@ -63,10 +63,7 @@ impl Association {
         if self.spread.is_some() || self.paths.len() < 2 {
             return;
         }
-        let unit = self.paths[0].control.unit();
         let context = BuildContext {
-            unit,
-            floor: 4 * unit,
             truth: self.truth().cloned(),
         };
         let parts = self.config.parts();

@@ -49,10 +49,7 @@ impl PathPolicy {
 impl Association {
     /// Creates the scheme's policy, if it has one. The state of an earlier policy is discarded.
     pub(super) fn start_policy(&mut self, ctx: &mut Context<'_>) {
-        let unit = self.paths.first().map_or(0, |path| path.control.unit());
         let context = BuildContext {
-            unit,
-            floor: 4 * unit,
             truth: self.truth().cloned(),
         };
         let policy = self.config.parts().path_policy.build_unless_default(&context);

@@ -340,11 +340,7 @@ fn controller(config: &AssociationConfig, truth: Option<&Arc<dyn GroundTruth>>, 
         growth: config.resolved_rules().growth,
     };
     let parts = config.parts();
-    let context = BuildContext {
-        unit,
-        floor: rules.floor,
-        truth: truth.cloned(),
-    };
+    let context = BuildContext { truth: truth.cloned() };
     let mut control = Controller::new(rules, parts.discriminator.build(&context), parts.window.build(&context));
     if let Some(ssthresh) = config.initial_ssthresh() {
         control.set_ssthresh(ssthresh);

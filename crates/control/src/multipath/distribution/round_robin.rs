@@ -65,11 +65,7 @@ mod tests {
     use super::*;
 
     fn part() -> Box<dyn Distribute> {
-        RoundRobinParameters {}.build(&BuildContext {
-            unit: 1000,
-            floor: 4000,
-            truth: None,
-        })
+        RoundRobinParameters {}.build(&BuildContext::default())
     }
 
     #[test]

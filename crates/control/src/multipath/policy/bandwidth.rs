@@ -8,8 +8,9 @@
 //! Additions of Whimbrel: estimates are smoothed, and the bandwidth of another path must be larger by a margin several
 //! times in a row.
 
+use super::manage::{entry, forget};
 use super::rounds::Rounds;
-use super::{ManagePaths, Order, PathSign, Paths, entry, forget};
+use super::{ManagePaths, Order, PathSign, Paths};
 use crate::part::{BuildContext, ParameterError, Part, in_range};
 use crate::{Rate, Span, Time};
 
@@ -187,11 +188,7 @@ mod tests {
     use super::*;
 
     fn bench(paths: &[u64]) -> Bench {
-        let context = BuildContext {
-            unit: 1468,
-            floor: 4 * 1468,
-            truth: None,
-        };
+        let context = BuildContext::default();
         Bench::new(BandwidthParameters::default().build(&context), paths)
     }
 

@@ -9,7 +9,8 @@
 //! heartbeat in about half of the cases. With `returns` off, the default in Whimbrel, data stays on the other path
 //! while that path is usable.
 
-use super::{Fitness, ManagePaths, PathSign, Paths, entry, forget};
+use super::manage::{entry, forget};
+use super::{Fitness, ManagePaths, PathSign, Paths};
 use crate::part::{BuildContext, ParameterError, Part, in_range};
 
 /// Failure by the cost of timeouts in a cycle.
@@ -135,11 +136,7 @@ mod tests {
     use super::*;
 
     fn bench(parameters: CycleCountParameters) -> Bench {
-        let context = BuildContext {
-            unit: 1468,
-            floor: 4 * 1468,
-            truth: None,
-        };
+        let context = BuildContext::default();
         Bench::new(parameters.build(&context), &[100, 100])
     }
 

@@ -5,8 +5,9 @@
 //! margin for some time. Data increases the delay by its own queue at the bottleneck. Therefore a path that data has
 //! left is rated by its delay under load, or by its current delay if that is longer, until the former has expired.
 
+use super::manage::{entry, forget};
 use super::rounds::Rounds;
-use super::{ManagePaths, Order, PathSign, Paths, entry, forget};
+use super::{ManagePaths, Order, PathSign, Paths};
 use crate::part::{BuildContext, ParameterError, Part, in_range};
 use crate::{Span, Time};
 
@@ -158,11 +159,7 @@ mod tests {
     use super::*;
 
     fn bench(srtts: &[u64]) -> Bench {
-        let context = BuildContext {
-            unit: 1468,
-            floor: 4 * 1468,
-            truth: None,
-        };
+        let context = BuildContext::default();
         Bench::new(DelayCentricParameters::default().build(&context), srtts)
     }
 

@@ -211,11 +211,7 @@ mod tests {
     use super::*;
 
     fn bench(parameters: GapTrendParameters, srtts: &[u64]) -> Bench {
-        let context = BuildContext {
-            unit: 1468,
-            floor: 4 * 1468,
-            truth: None,
-        };
+        let context = BuildContext::default();
         Bench::new(parameters.build(&context), srtts)
     }
 

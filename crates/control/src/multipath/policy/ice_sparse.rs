@@ -5,11 +5,11 @@
 //! windows are treated as independent observations. When their mean differs from zero by enough standard errors, for
 //! every idle path, no more probes are sent. The first batch is ignored, because the probes' window has yet to grow.
 
+use super::ManagePaths;
 use super::ice::IceParameters;
 use super::measure::{Early, Estimation, Plan};
-use super::{ManagePaths, Part};
 use crate::Span;
-use crate::part::{BuildContext, ParameterError, in_range};
+use crate::part::{BuildContext, ParameterError, Part, in_range};
 
 /// Measurements that end when their answer is clear.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -98,11 +98,7 @@ mod tests {
     /// Returns the duration of the measurement in seconds, and the selected path. `windows` returns the windows of each
     /// second.
     fn measured(windows: impl Fn(u64) -> [u64; 2]) -> (u64, usize) {
-        let context = BuildContext {
-            unit: 1468,
-            floor: 4 * 1468,
-            truth: None,
-        };
+        let context = BuildContext::default();
         let parameters = IceSparseParameters {
             first: Span::ZERO,
             ..IceSparseParameters::default()

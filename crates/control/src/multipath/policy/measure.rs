@@ -12,7 +12,8 @@
 //! this is different, because SACKs repeat earlier reports. Where HEARTBEAT ACKs are lost, an idle path appears worse
 //! than it is.
 
-use super::{ManagePaths, Order, PathSign, Paths, entry};
+use super::manage::entry;
+use super::{ManagePaths, Order, PathSign, Paths};
 use crate::{Span, Time};
 
 /// Schedule and rules of the measurements.

@@ -5,7 +5,8 @@
 //! active (RFC 7829 §3.2). The transport's setting `potentially_failed_max_retrans` has the same effect without the two
 //! additions of this policy: another primary path after more timeouts (RFC 7829 §5), and a reset of the window.
 
-use super::{Fitness, ManagePaths, Order, PathSign, Paths, entry, forget};
+use super::manage::{entry, forget};
+use super::{Fitness, ManagePaths, Order, PathSign, Paths};
 use crate::part::{BuildContext, ParameterError, Part};
 
 /// Potentially failed paths.
@@ -123,11 +124,7 @@ mod tests {
     use super::*;
 
     fn bench(parameters: PotentiallyFailedParameters) -> Bench {
-        let context = BuildContext {
-            unit: 1468,
-            floor: 4 * 1468,
-            truth: None,
-        };
+        let context = BuildContext::default();
         Bench::new(parameters.build(&context), &[100, 100])
     }
 

@@ -88,11 +88,7 @@ mod tests {
     #[test]
     fn it_leaves_a_path_by_cost_and_returns_by_measurement() {
         // Pan et al. 2010, Figure 3
-        let context = BuildContext {
-            unit: 1468,
-            floor: 4 * 1468,
-            truth: None,
-        };
+        let context = BuildContext::default();
         let mut bench = Bench::new(QaSctpParameters::default().build(&context), &[100, 100]);
         bench.pass(Span::from_secs(50));
         bench.timeout(0, 4);

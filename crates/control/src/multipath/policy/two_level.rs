@@ -6,7 +6,8 @@
 //! Between the thresholds the path is probed once per RTO, as in RFC 7829, which is based on this idea. The paper
 //! studies several pairs of thresholds; the defaults are chosen by Whimbrel.
 
-use super::{Fitness, ManagePaths, PathSign, Paths, entry, forget};
+use super::manage::{entry, forget};
+use super::{Fitness, ManagePaths, PathSign, Paths};
 use crate::part::{BuildContext, ParameterError, Part};
 
 /// Two thresholds of timeouts in a row.
@@ -105,11 +106,7 @@ mod tests {
     use super::*;
 
     fn bench() -> Bench {
-        let context = BuildContext {
-            unit: 1468,
-            floor: 4 * 1468,
-            truth: None,
-        };
+        let context = BuildContext::default();
         let parameters = TwoLevelParameters { redirect: 0, change: 2 };
         Bench::new(parameters.build(&context), &[100, 100])
     }

@@ -1,7 +1,7 @@
 //! BBR's model of the path: rounds, bandwidth, round-trip times, and the bounds set by loss.
 
 use super::super::WindowView;
-use super::BbrParameters;
+use super::parameters::BbrParameters;
 use crate::estimator::WindowedMax;
 use crate::sample::{AckSample, RateSample};
 use crate::{Span, Time};

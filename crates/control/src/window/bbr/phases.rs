@@ -1,64 +1,11 @@
 //! The cycle of ProbeBW: Down, Cruise, Refill, Up (draft-ietf-ccwg-bbr, "Probing for bandwidth").
 
 use super::model::rate_of;
+use super::state::{AckPhase, Probe, State};
 use super::{Bbr, MIN_UNITS};
+use crate::Span;
 use crate::sample::{AckSample, RateSample};
 use crate::window::WindowView;
-use crate::{Span, Time};
-
-/// The state of the state machine.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum State {
-    Startup,
-    Drain,
-    Down,
-    Cruise,
-    Refill,
-    Up,
-    ProbeRtt,
-}
-
-impl State {
-    /// Returns whether the state probes for bandwidth: losses do not lower the short-term bounds then.
-    pub(super) fn is_probing(self) -> bool {
-        matches!(self, State::Startup | State::Refill | State::Up)
-    }
-
-    pub(super) fn is_probe_bw(self) -> bool {
-        matches!(self, State::Down | State::Cruise | State::Refill | State::Up)
-    }
-}
-
-/// The packets to which the arriving acknowledgements refer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum AckPhase {
-    #[default]
-    None,
-    Refilling,
-    Starting,
-    Feedback,
-    Stopping,
-}
-
-/// State of the search for bandwidth.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Probe {
-    acks: AckPhase,
-    /// Samples may still show that the probe exceeded the capacity.
-    samples: bool,
-    cycle_at: Time,
-    wait: Span,
-    rounds: u32,
-    /// The long-term bound grows by a unit each time this many bytes are acknowledged.
-    up_bytes: Option<u64>,
-    up_rounds: u32,
-    up_acked: u64,
-    /// The last probe had too much data in flight.
-    too_high: bool,
-    /// The last probe ended at the flight at which the previous one had too much loss, without such loss. The next
-    /// probe follows at once.
-    precautionary: bool,
-}
 
 impl Probe {
     pub(super) fn stop_sampling(&mut self) {

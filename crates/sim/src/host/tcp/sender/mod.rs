@@ -188,8 +188,6 @@ impl TcpSender {
             growth: GrowthRule::EveryAck,
         };
         let context = BuildContext {
-            unit,
-            floor: rules.floor,
             truth: Some(truth.clone()),
         };
         let control = Controller::new(rules, parts.discriminator.build(&context), parts.window.build(&context));

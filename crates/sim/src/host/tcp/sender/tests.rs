@@ -489,11 +489,7 @@ fn a_transmission_loss_keeps_the_window_and_may_use_its_own_rto() {
         floor: 2 * MSS,
         growth: GrowthRule::EveryAck,
     };
-    let window = whimbrel_control::window::WindowSpec::default().build(&BuildContext {
-        unit: MSS,
-        floor: 2 * MSS,
-        truth: None,
-    });
+    let window = whimbrel_control::window::WindowSpec::default().build(&BuildContext::default());
     sender.end.control = Controller::new(rules, Discriminator::Other(Box::new(AlwaysTransmission)), window);
     sender.sent();
     assert!(sender.ack(0, &[(1, 2)]) == [10] && sender.ack(0, &[(1, 3)]) == [11]);

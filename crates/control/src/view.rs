@@ -1,0 +1,89 @@
+//! The window of a path as the parts see it, and their answer.
+
+use crate::sample::AckSample;
+
+/// How acknowledgements make the standard window grow: the editions of the standard differ.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
+pub enum GrowthRule {
+    /// RFC 9260 §7.2.2: each acknowledgement counts towards partial_bytes_acked, which is capped at cwnd while the window is not
+    /// full.
+    #[default]
+    EveryAck,
+    /// RFC 4960 and RFC 2960 §7.2.2: only an acknowledgement that advances the cumulative TSN counts, and nothing caps
+    /// partial_bytes_acked.
+    CumulativeAdvance,
+    /// ns-2.35: as with `cumulative-advance`, and only an acknowledgement that finds the window full counts.
+    FullWindow,
+}
+
+/// The view of the window for a part. All values are in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WindowView {
+    /// Congestion window.
+    pub cwnd: u64,
+    /// Slow-start threshold.
+    pub ssthresh: u64,
+    /// The unit in which the window grows: PMDCS for SCTP (RFC 9260 §7.2), MSS for TCP.
+    pub unit: u64,
+    /// Initial congestion window.
+    pub initial_cwnd: u64,
+    /// Smallest ssthresh after a loss: 4 units by RFC 9260, 2 by RFC 2960.
+    pub floor: u64,
+    /// How an acknowledgement counts towards growth.
+    pub growth: GrowthRule,
+}
+
+impl WindowView {
+    /// Returns the unchanged window.
+    pub fn unchanged(&self) -> WindowUpdate {
+        WindowUpdate {
+            cwnd: self.cwnd,
+            ssthresh: self.ssthresh,
+        }
+    }
+
+    /// Returns whether the window is in slow start.
+    pub fn in_slow_start(&self) -> bool {
+        self.cwnd <= self.ssthresh
+    }
+
+    /// Returns half of the window, but at least the floor.
+    pub fn halved(&self) -> u64 {
+        (self.cwnd / 2).max(self.floor)
+    }
+
+    /// Returns a share of the window, 0 to 1.
+    pub fn scaled(&self, share: f64) -> u64 {
+        (self.cwnd as f64 * share) as u64
+    }
+
+    /// Returns whether the window was fully used, except for less than a unit, when an acknowledgement arrived. Only
+    /// then may it grow (RFC 9438 §5.8).
+    pub fn is_used(&self, ack: &AckSample) -> bool {
+        ack.flight_before.saturating_add(self.unit) > self.cwnd
+    }
+}
+
+/// A new window, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WindowUpdate {
+    /// Congestion window.
+    pub cwnd: u64,
+    /// Slow-start threshold.
+    pub ssthresh: u64,
+}
+
+impl WindowUpdate {
+    /// Returns an update with both values set to `window`, the usual reaction to congestion.
+    pub fn both(window: u64) -> Self {
+        WindowUpdate {
+            cwnd: window,
+            ssthresh: window,
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The interface of a window control.
+
+use core::fmt;
+
+use crate::sample::{AckSample, LossEvent, LossSignal, MarkEvent, Needs, Verdict};
+use crate::view::{WindowUpdate, WindowView};
+use crate::{Rate, Span};
+
+/// The interface of a window control.
+pub trait WindowControl: fmt::Debug + Send + Sync {
+    /// Returns the window after an acknowledgement.
+    fn on_ack(&mut self, window: WindowView, ack: &AckSample) -> WindowUpdate;
+
+    /// Returns the window after a loss that counts as congestion and was detected by a gap; called once per window of
+    /// data.
+    fn on_congestion(&mut self, window: WindowView, loss: &LossEvent) -> WindowUpdate;
+
+    /// Returns the window after a loss that was detected by a gap and judged as a transmission loss; by default
+    /// unchanged.
+    fn on_transmission_loss(&mut self, window: WindowView, loss: &LossEvent) -> WindowUpdate {
+        let _ = loss;
+        window.unchanged()
+    }
+
+    /// Returns the window after a mark; called for each mark. By default the first mark of a window of data counts as a
+    /// congestion loss.
+    fn on_mark(&mut self, window: WindowView, mark: &MarkEvent) -> WindowUpdate {
+        if !mark.reduces {
+            return window.unchanged();
+        }
+        let loss = LossEvent {
+            packets: 0,
+            next: mark.next,
+            flight_before: mark.flight,
+            srtt: mark.srtt,
+            min_rtt: mark.min_rtt,
+            coupled: mark.coupled,
+            ..LossEvent::of(mark.now, LossSignal::Gap, mark.seq)
+        };
+        self.on_congestion(window, &loss)
+    }
+
+    /// Returns the window after a retransmission timeout with this verdict. By default the verdict has no effect: cwnd
+    /// is one unit, and ssthresh is that after any loss.
+    fn on_timeout(&mut self, window: WindowView, loss: &LossEvent, verdict: Verdict) -> WindowUpdate {
+        let _ = verdict;
+        WindowUpdate {
+            cwnd: window.unit,
+            ssthresh: self.on_congestion(window, loss).ssthresh,
+        }
+    }
+
+    /// Returns the window after an idle period of one RTO: by default half, but at least the floor (RFC 9260 §7.2.1).
+    fn on_idle(&mut self, window: WindowView) -> WindowUpdate {
+        WindowUpdate {
+            cwnd: window.halved().min(window.cwnd),
+            ssthresh: window.ssthresh,
+        }
+    }
+
+    /// The timeout was spurious: reverts its effects in the part, as the controller does for its window.
+    fn on_spurious_timeout(&mut self) {}
+
+    /// Returns the pacing rate, if the part sets one.
+    fn pacing_rate(&self, window: WindowView, srtt: Option<Span>) -> Option<Rate> {
+        let _ = (window, srtt);
+        None
+    }
+
+    /// Returns the optional samples that the part needs.
+    fn needs(&self) -> Needs {
+        Needs::default()
+    }
+}
