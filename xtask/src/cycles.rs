@@ -26,7 +26,7 @@ const ALLOWED: &[(&str, usize)] = &[
     ("lab", 12),
     ("proto", 52),
     ("scenario", 5),
-    ("sim", 42),
+    ("sim", 18),
     ("wire", 9),
 ];
 

@@ -11,7 +11,7 @@ use whimbrel_proto::{TraceKinds, TraceRecord};
 use whimbrel_scenario::Record;
 use whimbrel_sim::RunControl;
 use whimbrel_sim::config::SimConfig;
-use whimbrel_sim::topology::{RADIO_BASE, interface, interface_name};
+use whimbrel_sim::topology::{DirectionId, interface, interface_name};
 use whimbrel_sim::{FrameEvent, Interest, Observer, PacketEvent, RouteEvent, Sample};
 
 use crate::output::text;
@@ -49,11 +49,11 @@ struct About {
     /// The path with its addresses.
     path: Option<(u8, SocketAddr, SocketAddr)>,
     /// The direction of a link, or a radio.
-    link: Option<u32>,
+    link: Option<DirectionId>,
 }
 
 impl About {
-    fn of_link(link: u32) -> Self {
+    fn of_link(link: DirectionId) -> Self {
         About {
             link: Some(link),
             ..About::default()
@@ -100,11 +100,11 @@ impl Names {
             .map_or(("", ""), |(name, from, to)| (name, if forward { from } else { to }))
     }
 
-    fn link(&self, direction: Option<u32>) -> Option<(&str, &str)> {
+    fn link(&self, direction: Option<DirectionId>) -> Option<(&str, &str)> {
         let direction = direction?;
-        let found = match direction.checked_sub(RADIO_BASE) {
+        let found = match direction.radio() {
             Some(radio) => self.radios.get(radio as usize),
-            None => self.directions.get(direction as usize),
+            None => self.directions.get(direction.index()),
         };
         found.map(|(link, node)| (link.as_str(), node.as_str()))
     }
@@ -396,7 +396,7 @@ impl Observer for Recorder {
             return;
         }
         let Some(lines) = &mut self.events else { return };
-        let radio = |radio: u32| self.names.link(Some(RADIO_BASE + radio)).unwrap_or(("", ""));
+        let radio = |radio: u32| self.names.link(Some(DirectionId::of_radio(radio))).unwrap_or(("", ""));
         let (from, sender) = radio(event.from);
         let to = event.to.map(radio);
         let node = match (event.lost, to) {
@@ -414,7 +414,7 @@ impl Observer for Recorder {
             return;
         }
         let Some(lines) = &mut self.events else { return };
-        let radio = |radio: u32| self.names.link(Some(RADIO_BASE + radio)).unwrap_or(("", ""));
+        let radio = |radio: u32| self.names.link(Some(DirectionId::of_radio(radio))).unwrap_or(("", ""));
         let (from, node) = radio(event.radio);
         let next_hop = event.next_hop.map(|next| radio(next).0);
         let data = events::route(from, radio(event.destination).0, event.rank, next_hop);
@@ -485,7 +485,7 @@ impl Observer for Recorder {
                 packets,
             } => {
                 let values = [("x_m", x), ("y_m", y), ("queue_packets", f64::from(packets))];
-                self.values(at, About::of_link(RADIO_BASE + radio), &values);
+                self.values(at, About::of_link(DirectionId::of_radio(radio)), &values);
             }
             Sample::Queue {
                 at,

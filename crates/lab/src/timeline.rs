@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 use whimbrel_control::{Span, Time};
+use whimbrel_sim::topology::DirectionId;
 
 /// The part of a run that is sampled, and how often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,8 +119,8 @@ impl Lines {
         }
     }
 
-    pub(crate) fn queue(&mut self, at: Time, direction: u32, packets: u32, average: Option<f64>) {
-        if let Some((queue, averages)) = self.queues.get_mut(direction as usize) {
+    pub(crate) fn queue(&mut self, at: Time, direction: DirectionId, packets: u32, average: Option<f64>) {
+        if let Some((queue, averages)) = self.queues.get_mut(direction.index()) {
             queue.set(&self.line, at, f64::from(packets));
             averages.set(&self.line, at, average.unwrap_or(f64::NAN));
         }
@@ -182,7 +183,7 @@ mod tests {
         lines.cwnd(at(2_500), 0, 3_000);
         lines.cwnd(at(2_600), 0, 4_500);
         lines.cwnd(at(9_000), 0, 6_000);
-        lines.queue(at(3_100), 0, 7, Some(2.5));
+        lines.queue(at(3_100), DirectionId::of_link(0, 0), 7, Some(2.5));
         for (ms, gaps) in [(1_999, 9), (2_000, 1), (2_499, 2), (3_500, 4), (4_000, 9)] {
             lines.sack(at(ms), gaps, 2 * gaps);
         }

@@ -334,7 +334,7 @@ impl Observer for Watch {
         if let Some(lines) = &mut self.lines {
             lines.queue(at, direction, packets, average);
         }
-        let Some((threshold, long)) = self.queues.get_mut(direction as usize) else {
+        let Some((threshold, long)) = self.queues.get_mut(direction.index()) else {
             return;
         };
         let packets = f64::from(packets);
@@ -380,6 +380,7 @@ mod tests {
     use whimbrel_control::Rate;
     use whimbrel_proto::Ecn;
     use whimbrel_sim::config::{FlowConfig, FlowKind, LinkConfig, RedConfig};
+    use whimbrel_sim::topology::DirectionId;
     use whimbrel_sim::{Congestion, DropCause, LossKind};
     use whimbrel_wire::{
         CommonHeader, Data, DuplicateTsns, GapBlock, GapBlocks, OwnedPacket, PacketSink, Payload, Sack, Ssn, Tsn,
@@ -415,7 +416,7 @@ mod tests {
     fn queue(watch: &mut Watch, ms: u64, packets: u32) {
         watch.sample(&Sample::Queue {
             at: Time::ZERO + Span::from_millis(ms),
-            direction: 0,
+            direction: DirectionId::of_link(0, 0),
             packets,
             bytes: 0,
             average: None,

@@ -6,7 +6,7 @@ use serde::Serialize;
 use whimbrel_control::{Span, Time, Verdict};
 use whimbrel_proto::{TraceEvent, TraceKinds, TraceRecord};
 use whimbrel_sim::config::SimConfig;
-use whimbrel_sim::topology::{interface, interface_name};
+use whimbrel_sim::topology::{DirectionId, interface, interface_name};
 use whimbrel_sim::{Interest, Observer, PacketEvent, PacketFate, RunControl, Sample};
 use whimbrel_wire::Chunk;
 
@@ -99,7 +99,7 @@ pub(crate) struct Recorder<'r> {
     /// Place in [`Recorded::paths`] by flow and path.
     paths: BTreeMap<(u32, u8), usize>,
     /// Place in [`Recorded::queues`] by direction.
-    queues: BTreeMap<u32, usize>,
+    queues: BTreeMap<DirectionId, usize>,
     /// Whether the latest drop of a TSN was congestion, by flow and TSN.
     causes: BTreeMap<(u32, u32), bool>,
     values: usize,
@@ -249,9 +249,9 @@ impl Observer for Recorder<'_> {
                 at, direction, packets, ..
             } => {
                 let place = *self.queues.entry(direction).or_insert_with(|| {
-                    let link = self.config.link.get(direction as usize / 2);
+                    let link = self.config.link.get(direction.link() as usize);
                     let name = link.map_or_else(String::new, |link| {
-                        let from = &link.between[direction as usize % 2];
+                        let from = &link.between[usize::from(!direction.is_forward())];
                         format!("{} from {from}", link.display_name())
                     });
                     self.recorded.queues.push(QueueSeries {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use whimbrel_sim::config::{LinkConfig, RadioConfig, SimConfig};
-use whimbrel_sim::topology::{DirectionId, RADIO_BASE, Topology, interface_name};
+use whimbrel_sim::topology::{DirectionId, Topology, interface_name};
 
 /// What the page contains about the network of a point.
 pub(crate) fn network(config: &SimConfig) -> Value {
@@ -56,7 +56,7 @@ fn routes(config: &SimConfig) -> Vec<Value> {
             let route = &topology.routes[*route as usize];
             let hops = &topology.hops[route.start as usize..route.end as usize];
             let Some(nodes) = nodes(config, hops) else { continue };
-            let links: Vec<u32> = hops.iter().map(|hop| hop / 2).collect();
+            let links: Vec<u32> = hops.iter().map(|hop| hop.link()).collect();
             routes.push(json!({
                 "flow": flow.name,
                 "from": interface_name(config, *from),
@@ -73,9 +73,9 @@ fn routes(config: &SimConfig) -> Vec<Value> {
 fn nodes(config: &SimConfig, hops: &[DirectionId]) -> Option<Vec<usize>> {
     let place = |name: &String| config.node.iter().position(|node| node.name == *name);
     let mut nodes = Vec::with_capacity(hops.len() + 1);
-    for &hop in hops.iter().filter(|hop| **hop < RADIO_BASE) {
-        let ends = &config.link.get(hop as usize / 2)?.between;
-        let (from, to) = if hop % 2 == 0 {
+    for &hop in hops.iter().filter(|hop| hop.radio().is_none()) {
+        let ends = &config.link.get(hop.link() as usize)?.between;
+        let (from, to) = if hop.is_forward() {
             (&ends[0], &ends[1])
         } else {
             (&ends[1], &ends[0])

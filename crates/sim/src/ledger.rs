@@ -2,7 +2,8 @@
 
 use whimbrel_control::Time;
 
-use crate::packet::ChunkKinds;
+use crate::ids::DirectionId;
+use crate::kinds::ChunkKinds;
 
 /// The true cause of a packet's loss.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
@@ -219,7 +220,7 @@ pub struct DropEntry {
     /// Number among the packets of its flow in that direction, from 0.
     pub number: u32,
     /// Direction of the link on which it was dropped (see [`crate::topology`]); none without a route.
-    pub direction: Option<u32>,
+    pub direction: Option<DirectionId>,
     /// Cause.
     pub cause: DropCause,
     /// Bytes of IP packet.

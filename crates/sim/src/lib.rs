@@ -25,6 +25,8 @@ pub mod config;
 mod control;
 mod engine;
 mod host;
+mod ids;
+mod kinds;
 pub mod ledger;
 mod link;
 pub mod loss;
@@ -36,20 +38,24 @@ pub mod queue;
 mod radio;
 mod resources;
 pub mod routing;
+mod segment;
 pub mod topology;
 mod truth;
 mod world;
 
 pub use control::RunControl;
-pub use host::{SackBlocks, TcpFlags, TcpSegment};
+pub use kinds::ChunkKinds;
 pub use ledger::{DropCause, DropCounts, DropEntry, Ledger, LossKind};
 pub use link::{CapacityTrace, OPPORTUNITY_BYTES, TraceError};
 pub use measure::{
     DelaySummary, EndReason, FileCheck, FlowOutcome, FlowResult, Histogram, LinkResult, RadioResult, RunResult,
     VerdictCounts,
 };
-pub use observer::{FrameEvent, Interest, NoObserver, Observer, PacketEvent, PacketFate, RouteEvent, Sample};
-pub use packet::{ChunkKinds, Congestion, IP_HEADER, UDP_HEADER};
-pub use radio::{FrameKind, MovementError, Movements};
+pub use observer::{
+    FrameEvent, FrameKind, Interest, NoObserver, Observer, PacketEvent, PacketFate, RouteEvent, Sample,
+};
+pub use packet::{Congestion, IP_HEADER, UDP_HEADER};
+pub use radio::{MovementError, Movements};
 pub use resources::Resources;
+pub use segment::{SackBlocks, TcpFlags, TcpSegment};
 pub use world::{Delivery, Entry, OpenWorld, RunOptions, World};

@@ -6,10 +6,10 @@ use whimbrel_control::{Span, Time};
 use whimbrel_proto::{Ecn, PathId, PathQuality, TraceKinds, TraceRecord};
 use whimbrel_wire::PacketView;
 
-use crate::host::TcpSegment;
+use crate::ids::DirectionId;
 use crate::ledger::DropCause;
 use crate::packet::Congestion;
-use crate::radio::FrameKind;
+use crate::segment::TcpSegment;
 
 /// Kinds of events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,7 +110,7 @@ pub struct PacketEvent<'a> {
     /// Number among the packets of its flow in that direction, from 0; a copy has the number of its original.
     pub number: u32,
     /// Direction of its link; at a host, the first one or the last one of its route.
-    pub direction: Option<u32>,
+    pub direction: Option<DirectionId>,
     /// When its host sent it.
     pub sent: Time,
     /// Source address.
@@ -127,6 +127,19 @@ pub struct PacketEvent<'a> {
     pub sctp: Option<PacketView<'a>>,
     /// The TCP segment, if it is one, and the bytes of its payload if the flow carries a file.
     pub tcp: Option<(&'a TcpSegment, &'a [u8])>,
+}
+
+/// The type of a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FrameKind {
+    /// Request to send.
+    Rts,
+    /// Clear to send.
+    Cts,
+    /// A packet.
+    Data,
+    /// Acknowledgement.
+    Ack,
 }
 
 /// A frame that was sent, or was lost at its receiver. Radios are identified by their indices in the scenario.
@@ -213,7 +226,7 @@ pub enum Sample {
         /// Time.
         at: Time,
         /// The direction of a link.
-        direction: u32,
+        direction: DirectionId,
         /// Queued packets.
         packets: u32,
         /// Their bytes.

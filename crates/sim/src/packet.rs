@@ -2,11 +2,12 @@
 
 use whimbrel_control::Time;
 use whimbrel_proto::Ecn;
-use whimbrel_wire::{Checksum, Chunk, ChunkType, OwnedPacket, PacketView};
+use whimbrel_wire::{Checksum, Chunk, OwnedPacket, PacketView};
 
-use crate::host::{TcpFlags, TcpSegment};
+use crate::ids::{AgentId, DirectionId, RouteId};
+use crate::kinds::ChunkKinds;
 use crate::loss::ChunkKind;
-use crate::topology::RouteId;
+use crate::segment::TcpSegment;
 
 /// Index of a packet in the slab.
 pub(crate) type PacketId = u32;
@@ -15,88 +16,6 @@ pub(crate) type PacketId = u32;
 pub const IP_HEADER: u32 = 20;
 /// Bytes of a UDP header.
 pub const UDP_HEADER: u32 = 8;
-
-/// A set of [`ChunkKind`]s: the content of a packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
-pub struct ChunkKinds(u16);
-
-impl ChunkKinds {
-    /// Creates a set with a single kind.
-    pub const fn of(kind: ChunkKind) -> Self {
-        ChunkKinds(1 << kind as u16)
-    }
-
-    /// Returns the union of both sets.
-    #[must_use]
-    pub const fn with(self, other: ChunkKinds) -> Self {
-        ChunkKinds(self.0 | other.0)
-    }
-
-    /// Returns whether the sets intersect.
-    pub const fn meets(self, other: ChunkKinds) -> bool {
-        self.0 & other.0 != 0
-    }
-
-    /// Returns the kinds in the set.
-    pub fn iter(self) -> impl Iterator<Item = ChunkKind> {
-        ChunkKind::ALL
-            .into_iter()
-            .filter(move |kind| self.meets(ChunkKinds::of(*kind)))
-    }
-
-    /// Returns the chunk kinds of an SCTP packet.
-    pub fn of_packet(view: &PacketView<'_>) -> Self {
-        let mut kinds = ChunkKinds::default();
-        for chunk in view.chunks().flatten() {
-            if let Some(kind) = ChunkKind::of_type(chunk.chunk_type()) {
-                kinds = kinds.with(ChunkKinds::of(kind));
-            }
-        }
-        kinds
-    }
-}
-
-impl ChunkKind {
-    /// Every kind, in the order of their numbers.
-    pub const ALL: [ChunkKind; 16] = [
-        ChunkKind::Data,
-        ChunkKind::Init,
-        ChunkKind::InitAck,
-        ChunkKind::Sack,
-        ChunkKind::Heartbeat,
-        ChunkKind::HeartbeatAck,
-        ChunkKind::Abort,
-        ChunkKind::Shutdown,
-        ChunkKind::ShutdownAck,
-        ChunkKind::Error,
-        ChunkKind::CookieEcho,
-        ChunkKind::CookieAck,
-        ChunkKind::Ecne,
-        ChunkKind::Cwr,
-        ChunkKind::ShutdownComplete,
-        ChunkKind::Udp,
-    ];
-
-    fn of_segment(segment: &TcpSegment) -> ChunkKind {
-        let is_answer = segment.flags.has(TcpFlags::ACK);
-        if segment.flags.has(TcpFlags::SYN) {
-            if is_answer { ChunkKind::InitAck } else { ChunkKind::Init }
-        } else if segment.payload > 0 {
-            ChunkKind::Data
-        } else if segment.flags.has(TcpFlags::FIN) {
-            ChunkKind::Shutdown
-        } else {
-            ChunkKind::Sack
-        }
-    }
-
-    fn of_type(chunk: ChunkType) -> Option<ChunkKind> {
-        ChunkKind::ALL
-            .get(usize::from(chunk.0))
-            .copied()
-            .filter(|kind| *kind != ChunkKind::Udp)
-    }
-}
 
 /// Congestion indications of queues beyond the ECN bits of the IP header. They exist only in the simulator: current headers have no
 /// field for them, and captures do not show them.
@@ -150,10 +69,10 @@ pub(crate) struct Packet {
     pub(crate) last_hop: u32,
     /// Its route.
     pub(crate) route: RouteId,
-    /// The destination agent: twice the flow's index, plus one for the receiver.
-    pub(crate) agent: u32,
+    /// The destination agent.
+    pub(crate) agent: AgentId,
     /// The direction it is on.
-    pub(crate) direction: u32,
+    pub(crate) direction: DirectionId,
     /// Its content, if a model depends on it.
     pub(crate) kinds: ChunkKinds,
     /// ECN bits of its IP header.
@@ -172,7 +91,7 @@ impl Packet {
     /// Returns whether it is sent from its flow's sender to its receiver.
     #[inline]
     pub(crate) fn is_forward(&self) -> bool {
-        self.agent & 1 == 1
+        !self.agent.is_sender()
     }
 }
 
@@ -282,8 +201,8 @@ impl Slab {
             hop: 0,
             last_hop: 0,
             route: 0,
-            agent: 0,
-            direction: 0,
+            agent: AgentId::sender(0),
+            direction: DirectionId::of_link(0, 0),
             kinds: ChunkKinds::default(),
             ecn: Ecn::NotEct,
             congestion: Congestion::NONE,

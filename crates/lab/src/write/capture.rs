@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use whimbrel_control::Time;
 use whimbrel_proto::Ecn;
 use whimbrel_sim::config::SimConfig;
-use whimbrel_sim::topology::RADIO_BASE;
+use whimbrel_sim::topology::DirectionId;
 use whimbrel_sim::{PacketEvent, PacketFate};
 use whimbrel_wire::{ByteSink, ChecksumField, PacketSink};
 
@@ -25,7 +25,7 @@ const MOST_WAITING: usize = 1 << 16;
 struct Waiting {
     key: Key,
     at: Time,
-    direction: Option<u32>,
+    direction: Option<DirectionId>,
     bytes: Vec<u8>,
     /// None while it is not known.
     fate: Option<Option<String>>,
@@ -140,11 +140,11 @@ impl<W: Write> PacketWriter<W> {
         self.first += 1;
         self.places.remove(&packet.key);
         if !self.full {
-            let direction = packet.direction.unwrap_or(0);
+            let direction = packet.direction.unwrap_or(DirectionId::of_link(0, 0));
             // A radio's packets are recorded at the sending radio.
-            let (interface, outbound) = match direction.checked_sub(RADIO_BASE) {
+            let (interface, outbound) = match direction.radio() {
                 Some(radio) => (self.links + radio, true),
-                None => (direction / 2, direction % 2 == 0),
+                None => (direction.link(), direction.is_forward()),
             };
             let way = if outbound {
                 Direction::Outbound

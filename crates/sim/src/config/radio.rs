@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 use whimbrel_control::Span;
 
 use super::routing::hour;
-use super::{ChannelRouting, ConfigError, LossConfig, probability};
-use crate::radio::{PhyKind, PropagationConfig};
+use super::{ChannelRouting, ConfigError, LossConfig, PhyKind, PropagationConfig, probability};
 
 /// Largest number of radios in one network.
 pub const MAX_RADIOS: usize = 32_768;

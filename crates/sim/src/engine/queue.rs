@@ -2,17 +2,19 @@
 
 use whimbrel_control::Time;
 
+use crate::ids::{AgentId, DirectionId};
+
 /// The kind of an event, with the index of its object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Event {
     /// The packet at the head of a link's direction reaches the other end.
-    Arrival { direction: u32 },
+    Arrival { direction: DirectionId },
     /// A packet with its own event reaches the other end of its link, or is dropped there.
     Loose { packet: u32 },
     /// A direction's transmitter is free: the queue in front of it selects the next packet.
-    Departure { direction: u32 },
+    Departure { direction: DirectionId },
     /// An agent's wake-up.
-    Wake { agent: u32 },
+    Wake { agent: AgentId },
     /// A packet from an end outside the simulation enters the network.
     Enter { packet: u32 },
     /// A radio's wake-up.
@@ -202,7 +204,7 @@ mod tests {
             let at = Time::from_nanos(now + rng.below(50));
             match rng.below(3) {
                 0 | 1 if model.len() < 200 => {
-                    let seq = queue.push(at, Event::Wake { agent: step });
+                    let seq = queue.push(at, Event::Enter { packet: step });
                     model.push((at, seq));
                 }
                 kind => {

@@ -12,12 +12,12 @@ pub(crate) use self::sctp::{AddressChange, SctpEnd, SctpSetup};
 pub(crate) use self::sink::Sink;
 pub(crate) use self::source::Source;
 pub(crate) use self::tcp::{ReceiverSetup, SenderSetup, TcpReceiver, TcpSender};
-pub use self::tcp::{SackBlocks, TcpFlags, TcpSegment};
 pub(crate) use self::udp::{UdpReceiver, UdpSender};
 
 use whimbrel_control::Time;
 
 use crate::engine::{Event, EventQueue};
+use crate::ids::{AgentId, DirectionId};
 use crate::link::Window;
 use crate::measure::VerdictCounts;
 use crate::network::Network;
@@ -28,7 +28,7 @@ use crate::topology::{FlowRoutes, RouteId};
 /// numbers as identifiers that IANA has assigned.
 const PPID_MASK: u32 = 1 << 31;
 
-/// One end of a flow. Agent `2 f` sends flow `f`, agent `2 f + 1` receives it.
+/// One end of a flow.
 #[derive(Debug)]
 pub(crate) enum Agent {
     Sctp(Box<SctpEnd>),
@@ -38,6 +38,12 @@ pub(crate) enum Agent {
     UdpReceiver(UdpReceiver),
     /// The end is outside the simulation.
     Outside,
+}
+
+/// Returns the sending and the receiving end of a flow.
+pub(crate) fn ends_of(agents: &[Agent], flow: u32) -> (&Agent, &Agent) {
+    let sender = AgentId::sender(flow);
+    (&agents[sender.index()], &agents[sender.peer().index()])
 }
 
 impl Agent {
@@ -92,11 +98,11 @@ impl FlowState {
         network: &mut Network,
         now: Time,
         id: PacketId,
-        from: u32,
+        from: AgentId,
         route: RouteId,
         len: u32,
     ) {
-        let side = (from & 1) as usize;
+        let side = usize::from(!from.is_sender());
         let size = len + IP_HEADER;
         if network.window.contains(now) {
             self.sent_packets[side] += 1;
@@ -112,14 +118,14 @@ impl FlowState {
         let way = &network.topology.routes[route as usize];
         let packet = network.slab.get_mut(id);
         packet.sent = now;
-        packet.flow = from / 2;
+        packet.flow = from.flow();
         packet.number = number;
         packet.size = size;
         packet.hop = way.start;
         packet.last_hop = way.end;
         packet.route = route;
-        packet.agent = from ^ 1;
-        packet.direction = u32::MAX;
+        packet.agent = from.peer();
+        packet.direction = DirectionId::NONE;
         packet.kinds = kinds;
         packet.congestion = Congestion::NONE;
         packet.fate = 0;
@@ -139,7 +145,7 @@ pub(crate) struct Alarm {
 impl Alarm {
     /// Ensures that the agent is woken at `deadline` or earlier.
     #[inline]
-    pub(crate) fn arm(&mut self, queue: &mut EventQueue, agent: u32, deadline: Option<Time>) {
+    pub(crate) fn arm(&mut self, queue: &mut EventQueue, agent: AgentId, deadline: Option<Time>) {
         let Some(deadline) = deadline else { return };
         if self.pending.last().is_some_and(|(at, _)| *at <= deadline) {
             return;
@@ -182,7 +188,7 @@ mod tests {
         let mut queue = EventQueue::default();
         let mut alarm = Alarm::default();
         for at in [30, 10, 20, 10, 5, 40] {
-            alarm.arm(&mut queue, 0, Some(Time::from_nanos(at)));
+            alarm.arm(&mut queue, AgentId::sender(0), Some(Time::from_nanos(at)));
         }
         let mut rung = Vec::new();
         while let Some(next) = queue.peek() {

@@ -15,6 +15,7 @@ use whimbrel_wire::{ByteSink, ChecksumField, Payload};
 use super::sink::Delivery;
 use super::{Alarm, Context, FlowState, PPID_MASK, Source};
 use crate::config::{Carriage, ConfigError};
+use crate::ids::{AgentId, DirectionId};
 use crate::measure::{Episodes, FlowOutcome, Occasions};
 use crate::packet::{Congestion, Form, PacketId};
 use crate::topology::{RouteId, interface};
@@ -28,7 +29,7 @@ const SENDER_PORTS: u32 = 60_000;
 /// Parameters of an end.
 pub(crate) struct SctpSetup<'a> {
     /// Twice the flow's index, plus one for the receiver.
-    pub(crate) agent: u32,
+    pub(crate) agent: AgentId,
     /// Local addresses, primary first.
     pub(crate) local: Vec<SocketAddr>,
     /// The peer's addresses, primary first.
@@ -65,7 +66,7 @@ enum Phase {
 /// One end of an SCTP flow.
 #[derive(Debug)]
 pub(crate) struct SctpEnd {
-    agent: u32,
+    agent: AgentId,
     endpoint: Endpoint,
     alarm: Alarm,
     phase: Phase,
@@ -111,7 +112,7 @@ impl SctpEnd {
     /// Returns an error if the parameters are not valid SCTP parameters.
     pub(crate) fn new(setup: SctpSetup<'_>) -> Result<Self, ConfigError> {
         let is_sender = setup.source.is_some();
-        let sender_port = RECEIVER_PORT + 1 + (setup.agent / 2 % SENDER_PORTS) as u16;
+        let sender_port = RECEIVER_PORT + 1 + (setup.agent.flow() % SENDER_PORTS) as u16;
         let local = setup.local.len();
         let config = EndpointConfig {
             local_port: if is_sender { sender_port } else { RECEIVER_PORT },
@@ -169,7 +170,7 @@ impl SctpEnd {
     pub(crate) fn set_trace(&mut self, kinds: TraceKinds) {
         self.trace = kinds != TraceKinds::NONE;
         // The sender's verdicts are always counted.
-        let always = if self.agent & 1 == 0 {
+        let always = if self.agent.is_sender() {
             TraceKinds::VERDICTS
         } else {
             TraceKinds::NONE
@@ -268,7 +269,7 @@ impl SctpEnd {
     /// Takes the trace records: joins verdicts with true causes, and passes records to the observer.
     #[cold]
     fn drain_trace(&mut self, context: &mut Context<'_>) {
-        let (flow, forward) = (self.agent / 2, self.agent & 1 == 0);
+        let (flow, forward) = (self.agent.flow(), self.agent.is_sender());
         let (truth, observed) = (&self.truth, self.trace);
         let (occasions, episodes) = (&mut self.occasions, &mut self.episodes);
         let (observer, window) = (&mut *context.observer, context.network.window);
@@ -483,7 +484,7 @@ impl SctpEnd {
     #[inline]
     fn route(&self, flow: &FlowState, local: SocketAddr, remote: SocketAddr) -> Option<RouteId> {
         let routes = &flow.routes;
-        let (ours, theirs, table) = if self.agent & 1 == 0 {
+        let (ours, theirs, table) = if self.agent.is_sender() {
             (&routes.sender, &routes.receiver, &routes.forward)
         } else {
             (&routes.receiver, &routes.sender, &routes.reverse)
@@ -492,7 +493,7 @@ impl SctpEnd {
             // Each end has a single address.
             return Some(only);
         }
-        let place = |all: &[u32], address: SocketAddr| {
+        let place = |all: &[DirectionId], address: SocketAddr| {
             let wanted = interface(address.ip())?;
             all.iter().position(|i| *i == wanted)
         };

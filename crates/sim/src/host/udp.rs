@@ -5,12 +5,13 @@ use whimbrel_proto::Ecn;
 
 use super::sink::Delivery;
 use super::{Alarm, Context, Source};
+use crate::ids::AgentId;
 use crate::packet::{Form, PacketId, UDP_HEADER};
 
 /// Sends the messages of its source as they are created.
 #[derive(Debug)]
 pub(crate) struct UdpSender {
-    pub(crate) agent: u32,
+    pub(crate) agent: AgentId,
     pub(crate) source: Source,
     pub(crate) alarm: Alarm,
 }

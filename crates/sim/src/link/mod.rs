@@ -503,7 +503,7 @@ impl Direction {
             return Err(DropCause::QueueFull);
         };
         let refused = scheduler.enqueue(
-            u64::from(packet.flow) << 1 | u64::from(packet.agent & 1),
+            u64::from(packet.flow) << 1 | u64::from(packet.is_forward()),
             Waiting {
                 packet: id,
                 size: packet.size,

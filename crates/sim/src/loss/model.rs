@@ -3,8 +3,8 @@
 use whimbrel_control::{Rng, Span, Time};
 
 use super::LossConfig;
+use crate::kinds::ChunkKinds;
 use crate::ledger::LossKind;
-use crate::packet::ChunkKinds;
 
 /// A model with its state. Packets are passed to it in the order of their departure.
 #[derive(Clone, Debug)]
@@ -62,6 +62,21 @@ struct Markov {
 }
 
 impl Markov {
+    /// Starts in the stationary distribution. `states` are the random numbers that both directions share.
+    fn new(mean: [f64; 2], loss: [f64; 2], own: &mut Rng, mut states: Option<Rng>) -> Self {
+        let rng = states.as_mut().unwrap_or(own);
+        let mut markov = Markov {
+            bad: rng.chance(mean[1] / (mean[0] + mean[1])),
+            until: Time::ZERO,
+            mean,
+            loss,
+            states: None,
+        };
+        markov.stay(rng);
+        markov.states = states;
+        markov
+    }
+
     /// Draws the time of the next change.
     fn stay(&mut self, rng: &mut Rng) {
         let sojourn = rng.exponential(self.mean[usize::from(self.bad)]);
@@ -97,20 +112,9 @@ impl LossModel {
                 bad_loss,
                 shared,
             } => {
-                let mut own = shared.then(|| common.clone());
-                let rng = own.as_mut().unwrap_or(&mut rng);
+                let states = shared.then(|| common.clone());
                 let mean = [mean_good.as_secs_f64(), mean_bad.as_secs_f64()];
-                // Starts in the stationary distribution.
-                let bad = rng.chance(mean[1] / (mean[0] + mean[1]));
-                let mut markov = Markov {
-                    bad,
-                    until: Time::ZERO,
-                    mean,
-                    loss: [*good_loss, *bad_loss],
-                    states: None,
-                };
-                markov.stay(rng);
-                markov.states = own;
+                let markov = Markov::new(mean, [*good_loss, *bad_loss], &mut rng, states);
                 (LossKind::Markov, Rule::Markov(markov))
             }
             LossConfig::GilbertElliott {

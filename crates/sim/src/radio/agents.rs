@@ -7,12 +7,12 @@ use super::mac::{BROADCAST, CONTROL, Failure};
 use super::{Outcome, RadioId};
 use crate::config::ChannelRouting;
 use crate::engine::{Event, EventQueue};
+use crate::ids::DirectionId;
 use crate::ledger::DropCause;
 use crate::network::Network;
 use crate::observer::{Observer, PacketFate};
 use crate::packet::PacketId;
 use crate::routing::{Action, Address, Agent, Cause, Context, Datagram, Message};
-use crate::topology::RADIO_BASE;
 
 /// A control message in progress, with its sender and receiver.
 #[derive(Debug)]
@@ -164,7 +164,7 @@ impl Network {
         let rank = self.topology.routes[packet.route as usize].rank;
         let Some(radios) = &mut self.radios else { return };
         if size > radios.mtu(from) {
-            return self.drop(now, id, DropCause::TooBig, Some(RADIO_BASE + from), observer);
+            return self.drop(now, id, DropCause::TooBig, Some(DirectionId::of_radio(from)), observer);
         }
         radios.agents.enter(id, ends, number, rank);
         self.route(now, from, observer, |agent, cx| agent.originate(cx, id));
@@ -172,7 +172,9 @@ impl Network {
 
     /// Handles a data packet that arrived at a radio with a routing agent.
     pub(crate) fn receive_data(&mut self, now: Time, id: PacketId, at: RadioId, observer: &mut dyn Observer) {
-        let from = self.slab.get(id).direction - RADIO_BASE;
+        let Some(from) = self.slab.get(id).direction.radio() else {
+            return;
+        };
         self.route(now, at, observer, |agent, cx| {
             agent.receive_data(cx, from as Address, id)
         });
@@ -329,7 +331,7 @@ impl Network {
                     Cause::TtlExpired => DropCause::TtlExpired,
                     Cause::LinkBroken => failure.cause(),
                 };
-                self.drop(now, packet, cause, Some(RADIO_BASE + radio), observer);
+                self.drop(now, packet, cause, Some(DirectionId::of_radio(radio)), observer);
             }
             Action::Broadcast { message, delay } => self.post(now, message, (radio, BROADCAST), delay),
             Action::Unicast {
@@ -363,7 +365,7 @@ impl Network {
         }
         let Some(radios) = &mut self.radios else { return };
         let packet = self.slab.get_mut(id);
-        packet.direction = RADIO_BASE + radio;
+        packet.direction = DirectionId::of_radio(radio);
         let size = packet.size + radios.agents.datagrams[id as usize].header_bytes();
         let flow = packet.flow;
         radios.offer(now, &mut self.queue, radio, to, (id, size, flow));
@@ -373,7 +375,7 @@ impl Network {
                 now,
                 id,
                 PacketFate::Enqueued { waiting },
-                Some(RADIO_BASE + radio),
+                Some(DirectionId::of_radio(radio)),
                 observer,
             );
         }

@@ -1,11 +1,11 @@
 //! Reception: powers and delays from positions, and the effect of overlapping signals at a receiver.
 
-use whimbrel_control::{Rate, Rng, Span, Time};
+use whimbrel_control::{Rng, Span, Time};
 
 use super::errors::bit_error_rate;
 use super::mac::{Failure, Frame};
 use super::mobility::{Motion, Point};
-use super::phy::Modulation;
+use super::phy::Needs;
 use super::propagation::Propagation;
 use super::{NodeId, RadioId};
 use crate::config::{ChannelConfig, Interference};
@@ -53,17 +53,6 @@ pub(crate) struct Thresholds {
     pub(crate) interference: Interference,
     /// Whether bit errors corrupt frames, instead of a threshold.
     pub(crate) bit_errors: bool,
-}
-
-/// Requirements for the reception of frames.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Needs {
-    /// Ratio of signal to noise and interference.
-    pub(crate) sinr: f64,
-    pub(crate) rate: Rate,
-    pub(crate) modulation: Modulation,
-    /// Duration of the preamble, which contains no bits of the frame.
-    pub(crate) preamble: Span,
 }
 
 /// The radios that may receive from a radio during an epoch.

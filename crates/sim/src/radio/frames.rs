@@ -7,9 +7,9 @@ use super::mac::{CONTROL, Failure, Frame, FrameKind, Heard};
 use super::mobility::Motion;
 use super::{Outcome, RadioId, Radios};
 use crate::engine::{Event, EventQueue};
+use crate::kinds::ChunkKinds;
 use crate::ledger::DropCause;
 use crate::observer::FrameEvent;
-use crate::packet::ChunkKinds;
 use crate::routing::Datagram;
 
 impl Radios {

@@ -24,21 +24,19 @@ use std::collections::{BTreeMap, VecDeque};
 use whimbrel_control::{Rng, Span, Time};
 
 pub(crate) use self::agents::Agents;
-use self::air::{Air, Needs, Receiver, Transmission};
+use self::air::{Air, Receiver, Transmission};
 use self::arp::{ArpTable, ArpTimes, is_arp};
 use self::infrastructure::Role;
 pub(crate) use self::mac::CONTROL;
 pub(crate) use self::mac::Failure;
-pub use self::mac::FrameKind;
 use self::mac::{Action, BROADCAST, Dcf, Frame, Limits, Outgoing};
 use self::mobility::{Motion, Point};
 pub use self::mobility::{MovementError, Movements};
-pub use self::phy::PhyKind;
-use self::phy::{DATA_OVERHEAD, Phy};
-pub use self::propagation::{FadingConfig, PropagationConfig};
+use self::phy::{DATA_OVERHEAD, Needs, Phy};
 use self::routes::Routes;
-use crate::config::{ChannelConfig, ChannelRouting, EnergyConfig, LossConfig, MobilityConfig, SimConfig};
+use crate::config::{ChannelConfig, ChannelRouting, EnergyConfig, LossConfig, MobilityConfig, NodeConfig, SimConfig};
 use crate::engine::{Event, EventQueue};
+pub(crate) use crate::ids::{NodeId, RadioId};
 use crate::ledger::DropCause;
 use crate::link::Window;
 use crate::loss::LossModel;
@@ -46,11 +44,6 @@ use crate::observer::FrameEvent;
 use crate::packet::PacketId;
 use crate::resources::Resources;
 use crate::routing::Datagram;
-
-/// A radio's index in the scenario.
-pub(crate) type RadioId = u32;
-/// A node's index in the scenario.
-type NodeId = u32;
 
 /// The outcome of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -193,27 +186,28 @@ pub(crate) struct Radios {
     pub(crate) routes_taken: BTreeMap<(RadioId, RadioId, u8), RadioId>,
 }
 
+/// Returns how each node moves.
+fn motions(config: &SimConfig, seed: u64, resources: &Resources) -> Vec<Motion> {
+    let motion = |node: &NodeConfig| {
+        let drawn = |area: [f64; 2]| {
+            let mut random = Rng::stream(seed, &format!("node/{}/position", node.name));
+            area.map(|side| side * random.unit())
+        };
+        let area = || node.mobility.as_ref().and_then(MobilityConfig::area);
+        let [x, y] = node.position.or_else(|| area().map(drawn)).unwrap_or_default();
+        let random = Rng::stream(seed, &format!("node/{}/mobility", node.name));
+        let mobility = node.mobility.clone().unwrap_or_default();
+        let movements = mobility.file().and_then(|file| resources.movements.get(file)).cloned();
+        Motion::new(&mobility, Point::new(x, y), random, movements)
+    };
+    config.node.iter().map(motion).collect()
+}
+
 impl Radios {
     /// Creates all radios. The scenario and its movement files must have been checked.
     pub(crate) fn new(config: &SimConfig, seed: u64, resources: &Resources, window: Window) -> Self {
         let node_places: BTreeMap<&str, NodeId> = config.node.iter().map(|n| n.name.as_str()).zip(0..).collect();
         let channel_places: BTreeMap<&str, u32> = config.channel.iter().map(|c| c.name.as_str()).zip(0..).collect();
-        let motions: Vec<_> = config
-            .node
-            .iter()
-            .map(|node| {
-                let drawn = |area: [f64; 2]| {
-                    let mut random = Rng::stream(seed, &format!("node/{}/position", node.name));
-                    area.map(|side| side * random.unit())
-                };
-                let area = || node.mobility.as_ref().and_then(MobilityConfig::area);
-                let [x, y] = node.position.or_else(|| area().map(drawn)).unwrap_or_default();
-                let random = Rng::stream(seed, &format!("node/{}/mobility", node.name));
-                let mobility = node.mobility.clone().unwrap_or_default();
-                let movements = mobility.file().and_then(|file| resources.movements.get(file)).cloned();
-                Motion::new(&mobility, Point::new(x, y), random, movements)
-            })
-            .collect();
         let mut radios = Vec::with_capacity(config.radio.len());
         let mut nodes = Vec::with_capacity(config.radio.len());
         let mut fading = Vec::with_capacity(config.radio.len());
@@ -246,7 +240,7 @@ impl Radios {
             channels: Vec::new(),
             radios,
             nodes,
-            motions,
+            motions: motions(config, seed, resources),
             fading,
             transmissions: Vec::new(),
             free: Vec::new(),
@@ -260,49 +254,53 @@ impl Radios {
         };
         let visitors = all.set_roles(config, &channel_places);
         for (c, channel) in (0..).zip(&config.channel) {
-            let members: Vec<RadioId> = (0..)
-                .zip(&all.radios)
-                .filter(|(_, radio)| radio.channel == c)
-                .map(|(id, _)| id)
-                .collect();
-            let node = |radio: &RadioId| all.nodes[*radio as usize] as usize;
-            let top_speed = members
-                .iter()
-                .chain(&visitors[c as usize])
-                .map(|r| all.motions[node(r)].top_speed())
-                .fold(0.0, f64::max);
-            let air = Air::new(channel, members.clone(), all.radios.len(), top_speed);
-            let routes = match channel.routing {
-                ChannelRouting::Direct | ChannelRouting::Aodv(_) | ChannelRouting::Dsdv(_) | ChannelRouting::Dsr(_) => {
-                    None
-                }
-                ChannelRouting::Static => {
-                    let places: Vec<_> = members
-                        .iter()
-                        .map(|radio| all.motions[all.nodes[*radio as usize] as usize].at(Time::ZERO))
-                        .collect();
-                    Some(Routes::new(members, places, channel.range, &air))
-                }
-            };
-            let (phy, limits) = settings(channel);
-            all.channels.push(Channel {
-                air,
-                phy,
-                limits,
-                needs: [phy.needs(true), phy.needs(false)],
-                frame_loss: channel.frame_loss,
-                bursts: channel.bursts.clone(),
-                arp: channel.arp.then_some(ArpTimes {
-                    interval: channel.arp_interval,
-                    timeout: channel.arp_timeout,
-                }),
-                overhead: DATA_OVERHEAD + channel.llc_bytes,
-                mtu: channel.mtu,
-                energy: channel.energy,
-                routes,
-            });
+            let channel = all.channel(c, channel, &visitors[c as usize]);
+            all.channels.push(channel);
         }
         all
+    }
+
+    /// Creates a channel for the radios that are on it at the start and those that may visit it.
+    fn channel(&mut self, c: u32, channel: &ChannelConfig, visitors: &[RadioId]) -> Channel {
+        let members: Vec<RadioId> = (0..)
+            .zip(&self.radios)
+            .filter(|(_, radio)| radio.channel == c)
+            .map(|(id, _)| id)
+            .collect();
+        let nodes = &self.nodes;
+        let node = |radio: &RadioId| nodes[*radio as usize] as usize;
+        let top_speed = members
+            .iter()
+            .chain(visitors)
+            .map(|radio| self.motions[node(radio)].top_speed())
+            .fold(0.0, f64::max);
+        let air = Air::new(channel, members.clone(), self.radios.len(), top_speed);
+        let routes = match channel.routing {
+            ChannelRouting::Direct | ChannelRouting::Aodv(_) | ChannelRouting::Dsdv(_) | ChannelRouting::Dsr(_) => None,
+            ChannelRouting::Static => {
+                let motions = &mut self.motions;
+                let place = |radio: &RadioId| motions[node(radio)].at(Time::ZERO);
+                let places: Vec<_> = members.iter().map(place).collect();
+                Some(Routes::new(members, places, channel.range, &air))
+            }
+        };
+        let (phy, limits) = settings(channel);
+        Channel {
+            air,
+            phy,
+            limits,
+            needs: [phy.needs(true), phy.needs(false)],
+            frame_loss: channel.frame_loss,
+            bursts: channel.bursts.clone(),
+            arp: channel.arp.then_some(ArpTimes {
+                interval: channel.arp_interval,
+                timeout: channel.arp_timeout,
+            }),
+            overhead: DATA_OVERHEAD + channel.llc_bytes,
+            mtu: channel.mtu,
+            energy: channel.energy,
+            routes,
+        }
     }
 
     /// Returns the largest IP packet of a radio.

@@ -2,7 +2,7 @@
 
 use whimbrel_control::Span;
 
-use super::{DirectionId, Known, RouteId, Topology, is_radio_hop};
+use super::{DirectionId, Known, RouteId, Topology};
 use crate::config::{RadioConfig, SimConfig};
 
 /// Associations of stations and access points.
@@ -130,8 +130,8 @@ impl Topology {
     }
 
     fn mark_unsteady(&mut self, hop: DirectionId) {
-        if !is_radio_hop(hop) {
-            self.unsteady[hop as usize] = true;
+        if !hop.is_radio_hop() {
+            self.unsteady[hop.index()] = true;
         }
     }
 

@@ -1,7 +1,7 @@
 //! Link-disjoint paths of a multi-homed flow: path `i` leaves the sender's interface `i` and arrives at the receiver's interface
 //! `i`.
 
-use super::{DirectionId, Topology, is_radio_hop, shortest};
+use super::{DirectionId, Topology, shortest};
 
 /// Cost that makes a link of another path a last resort.
 const SHARED: u64 = 1 << 40;
@@ -12,7 +12,7 @@ pub(super) fn paths(topology: &Topology, sender: &[DirectionId], receiver: &[Dir
     let pairs: Vec<_> = sender.iter().copied().zip(receiver.iter().copied()).collect();
     let one_by_one = greedy(topology, &pairs);
     // Radios on a shared medium cannot be separated by a choice of hops.
-    let over_radio = one_by_one.iter().flatten().any(|hop| is_radio_hop(*hop));
+    let over_radio = one_by_one.iter().flatten().any(|hop| hop.is_radio_hop());
     if pairs.len() < 2 || over_radio || shared_links(&one_by_one) == 0 {
         return one_by_one;
     }
@@ -25,8 +25,8 @@ fn greedy(topology: &Topology, pairs: &[(DirectionId, DirectionId)]) -> Vec<Vec<
     let mut found = Vec::with_capacity(pairs.len());
     for &(from, to) in pairs {
         let hops = shortest::between_interfaces(topology, from, to, &|link| used[link as usize]);
-        for direction in hops.iter().filter(|hop| !is_radio_hop(**hop)) {
-            used[(direction / 2) as usize] = SHARED;
+        for direction in hops.iter().filter(|hop| !hop.is_radio_hop()) {
+            used[direction.link() as usize] = SHARED;
         }
         found.push(hops);
     }
@@ -34,7 +34,7 @@ fn greedy(topology: &Topology, pairs: &[(DirectionId, DirectionId)]) -> Vec<Vec<
 }
 
 fn shared_links(paths: &[Vec<DirectionId>]) -> usize {
-    let mut links: Vec<_> = paths.iter().flatten().map(|direction| direction / 2).collect();
+    let mut links: Vec<_> = paths.iter().flatten().map(|direction| direction.link()).collect();
     let total = links.len();
     links.sort_unstable();
     links.dedup();
@@ -44,14 +44,14 @@ fn shared_links(paths: &[Vec<DirectionId>]) -> usize {
 /// Computes successive shortest paths with unit capacities, then one path for each pair over the used links. Returns `None` if
 /// there are fewer routes, or if they connect other pairs.
 fn flow_of_least_cost(topology: &Topology, pairs: &[(DirectionId, DirectionId)]) -> Option<Vec<Vec<DirectionId>>> {
-    let source = topology.origin[pairs[0].0 as usize];
-    let target = topology.origin[pairs[0].1 as usize];
+    let source = topology.origin[pairs[0].0.index()];
+    let target = topology.origin[pairs[0].1.index()];
     // The direction in which each link carries flow.
     let mut carries: Vec<Option<DirectionId>> = vec![None; topology.cost.len()];
     for _ in pairs {
         for direction in augmenting_path(topology, pairs, source, target, &carries)? {
-            let link = &mut carries[(direction / 2) as usize];
-            *link = if *link == Some(direction ^ 1) {
+            let link = &mut carries[direction.link() as usize];
+            *link = if *link == Some(direction.reverse()) {
                 None
             } else {
                 Some(direction)
@@ -64,7 +64,7 @@ fn flow_of_least_cost(topology: &Topology, pairs: &[(DirectionId, DirectionId)])
         let used = |link: u32| if carries[link as usize].is_some() { 0 } else { SHARED };
         let hops = shortest::exact(topology, from, to, &used)?;
         for direction in &hops {
-            if carries[(direction / 2) as usize].take() != Some(*direction) {
+            if carries[direction.link() as usize].take() != Some(*direction) {
                 return None;
             }
         }
@@ -86,19 +86,19 @@ fn augmenting_path(
     best[source as usize] = 0;
     for _ in 0..topology.outgoing.len() {
         let mut changed = false;
-        for direction in 0..topology.origin.len() as DirectionId {
-            let (node, next) = (topology.origin[direction as usize], topology.target(direction));
-            let barred = carries[(direction / 2) as usize] == Some(direction)
+        for direction in DirectionId::all(topology.cost.len()) {
+            let (node, next) = (topology.origin[direction.index()], topology.target(direction));
+            let barred = carries[direction.link() as usize] == Some(direction)
                 || best[node as usize] == i64::MAX
                 || next == source
                 || node == target
                 || (node == source && !pairs.iter().any(|(from, _)| *from == direction))
-                || (next == target && !pairs.iter().any(|(_, to)| *to == direction ^ 1));
+                || (next == target && !pairs.iter().any(|(_, to)| *to == direction.reverse()));
             if barred {
                 continue;
             }
-            let cost = topology.cost[(direction / 2) as usize] as i64;
-            let back = carries[(direction / 2) as usize].is_some();
+            let cost = topology.cost[direction.link() as usize] as i64;
+            let back = carries[direction.link() as usize].is_some();
             let total = best[node as usize] + if back { -cost } else { cost };
             if total < best[next as usize] {
                 best[next as usize] = total;
@@ -115,7 +115,7 @@ fn augmenting_path(
     while node != source {
         let direction = came_by[node as usize]?;
         hops.push(direction);
-        node = topology.origin[direction as usize];
+        node = topology.origin[direction.index()];
         if hops.len() > topology.origin.len() {
             return None;
         }

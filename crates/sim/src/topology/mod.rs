@@ -1,9 +1,7 @@
 //! Nodes, interfaces, addresses and static routes, resolved to dense numbers before the run.
 //!
-//! Link `l` has the interfaces `2 l` (at its first node) and `2 l + 1` (at its second). A direction of a link has the number of the
-//! interface it leaves, so direction `d` ends at interface `d ^ 1`. Radio `r` is interface [`RADIO_BASE`]` + r`; its second address
-//! is another interface with the number [`MAX_RADIOS`] above that, and so on. A hop of a route is a direction of a link, or leads
-//! from one radio to another on its channel, over any number of radios in between.
+//! A direction of a link has the number of the interface it leaves ([`DirectionId`]). A hop of a route is a direction of a link, or
+//! leads from one radio to another on its channel, over any number of radios in between.
 
 mod access;
 mod disjoint;
@@ -17,69 +15,16 @@ use self::access::Access;
 pub(crate) use self::access::{Handoff, access_points};
 pub use self::unused::UnusedLink;
 use crate::config::{
-    AddressStep, ConfigError, FlowConfig, FlowEnd, LinkConfig, MAX_ADDRESSES, MAX_LINKS, MAX_RADIOS, RadioConfig,
-    SimConfig,
+    AddressStep, ConfigError, FlowConfig, FlowEnd, LinkConfig, MAX_ADDRESSES, MAX_RADIOS, RadioConfig, SimConfig,
 };
-
-/// Index of a node in the scenario.
-pub type NodeId = u32;
-/// A direction of a link, or the interface it leaves from.
-pub type DirectionId = u32;
-/// Index of a route in [`Topology::routes`].
-pub type RouteId = u32;
-
-/// The interface of the first radio.
-pub const RADIO_BASE: DirectionId = 2 * MAX_LINKS as DirectionId;
-/// Set in a radio hop; the lower bits contain both radios, 15 bits each.
-const RADIO_HOP: DirectionId = 1 << 31;
-
-/// Returns the radio of an interface, and the rank of its address, from 0.
-fn radio_of(interface: DirectionId) -> Option<(u32, u8)> {
-    let place = interface.checked_sub(RADIO_BASE)?;
-    Some((place % MAX_RADIOS as u32, (place / MAX_RADIOS as u32) as u8))
-}
-
-/// Returns the interface of address `rank` of a radio.
-fn radio_interface(radio: u32, rank: u8) -> DirectionId {
-    RADIO_BASE + u32::from(rank) * MAX_RADIOS as u32 + radio
-}
-
-/// Returns the interface that packets to and from an address pass: for a radio the first one.
-fn passed(interface: DirectionId) -> DirectionId {
-    radio_of(interface).map_or(interface, |(radio, _)| radio_interface(radio, 0))
-}
-
-/// Returns whether a hop connects two radios.
-#[inline]
-pub(crate) fn is_radio_hop(hop: DirectionId) -> bool {
-    hop & RADIO_HOP != 0
-}
-
-/// Returns the radios at the ends of a radio hop.
-#[inline]
-pub(crate) fn ends_of_radio_hop(hop: DirectionId) -> (u32, u32) {
-    (hop >> 15 & 0x7fff, hop & 0x7fff)
-}
-
-fn radio_hop(from: u32, to: u32) -> DirectionId {
-    RADIO_HOP | from << 15 | to
-}
+pub use crate::ids::{DirectionId, NodeId, RouteId};
 
 /// Returns the name of an interface's link or radio, as used by flows.
 pub fn interface_name(config: &SimConfig, interface: DirectionId) -> String {
-    match radio_of(interface) {
+    match interface.radio_address() {
         Some((radio, _)) => config.radio[radio as usize].display_name(),
-        None => config.link[(interface / 2) as usize].display_name(),
+        None => config.link[interface.link() as usize].display_name(),
     }
-}
-
-/// Returns the reverse of a hop.
-fn mirrored(hop: DirectionId) -> DirectionId {
-    if is_radio_hop(hop) {
-        let (from, to) = ends_of_radio_hop(hop);
-        return radio_hop(to, from);
-    }
-    hop ^ 1
 }
 
 /// The route from one address to another, as directions of links and radio hops.
@@ -147,7 +92,7 @@ pub struct Topology {
 /// Returns the address of an interface: 10.(link mod 256).(link div 256).(1 or 2); for a radio 172.(16 + rank of the
 /// address).(radio div 250).(radio mod 250 + 1).
 pub fn address(interface: DirectionId) -> IpAddr {
-    if let Some((radio, rank)) = radio_of(interface) {
+    if let Some((radio, rank)) = interface.radio_address() {
         return IpAddr::V4(Ipv4Addr::new(
             172,
             16 + rank,
@@ -155,12 +100,12 @@ pub fn address(interface: DirectionId) -> IpAddr {
             (radio % 250) as u8 + 1,
         ));
     }
-    let link = interface / 2;
+    let link = interface.link();
     IpAddr::V4(Ipv4Addr::new(
         10,
         (link & 255) as u8,
         (link >> 8) as u8,
-        1 + (interface & 1) as u8,
+        1 + u8::from(!interface.is_forward()),
     ))
 }
 
@@ -168,10 +113,13 @@ pub fn address(interface: DirectionId) -> IpAddr {
 pub fn interface(address: IpAddr) -> Option<DirectionId> {
     match address {
         IpAddr::V4(v4) => match v4.octets() {
-            [10, low, high, side @ 1..=2] => Some((u32::from(high) << 8 | u32::from(low)) * 2 + u32::from(side - 1)),
+            [10, low, high, side @ 1..=2] => {
+                let link = u32::from(high) << 8 | u32::from(low);
+                Some(DirectionId::of_link(link, u32::from(side - 1)))
+            }
             [172, second @ 16..=255, high, low @ 1..=250] if second - 16 < MAX_ADDRESSES => {
                 let radio = u32::from(high) * 250 + u32::from(low - 1);
-                (radio < MAX_RADIOS as u32).then(|| radio_interface(radio, second - 16))
+                (radio < MAX_RADIOS as u32).then(|| DirectionId::of_radio_address(radio, second - 16))
             }
             _ => None,
         },
@@ -188,9 +136,17 @@ impl Topology {
         let nodes: BTreeMap<&str, NodeId> = config.node.iter().map(|n| n.name.as_str()).zip(0..).collect();
         let channels: BTreeMap<&str, u32> = config.channel.iter().map(|c| c.name.as_str()).zip(0..).collect();
         // The links and radios that flows can name.
-        let links = config.link.iter().map(LinkConfig::display_name).zip(0..);
-        let radios = config.radio.iter().map(RadioConfig::display_name).zip(RADIO_BASE / 2..);
-        let ends: BTreeMap<String, u32> = links.chain(radios).collect();
+        let links = config
+            .link
+            .iter()
+            .map(LinkConfig::display_name)
+            .zip((0..).map(End::Link));
+        let radios = config
+            .radio
+            .iter()
+            .map(RadioConfig::display_name)
+            .zip((0..).map(End::Radio));
+        let ends: Ends = links.chain(radios).collect();
         let find = |name: &str, path: &str| {
             nodes
                 .get(name)
@@ -216,7 +172,7 @@ impl Topology {
         for (l, link) in config.link.iter().enumerate() {
             for (end, name) in link.between.iter().enumerate() {
                 let node = find(name, &format!("link[{l}].between[{end}]"))?;
-                topology.outgoing[node as usize].push((l * 2 + end) as DirectionId);
+                topology.outgoing[node as usize].push(DirectionId::of_link(l as u32, end as u32));
                 topology.origin.push(node);
             }
             topology.cost.push(u64::from(link.cost));
@@ -253,26 +209,26 @@ impl Topology {
 
     /// Returns the node that an interface belongs to.
     pub(crate) fn node_of(&self, interface: DirectionId) -> NodeId {
-        if let Some((radio, _)) = radio_of(interface) {
+        if let Some((radio, _)) = interface.radio_address() {
             return self.radios[radio as usize].0;
         }
-        self.origin[interface as usize]
+        self.origin[interface.index()]
     }
 
     /// Returns the interface at the start of a hop.
     pub(crate) fn leaves_by(&self, hop: DirectionId) -> DirectionId {
-        if is_radio_hop(hop) {
-            return RADIO_BASE + ends_of_radio_hop(hop).0;
+        if hop.is_radio_hop() {
+            return DirectionId::of_radio(hop.radio_ends().0);
         }
         hop
     }
 
     /// Returns the interface at the end of a hop.
     fn arrives_at(&self, hop: DirectionId) -> DirectionId {
-        if is_radio_hop(hop) {
-            return RADIO_BASE + ends_of_radio_hop(hop).1;
+        if hop.is_radio_hop() {
+            return DirectionId::of_radio(hop.radio_ends().1);
         }
-        hop ^ 1
+        hop.reverse()
     }
 
     /// Returns the hops that leave a node: its links, then all radios on its channels.
@@ -286,15 +242,15 @@ impl Topology {
             members
                 .iter()
                 .filter(move |to| self.may_talk(from, **to))
-                .map(move |&to| radio_hop(from, to))
+                .map(move |&to| DirectionId::radio_hop(from, to))
         });
         links.chain(over_radio)
     }
 
     /// Returns the hop between two interfaces, if both are radios on the same channel.
     fn radio_hop(&self, from: DirectionId, to: DirectionId) -> Option<DirectionId> {
-        let ((from, _), (to, _)) = (radio_of(from)?, radio_of(to)?);
-        self.may_talk(from, to).then(|| radio_hop(from, to))
+        let ((from, _), (to, _)) = (from.radio_address()?, to.radio_address()?);
+        self.may_talk(from, to).then(|| DirectionId::radio_hop(from, to))
     }
 
     /// Returns whether one radio can send packets to the other, directly or over others: associated stations and access points, or
@@ -329,25 +285,25 @@ impl Topology {
         for route in &self.routes {
             let hops = &self.hops[route.start as usize..route.end as usize];
             // Arrivals over radio are not known in advance.
-            for first in hops.first().into_iter().filter(|hop| !is_radio_hop(**hop)) {
-                feeders[*first as usize] = Feeder::Several;
+            for first in hops.first().into_iter().filter(|hop| !hop.is_radio_hop()) {
+                feeders[first.index()] = Feeder::Several;
             }
-            for pair in hops.windows(2).filter(|pair| !is_radio_hop(pair[1])) {
-                if is_radio_hop(pair[0]) {
-                    feeders[pair[1] as usize] = Feeder::Several;
+            for pair in hops.windows(2).filter(|pair| !pair[1].is_radio_hop()) {
+                if pair[0].is_radio_hop() {
+                    feeders[pair[1].index()] = Feeder::Several;
                     continue;
                 }
-                let feeder = &mut feeders[pair[1] as usize];
+                let feeder = &mut feeders[pair[1].index()];
                 let seen = [Feeder::None, Feeder::Only(pair[0])].contains(feeder);
                 *feeder = if seen { Feeder::Only(pair[0]) } else { Feeder::Several };
             }
         }
         let mut sources = Vec::new();
-        for (direction, feeder) in (0..).zip(feeders) {
+        for (direction, feeder) in DirectionId::all(feeders.len() / 2).zip(feeders) {
             let Feeder::Only(source) = feeder else { continue };
-            let steady = |direction: DirectionId| !self.unsteady[direction as usize];
+            let steady = |direction: DirectionId| !self.unsteady[direction.index()];
             if simple(source) && simple(direction) && steady(source) && steady(direction) {
-                self.direct[direction as usize] = true;
+                self.direct[direction.index()] = true;
                 sources.push(source);
             }
         }
@@ -361,7 +317,7 @@ impl Topology {
         flow: &FlowConfig,
         end: FlowEnd,
         node: NodeId,
-        ends: &BTreeMap<String, u32>,
+        ends: &Ends,
     ) -> Vec<DirectionId> {
         let wanted = match end {
             FlowEnd::Sender => &flow.from_links,
@@ -384,14 +340,13 @@ impl Topology {
         interfaces
     }
 
-    fn interfaces(&self, node: NodeId, wanted: &[String], ends: &BTreeMap<String, u32>) -> Vec<DirectionId> {
+    fn interfaces(&self, node: NodeId, wanted: &[String], ends: &Ends) -> Vec<DirectionId> {
         let links = self.outgoing[node as usize].iter().copied();
-        let all: Vec<_> =
-            links
-                .chain(self.radios_of[node as usize].iter().flat_map(|&radio| {
-                    (0..self.addresses[radio as usize]).map(move |rank| radio_interface(radio, rank))
-                }))
-                .collect();
+        let all: Vec<_> = links
+            .chain(self.radios_of[node as usize].iter().flat_map(|&radio| {
+                (0..self.addresses[radio as usize]).map(move |rank| DirectionId::of_radio_address(radio, rank))
+            }))
+            .collect();
         if wanted.is_empty() {
             return all;
         }
@@ -399,10 +354,9 @@ impl Topology {
             .iter()
             .filter_map(|name| ends.get(name))
             .flat_map(|end| {
-                // The index of a link, or of a radio after all possible links.
-                let is_it = |interface: &DirectionId| match end.checked_sub(RADIO_BASE / 2) {
-                    Some(radio) => radio_of(*interface).is_some_and(|(other, _)| other == radio),
-                    None => *interface / 2 == *end,
+                let is_it = |interface: &DirectionId| match *end {
+                    End::Link(link) => interface.link() == link,
+                    End::Radio(radio) => interface.radio_address().is_some_and(|(other, _)| other == radio),
                 };
                 all.iter().copied().filter(is_it)
             })
@@ -449,7 +403,7 @@ impl Topology {
                 let back = straight
                     .get(s)
                     .filter(|_| s == r)
-                    .map(|hops| hops.iter().rev().map(|hop| mirrored(*hop)).collect());
+                    .map(|hops| hops.iter().rev().map(|hop| hop.reverse()).collect());
                 reverse.push(self.add_route(known, from, to, back));
             }
         }
@@ -464,7 +418,13 @@ impl Topology {
     }
 
     /// Adds a route with these hops or, without them, the shortest one.
-    fn add_route(&mut self, known: &mut Known, from: DirectionId, to: DirectionId, hops: Option<Vec<u32>>) -> RouteId {
+    fn add_route(
+        &mut self,
+        known: &mut Known,
+        from: DirectionId,
+        to: DirectionId,
+        hops: Option<Vec<DirectionId>>,
+    ) -> RouteId {
         let shared = hops.is_none();
         if let Some(&route) = known.shortest.get(&(from, to)).filter(|_| shared) {
             return route;
@@ -480,7 +440,7 @@ impl Topology {
             end: self.hops.len() as u32,
             rank: [from, to]
                 .iter()
-                .filter_map(|end| radio_of(*end))
+                .filter_map(|end| end.radio_address())
                 .map(|(_, rank)| rank)
                 .max()
                 .unwrap_or(0),
@@ -491,6 +451,27 @@ impl Topology {
         id
     }
 }
+
+impl SimConfig {
+    /// Checks everything that needs no other file: each value, each name, each flow's route.
+    ///
+    /// # Errors
+    /// Returns an error for the first value that is not allowed.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        self.validate_values()?;
+        Topology::build(self).map(drop)
+    }
+}
+
+/// What a flow can name as the end of a path.
+#[derive(Clone, Copy)]
+enum End {
+    Link(u32),
+    Radio(u32),
+}
+
+/// Links and radios by their names.
+type Ends = BTreeMap<String, End>;
 
 /// Routes found so far, so that many flows between the same nodes need a single search.
 #[derive(Default)]

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::{DirectionId, NodeId, Topology, is_radio_hop, passed};
+use super::{DirectionId, NodeId, Topology};
 
 /// Returns the shortest route that leaves interface `from` and arrives at interface `to`. If there is none, for example between two
 /// links that meet only at the ends, returns one that only arrives at `to` (routing by destination), otherwise one that only leaves
@@ -64,7 +64,7 @@ fn search(
     last: Option<DirectionId>,
     penalty: &dyn Fn(u32) -> u64,
 ) -> Option<Vec<DirectionId>> {
-    let (first, last) = (first.map(passed), last.map(passed));
+    let (first, last) = (first.map(DirectionId::passed), last.map(DirectionId::passed));
     let mut best = vec![u64::MAX; topology.outgoing.len()];
     let mut came_by: Vec<Option<DirectionId>> = vec![None; topology.outgoing.len()];
     let mut open = BinaryHeap::new();
@@ -85,10 +85,11 @@ fn search(
             if barred {
                 continue;
             }
-            let hop_cost = if is_radio_hop(direction) {
+            let hop_cost = if direction.is_radio_hop() {
                 1
             } else {
-                topology.cost[(direction / 2) as usize].saturating_add(penalty(direction / 2))
+                let link = direction.link();
+                topology.cost[link as usize].saturating_add(penalty(link))
             };
             let total = cost.saturating_add(hop_cost);
             if total < best[next as usize] {

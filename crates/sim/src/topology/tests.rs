@@ -23,10 +23,15 @@ fn network(links: &[&str]) -> SimConfig {
     config
 }
 
+/// Returns the direction that leaves an end of a link.
+fn direction(link: u32, end: u32) -> DirectionId {
+    DirectionId::of_link(link, end)
+}
+
 fn letters(config: &SimConfig, topology: &Topology, route: RouteId) -> String {
     let hops = topology.hops_of(route);
     let name = |node: NodeId| config.node[node as usize].name.as_str();
-    let first = hops.first().map(|d| name(topology.origin[*d as usize]));
+    let first = hops.first().map(|d| name(topology.origin[d.index()]));
     first
         .into_iter()
         .chain(hops.iter().map(|d| name(topology.target(*d))))
@@ -43,7 +48,7 @@ fn diagonal(links: &[&str]) -> Vec<String> {
         let there = topology.hops_of(routes.forward[i * routes.receiver.len() + i]);
         let back = topology.hops_of(routes.reverse[i * routes.sender.len() + i]);
         assert!(
-            there.iter().rev().map(|d| d ^ 1).eq(back.iter().copied()),
+            there.iter().rev().map(|d| d.reverse()).eq(back.iter().copied()),
             "the return path is the reversed route"
         );
     }
@@ -54,26 +59,16 @@ fn diagonal(links: &[&str]) -> Vec<String> {
 
 #[test]
 fn addresses_name_interfaces() {
-    let second = RADIO_BASE + MAX_RADIOS as u32;
-    for id in [
-        0,
-        1,
-        511,
-        512,
-        70_000,
-        131_071,
-        RADIO_BASE,
-        second - 1,
-        second,
-        second + 300,
-        second * 2 - RADIO_BASE,
-    ] {
+    let links = [(0, 0), (0, 1), (255, 1), (256, 0), (35_000, 0), (65_535, 1)];
+    let radios = [(0, 0), (MAX_RADIOS as u32 - 1, 0), (0, 1), (300, 1), (0, 2)];
+    let ids = links.map(|(link, end)| DirectionId::of_link(link, end)).into_iter();
+    for id in ids.chain(radios.map(|(radio, rank)| DirectionId::of_radio_address(radio, rank))) {
         assert_eq!(interface(address(id)), Some(id));
     }
-    assert_eq!(address(0).to_string(), "10.0.0.1");
-    assert_eq!(address(5).to_string(), "10.2.0.2");
-    assert_eq!(address(RADIO_BASE + 250).to_string(), "172.16.1.1");
-    assert_eq!(address(second + 3).to_string(), "172.17.0.4");
+    assert_eq!(address(DirectionId::of_link(0, 0)).to_string(), "10.0.0.1");
+    assert_eq!(address(DirectionId::of_link(2, 1)).to_string(), "10.2.0.2");
+    assert_eq!(address(DirectionId::of_radio(250)).to_string(), "172.16.1.1");
+    assert_eq!(address(DirectionId::of_radio_address(3, 1)).to_string(), "172.17.0.4");
     // No such radio, no fifth address.
     assert_eq!(interface("172.16.255.1".parse().unwrap()), None);
     assert_eq!(interface("172.20.0.1".parse().unwrap()), None);
@@ -115,9 +110,9 @@ fn crossed_pairs_are_routed_by_destination() {
     let topology = Topology::build(&config).expect("routes");
     let routes = &topology.flows[0];
     // From the first interface to the second address: the packet uses the link of the address.
-    assert_eq!(topology.hops_of(routes.forward[1]), [2]);
-    assert_eq!(topology.hops_of(routes.forward[2]), [0]);
-    assert_eq!(topology.hops_of(routes.reverse[1]), [3]);
+    assert_eq!(topology.hops_of(routes.forward[1]), [direction(1, 0)]);
+    assert_eq!(topology.hops_of(routes.forward[2]), [direction(0, 0)]);
+    assert_eq!(topology.hops_of(routes.reverse[1]), [direction(1, 1)]);
 }
 
 #[test]
@@ -126,8 +121,8 @@ fn chosen_links_determine_the_order_of_interfaces() {
     config.flow[0].from_links = vec!["l2".into(), "l0".into()];
     config.validate().expect("valid");
     let topology = Topology::build(&config).expect("routes");
-    assert_eq!(topology.flows[0].sender, [4, 0]);
-    assert_eq!(topology.flows[0].receiver, [1, 3, 5]);
+    assert_eq!(topology.flows[0].sender, [direction(2, 0), direction(0, 0)]);
+    assert_eq!(topology.flows[0].receiver, [0, 1, 2].map(|link| direction(link, 1)));
 }
 
 #[test]

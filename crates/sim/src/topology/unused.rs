@@ -1,6 +1,6 @@
 //! Links that a flow names or could use but that are on none of its paths.
 
-use super::{DirectionId, RouteId, Topology, interface_name, passed, shortest};
+use super::{DirectionId, RouteId, Topology, interface_name, shortest};
 use crate::config::{FlowConfig, FlowEnd, FlowKind, SimConfig};
 
 /// A link or radio at one end of a flow that is on none of its paths.
@@ -43,7 +43,7 @@ impl Topology {
                         true => hops.first().map(|hop| self.leaves_by(*hop)),
                         false => hops.last().map(|hop| self.arrives_at(*hop)),
                     };
-                    at_end == Some(passed(interface))
+                    at_end == Some(interface.passed())
                 })
             };
             for (end, ours, theirs) in [

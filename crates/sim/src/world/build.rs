@@ -7,13 +7,14 @@ use whimbrel_control::{Rate, Rng, Span, Time};
 
 use super::World;
 use crate::config::{
-    ConfigError, FlowConfig, FlowEnd, FlowKind, LinkConfig, MobilityConfig, ResolvedDirection, SimConfig,
+    ConfigError, FlowConfig, FlowEnd, FlowKind, LinkConfig, MobilityConfig, RadioConfig, ResolvedDirection, SimConfig,
 };
 use crate::engine::{Event, EventQueue};
 use crate::host::{
     AddressChange, Agent, Alarm, FileContent, FlowState, IN_MEMORY, ReceiverSetup, SctpEnd, SctpSetup, SenderSetup,
     Sink, Source, TcpReceiver, TcpSender, UdpReceiver, UdpSender,
 };
+use crate::ids::{AgentId, DirectionId};
 use crate::ledger::Ledger;
 use crate::link::{CapacityTrace, Direction, Extras, Jitter, LinkChange, TraceClock, Window};
 use crate::loss::LossModel;
@@ -60,6 +61,14 @@ pub(super) struct LinkStep {
     pub(super) changes: [LinkChange; 2],
 }
 
+impl LinkStep {
+    /// Returns whether a loss model that starts with it depends on the packet's content.
+    fn needs_kinds(&self) -> bool {
+        let mut losses = self.changes.iter().filter_map(|change| change.losses.as_deref());
+        losses.any(crate::loss::any_needs_kinds)
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct FlowPlan {
     pub(super) name: String,
@@ -99,71 +108,18 @@ impl World {
             to: config.measure.to.map_or(end, |to| (Time::ZERO + to).min(end)),
         };
         let mut topology = Topology::build(config)?;
-        let mut queue = EventQueue::default();
-        queue.push(window.from, Event::WindowOpens);
-        if window.to < end {
-            queue.push(window.to, Event::WindowCloses);
-        }
-        for (handoff, step) in (0..).zip(&topology.handoffs) {
-            queue.push(Time::ZERO + step.leaves, Event::Leave { handoff });
-            queue.push(Time::ZERO + step.joins, Event::Join { handoff });
-        }
-        let mut schedules = Vec::with_capacity(config.link.len());
-        for (link, l) in config.link.iter().zip(0..) {
-            if let Some(first) = link.schedule.first() {
-                queue.push(Time::ZERO + first.at, Event::LinkStep { link: l });
-            }
-            schedules.push(schedule(link, seed));
-        }
+        let queue = first_events(config, window, end, &topology);
+        let schedules: Vec<_> = config.link.iter().map(|link| schedule(link, seed)).collect();
         let (mut directions, names, traces) = directions(config, seed, resources)?;
-        let mut flows = Vec::with_capacity(config.flow.len());
-        let mut agents = Vec::with_capacity(config.flow.len() * 2);
-        let mut plans = Vec::with_capacity(config.flow.len());
-        let mut truths = Vec::with_capacity(config.flow.len());
-        for (f, flow) in config.flow.iter().enumerate() {
-            let builder = FlowBuilder {
-                config,
-                flow,
-                f: f as u32,
-                seed,
-                topology: &topology,
-                outside: outside.contains(&f),
-                truth: Truth::new(Rng::stream(seed, &format!("flow/{}/truth", flow.name))),
-            };
-            truths.push(builder.truth.clone());
-            builder
-                .build(resources, &mut agents, &mut flows)
-                .map_err(|e| e.within(&format!("flow[{f}]")))?;
-            plans.push(FlowPlan {
-                name: flow.name.clone(),
-                kind: flow.kind,
-                start: start_of(flow, seed),
-                has_end: flow.kind != FlowKind::Udp
-                    && !outside.contains(&f)
-                    && (flow.traffic.is_finite() || flow.stop.is_some()),
-            });
-        }
-        let simple = |direction: u32| {
-            directions[direction as usize].is_plain() && config.link[(direction / 2) as usize].schedule.is_empty()
-        };
-        for direction in topology.find_direct(simple) {
-            directions[direction as usize].set_ahead();
-        }
-        let way = topology
-            .hops
-            .iter()
-            .map(|d| Hop {
-                direction: *d,
-                direct: topology.direct.get(*d as usize).copied().unwrap_or(false),
-            })
-            .collect();
-        let needs_kinds = directions.iter().any(Direction::needs_kinds)
-            || schedules
-                .iter()
-                .flatten()
-                .flat_map(|step| &step.changes)
-                .filter_map(|change| change.losses.as_deref())
-                .any(crate::loss::any_needs_kinds);
+        let Ends {
+            agents,
+            flows,
+            plans,
+            truths,
+        } = ends(config, seed, resources, &topology, outside)?;
+        let way = way(config, &mut topology, &mut directions);
+        let needs_kinds =
+            directions.iter().any(Direction::needs_kinds) || schedules.iter().flatten().any(LinkStep::needs_kinds);
         let network = Network {
             queue,
             slab: Slab::default(),
@@ -209,14 +165,93 @@ impl World {
                 flows: plans,
                 directions: names,
                 traces,
-                radios: config
-                    .radio
-                    .iter()
-                    .map(|radio| [radio.display_name(), radio.node.clone(), radio.channel.clone()])
-                    .collect(),
+                radios: radio_names(config),
             },
         })
     }
+}
+
+/// The ends of all flows, and what is planned for them.
+#[derive(Default)]
+struct Ends {
+    agents: Vec<Agent>,
+    flows: Vec<FlowState>,
+    plans: Vec<FlowPlan>,
+    truths: Vec<Arc<Truth>>,
+}
+
+fn ends(
+    config: &SimConfig,
+    seed: u64,
+    resources: &Resources,
+    topology: &Topology,
+    outside: &[usize],
+) -> Result<Ends, ConfigError> {
+    let mut ends = Ends::default();
+    for (f, flow) in config.flow.iter().enumerate() {
+        let builder = FlowBuilder {
+            config,
+            flow,
+            f: f as u32,
+            seed,
+            topology,
+            outside: outside.contains(&f),
+            truth: Truth::new(Rng::stream(seed, &format!("flow/{}/truth", flow.name))),
+        };
+        ends.truths.push(builder.truth.clone());
+        builder
+            .build(resources, &mut ends.agents, &mut ends.flows)
+            .map_err(|e| e.within(&format!("flow[{f}]")))?;
+        ends.plans.push(FlowPlan {
+            name: flow.name.clone(),
+            kind: flow.kind,
+            start: start_of(flow, seed),
+            has_end: flow.kind != FlowKind::Udp
+                && !outside.contains(&f)
+                && (flow.traffic.is_finite() || flow.stop.is_some()),
+        });
+    }
+    Ok(ends)
+}
+
+/// Returns the name, the node and the channel of each radio.
+fn radio_names(config: &SimConfig) -> Vec<[String; 3]> {
+    let names = |radio: &RadioConfig| [radio.display_name(), radio.node.clone(), radio.channel.clone()];
+    config.radio.iter().map(names).collect()
+}
+
+/// Returns the queue with the events that are known before the run.
+fn first_events(config: &SimConfig, window: Window, end: Time, topology: &Topology) -> EventQueue {
+    let mut queue = EventQueue::default();
+    queue.push(window.from, Event::WindowOpens);
+    if window.to < end {
+        queue.push(window.to, Event::WindowCloses);
+    }
+    for (handoff, step) in (0..).zip(&topology.handoffs) {
+        queue.push(Time::ZERO + step.leaves, Event::Leave { handoff });
+        queue.push(Time::ZERO + step.joins, Event::Join { handoff });
+    }
+    for (config, link) in config.link.iter().zip(0..) {
+        if let Some(first) = config.schedule.first() {
+            queue.push(Time::ZERO + first.at, Event::LinkStep { link });
+        }
+    }
+    queue
+}
+
+/// Returns the hops of all routes, and prepares the directions that packets enter ahead of time.
+fn way(config: &SimConfig, topology: &mut Topology, directions: &mut [Direction]) -> Vec<Hop> {
+    let simple = |direction: DirectionId| {
+        directions[direction.index()].is_plain() && config.link[direction.link() as usize].schedule.is_empty()
+    };
+    for direction in topology.find_direct(simple) {
+        directions[direction.index()].set_ahead();
+    }
+    let hop = |direction: &DirectionId| Hop {
+        direction: *direction,
+        direct: topology.direct.get(direction.index()).copied().unwrap_or(false),
+    };
+    topology.hops.iter().map(hop).collect()
 }
 
 /// Checks that nodes with a movement file are in it.
@@ -400,60 +435,14 @@ impl FlowBuilder<'_> {
         let file = self.file(resources)?;
         let start = start_of(flow, self.seed);
         let source = Source::new(traffic, flow.kind, start, flow.stop, file.clone(), self.rng("source"));
-        let routes = self.topology.flows[self.f as usize].clone();
         match flow.kind {
             FlowKind::Sctp => {
-                let name_of = |i: u32| crate::topology::interface_name(self.config, i);
-                let address = |interfaces: &[u32], end: FlowEnd| -> Vec<_> {
-                    interfaces
-                        .iter()
-                        .filter(|i| !flow.comes_later(end, &name_of(**i)))
-                        .map(|i| (crate::topology::address(*i), 0).into())
-                        .collect()
-                };
-                let sender = address(&routes.sender, FlowEnd::Sender);
-                let receiver = address(&routes.receiver, FlowEnd::Receiver);
-                let steps = |end: FlowEnd, interfaces: &[u32]| -> Vec<AddressChange> {
-                    let of_link = |name: &str| {
-                        let interface = interfaces.iter().find(|i| name_of(**i) == name)?;
-                        Some((crate::topology::address(*interface), 0).into())
-                    };
-                    let steps = flow.address.iter().filter(|step| step.end == end);
-                    steps
-                        .map(|step| AddressChange {
-                            at: Time::ZERO + step.at,
-                            add: step.add.as_deref().and_then(of_link),
-                            primary: step.primary.as_deref().and_then(of_link),
-                            remove: step.remove.as_deref().and_then(of_link),
-                        })
-                        .collect()
-                };
-                let end = |side: u32, local: &Vec<_>, peer: &Vec<_>, association, source, random| {
-                    SctpEnd::new(SctpSetup {
-                        agent: self.f * 2 + side,
-                        local: local.clone(),
-                        peer: peer.clone(),
-                        association,
-                        source,
-                        start,
-                        carriage: self.config.carriage,
-                        random,
-                        truth: self.truth.clone(),
-                        steps: match side {
-                            0 => steps(FlowEnd::Sender, &routes.sender),
-                            _ => steps(FlowEnd::Receiver, &routes.receiver),
-                        },
-                    })
-                    .map(|end| Agent::Sctp(Box::new(end)))
-                };
-                let (ours, theirs) = (flow.sender_association(), flow.receiver_association()?);
-                agents.push(end(0, &sender, &receiver, &ours, Some(source), self.rng("sender"))?);
-                agents.push(end(1, &receiver, &sender, &theirs, None, self.rng("receiver"))?);
+                agents.extend(self.sctp_ends(source, start)?);
             }
             FlowKind::Tcp => {
                 let config = &flow.tcp_parameters();
                 agents.push(Agent::TcpSender(Box::new(TcpSender::new(SenderSetup {
-                    agent: self.f * 2,
+                    agent: AgentId::sender(self.f),
                     config,
                     source,
                     file: file.clone(),
@@ -462,7 +451,7 @@ impl FlowBuilder<'_> {
                     random: self.rng("sender"),
                 }))));
                 agents.push(Agent::TcpReceiver(Box::new(TcpReceiver::new(ReceiverSetup {
-                    agent: self.f * 2 + 1,
+                    agent: AgentId::receiver(self.f),
                     config,
                     message_bytes: traffic.message_bytes,
                     file: file.clone(),
@@ -471,7 +460,7 @@ impl FlowBuilder<'_> {
             }
             FlowKind::Udp => {
                 agents.push(Agent::UdpSender(Box::new(UdpSender {
-                    agent: self.f * 2,
+                    agent: AgentId::sender(self.f),
                     source,
                     alarm: Alarm::default(),
                 })));
@@ -484,6 +473,76 @@ impl FlowBuilder<'_> {
         };
         flows.push(self.state(sink));
         Ok(())
+    }
+
+    /// Returns both ends of an SCTP flow.
+    fn sctp_ends(&self, source: Source, start: Time) -> Result<[Agent; 2], ConfigError> {
+        let flow = self.flow;
+        let routes = &self.topology.flows[self.f as usize];
+        let name_of = |i: DirectionId| crate::topology::interface_name(self.config, i);
+        let address = |interfaces: &[DirectionId], end: FlowEnd| -> Vec<_> {
+            interfaces
+                .iter()
+                .filter(|i| !flow.comes_later(end, &name_of(**i)))
+                .map(|i| (crate::topology::address(*i), 0).into())
+                .collect()
+        };
+        let sender = address(&routes.sender, FlowEnd::Sender);
+        let receiver = address(&routes.receiver, FlowEnd::Receiver);
+        let steps = |end: FlowEnd, interfaces: &[DirectionId]| -> Vec<AddressChange> {
+            let of_link = |name: &str| {
+                let interface = interfaces.iter().find(|i| name_of(**i) == name)?;
+                Some((crate::topology::address(*interface), 0).into())
+            };
+            let steps = flow.address.iter().filter(|step| step.end == end);
+            steps
+                .map(|step| AddressChange {
+                    at: Time::ZERO + step.at,
+                    add: step.add.as_deref().and_then(of_link),
+                    primary: step.primary.as_deref().and_then(of_link),
+                    remove: step.remove.as_deref().and_then(of_link),
+                })
+                .collect()
+        };
+        let end = |agent: AgentId, local: &Vec<_>, peer: &Vec<_>, association, source, random| {
+            SctpEnd::new(SctpSetup {
+                agent,
+                local: local.clone(),
+                peer: peer.clone(),
+                association,
+                source,
+                start,
+                carriage: self.config.carriage,
+                random,
+                truth: self.truth.clone(),
+                steps: if agent.is_sender() {
+                    steps(FlowEnd::Sender, &routes.sender)
+                } else {
+                    steps(FlowEnd::Receiver, &routes.receiver)
+                },
+            })
+            .map(|end| Agent::Sctp(Box::new(end)))
+        };
+        let (ours, theirs) = (flow.sender_association(), flow.receiver_association()?);
+        let ends = [
+            end(
+                AgentId::sender(self.f),
+                &sender,
+                &receiver,
+                &ours,
+                Some(source),
+                self.rng("sender"),
+            )?,
+            end(
+                AgentId::receiver(self.f),
+                &receiver,
+                &sender,
+                &theirs,
+                None,
+                self.rng("receiver"),
+            )?,
+        ];
+        Ok(ends)
     }
 
     fn state(&self, sink: Sink) -> FlowState {

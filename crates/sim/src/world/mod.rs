@@ -10,7 +10,8 @@ pub use self::build::RunOptions;
 pub use self::open::{Delivery, Entry, OpenWorld};
 use crate::control::RunControl;
 use crate::engine::{Event, Scheduled};
-use crate::host::{Agent, Context, FlowState};
+use crate::host::{Agent, Context, FlowState, ends_of};
+use crate::ids::{AgentId, DirectionId};
 use crate::measure::{EndReason, RunResult};
 use crate::network::Network;
 use crate::observer::{NoObserver, Observer, Sample, Wanted};
@@ -104,7 +105,7 @@ impl World {
             self.network.queue.push(Time::ZERO + self.plan.interval, Event::Sample);
         }
         self.network.start_routing(self.now, observer);
-        for agent in 0..self.agents.len() as u32 {
+        for agent in AgentId::all(self.flows.len() as u32) {
             self.with_agent(agent, observer, |agent, context| match agent {
                 Agent::Sctp(end) => {
                     end.begin(context);
@@ -119,14 +120,19 @@ impl World {
 
     /// Calls an agent with its context.
     #[inline]
-    fn with_agent(&mut self, agent: u32, observer: &mut dyn Observer, f: impl FnOnce(&mut Agent, &mut Context<'_>)) {
+    fn with_agent(
+        &mut self,
+        agent: AgentId,
+        observer: &mut dyn Observer,
+        f: impl FnOnce(&mut Agent, &mut Context<'_>),
+    ) {
         let mut context = Context {
             now: self.now,
             network: &mut self.network,
-            flow: &mut self.flows[(agent / 2) as usize],
+            flow: &mut self.flows[agent.flow() as usize],
             observer,
         };
-        f(&mut self.agents[agent as usize], &mut context);
+        f(&mut self.agents[agent.index()], &mut context);
     }
 
     /// Handles a packet at the end of a link.
@@ -153,13 +159,13 @@ impl World {
     fn hand_over(&mut self, id: PacketId, observer: &mut dyn Observer) {
         let packet = self.network.slab.get(id);
         let agent = packet.agent;
-        if agent & 1 == 1 && self.network.window.contains(self.now) {
-            let flow = &mut self.flows[(agent / 2) as usize];
+        if packet.is_forward() && self.network.window.contains(self.now) {
+            let flow = &mut self.flows[agent.flow() as usize];
             flow.arrived_packets += 1;
             flow.arrived_after += self.now.since(packet.sent).as_nanos();
         }
-        if agent & 1 == 1 && !packet.is_copy && self.network.window.contains(packet.sent) {
-            self.flows[(agent / 2) as usize].delivered_packets += 1;
+        if packet.is_forward() && !packet.is_copy && self.network.window.contains(packet.sent) {
+            self.flows[agent.flow() as usize].delivered_packets += 1;
         }
         self.with_agent(agent, observer, |agent, context| match agent {
             Agent::Sctp(end) => end.receive(context, id),
@@ -221,22 +227,22 @@ impl World {
         if let Some(up) = step.up {
             self.network.set_link(self.now, link, up, observer);
         }
-        for (direction, change) in (link * 2..).zip(&step.changes) {
+        for (end, change) in (0..).zip(&step.changes) {
             if !change.is_empty() {
-                self.network.change(self.now, direction, change);
+                self.network.change(self.now, DirectionId::of_link(link, end), change);
             }
         }
     }
 
     /// Checks whether a finite flow is now complete.
     #[inline]
-    fn check_finished(&mut self, agent: u32) {
-        let flow = (agent / 2) as usize;
+    fn check_finished(&mut self, agent: AgentId) {
+        let flow = agent.flow() as usize;
         if self.finished[flow] {
             return;
         }
         // A receiver without an association, or one that the end cannot reach, is not waited for.
-        let is_finished = match (&self.agents[flow * 2], &self.agents[flow * 2 + 1]) {
+        let is_finished = match ends_of(&self.agents, agent.flow()) {
             (Agent::Sctp(sender), Agent::Sctp(receiver)) => {
                 sender.is_over() && (receiver.is_over() || !receiver.was_up() || !sender.ended_well())
             }
@@ -255,11 +261,11 @@ impl World {
         let at = self.now;
         let over: Span = at.since(self.last_sample);
         self.last_sample = at;
-        for (agent, end) in self.agents.iter().enumerate() {
+        for (agent, end) in AgentId::all(self.flows.len() as u32).zip(&self.agents) {
             if let Agent::TcpSender(sender) = end
                 && sender.is_up()
             {
-                let routes = &self.flows[agent / 2].routes;
+                let routes = &self.flows[agent.flow() as usize].routes;
                 let route = &self.network.topology.routes[routes.forward[0] as usize];
                 observer.sample(&sender.sample(at, route));
             }
@@ -271,8 +277,8 @@ impl World {
             {
                 observer.sample(&Sample::Path {
                     at,
-                    flow: agent as u32 / 2,
-                    forward: agent & 1 == 0,
+                    flow: agent.flow(),
+                    forward: agent.is_sender(),
                     path: path.id,
                     local: path.local,
                     remote: path.remote,
@@ -289,7 +295,8 @@ impl World {
             let bytes = state.sink.bytes - core::mem::replace(&mut state.sink.sampled_bytes, state.sink.bytes);
             observer.sample(&Sample::Goodput { at, flow, bytes, over });
         }
-        for (direction, link) in (0..).zip(&self.network.directions) {
+        let directions = DirectionId::all(self.network.directions.len() / 2);
+        for (direction, link) in directions.zip(&self.network.directions) {
             let waiting = link.waiting_at(at);
             observer.sample(&Sample::Queue {
                 at,

@@ -6,6 +6,7 @@ use whimbrel_proto::Ecn;
 use super::{RunOptions, World};
 use crate::config::{ConfigError, FlowKind, MeasureConfig, SimConfig};
 use crate::engine::Event;
+use crate::ids::{AgentId, DirectionId};
 use crate::measure::{EndReason, RunResult};
 use crate::observer::{NoObserver, Observer};
 use crate::packet::{Form, PacketId};
@@ -131,7 +132,7 @@ impl OpenWorld {
             })
         });
         let forms = forms.collect();
-        let names = |interfaces: &[u32]| interfaces.iter().map(|i| interface_name(config, *i)).collect();
+        let names = |interfaces: &[DirectionId]| interfaces.iter().map(|i| interface_name(config, *i)).collect();
         let flows = world.flows.iter();
         let links = flows.map(|flow| [names(&flow.routes.sender), names(&flow.routes.receiver)]);
         let links = links.collect();
@@ -180,7 +181,8 @@ impl OpenWorld {
         (body.form, body.tag) = (*form, entry.tag);
         body.bytes.clear();
         body.bytes.extend_from_slice(payload);
-        let agent = entry.flow as u32 * 2 + u32::from(!entry.forward);
+        let sender = AgentId::sender(entry.flow as u32);
+        let agent = if entry.forward { sender } else { sender.peer() };
         let len = payload.len() as u32 + entry.headers;
         state.address_packet(&mut world.network, at, id, agent, route, len);
         world.network.slab.get_mut(id).ecn = entry.ecn;
@@ -214,7 +216,7 @@ impl OpenWorld {
         let flow = packet.flow as usize;
         let routes = &self.world.flows[flow].routes;
         let route = &network.topology.routes[packet.route as usize];
-        let place = |interfaces: &[u32], address: std::net::SocketAddr| {
+        let place = |interfaces: &[DirectionId], address: std::net::SocketAddr| {
             let wanted = crate::topology::interface(address.ip());
             interfaces.iter().position(|i| Some(*i) == wanted).unwrap_or(0)
         };

@@ -3,7 +3,7 @@
 use whimbrel_control::{Span, Time};
 
 use super::World;
-use crate::host::Agent;
+use crate::host::{Agent, ends_of};
 use crate::ledger::DropCounts;
 use crate::link::Window;
 use crate::measure::{EndReason, FlowOutcome, FlowResult, LinkResult, RadioResult, RunResult};
@@ -51,7 +51,7 @@ impl World {
         let plan = &self.plan.flows[f];
         let state = &self.flows[f];
         let sink = &state.sink;
-        let (outcome, source, sender, receiver) = match (&self.agents[f * 2], &self.agents[f * 2 + 1]) {
+        let (outcome, source, sender, receiver) = match ends_of(&self.agents, f as u32) {
             (Agent::Sctp(sender), Agent::Sctp(receiver)) => (
                 sender.outcome(),
                 sender.source(),
@@ -80,7 +80,7 @@ impl World {
         let completion = (all && sent > 0).then(|| sink.last_delivery.since(plan.start));
         let active_to = completion.map_or(to, |span| to.min(plan.start + span));
         let active = active_to.since(from.max(plan.start));
-        let first_switch = match &self.agents[f * 2] {
+        let first_switch = match ends_of(&self.agents, f as u32).0 {
             Agent::Sctp(sender) => sender.first_switch(),
             _ => None,
         };

@@ -7,6 +7,7 @@ use whimbrel_sim::config::{
     ChunkKind, CongestionWarningConfig, FlowConfig, FlowKind, LinkConfig, LossConfig, QueueConfig, RedConfig,
     SimConfig, TrafficConfig, WarningMark,
 };
+use whimbrel_sim::topology::DirectionId;
 use whimbrel_sim::{
     Congestion, DropCause, FlowResult, Interest, Observer, PacketEvent, PacketFate, RunControl, RunResult, Sample,
 };
@@ -176,16 +177,16 @@ impl Observer for Seen {
     fn sample(&mut self, sample: &Sample) {
         match *sample {
             Sample::Queue {
-                direction: 4,
+                direction,
                 packets,
                 average,
                 ..
-            } => {
+            } if direction == DirectionId::of_link(2, 0) => {
                 self.averages.extend(average);
                 self.lengths.push(f64::from(packets));
             }
             // The return path has the same kind of queue.
-            Sample::Queue { direction: 5, .. } => {}
+            Sample::Queue { direction, .. } if direction == DirectionId::of_link(2, 1) => {}
             Sample::Queue { average, .. } => self.other_averages += usize::from(average.is_some()),
             _ => {}
         }

@@ -8,6 +8,7 @@ use whimbrel_sim::config::{
     FlowKind, JitterConfig, LinkConfig, LinkValues, LossConfig, MessageSizes, OneOrMany, QueueConfig, ScheduleStep,
     TraceConfig, TrafficKind,
 };
+use whimbrel_sim::topology::DirectionId;
 use whimbrel_sim::{CapacityTrace, DropCause, LossKind, Resources, RunOptions, World};
 
 /// Bytes of a datagram's headers on the wire.
@@ -300,7 +301,7 @@ fn a_link_that_is_down_carries_nothing_and_reports_the_cause() {
             .ledger
             .entries()
             .iter()
-            .all(|entry| entry.cause == DropCause::LinkDown && entry.direction == Some(0))
+            .all(|entry| entry.cause == DropCause::LinkDown && entry.direction == Some(DirectionId::of_link(0, 0)))
     );
     let at = |i: usize| result.ledger.entries()[i].at.as_secs_f64();
     assert!(at(0) >= 10.0 && at(lost as usize - 1) < 20.0);

@@ -9,28 +9,28 @@
 
 mod receiver;
 mod scoreboard;
-mod segment;
 mod sender;
 #[cfg(test)]
 mod testbed;
 
 pub(crate) use self::receiver::{ReceiverSetup, TcpReceiver};
-pub use self::segment::{SackBlocks, TcpFlags, TcpSegment};
 pub(crate) use self::sender::{SenderSetup, TcpSender};
 
 use whimbrel_control::Time;
 use whimbrel_proto::Ecn;
 
 use super::Context;
+use crate::ids::AgentId;
 use crate::packet::Form;
+use crate::segment::TcpSegment;
 
 /// Port of every receiver. Senders use the ports above it.
 const RECEIVER_PORT: u16 = 5000;
 /// Number of ports for senders before they are reused.
 const SENDER_PORTS: u32 = 60_000;
 
-fn sender_port(agent: u32) -> u16 {
-    RECEIVER_PORT + 1 + (agent / 2 % SENDER_PORTS) as u16
+fn sender_port(agent: AgentId) -> u16 {
+    RECEIVER_PORT + 1 + (agent.flow() % SENDER_PORTS) as u16
 }
 
 /// Returns the timestamp value of a time: microseconds, modulo 2^32 (RFC 7323 §5.4).
@@ -58,7 +58,7 @@ fn distance(from: u32, to: u32) -> i64 {
 }
 
 /// Sends a segment, with the bytes of its payload if the flow carries a file.
-fn send(context: &mut Context<'_>, agent: u32, segment: TcpSegment, content: &[u8], ecn: Ecn) {
+fn send(context: &mut Context<'_>, agent: AgentId, segment: TcpSegment, content: &[u8], ecn: Ecn) {
     let id = context.network.slab.reserve();
     let body = context.network.slab.body_mut(id);
     body.form = Form::Tcp;
@@ -66,7 +66,7 @@ fn send(context: &mut Context<'_>, agent: u32, segment: TcpSegment, content: &[u
     body.bytes.clear();
     body.bytes.extend_from_slice(content);
     let routes = &context.flow.routes;
-    let route = if agent & 1 == 0 {
+    let route = if agent.is_sender() {
         routes.forward[0]
     } else {
         routes.reverse[0]

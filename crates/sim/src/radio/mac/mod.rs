@@ -7,25 +7,13 @@ use whimbrel_control::Span;
 
 pub(crate) use self::dcf::{Dcf, Limits};
 pub(crate) use self::queue::InterfaceQueue;
-use super::RadioId;
+use crate::ids::RadioId;
 use crate::ledger::DropCause;
+pub(crate) use crate::observer::FrameKind;
 use crate::packet::PacketId;
 
 /// Destination of broadcast frames.
 pub(crate) const BROADCAST: RadioId = RadioId::MAX;
-
-/// The type of a frame.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum FrameKind {
-    /// Request to send.
-    Rts,
-    /// Clear to send.
-    Cts,
-    /// A packet.
-    Data,
-    /// Acknowledgement.
-    Ack,
-}
 
 /// A frame on the air.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

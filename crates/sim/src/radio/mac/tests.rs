@@ -3,7 +3,8 @@
 use whimbrel_control::{Rng, Time};
 
 use super::*;
-use crate::radio::phy::{Phy, PhyKind};
+use crate::config::PhyKind;
+use crate::radio::phy::Phy;
 
 /// A station with its clock.
 struct Bench {

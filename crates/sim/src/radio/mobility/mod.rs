@@ -144,18 +144,7 @@ impl Motion {
                 pause,
                 steady_state,
             } => {
-                let mut model = RandomWaypoint {
-                    area: *area,
-                    speed: *speed,
-                    pause: *pause,
-                    moving: false,
-                    random,
-                };
-                let leg = if *steady_state {
-                    model.steady_leg()
-                } else {
-                    Leg::stay(position, Time::ZERO, Time::ZERO + *pause)
-                };
+                let (model, leg) = RandomWaypoint::new(*area, *speed, *pause, *steady_state, position, random);
                 (leg, Model::RandomWaypoint(Box::new(model)))
             }
             MobilityConfig::GaussMarkov {
@@ -215,7 +204,7 @@ impl Motion {
     pub(crate) fn top_speed(&self) -> f64 {
         match &self.model {
             Model::Static => 0.0,
-            Model::RandomWaypoint(model) => model.speed[1],
+            Model::RandomWaypoint(model) => model.top_speed(),
             Model::GaussMarkov(model) => model.max_speed,
             Model::Manhattan(model) => model.speed[1],
             Model::File(movements, ..) => movements.top_speed,

@@ -6,15 +6,43 @@ use super::{Leg, Point};
 
 #[derive(Debug)]
 pub(super) struct RandomWaypoint {
-    pub(super) area: [f64; 2],
-    pub(super) speed: [f64; 2],
-    pub(super) pause: Span,
+    area: [f64; 2],
+    speed: [f64; 2],
+    pause: Span,
     /// Whether the current leg is a movement, not a pause.
-    pub(super) moving: bool,
-    pub(super) random: Rng,
+    moving: bool,
+    random: Rng,
 }
 
 impl RandomWaypoint {
+    /// Returns the model and its first leg.
+    pub(super) fn new(
+        area: [f64; 2],
+        speed: [f64; 2],
+        pause: Span,
+        steady_state: bool,
+        position: Point,
+        random: Rng,
+    ) -> (Self, Leg) {
+        let mut model = RandomWaypoint {
+            area,
+            speed,
+            pause,
+            moving: false,
+            random,
+        };
+        let leg = if steady_state {
+            model.steady_leg()
+        } else {
+            Leg::stay(position, Time::ZERO, Time::ZERO + pause)
+        };
+        (model, leg)
+    }
+
+    pub(super) fn top_speed(&self) -> f64 {
+        self.speed[1]
+    }
+
     fn point(&mut self) -> Point {
         Point::new(self.random.unit() * self.area[0], self.random.unit() * self.area[1])
     }
@@ -36,7 +64,7 @@ impl RandomWaypoint {
     }
 
     /// Returns the rest of a leg drawn from the steady state.
-    pub(super) fn steady_leg(&mut self) -> Leg {
+    fn steady_leg(&mut self) -> Leg {
         let [width, height] = self.area;
         let [low, high] = self.speed;
         // The mean duration of a movement: mean distance times mean of 1 / speed.

@@ -7,18 +7,19 @@ use whimbrel_control::{Rng, Span, Time};
 use whimbrel_proto::{AssociationStats, Ecn, PathId, TraceEvent, TraceKinds, TraceRecord};
 use whimbrel_wire::Tsn;
 
-use super::segment::{TcpFlags, TcpSegment};
 use super::{RECEIVER_PORT, distance, send, sender_port, timestamp, window_scale};
 use crate::config::{TcpConfig, TcpEcn};
 use crate::host::sink::Delivery;
 use crate::host::{Alarm, Context, FileContent};
+use crate::ids::AgentId;
 use crate::packet::{Congestion, PacketId};
+use crate::segment::{TcpFlags, TcpSegment};
 
 /// Parameters of a receiver.
 #[derive(Debug)]
 pub(crate) struct ReceiverSetup<'a> {
     /// Twice the flow's index, plus one.
-    pub(crate) agent: u32,
+    pub(crate) agent: AgentId,
     pub(crate) config: &'a TcpConfig,
     /// Message length in bytes, at which the stream is split into messages.
     pub(crate) message_bytes: u32,
@@ -42,7 +43,7 @@ enum Phase {
 /// The receiving end of a TCP flow.
 #[derive(Debug)]
 pub(crate) struct TcpReceiver {
-    agent: u32,
+    agent: AgentId,
     config: TcpConfig,
     ecn: TcpEcn,
     eci: bool,
@@ -460,7 +461,7 @@ impl TcpReceiver {
                 association: None,
                 event,
             };
-            context.observer.trace(self.agent / 2, false, &record);
+            context.observer.trace(self.agent.flow(), false, &record);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::super::testbed::{MSS, Testbed, plain};
 use super::*;
+use crate::ids::AgentId;
 
 const PEER: u32 = 4_294_960_000;
 
@@ -16,7 +17,7 @@ impl Receiver {
         // Messages to deliver, one per segment.
         (0..100).for_each(|_| bed.message_sent());
         let end = TcpReceiver::new(ReceiverSetup {
-            agent: 1,
+            agent: AgentId::receiver(0),
             config,
             message_bytes: MSS as u32,
             file: None,

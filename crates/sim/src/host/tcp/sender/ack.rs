@@ -102,24 +102,7 @@ impl TcpSender {
         flight_before: u64,
     ) {
         let now = context.now;
-        let (mut acked, mut packets) = (outcome.bytes, outcome.packets);
-        if !self.agreed.sack {
-            // A duplicate acknowledgement reports that a segment has arrived, but not which one. It is not counted again when a
-            // later acknowledgement identifies it.
-            if is_duplicate {
-                (acked, packets) = (u64::from(self.segment_bytes), 1);
-                self.estimated += acked;
-            } else {
-                let known = self.estimated.min(acked);
-                self.estimated = if self.board.is_empty() {
-                    0
-                } else {
-                    self.estimated - known
-                };
-                acked -= known;
-                packets = packets.saturating_sub((known / u64::from(self.segment_bytes)) as u32);
-            }
-        }
+        let (acked, packets) = self.newly_acknowledged(outcome, is_duplicate);
         if acked == 0 && !outcome.advanced {
             return;
         }
@@ -174,6 +157,27 @@ impl TcpSender {
             eci: self.eci.then(|| segment.flags.has(TcpFlags::ECI)),
             growth: 1.0,
         });
+    }
+
+    /// Returns the bytes and packets that an acknowledgement reports for the first time. Without SACK, a duplicate acknowledgement
+    /// reports that a segment has arrived, but not which one. It is not counted again when a later acknowledgement identifies it.
+    fn newly_acknowledged(&mut self, outcome: &AckOutcome, is_duplicate: bool) -> (u64, u32) {
+        if self.agreed.sack {
+            return (outcome.bytes, outcome.packets);
+        }
+        let segment = u64::from(self.segment_bytes);
+        if is_duplicate {
+            self.estimated += segment;
+            return (segment, 1);
+        }
+        let known = self.estimated.min(outcome.bytes);
+        self.estimated = if self.board.is_empty() {
+            0
+        } else {
+            self.estimated - known
+        };
+        let packets = outcome.packets.saturating_sub((known / segment) as u32);
+        (outcome.bytes - known, packets)
     }
 
     /// Handles an ECN echo: RFC 3168 §6.1.2, or RFC 8257 §3.3 where echoes are accurate.

@@ -12,19 +12,20 @@ use whimbrel_control::estimator::{DeliveryEstimator, RttConfig, RttEstimator};
 use whimbrel_control::recovery::Recovery;
 use whimbrel_control::window::GrowthRule;
 use whimbrel_control::{
-    BuildContext, Controller, Pacer, Rate, RecoveryEpoch, Rng, Seq, Span, Time, Verdict, WindowRules,
+    BuildContext, Controller, Pacer, Rate, RecoveryEpoch, Rng, SchemeParts, Seq, Span, Time, Verdict, WindowRules,
 };
 use whimbrel_proto::{AssociationStats, Ecn, PathId, TraceEvent, TraceKinds, TraceRecord};
 use whimbrel_wire::Tsn;
 
 use super::scoreboard::{LossRule, Lost, Scoreboard};
-use super::segment::{TcpFlags, TcpSegment};
 use super::{RECEIVER_PORT, distance, send, sender_port, timestamp, window_scale};
 use crate::config::{TcpConfig, TcpEcn, TcpFlavour};
 use crate::host::{Alarm, Context, FileContent, Source};
+use crate::ids::AgentId;
 use crate::measure::{Episodes, FlowOutcome, Occasions};
 use crate::observer::Sample;
 use crate::packet::PacketId;
+use crate::segment::{TcpFlags, TcpSegment};
 use crate::topology::Route;
 use crate::truth::Truth;
 
@@ -32,7 +33,7 @@ use crate::truth::Truth;
 #[derive(Debug)]
 pub(crate) struct SenderSetup<'a> {
     /// Twice the flow's index.
-    pub(crate) agent: u32,
+    pub(crate) agent: AgentId,
     pub(crate) config: &'a TcpConfig,
     pub(crate) source: Source,
     /// The file to send, if there is one.
@@ -79,7 +80,7 @@ struct Agreed {
 /// The sending end of a TCP flow.
 #[derive(Debug)]
 pub(crate) struct TcpSender {
-    agent: u32,
+    agent: AgentId,
     config: TcpConfig,
     rules: Recovery,
     ecn: TcpEcn,
@@ -165,6 +166,22 @@ pub(crate) struct TcpSender {
     window_stats: Option<AssociationStats>,
 }
 
+/// Returns the congestion control of a connection.
+fn controller(config: &TcpConfig, parts: &SchemeParts, segment_bytes: u32, truth: &Arc<Truth>) -> Controller {
+    let unit = u64::from(segment_bytes);
+    let rules = WindowRules {
+        initial_cwnd: unit * u64::from(config.initial_window),
+        unit,
+        // RFC 5681 §3.1, equation 4
+        floor: 2 * unit,
+        growth: GrowthRule::EveryAck,
+    };
+    let context = BuildContext {
+        truth: Some(truth.clone()),
+    };
+    Controller::new(rules, parts.discriminator.build(&context), parts.window.build(&context))
+}
+
 impl TcpSender {
     /// Creates a sender that waits for its start time.
     pub(crate) fn new(setup: SenderSetup<'_>) -> Self {
@@ -179,18 +196,7 @@ impl TcpSender {
         } = setup;
         let parts = config.parts();
         let segment_bytes = u32::from(config.mss) - if parts.timestamps { 12 } else { 0 };
-        let unit = u64::from(segment_bytes);
-        let rules = WindowRules {
-            initial_cwnd: unit * u64::from(config.initial_window),
-            unit,
-            // RFC 5681 §3.1, equation 4
-            floor: 2 * unit,
-            growth: GrowthRule::EveryAck,
-        };
-        let context = BuildContext {
-            truth: Some(truth.clone()),
-        };
-        let control = Controller::new(rules, parts.discriminator.build(&context), parts.window.build(&context));
+        let control = controller(config, &parts, segment_bytes, &truth);
         let measures_rate = control.needs().rate;
         TcpSender {
             agent,
@@ -413,7 +419,7 @@ impl TcpSender {
                 association: None,
                 event: event(),
             };
-            context.observer.trace(self.agent / 2, true, &record);
+            context.observer.trace(self.agent.flow(), true, &record);
         }
     }
 
@@ -464,7 +470,7 @@ impl TcpSender {
     pub(crate) fn sample(&self, at: Time, route: &Route) -> Sample {
         Sample::Path {
             at,
-            flow: self.agent / 2,
+            flow: self.agent.flow(),
             forward: true,
             path: PathId(0),
             local: route.source,

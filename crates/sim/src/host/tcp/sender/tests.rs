@@ -3,6 +3,7 @@
 use super::super::testbed::{MSS, Testbed, plain, source};
 use super::*;
 use crate::config::TrafficKind;
+use crate::ids::AgentId;
 use crate::packet::Congestion;
 
 struct Sender {
@@ -23,7 +24,7 @@ impl Sender {
     fn established(config: &TcpConfig, source: Source) -> Self {
         let bed = Testbed::new();
         let end = TcpSender::new(SenderSetup {
-            agent: 0,
+            agent: AgentId::sender(0),
             config,
             source,
             file: None,

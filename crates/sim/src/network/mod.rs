@@ -1,17 +1,20 @@
 //! The network between the hosts: accepts packets, transports them hop by hop, and delivers them.
 
+mod handoff;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use whimbrel_control::Time;
 
 use crate::engine::{Event, EventQueue};
+use crate::ids::{DirectionId, NodeId, RouteId};
 use crate::ledger::{DropCause, DropCounts, DropEntry, Ledger};
 use crate::link::{Admission, Direction, LinkChange, Window};
 use crate::observer::{Observer, PacketEvent, PacketFate, RouteEvent, Wanted};
 use crate::packet::{Packet, PacketId, Slab};
 use crate::radio::{CONTROL, Outcome, RadioId, Radios};
-use crate::topology::{DirectionId, NodeId, RADIO_BASE, RouteId, Topology, ends_of_radio_hop, is_radio_hop};
+use crate::topology::Topology;
 use crate::truth::Truth;
 
 /// Everything between the hosts.
@@ -80,7 +83,9 @@ impl Network {
     #[inline]
     fn mark(fingerprints: &mut [u64], packet: &Packet, mark: Mark, at: Time) {
         let hash = &mut fingerprints[packet.flow as usize];
-        let what = u64::from(packet.direction) << 36 ^ u64::from(packet.number) << 3 ^ u64::from(packet.agent & 1) << 2;
+        let what = u64::from(packet.direction.number()) << 36
+            ^ u64::from(packet.number) << 3
+            ^ u64::from(packet.is_forward()) << 2;
         *hash = mix(*hash ^ at.as_nanos(), what | mark as u64);
     }
 
@@ -89,10 +94,10 @@ impl Network {
     pub(crate) fn last_hop(&mut self, now: Time, route: RouteId) -> Option<NodeId> {
         let hops = self.topology.hops_of(route);
         let (&last, others) = hops.split_last()?;
-        if !is_radio_hop(last) {
+        if !last.is_radio_hop() {
             return Some(self.topology.node_of(last));
         }
-        let (from, to) = ends_of_radio_hop(last);
+        let (from, to) = last.radio_ends();
         // Beyond a link, the sender only knows static routes.
         let radios = self.radios.as_mut()?;
         if !others.is_empty() && radios.agents.has(from) {
@@ -100,7 +105,7 @@ impl Network {
         }
         let rank = self.topology.routes[route as usize].rank;
         let before = radios.last_hop(now, from, to, rank)?;
-        Some(self.topology.node_of(RADIO_BASE + before))
+        Some(self.topology.node_of(DirectionId::of_radio(before)))
     }
 
     /// Sends a packet whose record is complete.
@@ -131,13 +136,13 @@ impl Network {
             }
             let packet = self.slab.get_mut(id);
             let next = self.way[packet.hop as usize].direction;
-            if is_radio_hop(next) {
+            if next.is_radio_hop() {
                 return self.enter_radio(at, id, next, observer);
             }
             packet.hop += 1;
             packet.direction = next;
             let seq = self.queue.take_seq();
-            match self.directions[next as usize].enter(at, now, seq, id, packet, self.window) {
+            match self.directions[next.index()].enter(at, now, seq, id, packet, self.window) {
                 Ok(Admission::Behind) => return,
                 Ok(Admission::First(arrival)) => {
                     return self.queue.push_with(arrival, seq, Event::Arrival { direction: next });
@@ -172,14 +177,14 @@ impl Network {
 
     /// Handles a free transmitter: its queue, which decides at departures, sends the next packet.
     pub(crate) fn depart(&mut self, now: Time, direction: DirectionId, observer: &mut dyn Observer) {
-        let next = self.directions[direction as usize].depart(now);
-        for index in 0..self.directions[direction as usize].dropped().len() {
-            let dropped = self.directions[direction as usize].dropped()[index].packet;
+        let next = self.directions[direction.index()].depart(now);
+        for index in 0..self.directions[direction.index()].dropped().len() {
+            let dropped = self.directions[direction.index()].dropped()[index].packet;
             self.drop(now, dropped, DropCause::Codel, Some(direction), observer);
         }
         let Some((waiting, mark)) = next else { return };
         let packet = self.slab.get_mut(waiting.packet);
-        let link = &mut self.directions[direction as usize];
+        let link = &mut self.directions[direction.index()];
         let (admission, free) = link.send_departing(now, waiting, mark, packet, self.window);
         match admission {
             Admission::First(arrival) => self.queue.push_with(arrival, waiting.seq, Event::Arrival { direction }),
@@ -195,11 +200,11 @@ impl Network {
     #[cold]
     fn report_entry(&mut self, at: Time, id: PacketId, observer: &mut dyn Observer) {
         let next = self.way[self.slab.get(id).hop as usize].direction;
-        if is_radio_hop(next) {
+        if next.is_radio_hop() {
             // The radio reports the outcome.
             return;
         }
-        let waiting = self.directions[next as usize].waiting(at).packets;
+        let waiting = self.directions[next.index()].waiting(at).packets;
         self.report(at, id, PacketFate::Enqueued { waiting }, Some(next), observer);
     }
 
@@ -249,9 +254,9 @@ impl Network {
     #[inline]
     fn enter_radio(&mut self, now: Time, id: PacketId, hop: DirectionId, observer: &mut dyn Observer) {
         self.slab.get_mut(id).hop += 1;
-        let (from, to) = ends_of_radio_hop(hop);
+        let (from, to) = hop.radio_ends();
         if self.radios.as_ref().is_some_and(|radios| radios.agents.has(from)) {
-            self.slab.get_mut(id).direction = RADIO_BASE + from;
+            self.slab.get_mut(id).direction = DirectionId::of_radio(from);
             self.originate(now, id, (from, to), observer);
         } else {
             self.send_over_radio(now, id, from, to, observer);
@@ -262,16 +267,16 @@ impl Network {
     /// Puts a packet into a radio's queue for the next hop towards another radio.
     fn send_over_radio(&mut self, now: Time, id: PacketId, at: RadioId, target: RadioId, observer: &mut dyn Observer) {
         let packet = self.slab.get_mut(id);
-        packet.direction = RADIO_BASE + at;
+        packet.direction = DirectionId::of_radio(at);
         let what = (id, packet.size, packet.flow);
         let Some(radios) = &mut self.radios else { return };
         if packet.size > radios.mtu(at) {
-            return self.drop(now, id, DropCause::TooBig, Some(RADIO_BASE + at), observer);
+            return self.drop(now, id, DropCause::TooBig, Some(DirectionId::of_radio(at)), observer);
         }
         let Some(next) = radios.next_hop(at, target) else {
             let cause = radios.why_no_way(at);
             self.note_route(now, at, (target, 0), None, observer);
-            return self.drop(now, id, cause, Some(RADIO_BASE + at), observer);
+            return self.drop(now, id, cause, Some(DirectionId::of_radio(at)), observer);
         };
         radios.offer(now, &mut self.queue, at, next, what);
         self.note_route(now, at, (target, 0), Some(next), observer);
@@ -281,7 +286,7 @@ impl Network {
                 now,
                 id,
                 PacketFate::Enqueued { waiting },
-                Some(RADIO_BASE + at),
+                Some(DirectionId::of_radio(at)),
                 observer,
             );
         }
@@ -298,7 +303,7 @@ impl Network {
                 }
                 Outcome::Arrived { packet, at } => self.arrived_by_radio(now, packet, at, observer),
                 Outcome::Refused { packet, at, cause } => {
-                    self.drop(now, packet, cause, Some(RADIO_BASE + at), observer);
+                    self.drop(now, packet, cause, Some(DirectionId::of_radio(at)), observer);
                 }
                 Outcome::Arp { frame, at } => {
                     if let Some(radios) = &mut self.radios {
@@ -314,7 +319,7 @@ impl Network {
                     if self.radios.as_ref().is_some_and(|radios| radios.agents.has(at)) {
                         self.data_failed(now, packet, (at, to), failure, observer);
                     } else {
-                        self.drop(now, packet, failure.cause(), Some(RADIO_BASE + at), observer);
+                        self.drop(now, packet, failure.cause(), Some(DirectionId::of_radio(at)), observer);
                     }
                 }
                 Outcome::Left { packet, at } => self.left_behind(now, packet, at, observer),
@@ -333,7 +338,7 @@ impl Network {
         }
         let packet = self.slab.get(id);
         let hop = self.way[packet.hop as usize - 1].direction;
-        let (_, target) = ends_of_radio_hop(hop);
+        let (_, target) = hop.radio_ends();
         if at != target {
             return self.send_over_radio(now, id, at, target, observer);
         }
@@ -454,7 +459,7 @@ impl Network {
     /// Handles the arrival of the head of a direction, and schedules the next one.
     #[inline]
     pub(crate) fn take_arrival(&mut self, direction: DirectionId, seq: u64) -> Option<PacketId> {
-        let link = &mut self.directions[direction as usize];
+        let link = &mut self.directions[direction.index()];
         let Some(transit) = link.arrive(seq) else {
             self.queue.pop();
             return None;
@@ -470,12 +475,12 @@ impl Network {
 
     /// Sets both directions of a link up or down.
     pub(crate) fn set_link(&mut self, now: Time, link: u32, up: bool, observer: &mut dyn Observer) {
-        for direction in [link * 2, link * 2 + 1] {
-            for waiting in self.directions[direction as usize].flush() {
+        for direction in [0, 1].map(|end| DirectionId::of_link(link, end)) {
+            for waiting in self.directions[direction.index()].flush() {
                 self.drop(now, waiting.packet, DropCause::LinkDown, Some(direction), observer);
             }
-            let loose = self.directions[direction as usize].is_loose();
-            for transit in self.directions[direction as usize].set_up(now, up, self.window) {
+            let loose = self.directions[direction.index()].is_loose();
+            for transit in self.directions[direction.index()].set_up(now, up, self.window) {
                 if loose {
                     // Its event handles the rest.
                     let packet = self.slab.get_mut(transit.packet);
@@ -490,7 +495,7 @@ impl Network {
 
     /// Changes a direction's rate, delay or losses.
     pub(crate) fn change(&mut self, now: Time, direction: DirectionId, change: &LinkChange) {
-        let link = &mut self.directions[direction as usize];
+        let link = &mut self.directions[direction.index()];
         let moved = link.change(now, change, &mut self.slab, self.window);
         if let Some(free) = moved.departure {
             self.queue.push(free, Event::Departure { direction });
@@ -536,9 +541,9 @@ impl Network {
         if self.window.contains(now) {
             self.flow_drops[packet.flow as usize].add(cause);
             if let Some(direction) = direction {
-                match direction.checked_sub(RADIO_BASE) {
+                match direction.radio() {
                     Some(radio) => self.radio_drops[radio as usize].add(cause),
-                    None => self.link_drops[direction as usize].add(cause),
+                    None => self.link_drops[direction.index()].add(cause),
                 }
             }
         }
