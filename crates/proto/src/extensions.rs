@@ -2,7 +2,7 @@
 
 use whimbrel_wire::{ChunkType, Parameter};
 
-use crate::config::Switches;
+use crate::config::Resolved;
 
 /// A set of extensions. The cookie carries it as one byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -24,14 +24,14 @@ impl Extensions {
     pub(crate) const DYNAMIC_ADDRESSES: Extensions = Extensions(0x80);
 
     /// What an end with these settings would use.
-    pub(crate) fn wanted(switches: &Switches) -> Extensions {
+    pub(crate) fn wanted(config: &Resolved) -> Extensions {
         let mut wanted = Extensions::default();
-        wanted.add(switches.timestamps, Extensions::TIMESTAMPS);
-        wanted.add(switches.eci, Extensions::ECI);
-        wanted.add(switches.reporting.nr_sack, Extensions::NR_SACK);
-        wanted.add(switches.reporting.new_gaps_only, Extensions::NEW_GAPS);
-        wanted.add(switches.auth, Extensions::AUTH);
-        wanted.add(switches.dynamic_addresses, Extensions::DYNAMIC_ADDRESSES);
+        wanted.add(config.parts.timestamps, Extensions::TIMESTAMPS);
+        wanted.add(config.parts.eci, Extensions::ECI);
+        wanted.add(config.parts.reporting.nr_sack, Extensions::NR_SACK);
+        wanted.add(config.parts.reporting.new_gaps_only, Extensions::NEW_GAPS);
+        wanted.add(config.offers_auth, Extensions::AUTH);
+        wanted.add(config.dynamic_addresses, Extensions::DYNAMIC_ADDRESSES);
         wanted
     }
 

@@ -34,7 +34,7 @@ impl Association {
     /// The path that may carry what the buffers wait for.
     pub(super) fn next_opportunity(&mut self, now: Time) -> Option<usize> {
         let has_reason = self.is_stalled() || self.queue.is_empty();
-        if !self.switches.opportunistic_retransmission || self.outstanding.nothing_in_flight() || !has_reason {
+        if !self.config.parts.opportunistic_retransmission || self.outstanding.nothing_in_flight() || !has_reason {
             return None;
         }
         self.open_path(now, |association, index| association.oldest_for(now, index).is_some())
@@ -166,7 +166,7 @@ impl Association {
         let path = &mut self.paths[from];
         let round = path.rtt.srtt().unwrap_or(path.rtt.rto());
         let (penalised_at, mut rest_until) = path.penalty();
-        if !self.switches.penalise || is_redundant || ctx.now < penalised_at + round {
+        if !self.config.parts.penalise || is_redundant || ctx.now < penalised_at + round {
             return;
         }
         let rested = rest_until.since(penalised_at);

@@ -66,14 +66,15 @@ impl Association {
         let context = BuildContext {
             truth: self.truth().cloned(),
         };
-        let parts = self.config.parts();
+        let config = self.config.clone();
+        let parts = &config.parts;
         let distribution = parts.distribution.build_unless_default(&context);
         let coupling = parts.coupling.build_unless_default(&context);
         if distribution.is_none() && coupling.is_none() {
             return;
         }
         let spread = Spread::new(distribution, coupling, parts.buffer_split, self.paths.len());
-        if spread.is_redundant || self.switches.opportunistic_retransmission {
+        if spread.is_redundant || self.config.parts.opportunistic_retransmission {
             self.outstanding.allow_copies();
         }
         self.spread = Some(Box::new(spread));

@@ -74,7 +74,7 @@ impl Association {
     /// Sets up ECN after the handshake.
     pub(super) fn agree_on_ecn(&mut self, both_capable: bool) {
         self.ecn = EcnState {
-            in_use: both_capable && self.switches.ecn,
+            in_use: both_capable && self.config.parts.ecn,
             echo: None,
         };
     }
@@ -98,7 +98,7 @@ impl Association {
         if !self.ecn.in_use {
             return;
         }
-        if self.switches.ecn_cwr {
+        if self.config.parts.ecn_cwr {
             self.ecn.echo.get_or_insert(lowest);
         } else {
             let to = self.confirmed_or_sending(from);
@@ -142,7 +142,7 @@ impl Association {
             .position(seq)
             .unwrap_or_else(|| self.outstanding.acked_to(on_path).saturating_sub(1));
         let reductions = &self.paths[index].reductions;
-        let is_belated = !self.switches.ecn_cwr && seq < reductions.below;
+        let is_belated = !self.config.parts.ecn_cwr && seq < reductions.below;
         let reduces = !reductions.by_any.is_active() && !is_belated;
         ctx.trace
             .emit(TraceKinds::ECN, ctx.now, Some(self.id), || TraceEvent::EcneReceived {
@@ -171,7 +171,7 @@ impl Association {
             path.reductions.enter(on_path, of_all);
             self.stats.ecn_reductions += 1;
             self.enter_mode(ctx, index, Verdict::Congestion);
-            if self.switches.ecn_cwr {
+            if self.config.parts.ecn_cwr {
                 let to = self.confirmed_or_sending(index);
                 self.outgoing.push(to as u8, Outgoing::Cwr { lowest_tsn });
             }

@@ -81,11 +81,11 @@ impl Association {
         if let Some(increment_ms) = preserve_ms {
             Parameter::CookiePreservative { increment_ms }.emit(list);
         }
-        if self.switches.ecn {
+        if self.config.parts.ecn {
             // RFC 4960 appendix A
             Parameter::EcnCapable.emit(list);
         }
-        Extensions::wanted(&self.switches).emit(list);
+        Extensions::wanted(&self.config).emit(list);
         if let Some(random) = &self.auth_random {
             super::emit_parameters(&self.config, &random.0, list);
         }
@@ -271,7 +271,7 @@ impl Association {
             outbound_streams: self.config.outbound_streams.min(peer.inbound_streams),
             inbound_streams: self.config.max_inbound_streams.min(peer.outbound_streams),
             ecn: peer.ecn,
-            extensions: Extensions::wanted(&self.switches).in_common(peer.extensions),
+            extensions: Extensions::wanted(&self.config).in_common(peer.extensions),
             auth: self
                 .auth_random
                 .as_ref()
@@ -577,12 +577,12 @@ impl Association {
 
     /// Returns whether ECN is used if the peer supports it.
     pub(crate) fn is_ecn_capable(&self) -> bool {
-        self.switches.ecn
+        self.config.parts.ecn
     }
 
     /// Returns the extensions that are used if the peer supports them.
     pub(crate) fn extensions(&self) -> Extensions {
-        Extensions::wanted(&self.switches)
+        Extensions::wanted(&self.config)
     }
 
     /// Returns the random number of the INIT, for the INIT ACK in an INIT collision (RFC 9260 §5.2.1).
@@ -590,7 +590,7 @@ impl Association {
         self.auth_random.as_ref().map(|random| random.0)
     }
 
-    pub(crate) fn config(&self) -> &std::sync::Arc<crate::AssociationConfig> {
+    pub(crate) fn config(&self) -> &std::sync::Arc<crate::config::Resolved> {
         &self.config
     }
 

@@ -51,7 +51,7 @@ pub(crate) use recovery::{Epochs, PathRecovery};
 pub use stats::AssociationStats;
 pub(crate) use timers::Timers;
 
-use crate::config::{AssociationConfig, NEVER, Switches};
+use crate::config::{NEVER, Resolved};
 use crate::endpoint::{AssocId, Replies};
 use crate::event::{CloseReason, Event, SendFailureCause};
 use crate::extensions::Extensions;
@@ -112,9 +112,7 @@ pub(crate) struct Scratch {
 #[derive(Debug)]
 pub struct Association {
     id: AssocId,
-    config: Arc<AssociationConfig>,
-    /// The scheme's settings for the association.
-    switches: Switches,
+    config: Arc<Resolved>,
     truth: Option<Box<Truth>>,
     local_addrs: Arc<[TransportAddr]>,
     state: State,
@@ -243,7 +241,7 @@ pub(crate) struct Agreement {
 /// Values that are fixed for the life of an association.
 pub(crate) struct Identity {
     pub(crate) id: AssocId,
-    pub(crate) config: Arc<AssociationConfig>,
+    pub(crate) config: Arc<Resolved>,
     pub(crate) local_addrs: Arc<[TransportAddr]>,
     pub(crate) local_port: u16,
     pub(crate) peer_port: u16,
@@ -253,9 +251,11 @@ pub(crate) struct Identity {
 
 impl Association {
     fn new(identity: Identity, local_tag: u32, local_initial_tsn: Tsn, paths: Vec<Path>, random: &mut dyn Rng) -> Self {
-        let switches = identity.config.switches();
-        let auth_random = switches.auth.then(|| Box::new(auth::OwnRandom(fresh_random(random))));
-        let outstanding = fresh_ring(local_initial_tsn, paths.len(), &switches);
+        let config = identity.config;
+        let auth_random = config
+            .offers_auth
+            .then(|| Box::new(auth::OwnRandom(fresh_random(random))));
+        let outstanding = fresh_ring(local_initial_tsn, paths.len(), &config);
         Association {
             id: identity.id,
             local_addrs: identity.local_addrs,
@@ -272,12 +272,11 @@ impl Association {
             primary: 0,
             sending: 0,
             shutdown_path: 0,
-            outbound_streams: identity.config.outbound_streams,
-            inbound_streams: identity.config.max_inbound_streams,
-            switches,
-            tuning: buffers::Tuning::new(&identity.config),
+            outbound_streams: config.outbound_streams,
+            inbound_streams: config.max_inbound_streams,
+            tuning: buffers::Tuning::new(&config),
             truth: identity.truth.map(|truth| Box::new(Truth(truth))),
-            config: identity.config,
+            config,
             queue: SendQueue::default(),
             outstanding,
             peer_rwnd: 0,
@@ -526,7 +525,7 @@ impl Association {
 
     // [9260:3.3.2-10, 3.3.3-10]
     fn new_receiver(&self, peer_initial_tsn: Tsn) -> Box<Receiver> {
-        let reporting = &self.switches.reporting;
+        let reporting = &self.config.parts.reporting;
         let mut config = ReceiverConfig::with_second_level(
             self.config.recv_buffer,
             reporting.second_level(),
@@ -557,10 +556,10 @@ impl Association {
 }
 
 /// Returns an empty store of outstanding chunks.
-fn fresh_ring(initial_tsn: Tsn, paths: usize, switches: &Switches) -> Outstanding {
-    let mut ring = Outstanding::new(initial_tsn, switches.accounting);
+fn fresh_ring(initial_tsn: Tsn, paths: usize, config: &Resolved) -> Outstanding {
+    let mut ring = Outstanding::new(initial_tsn, config.parts.accounting);
     ring.set_paths(paths);
-    if switches.recovery.multiple_fast_retransmit {
+    if config.parts.recovery.multiple_fast_retransmit {
         ring.allow_multiple_fast_retransmit();
     }
     ring

@@ -52,7 +52,7 @@ impl Association {
         let context = BuildContext {
             truth: self.truth().cloned(),
         };
-        let policy = self.config.parts().path_policy.build_unless_default(&context);
+        let policy = self.config.parts.path_policy.build_unless_default(&context);
         self.policy = policy.map(|policy| Box::new(PathPolicy::new(policy, self.paths.len())));
         self.probing = None;
         (self.timers.policy, self.timers.probing) = (NEVER, NEVER);

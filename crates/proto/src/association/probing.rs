@@ -396,7 +396,7 @@ impl Association {
             .map(|bytes| Seq::from_be_bytes(*bytes))
             .ok_or(Discard::InvalidChunk)?;
         let index = usize::from(content.path);
-        let limit = Seq::from(self.switches.missing_reports);
+        let limit = Seq::from(self.config.missing_reports);
         let (len, sack_frequency) = (self.probe_len() as u64, self.config.sack_frequency);
         let packet = self.packet_bytes(index);
         let room = u64::from(self.peer_rwnd) + self.outstanding.data_in_flight();
@@ -511,16 +511,16 @@ impl Association {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::AssociationConfig;
+    use crate::config::{AssociationConfig, Resolved};
 
     const LEN: u64 = 1468;
 
     /// Twenty probes in flight with a window of twenty packets.
     fn twenty() -> (Path, PathProbes) {
-        let config = AssociationConfig {
+        let config = Resolved::new(AssociationConfig {
             initial_cwnd: Some(20 * LEN as u32),
             ..AssociationConfig::default()
-        };
+        });
         let remote = "10.0.0.1:0".parse().expect("an address");
         let path = Path::new(&config, None, remote, remote, true);
         let mut probes = PathProbes {

@@ -173,7 +173,7 @@ mod tests {
 
     use super::super::{State, testing};
     use super::*;
-    use crate::AssociationConfig;
+    use crate::config::{AssociationConfig, Resolved};
 
     #[test]
     fn a_send_buffer_full_of_gap_acked_data_is_not_application_limited() {
@@ -181,10 +181,10 @@ mod tests {
         for waits_for_space in [false, true] {
             let mut association = testing::association(1);
             association.state = State::Established;
-            association.config = Arc::new(AssociationConfig {
+            association.config = Arc::new(Resolved::new(AssociationConfig {
                 send_buffer: 4000,
                 ..AssociationConfig::default()
-            });
+            }));
             testing::send(&mut association, Accounting::default(), &[(0, 1000); 4]);
             association.rates = Some(Box::new(DeliveryRates::new(4, 1)));
             association.notices.wants_space = waits_for_space;

@@ -179,7 +179,7 @@ impl Association {
     pub(super) fn sack_path(&self) -> usize {
         let last = self.receiver.as_ref().map_or(0, |receiver| receiver.sack_path());
         let last = usize::from(last).min(self.paths.len() - 1);
-        let wanted = match self.switches.reporting.sack_path {
+        let wanted = match self.config.parts.reporting.sack_path {
             SackPath::LastArrival | SackPath::All => None,
             SackPath::Primary => Some(usize::from(self.primary)),
             SackPath::LowestRtt => (0..self.paths.len())
@@ -205,7 +205,7 @@ impl Association {
 
     /// Records that a SACK was sent. If it is not a copy, copies are sent on the other paths if configured.
     pub(super) fn note_sack(&mut self, path: usize, is_due: bool) {
-        if is_due && self.switches.reporting.sack_path == SackPath::All {
+        if is_due && self.config.parts.reporting.sack_path == SackPath::All {
             self.sack_copies = u32::MAX;
         }
         self.sack_copies &= !(1 << path);

@@ -156,8 +156,8 @@ impl Association {
         if self.spread.as_ref().is_some_and(|spread| spread.is_redundant) {
             return self.meant_path(RetransmitPath::Same, from, timed_out);
         }
-        let meant = self.meant_path(self.switches.retransmit_path, from, timed_out);
-        if self.switches.opportunistic_retransmission && self.paths[meant.1].errors > 0 {
+        let meant = self.meant_path(self.config.parts.retransmit_path, from, timed_out);
+        if self.config.parts.opportunistic_retransmission && self.paths[meant.1].errors > 0 {
             return self.best_path(|_, path| (path.errors > 0, Self::round(path)));
         }
         meant
@@ -212,7 +212,7 @@ impl Association {
 
     /// Caro et al. 2004: after a timeout, retransmissions use another path, so a heartbeat must test this one.
     pub(super) fn heartbeat_after_timeout(&mut self, ctx: &mut Context<'_>, index: usize, to: usize) {
-        if self.switches.recovery.heartbeat_after_timeout
+        if self.config.parts.recovery.heartbeat_after_timeout
             && to != index
             && self.paths[index].heartbeat.pending.is_none()
         {
@@ -226,15 +226,21 @@ mod tests {
     use whimbrel_control::multipath::Accounting;
     use whimbrel_wire::{ByteSink, ChecksumField};
 
+    use std::sync::Arc;
+
     use super::super::{State, testing};
     use super::*;
+    use crate::config::{AssociationConfig, Resolved};
 
     /// All data is lost on both of two paths, and one packet is sent. Returns its path, and which paths have an urgent
     /// loss then.
     fn urgent_after(accounting: Accounting, policy: RetransmitPath, urgent: [bool; 2]) -> (usize, [bool; 2]) {
         let mut association = testing::association(2);
         association.state = State::Established;
-        association.switches.retransmit_path = policy;
+        association.config = Arc::new(Resolved::new(AssociationConfig {
+            retransmit_path: Some(policy),
+            ..AssociationConfig::default()
+        }));
         testing::send(&mut association, accounting, &[(1, 100), (0, 100)]);
         for path in [0, 1] {
             association.outstanding.lose_path(PathId(path), |_, _| {});

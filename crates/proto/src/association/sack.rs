@@ -196,7 +196,7 @@ impl Association {
             lost: &mut ctx.scratch.lost,
             rates: self.rates.as_deref_mut(),
             came: said
-                .filter(|_| self.switches.reporting.sack_path == SackPath::LastArrival)
+                .filter(|_| self.config.parts.reporting.sack_path == SackPath::LastArrival)
                 .map(|(_, from)| (from, !sack.duplicates.is_empty())),
         };
         let rules = MissingRules {
@@ -228,7 +228,7 @@ impl Association {
             // RFC 9260 §8.1
             self.errors = 0;
         }
-        if self.switches.recovers {
+        if self.config.recovers {
             self.check_recovery(ctx, sack, echo);
         }
         for index in 0..self.paths.len() {
@@ -246,7 +246,7 @@ impl Association {
             rates.release(self.outstanding.base());
         }
         self.take_losses(ctx);
-        if self.switches.recovery.tail_loss_probe {
+        if self.config.parts.recovery.tail_loss_probe {
             self.renew_tail_probes(ctx.now);
         }
         if reneged {
@@ -257,7 +257,7 @@ impl Association {
         }
         self.tell_policy_of_sack(ctx, sack);
         self.allow_burst();
-        if newly_acked && self.switches.recovery.small_window {
+        if newly_acked && self.config.parts.recovery.small_window {
             self.recover_small_window(ctx);
         }
         self.tune_send(ctx);
@@ -368,7 +368,7 @@ impl Association {
             };
             // By RFC 9260 §7.2.4 item 6 the window of data is whatever is sent before the recovery is over.
             let goes_on = |epoch: RecoveryEpoch| {
-                epoch.is_active() && (!self.switches.rules.new_data_begins_recovery || epoch.covers(last_lost))
+                epoch.is_active() && (!self.config.rules.new_data_begins_recovery || epoch.covers(last_lost))
             };
             let (in_recovery, in_reduced) = (goes_on(recovery), goes_on(reduced));
             let highest = self.outstanding.next_position(PathId(index as u8)).saturating_sub(1);
@@ -408,7 +408,7 @@ impl Association {
             if !in_recovery {
                 self.epochs_mut(index).recovery.enter(highest);
             }
-            if !in_recovery || self.switches.rules.fast_retransmit_in_recovery {
+            if !in_recovery || self.config.rules.fast_retransmit_in_recovery {
                 self.paths[index].urgent |= lost > lost_copies;
             }
             self.trace_window(ctx, index);
@@ -425,7 +425,7 @@ impl Association {
         in_reduced: bool,
     ) -> Verdict {
         // What a mark has reduced is not reduced again for the same window of data.
-        let was_reduced = in_reduced && !self.switches.recovery.reduce_at_each_loss;
+        let was_reduced = in_reduced && !self.config.parts.recovery.reduce_at_each_loss;
         let has_reacted = was_reduced || self.paths[index].reductions.marked();
         let cwnd_before = self.paths[index].control.cwnd();
         let inherited = self.epochs(index).inherited().filter(|_| in_reduced);

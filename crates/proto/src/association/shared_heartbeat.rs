@@ -17,7 +17,7 @@ pub(crate) struct SharedTimer {
 impl Association {
     /// Returns whether one timer serves all paths.
     pub(super) fn shares_heartbeat_timer(&self) -> bool {
-        self.switches.rules.heartbeat_timer == HeartbeatTimer::Association
+        self.config.rules.heartbeat_timer == HeartbeatTimer::Association
     }
 
     /// Returns HB.interval of the paths' own timers: zero (off) if all paths share one timer.

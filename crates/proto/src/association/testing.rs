@@ -12,6 +12,7 @@ use whimbrel_wire::Tsn;
 use super::distribution::Spread;
 use super::path_policy::PathPolicy;
 use super::{Association, BufferPool, Context, Identity, Scratch};
+use crate::config::Resolved;
 use crate::endpoint::{AssocId, Replies};
 use crate::path::Path;
 use crate::send::{Outstanding, fragment};
@@ -24,7 +25,7 @@ pub(super) fn addr(number: usize) -> TransportAddr {
 
 /// Returns an association with this number of paths, before its handshake.
 pub(super) fn association(paths: usize) -> Association {
-    let config = Arc::new(AssociationConfig::default());
+    let config = Arc::new(Resolved::new(AssociationConfig::default()));
     let path = |index| Path::new(&config, None, addr(100), addr(index), true);
     let paths = (0..paths).map(path).collect();
     let identity = Identity {

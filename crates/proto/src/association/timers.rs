@@ -229,8 +229,8 @@ impl Association {
         let coupled = self.coupled_window(ctx.now, index, only_probed);
         let path = &mut self.paths[index];
         let (probes, keeps_window) = (
-            self.switches.recovery.probe_after_timeout,
-            self.switches.recovery.keep_window_on_transmission_timeout,
+            self.config.parts.recovery.probe_after_timeout,
+            self.config.parts.recovery.keep_window_on_transmission_timeout,
         );
         let mut is_transmission = false;
         if !only_probed {
@@ -252,7 +252,7 @@ impl Association {
             let (marked, cwnd_before) = (path.reductions.marked(), path.control.cwnd());
             // ns-2 changes nothing if an earlier timeout has left a window of one packet.
             let keeps_ssthresh =
-                marked || !self.switches.rules.repeated_timeout_lowers_ssthresh && cwnd_before <= path.control.unit();
+                marked || !self.config.rules.repeated_timeout_lowers_ssthresh && cwnd_before <= path.control.unit();
             self.epochs_mut(index).episode += 1;
             let verdict = self.judge(index, &loss, None);
             is_transmission = verdict == Verdict::Transmission;
@@ -269,7 +269,7 @@ impl Association {
         }
         self.back_off(ctx, index);
         self.paths[index].timed = None;
-        if self.switches.rules.timeout_ends_recovery {
+        if self.config.rules.timeout_ends_recovery {
             self.epochs_mut(index).leave();
         }
         if !only_probed {

@@ -134,7 +134,7 @@ impl Association {
         let path = &self.paths[index];
         // A SACK is sent on the path of the data that it acknowledges (RFC 9260 §6.4), unless configured otherwise.
         let is_about_it = echo.path == Some(PathId(index as u8))
-            && self.switches.reporting.sack_path == SackPath::LastArrival
+            && self.config.parts.reporting.sack_path == SackPath::LastArrival
             && self.outstanding.acks()[index].acked > 0;
         (is_about_it && path.timed.is_none() && sent >= path.sampled_at).then(|| now.since(sent))
     }

@@ -317,7 +317,7 @@ impl Association {
         }
         let Some(receiver) = &mut self.receiver else { return };
         // The sender relates the echoed information to the path on which the SACK arrives.
-        let is_on_path = self.switches.reporting.sack_path == SackPath::LastArrival
+        let is_on_path = self.config.parts.reporting.sack_path == SackPath::LastArrival
             || packet.path() == usize::from(receiver.sack_path());
         if let Some(stamping) = self.stamping.as_mut().filter(|_| is_on_path)
             && let Some(stamp) = stamping.take_to_return()
@@ -500,7 +500,7 @@ impl Association {
         let id = PathId(path as u8);
         let mut pushed = false;
         let paced_from = self.paths[path]
-            .is_paced(self.switches.pacing)
+            .is_paced(self.config.parts.pacing)
             .then(|| self.outstanding.flight(id));
         packet.reserve(self.stamp(ctx.now));
         if let NextData::Retransmission { from, .. } = next {
@@ -535,7 +535,13 @@ impl Association {
         if pushed {
             if let Some(flight) = paced_from {
                 let bytes = self.outstanding.flight(id).saturating_sub(flight);
-                self.paths[path].pace(ctx.now, bytes, flight + bytes, self.switches.pacing, ctx.granularity);
+                self.paths[path].pace(
+                    ctx.now,
+                    bytes,
+                    flight + bytes,
+                    self.config.parts.pacing,
+                    ctx.granularity,
+                );
             }
             if self.stamping.is_some() {
                 // A packet with a timestamp measures the round-trip time, whatever data it carries (RFC 9260 §8.3).
@@ -595,7 +601,7 @@ impl Association {
         if path_state.t3 == NEVER || is_earliest {
             path_state.t3 = ctx.now + path_state.timeout();
         }
-        if self.switches.recovery.tail_loss_probe && !retransmission {
+        if self.config.parts.recovery.tail_loss_probe && !retransmission {
             self.renew_tail_probe(ctx.now, path, false);
         }
         let tsn = self.outstanding.tsn(seq);

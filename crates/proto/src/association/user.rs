@@ -113,7 +113,7 @@ impl Association {
         }
         self.queue
             .clear(|message, sent| events.push_back(send_failure(message, sent, cause)));
-        self.outstanding = super::fresh_ring(initial_tsn, self.paths.len(), &self.switches);
+        self.outstanding = super::fresh_ring(initial_tsn, self.paths.len(), &self.config);
     }
 
     /// Gives up messages of streams that the peer does not allow (RFC 9260 §5.1.1).

@@ -3,20 +3,22 @@
 mod auth;
 mod endpoint;
 mod preset;
+mod resolved;
 
 use whimbrel_control::discriminator::DiscriminatorSpec;
 use whimbrel_control::multipath::coupling::CouplingSpec;
 use whimbrel_control::multipath::distribution::DistributionSpec;
 use whimbrel_control::multipath::policy::PathPolicySpec;
-use whimbrel_control::multipath::{Accounting, BufferSplit, Reporting, ReportingChanges, RetransmitPath};
-use whimbrel_control::recovery::{Recovery, RecoveryChanges};
+use whimbrel_control::multipath::{Accounting, BufferSplit, ReportingChanges, RetransmitPath};
+use whimbrel_control::recovery::RecoveryChanges;
 use whimbrel_control::window::WindowSpec;
 use whimbrel_control::{Scheme, SchemeParts, Span, Time};
 
 pub use auth::AuthConfig;
 pub use endpoint::{EndpointConfig, MAX_ADDRESSES};
-pub(crate) use preset::Rules;
+use preset::Rules;
 pub use preset::{HeartbeatTimer, Preset, RuleChanges};
+pub(crate) use resolved::Resolved;
 
 use crate::ConfigError;
 
@@ -288,29 +290,6 @@ impl AssociationConfig {
         self.dynamic_addresses || self.auth.enabled || self.auth.is_required()
     }
 
-    /// Returns the settings that an association reads frequently.
-    pub(crate) fn switches(&self) -> Switches {
-        let parts = self.parts();
-        Switches {
-            ecn: parts.ecn,
-            ecn_cwr: parts.ecn_cwr,
-            eci: parts.eci,
-            timestamps: parts.timestamps,
-            pacing: parts.pacing,
-            auth: self.wants_auth(),
-            dynamic_addresses: self.dynamic_addresses,
-            recovers: parts.recovery != Recovery::default(),
-            missing_reports: self.resolved_missing_reports().min(255) as u8,
-            accounting: parts.accounting,
-            retransmit_path: parts.retransmit_path,
-            opportunistic_retransmission: parts.opportunistic_retransmission,
-            penalise: parts.penalise,
-            reporting: parts.reporting,
-            recovery: parts.recovery,
-            rules: self.resolved_rules(),
-        }
-    }
-
     /// Checks every value.
     /// Checks every value.
     ///
@@ -534,29 +513,6 @@ impl AssociationConfig {
         }
         Ok(())
     }
-}
-
-/// The parts of a scheme that the association itself implements.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub(crate) struct Switches {
-    pub(crate) ecn: bool,
-    pub(crate) ecn_cwr: bool,
-    pub(crate) eci: bool,
-    pub(crate) timestamps: bool,
-    pub(crate) pacing: bool,
-    pub(crate) auth: bool,
-    pub(crate) dynamic_addresses: bool,
-    /// The recovery differs from the standard's.
-    pub(crate) recovers: bool,
-    /// Missing reports after which a chunk is declared lost.
-    pub(crate) missing_reports: u8,
-    pub(crate) accounting: Accounting,
-    pub(crate) retransmit_path: RetransmitPath,
-    pub(crate) opportunistic_retransmission: bool,
-    pub(crate) penalise: bool,
-    pub(crate) reporting: Reporting,
-    pub(crate) recovery: Recovery,
-    pub(crate) rules: Rules,
 }
 
 /// Later than any timer.

@@ -11,7 +11,7 @@ use crate::association::{
     Association, AuthAgreement, Identity, RANDOM_LEN, State, address_parameters, answer_signer, check_cookie_echo,
     emit_parameters, fresh_random,
 };
-use crate::config::AssociationConfig;
+use crate::config::Resolved;
 use crate::error::Discard;
 use crate::extensions::Extensions;
 use crate::path::pmdcs;
@@ -30,7 +30,7 @@ struct Answer {
     tie_tags: (u32, u32),
     /// The random bytes of RFC 4895, if the local endpoint supports authentication.
     random: Option<[u8; RANDOM_LEN]>,
-    config: Arc<AssociationConfig>,
+    config: Arc<Resolved>,
     local_addrs: Arc<[TransportAddr]>,
 }
 
@@ -78,12 +78,12 @@ impl Endpoint {
                 outbound_streams: self.accepted_config.outbound_streams,
                 inbound_streams: self.accepted_config.max_inbound_streams,
                 a_rwnd: self.accepted_config.recv_buffer.max(MIN_RWND),
-                ecn: self.accepted_config.parts().ecn,
-                extensions: Extensions::wanted(&self.accepted_config.switches()),
+                ecn: self.accepted_config.parts.ecn,
+                extensions: Extensions::wanted(&self.accepted_config),
                 // RFC 9260 §5.2.2: there is no existing association.
                 tie_tags: (0, 0),
                 random: {
-                    let auth = self.accepted_config.switches().auth;
+                    let auth = self.accepted_config.offers_auth;
                     auth.then(|| fresh_random(&mut *self.random))
                 },
                 config: self.accepted_config.clone(),

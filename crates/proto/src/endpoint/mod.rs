@@ -27,7 +27,7 @@ use table::Table;
 
 use crate::address::{Ecn, PacketMeta, PathId, Transmit, TransportAddr};
 use crate::association::{Association, BufferPool, Context, Identity, Scratch, State, extra_pairs};
-use crate::config::{AssociationConfig, EndpointConfig, MAX_ADDRESSES};
+use crate::config::{AssociationConfig, EndpointConfig, MAX_ADDRESSES, Resolved};
 use crate::error::{AddressError, ConfigError, ConnectError, Discard, SendError};
 use crate::event::Event;
 use crate::message::{Message, Received};
@@ -86,7 +86,7 @@ pub struct EndpointStats {
 /// ```
 pub struct Endpoint {
     config: EndpointConfig,
-    accepted_config: Arc<AssociationConfig>,
+    accepted_config: Arc<Resolved>,
     local_addrs: Arc<[TransportAddr]>,
     random: Box<dyn Rng + Send>,
     key: CookieKey,
@@ -142,7 +142,7 @@ impl Endpoint {
         let mut secret = [0; 32];
         random.fill_bytes(&mut secret);
         Ok(Endpoint {
-            accepted_config: Arc::new(config.association.clone()),
+            accepted_config: Arc::new(Resolved::new(config.association.clone())),
             local_addrs: config.local_addrs.clone().into(),
             random,
             key: CookieKey::new(secret),
@@ -211,7 +211,7 @@ impl Endpoint {
         let id = self.table.next_id();
         let identity = Identity {
             id,
-            config: Arc::new(config),
+            config: Arc::new(Resolved::new(config)),
             local_addrs: self.local_addrs.clone(),
             local_port: self.config.local_port,
             peer_port,

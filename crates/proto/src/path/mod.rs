@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use whimbrel_control::discriminator::Discriminator;
 use whimbrel_control::estimator::{RttConfig, RttEstimator};
-use whimbrel_control::recovery::Recovery;
 use whimbrel_control::{BuildContext, Controller, GroundTruth, Seq, Span, Time, WindowRules};
 use whimbrel_wire::COMMON_HEADER_LEN;
 
@@ -24,7 +23,7 @@ use pacing::Restraint;
 use quality::Quality;
 
 use crate::association::{Epochs, PathRecovery, Reductions};
-use crate::config::{AssociationConfig, NEVER, Preset};
+use crate::config::{NEVER, Preset, Resolved};
 use crate::{PathId, TransportAddr};
 
 /// Whether a path can be used.
@@ -175,7 +174,7 @@ impl Path {
     }
 
     pub(crate) fn new(
-        config: &AssociationConfig,
+        config: &Resolved,
         truth: Option<&Arc<dyn GroundTruth>>,
         local: TransportAddr,
         remote: TransportAddr,
@@ -219,7 +218,7 @@ impl Path {
             urgent: false,
             release: NEVER,
             restraint: None,
-            recovery: (config.parts().recovery != Recovery::default()).then(Box::default),
+            recovery: config.recovers.then(Box::default),
             epochs: Epochs::default(),
             reductions: Reductions::default(),
             mtu: config.mtu,
@@ -254,9 +253,9 @@ impl Path {
 
     /// Returns a window control for probes of the path, in the initial state of the control for data. Lost probes have
     /// no TSN, so an oracle cannot know the causes of their losses.
-    pub(crate) fn probe_control(&self, config: &AssociationConfig) -> Controller {
+    pub(crate) fn probe_control(&self, config: &Resolved) -> Controller {
         let mut control = controller(config, None, self.remote);
-        if config.parts().discriminator.asks_for_truth() {
+        if config.parts.discriminator.asks_for_truth() {
             control.set_discriminator(Discriminator::default());
         }
         control
@@ -276,7 +275,7 @@ impl Path {
 
     /// Resets the path: the peer restarted, or the path's route changed (RFC 9260 §7.2.5).
     // [9260:7.2.5-1]
-    pub(crate) fn reinitialize(&mut self, config: &AssociationConfig, truth: Option<&Arc<dyn GroundTruth>>) {
+    pub(crate) fn reinitialize(&mut self, config: &Resolved, truth: Option<&Arc<dyn GroundTruth>>) {
         if self.removed {
             return;
         }
@@ -305,7 +304,7 @@ pub(crate) fn pmdcs(mtu: u16, remote: TransportAddr) -> usize {
     max_packet(mtu, remote) - COMMON_HEADER_LEN
 }
 
-fn controller(config: &AssociationConfig, truth: Option<&Arc<dyn GroundTruth>>, remote: TransportAddr) -> Controller {
+fn controller(config: &Resolved, truth: Option<&Arc<dyn GroundTruth>>, remote: TransportAddr) -> Controller {
     // RFC 9260 and ns-2 count in PMDCS; RFC 4960 and RFC 2960 count in path MTU.
     let (unit, standard_cwnd, floor_units) = match config.preset {
         Preset::Rfc9260 => {
@@ -337,9 +336,9 @@ fn controller(config: &AssociationConfig, truth: Option<&Arc<dyn GroundTruth>>, 
         initial_cwnd,
         unit,
         floor: floor_units * unit,
-        growth: config.resolved_rules().growth,
+        growth: config.rules.growth,
     };
-    let parts = config.parts();
+    let parts = &config.parts;
     let context = BuildContext { truth: truth.cloned() };
     let mut control = Controller::new(rules, parts.discriminator.build(&context), parts.window.build(&context));
     if let Some(ssthresh) = config.initial_ssthresh() {
@@ -351,10 +350,12 @@ fn controller(config: &AssociationConfig, truth: Option<&Arc<dyn GroundTruth>>, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::AssociationConfig;
 
     fn path(config: &AssociationConfig, remote: &str) -> Path {
         let remote: TransportAddr = remote.parse().unwrap();
-        Path::new(config, None, remote, remote, true)
+        let config = Resolved::new(config.clone());
+        Path::new(&config, None, remote, remote, true)
     }
 
     // [9260:7.2.1-1]

@@ -76,7 +76,7 @@ impl Association {
     /// Returns whether a SACK that arrived in fast recovery may let cwnd grow. In ns-2, the SACK that ends the recovery
     /// may.
     pub(in super::super) fn grows_in_recovery(&self, index: usize) -> bool {
-        let rules = &self.switches.rules;
+        let rules = &self.config.rules;
         if rules.growth_in_recovery || rules.growth != GrowthRule::FullWindow {
             return rules.growth_in_recovery;
         }
@@ -89,7 +89,7 @@ impl Association {
     pub(in super::super) fn end_epochs(&mut self, ctx: &mut Context<'_>) {
         for index in 0..self.paths.len() {
             // The association's epochs end only once.
-            if index > 0 && !self.outstanding.is_per_path() && !self.ecn.in_use && !self.switches.recovers {
+            if index > 0 && !self.outstanding.is_per_path() && !self.ecn.in_use && !self.config.recovers {
                 break;
             }
             let Some(acked) = self.outstanding.acked_to(PathId(index as u8)).checked_sub(1) else {
@@ -101,7 +101,7 @@ impl Association {
             if self.ecn.in_use {
                 self.paths[index].reductions.on_cumulative_ack(acked);
             }
-            if self.switches.recovers {
+            if self.config.recovers {
                 self.leave_mode(ctx, index, acked);
             }
         }

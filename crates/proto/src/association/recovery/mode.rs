@@ -184,7 +184,7 @@ impl Association {
     /// Returns the retransmission timeout of loss recovery before any back-off: the latest computed RTO, but at least
     /// the minimum of loss recovery (Ye 2004, 5.3.2 and 5.4.2). Zero if loss recovery has no timeout of its own.
     fn loss_timeout(&self, index: usize) -> Span {
-        let options = &self.switches.recovery;
+        let options = &self.config.parts.recovery;
         let has_own_min = !options.loss_rto_min.is_zero();
         if !has_own_min && options.back_off == BackOff::Exponential {
             return Span::ZERO;
@@ -213,7 +213,7 @@ impl Association {
 
     /// Backs off after the retransmission timer or the timer of a probe has expired.
     pub(in super::super) fn back_off(&mut self, ctx: &mut Context<'_>, index: usize) {
-        let limited = self.switches.recovery.back_off == BackOff::Limited;
+        let limited = self.config.parts.recovery.back_off == BackOff::Limited;
         let in_loss_recovery = self.paths[index].in_loss_recovery();
         let base = self.loss_timeout(index);
         let rto_max = self.config.rto_max;

@@ -38,7 +38,7 @@ impl Association {
 
     /// A packet with retransmissions is sent on the path.
     pub(in super::super) fn note_retransmission(&mut self, now: Time, index: usize) {
-        let slowly = self.switches.recovery.transmission_retransmit == TransmissionRetransmit::OnePerRtt;
+        let slowly = self.config.parts.recovery.transmission_retransmit == TransmissionRetransmit::OnePerRtt;
         let path = &mut self.paths[index];
         if slowly && path.in_loss_recovery() {
             let round = path.rtt.srtt().unwrap_or(path.rtt.rto());
@@ -51,12 +51,13 @@ impl Association {
     /// Returns the number of missing reports after which a chunk is declared lost.
     #[inline]
     pub(in super::super) fn missing_limit(&self) -> u8 {
-        let limit = self.switches.missing_reports;
+        let limit = self.config.missing_reports;
         // With accounting per path, each path considers only its own outstanding chunks.
         if self.outstanding.is_per_path() {
             return limit;
         }
-        if self.switches.recovery.early_retransmit && self.outstanding.len() <= limit.into() && !self.may_send_new() {
+        if self.config.parts.recovery.early_retransmit && self.outstanding.len() <= limit.into() && !self.may_send_new()
+        {
             return (self.outstanding.len() as u8).saturating_sub(1).max(1);
         }
         limit
@@ -64,7 +65,7 @@ impl Association {
 
     /// With accounting per path: returns whether fewer missing reports suffice if fewer chunks are outstanding.
     pub(in super::super) fn retransmits_early(&self) -> bool {
-        self.outstanding.is_per_path() && self.switches.recovery.early_retransmit && !self.may_send_new()
+        self.outstanding.is_per_path() && self.config.parts.recovery.early_retransmit && !self.may_send_new()
     }
 
     /// Small-window recovery (Ye 2004, 3.4): the highest outstanding chunk has been received, so the lowest one is
@@ -83,7 +84,7 @@ impl Association {
     /// Small-window recovery of a path, or of the association.
     fn recover_small_window_of(&mut self, ctx: &mut Context<'_>, index: usize) {
         let id = PathId(index as u8);
-        let is_small = self.outstanding.span(id) <= self.switches.missing_reports.into();
+        let is_small = self.outstanding.span(id) <= self.config.missing_reports.into();
         if !is_small || !self.outstanding.newest_is_reported(id) {
             return;
         }

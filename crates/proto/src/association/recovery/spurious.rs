@@ -14,7 +14,7 @@ use crate::PathId;
 impl Association {
     /// Records a timeout that may be found to be spurious.
     pub(in super::super) fn watch_timeout(&mut self, ctx: &Context<'_>, index: usize, reacted: bool) {
-        let wanted = self.switches.recovery.cancel_spurious;
+        let wanted = self.config.parts.recovery.cancel_spurious;
         if let Some(recovery) = self.paths[index].recovery.as_mut().filter(|_| wanted) {
             recovery.undo = Some(Undo {
                 at: ctx.now,
