@@ -2,7 +2,7 @@
 
 use crate::discriminator::Discriminator;
 use crate::sample::{AckSample, LossEvent, LossSignal, MarkEvent, Needs, Verdict};
-use crate::view::{GrowthRule, WindowUpdate, WindowView};
+use crate::view::{CouplingLimits, GrowthRule, WindowUpdate, WindowView};
 use crate::window::Window;
 use crate::{Rate, Span};
 
@@ -111,19 +111,19 @@ impl Controller {
 
     /// Handles an acknowledgement that newly acknowledged data of this path.
     #[inline]
-    pub fn on_ack(&mut self, ack: &AckSample) {
+    pub fn on_ack(&mut self, ack: &AckSample, limits: CouplingLimits) {
         let view = self.view();
         self.discriminator.on_ack(view, ack);
-        let update = self.window.on_ack(view, ack);
+        let update = self.window.on_ack(WindowView { limits, ..view }, ack);
         self.apply(update);
     }
 
     /// Handles a loss and returns the verdict. `in_recovery`: a reaction to this window of data has already taken
     /// place. Then a gap changes nothing more, and a timeout keeps the ssthresh of that reaction (Ye 2004, Figure 16).
     // [9260:7.2.4-5]
-    pub fn on_loss(&mut self, loss: &LossEvent, in_recovery: bool) -> Verdict {
+    pub fn on_loss(&mut self, loss: &LossEvent, in_recovery: bool, limits: CouplingLimits) -> Verdict {
         let verdict = self.judge(loss);
-        self.react(loss, verdict, in_recovery);
+        self.react(loss, verdict, in_recovery, limits);
         verdict
     }
 
@@ -141,8 +141,8 @@ impl Controller {
     }
 
     /// Reacts to a loss with this verdict.
-    pub fn react(&mut self, loss: &LossEvent, verdict: Verdict, in_recovery: bool) {
-        let view = self.view();
+    pub fn react(&mut self, loss: &LossEvent, verdict: Verdict, in_recovery: bool, limits: CouplingLimits) {
+        let view = WindowView { limits, ..self.view() };
         let window = self.window.as_part();
         match loss.signal {
             LossSignal::Gap if in_recovery => {}
@@ -197,9 +197,9 @@ impl Controller {
     }
 
     /// Handles a mark. It is congestion without a verdict of the discriminator, which is only informed.
-    pub fn on_mark(&mut self, mark: &MarkEvent) {
+    pub fn on_mark(&mut self, mark: &MarkEvent, limits: CouplingLimits) {
         self.discriminator.as_part().on_mark(mark);
-        let view = self.view();
+        let view = WindowView { limits, ..self.view() };
         let update = self.window.as_part().on_mark(view, mark);
         self.apply(update);
     }
@@ -229,6 +229,7 @@ impl Controller {
             initial_cwnd: self.rules.initial_cwnd,
             floor: self.rules.floor,
             growth: self.rules.growth,
+            limits: CouplingLimits::NONE,
         }
     }
 
@@ -277,19 +278,19 @@ mod tests {
     fn only_the_first_gap_of_a_recovery_reduces() {
         // RFC 9260 §7.2.4 item 6
         let mut path = controller(Discriminator::default());
-        assert_eq!(path.on_loss(&gap(), false), Verdict::Congestion);
+        assert_eq!(path.on_loss(&gap(), false, CouplingLimits::NONE), Verdict::Congestion);
         assert_eq!((path.cwnd(), path.ssthresh()), (10 * UNIT, 10 * UNIT));
-        path.on_loss(&gap(), true);
+        path.on_loss(&gap(), true, CouplingLimits::NONE);
         assert_eq!(path.cwnd(), 10 * UNIT);
     }
 
     #[test]
     fn a_transmission_loss_leaves_the_window_alone_and_an_unsure_one_does_not() {
         let mut path = controller(Discriminator::Other(Box::new(Always(Verdict::Transmission))));
-        path.on_loss(&gap(), false);
+        path.on_loss(&gap(), false, CouplingLimits::NONE);
         assert_eq!(path.cwnd(), 20 * UNIT);
         let mut path = controller(Discriminator::Other(Box::new(Always(Verdict::Unsure))));
-        path.on_loss(&gap(), false);
+        path.on_loss(&gap(), false, CouplingLimits::NONE);
         assert_eq!(path.cwnd(), 10 * UNIT);
     }
 
@@ -304,6 +305,7 @@ mod tests {
                 ..gap()
             },
             false,
+            CouplingLimits::NONE,
         );
         assert_eq!((path.cwnd(), path.ssthresh()), (UNIT, 10 * UNIT));
     }
@@ -314,15 +316,15 @@ mod tests {
         // Ye 2004, Figure 16
         let mark = MarkEvent::of(Time::ZERO, 3);
         let mut path = controller(Discriminator::Other(Box::new(Always(Verdict::Transmission))));
-        path.on_mark(&MarkEvent { reduces: false, ..mark });
+        path.on_mark(&MarkEvent { reduces: false, ..mark }, CouplingLimits::NONE);
         assert_eq!(path.cwnd(), 20 * UNIT, "once per window of data");
-        path.on_mark(&mark);
+        path.on_mark(&mark, CouplingLimits::NONE);
         assert_eq!((path.cwnd(), path.ssthresh()), (10 * UNIT, 10 * UNIT));
         let timeout = LossEvent {
             signal: LossSignal::Timeout,
             ..gap()
         };
-        path.on_loss(&timeout, true);
+        path.on_loss(&timeout, true, CouplingLimits::NONE);
         assert_eq!((path.cwnd(), path.ssthresh()), (UNIT, 10 * UNIT), "reduced already");
         path.on_spurious_timeout();
         assert_eq!((path.cwnd(), path.ssthresh()), (10 * UNIT, 10 * UNIT));

@@ -38,3 +38,4 @@ pub use rng::Rng;
 pub use sample::{AckSample, LossEvent, LossSignal, MarkEvent, Needs, RateSample, Seq, Stamps, Verdict};
 pub use scheme::{Scheme, SchemeParts};
 pub use time::{Rate, Span, Time};
+pub use view::CouplingLimits;

@@ -44,8 +44,6 @@ pub struct AckSample {
     pub stamps: Option<Stamps>,
     /// Whether a router indicated congestion (ECI, congestion warning); `None` if the receiver does not echo it.
     pub eci: Option<bool>,
-    /// Factor for the growth of the window: 1, unless the window is coupled with those of other paths.
-    pub growth: f64,
 }
 
 impl AckSample {
@@ -71,7 +69,6 @@ impl AckSample {
             rate: None,
             stamps: None,
             eci: None,
-            growth: 1.0,
         }
     }
 }
@@ -142,8 +139,6 @@ pub struct LossEvent {
     pub srtt: Option<Span>,
     /// Shortest round-trip time seen, if measured.
     pub min_rtt: Option<Span>,
-    /// The window after the loss in bytes, if it is congestion and a coupling with other paths determines the window.
-    pub coupled: Option<u64>,
 }
 
 impl LossEvent {
@@ -162,7 +157,6 @@ impl LossEvent {
             flight_before: 0,
             srtt: None,
             min_rtt: None,
-            coupled: None,
         }
     }
 }
@@ -186,8 +180,6 @@ pub struct MarkEvent {
     pub min_rtt: Option<Span>,
     /// Whether the mark may reduce the window, because the window has not been reduced for this window of data.
     pub reduces: bool,
-    /// The window after the mark in bytes, if a coupling with other paths determines it.
-    pub coupled: Option<u64>,
 }
 
 impl MarkEvent {
@@ -203,7 +195,6 @@ impl MarkEvent {
             srtt: None,
             min_rtt: None,
             reduces: true,
-            coupled: None,
         }
     }
 }

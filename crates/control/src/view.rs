@@ -21,8 +21,41 @@ pub enum GrowthRule {
     FullWindow,
 }
 
+/// Limits that a coupling with other paths sets to a window.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct CouplingLimits {
+    /// Growth by an acknowledgement, as a multiple of the window's own growth. The window shrinks if it is negative.
+    pub growth: f64,
+    /// The window after congestion in bytes; `None`: the window's own rule.
+    pub reduced: Option<u64>,
+}
+
+impl CouplingLimits {
+    /// A window that is not coupled.
+    pub const NONE: CouplingLimits = CouplingLimits {
+        growth: 1.0,
+        reduced: None,
+    };
+
+    /// Scales the growth by an acknowledgement.
+    pub const fn growth(factor: f64) -> Self {
+        CouplingLimits {
+            growth: factor,
+            ..CouplingLimits::NONE
+        }
+    }
+
+    /// Sets the window after congestion.
+    pub const fn reduced(window: Option<u64>) -> Self {
+        CouplingLimits {
+            reduced: window,
+            ..CouplingLimits::NONE
+        }
+    }
+}
+
 /// The view of the window for a part. All values are in bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct WindowView {
     /// Congestion window.
     pub cwnd: u64,
@@ -36,6 +69,8 @@ pub struct WindowView {
     pub floor: u64,
     /// How an acknowledgement counts towards growth.
     pub growth: GrowthRule,
+    /// Limits set by a coupling with other paths. A discriminator sees none.
+    pub limits: CouplingLimits,
 }
 
 impl WindowView {

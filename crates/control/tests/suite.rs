@@ -7,8 +7,8 @@ use whimbrel_control::multipath::distribution::{Demand, DistributionSpec};
 use whimbrel_control::multipath::policy::{Fitness, PathPolicySpec, PathSign, Paths};
 use whimbrel_control::window::{GrowthRule, WindowSpec};
 use whimbrel_control::{
-    AckSample, BuildContext, Controller, LossEvent, LossSignal, MarkEvent, RateSample, Rng, Span, Stamps, Time,
-    WindowRules,
+    AckSample, BuildContext, Controller, CouplingLimits, LossEvent, LossSignal, MarkEvent, RateSample, Rng, Span,
+    Stamps, Time, WindowRules,
 };
 
 const UNIT: u64 = 1468;
@@ -116,7 +116,7 @@ fn torture(discriminator: &DiscriminatorSpec, window: &WindowSpec, seed: u64) {
             0 | 1 => {
                 let loss = loss(&mut rng, now, seq, before);
                 let in_recovery = rng.chance(0.3);
-                path.on_loss(&loss, in_recovery);
+                path.on_loss(&loss, in_recovery, CouplingLimits::NONE);
                 // RFC 9260 §7.2.3 lifts a window below the floor to it; JSCTP's goes to the optimum after a timeout by the channel.
                 let limit = if window.name() == "tabe" {
                     u64::MAX
@@ -128,12 +128,12 @@ fn torture(discriminator: &DiscriminatorSpec, window: &WindowSpec, seed: u64) {
                     assert_eq!(path.cwnd(), before, "{place}: reduced already");
                 }
             }
-            2 => path.on_mark(&mark(&mut rng, now, seq)),
+            2 => path.on_mark(&mark(&mut rng, now, seq), CouplingLimits::NONE),
             3 => path.on_idle(rng.below(3)),
             4 => path.on_spurious_timeout(),
             _ => {
                 let ack = ack(&mut rng, now, seq, before);
-                path.on_ack(&ack);
+                path.on_ack(&ack, CouplingLimits::NONE);
             }
         }
         assert!(path.cwnd() >= UNIT, "{place}: cwnd {}", path.cwnd());
@@ -214,7 +214,7 @@ fn every_window_opens_on_a_clean_path() {
                     ..AckSample::of(now + rtt * n / packets, UNIT, path.cwnd())
                 };
                 seq += 1;
-                path.on_ack(&ack);
+                path.on_ack(&ack, CouplingLimits::NONE);
             }
             now += rtt;
         }

@@ -2,7 +2,7 @@
 
 use crate::Time;
 use crate::sample::{AckSample, LossEvent, LossSignal, Seq, Stamps};
-use crate::view::{GrowthRule, WindowView};
+use crate::view::{CouplingLimits, GrowthRule, WindowView};
 
 pub(super) const UNIT: u64 = 1456;
 
@@ -14,6 +14,7 @@ pub(super) const VIEW: WindowView = WindowView {
     initial_cwnd: 3 * UNIT,
     floor: 4 * UNIT,
     growth: GrowthRule::EveryAck,
+    limits: CouplingLimits::NONE,
 };
 
 pub(super) fn gap(first_lost: Seq) -> LossEvent {

@@ -34,7 +34,6 @@ pub trait WindowControl: fmt::Debug + Send + Sync {
             flight_before: mark.flight,
             srtt: mark.srtt,
             min_rtt: mark.min_rtt,
-            coupled: mark.coupled,
             ..LossEvent::of(mark.now, LossSignal::Gap, mark.seq)
         };
         self.on_congestion(window, &loss)

@@ -14,7 +14,7 @@ pub use max_x::Reduction;
 pub use standard::StandardWindow;
 pub use tabe::{ArrivalClock, PipeRtt};
 
-pub use crate::view::{GrowthRule, WindowUpdate, WindowView};
+pub use crate::view::{CouplingLimits, GrowthRule, WindowUpdate, WindowView};
 
 use crate::part::{BuildContext, registry};
 use crate::sample::{AckSample, Needs};

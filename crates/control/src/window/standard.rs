@@ -70,10 +70,10 @@ impl StandardWindow {
     pub fn growth(&mut self, window: WindowView, ack: &AckSample) -> u64 {
         // A coupling with other paths may reduce the growth, or shrink the window.
         let scaled = |bytes: u64| {
-            if ack.growth == 1.0 {
+            if window.limits.growth == 1.0 {
                 bytes.min(i64::MAX as u64) as i64
             } else {
-                (bytes as f64 * ack.growth) as i64
+                (bytes as f64 * window.limits.growth) as i64
             }
         };
         if window.in_slow_start() {
@@ -146,8 +146,10 @@ fn grown(window: WindowView, growth: u64) -> WindowUpdate {
 }
 
 /// Returns half of the window, or the window that a coupling with other paths determines, at least one unit.
-fn reduced(window: WindowView, loss: &LossEvent) -> u64 {
-    loss.coupled
+fn reduced(window: WindowView) -> u64 {
+    window
+        .limits
+        .reduced
         .map_or(window.halved(), |coupled| coupled.min(window.cwnd).max(window.unit))
 }
 
@@ -162,19 +164,19 @@ impl WindowControl for StandardWindow {
     }
 
     // [9260:7.2.3-1]
-    fn on_congestion(&mut self, window: WindowView, loss: &LossEvent) -> WindowUpdate {
+    fn on_congestion(&mut self, window: WindowView, _loss: &LossEvent) -> WindowUpdate {
         // RFC 9260 §7.2.3
         self.restart();
-        WindowUpdate::both(reduced(window, loss))
+        WindowUpdate::both(reduced(window))
     }
 
     // [9260:7.2.3-2, 7.2.1-2]
-    fn on_timeout(&mut self, window: WindowView, loss: &LossEvent, _verdict: Verdict) -> WindowUpdate {
+    fn on_timeout(&mut self, window: WindowView, _loss: &LossEvent, _verdict: Verdict) -> WindowUpdate {
         // RFC 9260 §7.2.3
         self.restart();
         WindowUpdate {
             cwnd: window.unit,
-            ssthresh: reduced(window, loss),
+            ssthresh: reduced(window),
         }
     }
 
@@ -194,6 +196,7 @@ mod tests {
     use super::*;
     use crate::Time;
     use crate::sample::LossSignal;
+    use crate::window::CouplingLimits;
     use crate::window::testing::round;
 
     const UNIT: u64 = 1468;
@@ -210,6 +213,7 @@ mod tests {
             initial_cwnd: 3 * UNIT,
             floor: 4 * UNIT,
             growth: GrowthRule::EveryAck,
+            limits: CouplingLimits::NONE,
         }
     }
 
@@ -364,39 +368,42 @@ mod tests {
     #[test]
     fn a_coupling_scales_growth_and_decides_what_is_left() {
         let mut window = StandardWindow::default();
-        let coupled = |growth| AckSample {
-            growth,
-            ..ack(UNIT, 8 * UNIT)
+        let coupled = |at: WindowView, growth| WindowView {
+            limits: CouplingLimits::growth(growth),
+            ..at
         };
-        assert_eq!(window.growth(view(8 * UNIT, u64::MAX), &coupled(0.25)), UNIT / 4);
+        let sample = ack(UNIT, 8 * UNIT);
+        assert_eq!(
+            window.growth(coupled(view(8 * UNIT, u64::MAX), 0.25), &sample),
+            UNIT / 4
+        );
         let at = view(8 * UNIT, 2 * UNIT);
-        let grown: u64 = (0..64).map(|_| window.growth(at, &coupled(0.25))).sum();
+        let grown: u64 = (0..64).map(|_| window.growth(coupled(at, 0.25), &sample)).sum();
         assert_eq!(grown, 2 * UNIT, "64 / 8 windows, a quarter each");
         // Negative growth: one unit less per window of it, and never slow start because of it.
         let mut shrinking = StandardWindow::default();
         let mut left = view(8 * UNIT, 7 * UNIT);
         for _ in 0..16 + 14 + 12 {
-            let WindowUpdate { cwnd, ssthresh } = shrinking.on_ack(left, &coupled(-0.5));
+            let WindowUpdate { cwnd, ssthresh } = shrinking.on_ack(coupled(left, -0.5), &sample);
             left = view(cwnd, ssthresh);
         }
         assert_eq!((left.cwnd, left.ssthresh), (5 * UNIT, 5 * UNIT - 1));
         let mut smallest = view(UNIT, 0);
         for _ in 0..9 {
-            let WindowUpdate { cwnd, ssthresh } = shrinking.on_ack(smallest, &coupled(-1.0));
+            let WindowUpdate { cwnd, ssthresh } = shrinking.on_ack(coupled(smallest, -1.0), &sample);
             smallest = view(cwnd, ssthresh);
         }
         assert_eq!(smallest.cwnd, UNIT, "no less than one unit");
-        let left = |bytes| LossEvent {
-            coupled: Some(bytes),
-            ..loss(LossSignal::Gap)
+        let left = |bytes| WindowView {
+            limits: CouplingLimits::reduced(Some(bytes)),
+            ..at
         };
-        assert_eq!(window.on_congestion(at, &left(3 * UNIT)), WindowUpdate::both(3 * UNIT));
-        assert_eq!(window.on_congestion(at, &left(0)), WindowUpdate::both(UNIT));
-        assert_eq!(window.on_congestion(at, &left(9 * UNIT)), WindowUpdate::both(8 * UNIT));
-        assert_eq!(
-            window.on_timeout(at, &left(3 * UNIT), Verdict::Congestion).ssthresh,
-            3 * UNIT
-        );
+        let gap = loss(LossSignal::Gap);
+        assert_eq!(window.on_congestion(left(3 * UNIT), &gap), WindowUpdate::both(3 * UNIT));
+        assert_eq!(window.on_congestion(left(0), &gap), WindowUpdate::both(UNIT));
+        assert_eq!(window.on_congestion(left(9 * UNIT), &gap), WindowUpdate::both(8 * UNIT));
+        let timeout = window.on_timeout(left(3 * UNIT), &loss(LossSignal::Timeout), Verdict::Congestion);
+        assert_eq!(timeout.ssthresh, 3 * UNIT);
     }
 
     // [9260:7.2.3-1, 7.2.3-2]

@@ -1,6 +1,6 @@
 //! Helpers for the tests of window controls.
 
-use super::{GrowthRule, WindowControl, WindowView};
+use super::{CouplingLimits, GrowthRule, WindowControl, WindowView};
 use crate::sample::{AckSample, LossEvent, LossSignal, RateSample};
 use crate::{Span, Time};
 
@@ -14,6 +14,7 @@ pub(super) fn view(cwnd: u64, ssthresh: u64) -> WindowView {
         initial_cwnd: 3 * UNIT,
         floor: 4 * UNIT,
         growth: GrowthRule::EveryAck,
+        limits: CouplingLimits::NONE,
     }
 }
 

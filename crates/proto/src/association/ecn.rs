@@ -16,7 +16,7 @@
 //! that window of data counts as new congestion: the rules are those of TCP, whose flag identifies no packet. Ye 2004
 //! (4.6.1) shows the weakness: each lost CWR causes another reduction.
 
-use whimbrel_control::{MarkEvent, RecoveryEpoch, Seq, Verdict};
+use whimbrel_control::{CouplingLimits, MarkEvent, RecoveryEpoch, Seq, Verdict};
 use whimbrel_wire::{Chunk, PacketView, Tsn};
 
 use super::transmit::Packet;
@@ -153,7 +153,7 @@ impl Association {
         let coupled = self.coupled_window(ctx.now, index, !reduces);
         let path = &mut self.paths[index];
         let before = path.control.cwnd();
-        path.control.on_mark(&MarkEvent {
+        let mark = MarkEvent {
             now: ctx.now,
             seq: position,
             packets: 1,
@@ -162,8 +162,8 @@ impl Association {
             srtt: path.rtt.srtt(),
             min_rtt: path.rtt.min_rtt(),
             reduces,
-            coupled,
-        });
+        };
+        path.control.on_mark(&mark, CouplingLimits::reduced(coupled));
         self.stats.window_reductions += u64::from(path.control.cwnd() < before);
         if reduces {
             let (on_path, of_all) = highest_positions(&self.outstanding, index);

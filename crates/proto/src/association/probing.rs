@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 
 use whimbrel_control::multipath::policy::PathSign;
-use whimbrel_control::{AckSample, Controller, LossEvent, LossSignal, RecoveryEpoch, Seq, Span, Time};
+use whimbrel_control::{AckSample, Controller, CouplingLimits, LossEvent, LossSignal, RecoveryEpoch, Seq, Span, Time};
 use whimbrel_wire::{Chunk, CommonHeader, HeartbeatInfo, PacketSink};
 
 use super::{Association, Context, State};
@@ -186,7 +186,7 @@ impl PathProbes {
         } else {
             self.flight_before
         };
-        control.on_ack(&AckSample {
+        let sample = AckSample {
             packets: self.answers,
             flight: self.flight,
             all_acked: self.flight == 0,
@@ -199,7 +199,8 @@ impl PathProbes {
             min_rtt: path.rtt.min_rtt(),
             delivered: self.delivered,
             ..AckSample::of(now, acked, flight_before)
-        });
+        };
+        control.on_ack(&sample, CouplingLimits::NONE);
         self.answers = 0;
     }
 
@@ -219,7 +220,7 @@ impl PathProbes {
         let in_recovery = self.recovery.is_active();
         let last = self.next().saturating_sub(1);
         let Some(control) = &mut self.control else { return };
-        control.on_loss(&loss, in_recovery);
+        control.on_loss(&loss, in_recovery, CouplingLimits::NONE);
         if signal == LossSignal::Timeout {
             self.recovery.leave();
         } else if !in_recovery {

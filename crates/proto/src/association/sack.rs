@@ -1,7 +1,7 @@
 //! A received SACK, from top to bottom (RFC 9260 §6.2.1, §6.3, §7.2).
 
 use whimbrel_control::multipath::SackPath;
-use whimbrel_control::{AckSample, LossEvent, LossSignal, RecoveryEpoch, Seq, Span, Time, Verdict};
+use whimbrel_control::{AckSample, CouplingLimits, LossEvent, LossSignal, RecoveryEpoch, Seq, Span, Time, Verdict};
 use whimbrel_wire::{Sack, Tsn};
 
 use super::rate::DeliveryRates;
@@ -326,10 +326,9 @@ impl Association {
             rate,
             stamps,
             eci,
-            growth,
         };
         path.filled = flight_before >= path.control.cwnd();
-        path.control.on_ack(&sample);
+        path.control.on_ack(&sample, CouplingLimits::growth(growth));
         path.one_packet_only = false;
         // RFC 9260 §6.3.2 rules R2 and R3
         if self.outstanding.chunks_in_flight(id) == 0 {
@@ -392,12 +391,11 @@ impl Association {
                 flight_before,
                 srtt: path.rtt.srtt(),
                 min_rtt: path.rtt.min_rtt(),
-                coupled,
             };
             let epochs = self.epochs_mut(index);
             // Paths that share the window of data share its episode.
             epochs.episode += u32::from(!epochs.recovery.is_active() && !epochs.reduced.is_active());
-            let verdict = self.take_loss(ctx, index, &loss, in_reduced);
+            let verdict = self.take_loss(ctx, index, &loss, in_reduced, CouplingLimits::reduced(coupled));
             if verdict != Verdict::Transmission && !in_reduced {
                 // Paths that share the window of data are reduced together, and that counts as one.
                 let epochs = self.epochs_mut(index);
@@ -423,6 +421,7 @@ impl Association {
         index: usize,
         loss: &LossEvent,
         in_reduced: bool,
+        limits: CouplingLimits,
     ) -> Verdict {
         // What a mark has reduced is not reduced again for the same window of data.
         let was_reduced = in_reduced && !self.config.parts.recovery.reduce_at_each_loss;
@@ -430,7 +429,7 @@ impl Association {
         let cwnd_before = self.paths[index].control.cwnd();
         let inherited = self.epochs(index).inherited().filter(|_| in_reduced);
         let verdict = self.judge(index, loss, inherited);
-        self.react(index, loss, verdict, has_reacted);
+        self.react(index, loss, verdict, has_reacted, limits);
         self.trace_verdicts(ctx, index, LossSignal::Gap, verdict, cwnd_before);
         if verdict != Verdict::Transmission && !has_reacted {
             self.note_reduction_by_loss(index);

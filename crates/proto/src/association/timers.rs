@@ -1,6 +1,6 @@
 //! Timers of an association: the next expiration, and its handling.
 
-use whimbrel_control::{LossEvent, LossSignal, Span, Time, Verdict};
+use whimbrel_control::{CouplingLimits, LossEvent, LossSignal, Span, Time, Verdict};
 
 use super::shared_heartbeat::SharedTimer;
 use super::{Association, Context, Outgoing, State};
@@ -247,7 +247,6 @@ impl Association {
                 flight_before,
                 srtt: path.rtt.srtt(),
                 min_rtt: path.rtt.min_rtt(),
-                coupled,
             };
             let (marked, cwnd_before) = (path.reductions.marked(), path.control.cwnd());
             // ns-2 changes nothing if an earlier timeout has left a window of one packet.
@@ -260,7 +259,7 @@ impl Association {
             // (Ye 2004, 5.3.4).
             let reacts = !(is_transmission && (probes || keeps_window));
             if reacts {
-                self.react(index, &loss, verdict, keeps_ssthresh);
+                self.react(index, &loss, verdict, keeps_ssthresh, CouplingLimits::reduced(coupled));
             }
             self.trace_verdicts(ctx, index, LossSignal::Timeout, verdict, cwnd_before);
             self.paths[index].one_packet_only = !is_transmission;

@@ -10,7 +10,7 @@
 //! - Tail-loss probe (after RFC 8985 §7).
 
 use whimbrel_control::recovery::TransmissionRetransmit;
-use whimbrel_control::{LossEvent, LossSignal, Span, Time, Verdict};
+use whimbrel_control::{CouplingLimits, LossEvent, LossSignal, Span, Time, Verdict};
 use whimbrel_wire::Sack;
 
 use super::super::{Association, Context};
@@ -221,7 +221,7 @@ impl Association {
         if !self.epochs(index).recovery.is_active() {
             self.epochs_mut(index).episode += 1;
         }
-        let verdict = self.take_loss(ctx, index, &loss, false);
+        let verdict = self.take_loss(ctx, index, &loss, false, CouplingLimits::NONE);
         if verdict != Verdict::Transmission {
             self.stats.recoveries += 1;
             let highest = self.outstanding.next_position(PathId(index as u8)).saturating_sub(1);

@@ -1,7 +1,7 @@
 //! Verdicts on losses. The discriminator judges each loss until the window has been reduced. Further losses of the
 //! episode inherit that verdict. Every lost chunk is traced.
 
-use whimbrel_control::{LossEvent, LossSignal, Verdict};
+use whimbrel_control::{CouplingLimits, LossEvent, LossSignal, Verdict};
 use whimbrel_wire::Tsn;
 
 use super::super::{Association, Context};
@@ -30,10 +30,17 @@ impl Association {
     }
 
     /// Lets the window control react to a loss. `in_recovery`: it has already reacted for this window of data.
-    pub(in super::super) fn react(&mut self, index: usize, loss: &LossEvent, verdict: Verdict, in_recovery: bool) {
+    pub(in super::super) fn react(
+        &mut self,
+        index: usize,
+        loss: &LossEvent,
+        verdict: Verdict,
+        in_recovery: bool,
+        limits: CouplingLimits,
+    ) {
         let control = &mut self.paths[index].control;
         let before = control.cwnd();
-        control.react(loss, verdict, in_recovery);
+        control.react(loss, verdict, in_recovery, limits);
         self.stats.window_reductions += u64::from(control.cwnd() < before);
     }
 

@@ -1,6 +1,6 @@
 //! Processing of an acknowledgement, from top to bottom: what is new, reports to the parts, losses, marks.
 
-use whimbrel_control::{AckSample, Cause, LossEvent, LossSignal, MarkEvent, Stamps};
+use whimbrel_control::{AckSample, Cause, CouplingLimits, LossEvent, LossSignal, MarkEvent, Stamps};
 
 use super::super::scoreboard::{AckOutcome, Lost};
 use super::super::time_of;
@@ -134,7 +134,7 @@ impl TcpSender {
         } else {
             acked
         };
-        self.control.on_ack(&AckSample {
+        let sample = AckSample {
             now,
             acked: counted,
             packets: packets.max(1),
@@ -155,8 +155,8 @@ impl TcpSender {
             rate,
             stamps,
             eci: self.eci.then(|| segment.flags.has(TcpFlags::ECI)),
-            growth: 1.0,
-        });
+        };
+        self.control.on_ack(&sample, CouplingLimits::NONE);
     }
 
     /// Returns the bytes and packets that an acknowledgement reports for the first time. Without SACK, a duplicate acknowledgement
@@ -203,9 +203,8 @@ impl TcpSender {
             srtt: self.rtt.srtt(),
             min_rtt: self.rtt.min_rtt(),
             reduces,
-            coupled: None,
         };
-        self.control.on_mark(&mark);
+        self.control.on_mark(&mark, CouplingLimits::NONE);
         if reduces {
             // Until the segment that carries CWR is acknowledged.
             self.reduced.enter(self.board.next_seq());
@@ -351,7 +350,6 @@ impl TcpSender {
             flight_before,
             srtt: self.rtt.srtt(),
             min_rtt: self.rtt.min_rtt(),
-            coupled: None,
         }
     }
 
@@ -384,13 +382,13 @@ impl TcpSender {
                 signal: LossSignal::Timeout,
                 ..*loss
             };
-            self.control.react(&collapse, verdict, already);
+            self.control.react(&collapse, verdict, already, CouplingLimits::NONE);
             self.board.give_up_all();
             self.recovering = Recovering::Timeout(until);
             self.guard = Some(until);
             self.left = 0;
         } else {
-            self.control.react(loss, verdict, already);
+            self.control.react(loss, verdict, already, CouplingLimits::NONE);
             self.recovering = Recovering::Fast(until);
             self.urgent = true;
         }
@@ -412,7 +410,7 @@ impl TcpSender {
         if verdict != Verdict::Transmission {
             let already = self.reduced.is_active();
             self.by_transmission = false;
-            self.control.react(&loss, verdict, already);
+            self.control.react(&loss, verdict, already, CouplingLimits::NONE);
             if !already {
                 self.reduced.enter(self.board.next_seq().saturating_sub(1));
                 self.verdict = Some(verdict);

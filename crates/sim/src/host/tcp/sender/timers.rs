@@ -1,7 +1,7 @@
 //! Timers: SYN, retransmission (RFC 6298), tail-loss probe.
 
-use whimbrel_control::LossSignal;
 use whimbrel_control::recovery::BackOff;
+use whimbrel_control::{CouplingLimits, LossSignal};
 use whimbrel_proto::TimerKind;
 
 use super::super::scoreboard::Lost;
@@ -73,7 +73,7 @@ impl TcpSender {
         let until = self.board.next_seq().saturating_sub(1);
         let before = self.control.cwnd();
         if !(is_transmission && self.rules.keep_window_on_transmission_timeout) {
-            self.control.react(&loss, verdict, already);
+            self.control.react(&loss, verdict, already, CouplingLimits::NONE);
             self.reduced.enter(until);
             self.verdict = Some(verdict);
         }
