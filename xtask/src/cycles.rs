@@ -24,7 +24,7 @@ pub(crate) struct Args {
 const ALLOWED: &[(&str, usize)] = &[
     ("emu", 2),
     ("lab", 12),
-    ("proto", 52),
+    ("proto", 37),
     ("scenario", 5),
     ("sim", 18),
     ("wire", 9),

@@ -1,24 +1,13 @@
 //! Where packets come from and go to.
 
-use core::fmt;
 use std::net::SocketAddr;
 
-use crate::AssocId;
+use crate::ids::{AssocId, PathId};
 
 /// An IP address and, for SCTP inside UDP (RFC 6951), the UDP port of the encapsulation; port 0 is plain SCTP over IP.
 ///
 /// The SCTP port is not part of it: it is the same for all addresses of an endpoint (RFC 9260 §1.3).
 pub type TransportAddr = SocketAddr;
-
-/// Names a path of an association. Paths keep their numbers as long as the association lives.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct PathId(pub u8);
-
-impl fmt::Display for PathId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 /// The two ECN bits of an IP header (RFC 3168 §5).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

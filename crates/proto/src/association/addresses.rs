@@ -21,9 +21,9 @@ const MAX_PATHS: usize = 2 * MAX_ADDRESSES;
 impl Association {
     /// Returns the path on which a packet arrived: the one with both its addresses, or else one with its remote
     /// address.
-    pub(crate) fn path_for(&self, meta: &PacketMeta) -> Option<usize> {
+    pub(crate) fn path_for(&self, meta: &PacketMeta) -> Option<PathId> {
         let mut found = None;
-        for (index, path) in self.paths.iter().enumerate() {
+        for (index, path) in self.paths.numbered() {
             if path.remote == meta.remote && !path.removed {
                 if path.local == meta.local {
                     return Some(index);
@@ -50,12 +50,12 @@ impl Association {
     /// Returns whether data must wait: the peer does not know the remaining local address yet (RFC 5061 §5.3), or the
     /// remaining peer address is not verified yet (RFC 9260 §5.4).
     pub(super) fn is_held(&self) -> bool {
-        !self.paths[usize::from(self.sending)].is_open()
+        !self.paths[self.choice.sending].is_open()
     }
 
     /// Returns whether a control chunk may be sent on this path (RFC 9260 §5.4; RFC 5061 §5.2, §5.3).
-    pub(super) fn may_go(&self, to: u8, chunk: &Outgoing) -> bool {
-        let path = &self.paths[usize::from(to)];
+    pub(super) fn may_go(&self, to: PathId, chunk: &Outgoing) -> bool {
+        let path = &self.paths[to];
         match chunk {
             Outgoing::Asconf | Outgoing::Init { .. } | Outgoing::CookieEcho | Outgoing::CookieAck => true,
             Outgoing::AsconfAck { .. } | Outgoing::Heartbeat { .. } | Outgoing::HeartbeatAck(_) => path.in_use(),
@@ -64,43 +64,42 @@ impl Association {
     }
 
     /// Adds a path and returns its number, or `None` if there are too many.
-    fn add_path(&mut self, path: Path) -> Option<usize> {
+    fn add_path(&mut self, path: Path) -> Option<PathId> {
         let index = if self.paths.len() < MAX_PATHS {
-            self.paths.push(path);
-            self.outstanding.set_paths(self.paths.len());
-            if let Some(rates) = &mut self.rates {
+            let index = self.paths.push(path);
+            self.sender.outstanding.set_paths(self.paths.len());
+            if let Some(rates) = &mut self.sender.rates {
                 rates.set_paths(self.paths.len());
             }
-            self.paths.len() - 1
+            index
         } else {
-            let is_free =
-                |index: &usize| self.paths[*index].removed && !self.outstanding.remembers(PathId(*index as u8));
-            let index = (0..self.paths.len()).find(is_free)?;
+            let is_free = |index: &PathId| self.paths[*index].removed && !self.sender.outstanding.remembers(*index);
+            let index = self.paths.ids().find(is_free)?;
             let epochs = self.paths[index].epochs;
             self.paths[index] = path;
-            if !self.outstanding.is_per_path() {
+            if !self.sender.outstanding.is_per_path() {
                 // The first path holds the epochs of the association.
                 self.paths[index].epochs = epochs;
             }
             self.forget_path(index);
             index
         };
-        self.notices.renamed = true;
+        self.user.notices.renamed = true;
         self.limit_data();
         self.start_spread();
         Some(index)
     }
 
     /// A new path has reused this entry: discards all state of the earlier path.
-    fn forget_path(&mut self, index: usize) {
-        self.outstanding.forget_path(PathId(index as u8));
-        if let Some(rates) = &mut self.rates {
+    fn forget_path(&mut self, index: PathId) {
+        self.sender.outstanding.forget_path(index);
+        if let Some(rates) = &mut self.sender.rates {
             rates.forget_path(index);
         }
-        if let Some(spread) = &mut self.spread {
+        if let Some(spread) = &mut self.multipath.spread {
             spread.forget_path(index);
         }
-        if let Some(policy) = &mut self.policy {
+        if let Some(policy) = &mut self.multipath.policy {
             policy.forget_path(index);
         }
         self.forget_probes(index);
@@ -115,21 +114,21 @@ impl Association {
     /// address, the path carries only the ASCONF that adds it.
     pub(super) fn add_candidate_path(&mut self, ctx: &mut Context<'_>, local: TransportAddr) {
         let same_version = |path: &Path| !path.removed && path.remote.is_ipv4() == local.is_ipv4();
-        let shares = |index: &usize| {
+        let shares = |index: &PathId| {
             let path = &self.paths[*index];
-            let others = self.paths.iter().enumerate();
+            let others = self.paths.numbered();
             same_version(path)
-                && *index != usize::from(self.primary)
-                && *index != usize::from(self.sending)
+                && *index != self.choice.primary
+                && *index != self.choice.sending
                 && others
                     .filter(|(other, path)| other != index && !path.removed)
                     .any(|(_, other)| other.local == path.local)
         };
-        let remote = (0..self.paths.len()).find(shares).or_else(|| {
-            let primary = usize::from(self.primary);
+        let remote = self.paths.ids().find(shares).or_else(|| {
+            let primary = self.choice.primary;
             Some(primary)
                 .filter(|&index| same_version(&self.paths[index]))
-                .or_else(|| self.paths.iter().position(same_version))
+                .or_else(|| self.paths.position(same_version))
         });
         let Some(remote) = remote.map(|index| self.paths[index].remote) else {
             return;
@@ -145,8 +144,8 @@ impl Association {
 
     /// The peer knows a local address: verifies its paths, which are then used. `works` is a path that is verified
     /// already.
-    pub(super) fn open_paths_from(&mut self, ctx: &mut Context<'_>, local: TransportAddr, works: Option<usize>) {
-        for index in 0..self.paths.len() {
+    pub(super) fn open_paths_from(&mut self, ctx: &mut Context<'_>, local: TransportAddr, works: Option<PathId>) {
+        for index in self.paths.ids() {
             let path = &mut self.paths[index];
             if path.local != local || !path.pending {
                 continue;
@@ -168,7 +167,7 @@ impl Association {
 
     /// A local address was removed: replaces its paths by paths from another local address, if there is one.
     pub(super) fn leave_local_address(&mut self, ctx: &mut Context<'_>, local: TransportAddr) {
-        for index in 0..self.paths.len() {
+        for index in self.paths.ids() {
             let path = &self.paths[index];
             if path.local != local || path.removed {
                 continue;
@@ -181,7 +180,7 @@ impl Association {
                 continue;
             }
             // RFC 9260 §7.2.5: a different local address makes it a different path.
-            if let Some(other) = pair_address(&self.local_addrs, &[], remote) {
+            if let Some(other) = pair_address(&self.ends.local_addrs, &[], remote) {
                 let path = self.new_path(other, remote, confirmed);
                 if let Some(index) = self.add_path(path) {
                     self.paths[index].heartbeat.timer = ctx.now;
@@ -213,7 +212,7 @@ impl Association {
     /// Adds paths to these addresses from the local addresses.
     pub(super) fn reopen_paths(&mut self, ctx: &mut Context<'_>, remotes: &[(TransportAddr, bool)]) {
         for &(remote, confirmed) in remotes {
-            let Some(local) = pair_address(&self.local_addrs, &[], remote) else {
+            let Some(local) = pair_address(&self.ends.local_addrs, &[], remote) else {
                 continue;
             };
             let path = self.new_path(local, remote, confirmed);
@@ -245,15 +244,16 @@ impl Association {
         }
         let remote = TransportAddr::new(ip, meta.remote.port());
         let is_source = meta.remote.ip() == ip;
-        let local = if is_source && self.local_addrs.contains(&meta.local) {
+        let local = if is_source && self.ends.local_addrs.contains(&meta.local) {
             Some(meta.local)
         } else {
             let in_use: Vec<_> = self.paths.iter().filter(|path| !path.removed).collect();
-            let free = self
-                .local_addrs
-                .iter()
-                .find(|local| local.is_ipv4() == remote.is_ipv4() && in_use.iter().all(|path| path.local != **local));
-            free.copied().or_else(|| pair_address(&self.local_addrs, &[], remote))
+            let free =
+                self.ends.local_addrs.iter().find(|local| {
+                    local.is_ipv4() == remote.is_ipv4() && in_use.iter().all(|path| path.local != **local)
+                });
+            free.copied()
+                .or_else(|| pair_address(&self.ends.local_addrs, &[], remote))
         };
         let local = local.ok_or(cause_code::UNRESOLVABLE_ADDRESS)?;
         // A packet's source address proves nothing, because AUTH does not cover it. The heartbeat that verifies the
@@ -264,8 +264,8 @@ impl Association {
         path.heartbeat.requested = true;
         let index = self.add_path(path).ok_or(cause_code::RESOURCE_SHORTAGE)?;
         self.trace_path(ctx, index);
-        self.events.push_back(Event::PeerAddressAdded {
-            path: PathId(index as u8),
+        self.user.events.push_back(Event::PeerAddressAdded {
+            path: index,
             addr: remote,
         });
         self.choose_other_path(ctx);
@@ -275,40 +275,40 @@ impl Association {
 
     /// Removes addresses of the peer (RFC 5061 §4.2.2).
     pub(super) fn drop_peer_addresses(&mut self, ctx: &mut Context<'_>, is_gone: impl Fn(IpAddr) -> bool) {
-        for index in 0..self.paths.len() {
+        for index in self.paths.ids() {
             let path = &self.paths[index];
             if path.removed || !is_gone(path.remote.ip()) {
                 continue;
             }
             let addr = path.remote;
             self.retire_path(ctx, index);
-            self.events.push_back(Event::PeerAddressRemoved {
-                path: PathId(index as u8),
-                addr,
-            });
+            self.user
+                .events
+                .push_back(Event::PeerAddressRemoved { path: index, addr });
         }
         self.choose_other_path(ctx);
     }
 
     /// Makes this path the primary path at the peer's request (RFC 5061 §4.2.4).
-    pub(super) fn make_primary(&mut self, ctx: &mut Context<'_>, index: usize) {
-        let path = PathId(index as u8);
-        self.set_primary(ctx, path);
-        self.events.push_back(Event::PrimaryRequested { path });
+    pub(super) fn make_primary(&mut self, ctx: &mut Context<'_>, index: PathId) {
+        self.set_primary(ctx, index);
+        self.user.events.push_back(Event::PrimaryRequested { path: index });
     }
 
     /// Removes a path. Data in flight on it is retransmitted on other paths, without a congestion reaction.
-    pub(super) fn retire_path(&mut self, ctx: &mut Context<'_>, index: usize) {
-        let id = PathId(index as u8);
-        let before = self.outstanding.data_in_flight();
-        let flight = self.outstanding.flight(id);
-        self.outstanding.lose_path(id, |_, _| ());
-        if let Some(rates) = &mut self.rates {
+    pub(super) fn retire_path(&mut self, ctx: &mut Context<'_>, index: PathId) {
+        let before = self.sender.outstanding.data_in_flight();
+        let flight = self.sender.outstanding.flight(index);
+        self.sender.outstanding.lose_path(index, |_, _| ());
+        if let Some(rates) = &mut self.sender.rates {
             rates.on_lost(index, flight);
         }
         // RFC 9260 §6.2.1 C: data marked for retransmission is added to rwnd.
-        let lost = before - self.outstanding.data_in_flight();
-        self.peer_rwnd = self.peer_rwnd.saturating_add(u32::try_from(lost).unwrap_or(u32::MAX));
+        let lost = before - self.sender.outstanding.data_in_flight();
+        self.sender.peer_rwnd = self
+            .sender
+            .peer_rwnd
+            .saturating_add(u32::try_from(lost).unwrap_or(u32::MAX));
         self.end_probe(index);
         let path = &mut self.paths[index];
         path.removed = true;
@@ -322,7 +322,7 @@ impl Association {
         path.recovery = None;
         path.heartbeat = HeartbeatState::default();
         self.set_path_state(ctx, index, PathState::Inactive);
-        self.notices.renamed = true;
+        self.user.notices.renamed = true;
     }
 
     /// After the removal of paths, selects a primary path and a sending path among the remaining ones, and moves queued
@@ -337,29 +337,29 @@ impl Association {
                 PathState::Inactive if !path.pending => Some(3),
                 PathState::Inactive => Some(4),
             };
-            let ranked = association.paths.iter().enumerate();
+            let ranked = association.paths.numbered();
             let ranked = ranked.filter_map(|(index, path)| Some((rank(path)?, index)));
-            ranked.min().map(|(_, index)| index as u8)
+            ranked.min().map(|(_, index)| index)
         };
         let Some(best) = best(self) else { return };
-        if self.paths[usize::from(self.primary)].removed {
+        if self.paths[self.choice.primary].removed {
             self.replace_primary(best);
         }
-        if self.paths[usize::from(self.sending)].removed {
-            self.sending = best;
+        if self.paths[self.choice.sending].removed {
+            self.choice.sending = best;
             self.note_switch(ctx.now);
-            if let Some(lost) = self.outstanding.next_lost() {
-                self.paths[usize::from(lost.from.0)].urgent = true;
+            if let Some(lost) = self.sender.outstanding.next_lost() {
+                self.paths[lost.from].urgent = true;
             }
         }
         self.choose_sending_path(ctx);
-        let sending = self.sending;
-        if self.paths[usize::from(self.shutdown_path)].removed {
-            self.shutdown_path = sending;
+        let sending = self.choice.sending;
+        if self.paths[self.choice.shutdown_path].removed {
+            self.choice.shutdown_path = sending;
         }
-        for index in 0..self.paths.len() {
+        for index in self.paths.ids() {
             if self.paths[index].removed {
-                self.outgoing.redirect(index as u8, sending);
+                self.outgoing.redirect(index, sending);
             }
         }
         self.allow_burst();
@@ -367,7 +367,7 @@ impl Association {
 
     /// The peer restarted: removes the paths from local addresses that the peer does not know.
     pub(super) fn forget_candidates(&mut self, ctx: &mut Context<'_>) {
-        for index in 0..self.paths.len() {
+        for index in self.paths.ids() {
             if self.paths[index].pending {
                 self.retire_path(ctx, index);
             }
@@ -376,8 +376,8 @@ impl Association {
     }
 
     /// Records a new path in the trace.
-    fn trace_path(&self, ctx: &mut Context<'_>, index: usize) {
-        let (path, state) = (PathId(index as u8), self.paths[index].state);
+    fn trace_path(&self, ctx: &mut Context<'_>, index: PathId) {
+        let (path, state) = (index, self.paths[index].state);
         ctx.trace
             .emit(crate::trace::TraceKinds::STATES, ctx.now, Some(self.id), || {
                 crate::trace::TraceEvent::PathState { path, state }
@@ -433,21 +433,22 @@ mod tests {
     fn nothing_is_left_of_a_path_whose_place_is_used_again() {
         let mut association = testing::association(MAX_PATHS);
         let told = Told::default();
-        association.spread = Some(testing::spread(
+        association.multipath.spread = Some(testing::spread(
             Some(Box::new(told.clone())),
             Some(Box::new(told.clone())),
         ));
-        association.policy = Some(testing::policy(Box::new(told.clone())));
-        for index in [0, 5] {
+        association.multipath.policy = Some(testing::policy(Box::new(told.clone())));
+        for index in [PathId(0), PathId(5)] {
+            let place = index.index();
             association.paths[index].removed = true;
             association.paths[index].epochs.recovery.enter(7);
             let path = association.new_path(testing::addr(99), testing::addr(98), true);
             assert_eq!(association.add_path(path), Some(index));
-            assert_eq!(*told.0.lock().unwrap(), [index, 100 + index, 200 + index]);
+            assert_eq!(*told.0.lock().unwrap(), [place, 100 + place, 200 + place]);
             told.0.lock().unwrap().clear();
         }
         assert!(
-            association.epochs(0).recovery.is_active(),
+            association.epochs(PathId(0)).recovery.is_active(),
             "the association is in fast recovery, whatever its first path is"
         );
     }
@@ -457,29 +458,29 @@ mod tests {
         let mut association = testing::association(MAX_PATHS);
         // All data was sent on two of the paths; no data was sent on the paths that reuse their entries.
         testing::send(&mut association, Accounting::Path, &[(0, 100), (5, 100)]);
-        association.outstanding.allow_copies();
-        association.rates = Some(Box::new(DeliveryRates::new(0, MAX_PATHS)));
+        association.sender.outstanding.allow_copies();
+        association.sender.rates = Some(Box::new(DeliveryRates::new(0, MAX_PATHS)));
         let (at, later) = (Time::from_nanos(1), Time::from_nanos(50_000_000));
-        for (seq, index) in [(0, 0), (1, 5)] {
-            let here = PathId(index as u8);
+        for (seq, here) in [(0, PathId(0)), (1, PathId(5))] {
+            let index = here;
             association.stamp_chunk(at, seq, index, 116);
-            if let Some(rates) = &mut association.rates {
-                rates.on_acked(seq, index as u8, at);
+            if let Some(rates) = &mut association.sender.rates {
+                rates.on_acked(seq, index.0, at);
             }
             // The chunk was sent here first, and then on another path.
-            let mut past = association.outstanding.next_copy(here, |_, _| true);
+            let mut past = association.sender.outstanding.next_copy(here, |_, _| true);
             while let Some(seq) = past {
-                association.outstanding.copy(seq, here, at);
-                past = association.outstanding.next_copy(here, |_, _| true);
+                association.sender.outstanding.copy(seq, here, at);
+                past = association.sender.outstanding.next_copy(here, |_, _| true);
             }
-            association.outstanding.lose_path(here, |_, _| {});
-            association.outstanding.retransmit(seq, PathId(1), at);
+            association.sender.outstanding.lose_path(here, |_, _| {});
+            association.sender.outstanding.retransmit(seq, PathId(1), at);
             association.paths[index].removed = true;
             let path = association.new_path(testing::addr(99), testing::addr(98), true);
             assert_eq!(association.add_path(path), Some(index));
-            let rates = association.rates.as_mut().expect("they are measured");
+            let rates = association.sender.rates.as_mut().expect("they are measured");
             assert_eq!(rates.on_delivered(later, index, 116, None), None, "of another path");
-            let next = association.outstanding.next_copy(here, |_, _| true);
+            let next = association.sender.outstanding.next_copy(here, |_, _| true);
             assert_eq!(next, Some(0), "nothing has been sent here");
         }
     }

@@ -14,6 +14,7 @@ use sha2::Sha256;
 use whimbrel_wire::{Auth, Cause, Chunk, ChunkType, PacketSink, PacketView, Parameter, Parameters, TypeList, hmac_id};
 
 use super::Association;
+use crate::PathId;
 use crate::config::AssociationConfig;
 use crate::error::Discard;
 use crate::extensions::Extensions;
@@ -421,7 +422,7 @@ impl Association {
     /// Sets up authentication after the handshake has negotiated it. It is called again if the handshake is repeated.
     pub(super) fn agree_on_auth(&mut self, agreement: Option<&AuthAgreement>, extensions: Extensions) {
         let agreement = agreement.filter(|_| extensions.has(Extensions::AUTH));
-        self.auth = agreement
+        self.agreed.auth = agreement
             .and_then(|agreement| AuthState::of(&self.config, agreement))
             .map(Box::new);
     }
@@ -431,12 +432,12 @@ impl Association {
         let both = |auth: &AuthState| {
             auth.peer_requires.has(ChunkType::ASCONF) && auth.peer_requires.has(ChunkType::ASCONF_ACK)
         };
-        self.auth.as_deref().is_some_and(both)
+        self.agreed.auth.as_deref().is_some_and(both)
     }
 
     /// Returns the bytes that authentication uses in every packet.
     pub(super) fn auth_len(&self) -> usize {
-        match &self.auth {
+        match &self.agreed.auth {
             Some(auth) if auth.every_packet => auth.signer.chunk_len(),
             _ => 0,
         }
@@ -447,8 +448,8 @@ impl Association {
     /// # Errors
     /// Returns an error if the verification fails. The peer receives an error report only for an HMAC identifier that
     /// was not negotiated.
-    pub(super) fn on_auth(&mut self, from: usize, auth: &Auth<'_>, packet: &PacketView<'_>) -> Result<(), Discard> {
-        let Some(state) = &self.auth else {
+    pub(super) fn on_auth(&mut self, from: PathId, auth: &Auth<'_>, packet: &PacketView<'_>) -> Result<(), Discard> {
+        let Some(state) = &self.agreed.auth else {
             return Err(Discard::Unexpected);
         };
         state.verify(auth, packet).map_err(|unsupported| {

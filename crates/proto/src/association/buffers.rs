@@ -131,21 +131,21 @@ impl Association {
             return true;
         }
         self.tuning.as_ref().is_some_and(|tuning| {
-            let overhead = (self.queue.len() + self.outstanding.len()) * SEND_OVERHEAD;
+            let overhead = (self.sender.queue.len() + self.sender.outstanding.len()) * SEND_OVERHEAD;
             held + overhead + len <= tuning.send_buffer as usize
         })
     }
 
     /// Adjusts the receive buffer, after data has arrived, to the bytes that the application reads in a round-trip
     /// time.
-    pub(super) fn tune_receive(&mut self, ctx: &mut Context<'_>, from: usize) {
+    pub(super) fn tune_receive(&mut self, ctx: &mut Context<'_>, from: PathId) {
         let Some(tuning) = &mut self.tuning else { return };
         if self.config.recv_buffer_max.is_none_or(|max| max <= tuning.recv_buffer) {
             return;
         }
         let paths = self.paths.iter().filter(|path| path.is_open());
         let round = paths.filter_map(|path| path.rtt.srtt()).max().max(tuning.latest);
-        let delivered = self.stats.bytes_delivered;
+        let delivered = self.user.stats.bytes_delivered;
         if let Some(round) = round {
             let elapsed = ctx.now.since(tuning.since);
             if elapsed >= round {
@@ -154,7 +154,7 @@ impl Association {
                 (tuning.since, tuning.delivered) = (ctx.now, delivered);
                 let wanted = ROUNDS_RECEIVED * (moved as f64 * share) as u64;
                 let grown = grow(ctx.pool, tuning.recv_buffer, wanted, self.config.recv_buffer_max);
-                if let (Some(size), Some(receiver)) = (grown, &mut self.receiver) {
+                if let (Some(size), Some(receiver)) = (grown, &mut self.receiving.receiver) {
                     tuning.recv_buffer = size;
                     receiver.resize(size);
                 }
@@ -162,7 +162,7 @@ impl Association {
         }
         // While this endpoint sends data, the data measures the round-trip time.
         let asks = self.state == State::Established
-            && self.outstanding.is_empty()
+            && self.sender.outstanding.is_empty()
             && match tuning.asked {
                 None => delivered >= FIRST_MEASUREMENT,
                 Some((at, before)) => {
@@ -172,7 +172,7 @@ impl Association {
             };
         if asks {
             tuning.asked = Some((ctx.now, delivered));
-            self.request_heartbeat(ctx, PathId(from as u8));
+            self.request_heartbeat(ctx, from);
         }
     }
 
@@ -180,16 +180,17 @@ impl Association {
     /// more to send.
     pub(super) fn tune_send(&mut self, ctx: &mut Context<'_>) {
         let Some(tuning) = &self.tuning else { return };
-        if !self.notices.wants_space {
+        if !self.user.notices.wants_space {
             return;
         }
-        let busy =
-            |index: &usize| *index == usize::from(self.sending) || self.outstanding.flight(PathId(*index as u8)) > 0;
-        let round = |index: usize| self.paths[index].rtt.srtt();
-        let slowest = (0..self.paths.len()).filter(busy).filter_map(round).max();
+        let busy = |index: &PathId| *index == self.choice.sending || self.sender.outstanding.flight(*index) > 0;
+        let round = |index: PathId| self.paths[index].rtt.srtt();
+        let slowest = self.paths.ids().filter(busy).filter_map(round).max();
         let Some(slowest) = slowest else { return };
         // The buffer must hold the data that the other paths deliver while the slowest path carries a packet.
-        let windows: f64 = (0..self.paths.len())
+        let windows: f64 = self
+            .paths
+            .ids()
             .filter(busy)
             .map(|index| {
                 let own = round(index).unwrap_or(slowest).as_nanos().max(1) as f64;
@@ -207,11 +208,11 @@ impl Association {
     pub(super) fn reset_buffers(&mut self, ctx: &mut Context<'_>) {
         ctx.pool.give_back(self.buffer_grant());
         self.tuning = Tuning::new(&self.config);
-        if let Some(receiver) = self.receiver.as_mut().filter(|_| self.tuning.is_some()) {
+        if let Some(receiver) = self.receiving.receiver.as_mut().filter(|_| self.tuning.is_some()) {
             receiver.resize(self.config.recv_buffer);
         }
         if let Some(tuning) = &mut self.tuning {
-            (tuning.since, tuning.delivered) = (ctx.now, self.stats.bytes_delivered);
+            (tuning.since, tuning.delivered) = (ctx.now, self.user.stats.bytes_delivered);
         }
     }
 }

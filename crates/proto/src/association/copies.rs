@@ -24,29 +24,30 @@ const LONGEST_REST: u64 = 32;
 
 impl Association {
     /// The path that may carry a copy now, if every chunk goes out on every path.
-    pub(super) fn next_redundant(&mut self, now: Time) -> Option<usize> {
-        if !self.spread.as_ref().is_some_and(|spread| spread.is_redundant) {
+    pub(super) fn next_redundant(&mut self, now: Time) -> Option<PathId> {
+        if !self.multipath.spread.as_ref().is_some_and(|spread| spread.is_redundant) {
             return None;
         }
         self.open_path(now, |association, index| association.oldest_for(now, index).is_some())
     }
 
     /// The path that may carry what the buffers wait for.
-    pub(super) fn next_opportunity(&mut self, now: Time) -> Option<usize> {
-        let has_reason = self.is_stalled() || self.queue.is_empty();
-        if !self.config.parts.opportunistic_retransmission || self.outstanding.nothing_in_flight() || !has_reason {
+    pub(super) fn next_opportunity(&mut self, now: Time) -> Option<PathId> {
+        let has_reason = self.is_stalled() || self.sender.queue.is_empty();
+        if !self.config.parts.opportunistic_retransmission || self.sender.outstanding.nothing_in_flight() || !has_reason
+        {
             return None;
         }
         self.open_path(now, |association, index| association.oldest_for(now, index).is_some())
     }
 
     /// The open path with the lowest round-trip time that has something to carry.
-    fn open_path(&mut self, now: Time, mut has_work: impl FnMut(&mut Self, usize) -> bool) -> Option<usize> {
-        let mut best: Option<usize> = None;
-        for index in 0..self.paths.len() {
+    fn open_path(&mut self, now: Time, mut has_work: impl FnMut(&mut Self, PathId) -> bool) -> Option<PathId> {
+        let mut best: Option<PathId> = None;
+        for index in self.paths.ids() {
             let path = &self.paths[index];
-            let is_open = path.burst_left > 0 && self.is_usable(index) && self.window_open(PathId(index as u8), index);
-            let round = |index: usize| self.paths[index].rtt.srtt().unwrap_or(self.paths[index].rtt.rto());
+            let is_open = path.burst_left > 0 && self.is_usable(index) && self.window_open(index);
+            let round = |index: PathId| self.paths[index].rtt.srtt().unwrap_or(self.paths[index].rtt.rto());
             if is_open
                 && best.is_none_or(|best| round(index) < round(best))
                 && has_work(self, index)
@@ -59,28 +60,27 @@ impl Association {
     }
 
     /// The oldest chunk under way elsewhere that is to be sent on the path as well.
-    fn oldest_for(&mut self, now: Time, index: usize) -> Option<Seq> {
-        let id = PathId(index as u8);
-        if self.spread.as_ref().is_some_and(|spread| spread.is_redundant) {
-            return self.outstanding.next_copy(id, |_, _| true);
+    fn oldest_for(&mut self, now: Time, index: PathId) -> Option<Seq> {
+        if self.multipath.spread.as_ref().is_some_and(|spread| spread.is_redundant) {
+            return self.sender.outstanding.next_copy(index, |_, _| true);
         }
-        let Association { outstanding, paths, .. } = self;
+        let (outstanding, paths) = (&mut self.sender.outstanding, &mut self.paths);
         let path = &paths[index];
         let here = path.rtt.srtt()?;
         // While something waits at its bottleneck, a copy would only take the place of what comes after it.
         let pipe = path.control.cwnd() as f64 * path.rtt.min_rtt()?.as_secs_f64() / here.as_secs_f64();
-        if outstanding.flight(id) as f64 > pipe {
+        if outstanding.flight(index) as f64 > pipe {
             return None;
         }
         let mut later = NEVER;
         let sack_delay = self.config.sack_delay;
         // Paths with one chunk in flight, as bits.
-        let lone = (0..paths.len().min(64)).fold(0_u64, |lone, path| {
-            lone | u64::from(outstanding.chunks_in_flight(PathId(path as u8)) == 1) << path
+        let lone = paths.ids().take(64).fold(0_u64, |lone, path| {
+            lone | u64::from(outstanding.chunks_in_flight(path) == 1) << path.index()
         });
-        let has_nothing_else = self.queue.is_empty() && !self.notices.wants_space;
-        let oldest = outstanding.next_copy(id, |from, sent_at| {
-            let rtt = &paths[usize::from(from)].rtt;
+        let has_nothing_else = self.sender.queue.is_empty() && !self.user.notices.wants_space;
+        let oldest = outstanding.next_copy(index, |from, sent_at| {
+            let rtt = &paths[PathId(from)].rtt;
             let there = rtt.srtt().unwrap_or(rtt.rto());
             let is_shorter = here < there;
             let Some(sent_at) = sent_at else { return is_shorter };
@@ -119,12 +119,12 @@ impl Association {
         let path = packet.path();
         let mut pushed = false;
         while let Some(seq) = self.oldest_for(ctx.now, path)
-            && let Some(data) = self.outstanding.data(seq, false)
+            && let Some(data) = self.sender.outstanding.data(seq, false)
             && packet.fits(&Chunk::Data(data))
         {
             packet.push_data(data);
             pushed = true;
-            if seq == self.outstanding.base() && self.is_stalled() {
+            if seq == self.sender.outstanding.base() && self.is_stalled() {
                 self.penalise(ctx, seq);
             }
             self.send_copy(ctx, seq, path);
@@ -135,19 +135,19 @@ impl Association {
         pushed
     }
 
-    fn send_copy(&mut self, ctx: &mut Context<'_>, seq: Seq, path: usize) {
-        let id = PathId(path as u8);
-        let (len, is_earliest) = self.outstanding.copy(seq, id, ctx.now);
-        self.stats.copies += 1;
-        self.stats.data_chunks_sent += 1;
-        self.stats.data_bytes_sent += len;
+    fn send_copy(&mut self, ctx: &mut Context<'_>, seq: Seq, path: PathId) {
+        let id = path;
+        let (len, is_earliest) = self.sender.outstanding.copy(seq, id, ctx.now);
+        self.user.stats.copies += 1;
+        self.user.stats.data_chunks_sent += 1;
+        self.user.stats.data_bytes_sent += len;
         let here = &mut self.paths[path];
         // Its round-trip time can be measured if it is known which of the two was answered.
         here.timed = here.timed.or(Some(Timed::new(seq, ctx.now)));
         if here.t3 == NEVER || is_earliest {
             here.t3 = ctx.now + here.timeout();
         }
-        let tsn = self.outstanding.tsn(seq);
+        let tsn = self.sender.outstanding.tsn(seq);
         ctx.trace
             .emit(TraceKinds::TSNS, ctx.now, Some(self.id), || TraceEvent::TsnSent {
                 path: id,
@@ -159,8 +159,8 @@ impl Association {
 
     /// All wait for this chunk: the path that carries it has too much in flight.
     fn penalise(&mut self, ctx: &mut Context<'_>, seq: Seq) {
-        let is_redundant = self.spread.as_ref().is_some_and(|spread| spread.is_redundant);
-        let Some(from) = self.outstanding.path_of(seq).map(usize::from) else {
+        let is_redundant = self.multipath.spread.as_ref().is_some_and(|spread| spread.is_redundant);
+        let Some(from) = self.sender.outstanding.path_of(seq).map(PathId) else {
             return;
         };
         let path = &mut self.paths[from];
@@ -177,7 +177,7 @@ impl Association {
             rest_until = ctx.now + rest.max(round).min(round * LONGEST_REST);
         }
         path.set_penalty(ctx.now, rest_until);
-        self.stats.penalties += 1;
+        self.user.stats.penalties += 1;
         self.trace_window(ctx, from);
     }
 }

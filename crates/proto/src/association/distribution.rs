@@ -47,12 +47,12 @@ impl Spread {
     }
 
     /// A new path has reused this number.
-    pub(super) fn forget_path(&mut self, index: usize) {
+    pub(super) fn forget_path(&mut self, index: PathId) {
         if let Some(distribution) = &mut self.distribution {
-            distribution.on_replaced(index);
+            distribution.on_replaced(index.index());
         }
         if let Some(coupling) = &mut self.coupling {
-            coupling.on_replaced(index);
+            coupling.on_replaced(index.index());
         }
     }
 }
@@ -60,7 +60,7 @@ impl Spread {
 impl Association {
     /// Starts the concurrent use of several paths, if the scheme requires it and there is more than one path.
     pub(super) fn start_spread(&mut self) {
-        if self.spread.is_some() || self.paths.len() < 2 {
+        if self.multipath.spread.is_some() || self.paths.len() < 2 {
             return;
         }
         let context = BuildContext {
@@ -75,69 +75,71 @@ impl Association {
         }
         let spread = Spread::new(distribution, coupling, parts.buffer_split, self.paths.len());
         if spread.is_redundant || self.config.parts.opportunistic_retransmission {
-            self.outstanding.allow_copies();
+            self.sender.outstanding.allow_copies();
         }
-        self.spread = Some(Box::new(spread));
+        self.multipath.spread = Some(Box::new(spread));
     }
 
     /// Returns whether new data may be sent on several paths concurrently.
     #[inline]
     pub(super) fn is_spread(&self) -> bool {
-        self.spread.as_ref().is_some_and(|spread| spread.distribution.is_some())
+        self.multipath
+            .spread
+            .as_ref()
+            .is_some_and(|spread| spread.distribution.is_some())
     }
 
     /// Returns whether new data may be sent on a path: it is confirmed and active, or the sending path while no path is
     /// active.
-    pub(super) fn is_usable(&self, index: usize) -> bool {
-        let is_active = |index: usize| {
+    pub(super) fn is_usable(&self, index: PathId) -> bool {
+        let is_active = |index: PathId| {
             let path = &self.paths[index];
             path.confirmed && path.is_active()
         };
-        let stands_in = || index == usize::from(self.sending) && !(0..self.paths.len()).any(is_active);
+        let stands_in = || index == self.choice.sending && !self.paths.ids().any(is_active);
         !self.paths[index].is_probed() && (is_active(index) || stands_in())
     }
 
     /// Returns the room for chunks in a packet of data on a path.
-    pub(super) fn room_on(&self, index: usize) -> usize {
+    pub(super) fn room_on(&self, index: PathId) -> usize {
         self.paths[index].max_packet() - COMMON_HEADER_LEN - self.stamp_len()
     }
 
     /// Returns whether a path is within its share of the buffers that all paths share.
-    fn split_allows(&self, split: BufferSplit, index: usize) -> bool {
+    fn split_allows(&self, split: BufferSplit, index: PathId) -> bool {
         let (sender, receiver) = match split {
             BufferSplit::None => return true,
             BufferSplit::Sender => (true, false),
             BufferSplit::Receiver => (false, true),
             BufferSplit::Both => (true, true),
         };
-        let count = (0..self.paths.len())
-            .filter(|&path| self.is_usable(path))
-            .count()
-            .max(1) as u64;
+        let count = self.paths.ids().filter(|&path| self.is_usable(path)).count().max(1) as u64;
         // Every path may use one packet, however small the buffers are.
-        let id = PathId(index as u8);
-        let (held, flight) = (self.outstanding.data_held_of(id), self.outstanding.flight(id));
-        let sent = held + u64::from(self.max_data);
+        let (held, flight) = (
+            self.sender.outstanding.data_held_of(index),
+            self.sender.outstanding.flight(index),
+        );
+        let sent = held + u64::from(self.sender.max_data);
         let under_way = flight + self.paths[index].control.unit();
-        let theirs = u64::from(self.peer_rwnd) + self.outstanding.data_in_flight();
+        let theirs = u64::from(self.sender.peer_rwnd) + self.sender.outstanding.data_in_flight();
         !(sender && held > 0 && sent > self.send_limit() as u64 / count
             || receiver && flight > 0 && under_way > theirs / count)
     }
 
     /// Returns the view of a path for the parts.
-    pub(super) fn view(&self, now: Time, index: usize) -> PathView {
-        let (path, id) = (&self.paths[index], PathId(index as u8));
+    pub(super) fn view(&self, now: Time, index: PathId) -> PathView {
+        let (path, id) = (&self.paths[index], index);
         let usable = self.is_usable(index);
         PathView {
             usable,
             open: usable
                 && path.burst_left > 0
-                && self.window_open(id, index)
+                && self.window_open(index)
                 && path.pacer_is_open(now)
                 && self.next_new_len(self.room_on(index)).is_some(),
             cwnd: path.control.cwnd(),
             ssthresh: path.control.ssthresh(),
-            flight: self.outstanding.flight(id),
+            flight: self.sender.outstanding.flight(id),
             unit: path.control.unit(),
             srtt: path.rtt.srtt(),
             rttvar: path.rtt.rttvar(),
@@ -152,24 +154,23 @@ impl Association {
     /// Returns the path for the next packet of new data. `blocked`: a path whose retransmissions wait for cwnd and have
     /// priority.
     // [9260:6.1-13]
-    pub(super) fn distribute(&mut self, now: Time, blocked: Option<usize>) -> Option<usize> {
-        for index in 0..self.paths.len() {
-            let id = PathId(index as u8);
-            if self.outstanding.chunks_in_flight(id) == 0 && !self.paths[index].is_probed() {
+    pub(super) fn distribute(&mut self, now: Time, blocked: Option<PathId>) -> Option<PathId> {
+        for index in self.paths.ids() {
+            if self.sender.outstanding.chunks_in_flight(index) == 0 && !self.paths[index].is_probed() {
                 self.paths[index].decay_if_idle(now);
             }
         }
         // Taken out temporarily, because the call needs the association.
-        let mut spread = self.spread.take()?;
+        let mut spread = self.multipath.spread.take()?;
         let chosen = self.ask(now, blocked, &mut spread);
-        self.spread = Some(spread);
+        self.multipath.spread = Some(spread);
         chosen
     }
 
-    fn ask(&mut self, now: Time, blocked: Option<usize>, spread: &mut Spread) -> Option<usize> {
+    fn ask(&mut self, now: Time, blocked: Option<PathId>, spread: &mut Spread) -> Option<PathId> {
         spread.views.clear();
         let mut any_open = None;
-        for index in 0..self.paths.len() {
+        for index in self.paths.ids() {
             let mut view = self.view(now, index);
             let (_, rest_until) = self.paths[index].penalty();
             if view.open && rest_until > now {
@@ -180,7 +181,7 @@ impl Association {
             view.open &= blocked != Some(index) && self.split_allows(spread.buffer_split, index);
             if view.open {
                 any_open = any_open.or(Some(index));
-            } else if view.usable && blocked != Some(index) && self.window_open(PathId(index as u8), index) {
+            } else if view.usable && blocked != Some(index) && self.window_open(index) {
                 // If the path waits only for the pacer, this records when the wait ends.
                 self.paths[index].is_its_time(now);
             }
@@ -188,34 +189,38 @@ impl Association {
         }
         // The distribution is not asked if no path can send.
         let any_open = any_open?;
-        let sending = usize::from(self.sending);
-        if self.probe.permitted {
+        let sending = self.choice.sending;
+        if self.sender.probe.permitted {
             // A closed receive window is probed on the sending path, as in the standard.
-            return Some(if spread.views[sending].open { sending } else { any_open });
+            return Some(if spread.views[sending.index()].open {
+                sending
+            } else {
+                any_open
+            });
         }
         let distribution = spread.distribution.as_mut()?;
-        let chosen = distribution.choose(&self.demand(now), &spread.views);
-        let is_open = |&index: &usize| spread.views.get(index).is_some_and(|view| view.open);
+        let chosen = distribution.choose(&self.demand(now), &spread.views).map(PathId::at);
+        let is_open = |&index: &PathId| spread.views.get(index.index()).is_some_and(|view| view.open);
         // A distribution may wait for an acknowledgement or a timer, but only if data is in flight.
         chosen
             .filter(is_open)
-            .or_else(|| self.outstanding.nothing_in_flight().then_some(any_open))
+            .or_else(|| self.sender.outstanding.nothing_in_flight().then_some(any_open))
     }
 
     /// Returns the factor for the growth of a path's window by an acknowledgement of `acked` bytes. 1 is uncoupled
     /// growth.
     #[inline]
-    pub(super) fn coupled_growth(&mut self, now: Time, index: usize, acked: u64) -> f64 {
-        if self.spread.is_none() {
+    pub(super) fn coupled_growth(&mut self, now: Time, index: PathId, acked: u64) -> f64 {
+        if self.multipath.spread.is_none() {
             return 1.0;
         }
         let in_slow_start = self.paths[index].control.cwnd() <= self.paths[index].control.ssthresh();
         self.ask_coupling(now, |coupling, paths| {
-            coupling.on_delivered(index, acked);
+            coupling.on_delivered(index.index(), acked);
             if in_slow_start {
-                coupling.slow_start_growth(index, paths)
+                coupling.slow_start_growth(index.index(), paths)
             } else {
-                coupling.growth(index, paths)
+                coupling.growth(index.index(), paths)
             }
         })
         .unwrap_or(1.0)
@@ -223,8 +228,8 @@ impl Association {
 
     /// Returns the window of a path after congestion, if a coupling determines it. `reacted`: the reaction to this
     /// window of data has already taken place. The coupling is informed only of the first loss of a window.
-    pub(super) fn coupled_window(&mut self, now: Time, index: usize, reacted: bool) -> Option<u64> {
-        if reacted || self.spread.is_none() {
+    pub(super) fn coupled_window(&mut self, now: Time, index: PathId, reacted: bool) -> Option<u64> {
+        if reacted || self.multipath.spread.is_none() {
             return None;
         }
         let epochs = self.epochs(index);
@@ -232,35 +237,33 @@ impl Association {
         let is_first = !goes_on && !self.paths[index].reductions.marked();
         self.ask_coupling(now, |coupling, paths| {
             if is_first {
-                coupling.on_loss(index);
+                coupling.on_loss(index.index());
             }
-            coupling.reduced(index, paths)
+            coupling.reduced(index.index(), paths)
         })?
     }
 
     fn ask_coupling<R>(&mut self, now: Time, ask: impl FnOnce(&mut dyn Couple, &[PathView]) -> R) -> Option<R> {
         // Taken out temporarily, because the call needs the association.
-        let mut spread = self.spread.take()?;
+        let mut spread = self.multipath.spread.take()?;
         let answer = spread.coupling.as_mut().map(|coupling| {
             spread.views.clear();
-            spread
-                .views
-                .extend((0..self.paths.len()).map(|index| self.view(now, index)));
+            spread.views.extend(self.paths.ids().map(|index| self.view(now, index)));
             ask(coupling.as_mut(), &spread.views)
         });
-        self.spread = Some(spread);
+        self.multipath.spread = Some(spread);
         answer
     }
 
     fn demand(&self, now: Time) -> Demand {
         Demand {
             now,
-            queued: self.queue.bytes() as u64,
-            in_flight: self.outstanding.data_in_flight(),
-            window: self.peer_rwnd.into(),
-            unacknowledged: self.outstanding.data_held(),
+            queued: self.sender.queue.bytes() as u64,
+            in_flight: self.sender.outstanding.data_in_flight(),
+            window: self.sender.peer_rwnd.into(),
+            unacknowledged: self.sender.outstanding.data_held(),
             send_buffer: self.send_limit() as u64,
-            sending: usize::from(self.sending),
+            sending: self.choice.sending.index(),
         }
     }
 
@@ -269,38 +272,42 @@ impl Association {
         if !self.is_stalled() || !self.any_window_open() {
             return;
         }
-        let Some(mut spread) = self.spread.take() else { return };
+        let Some(mut spread) = self.multipath.spread.take() else {
+            return;
+        };
         spread.views.clear();
-        spread
-            .views
-            .extend((0..self.paths.len()).map(|index| self.view(now, index)));
+        spread.views.extend(self.paths.ids().map(|index| self.view(now, index)));
         if let Some(distribution) = &mut spread.distribution {
             distribution.on_stall(&self.demand(now), &spread.views);
         }
-        self.spread = Some(spread);
+        self.multipath.spread = Some(spread);
     }
 
     /// Returns whether the buffers that all paths share are full.
     pub(super) fn is_stalled(&self) -> bool {
-        let sender_full = self.queue.is_empty() && self.notices.wants_space;
-        let receiver_full = !self.queue.is_empty() && !self.may_send_new();
+        let sender_full = self.sender.queue.is_empty() && self.user.notices.wants_space;
+        let receiver_full = !self.sender.queue.is_empty() && !self.may_send_new();
         sender_full || receiver_full
     }
 
     /// Returns whether the peer's rwnd allows new data on some path.
     pub(super) fn may_send_new(&self) -> bool {
         if !self.is_spread() {
-            return self.next_new_len(self.room_on(usize::from(self.sending))).is_some();
+            return self.next_new_len(self.room_on(self.choice.sending)).is_some();
         }
-        (0..self.paths.len()).any(|index| self.is_usable(index) && self.next_new_len(self.room_on(index)).is_some())
+        self.paths
+            .ids()
+            .any(|index| self.is_usable(index) && self.next_new_len(self.room_on(index)).is_some())
     }
 
     /// Returns whether cwnd allows data on a path that takes new data.
     pub(super) fn any_window_open(&self) -> bool {
         if !self.is_spread() {
-            return self.window_open(PathId(self.sending), usize::from(self.sending));
+            return self.window_open(self.choice.sending);
         }
-        (0..self.paths.len()).any(|index| self.is_usable(index) && self.window_open(PathId(index as u8), index))
+        self.paths
+            .ids()
+            .any(|index| self.is_usable(index) && self.window_open(index))
     }
 }
 
@@ -334,22 +341,22 @@ mod tests {
     fn a_coupling_hears_of_the_first_loss_of_a_window_alone() {
         let mut association = testing::association(2);
         let counts = Counts::default();
-        association.spread = Some(testing::spread(None, Some(Box::new(counts.clone()))));
+        association.multipath.spread = Some(testing::spread(None, Some(Box::new(counts.clone()))));
         let now = Time::from_nanos(1);
         let ask = |association: &mut Association, reacted| {
-            let window = association.coupled_window(now, 1, reacted);
+            let window = association.coupled_window(now, PathId(1), reacted);
             (window, core::mem::take(&mut *counts.0.lock().unwrap()))
         };
         assert_eq!(ask(&mut association, false), (Some(1468), (1, 1)));
         // In fast recovery a loss is not the first one, but a window may still be requested, as after a transmission
         // loss.
-        association.epochs_mut(1).recovery.enter(5);
+        association.epochs_mut(PathId(1)).recovery.enter(5);
         assert_eq!(ask(&mut association, false), (Some(1468), (0, 1)));
-        association.epochs_mut(1).recovery.leave();
-        association.epochs_mut(1).reduced.enter(5);
+        association.epochs_mut(PathId(1)).recovery.leave();
+        association.epochs_mut(PathId(1)).reduced.enter(5);
         assert_eq!(ask(&mut association, false), (Some(1468), (0, 1)));
         assert_eq!(ask(&mut association, true), (None, (0, 0)));
-        association.epochs_mut(1).leave();
+        association.epochs_mut(PathId(1)).leave();
         assert_eq!(ask(&mut association, false), (Some(1468), (1, 1)));
     }
 }

@@ -45,11 +45,11 @@ impl EciState {
 impl Association {
     /// Returns whether both endpoints echo the congestion that routers indicate.
     pub fn uses_eci(&self) -> bool {
-        self.eci.in_use
+        self.agreed.eci.in_use
     }
 
     pub(super) fn agree_on_eci(&mut self, both: Extensions) {
-        self.eci = EciState {
+        self.agreed.eci = EciState {
             in_use: both.has(Extensions::ECI),
             ..EciState::default()
         };
@@ -57,7 +57,7 @@ impl Association {
 
     /// Returns the codepoint of packets of new data while ECN is in use.
     pub(super) fn capable_codepoint(&self) -> Ecn {
-        if self.eci.in_use { Ecn::Ect1 } else { Ecn::Ect0 }
+        if self.agreed.eci.in_use { Ecn::Ect1 } else { Ecn::Ect0 }
     }
 }
 

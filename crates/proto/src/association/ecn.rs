@@ -16,7 +16,7 @@
 //! that window of data counts as new congestion: the rules are those of TCP, whose flag identifies no packet. Ye 2004
 //! (4.6.1) shows the weakness: each lost CWR causes another reduction.
 
-use whimbrel_control::{CouplingLimits, MarkEvent, RecoveryEpoch, Seq, Verdict};
+use whimbrel_control::{CouplingLimits, MarkEvent, Seq, Verdict};
 use whimbrel_wire::{Chunk, PacketView, Tsn};
 
 use super::transmit::Packet;
@@ -35,45 +35,15 @@ pub(super) struct EcnState {
     pub(super) echo: Option<Tsn>,
 }
 
-/// Records the windows of data for which a path's cwnd has been reduced. Used only while ECN is in use.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Reductions {
-    /// Reductions by an ECNE chunk.
-    by_mark: RecoveryEpoch,
-    /// Reductions by any cause.
-    by_any: RecoveryEpoch,
-    /// Positions of the association below this one were outstanding at the last reduction; 0 before the first.
-    below: Seq,
-}
-
-impl Reductions {
-    /// `on_path`: the highest outstanding position in the path's numbering; `of_all`: in the association's numbering.
-    fn enter(&mut self, on_path: Seq, of_all: Seq) {
-        self.by_any.enter(on_path);
-        self.below = of_all.saturating_add(1);
-    }
-
-    /// All data up to and including `acked` is acknowledged.
-    pub(super) fn on_cumulative_ack(&mut self, acked: Seq) {
-        self.by_mark.on_cumulative_ack(acked);
-        self.by_any.on_cumulative_ack(acked);
-    }
-
-    /// Returns whether a mark has reduced the window for data that is still outstanding.
-    pub(super) fn marked(&self) -> bool {
-        self.by_mark.is_active()
-    }
-}
-
 impl Association {
     /// Returns whether both endpoints have announced support for ECN.
     pub fn uses_ecn(&self) -> bool {
-        self.ecn.in_use
+        self.agreed.ecn.in_use
     }
 
     /// Sets up ECN after the handshake.
     pub(super) fn agree_on_ecn(&mut self, both_capable: bool) {
-        self.ecn = EcnState {
+        self.agreed.ecn = EcnState {
             in_use: both_capable && self.config.parts.ecn,
             echo: None,
         };
@@ -81,7 +51,7 @@ impl Association {
 
     /// A data packet with a CE mark arrived.
     #[cold]
-    pub(super) fn on_ce(&mut self, ctx: &mut Context<'_>, packet: &PacketView<'_>, from: usize) {
+    pub(super) fn on_ce(&mut self, ctx: &mut Context<'_>, packet: &PacketView<'_>, from: PathId) {
         let tsns = packet.chunks().flatten().filter_map(|chunk| match chunk {
             Chunk::Data(data) => Some(data.tsn),
             _ => None,
@@ -89,20 +59,20 @@ impl Association {
         let Some(lowest) = tsns.reduce(|a, b| if b.is_before(a) { b } else { a }) else {
             return;
         };
-        self.stats.ce_received += 1;
+        self.user.stats.ce_received += 1;
         ctx.trace
             .emit(TraceKinds::ECN, ctx.now, Some(self.id), || TraceEvent::CeReceived {
-                path: PathId(from as u8),
+                path: from,
                 tsn: lowest,
             });
-        if !self.ecn.in_use {
+        if !self.agreed.ecn.in_use {
             return;
         }
         if self.config.parts.ecn_cwr {
-            self.ecn.echo.get_or_insert(lowest);
+            self.agreed.ecn.echo.get_or_insert(lowest);
         } else {
             let to = self.confirmed_or_sending(from);
-            self.outgoing.push(to as u8, Outgoing::Ecne { lowest_tsn: lowest });
+            self.outgoing.push(to, Outgoing::Ecne { lowest_tsn: lowest });
         }
     }
 
@@ -115,38 +85,39 @@ impl Association {
             return;
         }
         packet.push(&chunk);
-        self.stats.ecne_sent += 1;
+        self.user.stats.ecne_sent += 1;
         ctx.trace
             .emit(TraceKinds::ECN, ctx.now, Some(self.id), || TraceEvent::EcneSent {
-                path: PathId(packet.path() as u8),
+                path: packet.path(),
                 tsn: lowest_tsn,
             });
     }
 
     #[cold]
-    pub(super) fn on_ecne(&mut self, ctx: &mut Context<'_>, lowest_tsn: Tsn, from: usize) -> Result<(), Discard> {
+    pub(super) fn on_ecne(&mut self, ctx: &mut Context<'_>, lowest_tsn: Tsn, from: PathId) -> Result<(), Discard> {
         // Without negotiation, ECNE is handled like an unknown chunk that requires no report.
-        if !self.ecn.in_use {
+        if !self.agreed.ecn.in_use {
             return Ok(());
         }
-        let seq = self.outstanding.seq_of(lowest_tsn).ok_or(Discard::Unexpected)?;
-        self.stats.ecne_received += 1;
+        let seq = self.sender.outstanding.seq_of(lowest_tsn).ok_or(Discard::Unexpected)?;
+        self.user.stats.ecne_received += 1;
         let index = self
+            .sender
             .outstanding
             .path_of(seq)
-            .map_or(from, |path| usize::from(path).min(self.paths.len() - 1));
+            .map_or(from, |path| PathId(path).min(PathId::at(self.paths.len() - 1)));
         // A chunk that is no longer stored is only known to be acknowledged.
-        let on_path = PathId(index as u8);
         let position = self
+            .sender
             .outstanding
             .position(seq)
-            .unwrap_or_else(|| self.outstanding.acked_to(on_path).saturating_sub(1));
+            .unwrap_or_else(|| self.sender.outstanding.acked_to(index).saturating_sub(1));
         let reductions = &self.paths[index].reductions;
         let is_belated = !self.config.parts.ecn_cwr && seq < reductions.below;
         let reduces = !reductions.by_any.is_active() && !is_belated;
         ctx.trace
             .emit(TraceKinds::ECN, ctx.now, Some(self.id), || TraceEvent::EcneReceived {
-                path: PathId(index as u8),
+                path: index,
                 tsn: lowest_tsn,
                 reduces,
             });
@@ -157,23 +128,23 @@ impl Association {
             now: ctx.now,
             seq: position,
             packets: 1,
-            next: self.outstanding.next_position(PathId(index as u8)),
-            flight: self.outstanding.flight(PathId(index as u8)),
+            next: self.sender.outstanding.next_position(index),
+            flight: self.sender.outstanding.flight(index),
             srtt: path.rtt.srtt(),
             min_rtt: path.rtt.min_rtt(),
             reduces,
         };
         path.control.on_mark(&mark, CouplingLimits::reduced(coupled));
-        self.stats.window_reductions += u64::from(path.control.cwnd() < before);
+        self.user.stats.window_reductions += u64::from(path.control.cwnd() < before);
         if reduces {
-            let (on_path, of_all) = highest_positions(&self.outstanding, index);
+            let (on_path, of_all) = highest_positions(&self.sender.outstanding, index);
             path.reductions.by_mark.enter(on_path);
             path.reductions.enter(on_path, of_all);
-            self.stats.ecn_reductions += 1;
+            self.user.stats.ecn_reductions += 1;
             self.enter_mode(ctx, index, Verdict::Congestion);
             if self.config.parts.ecn_cwr {
                 let to = self.confirmed_or_sending(index);
-                self.outgoing.push(to as u8, Outgoing::Cwr { lowest_tsn });
+                self.outgoing.push(to, Outgoing::Cwr { lowest_tsn });
             }
             self.trace_window(ctx, index);
         }
@@ -181,28 +152,33 @@ impl Association {
     }
 
     pub(super) fn on_cwr(&mut self, lowest_tsn: Tsn) -> Result<(), Discard> {
-        if !self.ecn.in_use {
+        if !self.agreed.ecn.in_use {
             return Ok(());
         }
-        self.stats.cwr_received += 1;
+        self.user.stats.cwr_received += 1;
         // A CWR that answers an earlier echo is late.
-        if self.ecn.echo.is_some_and(|echo| echo.is_at_or_before(lowest_tsn)) {
-            self.ecn.echo = None;
+        if self
+            .agreed
+            .ecn
+            .echo
+            .is_some_and(|echo| echo.is_at_or_before(lowest_tsn))
+        {
+            self.agreed.ecn.echo = None;
         }
         Ok(())
     }
 
     /// A loss has reduced a path's window for all outstanding data.
-    pub(super) fn note_reduction_by_loss(&mut self, index: usize) {
-        if self.ecn.in_use {
-            let (on_path, of_all) = highest_positions(&self.outstanding, index);
+    pub(super) fn note_reduction_by_loss(&mut self, index: PathId) {
+        if self.agreed.ecn.in_use {
+            let (on_path, of_all) = highest_positions(&self.sender.outstanding, index);
             self.paths[index].reductions.enter(on_path, of_all);
         }
     }
 }
 
 /// Returns the highest position sent, in the path's and in the association's numbering.
-fn highest_positions(outstanding: &Outstanding, index: usize) -> (Seq, Seq) {
-    let on_path = outstanding.next_position(PathId(index as u8)).saturating_sub(1);
+fn highest_positions(outstanding: &Outstanding, index: PathId) -> (Seq, Seq) {
+    let on_path = outstanding.next_position(index).saturating_sub(1);
     (on_path, outstanding.next_seq().saturating_sub(1))
 }

@@ -68,8 +68,8 @@ impl Association {
     }
 
     fn send_init(&mut self, now: Time, preserve_ms: Option<u32>) {
-        self.outgoing.push(self.sending, Outgoing::Init { preserve_ms });
-        self.timers.t1 = now + self.paths[usize::from(self.sending)].rtt.rto();
+        self.outgoing.push(self.choice.sending, Outgoing::Init { preserve_ms });
+        self.timers.t1 = now + self.paths[self.choice.sending].rtt.rto();
     }
 
     // [9260:5.1-1, 5.1.1-1, 3.3.2-1, 3.3.2-2, 3.3.2-8, 3.3.2-11, 3.3.2-13, 3.3.2.1.4-1, 8.5.1-1, 3.1-4]
@@ -77,7 +77,7 @@ impl Association {
     pub(super) fn push_init(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>, preserve_ms: Option<u32>) {
         let list = &mut ctx.scratch.parameters;
         list.clear();
-        address_parameters(&self.local_addrs, list);
+        address_parameters(&self.ends.local_addrs, list);
         if let Some(increment_ms) = preserve_ms {
             Parameter::CookiePreservative { increment_ms }.emit(list);
         }
@@ -86,16 +86,16 @@ impl Association {
             Parameter::EcnCapable.emit(list);
         }
         Extensions::wanted(&self.config).emit(list);
-        if let Some(random) = &self.auth_random {
+        if let Some(random) = &self.agreed.auth_random {
             super::emit_parameters(&self.config, &random.0, list);
         }
-        Parameter::SupportedAddressTypes(supported_types(&self.local_addrs)).emit(list);
+        Parameter::SupportedAddressTypes(supported_types(&self.ends.local_addrs)).emit(list);
         packet.push(&Chunk::Init(Init {
-            initiate_tag: self.local_tag,
+            initiate_tag: self.ends.local_tag,
             a_rwnd: self.config.recv_buffer.max(MIN_RWND),
             outbound_streams: self.config.outbound_streams,
             inbound_streams: self.config.max_inbound_streams,
-            initial_tsn: self.local_initial_tsn,
+            initial_tsn: self.ends.local_initial_tsn,
             parameters: Parameters::from_wire_bytes(list),
         }));
     }
@@ -139,7 +139,7 @@ impl Association {
         }
         let agreement = Agreement::of(cookie);
         let mut association = Association::new(identity, cookie.local_tag, cookie.local_initial_tsn, paths, ctx.random);
-        association.accepted = true;
+        association.ends.accepted = true;
         association.agree(&agreement);
         association.establish(ctx);
         association.send_cookie_ack(ctx, from);
@@ -148,10 +148,10 @@ impl Association {
 
     // [9260:5.1.1-2, 5.1.1-3, 5.1.1-4]
     fn agree(&mut self, agreement: &Agreement) {
-        self.local_tag = agreement.local_tag;
-        self.peer_tag = agreement.peer_tag;
-        self.outbound_streams = agreement.outbound_streams;
-        self.inbound_streams = agreement.inbound_streams;
+        self.ends.local_tag = agreement.local_tag;
+        self.ends.peer_tag = agreement.peer_tag;
+        self.ends.outbound_streams = agreement.outbound_streams;
+        self.ends.inbound_streams = agreement.inbound_streams;
         self.give_up_streams();
         self.agree_on_ecn(agreement.ecn);
         self.agree_on_timestamps(agreement.extensions);
@@ -162,22 +162,22 @@ impl Association {
         self.agree_on_asconf(agreement.extensions, local_tsn, peer_tsn);
         self.limit_data();
         // RFC 9260 §6.2.1 A
-        self.peer_rwnd = agreement.peer_rwnd;
-        self.largest_peer_rwnd = agreement.peer_rwnd;
-        self.receiver = Some(self.new_receiver(agreement.peer_initial_tsn));
+        self.sender.peer_rwnd = agreement.peer_rwnd;
+        self.sender.largest_peer_rwnd = agreement.peer_rwnd;
+        self.receiving.receiver = Some(self.new_receiver(agreement.peer_initial_tsn));
     }
 
     fn establish(&mut self, ctx: &mut Context<'_>) {
         self.timers.t1 = NEVER;
-        self.cookie = None;
+        self.handshake.cookie = None;
         self.errors = 0;
         self.set_state(ctx, State::Established);
-        self.events.push_back(Event::Connected {
-            accepted: self.accepted,
-            outbound_streams: self.outbound_streams,
-            inbound_streams: self.inbound_streams,
+        self.user.events.push_back(Event::Connected {
+            accepted: self.ends.accepted,
+            outbound_streams: self.ends.outbound_streams,
+            inbound_streams: self.ends.inbound_streams,
         });
-        if self.outstanding.is_empty() {
+        if self.sender.outstanding.is_empty() {
             self.start_rates();
         }
         self.start_spread();
@@ -201,7 +201,7 @@ impl Association {
             self.bundle_heartbeat(ctx, index);
         }
         // RFC 9260 §5.1 D: the first chunk of its packet.
-        self.outgoing.push_first(index as u8, Outgoing::CookieAck);
+        self.outgoing.push_first(index, Outgoing::CookieAck);
     }
 
     /// Returns whether the packet is an expected INIT ACK that lists one of the addresses that the user specified. The
@@ -252,7 +252,7 @@ impl Association {
         // The COOKIE ECHO must fit into a packet.
         let room = self.largest_chunk() - CHUNK_HEADER_LEN;
         let Some(cookie) = init_ack.parameters.state_cookie().filter(|cookie| cookie.len() <= room) else {
-            self.peer_tag = peer.tag;
+            self.ends.peer_tag = peer.tag;
             self.abort_with(
                 ctx,
                 &missing_cookie(),
@@ -260,11 +260,11 @@ impl Association {
             );
             return Err(Discard::InvalidChunk);
         };
-        self.cookie = Some(Box::new(super::PeerCookie(cookie.into())));
+        self.handshake.cookie = Some(Box::new(super::PeerCookie(cookie.into())));
         self.agree(&Agreement {
-            local_tag: self.local_tag,
+            local_tag: self.ends.local_tag,
             peer_tag: peer.tag,
-            local_initial_tsn: self.local_initial_tsn,
+            local_initial_tsn: self.ends.local_initial_tsn,
             peer_initial_tsn: peer.initial_tsn,
             peer_rwnd: peer.rwnd,
             // RFC 9260 §5.1.1
@@ -273,47 +273,50 @@ impl Association {
             ecn: peer.ecn,
             extensions: Extensions::wanted(&self.config).in_common(peer.extensions),
             auth: self
+                .agreed
                 .auth_random
                 .as_ref()
                 .zip(peer.auth)
                 .map(|(random, peer)| AuthAgreement { random: random.0, peer }),
         });
         let waited = self.waited_for_t1(ctx.now);
-        let init_path = self.paths[usize::from(self.sending)].remote;
+        let init_path = self.paths[self.choice.sending].remote;
         self.take_addresses(ctx, meta, peer.addrs.as_slice(), None);
-        if self.init_retransmits == 0
+        if self.handshake.init_retransmits == 0
             && let Some(index) = self.path_of(init_path)
         {
             // The INIT was sent only once, so the INIT ACK measures the round-trip time (RFC 9260 §6.3.1 C5).
             self.on_rtt_sample(ctx, index, waited);
         }
         self.set_state(ctx, State::CookieEchoed);
-        self.init_retransmits = 0;
+        self.handshake.init_retransmits = 0;
         self.outgoing.clear();
-        self.outgoing.push(self.sending, Outgoing::CookieEcho);
-        if !unrecognized.is_empty() {
-            // RFC 9260 §3.2.2: reported with the COOKIE ECHO, as far as they fit. No other packet may be sent before
-            // COOKIE ACK arrives.
-            let room = room.saturating_sub(self.cookie().len().next_multiple_of(4) + 2 * CHUNK_HEADER_LEN);
-            let mut shown = Vec::new();
-            for raw in Parameters::from_wire_bytes(&unrecognized).raw().flatten() {
-                if shown.len().next_multiple_of(4) + raw.bytes().len().next_multiple_of(4) <= room {
-                    whimbrel_wire::tlv::append_tlv(&mut shown, raw.bytes());
-                }
-            }
-            if !shown.is_empty() {
-                let mut causes = Vec::new();
-                whimbrel_wire::Cause::UnrecognizedParameters(Parameters::from_wire_bytes(&shown)).emit(&mut causes);
-                self.outgoing.push(self.sending, Outgoing::Error(causes.into()));
+        self.outgoing.push(self.choice.sending, Outgoing::CookieEcho);
+        self.report_unrecognized(&unrecognized, room);
+        self.timers.t1 = ctx.now + self.paths[self.choice.sending].rtt.rto();
+        Ok(())
+    }
+
+    /// Reports unrecognized parameters of an INIT ACK with the COOKIE ECHO, as far as they fit into its packet (RFC 9260
+    /// §3.2.2). No other packet may be sent before COOKIE ACK arrives.
+    fn report_unrecognized(&mut self, unrecognized: &[u8], room: usize) {
+        let room = room.saturating_sub(self.cookie().len().next_multiple_of(4) + 2 * CHUNK_HEADER_LEN);
+        let mut shown = Vec::new();
+        for raw in Parameters::from_wire_bytes(unrecognized).raw().flatten() {
+            if shown.len().next_multiple_of(4) + raw.bytes().len().next_multiple_of(4) <= room {
+                whimbrel_wire::tlv::append_tlv(&mut shown, raw.bytes());
             }
         }
-        self.timers.t1 = ctx.now + self.paths[usize::from(self.sending)].rtt.rto();
-        Ok(())
+        if !shown.is_empty() {
+            let mut causes = Vec::new();
+            whimbrel_wire::Cause::UnrecognizedParameters(Parameters::from_wire_bytes(&shown)).emit(&mut causes);
+            self.outgoing.push(self.choice.sending, Outgoing::Error(causes.into()));
+        }
     }
 
     /// Returns the time since INIT or COOKIE ECHO was last sent.
     fn waited_for_t1(&self, now: Time) -> Span {
-        let rto = self.paths[usize::from(self.sending)].rtt.rto();
+        let rto = self.paths[self.choice.sending].rtt.rto();
         let sent_at = Time::from_nanos(self.timers.t1.as_nanos().saturating_sub(rto.as_nanos()));
         now.since(sent_at)
     }
@@ -336,9 +339,9 @@ impl Association {
         ctx.replies.push(Reply {
             local: meta.local,
             remote: meta.remote,
-            source_port: self.local_port,
-            destination_port: self.peer_port,
-            verification_tag: if reflected { self.local_tag } else { peer_tag },
+            source_port: self.ends.local_port,
+            destination_port: self.ends.peer_port,
+            verification_tag: if reflected { self.ends.local_tag } else { peer_tag },
             signer: None,
             chunk: ReplyChunk::Abort {
                 reflected,
@@ -361,11 +364,11 @@ impl Association {
         init_ack_to: Option<TransportAddr>,
     ) {
         let is_named = |path: &Path| addrs.iter().any(|addr| addr.ip() == path.remote.ip());
-        if self.outstanding.is_empty() {
+        if self.sender.outstanding.is_empty() {
             self.paths.retain(is_named);
         } else {
             // Data sent with a COOKIE ECHO refers to its path by number.
-            for index in 0..self.paths.len() {
+            for index in self.paths.ids() {
                 if !self.paths[index].removed && !is_named(&self.paths[index]) {
                     self.retire_path(ctx, index);
                 }
@@ -378,7 +381,7 @@ impl Association {
             let local = if remote == meta.remote {
                 Some(meta.local)
             } else {
-                pair_address(&self.local_addrs, &self.paths, remote)
+                pair_address(&self.ends.local_addrs, &self.paths, remote)
             };
             if let Some(local) = local {
                 let confirmed = init_ack_to == Some(remote);
@@ -387,18 +390,18 @@ impl Association {
             }
         }
         self.pair_every_local_address();
-        self.notices.renamed = true;
+        self.user.notices.renamed = true;
         self.limit_data();
-        self.outstanding.set_paths(self.paths.len());
+        self.sender.outstanding.set_paths(self.paths.len());
         let confirmed = |path: &Path| path.confirmed;
         // The first address that the user specified stays the primary path if the peer lists it.
-        let first = self.paths.iter().position(confirmed);
-        let first = first.or_else(|| self.paths.iter().position(|path| !path.removed));
-        self.primary = first.unwrap_or(0) as u8;
-        self.sending = self
+        let first = self.paths.position(confirmed);
+        let first = first.or_else(|| self.paths.position(|path| !path.removed));
+        self.choice.primary = first.unwrap_or(PathId(0));
+        self.choice.sending = self
             .path_for(&meta)
             .filter(|&index| self.paths[index].confirmed)
-            .map_or(self.primary, |index| index as u8);
+            .unwrap_or(self.choice.primary);
     }
 
     // [9260:5.2.5-1]
@@ -407,10 +410,10 @@ impl Association {
         if self.state != State::CookieEchoed {
             return Err(Discard::Unexpected);
         }
-        for path in &mut self.paths {
+        for path in self.paths.iter_mut() {
             path.errors = 0;
         }
-        self.sending = self.primary;
+        self.choice.sending = self.choice.primary;
         self.establish(ctx);
         self.choose_sending_path(ctx);
         Ok(())
@@ -420,27 +423,29 @@ impl Association {
     /// retransmitted once the association is established. The loss causes no congestion reaction.
     pub(super) fn lose_early_data(&mut self, ctx: &mut Context<'_>) {
         let (trace, now, association) = (&mut *ctx.trace, ctx.now, self.id);
-        let in_flight_before = self.outstanding.data_in_flight();
-        for index in 0..self.paths.len() {
-            let path = PathId(index as u8);
-            let flight = self.outstanding.flight(path);
+        let in_flight_before = self.sender.outstanding.data_in_flight();
+        for index in self.paths.ids() {
+            let flight = self.sender.outstanding.flight(index);
             if flight == 0 {
                 continue;
             }
-            self.outstanding.lose_path(path, |_, tsn| {
+            self.sender.outstanding.lose_path(index, |_, tsn| {
                 trace.emit(TraceKinds::TSNS, now, Some(association), || TraceEvent::TsnLost {
-                    path,
+                    path: index,
                     tsn,
                     rule: LossRule::Timeout,
                 });
             });
-            if let Some(rates) = &mut self.rates {
+            if let Some(rates) = &mut self.sender.rates {
                 rates.on_lost(index, flight);
             }
             self.paths[index].timed = None;
         }
-        let lost = in_flight_before - self.outstanding.data_in_flight();
-        self.peer_rwnd = self.peer_rwnd.saturating_add(u32::try_from(lost).unwrap_or(u32::MAX));
+        let lost = in_flight_before - self.sender.outstanding.data_in_flight();
+        self.sender.peer_rwnd = self
+            .sender
+            .peer_rwnd
+            .saturating_add(u32::try_from(lost).unwrap_or(u32::MAX));
     }
 
     /// Handles a stale cookie error (RFC 9260 §5.2.6).
@@ -449,8 +454,8 @@ impl Association {
         if self.state != State::CookieEchoed {
             return Err(Discard::Unexpected);
         }
-        self.stale_cookies += 1;
-        if self.stale_cookies > self.config.max_init_retransmits {
+        self.handshake.stale_cookies += 1;
+        if self.handshake.stale_cookies > self.config.max_init_retransmits {
             self.close(ctx, CloseReason::HandshakeTimeout);
             return Ok(());
         }
@@ -464,8 +469,8 @@ impl Association {
         self.lose_early_data(ctx);
         self.set_state(ctx, State::CookieWait);
         self.outgoing.clear();
-        self.cookie = None;
-        self.receiver = None;
+        self.handshake.cookie = None;
+        self.receiving.receiver = None;
         self.send_init(ctx.now, preserve_ms);
         Ok(())
     }
@@ -476,12 +481,12 @@ impl Association {
         if matches!(self.state, State::CookieWait | State::CookieEchoed) {
             self.outgoing.clear();
             self.agree(&Agreement {
-                local_tag: self.local_tag,
-                local_initial_tsn: self.local_initial_tsn,
+                local_tag: self.ends.local_tag,
+                local_initial_tsn: self.ends.local_initial_tsn,
                 ..Agreement::of(cookie)
             });
-            let early = u32::try_from(self.outstanding.data_in_flight()).unwrap_or(u32::MAX);
-            self.peer_rwnd = self.peer_rwnd.saturating_sub(early);
+            let early = u32::try_from(self.sender.outstanding.data_in_flight()).unwrap_or(u32::MAX);
+            self.sender.peer_rwnd = self.sender.peer_rwnd.saturating_sub(early);
             let meta = PacketMeta {
                 local: cookie.local,
                 remote: from,
@@ -490,10 +495,10 @@ impl Association {
             };
             let addrs = cookie.peer_addrs.as_slice();
             self.take_addresses(ctx, meta, addrs, addrs.first().copied());
-            self.sending = self.primary;
+            self.choice.sending = self.choice.primary;
             self.establish(ctx);
         } else {
-            self.peer_tag = cookie.peer_tag;
+            self.ends.peer_tag = cookie.peer_tag;
         }
         self.send_cookie_ack(ctx, from);
     }
@@ -504,8 +509,8 @@ impl Association {
         let restart = Agreement::of(cookie);
         self.forget_candidates(ctx);
         self.give_up_messages(SendFailureCause::Restarted, restart.local_initial_tsn);
-        self.local_initial_tsn = restart.local_initial_tsn;
-        self.probe = super::ZeroWindowProbe::default();
+        self.ends.local_initial_tsn = restart.local_initial_tsn;
+        self.sender.probe = super::ZeroWindowProbe::default();
         // A restart does not count as the first message.
         let first_message = if self.is_silent() { self.timers.t1 } else { NEVER };
         self.timers = super::Timers::default();
@@ -514,33 +519,32 @@ impl Association {
         // Users that wait for buffer space or for the delivery of sent data must be woken.
         self.tell_user_about_progress();
         self.keep_unread();
-        self.notices = super::Notices {
+        self.user.notices = super::Notices {
             renamed: true,
-            data_ready: self.before_restart.is_some(),
+            data_ready: self.receiving.before_restart.is_some(),
             ..super::Notices::default()
         };
-        self.tie_tags = ((random >> 32) as u32 | 1, random as u32 | 1);
+        self.ends.tie_tags = ((random >> 32) as u32 | 1, random as u32 | 1);
         let config = self.config.clone();
         let truth = self.truth().cloned();
-        for path in &mut self.paths {
+        for path in self.paths.iter_mut() {
             path.reinitialize(&config, truth.as_ref());
         }
         self.agree(&restart);
         self.set_state(ctx, State::Established);
         self.errors = 0;
-        self.events.push_back(Event::Restarted);
+        self.user.events.push_back(Event::Restarted);
         // RFC 9260 §5.4 rule 2
         let init_ack_to = cookie.peer_addrs.as_slice().first().map(|addr| addr.ip());
         if let Some(index) = self
             .paths
-            .iter()
             .position(|path| path.in_use() && Some(path.remote.ip()) == init_ack_to)
         {
             self.path_answered(ctx, index);
         }
         self.choose_sending_path(ctx);
         self.start_rates();
-        self.spread = None;
+        self.multipath.spread = None;
         self.start_spread();
         self.start_heartbeats(ctx);
         self.start_policy(ctx);
@@ -554,22 +558,22 @@ impl Association {
     pub(crate) fn refuse_restart_while_shutting_down(&mut self) {
         let mut causes = Vec::new();
         whimbrel_wire::Cause::CookieReceivedWhileShuttingDown.emit(&mut causes);
-        self.outgoing.push(self.sending, Outgoing::ShutdownAck);
-        self.outgoing.push(self.sending, Outgoing::Error(causes.into()));
+        self.outgoing.push(self.choice.sending, Outgoing::ShutdownAck);
+        self.outgoing.push(self.choice.sending, Outgoing::Error(causes.into()));
     }
 
     /// Answers an INIT in SHUTDOWN-ACK-SENT with SHUTDOWN ACK (RFC 9260 §9.2).
     // [9260:9.2-22]
     pub(crate) fn resend_shutdown_ack(&mut self) {
-        self.outgoing.push(self.sending, Outgoing::ShutdownAck);
+        self.outgoing.push(self.choice.sending, Outgoing::ShutdownAck);
     }
 
     /// Returns the values of the INIT that was sent, for the INIT ACK in an INIT collision (RFC 9260 §5.2.1).
     // [9260:5.2.1-1, 5.2.1-6]
     pub(crate) fn own_init(&self) -> (u32, Tsn, u16, u16) {
         (
-            self.local_tag,
-            self.local_initial_tsn,
+            self.ends.local_tag,
+            self.ends.local_initial_tsn,
             self.config.outbound_streams,
             self.config.max_inbound_streams,
         )
@@ -587,7 +591,7 @@ impl Association {
 
     /// Returns the random number of the INIT, for the INIT ACK in an INIT collision (RFC 9260 §5.2.1).
     pub(crate) fn auth_random(&self) -> Option<[u8; super::RANDOM_LEN]> {
-        self.auth_random.as_ref().map(|random| random.0)
+        self.agreed.auth_random.as_ref().map(|random| random.0)
     }
 
     pub(crate) fn config(&self) -> &std::sync::Arc<crate::config::Resolved> {

@@ -1,5 +1,7 @@
 //! Processing of a packet that belongs to the association, chunk by chunk (RFC 9260 §3.2, §6.10).
 
+use core::ops::ControlFlow;
+
 use whimbrel_wire::{
     ByteSink, COMMON_HEADER_LEN, Cause, Causes, ChecksumField, Chunk, ChunkError, Data, PacketSink, PacketView,
     UnknownAction,
@@ -28,41 +30,47 @@ const RESERVED: usize = 64;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Answers {
     /// The path of the replies and the bytes left in the packet; `None` while there is no reply.
-    packet: Option<(u8, u16)>,
+    packet: Option<(PathId, u16)>,
+}
+
+/// What the packet being processed has contained so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    has_data: bool,
+    /// An AUTH chunk with a valid HMAC precedes.
+    authenticated: bool,
 }
 
 impl Association {
     /// Queues a reply to a chunk of the current packet, unless it would require a second packet (RFC 9260 §12.4).
     // [9260:12.4-2]
-    pub(super) fn answer(&mut self, to: u8, chunk: Outgoing) {
+    pub(super) fn answer(&mut self, to: PathId, chunk: Outgoing) {
         let len = self.control_len(&chunk);
-        let room = match self.answers.packet {
+        let room = match self.receiving.answers.packet {
             Some((path, room)) if path == to && len <= usize::from(room) => room.into(),
             Some(_) => return,
             None => {
-                let room = self.paths[usize::from(to)].max_packet() - COMMON_HEADER_LEN;
+                let room = self.paths[to].max_packet() - COMMON_HEADER_LEN;
                 room.saturating_sub(RESERVED + self.signed_len())
             }
         };
         // A packet has at most 64 KiB.
-        self.answers.packet = Some((to, room.saturating_sub(len) as u16));
+        self.receiving.answers.packet = Some((to, room.saturating_sub(len) as u16));
         self.outgoing.push(to, chunk);
     }
 
     /// Returns the path with this remote address.
-    pub(crate) fn path_of(&self, remote: TransportAddr) -> Option<usize> {
-        self.paths
-            .iter()
-            .position(|path| path.remote == remote && !path.removed)
+    pub(crate) fn path_of(&self, remote: TransportAddr) -> Option<PathId> {
+        self.paths.position(|path| path.remote == remote && !path.removed)
     }
 
     /// Updates the port of the UDP encapsulation, which a NAT may change (RFC 6951 §5.4). The caller has checked that
     /// the packet is the peer's.
-    pub(crate) fn follow_port(&mut self, remote: TransportAddr) -> Option<usize> {
+    pub(crate) fn follow_port(&mut self, remote: TransportAddr) -> Option<PathId> {
         let same_host = |path: &crate::path::Path| path.remote.ip() == remote.ip() && !path.removed;
-        let index = self.paths.iter().position(same_host)?;
+        let index = self.paths.position(same_host)?;
         self.paths[index].remote = remote;
-        self.notices.renamed = true;
+        self.user.notices.renamed = true;
         Some(index)
     }
 
@@ -76,98 +84,47 @@ impl Association {
         &mut self,
         ctx: &mut Context<'_>,
         meta: PacketMeta,
-        from: usize,
+        from: PathId,
         packet: &PacketView<'_>,
     ) -> Result<(), Discard> {
-        self.stats.packets_received += 1;
-        self.stats.bytes_received += packet.wire_len() as u64;
+        self.user.stats.packets_received += 1;
+        self.user.stats.bytes_received += packet.wire_len() as u64;
         ctx.trace.emit(TraceKinds::PACKETS, ctx.now, Some(self.id), || {
             TraceEvent::PacketReceived {
-                path: Some(PathId(from as u8)),
+                path: Some(from),
                 wire_len: packet.wire_len() as u32,
             }
         });
-        self.answers = Answers::default();
+        self.receiving.answers = Answers::default();
         let replies = ctx.replies.len();
         let mut result = Ok(());
-        let mut has_data = false;
-        let mut authenticated = false;
+        let mut seen = Seen::default();
         for (position, chunk) in packet.chunks().enumerate() {
-            let taken = match chunk {
-                // RFC 4895 §6.3: a chunk that requires authentication and has none is discarded.
-                Ok(chunk) if !authenticated && self.must_be_authenticated(&chunk) => Err(Discard::Unauthenticated),
-                Ok(Chunk::Auth(auth)) if self.auth.is_some() => {
-                    if let Err(reason) = self.on_auth(from, &auth, packet) {
-                        result = result.and(Err(reason));
-                        break;
-                    }
-                    authenticated = true;
-                    Ok(())
-                }
-                // Without negotiation, AUTH is an unknown chunk (RFC 9260 §3.2).
-                Ok(Chunk::Auth(_)) => {
-                    result = result.and(Err(Discard::InvalidChunk));
+            match self.on_chunk(ctx, meta, from, packet, (position, chunk), &mut seen) {
+                ControlFlow::Continue(taken) => result = result.and(taken),
+                ControlFlow::Break(reason) => {
+                    result = result.and(Err(reason));
                     break;
                 }
-                Ok(Chunk::NrSack(_)) if !self.uses_nr_sack() => {
-                    result = result.and(Err(Discard::InvalidChunk));
-                    break;
-                }
-                Ok(Chunk::AsconfAck(_)) if self.asconf.is_none() => Ok(()),
-                Ok(chunk @ Chunk::Asconf(_)) if self.asconf.is_none() => {
-                    self.report_unnegotiated_chunk(from, &chunk);
-                    Ok(())
-                }
-                Ok(Chunk::Data(data)) => {
-                    has_data = true;
-                    self.on_data(ctx, &data, from)
-                }
-                Ok(Chunk::Unknown(raw)) => match raw.action() {
-                    UnknownAction::Skip => Ok(()),
-                    UnknownAction::Stop => {
-                        result = result.and(Err(Discard::InvalidChunk));
-                        break;
-                    }
-                    UnknownAction::SkipAndReport => {
-                        self.report_unknown_chunk(from, raw.bytes());
-                        Ok(())
-                    }
-                    UnknownAction::StopAndReport => {
-                        self.report_unknown_chunk(from, raw.bytes());
-                        result = result.and(Err(Discard::InvalidChunk));
-                        break;
-                    }
-                },
-                // RFC 9260 §12.3: chunks that follow an INIT are discarded too.
-                Ok(Chunk::Init(_)) if position > 0 => {
-                    result = result.and(Err(Discard::Bundled));
-                    break;
-                }
-                // RFC 9260 §6.10
-                Ok(chunk) if position > 0 && chunk.chunk_type().must_be_alone() => Err(Discard::Bundled),
-                Ok(chunk) => self.on_control(ctx, meta, from, &chunk, packet.header().verification_tag),
-                Err(ChunkError::Malformed { .. }) => Err(Discard::InvalidChunk),
-                Err(_) => Err(Discard::Malformed),
-            };
-            result = result.and(taken);
+            }
             if self.state == State::Closed {
                 return result;
             }
         }
-        if self.answers.packet.is_some() {
+        if self.receiving.answers.packet.is_some() {
             ctx.replies.truncate(replies);
         }
-        if has_data {
-            if self.eci.in_use {
-                self.eci.on_data(meta, self.ecn.in_use);
+        if seen.has_data {
+            if self.agreed.eci.in_use {
+                self.agreed.eci.on_data(meta, self.agreed.ecn.in_use);
             }
             if meta.ecn == Ecn::Ce {
                 self.on_ce(ctx, packet, from);
             }
             self.after_data(ctx, from);
         }
-        if let Some(stamping) = &mut self.stamping {
-            stamping.on_packet_end(ctx.now, has_data);
+        if let Some(stamping) = &mut self.agreed.stamping {
+            stamping.on_packet_end(ctx.now, seen.has_data);
         }
         if self.state == State::ShutdownSent {
             self.on_packet_in_shutdown_sent(ctx.now);
@@ -175,12 +132,75 @@ impl Association {
         result
     }
 
+    /// Processes a chunk, given with its place in the packet. Breaks if the rest of the packet is discarded.
+    #[inline]
+    fn on_chunk(
+        &mut self,
+        ctx: &mut Context<'_>,
+        meta: PacketMeta,
+        from: PathId,
+        packet: &PacketView<'_>,
+        (position, chunk): (usize, Result<Chunk<'_>, ChunkError>),
+        seen: &mut Seen,
+    ) -> ControlFlow<Discard, Result<(), Discard>> {
+        ControlFlow::Continue(match chunk {
+            // RFC 4895 §6.3: a chunk that requires authentication and has none is discarded.
+            Ok(chunk) if !seen.authenticated && self.must_be_authenticated(&chunk) => Err(Discard::Unauthenticated),
+            Ok(Chunk::Auth(auth)) if self.agreed.auth.is_some() => {
+                if let Err(reason) = self.on_auth(from, &auth, packet) {
+                    return ControlFlow::Break(reason);
+                }
+                seen.authenticated = true;
+                Ok(())
+            }
+            // Without negotiation, AUTH is an unknown chunk (RFC 9260 §3.2).
+            Ok(Chunk::Auth(_)) => {
+                return ControlFlow::Break(Discard::InvalidChunk);
+            }
+            Ok(Chunk::NrSack(_)) if !self.uses_nr_sack() => {
+                return ControlFlow::Break(Discard::InvalidChunk);
+            }
+            Ok(Chunk::AsconfAck(_)) if self.agreed.asconf.is_none() => Ok(()),
+            Ok(chunk @ Chunk::Asconf(_)) if self.agreed.asconf.is_none() => {
+                self.report_unnegotiated_chunk(from, &chunk);
+                Ok(())
+            }
+            Ok(Chunk::Data(data)) => {
+                seen.has_data = true;
+                self.on_data(ctx, &data, from)
+            }
+            Ok(Chunk::Unknown(raw)) => match raw.action() {
+                UnknownAction::Skip => Ok(()),
+                UnknownAction::Stop => {
+                    return ControlFlow::Break(Discard::InvalidChunk);
+                }
+                UnknownAction::SkipAndReport => {
+                    self.report_unknown_chunk(from, raw.bytes());
+                    Ok(())
+                }
+                UnknownAction::StopAndReport => {
+                    self.report_unknown_chunk(from, raw.bytes());
+                    return ControlFlow::Break(Discard::InvalidChunk);
+                }
+            },
+            // RFC 9260 §12.3: chunks that follow an INIT are discarded too.
+            Ok(Chunk::Init(_)) if position > 0 => {
+                return ControlFlow::Break(Discard::Bundled);
+            }
+            // RFC 9260 §6.10
+            Ok(chunk) if position > 0 && chunk.chunk_type().must_be_alone() => Err(Discard::Bundled),
+            Ok(chunk) => self.on_control(ctx, meta, from, &chunk, packet.header().verification_tag),
+            Err(ChunkError::Malformed { .. }) => Err(Discard::InvalidChunk),
+            Err(_) => Err(Discard::Malformed),
+        })
+    }
+
     // [9260:8.5.1-13, 9.2-23, 9.2-24]
     fn on_control(
         &mut self,
         ctx: &mut Context<'_>,
         meta: PacketMeta,
-        from: usize,
+        from: PathId,
         chunk: &Chunk<'_>,
         tag: u32,
     ) -> Result<(), Discard> {
@@ -209,8 +229,8 @@ impl Association {
                 ctx.replies.push(Reply {
                     local: meta.local,
                     remote: meta.remote,
-                    source_port: self.local_port,
-                    destination_port: self.peer_port,
+                    source_port: self.ends.local_port,
+                    destination_port: self.ends.peer_port,
                     verification_tag: tag,
                     signer: None,
                     chunk: ReplyChunk::ShutdownComplete { reflected: true },
@@ -235,21 +255,21 @@ impl Association {
 
     /// Processes a DATA chunk (RFC 9260 §6, §6.2).
     // [9260:6-2, 6-4, 6.5-2, 6.2-31]
-    fn on_data(&mut self, ctx: &mut Context<'_>, data: &Data<'_>, from: usize) -> Result<(), Discard> {
+    fn on_data(&mut self, ctx: &mut Context<'_>, data: &Data<'_>, from: PathId) -> Result<(), Discard> {
         let takes_data = matches!(
             self.state,
             State::Established | State::ShutdownPending | State::ShutdownSent
         );
-        let Some(receiver) = self.receiver.as_mut().filter(|_| takes_data) else {
+        let Some(receiver) = self.receiving.receiver.as_mut().filter(|_| takes_data) else {
             return Err(Discard::Unexpected);
         };
         match receiver.on_data(data) {
             DataOutcome::New => {
-                self.stats.data_chunks_received += 1;
+                self.user.stats.data_chunks_received += 1;
                 Ok(())
             }
             DataOutcome::Duplicate => {
-                self.stats.duplicates_received += 1;
+                self.user.stats.duplicates_received += 1;
                 Ok(())
             }
             DataOutcome::NoBuffer | DataOutcome::OutOfWindow => Err(Discard::Limit),
@@ -281,20 +301,22 @@ impl Association {
     }
 
     // [9260:5.1-18, 5.1-19, 5.1.5-6]
-    fn after_data(&mut self, ctx: &mut Context<'_>, from: usize) {
-        let Some(receiver) = &mut self.receiver else { return };
+    fn after_data(&mut self, ctx: &mut Context<'_>, from: PathId) {
+        let Some(receiver) = &mut self.receiving.receiver else {
+            return;
+        };
         // RFC 9260 §5.1: the first DATA chunk of an association is acknowledged at once.
         if !receiver.has_acknowledged() {
             receiver.request_sack();
         }
-        receiver.on_packet_end(ctx.now, from as u8);
+        receiver.on_packet_end(ctx.now, from.0);
         let has_message = receiver.has_message();
-        if has_message && self.accepted {
+        if has_message && self.ends.accepted {
             self.timers.t1 = NEVER;
         }
-        if has_message && !self.notices.data_ready {
-            self.notices.data_ready = true;
-            self.events.push_back(Event::DataReady);
+        if has_message && !self.user.notices.data_ready {
+            self.user.notices.data_ready = true;
+            self.user.events.push_back(Event::DataReady);
         }
         self.timers.touch_autoclose(ctx.now);
         if self.tuning.is_some() {
@@ -307,7 +329,7 @@ impl Association {
 
     /// Returns the Heartbeat Info unchanged to the source (RFC 9260 §8.3).
     // [9260:8.3-2, 8.3-8, 3.3.6-1, 3.3.6-2]
-    fn on_heartbeat(&mut self, from: usize, info: &[u8]) -> Result<(), Discard> {
+    fn on_heartbeat(&mut self, from: PathId, info: &[u8]) -> Result<(), Discard> {
         if self.state == State::CookieWait {
             return Err(Discard::Unexpected);
         }
@@ -315,22 +337,22 @@ impl Association {
         if TWO_HEADERS + info.len() > self.largest_chunk() {
             return Err(Discard::InvalidChunk);
         }
-        self.answer(from as u8, Outgoing::HeartbeatAck(info.into()));
+        self.answer(from, Outgoing::HeartbeatAck(info.into()));
         Ok(())
     }
 
     #[inline]
     fn must_be_authenticated(&self, chunk: &Chunk<'_>) -> bool {
-        self.auth.is_some() && self.requires_auth(chunk.chunk_type())
+        self.agreed.auth.is_some() && self.requires_auth(chunk.chunk_type())
     }
 
     /// Returns whether chunks of this type are accepted only if authenticated.
     pub(crate) fn requires_auth(&self, chunk_type: whimbrel_wire::ChunkType) -> bool {
-        self.auth.as_ref().is_some_and(|auth| auth.requires(chunk_type))
+        self.agreed.auth.as_ref().is_some_and(|auth| auth.requires(chunk_type))
     }
 
     /// Reports a chunk of a known type that was not negotiated.
-    fn report_unnegotiated_chunk(&mut self, from: usize, chunk: &Chunk<'_>) {
+    fn report_unnegotiated_chunk(&mut self, from: PathId, chunk: &Chunk<'_>) {
         let mut bytes = Vec::new();
         let mut sink = ByteSink::new(&mut bytes, ChecksumField::Zero);
         sink.push(chunk);
@@ -339,7 +361,7 @@ impl Association {
     }
 
     /// Reports an unknown chunk, as the two highest bits of its type require (RFC 9260 §3.2).
-    fn report_unknown_chunk(&mut self, from: usize, chunk: &[u8]) {
+    fn report_unknown_chunk(&mut self, from: PathId, chunk: &[u8]) {
         let mut causes = Vec::new();
         let shown = chunk.len().min(MAX_REPORT).min(self.largest_chunk() - TWO_HEADERS);
         Cause::UnrecognizedChunkType(&chunk[..shown]).emit(&mut causes);
@@ -348,9 +370,9 @@ impl Association {
 
     /// Sends an ERROR chunk to the source of the packet if that address is confirmed (RFC 9260 §5.4), and otherwise on
     /// the sending path.
-    pub(super) fn report(&mut self, from: usize, causes: Vec<u8>) {
+    pub(super) fn report(&mut self, from: PathId, causes: Vec<u8>) {
         let to = self.confirmed_or_sending(from);
-        self.answer(to as u8, Outgoing::Error(causes.into()));
+        self.answer(to, Outgoing::Error(causes.into()));
     }
 
     fn on_error(&mut self, ctx: &mut Context<'_>, causes: Causes<'_>) -> Result<(), Discard> {
@@ -363,7 +385,7 @@ impl Association {
         // A packet full of errors causes one event, not thousands.
         if let Some(cause) = causes.iter().next() {
             let cause = cause.map_err(|_| Discard::InvalidChunk)?.code();
-            self.events.push_back(Event::RemoteError { cause });
+            self.user.events.push_back(Event::RemoteError { cause });
         }
         Ok(())
     }

@@ -10,54 +10,63 @@ impl Association {
     pub fn memory(&self) -> usize {
         size_of::<Self>()
             + self.paths.capacity() * size_of::<Path>()
-            + self.queue.heap_bytes()
-            + self.outstanding.heap_bytes()
+            + self.sender.queue.heap_bytes()
+            + self.sender.outstanding.heap_bytes()
             + self
                 .receivers()
                 .map(|receiver| size_of::<Receiver>() + receiver.heap_bytes())
                 .sum::<usize>()
-            + self.events.capacity() * size_of::<Event>()
+            + self.user.events.capacity() * size_of::<Event>()
             + self.outgoing.heap_bytes()
             + self
+                .handshake
                 .cookie
                 .as_ref()
                 .map_or(0, |cookie| size_of_val(&**cookie) + cookie.0.len())
-            + self.rates.as_ref().map_or(0, |rates| rates.heap_bytes())
-            + self.policy.as_ref().map_or(0, |policy| policy.heap_bytes())
-            + self.spread.as_ref().map_or(0, |spread| spread.heap_bytes())
+            + self.sender.rates.as_ref().map_or(0, |rates| rates.heap_bytes())
+            + self.multipath.policy.as_ref().map_or(0, |policy| policy.heap_bytes())
+            + self.multipath.spread.as_ref().map_or(0, |spread| spread.heap_bytes())
             + self.tuning.as_ref().map_or(0, |tuning| size_of_val(&**tuning))
             + self.probing_bytes()
-            + self.reports.as_ref().map_or(0, |reports| reports.heap_bytes())
-            + self.auth.as_ref().map_or(0, |auth| auth.heap_bytes())
-            + self.auth_random.as_ref().map_or(0, |random| size_of_val(&**random))
-            + self.asconf.as_ref().map_or(0, |asconf| asconf.heap_bytes())
+            + self.agreed.reports.as_ref().map_or(0, |reports| reports.heap_bytes())
+            + self.agreed.auth.as_ref().map_or(0, |auth| auth.heap_bytes())
+            + self
+                .agreed
+                .auth_random
+                .as_ref()
+                .map_or(0, |random| size_of_val(&**random))
+            + self.agreed.asconf.as_ref().map_or(0, |asconf| asconf.heap_bytes())
             + size_of::<AssociationStats>()
     }
 
     /// Returns the memory in bytes that received data uses: unread messages, incomplete messages, and buffers reserved
     /// for future data.
     pub fn receive_memory(&self) -> usize {
-        let before = self.before_restart.as_ref().map_or(0, |before| before.memory());
-        before + self.receiver.as_ref().map_or(0, |receiver| receiver.memory())
+        let before = self
+            .receiving
+            .before_restart
+            .as_ref()
+            .map_or(0, |before| before.memory());
+        before + self.receiving.receiver.as_ref().map_or(0, |receiver| receiver.memory())
     }
 
     /// Releases the buffers reserved for future data.
     pub(crate) fn release_receive_memory(&mut self) {
-        if let Some(receiver) = &mut self.receiver {
+        if let Some(receiver) = &mut self.receiving.receiver {
             receiver.release_memory();
         }
     }
 
     /// Releases the memory of earlier transfers after an idle period of one heartbeat interval.
     pub(super) fn release_memory(&mut self) {
-        self.queue.release_memory();
-        self.outstanding.release_memory();
+        self.sender.queue.release_memory();
+        self.sender.outstanding.release_memory();
         self.outgoing.release_memory();
-        self.events.shrink_to_fit();
-        if let Some(rates) = &mut self.rates {
+        self.user.events.shrink_to_fit();
+        if let Some(rates) = &mut self.sender.rates {
             rates.release_memory();
         }
-        if let Some(receiver) = &mut self.receiver {
+        if let Some(receiver) = &mut self.receiving.receiver {
             receiver.release_memory();
         }
     }

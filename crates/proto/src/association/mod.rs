@@ -4,6 +4,7 @@ mod addresses;
 mod asconf;
 mod auth;
 mod buffers;
+mod components;
 mod copies;
 mod distribution;
 mod eci;
@@ -23,6 +24,7 @@ mod retransmission;
 mod sack;
 mod shared_heartbeat;
 mod shutdown;
+mod state;
 mod stats;
 #[cfg(test)]
 mod testing;
@@ -31,7 +33,6 @@ mod timestamp;
 mod transmit;
 mod user;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rand_core::Rng;
@@ -42,45 +43,26 @@ pub(crate) use auth::{
     AuthAgreement, KeyVector, RANDOM_LEN, Signer, answer_signer, check_cookie_echo, emit_parameters, fresh_random,
 };
 pub(crate) use buffers::BufferPool;
-pub(crate) use ecn::Reductions;
+use components::{
+    Agreed, Choice, Ends, Handshake, Multipath, Notices, PeerCookie, Receiving, Sender, Truth, User, ZeroWindowProbe,
+};
 pub(crate) use handshake::{address_parameters, random_tag};
 pub(crate) use outgoing::{Outgoing, OutgoingQueue};
 pub(crate) use pairing::extra_pairs;
-pub use recovery::RecoveryMode;
-pub(crate) use recovery::{Epochs, PathRecovery};
+pub use state::State;
 pub use stats::AssociationStats;
 pub(crate) use timers::Timers;
 
+use crate::AssocId;
 use crate::config::{NEVER, Resolved};
-use crate::endpoint::{AssocId, Replies};
+use crate::endpoint::Replies;
 use crate::event::{CloseReason, Event, SendFailureCause};
 use crate::extensions::Extensions;
-use crate::path::Path;
+use crate::path::{Path, Paths};
 use crate::receive::{Receiver, ReceiverConfig, ReceiverStats};
 use crate::send::{Outstanding, SendQueue};
 use crate::trace::{Trace, TraceEvent, TraceKinds};
 use crate::{PathId, PathInfo, TransportAddr};
-
-/// State of an association (RFC 9260 §4).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum State {
-    /// INIT was sent.
-    CookieWait,
-    /// COOKIE ECHO was sent.
-    CookieEchoed,
-    /// Data transfer is possible.
-    Established,
-    /// The user requested a shutdown. Not all data has been acknowledged yet.
-    ShutdownPending,
-    /// SHUTDOWN was sent.
-    ShutdownSent,
-    /// The peer sent SHUTDOWN. Not all data has been acknowledged yet.
-    ShutdownReceived,
-    /// SHUTDOWN ACK was sent.
-    ShutdownAckSent,
-    /// The association has ended.
-    Closed,
-}
 
 /// The parts of the endpoint that an association uses during one call.
 pub(crate) struct Context<'a> {
@@ -113,112 +95,22 @@ pub(crate) struct Scratch {
 pub struct Association {
     id: AssocId,
     config: Arc<Resolved>,
-    truth: Option<Box<Truth>>,
-    local_addrs: Arc<[TransportAddr]>,
     state: State,
-    /// The peer opened it.
-    accepted: bool,
-    local_port: u16,
-    peer_port: u16,
-    local_tag: u32,
-    /// Zero until the peer's tag is known.
-    peer_tag: u32,
-    /// Random numbers that the cookie of a restarted peer must contain (RFC 9260 §5.2.2).
-    tie_tags: (u32, u32),
-    local_initial_tsn: Tsn,
-    paths: Vec<Path>,
-    /// Maximum user data of a DATA chunk, so that it fits on every path: AMDCS minus the chunk header (RFC 9260 §7.3).
-    max_data: u16,
-    primary: u8,
-    /// The path for new data.
-    sending: u8,
-    /// The path on which SHUTDOWN or SHUTDOWN ACK was last sent or will be sent.
-    shutdown_path: u8,
-    outbound_streams: u16,
-    inbound_streams: u16,
-    queue: SendQueue,
-    outstanding: Outstanding,
-    peer_rwnd: u32,
-    /// The largest a_rwnd that the peer has advertised, for silly window avoidance (RFC 9260 §6.1 A).
-    largest_peer_rwnd: u32,
-    probe: ZeroWindowProbe,
-    receiver: Option<Box<Receiver>>,
-    /// Messages acknowledged before the peer restarted that have not been read.
-    before_restart: Option<Box<Receiver>>,
-    ecn: ecn::EcnState,
-    eci: eci::EciState,
-    /// Present only if a part uses delivery rates.
-    rates: Option<Box<rate::DeliveryRates>>,
-    /// Present only if the scheme has a policy other than the standard's.
-    policy: Option<Box<path_policy::PathPolicy>>,
-    /// Present only if several paths are used concurrently.
-    spread: Option<Box<distribution::Spread>>,
-    /// Present only if the path policy uses probes.
-    probing: Option<Box<probing::Probing>>,
-    /// Present only if another SACK format was negotiated.
-    reports: Option<Box<reports::Reports>>,
-    /// Paths that still have to get a copy of the last SACK, one bit each.
-    sack_copies: u32,
+    ends: Ends,
+    handshake: Handshake,
+    paths: Paths,
+    choice: Choice,
+    sender: Sender,
+    receiving: Receiving,
     /// Present only if the buffers may grow.
     tuning: Option<Box<buffers::Tuning>>,
-    /// Present only if timestamps were negotiated.
-    stamping: Option<Box<timestamp::Stamping>>,
-    /// Local random number, if authentication is supported.
-    auth_random: Option<Box<auth::OwnRandom>>,
-    /// Present only if authentication was negotiated.
-    auth: Option<Box<auth::AuthState>>,
-    /// Present only if dynamic addresses were negotiated.
-    asconf: Option<Box<asconf::AsconfState>>,
+    agreed: Agreed,
+    multipath: Multipath,
     /// Consecutive retransmissions over all paths (RFC 9260 §8.1).
     errors: u32,
     timers: Timers,
-    /// Number of handshake attempts (RFC 9260 §5.1.4).
-    init_retransmits: u32,
-    /// Number of stale cookie errors.
-    stale_cookies: u32,
-    /// The peer's cookie, while it may have to be retransmitted.
-    cookie: Option<Box<PeerCookie>>,
     outgoing: OutgoingQueue,
-    /// The replies to the packet being processed.
-    answers: inbound::Answers,
-    events: VecDeque<Event>,
-    notices: Notices,
-    stats: Box<AssociationStats>,
-    /// Time of the first switch of the sending path; [`NEVER`] before it.
-    first_switch: Time,
-}
-
-/// Source of the true causes of losses. Only a simulation has it.
-#[derive(Debug)]
-struct Truth(Arc<dyn GroundTruth>);
-
-/// The state cookie of an INIT ACK.
-#[derive(Debug)]
-struct PeerCookie(Box<[u8]>);
-
-/// Probing of a closed receive window (RFC 9260 §6.1 A).
-#[derive(Clone, Copy, Debug, Default)]
-struct ZeroWindowProbe {
-    /// Probes sent since the window closed.
-    sent: u32,
-    /// One chunk may be sent although the window is closed.
-    permitted: bool,
-    /// The chunk in flight is a probe.
-    in_flight: bool,
-    /// A SACK has arrived since the probe was sent.
-    answered: bool,
-}
-
-/// Pending notifications of the user and of the endpoint.
-#[derive(Clone, Copy, Debug, Default)]
-struct Notices {
-    data_ready: bool,
-    wants_space: bool,
-    wants_idle: bool,
-    shutdown_wanted: bool,
-    /// The tag or the peer's addresses have changed, so the endpoint must update its tables.
-    renamed: bool,
-    closed_polled: bool,
+    user: User,
 }
 
 /// The values negotiated in the handshake.
@@ -256,57 +148,47 @@ impl Association {
             .offers_auth
             .then(|| Box::new(auth::OwnRandom(fresh_random(random))));
         let outstanding = fresh_ring(local_initial_tsn, paths.len(), &config);
+        let tie_tags = (random.next_u32().max(1), random.next_u32().max(1));
         Association {
             id: identity.id,
-            local_addrs: identity.local_addrs,
             state: State::Closed,
-            accepted: false,
-            local_port: identity.local_port,
-            peer_port: identity.peer_port,
-            local_tag,
-            peer_tag: 0,
-            tie_tags: (random.next_u32().max(1), random.next_u32().max(1)),
-            local_initial_tsn,
-            max_data: max_data(&paths, 0),
-            paths,
-            primary: 0,
-            sending: 0,
-            shutdown_path: 0,
-            outbound_streams: config.outbound_streams,
-            inbound_streams: config.max_inbound_streams,
+            ends: Ends {
+                truth: identity.truth.map(|truth| Box::new(Truth(truth))),
+                local_addrs: identity.local_addrs,
+                accepted: false,
+                local_port: identity.local_port,
+                peer_port: identity.peer_port,
+                local_tag,
+                peer_tag: 0,
+                tie_tags,
+                local_initial_tsn,
+                outbound_streams: config.outbound_streams,
+                inbound_streams: config.max_inbound_streams,
+            },
+            handshake: Handshake::default(),
+            choice: Choice::default(),
+            sender: Sender {
+                queue: SendQueue::default(),
+                outstanding,
+                peer_rwnd: 0,
+                largest_peer_rwnd: 0,
+                probe: ZeroWindowProbe::default(),
+                rates: None,
+                max_data: max_data(&paths, 0),
+            },
+            receiving: Receiving::default(),
             tuning: buffers::Tuning::new(&config),
-            truth: identity.truth.map(|truth| Box::new(Truth(truth))),
-            config,
-            queue: SendQueue::default(),
-            outstanding,
-            peer_rwnd: 0,
-            largest_peer_rwnd: 0,
-            probe: ZeroWindowProbe::default(),
-            receiver: None,
-            before_restart: None,
-            ecn: ecn::EcnState::default(),
-            eci: eci::EciState::default(),
-            rates: None,
-            policy: None,
-            spread: None,
-            probing: None,
-            reports: None,
-            sack_copies: 0,
-            stamping: None,
-            auth_random,
-            auth: None,
-            asconf: None,
+            agreed: Agreed {
+                auth_random,
+                ..Agreed::default()
+            },
+            multipath: Multipath::default(),
             errors: 0,
             timers: Timers::default(),
-            init_retransmits: 0,
-            stale_cookies: 0,
-            cookie: None,
             outgoing: OutgoingQueue::default(),
-            answers: inbound::Answers::default(),
-            events: VecDeque::new(),
-            notices: Notices::default(),
-            stats: Box::default(),
-            first_switch: NEVER,
+            user: User::default(),
+            paths: Paths::new(paths),
+            config,
         }
     }
 
@@ -322,18 +204,18 @@ impl Association {
 
     /// Returns the peer's SCTP port.
     pub fn peer_port(&self) -> u16 {
-        self.peer_port
+        self.ends.peer_port
     }
 
     /// Returns the number of outbound streams: `0..outbound_streams` are valid.
     pub fn outbound_streams(&self) -> u16 {
-        self.outbound_streams
+        self.ends.outbound_streams
     }
 
     /// Calls `f` with the congestion control of a path, for example to replace parts of it.
     pub(crate) fn with_control<R>(&mut self, path: PathId, f: impl FnOnce(&mut Controller) -> R) -> Option<R> {
-        let result = f(&mut self.paths.get_mut(usize::from(path.0))?.control);
-        if self.rates.is_none() {
+        let result = f(&mut self.paths.get_mut(path)?.control);
+        if self.sender.rates.is_none() {
             self.start_rates();
         }
         Some(result)
@@ -342,22 +224,23 @@ impl Association {
     /// Returns when new data first moved to another path, because a path failed or was removed, or by decision of the
     /// path policy.
     pub fn first_switch(&self) -> Option<Time> {
-        Some(self.first_switch).filter(|at| *at != NEVER)
+        Some(self.choice.first_switch).filter(|at| *at != NEVER)
     }
 
     fn note_switch(&mut self, now: Time) {
-        self.stats.path_switches += 1;
-        self.first_switch = self.first_switch.min(now);
+        self.user.stats.path_switches += 1;
+        self.choice.first_switch = self.choice.first_switch.min(now);
     }
 
     /// Returns the counters.
     pub fn stats(&self) -> &AssociationStats {
-        &self.stats
+        &self.user.stats
     }
 
     /// Returns the receiver's counters of DATA chunks.
     pub fn receiver_stats(&self) -> ReceiverStats {
-        self.receiver
+        self.receiving
+            .receiver
             .as_ref()
             .map(|receiver| *receiver.stats())
             .unwrap_or_default()
@@ -370,42 +253,41 @@ impl Association {
 
     /// Returns the bytes of messages waiting to be sent.
     pub fn queued(&self) -> usize {
-        self.queue.bytes()
+        self.sender.queue.bytes()
     }
 
     /// Returns the bytes of messages waiting to be sent or acknowledged, which occupy the send buffer.
     pub fn buffered_send(&self) -> usize {
-        self.queue.bytes() + self.outstanding.data_held() as usize
+        self.sender.queue.bytes() + self.sender.outstanding.data_held() as usize
     }
 
     /// Returns the sender's view of the peer's receive window (rwnd) in bytes.
     pub fn peer_rwnd(&self) -> u32 {
-        self.peer_rwnd
+        self.sender.peer_rwnd
     }
 
     /// Returns the path for new data.
     pub fn sending_path(&self) -> PathId {
-        PathId(self.sending)
+        self.choice.sending
     }
 
     /// Returns the association's paths.
     pub fn paths(&self) -> impl Iterator<Item = PathInfo> + '_ {
-        let present = |index: &usize| !self.paths[*index].removed;
-        (0..self.paths.len()).filter(present).map(|index| self.path_info(index))
+        let present = |index: &PathId| !self.paths[*index].removed;
+        self.paths.ids().filter(present).map(|index| self.path_info(index))
     }
 
-    fn path_info(&self, index: usize) -> PathInfo {
+    fn path_info(&self, index: PathId) -> PathInfo {
         let path = &self.paths[index];
-        let id = PathId(index as u8);
         PathInfo {
-            id,
+            id: index,
             local: path.local,
             remote: path.remote,
             state: path.state,
-            primary: self.primary == id.0,
+            primary: self.choice.primary == index,
             cwnd: path.control.cwnd(),
             ssthresh: path.control.ssthresh(),
-            flight: self.outstanding.flight(id),
+            flight: self.sender.outstanding.flight(index),
             srtt: path.rtt.srtt(),
             rttvar: path.rtt.rttvar(),
             min_rtt: path.rtt.min_rtt(),
@@ -417,24 +299,24 @@ impl Association {
     }
 
     fn truth(&self) -> Option<&Arc<dyn GroundTruth>> {
-        self.truth.as_ref().map(|truth| &truth.0)
+        self.ends.truth.as_ref().map(|truth| &truth.0)
     }
 
     /// Returns the peer's cookie, while it may have to be retransmitted.
     fn cookie(&self) -> &[u8] {
-        self.cookie.as_ref().map_or(&[], |cookie| &cookie.0)
+        self.handshake.cookie.as_ref().map_or(&[], |cookie| &cookie.0)
     }
 
     pub(crate) fn tags(&self) -> (u32, u32) {
-        (self.local_tag, self.peer_tag)
+        (self.ends.local_tag, self.ends.peer_tag)
     }
 
     pub(crate) fn tie_tags(&self) -> (u32, u32) {
-        self.tie_tags
+        self.ends.tie_tags
     }
 
     pub(crate) fn ports(&self) -> (u16, u16) {
-        (self.local_port, self.peer_port)
+        (self.ends.local_port, self.ends.peer_port)
     }
 
     pub(crate) fn remote_addrs(&self) -> impl Iterator<Item = TransportAddr> + '_ {
@@ -444,12 +326,12 @@ impl Association {
 
     /// Updates the maximum user data of a chunk, so that it fits into a packet on every path.
     fn limit_data(&mut self) {
-        self.max_data = max_data(&self.paths, self.stamp_len() + self.auth_len());
+        self.sender.max_data = max_data(&self.paths, self.stamp_len() + self.auth_len());
     }
 
     /// Returns the maximum length in bytes of a chunk that fits into a packet on every path.
     fn largest_chunk(&self) -> usize {
-        usize::from(self.max_data) + DATA_HEADER_LEN
+        usize::from(self.sender.max_data) + DATA_HEADER_LEN
     }
 
     /// Returns whether this is an address of the peer.
@@ -460,16 +342,21 @@ impl Association {
 
     /// Returns whether the tag or the peer's addresses have changed since the last call.
     pub(crate) fn take_renamed(&mut self) -> bool {
-        core::mem::take(&mut self.notices.renamed)
+        core::mem::take(&mut self.user.notices.renamed)
     }
 
     /// Returns whether a SACK is due because the user has read data (window update, RFC 9260 §6.2).
     // [9260:6.2-11]
     pub(crate) fn window_update_due(&self, now: Time) -> bool {
-        self.state != State::Closed && self.receiver.as_ref().is_some_and(|receiver| receiver.sack_due(now))
+        self.state != State::Closed
+            && self
+                .receiving
+                .receiver
+                .as_ref()
+                .is_some_and(|receiver| receiver.sack_due(now))
     }
 
-    pub(crate) fn path_addrs(&self, index: usize) -> (TransportAddr, TransportAddr) {
+    pub(crate) fn path_addrs(&self, index: PathId) -> (TransportAddr, TransportAddr) {
         let path = &self.paths[index];
         (path.local, path.remote)
     }
@@ -488,7 +375,7 @@ impl Association {
         } else {
             self.config.max_burst
         };
-        for path in &mut self.paths {
+        for path in self.paths.iter_mut() {
             path.burst_left = burst;
         }
     }
@@ -508,19 +395,19 @@ impl Association {
             return;
         }
         self.set_state(ctx, State::Closed);
-        self.give_up_messages(SendFailureCause::Ended, self.local_initial_tsn);
+        self.give_up_messages(SendFailureCause::Ended, self.ends.local_initial_tsn);
         self.timers = Timers::default();
-        self.policy = None;
-        self.probing = None;
-        for path in &mut self.paths {
+        self.multipath.policy = None;
+        self.multipath.probing = None;
+        for path in self.paths.iter_mut() {
             path.t3 = crate::config::NEVER;
             path.release = crate::config::NEVER;
             path.recovery = None;
             path.heartbeat.timer = crate::config::NEVER;
         }
         self.outgoing.clear();
-        self.cookie = None;
-        self.events.push_back(Event::Closed(reason));
+        self.handshake.cookie = None;
+        self.user.events.push_back(Event::Closed(reason));
     }
 
     // [9260:3.3.2-10, 3.3.3-10]
@@ -529,7 +416,7 @@ impl Association {
         let mut config = ReceiverConfig::with_second_level(
             self.config.recv_buffer,
             reporting.second_level(),
-            self.inbound_streams,
+            self.ends.inbound_streams,
             self.config.mtu,
         );
         config.max_message = self.config.max_message.unwrap_or(u32::MAX);

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 use whimbrel_wire::Tsn;
 
+use crate::PathId;
+
 /// A control chunk waiting to be sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Outgoing {
@@ -41,7 +43,7 @@ pub(crate) enum Outgoing {
 /// A FIFO queue of control chunks with their paths. A peer cannot make it grow without bound.
 #[derive(Debug, Default)]
 pub(crate) struct OutgoingQueue {
-    waiting: VecDeque<(u8, Outgoing)>,
+    waiting: VecDeque<(PathId, Outgoing)>,
 }
 
 /// Maximum number of queued replies to HEARTBEATs, marks, unknown chunks and ASCONFs. Further replies are dropped; the
@@ -49,7 +51,7 @@ pub(crate) struct OutgoingQueue {
 const LIMIT: usize = 32;
 
 impl OutgoingQueue {
-    pub(crate) fn push(&mut self, path: u8, chunk: Outgoing) {
+    pub(crate) fn push(&mut self, path: PathId, chunk: Outgoing) {
         // Chunks that are not replies are bounded by local timers. Each is queued only once.
         let is_answer = matches!(
             chunk,
@@ -72,14 +74,14 @@ impl OutgoingQueue {
     }
 
     /// Queues the chunk before all others.
-    pub(crate) fn push_first(&mut self, path: u8, chunk: Outgoing) {
+    pub(crate) fn push_first(&mut self, path: PathId, chunk: Outgoing) {
         self.waiting.retain(|waiting| *waiting != (path, chunk.clone()));
         self.waiting.push_front((path, chunk));
     }
 
     /// Returns the position of the first chunk that may be sent now.
     #[inline]
-    pub(crate) fn next(&self, may_go: impl Fn(u8, &Outgoing) -> bool) -> Option<usize> {
+    pub(crate) fn next(&self, may_go: impl Fn(PathId, &Outgoing) -> bool) -> Option<usize> {
         // Fast path: the queue is mostly empty, and this is called for every packet.
         if self.waiting.is_empty() {
             return None;
@@ -88,7 +90,7 @@ impl OutgoingQueue {
     }
 
     /// Returns the chunk at this position, and its path.
-    pub(crate) fn get(&self, place: usize) -> Option<&(u8, Outgoing)> {
+    pub(crate) fn get(&self, place: usize) -> Option<&(PathId, Outgoing)> {
         self.waiting.get(place)
     }
 
@@ -97,7 +99,7 @@ impl OutgoingQueue {
     }
 
     /// Moves the chunks of a removed path to another path. Chunks that concern the removed path itself are dropped.
-    pub(crate) fn redirect(&mut self, from: u8, to: u8) {
+    pub(crate) fn redirect(&mut self, from: PathId, to: PathId) {
         let is_of_path = |chunk: &Outgoing| matches!(chunk, Outgoing::Heartbeat { .. } | Outgoing::HeartbeatAck(_));
         self.waiting.retain(|(path, chunk)| *path != from || !is_of_path(chunk));
         for (path, _) in self.waiting.iter_mut().filter(|(path, _)| *path == from) {
@@ -120,7 +122,7 @@ impl OutgoingQueue {
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.waiting.capacity() * size_of::<(u8, Outgoing)>()
+        self.waiting.capacity() * size_of::<(PathId, Outgoing)>()
     }
 }
 
@@ -132,7 +134,7 @@ mod tests {
     fn a_flood_of_heartbeats_fills_a_bounded_queue() {
         let mut queue = OutgoingQueue::default();
         for _ in 0..1000 {
-            queue.push(0, Outgoing::HeartbeatAck(Box::default()));
+            queue.push(PathId(0), Outgoing::HeartbeatAck(Box::default()));
         }
         assert_eq!(std::iter::from_fn(|| queue.take(0)).count(), LIMIT);
     }
@@ -141,8 +143,8 @@ mod tests {
     fn what_our_own_timers_send_is_queued_once_and_always() {
         let mut queue = OutgoingQueue::default();
         for _ in 0..100 {
-            queue.push(0, Outgoing::HeartbeatAck(Box::default()));
-            queue.push(0, Outgoing::Shutdown);
+            queue.push(PathId(0), Outgoing::HeartbeatAck(Box::default()));
+            queue.push(PathId(0), Outgoing::Shutdown);
         }
         let shutdowns = std::iter::from_fn(|| queue.take(0))
             .filter(|chunk| *chunk == Outgoing::Shutdown)

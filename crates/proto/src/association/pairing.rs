@@ -38,7 +38,7 @@ impl Association {
         }
         let live = || self.paths.iter().filter(|path| !path.removed);
         let pairs: Vec<_> = live().map(|path| (path.local, path.remote)).collect();
-        for (local, remote) in extra_pairs(&self.local_addrs, &pairs) {
+        for (local, remote) in extra_pairs(&self.ends.local_addrs, &pairs) {
             let confirmed = self.paths.iter().any(|path| path.remote == remote && path.confirmed);
             self.paths
                 .push(Path::new(&self.config, self.truth(), local, remote, confirmed));

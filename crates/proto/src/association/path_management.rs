@@ -8,13 +8,14 @@ use crate::config::NEVER;
 use crate::error::Discard;
 use crate::event::{CloseReason, Event};
 use crate::path::{HEARTBEAT_INFO_LEN, HeartbeatContent, Path, period};
+use crate::send::PathAck;
 use crate::trace::{TimerKind, TraceEvent, TraceKinds};
 use crate::{PathId, PathState};
 
 impl Association {
     /// Counts a retransmission timeout or an unanswered heartbeat (RFC 9260 §8.1, §8.2).
     // [9260:8.1-1, 8.1-2, 8.1-3, 8.1-4, 8.2-1, 8.2-2, 8.3-3, 8.3-4, 8.3-5]
-    pub(super) fn count_path_error(&mut self, ctx: &mut Context<'_>, index: usize, counts_for_association: bool) {
+    pub(super) fn count_path_error(&mut self, ctx: &mut Context<'_>, index: PathId, counts_for_association: bool) {
         let path = &mut self.paths[index];
         path.failed_at = ctx.now;
         if path.errors <= self.config.path_max_retrans {
@@ -25,7 +26,7 @@ impl Association {
             .config
             .potentially_failed_max_retrans
             .is_some_and(|limit| errors > limit);
-        if self.policy.is_some() {
+        if self.multipath.policy.is_some() {
             // The policy sets the path's state below.
         } else if errors > self.config.path_max_retrans {
             self.set_path_state(ctx, index, PathState::Inactive);
@@ -41,7 +42,7 @@ impl Association {
                 return;
             }
         }
-        if self.policy.is_some() {
+        if self.multipath.policy.is_some() {
             self.tell_policy(ctx, index, PathSign::Timeout { consecutive: errors });
         } else {
             self.choose_sending_path(ctx);
@@ -52,16 +53,16 @@ impl Association {
     /// was sent before the path failed, and an earlier acknowledgement was lost, or this one took another path. RFC 7829
     /// does not specify this for potentially failed paths. If it counted as a response, new data would be sent on a failed
     /// path again. The same holds for a path that a policy has disabled.
-    pub(super) fn is_stale(&self, index: usize) -> bool {
-        let (path, ack) = (&self.paths[index], &self.outstanding.acks()[index]);
-        let has_failed =
-            path.state == PathState::PotentiallyFailed || self.policy.is_some() && path.state == PathState::Inactive;
+    pub(super) fn is_stale(&self, index: PathId, ack: &PathAck) -> bool {
+        let path = &self.paths[index];
+        let has_failed = path.state == PathState::PotentiallyFailed
+            || self.multipath.policy.is_some() && path.state == PathState::Inactive;
         has_failed && ack.newest_at.is_some_and(|at| at <= path.failed_at)
     }
 
     /// Handles an acknowledgement of data or a heartbeat sent on the path (RFC 9260 §8.2).
     // [9260:8.2-3, 8.3-7, 8.3-9, 8.3-10]
-    pub(super) fn path_answered(&mut self, ctx: &mut Context<'_>, index: usize) {
+    pub(super) fn path_answered(&mut self, ctx: &mut Context<'_>, index: PathId) {
         let path = &mut self.paths[index];
         if !path.in_use() {
             // A late acknowledgement of data sent before the path went out of use does not reactivate it.
@@ -70,24 +71,23 @@ impl Association {
         path.errors = 0;
         path.confirmed = true;
         // With a policy, the policy decides on the state once it has been informed.
-        if path.state == PathState::Unconfirmed || self.policy.is_none() && path.state != PathState::Active {
+        if path.state == PathState::Unconfirmed || self.multipath.policy.is_none() && path.state != PathState::Active {
             self.set_path_state(ctx, index, PathState::Active);
             self.choose_sending_path(ctx);
         }
     }
 
-    pub(super) fn set_path_state(&mut self, ctx: &mut Context<'_>, index: usize, state: PathState) {
+    pub(super) fn set_path_state(&mut self, ctx: &mut Context<'_>, index: PathId, state: PathState) {
         if self.paths[index].state == state {
             return;
         }
         self.paths[index].state = state;
-        let path = PathId(index as u8);
         ctx.trace
             .emit(TraceKinds::STATES, ctx.now, Some(self.id), || TraceEvent::PathState {
-                path,
+                path: index,
                 state,
             });
-        self.events.push_back(Event::PathState { path, state });
+        self.user.events.push_back(Event::PathState { path: index, state });
     }
 
     /// Selects the path for new data: the primary path; if it is not active, another active path (RFC 9260 §6.4.1); if
@@ -95,47 +95,47 @@ impl Association {
     /// path. An unconfirmed address is never used (RFC 9260 §5.4).
     // [9260:6.4-1, 6.4.1-1, 8.2-4]
     pub(super) fn choose_sending_path(&mut self, ctx: &mut Context<'_>) {
-        let is = |index: u8, state| {
-            let path = &self.paths[usize::from(index)];
+        let is = |index: PathId, state| {
+            let path = &self.paths[index];
             path.in_use() && path.state == state
         };
-        let all = 0..self.paths.len() as u8;
-        let chosen = if is(self.primary, PathState::Active) {
-            self.primary
-        } else if is(self.sending, PathState::Active) {
-            self.sending
+        let all = self.paths.ids();
+        let chosen = if is(self.choice.primary, PathState::Active) {
+            self.choice.primary
+        } else if is(self.choice.sending, PathState::Active) {
+            self.choice.sending
         } else {
             all.clone()
                 .find(|&index| is(index, PathState::Active))
                 .or_else(|| self.least_failed())
                 .or_else(|| {
                     all.filter(|&index| is(index, PathState::PotentiallyFailed))
-                        .min_by_key(|&index| self.paths[usize::from(index)].errors)
+                        .min_by_key(|&index| self.paths[index].errors)
                 })
-                .unwrap_or(self.confirmed_or_sending(usize::from(self.primary)) as u8)
+                .unwrap_or(self.confirmed_or_sending(self.choice.primary))
         };
-        let chosen = if self.policy.is_some() {
+        let chosen = if self.multipath.policy.is_some() {
             self.ask_policy_for_path(ctx.now, chosen)
         } else {
             chosen
         };
-        if chosen != self.sending {
-            self.sending = chosen;
+        if chosen != self.choice.sending {
+            self.choice.sending = chosen;
             self.note_switch(ctx.now);
             ctx.trace
                 .emit(TraceKinds::STATES, ctx.now, Some(self.id), || TraceEvent::SendingPath {
-                    path: PathId(chosen),
+                    path: chosen,
                 });
         }
     }
 
     /// Returns the path, or the sending path if this one is not confirmed.
     // [9260:5.4-2]
-    pub(super) fn confirmed_or_sending(&self, index: usize) -> usize {
+    pub(super) fn confirmed_or_sending(&self, index: PathId) -> PathId {
         if self.paths[index].confirmed {
             index
         } else {
-            usize::from(self.sending)
+            self.choice.sending
         }
     }
 
@@ -143,10 +143,10 @@ impl Association {
     /// Active paths come before failed ones, then paths with fewer errors, then the next one from `from` on. After a
     /// timeout, another path of the same rank is used if there is one (RFC 9260 §6.4). `fit` selects the candidates.
     // [9260:6.4-4]
-    pub(super) fn control_path(&self, from: usize, timed_out: bool, fit: impl Fn(&Path) -> bool) -> Option<usize> {
+    pub(super) fn control_path(&self, from: PathId, timed_out: bool, fit: impl Fn(&Path) -> bool) -> Option<PathId> {
         let count = self.paths.len();
         let skip = usize::from(timed_out);
-        let key = |index: usize| {
+        let key = |index: PathId| {
             let path = &self.paths[index];
             let rank = match path.state {
                 // The peer has not been asked yet to add the local address, so the path has not failed.
@@ -158,7 +158,7 @@ impl Association {
             (rank, path.errors)
         };
         (skip..skip + count)
-            .map(|step| (from + step) % count)
+            .map(|step| self.paths.after(from, step))
             .filter(|&index| fit(&self.paths[index]))
             .min_by_key(|&index| key(index))
     }
@@ -166,24 +166,24 @@ impl Association {
     /// Sets the node before the last one on the route to a path's address, or `None` if unknown. Returns false if there
     /// is no such path.
     pub(crate) fn set_last_hop(&mut self, path: PathId, node: Option<u32>) -> bool {
-        let path = self.paths.get_mut(usize::from(path.0)).filter(|path| path.in_use());
+        let path = self.paths.get_mut(path).filter(|path| path.in_use());
         path.map(|path| path.last_hop = node).is_some()
     }
 
     /// Sets the primary path and reports a change.
-    pub(super) fn replace_primary(&mut self, primary: u8) {
-        if core::mem::replace(&mut self.primary, primary) != primary {
-            self.events.push_back(Event::PrimaryChanged { path: PathId(primary) });
+    pub(super) fn replace_primary(&mut self, primary: PathId) {
+        if core::mem::replace(&mut self.choice.primary, primary) != primary {
+            self.user.events.push_back(Event::PrimaryChanged { path: primary });
         }
     }
 
     /// Sets the primary path (RFC 9260 §11.1.6). Returns false if there is no such path.
     pub(crate) fn set_primary(&mut self, ctx: &mut Context<'_>, path: PathId) -> bool {
-        let exists = self.paths.get(usize::from(path.0)).is_some_and(Path::in_use);
+        let exists = self.paths.get(path).is_some_and(Path::in_use);
         if exists {
-            self.replace_primary(path.0);
-            if self.policy.is_some() {
-                self.tell_policy(ctx, usize::from(path.0), PathSign::Chosen);
+            self.replace_primary(path);
+            if self.multipath.policy.is_some() {
+                self.tell_policy(ctx, path, PathSign::Chosen);
             } else {
                 self.choose_sending_path(ctx);
             }
@@ -194,7 +194,7 @@ impl Association {
     /// Starts the verification of unconfirmed paths and the heartbeats on idle paths (RFC 9260 §5.4, §8.3).
     // [9260:8.3-1]
     pub(super) fn start_heartbeats(&mut self, ctx: &mut Context<'_>) {
-        for index in 0..self.paths.len() {
+        for index in self.paths.ids() {
             if !self.paths[index].in_use() {
                 continue;
             }
@@ -213,13 +213,13 @@ impl Association {
             };
         }
         if self.shares_heartbeat_timer() {
-            self.start_shared_heartbeat_timer(ctx, usize::from(self.primary));
+            self.start_shared_heartbeat_timer(ctx, self.choice.primary);
         }
     }
 
     /// Requests a heartbeat now (RFC 9260 §11.1.10). Returns false if there is no such path.
     pub(crate) fn request_heartbeat(&mut self, ctx: &mut Context<'_>, path: PathId) -> bool {
-        let Some(path) = self.paths.get_mut(usize::from(path.0)).filter(|path| path.in_use()) else {
+        let Some(path) = self.paths.get_mut(path).filter(|path| path.in_use()) else {
             return false;
         };
         path.heartbeat.requested = true;
@@ -230,7 +230,7 @@ impl Association {
     }
 
     // [9260:8.3-13, 8.3-14]
-    pub(super) fn on_heartbeat_timer(&mut self, ctx: &mut Context<'_>, index: usize) {
+    pub(super) fn on_heartbeat_timer(&mut self, ctx: &mut Context<'_>, index: PathId) {
         let may_send = matches!(
             self.state,
             State::Established | State::ShutdownPending | State::ShutdownReceived
@@ -250,7 +250,7 @@ impl Association {
         let random = ctx.random.next_u64();
         let interval = self.path_hb_interval();
         let again = unanswered && self.shares_heartbeat_timer();
-        let all_waits_for_it = self.is_held() && index == usize::from(self.sending);
+        let all_waits_for_it = self.is_held() && index == self.choice.sending;
         let path = &mut self.paths[index];
         let rto = path.rtt.rto();
         let must_probe = path.heartbeat.requested
@@ -282,7 +282,7 @@ impl Association {
     }
 
     // [9260:5.4-1]
-    fn send_heartbeat(&mut self, ctx: &mut Context<'_>, index: usize) {
+    fn send_heartbeat(&mut self, ctx: &mut Context<'_>, index: PathId) {
         // RFC 9260 §5.4: HB.Max.Burst limits the probes of unconfirmed addresses in one RTO.
         if !self.paths[index].confirmed {
             let unanswered = |path: &&Path| !path.confirmed && path.heartbeat.pending.is_some();
@@ -320,40 +320,40 @@ impl Association {
 
     /// Bundles a HEARTBEAT with a COOKIE ACK (RFC 9260 §5.4). If one is outstanding, it is sent again.
     // [9260:5.4-3]
-    pub(super) fn bundle_heartbeat(&mut self, ctx: &mut Context<'_>, index: usize) {
+    pub(super) fn bundle_heartbeat(&mut self, ctx: &mut Context<'_>, index: PathId) {
         if self.paths[index].heartbeat.pending.is_none() {
             self.begin_heartbeat(ctx, index);
         }
         if let Some(nonce) = self.paths[index].heartbeat.pending {
-            self.outgoing.push_first(index as u8, Outgoing::Heartbeat { nonce });
+            self.outgoing.push_first(index, Outgoing::Heartbeat { nonce });
         }
     }
 
     // [9260:3.3.5-1, 3.3.5-2, 3.3.5-3, 8.3-6]
-    pub(super) fn begin_heartbeat(&mut self, ctx: &mut Context<'_>, index: usize) {
+    pub(super) fn begin_heartbeat(&mut self, ctx: &mut Context<'_>, index: PathId) {
         if !self.paths[index].in_use() {
             self.paths[index].heartbeat.timer = NEVER;
             return;
         }
         let rto = self.paths[index].timeout();
-        self.stats.probes += u64::from(self.paths[index].is_probed());
+        self.user.stats.probes += u64::from(self.paths[index].is_probed());
         let nonce = ctx.random.next_u64();
         let path = &mut self.paths[index];
         path.heartbeat.begin(nonce);
         path.heartbeat.last_probe = ctx.now;
         path.heartbeat.timer = ctx.now + rto;
-        self.outgoing.push(index as u8, Outgoing::Heartbeat { nonce });
-        self.stats.heartbeats_sent += 1;
+        self.outgoing.push(index, Outgoing::Heartbeat { nonce });
+        self.user.stats.heartbeats_sent += 1;
     }
 
     /// Handles the timeout of a heartbeat (RFC 9260 §8.3).
-    fn on_heartbeat_unanswered(&mut self, ctx: &mut Context<'_>, index: usize) {
+    fn on_heartbeat_unanswered(&mut self, ctx: &mut Context<'_>, index: PathId) {
         self.trace_timer(ctx, TimerKind::Heartbeat, Some(index));
         self.back_off(ctx, index);
         let path = &self.paths[index];
         // RFC 9260 §5.4 and §8.1: probes of paths that are unconfirmed or not in use do not count for the association.
         // They do count while all data waits for the verification, because nothing else would end the association.
-        let counts = index == usize::from(self.sending) && (path.state != PathState::Unconfirmed || self.is_held());
+        let counts = index == self.choice.sending && (path.state != PathState::Unconfirmed || self.is_held());
         self.count_path_error(ctx, index, counts);
     }
 
@@ -364,7 +364,7 @@ impl Association {
             return self.on_probe_answer(ctx, info);
         }
         let content = HeartbeatContent::from_bytes(info).ok_or(Discard::InvalidChunk)?;
-        let index = usize::from(content.path);
+        let index = content.path;
         let path = self.paths.get_mut(index).ok_or(Discard::InvalidChunk)?;
         if path.heartbeat.pending != Some(content.nonce) {
             return Err(Discard::Unexpected);
@@ -388,7 +388,7 @@ impl Association {
         let rtt = rtt.or(self.paths[index].rtt.srtt()).unwrap_or_default();
         self.tell_policy(ctx, index, PathSign::Answered { rtt });
         // The next unconfirmed address can be verified without waiting for a timeout.
-        for path in &mut self.paths {
+        for path in self.paths.iter_mut() {
             if path.state == PathState::Unconfirmed && path.heartbeat.pending.is_none() {
                 path.heartbeat.timer = path.heartbeat.timer.min(ctx.now);
             }

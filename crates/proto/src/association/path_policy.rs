@@ -8,8 +8,10 @@ use whimbrel_control::{BuildContext, Time};
 use whimbrel_wire::Sack;
 
 use super::{Association, Context};
+use crate::PathId;
 use crate::PathState;
 use crate::config::NEVER;
+use crate::send::SackReport;
 
 /// A policy and its inputs.
 #[derive(Debug)]
@@ -20,7 +22,7 @@ pub(super) struct PathPolicy {
     /// Congestion windows of the probes.
     probes: Vec<Option<u64>>,
     /// The information of a SACK by path.
-    signs: Vec<(usize, PathSign)>,
+    signs: Vec<(PathId, PathSign)>,
 }
 
 impl PathPolicy {
@@ -37,12 +39,12 @@ impl PathPolicy {
         size_of::<Self>()
             + self.views.capacity() * size_of::<PathView>()
             + self.probes.capacity() * size_of::<Option<u64>>()
-            + self.signs.capacity() * size_of::<(usize, PathSign)>()
+            + self.signs.capacity() * size_of::<(PathId, PathSign)>()
     }
 
     /// A new path has reused this number.
-    pub(super) fn forget_path(&mut self, index: usize) {
-        self.policy.on_replaced(index);
+    pub(super) fn forget_path(&mut self, index: PathId) {
+        self.policy.on_replaced(index.index());
     }
 }
 
@@ -53,29 +55,31 @@ impl Association {
             truth: self.truth().cloned(),
         };
         let policy = self.config.parts.path_policy.build_unless_default(&context);
-        self.policy = policy.map(|policy| Box::new(PathPolicy::new(policy, self.paths.len())));
-        self.probing = None;
+        self.multipath.policy = policy.map(|policy| Box::new(PathPolicy::new(policy, self.paths.len())));
+        self.multipath.probing = None;
         (self.timers.policy, self.timers.probing) = (NEVER, NEVER);
         self.consult(ctx, |_, _| {});
     }
 
     /// Passes information to the policy and executes its decisions.
-    pub(super) fn tell_policy(&mut self, ctx: &mut Context<'_>, index: usize, sign: PathSign) {
+    pub(super) fn tell_policy(&mut self, ctx: &mut Context<'_>, index: PathId, sign: PathSign) {
         if self.paths[index].removed {
             return;
         }
-        self.consult(ctx, |policy, paths| policy.on_sign(paths, index, &sign));
+        self.consult(ctx, |policy, paths| policy.on_sign(paths, index.index(), &sign));
     }
 
     /// Passes the information of a SACK on each path to the policy.
-    pub(super) fn tell_policy_of_sack(&mut self, ctx: &mut Context<'_>, sack: &Sack<'_>) {
-        let Some(policy) = &mut self.policy else { return };
+    pub(super) fn tell_policy_of_sack(&mut self, ctx: &mut Context<'_>, sack: &Sack<'_>, report: &SackReport) {
+        let Some(policy) = &mut self.multipath.policy else {
+            return;
+        };
         // Taken out temporarily, so that one consultation covers the whole SACK.
         let mut signs = core::mem::take(&mut policy.signs);
         let mut reported = None;
-        for index in 0..self.paths.len() {
-            let ack = self.outstanding.acks()[index];
-            if ack.acked == 0 || self.paths[index].removed || self.is_stale(index) {
+        for index in self.paths.ids() {
+            let ack = report.of(index);
+            if ack.acked == 0 || self.paths[index].removed || self.is_stale(index, ack) {
                 continue;
             }
             reported = reported.max(Some((ack.packets, index)));
@@ -86,7 +90,7 @@ impl Association {
             };
             signs.push((index, sign));
         }
-        let about = reported.map_or(usize::from(self.sending), |(_, index)| index);
+        let about = reported.map_or(self.choice.sending, |(_, index)| index);
         let count = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
         let sign = PathSign::Report {
             gaps: count(sack.gaps.len()),
@@ -95,10 +99,10 @@ impl Association {
         signs.push((about, sign));
         self.consult(ctx, |policy, paths| {
             for (index, sign) in signs.drain(..) {
-                policy.on_sign(paths, index, &sign);
+                policy.on_sign(paths, index.index(), &sign);
             }
         });
-        if let Some(policy) = &mut self.policy {
+        if let Some(policy) = &mut self.multipath.policy {
             policy.signs = signs;
         }
     }
@@ -111,29 +115,33 @@ impl Association {
     /// Passes the paths to the policy and executes its decisions.
     fn consult(&mut self, ctx: &mut Context<'_>, tell: impl FnOnce(&mut dyn ManagePaths, &Paths<'_>)) {
         // Taken out temporarily, because the call needs the association.
-        let Some(mut policy) = self.policy.take() else { return };
+        let Some(mut policy) = self.multipath.policy.take() else {
+            return;
+        };
         self.show(ctx.now, &mut policy);
         let shown = self.shown(ctx.now, &policy.views, &policy.probes);
         tell(&mut *policy.policy, &shown);
-        for index in 0..self.paths.len() {
+        for index in self.paths.ids() {
             let counted = self.counted_fitness(index);
-            let fitness = policy
-                .policy
-                .fitness(index, counted, &self.shown(ctx.now, &policy.views, &policy.probes));
+            let fitness = policy.policy.fitness(
+                index.index(),
+                counted,
+                &self.shown(ctx.now, &policy.views, &policy.probes),
+            );
             self.apply_fitness(ctx, index, counted, fitness);
         }
         while let Some((index, order)) = policy.policy.next_order() {
-            self.obey(ctx.now, index, order);
+            self.obey(ctx.now, PathId::at(index), order);
         }
         self.timers.policy = policy.policy.next_timer();
-        self.policy = Some(policy);
+        self.multipath.policy = Some(policy);
         self.choose_sending_path(ctx);
     }
 
     fn show(&self, now: Time, policy: &mut PathPolicy) {
         policy.views.clear();
         policy.probes.clear();
-        for index in 0..self.paths.len() {
+        for index in self.paths.ids() {
             policy.views.push(self.view(now, index));
             policy.probes.push(self.probe_cwnd(index));
         }
@@ -142,15 +150,15 @@ impl Association {
     fn shown<'a>(&self, now: Time, views: &'a [PathView], probes: &'a [Option<u64>]) -> Paths<'a> {
         Paths {
             now,
-            primary: usize::from(self.primary),
-            current: usize::from(self.sending),
+            primary: self.choice.primary.index(),
+            current: self.choice.sending.index(),
             views,
             probes,
         }
     }
 
     /// Returns the fitness by the error counter alone (RFC 9260 §8.2, RFC 7829 §3.2).
-    fn counted_fitness(&self, index: usize) -> Fitness {
+    fn counted_fitness(&self, index: PathId) -> Fitness {
         let errors = self.paths[index].errors;
         let limit = self.config.potentially_failed_max_retrans;
         if errors > self.config.path_max_retrans {
@@ -162,7 +170,7 @@ impl Association {
         }
     }
 
-    fn apply_fitness(&mut self, ctx: &mut Context<'_>, index: usize, counted: Fitness, fitness: Fitness) {
+    fn apply_fitness(&mut self, ctx: &mut Context<'_>, index: PathId, counted: Fitness, fitness: Fitness) {
         let path = &mut self.paths[index];
         if !path.in_use() {
             return;
@@ -188,7 +196,7 @@ impl Association {
         }
     }
 
-    fn obey(&mut self, now: Time, index: usize, order: Order) {
+    fn obey(&mut self, now: Time, index: PathId, order: Order) {
         let Some(path) = self.paths.get_mut(index) else { return };
         match order {
             Order::Heartbeat if path.state != PathState::Unconfirmed => self.probe_soon(now, index),
@@ -201,7 +209,7 @@ impl Association {
     }
 
     /// Requests a heartbeat at once, unless one is outstanding.
-    pub(super) fn probe_soon(&mut self, now: Time, index: usize) {
+    pub(super) fn probe_soon(&mut self, now: Time, index: PathId) {
         let heartbeat = &mut self.paths[index].heartbeat;
         if heartbeat.pending.is_none() {
             heartbeat.timer = now;
@@ -211,35 +219,36 @@ impl Association {
 
     /// Returns the policy's path for new data, and updates the primary path at its request. `standard` is the
     /// standard's choice.
-    pub(super) fn ask_policy_for_path(&mut self, now: Time, standard: u8) -> u8 {
-        let Some(mut policy) = self.policy.take() else {
+    pub(super) fn ask_policy_for_path(&mut self, now: Time, standard: PathId) -> PathId {
+        let Some(mut policy) = self.multipath.policy.take() else {
             return standard;
         };
         // Whether a path replaces failed ones depends on the choice that the standard has just made.
-        let before = core::mem::replace(&mut self.sending, standard);
+        let before = core::mem::replace(&mut self.choice.sending, standard);
         self.show(now, &mut policy);
-        self.sending = before;
+        self.choice.sending = before;
         let paths = self.shown(now, &policy.views, &policy.probes);
-        let wanted = policy.policy.sending(usize::from(standard), &paths);
-        let chosen = paths.usable(wanted).map_or(standard, |path| path as u8);
+        let wanted = policy.policy.sending(standard.index(), &paths);
+        let chosen = paths.usable(wanted).map_or(standard, PathId::at);
         let paths = Paths {
-            current: usize::from(chosen),
+            current: chosen.index(),
             ..paths
         };
-        let primary = policy.policy.primary(&paths);
+        let primary = PathId::at(policy.policy.primary(&paths));
         if self.paths.get(primary).is_some_and(|path| path.confirmed) {
-            self.replace_primary(primary as u8);
+            self.replace_primary(primary);
         }
-        self.policy = Some(policy);
+        self.multipath.policy = Some(policy);
         chosen
     }
 
     /// With a policy: returns the failed path to try, which is the one with the lowest error count, preferring the
     /// primary path (RFC 7829 §4). A path disabled by the policy only precedes those that do not respond.
-    pub(super) fn least_failed(&self) -> Option<u8> {
-        self.policy.as_ref()?;
-        (0..self.paths.len() as u8)
-            .filter(|&index| self.paths[usize::from(index)].confirmed)
-            .min_by_key(|&index| (self.paths[usize::from(index)].errors, index != self.primary))
+    pub(super) fn least_failed(&self) -> Option<PathId> {
+        self.multipath.policy.as_ref()?;
+        self.paths
+            .ids()
+            .filter(|&index| self.paths[index].confirmed)
+            .min_by_key(|&index| (self.paths[index].errors, index != self.choice.primary))
     }
 }

@@ -230,17 +230,17 @@ impl PathProbes {
 }
 
 impl Association {
-    fn probes_of(&mut self, index: usize) -> &mut PathProbes {
-        let count = self.paths.len().max(index + 1);
-        let probing = self.probing.get_or_insert_default();
+    fn probes_of(&mut self, index: PathId) -> &mut PathProbes {
+        let count = self.paths.len().max(index.index() + 1);
+        let probing = self.multipath.probing.get_or_insert_default();
         if probing.paths.len() < count {
             probing.paths.resize_with(count, PathProbes::default);
         }
-        &mut probing.paths[index]
+        &mut probing.paths[index.index()]
     }
 
     /// Starts probes that follow the data. `unfilled`: their window grows although it is not fully utilized.
-    pub(super) fn follow_with_probes(&mut self, index: usize, unfilled: bool) {
+    pub(super) fn follow_with_probes(&mut self, index: PathId, unfilled: bool) {
         let control = self.paths[index].probe_control(&self.config);
         let probes = self.probes_of(index);
         probes.control = Some(control);
@@ -251,16 +251,26 @@ impl Association {
     }
 
     /// Stops probes that follow the data.
-    pub(super) fn rest_from_probes(&mut self, index: usize) {
-        if let Some(probes) = self.probing.as_mut().and_then(|probing| probing.paths.get_mut(index)) {
+    pub(super) fn rest_from_probes(&mut self, index: PathId) {
+        if let Some(probes) = self
+            .multipath
+            .probing
+            .as_mut()
+            .and_then(|probing| probing.paths.get_mut(index.index()))
+        {
             probes.control = None;
             probes.allowed = 0;
         }
     }
 
     /// A new path has reused this number: HEARTBEAT ACKs for probes of the earlier path are ignored.
-    pub(super) fn forget_probes(&mut self, index: usize) {
-        if let Some(probes) = self.probing.as_mut().and_then(|probing| probing.paths.get_mut(index)) {
+    pub(super) fn forget_probes(&mut self, index: PathId) {
+        if let Some(probes) = self
+            .multipath
+            .probing
+            .as_mut()
+            .and_then(|probing| probing.paths.get_mut(index.index()))
+        {
             *probes = PathProbes {
                 base: probes.next(),
                 measure_from: probes.next(),
@@ -271,7 +281,7 @@ impl Association {
     }
 
     /// Sends a train of `packets` probes, unless other probes are in progress.
-    pub(super) fn send_train(&mut self, index: usize, packets: u32) {
+    pub(super) fn send_train(&mut self, index: PathId, packets: u32) {
         let probes = self.probes_of(index);
         if probes.control.is_none() && probes.train.sent == 0 && probes.to_send == 0 {
             probes.to_send = packets;
@@ -279,18 +289,20 @@ impl Association {
     }
 
     /// Returns the congestion window in bytes of the probes that follow the data.
-    pub(super) fn probe_cwnd(&self, index: usize) -> Option<u64> {
-        let probes = self.probing.as_ref()?.paths.get(index)?;
+    pub(super) fn probe_cwnd(&self, index: PathId) -> Option<u64> {
+        let probes = self.multipath.probing.as_ref()?.paths.get(index.index())?;
         probes.control.as_ref().map(Controller::cwnd)
     }
 
     /// A data packet was sent on the current path: allows one probe on each path with probes that follow the data.
-    pub(super) fn allow_probes(&mut self, path: usize) {
-        if path != usize::from(self.sending) {
+    pub(super) fn allow_probes(&mut self, path: PathId) {
+        if path != self.choice.sending {
             return;
         }
-        let Some(probing) = &mut self.probing else { return };
-        for (index, probes) in probing.paths.iter_mut().enumerate() {
+        let Some(probing) = &mut self.multipath.probing else {
+            return;
+        };
+        for (index, probes) in self.paths.ids().zip(&mut probing.paths) {
             if index != path && probes.control.is_some() {
                 probes.allowed = probes.allowed.saturating_add(1);
             }
@@ -298,28 +310,30 @@ impl Association {
     }
 
     pub(super) fn probing_bytes(&self) -> usize {
-        self.probing.as_ref().map_or(0, |probing| {
+        self.multipath.probing.as_ref().map_or(0, |probing| {
             let rings: usize = probing.paths.iter().map(|probes| probes.sent.capacity()).sum();
             size_of::<Probing>() + probing.paths.capacity() * size_of::<PathProbes>() + rings * size_of::<Probe>()
         })
     }
 
     /// Returns the path on which a probe may be sent now.
-    pub(super) fn next_probe(&self) -> Option<usize> {
-        let probing = self.probing.as_ref()?;
+    pub(super) fn next_probe(&self) -> Option<PathId> {
+        let probing = self.multipath.probing.as_ref()?;
         let may_send = matches!(
             self.state,
             State::Established | State::ShutdownPending | State::ShutdownReceived
         );
-        let ready = |index: &usize| {
-            let (path, probes) = (&self.paths[*index], &probing.paths[*index]);
+        let ready = |index: &PathId| {
+            let (path, probes) = (&self.paths[*index], &probing.paths[index.index()]);
             // RFC 9260 §5.4: an unconfirmed address gets single heartbeats only.
             path.in_use()
                 && path.state != PathState::Unconfirmed
                 && probes.may_send()
-                && (probes.to_send > 0 || *index != usize::from(self.sending))
+                && (probes.to_send > 0 || *index != self.choice.sending)
         };
-        (0..probing.paths.len().min(self.paths.len()))
+        self.paths
+            .ids()
+            .take(probing.paths.len())
             .filter(|_| may_send)
             .find(ready)
     }
@@ -334,8 +348,8 @@ impl Association {
         &mut self,
         ctx: &mut Context<'_>,
         sink: &mut dyn PacketSink,
-        index: usize,
-    ) -> (usize, Ecn, usize) {
+        index: PathId,
+    ) -> (PathId, Ecn, usize) {
         let (len, timeout) = (self.probe_len(), self.paths[index].timeout());
         let nonce = ctx.random.next_u64();
         let probes = self.probes_of(index);
@@ -362,7 +376,7 @@ impl Association {
         let content = HeartbeatContent {
             nonce,
             sent_at: ctx.now,
-            path: index as u8,
+            path: index,
         };
         let info = &mut ctx.scratch.parameters;
         info.clear();
@@ -370,19 +384,19 @@ impl Association {
         info.extend_from_slice(&number.to_be_bytes());
         info.resize(INFO_LEN.max(len.saturating_sub(HeartbeatInfo::HEADER_LEN)), 0);
         sink.begin(CommonHeader {
-            source_port: self.local_port,
-            destination_port: self.peer_port,
-            verification_tag: self.peer_tag,
+            source_port: self.ends.local_port,
+            destination_port: self.ends.peer_port,
+            verification_tag: self.ends.peer_tag,
         });
         sink.push(&Chunk::Heartbeat(HeartbeatInfo(info)));
         let wire_len = sink.finish();
-        self.stats.packets_sent += 1;
-        self.stats.bytes_sent += wire_len as u64;
-        self.stats.path_probes_sent += 1;
-        self.stats.path_probe_bytes += wire_len as u64;
+        self.user.stats.packets_sent += 1;
+        self.user.stats.bytes_sent += wire_len as u64;
+        self.user.stats.path_probes_sent += 1;
+        self.user.stats.path_probe_bytes += wire_len as u64;
         ctx.trace
             .emit(TraceKinds::PACKETS, ctx.now, Some(self.id), || TraceEvent::PacketSent {
-                path: PathId(index as u8),
+                path: index,
                 wire_len: wire_len as u32,
             });
         (index, Ecn::NotEct, wire_len)
@@ -396,17 +410,18 @@ impl Association {
             .first_chunk::<8>()
             .map(|bytes| Seq::from_be_bytes(*bytes))
             .ok_or(Discard::InvalidChunk)?;
-        let index = usize::from(content.path);
+        let index = content.path;
         let limit = Seq::from(self.config.missing_reports);
         let (len, sack_frequency) = (self.probe_len() as u64, self.config.sack_frequency);
         let packet = self.packet_bytes(index);
-        let room = u64::from(self.peer_rwnd) + self.outstanding.data_in_flight();
+        let room = u64::from(self.sender.peer_rwnd) + self.sender.outstanding.data_in_flight();
         let path = self.paths.get(index).ok_or(Discard::InvalidChunk)?;
         let timeout = path.timeout();
         let probes = self
+            .multipath
             .probing
             .as_mut()
-            .and_then(|probing| probing.paths.get_mut(index))
+            .and_then(|probing| probing.paths.get_mut(index.index()))
             .ok_or(Discard::Unexpected)?;
         let flight_before = probes.flight;
         let probe = probes
@@ -446,8 +461,8 @@ impl Association {
         }
         probes.timer = if probes.flight > 0 { ctx.now + timeout } else { NEVER };
         let train = probes.end_train(packet);
-        self.stats.path_probes_answered += 1;
-        self.stats.path_probe_bytes += info.len().next_multiple_of(4) as u64 + 20;
+        self.user.stats.path_probes_answered += 1;
+        self.user.stats.path_probe_bytes += info.len().next_multiple_of(4) as u64 + 20;
         self.errors = 0;
         // The path is not idle. If no large HEARTBEAT ACK arrives, usual heartbeats continue.
         self.paths[index].heartbeat.last_probe = ctx.now;
@@ -464,7 +479,7 @@ impl Association {
     }
 
     /// Returns the length of a probe's packet in bytes with IP and UDP headers.
-    fn packet_bytes(&self, index: usize) -> u64 {
+    fn packet_bytes(&self, index: PathId) -> u64 {
         let headers = self
             .paths
             .get(index)
@@ -474,9 +489,14 @@ impl Association {
 
     pub(super) fn on_probe_timer(&mut self, ctx: &mut Context<'_>) {
         let len = self.probe_len() as u64;
-        for index in 0..self.paths.len() {
+        for index in self.paths.ids() {
             let packet = self.packet_bytes(index);
-            let Some(probes) = self.probing.as_mut().and_then(|probing| probing.paths.get_mut(index)) else {
+            let Some(probes) = self
+                .multipath
+                .probing
+                .as_mut()
+                .and_then(|probing| probing.paths.get_mut(index.index()))
+            else {
                 continue;
             };
             if probes.timer > ctx.now {
@@ -492,7 +512,7 @@ impl Association {
             self.trace_timer(ctx, TimerKind::Heartbeat, Some(index));
             // A peer may ignore such large heartbeats. Therefore a usual heartbeat is sent, whose timeout counts as an
             // error (RFC 9260 §8.3). On the sending path, data gives this information.
-            if index != usize::from(self.sending) {
+            if index != self.choice.sending {
                 self.probe_soon(ctx.now, index);
             }
             if let Some(train) = train {
@@ -503,7 +523,7 @@ impl Association {
     }
 
     fn renew_probe_timer(&mut self) {
-        self.timers.probing = self.probing.as_ref().map_or(NEVER, |probing| {
+        self.timers.probing = self.multipath.probing.as_ref().map_or(NEVER, |probing| {
             probing.paths.iter().map(|probes| probes.timer).min().unwrap_or(NEVER)
         });
     }

@@ -36,8 +36,10 @@ impl DeliveryRates {
     }
 
     /// A chunk of `bytes` bytes is sent or retransmitted; `flight` bytes are in flight on the path without it.
-    fn on_sent(&mut self, now: Time, seq: Seq, path: usize, bytes: u64, flight: u64) {
-        let Some(rate) = self.paths.get_mut(path) else { return };
+    fn on_sent(&mut self, now: Time, seq: Seq, path: PathId, bytes: u64, flight: u64) {
+        let Some(rate) = self.paths.get_mut(path.index()) else {
+            return;
+        };
         let stamp = rate.estimator.on_sent(now, bytes, flight);
         let place = seq.checked_sub(self.base).map_or(usize::MAX, |place| place as usize);
         if place == self.stamps.len() {
@@ -63,11 +65,11 @@ impl DeliveryRates {
     pub(super) fn on_delivered(
         &mut self,
         now: Time,
-        path: usize,
+        path: PathId,
         bytes: u64,
         min_rtt: Option<Span>,
     ) -> Option<RateSample> {
-        let rate = self.paths.get_mut(path)?;
+        let rate = self.paths.get_mut(path.index())?;
         rate.estimator.on_delivered(now, bytes);
         rate.estimator.sample(&rate.newest.take()?, min_rtt)
     }
@@ -82,8 +84,8 @@ impl DeliveryRates {
         }
     }
 
-    pub(super) fn on_lost(&mut self, path: usize, bytes: u64) {
-        if let Some(rate) = self.paths.get_mut(path) {
+    pub(super) fn on_lost(&mut self, path: PathId, bytes: u64) {
+        if let Some(rate) = self.paths.get_mut(path.index()) {
             rate.estimator.on_lost(bytes);
         }
     }
@@ -100,8 +102,8 @@ impl DeliveryRates {
     }
 
     /// A new path has reused this number.
-    pub(super) fn forget_path(&mut self, index: usize) {
-        if let Some(path) = self.paths.get_mut(index) {
+    pub(super) fn forget_path(&mut self, index: PathId) {
+        if let Some(path) = self.paths.get_mut(index.index()) {
             *path = PathRate::default();
         }
     }
@@ -115,15 +117,15 @@ impl Association {
     /// Starts the measurement of rates, if any part uses them.
     pub(super) fn start_rates(&mut self) {
         let wanted = self.paths.iter().any(|path| path.control.needs().rate);
-        let base = self.outstanding.next_seq();
-        self.rates = wanted.then(|| Box::new(DeliveryRates::new(base, self.paths.len())));
+        let base = self.sender.outstanding.next_seq();
+        self.sender.rates = wanted.then(|| Box::new(DeliveryRates::new(base, self.paths.len())));
     }
 
     /// A chunk has been put in flight.
     #[inline]
-    pub(super) fn stamp_chunk(&mut self, now: Time, seq: Seq, path: usize, chunk_len: u64) {
-        if let Some(rates) = &mut self.rates {
-            let flight = self.outstanding.flight(PathId(path as u8)).saturating_sub(chunk_len);
+    pub(super) fn stamp_chunk(&mut self, now: Time, seq: Seq, path: PathId, chunk_len: u64) {
+        if let Some(rates) = &mut self.sender.rates {
+            let flight = self.sender.outstanding.flight(path).saturating_sub(chunk_len);
             rates.on_sent(now, seq, path, chunk_len, flight);
         }
     }
@@ -133,32 +135,36 @@ impl Association {
     pub(super) fn note_app_limited(&mut self, now: Time) {
         // A user that waits for room in the send buffer has more data. Data acknowledged by gap ack blocks still
         // occupies the buffer.
-        if self.rates.is_none() || self.notices.wants_space {
+        if self.sender.rates.is_none() || self.user.notices.wants_space {
             return;
         }
         if !self.is_spread() {
-            if self.queue.is_empty() {
-                self.note_path_app_limited(usize::from(self.sending));
+            if self.sender.queue.is_empty() {
+                self.note_path_app_limited(self.choice.sending);
             }
             return;
         }
         // With several paths in use, a path also lacks data if the distribution does not use it, or if the shared
         // buffers are full.
-        for index in 0..self.paths.len() {
+        for index in self.paths.ids() {
             let path = &self.paths[index];
-            if self.queue.is_empty() || path.burst_left > 0 && path.pacer_is_open(now) {
+            if self.sender.queue.is_empty() || path.burst_left > 0 && path.pacer_is_open(now) {
                 self.note_path_app_limited(index);
             }
         }
     }
 
-    fn note_path_app_limited(&mut self, index: usize) {
-        let id = PathId(index as u8);
-        if !self.window_open(id, index) {
+    fn note_path_app_limited(&mut self, index: PathId) {
+        if !self.window_open(index) {
             return;
         }
-        let flight = self.outstanding.flight(id);
-        if let Some(rate) = self.rates.as_mut().and_then(|rates| rates.paths.get_mut(index)) {
+        let flight = self.sender.outstanding.flight(index);
+        if let Some(rate) = self
+            .sender
+            .rates
+            .as_mut()
+            .and_then(|rates| rates.paths.get_mut(index.index()))
+        {
             rate.estimator.on_app_limited(flight);
         }
     }
@@ -186,8 +192,8 @@ mod tests {
                 ..AssociationConfig::default()
             }));
             testing::send(&mut association, Accounting::default(), &[(0, 1000); 4]);
-            association.rates = Some(Box::new(DeliveryRates::new(4, 1)));
-            association.notices.wants_space = waits_for_space;
+            association.sender.rates = Some(Box::new(DeliveryRates::new(4, 1)));
+            association.user.notices.wants_space = waits_for_space;
             // All chunks but the first have been received. They stay in the buffer, and no data is left to be sent.
             let sack = Sack {
                 cumulative_tsn_ack: Tsn(0),
@@ -197,11 +203,11 @@ mod tests {
                 congestion_indicated: false,
                 packets: 0,
             };
-            let taken = testing::lend(now, |ctx| association.on_sack(ctx, &sack, 0));
-            assert!(taken.is_ok() && association.outstanding.data_held() == 4000);
+            let taken = testing::lend(now, |ctx| association.on_sack(ctx, &sack, PathId(0)));
+            assert!(taken.is_ok() && association.sender.outstanding.data_held() == 4000);
             association.note_app_limited(now);
-            association.stamp_chunk(now, 4, 0, 1000);
-            let rates = association.rates.as_ref().expect("it was put there");
+            association.stamp_chunk(now, 4, PathId(0), 1000);
+            let rates = association.sender.rates.as_ref().expect("it was put there");
             assert_eq!(rates.stamps[0].app_limited, !waits_for_space);
         }
     }
@@ -212,12 +218,12 @@ mod tests {
         let at = |ms| Time::ZERO + Span::from_millis(ms);
         for replaced in [false, true] {
             let seq = Seq::from(replaced);
-            rates.on_sent(at(1), seq, 1, 1000, 0);
+            rates.on_sent(at(1), seq, PathId(1), 1000, 0);
             rates.on_acked(seq, 1, at(1));
             if replaced {
-                rates.forget_path(1);
+                rates.forget_path(PathId(1));
             }
-            assert_eq!(rates.on_delivered(at(50), 1, 1000, None).is_none(), replaced);
+            assert_eq!(rates.on_delivered(at(50), PathId(1), 1000, None).is_none(), replaced);
         }
     }
 }

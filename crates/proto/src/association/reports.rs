@@ -14,6 +14,7 @@ use whimbrel_control::multipath::SackPath;
 use whimbrel_wire::{GapBlock, GapBlocks, NewGaps, NrSack, Sack};
 
 use super::{Association, Context, State};
+use crate::PathId;
 use crate::error::Discard;
 use crate::extensions::Extensions;
 
@@ -125,7 +126,7 @@ impl Association {
     pub(super) fn agree_on_reports(&mut self, both: Extensions) {
         let nr_sack = both.has(Extensions::NR_SACK);
         let new_gaps = both.has(Extensions::NEW_GAPS) && !nr_sack;
-        self.reports = (nr_sack || new_gaps).then(|| {
+        self.agreed.reports = (nr_sack || new_gaps).then(|| {
             Box::new(Reports {
                 nr_sack,
                 new_gaps,
@@ -136,12 +137,12 @@ impl Association {
 
     /// Returns whether NR-SACK was negotiated.
     pub fn uses_nr_sack(&self) -> bool {
-        self.reports.as_ref().is_some_and(|reports| reports.nr_sack)
+        self.agreed.reports.as_ref().is_some_and(|reports| reports.nr_sack)
     }
 
     /// Returns whether NEW GAPS was negotiated.
     pub fn uses_new_gaps(&self) -> bool {
-        self.reports.as_ref().is_some_and(|reports| reports.new_gaps)
+        self.agreed.reports.as_ref().is_some_and(|reports| reports.new_gaps)
     }
 
     /// Returns the position after the cumulative TSN ack of a SACK, or `None` if it is old or invalid.
@@ -149,8 +150,8 @@ impl Association {
         let ahead = sack
             .cumulative_tsn_ack
             .0
-            .wrapping_sub(self.outstanding.cumulative_tsn_ack().0);
-        (ahead as usize <= self.outstanding.len()).then(|| self.outstanding.base() + Seq::from(ahead))
+            .wrapping_sub(self.sender.outstanding.cumulative_tsn_ack().0);
+        (ahead as usize <= self.sender.outstanding.len()).then(|| self.sender.outstanding.base() + Seq::from(ahead))
     }
 
     /// Processes a SACK whose gap ack blocks are these ranges above `base`.
@@ -160,7 +161,7 @@ impl Association {
         sack: &Sack<'_>,
         base: Seq,
         all: &[(Seq, Seq)],
-        from: usize,
+        from: PathId,
         complete: bool,
     ) -> Result<(), Discard> {
         let mut bytes = core::mem::take(&mut ctx.scratch.gaps);
@@ -176,13 +177,19 @@ impl Association {
 
     /// Returns the path for a SACK that is not bundled with data.
     // [9260:6.4-3, 6.7-2]
-    pub(super) fn sack_path(&self) -> usize {
-        let last = self.receiver.as_ref().map_or(0, |receiver| receiver.sack_path());
-        let last = usize::from(last).min(self.paths.len() - 1);
+    pub(super) fn sack_path(&self) -> PathId {
+        let last = self
+            .receiving
+            .receiver
+            .as_ref()
+            .map_or(0, |receiver| receiver.sack_path());
+        let last = PathId(last).min(PathId::at(self.paths.len() - 1));
         let wanted = match self.config.parts.reporting.sack_path {
             SackPath::LastArrival | SackPath::All => None,
-            SackPath::Primary => Some(usize::from(self.primary)),
-            SackPath::LowestRtt => (0..self.paths.len())
+            SackPath::Primary => Some(self.choice.primary),
+            SackPath::LowestRtt => self
+                .paths
+                .ids()
                 .filter(|&index| self.paths[index].is_active())
                 .filter_map(|index| Some((self.paths[index].rtt.srtt()?, index)))
                 .min()
@@ -195,27 +202,28 @@ impl Association {
     }
 
     /// Returns the next path that needs a copy of the last SACK.
-    pub(super) fn next_sack_copy(&self) -> Option<usize> {
-        if self.sack_copies == 0 || !self.may_send_sack() {
+    pub(super) fn next_sack_copy(&self) -> Option<PathId> {
+        if self.receiving.sack_copies == 0 || !self.may_send_sack() {
             return None;
         }
-        let is_wanted = |&index: &usize| self.sack_copies >> index & 1 != 0 && self.paths[index].is_active();
-        (0..self.paths.len()).find(is_wanted)
+        let is_wanted =
+            |&index: &PathId| self.receiving.sack_copies >> index.0 & 1 != 0 && self.paths[index].is_active();
+        self.paths.ids().find(is_wanted)
     }
 
     /// Records that a SACK was sent. If it is not a copy, copies are sent on the other paths if configured.
-    pub(super) fn note_sack(&mut self, path: usize, is_due: bool) {
+    pub(super) fn note_sack(&mut self, path: PathId, is_due: bool) {
         if is_due && self.config.parts.reporting.sack_path == SackPath::All {
-            self.sack_copies = u32::MAX;
+            self.receiving.sack_copies = u32::MAX;
         }
-        self.sack_copies &= !(1 << path);
+        self.receiving.sack_copies &= !(1 << path.0);
     }
 
     pub(super) fn on_nr_sack(
         &mut self,
         ctx: &mut Context<'_>,
         nr_sack: &NrSack<'_>,
-        from: usize,
+        from: PathId,
     ) -> Result<(), Discard> {
         if !self.uses_nr_sack() {
             return Err(Discard::Unexpected);
@@ -224,7 +232,7 @@ impl Association {
         let Some(base) = self.base_of(sack) else {
             return self.take_sack(ctx, sack, from, false);
         };
-        let end_of_sent = self.outstanding.next_seq();
+        let end_of_sent = self.sender.outstanding.next_seq();
         let mut lists = core::mem::take(&mut ctx.scratch.ranges);
         let Ranges {
             told: [gaps, kept],
@@ -250,7 +258,9 @@ impl Association {
 
     /// Frees chunks that are newly non-renegable. `rest` is temporary storage.
     fn free_kept(&mut self, kept: &mut RangeList, rest: &mut RangeList) {
-        let Some(reports) = &mut self.reports else { return };
+        let Some(reports) = &mut self.agreed.reports else {
+            return;
+        };
         if self.state == State::Closed {
             return;
         }
@@ -258,13 +268,13 @@ impl Association {
         difference(kept, &reports.kept, rest);
         for &(start, end) in rest.iter() {
             for seq in start..end {
-                freed += self.outstanding.free(seq);
+                freed += self.sender.outstanding.free(seq);
             }
         }
         core::mem::swap(&mut reports.kept, kept);
         if freed > 0 {
-            self.stats.data_bytes_acked += freed;
-            self.stats.data_bytes_freed_early += freed;
+            self.user.stats.data_bytes_acked += freed;
+            self.user.stats.data_bytes_freed_early += freed;
             self.tell_user_about_progress();
         }
     }
@@ -273,9 +283,9 @@ impl Association {
         &mut self,
         ctx: &mut Context<'_>,
         new_gaps: &NewGaps<'_>,
-        from: usize,
+        from: PathId,
     ) -> Result<(), Discard> {
-        let Some(reports) = self.reports.as_mut().filter(|reports| reports.new_gaps) else {
+        let Some(reports) = self.agreed.reports.as_mut().filter(|reports| reports.new_gaps) else {
             return Err(Discard::Unexpected);
         };
         let is_overtaken = |last: u16| new_gaps.serial.wrapping_sub(last).wrapping_sub(1) >= 1 << 15;
@@ -293,7 +303,7 @@ impl Association {
         let Some(base) = self.base_of(sack) else {
             return self.take_sack(ctx, sack, from, false);
         };
-        let end_of_sent = self.outstanding.next_seq();
+        let end_of_sent = self.sender.outstanding.next_seq();
         let mut lists = core::mem::take(&mut ctx.scratch.ranges);
         let Ranges {
             told: [gaps, taken_back],
@@ -304,6 +314,7 @@ impl Association {
         // A range directly after the cumulative TSN ack cannot still be received: the cumulative TSN ack would have
         // advanced. It was reneged on.
         let above = self
+            .sender
             .outstanding
             .reported()
             .iter()
@@ -315,7 +326,7 @@ impl Association {
         read_blocks(new_gaps.lists.second(), base, end_of_sent, taken_back);
         union(known, gaps, all);
         difference(all, taken_back, rest);
-        if let Some(reports) = &mut self.reports {
+        if let Some(reports) = &mut self.agreed.reports {
             reports.taken_back.clone_from(taken_back);
         }
         let taken = if were_sent {
@@ -328,10 +339,11 @@ impl Association {
     }
 
     /// Processes an overtaken NEW GAPS: its arrivals are added to the known ones. Its a_rwnd is outdated.
-    fn on_overtaken_gaps(&mut self, ctx: &mut Context<'_>, sack: &Sack<'_>, from: usize) -> Result<(), Discard> {
-        let end_of_sent = self.outstanding.next_seq();
-        let base = self.outstanding.base();
+    fn on_overtaken_gaps(&mut self, ctx: &mut Context<'_>, sack: &Sack<'_>, from: PathId) -> Result<(), Discard> {
+        let end_of_sent = self.sender.outstanding.next_seq();
+        let base = self.sender.outstanding.base();
         let behind = self
+            .sender
             .outstanding
             .cumulative_tsn_ack()
             .0
@@ -352,12 +364,16 @@ impl Association {
         above.extend(gaps.iter().map(|&(start, end)| (start.max(base), end)));
         above.retain(|&(start, end)| base < start && start < end);
         known.clear();
-        known.extend_from_slice(self.outstanding.reported());
+        known.extend_from_slice(self.sender.outstanding.reported());
         union(known, above, all);
-        let taken_back = self.reports.as_ref().map_or(&[][..], |reports| &reports.taken_back);
+        let taken_back = self
+            .agreed
+            .reports
+            .as_ref()
+            .map_or(&[][..], |reports| &reports.taken_back);
         difference(all, taken_back, rest);
         let now = Sack {
-            cumulative_tsn_ack: self.outstanding.cumulative_tsn_ack(),
+            cumulative_tsn_ack: self.sender.outstanding.cumulative_tsn_ack(),
             ..*sack
         };
         let mut bytes = core::mem::take(&mut ctx.scratch.gaps);

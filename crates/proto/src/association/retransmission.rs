@@ -18,9 +18,9 @@ pub(super) enum LostData {
     /// No retransmission waits that would block new data.
     None,
     /// A retransmission may be sent on `to`; `from` is the path of the loss that permits it.
-    Ready { from: PathId, to: usize },
+    Ready { from: PathId, to: PathId },
     /// The retransmission waits for this path, and so does new data on it.
-    Waits(usize),
+    Waits(PathId),
 }
 
 impl Association {
@@ -28,20 +28,20 @@ impl Association {
     /// path blocks no other path.
     #[inline]
     pub(super) fn next_retransmission(&mut self, now: Time) -> LostData {
-        if self.outstanding.nothing_lost() {
+        if self.sender.outstanding.nothing_lost() {
             return LostData::None;
         }
         self.choose_retransmission(now)
     }
 
     fn choose_retransmission(&mut self, now: Time) -> LostData {
-        if !self.outstanding.is_per_path() {
-            let lost = self.outstanding.next_lost();
+        if !self.sender.outstanding.is_per_path() {
+            let lost = self.sender.outstanding.next_lost();
             return lost.map_or(LostData::None, |lost| self.readiness(now, lost));
         }
         let (mut best, mut waits): (Option<(Seq, LostData)>, _) = (None, LostData::None);
-        for queue in 0..self.outstanding.lost_queues() {
-            let Some(lost) = self.outstanding.first_lost_in(queue) else {
+        for queue in 0..self.sender.outstanding.lost_queues() {
+            let Some(lost) = self.sender.outstanding.first_lost_in(queue) else {
                 continue;
             };
             if best.is_some_and(|(seq, _)| seq < lost.seq) {
@@ -57,18 +57,18 @@ impl Association {
     }
 
     fn readiness(&mut self, now: Time, lost: LostChunk) -> LostData {
-        let (id, to) = self.retransmission_path(lost.from, lost.timed_out);
+        let to = self.retransmission_path(lost.from, lost.timed_out);
         if self.holds_back(now, to, lost.timed_out) {
             return LostData::None;
         }
-        let is_urgent = |path: &PathId| self.paths[usize::from(path.0)].urgent;
-        let urgent = if self.outstanding.is_per_path() {
+        let is_urgent = |path: &PathId| self.paths[*path].urgent;
+        let urgent = if self.sender.outstanding.is_per_path() {
             Some(lost.from).filter(is_urgent)
         } else {
             // With a single queue the lowest TSN is sent first, on whichever path the urgent loss occurred.
-            (0..self.paths.len()).map(|index| PathId(index as u8)).find(is_urgent)
+            self.paths.ids().find(is_urgent)
         };
-        if urgent.is_some() || self.window_open(id, to) && self.paths[to].is_its_time(now) {
+        if urgent.is_some() || self.window_open(to) && self.paths[to].is_its_time(now) {
             let from = urgent.unwrap_or(lost.from);
             LostData::Ready { from, to }
         } else {
@@ -77,17 +77,17 @@ impl Association {
     }
 
     /// Returns the lowest chunk to be retransmitted on the path. `from`: only losses of this path are considered.
-    fn next_lost_for(&mut self, now: Time, to: usize, from: Option<PathId>) -> Option<LostChunk> {
-        if !self.outstanding.is_per_path() {
-            let lost = self.outstanding.next_lost()?;
-            return (self.retransmission_path(lost.from, lost.timed_out).1 == to).then_some(lost);
+    fn next_lost_for(&mut self, now: Time, to: PathId, from: Option<PathId>) -> Option<LostChunk> {
+        if !self.sender.outstanding.is_per_path() {
+            let lost = self.sender.outstanding.next_lost()?;
+            return (self.retransmission_path(lost.from, lost.timed_out) == to).then_some(lost);
         }
         let mut best: Option<LostChunk> = None;
-        for queue in 0..self.outstanding.lost_queues() {
-            if let Some(lost) = self.outstanding.first_lost_in(queue)
+        for queue in 0..self.sender.outstanding.lost_queues() {
+            if let Some(lost) = self.sender.outstanding.first_lost_in(queue)
                 && best.is_none_or(|best| lost.seq < best.seq)
                 && from.is_none_or(|from| from == lost.from)
-                && self.retransmission_path(lost.from, lost.timed_out).1 == to
+                && self.retransmission_path(lost.from, lost.timed_out) == to
                 && !self.holds_back(now, to, lost.timed_out)
             {
                 best = Some(lost);
@@ -103,9 +103,9 @@ impl Association {
         let path = packet.path();
         let mut pushed = false;
         // A packet that is sent regardless of cwnd contains only losses of the path with the urgent loss.
-        let only = Some(of).filter(|_| !self.window_open(PathId(path as u8), path));
+        let only = Some(of).filter(|_| !self.window_open(path));
         while let Some(LostChunk { seq, from, timed_out }) = self.next_lost_for(ctx.now, path, only) {
-            let Some(data) = self.outstanding.data(seq, false) else {
+            let Some(data) = self.sender.outstanding.data(seq, false) else {
                 break;
             };
             if !packet.fits(&Chunk::Data(data)) {
@@ -113,33 +113,33 @@ impl Association {
             }
             packet.push_data(data);
             pushed = true;
-            self.paths[usize::from(from.0)].urgent = false;
+            self.paths[from].urgent = false;
             if timed_out {
                 self.note_resent(from);
             }
-            let len = self.outstanding.retransmit(seq, PathId(path as u8), ctx.now);
+            let len = self.sender.outstanding.retransmit(seq, path, ctx.now);
             self.note_sent(ctx, seq, path, len, true);
         }
-        self.paths[usize::from(of.0)].urgent &= !pushed;
+        self.paths[of].urgent &= !pushed;
         pushed
     }
 
     /// Stops round-trip time measurements after the retransmission of a chunk: a measurement with this chunk or a later
     /// one would be ambiguous (RFC 9260 §6.3.1 rule C5). With accounting per path only its own path is concerned.
-    pub(super) fn stop_timing(&mut self, seq: Seq, index: usize) {
-        if !self.outstanding.is_per_path() {
-            for path in &mut self.paths {
+    pub(super) fn stop_timing(&mut self, seq: Seq, index: PathId) {
+        if !self.sender.outstanding.is_per_path() {
+            for path in self.paths.iter_mut() {
                 if path.timed.is_some_and(|timed| timed.seq() >= seq) {
                     path.timed = None;
                 }
             }
             return;
         }
-        let position = self.outstanding.position(seq);
-        for (here, path) in self.paths.iter_mut().enumerate() {
+        let position = self.sender.outstanding.position(seq);
+        for (here, path) in self.paths.numbered_mut() {
             let is_ambiguous = path.timed.is_some_and(|timed| {
                 let timed = timed.seq();
-                timed == seq || here == index && self.outstanding.position(timed) >= position
+                timed == seq || here == index && self.sender.outstanding.position(timed) >= position
             });
             if is_ambiguous {
                 path.timed = None;
@@ -152,12 +152,12 @@ impl Association {
     /// paths waits for the retransmission. With a redundant distribution, the same path is used: the data has been or
     /// will be sent on the others, where it could wait for the window of a slow path.
     // [9260:6.4-4, 6.4-5]
-    pub(super) fn retransmission_path(&self, from: PathId, timed_out: bool) -> (PathId, usize) {
-        if self.spread.as_ref().is_some_and(|spread| spread.is_redundant) {
+    pub(super) fn retransmission_path(&self, from: PathId, timed_out: bool) -> PathId {
+        if self.multipath.spread.as_ref().is_some_and(|spread| spread.is_redundant) {
             return self.meant_path(RetransmitPath::Same, from, timed_out);
         }
         let meant = self.meant_path(self.config.parts.retransmit_path, from, timed_out);
-        if self.config.parts.opportunistic_retransmission && self.paths[meant.1].errors > 0 {
+        if self.config.parts.opportunistic_retransmission && self.paths[meant].errors > 0 {
             return self.best_path(|_, path| (path.errors > 0, Self::round(path)));
         }
         meant
@@ -168,7 +168,7 @@ impl Association {
     }
 
     /// Returns the path for retransmissions of data lost on `from` by this rule.
-    fn meant_path(&self, rule: RetransmitPath, from: PathId, timed_out: bool) -> (PathId, usize) {
+    fn meant_path(&self, rule: RetransmitPath, from: PathId, timed_out: bool) -> PathId {
         let other = match rule {
             RetransmitPath::Same => false,
             RetransmitPath::Alternate => true,
@@ -178,26 +178,24 @@ impl Association {
             RetransmitPath::LowestLoss => return self.best_path(|_, path| path.losses.share()),
             RetransmitPath::LowestRtt => return self.best_path(|_, path| Self::round(path)),
             RetransmitPath::Soonest => {
-                return self
-                    .best_path(|index, path| (!self.window_open(PathId(index as u8), index), Self::round(path)));
+                return self.best_path(|index, path| (!self.window_open(index), Self::round(path)));
             }
         };
         let count = self.paths.len();
-        let active = |index: &usize| self.paths[*index].is_active();
+        let active = |index: &PathId| self.paths[*index].is_active();
         let index = if other {
-            (1..count).map(|step| (usize::from(from.0) + step) % count).find(active)
+            (1..count).map(|step| self.paths.after(from, step)).find(active)
         } else {
-            Some(usize::from(from.0)).filter(active)
+            Some(from).filter(active)
         };
-        let sending = usize::from(self.sending);
-        let index = index.unwrap_or(sending);
-        (PathId(index as u8), index)
+        let sending = self.choice.sending;
+        index.unwrap_or(sending)
     }
 
     /// Returns the active path with the lowest `key`, the first one of equals, or the sending path if none is active.
-    fn best_path<K: PartialOrd>(&self, key: impl Fn(usize, &Path) -> K) -> (PathId, usize) {
-        let mut best: Option<(usize, K)> = None;
-        for (index, path) in self.paths.iter().enumerate() {
+    fn best_path<K: PartialOrd>(&self, key: impl Fn(PathId, &Path) -> K) -> PathId {
+        let mut best: Option<(PathId, K)> = None;
+        for (index, path) in self.paths.numbered() {
             if !path.is_active() || path.is_probed() {
                 continue;
             }
@@ -206,12 +204,11 @@ impl Association {
                 best = Some((index, this));
             }
         }
-        let index = best.map_or(usize::from(self.sending), |(index, _)| index);
-        (PathId(index as u8), index)
+        best.map_or(self.choice.sending, |(index, _)| index)
     }
 
     /// Caro et al. 2004: after a timeout, retransmissions use another path, so a heartbeat must test this one.
-    pub(super) fn heartbeat_after_timeout(&mut self, ctx: &mut Context<'_>, index: usize, to: usize) {
+    pub(super) fn heartbeat_after_timeout(&mut self, ctx: &mut Context<'_>, index: PathId, to: PathId) {
         if self.config.parts.recovery.heartbeat_after_timeout
             && to != index
             && self.paths[index].heartbeat.pending.is_none()
@@ -243,15 +240,15 @@ mod tests {
         }));
         testing::send(&mut association, accounting, &[(1, 100), (0, 100)]);
         for path in [0, 1] {
-            association.outstanding.lose_path(PathId(path), |_, _| {});
-            association.paths[usize::from(path)].urgent = urgent[usize::from(path)];
+            association.sender.outstanding.lose_path(PathId(path), |_, _| {});
+            association.paths[PathId(path)].urgent = urgent[usize::from(path)];
         }
         let mut bytes = Vec::new();
         let mut sink = ByteSink::new(&mut bytes, ChecksumField::Zero);
         let now = Time::from_nanos(1_000_000_000);
         let sent = testing::lend(now, |ctx| association.poll_transmit(ctx, &mut sink));
         let (path, ..) = sent.expect("what was lost goes out");
-        (path, [0, 1].map(|path| association.paths[path].urgent))
+        (path.index(), [0, 1].map(|path| association.paths[PathId(path)].urgent))
     }
 
     #[test]

@@ -5,27 +5,27 @@ use whimbrel_control::{AckSample, CouplingLimits, LossEvent, LossSignal, Recover
 use whimbrel_wire::{Sack, Tsn};
 
 use super::rate::DeliveryRates;
-use super::recovery::{Epochs, Lost};
+use super::recovery::{Lost, LostTogether};
 use super::timestamp::Echo;
 use super::{Association, Context, State};
 use crate::config::NEVER;
 use crate::error::Discard;
 use crate::event::{CloseReason, Event};
-use crate::path::{Path, Timed};
-use crate::send::{MissingRules, PathAck, SackObserver, SackOutcome, Surprise};
+use crate::path::{Epochs, Paths, Timed};
+use crate::send::{MissingRules, PathAck, SackObserver, SackOutcome, SackReport, Surprise};
 use crate::trace::{LossRule, Trace, TraceEvent, TraceKinds};
 use crate::{AssocId, PathId};
 
 /// Notes what a SACK says about single chunks.
 struct Notes<'a> {
-    paths: &'a mut [Path],
+    paths: &'a mut Paths,
     trace: &'a mut Trace,
     now: Time,
     association: AssocId,
     lost: &'a mut Vec<Lost>,
     rates: Option<&'a mut DeliveryRates>,
     /// The path that it came on, and whether it answers a packet with data that had come before.
-    came: Option<(usize, bool)>,
+    came: Option<(PathId, bool)>,
 }
 
 impl SackObserver for Notes<'_> {
@@ -49,12 +49,12 @@ impl SackObserver for Notes<'_> {
 
     fn given_up(&mut self, seq: Seq, path: u8, sent_at: Time) {
         // Nothing would ever end its measurement, and the path would have no other.
-        let timed = &mut self.paths[usize::from(path)].timed;
+        let timed = &mut self.paths[PathId(path)].timed;
         timed.take_if(|timed| *timed == Timed::new(seq, sent_at));
     }
 
     fn surprise(&self, path: u8, sent_at: Time, again: bool) -> Option<Surprise> {
-        let rtt = &self.paths[usize::from(path)].rtt;
+        let rtt = &self.paths[PathId(path)].rtt;
         let taken = self.now.since(sent_at);
         if rtt.min_rtt().is_some_and(|least| taken < least) {
             return None;
@@ -67,7 +67,7 @@ impl SackObserver for Notes<'_> {
         } else {
             expected - taken
         };
-        let is_likely = |(came_on, duplicate): (usize, bool)| (came_on == usize::from(path)) == (again || !duplicate);
+        let is_likely = |(came_on, duplicate): (PathId, bool)| (came_on == PathId(path)) == (again || !duplicate);
         Some(Surprise {
             elsewhere: !self.came.is_some_and(is_likely),
             off,
@@ -76,12 +76,12 @@ impl SackObserver for Notes<'_> {
     }
 
     fn may_answer(&self, path: u8, sent_at: Time) -> bool {
-        let least = self.paths[usize::from(path)].rtt.min_rtt();
+        let least = self.paths[PathId(path)].rtt.min_rtt();
         least.is_some_and(|least| self.now.since(sent_at) >= least)
     }
 
     fn in_recovery(&self, path: usize) -> bool {
-        self.paths[path].epochs.recovery.is_active()
+        self.paths[PathId::at(path)].epochs.recovery.is_active()
     }
 
     fn lost(&mut self, tsn: Tsn, path: u8) {
@@ -101,7 +101,7 @@ impl SackObserver for Notes<'_> {
 impl Notes<'_> {
     #[inline]
     fn take_sample(&mut self, seq: Seq, path: u8, sent_at: Time, doubtful: bool) {
-        let timed = &mut self.paths[usize::from(path)];
+        let timed = &mut self.paths[PathId(path)];
         if timed.timed == Some(Timed::new(seq, sent_at)) {
             timed.timed = None;
             // RFC 9260 §6.3.1 rule C5: what was sent twice measures nothing.
@@ -112,14 +112,14 @@ impl Notes<'_> {
 
 impl Association {
     // [9260:6-5, 6-7]
-    pub(super) fn on_sack(&mut self, ctx: &mut Context<'_>, sack: &Sack<'_>, from: usize) -> Result<(), Discard> {
+    pub(super) fn on_sack(&mut self, ctx: &mut Context<'_>, sack: &Sack<'_>, from: PathId) -> Result<(), Discard> {
         let complete = self.had_room_for_more(sack.gaps.len() + sack.duplicates.len());
         self.take_sack(ctx, sack, from, complete)
     }
 
     /// Whether a SACK with so many entries was shorter than the largest packet: more blocks would have fitted.
     pub(super) fn had_room_for_more(&self, entries: usize) -> bool {
-        4 * (entries + 1) <= usize::from(self.max_data)
+        4 * (entries + 1) <= usize::from(self.sender.max_data)
     }
 
     /// Takes a SACK. `complete`: it reports all that is held.
@@ -127,7 +127,7 @@ impl Association {
         &mut self,
         ctx: &mut Context<'_>,
         sack: &Sack<'_>,
-        from: usize,
+        from: PathId,
         complete: bool,
     ) -> Result<(), Discard> {
         let takes_sacks = matches!(
@@ -137,8 +137,8 @@ impl Association {
         if !takes_sacks {
             return Err(Discard::Unexpected);
         }
-        self.stats.duplicates_reported += sack.duplicates.len() as u64;
-        let echo = if self.stamping.is_some() || self.eci.in_use {
+        self.user.stats.duplicates_reported += sack.duplicates.len() as u64;
+        let echo = if self.agreed.stamping.is_some() || self.agreed.eci.in_use {
             self.take_echo(ctx.now, from, sack.congestion_indicated)
         } else {
             Echo::NONE
@@ -151,9 +151,9 @@ impl Association {
         &mut self,
         ctx: &mut Context<'_>,
         sack: &Sack<'_>,
-        from: usize,
+        from: PathId,
     ) -> Result<(), Discard> {
-        let window = u64::from(self.peer_rwnd) + self.outstanding.data_in_flight();
+        let window = u64::from(self.sender.peer_rwnd) + self.sender.outstanding.data_in_flight();
         let sack = Sack {
             a_rwnd: u32::try_from(window).unwrap_or(u32::MAX),
             ..*sack
@@ -174,18 +174,15 @@ impl Association {
         self.take_acknowledgement(ctx, &sack, false, None, &Echo::NONE)
     }
 
-    // [9260:7.2.4-6, 8.1-5]
-    fn take_acknowledgement(
+    /// Notes what a SACK says about single chunks.
+    fn note_chunks(
         &mut self,
         ctx: &mut Context<'_>,
         sack: &Sack<'_>,
         complete: bool,
-        said: Option<(u32, usize)>,
-        echo: &Echo,
-    ) -> Result<(), Discard> {
-        self.note_epochs();
-        let (in_recovery, early) = (self.epochs(0).recovery.is_active(), self.retransmits_early());
-        let held_before = self.outstanding.data_held();
+        said: Option<(u32, PathId)>,
+    ) -> SackOutcome {
+        let (in_recovery, early) = (self.epochs(PathId(0)).recovery.is_active(), self.retransmits_early());
         ctx.scratch.lost.clear();
         let limit = self.missing_limit();
         let mut notes = Notes {
@@ -194,7 +191,7 @@ impl Association {
             now: ctx.now,
             association: self.id,
             lost: &mut ctx.scratch.lost,
-            rates: self.rates.as_deref_mut(),
+            rates: self.sender.rates.as_deref_mut(),
             came: said
                 .filter(|_| self.config.parts.reporting.sack_path == SackPath::LastArrival)
                 .map(|(_, from)| (from, !sack.duplicates.is_empty())),
@@ -206,7 +203,21 @@ impl Association {
             arrivals: sack.packets,
             complete,
         };
-        let outcome = self.outstanding.on_sack(sack, rules, &mut notes);
+        self.sender.outstanding.on_sack(sack, rules, &mut notes)
+    }
+
+    // [9260:7.2.4-6, 8.1-5]
+    fn take_acknowledgement(
+        &mut self,
+        ctx: &mut Context<'_>,
+        sack: &Sack<'_>,
+        complete: bool,
+        said: Option<(u32, PathId)>,
+        echo: &Echo,
+    ) -> Result<(), Discard> {
+        self.note_epochs();
+        let held_before = self.sender.outstanding.data_held();
+        let outcome = self.note_chunks(ctx, sack, complete, said);
         let (advanced, newly_acked, reneged) = match outcome {
             SackOutcome::Processed {
                 advanced,
@@ -222,32 +233,33 @@ impl Association {
             }
             SackOutcome::Impossible => return self.on_impossible_sack(ctx),
         };
-        self.stats.sacks_received += 1;
-        self.stats.data_bytes_acked += held_before - self.outstanding.data_held();
+        self.user.stats.sacks_received += 1;
+        self.user.stats.data_bytes_acked += held_before - self.sender.outstanding.data_held();
         if newly_acked {
             // RFC 9260 §8.1
             self.errors = 0;
         }
+        let report = self.sender.outstanding.take_report();
         if self.config.recovers {
-            self.check_recovery(ctx, sack, echo);
+            self.check_recovery(ctx, sack, echo, &report);
         }
-        for index in 0..self.paths.len() {
+        for index in self.paths.ids() {
             let sampled = self.paths[index].take_sample();
-            if let Some(sample) = sampled.or_else(|| self.stamped_rtt(ctx.now, index, echo)) {
+            if let Some(sample) = sampled.or_else(|| self.stamped_rtt(ctx.now, index, echo, report.of(index))) {
                 self.on_rtt_sample(ctx, index, sample);
             }
-            self.take_path_acknowledgement(ctx, index, advanced, echo);
+            self.take_path_acknowledgement(ctx, index, report.of(index), advanced, echo);
         }
         if !complete && !sack.gaps.is_empty() {
-            self.take_out_unreported(ctx.now);
+            self.take_out_unreported(ctx.now, &report);
         }
         self.end_epochs(ctx);
-        if let Some(rates) = &mut self.rates {
-            rates.release(self.outstanding.base());
+        if let Some(rates) = &mut self.sender.rates {
+            rates.release(self.sender.outstanding.base());
         }
-        self.take_losses(ctx);
+        self.take_losses(ctx, &report);
         if self.config.parts.recovery.tail_loss_probe {
-            self.renew_tail_probes(ctx.now);
+            self.renew_tail_probes(ctx.now, &report);
         }
         if reneged {
             self.start_missing_t3(ctx.now);
@@ -255,7 +267,8 @@ impl Association {
         if let Some((a_rwnd, _)) = said.filter(|_| outcome != SackOutcome::OldButTelling) {
             self.take_window(a_rwnd);
         }
-        self.tell_policy_of_sack(ctx, sack);
+        self.tell_policy_of_sack(ctx, sack, &report);
+        self.sender.outstanding.recycle(report);
         self.allow_burst();
         if newly_acked && self.config.parts.recovery.small_window {
             self.recover_small_window(ctx);
@@ -267,7 +280,14 @@ impl Association {
     }
 
     // [9260:7.2.1-9]
-    fn take_path_acknowledgement(&mut self, ctx: &mut Context<'_>, index: usize, advanced: bool, echo: &Echo) {
+    fn take_path_acknowledgement(
+        &mut self,
+        ctx: &mut Context<'_>,
+        index: PathId,
+        ack: &PathAck,
+        advanced: bool,
+        echo: &Echo,
+    ) {
         let PathAck {
             acked,
             flight_before,
@@ -277,21 +297,20 @@ impl Association {
             newest,
             advanced: advanced_here,
             ..
-        } = self.outstanding.acks()[index];
+        } = *ack;
         if acked == 0 {
             return;
         }
-        let id = PathId(index as u8);
-        let flight = self.outstanding.flight(id);
+        let flight = self.sender.outstanding.flight(index);
         let in_recovery = self.epochs(index).was_reduced && !self.grows_in_recovery(index);
-        let cumulative_advanced = if self.outstanding.is_per_path() {
+        let cumulative_advanced = if self.sender.outstanding.is_per_path() {
             advanced_here
         } else {
             advanced
         };
         let growth = self.coupled_growth(ctx.now, index, acked);
         let path = &mut self.paths[index];
-        let (stamps, eci) = if echo.path == Some(id) {
+        let (stamps, eci) = if echo.path == Some(index) {
             (echo.stamps, echo.eci)
         } else {
             (None, None)
@@ -300,7 +319,7 @@ impl Association {
         path.losses.on_delivered(packets);
         let flight_before = path.utilized(ctx.now, flight_before);
         let min_rtt = path.rtt.min_rtt();
-        let rate = match &mut self.rates {
+        let rate = match &mut self.sender.rates {
             Some(rates) => rates.on_delivered(ctx.now, index, acked, min_rtt),
             None => None,
         };
@@ -311,11 +330,11 @@ impl Association {
             flight_before,
             flight,
             cumulative_advanced,
-            all_acked: self.outstanding.all_acked_on(id),
+            all_acked: self.sender.outstanding.all_acked_on(index),
             in_recovery,
-            acked_to: self.outstanding.acked_to(id),
+            acked_to: self.sender.outstanding.acked_to(index),
             newest,
-            next: self.outstanding.next_position(id),
+            next: self.sender.outstanding.next_position(index),
             // A stamp tells even for what was sent again which of the transmissions it was.
             rtt: newest_sent_at
                 .or(stamps.map(|stamps| stamps.sent))
@@ -331,12 +350,12 @@ impl Association {
         path.control.on_ack(&sample, CouplingLimits::growth(growth));
         path.one_packet_only = false;
         // RFC 9260 §6.3.2 rules R2 and R3
-        if self.outstanding.chunks_in_flight(id) == 0 {
+        if self.sender.outstanding.chunks_in_flight(index) == 0 {
             path.t3 = NEVER;
         } else if earliest_acked {
             path.t3 = ctx.now + path.timeout();
         }
-        if !self.is_stale(index) {
+        if !self.is_stale(index, ack) {
             self.path_answered(ctx, index);
         }
         self.trace_window(ctx, index);
@@ -344,9 +363,9 @@ impl Association {
 
     /// RFC 9260 §7.2.4, steps 2, 3 and 6.
     // [9260:7.2.3-1, 7.2.4-2]
-    fn take_losses(&mut self, ctx: &mut Context<'_>) {
-        let before = *self.epochs(0);
-        for index in 0..self.paths.len() {
+    fn take_losses(&mut self, ctx: &mut Context<'_>, report: &SackReport) {
+        let before = *self.epochs(PathId(0));
+        for index in self.paths.ids() {
             let PathAck {
                 lost,
                 lost_copies,
@@ -356,11 +375,11 @@ impl Association {
                 lost_bytes,
                 flight_before,
                 ..
-            } = self.outstanding.acks()[index];
+            } = *report.of(index);
             if lost == 0 {
                 continue;
             }
-            let Epochs { recovery, reduced, .. } = if self.outstanding.is_per_path() {
+            let Epochs { recovery, reduced, .. } = if self.sender.outstanding.is_per_path() {
                 self.paths[index].epochs
             } else {
                 before
@@ -370,28 +389,24 @@ impl Association {
                 epoch.is_active() && (!self.config.rules.new_data_begins_recovery || epoch.covers(last_lost))
             };
             let (in_recovery, in_reduced) = (goes_on(recovery), goes_on(reduced));
-            let highest = self.outstanding.next_position(PathId(index as u8)).saturating_sub(1);
-            self.stats.fast_retransmits += u64::from(lost > lost_copies);
-            if let Some(rates) = &mut self.rates {
+            let highest = self.sender.outstanding.next_position(index).saturating_sub(1);
+            self.user.stats.fast_retransmits += u64::from(lost > lost_copies);
+            if let Some(rates) = &mut self.sender.rates {
                 rates.on_lost(index, lost_bytes);
             }
             let coupled = self.coupled_window(ctx.now, index, in_reduced);
-            let path = &mut self.paths[index];
-            path.losses.on_lost(lost);
-            let loss = LossEvent {
-                now: ctx.now,
+            self.paths[index].losses.on_lost(lost);
+            let loss = LostTogether {
                 signal: LossSignal::Gap,
-                first_lost,
-                last_lost,
+                first: first_lost,
+                last: last_lost,
                 packets: lost,
                 copies: lost_copies,
                 bytes: lost_bytes,
-                label: lost_tsn.0,
-                next: self.outstanding.next_position(PathId(index as u8)),
+                tsn: lost_tsn,
                 flight_before,
-                srtt: path.rtt.srtt(),
-                min_rtt: path.rtt.min_rtt(),
             };
+            let loss = self.loss_event(ctx.now, index, &loss);
             let epochs = self.epochs_mut(index);
             // Paths that share the window of data share its episode.
             epochs.episode += u32::from(!epochs.recovery.is_active() && !epochs.reduced.is_active());
@@ -401,7 +416,7 @@ impl Association {
                 let epochs = self.epochs_mut(index);
                 let is_first = !epochs.reduced.is_active();
                 epochs.enter_reduced(highest, verdict);
-                self.stats.recoveries += u64::from(is_first);
+                self.user.stats.recoveries += u64::from(is_first);
             }
             if !in_recovery {
                 self.epochs_mut(index).recovery.enter(highest);
@@ -418,7 +433,7 @@ impl Association {
     pub(super) fn take_loss(
         &mut self,
         ctx: &mut Context<'_>,
-        index: usize,
+        index: PathId,
         loss: &LossEvent,
         in_reduced: bool,
         limits: CouplingLimits,
@@ -440,36 +455,36 @@ impl Association {
 
     /// A SACK had no room for all gap ack blocks: the fate of what lies above the last one is unknown. What was sent there before
     /// something that has arrived on the same path has left the network, so it keeps nothing else from being sent.
-    fn take_out_unreported(&mut self, now: Time) {
-        for (index, path) in self.paths.iter().enumerate() {
-            let Some((sent_at, _)) = self.outstanding.acks()[index].latest else {
+    fn take_out_unreported(&mut self, now: Time, report: &SackReport) {
+        for (index, path) in self.paths.numbered() {
+            let Some((sent_at, _)) = report.of(index).latest else {
                 continue;
             };
             // An acknowledgement that comes too soon is that of an earlier transmission.
             if path.rtt.min_rtt().is_some_and(|least| now.since(sent_at) >= least) {
-                self.outstanding.take_out_unreported(PathId(index as u8), sent_at);
+                self.sender.outstanding.take_out_unreported(index, sent_at);
             }
         }
     }
 
     /// What a SACK says of earlier timeouts and probes.
-    fn check_recovery(&mut self, ctx: &mut Context<'_>, sack: &Sack<'_>, echo: &Echo) {
-        for index in 0..self.paths.len() {
+    fn check_recovery(&mut self, ctx: &mut Context<'_>, sack: &Sack<'_>, echo: &Echo, report: &SackReport) {
+        for index in self.paths.ids() {
             if self.paths[index].recovery.is_none() {
                 continue;
             }
-            if self.outstanding.acks()[index].acked > 0 {
-                let is_about_it = echo.path == Some(PathId(index as u8));
+            if report.of(index).acked > 0 {
+                let is_about_it = echo.path == Some(index);
                 self.check_timeout(ctx, index, echo.stamps.filter(|_| is_about_it));
             }
-            self.check_tail_probe(ctx, index, sack);
+            self.check_tail_probe(ctx, index, sack, report.of(index));
         }
     }
 
     /// RFC 9260 §6.2.1 D iii, §6.3.2 rule R4: data that the receiver took back is in flight without a timer.
     pub(super) fn start_missing_t3(&mut self, now: Time) {
-        for (index, path) in self.paths.iter_mut().enumerate() {
-            if path.t3 == NEVER && self.outstanding.chunks_in_flight(PathId(index as u8)) > 0 {
+        for (index, path) in self.paths.numbered_mut() {
+            if path.t3 == NEVER && self.sender.outstanding.chunks_in_flight(index) > 0 {
                 path.t3 = now + path.timeout();
             }
         }
@@ -478,17 +493,17 @@ impl Association {
     /// RFC 9260 §6.2.1 D ii
     // [9260:6.2.1-1]
     fn take_window(&mut self, a_rwnd: u32) {
-        let in_flight = u32::try_from(self.outstanding.data_in_flight()).unwrap_or(u32::MAX);
-        self.peer_rwnd = a_rwnd.saturating_sub(in_flight);
-        self.largest_peer_rwnd = self.largest_peer_rwnd.max(a_rwnd);
-        self.probe.answered = true;
-        if self.outstanding.nothing_in_flight() {
-            self.probe.in_flight = false;
+        let in_flight = u32::try_from(self.sender.outstanding.data_in_flight()).unwrap_or(u32::MAX);
+        self.sender.peer_rwnd = a_rwnd.saturating_sub(in_flight);
+        self.sender.largest_peer_rwnd = self.sender.largest_peer_rwnd.max(a_rwnd);
+        self.sender.probe.answered = true;
+        if self.sender.outstanding.nothing_in_flight() {
+            self.sender.probe.in_flight = false;
         }
-        if self.peer_rwnd > 0 {
+        if self.sender.peer_rwnd > 0 {
             // The window is open: a chunk that was a probe is data like any other, and with it what is sent after it.
-            self.probe.in_flight = false;
-            self.probe.sent = 0;
+            self.sender.probe.in_flight = false;
+            self.sender.probe.sent = 0;
         }
     }
 
@@ -496,22 +511,24 @@ impl Association {
         let limit = self.send_limit();
         // Several paths need the whole buffer: what one of them holds up keeps it filled with what others have delivered.
         let enough = if self.is_spread() {
-            limit.saturating_sub(4 * usize::from(self.max_data)).max(limit / 4 * 3)
+            limit
+                .saturating_sub(4 * usize::from(self.sender.max_data))
+                .max(limit / 4 * 3)
         } else {
             limit / 4 * 3
         };
-        if self.notices.wants_space && self.buffered_send() <= enough {
-            self.notices.wants_space = false;
-            self.events.push_back(Event::SendSpace);
+        if self.user.notices.wants_space && self.buffered_send() <= enough {
+            self.user.notices.wants_space = false;
+            self.user.events.push_back(Event::SendSpace);
         }
-        if self.notices.wants_idle && self.queue.is_empty() && self.outstanding.is_empty() {
-            self.notices.wants_idle = false;
-            self.events.push_back(Event::SendIdle);
+        if self.user.notices.wants_idle && self.sender.queue.is_empty() && self.sender.outstanding.is_empty() {
+            self.user.notices.wants_idle = false;
+            self.user.events.push_back(Event::SendIdle);
         }
     }
 
     // [9260:6.3.1-1, 6.3.1-2]
-    pub(super) fn on_rtt_sample(&mut self, ctx: &mut Context<'_>, index: usize, sample: Span) {
+    pub(super) fn on_rtt_sample(&mut self, ctx: &mut Context<'_>, index: PathId, sample: Span) {
         let hb_interval = self.path_hb_interval();
         let path = &mut self.paths[index];
         path.timed = None;
@@ -522,13 +539,13 @@ impl Association {
         if let Some(tuning) = &mut self.tuning {
             tuning.on_rtt(sample);
         }
-        let busy = self.outstanding.flight(PathId(index as u8)) > 0;
+        let busy = self.sender.outstanding.flight(index) > 0;
         path.quality.on_rtt(ctx.now, sample, path.delivered, busy);
         self.renew_loss_timeout(index);
         let rtt = &self.paths[index].rtt;
         ctx.trace
             .emit(TraceKinds::RTT, ctx.now, Some(self.id), || TraceEvent::Rtt {
-                path: PathId(index as u8),
+                path: index,
                 sample,
                 srtt: rtt.srtt().unwrap_or(sample),
                 rttvar: rtt.rttvar(),
@@ -536,16 +553,15 @@ impl Association {
             });
     }
 
-    pub(super) fn trace_window(&self, ctx: &mut Context<'_>, index: usize) {
+    pub(super) fn trace_window(&self, ctx: &mut Context<'_>, index: PathId) {
         ctx.trace.emit(TraceKinds::WINDOWS, ctx.now, Some(self.id), || {
-            let path = PathId(index as u8);
             let control = &self.paths[index].control;
             TraceEvent::Window {
-                path,
+                path: index,
                 cwnd: control.cwnd(),
                 ssthresh: control.ssthresh(),
-                flight: self.outstanding.flight(path),
-                peer_rwnd: self.peer_rwnd,
+                flight: self.sender.outstanding.flight(index),
+                peer_rwnd: self.sender.peer_rwnd,
             }
         });
     }

@@ -3,6 +3,7 @@
 use whimbrel_control::{Span, Time};
 
 use super::{Association, Context, State};
+use crate::PathId;
 use crate::PathState;
 use crate::config::HeartbeatTimer;
 use crate::path::period;
@@ -30,7 +31,7 @@ impl Association {
     }
 
     /// Starts the timer with the RTO of this path.
-    pub(super) fn start_shared_heartbeat_timer(&mut self, ctx: &mut Context<'_>, index: usize) {
+    pub(super) fn start_shared_heartbeat_timer(&mut self, ctx: &mut Context<'_>, index: PathId) {
         let interval = self.config.hb_interval;
         if !interval.is_zero() {
             let rto = self.paths[index].rtt.rto();
@@ -47,7 +48,9 @@ impl Association {
             self.state,
             State::Established | State::ShutdownPending | State::ShutdownReceived
         );
-        let idlest = (0..self.paths.len())
+        let idlest = self
+            .paths
+            .ids()
             .filter(|&index| self.paths[index].in_use())
             .min_by_key(|&index| self.paths[index].heartbeat.last_probe);
         let (Some(timer), Some(index), true) = (self.timers.heartbeat.take(), idlest, may_send) else {
@@ -61,7 +64,7 @@ impl Association {
     }
 
     /// Sends a heartbeat on a path that has just become inactive, if all paths share a timer.
-    pub(super) fn heartbeat_after_failure(&mut self, ctx: &mut Context<'_>, index: usize) {
+    pub(super) fn heartbeat_after_failure(&mut self, ctx: &mut Context<'_>, index: PathId) {
         let path = &self.paths[index];
         if self.shares_heartbeat_timer()
             && path.state == PathState::Inactive

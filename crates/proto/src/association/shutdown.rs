@@ -4,6 +4,7 @@ use whimbrel_control::Time;
 use whimbrel_wire::{Cause, Causes, Parameter, Tsn};
 
 use super::{Association, Context, Outgoing, State};
+use crate::PathId;
 use crate::config::NEVER;
 use crate::endpoint::{Reply, ReplyChunk};
 use crate::error::Discard;
@@ -16,7 +17,7 @@ impl Association {
     // [9260:9.2-7]
     pub(crate) fn shutdown(&mut self, ctx: &mut Context<'_>) {
         match self.state {
-            State::CookieWait | State::CookieEchoed => self.notices.shutdown_wanted = true,
+            State::CookieWait | State::CookieEchoed => self.user.notices.shutdown_wanted = true,
             State::Established => {
                 self.set_state(ctx, State::ShutdownPending);
                 self.advance_shutdown(ctx);
@@ -28,7 +29,7 @@ impl Association {
 
     /// Executes a shutdown that was requested before the association was established.
     pub(super) fn shutdown_if_wanted(&mut self, ctx: &mut Context<'_>) {
-        if self.notices.shutdown_wanted {
+        if self.user.notices.shutdown_wanted {
             self.shutdown(ctx);
         }
     }
@@ -37,7 +38,7 @@ impl Association {
     // [9260:9.2-1, 9.2-11, 9.2-12, 9.2-13, 9.2-20, 3.3.8-1, 3.3.9-1]
     pub(super) fn advance_shutdown(&mut self, ctx: &mut Context<'_>) {
         // The exchange waits until a path may be used for it.
-        if !self.outstanding.is_empty() || !self.queue.is_empty() || self.is_held() {
+        if !self.sender.outstanding.is_empty() || !self.sender.queue.is_empty() || self.is_held() {
             return;
         }
         match self.state {
@@ -46,40 +47,40 @@ impl Association {
                 let guard = self.config.shutdown_guard.unwrap_or(self.config.rto_max * 5);
                 self.timers.t5_shutdown_guard = ctx.now + guard;
                 // All data is acknowledged, so a primary path that has failed since need not be tried again.
-                let path = self.control_path(usize::from(self.sending), false, Path::is_open);
-                let path = path.unwrap_or(usize::from(self.sending));
+                let path = self.control_path(self.choice.sending, false, Path::is_open);
+                let path = path.unwrap_or(self.choice.sending);
                 self.begin_shutdown_exchange(ctx.now, path, Outgoing::Shutdown);
             }
             State::ShutdownReceived => {
                 self.set_state(ctx, State::ShutdownAckSent);
-                let path = self.confirmed_or_sending(usize::from(self.shutdown_path));
+                let path = self.confirmed_or_sending(self.choice.shutdown_path);
                 self.begin_shutdown_exchange(ctx.now, path, Outgoing::ShutdownAck);
             }
             _ => {}
         }
     }
 
-    fn begin_shutdown_exchange(&mut self, now: Time, path: usize, chunk: Outgoing) {
+    fn begin_shutdown_exchange(&mut self, now: Time, path: PathId, chunk: Outgoing) {
         self.errors = 0;
         self.timers.autoclose = NEVER;
         self.send_with_t2(now, path, chunk);
     }
 
     /// Sends SHUTDOWN or SHUTDOWN ACK on this path, and starts T2-shutdown with its RTO.
-    fn send_with_t2(&mut self, now: Time, path: usize, chunk: Outgoing) {
-        self.shutdown_path = path as u8;
-        self.outgoing.push(self.shutdown_path, chunk);
+    fn send_with_t2(&mut self, now: Time, path: PathId, chunk: Outgoing) {
+        self.choice.shutdown_path = path;
+        self.outgoing.push(self.choice.shutdown_path, chunk);
         self.restart_t2(now);
     }
 
     fn restart_t2(&mut self, now: Time) {
-        self.timers.t2_shutdown = now + self.paths[usize::from(self.shutdown_path)].rtt.rto();
+        self.timers.t2_shutdown = now + self.paths[self.choice.shutdown_path].rtt.rto();
     }
 
     /// T2-shutdown expired: retransmits the chunk, on another path if one may respond (RFC 9260 §6.4, §9.2).
     // [9260:6.4-4, 9.2-2, 9.2-3, 9.2-4, 9.2-5, 9.2-14, 9.2-15, 9.2-16]
     pub(super) fn on_t2_shutdown(&mut self, ctx: &mut Context<'_>) {
-        let index = usize::from(self.shutdown_path);
+        let index = self.choice.shutdown_path;
         self.trace_timer(ctx, TimerKind::T2Shutdown, Some(index));
         self.timers.t2_shutdown = NEVER;
         self.paths[index].rtt.back_off();
@@ -90,7 +91,7 @@ impl Association {
             _ => return,
         };
         let next = self.control_path(index, true, Path::is_open);
-        self.send_with_t2(ctx.now, next.unwrap_or(usize::from(self.sending)), chunk);
+        self.send_with_t2(ctx.now, next.unwrap_or(self.choice.sending), chunk);
     }
 
     /// A packet arrived while waiting for SHUTDOWN ACK: the peer responds, so T2-shutdown is restarted (RFC 9260 §9.2).
@@ -102,9 +103,9 @@ impl Association {
 
     /// Data arrived while waiting for SHUTDOWN ACK: it is answered at once with SHUTDOWN (RFC 9260 §9.2).
     // [9260:9.2-9, 9.2-10, 4-9, 6.2-18]
-    pub(super) fn on_data_in_shutdown_sent(&mut self, now: Time, from: usize) {
+    pub(super) fn on_data_in_shutdown_sent(&mut self, now: Time, from: PathId) {
         self.send_with_t2(now, self.confirmed_or_sending(from), Outgoing::Shutdown);
-        if let Some(receiver) = &mut self.receiver
+        if let Some(receiver) = &mut self.receiving.receiver
             && receiver.has_gap()
         {
             receiver.request_sack();
@@ -115,23 +116,23 @@ impl Association {
     pub(super) fn on_shutdown(
         &mut self,
         ctx: &mut Context<'_>,
-        from: usize,
+        from: PathId,
         cumulative_tsn_ack: Tsn,
     ) -> Result<(), Discard> {
         // RFC 9260 §6.4: SHUTDOWN ACK is sent to the source of SHUTDOWN.
         let reply_path = self.confirmed_or_sending(from);
         match self.state {
             State::Established | State::ShutdownPending => {
-                self.shutdown_path = reply_path as u8;
+                self.choice.shutdown_path = reply_path;
                 self.set_state(ctx, State::ShutdownReceived);
-                self.events.push_back(Event::PeerShutdown);
+                self.user.events.push_back(Event::PeerShutdown);
                 // A SHUTDOWN that a SACK has overtaken acknowledges nothing, but is still valid.
                 let acknowledged = self.on_cumulative_ack(ctx, cumulative_tsn_ack);
                 self.advance_shutdown(ctx);
                 return acknowledged;
             }
             State::ShutdownReceived => {
-                self.shutdown_path = reply_path as u8;
+                self.choice.shutdown_path = reply_path;
                 self.on_cumulative_ack(ctx, cumulative_tsn_ack)?;
             }
             State::ShutdownSent => {
@@ -139,7 +140,7 @@ impl Association {
                 self.set_state(ctx, State::ShutdownAckSent);
                 self.send_with_t2(ctx.now, reply_path, Outgoing::ShutdownAck);
             }
-            State::ShutdownAckSent => self.outgoing.push(reply_path as u8, Outgoing::ShutdownAck),
+            State::ShutdownAckSent => self.outgoing.push(reply_path, Outgoing::ShutdownAck),
             State::CookieWait | State::CookieEchoed | State::Closed => return Err(Discard::Unexpected),
         }
         Ok(())
@@ -148,7 +149,7 @@ impl Association {
     /// Handles SHUTDOWN ACK. The caller has handled the states before ESTABLISHED, in which the chunk is out of the
     /// blue (RFC 9260 §8.5.1 E).
     // [9260:9.2-17, 9.2-26, 8.5.1-8, 3.3.13-1, 5.4-2]
-    pub(super) fn on_shutdown_ack(&mut self, ctx: &mut Context<'_>, from: usize) -> Result<(), Discard> {
+    pub(super) fn on_shutdown_ack(&mut self, ctx: &mut Context<'_>, from: PathId) -> Result<(), Discard> {
         if !matches!(self.state, State::ShutdownSent | State::ShutdownAckSent) {
             return Err(Discard::Unexpected);
         }
@@ -214,16 +215,16 @@ impl Association {
     pub(crate) fn give_way(&mut self, ctx: &mut Context<'_>, limit: &'static str) {
         let mut causes = Vec::new();
         Cause::OutOfResource.emit(&mut causes);
-        self.receiver = None;
-        self.before_restart = None;
+        self.receiving.receiver = None;
+        self.receiving.before_restart = None;
         self.abort_with(ctx, &causes, CloseReason::OverLimit(limit));
     }
 
     /// Sends ABORT, if the peer's tag is known, and ends the association. No packet follows the ABORT.
     // [9260:3.3.7-2]
     pub(super) fn abort_with(&mut self, ctx: &mut Context<'_>, causes: &[u8], reason: CloseReason) {
-        if self.state != State::Closed && self.peer_tag != 0 {
-            let to = usize::from(self.sending);
+        if self.state != State::Closed && self.ends.peer_tag != 0 {
+            let to = self.choice.sending;
             self.reply_last(
                 ctx,
                 to,
@@ -238,18 +239,19 @@ impl Association {
 
     /// Queues a packet that is sent after the association's end.
     // [9260:9.1-2, 3.3.7-1, 8.5.1-4]
-    fn reply_last(&self, ctx: &mut Context<'_>, path: usize, chunk: ReplyChunk) {
+    fn reply_last(&self, ctx: &mut Context<'_>, path: PathId, chunk: ReplyChunk) {
         let path = &self.paths[path];
         let is_signed = !matches!(chunk, ReplyChunk::ShutdownComplete { .. });
         ctx.replies.push(Reply {
             local: path.local,
             remote: path.remote,
-            source_port: self.local_port,
-            destination_port: self.peer_port,
-            verification_tag: self.peer_tag,
+            source_port: self.ends.local_port,
+            destination_port: self.ends.peer_port,
+            verification_tag: self.ends.peer_tag,
             chunk,
             // RFC 4895 §3.2: SHUTDOWN COMPLETE is never authenticated and not bundled.
             signer: self
+                .agreed
                 .auth
                 .as_ref()
                 .filter(|auth| auth.every_packet && is_signed)

@@ -12,8 +12,9 @@ use whimbrel_wire::Tsn;
 use super::distribution::Spread;
 use super::path_policy::PathPolicy;
 use super::{Association, BufferPool, Context, Identity, Scratch};
+use crate::AssocId;
 use crate::config::Resolved;
-use crate::endpoint::{AssocId, Replies};
+use crate::endpoint::Replies;
 use crate::path::Path;
 use crate::send::{Outstanding, fragment};
 use crate::trace::Trace;
@@ -46,7 +47,7 @@ pub(super) fn send(association: &mut Association, accounting: Accounting, chunks
     for &(path, len) in chunks {
         outstanding.push(fragment(len), PathId(path), Time::ZERO);
     }
-    association.outstanding = outstanding;
+    association.sender.outstanding = outstanding;
 }
 
 /// Calls `call` with the context that an endpoint provides.

@@ -1,7 +1,8 @@
 //! Timers of an association: the next expiration, and its handling.
 
-use whimbrel_control::{CouplingLimits, LossEvent, LossSignal, Span, Time, Verdict};
+use whimbrel_control::{CouplingLimits, LossSignal, Span, Time, Verdict};
 
+use super::recovery::LostTogether;
 use super::shared_heartbeat::SharedTimer;
 use super::{Association, Context, Outgoing, State};
 use crate::config::NEVER;
@@ -71,6 +72,7 @@ impl Association {
     /// Returns when the next timer expires.
     pub(crate) fn next_timeout(&self) -> Time {
         let sack = self
+            .receiving
             .receiver
             .as_ref()
             .and_then(|receiver| receiver.sack_deadline())
@@ -90,7 +92,7 @@ impl Association {
             }
             self.on_t1(ctx);
         }
-        for index in 0..self.paths.len() {
+        for index in self.paths.ids() {
             if self.paths[index].t3 <= ctx.now {
                 self.on_t3_rtx(ctx, index);
             }
@@ -126,7 +128,7 @@ impl Association {
         if self.timers.zero_window_probe <= ctx.now {
             self.trace_timer(ctx, TimerKind::ZeroWindowProbe, None);
             self.timers.zero_window_probe = NEVER;
-            self.probe.permitted = true;
+            self.sender.probe.permitted = true;
             self.allow_burst();
         }
         if self.timers.probing <= ctx.now {
@@ -141,7 +143,7 @@ impl Association {
         if self.timers.autoclose <= ctx.now {
             self.on_autoclose(ctx);
         }
-        if let Some(receiver) = &mut self.receiver
+        if let Some(receiver) = &mut self.receiving.receiver
             && receiver.sack_deadline().is_some_and(|deadline| deadline <= ctx.now)
         {
             receiver.request_sack();
@@ -156,11 +158,10 @@ impl Association {
     /// Returns whether the association waits for the peer's first message with a deadline
     /// ([`EndpointConfig::first_message_timeout`](crate::EndpointConfig::first_message_timeout)).
     pub fn is_silent(&self) -> bool {
-        self.accepted && self.timers.t1 != NEVER
+        self.ends.accepted && self.timers.t1 != NEVER
     }
 
-    pub(super) fn trace_timer(&self, ctx: &mut Context<'_>, timer: TimerKind, path: Option<usize>) {
-        let path = path.map(|index| PathId(index as u8));
+    pub(super) fn trace_timer(&self, ctx: &mut Context<'_>, timer: TimerKind, path: Option<PathId>) {
         ctx.trace
             .emit(TraceKinds::STATES, ctx.now, Some(self.id), || TraceEvent::Timer {
                 timer,
@@ -191,63 +192,24 @@ impl Association {
 
     /// T3-rtx expired (RFC 9260 §6.3.3).
     // [9260:6.1-6, 6.3.3-1, 6.3.3-2, 7.2.3-2, 7.2.1-2]
-    fn on_t3_rtx(&mut self, ctx: &mut Context<'_>, index: usize) {
+    fn on_t3_rtx(&mut self, ctx: &mut Context<'_>, index: PathId) {
         self.trace_timer(ctx, TimerKind::T3Rtx, Some(index));
         self.paths[index].t3 = NEVER;
-        let (id, flight_before) = (PathId(index as u8), self.outstanding.flight(PathId(index as u8)));
-        let in_flight_before = self.outstanding.data_in_flight();
-        let (trace, lost, now, association) = (&mut *ctx.trace, &mut ctx.scratch.lost, ctx.now, self.id);
-        lost.clear();
-        let (mut packets, mut last_lost) = (0, 0);
-        let Some((first_lost, lost_tsn)) = self.outstanding.lose_path(id, |position, tsn| {
-            packets += 1;
-            last_lost = position.max(last_lost);
-            if trace.wants(TraceKinds::VERDICTS) {
-                lost.push((id.0, tsn));
-            }
-            trace.emit(TraceKinds::TSNS, now, Some(association), || TraceEvent::TsnLost {
-                path: id,
-                tsn,
-                rule: LossRule::Timeout,
-            });
-        }) else {
+        let Some(lost) = self.lose_all(ctx, index) else {
             return;
         };
-        self.stats.timeouts += 1;
-        self.paths[index].losses.on_lost(packets);
-        if let Some(rates) = &mut self.rates {
-            rates.on_lost(index, flight_before);
-        }
-        // RFC 9260 §6.2.1 C: data marked for retransmission is added to rwnd.
-        let data_lost = in_flight_before - self.outstanding.data_in_flight();
-        self.peer_rwnd = self
-            .peer_rwnd
-            .saturating_add(u32::try_from(data_lost).unwrap_or(u32::MAX));
         // RFC 9260 §6.1 A: a peer that responds may keep its window closed indefinitely. That is not congestion.
-        let only_probed = self.probe.in_flight && self.probe.answered;
-        self.probe.answered = false;
+        let only_probed = self.sender.probe.in_flight && self.sender.probe.answered;
+        self.sender.probe.answered = false;
         let coupled = self.coupled_window(ctx.now, index, only_probed);
-        let path = &mut self.paths[index];
         let (probes, keeps_window) = (
             self.config.parts.recovery.probe_after_timeout,
             self.config.parts.recovery.keep_window_on_transmission_timeout,
         );
         let mut is_transmission = false;
         if !only_probed {
-            let loss = LossEvent {
-                now: ctx.now,
-                signal: LossSignal::Timeout,
-                first_lost,
-                last_lost,
-                packets,
-                copies: 0,
-                bytes: flight_before,
-                label: lost_tsn.0,
-                next: self.outstanding.next_position(id),
-                flight_before,
-                srtt: path.rtt.srtt(),
-                min_rtt: path.rtt.min_rtt(),
-            };
+            let loss = self.loss_event(ctx.now, index, &lost);
+            let path = &self.paths[index];
             let (marked, cwnd_before) = (path.reductions.marked(), path.control.cwnd());
             // ns-2 changes nothing if an earlier timeout has left a window of one packet.
             let keeps_ssthresh =
@@ -283,12 +245,54 @@ impl Association {
                 self.probe_path(ctx, index);
             } else {
                 // Rule E3: one packet is sent at once.
-                let (_, to) = self.retransmission_path(id, true);
+                let to = self.retransmission_path(index, true);
                 self.paths[index].urgent = true;
                 self.heartbeat_after_timeout(ctx, index, to);
             }
             self.trace_window(ctx, index);
         }
+    }
+
+    /// Declares all data in flight on a path lost. Returns `None` if there was none.
+    fn lose_all(&mut self, ctx: &mut Context<'_>, index: PathId) -> Option<LostTogether> {
+        let flight_before = self.sender.outstanding.flight(index);
+        let in_flight_before = self.sender.outstanding.data_in_flight();
+        let (trace, lost, now, association) = (&mut *ctx.trace, &mut ctx.scratch.lost, ctx.now, self.id);
+        lost.clear();
+        let (mut packets, mut last) = (0, 0);
+        let (first, tsn) = self.sender.outstanding.lose_path(index, |position, tsn| {
+            packets += 1;
+            last = position.max(last);
+            if trace.wants(TraceKinds::VERDICTS) {
+                lost.push((index.0, tsn));
+            }
+            trace.emit(TraceKinds::TSNS, now, Some(association), || TraceEvent::TsnLost {
+                path: index,
+                tsn,
+                rule: LossRule::Timeout,
+            });
+        })?;
+        self.user.stats.timeouts += 1;
+        self.paths[index].losses.on_lost(packets);
+        if let Some(rates) = &mut self.sender.rates {
+            rates.on_lost(index, flight_before);
+        }
+        // RFC 9260 §6.2.1 C: data marked for retransmission is added to rwnd.
+        let data_lost = in_flight_before - self.sender.outstanding.data_in_flight();
+        self.sender.peer_rwnd = self
+            .sender
+            .peer_rwnd
+            .saturating_add(u32::try_from(data_lost).unwrap_or(u32::MAX));
+        Some(LostTogether {
+            signal: LossSignal::Timeout,
+            first,
+            last,
+            packets,
+            copies: 0,
+            bytes: flight_before,
+            tsn,
+            flight_before,
+        })
     }
 
     /// T1-init or T1-cookie expired: retransmits INIT or COOKIE ECHO, on all addresses in turn (RFC 9260 §5.1.4, §5.1).
@@ -304,30 +308,31 @@ impl Association {
             },
             None,
         );
-        self.init_retransmits += 1;
-        if self.init_retransmits > self.config.max_init_retransmits {
+        self.handshake.init_retransmits += 1;
+        if self.handshake.init_retransmits > self.config.max_init_retransmits {
             self.close(ctx, CloseReason::HandshakeTimeout);
             return;
         }
-        self.paths[usize::from(self.sending)].rtt.back_off();
-        self.sending = self.next_handshake_path();
+        self.paths[self.choice.sending].rtt.back_off();
+        self.choice.sending = self.next_handshake_path();
         self.outgoing.clear();
         if waits_for_init_ack {
-            self.outgoing.push(self.sending, Outgoing::Init { preserve_ms: None });
+            self.outgoing
+                .push(self.choice.sending, Outgoing::Init { preserve_ms: None });
         } else {
             self.lose_early_data(ctx);
-            self.outgoing.push(self.sending, Outgoing::CookieEcho);
+            self.outgoing.push(self.choice.sending, Outgoing::CookieEcho);
         }
-        self.timers.t1 = ctx.now + self.paths[usize::from(self.sending)].rtt.rto();
+        self.timers.t1 = ctx.now + self.paths[self.choice.sending].rtt.rto();
     }
 
     /// Returns the next confirmed path in turn.
     // [9260:5.1-13, 5.1-14]
-    fn next_handshake_path(&self) -> u8 {
+    fn next_handshake_path(&self) -> PathId {
         let count = self.paths.len();
         (1..=count)
-            .map(|step| (usize::from(self.sending) + step) % count)
+            .map(|step| self.paths.after(self.choice.sending, step))
             .find(|&index| !self.paths[index].removed && self.paths[index].state != PathState::Unconfirmed)
-            .unwrap_or(usize::from(self.sending)) as u8
+            .unwrap_or(self.choice.sending)
     }
 }

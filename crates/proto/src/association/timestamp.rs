@@ -12,6 +12,7 @@ use whimbrel_wire::{TIMESTAMP_LEN, Timestamp};
 use super::Association;
 use crate::PathId;
 use crate::extensions::Extensions;
+use crate::send::PathAck;
 
 /// State of the negotiated timestamps.
 #[derive(Clone, Copy, Debug, Default)]
@@ -98,22 +99,26 @@ impl Stamping {
 impl Association {
     /// Returns whether timestamps were negotiated.
     pub fn uses_timestamps(&self) -> bool {
-        self.stamping.is_some()
+        self.agreed.stamping.is_some()
     }
 
     pub(super) fn agree_on_timestamps(&mut self, both: Extensions) {
-        self.stamping = both.has(Extensions::TIMESTAMPS).then(Box::default);
+        self.agreed.stamping = both.has(Extensions::TIMESTAMPS).then(Box::default);
         self.limit_data();
     }
 
     /// Returns the bytes that the timestamp takes of a data packet.
     pub(super) fn stamp_len(&self) -> usize {
-        if self.stamping.is_some() { TIMESTAMP_LEN } else { 0 }
+        if self.agreed.stamping.is_some() {
+            TIMESTAMP_LEN
+        } else {
+            0
+        }
     }
 
     /// Returns the timestamp of a data packet that is sent now.
     pub(super) fn stamp(&self, now: Time) -> Option<Timestamp> {
-        self.stamping.is_some().then(|| Timestamp {
+        self.agreed.stamping.is_some().then(|| Timestamp {
             sent: micros(now),
             received: None,
         })
@@ -121,7 +126,7 @@ impl Association {
 
     pub(super) fn on_timestamp(&mut self, timestamp: Timestamp) {
         // Without negotiation, TIMESTAMP is handled like an unknown chunk that requires no report.
-        if let Some(stamping) = &mut self.stamping {
+        if let Some(stamping) = &mut self.agreed.stamping {
             stamping.on_chunk(timestamp);
         }
     }
@@ -129,22 +134,25 @@ impl Association {
     /// Returns the round-trip time that the timestamp before a SACK measures, if no chunk that was sent once measures
     /// it. The timestamp identifies the transmission, so retransmissions can be measured too (as in RFC 7323 §4 for
     /// TCP). At most one measurement per round trip.
-    pub(super) fn stamped_rtt(&self, now: Time, index: usize, echo: &Echo) -> Option<Span> {
+    pub(super) fn stamped_rtt(&self, now: Time, index: PathId, echo: &Echo, ack: &PathAck) -> Option<Span> {
         let sent = echo.stamps?.sent;
         let path = &self.paths[index];
         // A SACK is sent on the path of the data that it acknowledges (RFC 9260 §6.4), unless configured otherwise.
-        let is_about_it = echo.path == Some(PathId(index as u8))
-            && self.config.parts.reporting.sack_path == SackPath::LastArrival
-            && self.outstanding.acks()[index].acked > 0;
+        let is_about_it =
+            echo.path == Some(index) && self.config.parts.reporting.sack_path == SackPath::LastArrival && ack.acked > 0;
         (is_about_it && path.timed.is_none() && sent >= path.sampled_at).then(|| now.since(sent))
     }
 
     /// Returns the information that accompanied a SACK on this path.
-    pub(super) fn take_echo(&mut self, now: Time, from: usize, indicated: bool) -> Echo {
+    pub(super) fn take_echo(&mut self, now: Time, from: PathId, indicated: bool) -> Echo {
         Echo {
-            path: Some(PathId(from as u8)),
-            stamps: self.stamping.as_mut().and_then(|stamping| stamping.take_returned(now)),
-            eci: self.eci.in_use.then_some(indicated),
+            path: Some(from),
+            stamps: self
+                .agreed
+                .stamping
+                .as_mut()
+                .and_then(|stamping| stamping.take_returned(now)),
+            eci: self.agreed.eci.in_use.then_some(indicated),
         }
     }
 }

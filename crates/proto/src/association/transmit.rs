@@ -20,7 +20,7 @@ use crate::{Ecn, PathId};
 /// A packet under construction.
 pub(super) struct Packet<'s> {
     sink: &'s mut dyn PacketSink,
-    path: usize,
+    path: PathId,
     /// Bytes left in the path MTU.
     room: usize,
     has_chunk: bool,
@@ -67,7 +67,7 @@ impl Packet<'_> {
         chunk.wire_len() <= self.room
     }
 
-    pub(super) fn path(&self) -> usize {
+    pub(super) fn path(&self) -> PathId {
         self.path
     }
 }
@@ -83,19 +83,19 @@ enum NextData {
     /// A retransmission; `from` is the path of the loss that permits it.
     Retransmission {
         from: PathId,
-        to: usize,
+        to: PathId,
     },
     New {
-        to: usize,
+        to: PathId,
     },
     /// A copy of data in flight on another path.
     Copy {
-        to: usize,
+        to: PathId,
     },
 }
 
 impl NextData {
-    fn to(self) -> usize {
+    fn to(self) -> PathId {
         match self {
             NextData::Retransmission { to, .. } | NextData::New { to } | NextData::Copy { to } => to,
         }
@@ -109,13 +109,13 @@ impl Association {
         &mut self,
         ctx: &mut Context<'_>,
         sink: &mut dyn PacketSink,
-    ) -> Option<(usize, Ecn, usize)> {
+    ) -> Option<(PathId, Ecn, usize)> {
         if self.state == State::Closed {
             return None;
         }
         let control = self.next_control().and_then(|place| self.outgoing.get(place));
         let is_init = matches!(control, Some((_, Outgoing::Init { .. })));
-        let control_path = control.map(|&(path, _)| usize::from(path));
+        let control_path = control.map(|&(path, _)| path);
         // A distribution counts the packets for which it is called. After a control chunk, there might be no room for
         // data.
         let next_data = if control_path.is_some() && self.is_spread() {
@@ -133,10 +133,10 @@ impl Association {
         };
         sink.begin(CommonHeader {
             // [9260:1.3-2]
-            source_port: self.local_port,
-            destination_port: self.peer_port,
+            source_port: self.ends.local_port,
+            destination_port: self.ends.peer_port,
             // RFC 9260 §8.5.1 A
-            verification_tag: if is_init { 0 } else { self.peer_tag },
+            verification_tag: if is_init { 0 } else { self.ends.peer_tag },
         });
         let room = self.paths[path].max_packet() - COMMON_HEADER_LEN;
         let mut packet = Packet {
@@ -148,7 +148,7 @@ impl Association {
             stamp: None,
             signed: false,
         };
-        if let Some(auth) = self.auth.as_ref().filter(|auth| auth.every_packet && !is_init) {
+        if let Some(auth) = self.agreed.auth.as_ref().filter(|auth| auth.every_packet && !is_init) {
             packet.sign(&auth.signer);
         }
         if self.state == State::CookieEchoed {
@@ -161,22 +161,22 @@ impl Association {
         }
         debug_assert!(packet.has_chunk, "a packet was begun for nothing");
         let ecn = packet.ecn;
-        if let Some(auth) = self.auth.as_ref().filter(|_| packet.signed) {
+        if let Some(auth) = self.agreed.auth.as_ref().filter(|_| packet.signed) {
             auth.signer.seal(packet.sink);
         }
         let wire_len = packet.sink.finish();
-        self.stats.packets_sent += 1;
-        self.stats.bytes_sent += wire_len as u64;
+        self.user.stats.packets_sent += 1;
+        self.user.stats.bytes_sent += wire_len as u64;
         ctx.trace
             .emit(TraceKinds::PACKETS, ctx.now, Some(self.id), || TraceEvent::PacketSent {
-                path: PathId(path as u8),
+                path,
                 wire_len: wire_len as u32,
             });
         Some((path, ecn, wire_len))
     }
 
     /// Sends a path probe if one is due. Otherwise there is nothing to send.
-    fn send_probe_or_wait(&mut self, ctx: &mut Context<'_>, sink: &mut dyn PacketSink) -> Option<(usize, Ecn, usize)> {
+    fn send_probe_or_wait(&mut self, ctx: &mut Context<'_>, sink: &mut dyn PacketSink) -> Option<(PathId, Ecn, usize)> {
         if let Some(path) = self.next_probe() {
             return Some(self.send_probe(ctx, sink, path));
         }
@@ -200,7 +200,7 @@ impl Association {
         while let Some(place) = self.next_control()
             && let Some((to, waiting)) = self.outgoing.get(place)
         {
-            if usize::from(*to) != packet.path {
+            if *to != packet.path {
                 break;
             }
             let is_init = matches!(waiting, Outgoing::Init { .. });
@@ -223,7 +223,7 @@ impl Association {
                     let content = HeartbeatContent {
                         nonce,
                         sent_at: ctx.now,
-                        path: packet.path as u8,
+                        path: packet.path,
                     };
                     self.paths[packet.path].heartbeat.on_sent(ctx.now);
                     packet.push(&Chunk::Heartbeat(HeartbeatInfo(&content.to_bytes())));
@@ -233,7 +233,7 @@ impl Association {
                     causes: Causes::from_wire_bytes(&causes),
                 }),
                 Outgoing::Asconf | Outgoing::AsconfAck { .. } => {
-                    if let Some(auth) = &self.auth {
+                    if let Some(auth) = &self.agreed.auth {
                         packet.sign(&auth.signer);
                     }
                     match chunk {
@@ -245,7 +245,11 @@ impl Association {
                     }
                 }
                 Outgoing::Shutdown => {
-                    let received = self.receiver.as_ref().map(|receiver| receiver.cumulative_tsn());
+                    let received = self
+                        .receiving
+                        .receiver
+                        .as_ref()
+                        .map(|receiver| receiver.cumulative_tsn());
                     if let Some(cumulative_tsn_ack) = received {
                         packet.push(&Chunk::Shutdown { cumulative_tsn_ack });
                     }
@@ -254,7 +258,7 @@ impl Association {
                 Outgoing::Ecne { lowest_tsn } => self.push_ecne(ctx, packet, lowest_tsn),
                 Outgoing::Cwr { lowest_tsn } => {
                     packet.push(&Chunk::Cwr { lowest_tsn });
-                    self.stats.cwr_sent += 1;
+                    self.user.stats.cwr_sent += 1;
                 }
             }
         }
@@ -279,12 +283,16 @@ impl Association {
 
     /// Returns the length of an AUTH chunk in bytes.
     pub(super) fn signed_len(&self) -> usize {
-        self.auth.as_ref().map_or(0, |auth| auth.signer.chunk_len())
+        self.agreed.auth.as_ref().map_or(0, |auth| auth.signer.chunk_len())
     }
 
     /// Returns the path for a SACK, or a copy of one, that is not bundled with data.
-    fn next_sack(&self, now: Time) -> Option<usize> {
-        let is_due = self.receiver.as_ref().is_some_and(|receiver| receiver.sack_due(now));
+    fn next_sack(&self, now: Time) -> Option<PathId> {
+        let is_due = self
+            .receiving
+            .receiver
+            .as_ref()
+            .is_some_and(|receiver| receiver.sack_due(now));
         let on_its_own = || Some(self.sack_path()).filter(|&path| self.paths[path].is_open());
         (is_due && self.may_send_sack())
             .then(on_its_own)
@@ -302,12 +310,14 @@ impl Association {
     /// Adds a SACK if one is due, or if data is sent and a SACK is delayed (RFC 9260 §6.1).
     // [9260:6.1-16, 6.2-17]
     fn push_sack(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>, with_data: bool) {
-        let Some(receiver) = &self.receiver else { return };
+        let Some(receiver) = &self.receiving.receiver else {
+            return;
+        };
         let is_due = receiver.sack_due(ctx.now) || with_data && receiver.sack_pending();
-        if !is_due && self.sack_copies >> packet.path() & 1 == 0 {
+        if !is_due && self.receiving.sack_copies >> packet.path().0 & 1 == 0 {
             return;
         }
-        let header_len = match &self.reports {
+        let header_len = match &self.agreed.reports {
             None => SACK_HEADER_LEN,
             Some(_) => NR_SACK_HEADER_LEN.max(NEW_GAPS_HEADER_LEN),
         };
@@ -315,11 +325,13 @@ impl Association {
         if !may_go || packet.room < header_len + self.stamp_len() {
             return;
         }
-        let Some(receiver) = &mut self.receiver else { return };
+        let Some(receiver) = &mut self.receiving.receiver else {
+            return;
+        };
         // The sender relates the echoed information to the path on which the SACK arrives.
         let is_on_path = self.config.parts.reporting.sack_path == SackPath::LastArrival
-            || packet.path() == usize::from(receiver.sack_path());
-        if let Some(stamping) = self.stamping.as_mut().filter(|_| is_on_path)
+            || packet.path() == PathId(receiver.sack_path());
+        if let Some(stamping) = self.agreed.stamping.as_mut().filter(|_| is_on_path)
             && let Some(stamp) = stamping.take_to_return()
         {
             // Before the SACK, so that the timestamp is known when the SACK is processed.
@@ -329,8 +341,8 @@ impl Association {
         let room = packet.room - (header_len - SACK_HEADER_LEN);
         let content = receiver.write_sack(&mut scratch.gaps, &mut scratch.duplicates, room);
         let (cumulative_tsn_ack, a_rwnd) = (content.cumulative_tsn_ack, content.a_rwnd);
-        let (congestion_indicated, packets) = (is_on_path && self.eci.tell(), content.packets);
-        if self.reports.is_some() {
+        let (congestion_indicated, packets) = (is_on_path && self.agreed.eci.tell(), content.packets);
+        if self.agreed.reports.is_some() {
             let gaps = scratch.gaps.len() / 4;
             let taken_back = receiver.taken_back();
             scratch.gaps.extend_from_slice(taken_back);
@@ -364,9 +376,9 @@ impl Association {
                 packets,
             }));
         }
-        self.stats.sacks_sent += 1;
+        self.user.stats.sacks_sent += 1;
         self.note_sack(packet.path(), is_due);
-        if let Some(lowest_tsn) = self.ecn.echo {
+        if let Some(lowest_tsn) = self.agreed.ecn.echo {
             self.push_ecne(ctx, packet, lowest_tsn);
         }
     }
@@ -390,29 +402,29 @@ impl Association {
         if self.is_spread() {
             return self.next_spread(now, blocked);
         }
-        if self.queue.is_empty() || !self.may_add_chunk() {
+        if self.sender.queue.is_empty() || !self.may_add_chunk() {
             return None;
         }
-        let to = usize::from(self.sending);
+        let to = self.choice.sending;
         if blocked == Some(to) {
             return None;
         }
-        if self.outstanding.chunks_in_flight(PathId(self.sending)) == 0 && !self.paths[to].is_probed() {
+        if self.sender.outstanding.chunks_in_flight(self.choice.sending) == 0 && !self.paths[to].is_probed() {
             self.paths[to].decay_if_idle(now);
         }
         let may_send = self.paths[to].burst_left > 0
             && !self.paths[to].is_probed()
-            && self.window_open(PathId(self.sending), to)
+            && self.window_open(to)
             && self.next_new_len(self.room_on(to)).is_some();
         (may_send && self.paths[to].is_its_time(now)).then_some(NextData::New { to })
     }
 
     /// Returns the data that may be sent now if several paths are used concurrently.
-    fn next_spread(&mut self, now: Time, blocked: Option<usize>) -> Option<NextData> {
+    fn next_spread(&mut self, now: Time, blocked: Option<PathId>) -> Option<NextData> {
         if let Some(to) = self.next_redundant(now) {
             return Some(NextData::Copy { to });
         }
-        let chosen = if self.queue.is_empty() || !self.may_add_chunk() {
+        let chosen = if self.sender.queue.is_empty() || !self.may_add_chunk() {
             None
         } else {
             self.distribute(now, blocked)
@@ -428,18 +440,18 @@ impl Association {
     /// offsets have 16 bits.
     // [9260:1.6-3, 6.1-22, 6.1-23]
     fn may_add_chunk(&mut self) -> bool {
-        if self.outstanding.len() < MAX_REPORTED {
+        if self.sender.outstanding.len() < MAX_REPORTED {
             return true;
         }
-        let stream = self.queue.next_ordered();
-        let is_full = stream.is_some_and(|stream| self.outstanding.ordered_messages(stream) >= MAX_ORDERED);
-        self.outstanding.reported().is_empty() && !is_full
+        let stream = self.sender.queue.next_ordered();
+        let is_full = stream.is_some_and(|stream| self.sender.outstanding.ordered_messages(stream) >= MAX_ORDERED);
+        self.sender.outstanding.reported().is_empty() && !is_full
     }
 
     /// Rule B: the flight is below cwnd. The next packet may exceed cwnd.
     // [9260:6.1-10, 6.1-11, 6.1-12, 7.2.1-2, 7.2.1-4]
-    pub(super) fn window_open(&self, id: PathId, index: usize) -> bool {
-        let (path, flight) = (&self.paths[index], self.outstanding.flight(id));
+    pub(super) fn window_open(&self, id: PathId) -> bool {
+        let (path, flight) = (&self.paths[id], self.sender.outstanding.flight(id));
         flight < path.control.cwnd() && !(path.one_packet_only && flight > 0)
     }
 
@@ -447,9 +459,9 @@ impl Association {
     /// 9260 §6.1 A, §6.9).
     // [9260:6.1-2, 6.1-9, 6.1-17, 6-8, 6.9-2, 6.9-5, 6.9-7, 6.9-8, 6.9-10, 6.10-5]
     pub(super) fn next_new_len(&self, room: usize) -> Option<usize> {
-        let left = self.queue.next_len()?;
+        let left = self.sender.queue.next_len()?;
         // RFC 9260 §7.3: fragmented so that the chunk can be retransmitted on any path.
-        let largest = usize::from(self.max_data);
+        let largest = usize::from(self.sender.max_data);
         let in_room = (room.saturating_sub(DATA_HEADER_LEN)) / 4 * 4;
         let mut len = left.min(largest);
         if len > in_room {
@@ -459,14 +471,14 @@ impl Association {
             }
             len = in_room;
         }
-        let rwnd = self.peer_rwnd as usize;
-        if len <= rwnd || self.probe.permitted {
+        let rwnd = self.sender.peer_rwnd as usize;
+        if len <= rwnd || self.sender.probe.permitted {
             return Some(len);
         }
         // Silly window avoidance (RFC 1122 §4.2.3.4): a smaller chunk is sent only if no data is in flight and the
         // window is at least half of the largest one advertised.
-        let worth_it = rwnd >= self.largest_peer_rwnd as usize / 2 && rwnd > 0;
-        (worth_it && self.outstanding.nothing_in_flight()).then_some(rwnd)
+        let worth_it = rwnd >= self.sender.largest_peer_rwnd as usize / 2 && rwnd > 0;
+        (worth_it && self.sender.outstanding.nothing_in_flight()).then_some(rwnd)
     }
 
     /// Writes a packet before COOKIE ACK has arrived. The first COOKIE ECHO is bundled with waiting user data (RFC 9260
@@ -474,8 +486,8 @@ impl Association {
     /// association is established.
     // [9260:5.1-7]
     fn push_cookie_echo(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>) {
-        let is_first = self.outstanding.is_empty();
-        let has_echo = |(_, chunk): &(u8, Outgoing)| *chunk == Outgoing::CookieEcho;
+        let is_first = self.sender.outstanding.is_empty();
+        let has_echo = |(_, chunk): &(PathId, Outgoing)| *chunk == Outgoing::CookieEcho;
         let takes_data = is_first
             && self
                 .next_control()
@@ -497,11 +509,11 @@ impl Association {
 
     fn push_data(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>, next: NextData) {
         let path = packet.path;
-        let id = PathId(path as u8);
+        let id = path;
         let mut pushed = false;
         let paced_from = self.paths[path]
             .is_paced(self.config.parts.pacing)
-            .then(|| self.outstanding.flight(id));
+            .then(|| self.sender.outstanding.flight(id));
         packet.reserve(self.stamp(ctx.now));
         if let NextData::Retransmission { from, .. } = next {
             pushed = self.push_retransmissions(ctx, packet, from);
@@ -518,14 +530,14 @@ impl Association {
             NextData::Copy { .. } => false,
             NextData::Retransmission { .. } => {
                 !self.is_spread()
-                    && path == usize::from(self.sending)
+                    && path == self.choice.sending
                     && self.paths[path].burst_left > 0
-                    && !self.outstanding.any_lost_on(id)
-                    && self.window_open(id, path)
+                    && !self.sender.outstanding.any_lost_on(id)
+                    && self.window_open(path)
             }
         };
         if may_add_new && self.push_new(ctx, packet) {
-            if self.ecn.in_use && !pushed && !self.probe.in_flight {
+            if self.agreed.ecn.in_use && !pushed && !self.sender.probe.in_flight {
                 packet.ecn = self.capable_codepoint();
             }
             pushed = true;
@@ -534,7 +546,7 @@ impl Association {
         }
         if pushed {
             if let Some(flight) = paced_from {
-                let bytes = self.outstanding.flight(id).saturating_sub(flight);
+                let bytes = self.sender.outstanding.flight(id).saturating_sub(flight);
                 self.paths[path].pace(
                     ctx.now,
                     bytes,
@@ -543,7 +555,7 @@ impl Association {
                     ctx.granularity,
                 );
             }
-            if self.stamping.is_some() {
+            if self.agreed.stamping.is_some() {
                 // A packet with a timestamp measures the round-trip time, whatever data it carries (RFC 9260 §8.3).
                 self.paths[path].heartbeat.last_probe = ctx.now;
             }
@@ -555,23 +567,23 @@ impl Association {
 
     // [9260:3.3.1-13, 6.10-4]
     fn push_new(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>) -> bool {
-        let (path, id) = (packet.path, PathId(packet.path as u8));
+        let (path, id) = (packet.path, packet.path);
         let mut pushed = false;
         while self.may_add_chunk()
             && let Some(len) = self.next_new_len(packet.room)
-            && let Some(fragment) = self.queue.take(len)
+            && let Some(fragment) = self.sender.queue.take(len)
         {
-            let is_probe = core::mem::take(&mut self.probe.permitted) && len > self.peer_rwnd as usize;
+            let is_probe = core::mem::take(&mut self.sender.probe.permitted) && len > self.sender.peer_rwnd as usize;
             if is_probe {
-                self.probe.in_flight = true;
-                self.probe.answered = false;
-                self.probe.sent += 1;
-                self.stats.zero_window_probes += 1;
+                self.sender.probe.in_flight = true;
+                self.sender.probe.answered = false;
+                self.sender.probe.sent += 1;
+                self.user.stats.zero_window_probes += 1;
             }
             // RFC 9260 §6.1: the last chunk before a shutdown, and a probe, request an immediate SACK (I bit).
-            let immediate = is_probe || self.state == State::ShutdownPending && self.queue.is_empty();
-            let seq = self.outstanding.push(fragment, id, ctx.now);
-            if let Some(data) = self.outstanding.data(seq, immediate) {
+            let immediate = is_probe || self.state == State::ShutdownPending && self.sender.queue.is_empty();
+            let seq = self.sender.outstanding.push(fragment, id, ctx.now);
+            if let Some(data) = self.sender.outstanding.data(seq, immediate) {
                 packet.push_data(data);
             }
             pushed = true;
@@ -582,15 +594,18 @@ impl Association {
 
     /// Updates the state after a DATA chunk was put into a packet.
     // [9260:6.1-18, 6.1-19, 6.1-20, 6.1-21, 6.3.1-4, 6.3.1-5]
-    pub(super) fn note_sent(&mut self, ctx: &mut Context<'_>, seq: Seq, path: usize, len: u64, retransmission: bool) {
-        self.stats.data_chunks_sent += 1;
+    pub(super) fn note_sent(&mut self, ctx: &mut Context<'_>, seq: Seq, path: PathId, len: u64, retransmission: bool) {
+        self.user.stats.data_chunks_sent += 1;
         self.stamp_chunk(ctx.now, seq, path, chunk_len(len));
-        self.stats.data_bytes_sent += len;
+        self.user.stats.data_bytes_sent += len;
         // RFC 9260 §6.2.1 B
-        self.peer_rwnd = self.peer_rwnd.saturating_sub(u32::try_from(len).unwrap_or(u32::MAX));
-        let is_earliest = self.outstanding.is_first_in_flight(PathId(path as u8), seq);
+        self.sender.peer_rwnd = self
+            .sender
+            .peer_rwnd
+            .saturating_sub(u32::try_from(len).unwrap_or(u32::MAX));
+        let is_earliest = self.sender.outstanding.is_first_in_flight(path, seq);
         if retransmission {
-            self.stats.retransmissions += 1;
+            self.user.stats.retransmissions += 1;
             // RFC 9260 §6.3.1 rule C5: a measurement with a retransmitted chunk is ambiguous.
             self.stop_timing(seq, path);
         } else if self.paths[path].timed.is_none() {
@@ -604,10 +619,10 @@ impl Association {
         if self.config.parts.recovery.tail_loss_probe && !retransmission {
             self.renew_tail_probe(ctx.now, path, false);
         }
-        let tsn = self.outstanding.tsn(seq);
+        let tsn = self.sender.outstanding.tsn(seq);
         ctx.trace
             .emit(TraceKinds::TSNS, ctx.now, Some(self.id), || TraceEvent::TsnSent {
-                path: PathId(path as u8),
+                path,
                 tsn,
                 len: len as u32,
                 retransmission,
@@ -622,12 +637,12 @@ impl Association {
             self.state,
             State::Established | State::ShutdownPending | State::ShutdownReceived
         );
-        let waits = takes_data && !self.queue.is_empty() && self.outstanding.is_empty();
+        let waits = takes_data && !self.sender.queue.is_empty() && self.sender.outstanding.is_empty();
         let armed = self.timers.zero_window_probe != NEVER;
-        let is_shut = || self.next_new_len(self.room_on(usize::from(self.sending))).is_none();
-        if waits && !armed && !self.probe.permitted && is_shut() {
-            let path = &self.paths[usize::from(self.sending)];
-            let wait = (path.rtt.rto() * (1 << self.probe.sent.min(16))).min(self.config.rto_max);
+        let is_shut = || self.next_new_len(self.room_on(self.choice.sending)).is_none();
+        if waits && !armed && !self.sender.probe.permitted && is_shut() {
+            let path = &self.paths[self.choice.sending];
+            let wait = (path.rtt.rto() * (1 << self.sender.probe.sent.min(16))).min(self.config.rto_max);
             self.timers.zero_window_probe = ctx.now + wait;
         } else if !waits {
             self.timers.zero_window_probe = NEVER;

@@ -13,16 +13,16 @@ impl Association {
     // [9260:4-10, 4-12, 9.2-21, 6.2-32, 6.5-1]
     pub(crate) fn send(&mut self, ctx: &mut Context<'_>, message: Message) -> Result<(), SendError> {
         let takes_data = matches!(self.state, State::CookieWait | State::CookieEchoed | State::Established);
-        if !takes_data || self.notices.shutdown_wanted {
+        if !takes_data || self.user.notices.shutdown_wanted {
             return Err(SendError::Closed);
         }
         if message.is_empty() {
             return Err(SendError::Empty);
         }
-        if message.stream >= self.outbound_streams {
+        if message.stream >= self.ends.outbound_streams {
             return Err(SendError::NoSuchStream {
                 stream: message.stream,
-                available: self.outbound_streams,
+                available: self.ends.outbound_streams,
             });
         }
         let (len, limit) = (message.len(), self.config.send_buffer as usize);
@@ -30,12 +30,12 @@ impl Association {
             return Err(SendError::TooLong { len, limit });
         }
         if !self.has_send_room(len) {
-            self.notices.wants_space = true;
+            self.user.notices.wants_space = true;
             return Err(SendError::Full(message));
         }
-        self.queue.push(message);
-        self.stats.messages_sent += 1;
-        self.notices.wants_idle = true;
+        self.sender.queue.push(message);
+        self.user.stats.messages_sent += 1;
+        self.user.notices.wants_idle = true;
         self.timers.touch_autoclose(ctx.now);
         self.allow_burst();
         Ok(())
@@ -43,19 +43,27 @@ impl Association {
 
     /// Reads the next message (RFC 9260 §11.1.7).
     pub(crate) fn recv(&mut self, part: &mut dyn FnMut(Payload<'_>)) -> Option<Received> {
-        let received = match self.before_restart.as_mut().and_then(|before| before.recv(part)) {
+        let received = match self
+            .receiving
+            .before_restart
+            .as_mut()
+            .and_then(|before| before.recv(part))
+        {
             None => {
-                self.before_restart = None;
-                self.receiver.as_mut().and_then(|receiver| receiver.recv(part))
+                self.receiving.before_restart = None;
+                self.receiving
+                    .receiver
+                    .as_mut()
+                    .and_then(|receiver| receiver.recv(part))
             }
             unread => unread,
         };
         match &received {
             Some(received) => {
-                self.stats.bytes_delivered += received.len as u64;
-                self.stats.messages_delivered += u64::from(received.end);
+                self.user.stats.bytes_delivered += received.len as u64;
+                self.user.stats.messages_delivered += u64::from(received.end);
             }
-            None => self.notices.data_ready = false,
+            None => self.user.notices.data_ready = false,
         }
         received
     }
@@ -66,43 +74,44 @@ impl Association {
     }
 
     pub(super) fn receivers(&self) -> impl Iterator<Item = &Receiver> + '_ {
-        self.before_restart
+        self.receiving
+            .before_restart
             .iter()
-            .chain(&self.receiver)
+            .chain(&self.receiving.receiver)
             .map(|receiver| &**receiver)
     }
 
     /// Keeps the complete messages received before the peer restarted. After several restarts without a reader, those
     /// before the first one are kept.
     pub(super) fn keep_unread(&mut self) {
-        if let Some(mut receiver) = self.receiver.take()
-            && self.before_restart.is_none()
+        if let Some(mut receiver) = self.receiving.receiver.take()
+            && self.receiving.before_restart.is_none()
         {
             receiver.give_up_incomplete();
-            self.before_restart = receiver.has_message().then_some(receiver);
+            self.receiving.before_restart = receiver.has_message().then_some(receiver);
         }
     }
 
     /// Returns the next event for the user. The endpoint collects events after each change.
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        self.user.events.pop_front()
     }
 
     /// Records that the user has polled the event of the association's end.
     pub(crate) fn note_closed_polled(&mut self) {
-        self.notices.closed_polled = true;
+        self.user.notices.closed_polled = true;
     }
 
     /// Returns whether the association can be removed.
     pub(crate) fn is_done(&self) -> bool {
-        self.notices.closed_polled && !self.has_message()
+        self.user.notices.closed_polled && !self.has_message()
     }
 
     /// Gives up all messages that are not acknowledged and notifies the user (RFC 9260 §11.2.2). Later data starts with
     /// this TSN.
     pub(super) fn give_up_messages(&mut self, cause: SendFailureCause, initial_tsn: Tsn) {
-        let events = &mut self.events;
-        for last in self.outstanding.last_fragments() {
+        let events = &mut self.user.events;
+        for last in self.sender.outstanding.last_fragments() {
             events.push_back(Event::SendFailed(SendFailure {
                 stream: last.stream,
                 ppid: last.ppid,
@@ -111,15 +120,16 @@ impl Association {
                 cause,
             }));
         }
-        self.queue
+        self.sender
+            .queue
             .clear(|message, sent| events.push_back(send_failure(message, sent, cause)));
-        self.outstanding = super::fresh_ring(initial_tsn, self.paths.len(), &self.config);
+        self.sender.outstanding = super::fresh_ring(initial_tsn, self.paths.len(), &self.config);
     }
 
     /// Gives up messages of streams that the peer does not allow (RFC 9260 §5.1.1).
     pub(super) fn give_up_streams(&mut self) {
-        let events = &mut self.events;
-        self.queue.drop_streams(self.outbound_streams, |message| {
+        let events = &mut self.user.events;
+        self.sender.queue.drop_streams(self.ends.outbound_streams, |message| {
             events.push_back(send_failure(message, false, SendFailureCause::NoSuchStream));
         });
         self.tell_user_about_progress();

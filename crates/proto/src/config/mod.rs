@@ -234,6 +234,18 @@ impl Default for AssociationConfig {
 
 const BUFFER_LIMIT: u32 = 1 << 30;
 
+/// Checks that a number lies in `low..=high`.
+fn in_range(field: &'static str, value: u64, low: u64, high: u64, unit: &str) -> Result<(), ConfigError> {
+    if (low..=high).contains(&value) {
+        return Ok(());
+    }
+    Err(ConfigError::new(
+        field,
+        value,
+        format!("allowed are {low} to {high}{unit}"),
+    ))
+}
+
 impl AssociationConfig {
     /// Returns the scheme's parts with the configured changes applied.
     pub fn parts(&self) -> SchemeParts {
@@ -296,17 +308,6 @@ impl AssociationConfig {
     /// # Errors
     /// Returns an error that names the first invalid field and the allowed values.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let in_range = |field, value: u64, low: u64, high: u64, unit: &str| {
-            if (low..=high).contains(&value) {
-                Ok(())
-            } else {
-                Err(ConfigError::new(
-                    field,
-                    value,
-                    format!("allowed are {low} to {high}{unit}"),
-                ))
-            }
-        };
         in_range("outbound_streams", self.outbound_streams.into(), 1, 65535, " streams")?;
         in_range(
             "max_inbound_streams",
@@ -341,6 +342,14 @@ impl AssociationConfig {
             in_range("max_message", bytes.into(), 1, u32::MAX.into(), " bytes")?;
         }
         in_range("mtu", self.mtu.into(), 512, 65535, " bytes")?;
+        self.validate_counts()?;
+        self.validate_auth()?;
+        self.validate_parts()?;
+        self.validate_times()
+    }
+
+    /// Checks numbers of retransmissions, packets and units.
+    fn validate_counts(&self) -> Result<(), ConfigError> {
         in_range(
             "association_max_retrans",
             self.association_max_retrans.into(),
@@ -396,6 +405,10 @@ impl AssociationConfig {
                 " retransmissions",
             )?;
         }
+        Ok(())
+    }
+
+    fn validate_auth(&self) -> Result<(), ConfigError> {
         let never = [1, 2, 14, 15];
         if let Some(chunk_type) = self.auth.chunks.iter().find(|chunk_type| never.contains(*chunk_type)) {
             return Err(ConfigError::new(
@@ -418,8 +431,7 @@ impl AssociationConfig {
                 "allowed are up to 128 chunk types",
             ));
         }
-        self.validate_parts()?;
-        self.validate_times()
+        Ok(())
     }
 
     fn validate_parts(&self) -> Result<(), ConfigError> {

@@ -66,7 +66,7 @@ impl Endpoint {
             Some(from) => from,
             // RFC 9260 §5.1.2 D
             None if association.is_named_in_init_ack(packet) || association.is_named_in_asconf(packet) => {
-                usize::from(association.sending_path().0)
+                association.sending_path()
             }
             // The packet was sent before the address was removed, and the removal request overtook it. An ABORT would
             // end an association that exists on other addresses.

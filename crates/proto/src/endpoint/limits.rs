@@ -11,7 +11,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv6Addr};
 
-use super::{AssocId, Endpoint};
+use super::Endpoint;
+use crate::AssocId;
 use crate::association::Association;
 use whimbrel_control::Time;
 

@@ -22,16 +22,16 @@ use deadlines::Deadlines;
 use limits::{Accepted, Strangers};
 pub(crate) use peer_init::{MIN_RWND, PeerInit, Refusal, is_unicast, missing_cookie};
 pub(crate) use reply::{Replies, Reply, ReplyChunk};
-pub use table::AssocId;
 use table::Table;
 
-use crate::address::{Ecn, PacketMeta, PathId, Transmit, TransportAddr};
+use crate::address::{Ecn, PacketMeta, Transmit, TransportAddr};
 use crate::association::{Association, BufferPool, Context, Identity, Scratch, State, extra_pairs};
 use crate::config::{AssociationConfig, EndpointConfig, MAX_ADDRESSES, Resolved};
 use crate::error::{AddressError, ConfigError, ConnectError, Discard, SendError};
 use crate::event::Event;
 use crate::message::{Message, Received};
 use crate::trace::{Trace, TraceEvent, TraceKinds, TraceRecord};
+use crate::{AssocId, PathId};
 
 /// Counters of an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -329,7 +329,7 @@ impl Endpoint {
                     let (local, remote) = association.path_addrs(path);
                     return Some(Transmit {
                         association: Some(association.id()),
-                        path: Some(PathId(path as u8)),
+                        path: Some(path),
                         local,
                         remote,
                         ecn,

@@ -4,24 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use super::limits::Holder;
+use crate::AssocId;
 use crate::TransportAddr;
 use crate::association::Association;
-
-/// Identifies an association of an endpoint. An identifier is never reused.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct AssocId {
-    pub(super) index: u32,
-    generation: u32,
-}
-
-#[cfg(test)]
-impl AssocId {
-    /// An identifier for tests of a single association.
-    pub(crate) const ANY: AssocId = AssocId {
-        index: 0,
-        generation: 0,
-    };
-}
 
 /// A hasher for verification tags. They are local random numbers and need no hashing.
 #[derive(Default)]

@@ -2,6 +2,7 @@
 
 use whimbrel_control::{Span, Time};
 
+use crate::PathId;
 use crate::config::NEVER;
 
 /// State of a path's heartbeats.
@@ -82,7 +83,7 @@ pub(crate) struct HeartbeatContent {
     /// When the HEARTBEAT was sent.
     pub(crate) sent_at: Time,
     /// The path on which the HEARTBEAT was sent.
-    pub(crate) path: u8,
+    pub(crate) path: PathId,
 }
 
 impl HeartbeatContent {
@@ -91,7 +92,7 @@ impl HeartbeatContent {
         let mut bytes = [0; HEARTBEAT_INFO_LEN];
         bytes[..8].copy_from_slice(&self.nonce.to_be_bytes());
         bytes[8..16].copy_from_slice(&self.sent_at.as_nanos().to_be_bytes());
-        bytes[16] = self.path;
+        bytes[16] = self.path.0;
         bytes
     }
 
@@ -105,7 +106,7 @@ impl HeartbeatContent {
         Some(HeartbeatContent {
             nonce: word(0),
             sent_at: Time::from_nanos(word(8)),
-            path: bytes[16],
+            path: PathId(bytes[16]),
         })
     }
 }
@@ -120,7 +121,7 @@ mod tests {
         let content = HeartbeatContent {
             nonce: 0x0123_4567_89ab_cdef,
             sent_at: Time::from_nanos(42),
-            path: 3,
+            path: PathId(3),
         };
         assert_eq!(HeartbeatContent::from_bytes(&content.to_bytes()), Some(content));
         assert_eq!(HeartbeatContent::from_bytes(&content.to_bytes()[1..]), None);

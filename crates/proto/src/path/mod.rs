@@ -1,9 +1,13 @@
 //! A path: a peer address with the local address that is used for it, its timers and its congestion control.
 
+mod epochs;
 mod heartbeat;
 mod losses;
 mod pacing;
+mod paths;
 mod quality;
+mod recovery;
+mod reductions;
 
 use core::num::NonZeroU64;
 use std::net::IpAddr;
@@ -16,13 +20,17 @@ use whimbrel_wire::COMMON_HEADER_LEN;
 
 pub(crate) use heartbeat::{HEARTBEAT_INFO_LEN, HeartbeatContent, HeartbeatState, period};
 
+pub(crate) use epochs::Epochs;
+pub(crate) use paths::Paths;
 pub use quality::{JudgedLosses, PathQuality};
+pub use recovery::RecoveryMode;
+pub(crate) use recovery::{PathRecovery, Tail, Undo};
+pub(crate) use reductions::Reductions;
 
 use losses::LossShare;
 use pacing::Restraint;
 use quality::Quality;
 
-use crate::association::{Epochs, PathRecovery, Reductions};
 use crate::config::{NEVER, Preset, Resolved};
 use crate::{PathId, TransportAddr};
 

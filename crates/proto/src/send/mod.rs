@@ -3,22 +3,16 @@
 mod copies;
 mod gap_blocks;
 mod lost;
-#[cfg(test)]
-mod model;
-#[cfg(test)]
-mod model_cmt;
-#[cfg(test)]
-mod model_paths;
 mod outstanding;
 mod path_sequence;
-#[cfg(test)]
-mod path_tests;
 mod queue;
 mod sack;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use lost::LostChunk;
-#[cfg(test)]
-pub(crate) use model::fragment;
-pub(crate) use outstanding::{Outstanding, PathAck};
+pub(crate) use outstanding::{Outstanding, PathAck, SackReport};
 pub(crate) use queue::SendQueue;
 pub(crate) use sack::{MissingRules, SackObserver, SackOutcome, Surprise};
+#[cfg(test)]
+pub(crate) use tests::fragment;

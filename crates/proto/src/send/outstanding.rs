@@ -154,6 +154,17 @@ impl PathAck {
     }
 }
 
+/// What a SACK reports about each path.
+#[derive(Debug)]
+pub(crate) struct SackReport(Vec<PathAck>);
+
+impl SackReport {
+    #[inline]
+    pub(crate) fn of(&self, path: PathId) -> &PathAck {
+        &self.0[path.index()]
+    }
+}
+
 /// The ring.
 #[derive(Debug)]
 pub(crate) struct Outstanding {
@@ -659,7 +670,18 @@ impl Outstanding {
         }));
     }
 
-    /// What the SACK processed last told about each path.
+    /// Returns what the SACK processed last reports about each path. [`Outstanding::recycle`] takes the memory back.
+    pub(crate) fn take_report(&mut self) -> SackReport {
+        SackReport(core::mem::take(&mut self.acks))
+    }
+
+    /// Takes back the memory of a report.
+    pub(crate) fn recycle(&mut self, report: SackReport) {
+        self.acks = report.0;
+    }
+
+    #[cfg(test)]
+    /// Returns what the SACK processed last reports about each path.
     pub(crate) fn acks(&self) -> &[PathAck] {
         &self.acks
     }

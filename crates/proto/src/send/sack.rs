@@ -14,11 +14,11 @@ use super::path_sequence::PathSequences;
 pub(crate) enum SackOutcome {
     /// Its cumulative TSN ack lies before ours: it was overtaken and is dropped (RFC 9260 §6.2.1 D i).
     Old,
-    /// The same, but it told of copies that have arrived; [`Outstanding::acks`] says what about each path.
+    /// The same, but it told of copies that have arrived; [`Outstanding::take_report`] says what about each path.
     OldButTelling,
     /// It acknowledges what was never sent.
     Impossible,
-    /// It was processed; [`Outstanding::acks`] says what it told about each path.
+    /// It was processed; [`Outstanding::take_report`] says what it reports about each path.
     Processed {
         /// The cumulative ack point moved.
         advanced: bool,

@@ -42,7 +42,7 @@ impl Association {
     /// path: the address parameter identifies the association (RFC 5061 §4.1.1). The requests take effect only if they
     /// are authenticated.
     pub(crate) fn is_named_in_asconf(&self, packet: &PacketView<'_>) -> bool {
-        if self.asconf.is_none() {
+        if self.agreed.asconf.is_none() {
             return false;
         }
         let mut chunks = packet.chunks().map_while(Result::ok);
@@ -67,7 +67,7 @@ impl Association {
         asconf: &Asconf<'_>,
     ) -> Result<(), Discard> {
         let may_change = self.may_change_addresses();
-        let Some(state) = self.asconf.as_ref().filter(|_| may_change) else {
+        let Some(state) = self.agreed.asconf.as_ref().filter(|_| may_change) else {
             return Err(Discard::Unexpected);
         };
         if asconf.serial == state.peer_serial
@@ -124,7 +124,7 @@ impl Association {
             answers.clear();
         }
         let answer: Box<[u8]> = answers.into();
-        if let Some(state) = &mut self.asconf {
+        if let Some(state) = &mut self.agreed.asconf {
             state.peer_serial = asconf.serial;
             state.answer = Some(answer.clone());
         }
@@ -136,16 +136,16 @@ impl Association {
     /// §5.2).
     fn answer_asconf(&mut self, ctx: &mut Context<'_>, meta: PacketMeta, serial: u32, answer: Box<[u8]>) {
         if let Some(to) = self.path_for(&meta) {
-            self.answer(to as u8, Outgoing::AsconfAck { serial, answer });
+            self.answer(to, Outgoing::AsconfAck { serial, answer });
         } else {
             ctx.replies.push(Reply {
                 local: meta.local,
                 remote: meta.remote,
-                source_port: self.local_port,
-                destination_port: self.peer_port,
-                verification_tag: self.peer_tag,
+                source_port: self.ends.local_port,
+                destination_port: self.ends.peer_port,
+                verification_tag: self.ends.peer_tag,
                 chunk: ReplyChunk::AsconfAck { serial, answer },
-                signer: self.auth.as_ref().map(|auth| auth.signer.clone()),
+                signer: self.agreed.auth.as_ref().map(|auth| auth.signer.clone()),
             });
         }
     }
@@ -211,7 +211,7 @@ impl Association {
                 } else {
                     address
                 };
-                let path = (0..self.paths.len()).find(|&index| {
+                let path = self.paths.ids().find(|&index| {
                     let path = &self.paths[index];
                     path.remote.ip() == address && path.in_use()
                 });

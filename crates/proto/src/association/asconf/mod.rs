@@ -7,6 +7,7 @@ use whimbrel_wire::{ASCONF_HEADER_LEN, Asconf, Cause, Chunk, Parameter, Paramete
 
 use super::transmit::Packet;
 use super::{Association, Context, Outgoing, State};
+use crate::PathId;
 use crate::TransportAddr;
 use crate::config::{MAX_ADDRESSES, NEVER};
 use crate::endpoint::is_unicast;
@@ -52,7 +53,7 @@ struct Pending {
     requests: Vec<Request>,
     parameters: Box<[u8]>,
     /// The path on which it was last sent.
-    path: u8,
+    path: PathId,
     /// It has been sent. Until then further requests are added to it.
     sent: bool,
 }
@@ -102,48 +103,49 @@ impl Association {
     /// TSNs (RFC 5061 §4.1.1).
     pub(super) fn agree_on_asconf(&mut self, extensions: Extensions, local_tsn: u32, peer_tsn: u32) {
         let agreed = extensions.has(Extensions::DYNAMIC_ADDRESSES) && self.peer_authenticates_asconf();
-        self.asconf = agreed.then(|| {
+        self.agreed.asconf = agreed.then(|| {
             Box::new(AsconfState {
                 next_serial: local_tsn,
                 pending: None,
                 waiting: Vec::new(),
                 peer_serial: peer_tsn.wrapping_sub(1),
                 answer: None,
-                announced: self.local_addrs.to_vec(),
+                announced: self.ends.local_addrs.to_vec(),
             })
         });
     }
 
     /// Returns whether both endpoints support dynamic addresses.
     pub fn has_dynamic_addresses(&self) -> bool {
-        self.asconf.is_some()
+        self.agreed.asconf.is_some()
     }
 
     /// Returns the local addresses that packets are sent from.
     pub fn local_addrs(&self) -> &[TransportAddr] {
-        &self.local_addrs
+        &self.ends.local_addrs
     }
 
     /// Returns whether this local address is in use by either side: the peer may send to it, or packets may be sent
     /// from it.
     pub fn is_known_by(&self, addr: TransportAddr) -> bool {
         let announced = self
+            .agreed
             .asconf
             .as_ref()
             .is_some_and(|state| state.announced.contains(&addr));
-        announced || self.local_addrs.contains(&addr)
+        announced || self.ends.local_addrs.contains(&addr)
     }
 
     /// Returns whether the peer should not send to this local address, or no longer. An ABORT that arrives there is
     /// ignored (RFC 5061 §5.3): it answers a packet that was sent from there and reached the peer after it had removed
     /// the address.
     pub(crate) fn gave_up(&self, local: TransportAddr) -> bool {
-        self.asconf.is_some() && !self.local_addrs.contains(&local)
+        self.agreed.asconf.is_some() && !self.ends.local_addrs.contains(&local)
     }
 
     /// Returns whether the peer has been asked to add this local address and may therefore send to it.
     pub(super) fn may_come(&self, local: TransportAddr) -> bool {
-        let asconf = self.asconf.as_ref();
+        let asconf = self.agreed.asconf.as_ref();
         asconf.is_some_and(|state| state.requests().any(|r| r == Request::Add(local)))
     }
 
@@ -189,10 +191,10 @@ impl Association {
         if !after.iter().any(|a| *a != addr && reaches(a)) {
             return Err(AddressError::Last);
         }
-        self.local_addrs = self.local_addrs.iter().copied().filter(|a| *a != addr).collect();
+        self.ends.local_addrs = self.ends.local_addrs.iter().copied().filter(|a| *a != addr).collect();
         self.leave_local_address(ctx, addr);
         if self.withdraw(addr) {
-            self.events.push_back(Event::LocalAddressRemoved { addr });
+            self.user.events.push_back(Event::LocalAddressRemoved { addr });
             self.send_asconf(ctx);
         } else {
             self.ask_peer(ctx, Request::Remove(addr));
@@ -202,7 +204,9 @@ impl Association {
 
     /// Withdraws the addition of an address before the peer has been asked. Returns false if the request has been sent.
     fn withdraw(&mut self, addr: TransportAddr) -> bool {
-        let Some(state) = &mut self.asconf else { return false };
+        let Some(state) = &mut self.agreed.asconf else {
+            return false;
+        };
         state.recall();
         if !state.waiting.contains(&Request::Add(addr)) {
             return false;
@@ -230,7 +234,7 @@ impl Association {
         if !self.may_change_addresses() {
             return Err(AddressError::NotEstablished);
         }
-        self.asconf.as_deref().ok_or(AddressError::NotSupported)
+        self.agreed.asconf.as_deref().ok_or(AddressError::NotSupported)
     }
 
     fn may_change_addresses(&self) -> bool {
@@ -241,7 +245,7 @@ impl Association {
     }
 
     fn ask_peer(&mut self, ctx: &mut Context<'_>, request: Request) {
-        if let Some(state) = &mut self.asconf
+        if let Some(state) = &mut self.agreed.asconf
             && !state.waiting.contains(&request)
         {
             state.waiting.push(request);
@@ -251,7 +255,9 @@ impl Association {
 
     /// Sends the waiting requests unless an ASCONF is outstanding.
     fn send_asconf(&mut self, ctx: &mut Context<'_>) {
-        let Some(state) = self.asconf.as_mut() else { return };
+        let Some(state) = self.agreed.asconf.as_mut() else {
+            return;
+        };
         state.recall();
         if state.pending.is_some() || state.waiting.is_empty() {
             return;
@@ -280,16 +286,16 @@ impl Association {
             serial,
             requests,
             parameters: parameters.into(),
-            path: self.sending,
+            path: self.choice.sending,
             sent: false,
         });
-        let path = self.asconf_path(usize::from(self.sending), false);
+        let path = self.asconf_path(self.choice.sending, false);
         self.transmit_asconf(ctx.now, path);
     }
 
     /// Returns the path for an ASCONF. A local address that the peer does not know yet is used only if the others do
     /// not get a response (RFC 5061 §5.3).
-    fn asconf_path(&self, from: usize, timed_out: bool) -> usize {
+    fn asconf_path(&self, from: PathId, timed_out: bool) -> PathId {
         let known = Path::is_open;
         let any = |path: &Path| path.is_open() || path.pending && !path.removed;
         let first = if timed_out {
@@ -299,14 +305,14 @@ impl Association {
         };
         first
             .or_else(|| self.control_path(from, timed_out, any))
-            .unwrap_or(usize::from(self.sending))
+            .unwrap_or(self.choice.sending)
     }
 
-    fn transmit_asconf(&mut self, now: Time, path: usize) {
-        if let Some(pending) = self.asconf.as_mut().and_then(|state| state.pending.as_mut()) {
-            pending.path = path as u8;
+    fn transmit_asconf(&mut self, now: Time, path: PathId) {
+        if let Some(pending) = self.agreed.asconf.as_mut().and_then(|state| state.pending.as_mut()) {
+            pending.path = path;
             self.outgoing.drop_asconf();
-            self.outgoing.push(path as u8, Outgoing::Asconf);
+            self.outgoing.push(path, Outgoing::Asconf);
             self.timers.t4 = now + self.paths[path].timeout();
         }
     }
@@ -314,10 +320,10 @@ impl Association {
     /// T4-rto expired: retransmits the ASCONF unchanged, on another path if there is one (RFC 5061 §5.1.1).
     pub(super) fn on_t4(&mut self, ctx: &mut Context<'_>) {
         self.timers.t4 = NEVER;
-        let Some(pending) = self.asconf.as_ref().and_then(|state| state.pending.as_ref()) else {
+        let Some(pending) = self.agreed.asconf.as_ref().and_then(|state| state.pending.as_ref()) else {
             return;
         };
-        let index = usize::from(pending.path);
+        let index = pending.path;
         self.trace_timer(ctx, TimerKind::T4Asconf, Some(index));
         if self.may_change_addresses() {
             self.paths[index].rtt.back_off();
@@ -331,15 +337,19 @@ impl Association {
 
     /// Returns a local address of the same IP version that the peer has been asked to add.
     pub(super) fn address_to_come(&self, remote: TransportAddr) -> Option<TransportAddr> {
-        self.asconf.as_ref()?.requests().find_map(|request| match request {
-            Request::Add(addr) if addr.is_ipv4() == remote.is_ipv4() => Some(addr),
-            _ => None,
-        })
+        self.agreed
+            .asconf
+            .as_ref()?
+            .requests()
+            .find_map(|request| match request {
+                Request::Add(addr) if addr.is_ipv4() == remote.is_ipv4() => Some(addr),
+                _ => None,
+            })
     }
 
     /// Writes the outstanding ASCONF.
     pub(super) fn push_asconf(&mut self, packet: &mut Packet<'_>) {
-        if let Some(pending) = self.asconf.as_mut().and_then(|state| state.pending.as_mut()) {
+        if let Some(pending) = self.agreed.asconf.as_mut().and_then(|state| state.pending.as_mut()) {
             pending.sent = true;
             packet.push(&Chunk::Asconf(Asconf {
                 serial: pending.serial,
@@ -350,7 +360,7 @@ impl Association {
 
     /// Returns the length of the outstanding ASCONF in bytes.
     pub(super) fn asconf_len(&self) -> usize {
-        let pending = self.asconf.as_ref().and_then(|state| state.pending.as_ref());
+        let pending = self.agreed.asconf.as_ref().and_then(|state| state.pending.as_ref());
         pending.map_or(0, |pending| ASCONF_HEADER_LEN + pending.parameters.len())
     }
 
@@ -358,10 +368,10 @@ impl Association {
     pub(super) fn on_asconf_ack(
         &mut self,
         ctx: &mut Context<'_>,
-        from: usize,
+        from: PathId,
         ack: &Asconf<'_>,
     ) -> Result<(), Discard> {
-        let Some(state) = self.asconf.as_mut() else {
+        let Some(state) = self.agreed.asconf.as_mut() else {
             return Err(Discard::Unexpected);
         };
         let Some(pending) = state.pending.take_if(|pending| pending.serial == ack.serial) else {
@@ -382,7 +392,7 @@ impl Association {
         self.timers.t4 = NEVER;
         self.outgoing.drop_asconf();
         self.errors = 0;
-        let sent_on = usize::from(pending.path);
+        let sent_on = pending.path;
         self.paths[sent_on].errors = 0;
         // Requests after an error that have no response were not executed (RFC 5061 §4.1.2).
         let mut refused_from = usize::MAX;
@@ -421,7 +431,9 @@ impl Association {
     /// The peer refused the only local address that would have remained. Restores the local addresses whose removal has
     /// not been requested yet.
     fn restore_addresses(&mut self, ctx: &mut Context<'_>, remotes: &[(TransportAddr, bool)]) {
-        let Some(state) = self.asconf.as_mut() else { return };
+        let Some(state) = self.agreed.asconf.as_mut() else {
+            return;
+        };
         let mut kept = Vec::new();
         state.waiting.retain(|request| match request {
             Request::Remove(addr) if state.announced.contains(addr) => {
@@ -433,7 +445,7 @@ impl Association {
         for addr in kept {
             self.own_again(addr);
             let cause = cause_code::DELETE_LAST_ADDRESS;
-            self.events.push_back(Event::AddressRefused { addr, cause });
+            self.user.events.push_back(Event::AddressRefused { addr, cause });
         }
         self.reopen_paths(ctx, remotes);
         if !self.paths.iter().any(|path| !path.removed) {
@@ -442,8 +454,8 @@ impl Association {
     }
 
     fn own_again(&mut self, addr: TransportAddr) {
-        if !self.local_addrs.contains(&addr) {
-            self.local_addrs = self.local_addrs.iter().copied().chain([addr]).collect();
+        if !self.ends.local_addrs.contains(&addr) {
+            self.ends.local_addrs = self.ends.local_addrs.iter().copied().chain([addr]).collect();
         }
     }
 
@@ -452,27 +464,35 @@ impl Association {
         ctx: &mut Context<'_>,
         request: Request,
         outcome: Result<(), u16>,
-        sent_on: usize,
-        from: usize,
+        sent_on: PathId,
+        from: PathId,
     ) {
         let addr = request.addr();
-        let Some(state) = self.asconf.as_mut() else { return };
+        let Some(state) = self.agreed.asconf.as_mut() else {
+            return;
+        };
         match (request, outcome) {
             (Request::Add(_), Ok(())) => {
                 state.announced.push(addr);
                 let leaves = state.requests().any(|r| r == Request::Remove(addr));
                 if !leaves {
-                    self.local_addrs = self.local_addrs.iter().copied().chain([addr]).collect();
+                    self.ends.local_addrs = self.ends.local_addrs.iter().copied().chain([addr]).collect();
                     // The ASCONF-ACK to an ASCONF sent from the address verifies the path.
                     let works = self.paths[sent_on].local == addr && sent_on == from;
                     self.open_paths_from(ctx, addr, works.then_some(sent_on));
                 }
-                self.events.push_back(Event::LocalAddressAdded { addr });
+                self.user.events.push_back(Event::LocalAddressAdded { addr });
             }
             (Request::Remove(_), Ok(())) => {
                 state.announced.retain(|known| *known != addr);
-                self.local_addrs = self.local_addrs.iter().copied().filter(|own| *own != addr).collect();
-                self.events.push_back(Event::LocalAddressRemoved { addr });
+                self.ends.local_addrs = self
+                    .ends
+                    .local_addrs
+                    .iter()
+                    .copied()
+                    .filter(|own| *own != addr)
+                    .collect();
+                self.user.events.push_back(Event::LocalAddressRemoved { addr });
             }
             (Request::SetPrimary(_), Ok(())) => {}
             (_, Err(cause)) => {
@@ -486,7 +506,7 @@ impl Association {
                     }
                     _ => {}
                 }
-                self.events.push_back(Event::AddressRefused { addr, cause });
+                self.user.events.push_back(Event::AddressRefused { addr, cause });
             }
         }
     }

@@ -14,7 +14,5 @@ mod retransmit;
 mod spurious;
 mod verdict;
 
-pub(crate) use epochs::Epochs;
-pub(crate) use mode::PathRecovery;
-pub use mode::RecoveryMode;
 pub(crate) use verdict::Lost;
+pub(super) use verdict::LostTogether;

@@ -10,19 +10,21 @@
 //! - Tail-loss probe (after RFC 8985 §7).
 
 use whimbrel_control::recovery::TransmissionRetransmit;
-use whimbrel_control::{CouplingLimits, LossEvent, LossSignal, Span, Time, Verdict};
+use whimbrel_control::{CouplingLimits, LossSignal, Span, Time, Verdict};
 use whimbrel_wire::Sack;
 
 use super::super::{Association, Context};
-use super::mode::Tail;
+use super::verdict::LostTogether;
 use crate::PathId;
 use crate::config::NEVER;
+use crate::path::Tail;
+use crate::send::{PathAck, SackReport};
 use crate::trace::{LossRule, TimerKind, TraceEvent, TraceKinds};
 
 impl Association {
     /// Returns whether retransmissions must wait although cwnd of path `to` may allow them. Records when the wait ends.
     #[inline]
-    pub(in super::super) fn holds_back(&mut self, now: Time, to: usize, timed_out: bool) -> bool {
+    pub(in super::super) fn holds_back(&mut self, now: Time, to: PathId, timed_out: bool) -> bool {
         let path = &mut self.paths[to];
         let Some(recovery) = &path.recovery else { return false };
         if recovery.probing {
@@ -37,7 +39,7 @@ impl Association {
     }
 
     /// A packet with retransmissions is sent on the path.
-    pub(in super::super) fn note_retransmission(&mut self, now: Time, index: usize) {
+    pub(in super::super) fn note_retransmission(&mut self, now: Time, index: PathId) {
         let slowly = self.config.parts.recovery.transmission_retransmit == TransmissionRetransmit::OnePerRtt;
         let path = &mut self.paths[index];
         if slowly && path.in_loss_recovery() {
@@ -53,50 +55,51 @@ impl Association {
     pub(in super::super) fn missing_limit(&self) -> u8 {
         let limit = self.config.missing_reports;
         // With accounting per path, each path considers only its own outstanding chunks.
-        if self.outstanding.is_per_path() {
+        if self.sender.outstanding.is_per_path() {
             return limit;
         }
-        if self.config.parts.recovery.early_retransmit && self.outstanding.len() <= limit.into() && !self.may_send_new()
+        if self.config.parts.recovery.early_retransmit
+            && self.sender.outstanding.len() <= limit.into()
+            && !self.may_send_new()
         {
-            return (self.outstanding.len() as u8).saturating_sub(1).max(1);
+            return (self.sender.outstanding.len() as u8).saturating_sub(1).max(1);
         }
         limit
     }
 
     /// With accounting per path: returns whether fewer missing reports suffice if fewer chunks are outstanding.
     pub(in super::super) fn retransmits_early(&self) -> bool {
-        self.outstanding.is_per_path() && self.config.parts.recovery.early_retransmit && !self.may_send_new()
+        self.sender.outstanding.is_per_path() && self.config.parts.recovery.early_retransmit && !self.may_send_new()
     }
 
     /// Small-window recovery (Ye 2004, 3.4): the highest outstanding chunk has been received, so the lowest one is
     /// lost. Too few chunks are outstanding for a fast retransmit, and no new data may be sent. The chunk is
     /// retransmitted once, in the idle time. The congestion parameters do not change.
     pub(in super::super) fn recover_small_window(&mut self, ctx: &mut Context<'_>) {
-        if self.outstanding.is_per_path() {
-            for index in 0..self.paths.len() {
+        if self.sender.outstanding.is_per_path() {
+            for index in self.paths.ids() {
                 self.recover_small_window_of(ctx, index);
             }
         } else {
-            self.recover_small_window_of(ctx, self.sending.into());
+            self.recover_small_window_of(ctx, self.choice.sending);
         }
     }
 
     /// Small-window recovery of a path, or of the association.
-    fn recover_small_window_of(&mut self, ctx: &mut Context<'_>, index: usize) {
-        let id = PathId(index as u8);
-        let is_small = self.outstanding.span(id) <= self.config.missing_reports.into();
-        if !is_small || !self.outstanding.newest_is_reported(id) {
+    fn recover_small_window_of(&mut self, ctx: &mut Context<'_>, index: PathId) {
+        let is_small = self.sender.outstanding.span(index) <= self.config.missing_reports.into();
+        if !is_small || !self.sender.outstanding.newest_is_reported(index) {
             return;
         }
-        let is_open = if self.outstanding.is_per_path() {
-            self.window_open(id, index)
+        let is_open = if self.sender.outstanding.is_per_path() {
+            self.window_open(index)
         } else {
             self.any_window_open()
         };
         if is_open && self.may_send_new() {
             return;
         }
-        if let Some((tsn, from, len)) = self.outstanding.lose_lowest(id) {
+        if let Some((tsn, from, len)) = self.sender.outstanding.lose_lowest(index) {
             self.send_again_at_once(ctx, tsn, from, len, LossRule::SmallWindow);
         }
     }
@@ -110,21 +113,24 @@ impl Association {
         rule: LossRule,
     ) {
         // RFC 9260 §6.2.1 C
-        self.peer_rwnd = self.peer_rwnd.saturating_add(u32::try_from(len).unwrap_or(u32::MAX));
+        self.sender.peer_rwnd = self
+            .sender
+            .peer_rwnd
+            .saturating_add(u32::try_from(len).unwrap_or(u32::MAX));
         ctx.trace
             .emit(TraceKinds::TSNS, ctx.now, Some(self.id), || TraceEvent::TsnLost {
                 path: from,
                 tsn,
                 rule,
             });
-        self.paths[usize::from(from.0)].urgent = true;
+        self.paths[from].urgent = true;
     }
 
     /// Restarts the tail-loss probe timers after a SACK that acknowledged the earliest chunk in flight on a path or
     /// started its fast recovery.
-    pub(in super::super) fn renew_tail_probes(&mut self, now: Time) {
-        for index in 0..self.paths.len() {
-            if self.outstanding.acks()[index].earliest_acked {
+    pub(in super::super) fn renew_tail_probes(&mut self, now: Time, report: &SackReport) {
+        for index in self.paths.ids() {
+            if report.of(index).earliest_acked {
                 self.renew_tail_probe(now, index, true);
             }
         }
@@ -133,8 +139,8 @@ impl Association {
     /// Restarts the tail-loss probe timer, because new data was sent on the path or the earliest chunk in flight was
     /// acknowledged. No other event restarts it (RFC 8985 §7.2). If every acknowledgement restarted it, it would
     /// repeatedly expire before T3-rtx and postpone it, although only T3-rtx repairs the loss of a retransmission.
-    pub(in super::super) fn renew_tail_probe(&mut self, now: Time, index: usize, acknowledged: bool) {
-        let chunks = self.outstanding.chunks_in_flight(PathId(index as u8));
+    pub(in super::super) fn renew_tail_probe(&mut self, now: Time, index: PathId, acknowledged: bool) {
+        let chunks = self.sender.outstanding.chunks_in_flight(index);
         let in_recovery = self.epochs(index).recovery.is_active();
         let path = &mut self.paths[index];
         let t3 = path.t3;
@@ -158,73 +164,78 @@ impl Association {
 
     /// No acknowledgement for two round-trip times: retransmits the last chunk in flight, so that missing reports
     /// arrive before a timeout.
-    pub(in super::super) fn on_tail_probe(&mut self, ctx: &mut Context<'_>, index: usize) {
+    pub(in super::super) fn on_tail_probe(&mut self, ctx: &mut Context<'_>, index: PathId) {
         let in_recovery = self.epochs(index).recovery.is_active();
         let Some(recovery) = &mut self.paths[index].recovery else {
             return;
         };
         recovery.tail_probe = NEVER;
-        if in_recovery || recovery.tail_probed || recovery.probing || self.outstanding.any_lost_on(PathId(index as u8))
-        {
+        if in_recovery || recovery.tail_probed || recovery.probing || self.sender.outstanding.any_lost_on(index) {
             return;
         }
-        let id = PathId(index as u8);
-        let Some((seq, tsn, len)) = self.outstanding.lose_last(id) else {
+        let Some((seq, tsn, len)) = self.sender.outstanding.lose_last(index) else {
             return;
         };
-        let position = self.outstanding.position(seq).unwrap_or(seq);
+        let position = self.sender.outstanding.position(seq).unwrap_or(seq);
         recovery.tail_probed = true;
         recovery.tail = Some(Tail {
             seq,
             position,
             acked: false,
         });
-        self.stats.probes += 1;
+        self.user.stats.probes += 1;
         self.trace_timer(ctx, TimerKind::TailLossProbe, Some(index));
-        self.send_again_at_once(ctx, tsn, id, len, LossRule::TailProbe);
+        self.send_again_at_once(ctx, tsn, index, len, LossRule::TailProbe);
         let path = &mut self.paths[index];
         path.t3 = ctx.now + path.timeout();
     }
 
     /// Detects whether a tail-loss probe repaired a loss: its chunk was acknowledged, and up to the next
     /// acknowledgement no duplicate was reported (RFC 8985 §7.4). The loss counts like one indicated by a gap.
-    pub(in super::super) fn check_tail_probe(&mut self, ctx: &mut Context<'_>, index: usize, sack: &Sack<'_>) {
-        let ack = self.outstanding.acks()[index];
+    pub(in super::super) fn check_tail_probe(
+        &mut self,
+        ctx: &mut Context<'_>,
+        index: PathId,
+        sack: &Sack<'_>,
+        ack: &PathAck,
+    ) {
         let path = &mut self.paths[index];
         let Some(recovery) = &mut path.recovery else { return };
         let Some(tail) = recovery.tail else { return };
-        let tsn = self.outstanding.tsn(tail.seq);
+        let tsn = self.sender.outstanding.tsn(tail.seq);
         if sack.duplicates.iter().any(|duplicate| duplicate == tsn) {
             recovery.tail = None;
             return;
         }
         if !tail.acked || ack.acked == 0 {
             recovery.tail = Some(Tail {
-                acked: self.outstanding.is_acked(tail.seq),
+                acked: self.sender.outstanding.is_acked(tail.seq),
                 ..tail
             });
             return;
         }
         recovery.tail = None;
-        let (srtt, min_rtt) = (path.rtt.srtt(), path.rtt.min_rtt());
         if self.epochs(index).reduced.is_active() {
             return;
         }
-        let loss = LossEvent {
-            label: tsn.0,
-            next: self.outstanding.next_position(PathId(index as u8)),
+        let loss = LostTogether {
+            signal: LossSignal::Gap,
+            first: tail.position,
+            last: tail.position,
+            packets: 1,
+            copies: 0,
+            bytes: 0,
+            tsn,
             flight_before: ack.flight_before,
-            srtt,
-            min_rtt,
-            ..LossEvent::of(ctx.now, LossSignal::Gap, tail.position)
         };
+        let loss = self.loss_event(ctx.now, index, &loss);
         if !self.epochs(index).recovery.is_active() {
             self.epochs_mut(index).episode += 1;
         }
         let verdict = self.take_loss(ctx, index, &loss, false, CouplingLimits::NONE);
         if verdict != Verdict::Transmission {
-            self.stats.recoveries += 1;
-            let highest = self.outstanding.next_position(PathId(index as u8)).saturating_sub(1);
+            self.user.stats.recoveries += 1;
+            let highest = self.sender.outstanding.next_position(index).saturating_sub(1);
             self.epochs_mut(index).enter_reduced(highest, verdict);
         }
     }

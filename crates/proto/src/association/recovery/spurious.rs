@@ -8,12 +8,12 @@
 use whimbrel_control::Stamps;
 
 use super::super::{Association, Context};
-use super::mode::{RecoveryMode, Undo};
 use crate::PathId;
+use crate::path::{RecoveryMode, Undo};
 
 impl Association {
     /// Records a timeout that may be found to be spurious.
-    pub(in super::super) fn watch_timeout(&mut self, ctx: &Context<'_>, index: usize, reacted: bool) {
+    pub(in super::super) fn watch_timeout(&mut self, ctx: &Context<'_>, index: PathId, reacted: bool) {
         let wanted = self.config.parts.recovery.cancel_spurious;
         if let Some(recovery) = self.paths[index].recovery.as_mut().filter(|_| wanted) {
             recovery.undo = Some(Undo {
@@ -26,7 +26,7 @@ impl Association {
 
     /// Data declared lost by a timeout is retransmitted.
     pub(in super::super) fn note_resent(&mut self, from: PathId) {
-        if let Some(recovery) = &mut self.paths[usize::from(from.0)].recovery
+        if let Some(recovery) = &mut self.paths[from].recovery
             && let Some(undo) = &mut recovery.undo
         {
             undo.resent = true;
@@ -34,7 +34,7 @@ impl Association {
     }
 
     /// A SACK has acknowledged data of the path: reverses the timeout if it was spurious, and otherwise keeps it.
-    pub(in super::super) fn check_timeout(&mut self, ctx: &mut Context<'_>, index: usize, stamps: Option<Stamps>) {
+    pub(in super::super) fn check_timeout(&mut self, ctx: &mut Context<'_>, index: PathId, stamps: Option<Stamps>) {
         let path = &mut self.paths[index];
         let Some(recovery) = &mut path.recovery else { return };
         let Some(undo) = recovery.undo.take() else { return };
@@ -48,8 +48,8 @@ impl Association {
         }
         path.one_packet_only = false;
         path.urgent = false;
-        self.stats.spurious_timeouts += 1;
-        self.outstanding.take_timeout_back(PathId(index as u8));
+        self.user.stats.spurious_timeouts += 1;
+        self.sender.outstanding.take_timeout_back(index);
         self.start_missing_t3(ctx.now);
         self.set_mode(ctx, index, RecoveryMode::Normal);
         self.trace_window(ctx, index);

@@ -1,7 +1,7 @@
 //! Verdicts on losses. The discriminator judges each loss until the window has been reduced. Further losses of the
 //! episode inherit that verdict. Every lost chunk is traced.
 
-use whimbrel_control::{CouplingLimits, LossEvent, LossSignal, Verdict};
+use whimbrel_control::{CouplingLimits, LossEvent, LossSignal, Seq, Time, Verdict};
 use whimbrel_wire::Tsn;
 
 use super::super::{Association, Context};
@@ -11,9 +11,43 @@ use crate::trace::{TraceEvent, TraceKinds};
 /// A chunk declared lost on a path, recorded until the verdict is known.
 pub(crate) type Lost = (u8, Tsn);
 
+/// Chunks of one path that were declared lost together.
+pub(in super::super) struct LostTogether {
+    pub(in super::super) signal: LossSignal,
+    pub(in super::super) first: Seq,
+    pub(in super::super) last: Seq,
+    pub(in super::super) packets: u32,
+    /// Packets that are copies of data sent on other paths.
+    pub(in super::super) copies: u32,
+    pub(in super::super) bytes: u64,
+    /// TSN of the first chunk.
+    pub(in super::super) tsn: Tsn,
+    /// Bytes in flight before the chunks were declared lost.
+    pub(in super::super) flight_before: u64,
+}
+
 impl Association {
+    /// Returns the event of a loss on a path, for the parts.
+    pub(in super::super) fn loss_event(&self, now: Time, index: PathId, lost: &LostTogether) -> LossEvent {
+        let rtt = &self.paths[index].rtt;
+        LossEvent {
+            now,
+            signal: lost.signal,
+            first_lost: lost.first,
+            last_lost: lost.last,
+            packets: lost.packets,
+            copies: lost.copies,
+            bytes: lost.bytes,
+            label: lost.tsn.0,
+            next: self.sender.outstanding.next_position(index),
+            flight_before: lost.flight_before,
+            srtt: rtt.srtt(),
+            min_rtt: rtt.min_rtt(),
+        }
+    }
+
     /// Returns the verdict on a loss: the inherited one, or the discriminator's.
-    pub(in super::super) fn judge(&mut self, index: usize, loss: &LossEvent, inherited: Option<Verdict>) -> Verdict {
+    pub(in super::super) fn judge(&mut self, index: PathId, loss: &LossEvent, inherited: Option<Verdict>) -> Verdict {
         let path = &mut self.paths[index];
         let verdict = inherited.unwrap_or_else(|| {
             path.strength = path.control.strength();
@@ -21,9 +55,9 @@ impl Association {
         });
         path.quality.judged.count(verdict, loss.packets);
         let counter = match verdict {
-            Verdict::Congestion => &mut self.stats.losses_judged_congestion,
-            Verdict::Transmission => &mut self.stats.losses_judged_transmission,
-            Verdict::Unsure => &mut self.stats.losses_unsure,
+            Verdict::Congestion => &mut self.user.stats.losses_judged_congestion,
+            Verdict::Transmission => &mut self.user.stats.losses_judged_transmission,
+            Verdict::Unsure => &mut self.user.stats.losses_unsure,
         };
         *counter += u64::from(loss.packets);
         verdict
@@ -32,7 +66,7 @@ impl Association {
     /// Lets the window control react to a loss. `in_recovery`: it has already reacted for this window of data.
     pub(in super::super) fn react(
         &mut self,
-        index: usize,
+        index: PathId,
         loss: &LossEvent,
         verdict: Verdict,
         in_recovery: bool,
@@ -41,14 +75,14 @@ impl Association {
         let control = &mut self.paths[index].control;
         let before = control.cwnd();
         control.react(loss, verdict, in_recovery, limits);
-        self.stats.window_reductions += u64::from(control.cwnd() < before);
+        self.user.stats.window_reductions += u64::from(control.cwnd() < before);
     }
 
     /// Traces the verdict and the change of cwnd for each chunk of the path in `ctx.scratch.lost`.
     pub(in super::super) fn trace_verdicts(
         &self,
         ctx: &mut Context<'_>,
-        index: usize,
+        index: PathId,
         signal: LossSignal,
         verdict: Verdict,
         cwnd_before: u64,
@@ -60,7 +94,7 @@ impl Association {
         let strength = self.paths[index].strength;
         let episode = self.epochs(index).episode;
         for &(path, tsn) in &ctx.scratch.lost {
-            if usize::from(path) == index {
+            if PathId(path) == index {
                 ctx.trace
                     .emit(TraceKinds::VERDICTS, ctx.now, Some(self.id), || TraceEvent::Verdict {
                         path: PathId(path),

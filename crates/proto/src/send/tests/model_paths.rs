@@ -7,10 +7,10 @@ use whimbrel_control::multipath::Accounting;
 use whimbrel_control::{Rng, Seq, Span, Time};
 use whimbrel_wire::Tsn;
 
-use super::lost::LostChunk;
+use super::super::lost::LostChunk;
+use super::super::outstanding::{Fate, Outstanding};
+use super::super::sack::{MissingRules, SackOutcome};
 use super::model::{Holder, Report, Seen, for_each_seed, fragment};
-use super::outstanding::{Fate, Outstanding};
-use super::sack::{MissingRules, SackOutcome};
 use crate::PathId;
 
 #[derive(Clone, Debug)]

@@ -7,10 +7,10 @@ use whimbrel_control::multipath::Accounting;
 use whimbrel_control::{Rng, Seq, Span, Time};
 use whimbrel_wire::{DuplicateTsns, GapBlock, GapBlocks, Sack, Ssn, Tsn};
 
-use super::lost::LostChunk;
-use super::outstanding::{Fate, Outstanding};
-use super::queue::Fragment;
-use super::sack::{MissingRules, SackObserver, SackOutcome, Surprise};
+use super::super::lost::LostChunk;
+use super::super::outstanding::{Fate, Outstanding};
+use super::super::queue::Fragment;
+use super::super::sack::{MissingRules, SackObserver, SackOutcome, Surprise};
 use crate::PathId;
 use crate::message::MessagePayload;
 

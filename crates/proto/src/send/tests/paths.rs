@@ -4,9 +4,9 @@ use whimbrel_control::multipath::Accounting;
 use whimbrel_control::{Rng, Seq, Span, Time};
 use whimbrel_wire::Tsn;
 
+use super::super::outstanding::{Fate, Outstanding, PathAck};
+use super::super::sack::{MissingRules, SackOutcome};
 use super::model::{Announce, Holder, Report, Seen, fragment};
-use super::outstanding::{Fate, Outstanding, PathAck};
-use super::sack::{MissingRules, SackOutcome};
 use crate::PathId;
 
 /// Chunks with TSNs from `first` on, each sent on the path named.

@@ -1,0 +1,22 @@
+//! The states of an association.
+
+/// State of an association (RFC 9260 §4).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum State {
+    /// INIT was sent.
+    CookieWait,
+    /// COOKIE ECHO was sent.
+    CookieEchoed,
+    /// Data transfer is possible.
+    Established,
+    /// The user requested a shutdown. Not all data has been acknowledged yet.
+    ShutdownPending,
+    /// SHUTDOWN was sent.
+    ShutdownSent,
+    /// The peer sent SHUTDOWN. Not all data has been acknowledged yet.
+    ShutdownReceived,
+    /// SHUTDOWN ACK was sent.
+    ShutdownAckSent,
+    /// The association has ended.
+    Closed,
+}

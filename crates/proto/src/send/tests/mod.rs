@@ -1,0 +1,8 @@
+//! Outstanding chunks compared with slow models, and examples worked by hand.
+
+mod model;
+mod model_cmt;
+mod model_paths;
+mod paths;
+
+pub(crate) use model::fragment;
