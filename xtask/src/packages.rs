@@ -49,6 +49,11 @@ pub(crate) const FOR_TESTS: &[Program] = &[
         why: "the other stack with several addresses, for that program",
     },
     Program {
+        name: "ping",
+        package: "iputils-ping",
+        why: "measures the delay of emulated links",
+    },
+    Program {
         name: "chromium",
         package: "chromium",
         why: "opens the reports that tests write",

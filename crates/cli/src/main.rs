@@ -56,6 +56,9 @@ enum Command {
     Recv(commands::recv::Args),
     /// Forward packets of real programs through the links of a scenario, in real time
     Emulate(commands::emulate::Args),
+    /// Run a program in a namespace of an emulation; `emulate` uses it
+    #[command(name = "emulate-enter", hide = true)]
+    Enter(commands::enter::Args),
 }
 
 fn main() -> ExitCode {
@@ -76,5 +79,6 @@ fn main() -> ExitCode {
         Command::Send(args) => commands::send::run(&args),
         Command::Recv(args) => commands::recv::run(&args),
         Command::Emulate(args) => commands::emulate::run(&args),
+        Command::Enter(args) => commands::enter::run(&args),
     }
 }

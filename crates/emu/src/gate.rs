@@ -55,5 +55,5 @@ pub trait Gate {
     fn flush(&mut self);
 
     /// Returns the counters.
-    fn counts(&self) -> GateCounts;
+    fn counts(&mut self) -> GateCounts;
 }

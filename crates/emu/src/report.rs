@@ -16,6 +16,9 @@ pub struct Report {
     pub emulated: Span,
     /// Difference between the computed and the actual departure of packets.
     pub lateness: DelaySummary,
+    /// Longest time that packets may have waited before they were read, if the gate does not know when the kernel received them: the
+    /// time since the previous look. It does not contain the time that the system needs to wake the emulator.
+    pub unread: DelaySummary,
     /// Packets from and to programs.
     pub gate: GateCounts,
     /// Results of links and flows, and causes of drops.
@@ -24,14 +27,19 @@ pub struct Report {
 
 impl Report {
     /// Returns why the emulation does not represent the scenario, if the machine was too slow: lateness at the 99th percentile
-    /// above `limit`, or packets that the system dropped before the emulator.
+    /// above `limit` on either side, or packets that the system dropped before the emulator.
     pub fn too_slow(&self, limit: Span) -> Option<String> {
         if let Some(overrun) = self.gate.overrun.filter(|overrun| *overrun > 0) {
             return Some(format!("{overrun} packets were lost before they were read"));
         }
-        (self.lateness.p99 > limit).then(|| {
-            let late = Span::from_micros(self.lateness.p99.as_nanos() / 1000);
-            format!("1 % of packets were {late} late or more; the limit is {limit}")
+        let micros = |span: Span| Span::from_micros(span.as_nanos() / 1000);
+        if self.lateness.p99 > limit {
+            let late = micros(self.lateness.p99);
+            return Some(format!("1 % of packets were {late} late or more; the limit is {limit}"));
+        }
+        (self.unread.p99 > limit).then(|| {
+            let late = micros(self.unread.p99);
+            format!("1 % of packets may have waited {late} or more before they were read; the limit is {limit}")
         })
     }
 }

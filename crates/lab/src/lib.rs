@@ -4,6 +4,7 @@
 //! The same scenario and seed give the same files, byte for byte, with any number of threads. Only the wall-clock times in the JSON
 //! report differ.
 
+mod emulated;
 mod estimate;
 mod metric;
 mod output;
@@ -18,6 +19,7 @@ mod watch;
 mod why;
 mod write;
 
+pub use emulated::Recording;
 pub use estimate::Estimate;
 pub use metric::{COUNT, Metric, Values, find_metric, metrics};
 pub use output::{Input, Manifest, ManifestScenario, Results, Status};

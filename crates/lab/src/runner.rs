@@ -8,15 +8,15 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use whimbrel_scenario::{Point, Scenario};
-use whimbrel_sim::config::ConfigError;
-use whimbrel_sim::{EndReason, FileCheck, FlowOutcome, NoObserver, RunControl, RunOptions, World};
+use whimbrel_sim::config::{ConfigError, SimConfig};
+use whimbrel_sim::{EndReason, FileCheck, FlowOutcome, NoObserver, RunControl, RunOptions, RunResult, World};
 
 use crate::metric::{Values, queue_utilisation, ran};
 use crate::output::radio_row;
 use crate::record::{Labels, Recorded, Recorder, Selection};
 use crate::stored::Journal;
 use crate::timeline::{Lines, Timeline};
-use crate::watch::Watch;
+use crate::watch::{Watch, Watched};
 use crate::write::file::WriteError;
 
 /// Interval of progress reports and checks for interruption.
@@ -477,11 +477,50 @@ impl Plan<'_> {
         if result.end == EndReason::Cancelled {
             return Ok(None);
         }
+        let place = Placed {
+            number: job.number,
+            point: job.point_number,
+            config,
+        };
+        Ok(Some(place.run(&result, watched, wall_s, recorded)))
+    }
+
+    /// Returns the path of a run's own files inside the folder: the top if only one run has any, otherwise a folder named after the
+    /// values of its axes and its seed.
+    fn prefix(&self, point: usize, seed: u64) -> String {
+        let scenario = self.scenario;
+        let points = 0..scenario.points.len();
+        let recording = points.flat_map(|point| (0..scenario.seeds).map(move |number| (point, number)));
+        let recording = recording.filter(|&(point, number)| Selection::of(&scenario.record, point, number).any());
+        if recording.take(2).count() < 2 {
+            return String::new();
+        }
+        let name = point_name(&scenario.points[point]);
+        let same = scenario.points.iter().filter(|other| point_name(other) == name).count();
+        match (name.is_empty(), same) {
+            (true, _) => format!("runs/seed-{seed}/"),
+            (false, 1) => format!("runs/{name}/seed-{seed}/"),
+            (false, _) => format!("runs/{name}-point-{point}/seed-{seed}/"),
+        }
+    }
+}
+
+/// The place of a run in its scenario.
+pub(crate) struct Placed<'c> {
+    pub(crate) number: usize,
+    pub(crate) point: usize,
+    pub(crate) config: &'c SimConfig,
+}
+
+impl Placed<'_> {
+    /// Returns the run with this result.
+    pub(crate) fn run(&self, result: &RunResult, watched: Option<Watched>, wall_s: f64, recorded: Recorded) -> Run {
+        let config = self.config;
         let flows = result.flows.iter().enumerate().map(|(place, flow)| FlowRun {
             name: flow.name.clone(),
             values: Values::of_flow(
                 flow,
-                config.flow.get(place).is_some_and(|flow| ran(flow.start, &result)),
+                config.flow.get(place).is_some_and(|flow| ran(flow.start, result)),
                 watched.as_ref().and_then(|watched| watched.flows.get(place)),
             ),
             outcome: flow.outcome.clone(),
@@ -504,11 +543,11 @@ impl Plan<'_> {
                 .map(|(cause, count)| (cause.name().to_owned(), count))
                 .collect(),
         });
-        Ok(Some(Run {
-            number: job.number,
-            point: job.point_number,
-            seed,
-            values: Values::of_run(&result, config, watched.as_ref()),
+        Run {
+            number: self.number,
+            point: self.point,
+            seed: result.seed,
+            values: Values::of_run(result, config, watched.as_ref()),
             flows: flows.collect(),
             links: links.collect(),
             radios: result.radios.iter().map(radio_row).collect(),
@@ -518,25 +557,6 @@ impl Plan<'_> {
             fingerprint: result.fingerprint,
             lines: watched.and_then(|watched| watched.lines),
             recorded,
-        }))
-    }
-
-    /// Returns the path of a run's own files inside the folder: the top if only one run has any, otherwise a folder named after the
-    /// values of its axes and its seed.
-    fn prefix(&self, point: usize, seed: u64) -> String {
-        let scenario = self.scenario;
-        let points = 0..scenario.points.len();
-        let recording = points.flat_map(|point| (0..scenario.seeds).map(move |number| (point, number)));
-        let recording = recording.filter(|&(point, number)| Selection::of(&scenario.record, point, number).any());
-        if recording.take(2).count() < 2 {
-            return String::new();
-        }
-        let name = point_name(&scenario.points[point]);
-        let same = scenario.points.iter().filter(|other| point_name(other) == name).count();
-        match (name.is_empty(), same) {
-            (true, _) => format!("runs/seed-{seed}/"),
-            (false, 1) => format!("runs/{name}/seed-{seed}/"),
-            (false, _) => format!("runs/{name}-point-{point}/seed-{seed}/"),
         }
     }
 }

@@ -478,6 +478,7 @@ mod tests {
                 size: 100,
                 sctp: None,
                 tcp: None,
+                ip: None,
             });
         };
         // Before the measurement window.
@@ -535,6 +536,7 @@ mod tests {
             size: 100,
             sctp: Some(packet.view()),
             tcp: None,
+            ip: None,
         });
     }
 

@@ -26,6 +26,7 @@ mod control;
 mod engine;
 mod host;
 mod ids;
+mod ip;
 mod kinds;
 pub mod ledger;
 mod link;
@@ -44,6 +45,7 @@ mod truth;
 mod world;
 
 pub use control::RunControl;
+pub use ip::{IpHeader, set_ce};
 pub use kinds::ChunkKinds;
 pub use ledger::{DropCause, DropCounts, DropEntry, Ledger, LossKind};
 pub use link::{CapacityTrace, OPPORTUNITY_BYTES, TraceError};

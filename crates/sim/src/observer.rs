@@ -127,6 +127,8 @@ pub struct PacketEvent<'a> {
     pub sctp: Option<PacketView<'a>>,
     /// The TCP segment, if it is one, and the bytes of its payload if the flow carries a file.
     pub tcp: Option<(&'a TcpSegment, &'a [u8])>,
+    /// The complete IP packet, if a program outside the simulation sent it.
+    pub ip: Option<&'a [u8]>,
 }
 
 /// The type of a frame.

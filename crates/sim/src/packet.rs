@@ -118,6 +118,8 @@ pub(crate) enum Form {
     Bytes,
     /// TCP.
     Tcp,
+    /// A complete IP packet of a program outside the simulation.
+    Ip,
 }
 
 impl Body {
@@ -128,6 +130,7 @@ impl Body {
             Form::Structures => Some(self.structures.view()),
             // The receiver verifies the checksum.
             Form::Bytes => PacketView::parse(&self.bytes, Checksum::Ignore).ok(),
+            Form::Ip => crate::ip::sctp(&self.bytes),
         }
     }
 
@@ -136,10 +139,18 @@ impl Body {
         (self.form == Form::Tcp).then_some(&self.tcp)
     }
 
+    /// Returns the IP packet, if it is one of a program.
+    pub(crate) fn ip(&self) -> Option<&[u8]> {
+        (self.form == Form::Ip).then_some(&self.bytes)
+    }
+
     /// Returns the chunk kinds. TCP segments count as the corresponding SCTP chunks.
     pub(crate) fn kinds(&self) -> ChunkKinds {
         if self.form == Form::Tcp {
             return ChunkKinds::of(ChunkKind::of_segment(&self.tcp));
+        }
+        if let Some(segment) = self.ip().and_then(crate::ip::tcp) {
+            return ChunkKinds::of(ChunkKind::of_segment(&segment));
         }
         match self.view() {
             Some(view) => ChunkKinds::of_packet(&view),

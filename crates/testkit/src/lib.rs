@@ -106,6 +106,32 @@ pub fn ipv6() -> Result<(), String> {
     }
 }
 
+/// Returns whether this process may create network namespaces with TUN devices.
+///
+/// # Errors
+/// Returns an error with the reason if it may not.
+#[cfg(target_os = "linux")]
+pub fn namespaces() -> Result<(), String> {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let owner = std::fs::metadata("/proc/self").map(|process| process.uid());
+    if owner.ok() != Some(0) {
+        return Err("network namespaces need root".to_owned());
+    }
+    if !Path::new("/dev/net/tun").exists() {
+        return Err("/dev/net/tun is missing".to_owned());
+    }
+    let unshare = program("unshare", "util-linux")?;
+    let output = std::process::Command::new(unshare)
+        .args(["--net", "--mount", "true"])
+        .output();
+    match output {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        Err(error) => Err(format!("cannot run unshare: {error}")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,6 @@
 //! `whimbrel emulate`: the links of a scenario between real programs.
 
+use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,39 +15,69 @@ use crate::transfer::address;
 const LISTEN_PORT: u16 = 9900;
 
 const AFTER_HELP: &str = "\
-Exit codes:
-  0    done: the duration is over, or Ctrl-C
-  1    the emulation failed
-  2    wrong use: arguments, scenario, or addresses; nothing was emulated
-  3    the machine was too slow: packets were later than --late allows, or lost before they were read";
+Examples:
+  whimbrel emulate two-radios.toml --at phone -- ping -c 5 10.0.0.2
+  whimbrel emulate two-radios.toml --run 'server: iperf3 -s -1' --at phone -- iperf3 -c 10.0.0.2
+  whimbrel emulate two-radios.toml --shell phone
+  whimbrel emulate two-radios.toml --udp
 
-/// Forward packets of real programs through the links of a scenario, in real time
+Exit codes:
+  0    done: the duration is over, or Ctrl-C without a program
+  1    the emulation failed
+  2    wrong use: arguments, scenario, privileges, or addresses; nothing was emulated
+  3    the machine was too slow: packets were later than --late allows, or lost before they were read
+  130  Ctrl-C while programs were running
+Otherwise the code of the program: that after --, or the first of --run that is not 0. 127 if it does not exist, 126 if it cannot be
+executed, 128 and the number of the signal that ended it.";
+
+/// Run programs in the network of a scenario, in real time
 ///
-/// The ends of one flow are real programs; all other flows are simulated. Programs send to the emulator instead of the receiver. It
-/// forwards packets to the receiver when the links deliver them, and vice versa. The network's time, with its schedules, traces and
-/// simulated flows, starts with the first packet.
+/// Each node is a network namespace, each end of a link a network device in it (needs root). Any program runs there unchanged; its
+/// packets pass through the links, queues, losses, schedules and traces of the scenario. Without a program, the commands that enter
+/// the nodes are printed. With --udp, no privileges are needed: the ends of one flow are programs that send to the emulator instead
+/// of the receiver, and the network's time starts with the first packet.
 #[derive(clap::Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// The scenario file
     pub(super) file: PathBuf,
+    /// The node at which the program after -- runs. The emulation ends with that program
+    #[arg(long, value_name = "NODE", conflicts_with_all = ["udp", "shell"], requires = "program")]
+    pub(super) at: Option<String>,
+    /// Run a command of the shell at a node, beside the others: --run 'server: iperf3 -s'. May be repeated
+    #[arg(long, value_name = "NODE: COMMAND", conflicts_with = "udp", value_parser = parse_run)]
+    pub(super) run: Vec<(String, String)>,
+    /// Run a shell at a node. The emulation ends with it
+    #[arg(long, value_name = "NODE", conflicts_with = "udp")]
+    pub(super) shell: Option<String>,
+    /// Beginning of the names of the namespaces: NAME-NODE. Emulations at the same time need different names
+    #[arg(long, value_name = "NAME", conflicts_with = "udp", default_value = "whimbrel")]
+    pub(super) name: String,
+    /// Write links.csv, results.csv, packets.pcapng, events.jsonl, manifest.json and the other files of `run` into this folder, and
+    /// the report as emulation.json
+    #[arg(long, value_name = "DIR", conflicts_with = "udp")]
+    pub(super) out: Option<PathBuf>,
+    /// Replace earlier results in that folder
+    #[arg(long, requires = "out")]
+    pub(super) replace: bool,
     /// Use UDP sockets, which need no privileges
     #[arg(long)]
     pub(super) udp: bool,
-    /// The flow whose ends are real programs; required if the scenario has several flows
-    #[arg(long, value_name = "NAME")]
-    pub(super) flow: Option<String>,
-    /// Addresses of the receiving program: one for each link at the receiver's node that the flow uses. Default: 127.0.2.1,
+    /// The flows of the scenario that programs replace; all others are simulated. Default: all flows except those of kind udp. With
+    /// --udp: the flow whose ends are programs; required if the scenario has several flows
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(super) flow: Vec<String>,
+    /// With --udp: addresses of the receiving program: one for each link at the receiver's node that the flow uses. Default: 127.0.2.1,
     /// 127.0.2.2, ... with UDP port 9899
-    #[arg(long, value_name = "ADDR", value_delimiter = ',', value_parser = address::parse_peer)]
+    #[arg(long, value_name = "ADDR", value_delimiter = ',', value_parser = address::parse_peer, requires = "udp")]
     pub(super) to: Vec<SocketAddr>,
-    /// Addresses that sending programs use instead. Default: the IP addresses in --to with UDP port 9900. SCTP with several
+    /// With --udp: addresses that sending programs use instead. Default: the IP addresses in --to with UDP port 9900. SCTP with several
     /// addresses needs the same IP addresses as in --to. Port 0 selects a free port
-    #[arg(long, value_name = "ADDR", value_delimiter = ',', value_parser = parse_listen)]
+    #[arg(long, value_name = "ADDR", value_delimiter = ',', value_parser = parse_listen, requires = "udp")]
     pub(super) listen: Vec<SocketAddr>,
-    /// IP addresses of sending programs: one for each link at the sender's node that the flow uses. Default: 127.0.1.1, 127.0.1.2,
+    /// With --udp: IP addresses of sending programs: one for each link at the sender's node that the flow uses. Default: 127.0.1.1, 127.0.1.2,
     /// ...
-    #[arg(long, value_name = "IP", value_delimiter = ',')]
+    #[arg(long, value_name = "IP", value_delimiter = ',', requires = "udp")]
     pub(super) from: Vec<IpAddr>,
     /// Seed of random losses and delays. Default: the scenario's
     #[arg(long, value_name = "N")]
@@ -60,7 +91,8 @@ pub(crate) struct Args {
     /// The machine is too slow if more than 1 % of packets leave later than this
     #[arg(long, value_name = "TIME", default_value = "1 ms")]
     pub(super) late: Span,
-    /// Write this file when the emulator is ready: a JSON object with the addresses {"listen", "to", "from"}
+    /// Write this file when the emulator is ready: a JSON object with the namespaces and addresses {"nodes": {NAME: {"namespace",
+    /// "addresses"}}}; with --udp the addresses {"listen", "to", "from"}
     #[arg(long, value_name = "FILE")]
     pub(super) ready_file: Option<PathBuf>,
     /// Print one JSON object instead of the tables
@@ -69,6 +101,17 @@ pub(crate) struct Args {
     /// Print only errors
     #[arg(long, short)]
     pub(super) quiet: bool,
+    /// The program with its arguments
+    #[arg(last = true, value_name = "PROGRAM", requires = "at")]
+    pub(super) program: Vec<OsString>,
+}
+
+/// For `--run`: the node and the command.
+fn parse_run(text: &str) -> Result<(String, String), String> {
+    match text.split_once(':') {
+        Some((node, command)) if !command.trim().is_empty() => Ok((node.trim().to_owned(), command.trim().to_owned())),
+        _ => Err("written NODE: COMMAND, for example 'server: iperf3 -s'".to_owned()),
+    }
 }
 
 pub(crate) fn run(args: &Args) -> ExitCode {

@@ -3,6 +3,7 @@
 pub(crate) mod check;
 pub(crate) mod demo;
 pub(crate) mod emulate;
+pub(crate) mod enter;
 pub(crate) mod merge;
 pub(crate) mod metrics;
 pub(crate) mod plot;

@@ -43,6 +43,14 @@ fn try_run(args: &Args) -> Outcome {
         );
         return Err(fail(WRONG_USE, message));
     }
+    if earlier.command.get(1).is_some_and(|word| word == "emulate") {
+        let message = format_args!(
+            "these are results of an emulation, which real time makes different each time\n  hint: whimbrel run {} simulates \
+             the scenario",
+            earlier.scenario.path.display()
+        );
+        return Err(fail(WRONG_USE, message));
+    }
     let source = &earlier.scenario;
     let scenario =
         Scenario::from_text(&source.path, &source.text, &source.changes).map_err(|error| scenario_error(&error))?;

@@ -186,7 +186,7 @@ impl UdpGate {
             from,
             to,
             ecn: ecn(meta.ecn),
-            headers: UDP_HEADER,
+            headers: Some(UDP_HEADER),
             tag,
         }
     }
@@ -338,7 +338,7 @@ impl Gate for UdpGate {
         self.outgoing.clear();
     }
 
-    fn counts(&self) -> GateCounts {
+    fn counts(&mut self) -> GateCounts {
         let now = self
             .front
             .iter()

@@ -5,10 +5,10 @@ use std::thread::JoinHandle;
 
 use quinn_udp::{EcnCodepoint, Transmit, UdpSockRef, UdpSocketState};
 use whimbrel_control::{Rate, Span};
-use whimbrel_sim::Resources;
 use whimbrel_sim::config::{
     DirectionConfig, FlowConfig, FlowKind, LinkConfig, NodeConfig, QueueConfig, SimConfig, StepConfig,
 };
+use whimbrel_sim::{NoObserver, Resources};
 
 use super::*;
 use crate::{Emulator, Limits, Report};
@@ -89,11 +89,13 @@ impl Running {
         });
         let gate = gate.unwrap();
         let listen = gate.addresses().listen.clone();
-        let emulator = Emulator::new(&config, 1, &Resources::default(), &[0], gate, Limits::default());
-        let emulator = emulator.unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
-        let thread = std::thread::spawn(move || emulator.run(&stopped).unwrap());
+        let thread = std::thread::spawn(move || {
+            let (resources, limits, mut observer) = (Resources::default(), Limits::default(), NoObserver);
+            let emulator = Emulator::new(&config, 1, &resources, &[0], gate, limits, &mut observer).unwrap();
+            emulator.run(&stopped).unwrap()
+        });
         Running { listen, stop, thread }
     }
 

@@ -169,8 +169,12 @@ impl<W: Write> PacketWriter<W> {
     }
 }
 
-/// Writes the packet as on the wire: IPv4, then SCTP or TCP with its checksum, or UDP with zeros.
+/// Writes the packet as on the wire: IPv4, then SCTP or TCP with its checksum, or UDP with zeros. A program's packet is written as
+/// the program sent it.
 fn packet_bytes(event: &PacketEvent<'_>, out: &mut Vec<u8>) {
+    if let Some(packet) = event.ip {
+        return out.extend_from_slice(packet);
+    }
     let ecn = match event.ecn {
         Ecn::NotEct => 0,
         Ecn::Ect1 => 1,

@@ -10,8 +10,9 @@ use super::file::WriteError;
 pub(crate) const MANIFEST: &str = "manifest.json";
 
 /// All names that this program writes into a result folder.
-const OURS: [&str; 14] = [
+const OURS: [&str; 15] = [
     MANIFEST,
+    "emulation.json",
     "report.html",
     "plots",
     "results.csv",

@@ -177,6 +177,23 @@ impl Context<'_> {
     pub(crate) fn window(&self) -> Window {
         self.network.window
     }
+
+    /// Passes a packet to its end outside the simulation. The bytes to the flow's receiver are the flow's goodput.
+    pub(crate) fn leave(&mut self, id: PacketId) {
+        let packet = self.network.slab.get(id);
+        if packet.is_forward() {
+            let delivery = sink::Delivery {
+                stream: 0,
+                unordered: true,
+                number: packet.number,
+                len: self.network.slab.body(id).bytes.len() as u64,
+                end: true,
+            };
+            let sent = packet.sent;
+            self.flow.sink.deliver_datagram(self.now, self.window(), delivery, sent);
+        }
+        self.network.delivered.push_back((self.now, id));
+    }
 }
 
 #[cfg(test)]

@@ -225,7 +225,7 @@ impl SctpEnd {
         let taken = match body.form {
             Form::Structures => self.endpoint.handle_packet(context.now, meta, &body.structures.view()),
             Form::Bytes => self.endpoint.handle_datagram(context.now, meta, &body.bytes),
-            Form::Datagram | Form::Tcp => Ok(()),
+            Form::Datagram | Form::Tcp | Form::Ip => Ok(()),
         };
         context.network.slab.release(id);
         context.flow.discarded += u64::from(taken.is_err());

@@ -594,6 +594,7 @@ impl Network {
             size: packet.size,
             sctp: body.view(),
             tcp: body.segment().map(|segment| (segment, body.bytes.as_slice())),
+            ip: body.ip(),
         });
     }
 }

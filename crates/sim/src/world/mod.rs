@@ -55,10 +55,7 @@ impl World {
     /// Runs to the end. `observer` receives the events it wants, `control` reports progress to other threads and lets them cancel
     /// the run.
     pub fn run_with(mut self, observer: &mut dyn Observer, control: &RunControl) -> RunResult {
-        self.network.wanted = Wanted::by(observer);
-        if let Some(radios) = &mut self.network.radios {
-            radios.events = self.network.wanted.frames.then(Vec::new);
-        }
+        self.observe(observer);
         self.begin(observer);
         let mut report_at = REPORT_EVERY;
         let end = loop {
@@ -80,6 +77,14 @@ impl World {
         };
         control.report(self.now, self.events);
         self.finish(end)
+    }
+
+    /// Notes which events the observer wants.
+    fn observe(&mut self, observer: &dyn Observer) {
+        self.network.wanted = Wanted::by(observer);
+        if let Some(radios) = &mut self.network.radios {
+            radios.events = self.network.wanted.frames.then(Vec::new);
+        }
     }
 
     /// Processes the next event.
@@ -173,7 +178,7 @@ impl World {
             Agent::TcpReceiver(receiver) => receiver.receive(context, id),
             Agent::UdpReceiver(receiver) => receiver.receive(context, id),
             Agent::UdpSender(_) => context.network.slab.release(id),
-            Agent::Outside => context.network.delivered.push_back((context.now, id)),
+            Agent::Outside => context.leave(id),
         });
         self.check_finished(agent);
     }

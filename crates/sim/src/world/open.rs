@@ -9,7 +9,7 @@ use crate::engine::Event;
 use crate::ids::{AgentId, DirectionId};
 use crate::measure::{EndReason, RunResult};
 use crate::observer::{NoObserver, Observer};
-use crate::packet::{Form, PacketId};
+use crate::packet::{Form, IP_HEADER, PacketId};
 use crate::resources::Resources;
 use crate::topology::interface_name;
 
@@ -34,7 +34,7 @@ const HORIZON: Span = Span::from_secs(366 * 86_400);
 /// config.flow = vec![FlowConfig::new("data", FlowKind::Sctp, "a", "b")];
 /// let mut world = OpenWorld::new(&config, 1, &Resources::default(), &[0])?;
 /// // 972 bytes, a UDP and an IP header: 1000 bytes take 1 ms at 8 Mbit/s.
-/// world.send(Time::ZERO, &Entry { headers: 8, ..Entry::default() }, &[7; 972]);
+/// world.send(Time::ZERO, &Entry { headers: Some(8), ..Entry::default() }, &[7; 972]);
 /// let due = Time::ZERO + Span::from_millis(11);
 /// world.advance(due);
 /// let mut arrived = Vec::new();
@@ -65,8 +65,8 @@ pub struct Entry {
     /// The ECN bits of its IP header.
     pub ecn: Ecn,
     /// Bytes between the IP header and the payload, for example [`UDP_HEADER`](crate::UDP_HEADER). They and an IPv4 header of
-    /// [`IP_HEADER`](crate::IP_HEADER) bytes count in the packet's size.
-    pub headers: u32,
+    /// [`IP_HEADER`](crate::IP_HEADER) bytes count in the packet's size. `None` if the payload is a complete IP packet.
+    pub headers: Option<u32>,
     /// Returned with the packet; the network does not use it.
     pub tag: u32,
 }
@@ -81,7 +81,7 @@ impl Default for Entry {
             from: 0,
             to: 0,
             ecn: Ecn::NotEct,
-            headers: 0,
+            headers: Some(0),
             tag: 0,
         }
     }
@@ -115,13 +115,31 @@ impl OpenWorld {
     /// # Errors
     /// Returns the errors of [`World::new`], and an error if `outside` names a flow that the scenario lacks.
     pub fn new(config: &SimConfig, seed: u64, resources: &Resources, outside: &[usize]) -> Result<Self, ConfigError> {
+        OpenWorld::observed(config, seed, resources, outside, &mut NoObserver)
+    }
+
+    /// Builds the network as [`OpenWorld::new`] does. `observer` receives the events that it wants here and in
+    /// [`OpenWorld::advance_with`].
+    ///
+    /// # Errors
+    /// Returns the errors of [`OpenWorld::new`].
+    pub fn observed(
+        config: &SimConfig,
+        seed: u64,
+        resources: &Resources,
+        outside: &[usize],
+        observer: &mut dyn Observer,
+    ) -> Result<Self, ConfigError> {
         if let Some(missing) = outside.iter().find(|flow| **flow >= config.flow.len()) {
             let allowed = format!("one of the {} flows of the scenario", config.flow.len());
             return Err(ConfigError::new("flow", missing, allowed));
         }
         let config = &SimConfig {
             duration: HORIZON,
-            measure: MeasureConfig::default(),
+            measure: MeasureConfig {
+                interval: config.measure.interval,
+                ..MeasureConfig::default()
+            },
             ..config.clone()
         };
         let mut world = World::build(config, seed, resources, RunOptions::default(), outside)?;
@@ -136,7 +154,8 @@ impl OpenWorld {
         let flows = world.flows.iter();
         let links = flows.map(|flow| [names(&flow.routes.sender), names(&flow.routes.receiver)]);
         let links = links.collect();
-        world.begin(&mut NoObserver);
+        world.observe(observer);
+        world.begin(observer);
         Ok(OpenWorld { world, forms, links })
     }
 
@@ -178,12 +197,15 @@ impl OpenWorld {
         let at = at.max(world.now);
         let id = world.network.slab.reserve();
         let body = world.network.slab.body_mut(id);
-        (body.form, body.tag) = (*form, entry.tag);
+        (body.form, body.tag) = (if entry.headers.is_none() { Form::Ip } else { *form }, entry.tag);
         body.bytes.clear();
         body.bytes.extend_from_slice(payload);
         let sender = AgentId::sender(entry.flow as u32);
         let agent = if entry.forward { sender } else { sender.peer() };
-        let len = payload.len() as u32 + entry.headers;
+        let len = match entry.headers {
+            Some(headers) => payload.len() as u32 + headers,
+            None => (payload.len() as u32).saturating_sub(IP_HEADER),
+        };
         state.address_packet(&mut world.network, at, id, agent, route, len);
         world.network.slab.get_mut(id).ecn = entry.ecn;
         world.network.queue.push(at, Event::Enter { packet: id });
@@ -195,7 +217,8 @@ impl OpenWorld {
         self.advance_with(to, &mut NoObserver);
     }
 
-    fn advance_with(&mut self, to: Time, observer: &mut dyn Observer) {
+    /// Processes all events up to a time. The observer is that of [`OpenWorld::observed`].
+    pub fn advance_with(&mut self, to: Time, observer: &mut dyn Observer) {
         while let Some(next) = self.world.network.queue.peek().filter(|next| next.at <= to) {
             self.world.step(next, observer);
         }

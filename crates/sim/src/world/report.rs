@@ -73,7 +73,13 @@ impl World {
                 };
                 (outcome, Some(source), Default::default(), Default::default())
             }
-            _ => (FlowOutcome::NotStarted, None, Default::default(), Default::default()),
+            _ => {
+                let outcome = match state.numbers {
+                    [0, 0] => FlowOutcome::NotStarted,
+                    _ => FlowOutcome::Running,
+                };
+                (outcome, None, Default::default(), Default::default())
+            }
         };
         let sent = source.map_or(0, |source| source.produced());
         let all = plan.has_end && source.is_some_and(|source| source.is_exhausted(self.now)) && sink.delivered == sent;

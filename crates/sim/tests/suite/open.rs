@@ -123,3 +123,55 @@ fn rejects_entries_without_a_route() {
         "{arrivals:?}"
     );
 }
+
+/// The IP packets of programs, as their hosts sent them.
+#[derive(Default)]
+struct Programs(Vec<(u32, Vec<u8>)>);
+
+impl Observer for Programs {
+    fn wants(&self, interest: Interest) -> bool {
+        interest == Interest::HostPackets
+    }
+
+    fn packet(&mut self, event: &PacketEvent<'_>) {
+        if event.fate == PacketFate::Sent {
+            let bytes = event.ip.expect("a program's packet").to_vec();
+            self.0.push((event.size, bytes));
+        }
+    }
+}
+
+#[test]
+fn complete_ip_packets_keep_their_size_and_count_as_goodput() {
+    let config: SimConfig = toml::from_str(
+        r#"
+node = [{ name = "a" }, { name = "b" }]
+link = [{ between = ["a", "b"], rate = "8 Mbit/s", delay = "10 ms" }]
+flow = [{ name = "data", from = "a", to = "b" }]
+"#,
+    )
+    .unwrap();
+    let mut programs = Programs::default();
+    let mut open = OpenWorld::observed(&config, 1, &Resources::default(), &[0], &mut programs).unwrap();
+    let mut packet = vec![0; 1000];
+    packet[0] = 0x45;
+    for forward in [true, false] {
+        let entry = Entry {
+            forward,
+            headers: None,
+            ..Entry::default()
+        };
+        assert!(open.send(Time::ZERO, &entry, &packet));
+    }
+    // 1000 bytes with the IP header: 1 ms at 8 Mbit/s.
+    let due = Time::ZERO + Span::from_millis(11);
+    open.advance_with(due, &mut programs);
+    let mut arrived = Vec::new();
+    open.deliver(&mut |delivery| arrived.push((delivery.at, delivery.payload.to_vec())));
+    assert_eq!(arrived, vec![(due, packet.clone()); 2]);
+    assert_eq!(programs.0, vec![(1000, packet); 2]);
+    let result = open.finish();
+    assert_eq!(result.flows[0].goodput_bytes, 1000, "only what reached the receiver");
+    assert_eq!(result.flows[0].delay.count, 1);
+    assert_eq!(result.links[0].bytes, 1000);
+}

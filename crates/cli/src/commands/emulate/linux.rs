@@ -1,5 +1,7 @@
 //! Runs the emulation.
 
+mod netns;
+
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -9,6 +11,7 @@ use serde_json::json;
 use whimbrel_control::Span;
 use whimbrel_emu::{Emulator, Limits, Report, UdpAddresses, UdpGate};
 use whimbrel_scenario::Scenario;
+use whimbrel_sim::NoObserver;
 use whimbrel_sim::config::{FlowKind, SimConfig};
 use whimbrel_sim::topology::Topology;
 
@@ -23,11 +26,8 @@ const MOST_GRAIN: Duration = Duration::from_micros(250);
 const TOO_SLOW: u8 = 3;
 
 pub(super) fn run(args: &Args) -> Outcome {
-    if !args.udp {
-        return Err(fail(WRONG_USE, "how packets come in is missing: --udp"));
-    }
     let scenario = Scenario::load(&args.file, &args.set).map_err(|error| scenario_error(&error))?;
-    let [point] = &scenario.points[..] else {
+    if scenario.points.len() != 1 && (args.udp || !netns::is_one_network(args, &scenario)?) {
         let message = format_args!(
             "the scenario has {} points; choose one: --set {}",
             scenario.points.len(),
@@ -39,18 +39,35 @@ pub(super) fn run(args: &Args) -> Outcome {
                 .join(" --set ")
         );
         return Err(fail(WRONG_USE, message));
-    };
+    }
+    if args.udp {
+        udp(args, &scenario)
+    } else {
+        netns::run(args, scenario)
+    }
+}
+
+/// Emulates with UDP sockets.
+fn udp(args: &Args, scenario: &Scenario) -> Outcome {
+    let point = &scenario.points[0];
     let config = &point.config;
-    let flow = choose_flow(config, args.flow.as_deref())?;
+    let wanted = match &args.flow[..] {
+        [] => None,
+        [only] => Some(only.as_str()),
+        _ => return Err(fail(WRONG_USE, "--udp has a single --flow")),
+    };
+    let flow = choose_flow(config, wanted)?;
     let gate = UdpGate::open(addresses(args, config, flow)?).map_err(|error| fail(WRONG_USE, error))?;
     let addresses = gate.addresses().clone();
     let limits = Limits {
         duration: args.duration.map(duration),
         grain: grain(config),
+        ..Limits::default()
     };
     let seed = args.seed.unwrap_or(scenario.seed);
-    let emulator =
-        Emulator::new(config, seed, &point.resources, &[flow], gate, limits).map_err(|error| fail(WRONG_USE, error))?;
+    let mut observer = NoObserver;
+    let emulator = Emulator::new(config, seed, &point.resources, &[flow], gate, limits, &mut observer)
+        .map_err(|error| fail(WRONG_USE, error))?;
     let stop = listen()?;
     let name = &config.flow[flow].name;
     if !args.quiet {
@@ -65,7 +82,10 @@ pub(super) fn run(args: &Args) -> Outcome {
     let done = emulator.run(&stop).map_err(|error| fail(FAILED, error))?;
     let too_slow = done.too_slow(args.late);
     let text = if args.json {
-        format!("{}\n", report::json(&scenario.title, name, &done, too_slow.as_deref()))
+        format!(
+            "{}\n",
+            report::json(&scenario.title, Some(name), &done, too_slow.as_deref())
+        )
     } else {
         report::text(&done)
     };

@@ -30,9 +30,12 @@ pub(super) fn text(report: &Report) -> String {
             micros(late.max)
         ),
         format!(
-            "time      {:.3} s since the first packet",
-            report.emulated.as_secs_f64()
+            "unread    p50 {}, p99 {}, max {}",
+            micros(report.unread.p50),
+            micros(report.unread.p99),
+            micros(report.unread.max)
         ),
+        format!("time      {:.3} s of the network", report.emulated.as_secs_f64()),
     ];
     for line in lines {
         text.push_str(&line);
@@ -100,7 +103,7 @@ fn row(link: &LinkResult) -> [String; 9] {
     ]
 }
 
-pub(super) fn json(scenario: &str, flow: &str, report: &Report, too_slow: Option<&str>) -> Value {
+pub(super) fn json(scenario: &str, flow: Option<&str>, report: &Report, too_slow: Option<&str>) -> Value {
     let (gate, late) = (&report.gate, &report.lateness);
     let micros = |span: Span| span.as_nanos() as f64 / 1000.0;
     let links = report.run.links.iter().map(|link| {
@@ -117,6 +120,21 @@ pub(super) fn json(scenario: &str, flow: &str, report: &Report, too_slow: Option
         })
     });
     let links: Vec<_> = links.collect();
+    let millis = |span: Span| span.as_nanos() as f64 / 1e6;
+    let used = report
+        .run
+        .flows
+        .iter()
+        .filter(|flow| flow.sender_packets + flow.receiver_packets > 0);
+    let flows = used.map(|flow| {
+        json!({
+            "name": flow.name,
+            "packets": flow.arrived_packets,
+            "bytes": flow.goodput_bytes,
+            "delay_ms": {"p50": millis(flow.delay.p50), "p99": millis(flow.delay.p99), "max": millis(flow.delay.max)},
+        })
+    });
+    let flows: Vec<_> = flows.collect();
     json!({
         "scenario": scenario,
         "flow": flow,
@@ -128,6 +146,11 @@ pub(super) fn json(scenario: &str, flow: &str, report: &Report, too_slow: Option
             "p99": micros(late.p99),
             "max": micros(late.max),
         },
+        "unread_us": {
+            "p50": micros(report.unread.p50),
+            "p99": micros(report.unread.p99),
+            "max": micros(report.unread.max),
+        },
         "too_slow": too_slow,
         "packets": {
             "in": gate.received,
@@ -138,6 +161,7 @@ pub(super) fn json(scenario: &str, flow: &str, report: &Report, too_slow: Option
             "foreign": gate.foreign,
         },
         "links": links,
+        "flows": flows,
     })
 }
 
