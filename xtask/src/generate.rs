@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::{Outcome, bundle, picture, process, requirements, root, say};
+use crate::{Outcome, bundle, pages, picture, process, requirements, root, say};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -50,34 +50,32 @@ fn with_parts(page: &str, listed: &str) -> String {
     lines.join("\n") + "\n"
 }
 
+/// Writes the files of one group, or lists those that are not current.
+type Group = fn(check: bool, stale: &mut Vec<String>) -> Outcome;
+
+/// Groups of files: the summary of the studies with their pages and plots, the program of reports, the pages of schemes and parts.
+const GROUPS: &[(&str, Group)] = &[
+    ("studies", studies),
+    ("report", bundle::bundle),
+    ("pages", pages::pages),
+];
+
 pub(crate) fn run(args: &Args) -> Outcome {
-    let known = |file: &str| file == STUDIES || file == BUNDLE || FILES.iter().any(|(name, _)| *name == file);
-    if let Some(unknown) = args.files.iter().find(|file| !known(file)) {
-        let names: Vec<_> = FILES.iter().map(|(name, _)| *name).collect();
+    let names: Vec<&str> = FILES
+        .iter()
+        .map(|(name, _)| *name)
+        .chain(GROUPS.iter().map(|(name, _)| *name))
+        .collect();
+    if let Some(unknown) = args.files.iter().find(|file| !names.contains(&file.as_str())) {
         return Err(format!("{unknown} is not generated; these are: {}", names.join(", ")));
     }
+    let is_meant = |name: &str| args.files.is_empty() || args.files.iter().any(|file| file == name);
     let mut stale: Vec<String> = Vec::new();
-    for (name, make) in FILES {
-        if !args.files.is_empty() && !args.files.iter().any(|file| file == name) {
-            continue;
-        }
-        let text = make()?;
-        let path = root().join(name);
-        if read(&path)? == Some(text.clone()) {
-            continue;
-        }
-        if args.check {
-            stale.push((*name).to_owned());
-        } else {
-            std::fs::write(&path, text).map_err(|e| format!("cannot write {name}: {e}"))?;
-            say(&format!("wrote {name}"));
-        }
+    for (name, make) in FILES.iter().filter(|(name, _)| is_meant(name)) {
+        update(name, &make()?, args.check, &mut stale)?;
     }
-    if args.files.is_empty() || args.files.iter().any(|file| file == STUDIES) {
-        studies(args.check, &mut stale)?;
-    }
-    if args.files.is_empty() || args.files.iter().any(|file| file == BUNDLE) {
-        bundle::bundle(args.check, &mut stale)?;
+    for (_, group) in GROUPS.iter().filter(|(name, _)| is_meant(name)) {
+        group(args.check, &mut stale)?;
     }
     if stale.is_empty() {
         Ok(())
@@ -86,10 +84,22 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
 }
 
-/// Stands for the program of reports.
-const BUNDLE: &str = "report";
+/// Writes a file that has another content, or lists it.
+pub(crate) fn update(name: &str, text: &str, check: bool, stale: &mut Vec<String>) -> Outcome {
+    let path = root().join(name);
+    if read(&path)?.as_deref() == Some(text) {
+        return Ok(());
+    }
+    if check {
+        stale.push(name.to_owned());
+        return Ok(());
+    }
+    std::fs::write(&path, text).map_err(|e| format!("cannot write {name}: {e}"))?;
+    say(&format!("wrote {name}"));
+    Ok(())
+}
 
-/// The summary of the studies, their pages and their plots.
+/// The folder of the studies.
 const STUDIES: &str = "studies";
 
 /// Writes the pages of the studies, or lists those that are not current; removes pages and plots that are no longer generated.
@@ -137,12 +147,12 @@ fn pages_in(folder: &Path) -> Outcome<std::collections::BTreeMap<String, String>
 }
 
 /// Returns the output of the `whimbrel` command.
-fn whimbrel(args: &[&str]) -> Outcome<String> {
+pub(crate) fn whimbrel(args: &[&str]) -> Outcome<String> {
     let mut cargo = process::cargo(&["run", "--quiet", "--package", "whimbrel-cli", "--"]);
     process::output(cargo.args(args))
 }
 
-fn read(path: &Path) -> Outcome<Option<String>> {
+pub(crate) fn read(path: &Path) -> Outcome<Option<String>> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),

@@ -1,20 +1,25 @@
-//! The project's chores: `cargo xtask test`, `generate`, `format`, `faults`, `same`, `cycles`, `bench`, `playground`, `fuzz`.
+//! The project's chores: `cargo xtask test`, `generate`, `book`, `format`, `faults`, `same`, `cycles`, `bench`, `playground`, `fuzz`.
 
 mod bench;
+mod book;
 mod bundle;
+mod companions;
 mod cycles;
 mod faults;
 mod format;
 mod fuzz;
 mod generate;
 mod machine;
+mod markdown;
 mod packages;
+mod pages;
 mod picture;
 mod playground;
 mod process;
 mod requirements;
 mod same;
 mod test;
+mod uses;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -39,6 +44,8 @@ enum Chore {
     Test(test::Args),
     /// Write the generated files, or check that they are current
     Generate(generate::Args),
+    /// Build the book of docs/ with mdBook, and check the links of all Markdown files
+    Book(book::Args),
     /// Run the benchmarks that compare with other stacks
     Bench(bench::Args),
     /// Break the protocol core, one fault at a time, and check that tests detect it
@@ -62,6 +69,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().chore {
         Chore::Test(args) => test::run(&args),
         Chore::Generate(args) => generate::run(&args),
+        Chore::Book(args) => book::run(&args),
         Chore::Bench(args) => bench::run(&args),
         Chore::Faults(args) => faults::run(&args),
         Chore::Same(args) => same::run(&args),

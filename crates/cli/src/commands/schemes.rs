@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
+use serde_json::{Value, json};
 use whimbrel_scenario::{Accounting, PartText, Scheme, families, scheme_snippet, word_hint, wrapped};
 
 use crate::output::{EXIT_CODES, Outcome, WRONG_USE, exit, fail, print};
@@ -11,6 +12,10 @@ use crate::output::{EXIT_CODES, Outcome, WRONG_USE, exit, fail, print};
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
+    /// Print one JSON object with all schemes and parts instead of the list: {"schemes": [{"name", "summary", "source", "parts": {SLOT:
+    /// NAME}, "toml"}], "slots": [{"slot", "parts": [{"name", "summary", "source", "parameters": [{"name", "default", "meaning"}]}]}]}
+    #[arg(long)]
+    json: bool,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -31,6 +36,7 @@ enum Command {
 
 pub(crate) fn run(args: &Args) -> ExitCode {
     exit(match &args.command {
+        None if args.json => print(&format!("{:#}\n", registry())),
         None => print(&list()),
         Some(Command::Show { name }) => show(name),
         Some(Command::Parts { name }) => parts(name.as_deref()),
@@ -67,6 +73,41 @@ fn list() -> String {
         let _ = writeln!(text, "{:<16}{made_of} ({})", "", scheme.source());
     }
     text
+}
+
+/// Returns all schemes and parts as JSON.
+fn registry() -> Value {
+    let schemes = Scheme::all().map(|scheme| {
+        let parts = scheme.parts();
+        json!({
+            "name": scheme.name(),
+            "summary": scheme.summary(),
+            "source": scheme.source(),
+            "parts": {
+                "discriminator": parts.discriminator.name(),
+                "window": parts.window.name(),
+                "distribution": parts.distribution.name(),
+                "coupling": parts.coupling.name(),
+                "path_policy": parts.path_policy.name(),
+            },
+            "toml": scheme_snippet(scheme),
+        })
+    });
+    let part = |part: &PartText| {
+        let parameters = part.parameters.iter().map(
+            |parameter| json!({ "name": parameter.name, "default": parameter.default, "meaning": parameter.meaning }),
+        );
+        json!({
+            "name": part.info.name,
+            "summary": part.info.summary,
+            "source": part.info.source,
+            "parameters": parameters.collect::<Value>(),
+        })
+    };
+    let slots = families()
+        .into_iter()
+        .map(|(slot, parts)| json!({ "slot": slot, "parts": parts.iter().map(part).collect::<Value>() }));
+    json!({ "schemes": schemes.collect::<Value>(), "slots": slots.collect::<Value>() })
 }
 
 fn show(name: &str) -> Outcome {

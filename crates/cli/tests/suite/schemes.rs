@@ -173,3 +173,30 @@ fn errors_of_unknown_names_suggest_the_nearest_known_one() {
     insta::assert_snapshot!(bad(&["schemes", "show", "jsctp-notabe"]), @"error: there is no scheme `jsctp-notabe`; did you mean `jsctp-no-tabe`?");
     insta::assert_snapshot!(bad(&["schemes", "parts", "cubik"]), @"error: there is no part `cubik`; did you mean `cubic`?");
 }
+
+#[test]
+fn json_has_every_scheme_and_part_of_the_text() {
+    let json: serde_json::Value = serde_json::from_str(&good(&["schemes", "--json"])).expect("JSON");
+    let names = |list: &serde_json::Value| -> Vec<String> {
+        let list = list.as_array().expect("a list").iter();
+        list.map(|entry| entry["name"].as_str().expect("a name").to_owned())
+            .collect()
+    };
+    let list = good(&["schemes"]);
+    let listed = list.lines().filter(|line| !line.starts_with(' '));
+    let listed: Vec<_> = listed.filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names(&json["schemes"]), listed);
+    let parts = good(&["schemes", "parts"]);
+    for slot in json["slots"].as_array().expect("slots") {
+        for name in names(&slot["parts"]) {
+            let head = format!("{} = \"{name}\"", slot["slot"].as_str().expect("a slot"));
+            assert!(parts.contains(&head), "{head}");
+        }
+    }
+    let multipath = json["schemes"]
+        .as_array()
+        .and_then(|all| all.iter().find(|scheme| scheme["name"] == "multipath"));
+    let multipath = multipath.expect("the scheme multipath");
+    assert_eq!(multipath["parts"]["distribution"], "earliest-arrival");
+    assert_eq!(multipath["toml"], good(&["schemes", "show", "multipath"]));
+}

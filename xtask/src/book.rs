@@ -1,0 +1,64 @@
+//! `cargo xtask book`: builds the book of `docs/` with mdBook, and checks the links of all Markdown files.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::{Outcome, companions, markdown, process, root, say};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only check the links of all Markdown files, which needs no mdbook
+    #[arg(long)]
+    links: bool,
+}
+
+/// Where `docs/book.toml` has mdBook put the book.
+const BOOK: &str = "target/book";
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let (files, links) = markdown::check()?;
+    contents()?;
+    say(&format!(
+        "{links} relative links in {files} Markdown files lead to existing files and headings"
+    ));
+    if args.links {
+        return Ok(());
+    }
+    let book = root().join(BOOK);
+    let mut mdbook = Command::new("mdbook");
+    process::output(mdbook.arg("--version")).map_err(|_| {
+        "mdbook is missing: `cargo install --locked mdbook` installs it; `cargo xtask book --links` checks links without it"
+            .to_owned()
+    })?;
+    if book.exists() {
+        std::fs::remove_dir_all(&book).map_err(|e| format!("cannot remove {BOOK}: {e}"))?;
+    }
+    process::run(Command::new("mdbook").args(["build", "docs"]).current_dir(root()))?;
+    let copied = companions::add(&book)?;
+    say(&format!(
+        "{BOOK}/index.html is the book; {BOOK}/repository has {copied} files from outside of docs/ that it links to"
+    ));
+    Ok(())
+}
+
+/// Checks that `SUMMARY.md` lists every page of `docs/`.
+fn contents() -> Outcome {
+    let path = "docs/SUMMARY.md";
+    let text = std::fs::read_to_string(root().join(path)).map_err(|e| format!("cannot read {path}: {e}"))?;
+    let listed: BTreeSet<PathBuf> = markdown::Page::parse(&text)
+        .links
+        .iter()
+        .filter_map(|(_, destination)| Some(markdown::resolve(Path::new(path), destination)?.path))
+        .collect();
+    let missing: Vec<_> = markdown::files()?
+        .into_iter()
+        .filter(|file| file.starts_with("docs") && file != Path::new(path) && !listed.contains(file))
+        .map(|file| file.display().to_string())
+        .collect();
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("{path} does not list {}", missing.join(", ")))
+    }
+}
