@@ -26,6 +26,8 @@ struct Copy {
     /// With chunk header and padding.
     bytes: u64,
     missing: u8,
+    /// It was sent again, and may have the PSN of an earlier transmission: what was sent after that says nothing about it.
+    retransmitted: bool,
     /// The chunk may have been acknowledged by it.
     doubtful: bool,
 }
@@ -177,6 +179,7 @@ impl Outstanding {
                 sent_at: now,
                 bytes,
                 missing: 0,
+                retransmitted: false,
                 doubtful: false,
             });
         }
@@ -224,6 +227,7 @@ impl Outstanding {
         for path in &mut copies.paths {
             path.set_doubtful(seq, is_doubtful);
         }
+        let was_retransmitted = slot.retransmitted;
         // The first time that is measured on a path has to be right.
         slot.retransmitted |= is_doubtful || next.is_some() && first.unmeasured;
         let Some((to, at)) = way else { return };
@@ -241,6 +245,7 @@ impl Outstanding {
                 sent_at: slot.sent_at,
                 bytes: copy.bytes,
                 missing: slot.missing,
+                retransmitted: was_retransmitted,
                 doubtful: is_doubtful,
             };
             copies.paths[usize::from(from)].insert(other);
@@ -331,7 +336,8 @@ impl Outstanding {
         observer.copy_arrived(seq, path, copy.sent_at, is_doubtful);
     }
 
-    /// Something sent after a copy has arrived on its path. Returns whether it may still be on its way.
+    /// Something above a copy has arrived on its path. Returns whether the copy may still be on its way. One that was sent again is
+    /// missed only by what was sent after it, as a chunk's own transmission is.
     pub(super) fn misses_copy(
         &mut self,
         sequences: &mut PathSequences,
@@ -345,7 +351,8 @@ impl Outstanding {
         let Some(copy) = here.place(psn).and_then(|place| here.under_way.get_mut(place)) else {
             return false;
         };
-        copy.missing = copy.missing.saturating_add(1);
+        let counts = !copy.retransmitted || Some((copy.sent_at, psn)) < self.acks[index].latest;
+        copy.missing = copy.missing.saturating_add(counts.into());
         if copy.missing < limit {
             return true;
         }

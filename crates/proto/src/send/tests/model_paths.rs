@@ -44,6 +44,7 @@ struct Copy {
     bytes: u64,
     sent_at: Time,
     missing: u32,
+    retransmitted: bool,
     doubtful: bool,
 }
 
@@ -143,6 +144,7 @@ impl Model {
             }
         }
         let chunk = self.chunks.get_mut(&seq).expect("the model has it");
+        let retransmitted = chunk.retransmitted;
         chunk.retransmitted |= doubtful;
         let Some(&(_, path, Some(psn))) = ways.first() else {
             return;
@@ -152,6 +154,7 @@ impl Model {
             let other = Copy {
                 sent_at: chunk.sent_at,
                 missing: chunk.missing,
+                retransmitted,
                 ..copy.clone()
             };
             self.paths[chunk.path].copies.insert(chunk.psn, other);
@@ -313,7 +316,7 @@ impl Model {
             for psn in 0..below {
                 let seq = self.paths[path].chunks[psn];
                 if let Some(copy) = self.paths[path].copies.get_mut(&psn) {
-                    copy.missing += 1;
+                    copy.missing += u32::from(!copy.retransmitted || Some((copy.sent_at, psn)) < latest[path]);
                     if copy.missing >= limit {
                         self.lose_copy(path, psn);
                         told[path].lost.push(psn as Seq);
@@ -437,6 +440,7 @@ impl Pair {
             bytes,
             sent_at: self.now,
             missing: 0,
+            retransmitted: false,
             doubtful: false,
         };
         model.paths[path].copies.insert(psn, copy);

@@ -207,6 +207,29 @@ fn what_is_lost_of_a_chunk_on_several_paths_is_told_once_nothing_is_sent_again_f
 }
 
 #[test]
+fn a_retransmission_is_not_missed_by_what_was_sent_before_it_once_a_copy_has_arrived() {
+    let mut sender = Sender::new(Accounting::Path, 10, &[1; 12]);
+    sender.ring.allow_copies();
+    (11..=14).for_each(|last| sender.sack(9, &[(11, last)]));
+    assert_eq!(sender.lost, [10]);
+    // It is sent again where it was lost, and keeps its PSN there; a copy on the other path is sooner.
+    let [again, later] = [1, 2].map(Time::from_nanos);
+    sender.ring.retransmit(0, PathId(1), again);
+    sender.ring.copy(0, PathId(0), again);
+    sender.sack(14, &[]);
+    // 15 to 21 were sent before the retransmission.
+    (15..=21).for_each(|last| sender.sack(last, &[]));
+    assert_eq!((&sender.lost[..], &sender.given_up[..]), (&[10][..], &[][..]));
+    // What was sent after it reports it missing.
+    for tsn in 22..=25 {
+        assert!(sender.given_up.is_empty());
+        sender.ring.push(fragment(1452), PathId(1), later);
+        sender.sack(tsn, &[]);
+    }
+    assert_eq!((&sender.lost[..], &sender.given_up[..]), (&[10, 10][..], &[(0, 1)][..]));
+}
+
+#[test]
 fn early_retransmit_counts_what_is_outstanding_on_the_path() {
     // RFC 5827 §3.2: of 100, 106 and 107 two are enough to report the other one. TSNs 101 to 105 went elsewhere.
     for accounting in [Accounting::Path, Accounting::Cmt] {
