@@ -24,7 +24,9 @@ struct Notes<'a> {
     association: AssocId,
     lost: &'a mut Vec<Lost>,
     rates: Option<&'a mut DeliveryRates>,
-    /// The path that it came on, and whether it answers a packet with data that had come before.
+    /// The path that it came on.
+    came_on: Option<PathId>,
+    /// The same if SACKs go where the last data came from, and whether it answers a packet with data that had come before.
     came: Option<(PathId, bool)>,
 }
 
@@ -56,7 +58,7 @@ impl SackObserver for Notes<'_> {
     fn surprise(&self, path: u8, sent_at: Time, again: bool) -> Option<Surprise> {
         let rtt = &self.paths[PathId(path)].rtt;
         let taken = self.now.since(sent_at);
-        if rtt.min_rtt().is_some_and(|least| taken < least) {
+        if self.least(path).is_some_and(|least| taken < least) {
             return None;
         }
         // SACKs go to where the last packet with data came from (RFC 9260 §6.4). One with data that had come before is answered at
@@ -99,6 +101,15 @@ impl SackObserver for Notes<'_> {
 }
 
 impl Notes<'_> {
+    /// The time after which this SACK can answer what was sent on the path. If it came on another path, it took that
+    /// path's return path: half of each round-trip time.
+    fn least(&self, path: u8) -> Option<Span> {
+        let own = self.paths[PathId(path)].rtt.min_rtt()?;
+        let other = self.came_on.filter(|&came_on| came_on != PathId(path));
+        let back = other.and_then(|came_on| self.paths[came_on].rtt.min_rtt());
+        Some(back.map_or(own, |back| own.min((own + back) / 2)))
+    }
+
     #[inline]
     fn take_sample(&mut self, seq: Seq, path: u8, sent_at: Time, doubtful: bool) {
         let timed = &mut self.paths[PathId(path)];
@@ -192,6 +203,7 @@ impl Association {
             association: self.id,
             lost: &mut ctx.scratch.lost,
             rates: self.sender.rates.as_deref_mut(),
+            came_on: said.map(|(_, from)| from),
             came: said
                 .filter(|_| self.config.parts.reporting.sack_path == SackPath::LastArrival)
                 .map(|(_, from)| (from, !sack.duplicates.is_empty())),

@@ -230,6 +230,21 @@ fn redundant_reaches_the_better_path() {
             ],
             1 << 16,
         ),
+        // SACKs that return on the fast path answer what was sent on the slow one sooner than its round-trip time: 4.7 Mbit/s, 2.7 Mbit/s.
+        (
+            [
+                (Path(24_400, Span::from_millis(21), 31), 0.0),
+                (Path(4800, Span::from_millis(9), 152), 0.0),
+            ],
+            1 << 20,
+        ),
+        (
+            [
+                (Path(9100, Span::from_millis(92), 137), 0.0),
+                (Path(2800, Span::from_millis(12), 67), 0.0),
+            ],
+            1 << 18,
+        ),
     ] {
         let sctp = AssociationConfig {
             recv_buffer: buffer,
