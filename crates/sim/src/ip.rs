@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use whimbrel_proto::Ecn;
 use whimbrel_wire::{Checksum, PacketView};
 
-use crate::host::{TcpFlags, TcpSegment};
+use crate::segment::{TcpFlags, TcpSegment};
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -145,8 +145,9 @@ pub(crate) fn tcp(packet: &[u8]) -> Option<TcpSegment> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kinds::ChunkKinds;
     use crate::loss::ChunkKind;
-    use crate::packet::{Body, ChunkKinds, Form};
+    use crate::packet::{Body, Form};
 
     /// The worked example of Wikipedia's article on the IPv4 header checksum, with ECT(0).
     const HEADER: [u8; 20] = [

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use whimbrel_control::{Rate, Span};
 use whimbrel_sim::config::{ConfigError, FlowConfig, FlowKind, SimConfig, TrafficKind};
-use whimbrel_sim::topology::{self, DirectionId, FlowRoutes, RADIO_BASE, Topology};
+use whimbrel_sim::topology::{self, DirectionId, FlowRoutes, Topology};
 
 /// Each pair of nodes needs routes between all of their addresses.
 const MOST_NODES: usize = 64;
@@ -241,7 +241,7 @@ fn devices(config: &SimConfig, interfaces: &[DirectionId]) -> (Vec<DevicePlan>, 
     for (i, &interface) in interfaces.iter().enumerate() {
         let link = topology::interface_name(config, interface);
         // The further addresses of a radio.
-        if interface >= RADIO_BASE
+        if interface.radio().is_some()
             && let Some(known) = devices.iter().position(|device| device.link == link)
         {
             devices[known].addresses.push(as_v4(interface));
@@ -264,12 +264,12 @@ fn devices(config: &SimConfig, interfaces: &[DirectionId]) -> (Vec<DevicePlan>, 
 }
 
 fn mtu(config: &SimConfig, interface: DirectionId, name: &str) -> u32 {
-    if interface >= RADIO_BASE {
+    if interface.radio().is_some() {
         let radio = config.radio.iter().find(|radio| radio.display_name() == name);
         let channel = radio.and_then(|radio| config.channel.iter().find(|channel| channel.name == radio.channel));
         return channel.map_or(1500, |channel| channel.mtu);
     }
-    config.link[(interface / 2) as usize].directions()[(interface & 1) as usize].mtu
+    config.link[interface.link() as usize].directions()[usize::from(!interface.is_forward())].mtu
 }
 
 /// Returns the name of a device: that of its link if the system allows it.
@@ -311,7 +311,7 @@ fn routes(
             (&flow.receiver, &flow.sender)
         };
         for (o, &other) in others.iter().enumerate() {
-            let direct = own.iter().position(|i| *i < RADIO_BASE && *i ^ 1 == other);
+            let direct = own.iter().position(|i| i.radio().is_none() && i.reverse() == other);
             let candidates = direct.into_iter().chain([o]).chain(0..own.len());
             let usable = |i: &usize| *i < own.len() && is_route(topology, flow, forward, *i, o);
             if let Some(i) = candidates.into_iter().find(usable) {
