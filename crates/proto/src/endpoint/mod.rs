@@ -62,14 +62,14 @@ pub struct EndpointStats {
 /// let id = client.connect(Time::ZERO, AssociationConfig::default(), 5000, &[b])?;
 /// client.send(Time::ZERO, id, Message::new(0, &b"hello"[..]))?;
 ///
-/// The network: every packet arrives at once, and nothing is lost.
+/// // The network: every packet arrives at once, and nothing is lost.
 /// fn carry(now: Time, from: &mut Endpoint, to: &mut Endpoint) -> bool {
 ///     let mut datagram = Vec::new();
 ///     let Some(sent) = from.poll_transmit(now, &mut ByteSink::new(&mut datagram, ChecksumField::Compute)) else {
 ///         return false;
 ///     };
 ///     let meta = PacketMeta { local: sent.remote, remote: sent.local, ecn: sent.ecn, congestion_indicated: false };
-///     to.handle_datagram(now, meta, &datagram).expect("a packet of ours is well-formed");
+///     to.handle_datagram(now, meta, &datagram).expect("a packet of this crate is well-formed");
 ///     true
 /// }
 /// let now = Time::from_nanos(1);
