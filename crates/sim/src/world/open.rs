@@ -65,7 +65,7 @@ pub struct Entry {
     /// The ECN bits of its IP header.
     pub ecn: Ecn,
     /// Bytes between the IP header and the payload, for example [`UDP_HEADER`](crate::UDP_HEADER). They and an IPv4 header of
-    /// [`IP_HEADER`](crate::IP_HEADER) bytes count in the packet's size. `None` if the payload is a complete IP packet.
+    /// [`IP_HEADER`] bytes count in the packet's size. `None` if the payload is a complete IP packet.
     pub headers: Option<u32>,
     /// Returned with the packet; the network does not use it.
     pub tag: u32,
