@@ -219,7 +219,7 @@ struct Busy {
 }
 
 impl Busy {
-    /// Time after which it is measured anew.
+    /// Time after which it is measured again.
     const WINDOW: Span = Span::from_millis(50);
     /// Longest time in each window without sleep.
     const MOST: Span = Span::from_millis(30);

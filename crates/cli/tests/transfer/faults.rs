@@ -40,7 +40,7 @@ impl Emulator {
             .unwrap();
         let mut emulator = Emulator(child);
         let start = Instant::now();
-        let told: Value = loop {
+        let opening: Value = loop {
             if let Ok(text) = std::fs::read_to_string(&ready) {
                 break serde_json::from_str(&text).unwrap();
             }
@@ -48,7 +48,7 @@ impl Emulator {
             assert!(start.elapsed() < Duration::from_secs(20), "the emulator is not ready");
             std::thread::sleep(Duration::from_millis(10));
         };
-        let to = told["listen"].as_array().unwrap().iter();
+        let to = opening["listen"].as_array().unwrap().iter();
         let to: Vec<&str> = to.map(|addr| addr.as_str().unwrap()).collect();
         (emulator, to.join(","))
     }
