@@ -228,9 +228,7 @@ impl Intake<'_> {
             }
         }
     }
-}
 
-impl Intake<'_> {
     /// Blocks the source of a flood, unless an association has that address.
     fn block(&mut self, state: &State, now: Time, meta: PacketMeta) {
         if !state.endpoint.has_association_with(meta.remote) && self.floods.block(now, meta.local, meta.remote) {

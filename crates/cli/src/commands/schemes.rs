@@ -122,7 +122,9 @@ fn show(name: &str) -> Outcome {
 
 fn unknown(what: &str, name: &str, known: impl Iterator<Item = &'static str>) -> String {
     let known: Vec<_> = known.collect();
-    let hint = word_hint(name, &known, &format!("{what}s")).unwrap_or_default();
+    // There are too many parts for a list of all.
+    let hint = word_hint(name, &known, &format!("{what}s"));
+    let hint = hint.unwrap_or_else(|| "`whimbrel schemes parts` lists all, by slot".to_owned());
     format!("there is no {what} `{name}`; {hint}")
 }
 

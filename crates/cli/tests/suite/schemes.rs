@@ -172,6 +172,7 @@ fn lists_parts_with_parameters_units_and_defaults() {
 fn errors_of_unknown_names_suggest_the_nearest_known_one() {
     insta::assert_snapshot!(bad(&["schemes", "show", "jsctp-notabe"]), @"error: there is no scheme `jsctp-notabe`; did you mean `jsctp-no-tabe`?");
     insta::assert_snapshot!(bad(&["schemes", "parts", "cubik"]), @"error: there is no part `cubik`; did you mean `cubic`?");
+    insta::assert_snapshot!(bad(&["schemes", "parts", "recovery"]), @"error: there is no part `recovery`; `whimbrel schemes parts` lists all, by slot");
 }
 
 #[test]

@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(
             silent.judge(VIEW, &gap(5)),
             Verdict::Congestion,
-            "nobody said that the path is clear"
+            "no packet indicated that the path is clear"
         );
     }
 

@@ -27,7 +27,7 @@ pub struct JitterParameters {
     /// k follows the window instead: half of what the window grew by in the last round-trip time, from a quarter of a unit to
     /// one unit. Chen (section 5) leaves a dynamic k to future work; k is meant as what the sender itself adds to a full queue.
     pub dynamic_k: bool,
-    /// m: the ratio is taken over so many windows of packets (Chen, equation 7), 1 to 16.
+    /// m: number of windows of packets over which the ratio is computed (Chen, equation 7), 1 to 16.
     pub windows: u32,
     /// One sample in each round-trip time, as JTCP takes it, instead of one with each acknowledgement.
     pub per_rtt: bool,

@@ -8,9 +8,9 @@ overridable! {
     Reporting,
     /// Changes to the reporting that a scheme brings.
     ReportingChanges {
-        /// K-arrival SACK (Ye 2004, 6.6): a SACK for so many packets of data in any order, or when SACK.Delay is over, 1 to 255; 0
-        /// acknowledges by the standard's rules. Data that is dropped, that asks for an answer, or that is nothing but repetitions is
-        /// acknowledged at once all the same.
+        /// K-arrival SACK (Ye 2004, 6.6): a SACK for this number of packets with DATA in any order, or when SACK.Delay is over,
+        /// 1 to 255. 0: the rules of RFC 9260. Data that is dropped, that has the I bit, or that consists of duplicates is
+        /// acknowledged at once in both cases.
         arrivals_per_sack: u32 = 0,
         /// Delayed acknowledgements for concurrent paths (DAC: Iyengar, Amer and Stewart 2006): a SACK for every `sack_frequency`
         /// packets of data (or `arrivals_per_sack`) in any order, with their number in its flags, so that the sender can count

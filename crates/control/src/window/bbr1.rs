@@ -27,11 +27,12 @@ pub struct Bbr1Parameters {
     pub cwnd_gain: f64,
     /// Gain of the pacing rate in the phase that probes for bandwidth, 1 to 2 (draft §4.3.4.2: 1.25); the next phase drains what it queued.
     pub probe_gain: f64,
-    /// The bandwidth is the greatest one of so many round-trip times, 2 to 100 (draft §4.1.1.3: 10).
+    /// Length of the window of the maximum filter of the bandwidth, in round-trip times, 2 to 100 (draft §4.1.1.3: 10).
     pub bandwidth_rounds: u32,
-    /// The round-trip time is the least one of this time, 1 s to 1 h (draft §4.1.2.2: 10 s); when it is over, ProbeRTT measures anew.
+    /// Length of the window of the minimum filter of the round-trip time, 1 s to 1 h (draft §4.1.2.2: 10 s). ProbeRTT follows if no
+    /// sample in it was lower.
     pub min_rtt_window: Span,
-    /// ProbeRTT lasts at least so long, 10 ms to 10 s (draft §4.3.5: 200 ms).
+    /// Minimum duration of ProbeRTT, 10 ms to 10 s (draft §4.3.5: 200 ms).
     pub probe_rtt_time: Span,
 }
 

@@ -28,7 +28,7 @@ pub enum Reduction {
     /// RTT S / 8 + MTU, with S the `bandwidth` given and RTT the shortest one measured (Ye 2004, equation 1).
     #[cfg_attr(feature = "config", serde(rename = "bdp"))]
     Bdp,
-    /// So many `bytes`.
+    /// The number given as `bytes`.
     #[cfg_attr(feature = "config", serde(rename = "fixed"))]
     Fixed,
 }

@@ -466,7 +466,7 @@ mod tests {
         let (sizes, ssthresh) = run(false);
         assert_eq!((sizes[6], sizes[7], ssthresh), (1280, 2560, u64::MAX));
         let (sizes, ssthresh) = run(true);
-        assert_eq!(sizes[0], 20, "the first round tells nothing");
+        assert_eq!(sizes[0], 20, "the first round gives no information");
         assert!(sizes[1] < 32 && sizes[5] < 80, "{sizes:?}");
         assert_eq!(sizes[7], sizes[6] + 1, "{sizes:?}: congestion avoidance");
         assert!(ssthresh < sizes[7] * UNIT);

@@ -291,7 +291,7 @@ impl AssociationConfig {
             return Err(ConfigError::new(
                 "discriminator",
                 discriminator.name(),
-                "only a simulation knows why a packet died; allowed here is any other",
+                "requires a simulation, which knows the cause of each loss; choose another one",
             ));
         }
         Ok(())

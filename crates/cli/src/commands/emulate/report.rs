@@ -14,10 +14,10 @@ pub(super) fn text(report: &Report) -> String {
     let overrun = gate.overrun.map_or("unknown".to_owned(), |n| n.to_string());
     let lines = [
         format!(
-            "packets   {} in, {} out, {} died in the network",
+            "packets   {} in, {} out, {} dropped in the network",
             gate.received,
             gate.sent,
-            died(report)
+            dropped(report)
         ),
         format!(
             "          {overrun} lost before they were read, {} not sent, {} from elsewhere",
@@ -155,7 +155,7 @@ pub(super) fn json(scenario: &str, flow: Option<&str>, report: &Report, too_slow
         "packets": {
             "in": gate.received,
             "out": gate.sent,
-            "died": died(report),
+            "dropped": dropped(report),
             "lost_before": gate.overrun,
             "not_sent": gate.unsendable,
             "foreign": gate.foreign,
@@ -173,8 +173,8 @@ fn drops(counts: &DropCounts) -> Value {
         .into()
 }
 
-/// Packets of programs that died in the network.
-fn died(report: &Report) -> u64 {
+/// Packets of programs that the network dropped.
+fn dropped(report: &Report) -> u64 {
     report.run.drops.total()
 }
 

@@ -20,12 +20,12 @@ use crate::{Span, Time};
     serde(default, deny_unknown_fields)
 )]
 pub struct GapTrendParameters {
-    /// Observations in which a number must have risen; the path is degrading beyond it, 1 to 1000. With 2 the thesis saw paths left
-    /// too soon, with 4 too late.
+    /// The path is degrading if both numbers have risen in more than this number of observations, 1 to 1000, without falling in
+    /// between. In the thesis, 2 leaves paths too early and 4 too late.
     pub threshold: u32,
-    /// What one observation is: the sum over so much time, up to 60 s; 0 s takes each SACK by itself.
+    /// Duration of an observation, up to 60 s: the numbers of its SACKs are added. 0 s: each SACK is an observation.
     pub period: Span,
-    /// The co-primary path has at most so many times the shortest round-trip time, 1 to 100.
+    /// Largest round-trip time of the co-primary path, as a multiple of the shortest one of all paths, 1 to 100.
     pub rtt_ratio: f64,
     /// path_shift: round-trip times of the primary path in which something must be acknowledged on the new one, 1 to 100.
     pub shift: f64,
@@ -255,7 +255,7 @@ mod tests {
         // Pongaliur 2005, Figure 4.7: t_a = 50 ms, and all paths up to 55 ms.
         let mut bench = self::bench(GapTrendParameters::default(), &[100, 50, 54, 60]);
         degrade(&mut bench);
-        assert_eq!(bench.current, 1, "nobody knows last hops: the fastest");
+        assert_eq!(bench.current, 1, "last hops are unknown: the fastest path");
         let mut bench = self::bench(GapTrendParameters::default(), &[100, 50, 54, 60]);
         for (view, hop) in bench.views.iter_mut().zip([7, 7, 8, 9]) {
             view.last_hop = Some(hop);

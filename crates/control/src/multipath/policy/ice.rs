@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(
             (bench.current, bench.probed.len()),
             (0, 0),
-            "the next measurement tells"
+            "the next measurement decides"
         );
         flow(&mut bench, &[10, 90], Span::from_secs(61));
         assert_eq!(bench.current, 1);

@@ -19,12 +19,12 @@ use crate::part::{BuildContext, ParameterError, Part};
 pub struct PotentiallyFailedParameters {
     /// Potentially.Failed.Max.Retrans (PFMR): timeouts in a row that a path may have before data goes elsewhere, 0 to 255.
     pub max_retrans: u32,
-    /// Primary.Switchover.Max.Retrans (PSMR): timeouts in a row after which the path that carries data instead becomes the primary
-    /// one, `max_retrans` to 255; absent: never, data returns as soon as the primary path answers.
+    /// Primary.Switchover.Max.Retrans (PSMR): number of consecutive timeouts after which the path that carries data becomes the
+    /// primary path, `max_retrans` to 255. Absent: never; data returns as soon as the primary path answers.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub switchover_max_retrans: Option<u32>,
-    /// Units of the congestion window with which a path begins anew when it answers a heartbeat, 0 to 100; 0 leaves the window as the
-    /// last timeout left it (RFC 7829), 2 is what CMT-PF does in ns-2.
+    /// Congestion window of a path that answers a heartbeat after it failed, in units of the window, 0 to 100. 0 keeps the window
+    /// that the last timeout set (RFC 7829); 2 is the value of CMT-PF in ns-2.
     pub restart_units: u32,
 }
 
