@@ -195,8 +195,13 @@ mod tests {
             };
             let to = |ip: &str| SocketAddr::new(ip.parse().unwrap(), server.local_addr().unwrap().port());
             let server_ip = if local.starts_with("127") { "127.0.0.1" } else { "::1" };
-            let mut clients = vec![(server_ip, UdpSocket::bind((server_ip, 0)).unwrap())];
-            clients.push((server_ip, UdpSocket::bind((server_ip, 0)).unwrap()));
+            let first = UdpSocket::bind((server_ip, 0)).unwrap();
+            // Its port differs from that of the first in the high byte only.
+            let port = |high: u16| first.local_addr().unwrap().port() ^ (high << 8);
+            let twin = (1..=255)
+                .filter(|high| port(*high) >= 1024)
+                .find_map(|high| UdpSocket::bind((server_ip, port(high))).ok());
+            let mut clients = vec![(server_ip, first), (server_ip, twin.unwrap())];
             if local == "[::]:0" {
                 clients.push(("127.0.0.1", UdpSocket::bind("127.0.0.1:0").unwrap()));
                 clients.push(("127.0.0.1", UdpSocket::bind("127.0.0.2:0").unwrap()));

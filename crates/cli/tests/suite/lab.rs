@@ -3,36 +3,31 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use crate::support::{code, root, stderr, stdout, whimbrel};
+use crate::support::{code, one_link, root, stderr, stdout, whimbrel};
 
-const SMALL: &str = r#"
+fn small_text() -> String {
+    one_link(
+        r#"
 title = "small"
 duration = "30 s"
 seeds = 2
-
-[[node]]
-name = "a"
-
-[[node]]
-name = "b"
-
-[[link]]
-name = "radio"
-between = ["a", "b"]
-rate = "2 Mbit/s"
+"#,
+        r#"rate = "2 Mbit/s"
 delay = "10 ms"
 loss = { kind = "bernoulli", rate = 0.02 }
-
-[[flow]]
+"#,
+        r#"[[flow]]
 name = "upload"
 from = "a"
 to = "b"
 traffic = { kind = "file", file_bytes = 300000 }
-"#;
+"#,
+    )
+}
 
 fn small() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    fs::write(folder.path().join("small.toml"), SMALL).expect("writable");
+    fs::write(folder.path().join("small.toml"), small_text()).expect("writable");
     folder
 }
 
@@ -92,7 +87,9 @@ fn an_explained_scenario_equals_the_original() {
 #[test]
 fn bad_scenarios_are_errors_before_anything_runs() {
     let folder = small();
-    let bad = SMALL.replace("delay", "dealy").replace("rate = 0.02", "rate = 2");
+    let bad = small_text()
+        .replace("delay", "dealy")
+        .replace("rate = 0.02", "rate = 2");
     fs::write(folder.path().join("bad.toml"), bad).expect("writable");
     for command in ["check", "run"] {
         let output = whimbrel(folder.path(), &[command, "bad.toml"]);
@@ -129,7 +126,7 @@ fn bad_scenarios_are_errors_before_anything_runs() {
 #[test]
 fn errors_of_traces_name_field_and_file() {
     let folder = small();
-    let traced = SMALL.replace("rate = \"2 Mbit/s\"", "trace = { file = \"cell.trace\" }");
+    let traced = small_text().replace("rate = \"2 Mbit/s\"", "trace = { file = \"cell.trace\" }");
     fs::write(folder.path().join("traced.toml"), traced).expect("writable");
     let output = whimbrel(folder.path(), &["run", "traced.toml"]);
     assert_eq!(code(&output), 2);
@@ -323,7 +320,7 @@ fn a_closed_reader_is_no_error() {
 #[test]
 fn an_interruption_keeps_complete_runs_and_reports_it() {
     let folder = small();
-    let endless = SMALL.replace("kind = \"file\", file_bytes = 300000", "kind = \"endless\"");
+    let endless = small_text().replace("kind = \"file\", file_bytes = 300000", "kind = \"endless\"");
     let endless = endless.replace("30 s", "24 h").replace("seeds = 2", "seeds = 1000");
     fs::write(folder.path().join("endless.toml"), endless).expect("writable");
     let child = Command::new(env!("CARGO_BIN_EXE_whimbrel"))

@@ -5,27 +5,20 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::support::{code, stderr, stdout, whimbrel};
+use crate::support::{code, one_link, stderr, stdout, whimbrel};
 
-const SWEEP: &str = r#"
+fn sweep_text() -> String {
+    one_link(
+        r#"
 title = "sweep"
 duration = "20 s"
 seeds = 3
-
-[[node]]
-name = "a"
-
-[[node]]
-name = "b"
-
-[[link]]
-name = "radio"
-between = ["a", "b"]
-rate = "2 Mbit/s"
+"#,
+        r#"rate = "2 Mbit/s"
 delay = "10 ms"
 loss = { kind = "bernoulli", rate = 0.02 }
-
-[[flow]]
+"#,
+        r#"[[flow]]
 name = "upload"
 from = "a"
 to = "b"
@@ -33,11 +26,13 @@ to = "b"
 [sweep]
 "link.radio.loss.rate" = [0, 0.01, 0.05]
 "flow.upload.sctp.scheme" = ["standard", "cubic"]
-"#;
+"#,
+    )
+}
 
 fn sweep() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    fs::write(folder.path().join("sweep.toml"), SWEEP).expect("writable");
+    fs::write(folder.path().join("sweep.toml"), sweep_text()).expect("writable");
     folder
 }
 

@@ -2,30 +2,25 @@
 
 use std::fs;
 
-use crate::support::{code, root, stderr, stdout, whimbrel};
+use crate::support::{code, one_link, root, stderr, stdout, whimbrel};
 
-const SCENARIO: &str = r#"
+fn scenario_text() -> String {
+    one_link(
+        r#"
 duration = "20 s"
 seeds = 3
-
-[[node]]
-name = "a"
-
-[[node]]
-name = "b"
-
-[[link]]
-name = "radio"
-between = ["a", "b"]
-rate = "1 Mbit/s"
+"#,
+        r#"rate = "1 Mbit/s"
 delay = "10 ms"
 loss = { kind = "bernoulli", rate = 0 }
-
-[[flow]]
+"#,
+        r#"[[flow]]
 name = "bulk"
 from = "a"
 to = "b"
-"#;
+"#,
+    )
+}
 
 const STUDY: &str = r#"
 title = "Loss and goodput"
@@ -74,7 +69,7 @@ paper = [{ at = { loss = 0 }, value = 1.0 }]
 fn small() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::create_dir_all(folder.path().join("studies/loss")).expect("writable");
-    fs::write(folder.path().join("studies/loss/scenario.toml"), SCENARIO).expect("writable");
+    fs::write(folder.path().join("studies/loss/scenario.toml"), scenario_text()).expect("writable");
     fs::write(folder.path().join("studies/loss/study.toml"), STUDY).expect("writable");
     folder
 }

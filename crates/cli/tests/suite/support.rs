@@ -31,3 +31,11 @@ pub(crate) fn stdout(output: &Output) -> String {
 pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).expect("text")
 }
+
+/// Returns a scenario with the nodes `a` and `b`: `head` has its first fields, `link` those of the link `radio` between them, and `rest`
+/// follows.
+pub(crate) fn one_link(head: &str, link: &str, rest: &str) -> String {
+    let nodes = "\n[[node]]\nname = \"a\"\n\n[[node]]\nname = \"b\"\n";
+    let between = "\n[[link]]\nname = \"radio\"\nbetween = [\"a\", \"b\"]\n";
+    format!("{head}{nodes}{between}{link}\n{rest}")
+}

@@ -4,28 +4,21 @@ use std::process::Command;
 
 use whimbrel_testkit::{needs, program};
 
-use crate::support::{code, root, stderr, whimbrel};
+use crate::support::{code, one_link, root, stderr, whimbrel};
 
-const SCENARIO: &str = r#"
+fn scenario_text() -> String {
+    one_link(
+        r#"
 title = "capture"
 duration = "3 s"
 seeds = 1
-
-[[node]]
-name = "a"
-
-[[node]]
-name = "b"
-
-[[link]]
-name = "radio"
-between = ["a", "b"]
-rate = "2 Mbit/s"
+"#,
+        r#"rate = "2 Mbit/s"
 delay = "10 ms"
 queue = { kind = "drop-tail", packets = 10 }
 loss = { kind = "bernoulli", rate = 0.03 }
-
-[[flow]]
+"#,
+        r#"[[flow]]
 name = "data"
 from = "a"
 to = "b"
@@ -33,14 +26,16 @@ sctp = { scheme = "jsctp", reporting = { new_gaps_only = true } }
 
 [record]
 packets = "all"
-"#;
+"#,
+    )
+}
 
 /// Chunks and parameters that Wireshark does not know are decoded, and lost packets have their causes, as in `results.csv`.
 #[test]
 fn the_dissector_decodes_our_chunks_and_names_causes_of_losses() {
     let tshark = needs!(program("tshark", "tshark"));
     let folder = tempfile::tempdir().expect("a temporary folder");
-    std::fs::write(folder.path().join("a.toml"), SCENARIO).expect("writable");
+    std::fs::write(folder.path().join("a.toml"), scenario_text()).expect("writable");
     let run = whimbrel(folder.path(), &["run", "a.toml", "--out", "out"]);
     assert_eq!(code(&run), 0, "{}", stderr(&run));
     let script = format!("lua_script:{}", root().join("extras/wireshark/whimbrel.lua").display());
