@@ -1,4 +1,4 @@
-//! Where packets come from and go to.
+//! Addresses of packets, and the data that a driver passes with them.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,7 @@ use crate::ids::{AssocId, PathId};
 
 /// An IP address and, for SCTP inside UDP (RFC 6951), the UDP port of the encapsulation; port 0 is plain SCTP over IP.
 ///
-/// The SCTP port is not part of it: it is the same for all addresses of an endpoint (RFC 9260 §1.3).
+/// The SCTP port is not part of it, as it is the same for all addresses of an endpoint (RFC 9260 §1.3).
 pub type TransportAddr = SocketAddr;
 
 /// The two ECN bits of an IP header (RFC 3168 §5).
@@ -23,27 +23,28 @@ pub enum Ecn {
     Ce,
 }
 
-/// What a driver knows of an arriving packet besides its bytes.
+/// The data of an arriving packet that is not in its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PacketMeta {
-    /// Our address that the packet arrived at.
+    /// The local address at which the packet arrived.
     pub local: TransportAddr,
-    /// The address it came from.
+    /// The address it was sent from.
     pub remote: TransportAddr,
     /// The ECN bits it arrived with.
     pub ecn: Ecn,
-    /// Routers indicated congestion by other means than the ECN bits; no header of today can, simulated ones do.
+    /// Whether routers indicated congestion by other means than the ECN bits. No header in use can carry this;
+    /// simulated headers can.
     pub congestion_indicated: bool,
 }
 
-/// Says where the packet just written into the sink goes.
+/// Addresses and path of the packet just written into the sink.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transmit {
-    /// The association it belongs to; none for replies made without one.
+    /// The association it belongs to; none for replies sent without one.
     pub association: Option<AssocId>,
-    /// The path it is sent on; none for replies made without an association.
+    /// The path it is sent on; none for replies sent without an association.
     pub path: Option<PathId>,
-    /// Our address to send from.
+    /// The local address to send from.
     pub local: TransportAddr,
     /// The address to send to.
     pub remote: TransportAddr,

@@ -1,4 +1,4 @@
-//! What an endpoint tells its user.
+//! Notifications of an endpoint to its user.
 
 use crate::{PathId, PathState, TransportAddr};
 
@@ -9,79 +9,79 @@ pub enum Event {
     Connected {
         /// Whether the peer opened it.
         accepted: bool,
-        /// Streams we may send on: `0..outbound_streams`.
+        /// Streams that the user may send on: `0..outbound_streams`.
         outbound_streams: u16,
         /// Streams the peer may send on: `0..inbound_streams`.
         inbound_streams: u16,
     },
-    /// DATA ARRIVE: [`recv`](crate::Endpoint::recv) has something to hand over. Told once until `recv` has returned `None`.
+    /// DATA ARRIVE: [`recv`](crate::Endpoint::recv) has something to return. Reported once until `recv` has returned `None`.
     DataReady,
     /// A send that was refused with [`SendError::Full`](crate::SendError::Full) may succeed now.
     SendSpace,
     /// Everything sent so far has been acknowledged.
     SendIdle,
-    /// SEND FAILURE: a message that was taken is given up. Each is told once, before [`Event::Restarted`] or [`Event::Closed`] if one of
-    /// them is why.
+    /// SEND FAILURE: an accepted message is given up. Each one is reported once, before [`Event::Restarted`] or [`Event::Closed`] if
+    /// one of them is the cause.
     SendFailed(SendFailure),
-    /// NETWORK STATUS CHANGE: a path is in another state.
+    /// NETWORK STATUS CHANGE: the state of a path has changed.
     PathState {
         /// The path.
         path: PathId,
-        /// The state it is in now.
+        /// Its new state.
         state: PathState,
     },
-    /// The peer has another address, and this path leads there; it is verified before it is used.
+    /// The peer added an address. This path leads to it, and is verified before it is used.
     PeerAddressAdded {
         /// The path.
         path: PathId,
         /// The address.
         addr: TransportAddr,
     },
-    /// An address of the peer is gone, and the path to it.
+    /// The peer removed an address, and the path to it was removed.
     PeerAddressRemoved {
         /// The path.
         path: PathId,
         /// The address.
         addr: TransportAddr,
     },
-    /// Another path is the primary one.
+    /// Another path became the primary path.
     PrimaryChanged {
         /// The path.
         path: PathId,
     },
-    /// The peer wants data on this path first, and gets it there as soon as the path is active.
+    /// The peer requests data on this path first. The endpoint sends it there as soon as the path is active.
     PrimaryRequested {
         /// The path.
         path: PathId,
     },
-    /// The peer knows an address of ours that was added; paths from it are verified before they are used.
+    /// The peer has accepted an added local address. Paths from it are verified before they are used.
     LocalAddressAdded {
         /// The address.
         addr: TransportAddr,
     },
-    /// The peer sends no more to an address of ours that was removed.
+    /// The peer no longer sends to a local address that was removed.
     LocalAddressRemoved {
         /// The address.
         addr: TransportAddr,
     },
-    /// The peer refused to add or remove an address of ours, or to send there first.
+    /// The peer refused to add or remove a local address, or to use it as its primary destination.
     AddressRefused {
         /// The address.
         addr: TransportAddr,
-        /// Cause code (RFC 5061 §4.3); 0 if it told none.
+        /// Cause code (RFC 5061 §4.3); 0 if the peer gave none.
         cause: u16,
     },
-    /// The peer has begun to shut the association down; nothing more can be sent.
+    /// The peer has begun to shut down the association; no more messages can be sent.
     PeerShutdown,
-    /// RESTART: the peer lost its state and began anew with the same addresses. Messages that were not acknowledged have been told as
-    /// [`Event::SendFailed`].
+    /// RESTART: the peer lost its state and restarted with the same addresses. Messages that were not acknowledged have been reported
+    /// as [`Event::SendFailed`].
     Restarted,
-    /// COMMUNICATION ERROR: the peer reported an error; the code of its first cause (RFC 9260 §3.3.10).
+    /// COMMUNICATION ERROR: the peer reported an error, with the code of its first cause (RFC 9260 §3.3.10).
     RemoteError {
         /// Cause code.
         cause: u16,
     },
-    /// COMMUNICATION LOST or SHUTDOWN COMPLETE: the association is over. The last event of an association.
+    /// COMMUNICATION LOST or SHUTDOWN COMPLETE: the association has ended. The last event of an association.
     Closed(CloseReason),
 }
 
@@ -92,43 +92,43 @@ pub struct SendFailure {
     pub stream: u16,
     /// Its payload protocol identifier.
     pub ppid: u32,
-    /// The number that its user gave it, see [`Message::context`](crate::Message::context).
+    /// The number set by the user, see [`Message::context`](crate::Message::context).
     pub context: u32,
-    /// Some of it was sent: the peer may have got all of it, and only the acknowledgement is missing.
+    /// Whether a part of it was sent. The peer may have received all of it without the acknowledgement arriving.
     pub sent: bool,
-    /// Why.
+    /// The cause.
     pub cause: SendFailureCause,
 }
 
-/// Why a message is given up.
+/// The cause of a send failure.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum SendFailureCause {
-    /// The association ended before it was acknowledged.
+    /// The association ended before the message was acknowledged.
     Ended,
-    /// The peer restarted before it had acknowledged it.
+    /// The peer restarted before it acknowledged the message.
     Restarted,
-    /// It was taken before the handshake, and the peer allows fewer streams (RFC 9260 §5.1.1).
+    /// The message was accepted before the handshake, and the peer allows fewer streams (RFC 9260 §5.1.1).
     NoSuchStream,
 }
 
-/// Why an association ended.
+/// The reason for the end of an association.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum CloseReason {
-    /// Both ends delivered everything and agreed to end.
+    /// Both ends delivered all data and shut down the association.
     #[error("shut down in good order")]
     Graceful,
-    /// Our user aborted it.
+    /// The local user aborted it.
     #[error("aborted by this end: {0}")]
     AbortedLocally(String),
-    /// The peer aborted it; with the code of its first cause, if any, and the peer's text for a user-initiated abort.
+    /// The peer aborted it, with the code of its first cause, if any, and the peer's text for a user-initiated abort.
     #[error("aborted by the peer{}", describe_abort(*.cause, .reason))]
     AbortedByPeer {
         /// Code of the first error cause (RFC 9260 §3.3.10).
         cause: Option<u16>,
-        /// The upper layer's abort reason, as far as it is text.
+        /// The upper layer's abort reason, if it is text.
         reason: String,
     },
-    /// The peer answered our INIT with an ABORT: nobody listens there, or it has no room.
+    /// The peer answered the INIT with an ABORT: no endpoint listens there, or it has no resources.
     #[error("refused by the peer{}", describe_abort(*.cause, ""))]
     Refused {
         /// Code of the first error cause.
@@ -137,19 +137,19 @@ pub enum CloseReason {
     /// No answer to INIT or COOKIE ECHO after Max.Init.Retransmits attempts.
     #[error("no answer to the opening handshake")]
     HandshakeTimeout,
-    /// More than Association.Max.Retrans retransmissions in a row without an answer.
+    /// More than Association.Max.Retrans consecutive retransmissions without an answer.
     #[error("the peer stopped answering on every path")]
     PeerUnreachable,
-    /// The peer refused every address that was left to us (RFC 5061).
+    /// The peer refused every remaining local address (RFC 5061).
     #[error("no address is left from which the peer can be reached")]
     NoAddress,
     /// The guard timer T5 ended a shutdown that took too long.
     #[error("the peer did not finish the shutdown in time")]
     ShutdownTimeout,
-    /// A limit of this end was exceeded; which one is named.
+    /// A local limit was exceeded; the value names it.
     #[error("a limit of this end was exceeded: {0}")]
     OverLimit(&'static str),
-    /// The peer broke the protocol; what it did is named.
+    /// The peer violated the protocol; the value names the violation.
     #[error("protocol violation by the peer: {0}")]
     ProtocolViolation(&'static str),
 }

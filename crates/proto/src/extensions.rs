@@ -1,4 +1,4 @@
-//! Extensions beyond the RFC that both ends have to agree on, in INIT and INIT ACK.
+//! Extensions that RFC 9260 does not have and that both ends agree on in INIT and INIT ACK.
 
 use whimbrel_wire::{ChunkType, Parameter};
 
@@ -9,21 +9,21 @@ use crate::config::Resolved;
 pub(crate) struct Extensions(pub(crate) u8);
 
 impl Extensions {
-    /// TIMESTAMP chunks go with data, and SACKs return them.
+    /// TIMESTAMP chunks are sent with data, and SACKs return them.
     pub(crate) const TIMESTAMPS: Extensions = Extensions(1);
     /// SACKs echo the congestion that routers indicate.
     pub(crate) const ECI: Extensions = Extensions(2);
-    /// NR-SACK chunks take the place of SACKs.
+    /// NR-SACK chunks replace SACKs.
     pub(crate) const NR_SACK: Extensions = Extensions(4);
-    /// NEW GAPS chunks take the place of SACKs.
+    /// NEW GAPS chunks replace SACKs.
     pub(crate) const NEW_GAPS: Extensions = Extensions(8);
 
     /// Chunks can be authenticated (RFC 4895).
     pub(crate) const AUTH: Extensions = Extensions(0x40);
-    /// Addresses can come and go (RFC 5061).
+    /// Addresses can be added and removed (RFC 5061).
     pub(crate) const DYNAMIC_ADDRESSES: Extensions = Extensions(0x80);
 
-    /// What an end with these settings would use.
+    /// Returns the extensions that an end with these settings would use.
     pub(crate) fn wanted(config: &Resolved) -> Extensions {
         let mut wanted = Extensions::default();
         wanted.add(config.parts.timestamps, Extensions::TIMESTAMPS);
@@ -45,12 +45,12 @@ impl Extensions {
         self.0 & extension.0 != 0
     }
 
-    /// What both ends would use.
+    /// Returns the extensions that both ends would use.
     pub(crate) fn in_common(self, other: Extensions) -> Extensions {
         Extensions(self.0 & other.0)
     }
 
-    /// Takes a parameter of the peer's, if it names an extension.
+    /// Adds the extensions that a parameter of the peer names.
     pub(crate) fn take(&mut self, parameter: &Parameter<'_>) {
         self.add(*parameter == Parameter::Timestamps, Extensions::TIMESTAMPS);
         self.add(*parameter == Parameter::EciCapable, Extensions::ECI);
@@ -64,7 +64,7 @@ impl Extensions {
         }
     }
 
-    /// Adds the parameters that name them.
+    /// Adds the parameters that name the extensions.
     pub(crate) fn emit(self, list: &mut Vec<u8>) {
         if self.has(Extensions::TIMESTAMPS) {
             Parameter::Timestamps.emit(list);
@@ -75,7 +75,7 @@ impl Extensions {
         if self.has(Extensions::NEW_GAPS) {
             Parameter::NewGaps.emit(list);
         }
-        // RFC 5061 §4.2.7: chunks beyond the standard, named by type.
+        // RFC 5061 §4.2.7: chunks that RFC 9260 does not have, named by type.
         let mut types = Vec::new();
         if self.has(Extensions::AUTH) {
             types.push(ChunkType::AUTH.0);

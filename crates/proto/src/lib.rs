@@ -1,14 +1,14 @@
 //! A complete, multi-homed SCTP endpoint (RFC 9260) that does no I/O.
 //!
-//! Bytes, times and randomness come in as arguments; packets, events and deadlines come out. A driver, be it a simulator or a
+//! Bytes, times and random numbers are the inputs; packets, events and deadlines are the outputs. A driver, which is a simulator or a
 //! socket loop, repeats three steps:
 //!
-//! 1. **mutate**: hand in a packet ([`Endpoint::handle_datagram`]), the passage of time ([`Endpoint::handle_timeout`]) or a
-//!    user's wish ([`Endpoint::connect`], [`Endpoint::send`], [`Endpoint::recv`], ...);
+//! 1. **mutate**: pass a packet ([`Endpoint::handle_datagram`]), the passage of time ([`Endpoint::handle_timeout`]) or a
+//!    user request ([`Endpoint::connect`], [`Endpoint::send`], [`Endpoint::recv`], ...);
 //! 2. **drain**: call [`Endpoint::poll_transmit`] until it returns `None`, then [`Endpoint::poll_event`] until it does;
 //! 3. **wait** for the next packet, or until [`Endpoint::next_timeout`].
 //!
-//! Extra calls do nothing.
+//! Additional calls have no effect.
 
 mod address;
 mod association;

@@ -1,4 +1,4 @@
-//! User messages on their way in and out.
+//! User messages, sent and received.
 
 use bytes::Bytes;
 use whimbrel_wire::{Payload, Ssn};
@@ -6,32 +6,32 @@ use whimbrel_wire::{Payload, Ssn};
 /// A user message to send (RFC 9260 §11.1.5).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Message {
-    /// The stream it is sent on, `0..outbound_streams`.
+    /// The stream to send it on, `0..outbound_streams`.
     pub stream: u16,
-    /// Payload protocol identifier: passed through unchanged.
+    /// Payload protocol identifier, passed unchanged.
     pub ppid: u32,
-    /// Deliver it as soon as it is complete, without regard to the order of the stream.
+    /// Whether the receiver delivers it as soon as it is complete, without regard to the order of the stream.
     pub unordered: bool,
-    /// Ask the receiver to acknowledge it without delay (the I bit, RFC 7053).
+    /// Whether the receiver is asked to acknowledge it without delay (the I bit, RFC 7053).
     pub immediate: bool,
-    /// A number of the user's, not sent to the peer: [`Event::SendFailed`](crate::Event::SendFailed) tells it if the message cannot be
-    /// delivered.
+    /// A number chosen by the user, not sent to the peer. [`Event::SendFailed`](crate::Event::SendFailed) returns it if the message
+    /// cannot be delivered.
     pub context: u32,
-    /// What it says. At least one byte.
+    /// The content, at least one byte.
     pub payload: MessagePayload,
 }
 
 /// The content of a message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MessagePayload {
-    /// Real bytes, shared with the caller and never copied before they are put into a packet.
+    /// Real bytes, shared with the caller and not copied before they are written into a packet.
     Bytes(Bytes),
-    /// So many zero bytes, which exist only where a packet is encoded: what simulations send.
+    /// The given number of zero bytes, which exist only where a packet is encoded. Simulations send these.
     Zeros(u32),
 }
 
 impl Message {
-    /// An ordered message with real content on `stream`.
+    /// Returns an ordered message with real content on `stream`.
     pub fn new(stream: u16, payload: impl Into<Bytes>) -> Self {
         Message {
             stream,
@@ -43,7 +43,7 @@ impl Message {
         }
     }
 
-    /// An ordered message of `len` zero bytes on `stream`.
+    /// Returns an ordered message of `len` zero bytes on `stream`.
     pub fn zeros(stream: u16, len: u32) -> Self {
         Message {
             stream,
@@ -55,19 +55,19 @@ impl Message {
         }
     }
 
-    /// Its length in bytes.
+    /// Returns its length in bytes.
     pub fn len(&self) -> usize {
         self.payload.len()
     }
 
-    /// Whether it is empty, which cannot be sent (RFC 9260 §6.2).
+    /// Whether it is empty. An empty message cannot be sent (RFC 9260 §6.2).
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
 impl MessagePayload {
-    /// Its length in bytes.
+    /// Returns its length in bytes.
     pub fn len(&self) -> usize {
         match self {
             MessagePayload::Bytes(bytes) => bytes.len(),
@@ -88,23 +88,23 @@ impl MessagePayload {
     }
 }
 
-/// Describes a message, or a part of one, just handed to the reader (RFC 9260 §11.1.7).
+/// Describes a message, or a part of one, that was just delivered to the reader (RFC 9260 §11.1.7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Received {
-    /// The stream it came on.
+    /// The stream on which it arrived.
     pub stream: u16,
-    /// Its stream sequence number; zero and without meaning if unordered.
+    /// Its stream sequence number; zero and without meaning if the message is unordered.
     pub ssn: Ssn,
-    /// Payload protocol identifier as the sender set it.
+    /// Payload protocol identifier set by the sender.
     pub ppid: u32,
-    /// Whether it was sent without regard to order.
+    /// Whether it was sent unordered.
     pub unordered: bool,
-    /// Bytes handed over by this call.
+    /// Bytes delivered by this call.
     pub len: usize,
-    /// Whether the message begins here. A message that is begun and not ended before the next one of its stream and order begins never
-    /// will be: the peer has restarted.
+    /// Whether the message begins here. If the next message of the same stream and order begins before this one has ended, the peer
+    /// has restarted, and the rest of this one will never arrive.
     pub begin: bool,
-    /// Whether the message ends here. False only when a message larger than the receive buffer is handed over in parts; whole
-    /// messages of other streams, or of the other order, may come between the parts.
+    /// Whether the message ends here. False only if a message larger than the receive buffer is delivered in parts. Whole messages of
+    /// other streams, or of the other order, may come between the parts.
     pub end: bool,
 }

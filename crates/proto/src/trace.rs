@@ -1,4 +1,4 @@
-//! Observation: typed records of what happens inside, built only if somebody asked for their kind.
+//! Typed records of internal events, created only for the kinds that were requested.
 
 use whimbrel_control::{LossSignal, Span, Time, Verdict};
 use whimbrel_wire::Tsn;
@@ -10,7 +10,7 @@ use crate::{AssocId, Discard, PathId, PathState, RecoveryMode, State};
 pub struct TraceKinds(u16);
 
 impl TraceKinds {
-    /// Nothing: costs one test of a bit per occasion.
+    /// No records: costs one bit test per event.
     pub const NONE: TraceKinds = TraceKinds(0);
     /// Packets sent, received and discarded.
     pub const PACKETS: TraceKinds = TraceKinds(1);
@@ -20,16 +20,16 @@ impl TraceKinds {
     pub const WINDOWS: TraceKinds = TraceKinds(4);
     /// Round-trip times and timeouts.
     pub const RTT: TraceKinds = TraceKinds(8);
-    /// Path states, association states, timers that went off.
+    /// Path states, association states, timers that expired.
     pub const STATES: TraceKinds = TraceKinds(16);
-    /// Marks and their echoes.
+    /// CE marks and their echoes.
     pub const ECN: TraceKinds = TraceKinds(32);
-    /// How losses were judged.
+    /// The judgements of losses.
     pub const VERDICTS: TraceKinds = TraceKinds(64);
     /// Everything.
     pub const ALL: TraceKinds = TraceKinds(127);
 
-    /// This set and the other one together.
+    /// Returns the union of this set and the other one.
     #[must_use]
     pub const fn with(self, other: TraceKinds) -> TraceKinds {
         TraceKinds(self.0 | other.0)
@@ -46,22 +46,22 @@ impl TraceKinds {
 pub struct TraceRecord {
     /// When it happened.
     pub at: Time,
-    /// The association; none for packets that belong to none.
+    /// The association; none for packets that do not belong to one.
     pub association: Option<AssocId>,
     /// What happened.
     pub event: TraceEvent,
 }
 
-/// Which rule declared a TSN lost.
+/// The rule that declared a TSN lost.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum LossRule {
     /// Enough missing reports (RFC 9260 §7.2.4).
     MissingReports,
-    /// T3-rtx went off (RFC 9260 §6.3.3).
+    /// T3-rtx expired (RFC 9260 §6.3.3).
     Timeout,
-    /// The highest one outstanding has arrived, and too few are for enough missing reports (Ye 2004, 3.4).
+    /// The highest outstanding TSN has arrived, and there are too few for enough missing reports (Ye 2004, 3.4).
     SmallWindow,
-    /// Not lost for all one knows: it is sent again as a tail-loss probe (RFC 8985 §7).
+    /// Not known to be lost: it is retransmitted as a tail-loss probe (RFC 8985 §7).
     TailProbe,
 }
 
@@ -80,15 +80,15 @@ pub enum TimerKind {
     T5ShutdownGuard,
     /// T3-rtx of a path: waiting for acknowledgement of data.
     T3Rtx,
-    /// Heartbeat of a path: time to send one, or time to give one up.
+    /// Heartbeat of a path: time to send one, or to give one up.
     Heartbeat,
     /// Tail-loss probe of a path (RFC 8985 §7).
     TailLossProbe,
     /// Probe of a closed receive window.
     ZeroWindowProbe,
-    /// Nothing was sent or received for the configured time.
+    /// No packet was sent or received for the configured time.
     Autoclose,
-    /// The peer's first message did not come in time.
+    /// The first message of the peer did not arrive in time.
     FirstMessage,
 }
 
@@ -97,32 +97,32 @@ pub enum TimerKind {
 pub enum TraceEvent {
     /// A packet was handed to the driver.
     PacketSent {
-        /// Where it goes.
+        /// The path it is sent on.
         path: PathId,
-        /// Bytes of SCTP packet.
+        /// Length of the SCTP packet in bytes.
         wire_len: u32,
     },
     /// A packet was received and belongs to the association.
     PacketReceived {
-        /// Where it came from, if the address is one of the peer's.
+        /// The path it arrived on, if its source is an address of the peer.
         path: Option<PathId>,
-        /// Bytes of SCTP packet.
+        /// Length of the SCTP packet in bytes.
         wire_len: u32,
     },
     /// A packet, or the rest of it, was discarded.
     Discarded {
-        /// Why.
+        /// The reason.
         reason: Discard,
     },
     /// A DATA chunk was sent.
     TsnSent {
-        /// On this path.
+        /// The path it was sent on.
         path: PathId,
         /// Its TSN.
         tsn: Tsn,
         /// Bytes of user data.
         len: u32,
-        /// Whether it had been sent before.
+        /// Whether it is a retransmission.
         retransmission: bool,
     },
     /// A TSN was acknowledged for the first time.
@@ -132,13 +132,13 @@ pub enum TraceEvent {
         /// The TSN.
         tsn: Tsn,
     },
-    /// A TSN was declared lost and will be sent again.
+    /// A TSN was declared lost and will be retransmitted.
     TsnLost {
         /// The path it was last sent on.
         path: PathId,
         /// The TSN.
         tsn: Tsn,
-        /// The rule that said so.
+        /// The rule that declared it lost.
         rule: LossRule,
     },
     /// The loss of a TSN was judged.
@@ -147,25 +147,25 @@ pub enum TraceEvent {
         path: PathId,
         /// The TSN.
         tsn: Tsn,
-        /// How the loss was noticed.
+        /// How the loss was detected.
         signal: LossSignal,
-        /// What it meant.
+        /// The judgement.
         verdict: Verdict,
         /// Congestion window before the reaction, bytes.
         cwnd_before: u64,
         /// Congestion window after it, bytes.
         cwnd: u64,
-        /// How strongly congestion showed when the episode was judged, as a multiple of what it takes for that verdict, if the
+        /// The strength of the congestion signal when the episode was judged, as a multiple of the threshold for that verdict, if the
         /// discriminator has such a measure.
         strength: Option<f64>,
-        /// The loss episode, counted from 1: the losses of one window of data, or one timeout.
+        /// The loss episode, counted from 1: the losses in one window of data, or one timeout.
         episode: u32,
     },
-    /// What a path recovers from changed. Told only where the scheme has a recovery beyond the standard.
+    /// The recovery mode of a path changed. Recorded only if the scheme has a recovery beyond RFC 9260.
     RecoveryMode {
         /// The path.
         path: PathId,
-        /// Its mode now.
+        /// Its new mode.
         mode: RecoveryMode,
     },
     /// The congestion control of a path changed.
@@ -178,7 +178,7 @@ pub enum TraceEvent {
         ssthresh: u64,
         /// Bytes in flight.
         flight: u64,
-        /// The peer's receive window as we know it, bytes.
+        /// The peer's receive window as known to the sender, bytes.
         peer_rwnd: u32,
     },
     /// A round-trip time was measured.
@@ -189,61 +189,61 @@ pub enum TraceEvent {
         sample: Span,
         /// Smoothed round-trip time.
         srtt: Span,
-        /// Its variation.
+        /// Round-trip time variation.
         rttvar: Span,
-        /// Retransmission timeout that follows.
+        /// The resulting retransmission timeout.
         rto: Span,
     },
-    /// A packet of data arrived marked: CE.
+    /// A data packet arrived with a CE mark.
     CeReceived {
-        /// The path it came on.
+        /// The path it arrived on.
         path: PathId,
         /// The lowest TSN in it.
         tsn: Tsn,
     },
     /// An ECNE chunk was sent.
     EcneSent {
-        /// On this path.
+        /// The path it was sent on.
         path: PathId,
-        /// The lowest TSN of the packet that was marked.
+        /// The lowest TSN of the marked packet.
         tsn: Tsn,
     },
-    /// An ECNE chunk was received and taken.
+    /// An ECNE chunk was received and accepted.
     EcneReceived {
-        /// The path that the marked packet was sent on.
+        /// The path on which the marked packet was sent.
         path: PathId,
-        /// The lowest TSN of the packet that was marked.
+        /// The lowest TSN of the marked packet.
         tsn: Tsn,
-        /// Whether it reduces the congestion window; if not, that has been done for this window of data.
+        /// Whether it reduces the congestion window. If not, the window was already reduced for this window of data.
         reduces: bool,
     },
-    /// A path changed state.
+    /// The state of a path changed.
     PathState {
         /// The path.
         path: PathId,
-        /// Its state now.
+        /// Its new state.
         state: PathState,
     },
-    /// New data goes to another path from now on.
+    /// New data is sent on another path from now on.
     SendingPath {
         /// The path.
         path: PathId,
     },
-    /// A timer went off.
+    /// A timer expired.
     Timer {
-        /// Which.
+        /// The timer.
         timer: TimerKind,
-        /// Of which path, if it belongs to one.
+        /// Its path, if it belongs to one.
         path: Option<PathId>,
     },
-    /// The association changed state.
+    /// The state of the association changed.
     State {
-        /// Its state now.
+        /// Its new state.
         state: State,
     },
 }
 
-/// Collects records until the driver drains them. Bounded by the driver, which drains after every call.
+/// Collects records until the driver drains them. The driver bounds their number, as it drains them after every call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trace {
     kinds: TraceKinds,
@@ -255,13 +255,13 @@ impl Trace {
         self.kinds = kinds;
     }
 
-    /// Whether somebody asked for any of these kinds.
+    /// Whether any of these kinds was requested.
     #[inline]
     pub(crate) fn wants(&self, kinds: TraceKinds) -> bool {
         self.kinds.wants(kinds)
     }
 
-    /// Adds a record of these kinds if somebody asked for them; `event` runs only then.
+    /// Adds a record of these kinds if they were requested; `event` runs only in that case.
     #[inline]
     pub(crate) fn emit(
         &mut self,

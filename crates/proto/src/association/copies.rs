@@ -1,13 +1,13 @@
-//! What is under way on one path and sent on another as well: by a redundant distribution always; otherwise only while the buffers are
-//! full that all paths share.
+//! Copies of data that is in flight on another path: a redundant distribution always sends them; otherwise they are sent only while
+//! the shared buffers are full, or if no other data waits.
 //!
-//! Opportunistic retransmission (Raiciu et al. 2012, 4.2): the receive buffer, or ours, is full of what has arrived behind data that a
-//! slow path carries. A path whose window is open has nothing better to do than to carry that data too, if it is faster, or if the
-//! answer is overdue because the other one has fallen silent. Penalising: the slow path has more in flight than the buffers stand, so
-//! its window is halved, once in a round-trip time.
+//! Opportunistic retransmission (Raiciu et al. 2012, 4.2): the receive buffer or the send buffer is full of data that arrived after
+//! data on a slow path. A path with an open window carries a copy of that data if the path is faster, or if the acknowledgement is
+//! overdue because the other path no longer answers. Penalising: the slow path has more in flight than the buffers allow, so its
+//! window is halved, once in a round-trip time.
 //!
-//! Where nothing waits to be sent, what is overdue on one path goes out on another as well: the messages of an application that sends
-//! little do not wait for a timeout.
+//! If no data waits, overdue data of one path is also sent on another one. The messages of an application that sends little then do
+//! not wait for a timeout.
 
 use whimbrel_control::{Seq, Span, Time};
 use whimbrel_wire::Chunk;
@@ -19,11 +19,11 @@ use crate::config::NEVER;
 use crate::path::Timed;
 use crate::trace::{TraceEvent, TraceKinds};
 
-/// Rounds that a path rests at most.
+/// The longest rest of a path, in round-trip times.
 const LONGEST_REST: u64 = 32;
 
 impl Association {
-    /// The path that may carry a copy now, if every chunk goes out on every path.
+    /// Returns the path that may carry a copy now, if every chunk is sent on every path.
     pub(super) fn next_redundant(&mut self, now: Time) -> Option<PathId> {
         if !self.multipath.spread.as_ref().is_some_and(|spread| spread.is_redundant) {
             return None;
@@ -31,7 +31,7 @@ impl Association {
         self.open_path(now, |association, index| association.oldest_for(now, index).is_some())
     }
 
-    /// The path that may carry what the buffers wait for.
+    /// Returns the path that may carry a copy of the data that the buffers wait for.
     pub(super) fn next_opportunity(&mut self, now: Time) -> Option<PathId> {
         let has_reason = self.is_stalled() || self.sender.queue.is_empty();
         if !self.config.parts.opportunistic_retransmission || self.sender.outstanding.nothing_in_flight() || !has_reason
@@ -41,7 +41,7 @@ impl Association {
         self.open_path(now, |association, index| association.oldest_for(now, index).is_some())
     }
 
-    /// The open path with the lowest round-trip time that has something to carry.
+    /// Returns the open path with the lowest round-trip time that has data to carry.
     fn open_path(&mut self, now: Time, mut has_work: impl FnMut(&mut Self, PathId) -> bool) -> Option<PathId> {
         let mut best: Option<PathId> = None;
         for index in self.paths.ids() {
@@ -59,7 +59,7 @@ impl Association {
         best
     }
 
-    /// The oldest chunk under way elsewhere that is to be sent on the path as well.
+    /// Returns the oldest chunk in flight on another path of which a copy is to be sent on this path.
     fn oldest_for(&mut self, now: Time, index: PathId) -> Option<Seq> {
         if self.multipath.spread.as_ref().is_some_and(|spread| spread.is_redundant) {
             return self.sender.outstanding.next_copy(index, |_, _| true);
@@ -67,7 +67,7 @@ impl Association {
         let (outstanding, paths) = (&mut self.sender.outstanding, &mut self.paths);
         let path = &paths[index];
         let here = path.rtt.srtt()?;
-        // While something waits at its bottleneck, a copy would only take the place of what comes after it.
+        // While the bottleneck of the path has a queue, a copy would only delay the data after it.
         let pipe = path.control.cwnd() as f64 * path.rtt.min_rtt()?.as_secs_f64() / here.as_secs_f64();
         if outstanding.flight(index) as f64 > pipe {
             return None;
@@ -85,10 +85,10 @@ impl Association {
             let is_shorter = here < there;
             let Some(sent_at) = sent_at else { return is_shorter };
             if has_nothing_else {
-                // Little is sent, and the answer is late by more than the round-trip time varies: so few follow that missing reports come
-                // late, if at all.
+                // Little is sent, and the acknowledgement is late by more than the variation of the round-trip time. Few chunks
+                // follow, so missing reports come late, if at all.
                 let late = (rtt.rttvar() * 4).max(there / 8);
-                // A receiver that waits for a second packet is not late.
+                // A receiver that delays a SACK for a second packet is not late.
                 let patience = if lone >> from.min(63) & 1 == 1 {
                     sack_delay
                 } else {
@@ -100,7 +100,8 @@ impl Association {
                 }
                 return overdue < now;
             }
-            // It is worth it if the answer comes sooner, or if the other one should have come.
+            // A copy is worth it if its acknowledgement arrives earlier, or if the acknowledgement of the other
+            // transmission is overdue.
             let overdue = sent_at + if is_shorter { there } else { here * 2 };
             let is_worth = overdue < now || is_shorter && now + here < sent_at + there;
             if !is_worth {
@@ -108,7 +109,7 @@ impl Association {
             }
             is_worth
         });
-        // Nothing else may happen until then.
+        // Until then there may be no other event.
         let path = &mut paths[index];
         path.release = path.release.min(later);
         oldest
@@ -142,7 +143,8 @@ impl Association {
         self.user.stats.data_chunks_sent += 1;
         self.user.stats.data_bytes_sent += len;
         let here = &mut self.paths[path];
-        // Its round-trip time can be measured if it is known which of the two was answered.
+        // The round-trip time of the copy can be measured if it is known which of the two transmissions was
+        // acknowledged.
         here.timed = here.timed.or(Some(Timed::new(seq, ctx.now)));
         if here.t3 == NEVER || is_earliest {
             here.t3 = ctx.now + here.timeout();
@@ -157,7 +159,7 @@ impl Association {
             });
     }
 
-    /// All wait for this chunk: the path that carries it has too much in flight.
+    /// Penalises the path that carries the chunk that all others wait for, as it has too much in flight.
     fn penalise(&mut self, ctx: &mut Context<'_>, seq: Seq) {
         let is_redundant = self.multipath.spread.as_ref().is_some_and(|spread| spread.is_redundant);
         let Some(from) = self.sender.outstanding.path_of(seq).map(PathId) else {
@@ -171,7 +173,7 @@ impl Association {
         }
         let rested = rest_until.since(penalised_at);
         if path.control.penalise() {
-            // Longer each time, unless it went well for as long.
+            // The rest doubles each time, unless the path worked well for as long as the last rest.
             let went_well = ctx.now > rest_until + rested;
             let rest = if went_well { round } else { rested * 2 };
             rest_until = ctx.now + rest.max(round).min(round * LONGEST_REST);

@@ -1,4 +1,4 @@
-//! A received SACK, from top to bottom (RFC 9260 §6.2.1, §6.3, §7.2).
+//! Processing of a received SACK (RFC 9260 §6.2.1, §6.3, §7.2).
 
 use whimbrel_control::multipath::SackPath;
 use whimbrel_control::{AckSample, CouplingLimits, LossEvent, LossSignal, RecoveryEpoch, Seq, Span, Time, Verdict};
@@ -16,7 +16,7 @@ use crate::send::{MissingRules, PathAck, SackObserver, SackOutcome, SackReport, 
 use crate::trace::{LossRule, Trace, TraceEvent, TraceKinds};
 use crate::{AssocId, PathId};
 
-/// Notes what a SACK says about single chunks.
+/// Records the report of a SACK about single chunks.
 struct Notes<'a> {
     paths: &'a mut Paths,
     trace: &'a mut Trace,
@@ -24,9 +24,9 @@ struct Notes<'a> {
     association: AssocId,
     lost: &'a mut Vec<Lost>,
     rates: Option<&'a mut DeliveryRates>,
-    /// The path that it came on.
+    /// The path on which the SACK arrived.
     came_on: Option<PathId>,
-    /// The same if SACKs go where the last data came from, and whether it answers a packet with data that had come before.
+    /// The same if SACKs are sent to the source of the last data, and whether the SACK answers a packet with duplicate data.
     came: Option<(PathId, bool)>,
 }
 
@@ -50,7 +50,7 @@ impl SackObserver for Notes<'_> {
     }
 
     fn given_up(&mut self, seq: Seq, path: u8, sent_at: Time) {
-        // Nothing would ever end its measurement, and the path would have no other.
+        // Its measurement would never end, and the path would start no other one.
         let timed = &mut self.paths[PathId(path)].timed;
         timed.take_if(|timed| *timed == Timed::new(seq, sent_at));
     }
@@ -61,8 +61,8 @@ impl SackObserver for Notes<'_> {
         if self.least(path).is_some_and(|least| taken < least) {
             return None;
         }
-        // SACKs go to where the last packet with data came from (RFC 9260 §6.4). One with data that had come before is answered at
-        // once (§6.2): such a SACK tells of a copy there, and of new data from elsewhere.
+        // SACKs are sent to the source of the last packet with data (RFC 9260 §6.4). A packet with duplicate data is answered at once
+        // (§6.2). Such a SACK reports a copy on the path it arrived on, and new data from another path.
         let expected = rtt.srtt().unwrap_or(rtt.rto());
         let off = if taken > expected {
             taken - expected
@@ -101,8 +101,8 @@ impl SackObserver for Notes<'_> {
 }
 
 impl Notes<'_> {
-    /// The time after which this SACK can answer what was sent on the path. If it came on another path, it took that
-    /// path's return path: half of each round-trip time.
+    /// Returns the time after which this SACK can acknowledge a transmission on the path. If the SACK arrived on
+    /// another path, it used the return path of that path: half of each round-trip time.
     fn least(&self, path: u8) -> Option<Span> {
         let own = self.paths[PathId(path)].rtt.min_rtt()?;
         let other = self.came_on.filter(|&came_on| came_on != PathId(path));
@@ -115,7 +115,7 @@ impl Notes<'_> {
         let timed = &mut self.paths[PathId(path)];
         if timed.timed == Some(Timed::new(seq, sent_at)) {
             timed.timed = None;
-            // RFC 9260 §6.3.1 rule C5: what was sent twice measures nothing.
+            // RFC 9260 §6.3.1 rule C5: retransmitted data gives no RTT sample.
             timed.note_sample((!doubtful).then(|| self.now.since(sent_at)));
         }
     }
@@ -128,12 +128,12 @@ impl Association {
         self.take_sack(ctx, sack, from, complete)
     }
 
-    /// Whether a SACK with so many entries was shorter than the largest packet: more blocks would have fitted.
+    /// Whether a SACK with this number of entries was smaller than the largest packet: more blocks would have fitted.
     pub(super) fn had_room_for_more(&self, entries: usize) -> bool {
         4 * (entries + 1) <= usize::from(self.sender.max_data)
     }
 
-    /// Takes a SACK. `complete`: it reports all that is held.
+    /// Processes a SACK. `complete`: the SACK reports all TSNs held.
     pub(super) fn take_sack(
         &mut self,
         ctx: &mut Context<'_>,
@@ -157,7 +157,8 @@ impl Association {
         self.take_acknowledgement(ctx, sack, complete, Some((sack.a_rwnd, from)), &echo)
     }
 
-    /// Takes a SACK that was overtaken, made to say what is known and what it adds: its window is old.
+    /// Processes a SACK that another one overtook, extended by the caller to report what is known and what it adds. Its
+    /// window is outdated and is not used.
     pub(super) fn take_overtaken(
         &mut self,
         ctx: &mut Context<'_>,
@@ -172,7 +173,7 @@ impl Association {
         self.take_sack(ctx, &sack, from, true)
     }
 
-    /// Takes the cumulative TSN ack of a SHUTDOWN (RFC 9260 §9.2), which says nothing about gaps and window.
+    /// Processes the cumulative TSN ack of a SHUTDOWN (RFC 9260 §9.2), which does not report gaps or a window.
     pub(super) fn on_cumulative_ack(&mut self, ctx: &mut Context<'_>, tsn: Tsn) -> Result<(), Discard> {
         let sack = Sack {
             cumulative_tsn_ack: tsn,
@@ -185,7 +186,7 @@ impl Association {
         self.take_acknowledgement(ctx, &sack, false, None, &Echo::NONE)
     }
 
-    /// Notes what a SACK says about single chunks.
+    /// Processes the report of a SACK about single chunks.
     fn note_chunks(
         &mut self,
         ctx: &mut Context<'_>,
@@ -238,8 +239,8 @@ impl Association {
             } => (advanced, newly_acked, reneged),
             SackOutcome::OldButTelling => (false, false, false),
             SackOutcome::Old => {
-                // It says nothing about chunks, but it shows that a packet has arrived: new data may follow (RFC 9260 §6.1 D). With
-                // several paths the SACKs of a slow one are overtaken all the time.
+                // The SACK reports nothing about chunks, but it shows that a packet has arrived: new data may follow (RFC 9260 §6.1
+                // D). With several paths, the SACKs of a slow path are often overtaken.
                 self.allow_burst();
                 return Err(Discard::Unexpected);
             }
@@ -347,7 +348,7 @@ impl Association {
             acked_to: self.sender.outstanding.acked_to(index),
             newest,
             next: self.sender.outstanding.next_position(index),
-            // A stamp tells even for what was sent again which of the transmissions it was.
+            // A timestamp identifies the transmission, even of a retransmitted chunk.
             rtt: newest_sent_at
                 .or(stamps.map(|stamps| stamps.sent))
                 .map(|sent_at| ctx.now.since(sent_at)),
@@ -396,7 +397,7 @@ impl Association {
             } else {
                 before
             };
-            // By RFC 9260 §7.2.4 item 6 the window of data is whatever is sent before the recovery is over.
+            // By RFC 9260 §7.2.4 item 6 the window of data is all data sent before the end of the recovery.
             let goes_on = |epoch: RecoveryEpoch| {
                 epoch.is_active() && (!self.config.rules.new_data_begins_recovery || epoch.covers(last_lost))
             };
@@ -420,11 +421,11 @@ impl Association {
             };
             let loss = self.loss_event(ctx.now, index, &loss);
             let epochs = self.epochs_mut(index);
-            // Paths that share the window of data share its episode.
+            // Paths that share the window of data share its loss episode.
             epochs.episode += u32::from(!epochs.recovery.is_active() && !epochs.reduced.is_active());
             let verdict = self.take_loss(ctx, index, &loss, in_reduced, CouplingLimits::reduced(coupled));
             if verdict != Verdict::Transmission && !in_reduced {
-                // Paths that share the window of data are reduced together, and that counts as one.
+                // Paths that share the window of data are reduced together, which counts as one recovery.
                 let epochs = self.epochs_mut(index);
                 let is_first = !epochs.reduced.is_active();
                 epochs.enter_reduced(highest, verdict);
@@ -440,7 +441,7 @@ impl Association {
         }
     }
 
-    /// A gap gave up chunks of a path: what did it mean, and what follows for the window? `in_reduced`: it has been reduced for this
+    /// Judges a loss found by missing reports on a path, and adapts the window. `in_reduced`: the window has been reduced for this
     /// window of data.
     pub(super) fn take_loss(
         &mut self,
@@ -450,7 +451,7 @@ impl Association {
         in_reduced: bool,
         limits: CouplingLimits,
     ) -> Verdict {
-        // What a mark has reduced is not reduced again for the same window of data.
+        // A window reduced after a CE mark is not reduced again for the same window of data.
         let was_reduced = in_reduced && !self.config.parts.recovery.reduce_at_each_loss;
         let has_reacted = was_reduced || self.paths[index].reductions.marked();
         let cwnd_before = self.paths[index].control.cwnd();
@@ -465,21 +466,21 @@ impl Association {
         verdict
     }
 
-    /// A SACK had no room for all gap ack blocks: the fate of what lies above the last one is unknown. What was sent there before
-    /// something that has arrived on the same path has left the network, so it keeps nothing else from being sent.
+    /// Handles a SACK that had no room for all Gap Ack Blocks: the fate of TSNs above the last block is unknown. Of those, a chunk
+    /// sent before another one that arrived on the same path has left the network, so it no longer counts as in flight.
     fn take_out_unreported(&mut self, now: Time, report: &SackReport) {
         for (index, path) in self.paths.numbered() {
             let Some((sent_at, _)) = report.of(index).latest else {
                 continue;
             };
-            // An acknowledgement that comes too soon is that of an earlier transmission.
+            // An acknowledgement that arrives too early is for an earlier transmission.
             if path.rtt.min_rtt().is_some_and(|least| now.since(sent_at) >= least) {
                 self.sender.outstanding.take_out_unreported(index, sent_at);
             }
         }
     }
 
-    /// What a SACK says of earlier timeouts and probes.
+    /// Checks earlier timeouts and probes with the report of a SACK.
     fn check_recovery(&mut self, ctx: &mut Context<'_>, sack: &Sack<'_>, echo: &Echo, report: &SackReport) {
         for index in self.paths.ids() {
             if self.paths[index].recovery.is_none() {
@@ -493,7 +494,8 @@ impl Association {
         }
     }
 
-    /// RFC 9260 §6.2.1 D iii, §6.3.2 rule R4: data that the receiver took back is in flight without a timer.
+    /// RFC 9260 §6.2.1 D iii, §6.3.2 rule R4: data on which the receiver reneged is in flight without a timer. Starts
+    /// T3-rtx for it.
     pub(super) fn start_missing_t3(&mut self, now: Time) {
         for (index, path) in self.paths.numbered_mut() {
             if path.t3 == NEVER && self.sender.outstanding.chunks_in_flight(index) > 0 {
@@ -513,7 +515,7 @@ impl Association {
             self.sender.probe.in_flight = false;
         }
         if self.sender.peer_rwnd > 0 {
-            // The window is open: a chunk that was a probe is data like any other, and with it what is sent after it.
+            // The window is open: a chunk sent as a probe is normal data, and so are the chunks sent after it.
             self.sender.probe.in_flight = false;
             self.sender.probe.sent = 0;
         }
@@ -521,7 +523,7 @@ impl Association {
 
     pub(super) fn tell_user_about_progress(&mut self) {
         let limit = self.send_limit();
-        // Several paths need the whole buffer: what one of them holds up keeps it filled with what others have delivered.
+        // Several paths need the whole buffer: data that one path delays keeps the buffer filled with data that others have delivered.
         let enough = if self.is_spread() {
             limit
                 .saturating_sub(4 * usize::from(self.sender.max_data))
@@ -546,7 +548,7 @@ impl Association {
         path.timed = None;
         path.sampled_at = ctx.now;
         path.rtt.on_sample(sample);
-        // RFC 9260 §8.3: the period of heartbeats follows the RTO, also down.
+        // RFC 9260 §8.3: the heartbeat period follows the RTO, also when it decreases.
         path.heartbeat.on_rto(ctx.now, hb_interval, path.rtt.rto());
         if let Some(tuning) = &mut self.tuning {
             tuning.on_rtt(sample);
@@ -578,14 +580,15 @@ impl Association {
         });
     }
 
-    /// A SACK acknowledges a TSN that has not been sent (RFC 9260 §12.4).
+    /// Aborts the association, as a SACK acknowledges a TSN that has not been sent (RFC 9260 §12.4).
     // [9260:12.4-4]
     pub(super) fn on_impossible_sack(&mut self, ctx: &mut Context<'_>) -> Result<(), Discard> {
         self.violate(ctx, "a TSN was acknowledged that was never sent");
         Err(Discard::Unexpected)
     }
 
-    /// The peer broke the protocol: ABORT with the cause Protocol Violation (RFC 9260 §3.3.10.13).
+    /// Aborts the association with the cause Protocol Violation (RFC 9260 §3.3.10.13), as the peer violated the
+    /// protocol.
     pub(super) fn violate(&mut self, ctx: &mut Context<'_>, what: &'static str) {
         let mut causes = Vec::new();
         whimbrel_wire::Cause::ProtocolViolation(what.as_bytes()).emit(&mut causes);

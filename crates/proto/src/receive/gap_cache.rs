@@ -1,4 +1,5 @@
-//! The Gap Ack Blocks of the last SACK: the next one repeats nearly all of them. Only what lies above the first change is looked up again.
+//! Caches the Gap Ack Blocks of the last SACK. The next SACK repeats nearly all of them, so only TSNs above the lowest change are
+//! looked up.
 
 use whimbrel_wire::Tsn;
 
@@ -7,13 +8,14 @@ use super::sack::MAX_OFFSET;
 /// A Gap Ack Block in bytes.
 const BLOCK: usize = 4;
 
-/// Blocks as they are on the wire, and what has changed since. It may be older than the last SACK: changes are noted in any case.
+/// Gap Ack Blocks in wire format, and the lowest TSN changed since they were written. The blocks may be older than the last SACK:
+/// changes are noted in any case.
 #[derive(Debug, Default)]
 pub(super) struct GapCache {
     blocks: Vec<u8>,
     /// The TSN that the offsets count from.
     cumulative: Tsn,
-    /// The lowest TSN above it that has arrived or was dropped since.
+    /// The lowest TSN above the cumulative TSN that arrived or was dropped since.
     changed: Option<Tsn>,
 }
 
@@ -23,7 +25,7 @@ fn last_offset(block: &[u8; BLOCK]) -> u32 {
 }
 
 impl GapCache {
-    /// A TSN above the cumulative one has arrived or was dropped.
+    /// Notes that a TSN above the cumulative TSN arrived or was dropped.
     #[inline]
     pub(super) fn note(&mut self, tsn: Tsn) {
         if self.changed.is_none_or(|changed| changed.is_after(tsn)) {
@@ -31,7 +33,7 @@ impl GapCache {
         }
     }
 
-    /// There is no gap.
+    /// Removes all blocks, as there is no gap.
     pub(super) fn clear(&mut self) {
         self.blocks.clear();
         self.changed = None;
@@ -41,12 +43,13 @@ impl GapCache {
         self.blocks.capacity()
     }
 
-    /// Keeps the blocks that are the same, at most `limit`; returns how many they are, and the TSN from which on to look for others.
+    /// Keeps the blocks that have not changed, at most `limit`. Returns their number, and the TSN from which the caller looks up the
+    /// other blocks.
     pub(super) fn keep_unchanged(&mut self, cumulative: Tsn, limit: usize) -> (usize, Tsn) {
         if cumulative != self.cumulative {
             self.count_from(cumulative);
         }
-        // A block that the change touches may have grown.
+        // A block next to the changed TSN may have grown.
         let change = self.changed.take().map_or(u32::MAX, |tsn| tsn.distance(cumulative));
         let (blocks, _) = self.blocks.as_chunks::<BLOCK>();
         let kept = blocks
@@ -57,7 +60,7 @@ impl GapCache {
         (kept, cumulative + (last + 1))
     }
 
-    /// Adds a block above all others.
+    /// Adds a block above all other blocks.
     #[inline]
     pub(super) fn push(&mut self, first: Tsn, last: Tsn) {
         let block = first.distance(self.cumulative) << 16 | last.distance(self.cumulative);
@@ -68,12 +71,12 @@ impl GapCache {
         &self.blocks
     }
 
-    /// The cumulative TSN has moved past blocks.
+    /// Moves the base of the offsets to a higher cumulative TSN, and removes the blocks at or below it.
     fn count_from(&mut self, cumulative: Tsn) {
         let passed = cumulative.distance(self.cumulative);
         self.cumulative = cumulative;
         if self.changed.is_some_and(|changed| !changed.is_after(cumulative)) {
-            // Others may have come above it.
+            // TSNs above the cumulative TSN may have changed since.
             self.changed = Some(cumulative.next());
         }
         let (blocks, _) = self.blocks.as_chunks::<BLOCK>();
@@ -83,7 +86,7 @@ impl GapCache {
         let mut is_cut = false;
         for block in blocks {
             let [start, end] = [[block[0], block[1]], [block[2], block[3]]].map(|n| u32::from(u16::from_be_bytes(n)));
-            // One that reached as far as offsets do goes on now.
+            // A block that ended at the largest offset may extend further with the new base.
             is_cut |= end == MAX_OFFSET;
             *block = (start.saturating_sub(passed) << 16 | end.saturating_sub(passed)).to_be_bytes();
         }
@@ -101,7 +104,7 @@ mod tests {
 
     use super::*;
 
-    /// The runs of a set above `cumulative`, as blocks.
+    /// Returns the runs of a set above `cumulative`, as blocks.
     fn runs(set: &BTreeSet<u32>, cumulative: u32, limit: usize) -> Vec<(u32, u32)> {
         let mut runs: Vec<(u32, u32)> = Vec::new();
         for offset in set.iter().map(|tsn| tsn - cumulative).filter(|&o| o <= MAX_OFFSET) {
@@ -116,7 +119,7 @@ mod tests {
 
     #[test]
     fn equals_a_walk_through_all_that_was_received() {
-        // RFC 9260 §1.6: TSNs wrap around within.
+        // RFC 9260 §1.6: the TSNs wrap around during the test.
         let initial = u32::MAX - 1000;
         for seed in 0..30 {
             let rng = &mut Rng::stream(seed, "gap cache");
@@ -128,7 +131,7 @@ mod tests {
                 let tsn = |number: u32| Tsn(initial.wrapping_add(number));
                 match rng.below(8) {
                     0 => cumulative += 1,
-                    // What was received last is dropped.
+                    // The highest TSN received is dropped.
                     1 => {
                         if let Some(last) = set.pop_last() {
                             cache.note(tsn(last));

@@ -1,13 +1,13 @@
-//! The data receiver: takes DATA chunks in, hands messages out, and says what has arrived (RFC 9260 §6.2, §6.5-6.7,
+//! The data receiver: accepts DATA chunks, delivers messages, and reports what has arrived (RFC 9260 §6.2, §6.5-6.7,
 //! §6.9).
 //!
-//! A chunk is checked against its neighbours in TSN order, admitted if the window allows it ([`window`]), copied once
-//! into a recycled buffer ([`store`]) and joined to the run of fragments it belongs to ([`reassembly`]). A complete
-//! message goes to the list for the reader, or waits for its turn in its stream ([`streams`]). Only TSNs beyond a gap
-//! are entered in the TSN map ([`tsn_map`]); a chunk that arrives in order never touches it.
+//! The receiver checks a chunk against its neighbours in TSN order, admits it if the window allows ([`window`]), copies
+//! it once into a recycled buffer ([`store`]) and joins it to its run of fragments ([`reassembly`]). A complete message
+//! is put in the list for the reader, or waits for an earlier message of its stream ([`streams`]). Only TSNs above a
+//! gap are entered in the TSN map ([`tsn_map`]); a chunk that arrives in order does not touch the map.
 //!
-//! What a peer can make us hold is bounded by [`ReceiverConfig`]: `memory_limit` and one chunk, the TSN map of at most
-//! `max_tsn_window` entries, and 8 bytes for each inbound stream that was used.
+//! [`ReceiverConfig`] bounds the memory that a peer can use: `memory_limit` and one chunk, a TSN map of at most
+//! `max_tsn_window` entries, and 8 bytes for each inbound stream used.
 
 mod gap_cache;
 mod news;
@@ -32,59 +32,62 @@ use window::Window;
 pub(crate) use news::News;
 pub(crate) use store::CHUNK_OVERHEAD;
 
-/// The largest TSN window: its map has 16 MiB.
+/// The largest TSN window: its map takes 16 MiB.
 const MAX_TSN_WINDOW: u32 = 1 << 22;
 
-/// What the receiver may hold, and how it acknowledges.
+/// Limits on the data that the receiver holds, and the rules of acknowledgement.
 #[derive(Clone, Debug)]
 pub(crate) struct ReceiverConfig {
-    /// Payload bytes we promise to hold: a_rwnd of our INIT or INIT ACK.
+    /// Payload bytes that the receiver promises to hold: a_rwnd of the INIT or INIT ACK sent.
     pub(crate) recv_buffer: u32,
-    /// Two-level buffer (Ye 2004, 6.6): payload bytes held beyond gaps besides those in order, which alone count for the window; 0:
-    /// both share the buffer.
+    /// Two-level buffer (Ye 2004, 6.6): payload bytes held above a gap, in addition to those in order, which alone count for the
+    /// window. 0: both share one buffer.
     pub(crate) second_level: u32,
-    /// Bytes of memory for held chunks, each with [`CHUNK_OVERHEAD`]; with many tiny chunks it closes the window early.
+    /// Bytes of memory for held chunks, each with [`CHUNK_OVERHEAD`]. Many tiny chunks close the window before the
+    /// buffer is full.
     pub(crate) memory_limit: u32,
     /// Streams the peer may send on.
     pub(crate) inbound_streams: u16,
     /// Longest message accepted, in bytes.
     pub(crate) max_message: u32,
-    /// Path MTU in bytes: the step in which a nearly closed window opens again.
+    /// Path MTU in bytes: the step in which a nearly closed window opens.
     pub(crate) mtu: u16,
     /// SACK.Delay.
     pub(crate) sack_delay: Span,
-    /// Packets with DATA after which a SACK is sent: 2 in the RFC.
+    /// Packets with DATA after which a SACK is sent: 2 in RFC 9260.
     pub(crate) sack_frequency: u8,
-    /// Gaps do not make a SACK due at once: only the number of packets does, and the time (Ye 2004, 6.6; DAC).
+    /// Gaps do not make a SACK due at once: only the number of packets and the delay do (Ye 2004, 6.6; DAC).
     pub(crate) sack_any_order: bool,
     /// The packet that closes the last gap is acknowledged at once (RFC 5681 §4.2).
     pub(crate) sack_on_closed_gap: bool,
-    /// Room that the reader makes is told without waiting for data (RFC 9260 §6.2).
+    /// A SACK announces space that the reader has freed without waiting for data (RFC 9260 §6.2).
     pub(crate) window_updates: bool,
-    /// SACKs tell how many packets with DATA came since the one before (DAC).
+    /// SACKs report how many packets with DATA arrived since the previous SACK (DAC).
     pub(crate) tells_packets: bool,
-    /// What has been received may be dropped again to make room for earlier data. If not, NR-SACKs tell the sender so.
+    /// Data received may be dropped later to make room for data with lower TSNs. If not, NR-SACKs report that to the
+    /// sender.
     pub(crate) takes_back: bool,
-    /// SACKs report beyond gaps only what is new (Ye 2004, 6.6).
+    /// SACKs report only new changes above a gap (Ye 2004, 6.6).
     pub(crate) new_gaps_only: bool,
-    /// How far beyond the cumulative TSN a TSN may be to be accepted. What is more than 65535 beyond it is reported when the gap is
-    /// filled.
+    /// The largest distance of an accepted TSN from the cumulative TSN. A TSN more than 65535 above the cumulative TSN is reported
+    /// only after the gap is filled.
     pub(crate) max_tsn_window: u32,
-    /// Gap Ack Blocks in a SACK at most, besides the limit of the packet.
+    /// The largest number of Gap Ack Blocks in a SACK, besides the limit of the packet.
     pub(crate) max_gap_blocks: u16,
-    /// Duplicate TSNs remembered for the next SACK; more are counted but not reported.
+    /// Duplicate TSNs kept for the next SACK. Further ones are counted but not reported.
     pub(crate) max_duplicates: u16,
 }
 
 impl ReceiverConfig {
-    /// A buffer of one level.
+    /// Returns the configuration with a buffer of one level.
     #[cfg(test)]
     pub(crate) fn new(recv_buffer: u32, inbound_streams: u16, mtu: u16) -> Self {
         Self::with_second_level(recv_buffer, 0, inbound_streams, mtu)
     }
 
-    /// The standard's constants, and limits that follow from the buffers, of which the second is for what lies beyond gaps: memory
-    /// for payloads of about 100 bytes to fill them, and a TSN window of four times as many chunks as that memory could hold.
+    /// Returns the constants of RFC 9260, and limits that follow from the two buffers, the second of which is for data above a gap:
+    /// memory to fill them with payloads of about 100 bytes, and a TSN window of four times the number of chunks that this memory
+    /// holds.
     pub(crate) fn with_second_level(recv_buffer: u32, second_level: u32, inbound_streams: u16, mtu: u16) -> Self {
         let (memory_limit, max_tsn_window) = limits(recv_buffer, second_level, mtu);
         ReceiverConfig {
@@ -109,7 +112,7 @@ impl ReceiverConfig {
     }
 }
 
-/// Memory for held chunks and the TSN window, for buffers of these sizes.
+/// Returns the memory for held chunks and the TSN window for buffers of these sizes.
 fn limits(recv_buffer: u32, second_level: u32, mtu: u16) -> (u32, u32) {
     let memory_limit = recv_buffer
         .saturating_add(second_level)
@@ -121,41 +124,41 @@ fn limits(recv_buffer: u32, second_level: u32, mtu: u16) -> (u32, u32) {
     (memory_limit, max_tsn_window)
 }
 
-/// What became of a DATA chunk.
+/// The result of processing a DATA chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DataOutcome {
     /// Accepted; [`Receiver::has_message`] may have become true.
     New,
     /// Its TSN was received before (RFC 9260 §3.3.4).
     Duplicate,
-    /// Dropped for lack of window or memory; the SACK that says so is due at once (RFC 9260 §6.2).
+    /// Dropped for lack of window or memory; a SACK is due at once (RFC 9260 §6.2).
     NoBuffer,
-    /// Dropped because its TSN is too far ahead.
+    /// Dropped because its TSN is too far above the cumulative TSN.
     OutOfWindow,
-    /// Acknowledged and discarded; an ERROR chunk with "Invalid Stream Identifier" is to be sent (RFC 9260 §6.5).
+    /// Acknowledged and discarded; the caller sends an ERROR chunk with "Invalid Stream Identifier" (RFC 9260 §6.5).
     InvalidStream,
-    /// Its message is longer than allowed: the association is to be aborted.
+    /// The message is longer than allowed; the caller aborts the association.
     TooLong,
-    /// No user data: an ABORT with this TSN is to be sent (RFC 9260 §6.2).
+    /// No user data: the caller sends an ABORT with this TSN (RFC 9260 §6.2).
     NoUserData(Tsn),
-    /// Contradicts what was received before: the association is to be aborted. The text says why.
+    /// The chunk contradicts chunks received before; the caller aborts the association. The text gives the reason.
     ProtocolViolation(&'static str),
 }
 
-/// Counters of what the receiver did with DATA chunks.
+/// Counters of the DATA chunks received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReceiverStats {
-    /// Chunks received again.
+    /// Duplicate chunks.
     pub duplicates: u64,
-    /// Chunks dropped because their TSN was too far ahead.
+    /// Chunks dropped because their TSN was too far above the cumulative TSN.
     pub out_of_window: u64,
     /// Chunks dropped for lack of window or memory.
     pub no_buffer: u64,
-    /// Chunks dropped after they had been received, to make room for earlier ones.
+    /// Chunks dropped after they had been received, to make room for chunks with lower TSNs.
     pub reneged: u64,
     /// Chunks on streams that do not exist.
     pub invalid_streams: u64,
-    /// Times a gap opened in a sequence that had none.
+    /// Times a gap opened while there was none.
     pub gaps: u64,
 }
 
@@ -163,13 +166,13 @@ pub struct ReceiverStats {
 #[derive(Debug)]
 pub(crate) struct Receiver {
     config: ReceiverConfig,
-    /// The last TSN before the first one missing.
+    /// The last TSN before the first missing TSN.
     cumulative: Tsn,
     /// The highest TSN received; the cumulative TSN if there is no gap.
     highest: Tsn,
-    /// How the chunk at the cumulative TSN ends.
+    /// What follows the chunk at the cumulative TSN.
     tail: Tail,
-    /// TSNs above the cumulative one. Empty, and not looked at, if there is no gap.
+    /// TSNs above the cumulative TSN. Empty, and not read, if there is no gap.
     map: TsnMap,
     store: Store,
     streams: Streams,
@@ -177,27 +180,28 @@ pub(crate) struct Receiver {
     partial: Option<Partial>,
     window: Window,
     sack: SackState,
-    /// Only if SACKs report what is new.
+    /// Present only if SACKs report only new changes.
     news: Option<Box<NewsState>>,
     stats: ReceiverStats,
 }
 
-/// What is known of a TSN next to a chunk that has arrived.
+/// The state of a TSN next to a chunk that has arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Neighbour {
     Missing,
-    /// A message begins or ends between the two.
+    /// A message begins or ends between the two TSNs.
     Boundary,
-    /// Goes on in the same message, in this fragment.
+    /// The TSN belongs to the same message; this fragment holds it.
     Held(u32),
-    /// Goes on in the same message, of which the part before has been handed to the reader.
+    /// The TSN belongs to the same message, whose part up to here has been delivered to the reader.
     Delivered,
-    /// Goes on in the same message, which is being discarded because its stream does not exist.
+    /// The TSN belongs to the same message, which is discarded because its stream does not exist.
     Discarded,
 }
 
 impl Receiver {
-    /// A receiver whose peer begins with `initial_tsn` and was told of a window of `config.recv_buffer` bytes.
+    /// Returns a receiver for a peer whose first TSN is `initial_tsn` and that knows a window of `config.recv_buffer`
+    /// bytes.
     pub(crate) fn new(initial_tsn: Tsn, config: &ReceiverConfig) -> Self {
         let cumulative = initial_tsn.previous();
         Receiver {
@@ -217,7 +221,7 @@ impl Receiver {
         }
     }
 
-    /// Takes in a DATA chunk. After the last chunk of its packet, [`Receiver::on_packet_end`] must be called.
+    /// Processes a DATA chunk. The caller calls [`Receiver::on_packet_end`] after the last chunk of the packet.
     pub(crate) fn on_data(&mut self, data: &Data<'_>) -> DataOutcome {
         let tsn = data.tsn;
         // RFC 9260 §6.2 [9260:6.2-31]
@@ -225,7 +229,7 @@ impl Receiver {
             return DataOutcome::NoUserData(tsn);
         }
         self.sack.packet.immediate |= data.immediate;
-        // RFC 9260 §1.6 [9260:1.6-1, 1.6-2, 1.6-4]: what is not ahead of the cumulative TSN in serial arithmetic has
+        // RFC 9260 §1.6 [9260:1.6-1, 1.6-2, 1.6-4]: a TSN that is not after the cumulative TSN in serial arithmetic has
         // been received.
         if !tsn.is_after(self.cumulative) || self.is_beyond_gap(tsn) {
             return self.duplicate(tsn);
@@ -253,7 +257,7 @@ impl Receiver {
             return DataOutcome::NoBuffer;
         }
         self.sack.packet.new = true;
-        // Admission may have dropped what came after.
+        // The admission may have dropped the chunk after this one.
         let after = self.after(tsn);
         self.accept(data, before, after)
     }
@@ -262,10 +266,10 @@ impl Receiver {
         self.stats.duplicates += 1;
         self.sack.packet.duplicate = true;
         if let Some(news) = &mut self.news {
-            // The sender has not seen it acknowledged.
+            // The sender has not seen the acknowledgement of this TSN.
             news.tell_everything();
         }
-        // RFC 9260 §3.3.4 [9260:6.2-21]: each time it comes again, it is listed once more.
+        // RFC 9260 §3.3.4 [9260:6.2-21]: a duplicate TSN is listed once for each time it arrives.
         let duplicates = &mut self.sack.lists.get_or_insert_default().duplicates;
         if duplicates.len() < usize::from(self.config.max_duplicates) {
             duplicates.push(tsn);
@@ -273,7 +277,7 @@ impl Receiver {
         DataOutcome::Duplicate
     }
 
-    /// RFC 9260 §6.5 [9260:6.5-2]: acknowledged like any other, but not kept.
+    /// RFC 9260 §6.5 [9260:6.5-2]: the chunk is acknowledged like any other, but not kept.
     fn discard_invalid(&mut self, data: &Data<'_>) -> DataOutcome {
         self.stats.invalid_streams += 1;
         self.sack.packet.new = true;
@@ -281,7 +285,7 @@ impl Receiver {
         DataOutcome::InvalidStream
     }
 
-    /// Whether `tsn`, which is ahead of the cumulative TSN, was received beyond a gap.
+    /// Whether `tsn`, which is after the cumulative TSN, was received above a gap.
     fn is_beyond_gap(&self, tsn: Tsn) -> bool {
         tsn.distance(self.cumulative) <= self.highest.distance(self.cumulative) && self.map.contains(tsn)
     }
@@ -314,8 +318,9 @@ impl Receiver {
         }
     }
 
-    /// RFC 9260 §3.3.1, §6.9 [9260:3.3.1-6, 3.3.1-12, 6.9-14]: fragments of a message have consecutive TSNs, the first
-    /// begins it, the last ends it, and all have the same stream, SSN, U bit and payload protocol identifier.
+    /// RFC 9260 §3.3.1, §6.9 [9260:3.3.1-6, 3.3.1-12, 6.9-14]: the fragments of a message have consecutive TSNs, the
+    /// first fragment begins it, the last one ends it, and all have the same stream, SSN, U bit and payload protocol
+    /// identifier. Returns the contradiction, if there is one.
     fn contradiction(
         &self,
         data: &Data<'_>,
@@ -354,22 +359,22 @@ impl Receiver {
         }
     }
 
-    /// The last TSN before the first one missing.
+    /// Returns the last TSN before the first missing TSN.
     pub(crate) fn cumulative_tsn(&self) -> Tsn {
         self.cumulative
     }
 
-    /// Whether TSNs beyond a missing one have been received.
+    /// Whether TSNs above a missing TSN have been received.
     pub(crate) fn has_gap(&self) -> bool {
         self.highest != self.cumulative
     }
 
-    /// What has been counted.
+    /// Returns the counters.
     pub(crate) fn stats(&self) -> &ReceiverStats {
         &self.stats
     }
 
-    /// Gives back the memory kept for data to come. For an association that has been idle for a while.
+    /// Frees the memory kept for future data. For an association that has been idle for a while.
     pub(crate) fn release_memory(&mut self) {
         self.store.release_pool();
         self.streams.release_spare();
@@ -379,12 +384,12 @@ impl Receiver {
         }
     }
 
-    /// Bytes of memory that data takes: what is held, and buffers kept for what comes.
+    /// Returns the bytes of memory used by data: held chunks, and buffers kept for future data.
     pub(crate) fn memory(&self) -> usize {
         self.store.memory()
     }
 
-    /// Bytes on the heap.
+    /// Returns the bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         let lists = self.sack.lists.as_ref().map_or(0, |lists| lists.heap_bytes());
         let news = self

@@ -1,28 +1,28 @@
-//! SACKs that report beyond gaps only what is new (Ye 2004, 6.6).
+//! SACKs that report only new changes above a gap (Ye 2004, 6.6).
 //!
-//! SACKs get lost, and nobody acknowledges them. So each arrival is told by three SACKs, and what was taken back by all until it
-//! comes again. Everything is told by each sixteenth SACK, after data that came again, which shows that the sender has not seen it
-//! acknowledged, and after something was dropped.
+//! SACKs get lost and are not acknowledged. Therefore three SACKs report each arrival, and every SACK reports a dropped TSN until the
+//! TSN arrives again. A full SACK reports all TSNs held above a gap. Every sixteenth SACK is full. A SACK is also full after duplicate
+//! data, which shows that the sender has not seen the acknowledgement, and after a drop.
 
 use whimbrel_wire::Tsn;
 
 use super::sack::MAX_OFFSET;
 
-/// SACKs that tell of an arrival.
+/// Number of SACKs that report an arrival.
 const REPEATS: usize = 3;
-/// One SACK of so many tells everything.
+/// One in this number of SACKs is full.
 const EVERYTHING_EACH: u16 = 16;
-/// Ranges remembered for one SACK at most; if there are more, the next one tells everything.
+/// The largest number of ranges kept for one SACK. If there are more, the next SACK is full.
 const MAX_ARRIVALS: usize = 512;
-/// Ranges taken back that are remembered at most; older ones are told by SACKs that tell everything.
+/// The largest number of dropped ranges kept. Full SACKs report the older ones.
 const MAX_TAKEN_BACK: usize = 32;
 
-/// What a SACK that tells only news says of itself.
+/// The header fields of a SACK that reports only new changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct News {
-    /// Its serial number.
+    /// The serial number of the SACK.
     pub(crate) serial: u16,
-    /// It tells everything.
+    /// The SACK is full: it reports all TSNs held above a gap.
     pub(crate) everything: bool,
 }
 
@@ -31,11 +31,11 @@ type Range = (Tsn, Tsn);
 
 #[derive(Debug, Default)]
 pub(super) struct NewsState {
-    /// What came beyond a gap since the last SACK, before that one, and so on.
+    /// Ranges that arrived above a gap since the last SACK, before that one, and so on.
     arrived: [Vec<Range>; REPEATS],
-    /// What was dropped after it had come.
+    /// Ranges dropped after they had arrived.
     taken_back: Vec<Range>,
-    /// The same in the SACK written last, as it is on the wire.
+    /// The dropped ranges in the last SACK written, in wire format.
     taken_back_bytes: Vec<u8>,
     sorted: Vec<Range>,
     serial: u16,
@@ -47,7 +47,7 @@ impl NewsState {
         self.everything_due = true;
     }
 
-    /// A TSN has come beyond a gap.
+    /// Notes that a TSN arrived above a gap.
     pub(super) fn on_arrival(&mut self, tsn: Tsn) {
         let arrived = &mut self.arrived[0];
         if let Some((_, last)) = arrived.last_mut().filter(|(_, last)| last.next() == tsn) {
@@ -62,7 +62,7 @@ impl NewsState {
         }
     }
 
-    /// A TSN that had come was dropped. They go from the top.
+    /// Notes that a received TSN was dropped. Drops start at the highest TSN.
     pub(super) fn on_drop(&mut self, tsn: Tsn) {
         self.everything_due = true;
         for arrived in &mut self.arrived {
@@ -79,7 +79,7 @@ impl NewsState {
         }
     }
 
-    /// Begins a SACK; returns what it is, and how many blocks, of so many at most, tell of what was taken back.
+    /// Begins a SACK. Returns its header fields, and how many of the `blocks` available report dropped ranges.
     pub(super) fn begin(&mut self, cumulative: Tsn, blocks: usize) -> (News, usize) {
         let news = News {
             serial: self.serial,
@@ -104,10 +104,11 @@ impl NewsState {
         (news, self.taken_back_bytes.len() / 4)
     }
 
-    /// Writes what has come beyond gaps, in at most so many blocks.
+    /// Writes the ranges that arrived above a gap, in at most `blocks` blocks.
     pub(super) fn write(&mut self, cumulative: Tsn, blocks: usize, bytes: &mut Vec<u8>) {
         self.sorted.clear();
-        // What begins at or below the cumulative TSN lies below it as a whole; what lies too far above it is told when the gap is filled.
+        // A range that begins at or below the cumulative TSN is entirely below it. A range too far above the cumulative TSN is
+        // reported after the gap is filled.
         let above = self
             .arrived
             .iter()
@@ -132,7 +133,7 @@ impl NewsState {
         }
     }
 
-    /// The SACK is written: what it told is older by one.
+    /// Ends a SACK: the ranges it reported become older by one SACK.
     pub(super) fn end(&mut self) {
         self.arrived.rotate_right(1);
         self.arrived[0].clear();
@@ -151,8 +152,8 @@ impl NewsState {
     }
 }
 
-/// Takes a TSN out of the range that it is in, if it is in any. Holes make ranges; beyond so many they are forgotten, and that is
-/// false: a SACK that tells everything tells of them too.
+/// Removes a TSN from the range that contains it, if there is one. A hole splits a range. If there are more than `limit` ranges, all
+/// are removed and the result is false: a full SACK reports them.
 fn remove(ranges: &mut Vec<Range>, tsn: Tsn, limit: usize) -> bool {
     let is_in = |&(first, last): &Range| tsn.distance(first) <= last.distance(first);
     if let Some(place) = ranges.iter().position(is_in) {
@@ -171,7 +172,8 @@ fn remove(ranges: &mut Vec<Range>, tsn: Tsn, limit: usize) -> bool {
     true
 }
 
-/// A range as a block of a SACK with this cumulative TSN; it begins at most 65535 above it.
+/// Returns a range as a block of a SACK with this cumulative TSN. The range begins at most 65535 above the cumulative
+/// TSN.
 fn block((first, last): &Range, cumulative: Tsn) -> [u8; 4] {
     let end = last.distance(cumulative).min(MAX_OFFSET);
     (first.distance(cumulative) << 16 | end).to_be_bytes()
@@ -181,7 +183,7 @@ fn block((first, last): &Range, cumulative: Tsn) -> [u8; 4] {
 mod tests {
     use super::*;
 
-    // The sender chooses which of what was dropped it sends again: every other TSN makes as many ranges as there were TSNs.
+    // The sender chooses which dropped TSNs it retransmits: every other TSN splits one range into as many ranges as there were TSNs.
     #[test]
     fn holes_do_not_make_ranges_without_bound() {
         let mut news = NewsState::default();

@@ -1,8 +1,8 @@
-//! From fragments to messages, and from messages to the reader (RFC 9260 §6.6, §6.9).
+//! Reassembles fragments into messages, and delivers messages to the reader (RFC 9260 §6.6, §6.9).
 //!
-//! Fragments of one message with consecutive TSNs form a *run*: linked from head to tail, and each end knows the other.
-//! A new fragment joins the runs on both sides in constant time, however long they are. A run that has a beginning and
-//! an end is a message.
+//! Fragments of one message with consecutive TSNs form a *run*. A run is linked from head to tail, and each end stores
+//! the other end. A new fragment joins the runs on both sides in constant time, whatever their length. A run that has a
+//! beginning and an end is a complete message.
 
 use whimbrel_wire::{Data, Payload, Ssn, Tsn};
 
@@ -11,31 +11,32 @@ use super::tsn_map::Slot;
 use super::{DataOutcome, Neighbour, Receiver};
 use crate::Received;
 
-/// How the chunk at the cumulative TSN ends.
+/// What follows the chunk at the cumulative TSN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Tail {
-    /// It ends a message, or nothing has been received.
+    /// A message boundary: the chunk ends a message, or nothing has been received.
     Boundary,
-    /// Its message goes on; the fragment is held.
+    /// The message continues; the fragment is held.
     Held(u32),
-    /// Its message goes on; everything up to here has been handed to the reader.
+    /// The message continues; the part up to here has been delivered to the reader.
     Delivered,
-    /// Its message goes on, on a stream that does not exist.
+    /// The message continues, on a stream that does not exist.
     Discarded,
 }
 
-/// The message of which the reader has got a part. At most one: its fragments end at the cumulative TSN.
+/// A message that has been delivered to the reader in part. There is at most one: its fragments end at the cumulative
+/// TSN.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Partial {
     pub(super) stream: u16,
     ssn: Ssn,
     ppid: u32,
     unordered: bool,
-    /// The rest of it that has arrived since, or `NONE`.
+    /// The rest of the message that has arrived since, or `NONE`.
     head: u32,
-    /// Bytes of it that the reader has got, as far as they can be counted.
+    /// Bytes of the message delivered to the reader, saturating.
     delivered: u32,
-    /// Its end has arrived.
+    /// The end of the message has arrived.
     ended: bool,
 }
 
@@ -62,7 +63,7 @@ impl Default for ReadyList {
 }
 
 impl Receiver {
-    /// Keeps a chunk that was checked and admitted.
+    /// Keeps a chunk that has been checked and admitted.
     ///
     /// RFC 9260 §6.9 [9260:6.9-1, 6.9-14, 6-11]
     pub(super) fn accept(&mut self, data: &Data<'_>, before: Neighbour, after: Neighbour) -> DataOutcome {
@@ -76,7 +77,7 @@ impl Receiver {
                 self.store.get_mut(previous).next = fragment;
             }
             Neighbour::Delivered => {
-                // The rest of a message begins where the reader will go on.
+                // The rest of a partly delivered message begins with this fragment.
                 self.store.get_mut(fragment).begin = true;
                 if let Some(partial) = &mut self.partial {
                     partial.head = fragment;
@@ -101,8 +102,8 @@ impl Receiver {
         DataOutcome::New
     }
 
-    /// Whether the message that `data` belongs to is longer than allowed, as far as it has arrived: its neighbours say how long it is
-    /// at least.
+    /// Whether the message of `data` is longer than allowed, as far as it has arrived. The neighbouring runs give its smallest
+    /// possible length.
     pub(super) fn is_too_long(&self, data: &Data<'_>, before: Neighbour, after: Neighbour) -> bool {
         if self.config.max_message == u32::MAX {
             return false;
@@ -127,7 +128,7 @@ impl Receiver {
         len > u64::from(self.config.max_message)
     }
 
-    /// Notes that `tsn`, which is ahead of the cumulative TSN and was missing, has arrived.
+    /// Notes that `tsn`, which is after the cumulative TSN and was missing, has arrived.
     pub(super) fn mark_received(&mut self, tsn: Tsn, slot: Slot) {
         if tsn != self.cumulative.next() {
             if !self.has_gap() {
@@ -169,7 +170,8 @@ impl Receiver {
         };
     }
 
-    /// A message has all its fragments: it goes to the reader, or waits for its turn.
+    /// Handles a message that has all its fragments: delivers it to the reader, or lets it wait for an earlier message
+    /// of its stream.
     ///
     /// RFC 9260 §6.6 [9260:6.6-1, 6.6-2, 6.6-3, 3.3.1-2, 3.3.1-3]
     fn complete(&mut self, head: u32) -> DataOutcome {
@@ -207,7 +209,8 @@ impl Receiver {
         DataOutcome::New
     }
 
-    /// Messages of a stream before a chunk that may be incomplete: each lacks a chunk at least, or its reader lacks the rest of it.
+    /// Returns the largest number of messages of a stream before a chunk that can be incomplete: each of them lacks at least one
+    /// chunk, or the reader lacks the rest of it.
     fn missing_before(&self, tsn: Tsn, stream: u16) -> u32 {
         let is_partial = |partial: &Partial| !partial.unordered && partial.stream == stream;
         let chunks = if tsn.is_after(self.cumulative) {
@@ -235,16 +238,16 @@ impl Receiver {
         self.ready.tail = head;
     }
 
-    /// Whether [`Receiver::recv`] would give something.
+    /// Whether [`Receiver::recv`] would return something.
     pub(crate) fn has_message(&self) -> bool {
         self.next_ready().is_some() || self.partial_has_more() || self.may_begin_partial()
     }
 
-    /// Hands the next message to the reader: `part` is called for each piece of it, in order.
+    /// Delivers the next message to the reader: calls `part` for each piece of it, in order.
     ///
-    /// RFC 9260 §6.9 [9260:6.9-15]: a message that fills the buffer before it is complete is handed over in parts
-    /// (`end` is false until the last). Between its parts, other messages may come, but if it is unordered none that is
-    /// unordered on its stream.
+    /// RFC 9260 §6.9 [9260:6.9-15]: a message that fills the buffer before it is complete is delivered in parts (`end`
+    /// is false until the last part). Other messages may come between its parts. If the message is unordered, no
+    /// unordered message of the same stream does.
     pub(crate) fn recv(&mut self, part: &mut dyn FnMut(Payload<'_>)) -> Option<Received> {
         if self.partial_has_more() {
             return self.recv_partial(part);
@@ -262,7 +265,7 @@ impl Receiver {
         None
     }
 
-    /// Nothing more comes: what is not complete stays so.
+    /// Gives up incomplete messages, as no more data arrives.
     pub(crate) fn give_up_incomplete(&mut self) {
         self.partial = self.partial.filter(|partial| partial.ended);
         self.tail = Tail::Boundary;
@@ -275,7 +278,7 @@ impl Receiver {
         if let Some(partial) = &self.partial
             && partial.unordered
         {
-            // The reader could not tell this message from the rest of the other.
+            // The reader could not distinguish this message from the rest of the other one.
             let message = self.store.get(self.ready.head);
             if message.unordered && message.stream == partial.stream {
                 return None;
@@ -288,7 +291,8 @@ impl Receiver {
         self.partial.is_some_and(|partial| partial.head != NONE)
     }
 
-    /// Whether the buffer is as good as full, of a message whose turn it is but whose end is missing.
+    /// Whether the buffer has less than one MTU left, and holds the beginning of the next message of a stream without
+    /// its end.
     fn may_begin_partial(&self) -> bool {
         let Tail::Held(tail) = self.tail else { return false };
         if self.partial.is_some() || self.space_left() >= usize::from(self.config.mtu) {
@@ -346,7 +350,7 @@ impl Receiver {
         Some(received)
     }
 
-    /// Gives the fragments from `head` to the reader and their memory back. RFC 9260 §6.2 [9260:6.2-23]
+    /// Delivers the fragments from `head` on to the reader and frees their memory. RFC 9260 §6.2 [9260:6.2-23]
     fn hand_over(&mut self, head: u32, part: &mut dyn FnMut(Payload<'_>)) -> Received {
         let first = self.store.get(head);
         let mut received = Received {

@@ -1,4 +1,4 @@
-//! When to acknowledge, and what to say (RFC 9260 §3.3.4, §6.2, §6.7).
+//! Decides when a SACK is due, and writes it (RFC 9260 §3.3.4, §6.2, §6.7).
 
 use whimbrel_control::Time;
 use whimbrel_wire::{MAX_PACKETS_TOLD, Tsn};
@@ -9,7 +9,7 @@ use crate::config::NEVER;
 
 /// A SACK chunk without blocks, in bytes.
 const SACK_HEADER: usize = 16;
-/// A Gap Ack Block, and likewise a duplicate TSN, in bytes.
+/// A Gap Ack Block or a duplicate TSN, in bytes.
 const SACK_ENTRY: usize = 4;
 
 /// The largest offset of a Gap Ack Block.
@@ -25,22 +25,22 @@ pub(super) struct SackState {
     deadline: Time,
     /// Packets with DATA since the last SACK.
     packets: u32,
-    /// The path the last of them came on.
+    /// The path on which the last of these packets arrived.
     path: u8,
-    /// Nothing in the last packet was new, and what waits to be acknowledged came on another path: its answer goes where that packet
-    /// came from, and changes nothing about when the others are acknowledged.
+    /// The path of a packet that brought only duplicates while data from another path waits to be acknowledged. The SACK for it is
+    /// sent on this path. It does not change when the other packets are acknowledged.
     aside: Option<u8>,
     /// There was a gap after the last packet with DATA.
     had_gap: bool,
     pub(super) packet: PacketSummary,
-    /// None before the first gap or duplicate, and when idle.
+    /// None before the first gap or duplicate, and while idle.
     pub(super) lists: Option<Box<SackLists>>,
 }
 
-/// What SACKs list.
+/// The lists in a SACK.
 #[derive(Debug, Default)]
 pub(super) struct SackLists {
-    /// TSNs that came once more since the last SACK.
+    /// Duplicate TSNs since the last SACK.
     pub(super) duplicates: Vec<Tsn>,
     /// The blocks of the last SACK.
     pub(super) gaps: GapCache,
@@ -61,7 +61,7 @@ impl SackState {
     }
 }
 
-/// What the DATA chunks of the current packet amounted to.
+/// Summary of the DATA chunks of the current packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PacketSummary {
     pub(super) new: bool,
@@ -77,14 +77,14 @@ pub(crate) struct SackContent {
     pub(crate) cumulative_tsn_ack: Tsn,
     /// Advertised receiver window credit in bytes.
     pub(crate) a_rwnd: u32,
-    /// Packets with DATA since the SACK before; 0 if they are not told.
+    /// Packets with DATA since the previous SACK; 0 if they are not reported.
     pub(crate) packets: u8,
-    /// If it reports only what is new.
+    /// Present if the SACK reports only new changes.
     pub(crate) news: Option<News>,
 }
 
 impl Receiver {
-    /// Decides, after all chunks of a packet, when they are acknowledged. Does nothing if there was no DATA among them.
+    /// Decides, after all chunks of a packet, when they are acknowledged. Does nothing if the packet had no DATA.
     pub(crate) fn on_packet_end(&mut self, now: Time, path: u8) {
         let packet = core::mem::take(&mut self.sack.packet);
         if !(packet.new || packet.duplicate || packet.dropped) {
@@ -93,25 +93,28 @@ impl Receiver {
         let gap = self.has_gap();
         let sack = &mut self.sack;
         if !packet.new && packet.duplicate && sack.packets > 0 && path != sack.path {
-            // RFC 9260 §6.4 leaves open where the answer to duplicates goes. What is sent on two paths comes twice all the time: what the
-            // fast one brought must not be acknowledged by way of the slow one.
+            // RFC 9260 §6.4 leaves open on which path duplicates are acknowledged. With copies on two paths, duplicates are frequent.
+            // Data from the faster path must not be acknowledged on the slower path.
             sack.aside = Some(path);
             return;
         }
-        // RFC 9260 §6.7 [9260:6.7-2]: the SACK goes where the last DATA came from.
+        // RFC 9260 §6.7 [9260:6.7-2]: the SACK is sent to the source of the last DATA.
         sack.path = path;
         sack.packets += 1;
-        // RFC 9260 §6.2, §6.7 [9260:6.2-1, 6.2-4, 6.2-19, 6.2-20, 6.7-1]: at once if DATA was dropped, came twice, or
-        // asks for it (RFC 7053); §6.7: or leaves a gap. RFC 5681 §4.2: or fills one.
+        // RFC 9260 §6.2, §6.7 [9260:6.2-1, 6.2-4, 6.2-19, 6.2-20, 6.7-1]: a SACK is due at once if DATA was dropped,
+        // was a duplicate, or requests it (RFC 7053); §6.7: if there is a gap. RFC 5681 §4.2: if the packet fills a
+        // gap.
         let at_once = if self.config.sack_any_order {
-            // Ye 2004, 6.6, says nothing of these; the sender waits for the answer. §6.2: at once if nothing in it is new.
+            // Ye 2004, 6.6, does not mention these cases; the sender waits for the SACK. §6.2: a SACK is due at once if the packet has
+            // no new DATA.
             packet.dropped || packet.immediate || !packet.new
         } else {
             let closed = sack.had_gap && self.config.sack_on_closed_gap;
             packet.dropped || packet.duplicate || packet.immediate || gap || closed
         };
         sack.had_gap = gap;
-        // RFC 9260 §6.2 [9260:6.2-7, 6.2-8, 6.2-9, 6.2-10]: at least every second packet, and within SACK.Delay.
+        // RFC 9260 §6.2 [9260:6.2-7, 6.2-8, 6.2-9, 6.2-10]: a SACK for at least every second packet, and within
+        // SACK.Delay.
         if at_once || sack.packets >= u32::from(self.config.sack_frequency) {
             sack.due = true;
         } else if sack.deadline == NEVER {
@@ -119,43 +122,44 @@ impl Receiver {
         }
     }
 
-    /// Whether a SACK is to be sent now.
+    /// Whether a SACK is due now.
     pub(crate) fn sack_due(&self, now: Time) -> bool {
         self.sack.due || self.sack.aside.is_some() || self.sack.deadline <= now || self.window_update_due()
     }
 
-    /// When a SACK will be due at the latest, if one waits for company.
+    /// Returns when a delayed SACK is due, if there is one.
     pub(crate) fn sack_deadline(&self) -> Option<Time> {
         Some(self.sack.deadline).filter(|at| *at != NEVER)
     }
 
-    /// Whether something was received that no SACK has reported: worth bundling one with DATA that is sent anyway.
+    /// Whether data was received that no SACK has reported: a SACK is then bundled with outgoing DATA.
     pub(crate) fn sack_pending(&self) -> bool {
         self.sack.packets > 0 || self.sack.due
     }
 
-    /// Whether DATA has been acknowledged. The first is at once (RFC 9260 §5.1).
+    /// Whether DATA has been acknowledged. The first DATA is acknowledged at once (RFC 9260 §5.1).
     pub(crate) fn has_acknowledged(&self) -> bool {
         self.sack.began
     }
 
-    /// Makes a SACK due at once: for DATA that came with COOKIE ECHO (RFC 9260 §5.1.5 [9260:5.1.5-6]) and while
-    /// shutting down (§9.2).
+    /// Makes a SACK due at once: for DATA that arrived with COOKIE ECHO (RFC 9260 §5.1.5 [9260:5.1.5-6]) and during
+    /// shutdown (§9.2).
     pub(crate) fn request_sack(&mut self) {
         self.sack.due = true;
         self.sack.deadline = NEVER;
     }
 
-    /// The path on which the last DATA came.
+    /// Returns the path of the next SACK: the path of the packet with duplicates that is acknowledged separately, or
+    /// else the path of the last DATA.
     pub(crate) fn sack_path(&self) -> u8 {
         self.sack.aside.unwrap_or(self.sack.path)
     }
 
-    /// Writes a SACK chunk of at most `room` bytes, header included: the Gap Ack Blocks and duplicate TSNs as they are
-    /// on the wire, in place of what the two vectors held. The SACK counts as sent, and its window as promised.
+    /// Writes a SACK chunk of at most `room` bytes, header included. Replaces the contents of the two vectors with the
+    /// Gap Ack Blocks and duplicate TSNs in wire format. The SACK counts as sent, and its window as promised.
     ///
-    /// RFC 9260 §3.3.4, §6.2, §6.7 [9260:3.3.4-1, 3.3.4-2, 6.2-16, 6.2-17, 6.2-25, 6.7-6, 6.7-7]: blocks from the
-    /// lowest up, as many as fit; what does not fit stays unreported.
+    /// RFC 9260 §3.3.4, §6.2, §6.7 [9260:3.3.4-1, 3.3.4-2, 6.2-16, 6.2-17, 6.2-25, 6.7-6, 6.7-7]: the blocks start at
+    /// the lowest one, as many as fit; the other blocks are not reported.
     pub(crate) fn write_sack(
         &mut self,
         gap_bytes: &mut Vec<u8>,
@@ -207,7 +211,8 @@ impl Receiver {
         }
     }
 
-    /// Begins a SACK that reports what is new, if that is wanted; takes the entries it needs for what was taken back.
+    /// Begins a SACK that reports only new changes, if that is configured. Subtracts the entries for dropped ranges
+    /// from `entries`.
     fn begin_news(&mut self, entries: &mut usize) -> Option<News> {
         let state = self.news.as_mut()?;
         let (news, taken_back) = state.begin(self.cumulative, *entries);
@@ -215,14 +220,14 @@ impl Receiver {
         Some(news)
     }
 
-    /// What was taken back, as blocks of the SACK written last.
+    /// Returns the dropped ranges, as blocks of the last SACK written.
     pub(crate) fn taken_back(&self) -> &[u8] {
         self.news.as_ref().map_or(&[], |state| state.taken_back())
     }
 
     fn write_gaps(&mut self, bytes: &mut Vec<u8>, blocks: usize) {
         let cumulative = self.cumulative;
-        // What lies further beyond the cumulative TSN has no offset.
+        // A TSN further above the cumulative TSN has no offset.
         let reach = self.highest.distance(cumulative).min(MAX_OFFSET);
         let gaps = &mut self.sack.lists.get_or_insert_default().gaps;
         let (kept, from) = gaps.keep_unchanged(cumulative, blocks);

@@ -1,40 +1,40 @@
-//! Fragments held in memory, with the buffers they live in.
+//! Stores fragments in memory, with their buffers.
 //!
-//! A fragment is named by its index. A released fragment keeps its buffer and waits in the free list of its size class,
-//! so that in steady state no packet allocates.
+//! An index identifies a fragment. A released fragment keeps its buffer and is put in the free list of its size class,
+//! so that no packet allocates memory in steady state.
 
 use whimbrel_wire::{Data, Payload, Ssn};
 
 /// No fragment. Leaves two bits of a `u32` free for the flags of a slot in the TSN map.
 pub(super) const NONE: u32 = u32::MAX >> 2;
 
-/// What a held chunk costs besides its payload, in bytes: its record here, its slot in the TSN map (twice, while that
-/// grows) and its place in the queue of a stream.
+/// The cost of a held chunk besides its payload, in bytes: its record here, its slot in the TSN map (twice, while the
+/// map grows) and its entry in the queue of a stream.
 pub(crate) const CHUNK_OVERHEAD: usize = 144;
 
 const SMALLEST_BUFFER: usize = 64;
 const CLASSES: usize = 22;
 
-/// Where a message stands whose first fragment this is.
+/// The stage of the message that begins with this fragment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stage {
     /// Fragments are missing.
     Assembling,
-    /// Complete, but an earlier message of its stream is not.
+    /// The message is complete, but an earlier message of its stream is not.
     Parked,
-    /// In the list of messages for the reader.
+    /// The message is in the list for the reader.
     Ready,
 }
 
 /// A DATA chunk in memory.
 #[derive(Debug)]
 pub(super) struct Fragment {
-    /// At least `len` bytes, as many as its size class has; empty if the payload is so many zeros.
+    /// The buffer has the size of its class, at least `len` bytes. It is empty if the payload is `len` zero bytes.
     buffer: Box<[u8]>,
     len: u32,
     pub(super) tsn: u32,
     pub(super) ppid: u32,
-    /// The next fragment of the same message; in a free list the next free one.
+    /// The next fragment of the same message; in a free list, the next free fragment.
     pub(super) next: u32,
     /// At the two ends of a run of fragments: the other end. At the head of a ready message: the next ready message.
     pub(super) other: u32,
@@ -61,7 +61,7 @@ impl Fragment {
         }
     }
 
-    /// Whether both can be fragments of one message (RFC 9260 §6.9): the SSN has no meaning if unordered (§3.3.1).
+    /// Whether both can be fragments of one message (RFC 9260 §6.9). The SSN has no meaning if unordered (§3.3.1).
     pub(super) fn is_of_one_message_with(&self, data: &Data<'_>) -> bool {
         self.stream == data.stream
             && self.unordered == data.unordered
@@ -70,7 +70,7 @@ impl Fragment {
     }
 }
 
-/// All fragments held, and the buffers kept for those to come.
+/// All fragments held, and the buffers kept for future ones.
 #[derive(Debug)]
 pub(super) struct Store {
     fragments: Vec<Fragment>,
@@ -79,10 +79,10 @@ pub(super) struct Store {
     pooled: usize,
     /// Payload bytes held.
     payload: usize,
-    /// Payload bytes held, rounded up to their buffers, and the overhead of each chunk. Counts zeros as if they were
-    /// bytes, so that a simulation takes the same course with real bytes.
+    /// Payload bytes held, rounded up to their buffers, and the overhead of each chunk. Zero bytes count like real
+    /// bytes, so that a simulation has the same result with either.
     charged: usize,
-    /// Buffers, used and free, above which free ones are given back.
+    /// Bytes of buffers, used and free, above which free ones are released.
     limit: usize,
 }
 
@@ -98,7 +98,7 @@ impl Store {
         }
     }
 
-    /// Sets the memory above which free buffers are given back.
+    /// Sets the memory above which free buffers are released.
     pub(super) fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }
@@ -111,7 +111,7 @@ impl Store {
         self.charged
     }
 
-    /// What is charged for held chunks, and free buffers.
+    /// Returns the bytes charged for held chunks, plus the free buffers.
     pub(super) fn memory(&self) -> usize {
         self.charged + self.pooled
     }
@@ -162,7 +162,7 @@ impl Store {
         index
     }
 
-    /// A fragment with a new buffer of this class.
+    /// Returns a fragment with a new buffer of this class.
     #[cold]
     fn grow(&mut self, class: usize) -> u32 {
         let size = size_of_class(class);
@@ -195,7 +195,7 @@ impl Store {
         (self.fragments.len() - 1) as u32
     }
 
-    /// Gives the fragment back.
+    /// Releases the fragment.
     pub(super) fn remove(&mut self, index: u32) {
         let fragment = &mut self.fragments[index as usize];
         let len = fragment.len();
@@ -207,7 +207,7 @@ impl Store {
         self.pooled += size_of_class(class);
     }
 
-    /// Gives back the memory of everything that is not in use.
+    /// Frees the memory of everything that is not in use.
     pub(super) fn release_pool(&mut self) {
         if self.charged == 0 {
             self.fragments = Vec::new();
@@ -229,20 +229,20 @@ impl Store {
         self.pooled = 0;
     }
 
-    /// Bytes on the heap, for tests of the limits.
+    /// Returns the bytes on the heap, for tests of the limits.
     pub(super) fn heap_bytes(&self) -> usize {
         let buffers: usize = self.fragments.iter().map(|f| f.buffer.len()).sum();
         buffers + self.fragments.capacity() * size_of::<Fragment>()
     }
 }
 
-/// What holding a payload of `len` bytes is charged, in bytes.
+/// Returns the bytes charged for a payload of `len` bytes.
 pub(super) fn charge(len: usize) -> usize {
     size_of_class(class_of(len)) + CHUNK_OVERHEAD
 }
 
-/// The size class of a payload: 64, 96, 128, 192, 256, 384, ... bytes, so that at most a third of a buffer over 96
-/// bytes is unused. Class 0 has no buffer.
+/// Returns the size class of a payload: 64, 96, 128, 192, 256, 384, ... bytes, so that at most a third of a buffer over
+/// 96 bytes is unused. Class 0 has no buffer.
 fn class_of(len: usize) -> usize {
     if len <= SMALLEST_BUFFER {
         return 1;

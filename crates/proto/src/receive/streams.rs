@@ -1,4 +1,4 @@
-//! The inbound streams: which message is next in each, and which wait for it (RFC 9260 §6.6).
+//! The inbound streams: the next message of each stream, and the messages that wait for it (RFC 9260 §6.6).
 
 use std::collections::VecDeque;
 
@@ -7,16 +7,16 @@ use whimbrel_wire::Ssn;
 const PAGE: usize = 16;
 const NO_QUEUE: u32 = u32::MAX;
 
-/// A stream that something was received on.
+/// An inbound stream on which data was received.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream {
-    /// The stream sequence number of the next message to hand to the reader.
+    /// The stream sequence number of the next message to deliver to the reader.
     pub(super) expected: Ssn,
     queue: u32,
 }
 
 impl Stream {
-    /// Whether messages wait for their turn.
+    /// Whether messages wait for an earlier message.
     pub(super) fn has_parked(&self) -> bool {
         self.queue != NO_QUEUE
     }
@@ -29,18 +29,17 @@ struct Parked {
     head: u32,
 }
 
-/// The streams in pages of sixteen, of which only those in use exist, and the queues of those streams in which messages
-/// wait.
+/// The streams in pages of sixteen, allocated on first use, and the queues of the streams in which messages wait.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
     pages: Vec<Option<Box<[Stream; PAGE]>>>,
     queues: Vec<VecDeque<Parked>>,
-    /// Queues not in use. The last of them may still have memory, the others have none.
+    /// Queues not in use. The last of them may still have memory; the others have none.
     free_queues: Vec<u32>,
 }
 
 impl Streams {
-    /// The stream, which begins with SSN 0 (RFC 9260 §6.5 [9260:1.6-5]).
+    /// Returns the stream, which begins with SSN 0 (RFC 9260 §6.5 [9260:1.6-5]).
     pub(super) fn get_mut(&mut self, stream: u16) -> &mut Stream {
         let page = usize::from(stream) / PAGE;
         if page >= self.pages.len() {
@@ -57,17 +56,17 @@ impl Streams {
         &mut self.pages[page].get_or_insert_with(unused)[usize::from(stream) % PAGE]
     }
 
-    /// The stream sequence number that the stream waits for.
+    /// Returns the next stream sequence number expected on the stream.
     pub(super) fn expected(&self, stream: u16) -> Ssn {
         let page = self.pages.get(usize::from(stream) / PAGE).and_then(Option::as_ref);
         page.map_or(Ssn(0), |page| page[usize::from(stream) % PAGE].expected)
     }
 
-    /// Puts a complete message aside until its turn comes. `missing`: messages before it that may still be incomplete. False if the
-    /// stream already has or had one of this number.
+    /// Parks a complete message until all earlier messages of its stream are delivered. `missing`: earlier messages that may still be
+    /// incomplete. Returns false if the stream already has or had a message with this number.
     ///
-    /// A number counts as ahead of the expected one by up to 65535: repeated TSNs have been sorted out before, and the TSN window is no
-    /// wider. All messages between are parked or missing; a number farther ahead lies behind.
+    /// A number is ahead of the expected number by up to 65535: duplicate TSNs have been removed before, and the TSN window is not
+    /// larger. All messages between the two numbers are parked or missing. A number further ahead is an old number.
     pub(super) fn park(&mut self, stream: u16, ssn: Ssn, head: u32, missing: u32) -> bool {
         let Stream { expected, mut queue } = *self.get_mut(stream);
         if queue == NO_QUEUE {
@@ -99,7 +98,7 @@ impl Streams {
         }
     }
 
-    /// Takes the message whose turn it is, if it is there, and steps to the next number.
+    /// Takes the message with the expected number, if it is parked, and increments the expected number.
     pub(super) fn take_next(&mut self, stream: u16) -> Option<u32> {
         let Stream { expected, queue } = *self.get_mut(stream);
         if queue == NO_QUEUE || self.queues[queue as usize].front()?.ssn != expected {
@@ -111,7 +110,7 @@ impl Streams {
         Some(parked.head)
     }
 
-    /// Takes a parked message out because a part of it is being dropped.
+    /// Removes a parked message because a part of it is dropped.
     pub(super) fn unpark(&mut self, stream: u16, ssn: Ssn) {
         let Stream { expected, queue } = *self.get_mut(stream);
         if queue == NO_QUEUE {
@@ -129,21 +128,21 @@ impl Streams {
             return;
         }
         self.get_mut(stream).queue = NO_QUEUE;
-        // One emptied queue keeps its memory for the next gap; more would let a peer fill many in turn.
+        // One emptied queue keeps its memory for the next gap. If all did, a peer could fill many queues in turn.
         if let Some(&spare) = self.free_queues.last() {
             self.queues[spare as usize] = VecDeque::new();
         }
         self.free_queues.push(queue);
     }
 
-    /// Gives back the memory of queues not in use.
+    /// Frees the memory of queues not in use.
     pub(super) fn release_spare(&mut self) {
         if self.free_queues.len() == self.queues.len() {
             (self.queues, self.free_queues) = (Vec::new(), Vec::new());
         }
     }
 
-    /// Bytes on the heap, for tests of the limits.
+    /// Returns the bytes on the heap, for tests of the limits.
     pub(super) fn heap_bytes(&self) -> usize {
         let pages = self.pages.iter().flatten().count() * size_of::<[Stream; PAGE]>() + self.pages.capacity() * 8;
         let queued: usize = self.queues.iter().map(|q| q.capacity() * size_of::<Parked>()).sum();
@@ -168,7 +167,7 @@ mod tests {
 
     #[test]
     fn parked_messages_come_back_in_order_of_their_numbers_across_the_wrap() {
-        // RFC 9260 §6.5: after 65535 comes 0.
+        // RFC 9260 §6.5: 0 follows 65535.
         let mut streams = Streams::default();
         streams.get_mut(3).expected = Ssn(65_533);
         for ssn in [1, 65_534, 0, 65_535] {

@@ -1,4 +1,4 @@
-//! The TSNs received beyond a gap, and the fragment that each of them brought.
+//! The TSNs received above a gap, and the fragment of each of them.
 
 use whimbrel_wire::Tsn;
 
@@ -8,7 +8,7 @@ const BEGIN: u32 = 1 << 31;
 const END: u32 = 1 << 30;
 const SMALLEST_MAP: u32 = 64;
 
-/// What is known of a TSN that was received: its place within its message, and its fragment if that is still held.
+/// The state of a received TSN: its position within its message, and its fragment if that is still held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Slot(u32);
 
@@ -25,7 +25,7 @@ impl Slot {
         self.0 & END != 0
     }
 
-    /// The fragment, or [`NONE`] if it is not held.
+    /// Returns the fragment, or [`NONE`] if it is not held.
     pub(super) fn fragment(self) -> u32 {
         self.0 & NONE
     }
@@ -35,10 +35,11 @@ impl Slot {
     }
 }
 
-/// A ring of slots and a ring of bits, both indexed by the low bits of the TSN: nothing moves as the window does.
+/// A ring of slots and a ring of bits, both indexed by the low bits of the TSN: entries do not move when the window
+/// moves.
 ///
-/// Bits are set for received TSNs above the cumulative TSN only; the caller keeps the range of TSNs that are set within
-/// `capacity` and asks for no other TSN.
+/// Only bits of received TSNs above the cumulative TSN are set. The caller keeps the range of these TSNs within
+/// `capacity` and looks up no other TSN.
 #[derive(Debug, Default)]
 pub(super) struct TsnMap {
     slots: Box<[Slot]>,
@@ -55,12 +56,12 @@ impl TsnMap {
         self.bits[index / 64] >> (index % 64) & 1 != 0
     }
 
-    /// The slot of a TSN that is contained.
+    /// Returns the slot of a contained TSN.
     pub(super) fn slot(&self, tsn: Tsn) -> Slot {
         self.slots[self.index(tsn)]
     }
 
-    /// Enters `tsn`; the TSNs entered before are among `low..=high`.
+    /// Enters `tsn`. The TSNs entered before are within `low..=high`.
     pub(super) fn insert(&mut self, tsn: Tsn, slot: Slot, low: Tsn, high: Tsn) {
         let reach = if tsn.is_after(high) { tsn } else { high };
         if reach.distance(low) >= self.slots.len() as u32 {
@@ -102,7 +103,7 @@ impl TsnMap {
         self.slots[index] = self.slots[index].without_fragment();
     }
 
-    /// Removes all TSNs of `from..end`, word by word.
+    /// Removes all TSNs of `from..end`, one word at a time.
     pub(super) fn remove_range(&mut self, from: Tsn, end: Tsn) {
         let mut tsn = from;
         let mut left = end.distance(from);
@@ -116,7 +117,8 @@ impl TsnMap {
         }
     }
 
-    /// The first TSN of `from..end` that is contained (or is not, if `contained` is false); `end` if there is none.
+    /// Returns the first TSN of `from..end` that is contained (or is not, if `contained` is false), or `end` if there
+    /// is none.
     pub(super) fn next(&self, from: Tsn, end: Tsn, contained: bool) -> Tsn {
         let flip = if contained { 0 } else { u64::MAX };
         let mut tsn = from;
@@ -136,7 +138,7 @@ impl TsnMap {
 
     /// Calls `run` with the first and the last TSN of each run of contained TSNs in `from..end`, at most `limit` times.
     ///
-    /// A word at a time: a run begins or ends where a bit differs from the one below it.
+    /// Works on one word at a time: a run begins or ends where a bit differs from the bit below it.
     pub(super) fn for_each_run(&self, from: Tsn, end: Tsn, limit: usize, mut run: impl FnMut(Tsn, Tsn)) {
         let (mut tsn, mut left) = (from, end.distance(from));
         let (mut first, mut runs, mut below) = (from, 0, 0);
@@ -166,7 +168,7 @@ impl TsnMap {
         }
     }
 
-    /// The last contained TSN of `from..=last`; none if there is none.
+    /// Returns the last contained TSN of `from..=last`, if there is one.
     pub(super) fn last(&self, from: Tsn, last: Tsn) -> Option<Tsn> {
         let mut tsn = last;
         let mut left = last.distance(from) + 1;
@@ -184,7 +186,7 @@ impl TsnMap {
         None
     }
 
-    /// Bytes on the heap, for tests of the limits.
+    /// Returns the bytes on the heap, for tests of the limits.
     pub(super) fn heap_bytes(&self) -> usize {
         size_of_val(&*self.slots) + size_of_val(&*self.bits)
     }
@@ -200,7 +202,7 @@ mod tests {
 
     #[test]
     fn agrees_with_a_set_across_the_wrap() {
-        // RFC 9260 §1.6: offsets from just below the wrap of the TSN.
+        // RFC 9260 §1.6: the offsets begin just below the wrap of the TSN.
         let low = Tsn(u32::MAX - 300);
         let mut rng = Rng::stream(1, "tsn map");
         for span in [1, 64, 65, 700, 5000] {

@@ -1,22 +1,23 @@
-//! The receive window: what we promise to hold, and what is dropped when it is full (RFC 9260 §6.2).
+//! The receive window: how much data the receiver promises to hold, and which data it drops when the buffer is full
+//! (RFC 9260 §6.2).
 
 use whimbrel_wire::Tsn;
 
 use super::Receiver;
 use super::store::{NONE, Stage, charge};
 
-/// Two of the numbers count the payload bytes accepted since the association began, less those dropped again.
+/// `accepted` and `right_edge` count the payload bytes accepted since the association began, less those dropped.
 #[derive(Debug)]
 pub(super) struct Window {
-    /// Bytes accepted; with a two-level buffer, those in order.
+    /// Bytes accepted; with a two-level buffer, only those in order.
     accepted: u64,
-    /// Bytes we have said we would accept: the right edge, which never moves back.
+    /// Bytes that the receiver has promised to accept: the right edge, which never moves back.
     right_edge: u64,
-    /// No fragment that could be dropped has a higher TSN. Of use only if there is a gap.
+    /// No fragment that could be dropped has a higher TSN. Valid only if there is a gap.
     pub(super) highest_held: Tsn,
-    /// With a two-level buffer: bytes held beyond a gap, at most those of both levels. Otherwise zero.
+    /// With a two-level buffer: bytes held above a gap, at most the size of both levels. Otherwise zero.
     pub(super) beyond: u32,
-    /// More has been promised than the buffer has now: it was made smaller.
+    /// More was promised than the buffer has now, because the buffer was made smaller.
     outdated: bool,
 }
 
@@ -31,17 +32,18 @@ impl Window {
         }
     }
 
-    /// What is left of the window that was advertised.
+    /// Returns the part of the advertised window that is left.
     fn promised(&self) -> usize {
         self.right_edge.saturating_sub(self.accepted) as usize
     }
 }
 
 impl Receiver {
-    /// Bytes that could still be held: of buffer, or of memory if tiny chunks have used that up first.
+    /// Returns the bytes that could still be held: space in the buffer, or in memory if tiny chunks have used that up
+    /// first.
     ///
-    /// In a two-level buffer only what is in order takes room of the first level (Ye 2004, 6.6). While there is a gap, new data goes
-    /// to the second: no more is promised than has room there, so that data sent within the window is never dropped.
+    /// In a two-level buffer only data in order uses the first level (Ye 2004, 6.6). While there is a gap, new data uses the second
+    /// level. No more than the space of the second level is promised, so that data sent within the window is never dropped.
     pub(super) fn space_left(&self) -> usize {
         let in_order = self.store.payload_bytes() - self.window.beyond as usize;
         let mut buffer = (self.config.recv_buffer as usize).saturating_sub(in_order);
@@ -56,8 +58,9 @@ impl Receiver {
         buffer.min(limit.saturating_sub(self.store.charged_bytes()))
     }
 
-    /// Memory that chunks may take which leave a gap behind them. What is not dropped again leaves half of it to those that fill the gap:
-    /// they come in whole packets, and would else be taken one for each timeout.
+    /// Returns the memory limit for chunks that leave a gap below them. If chunks are not dropped, such chunks leave half of the
+    /// memory to the chunks that fill the gap. These arrive in whole packets; without that memory only one would be accepted for each
+    /// timeout.
     fn memory_beyond(&self) -> usize {
         let limit = self.config.memory_limit as usize;
         if self.config.takes_back { limit } else { limit / 2 }
@@ -67,7 +70,7 @@ impl Receiver {
         self.config.second_level > 0
     }
 
-    /// Accounts for a chunk that is kept; what came before it is accounted for.
+    /// Accounts for a chunk that is kept. All earlier chunks are accounted for already.
     pub(super) fn count_accepted(&mut self, tsn: Tsn, len: usize) {
         if self.has_two_levels() && tsn != self.cumulative.next() {
             self.window.beyond += len as u32;
@@ -76,7 +79,8 @@ impl Receiver {
         }
     }
 
-    /// What was beyond a gap is in order now: the TSNs of `from..end`. Each chunk is looked at once in its life.
+    /// Moves the TSNs of `from..end`, which were above a gap and are in order now, to the first level. Each chunk is
+    /// visited once.
     pub(super) fn move_to_first_level(&mut self, from: Tsn, end: Tsn) {
         if !self.has_two_levels() {
             return;
@@ -93,16 +97,17 @@ impl Receiver {
         }
     }
 
-    /// Payload bytes held: unread, incomplete or waiting for their turn.
+    /// Returns the payload bytes held: unread, incomplete or waiting for an earlier message.
     pub(crate) fn buffered_bytes(&self) -> usize {
         self.store.payload_bytes()
     }
 
-    /// The window to advertise now, in bytes.
+    /// Returns the window to advertise now, in bytes.
     ///
-    /// RFC 9260 §6.2 [9260:6.2-6, 6.2-24], RFC 1122 §4.2.3.3: the right edge stays where it is until it can move by the
-    /// lesser of an MTU and half the buffer. Below what was promised before it falls only when tiny chunks have used up
-    /// the memory.
+    /// RFC 9260 §6.2 [9260:6.2-6, 6.2-24], RFC 1122 §4.2.3.3: the right edge stays until it can move by the lesser of
+    /// an MTU and half the buffer. The window is smaller than the part of the last one that is left only if tiny chunks
+    /// have used up the memory, the buffer was made smaller, or data above a gap uses the second level of a two-level
+    /// buffer.
     pub(crate) fn advertised_window(&self) -> u32 {
         let (left, promised) = (self.space_left(), self.window.promised());
         let step = usize::from(self.config.mtu).min(self.config.recv_buffer as usize / 2);
@@ -114,7 +119,7 @@ impl Receiver {
         window as u32
     }
 
-    /// The window that goes into a SACK: from now on it is promised.
+    /// Returns the window for a SACK, which promises it.
     pub(super) fn promise_window(&mut self) -> u32 {
         let window = self.advertised_window();
         self.window.right_edge = self.window.right_edge.max(self.window.accepted + u64::from(window));
@@ -125,8 +130,8 @@ impl Receiver {
         window
     }
 
-    /// Changes the size of the buffer. A smaller one is advertised from now on, but what was promised before is taken: the right edge
-    /// stays where it is, and the memory for it until it is used up.
+    /// Changes the size of the buffer. A smaller size is advertised from now on, but data within the window promised before is
+    /// accepted: the right edge stays, and its memory is kept until the old window is used up.
     pub(crate) fn resize(&mut self, recv_buffer: u32) {
         self.config.recv_buffer = recv_buffer;
         self.window.outdated = self.window.promised() > recv_buffer as usize;
@@ -142,11 +147,11 @@ impl Receiver {
         self.store.set_limit(config.memory_limit as usize);
     }
 
-    /// Whether the reader has made so much room that the peer should be told without waiting for its data.
+    /// Whether the reader has freed enough space for a SACK that announces it without waiting for data.
     ///
-    /// RFC 9260 §6.2 [9260:6.2-11, 6.2-12, 6.2-22]: only if the window grows by a quarter of the buffer. And only if
-    /// less than half of the buffer was promised: otherwise the peer has room to send, and will be told in the SACK for
-    /// what it sends.
+    /// RFC 9260 §6.2 [9260:6.2-11, 6.2-12, 6.2-22]: only if the window grows by a quarter of the buffer, and only if
+    /// less than half of the buffer was promised. Otherwise the peer has space to send, and the SACK for its data
+    /// announces the window.
     pub(crate) fn window_update_due(&self) -> bool {
         let buffer = self.config.recv_buffer as usize;
         let promised = self.window.promised();
@@ -157,17 +162,18 @@ impl Receiver {
         self.space_left() >= promised + step
     }
 
-    /// RFC 9260 §6.2 [9260:6.2-2, 6.2-3, 6.2-29]: whether a chunk whose TSN is missing may be kept, if need be in place
-    /// of chunks with higher TSNs.
+    /// RFC 9260 §6.2 [9260:6.2-2, 6.2-3, 6.2-29]: whether a chunk whose TSN is missing may be kept, if necessary in
+    /// place of chunks with higher TSNs.
     ///
-    /// A chunk may be larger than the window: the last one may overshoot it, as a sender may always have one in flight.
+    /// A chunk may be larger than the window: the last chunk may exceed it, as a sender may always have one chunk in
+    /// flight.
     pub(super) fn admit(&mut self, tsn: Tsn, len: usize) -> bool {
         let has_room = if self.has_two_levels() {
-            // The window counts what is in order. What a gap that closes adds to that may take the place of what was promised before,
-            // for which there is room in both levels together.
+            // The window counts data in order. When a gap closes, data above it is added to that count. This data may use the space
+            // promised before, which both levels together have.
             self.fits(len)
         } else {
-            // What is beyond a gap and may not be dropped has to leave the memory for what fills it.
+            // Data above a gap that may not be dropped must leave memory for the chunks that fill the gap.
             let may_exceed = self.config.takes_back || tsn == self.cumulative.next();
             let is_promised = self.advertised_window() > 0 || self.window.outdated && self.window.promised() >= len;
             is_promised && (may_exceed || self.fits_memory(len))
@@ -180,7 +186,7 @@ impl Receiver {
             return true;
         }
         if tsn == self.cumulative.next() && self.tail == super::Tail::Delivered {
-            // The reader waits for the rest of this message, and may get nothing else until it comes.
+            // The reader waits for the rest of this message, and may receive no other message before.
             return true;
         }
         if tsn.is_after(self.highest) {
@@ -197,8 +203,9 @@ impl Receiver {
         true
     }
 
-    /// Nothing that is held may be dropped: a chunk that fills a gap may use the memory that tiny chunks have. The one that all wait
-    /// for is taken in any case if the reader has nothing to read, who gets it or the beginning of its message then.
+    /// Decides on a chunk while no held chunk may be dropped. A chunk that fills a gap may use the memory kept for tiny chunks. The
+    /// chunk after the cumulative TSN is accepted in any case if the reader has nothing to read: the reader then receives it, or the
+    /// beginning of its message.
     fn admit_besides_all(&self, tsn: Tsn, len: usize) -> bool {
         let has_memory = self.store.charged_bytes() <= self.config.memory_limit as usize;
         self.fits_memory(len) || has_memory && tsn == self.cumulative.next() && !self.has_message()
@@ -213,8 +220,8 @@ impl Receiver {
         self.store.charged_bytes() + charge(len) <= self.config.memory_limit as usize
     }
 
-    /// Drops the chunk with the highest TSN above `bound` that is held beyond a gap and not yet ready for the reader.
-    /// False if there is none.
+    /// Drops the chunk with the highest TSN above `bound` that is held above a gap and not yet ready for the reader.
+    /// Returns false if there is none.
     fn drop_highest_above(&mut self, bound: Tsn) -> bool {
         while self.has_gap() && self.window.highest_held.is_after(bound) {
             let Some(tsn) = self.map.last(bound.next(), self.window.highest_held) else {
@@ -225,7 +232,7 @@ impl Receiver {
                 self.window.highest_held = tsn.previous();
                 continue;
             }
-            // It is the tail of its run: nothing above it is held, or a message boundary lies between.
+            // The fragment is the tail of its run: the next TSN is not held, or a message boundary is between the two.
             let head = match self.store.get(fragment) {
                 single if single.stage == Stage::Ready => fragment,
                 tail => tail.other,
@@ -240,7 +247,7 @@ impl Receiver {
         false
     }
 
-    /// Drops the last fragment of a run beyond a gap. RFC 9260 §6.2 [9260:6.2-27, 6.2-28]
+    /// Drops the last fragment of a run above a gap. RFC 9260 §6.2 [9260:6.2-27, 6.2-28]
     fn drop_tail(&mut self, tsn: Tsn, fragment: u32, head: u32) {
         let message = self.store.get_mut(head);
         if message.stage == Stage::Parked {

@@ -1,11 +1,12 @@
-//! Copies: chunks that are under way on several paths at once, as redundant distribution and opportunistic retransmission send them.
+//! Copies: chunks that are in flight on several paths at once, as redundant distribution and opportunistic retransmission send them.
 //!
-//! Every chunk has one transmission of its own, by which it is found lost and sent again; copies are more than that and nobody waits
-//! for them. Each copy has a PSN on its path, counts as in flight there, and can be found lost like any other packet, which says
-//! something about the path and nothing about the chunk. The first SACK that reports the chunk acknowledges the transmission that most
-//! likely was first; that one becomes the chunk's own. The others are still under way: each leaves the flight when the receiver reports
-//! the TSN as a duplicate, which is its acknowledgement, when enough of what was sent after it on its path has arrived, or with
-//! T3-rtx of the path. So the window of a slow path is not opened by what a fast one delivers.
+//! Every chunk has one own transmission, which decides whether the chunk is lost and retransmitted. Copies are additional
+//! transmissions; the chunk does not wait for them. Each copy has a PSN on its path and counts as in flight there. It can be declared
+//! lost like any other packet, which gives information about the path but not about the chunk. The first SACK that reports the chunk
+//! acknowledges the transmission that most likely arrived first; that one becomes the chunk's own transmission. The others remain in
+//! flight. Each leaves the flight when the receiver reports the TSN as a duplicate, which acknowledges the copy, when enough later
+//! transmissions on its path have arrived, or when T3-rtx of the path expires. Therefore data delivered on a fast path does not open
+//! the window of a slow path.
 
 use std::collections::VecDeque;
 
@@ -17,7 +18,7 @@ use super::path_sequence::PathSequences;
 use super::sack::{MissingRules, SackObserver, SackOutcome, Surprise};
 use crate::PathId;
 
-/// A transmission that is not the chunk's own.
+/// A transmission that is not the chunk's own transmission.
 #[derive(Clone, Copy, Debug)]
 struct Copy {
     psn: Seq,
@@ -26,9 +27,10 @@ struct Copy {
     /// With chunk header and padding.
     bytes: u64,
     missing: u8,
-    /// It was sent again, and may have the PSN of an earlier transmission: what was sent after that says nothing about it.
+    /// The transmission was a retransmission and may have the PSN of an earlier one, so that data sent after the earlier one does not
+    /// report it missing.
     retransmitted: bool,
-    /// The chunk may have been acknowledged by it.
+    /// The SACK that acknowledged the chunk may have been for this copy.
     doubtful: bool,
 }
 
@@ -36,9 +38,9 @@ struct Copy {
 struct PathCopies {
     /// In ascending order of their PSNs.
     under_way: VecDeque<Copy>,
-    /// Chunk and PSN of each, in ascending order.
+    /// Sequence number of the chunk and PSN of each copy, in ascending order.
     by_seq: VecDeque<(Seq, Seq)>,
-    /// Chunks below it have been sent here, or need not be.
+    /// Chunks below this one have been sent on this path, or need not be.
     next: Seq,
 }
 
@@ -47,7 +49,7 @@ impl PathCopies {
         self.under_way.binary_search_by_key(&psn, |copy| copy.psn).ok()
     }
 
-    /// PSNs of the copies of a chunk: hardly ever more than one.
+    /// Returns the PSNs of the copies of a chunk, rarely more than one.
     fn psns_of(&self, seq: Seq) -> impl Iterator<Item = Seq> {
         let first = self.by_seq.partition_point(|&(known, _)| known < seq);
         let all = self.by_seq.range(first..);
@@ -88,7 +90,7 @@ impl PathCopies {
     }
 }
 
-/// All of them.
+/// The copies on all paths.
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
     paths: Vec<PathCopies>,
@@ -99,7 +101,7 @@ impl Copies {
         self.paths.resize_with(paths, PathCopies::default);
     }
 
-    /// Every copy of a chunk, with its path.
+    /// Returns every copy of a chunk, with its path.
     fn of(&self, seq: Seq) -> impl Iterator<Item = (u8, &Copy)> {
         let paths = self.paths.iter().enumerate();
         paths.flat_map(move |(path, copies)| copies.of(seq).map(move |copy| (path as u8, copy)))
@@ -127,7 +129,7 @@ impl Copies {
 }
 
 impl Outstanding {
-    /// Chunks may be sent on several paths from now on. Needs accounting for each path.
+    /// Allows copies of chunks from now on. Requires accounting for each path.
     pub(crate) fn allow_copies(&mut self) {
         if self.copies.is_none() && self.sequences.as_ref().is_some_and(|sequences| !sequences.by_tsn()) {
             let mut copies = Box::new(Copies::default());
@@ -136,15 +138,16 @@ impl Outstanding {
         }
     }
 
-    /// Another path has taken the place of the one with this number: nothing of what is outstanding has been sent on it.
+    /// Notes that another path took the place of the one with this number: no outstanding chunk has been sent on the new path.
     pub(crate) fn forget_path(&mut self, path: PathId) {
         if let Some(copies) = &mut self.copies {
             copies.paths[usize::from(path.0)].next = 0;
         }
     }
 
-    /// The oldest chunk outstanding that has not been sent on the path. `is_worth` is told the path that it was sent on last, and when;
-    /// no time if it waits to be sent again. Where the oldest is not worth it, none is.
+    /// Returns the oldest outstanding chunk that has not been sent on the path. The arguments of `is_worth` are the path that the
+    /// chunk was last sent on, and the time, or no time if the chunk waits for retransmission. If the oldest chunk is not worth a
+    /// copy, the result is `None`.
     pub(crate) fn next_copy(&mut self, path: PathId, is_worth: impl FnOnce(u8, Option<Time>) -> bool) -> Option<Seq> {
         let here = &mut self.copies.as_mut()?.paths[usize::from(path.0)];
         here.next = here.next.max(self.base);
@@ -159,7 +162,8 @@ impl Outstanding {
         None
     }
 
-    /// Sends a copy of a chunk on a path; returns its user data in bytes, and whether it is the earliest in flight there.
+    /// Sends a copy of a chunk on a path. Returns its user data in bytes, and whether the copy is the earliest transmission in flight
+    /// there.
     pub(crate) fn copy(&mut self, seq: Seq, path: PathId, now: Time) -> (u64, bool) {
         let Some(sequences) = &mut self.sequences else {
             return (0, false);
@@ -187,7 +191,8 @@ impl Outstanding {
         (data, self.earliest(path) == Some(psn))
     }
 
-    /// A chunk has arrived: if it was sent on several paths, the transmission that most likely came first is its own from now on.
+    /// Handles the arrival of a chunk. If the chunk was sent on several paths, the transmission that most likely arrived first becomes
+    /// its own transmission.
     #[inline(always)]
     pub(super) fn settle(&mut self, seq: Seq, observer: &mut impl SackObserver) {
         if self.copies.is_some()
@@ -204,12 +209,12 @@ impl Outstanding {
             return;
         };
         if core::mem::take(&mut slot.unreported) {
-            // One of its transmissions is a copy from now on, and those are in flight until their fate is known.
+            // One of the transmissions becomes a copy, and copies are in flight until their fate is known.
             self.paths[usize::from(slot.path)].bytes += slot.chunk_len();
             self.data_in_flight += slot.data_len();
         }
         let own = observer.surprise(slot.path, slot.sent_at, false);
-        // The likeliest, and how likely the next one is.
+        // The most likely transmission, and how likely the next one is.
         let (mut best, mut next) = (own.map(|own| (own, None)), None);
         for (path, copy) in copies.of(seq) {
             let Some(this) = observer.surprise(path, copy.sent_at, false) else {
@@ -228,7 +233,7 @@ impl Outstanding {
             path.set_doubtful(seq, is_doubtful);
         }
         let was_retransmitted = slot.retransmitted;
-        // The first time that is measured on a path has to be right.
+        // The first sample measured on a path must be correct.
         slot.retransmitted |= is_doubtful || next.is_some() && first.unmeasured;
         let Some((to, at)) = way else { return };
         let Some(copy) = copies.take(to, at) else { return };
@@ -250,7 +255,7 @@ impl Outstanding {
             };
             copies.paths[usize::from(from)].insert(other);
         } else {
-            // It waits to be sent again no more.
+            // The chunk no longer waits for retransmission.
             observer.given_up(seq, from, slot.sent_at);
             slot.fate = Fate::InFlight;
             self.data_in_flight += slot.data_len();
@@ -261,8 +266,8 @@ impl Outstanding {
         self.paths[usize::from(to)].held += slot.data_len();
     }
 
-    /// A SACK that was overtaken says nothing about chunks, but those that it reports as duplicates have arrived: with several paths
-    /// SACKs overtake each other all the time.
+    /// Processes a SACK that another one overtook. It is not used for chunks, but the copies that it reports as duplicates have
+    /// arrived. With several paths, SACKs often overtake each other.
     pub(super) fn on_old_sack(
         &mut self,
         sack: &Sack<'_>,
@@ -281,7 +286,7 @@ impl Outstanding {
         SackOutcome::OldButTelling
     }
 
-    /// Whether a copy of a chunk that has arrived is among the duplicates.
+    /// Whether the duplicates include a copy of an acknowledged chunk.
     fn tells_of_copies(&self, sack: &Sack<'_>) -> bool {
         self.copies.as_ref().is_some_and(|copies| {
             let mut seqs = sack.duplicates.iter().filter_map(|tsn| self.seq_of(tsn));
@@ -289,7 +294,7 @@ impl Outstanding {
         })
     }
 
-    /// The receiver reports chunks that have come again: those are copies that have arrived.
+    /// Processes the duplicate TSNs that the receiver reports: these are copies that have arrived.
     #[inline(always)]
     pub(super) fn on_duplicates(&mut self, sack: &Sack<'_>, observer: &mut impl SackObserver) {
         if self.copies.is_none() {
@@ -309,7 +314,7 @@ impl Outstanding {
         for (path, copy) in copies.of(seq) {
             let surprise = observer.surprise(path, copy.sent_at, true);
             possible += u32::from(surprise.is_some());
-            // One that cannot have come yet comes last.
+            // A copy that cannot have arrived yet is the last choice.
             let surprise = surprise.unwrap_or(Surprise {
                 elsewhere: true,
                 off: Span::MAX,
@@ -336,8 +341,8 @@ impl Outstanding {
         observer.copy_arrived(seq, path, copy.sent_at, is_doubtful);
     }
 
-    /// Something above a copy has arrived on its path. Returns whether the copy may still be on its way. One that was sent again is
-    /// missed only by what was sent after it, as a chunk's own transmission is.
+    /// Counts a missing report for a copy, as a later transmission on its path has arrived. Returns whether the copy may still be in
+    /// flight. As with the chunk's own transmission, a retransmission is reported missing only by data sent after it.
     pub(super) fn misses_copy(
         &mut self,
         sequences: &mut PathSequences,
@@ -370,7 +375,7 @@ impl Outstanding {
         false
     }
 
-    /// A chunk whose copy was lost may be copied again.
+    /// Allows another copy of a chunk whose copy was lost.
     fn copy_again(&mut self, path: u8, seq: Seq) {
         if !self.is_acked(seq)
             && let Some(copies) = &mut self.copies
@@ -380,7 +385,8 @@ impl Outstanding {
         }
     }
 
-    /// Gives up every copy on a path; calls `each` with position and TSN of each, and returns those of the first.
+    /// Gives up all copies on a path. Calls `each` with the position and TSN of each copy, and returns those of the
+    /// first one.
     pub(super) fn lose_copies(&mut self, path: PathId, each: &mut impl FnMut(Seq, Tsn)) -> Option<(Seq, Tsn)> {
         let mut first = None;
         while let Some(copies) = &mut self.copies

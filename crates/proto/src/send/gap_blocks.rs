@@ -1,8 +1,8 @@
-//! The gap ack blocks of a received SACK, compared with those of the SACK before.
+//! Compares the Gap Ack Blocks of a received SACK with those of the previous SACK.
 //!
-//! A SACK repeats nearly all blocks of the one before: it reports one more packet at the end, or that one hole has been filled. Blocks
-//! that are the same at the beginning and at the end are found by comparing them as they are on the wire, or as ranges of positions if
-//! the cumulative ack point has moved; only what lies between them is processed.
+//! A SACK repeats nearly all blocks of the previous one: it reports one more packet at the end, or one filled gap. Equal blocks at the
+//! beginning and at the end are found by comparing them in wire format, or as ranges of positions if the cumulative ack point has
+//! moved. Only the blocks between are processed.
 
 use whimbrel_control::Seq;
 use whimbrel_wire::{GapBlock, GapBlocks};
@@ -10,34 +10,34 @@ use whimbrel_wire::{GapBlock, GapBlocks};
 use super::outstanding::{Fate, Outstanding, Slot};
 use super::sack::SackObserver;
 
-/// A gap ack block in bytes.
+/// A Gap Ack Block in bytes.
 const BLOCK: usize = size_of::<GapBlock>();
-/// Bytes that are compared at once.
+/// Bytes compared at once.
 const STRIDE: usize = 64;
 
-/// What the peer has reported above the cumulative ack point. An idle sender keeps nothing of it.
+/// The ranges that the peer has reported above the cumulative ack point. An idle sender keeps none.
 #[derive(Debug, Default)]
 pub(super) struct Reported(Option<Box<Known>>);
 
 #[derive(Debug, Default)]
 struct Known {
-    /// Ranges above the base, half open, ascending and apart.
+    /// Ranges above the base, half open, in ascending order and not adjacent.
     ranges: Vec<(Seq, Seq)>,
-    /// The ranges as the blocks of the last SACK, one for each. Empty if that SACK had blocks that cannot be.
+    /// The ranges as the blocks of the last SACK, one for each range. Empty if that SACK had invalid blocks.
     blocks: Vec<u8>,
-    /// The base that these blocks count from.
+    /// The base of the offsets in these blocks.
     blocks_base: Seq,
     /// Spare vector for ranges that have changed.
     changed: Vec<(Seq, Seq)>,
 }
 
 impl Reported {
-    /// The ranges, half open, ascending and apart.
+    /// Returns the ranges, half open, in ascending order and not adjacent.
     pub(super) fn ranges(&self) -> &[(Seq, Seq)] {
         self.0.as_ref().map_or(&[], |known| &known.ranges)
     }
 
-    /// Position behind the highest TSN reported.
+    /// Returns the position after the highest TSN reported.
     pub(super) fn end(&self) -> Option<Seq> {
         self.ranges().last().map(|&(_, end)| end)
     }
@@ -61,7 +61,8 @@ impl Reported {
 }
 
 impl Known {
-    /// How many blocks at the beginning and at the end are those of the SACK before. Ranges below `base` have been removed.
+    /// Returns how many blocks at the beginning and at the end are equal to those of the previous SACK. Ranges below `base` have been
+    /// removed.
     fn unchanged(&self, gaps: GapBlocks<'_>, base: Seq) -> (usize, usize) {
         let most = gaps.len().min(self.ranges.len());
         if self.blocks_base == base && self.blocks.len() == BLOCK * self.ranges.len() {
@@ -77,7 +78,8 @@ impl Known {
     }
 }
 
-/// The positions that a block reports. Offsets count from the cumulative TSN ack, which is base - 1 (RFC 9260 §3.3.4).
+/// Returns the positions that a block reports. Offsets count from the cumulative TSN ack, which is base - 1 (RFC 9260
+/// §3.3.4).
 fn range_of(block: &GapBlock, base: Seq) -> (Seq, Seq) {
     (
         base + Seq::from(block.start).saturating_sub(1),
@@ -85,7 +87,7 @@ fn range_of(block: &GapBlock, base: Seq) -> (Seq, Seq) {
     )
 }
 
-/// Blocks at the beginning of both lists that are the same.
+/// Returns the number of equal blocks at the beginning of both lists.
 fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     let strides = a.chunks_exact(STRIDE).zip(b.chunks_exact(STRIDE));
     let same = STRIDE * strides.take_while(|(a, b)| a == b).count();
@@ -93,7 +95,7 @@ fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     same / BLOCK + blocks.take_while(|(a, b)| a == b).count()
 }
 
-/// Blocks at the end of both lists that are the same.
+/// Returns the number of equal blocks at the end of both lists.
 fn common_suffix(a: &[u8], b: &[u8]) -> usize {
     let strides = a.rchunks_exact(STRIDE).zip(b.rchunks_exact(STRIDE));
     let same = STRIDE * strides.take_while(|(a, b)| a == b).count();
@@ -102,8 +104,8 @@ fn common_suffix(a: &[u8], b: &[u8]) -> usize {
     same / BLOCK + blocks.take_while(|(a, b)| a == b).count()
 }
 
-/// Makes `ranges` those of blocks that begin above `floor`. Blocks that cannot be are passed over: empty, touching the cumulative ack,
-/// or out of order. False if one reports a TSN that was never sent.
+/// Sets `ranges` to the ranges of the blocks that begin above `floor`. Invalid blocks are ignored: those that are empty, next to the
+/// cumulative ack, or out of order. Returns false if a block reports a TSN that was never sent.
 fn read_blocks(
     gaps: GapBlocks<'_>,
     base: Seq,
@@ -125,8 +127,8 @@ fn read_blocks(
 }
 
 impl Outstanding {
-    /// Compares the gap ack blocks with the ranges known; returns whether the receiver took any back, or `None` if a block reports a
-    /// TSN that was never sent. A SACK that is not complete says nothing about what lies above its last block.
+    /// Compares the Gap Ack Blocks with the known ranges. Returns whether the receiver reneged on any chunk, or `None` if a block
+    /// reports a TSN that was never sent. If the SACK is not complete, it says nothing about TSNs above its last block.
     // [9260:6.7-4, 12.4-4]
     pub(super) fn on_gap_blocks(
         &mut self,
@@ -150,7 +152,7 @@ impl Outstanding {
         let mut were_sent = read_blocks(between(last), base, floor, end_of_sent, &mut changed);
         let behind = changed.last().map(|&(_, end)| end).or(floor);
         if last > 0 && behind >= Some(known.ranges[known.ranges.len() - last].0) {
-            // Blocks before them reach into those at the end, which do not count then.
+            // The blocks before overlap the equal blocks at the end, which are not used in that case.
             last = 0;
             were_sent = read_blocks(between(last), base, floor, end_of_sent, &mut changed);
         }
@@ -176,7 +178,7 @@ impl Outstanding {
         Some(reneged)
     }
 
-    /// Acknowledges what is in the ranges reported but not in those known.
+    /// Acknowledges the chunks in the reported ranges that are not in the known ranges.
     fn on_reported(
         &mut self,
         known: &[(Seq, Seq)],
@@ -205,7 +207,8 @@ impl Outstanding {
         }
     }
 
-    /// Chunks reported before and not any more: the receiver dropped them (RFC 9260 §6.2.1 D iii).
+    /// Handles chunks that were reported before and are no longer reported: the receiver dropped them (RFC 9260 §6.2.1
+    /// D iii).
     // [9260:6.2.1-1]
     fn on_taken_back(&mut self, known: &[(Seq, Seq)], reported: &[(Seq, Seq)], horizon: Seq) -> bool {
         let base = self.base();

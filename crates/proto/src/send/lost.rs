@@ -1,8 +1,9 @@
-//! What is given up as lost, and what waits to be sent again.
+//! Chunks declared lost, and chunks that wait for retransmission.
 //!
-//! With accounting for the association as a whole there is one queue, the lowest TSN first. With accounting for each path every path
-//! has two of its own, one for what missing reports gave up and one for what a timeout gave up, so that all of a queue goes to the
-//! same place and what waits for one path's window holds nothing up that another could carry.
+//! With accounting for the association there is one queue, the lowest TSN first. With accounting for each path every path has two
+//! queues, one for chunks declared lost by missing reports and one for chunks declared lost by a timeout. Thus all chunks of a queue
+//! are retransmitted on the same path, and chunks that wait for the window of one path do not block chunks that another path could
+//! carry.
 
 use std::collections::VecDeque;
 
@@ -13,18 +14,18 @@ use whimbrel_wire::Tsn;
 use super::outstanding::{Fate, Outstanding, Slot};
 use crate::PathId;
 
-/// A chunk that waits to be sent again.
+/// A chunk that waits for retransmission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LostChunk {
     pub(crate) seq: Seq,
     /// The path it was lost on.
     pub(crate) from: PathId,
-    /// Given up by a timeout.
+    /// A timeout declared the chunk lost.
     pub(crate) timed_out: bool,
 }
 
 impl Outstanding {
-    /// The queue of what was lost on a path, by a timeout or not.
+    /// Returns the queue for chunks lost on a path, by a timeout or by missing reports.
     fn lost_queue(&self, path: u8, timed_out: bool) -> usize {
         if self.is_per_path() {
             2 * usize::from(path) + usize::from(timed_out)
@@ -33,18 +34,18 @@ impl Outstanding {
         }
     }
 
-    /// Whether nothing waits to be sent again. Where something does, it may have been acknowledged since.
+    /// Whether no chunk waits for retransmission. A waiting chunk may have been acknowledged since.
     #[inline]
     pub(crate) fn nothing_lost(&self) -> bool {
         self.lost.iter().all(VecDeque::is_empty)
     }
 
-    /// Queues of lost chunks, each for [`Outstanding::first_lost_in`].
+    /// Returns the number of queues of lost chunks, each for [`Outstanding::first_lost_in`].
     pub(crate) fn lost_queues(&self) -> usize {
         self.lost.len()
     }
 
-    /// The lowest position that waits in a queue.
+    /// Returns the lowest position that waits in a queue.
     #[inline]
     pub(crate) fn first_lost_in(&mut self, queue: usize) -> Option<LostChunk> {
         while let Some(&seq) = self.lost.get(queue)?.front() {
@@ -62,7 +63,7 @@ impl Outstanding {
         None
     }
 
-    /// The lowest position waiting to be sent again.
+    /// Returns the lowest position that waits for retransmission.
     #[inline]
     pub(crate) fn next_lost(&mut self) -> Option<LostChunk> {
         if !self.is_per_path() {
@@ -73,7 +74,7 @@ impl Outstanding {
             .min_by_key(|lost| lost.seq)
     }
 
-    /// Whether something that was lost on the path waits to be sent again.
+    /// Whether a chunk lost on the path waits for retransmission.
     pub(crate) fn any_lost_on(&mut self, path: PathId) -> bool {
         if !self.is_per_path() {
             return self.next_lost().is_some();
@@ -83,7 +84,7 @@ impl Outstanding {
             .any(|timed_out| self.first_lost_in(self.lost_queue(path.0, timed_out)).is_some())
     }
 
-    /// Puts a lost chunk back in flight on `path`; returns its user data in bytes.
+    /// Puts a lost chunk back in flight on `path`. Returns its user data in bytes.
     pub(crate) fn retransmit(&mut self, seq: Seq, path: PathId, now: Time) -> u64 {
         let (base, again) = (self.base(), self.multiple_fast_retransmit);
         let Some(slot) = self.slot(seq) else { return 0 };
@@ -98,7 +99,7 @@ impl Outstanding {
         slot.missing = 0;
         slot.timed_out = false;
         let (chunk, data) = (slot.chunk_len(), slot.data_len());
-        // What has a new PSN comes after all that was sent on the path: its missing reports are its own (Ye 2004, 6.4.2.3).
+        // A chunk with a new PSN follows all earlier transmissions on the path, and has its own missing reports (Ye 2004, 6.4.2.3).
         slot.fast_retransmitted &= !again && (by_tsn || from == path.0);
         let may_be_lost = !slot.fast_retransmitted;
         if let Some(sequences) = &mut self.sequences {
@@ -122,13 +123,13 @@ impl Outstanding {
         data
     }
 
-    /// Whether a chunk that is not acknowledged was sent on this path last.
+    /// Whether this path was the last one used for any chunk in the ring.
     pub(crate) fn remembers(&self, path: PathId) -> bool {
         self.slots.iter().any(|slot| slot.path == path.0)
     }
 
-    /// T3-rtx of a path went off: everything in flight there is lost (RFC 9260 §6.3.3). Calls `each` with position and TSN of every
-    /// chunk, and returns those of the first.
+    /// Declares everything in flight on a path lost, as its T3-rtx expired (RFC 9260 §6.3.3). Calls `each` with the position and TSN
+    /// of every chunk, and returns those of the first one.
     pub(crate) fn lose_path(&mut self, path: PathId, mut each: impl FnMut(Seq, Tsn)) -> Option<(Seq, Tsn)> {
         let mut position = self.earliest(path)?;
         let mut first = self.lose_copies(path, &mut each);
@@ -144,7 +145,7 @@ impl Outstanding {
                 let this = (here, self.tsn(seq));
                 first = Some(first.map_or(this, |first: (Seq, Tsn)| if first.0 < here { first } else { this }));
                 if let Some(slot) = self.slot_mut(seq) {
-                    // A timeout begins anew: the chunk may be fast retransmitted again.
+                    // A timeout resets the count: the chunk may be fast retransmitted again.
                     slot.fast_retransmitted = false;
                     slot.timed_out = true;
                 }
@@ -162,7 +163,8 @@ impl Outstanding {
         }
     }
 
-    /// The timeout of a path was spurious: what it gave up and has not been sent again since is in flight as before.
+    /// Handles a spurious timeout of a path: the chunks it declared lost and that have not been retransmitted since are
+    /// in flight again.
     pub(crate) fn take_timeout_back(&mut self, path: PathId) {
         let queue = self.lost_queue(path.0, true);
         for index in 0..self.lost.get(queue).map_or(0, VecDeque::len) {
@@ -183,8 +185,8 @@ impl Outstanding {
         }
     }
 
-    /// Gives the lowest chunk outstanding up, of those on `path` with accounting for each, if it is in flight and has been sent only
-    /// once; returns its TSN, path and user data.
+    /// Declares the lowest outstanding chunk lost if it is in flight and has been sent only once. With accounting for each path, this
+    /// is the lowest one on `path`. Returns its TSN, path and user data.
     pub(crate) fn lose_lowest(&mut self, path: PathId) -> Option<(Tsn, PathId, u64)> {
         let seq = match &self.sequences {
             Some(sequences) => sequences.lowest_unacked(path.0.into())?,
@@ -194,7 +196,7 @@ impl Outstanding {
         if slot.fate != Fate::InFlight || slot.retransmitted {
             return None;
         }
-        // Sent again once: missing reports that come later must not do so again.
+        // The chunk is retransmitted once. Later missing reports must not retransmit it again.
         slot.fast_retransmitted = true;
         let (path, len) = (PathId(slot.path), slot.data_len());
         self.lose(seq);
@@ -204,7 +206,7 @@ impl Outstanding {
         Some((self.tsn(seq), path, len))
     }
 
-    /// Gives the highest chunk in flight on a path up; returns its position, TSN and user data.
+    /// Declares the highest chunk in flight on a path lost. Returns its position, TSN and user data.
     pub(crate) fn lose_last(&mut self, path: PathId) -> Option<(Seq, Tsn, u64)> {
         let is_meant = |slot: &Slot| slot.fate == Fate::InFlight && slot.path == path.0;
         let seq = match &self.sequences {
@@ -216,13 +218,13 @@ impl Outstanding {
         let len = self.slot(seq)?.data_len();
         self.lose(seq);
         if self.copies.is_some() {
-            // Copies may follow it.
+            // Copies may follow the chunk.
             self.advance_earliest(path.0.into());
         }
         Some((seq, self.tsn(seq), len))
     }
 
-    /// Missing reports may be counted for a chunk in flight from now on.
+    /// Lets missing reports count for a chunk in flight from now on.
     fn suspect(&mut self, seq: Seq) {
         let Some(&Slot {
             path,
@@ -243,7 +245,7 @@ impl Outstanding {
         }
     }
 
-    /// The same for one that is sent again now, once something sent after it has arrived.
+    /// Does the same for a chunk that is retransmitted now, once a chunk sent after it has arrived.
     fn suspect_later(&mut self, seq: Seq, now: Time) {
         let entry = (now, seq);
         let resent = &mut self.resent.get_or_insert_default().0;
@@ -257,7 +259,7 @@ impl Outstanding {
         }
     }
 
-    /// Takes a chunk in flight out of flight and queues it for retransmission.
+    /// Takes a chunk out of flight and queues it for retransmission.
     pub(super) fn lose(&mut self, seq: Seq) {
         self.take_out_of_flight(seq, Fate::Lost);
         let Some(slot) = self.slot(seq) else { return };
@@ -276,7 +278,7 @@ impl Outstanding {
         }
     }
 
-    /// Chunks sent again may be declared lost by missing reports again.
+    /// Lets missing reports declare retransmitted chunks lost again.
     pub(crate) fn allow_multiple_fast_retransmit(&mut self) {
         self.multiple_fast_retransmit = true;
     }

@@ -1,4 +1,4 @@
-//! The data sender: messages waiting, chunks outstanding, and what SACKs say about them.
+//! The data sender: queued messages, outstanding chunks, and the processing of SACKs.
 
 mod copies;
 mod gap_blocks;

@@ -1,15 +1,16 @@
-//! Accounting for each path: implicit path sequence numbers (PSN; Ye 2004, 6.4), and what CMT keeps of TSNs instead.
+//! Accounting for each path: implicit path sequence numbers (PSN; Ye 2004, 6.4), and the state that CMT keeps for TSNs
+//! instead.
 //!
-//! Every transmission gets the next PSN of its path. A chunk sent again on the same path keeps its PSN; sent again on another path it
-//! gets a new one there, and the old one counts as acknowledged (Figure 40). A SACK, which tells of TSNs, is taken as one SACK of PSNs
-//! for each path (Figure 39); here only what it newly tells is translated.
+//! Every transmission gets the next PSN of its path. A chunk retransmitted on the same path keeps its PSN. A chunk retransmitted on
+//! another path gets a new PSN there, and the old one counts as acknowledged (Figure 40). A SACK reports TSNs and is processed as one
+//! SACK of PSNs for each path (Figure 39); only newly reported TSNs are translated here.
 //!
-//! A copy of a chunk (see [`copies`](super::copies)) has a PSN as well, until it is known to have arrived or been lost.
+//! A copy of a chunk (see [`copies`](super::copies)) also has a PSN, until it is known to have arrived or been lost.
 //!
 //! With CMT (Iyengar, Amer and Stewart 2006) chunks are ordered by TSN. The PSNs then only serve to find the earliest chunk that was
-//! sent once, the pseudo-cumack; chunks that were sent again are kept apart, since CUCv2 follows their earliest one as well.
+//! sent once, the pseudo-cumack. Retransmitted chunks are kept in a separate list, since CUCv2 follows the earliest of them as well.
 //!
-//! The *position* of a chunk is what congestion control sees: its PSN, or its TSN's position with CMT.
+//! The *position* of a chunk is its number for congestion control: its PSN, or the position of its TSN with CMT.
 
 use std::collections::VecDeque;
 
@@ -17,14 +18,14 @@ use whimbrel_control::Seq;
 
 /// The chunk with a PSN is acknowledged.
 const ACKED: u64 = 1 << 63;
-/// Its TSN is acknowledged without a gap, or it was sent again elsewhere: nothing about it changes any more.
+/// Its TSN is acknowledged cumulatively, or the chunk was retransmitted on another path: the entry no longer changes.
 const GONE: u64 = 1 << 62;
-/// The PSN is that of a copy: a transmission of the chunk that is not the chunk's own.
+/// The PSN is that of a copy: a transmission that is not the chunk's own.
 const COPY: u64 = 1 << 61;
-/// What belongs to no PSN.
+/// The value for chunks without a PSN.
 const NONE: Seq = Seq::MAX;
 
-/// Whether what has this entry went elsewhere before it arrived.
+/// Whether the chunk of this entry was sent on another path before it arrived.
 fn went_elsewhere(entry: u64) -> bool {
     entry & (ACKED | GONE) == GONE
 }
@@ -34,50 +35,52 @@ fn went_elsewhere(entry: u64) -> bool {
 pub(super) struct PathSequence {
     /// PSN of the first entry.
     base: Seq,
-    /// The association's position of the chunk that each PSN was given to, with marks.
+    /// The position in the association of the chunk that has each PSN, with flags.
     entries: VecDeque<u64>,
-    /// Everything below this PSN is acknowledged or gone: one past the cumulative PSN ack point, which never moves back.
+    /// Everything below this PSN is acknowledged or gone. It is one past the cumulative PSN ack point, which never moves back.
     acked_to: Seq,
-    /// Where that was when it was last looked at.
+    /// The value of `acked_to` when it was last checked.
     acked_before: Seq,
-    /// Entries from there on whose chunks went elsewhere before they arrived: they are not outstanding here.
+    /// Entries from `acked_to` on whose chunks were sent on another path before they arrived. They are not outstanding
+    /// here.
     elsewhere: u64,
-    /// The PSN given out last that is not such a one.
+    /// The last PSN used whose chunk was not sent on another path since.
     newest: Seq,
     /// One past the highest position acknowledged.
     reported_to: Seq,
-    /// PSNs below it have been looked at for suspects.
+    /// PSNs below this one have been checked for suspects.
     scanned: Seq,
-    /// Positions in flight below the highest one acknowledged that can still become lost by missing reports, ascending.
+    /// Positions in flight below the highest acknowledged one that missing reports can still declare lost, in ascending
+    /// order.
     suspects: VecDeque<Seq>,
-    /// With CMT: positions of chunks sent again on this path, ascending; some of them stale.
+    /// With CMT: positions of chunks retransmitted on this path, in ascending order; some of them are stale.
     again: VecDeque<Seq>,
-    /// The first of them when the SACK being processed arrived.
+    /// The first of them when the current SACK arrived.
     again_before: Option<Seq>,
-    /// With CMT: the lowest position that was not acknowledged then.
+    /// With CMT: the lowest position not acknowledged when the current SACK arrived.
     lowest_before: Option<Seq>,
-    /// The highest and the lowest position that the SACK being processed has acknowledged.
+    /// The highest and the lowest position that the current SACK has acknowledged.
     pub(super) newly: Option<(Seq, Seq)>,
-    /// Positions not acknowledged when it arrived.
+    /// Positions not acknowledged when the current SACK arrived.
     pub(super) span_before: u64,
 }
 
-/// What the ring tells of a chunk.
+/// The state of a chunk in the ring.
 pub(super) struct ChunkState {
     pub(super) path: u8,
     pub(super) acked: bool,
     pub(super) retransmitted: bool,
 }
 
-/// What a SACK has moved on a path.
+/// The ack points of a path that a SACK has moved.
 pub(super) struct Progress {
     /// The window may grow: the cumulative PSN ack point has moved (Ye 2004, 6.4.2.1), or one of the pseudo-cumacks (CUCv2).
     pub(super) window: bool,
-    /// The lowest position that is not acknowledged.
+    /// The lowest position that was not acknowledged has been acknowledged.
     pub(super) lowest: bool,
 }
 
-/// All of them.
+/// The sequences of all paths.
 #[derive(Debug)]
 pub(super) struct PathSequences {
     by_tsn: bool,
@@ -87,7 +90,7 @@ pub(super) struct PathSequences {
 }
 
 impl PathSequence {
-    /// The next PSN to be given out.
+    /// Returns the next PSN.
     pub(super) fn next(&self) -> Seq {
         self.base + self.entries.len() as Seq
     }
@@ -96,12 +99,12 @@ impl PathSequence {
         self.entries.get(psn.checked_sub(self.base)? as usize).copied()
     }
 
-    /// The chunk that has a PSN, unless that is acknowledged or gone, or a copy's.
+    /// Returns the chunk that has a PSN, unless the PSN is acknowledged, gone, or that of a copy.
     fn unacked(&self, psn: Seq) -> Option<Seq> {
         self.entry(psn).filter(|entry| entry & (ACKED | GONE | COPY) == 0)
     }
 
-    /// Something with this position has arrived.
+    /// Notes that a transmission with this position has arrived.
     fn arrive(&mut self, psn: Seq, position: Seq, marks: u64) {
         self.mark(psn, marks);
         self.reported_to = self.reported_to.max(position + 1);
@@ -127,14 +130,14 @@ impl PathSequence {
         }
     }
 
-    /// Gives out the next PSN.
+    /// Takes the next PSN.
     fn append(&mut self, entry: u64) -> Seq {
         self.newest = self.next();
         self.entries.push_back(entry);
         self.newest
     }
 
-    /// The cumulative PSN ack point as far as it goes: over what is acknowledged (Figure 39) and what went elsewhere (Figure 40).
+    /// Moves the cumulative PSN ack point over entries that are acknowledged (Figure 39) or were sent on another path (Figure 40).
     fn advance(&mut self) {
         while let Some(entry) = self.entry(self.acked_to).filter(|entry| entry & (ACKED | GONE) != 0) {
             self.elsewhere -= u64::from(went_elsewhere(entry));
@@ -146,7 +149,7 @@ impl PathSequence {
         }
     }
 
-    /// Positions that are not acknowledged cumulatively.
+    /// Returns the number of positions not acknowledged cumulatively.
     fn span(&self) -> u64 {
         self.next() - self.acked_to - self.elsewhere + self.again.len() as u64
     }
@@ -187,7 +190,7 @@ impl PathSequences {
         self.paths.resize_with(paths, PathSequence::default);
     }
 
-    /// The position of the chunk at `place` in the ring.
+    /// Returns the position of the chunk at `place` in the ring.
     #[inline]
     pub(super) fn position(&self, place: usize, seq: Seq) -> Seq {
         if self.by_tsn {
@@ -197,7 +200,7 @@ impl PathSequences {
         }
     }
 
-    /// The chunk at a position of a path, if it is neither acknowledged nor gone.
+    /// Returns the chunk at a position of a path, if it is neither acknowledged nor gone.
     pub(super) fn chunk_at(&self, path: usize, position: Seq) -> Option<Seq> {
         if self.by_tsn {
             Some(position)
@@ -206,13 +209,13 @@ impl PathSequences {
         }
     }
 
-    /// A chunk is sent for the first time.
+    /// Notes the first transmission of a chunk.
     pub(super) fn push(&mut self, seq: Seq, path: u8) {
         let path = &mut self.paths[usize::from(path)];
         self.psns.push_back(path.append(seq));
     }
 
-    /// A chunk is sent again.
+    /// Notes the retransmission of a chunk.
     pub(super) fn retransmit(
         &mut self,
         place: usize,
@@ -247,18 +250,18 @@ impl PathSequences {
         }
     }
 
-    /// Missing reports may be counted for a chunk in flight from now on.
+    /// Lets missing reports count for a chunk in flight from now on.
     pub(super) fn suspect(&mut self, place: usize, seq: Seq, path: u8) {
         let psn = self.psns.get(place).copied().unwrap_or(NONE);
         let position = self.position(place, seq);
         let path = &mut self.paths[usize::from(path)];
-        // What has not been looked at yet will be; only chunks sent again with CMT have no PSN.
+        // Positions not checked yet will be. Only chunks retransmitted with CMT have no PSN.
         if psn < path.scanned || psn == NONE {
             path.insert_suspect(position);
         }
     }
 
-    /// A SACK has arrived.
+    /// Begins to process a SACK.
     pub(super) fn start_sack(&mut self, chunk: impl Fn(Seq) -> Option<ChunkState>) {
         for index in 0..self.paths.len() {
             self.drop_stale(index, &chunk);
@@ -268,7 +271,7 @@ impl PathSequences {
             path.newly = None;
             path.span_before = path.span();
             if by_tsn {
-                // CUC looks at what is acknowledged only.
+                // CUC uses acknowledged positions only.
                 path.acked_before = path.acked_to;
                 path.again_before = path.again.front().copied();
                 path.lowest_before = path.lowest_unacked();
@@ -284,22 +287,22 @@ impl PathSequences {
         }
     }
 
-    /// A chunk is acknowledged.
+    /// Notes that a chunk is acknowledged.
     pub(super) fn on_acked(&mut self, place: usize, seq: Seq, path: u8) {
         let position = self.position(place, seq);
         let psn = self.psns.get(place).copied().unwrap_or(NONE);
         self.paths[usize::from(path)].arrive(psn, position, ACKED);
     }
 
-    /// The first chunk leaves the ring.
+    /// Notes that the first chunk leaves the ring.
     pub(super) fn on_passed(&mut self, path: u8) {
         if let Some(psn) = self.psns.pop_front() {
             self.paths[usize::from(path)].mark(psn, ACKED | GONE);
         }
     }
 
-    /// The receiver took an acknowledgement back. The cumulative ack point stays where it is. `highest_acked`: the highest chunk above
-    /// the cumulative TSN ack that is acknowledged on the path.
+    /// Notes that the receiver reneged on a chunk. The cumulative ack point stays. `highest_acked`: the highest chunk above the
+    /// cumulative TSN ack that is acknowledged on the path.
     pub(super) fn on_taken_back(
         &mut self,
         place: usize,
@@ -330,7 +333,7 @@ impl PathSequences {
         path.insert_suspect(position);
     }
 
-    /// Everything in the SACK has been read: where are the cumulative ack points?
+    /// Moves the ack points after all of the SACK has been read, and returns which of them have moved.
     pub(super) fn finish_sack(&mut self, index: usize, chunk: impl Fn(Seq) -> Option<ChunkState>) -> Progress {
         self.drop_stale(index, &chunk);
         let path = &mut self.paths[index];
@@ -343,7 +346,7 @@ impl PathSequences {
                 lowest: moved,
             };
         }
-        // What is taken back may lie below: that moves nothing.
+        // The position may be below a chunk on which the receiver reneged, which moves nothing.
         let is_acked = |seq: Seq| chunk(seq).is_none_or(|state| state.acked);
         Progress {
             window: moved || path.again_before.is_some_and(is_acked),
@@ -351,7 +354,7 @@ impl PathSequences {
         }
     }
 
-    /// Everything below this position of a path is acknowledged.
+    /// Returns the position of a path below which everything is acknowledged.
     pub(super) fn acked_to(&self, index: usize, next_seq: Seq) -> Seq {
         if self.by_tsn {
             self.lowest_unacked(index).unwrap_or(next_seq)
@@ -360,24 +363,25 @@ impl PathSequences {
         }
     }
 
-    /// The chunk at the lowest position of a path that is not acknowledged.
+    /// Returns the chunk at the lowest position of a path that is not acknowledged.
     pub(super) fn lowest_unacked(&self, index: usize) -> Option<Seq> {
         self.paths[index].lowest_unacked()
     }
 
-    /// Positions of a path that are not acknowledged cumulatively.
+    /// Returns the number of positions of a path not acknowledged cumulatively.
     pub(super) fn span(&self, index: usize) -> u64 {
         self.paths[index].span()
     }
 
-    /// Whether the chunk sent last on the path has been acknowledged by a gap, of those sent there for the first time or on another
-    /// path before, and not elsewhere since.
+    /// Whether a Gap Ack Block has acknowledged the last chunk sent on the path, among those sent there first or moved there, and not
+    /// sent on another path since.
     pub(super) fn newest_is_reported(&self, index: usize) -> bool {
         let path = &self.paths[index];
         path.entry(path.newest).is_some_and(|entry| entry & ACKED != 0)
     }
 
-    /// The first position at or after `from` that is not acknowledged, with the chunk that holds it, and whether it is a copy's.
+    /// Returns the first position at or after `from` that is not acknowledged, with its chunk, and whether the position is that of a
+    /// copy.
     pub(super) fn next_unacked(&self, index: usize, from: Seq) -> Option<(Seq, Seq, bool)> {
         let path = &self.paths[index];
         (from.max(path.base)..path.next()).find_map(|psn| {
@@ -386,13 +390,13 @@ impl PathSequences {
         })
     }
 
-    /// A copy of a chunk is sent; returns its PSN.
+    /// Notes the transmission of a copy of a chunk. Returns its PSN.
     pub(super) fn push_copy(&mut self, seq: Seq, path: u8) -> Seq {
         self.paths[usize::from(path)].append(seq | COPY)
     }
 
-    /// A copy turns out to be what arrived: its PSN is the chunk's own from now on. Of the transmission that was the chunk's own the
-    /// PSN is returned, which is a copy's while `under_way` and gone otherwise.
+    /// Makes a copy the chunk's own transmission, as it is the one that arrived. Returns the PSN of the former own transmission, which
+    /// becomes a copy if it is still in flight (`under_way`), and is gone otherwise.
     pub(super) fn swap(&mut self, place: usize, (from, under_way): (u8, bool), (to, copy): (u8, Seq)) -> Seq {
         let psn = self.psns.get(place).copied().unwrap_or(NONE);
         let path = &mut self.paths[usize::from(from)];
@@ -417,17 +421,18 @@ impl PathSequences {
         psn
     }
 
-    /// A copy is known to have arrived.
+    /// Notes that a copy has arrived.
     pub(super) fn on_copy_arrived(&mut self, psn: Seq, path: u8) {
         self.paths[usize::from(path)].arrive(psn, psn, ACKED | GONE);
     }
 
-    /// A copy is given up.
+    /// Notes that a copy is declared lost.
     pub(super) fn drop_copy(&mut self, psn: Seq, path: u8) {
         self.paths[usize::from(path)].mark(psn, GONE);
     }
 
-    /// The chunk at the highest position of a path that is not acknowledged and fulfils the condition, if PSNs order chunks.
+    /// Returns the chunk at the highest position of a path that is not acknowledged and fulfils the condition, if chunks are ordered
+    /// by PSN.
     pub(super) fn last_unacked(&self, index: usize, is_meant: impl Fn(Seq) -> bool) -> Option<Seq> {
         let path = &self.paths[index];
         let unacked = path.entries.iter().rev();
@@ -435,7 +440,7 @@ impl PathSequences {
         unacked.copied().find(|seq| is_meant(*seq))
     }
 
-    /// Looks for suspects among what lies below the highest position acknowledged and has not been looked at yet.
+    /// Looks for suspects among the positions below the highest acknowledged one that have not been checked yet.
     pub(super) fn find_suspects(&mut self, index: usize, is_in_flight: impl Fn(Seq) -> bool) {
         let by_tsn = self.by_tsn;
         let path = &mut self.paths[index];
@@ -462,12 +467,12 @@ impl PathSequences {
         }
     }
 
-    /// One past the highest position of the path that has been acknowledged.
+    /// Returns one past the highest acknowledged position of the path.
     pub(super) fn reported_to(&self, index: usize) -> Seq {
         self.paths[index].reported_to
     }
 
-    /// The suspects of a path, to be given back.
+    /// Takes the suspects of a path out temporarily.
     pub(super) fn take_suspects(&mut self, index: usize) -> VecDeque<Seq> {
         core::mem::take(&mut self.paths[index].suspects)
     }
@@ -476,7 +481,7 @@ impl PathSequences {
         self.paths[index].suspects = suspects;
     }
 
-    /// Gives back memory that is not in use.
+    /// Frees memory that is not in use.
     pub(super) fn release_memory(&mut self) {
         self.psns.shrink_to_fit();
         for path in &mut self.paths {

@@ -1,4 +1,4 @@
-//! Messages that wait for their first transmission, and how they are cut into DATA chunks.
+//! Messages that wait for their first transmission, and their fragmentation into DATA chunks.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ pub(crate) struct Fragment {
     pub(crate) stream: u16,
     pub(crate) ssn: Ssn,
     pub(crate) ppid: u32,
-    /// The user's number of the message.
+    /// The user's number for the message.
     pub(crate) context: u32,
     pub(crate) unordered: bool,
     pub(crate) immediate: bool,
@@ -22,14 +22,14 @@ pub(crate) struct Fragment {
     pub(crate) payload: MessagePayload,
 }
 
-/// A message that waits, without its content: an endless flow of the simulator keeps hundreds of them.
+/// A waiting message, without its content. An endless flow of the simulator keeps hundreds of them.
 #[derive(Debug)]
 struct Waiting {
     stream: u16,
     ssn: Ssn,
     ppid: u32,
     context: u32,
-    /// Zero bytes, if it has no content.
+    /// Number of zero bytes, if the message has no content.
     zeros: u32,
     has_content: bool,
     unordered: bool,
@@ -49,11 +49,11 @@ impl Waiting {
     }
 }
 
-/// Contents of the messages that have any, in the same order.
+/// Contents of the messages that have one, in the same order.
 #[derive(Debug, Default)]
 struct Contents(VecDeque<Bytes>);
 
-/// First come, first sent; all fragments of a message get consecutive TSNs (RFC 9260 §6.9).
+/// A first-in, first-out queue; all fragments of a message get consecutive TSNs (RFC 9260 §6.9).
 #[derive(Debug, Default)]
 pub(crate) struct SendQueue {
     waiting: VecDeque<Waiting>,
@@ -71,18 +71,18 @@ impl SendQueue {
         self.waiting.is_empty()
     }
 
-    /// Messages waiting, the one that is being sent included.
+    /// Returns the number of messages waiting, including the one that is partly sent.
     pub(crate) fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// The stream of the message whose turn it is, if that is ordered and nothing of it has been sent.
+    /// Returns the stream of the next message, if the message is ordered and no part of it has been sent.
     pub(crate) fn next_ordered(&self) -> Option<u16> {
         let first = self.waiting.front()?;
         (!first.unordered && self.offset == 0).then_some(first.stream)
     }
 
-    /// Bytes of user data waiting.
+    /// Returns the bytes of user data waiting.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -125,7 +125,7 @@ impl SendQueue {
         ssn
     }
 
-    /// Bytes left of the message whose turn it is.
+    /// Returns the bytes left of the next message.
     pub(crate) fn next_len(&self) -> Option<usize> {
         let first = self.waiting.front()?;
         let len = if first.has_content {
@@ -136,7 +136,7 @@ impl SendQueue {
         Some(len - self.offset)
     }
 
-    /// Cuts the next `len` bytes off the message whose turn it is. `len` is at least 1 and at most [`SendQueue::next_len`].
+    /// Cuts the next `len` bytes off the next message. `len` is at least 1 and at most [`SendQueue::next_len`].
     // [9260:6.9-9, 6.9-12, 6.9-13, 3.3.1-4, 3.3.1-6, 3.3.1-7, 3.3.1-11]
     pub(crate) fn take(&mut self, len: usize) -> Option<Fragment> {
         let end = len >= self.next_len()?;
@@ -160,7 +160,7 @@ impl SendQueue {
             ppid: first.ppid,
             context: first.context,
             unordered: first.unordered,
-            // RFC 7053 §4.1: the I bit of the last chunk of the message.
+            // RFC 7053 §4.1: the I bit is set in the last chunk of the message.
             immediate: first.immediate && end,
             begin,
             end,
@@ -175,7 +175,8 @@ impl SendQueue {
         Some(fragment)
     }
 
-    /// Forgets everything: the association restarted or ended. Tells each message, and whether a part of it was sent.
+    /// Removes all messages, as the association restarted or ended. Calls `each` with each message, and whether a part
+    /// of it was sent.
     pub(crate) fn clear(&mut self, mut each: impl FnMut(&Message, bool)) {
         let mut contents = self.contents.take().unwrap_or_default().0;
         let mut was_begun = self.offset > 0;
@@ -191,7 +192,8 @@ impl SendQueue {
         self.next_ssn.clear();
     }
 
-    /// Drops what waits for streams from this one on, unless a part of it was sent; tells each message.
+    /// Drops the messages for the streams from `from` on, except one of which a part was sent. Calls `each` with each
+    /// message dropped.
     pub(crate) fn drop_streams(&mut self, from: u16, mut each: impl FnMut(&Message)) {
         let mut contents = self.contents.take().unwrap_or_default();
         let (bytes, mut was_begun) = (&mut self.bytes, self.offset > 0);
@@ -206,7 +208,7 @@ impl SendQueue {
             let is_begun = core::mem::take(&mut was_begun);
             let stays = waiting.stream < from || is_begun;
             if stays {
-                // Behind those that have not been looked at.
+                // The content is put behind the contents that have not been checked yet.
                 contents.0.extend(content);
             } else {
                 let message = waiting.message(content);
@@ -219,7 +221,7 @@ impl SendQueue {
         self.contents = Some(contents).filter(|contents| !contents.0.is_empty());
     }
 
-    /// Gives back memory that is not in use.
+    /// Frees memory that is not in use.
     pub(crate) fn release_memory(&mut self) {
         self.waiting.shrink_to_fit();
         self.contents.take_if(|contents| contents.0.is_empty());
@@ -228,7 +230,7 @@ impl SendQueue {
         }
     }
 
-    /// Bytes this queue has allocated.
+    /// Returns the bytes that this queue has allocated.
     pub(crate) fn heap_bytes(&self) -> usize {
         let contents = self.contents.as_ref().map_or(0, |contents| {
             size_of::<Contents>() + contents.0.capacity() * size_of::<Bytes>()
@@ -323,7 +325,7 @@ mod tests {
         queue.take(4);
         let mut told = Vec::new();
         queue.drop_streams(5, |message| told.push(message.context));
-        // The first one has been begun.
+        // A part of the first message has been sent.
         assert_eq!((told, queue.bytes()), (vec![3, 4], 16));
         let mut told = Vec::new();
         queue.clear(|message, sent| told.push((message.context, sent)));
@@ -333,7 +335,7 @@ mod tests {
     // [9260:6.5-5]
     #[test]
     fn stream_sequence_numbers_wrap() {
-        // RFC 9260 §6.5: after 65535 comes 0
+        // RFC 9260 §6.5: 0 follows 65535
         let mut queue = SendQueue::default();
         let mut last = Ssn(0);
         for _ in 0..=65536_u32 {

@@ -1,7 +1,7 @@
-//! Processing of a received SACK: what is newly acknowledged, what is newly missing.
+//! Processes a received SACK: newly acknowledged and newly missing chunks.
 //!
-//! RFC 9260 §6.2.1 and §7.2.4. The cost is that of what a SACK newly tells: gap ack blocks are compared with those of the SACK before
-//! (`gap_blocks.rs`), and missing reports are counted only for the few chunks that can still be declared lost by them.
+//! RFC 9260 §6.2.1 and §7.2.4. The cost depends only on the changes since the previous SACK: Gap Ack Blocks are compared with those of
+//! the previous SACK (`gap_blocks.rs`), and missing reports are counted only for the few chunks that they can still declare lost.
 
 use whimbrel_control::{Seq, Span, Time};
 use whimbrel_wire::{Sack, Tsn};
@@ -9,88 +9,93 @@ use whimbrel_wire::{Sack, Tsn};
 use super::outstanding::{Fate, Outstanding, Slot};
 use super::path_sequence::PathSequences;
 
-/// The verdict on a SACK as a whole.
+/// The result of processing a SACK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SackOutcome {
-    /// Its cumulative TSN ack lies before ours: it was overtaken and is dropped (RFC 9260 §6.2.1 D i).
+    /// Its cumulative TSN ack is before the cumulative ack point: another SACK overtook it, and it is dropped (RFC 9260
+    /// §6.2.1 D i).
     Old,
-    /// The same, but it told of copies that have arrived; [`Outstanding::take_report`] says what about each path.
+    /// The same, but it reported copies that have arrived; [`Outstanding::take_report`] returns the report for each
+    /// path.
     OldButTelling,
-    /// It acknowledges what was never sent.
+    /// It acknowledges a TSN that was never sent.
     Impossible,
-    /// It was processed; [`Outstanding::take_report`] says what it reports about each path.
+    /// It was processed; [`Outstanding::take_report`] returns the report for each path.
     Processed {
         /// The cumulative ack point moved.
         advanced: bool,
         /// At least one chunk was acknowledged for the first time.
         newly_acked: bool,
-        /// The receiver took an acknowledgement back.
+        /// The receiver reneged on an acknowledged chunk.
         reneged: bool,
     },
 }
 
-/// What the association wants to know about single chunks while a SACK is processed.
+/// Callbacks of the association for single chunks while a SACK is processed.
 pub(crate) trait SackObserver {
-    /// A chunk was acknowledged for the first time.
+    /// Called when a chunk was acknowledged for the first time.
     fn acked(&mut self, seq: Seq, tsn: Tsn, path: u8, sent_at: Time, retransmitted: bool);
-    /// A chunk was declared lost by missing reports.
+    /// Called when missing reports declared a chunk lost.
     fn lost(&mut self, tsn: Tsn, path: u8);
-    /// Whether what was sent on the path then can have been acknowledged by now.
+    /// Whether a transmission on the path at that time can have been acknowledged by now.
     fn may_answer(&self, path: u8, sent_at: Time) -> bool;
     /// With accounting for each path: whether the path is in fast recovery.
     fn in_recovery(&self, path: usize) -> bool;
-    /// Of a chunk that was sent on several paths: how little it would be expected that this SACK tells of what was sent on this path
-    /// then; none if it cannot. `again`: it tells that the chunk has come once more.
+    /// For a chunk that was sent on several paths: how unlikely it is that this SACK reports the transmission on this path at that
+    /// time, or `None` if that is impossible. `again`: the SACK reports the chunk as a duplicate.
     fn surprise(&self, path: u8, sent_at: Time, again: bool) -> Option<Surprise>;
-    /// A copy that was sent on this path then has arrived after the chunk. `doubtful`: it may have been the other way round.
+    /// Called when a copy sent on this path at that time has arrived after the chunk. `doubtful`: the order may have been the
+    /// opposite.
     fn copy_arrived(&mut self, seq: Seq, path: u8, sent_at: Time, doubtful: bool);
-    /// Of a chunk that was sent on several paths: what went out on this path then is lost, and not what is sent again for it.
+    /// For a chunk that was sent on several paths: called when the transmission on this path at that time is lost, as opposed to its
+    /// retransmission.
     fn given_up(&mut self, seq: Seq, path: u8, sent_at: Time);
 }
 
-/// How little something would be expected; less of it comes first.
+/// How unlikely an explanation is. The least value is the most likely one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Surprise {
-    /// Another path is the likely one.
+    /// Another path is more likely.
     pub(crate) elsewhere: bool,
-    /// How far the time that it took is from what is expected.
+    /// The difference between the time taken and the expected time.
     pub(crate) off: Span,
-    /// Nothing has been measured on the path, so that it may be any time.
+    /// The path has no RTT sample yet, so that any time is possible.
     pub(crate) unmeasured: bool,
 }
 
-/// How missing reports are counted for this SACK.
+/// The rules for counting missing reports of this SACK.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MissingRules {
-    /// Reports that make a loss.
+    /// Number of missing reports that declare a loss.
     pub(crate) limit: u8,
-    /// The association is in fast recovery; with accounting for each path that is asked of [`SackObserver::in_recovery`].
+    /// Whether the association is in fast recovery. With accounting for each path, [`SackObserver::in_recovery`] is used instead.
     pub(crate) in_recovery: bool,
-    /// With accounting for each path: where fewer chunks than the limit are outstanding on a path, fewer reports are enough.
+    /// With accounting for each path: if fewer chunks than the limit are outstanding on a path, fewer reports are enough.
     pub(crate) early: bool,
-    /// Packets that the receiver says it has had since its last SACK, 0 if it does not say; CMT counts them (DAC).
+    /// Packets received since the previous SACK according to the receiver, 0 if it does not report them; CMT counts
+    /// them (DAC).
     pub(crate) arrivals: u8,
-    /// More gap ack blocks would have fitted: a range not reported is a range not held.
+    /// The SACK had room for more Gap Ack Blocks: a range not reported is not held.
     pub(crate) complete: bool,
 }
 
 impl Slot {
-    /// Whether the arrival of what was sent last of all that a SACK newly acknowledges shows that this chunk is late: a retransmission
-    /// is by what was sent after it only.
+    /// Whether the latest transmission that a SACK newly acknowledges reports this chunk missing. A retransmission is reported missing
+    /// only by data sent after it.
     fn is_missed_by(&self, latest: Option<(Time, Seq)>, position: Seq) -> bool {
         !self.retransmitted || Some((self.sent_at, position)) < latest
     }
 }
 
-/// How many missing reports a SACK is worth (CMT's DAC).
+/// The number of missing reports that one SACK counts for (CMT's DAC).
 struct DelayedAck {
     arrivals: u8,
-    /// The lowest position that it has acknowledged.
+    /// The lowest position that the SACK has newly acknowledged.
     lowest: Seq,
 }
 
 impl Outstanding {
-    /// Takes a SACK.
+    /// Processes a SACK.
     pub(crate) fn on_sack(
         &mut self,
         sack: &Sack<'_>,
@@ -99,7 +104,7 @@ impl Outstanding {
     ) -> SackOutcome {
         let ahead = sack.cumulative_tsn_ack.0.wrapping_sub(self.cumulative_tsn_ack().0);
         if ahead as usize > self.len() {
-            // Serial number arithmetic (RFC 9260 §1.6): the upper half of the circle lies behind.
+            // Serial number arithmetic (RFC 9260 §1.6): TSNs in the upper half of the circle are earlier.
             return if ahead >= 1 << 31 {
                 self.on_old_sack(sack, &rules, observer)
             } else {
@@ -157,7 +162,7 @@ impl Outstanding {
         }
     }
 
-    /// Accounts for a chunk acknowledged for the first time, or again after the receiver had taken it back.
+    /// Accounts for a chunk that is acknowledged, unless it was accounted for before the receiver reneged on it.
     fn credit(&mut self, seq: Seq, position: Seq, slot: &Slot, observer: &mut impl SackObserver) {
         if slot.credited {
             return;
@@ -191,7 +196,7 @@ impl Outstanding {
             sequences.on_acked((seq - self.base) as usize, seq, path);
         }
         self.take_out_of_flight(seq, Fate::Acked);
-        // The slot leaves the ring for a moment only because `credit` needs the rest of it.
+        // `credit` cannot be called here: its slot would be borrowed together with the rest of the ring.
         let Some(slot) = self.slot_mut(seq) else { return };
         let first_time = !core::mem::replace(&mut slot.credited, true);
         let (chunk_len, sent_at, retransmitted) = (slot.chunk_len(), slot.sent_at, slot.retransmitted);
@@ -207,9 +212,9 @@ impl Outstanding {
         }
     }
 
-    /// Highest TSN newly acknowledged (RFC 9260 §7.2.4): only chunks before it get a report, unless a fast recovery makes
-    /// progress, which reports every chunk missing. A retransmission is reported missing only by what was sent after it. What had left the
-    /// network before SACKs had room to report on it needs no more reports than the one that it is missing.
+    /// Counts missing reports up to the highest TSN newly acknowledged (RFC 9260 §7.2.4): only chunks before it get a report, except
+    /// during progress in fast recovery, which reports every missing chunk. A retransmission is reported missing only by data sent
+    /// after it. If a chunk had left the network before SACKs had room to report it, one report is enough.
     // [9260:6.7-5, 7.2.4-3]
     fn count_missing_reports(&mut self, htna: Seq, report_all: bool, limit: u8, observer: &mut impl SackObserver) {
         let highest = self.reported.end().unwrap_or(0);
@@ -245,7 +250,7 @@ impl Outstanding {
         self.suspects.truncate(kept);
     }
 
-    /// The SACK as each path sees it: its cumulative ack point, and missing reports for what was sent on it alone.
+    /// Processes the SACK for each path: its cumulative ack point, and missing reports by data sent on this path only.
     pub(super) fn finish_paths(&mut self, rules: &MissingRules, observer: &mut impl SackObserver) {
         let Some(mut sequences) = self.sequences.take() else {
             return;
@@ -262,7 +267,8 @@ impl Outstanding {
             } else {
                 rules.limit
             };
-            // DAC: the packets that the receiver has had are those of this path only if the SACK tells of no other.
+            // DAC: the packets that the receiver counted are packets of this path only if the SACK acknowledges data of
+            // no other path.
             let dac = DelayedAck {
                 arrivals: if told == 1 && sequences.by_tsn() {
                     rules.arrivals.max(1)
@@ -275,7 +281,7 @@ impl Outstanding {
                 let slot = slots.get((seq - base) as usize);
                 slot.is_some_and(|slot| slot.fate == Fate::InFlight && usize::from(slot.path) == index)
             });
-            // As above: a fast recovery that makes progress reports everything missing.
+            // As above: progress in fast recovery reports every missing chunk.
             let below = if progress.lowest && observer.in_recovery(index) {
                 sequences.reported_to(index)
             } else {
@@ -286,7 +292,7 @@ impl Outstanding {
         self.sequences = Some(sequences);
     }
 
-    /// Counts missing reports for suspects of a path below a position.
+    /// Counts missing reports for the suspects of a path below a position.
     fn count_on_path(
         &mut self,
         sequences: &mut PathSequences,
@@ -335,8 +341,8 @@ impl Outstanding {
         sequences.put_suspects(index, suspects);
     }
 
-    /// Chunks sent again before what was sent last of all that a SACK newly acknowledges: from now on they are looked at. Nearly all of
-    /// what has been sent again is not, for a round-trip time.
+    /// Adds retransmitted chunks to the suspects, once a SACK newly acknowledges data sent after them. Nearly all retransmitted chunks
+    /// are not suspects for one round-trip time.
     fn find_resent_suspects(&mut self, latest: Option<(Time, Seq)>) {
         let Some(mut resent) = self.resent.take() else { return };
         while let Some(&(sent_at, seq)) = resent.0.front()
@@ -353,7 +359,7 @@ impl Outstanding {
         self.resent = Some(resent);
     }
 
-    /// Chunks in flight below the highest one reported that have not been looked at yet.
+    /// Finds chunks in flight below the highest reported one that have not been checked yet.
     fn find_suspects(&mut self, highest: Seq) {
         let mut seq = self.scanned.max(self.base());
         let mut range = self.reported.ranges().partition_point(|&(_, end)| end <= seq);

@@ -1,4 +1,4 @@
-//! What a SACK says and when it is due: RFC 9260 §1.6, §3.3.4, §6.2, §6.7.
+//! Tests of the content of SACKs and of when they are due: RFC 9260 §1.6, §3.3.4, §6.2, §6.7.
 
 use super::*;
 

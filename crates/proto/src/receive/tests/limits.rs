@@ -1,4 +1,4 @@
-//! The receive window and the limits on what is held: RFC 9260 §6.2.
+//! Tests of the receive window and of the limits on held data: RFC 9260 §6.2.
 
 use super::*;
 
@@ -26,7 +26,7 @@ fn section_6_2_the_window_shrinks_as_data_is_held_and_opens_as_it_is_read() {
 // [9260:6.2-6]
 #[test]
 fn section_6_2_silly_window_avoidance() {
-    // RFC 1122 §4.2.3.3: the right edge moves by an MTU or not at all.
+    // RFC 1122 §4.2.3.3: the right edge moves by at least an MTU or not at all.
     let mut receiver = receiver(&config());
     for tsn in 1..=20 {
         receiver.on_data(&whole(tsn));
@@ -205,7 +205,7 @@ fn no_memory_is_asked_for_in_steady_state() {
     let mut heap = 0;
     for round in 0..400_u32 {
         let first = round * 100 + 1;
-        // Bursts of 100 with one chunk late, lengths of one size class.
+        // Bursts of 100 chunks of one size class; one chunk is late.
         let late = rng.below(100) as u32;
         for offset in (0..100).filter(|o| *o != late).chain([late]) {
             let payload = Payload::Bytes(&bytes[..1200 + rng.below(200) as usize]);
@@ -226,7 +226,7 @@ fn no_memory_is_asked_for_in_steady_state() {
     assert_eq!(receiver.heap_bytes(), heap);
 }
 
-/// Chunks of every kind at random, read rarely: memory stays within what the documentation says, and nothing panics.
+/// Random chunks of every kind, rarely read: the memory stays within the documented limit, and nothing panics.
 #[test]
 fn a_hostile_sender_cannot_make_us_hold_more_than_the_limits() {
     let bytes = vec![1; 65_535];

@@ -1,4 +1,4 @@
-//! The rules one by one, named after the sections of RFC 9260 that set them.
+//! Tests of single rules, named after the sections of RFC 9260 that define them.
 
 mod acknowledge;
 mod limits;
@@ -19,7 +19,7 @@ fn config() -> ReceiverConfig {
     ReceiverConfig::new(20_000, 10, 1500)
 }
 
-/// An ordered message in one chunk on stream 0, of 1000 bytes; its SSN is its TSN less one.
+/// Returns an ordered message of 1000 bytes in one chunk on stream 0; its SSN is its TSN less one.
 fn whole(tsn: u32) -> Data<'static> {
     Data {
         tsn: Tsn(tsn),
@@ -34,7 +34,7 @@ fn whole(tsn: u32) -> Data<'static> {
     }
 }
 
-/// A fragment of the first ordered message on stream 0: (begin, end) as in Table 4.
+/// Returns a fragment of the first ordered message on stream 0: (begin, end) as in Table 4.
 fn fragment(tsn: u32, begin: bool, end: bool) -> Data<'static> {
     Data {
         ssn: Ssn(0),
@@ -44,19 +44,19 @@ fn fragment(tsn: u32, begin: bool, end: bool) -> Data<'static> {
     }
 }
 
-/// A receiver that expects TSN 1.
+/// Returns a receiver that expects TSN 1.
 fn receiver(config: &ReceiverConfig) -> Receiver {
     Receiver::new(Tsn(1), config)
 }
 
-/// One packet with these chunks.
+/// Passes one packet with these chunks to the receiver.
 fn packet(receiver: &mut Receiver, now: Time, chunks: &[Data<'_>]) -> Vec<DataOutcome> {
     let outcomes = chunks.iter().map(|data| receiver.on_data(data)).collect();
     receiver.on_packet_end(now, 3);
     outcomes
 }
 
-/// Cumulative TSN, gap blocks and duplicates of a SACK of at most `room` bytes.
+/// Returns the cumulative TSN, gap blocks and duplicates of a SACK of at most `room` bytes.
 fn sack_in(receiver: &mut Receiver, room: usize) -> (u32, Vec<(u16, u16)>, Vec<u32>) {
     let (mut gaps, mut duplicates) = (vec![9; 3], vec![9; 3]);
     let content = receiver.write_sack(&mut gaps, &mut duplicates, room);
@@ -88,7 +88,7 @@ fn recv(receiver: &mut Receiver) -> Option<Received> {
     Some(received)
 }
 
-/// (stream, SSN) of everything there is to read.
+/// Reads all messages and returns the (stream, SSN) of each.
 fn drain(receiver: &mut Receiver) -> Vec<(u16, u16)> {
     std::iter::from_fn(|| recv(receiver))
         .map(|message| (message.stream, message.ssn.0))

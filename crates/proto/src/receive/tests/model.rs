@@ -1,4 +1,4 @@
-//! A slow, obvious receiver, and random exchanges in which the real one must say and do the same.
+//! A slow and simple model of the receiver, and random exchanges in which the receiver must give the same results.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -41,16 +41,16 @@ impl Chunk {
 struct Model {
     config: ReceiverConfig,
     initial: Tsn,
-    /// Chunks received and not dropped again, read or not.
+    /// Chunks received and not dropped since, read or not.
     received: BTreeMap<u32, Chunk>,
-    /// Those of them whose payload is still in memory.
+    /// The received chunks whose payload is still in memory.
     held: BTreeSet<u32>,
     /// Complete messages for the reader, as first and last chunk.
     ready: VecDeque<(u32, u32)>,
     /// First chunks of messages that are or were in `ready`, or were read in parts.
     begun: BTreeSet<u32>,
     expected: BTreeMap<u16, u16>,
-    /// The last chunk read of a message that is read in parts.
+    /// The last chunk read of a partly delivered message.
     partial: Option<u32>,
     promised_up_to: u64,
     accepted: u64,
@@ -160,7 +160,7 @@ impl Model {
         DataOutcome::New
     }
 
-    /// The last chunk of the message that begins with `first`, or of what there is of it.
+    /// Returns the last chunk of the message that begins with `first`, or the last one received of it.
     fn end_of(&self, first: u32) -> u32 {
         let mut last = first;
         while !self.received[&last].end && self.received.contains_key(&(last + 1)) {
@@ -258,7 +258,7 @@ impl Model {
         )
     }
 
-    /// Cumulative TSN, a_rwnd, gap blocks and duplicates.
+    /// Returns the cumulative TSN, a_rwnd, gap blocks and duplicates.
     fn sack(&mut self, room: usize) -> (Tsn, u64, Vec<(u32, u32)>, Vec<u32>) {
         let cumulative = self.cumulative();
         let mut blocks: Vec<(u32, u32)> = Vec::new();
@@ -292,7 +292,7 @@ fn recv(receiver: &mut Receiver) -> Option<(Received, Vec<u8>)> {
     Some((received, bytes))
 }
 
-/// Both receivers side by side, and what the reader has got.
+/// The receiver and its model side by side, and the data delivered to the reader.
 struct Pair {
     real: Receiver,
     model: Model,
@@ -380,7 +380,7 @@ impl Pair {
         assert_eq!(u64::from(real.advertised_window()), model.window());
     }
 
-    /// Sends what is missing, from the lowest TSN up, and reads, until everything has been delivered.
+    /// Sends missing chunks, the lowest TSN first, and reads, until everything has been delivered.
     fn finish(&mut self) {
         let all = self.chunks.len() as u32;
         for _ in 0..10_000 {
@@ -388,7 +388,7 @@ impl Pair {
             if self.model.cumulative() == all && !self.real.has_message() {
                 return self.check_delivery();
             }
-            // A sender may always have one chunk in flight, however small the window.
+            // A sender may always have one chunk in flight, whatever the window.
             let missing: Vec<u32> = (1..=all)
                 .filter(|n| !self.model.received.contains_key(n))
                 .take(3)
@@ -408,7 +408,7 @@ impl Pair {
         );
     }
 
-    /// RFC 9260 §6.6: each message once, unchanged, and in the order of its stream.
+    /// RFC 9260 §6.6: each message is delivered once, unchanged, and in the order of its stream.
     fn check_delivery(&self) {
         let mut expected: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
         let mut order: BTreeMap<u16, Vec<u32>> = BTreeMap::new();
@@ -437,7 +437,7 @@ impl Pair {
     }
 }
 
-/// Messages as stream, U bit and lengths of fragments; stream 3 does not exist.
+/// Returns the chunks of messages given as stream, U bit and lengths of fragments; stream 3 does not exist.
 fn chunks_of(messages: &[(u16, bool, Vec<usize>)]) -> Vec<Chunk> {
     let mut next_ssn = [0_u16; 4];
     let mut chunks = Vec::new();
@@ -467,7 +467,7 @@ fn chunks_of(messages: &[(u16, bool, Vec<usize>)]) -> Vec<Chunk> {
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// The chunk so many places from the cumulative TSN, less a few.
+    /// The chunk at this distance from the cumulative TSN, less a small constant.
     Arrive(u32),
     Read,
     Sack(usize),
@@ -527,7 +527,7 @@ fn run(pair: &mut Pair, operations: &[Op]) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is lost, repeated, reordered, fragmented or dropped for lack of room.
+    /// Chunks are lost, duplicated, reordered, fragmented or dropped for lack of space.
     #[test]
     fn does_what_the_model_does(config in configs(), messages in messages(), operations in operations()) {
         let mut pair = Pair::new(&config, chunks_of(&messages));

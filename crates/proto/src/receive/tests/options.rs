@@ -1,4 +1,4 @@
-//! Reporting beyond the standard, by option.
+//! Tests of the optional kinds of reporting that RFC 9260 does not have.
 
 use super::super::sack::SackContent;
 use super::*;
@@ -7,7 +7,7 @@ fn told(receiver: &mut Receiver) -> u8 {
     receiver.write_sack(&mut Vec::new(), &mut Vec::new(), ROOM).packets
 }
 
-/// Ye 2004, 6.6: a SACK for k = 4 packets.
+/// Ye 2004, 6.6: one SACK for k = 4 packets.
 fn k_arrivals() -> ReceiverConfig {
     ReceiverConfig {
         sack_frequency: 4,
@@ -26,7 +26,7 @@ fn ye_6_6_a_sack_after_k_arrivals_no_matter_their_order() {
     packet(&mut receiver, NOW, &[whole(6)]);
     assert!(receiver.sack_due(NOW));
     assert_eq!(sack(&mut receiver), (1, vec![(2, 2), (5, 6)], vec![]));
-    // Neither a gap that remains nor one that closes hurries it.
+    // Neither an open gap nor a closed one makes the SACK due earlier.
     for tsn in [2, 4, 5] {
         packet(&mut receiver, NOW, &[whole(tsn)]);
         assert!(!receiver.sack_due(NOW), "TSN {tsn}");
@@ -86,7 +86,7 @@ fn the_packet_that_closes_a_gap_may_wait_for_company() {
         assert!(receiver.sack_due(NOW), "a gap is told at once");
         sack(&mut receiver);
         packet(&mut receiver, NOW, &[whole(2)]);
-        // RFC 5681 §4.2: at once; ns-2: with the next packet or after SACK.Delay.
+        // RFC 5681 §4.2: a SACK is due at once; ns-2: with the next packet or after SACK.Delay.
         assert_eq!(receiver.sack_due(NOW), sack_on_closed_gap);
         assert!(receiver.sack_due(NOW + Span::from_millis(200)));
         packet(&mut receiver, NOW, &[whole(4)]);
@@ -96,7 +96,7 @@ fn the_packet_that_closes_a_gap_may_wait_for_company() {
 
 #[test]
 fn dac_the_number_of_packets_is_told_with_each_sack() {
-    // Iyengar, Amer and Stewart 2006: a SACK for two packets at most, delayed also when they are out of order.
+    // Iyengar, Amer and Stewart 2006: one SACK for at most two packets, delayed also when they are out of order.
     let mut receiver = receiver(&ReceiverConfig {
         sack_any_order: true,
         tells_packets: true,
@@ -124,7 +124,7 @@ fn the_number_of_packets_is_told_only_by_option() {
     assert_eq!(told(&mut receiver), 0);
 }
 
-/// Ye 2004, 6.6: 20 000 bytes in order, 30 000 beyond gaps.
+/// Ye 2004, 6.6: 20 000 bytes in order, 30 000 above a gap.
 fn two_levels() -> ReceiverConfig {
     ReceiverConfig::with_second_level(20_000, 30_000, 10, 1500)
 }
@@ -136,7 +136,7 @@ fn ye_6_6_what_lies_beyond_a_gap_takes_no_room_of_the_window() {
         receiver.on_data(&whole(tsn));
         assert_eq!(a_rwnd(&mut receiver), 20_000);
     }
-    // The second level has 20 000 bytes left; below that, it is what the window says.
+    // The second level has 20 000 bytes left. Once it has less than the window, it determines the window.
     for tsn in 12..=21 {
         receiver.on_data(&whole(tsn));
     }
@@ -145,7 +145,7 @@ fn ye_6_6_what_lies_beyond_a_gap_takes_no_room_of_the_window() {
         assert_eq!(receiver.on_data(&whole(tsn)), DataOutcome::New);
     }
     assert_eq!(a_rwnd(&mut receiver), 0);
-    // The gap closes: all of it is in order, and more than the first level was meant for.
+    // The gap closes: all data is in order, and more than the size of the first level.
     assert_eq!(receiver.on_data(&whole(1)), DataOutcome::New);
     assert_eq!(sack(&mut receiver), (31, vec![], vec![]));
     assert_eq!(a_rwnd(&mut receiver), 0);
@@ -206,8 +206,8 @@ fn what_exceeds_both_levels_is_dropped_from_the_top() {
     assert_eq!(receiver.stats().reneged, 1);
 }
 
-/// A sender that keeps to the windows it was told of, whatever the network does with its packets: nothing is dropped, and the two
-/// levels are counted as they are.
+/// A sender that keeps within the advertised windows, whatever the network does to its packets: nothing is dropped, and the two levels
+/// are counted correctly.
 #[test]
 fn data_sent_within_the_window_is_never_dropped() {
     for seed in 0..60 {
@@ -220,7 +220,7 @@ fn data_sent_within_the_window_is_never_dropped() {
         );
         let mut receiver = receiver(&config);
         let mut room = config.recv_buffer as usize;
-        // In flight: TSN and length. What is lost is in flight all the same, as rule C of RFC 9260 §6.1 has it sent again first.
+        // In flight: TSN and length. Lost chunks stay in flight, as rule C of RFC 9260 §6.1 retransmits them first.
         let mut flight: Vec<(u32, usize)> = Vec::new();
         let mut next = 1;
         for _ in 0..3000 {
@@ -269,7 +269,7 @@ fn nr_sack_nothing_is_dropped_to_make_room() {
     }
     receiver.on_data(&whole(23));
     assert_eq!(a_rwnd(&mut receiver), 0);
-    // Room for what fills a gap comes from the memory that tiny chunks have, and what lies above waits.
+    // A chunk that fills a gap uses the memory kept for tiny chunks; a chunk above the highest TSN waits.
     assert_eq!(receiver.on_data(&whole(24)), DataOutcome::NoBuffer);
     assert_eq!(receiver.on_data(&whole(22)), DataOutcome::New);
     assert_eq!(receiver.on_data(&whole(2)), DataOutcome::New);
@@ -291,7 +291,7 @@ fn nr_sack_the_chunk_that_all_wait_for_is_taken_whatever_is_held() {
         ..whole(tsn)
     };
     let mut receiver = receiver(&config);
-    // From 100 upwards half of the memory is used up, and from there downwards the rest.
+    // The TSNs from 100 upwards use up half of the memory, and the TSNs below 100 use up the rest.
     let mut above = 100;
     while receiver.on_data(&tiny(above)) == DataOutcome::New {
         above += 1;
@@ -317,7 +317,7 @@ fn nr_sack_the_chunk_that_all_wait_for_is_taken_whatever_is_held() {
     assert_eq!(drain(&mut receiver).len(), 1);
 }
 
-/// What came beyond a gap may not be dropped, and must not take the room of the packet that fills the gap.
+/// Data received above a gap may not be dropped, and must not take the space of the packet that fills the gap.
 #[test]
 fn nr_sack_tiny_chunks_leave_half_of_the_memory_to_those_that_fill_a_gap() {
     let config = ReceiverConfig {
@@ -329,7 +329,7 @@ fn nr_sack_tiny_chunks_leave_half_of_the_memory_to_those_that_fill_a_gap() {
         ..whole(tsn)
     };
     let mut receiver = receiver(&config);
-    // A packet of 40 chunks is lost, and the sender goes on as long as it can.
+    // A packet of 40 chunks is lost, and the sender sends as long as it can.
     let mut tsn = 41;
     while receiver.on_data(&tiny(tsn)) == DataOutcome::New {
         tsn += 1;
@@ -341,7 +341,7 @@ fn nr_sack_tiny_chunks_leave_half_of_the_memory_to_those_that_fill_a_gap() {
     assert_eq!(drain(&mut receiver).len(), tsn as usize - 1);
 }
 
-/// What a sender makes of the SACKs that reach it: TSNs above the cumulative one.
+/// The TSNs above the cumulative TSN that a sender knows to be held, from the SACKs that reach it.
 #[derive(Default)]
 struct Told {
     cumulative: u32,
@@ -400,10 +400,10 @@ fn ye_6_6_gap_ack_blocks_report_what_is_new() {
         &[0, 3, 0, 4],
         &[0, 3, 0, 4, 0, 7, 0, 7],
         &[0, 4, 0, 5, 0, 7, 0, 7],
-        // TSN 4 has been told three times.
+        // Three SACKs have reported TSN 4.
         &[0, 5, 0, 5, 0, 7, 0, 7, 0, 12, 0, 12],
         &[0, 5, 0, 5, 0, 9, 0, 9, 0, 12, 0, 12],
-        // Relative to TSN 1 now.
+        // Offsets are relative to TSN 1 now.
         &[0, 8, 0, 8, 0, 11, 0, 11],
     ];
     assert_eq!(blocks, expected);
@@ -453,7 +453,8 @@ fn ye_6_6_a_repetition_shows_that_the_sender_does_not_know() {
     assert_eq!(gaps, [0, 3, 0, 3, 0, 5, 0, 5, 0, 7, 0, 7]);
 }
 
-/// With two SACKs in a row lost at most, the sender always knows what the receiver holds, whatever that drops.
+/// If at most two SACKs in a row are lost, the sender always knows which TSNs the receiver holds, whatever the receiver
+/// drops.
 #[test]
 fn ye_6_6_the_sender_knows_what_is_held_although_sacks_are_lost() {
     let mut taken_back = 0;

@@ -1,4 +1,4 @@
-//! Streams, order and reassembly: RFC 9260 §6.5, §6.6, §6.9.
+//! Tests of streams, order and reassembly: RFC 9260 §6.5, §6.6, §6.9.
 
 use super::*;
 
@@ -43,7 +43,7 @@ fn section_6_5_an_invalid_stream_is_acknowledged_and_discarded() {
 fn section_6_5_stream_sequence_numbers_wrap_around() {
     let mut receiver = receiver(&config());
     for tsn in 1..=70_000 {
-        // Every other pair swapped, so that messages wait on both sides of the wrap.
+        // Every other pair is swapped, so that messages wait on both sides of the wrap.
         let tsn = if tsn % 4 == 0 {
             tsn - 1
         } else {
@@ -186,7 +186,7 @@ fn section_6_9_contradictions_between_fragments_are_violations() {
         ),
     ];
     for (what, known, contradiction) in cases {
-        // Beyond a gap, at the cumulative TSN, and with the two the other way round.
+        // Above a gap, at the cumulative TSN, and both in the opposite order.
         let low = known.tsn.0.min(contradiction.tsn.0);
         for initial in [1, low] {
             for order in [[known, contradiction], [contradiction, known]] {
@@ -251,7 +251,7 @@ fn section_6_5_a_stream_sequence_number_used_twice_is_a_violation() {
 
 #[test]
 fn section_6_5_a_stream_sequence_number_that_nothing_missing_leads_to_is_a_violation() {
-    // All messages before it are missing or parked: there is room for four, and one is parked.
+    // All earlier messages are missing or parked: there is room for four, and one is parked.
     let numbered = |ssn, tsn| Data {
         ssn: Ssn(ssn),
         ..whole(tsn)
@@ -284,7 +284,7 @@ fn section_6_9_a_message_larger_than_the_buffer_is_handed_over_in_parts() {
         }
     }
     assert_eq!((parts, bytes), (5, 100_000));
-    // The stream goes on with the next message.
+    // The stream continues with the next message.
     assert_eq!(
         receiver.on_data(&Data {
             ssn: Ssn(1),

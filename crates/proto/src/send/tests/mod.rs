@@ -1,4 +1,4 @@
-//! Outstanding chunks compared with slow models, and examples worked by hand.
+//! Tests that compare the outstanding chunks with slow models, and examples worked by hand.
 
 mod model;
 mod model_cmt;

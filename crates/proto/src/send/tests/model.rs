@@ -1,5 +1,5 @@
-//! The ring of outstanding chunks against a slow model that walks through everything for each SACK
-//! (RFC 9260 §6.2.1, §6.3.2, §6.3.3, §7.2.4).
+//! Compares the ring of outstanding chunks with a slow model that checks every chunk for each SACK (RFC 9260 §6.2.1,
+//! §6.3.2, §6.3.3, §7.2.4).
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ struct Chunk {
     retransmitted: bool,
     fast_retransmitted: bool,
     credited: bool,
-    /// It has left the network, and SACKs had no room for it.
+    /// The chunk has left the network, and SACKs had no room to report it.
     unreported: bool,
 }
 
@@ -34,7 +34,7 @@ impl Chunk {
     }
 }
 
-/// What a SACK told about a path.
+/// The report of a SACK about a path.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Told {
     acked: u64,
@@ -52,9 +52,10 @@ struct Model {
     reported: Vec<Seq>,
     acked: Vec<Seq>,
     lost: Vec<Seq>,
-    /// Of what the last SACK has newly acknowledged: when what was sent last was sent, and its position.
+    /// The send time and position of the latest transmission that the last SACK has newly acknowledged.
     latest: Option<(Time, Seq)>,
-    /// By path: chunks below it have been looked at above what was reported then, unless they were put in flight since.
+    /// By path: chunks below this one were above the reported range when they were checked, unless they were put in
+    /// flight since.
     looked_at: [Seq; 3],
 }
 
@@ -64,7 +65,7 @@ pub(super) struct Report {
     pub(super) cumulative: Seq,
     pub(super) ranges: Vec<(Seq, Seq)>,
     pub(super) complete: bool,
-    /// What has come again.
+    /// TSNs that arrived again.
     pub(super) duplicates: Vec<Seq>,
 }
 
@@ -73,7 +74,7 @@ impl Report {
         seq < self.cumulative || self.ranges.iter().any(|&(start, end)| (start..end).contains(&seq))
     }
 
-    /// Gives it to the ring.
+    /// Passes the SACK to the ring.
     pub(super) fn tell(
         &self,
         ring: &mut Outstanding,
@@ -104,16 +105,16 @@ impl Report {
     }
 }
 
-/// What a receiver holds.
+/// The TSNs that a receiver holds.
 #[derive(Debug, Default)]
 pub(super) struct Holder {
-    /// Beyond its cumulative ack.
+    /// TSNs above the cumulative ack.
     held: std::collections::BTreeSet<Seq>,
     cumulative: Seq,
 }
 
 impl Holder {
-    /// Chunks below `next` arrive; then the receiver reports. A careless one rarely drops some again, and may have no room for all
+    /// Chunks below `next` arrive; then the receiver reports. A careless receiver sometimes drops chunks, and may have no room for all
     /// blocks.
     pub(super) fn report(&mut self, next: Seq, rng: &mut Rng, careless: bool) -> Report {
         for seq in self.cumulative..next {
@@ -148,7 +149,7 @@ impl Holder {
     }
 }
 
-/// A chunk with so many bytes of user data.
+/// Returns a chunk with `len` bytes of user data.
 pub(crate) fn fragment(len: u64) -> Fragment {
     Fragment {
         stream: 0,
@@ -215,7 +216,7 @@ impl Model {
         let advanced = report.cumulative > self.base;
         let in_ranges = |seq: Seq| report.ranges.iter().any(|&(start, end)| (start..end).contains(&seq));
         for seq in self.base..self.next() {
-            // The earliest in flight as it stands before this one, the ones before it being acknowledged.
+            // The earliest chunk in flight at this point, after those before this one have been acknowledged.
             let earliest: Vec<_> = (0..paths).map(|path| self.earliest(path)).collect();
             if (seq < report.cumulative || in_ranges(seq)) && self.acknowledge(seq, &mut told, &earliest) {
                 highest_new = Some(seq);
@@ -278,13 +279,13 @@ pub(super) struct Seen {
     pub(super) lost: Vec<Tsn>,
     /// Paths in fast recovery.
     pub(super) recovering: Vec<usize>,
-    /// Paths by which something can have come, the likeliest first.
+    /// Paths on which a transmission can have arrived, the most likely one first.
     pub(super) order: Vec<u8>,
-    /// The same for what has come once more.
+    /// The same for duplicates.
     pub(super) again_order: Vec<u8>,
     /// Copies that have arrived.
     pub(super) copies: Vec<(Seq, u8, bool)>,
-    /// Transmissions lost that nothing is sent again for.
+    /// Lost transmissions that are not retransmitted.
     pub(super) given_up: Vec<(Seq, u8)>,
 }
 
@@ -370,7 +371,7 @@ impl Pair {
         self.model.chunks.insert(seq, chunk);
     }
 
-    /// Above what has been reported, what was sent on a path before this time leaves the flight: as far as it was sent in order.
+    /// Transmissions on a path before this time, above the reported range, leave the flight, as far as they were sent in order.
     fn take_out_unreported(&mut self, rng: &mut Rng) {
         let path = rng.below(self.paths.into()) as u8;
         let before = Time::from_nanos(1 + rng.below(self.now.as_nanos()));
@@ -537,7 +538,7 @@ fn the_ring_agrees_with_a_model_that_walks_through_everything() {
                 4..=5 => (0..rng.below(4)).for_each(|_| pair.retransmit(&mut rng)),
                 6 if rng.chance(0.3) => pair.time_out(&mut rng),
                 7 if !old.is_empty() => {
-                    // One that was overtaken.
+                    // A SACK that another one overtook.
                     let report = old[rng.below(old.len() as u64) as usize].clone();
                     if report.cumulative < pair.model.base {
                         pair.sack(&report, rng.chance(0.3));
@@ -558,7 +559,7 @@ fn the_ring_agrees_with_a_model_that_walks_through_everything() {
     });
 }
 
-/// Runs a check with 1500 seeds, or with `WHIMBREL_SEED` alone, which tells its steps.
+/// Runs a check with 1500 seeds, or only with `WHIMBREL_SEED`, and then prints its steps.
 pub(super) fn for_each_seed(stream: &str, mut check: impl FnMut(Rng, &dyn Fn(u64, u64))) {
     let only: Option<u64> = std::env::var("WHIMBREL_SEED").ok().and_then(|seed| seed.parse().ok());
     for seed in only.map_or(0..1500, |seed| seed..seed + 1) {
@@ -571,7 +572,7 @@ pub(super) fn for_each_seed(stream: &str, mut check: impl FnMut(Rng, &dyn Fn(u64
     }
 }
 
-/// Tells which seed it was when a check fails.
+/// Prints the seed when a check fails.
 pub(super) struct Announce(pub(super) u64);
 
 impl Drop for Announce {

@@ -1,5 +1,6 @@
-//! CMT's accounting against a slow model of its rules for TSNs (Iyengar, Amer and Stewart 2006): split fast retransmit, cwnd update by
-//! the earliest chunks sent once and sent again, delayed acknowledgements. Chunks go from path to path, and receivers take back.
+//! Compares CMT's accounting with a slow model of its rules for TSNs (Iyengar, Amer and Stewart 2006): split fast retransmit, cwnd
+//! update by the earliest chunks sent once and retransmitted, delayed acknowledgements. Chunks move between paths, and receivers
+//! renege.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,18 +37,18 @@ impl Chunk {
     }
 }
 
-/// What was sent on a path.
+/// The transmissions on a path.
 #[derive(Clone, Debug, Default)]
 struct Sent {
-    /// Chunks that went out here first, in order.
+    /// Chunks sent here first, in order.
     first: Vec<Seq>,
-    /// How many of them lie before the pseudo-cumack, which never moves back.
+    /// The number of them before the pseudo-cumack, which never moves back.
     passed: usize,
-    /// Chunks sent again here, from the earliest that is not acknowledged on.
+    /// Chunks retransmitted here, from the earliest unacknowledged one on.
     again: BTreeSet<Seq>,
 }
 
-/// What a SACK told about a path.
+/// The report of a SACK about a path.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Told {
     acked: u64,
@@ -55,7 +56,7 @@ struct Told {
     flight_before: u64,
     earliest_acked: bool,
     newest: Option<(Seq, Option<Time>)>,
-    /// How many were lost, the first and the last of them.
+    /// The number of lost chunks, the first and the last one.
     lost: Option<(u32, Seq, Seq)>,
     advanced: bool,
 }
@@ -85,7 +86,7 @@ impl Model {
         first.map(|(seq, _)| *seq)
     }
 
-    /// Whether a chunk is acknowledged, by a gap or without one.
+    /// Whether a chunk is acknowledged, by a Gap Ack Block or cumulatively.
     fn is_acked(&self, seq: Seq) -> bool {
         self.chunks.get(&seq).is_none_or(|chunk| chunk.fate == Fate::Acked)
     }
@@ -94,7 +95,8 @@ impl Model {
         self.chunks.get(&seq).is_some_and(|chunk| chunk.retransmitted)
     }
 
-    /// CUCv2: the earliest chunk sent once, and the earliest one sent again, that are outstanding on the path.
+    /// CUCv2: returns the earliest chunk sent once, and the earliest retransmitted chunk, that are outstanding on the
+    /// path.
     fn pseudo_cumacks(&mut self, path: usize) -> (Option<Seq>, Option<Seq>) {
         while let Some(&seq) = self.paths[path].first.get(self.paths[path].passed)
             && (self.is_acked(seq) || self.was_sent_again(seq))
@@ -110,7 +112,7 @@ impl Model {
         (sent.first.get(sent.passed).copied(), sent.again.first().copied())
     }
 
-    /// Chunks of the path from either pseudo-cumack on.
+    /// Returns the number of chunks of the path from either pseudo-cumack on.
     fn span(&self, path: usize) -> usize {
         let sent = &self.paths[path];
         let once = sent.first[sent.passed..].iter();
@@ -160,7 +162,7 @@ impl Model {
             self.chunks.remove(&self.base);
             self.base += 1;
         }
-        // What the pseudo-cumacks were, as far as that is acknowledged now.
+        // The former pseudo-cumacks, if they are acknowledged now.
         let is_acked = |model: &Self, seq: Option<Seq>| seq.is_some_and(|seq| model.is_acked(seq));
         let reneged = self.take_back(report, &mut earliest);
         for path in 0..count {
@@ -178,7 +180,7 @@ impl Model {
                 limit
             };
             let alone = newly.iter().filter(|newly| !newly.is_empty()).count() == 1;
-            // SFR: only what has arrived on the path reports what is missing there.
+            // SFR: only data that arrived on the path reports chunks missing there.
             let mut arrived = self.chunks.iter().rev();
             let top = arrived.find(|(_, chunk)| chunk.path == path && chunk.fate == Fate::Acked);
             let below = if makes_progress && seen.recovering.contains(&path) {
@@ -205,7 +207,7 @@ impl Model {
         (told, reneged)
     }
 
-    /// What was reported and is not any more is in flight again.
+    /// Puts chunks that are no longer reported in flight again.
     fn take_back(&mut self, report: &Report, earliest: &mut [Option<Seq>]) -> bool {
         let horizon = if report.complete {
             Seq::MAX
@@ -315,7 +317,7 @@ impl Pair {
         chunk.retransmitted = true;
         chunk.timed_out = false;
         chunk.missing = 0;
-        // TSNs order what was sent: what is sent again is not found lost again, unless that is allowed.
+        // Transmissions are ordered by TSN: a retransmission is not declared lost again, unless that is allowed.
         chunk.fast_retransmitted &= !multiple;
         self.model.paths[from].again.remove(&seq);
         self.model.paths[to].again.insert(seq);
@@ -343,7 +345,7 @@ impl Pair {
         }
     }
 
-    /// The last chunk, or the lowest one, is given up for a probe.
+    /// The last chunk, or the lowest one, is declared lost for a probe.
     fn give_one_up(&mut self, rng: &mut Rng) {
         let path = self.path(rng);
         let id = PathId(path as u8);

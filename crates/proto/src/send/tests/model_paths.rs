@@ -1,5 +1,5 @@
-//! Accounting for each path against a slow model that makes a SACK of path sequence numbers for every path out of each SACK, as
-//! Figures 39 and 40 of Ye 2004 say.
+//! Compares the accounting for each path with a slow model that converts each SACK into a SACK of path sequence numbers for every
+//! path, as in Figures 39 and 40 of Ye 2004.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,7 +37,7 @@ impl Chunk {
     }
 }
 
-/// A transmission under way that is not its chunk's own.
+/// A transmission in flight that is not the chunk's own.
 #[derive(Clone, Debug)]
 struct Copy {
     seq: Seq,
@@ -48,7 +48,7 @@ struct Copy {
     doubtful: bool,
 }
 
-/// What was sent on a path.
+/// The transmissions on a path.
 #[derive(Clone, Debug, Default)]
 struct Sent {
     /// By PSN.
@@ -57,13 +57,13 @@ struct Sent {
     arrived: BTreeSet<usize>,
     /// Copies, by PSN.
     copies: BTreeMap<usize, Copy>,
-    /// Chunks below it are not copied here.
+    /// Chunks below this one are not copied here.
     next_copy: Seq,
     /// One past the cumulative PSN ack point.
     acked_to: usize,
 }
 
-/// What a SACK told about a path.
+/// The report of a SACK about a path.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Told {
     acked: u64,
@@ -78,7 +78,7 @@ struct Told {
 #[derive(Clone, Debug)]
 struct Model {
     chunks: BTreeMap<Seq, Chunk>,
-    /// Chunks cumulatively acknowledged, so that PSNs still find them.
+    /// Chunks acknowledged cumulatively; they are kept so that PSNs refer to them.
     base: Seq,
     paths: Vec<Sent>,
     reported: Vec<Seq>,
@@ -107,19 +107,19 @@ impl Model {
         chunks.map(|chunk| chunk.psn).chain(copies).min()
     }
 
-    /// Whether a PSN belongs neither to a chunk that is held nor to a copy under way.
+    /// Whether a PSN belongs neither to a chunk in the ring nor to a copy in flight.
     fn is_obsolete(&self, path: usize, psn: usize) -> bool {
         let seq = self.paths[path].chunks[psn];
         let chunk = self.chunks.get(&seq);
         chunk.is_none_or(|chunk| (chunk.path, chunk.psn) != (path, psn)) && !self.paths[path].copies.contains_key(&psn)
     }
 
-    /// Figure 39: what has the PSN is acknowledged.
+    /// Figure 39: whether the transmission with the PSN is acknowledged.
     fn is_acked(&self, path: usize, psn: usize) -> bool {
         self.paths[path].arrived.contains(&psn)
     }
 
-    /// The chunk arrives that was sent on several paths: by which of them?
+    /// Decides on which path a chunk arrived that was sent on several paths.
     fn settle(&mut self, seq: Seq, order: &[u8]) {
         let chunk = &self.chunks[&seq];
         let place = |path: usize| order.iter().position(|&here| usize::from(here) == path);
@@ -135,7 +135,7 @@ impl Model {
         if !has_copies {
             return;
         }
-        // A stable sort: of equals the first.
+        // A stable sort: the first of equal elements is used.
         ways.sort_by_key(|way| way.0);
         let doubtful = ways.len() > 1 && (ways[0].0 > 0) == (ways[1].0 > 0);
         for copy in self.paths.iter_mut().flat_map(|sent| sent.copies.values_mut()) {
@@ -163,7 +163,7 @@ impl Model {
         (chunk.path, chunk.psn, chunk.sent_at) = (path, psn, copy.sent_at);
     }
 
-    /// Chunks that are held no longer have come again.
+    /// Handles chunks that are no longer outstanding and arrived again.
     fn on_duplicates(&mut self, report: &Report, again: &[u8], mut arrived: impl FnMut(usize, usize, &Copy, bool)) {
         for &seq in &report.duplicates {
             if self.chunks.get(&seq).is_some_and(|chunk| chunk.fate != Fate::Acked) || seq >= self.next() {
@@ -188,14 +188,15 @@ impl Model {
         }
     }
 
-    /// What was sent on the path and neither is acknowledged cumulatively nor went elsewhere before it came (Figure 40).
+    /// Returns the PSNs of the path that are neither acknowledged cumulatively nor moved to another path before they arrived (Figure
+    /// 40).
     fn outstanding(&self, path: usize) -> Vec<usize> {
         let beyond = self.paths[path].acked_to..self.paths[path].chunks.len();
         let is_meant = |psn: &usize| self.is_acked(path, *psn) || !self.is_obsolete(path, *psn);
         beyond.filter(is_meant).collect()
     }
 
-    /// Figures 39 and 40.
+    /// Moves the cumulative PSN ack point as in Figures 39 and 40.
     fn advance(&mut self, path: usize) -> bool {
         let before = self.paths[path].acked_to;
         let mut to = before;
@@ -218,7 +219,7 @@ impl Model {
             .collect();
         let mut earliest: Vec<_> = (0..count).map(|path| self.earliest(path)).collect();
         let before: Vec<_> = self.paths.iter().map(|path| path.acked_to).collect();
-        // What went elsewhere since the last SACK is no longer outstanding here.
+        // Chunks sent on another path since the last SACK are no longer outstanding here.
         for path in 0..count {
             self.advance(path);
         }
@@ -417,7 +418,7 @@ impl Pair {
         self.model.chunks.insert(seq, chunk);
     }
 
-    /// The oldest chunk that is under way on other paths alone is sent on this one as well.
+    /// The oldest chunk that is in flight only on other paths is sent on this one as well.
     fn copy(&mut self, rng: &mut Rng) {
         let path = self.path(rng);
         let model = &mut self.model;
@@ -447,7 +448,7 @@ impl Pair {
         model.paths[path].next_copy = seq + 1;
     }
 
-    /// The lowest chunk lost on a path, by a timeout or not.
+    /// Returns the lowest chunk lost on a path, by a timeout or by missing reports.
     fn lowest_lost(&self, path: usize, timed_out: bool) -> Option<Seq> {
         let is_lost = |(_, chunk): &(&Seq, &Chunk)| {
             chunk.fate == Fate::Lost && chunk.path == path && chunk.timed_out == timed_out
@@ -455,7 +456,7 @@ impl Pair {
         self.model.chunks.iter().find(is_lost).map(|(seq, _)| *seq)
     }
 
-    /// Every path's queues are served for themselves.
+    /// The queues of each path are processed separately.
     fn retransmit(&mut self, rng: &mut Rng) {
         let (from, timed_out) = (self.path(rng), rng.chance(0.5));
         let queue = 2 * from + usize::from(timed_out);
@@ -509,7 +510,7 @@ impl Pair {
         assert_eq!(first.map(|(position, _)| position), expected.first().copied());
         assert_eq!(lost, expected);
         if rng.chance(0.2) {
-            // It was spurious.
+            // The timeout was spurious.
             self.real.take_timeout_back(PathId(path as u8));
             let is_meant = |chunk: &&mut Chunk| chunk.fate == Fate::Lost && chunk.timed_out && chunk.path == path;
             for chunk in self.model.chunks.values_mut().filter(is_meant) {
@@ -519,7 +520,7 @@ impl Pair {
         }
     }
 
-    /// The last chunk, or the lowest one, is given up for a probe.
+    /// The last chunk, or the lowest one, is declared lost for a probe.
     fn give_one_up(&mut self, rng: &mut Rng) {
         let path = self.path(rng);
         let id = PathId(path as u8);
@@ -608,7 +609,7 @@ impl Pair {
         }
     }
 
-    /// Some of what is under way twice, and now and then anything.
+    /// Returns some of the chunks in flight twice, and sometimes a random chunk.
     fn duplicates(&self, rng: &mut Rng) -> Vec<Seq> {
         let copies = self.model.paths.iter().flat_map(|sent| sent.copies.values());
         let mut seqs: Vec<Seq> = copies.map(|copy| copy.seq).filter(|_| rng.chance(0.3)).collect();
@@ -678,7 +679,7 @@ fn each_path_agrees_with_figures_39_and_40_for_any_interleaving() {
                 7 if rng.chance(0.3) => pair.time_out(&mut rng),
                 8 if rng.chance(0.5) => pair.give_one_up(&mut rng),
                 9 if !old.is_empty() => {
-                    // One that was overtaken.
+                    // A SACK that another one overtook.
                     let report = old[rng.below(old.len() as u64) as usize].clone();
                     if report.cumulative < pair.model.base {
                         let duplicates = pair.duplicates(&mut rng);

@@ -1,4 +1,4 @@
-//! Accounting for each path by examples worked by hand, and the three ways of accounting against each other.
+//! Examples of accounting for each path, worked by hand, and comparisons of the three kinds of accounting.
 
 use whimbrel_control::multipath::Accounting;
 use whimbrel_control::{Rng, Seq, Span, Time};
@@ -9,14 +9,14 @@ use super::super::sack::{MissingRules, SackOutcome};
 use super::model::{Announce, Holder, Report, Seen, fragment};
 use crate::PathId;
 
-/// Chunks with TSNs from `first` on, each sent on the path named.
+/// Chunks with TSNs from `first` on, each sent on the given path.
 struct Sender {
     ring: Outstanding,
     first: u32,
     limit: u8,
     early: bool,
     lost: Vec<u32>,
-    /// The path that copied chunks are taken to have come on.
+    /// The path on which copied chunks are assumed to have arrived.
     came_on: u8,
     given_up: Vec<(Seq, u8)>,
 }
@@ -51,7 +51,8 @@ impl Sender {
         self.ring.retransmit(self.seq(tsn), PathId(path), Time::ZERO);
     }
 
-    /// A SACK with this cumulative TSN ack and these blocks of TSNs, both ends included, that answers so many packets.
+    /// Processes a SACK with this cumulative TSN ack and these blocks of TSNs, both ends included, that acknowledges
+    /// `packets` packets.
     fn sack_of(&mut self, cumulative: u32, blocks: &[(u32, u32)], packets: u8) {
         let report = Report {
             cumulative: self.seq(cumulative + 1),
@@ -102,13 +103,13 @@ fn figure_39_a_sack_of_tsns_becomes_one_of_psns_for_each_path() {
     let mut sender = Sender::new(Accounting::Path, 100, &[0, 1, 0, 1, 0, 1, 0]);
     let positions: Vec<_> = (0..7).map(|seq| sender.ring.position(seq).unwrap()).collect();
     assert_eq!(positions, [0, 0, 1, 1, 2, 2, 3]);
-    // Cumulative TSN ack 100, blocks 102 and 104 to 105. Path 0: PSNs 0, 1 and 2 are acknowledged, a block that begins with the
-    // first one, so the cumulative PSN ack point is 2. Path 1: PSN 2 is a block by itself, 0 and 1 are missing.
+    // Cumulative TSN ack 100, blocks 102 and 104 to 105. Path 0: PSNs 0, 1 and 2 are acknowledged, a block that begins with the first
+    // PSN, so the cumulative PSN ack point is 2. Path 1: PSN 2 is a separate block, 0 and 1 are missing.
     sender.sack(100, &[(102, 102), (104, 105)]);
     assert_eq!(sender.acked_to(), [3, 0]);
     assert_eq!(sender.advanced(), [true, false]);
     assert_eq!([101, 103, 106].map(|tsn| sender.missing(tsn)), [1, 1, 0]);
-    // 101 comes: path 1 has PSNs 0 and 2, and its cumulative PSN ack point is 0. Nothing new above PSN 1: no report.
+    // 101 arrives: path 1 has PSNs 0 and 2, and its cumulative PSN ack point is 0. No new PSN above 1: no report.
     sender.sack(102, &[(104, 105)]);
     assert_eq!(sender.acked_to(), [3, 1]);
     assert_eq!(sender.advanced(), [false, true]);
@@ -126,13 +127,13 @@ fn figure_40_what_is_sent_again_elsewhere_counts_as_acknowledged() {
     sender.sack(100, &[(103, 104)]);
     assert_eq!(sender.lost, [101, 102]);
     assert_eq!(sender.acked_to(), [1, 0], "the cumulative PSN ack point is 0");
-    // 101 goes out on path 1 as PSN 0 there, and so does 102 as PSN 1. PSNs 1 and 2 of path 0 are the adjustment list.
+    // 101 is retransmitted on path 1 as PSN 0 there, and 102 as PSN 1. PSNs 1 and 2 of path 0 are the adjustment list.
     sender.resend(101, 1);
     sender.resend(102, 1);
     assert_eq!([1, 2].map(|seq| sender.ring.position(seq)), [Some(0), Some(1)]);
     assert_eq!(sender.acked_to(), [1, 0], "adjusted when a SACK comes");
-    // 105 comes. 1 = 0 + 1 and 2 = 1 + 1: the point moves to 2, and over 3, 4 and 5, which are acknowledged. The cumulative TSN ack
-    // is 100 as before.
+    // 105 arrives. 1 = 0 + 1 and 2 = 1 + 1: the point moves to 2, and over 3, 4 and 5, which are acknowledged. The cumulative TSN ack
+    // is still 100.
     sender.sack(100, &[(103, 105)]);
     assert_eq!(sender.acked_to(), [6, 0]);
     assert_eq!(sender.advanced(), [true, false]);
@@ -147,7 +148,7 @@ fn figure_40_what_is_sent_again_elsewhere_counts_as_acknowledged() {
 
 #[test]
 fn what_went_elsewhere_is_not_outstanding_any_more() {
-    // Figure 40 again: a path with few chunks outstanding needs few missing reports (RFC 5827 §3.2; Ye 2004, 3.4).
+    // Also Figure 40: a path with few outstanding chunks needs few missing reports (RFC 5827 §3.2; Ye 2004, 3.4).
     for accounting in [Accounting::Path, Accounting::Cmt] {
         let mut sender = Sender::new(accounting, 100, &[0; 8]);
         sender.limit = 2;
@@ -157,7 +158,7 @@ fn what_went_elsewhere_is_not_outstanding_any_more() {
         sender.resend(102, 1);
         sender.resend(103, 1);
         let id = PathId(0);
-        // 101, which waits, 104 to 107.
+        // 101, which waits for retransmission, and 104 to 107.
         assert_eq!(sender.ring.span(id), 5, "{accounting:?}");
         sender.ring.lose_path(id, |_, _| {});
         sender.resend(106, 1);
@@ -167,7 +168,7 @@ fn what_went_elsewhere_is_not_outstanding_any_more() {
             (3, 4),
             "{accounting:?}"
         );
-        // 105 is the last one that is here, and it has come.
+        // 105 is the last chunk on this path, and it has arrived.
         assert!(sender.ring.newest_is_reported(id), "{accounting:?}");
     }
 }
@@ -191,14 +192,14 @@ fn what_is_lost_of_a_chunk_on_several_paths_is_told_once_nothing_is_sent_again_f
     let mut sender = Sender::new(Accounting::Path, 100, &[0, 0, 1]);
     sender.limit = 1;
     sender.ring.allow_copies();
-    // The chunk's own transmission waits to be sent again until the copy has come.
+    // The chunk's own transmission waits for retransmission until the copy has arrived.
     sender.ring.copy(0, PathId(1), Time::ZERO);
     sender.sack(99, &[(101, 101)]);
     assert_eq!((&sender.lost[..], &sender.given_up[..]), (&[100][..], &[][..]));
     sender.came_on = 1;
     sender.sack(101, &[]);
     assert_eq!(sender.given_up, [(0, 0)]);
-    // A copy that others overtook: 102 itself is still awaited.
+    // Other transmissions overtook a copy: 102 itself is still outstanding.
     sender.ring.copy(2, PathId(0), Time::ZERO);
     sender.send(0);
     sender.came_on = 0;
@@ -212,7 +213,8 @@ fn a_retransmission_is_not_missed_by_what_was_sent_before_it_once_a_copy_has_arr
     sender.ring.allow_copies();
     (11..=14).for_each(|last| sender.sack(9, &[(11, last)]));
     assert_eq!(sender.lost, [10]);
-    // It is sent again where it was lost, and keeps its PSN there; a copy on the other path is sooner.
+    // The chunk is retransmitted on the path where it was lost, and keeps its PSN there; a copy on the other path
+    // arrives earlier.
     let [again, later] = [1, 2].map(Time::from_nanos);
     sender.ring.retransmit(0, PathId(1), again);
     sender.ring.copy(0, PathId(0), again);
@@ -220,7 +222,7 @@ fn a_retransmission_is_not_missed_by_what_was_sent_before_it_once_a_copy_has_arr
     // 15 to 21 were sent before the retransmission.
     (15..=21).for_each(|last| sender.sack(last, &[]));
     assert_eq!((&sender.lost[..], &sender.given_up[..]), (&[10][..], &[][..]));
-    // What was sent after it reports it missing.
+    // Data sent after it reports it missing.
     for tsn in 22..=25 {
         assert!(sender.given_up.is_empty());
         sender.ring.push(fragment(1452), PathId(1), later);
@@ -231,7 +233,8 @@ fn a_retransmission_is_not_missed_by_what_was_sent_before_it_once_a_copy_has_arr
 
 #[test]
 fn early_retransmit_counts_what_is_outstanding_on_the_path() {
-    // RFC 5827 §3.2: of 100, 106 and 107 two are enough to report the other one. TSNs 101 to 105 went elsewhere.
+    // RFC 5827 §3.2: of 100, 106 and 107, two are enough to report the third one missing. TSNs 101 to 105 were moved to
+    // the other path.
     for accounting in [Accounting::Path, Accounting::Cmt] {
         let mut sender = Sender::new(accounting, 100, &[0; 6]);
         sender.early = true;
@@ -300,15 +303,15 @@ fn cuc_follows_the_earliest_chunk_sent_once_and_the_earliest_one_sent_again() {
     sender.resend(20, 0);
     sender.send(0);
     sender.send(0);
-    // 20 is still missing; 25 is the earliest of those sent once.
+    // 20 is still missing; 25 is the earliest chunk sent once.
     sender.sack(19, &[(21, 25)]);
     assert_eq!(sender.advanced(), [true, false]);
     assert_eq!(sender.acked_to(), [0, 7]);
-    // 20 is the earliest of those sent again.
+    // 20 is the earliest retransmitted chunk.
     sender.sack(25, &[]);
     assert_eq!(sender.advanced(), [true, false]);
     assert_eq!(sender.acked_to(), [6, 7]);
-    // By PSN, the same has one cumulative ack point: 25 does not move it.
+    // By PSN, there is one cumulative ack point for both: 25 does not move it.
     let mut sender = Sender::new(Accounting::Path, 20, &[0, 0, 1, 1, 0]);
     sender.limit = 2;
     sender.sack(19, &[(21, 23)]);
@@ -327,21 +330,21 @@ fn dac_counts_the_packets_that_a_sack_answers() {
     assert_eq!(sender.missing(20), 2, "two packets of path 0, both after 20");
     sender.sack_of(19, &[(21, 24)], 2);
     assert_eq!(sender.missing(20), 3, "one of them is of path 1");
-    // What the receiver does not say counts as one.
+    // If the receiver does not report the number, it counts as one.
     let mut sender = Sender::new(Accounting::Cmt, 20, &[0, 0, 0]);
     sender.sack_of(19, &[(21, 22)], 0);
     assert_eq!(sender.missing(20), 1);
-    // 20 comes late with 22: not both are above 21.
+    // 20 arrives late with 22: not both packets are above 21.
     let mut sender = Sender::new(Accounting::Cmt, 20, &[0, 0, 0]);
     sender.sack_of(20, &[(22, 22)], 2);
     assert_eq!(sender.missing(21), 1);
-    // Paths that account by PSN do not ask.
+    // Paths with accounting by PSN do not use the number.
     let mut sender = Sender::new(Accounting::Path, 20, &[0, 0, 0]);
     sender.sack_of(19, &[(21, 22)], 2);
     assert_eq!(sender.missing(20), 1);
 }
 
-/// The same life of two rings.
+/// Two rings with the same history.
 struct Twins {
     rings: [Outstanding; 2],
     holder: Holder,
@@ -476,7 +479,7 @@ fn on_a_single_path_psns_are_tsns() {
 
 #[test]
 fn psns_subsume_sfr_and_cuc_where_nothing_is_sent_again_elsewhere() {
-    // Both see the same losses; wherever the cumulative PSN ack point moves, so does a pseudo-cumack.
+    // Both have the same losses; whenever the cumulative PSN ack point moves, a pseudo-cumack moves as well.
     twins_agree("cmt", 4, [Accounting::Path, Accounting::Cmt], |[psns, tsns]| {
         for (path, (by_psn, by_tsn)) in psns.acks().iter().zip(tsns.acks()).enumerate() {
             assert!(by_tsn.advanced || !by_psn.advanced, "path {path}");
