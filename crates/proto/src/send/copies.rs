@@ -13,9 +13,10 @@ use std::collections::VecDeque;
 use whimbrel_control::{Seq, Span, Time};
 use whimbrel_wire::{Sack, Tsn};
 
-use super::outstanding::{Fate, Outstanding};
+use super::outstanding::Outstanding;
 use super::path_sequence::PathSequences;
 use super::sack::{MissingRules, SackObserver, SackOutcome, Surprise};
+use super::slot::Fate;
 use crate::PathId;
 
 /// A transmission that is not the chunk's own transmission.

@@ -7,8 +7,9 @@
 use whimbrel_control::Seq;
 use whimbrel_wire::{GapBlock, GapBlocks};
 
-use super::outstanding::{Fate, Outstanding, Slot};
+use super::outstanding::Outstanding;
 use super::sack::SackObserver;
+use super::slot::{Fate, Slot};
 
 /// A Gap Ack Block in bytes.
 const BLOCK: usize = size_of::<GapBlock>();

@@ -11,7 +11,8 @@ use whimbrel_control::multipath::Accounting;
 use whimbrel_control::{Seq, Time};
 use whimbrel_wire::Tsn;
 
-use super::outstanding::{Fate, Outstanding, Slot};
+use super::outstanding::Outstanding;
+use super::slot::{Fate, Slot};
 use crate::PathId;
 
 /// A chunk that waits for retransmission.

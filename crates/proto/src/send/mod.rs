@@ -4,14 +4,17 @@ mod copies;
 mod gap_blocks;
 mod lost;
 mod outstanding;
+mod path_ack;
 mod path_sequence;
 mod queue;
 mod sack;
+mod slot;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use lost::LostChunk;
-pub(crate) use outstanding::{Outstanding, PathAck, SackReport};
+pub(crate) use outstanding::Outstanding;
+pub(crate) use path_ack::{PathAck, SackReport};
 pub(crate) use queue::SendQueue;
 pub(crate) use sack::{MissingRules, SackObserver, SackOutcome, Surprise};
 #[cfg(test)]

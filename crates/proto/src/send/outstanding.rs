@@ -11,68 +11,12 @@ use whimbrel_wire::{Data, Tsn};
 
 use super::copies::Copies;
 use super::gap_blocks::Reported;
+use super::path_ack::{PathAck, SackReport};
 use super::path_sequence::{ChunkState, PathSequences};
 use super::queue::Fragment;
+use super::slot::{Fate, Slot};
 use crate::PathId;
 use crate::message::MessagePayload;
-
-/// DATA chunk header: type, flags, length, TSN, stream, SSN, PPID (RFC 9260 §3.3.1).
-const DATA_HEADER: usize = 16;
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Fate {
-    /// Sent and neither acknowledged nor given up.
-    InFlight,
-    /// Acknowledged by a gap ack block.
-    Acked,
-    /// Given up as lost, waiting to be sent again.
-    Lost,
-}
-
-/// A chunk in the ring.
-#[derive(Debug)]
-pub(super) struct Slot {
-    pub(super) fragment: Fragment,
-    pub(super) sent_at: Time,
-    pub(super) fate: Fate,
-    /// The path it was last sent on.
-    pub(super) path: u8,
-    /// Missing reports so far.
-    pub(super) missing: u8,
-    pub(super) retransmitted: bool,
-    /// Given up by a timeout rather than by missing reports.
-    pub(super) timed_out: bool,
-    /// Not eligible for another fast retransmit (RFC 9260 §7.2.4 item 5).
-    pub(super) fast_retransmitted: bool,
-    /// Acknowledged before, even if the receiver took that back.
-    pub(super) credited: bool,
-    /// It has been sent on other paths as well.
-    pub(super) copied: bool,
-    /// In flight as far as is known, but it has left the network: what was sent after it on the path has arrived, and SACKs had no room
-    /// to report on it. Its bytes are not in flight.
-    pub(super) unreported: bool,
-}
-
-impl Slot {
-    /// Bytes that count for congestion control: the chunk with header and padding (RFC 9260 §7.2).
-    // [9260:7.2-4]
-    pub(super) fn chunk_len(&self) -> u64 {
-        (DATA_HEADER + self.fragment.payload.len()).next_multiple_of(4) as u64
-    }
-
-    pub(super) fn data_len(&self) -> u64 {
-        self.fragment.payload.len() as u64
-    }
-
-    /// What a chunk in flight adds to the flight: its bytes, and its user data.
-    fn bytes_in_flight(&self) -> (u64, u64) {
-        if self.unreported {
-            (0, 0)
-        } else {
-            (self.chunk_len(), self.data_len())
-        }
-    }
-}
 
 /// Data in flight on one path.
 #[derive(Clone, Copy, Debug)]
@@ -85,84 +29,6 @@ pub(super) struct PathFlight {
     earliest: Seq,
     /// Chunks of this path below it have been looked at by [`Outstanding::take_out_unreported`].
     pub(super) unreported_to: Seq,
-}
-
-/// What a SACK newly told about one path.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct PathAck {
-    /// Bytes acknowledged for the first time, chunk headers and padding included.
-    pub(crate) acked: u64,
-    /// Bytes in flight before the SACK.
-    pub(crate) flight_before: u64,
-    /// The earliest chunk in flight on the path was among them.
-    pub(crate) earliest_acked: bool,
-    /// When the newest of them was sent, if it was sent only once.
-    pub(crate) newest_sent_at: Option<Time>,
-    /// When the newest of them was sent last.
-    pub(crate) newest_at: Option<Time>,
-    /// Of them, the one sent last: when, and its position. What may be the acknowledgement of an earlier transmission does not count.
-    pub(crate) latest: Option<(Time, Seq)>,
-    /// Chunks declared lost by missing reports.
-    pub(crate) lost: u32,
-    /// Position of the first of them.
-    pub(crate) first_lost: Seq,
-    /// Position of the last of them.
-    pub(crate) last_lost: Seq,
-    /// TSN of the first of them.
-    pub(crate) lost_tsn: Tsn,
-    /// Their bytes, chunk headers and padding included.
-    pub(crate) lost_bytes: u64,
-    /// How many of them are copies, which nobody misses.
-    pub(crate) lost_copies: u32,
-    /// Chunks acknowledged for the first time.
-    pub(crate) packets: u32,
-    /// Position of the newest of them.
-    pub(crate) newest: Seq,
-    /// With accounting for each path: its cumulative ack point has moved.
-    pub(crate) advanced: bool,
-}
-
-impl PathAck {
-    /// A chunk was acknowledged for the first time.
-    #[inline]
-    pub(super) fn credit(&mut self, position: Seq, bytes: u64, sent_at: Time, retransmitted: bool) {
-        self.acked += bytes;
-        self.packets += 1;
-        // TSNs come in ascending order; the PSNs of a path need not.
-        if position >= self.newest {
-            self.newest = position;
-            self.newest_sent_at = (!retransmitted).then_some(sent_at);
-            self.newest_at = Some(sent_at);
-        }
-    }
-
-    /// What was sent then has arrived.
-    #[inline]
-    pub(super) fn note_latest(&mut self, sent_at: Time, position: Seq) {
-        self.latest = self.latest.max(Some((sent_at, position)));
-    }
-
-    /// A chunk was declared lost.
-    pub(super) fn lose(&mut self, position: Seq, tsn: Tsn, bytes: u64) {
-        if self.lost == 0 {
-            self.first_lost = position;
-            self.lost_tsn = tsn;
-        }
-        self.lost += 1;
-        self.last_lost = position;
-        self.lost_bytes += bytes;
-    }
-}
-
-/// What a SACK reports about each path.
-#[derive(Debug)]
-pub(crate) struct SackReport(Vec<PathAck>);
-
-impl SackReport {
-    #[inline]
-    pub(crate) fn of(&self, path: PathId) -> &PathAck {
-        &self.0[path.index()]
-    }
 }
 
 /// The ring.

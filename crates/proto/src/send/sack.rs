@@ -6,8 +6,9 @@
 use whimbrel_control::{Seq, Span, Time};
 use whimbrel_wire::{Sack, Tsn};
 
-use super::outstanding::{Fate, Outstanding, Slot};
+use super::outstanding::Outstanding;
 use super::path_sequence::PathSequences;
+use super::slot::{Fate, Slot};
 
 /// The result of processing a SACK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

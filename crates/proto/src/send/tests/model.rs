@@ -8,9 +8,10 @@ use whimbrel_control::{Rng, Seq, Span, Time};
 use whimbrel_wire::{DuplicateTsns, GapBlock, GapBlocks, Sack, Ssn, Tsn};
 
 use super::super::lost::LostChunk;
-use super::super::outstanding::{Fate, Outstanding};
+use super::super::outstanding::Outstanding;
 use super::super::queue::Fragment;
 use super::super::sack::{MissingRules, SackObserver, SackOutcome, Surprise};
+use super::super::slot::Fate;
 use crate::PathId;
 use crate::message::MessagePayload;
 

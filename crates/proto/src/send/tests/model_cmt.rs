@@ -9,8 +9,9 @@ use whimbrel_control::{Rng, Seq, Span, Time};
 use whimbrel_wire::Tsn;
 
 use super::super::lost::LostChunk;
-use super::super::outstanding::{Fate, Outstanding};
+use super::super::outstanding::Outstanding;
 use super::super::sack::{MissingRules, SackOutcome};
+use super::super::slot::Fate;
 use super::model::{Holder, Report, Seen, for_each_seed, fragment};
 use crate::PathId;
 

@@ -4,8 +4,10 @@ use whimbrel_control::multipath::Accounting;
 use whimbrel_control::{Rng, Seq, Span, Time};
 use whimbrel_wire::Tsn;
 
-use super::super::outstanding::{Fate, Outstanding, PathAck};
+use super::super::outstanding::Outstanding;
+use super::super::path_ack::PathAck;
 use super::super::sack::{MissingRules, SackOutcome};
+use super::super::slot::Fate;
 use super::model::{Announce, Holder, Report, Seen, fragment};
 use crate::PathId;
 
