@@ -1,4 +1,4 @@
-//! What an association takes when nothing happens.
+//! Memory of an idle association.
 
 #[path = "suite/support/mod.rs"]
 mod support;
@@ -8,7 +8,7 @@ use whimbrel_control::Span;
 use whimbrel_proto::{AssociationConfig, Message};
 
 #[test]
-fn an_idle_association_takes_less_than_2600_bytes_at_each_end() {
+fn an_idle_association_uses_less_than_2600_bytes_at_each_end() {
     let (mut net, a, b) = Net::established(1, &AssociationConfig::default());
     let idle = |net: &mut Net| {
         let at_a = net.a.association(a).unwrap().memory();
@@ -21,7 +21,7 @@ fn an_idle_association_takes_less_than_2600_bytes_at_each_end() {
         "{at_a} and {at_b} bytes after the handshake"
     );
 
-    // What a transfer needed is given back by the time of the next heartbeat.
+    // The memory that the transfer needed is released by the time of the next heartbeat.
     for _ in 0..1000 {
         let now = net.now;
         if net.a.send(now, a, Message::zeros(0, 1452)).is_err() {

@@ -1,4 +1,4 @@
-//! When data is acknowledged, and what the receive window does (RFC 9260 §6.1 A, §6.2, §6.7).
+//! Times of acknowledgements, and the receive window (RFC 9260 §6.1 A, §6.2, §6.7).
 
 use crate::support::{Fate, Host, Net, data};
 use whimbrel_control::{Span, Time};
@@ -12,7 +12,7 @@ fn quiet() -> AssociationConfig {
     }
 }
 
-/// An association over which one message has gone, so that the rule for the first DATA is out of the way.
+/// An association that has carried one message, so that the rule for the first DATA chunk no longer applies.
 fn established(config: &AssociationConfig) -> (Net, AssocId, AssocId) {
     let (mut net, a, b) = Net::established(1, config);
     net.send(Host::A, a, Message::zeros(0, 1));
@@ -94,10 +94,10 @@ fn section_6_2_the_i_bit_asks_for_an_acknowledgement_at_once() {
 
 // [9260:6.2-20, 6.2-21, 6.7-1, 7.2.4-1]
 #[test]
-fn section_6_7_gaps_and_duplicates_are_told_at_once() {
+fn section_6_7_gaps_and_duplicates_are_reported_at_once() {
     let (mut net, a, _) = established(&quiet());
     let mut count = 0;
-    net.knob = Box::new(move |packet| {
+    net.filter = Box::new(move |packet| {
         count += usize::from(packet.has(ChunkType::DATA));
         if packet.has(ChunkType::DATA) && count == 1 {
             Fate::Drop
@@ -117,7 +117,7 @@ fn section_6_7_gaps_and_duplicates_are_told_at_once() {
         .nth(2)
         .expect("three")
         .tsns()[0];
-    // Each packet beyond the gap at once; then T3-rtx fills it, which is told at once too.
+    // Each packet beyond the gap causes a SACK at once. Then T3-rtx fills the gap, which causes a SACK at once too.
     net.run_for(Span::from_secs(2));
     assert_eq!(sacks(&net, start), [60, 110, 1010]);
     let all: Vec<_> = net
@@ -129,17 +129,17 @@ fn section_6_7_gaps_and_duplicates_are_told_at_once() {
     assert_eq!((all[0].0, &all[0].2), (lost.wrapping_sub(1), &vec![(2, 2)]));
     assert_eq!((all[1].0, &all[1].2), (lost.wrapping_sub(1), &vec![(2, 3)]));
     assert_eq!((all[2].0, &all[2].2), (lost.wrapping_add(2), &vec![]));
-    // The same packet once more.
+    // A duplicate of the packet arrives.
     let again = net.last(Host::A, ChunkType::DATA);
     let before = net.wire.len();
-    net.hand(Host::B, &again.bytes).expect("taken");
+    net.deliver(Host::B, &again.bytes).expect("accepted");
     let sack = net.wire[before].sack().expect("at once");
     assert_eq!((sack.0, sack.3), (lost.wrapping_add(2), again.tsns()));
 }
 
 // [9260:6.1-16, 6.10-3]
 #[test]
-fn section_6_1_a_waiting_acknowledgement_goes_with_data() {
+fn section_6_1_a_delayed_sack_is_bundled_with_data() {
     let (mut net, a, b) = established(&quiet());
     let start = net.now;
     net.send(Host::A, a, Message::zeros(0, 100));
@@ -155,32 +155,32 @@ fn section_6_1_a_waiting_acknowledgement_goes_with_data() {
 
 // [9260:6.2-17, 6.7-6, 6.7-7]
 #[test]
-fn section_6_7_more_gaps_than_fit_into_a_packet() {
+fn section_6_7_gaps_that_exceed_a_packet_are_not_reported() {
     let (mut net, _, _) = established(&quiet());
-    net.knob = Box::new(|_| Fate::Drop);
+    net.filter = Box::new(|_| Fate::Drop);
     let tsn = net.last(Host::A, ChunkType::DATA).tsns()[0];
     for number in 1..=600 {
         let chunk = Data {
             unordered: true,
             ..data(tsn.wrapping_add(2 * number), 0, b"x")
         };
-        net.as_peer(Host::B, &[Chunk::Data(chunk)]).expect("taken");
+        net.as_peer(Host::B, &[Chunk::Data(chunk)]).expect("accepted");
     }
     let last = net.last(Host::B, ChunkType::SACK);
     assert!(last.bytes.len() <= 1480);
     let (cumulative, _, gaps, _) = last.sack().expect("a SACK");
     assert_eq!(cumulative, tsn);
-    // 1480 bytes less common header and SACK header, four bytes each.
+    // 1480 bytes minus common header and SACK header, four bytes per block.
     assert_eq!(gaps.len(), (1480 - 12 - 16) / 4);
     let lowest: Vec<_> = (1..=gaps.len() as u16).map(|number| (2 * number, 2 * number)).collect();
     assert_eq!(gaps, lowest);
-    // What was not reported is kept all the same.
+    // Chunks that were not reported are kept nevertheless.
     for number in 0..600 {
         let chunk = Data {
             unordered: true,
             ..data(tsn.wrapping_add(2 * number + 1), 0, b"x")
         };
-        net.as_peer(Host::B, &[Chunk::Data(chunk)]).expect("taken");
+        net.as_peer(Host::B, &[Chunk::Data(chunk)]).expect("accepted");
     }
     net.run_for(Span::from_secs(1));
     assert_eq!(
@@ -190,7 +190,7 @@ fn section_6_7_more_gaps_than_fit_into_a_packet() {
     assert_eq!(net.contents(Host::B).len(), 1200);
 }
 
-/// A reader that does not read, and a sender with more than fits; time runs until the window is closed.
+/// A receiver whose application does not read, and a sender with more data than fits. Time runs until the window is closed.
 fn closed_window(config: &AssociationConfig) -> (Net, AssocId, AssocId) {
     let (mut net, a, b) = established(config);
     net.auto_read = false;
@@ -206,7 +206,7 @@ fn closed_window(config: &AssociationConfig) -> (Net, AssocId, AssocId) {
     (net, a, b)
 }
 
-/// Room for five messages besides the one of a byte that went first.
+/// Room for five messages besides the message of one byte that was sent first.
 fn small() -> AssociationConfig {
     AssociationConfig {
         recv_buffer: 5001,
@@ -216,7 +216,7 @@ fn small() -> AssociationConfig {
 
 // [9260:6.1-2, 6.1-4, 6.1-5, 6.1-6, 6.1-7, 6.1-17]
 #[test]
-fn section_6_1_a_closed_window_is_probed_at_growing_intervals_and_counts_as_no_error() {
+fn section_6_1_a_closed_window_is_probed_at_growing_intervals_without_an_error() {
     let (mut net, a, b) = closed_window(&small());
     net.run_for(Span::from_millis(10));
     let closed = net.now;
@@ -226,10 +226,16 @@ fn section_6_1_a_closed_window_is_probed_at_growing_intervals_and_counts_as_no_e
         .iter()
         .map(|ms| ms / 1000)
         .collect();
-    // The first after one RTO, then doubled up to RTO.Max.
+    // The first probe is sent after one RTO; the interval then doubles up to RTO.Max.
     assert_eq!(probes[..9], [1, 2, 4, 8, 16, 32, 64, 124, 184], "{probes:?}");
     assert_eq!(probes.len(), 6 + (1000 - 32) / 60);
-    let path = net.a.association(a).expect("up").paths().next().expect("a path");
+    let path = net
+        .a
+        .association(a)
+        .expect("established")
+        .paths()
+        .next()
+        .expect("a path");
     assert_eq!((path.errors, path.state), (0, PathState::Active));
     let one_each = net
         .sent(Host::A, ChunkType::DATA)
@@ -248,16 +254,16 @@ fn section_6_1_a_closed_window_is_probed_at_growing_intervals_and_counts_as_no_e
     );
 }
 
-// Two rules keep cwnd here: a probe is sent only with nothing in flight, and after T3-rtx one packet is in flight at most. A fault in
-// one of them alone breaks nothing, so xtask/faults.toml has none.
+// Two rules bound cwnd here: a probe is sent only if no data is in flight, and after T3-rtx at most one packet is in flight. A fault in
+// only one of them has no effect, so xtask/faults.toml has none.
 // [9260:6.1-3, 6.1-4]
 #[test]
 fn section_6_1_a_probe_waits_until_nothing_is_in_flight_so_that_any_cwnd_allows_it() {
     let (mut net, a, _) = closed_window(&small());
     net.run_for(Span::from_millis(10));
     let closed = net.now;
-    // The first probe is lost, and its retransmissions: T3-rtx leaves a cwnd of one packet.
-    net.knob = Box::new(|packet| {
+    // The first probe and its retransmissions are lost: T3-rtx leaves a cwnd of one packet.
+    net.filter = Box::new(|packet| {
         if packet.from == Host::A {
             Fate::Drop
         } else {
@@ -271,15 +277,21 @@ fn section_6_1_a_probe_waits_until_nothing_is_in_flight_so_that_any_cwnd_allows_
         later.flat_map(|sent| sent.tsns()).collect()
     };
     let lost = tsns(&net);
-    assert!(lost.len() > 3, "the probe is sent again: {lost:?}");
+    assert!(lost.len() > 3, "the probe is retransmitted: {lost:?}");
     assert!(
         lost.iter().all(|tsn| *tsn == lost[0]),
-        "data went out beside it: {lost:?}"
+        "data was sent besides the probe: {lost:?}"
     );
-    let path = net.a.association(a).expect("up").paths().next().expect("a path");
+    let path = net
+        .a
+        .association(a)
+        .expect("established")
+        .paths()
+        .next()
+        .expect("a path");
     assert!(path.cwnd <= 1500 && path.cwnd >= path.flight, "{path:?}");
-    // The next one goes when the first has been acknowledged.
-    net.knob = Box::new(|_| Fate::Deliver);
+    // The next probe is sent after the first one has been acknowledged.
+    net.filter = Box::new(|_| Fate::Deliver);
     net.run_for(Span::from_secs(1000));
     let mut acknowledged = lost[0].wrapping_sub(1);
     let mut probes = 0;
@@ -296,10 +308,10 @@ fn section_6_1_a_probe_waits_until_nothing_is_in_flight_so_that_any_cwnd_allows_
 }
 
 #[test]
-fn section_6_1_a_probe_finds_a_window_whose_opening_was_lost() {
+fn section_6_1_a_probe_detects_an_open_window_after_the_update_was_lost() {
     let (mut net, _, b) = closed_window(&small());
     net.run_for(Span::from_secs(20));
-    net.knob = Box::new(|packet| {
+    net.filter = Box::new(|packet| {
         if packet.from == Host::B {
             Fate::Drop
         } else {
@@ -311,49 +323,55 @@ fn section_6_1_a_probe_finds_a_window_whose_opening_was_lost() {
     net.drain(Host::B);
     net.run_for(Span::from_secs(1));
     assert!(net.contents(Host::B).len() < 20);
-    net.knob = Box::new(|_| Fate::Deliver);
+    net.filter = Box::new(|_| Fate::Deliver);
     net.run_for(Span::from_secs(60));
     assert_eq!(net.contents(Host::B).len(), 20);
 }
 
 // [9260:6.1-6]
 #[test]
-fn section_6_1_probes_that_nobody_answers_are_errors() {
+fn section_6_1_unanswered_probes_count_as_errors() {
     let (mut net, _, _) = closed_window(&AssociationConfig {
         association_max_retrans: 4,
         ..small()
     });
     net.run_for(Span::from_secs(10));
-    net.knob = Box::new(|_| Fate::Drop);
+    net.filter = Box::new(|_| Fate::Drop);
     net.run_for(Span::from_secs(400));
     assert_eq!(net.close_reason(Host::A), Some(CloseReason::PeerUnreachable));
 }
 
 #[test]
-fn section_6_1_what_follows_a_probe_into_an_open_window_is_no_probe() {
+fn section_6_1_data_after_a_probe_is_no_probe_once_the_window_is_open() {
     let (mut net, a, b) = closed_window(&AssociationConfig {
         recv_buffer: 15_001,
         ..quiet()
     });
     net.run_for(Span::from_secs(2));
-    assert!(net.a.association(a).expect("up").stats().zero_window_probes > 0);
+    assert!(net.a.association(a).expect("established").stats().zero_window_probes > 0);
     for _ in 0..200 {
         net.send(Host::A, a, Message::zeros(0, 1000));
     }
     net.auto_read = true;
     net.read(Host::B, b);
     net.drain(Host::B);
-    // There is always something in flight.
+    // Some data is always in flight.
     net.run_until(Span::from_secs(10), "data", |net| net.contents(Host::B).len() > 100);
-    net.knob = Box::new(|_| Fate::Drop);
+    net.filter = Box::new(|_| Fate::Drop);
     net.run_for(Span::from_secs(8));
-    let path = net.a.association(a).expect("up").paths().next().expect("a path");
+    let path = net
+        .a
+        .association(a)
+        .expect("established")
+        .paths()
+        .next()
+        .expect("a path");
     assert_eq!(path.errors, 3, "after 1, 3 and 7 s");
 }
 
 // [9260:6.2-6, 6.2-11, 6.2-12, 6.2-22, 6.2-25]
 #[test]
-fn section_6_2_a_window_opens_in_steps_worth_telling() {
+fn section_6_2_a_window_update_is_sent_only_for_a_large_step() {
     let (mut net, _, b) = closed_window(&AssociationConfig {
         recv_buffer: 10_000,
         ..quiet()
@@ -362,7 +380,7 @@ fn section_6_2_a_window_opens_in_steps_worth_telling() {
     let opened = net.now;
     let mut windows = Vec::new();
     for _ in 0..8 {
-        // One message of 1000 bytes at a time.
+        // One message of 1000 bytes is read at a time.
         let now = net.now;
         net.b.recv(now, b, &mut |_| ());
         let before = net.wire.len();
@@ -377,7 +395,7 @@ fn section_6_2_a_window_opens_in_steps_worth_telling() {
     assert_eq!(
         windows,
         [3000, 6000],
-        "a quarter of the buffer is worth a packet, less is not"
+        "an update for a quarter of the buffer, not for less"
     );
     net.run_for(Span::from_secs(1));
     let sizes: Vec<_> = net
@@ -388,15 +406,15 @@ fn section_6_2_a_window_opens_in_steps_worth_telling() {
         .collect();
     assert!(
         !sizes.is_empty() && sizes.iter().all(|len| *len == 1000),
-        "no crumbs: {sizes:?}"
+        "no small chunks: {sizes:?}"
     );
 }
 
 // [9260:6.1-9]
 #[test]
-fn section_6_1_the_sender_does_not_fill_a_small_window_with_crumbs() {
+fn section_6_1_the_sender_avoids_the_silly_window_syndrome() {
     let (mut net, a, _) = established(&quiet());
-    net.knob = Box::new(|_| Fate::Drop);
+    net.filter = Box::new(|_| Fate::Drop);
     let announce = |net: &mut Net, a_rwnd| {
         let tsn = net.last(Host::A, ChunkType::DATA).tsns();
         let sack = whimbrel_wire::Sack {
@@ -407,7 +425,7 @@ fn section_6_1_the_sender_does_not_fill_a_small_window_with_crumbs() {
             gaps: whimbrel_wire::GapBlocks::from_wire_bytes(&[]),
             duplicates: whimbrel_wire::DuplicateTsns::from_wire_bytes(&[]),
         };
-        net.as_peer(Host::A, &[Chunk::Sack(sack)]).expect("taken");
+        net.as_peer(Host::A, &[Chunk::Sack(sack)]).expect("accepted");
     };
     announce(&mut net, 0);
     net.send(Host::A, a, Message::zeros(0, 5000));
@@ -445,7 +463,7 @@ fn section_6_1_a_window_that_is_never_large_is_used_when_half_of_it_is_free() {
 
 // [9260:6.2-2, 6.2-4, 6.2-5]
 #[test]
-fn section_6_2_what_does_not_fit_is_dropped_and_not_acknowledged() {
+fn section_6_2_data_above_the_buffer_is_dropped_and_not_acknowledged() {
     let (mut net, a, _) = closed_window(&small());
     net.run_for(Span::from_millis(10));
     let held = net.last(Host::B, ChunkType::SACK).sack().expect("a SACK").0;

@@ -1,6 +1,6 @@
-//! Addresses that come and go (RFC 5061), and the authentication that this takes (RFC 4895).
+//! Dynamic addresses (RFC 5061), and the authentication that they require (RFC 4895).
 
-use crate::support::insider::*;
+use crate::support::attacker::*;
 use crate::support::paths::all_active;
 use crate::support::{Fate, Host, Net, addr, addrs};
 use whimbrel_control::Span;
@@ -11,10 +11,10 @@ use whimbrel_wire::{
 
 // RFC 4895 §3, RFC 5061 §4.2.7
 #[test]
-fn both_ends_have_to_want_it() {
+fn dynamic_addresses_require_both_ends() {
     for (a_wants, b_wants) in [(false, false), (true, false), (false, true), (true, true)] {
-        let config = |wants| AssociationConfig {
-            dynamic_addresses: wants,
+        let config = |enabled| AssociationConfig {
+            dynamic_addresses: enabled,
             ..dynamic()
         };
         let mut net = Net::with_config(1, &config(b_wants), 1);
@@ -22,14 +22,14 @@ fn both_ends_have_to_want_it() {
         net.run_for(Span::from_secs(1));
         let b = net.only(Host::B);
         let both = a_wants && b_wants;
-        assert_eq!(net.a.association(a).expect("up").has_dynamic_addresses(), both);
-        assert_eq!(net.b.association(b).expect("up").has_dynamic_addresses(), both);
+        assert_eq!(net.a.association(a).expect("established").has_dynamic_addresses(), both);
+        assert_eq!(net.b.association(b).expect("established").has_dynamic_addresses(), both);
         assert_eq!(add(&mut net, a, lte()).is_ok(), both);
         net.send(Host::A, a, Message::new(0, &b"hello"[..]));
         net.run_for(Span::from_secs(1));
         assert_eq!(net.contents(Host::B), [b"hello"]);
         assert_eq!(net.count(Host::A, ChunkType::AUTH) > 0, both);
-        // Nothing is said of it unless it is wanted.
+        // The parameters are absent unless the extension is enabled.
         let init = net.wire.iter().find(|sent| sent.has(ChunkType::INIT)).expect("an INIT");
         let types: Vec<u16> = init
             .init()
@@ -38,12 +38,12 @@ fn both_ends_have_to_want_it() {
             .flatten()
             .map(|raw| raw.parameter_type())
             .collect();
-        let said = [0x8008, 0x8002, 0x8003, 0x8004].map(|wanted| types.contains(&wanted));
-        assert_eq!(said, [a_wants; 4]);
+        let announced = [0x8008, 0x8002, 0x8003, 0x8004].map(|wanted| types.contains(&wanted));
+        assert_eq!(announced, [a_wants; 4]);
     }
 }
 
-// RFC 5061 §4.2.1, §4.2.2, §4.2.4: from one network into another in mid-transfer.
+// RFC 5061 §4.2.1, §4.2.2, §4.2.4: the host moves to another network during a transfer.
 #[test]
 fn a_mobile_node_hands_over_make_before_break() {
     let (mut net, a, b) = established(1);
@@ -51,7 +51,7 @@ fn a_mobile_node_hands_over_make_before_break() {
         net.send(Host::A, a, Message::new(0, i.to_be_bytes().repeat(100)));
     }
     net.run_for(Span::from_millis(100));
-    add(&mut net, a, lte()).expect("can be asked for");
+    add(&mut net, a, lte()).expect("the request is valid");
     net.run_for(Span::from_millis(100));
     assert!(
         net.events_of(Host::A)
@@ -65,7 +65,7 @@ fn a_mobile_node_hands_over_make_before_break() {
     let new_path = net
         .a
         .association(a)
-        .expect("up")
+        .expect("established")
         .paths()
         .find(|path| path.local == lte());
     let new_path = new_path.expect("a path from the new address");
@@ -74,20 +74,20 @@ fn a_mobile_node_hands_over_make_before_break() {
 
     let now = net.now;
     assert!(net.a.set_primary(now, a, new_path.id));
-    net.a.set_peer_primary(now, a, lte()).expect("can be asked for");
+    net.a.set_peer_primary(now, a, lte()).expect("the request is valid");
     net.run_for(Span::from_millis(50));
     let wanted = |event: &Event| matches!(event, Event::PrimaryRequested { .. });
     assert!(net.events_of(Host::B).iter().any(wanted));
     let primary = |net: &Net| {
-        let association = net.b.association(b).expect("up");
+        let association = net.b.association(b).expect("established");
         association.paths().find(|path| path.primary).map(|path| path.remote)
     };
     assert_eq!(primary(&net), Some(lte()));
 
-    remove(&mut net, a, wifi()).expect("can be asked for");
+    remove(&mut net, a, wifi()).expect("the request is valid");
     let removed_at = net.now;
-    // Nothing of the old address is in the network any more.
-    net.knob = Box::new(|packet| {
+    // The network no longer delivers packets of the old address.
+    net.filter = Box::new(|packet| {
         let old = packet.local == wifi() || packet.remote == wifi();
         if old { Fate::Drop } else { Fate::Deliver }
     });
@@ -104,8 +104,8 @@ fn a_mobile_node_hands_over_make_before_break() {
     assert_eq!(net.wire.iter().filter(from_old).count(), 0);
     let expected: Vec<Vec<u8>> = (0..400_u32).map(|i| i.to_be_bytes().repeat(100)).collect();
     assert_eq!(net.contents(Host::B), expected);
-    // What was under way on the old path went again at once, and nobody took that for congestion.
-    assert_eq!(net.a.association(a).expect("up").stats().timeouts, 0);
+    // Data in flight on the old path was retransmitted at once, without a congestion reaction.
+    assert_eq!(net.a.association(a).expect("established").stats().timeouts, 0);
     net.send(Host::B, b, Message::new(0, &b"back"[..]));
     net.run_for(Span::from_secs(1));
     assert_eq!(net.contents(Host::A), [b"back"]);
@@ -117,7 +117,7 @@ fn a_mobile_node_hands_over_make_before_break() {
     );
 }
 
-// RFC 5061 §5.3: the only address is gone before the next one is there.
+// RFC 5061 §5.3: the only address is lost before the next one is available.
 #[test]
 fn a_mobile_node_hands_over_break_before_make() {
     let (mut net, a, b) = established(1);
@@ -125,28 +125,28 @@ fn a_mobile_node_hands_over_break_before_make() {
         net.send(Host::A, a, Message::new(0, i.to_be_bytes().repeat(100)));
     }
     net.run_for(Span::from_millis(100));
-    net.knob = Box::new(|packet| {
+    net.filter = Box::new(|packet| {
         let old = packet.local == wifi() || packet.remote == wifi();
         if old { Fate::Drop } else { Fate::Deliver }
     });
     net.run_for(Span::from_millis(300));
     let start = net.now;
-    // Both in one ASCONF, sent from the new address, found by the old one.
+    // Both requests are in one ASCONF, sent from the new address and identified by the old one.
     let sent_before = net.log.len();
-    add(&mut net, a, lte()).expect("can be asked for");
-    remove(&mut net, a, wifi()).expect("can be asked for");
+    add(&mut net, a, lte()).expect("the request is valid");
+    remove(&mut net, a, wifi()).expect("the request is valid");
     net.drain(Host::A);
     net.run_for(Span::from_secs(4));
     assert_eq!(
         (locals(&net, a), remotes(&mut net, Host::B, b)),
         (vec![lte()], vec![lte()])
     );
-    // Until the peer knew the address, nothing but ASCONF came from it, so nobody took it for a stranger.
+    // Until the peer knew the address, only ASCONF was sent from it. Therefore no packet was out of the blue.
     let first_ack = net
         .wire
         .iter()
         .find(|sent| sent.has(ChunkType::ASCONF_ACK))
-        .expect("an answer")
+        .expect("a reply")
         .at;
     for sent in net
         .wire
@@ -161,23 +161,23 @@ fn a_mobile_node_hands_over_break_before_make() {
     assert_eq!(net.contents(Host::B), expected);
 }
 
-// RFC 5061 §5.1, §5.1.1: one at a time, repeated until it is answered; the same answer to the same question.
+// RFC 5061 §5.1, §5.1.1: one ASCONF at a time, retransmitted until it is acknowledged. A retransmission gets the same ASCONF-ACK.
 #[test]
 fn lost_requests_and_answers_are_repeated() {
     for lost in [ChunkType::ASCONF, ChunkType::ASCONF_ACK] {
         let (mut net, a, b) = established(1);
         let mut left = 2;
-        net.knob = Box::new(move |packet| {
+        net.filter = Box::new(move |packet| {
             if packet.has(lost) && left > 0 {
                 left -= 1;
                 return Fate::Drop;
             }
             Fate::Deliver
         });
-        add(&mut net, a, lte()).expect("can be asked for");
+        add(&mut net, a, lte()).expect("the request is valid");
         net.drain(Host::A);
-        // Has to wait for the answer to the first.
-        add(&mut net, a, addr("10.0.2.1:0")).expect("can be asked for");
+        // Waits for the response to the first request.
+        add(&mut net, a, addr("10.0.2.1:0")).expect("the request is valid");
         net.run_for(Span::from_secs(20));
         assert_eq!(
             remotes(&mut net, Host::B, b),
@@ -199,23 +199,23 @@ fn lost_requests_and_answers_are_repeated() {
         let added = events
             .iter()
             .filter(|event| matches!(event, Event::PeerAddressAdded { .. }));
-        assert_eq!(added.count(), 2, "carried out once each");
+        assert_eq!(added.count(), 2, "each executed once");
         assert_eq!(net.state(Host::A, a), State::Established);
     }
 }
 
 #[test]
-fn what_cannot_be_asked_for_is_told_at_once() {
+fn an_impossible_request_returns_an_error_at_once() {
     let (mut net, a, _) = established(2);
     assert_eq!(add(&mut net, a, wifi()), Err(AddressError::Exists(wifi())));
     let multicast = addr("224.0.0.1:0");
     assert_eq!(add(&mut net, a, multicast), Err(AddressError::NotUnicast(multicast)));
-    let stranger = addr("10.9.9.9:0");
-    assert_eq!(remove(&mut net, a, stranger), Err(AddressError::Unknown(stranger)));
+    let unknown = addr("10.9.9.9:0");
+    assert_eq!(remove(&mut net, a, unknown), Err(AddressError::Unknown(unknown)));
     let now = net.now;
     assert_eq!(
-        net.a.set_peer_primary(now, a, stranger),
-        Err(AddressError::Unknown(stranger))
+        net.a.set_peer_primary(now, a, unknown),
+        Err(AddressError::Unknown(unknown))
     );
     remove(&mut net, a, wifi()).expect("one of two");
     assert_eq!(remove(&mut net, a, wifi()), Err(AddressError::Unknown(wifi())));
@@ -228,25 +228,25 @@ fn what_cannot_be_asked_for_is_told_at_once() {
     assert_eq!(add(&mut net, a, addr("10.1.15.1:0")), Err(AddressError::TooMany));
 }
 
-// RFC 5061 §4.3, §5.2: what the peer must not do is refused with the cause of it.
+// RFC 5061 §4.3, §5.2: a request that is not permitted is refused with its error cause.
 #[test]
-fn requests_that_cannot_be_are_refused_with_their_causes() {
+fn impossible_requests_are_refused_with_their_error_causes() {
     let (mut net, _, b) = established(1);
-    let mut insider = Insider::new(&net);
-    mute(&mut net, Host::B);
+    let mut attacker = Attacker::new(&net);
+    drop_packets_of(&mut net, Host::B);
     let request = |correlation, text: &str| (correlation, addr(&format!("{text}:0")).ip());
     let add = |(correlation, address)| Parameter::AddIp { correlation, address };
     let delete = |(correlation, address)| Parameter::DeleteIp { correlation, address };
     let primary = |(correlation, address)| Parameter::SetPrimary { correlation, address };
     let b_addr = addrs(Host::B, 1)[0];
     let mut ask = |net: &mut Net, from: &str, requests: &[Parameter<'_>]| {
-        let bytes = insider.asconf(requests);
+        let bytes = attacker.asconf(requests);
         net.inject(Host::B, b_addr, addr(&format!("{from}:0")), bytes);
         net.run_for(Span::from_millis(5));
         answers(net)
     };
     let source = "10.0.0.1";
-    // The only address, which is the source as well.
+    // The only address, which is also the source.
     assert_eq!(ask(&mut net, source, &[delete(request(7, source))]), [(7, 0xa2)]);
     let refused = ask(
         &mut net,
@@ -261,31 +261,31 @@ fn requests_that_cannot_be_are_refused_with_their_causes() {
     );
     assert_eq!(refused, [(1, 0), (2, 5), (3, 5), (4, 5), (5, 0)]);
     assert_eq!(remotes(&mut net, Host::B, b), [wifi(), addr("10.0.5.1:0")]);
-    // From an address that is not of the association, the last but one goes; the last stays.
+    // From an address outside the association: the last but one address is removed; the last one stays.
     let last = ask(
         &mut net,
         "10.8.8.8",
         &[delete(request(1, "10.0.5.1")), delete(request(2, source))],
     );
     assert_eq!(last, [(1, 0), (2, 0xa0)]);
-    // Sixteen at most; silence is consent.
+    // At most sixteen addresses. A request without a response has succeeded.
     for i in 1..16 {
         assert_eq!(ask(&mut net, source, &[add(request(1, &format!("10.2.{i}.1")))]), []);
     }
     assert_eq!(ask(&mut net, source, &[add(request(9, "10.3.0.1"))]), [(9, 0xa1)]);
     assert_eq!(remotes(&mut net, Host::B, b).len(), 16);
-    // A flood of requests gets an answer of bounded length.
+    // Many requests get a response of bounded length.
     let flood: Vec<_> = (0..80).map(|i| add(request(i, "224.0.0.1"))).collect();
     let answered = ask(&mut net, source, &flood).len();
     assert!((2..40).contains(&answered), "{answered}");
 }
 
-// RFC 5061 §4.2.1, §4.2.2, §4.2.4: zeros stand for the address that the packet comes from.
+// RFC 5061 §4.2.1, §4.2.2, §4.2.4: an address of zero stands for the packet's source address.
 #[test]
-fn behind_a_translator_the_source_counts() {
+fn an_address_of_zero_stands_for_the_source_address() {
     let (mut net, _, b) = established(1);
-    let mut insider = Insider::new(&net);
-    mute(&mut net, Host::B);
+    let mut attacker = Attacker::new(&net);
+    drop_packets_of(&mut net, Host::B);
     let (zeros, b_addr) = (addr("0.0.0.0:0").ip(), addrs(Host::B, 1)[0]);
     let outside = addr("192.0.2.77:0");
     let mut list = Vec::new();
@@ -306,41 +306,41 @@ fn behind_a_translator_the_source_counts() {
     ] {
         request.emit(&mut list);
     }
-    let bytes = insider.packet(&[Chunk::Asconf(Asconf {
-        serial: insider.serial,
+    let bytes = attacker.packet(&[Chunk::Asconf(Asconf {
+        serial: attacker.serial,
         parameters: Parameters::from_wire_bytes(&list),
     })]);
-    insider.serial += 1;
+    attacker.serial += 1;
     net.inject(Host::B, b_addr, outside, bytes);
     net.run_for(Span::from_millis(5));
     assert_eq!(answers(&net), []);
     assert_eq!(remotes(&mut net, Host::B, b), [outside]);
     let ack = net.wire.iter().rev().find(|sent| sent.has(ChunkType::ASCONF_ACK));
-    assert_eq!(ack.expect("an answer").remote, outside);
+    assert_eq!(ack.expect("a reply").remote, outside);
 }
 
-// RFC 4895 §6.3, RFC 5061 §8: whoever has no key changes nothing.
+// RFC 4895 §6.3, RFC 5061 §8: a sender without the key changes nothing.
 #[test]
-fn a_stranger_changes_nothing() {
+fn a_sender_without_the_key_changes_nothing() {
     let (mut net, _, b) = established(1);
-    let insider = Insider::new(&net);
-    mute(&mut net, Host::B);
+    let attacker = Attacker::new(&net);
+    drop_packets_of(&mut net, Host::B);
     let b_addr = addrs(Host::B, 1)[0];
     let mut list = Vec::new();
     Parameter::address(wifi().ip()).emit(&mut list);
     let (correlation, address) = (1, addr("10.6.6.6:0").ip());
     Parameter::AddIp { correlation, address }.emit(&mut list);
     let asconf = Chunk::Asconf(Asconf {
-        serial: insider.serial,
+        serial: attacker.serial,
         parameters: Parameters::from_wire_bytes(&list),
     });
-    let good = insider.packet(&[asconf]);
+    let good = attacker.packet(&[asconf]);
     let mut tries = Vec::new();
-    // Without AUTH; with a key made without the handshake; with a hash that nobody has.
+    // Without AUTH; with a key computed without the handshake; with an unsupported HMAC.
     let header = CommonHeader {
         source_port: 4001,
         destination_port: 4002,
-        verification_tag: insider.tag,
+        verification_tag: attacker.tag,
     };
     for chunks in [
         vec![asconf],
@@ -376,12 +376,12 @@ fn a_stranger_changes_nothing() {
         sink.finish();
         tries.push(bytes);
     }
-    let outsider = Insider {
+    let outsider = Attacker {
         key: vec![0; 100],
-        ..Insider::new(&net)
+        ..Attacker::new(&net)
     };
     tries.push(outsider.packet(&[asconf]));
-    // Each bit of a genuine packet behind the header of its first chunk, with the right checksum for it.
+    // Each bit of a genuine packet after the header of its first chunk is flipped; the checksum is corrected.
     for bit in 16 * 8..good.len() * 8 {
         let mut bytes = good.clone();
         bytes[bit / 8] ^= 1 << (bit % 8);
@@ -399,7 +399,7 @@ fn a_stranger_changes_nothing() {
     assert_eq!(remotes(&mut net, Host::B, b), [wifi()]);
     assert_eq!(net.state(Host::B, b), State::Established);
     assert!(unauthenticated(&mut net, Host::B) > 500);
-    // The genuine one is taken after all of them.
+    // The genuine packet is accepted after all of them.
     net.inject(Host::B, b_addr, wifi(), good);
     net.run_for(Span::from_millis(5));
     assert_eq!(remotes(&mut net, Host::B, b), [wifi(), addr("10.6.6.6:0")]);
@@ -407,17 +407,17 @@ fn a_stranger_changes_nothing() {
 
 // RFC 5061 §5.1 E
 #[test]
-fn an_answer_to_nothing_ends_the_association() {
+fn an_asconf_ack_without_an_asconf_ends_the_association() {
     let (mut net, _, _) = established(1);
-    let insider = Insider::new(&net);
-    // B has asked for nothing; its serial numbers begin with its initial TSN.
+    let attacker = Attacker::new(&net);
+    // B has sent no ASCONF; its serial numbers start with its initial TSN.
     let init_ack = net
         .wire
         .iter()
         .find(|sent| sent.has(ChunkType::INIT_ACK))
         .expect("an INIT ACK");
     let serial = init_ack.init().initial_tsn.0.wrapping_add(3);
-    let bytes = insider.packet(&[Chunk::AsconfAck(Asconf {
+    let bytes = attacker.packet(&[Chunk::AsconfAck(Asconf {
         serial,
         parameters: Parameters::default(),
     })]);
@@ -435,9 +435,9 @@ fn an_answer_to_nothing_ends_the_association() {
     assert_eq!(abort.causes(), [0xa3]);
 }
 
-// RFC 4895 §6.2, §6.3: chunks of any type, if the peer wants them authenticated.
+// RFC 4895 §6.2, §6.3: chunks of any type, if the peer requires authentication of them.
 #[test]
-fn everything_may_have_to_be_authenticated() {
+fn every_chunk_type_can_require_authentication() {
     let config = AssociationConfig {
         auth: AuthConfig {
             chunks: vec![0, 3, 4, 5, 6, 7, 8, 9, 10, 11],
@@ -449,10 +449,10 @@ fn everything_may_have_to_be_authenticated() {
     };
     let (mut net, a, _) = Net::established(2, &config);
     let mut count = 0;
-    // A stranger changes a byte of every seventh packet and knows how to make a checksum.
+    // An attacker changes a byte of every seventh packet and corrects the checksum.
     let target = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
-    let spoiled = target.clone();
-    net.knob = Box::new(move |packet| {
+    let changed = target.clone();
+    net.filter = Box::new(move |packet| {
         count += 1;
         if packet.has(ChunkType::DATA) && count % 7 == 0 {
             let mut bytes = packet.bytes.to_vec();
@@ -461,7 +461,7 @@ fn everything_may_have_to_be_authenticated() {
             bytes[8..12].fill(0);
             let crc = whimbrel_wire::crc32c(&bytes);
             bytes[8..12].copy_from_slice(&crc.to_le_bytes());
-            spoiled.borrow_mut().push((packet.local, packet.remote, bytes));
+            changed.borrow_mut().push((packet.local, packet.remote, bytes));
             return Fate::Drop;
         }
         Fate::Deliver
@@ -495,7 +495,7 @@ fn everything_may_have_to_be_authenticated() {
 }
 
 #[test]
-fn another_shared_key_is_no_key() {
+fn a_different_shared_key_prevents_address_changes() {
     let config = |key: &str| AssociationConfig {
         auth: AuthConfig {
             key: key.into(),
@@ -507,52 +507,55 @@ fn another_shared_key_is_no_key() {
     let a = net.connect(&config("other"), 1);
     net.run_for(Span::from_secs(1));
     let b = net.only(Host::B);
-    add(&mut net, a, lte()).expect("can be asked for");
+    add(&mut net, a, lte()).expect("the request is valid");
     net.run_for(Span::from_secs(10));
     assert_eq!(remotes(&mut net, Host::B, b), [wifi()]);
     assert!(unauthenticated(&mut net, Host::B) >= 3);
     assert_eq!(locals(&net, a), [wifi()]);
 }
 
-// RFC 4895 §6.1 with RFC 9260 §5.2: the key is that of the handshake that counts.
+// RFC 4895 §6.1 with RFC 9260 §5.2: the key is that of the handshake that created the association.
 #[test]
-fn collisions_and_restarts_have_keys_of_their_own() {
-    // Both open at the same time.
+fn collisions_and_restarts_compute_new_keys() {
+    // Both ends open the association at the same time.
     let mut net = Net::with_config(1, &dynamic(), 3);
     let a = net.connect(&dynamic(), 1);
     let (now, peers) = (net.now, addrs(Host::A, 1));
-    let b = net.b.connect(now, dynamic(), 4001, &peers).expect("can be begun");
+    let b = net
+        .b
+        .connect(now, dynamic(), 4001, &peers)
+        .expect("the association can be opened");
     net.run_for(Span::from_secs(2));
     assert_eq!(
         (net.state(Host::A, a), net.state(Host::B, b)),
         (State::Established, State::Established)
     );
-    add(&mut net, a, lte()).expect("can be asked for");
+    add(&mut net, a, lte()).expect("the request is valid");
     net.run_for(Span::from_secs(1));
     assert_eq!(remotes(&mut net, Host::B, b), [wifi(), lte()]);
-    // A loses its memory and begins anew with the address that it had.
+    // A loses its state and opens the association again from its previous address.
     let config = dynamic();
     net.a = crate::support::endpoint(Host::A, 1, &config, 99);
     let a = net.connect(&config, 1);
     net.run_for(Span::from_secs(2));
     assert!(net.events_of(Host::B).contains(&Event::Restarted));
-    add(&mut net, a, addr("10.0.2.1:0")).expect("can be asked for");
+    add(&mut net, a, addr("10.0.2.1:0")).expect("the request is valid");
     net.run_for(Span::from_secs(1));
     let known = remotes(&mut net, Host::B, b);
     assert!(known.contains(&addr("10.0.2.1:0")), "{known:?}");
     assert_eq!(unauthenticated(&mut net, Host::B), 0);
 }
 
-// Paths keep their numbers, and their places are used again only when there are very many.
+// Paths keep their numbers, and entries of removed paths are reused only when there are many.
 #[test]
-fn roaming_for_ever_stays_bounded() {
+fn endless_address_changes_use_bounded_memory() {
     let (mut net, a, b) = established(1);
     let mut current = wifi();
     for round in 0..100_u32 {
         let next = addr(&format!("10.7.{round}.1:0"));
-        add(&mut net, a, next).expect("can be asked for");
+        add(&mut net, a, next).expect("the request is valid");
         net.run_for(Span::from_millis(100));
-        remove(&mut net, a, current).expect("can be asked for");
+        remove(&mut net, a, current).expect("the request is valid");
         current = next;
         net.send(Host::A, a, Message::new(0, round.to_be_bytes().to_vec()));
         net.send(Host::B, b, Message::new(0, round.to_be_bytes().to_vec()));
@@ -569,18 +572,18 @@ fn roaming_for_ever_stays_bounded() {
     assert!(paths.max().is_some_and(|largest| (16..32).contains(&largest)));
 }
 
-/// A request is carried out once and in its order; only the last one is answered again (RFC 5061 §5.2).
+/// A request is executed once and in order; only the last ASCONF is acknowledged again (RFC 5061 §5.2).
 #[test]
-fn requests_that_come_again_or_too_early_change_nothing() {
+fn repeated_or_early_requests_change_nothing() {
     let (mut net, _, b) = established(1);
-    let mut insider = Insider::new(&net);
-    mute(&mut net, Host::B);
+    let mut attacker = Attacker::new(&net);
+    drop_packets_of(&mut net, Host::B);
     let address = addr("10.0.5.1:0").ip();
     let correlation = 1;
-    let first = insider.asconf(&[Parameter::AddIp { correlation, address }]);
-    let second = insider.asconf(&[Parameter::DeleteIp { correlation, address }]);
-    insider.serial = insider.serial.wrapping_add(1);
-    let fourth = insider.asconf(&[Parameter::AddIp { correlation, address }]);
+    let first = attacker.asconf(&[Parameter::AddIp { correlation, address }]);
+    let second = attacker.asconf(&[Parameter::DeleteIp { correlation, address }]);
+    attacker.serial = attacker.serial.wrapping_add(1);
+    let fourth = attacker.asconf(&[Parameter::AddIp { correlation, address }]);
     for (bytes, answers) in [(&first, 1), (&second, 2), (&first, 2), (&fourth, 2), (&second, 3)] {
         net.inject(Host::B, addrs(Host::B, 1)[0], wifi(), bytes.clone());
         net.run_for(Span::from_millis(5));

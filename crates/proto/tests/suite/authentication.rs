@@ -1,6 +1,6 @@
-//! Authenticated chunks (RFC 4895): what is refused, and what is taken.
+//! Authenticated chunks (RFC 4895): which are accepted and which are refused.
 
-use crate::support::insider::*;
+use crate::support::attacker::*;
 use crate::support::{Fate, Host, Net, addr, addrs, init, packet, parameters, port, resealed};
 use whimbrel_control::Span;
 use whimbrel_proto::{AssociationConfig, AuthConfig, CloseReason, Discard, State};
@@ -27,9 +27,9 @@ fn chunks(chunks: &[u8]) -> AssociationConfig {
     })
 }
 
-// Leaving the parameters out, or taking them out on the way, is no way around what was configured.
+// A peer cannot evade required authentication by omitting the parameters, nor can an attacker by removing them in transit.
 #[test]
-fn whoever_has_to_authenticate_is_refused_if_it_does_not() {
+fn a_peer_without_required_authentication_is_refused() {
     let plain = AssociationConfig::default();
     let offered = with_auth(AuthConfig {
         enabled: true,
@@ -78,8 +78,8 @@ fn a_random_number_has_32_bytes() {
             Parameter::HmacAlgorithms(TypeList::from_wire_bytes(&[0, 1])),
         ]);
         let bytes = packet(port(Host::A), port(Host::B), 0, &[Chunk::Init(init(7, &list))]);
-        let _ = net.hand(Host::B, &bytes);
-        let answer = net.wire.last().expect("an answer");
+        let _ = net.deliver(Host::B, &bytes);
+        let answer = net.wire.last().expect("a reply");
         assert_eq!(answer.has(ChunkType::ABORT), aborted);
         if aborted {
             assert_eq!((answer.tag(), answer.causes()), (7, vec![13]));
@@ -87,26 +87,26 @@ fn a_random_number_has_32_bytes() {
     }
 }
 
-// RFC 4895 §6.3: not even with the peer's own tag, which whoever listens has seen.
+// RFC 4895 §6.3: not even with the peer's own tag, which an eavesdropper knows.
 #[test]
 fn a_reflected_abort_cannot_be_authenticated() {
-    for (config, lives) in [(chunks(&[6]), true), (AssociationConfig::default(), false)] {
+    for (config, survives) in [(chunks(&[6]), true), (AssociationConfig::default(), false)] {
         let (mut net, _, b) = Net::established(1, &config);
         let abort = Chunk::Abort {
             tag_reflected: true,
             causes: Causes::from_wire_bytes(&[]),
         };
         let tag = net.tag_of(Host::A);
-        let taken = net.forge(Host::B, tag, &[abort]);
-        assert_eq!(taken == Err(Discard::Unauthenticated), lives);
-        assert_eq!(net.state(Host::B, b) == State::Established, lives);
+        let accepted = net.forge(Host::B, tag, &[abort]);
+        assert_eq!(accepted == Err(Discard::Unauthenticated), survives);
+        assert_eq!(net.state(Host::B, b) == State::Established, survives);
     }
 }
 
-/// A's packet with COOKIE ECHO, which did not arrive.
+/// Returns A's packet with COOKIE ECHO, which was lost.
 fn cookie_echo(config: &AssociationConfig) -> (Net, Vec<u8>) {
     let mut net = Net::with_config(1, config, 1);
-    net.knob = Box::new(|packet| {
+    net.filter = Box::new(|packet| {
         if packet.has(ChunkType::COOKIE_ECHO) {
             Fate::Drop
         } else {
@@ -119,41 +119,41 @@ fn cookie_echo(config: &AssociationConfig) -> (Net, Vec<u8>) {
     (net, bytes)
 }
 
-// RFC 4895 §6.3: it is checked with the key that the cookie tells, before there is an association.
+// RFC 4895 §6.3: it is verified with the key from the cookie, before the association exists.
 #[test]
-fn a_cookie_is_taken_only_behind_an_auth_chunk_that_is_right() {
+fn a_cookie_is_accepted_only_after_a_valid_auth_chunk() {
     let (mut net, good) = cookie_echo(&chunks(&[0, 10]));
     assert_eq!(
         crate::support::chunk_types(&good),
         [ChunkType::AUTH, ChunkType::COOKIE_ECHO]
     );
-    // A bit of the HMAC; then without AUTH.
-    let mut spoiled = good.clone();
-    spoiled[30] ^= 1;
-    assert_eq!(net.hand(Host::B, &resealed(spoiled)), Err(Discard::Unauthenticated));
+    // With one bit of the HMAC changed; then without AUTH.
+    let mut changed = good.clone();
+    changed[30] ^= 1;
+    assert_eq!(net.deliver(Host::B, &resealed(changed)), Err(Discard::Unauthenticated));
     let view = crate::support::view(&good);
     let all: Vec<_> = view.chunks().map_while(Result::ok).collect();
     let bare = packet(port(Host::A), port(Host::B), view.header().verification_tag, &all[1..]);
-    assert_eq!(net.hand(Host::B, &bare), Err(Discard::Unauthenticated));
+    assert_eq!(net.deliver(Host::B, &bare), Err(Discard::Unauthenticated));
     assert_eq!(net.b.associations().count(), 0);
-    assert_eq!(net.hand(Host::B, &good), Ok(()));
+    assert_eq!(net.deliver(Host::B, &good), Ok(()));
     let b = net.only(Host::B);
     assert_eq!(net.state(Host::B, b), State::Established);
 }
 
 #[test]
-fn a_wrong_auth_chunk_counts_even_if_none_is_needed() {
+fn an_invalid_auth_chunk_is_refused_even_if_none_is_required() {
     let (mut net, good) = cookie_echo(&chunks(&[0]));
-    let mut spoiled = good.clone();
-    spoiled[30] ^= 1;
-    assert_eq!(net.hand(Host::B, &resealed(spoiled)), Err(Discard::Unauthenticated));
+    let mut changed = good.clone();
+    changed[30] ^= 1;
+    assert_eq!(net.deliver(Host::B, &resealed(changed)), Err(Discard::Unauthenticated));
     assert_eq!(net.b.associations().count(), 0);
-    assert_eq!(net.hand(Host::B, &good), Ok(()));
+    assert_eq!(net.deliver(Host::B, &good), Ok(()));
 }
 
-// RFC 4895 §3.3, §6.1: everybody knows SHA-1; the number of the key counts besides the key.
+// RFC 4895 §3.3, §6.1: every implementation supports SHA-1; the key identifier must match as well as the key.
 #[test]
-fn sha_1_is_taken_and_another_number_of_the_key_is_not() {
+fn sha_1_is_accepted_and_another_key_identifier_is_not() {
     let config = AssociationConfig {
         auth: AuthConfig {
             key_id: 5,
@@ -162,24 +162,24 @@ fn sha_1_is_taken_and_another_number_of_the_key_is_not() {
         ..dynamic()
     };
     let (mut net, _, b) = Net::established(1, &config);
-    let mut insider = Insider::new(&net);
-    mute(&mut net, Host::B);
+    let mut attacker = Attacker::new(&net);
+    drop_packets_of(&mut net, Host::B);
     let (correlation, address) = (1, addr("10.6.6.6:0").ip());
     let request = [Parameter::AddIp { correlation, address }];
-    for (key_id, sha1, taken) in [(0, false, false), (5, true, true)] {
-        (insider.key_id, insider.sha1) = (key_id, sha1);
-        let serial = insider.serial;
-        let bytes = insider.asconf(&request);
-        insider.serial = if taken { insider.serial } else { serial };
+    for (key_id, sha1, accepted) in [(0, false, false), (5, true, true)] {
+        (attacker.key_id, attacker.sha1) = (key_id, sha1);
+        let serial = attacker.serial;
+        let bytes = attacker.asconf(&request);
+        attacker.serial = if accepted { attacker.serial } else { serial };
         net.inject(Host::B, addrs(Host::B, 1)[0], wifi(), bytes);
         net.run_for(Span::from_millis(5));
-        assert_eq!(remotes(&mut net, Host::B, b).len() == 2, taken);
+        assert_eq!(remotes(&mut net, Host::B, b).len() == 2, accepted);
         assert_eq!(unauthenticated(&mut net, Host::B), 1);
     }
 }
 
 #[test]
-fn a_key_may_be_written_as_digits() {
+fn a_key_can_be_hexadecimal() {
     let mut net = Net::with_config(
         1,
         &AssociationConfig {
@@ -196,7 +196,7 @@ fn a_key_may_be_written_as_digits() {
         1,
     );
     net.run_for(Span::from_secs(1));
-    add(&mut net, a, lte()).expect("can be asked for");
+    add(&mut net, a, lte()).expect("the request is valid");
     net.run_for(Span::from_secs(1));
     assert_eq!(locals(&net, a), [wifi(), lte()]);
     for wrong in [
@@ -230,9 +230,9 @@ fn a_log_shows_no_secrets() {
     assert!(!shown.contains(random.trim_matches(['[', ']'])), "{random}");
 }
 
-// RFC 4895 §6.3: a packet whose HMAC is wrong is discarded, and no answer shows that it came.
+// RFC 4895 §6.3: a packet with a wrong HMAC is discarded without any reply.
 #[test]
-fn cookie_echo_with_another_key_is_discarded_in_silence() {
+fn cookie_echo_with_another_key_is_silently_discarded() {
     let shared = |key: &[u8]| with_auth(AuthConfig::shared_key(key));
     let mut net = Net::with_config(1, &shared(b"one"), 1);
     let a = net.connect(&shared(b"other"), 1);
@@ -250,7 +250,7 @@ fn cookie_echo_with_another_key_is_discarded_in_silence() {
     assert_eq!(net.close_reason(Host::A), Some(CloseReason::HandshakeTimeout));
 }
 
-// RFC 4895 §6.3: whoever does not have the key cannot end the handshake either.
+// RFC 4895 §6.3: a sender without the key cannot end the handshake either.
 #[test]
 fn unauthenticated_refusal_of_the_cookie_is_discarded() {
     let mut stale = Vec::new();
@@ -274,24 +274,24 @@ fn unauthenticated_refusal_of_the_cookie_is_discarded() {
         let (mut net, _) = cookie_echo(&config);
         let a = net.only(Host::A);
         let tag = net.last(Host::B, ChunkType::INIT_ACK).tag();
-        let taken = net.forge(Host::A, tag, &[refusal]);
+        let accepted = net.forge(Host::A, tag, &[refusal]);
         assert_eq!(
-            taken == Err(Discard::Unauthenticated),
+            accepted == Err(Discard::Unauthenticated),
             !is_taken,
-            "{refusal:?} {taken:?}"
+            "{refusal:?} {accepted:?}"
         );
         assert_eq!(net.state(Host::A, a) == State::CookieEchoed, !is_taken, "{refusal:?}");
     }
 }
 
-// The end that keeps no state has what it needs in the cookie (RFC 4895 §6.3).
+// The endpoint keeps no state; the cookie contains all data needed (RFC 4895 §6.3).
 #[test]
 fn error_about_a_stale_cookie_is_authenticated() {
     let shared = with_auth(AuthConfig::shared_key(b"one"));
     let mut net = Net::with_config(1, &shared, 1);
-    // The first cookie comes too late.
+    // The first cookie arrives too late.
     let mut held = 0;
-    net.knob = Box::new(move |packet| {
+    net.filter = Box::new(move |packet| {
         if packet.has(ChunkType::COOKIE_ECHO) && held == 0 {
             held += 1;
             Fate::Delay(Span::from_secs(61))

@@ -1,4 +1,4 @@
-//! Buffers that grow with the delivery rate, and the memory that they may take together.
+//! Buffers that grow with the delivery rate, and the limit of the memory that they use together.
 
 use crate::support::{Host, Net};
 use whimbrel_control::{Rng, Span, Time};
@@ -18,18 +18,18 @@ fn tuned() -> AssociationConfig {
     }
 }
 
-/// Keeps the send buffer of A full for so long; gives the most that it has held.
+/// Keeps the send buffer of A full for this time. Returns the most bytes that it held.
 fn fill_for(net: &mut Net, a: AssocId, span: Span) -> usize {
     let (end, mut most) = (net.now + span, 0);
     while net.now < end {
         while net.a.send(net.now, a, Message::zeros(0, 10_000)).is_ok() {}
-        most = most.max(net.a.association(a).expect("it is up").buffered_send());
+        most = most.max(net.a.association(a).expect("established").buffered_send());
         net.run_for(Span::from_millis(5));
     }
     most
 }
 
-/// The window of the last SACK that B sent.
+/// Returns the a_rwnd of the last SACK of B.
 fn window(net: &Net) -> u32 {
     let sacks = net.wire.iter().rev().filter(|sent| sent.from == Host::B);
     sacks
@@ -58,7 +58,7 @@ fn buffers_grow_with_the_delivery_rate_up_to_their_maximum() {
 }
 
 #[test]
-fn a_reader_that_takes_little_gets_no_larger_buffer() {
+fn a_slow_reader_gets_no_larger_buffer() {
     let (mut net, a, b) = Net::established(1, &tuned());
     net.auto_read = false;
     for _ in 0..200 {
@@ -71,7 +71,7 @@ fn a_reader_that_takes_little_gets_no_larger_buffer() {
 }
 
 #[test]
-fn memory_is_given_back_when_an_association_is_idle_or_has_ended() {
+fn memory_is_released_when_an_association_is_idle_or_has_ended() {
     let (mut net, a, b) = Net::established(1, &tuned());
     fill_for(&mut net, a, Span::from_secs(1));
     assert!(net.a.buffer_memory_in_use() > 1 << 20 && net.b.buffer_memory_in_use() > 1 << 20);
@@ -100,13 +100,13 @@ fn memory_is_given_back_when_an_association_is_idle_or_has_ended() {
 }
 
 #[test]
-fn a_window_that_was_promised_is_kept_after_the_buffer_has_shrunk() {
+fn an_advertised_window_is_kept_after_the_buffer_has_shrunk() {
     let (mut net, a, b) = Net::established(1, &tuned());
     fill_for(&mut net, a, Span::from_secs(1));
     net.run_for(Span::from_secs(120));
     let promised = window(&net) as usize;
     assert!(promised > 4 << 20 && net.b.buffer_memory_in_use() == 0);
-    // Nobody reads, and the sender uses all of the window that it knows.
+    // The application does not read, and the sender uses the whole window that it knows.
     net.auto_read = false;
     for _ in 0..40 {
         while net.a.send(net.now, a, Message::zeros(0, 10_000)).is_ok() {}
@@ -117,15 +117,15 @@ fn a_window_that_was_promised_is_kept_after_the_buffer_has_shrunk() {
     assert!(window(&net) <= MB / 4, "a smaller one is advertised: {}", window(&net));
 }
 
-/// A server, and clients with an address each; every packet takes a tick of 5 ms.
+/// A server, and clients with one address each. Every packet takes one tick of 5 ms.
 struct Clients {
     now: Time,
     server: Endpoint,
     clients: Vec<(TransportAddr, Endpoint, AssocId)>,
-    under_way: Vec<(PacketMeta, Vec<u8>)>,
+    in_flight: Vec<(PacketMeta, Vec<u8>)>,
 }
 
-/// The window is open from the start.
+/// The window is large from the start.
 fn open() -> AssociationConfig {
     AssociationConfig {
         initial_cwnd: Some(4 << 20),
@@ -153,18 +153,18 @@ impl Clients {
             let mut client = endpoint(&addr, false, memory);
             let id = client
                 .connect(now, open(), 4002, &[crate::support::addr("10.0.0.1:0")])
-                .expect("begun");
+                .expect("opened");
             (crate::support::addr(&addr), client, id)
         };
         Clients {
             now,
             server: endpoint("10.0.0.1:0", true, memory),
             clients: (0..count).map(client).collect(),
-            under_way: Vec::new(),
+            in_flight: Vec::new(),
         }
     }
 
-    /// All clients send what their buffers take, and the server reads everything.
+    /// All clients send until their buffers are full, and the server reads everything.
     fn tick(&mut self) {
         self.now += Span::from_millis(5);
         let (
@@ -172,11 +172,11 @@ impl Clients {
             Clients {
                 server,
                 clients,
-                under_way,
+                in_flight,
                 ..
             },
         ) = (self.now, self);
-        let arriving = std::mem::take(under_way);
+        let arriving = std::mem::take(in_flight);
         for (meta, bytes) in arriving {
             let to = clients.iter_mut().find(|(addr, ..)| *addr == meta.local);
             let to = to.map_or(&mut *server, |(_, client, _)| client);
@@ -205,7 +205,7 @@ impl Clients {
                     ecn: sent.ecn,
                     congestion_indicated: false,
                 };
-                under_way.push((meta, bytes));
+                in_flight.push((meta, bytes));
             }
             while endpoint.poll_event().is_some() {}
         }
@@ -224,7 +224,7 @@ fn many_associations_share_the_memory_for_buffers() {
         largest = largest.max(granted);
     }
     assert_eq!(all.server.associations().count(), 8);
-    // Each of them alone would take more.
+    // Each association alone would use more.
     assert!(largest > LIMIT / 2, "{largest} of {LIMIT} bytes granted");
     let mut alone = Clients::new(1, 1 << 30);
     (0..100).for_each(|_| alone.tick());

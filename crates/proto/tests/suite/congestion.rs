@@ -1,4 +1,4 @@
-//! Congestion control and retransmission as they show on the wire (RFC 9260 §6.1, §6.2.1, §6.3, §7.2).
+//! Congestion control and retransmission, observed on the wire (RFC 9260 §6.1, §6.2.1, §6.3, §7.2).
 
 use crate::support::{Fate, Host, Net, addrs};
 use whimbrel_control::multipath::RetransmitPath;
@@ -8,11 +8,11 @@ use whimbrel_proto::{
 };
 use whimbrel_wire::{Chunk, ChunkType, DuplicateTsns, GapBlock, GapBlocks, Sack, Tsn};
 
-/// User data of a packet that is full: chunks of 1468 bytes are one PMDCS.
+/// User data of a full packet: a chunk of 1468 bytes is one PMDCS.
 const FULL: u32 = 1452;
 pub(super) const PMDCS: u64 = 1468;
 
-/// No heartbeats, an acknowledgement for each packet, a large window.
+/// No heartbeats, a SACK for each packet, a large window.
 pub(super) fn config() -> AssociationConfig {
     AssociationConfig {
         hb_interval: Span::ZERO,
@@ -24,10 +24,15 @@ pub(super) fn config() -> AssociationConfig {
 }
 
 pub(super) fn path(net: &Net, id: AssocId, index: usize) -> PathInfo {
-    net.a.association(id).expect("up").paths().nth(index).expect("a path")
+    net.a
+        .association(id)
+        .expect("established")
+        .paths()
+        .nth(index)
+        .expect("a path")
 }
 
-/// Data packets of A since `start`: milliseconds and TSNs counted from the first one ever sent.
+/// Returns the data packets of A since `start`: time in milliseconds, and TSNs relative to the first one of the association.
 pub(super) fn data_sent(net: &Net, start: Time) -> Vec<(u64, Vec<u32>)> {
     let first = first_tsn(net);
     net.sent(Host::A, ChunkType::DATA)
@@ -46,7 +51,7 @@ fn first_tsn(net: &Net) -> u32 {
     net.sent(Host::A, ChunkType::INIT)[0].init().initial_tsn.0
 }
 
-/// The peer's SACK: everything below `cumulative`, and these ranges, counted from the first TSN.
+/// Delivers the peer's SACK: everything below `cumulative`, and these ranges, relative to the first TSN.
 pub(super) fn sack(net: &mut Net, cumulative: u32, gaps: &[(u32, u32)]) -> Result<(), Discard> {
     sack_with_window(net, cumulative, gaps, 1 << 20)
 }
@@ -72,11 +77,11 @@ fn sack_with_window(net: &mut Net, cumulative: u32, gaps: &[(u32, u32)], a_rwnd:
     net.as_peer(Host::A, &[Chunk::Sack(chunk)])
 }
 
-/// An association whose peer has fallen silent: the test answers in its place.
+/// Returns an association whose peer no longer sends; the test sends SACKs in its place.
 pub(super) fn alone(paths: usize, config: &AssociationConfig) -> (Net, AssocId) {
     let (mut net, a, _) = Net::established(paths, config);
     net.run_for(Span::from_secs(5));
-    net.knob = Box::new(|_| Fate::Drop);
+    net.filter = Box::new(|_| Fate::Drop);
     (net, a)
 }
 
@@ -96,7 +101,7 @@ pub(super) fn send_full(net: &mut Net, id: AssocId, count: usize) {
 
 // [9260:6.1-10, 6.1-11, 6.1-12, 7.2.1-1, 7.2.1-3, 7.2.1-4]
 #[test]
-fn section_6_1_b_the_first_window_may_be_overrun_by_one_packet() {
+fn section_6_1_b_the_flight_may_exceed_cwnd_by_less_than_one_packet() {
     let (mut net, a) = alone(
         1,
         &AssociationConfig {
@@ -118,12 +123,12 @@ fn section_6_1_b_the_first_window_may_be_overrun_by_one_packet() {
     for _ in 0..10 {
         net.send(Host::A, a, Message::zeros(0, 1400));
     }
-    // Three of 1416 leave 156 bytes, which let the fourth go.
+    // Three chunks of 1416 bytes leave 156 bytes of cwnd, which permits the fourth.
     assert_eq!(path(&net, a, 0).flight, 4 * 1416);
 }
 
 #[test]
-fn section_7_2_1_first_windows_and_timeouts_of_the_older_editions() {
+fn section_7_2_1_initial_windows_and_timeouts_of_the_older_editions() {
     for (preset, packets, rto) in [
         (Preset::Rfc9260, 3, 1),
         (Preset::Rfc4960, 3, 3),
@@ -138,18 +143,18 @@ fn section_7_2_1_first_windows_and_timeouts_of_the_older_editions() {
         let mut net = Net::with_config(1, &config, 1);
         let start = net.now;
         let id = net.connect(&config, 1);
-        net.knob = Box::new(|_| Fate::Drop);
+        net.filter = Box::new(|_| Fate::Drop);
         net.run_for(Span::from_secs(4));
         assert_eq!(net.times(Host::A, ChunkType::INIT, start)[1], rto * 1000, "{preset:?}");
-        net.knob = Box::new(|_| Fate::Deliver);
+        net.filter = Box::new(|_| Fate::Deliver);
         net.run_for(Span::from_secs(10));
-        net.knob = Box::new(|_| Fate::Drop);
+        net.filter = Box::new(|_| Fate::Drop);
         send_full(&mut net, id, 10);
         assert_eq!(path(&net, id, 0).flight, packets * PMDCS, "{preset:?}");
     }
 }
 
-/// cwnd of path 0 after each change.
+/// Returns cwnd of path 0 after each change.
 fn windows(net: &mut Net) -> Vec<u64> {
     let mut all = Vec::new();
     net.a.drain_trace(&mut |record| {
@@ -177,7 +182,7 @@ fn section_7_2_1_slow_start_adds_one_packet_for_each_acknowledgement() {
     net.a.set_trace(TraceKinds::WINDOWS);
     send_full(&mut net, a, 60);
     net.run_for(Span::from_millis(75));
-    // Three round trips: 3, then 6, then 12 acknowledgements.
+    // Three round trips with 3, 6 and 12 acknowledgements.
     let grown = windows(&mut net);
     let expected: Vec<_> = (1..=grown.len() as u64).map(|acks| 4404 + acks * PMDCS).collect();
     assert_eq!(grown, expected);
@@ -186,7 +191,7 @@ fn section_7_2_1_slow_start_adds_one_packet_for_each_acknowledgement() {
 
 // [9260:7.2.1-6]
 #[test]
-fn section_7_2_1_a_window_that_is_not_used_does_not_grow() {
+fn section_7_2_1_an_underutilized_window_does_not_grow() {
     let (mut net, a, _) = Net::established(1, &config());
     for _ in 0..50 {
         send_full(&mut net, a, 2);
@@ -198,19 +203,19 @@ fn section_7_2_1_a_window_that_is_not_used_does_not_grow() {
 
 // [9260:6.1-14, 6.1-15]
 #[test]
-fn section_6_1_d_max_burst_limits_what_goes_out_at_once() {
+fn section_6_1_d_max_burst_limits_the_packets_sent_at_once() {
     for (max_burst, sent) in [(4, 4), (1, 1), (7, 7), (0, 40)] {
         let (mut net, a) = alone(1, &AssociationConfig { max_burst, ..wide() });
         let start = net.now;
         let now = net.now;
         for _ in 0..40 {
-            net.a.send(now, a, Message::zeros(0, FULL)).expect("taken");
+            net.a.send(now, a, Message::zeros(0, FULL)).expect("accepted");
         }
         net.drain(Host::A);
         assert_eq!(data_sent(&net, start).len(), sent);
         assert_eq!(path(&net, a, 0).cwnd, 100 * PMDCS, "cwnd is left as it was");
         if max_burst == 4 {
-            sack(&mut net, 2, &[]).expect("taken");
+            sack(&mut net, 2, &[]).expect("accepted");
             assert_eq!(
                 data_sent(&net, start).len(),
                 sent + 4,
@@ -222,7 +227,7 @@ fn section_6_1_d_max_burst_limits_what_goes_out_at_once() {
 
 // [9260:7.2.3-1, 7.2.4-2, 7.2.4-4, 7.2.4-5]
 #[test]
-fn section_7_2_4_three_missing_reports_make_a_fast_retransmit() {
+fn section_7_2_4_three_missing_reports_cause_a_fast_retransmit() {
     for (preset, reports) in [
         (Preset::Rfc9260, 3),
         (Preset::Rfc4960, 3),
@@ -234,8 +239,8 @@ fn section_7_2_4_three_missing_reports_make_a_fast_retransmit() {
         let start = net.now;
         for report in 1..=reports {
             assert!(data_sent(&net, start).len() == 20, "{preset:?}: {report}");
-            // Packet 5 is missing; one more behind it has arrived each time.
-            sack(&mut net, 5, &[(6, 5 + report)]).expect("taken");
+            // Packet 5 is missing; each SACK reports one more packet after it.
+            sack(&mut net, 5, &[(6, 5 + report)]).expect("accepted");
         }
         assert_eq!(data_sent(&net, start)[20..], [(0, vec![5])], "{preset:?}");
         let by_chunks = matches!(preset, Preset::Rfc9260 | Preset::Ns2);
@@ -246,47 +251,47 @@ fn section_7_2_4_three_missing_reports_make_a_fast_retransmit() {
             (halved, halved),
             "{preset:?}"
         );
-        // No further reduction until everything outstanding then is acknowledged, whatever else is missing.
+        // No further reduction until all data outstanding at that time is acknowledged, whatever else is missing.
         for last in 11..=15 {
-            sack(&mut net, 5, &[(6, 9), (11, last)]).expect("taken");
+            sack(&mut net, 5, &[(6, 9), (11, last)]).expect("accepted");
         }
         assert_eq!(data_sent(&net, start).last(), Some(&(0, vec![10])));
         assert_eq!(path(&net, a, 0).cwnd, halved);
-        assert_eq!(net.a.association(a).expect("up").stats().recoveries, 1);
-        // The exit point: from then on losses count again.
+        assert_eq!(net.a.association(a).expect("established").stats().recoveries, 1);
+        // After the exit point, losses cause a reduction again.
         send_full(&mut net, a, 20);
-        sack(&mut net, 20, &[]).expect("taken");
+        sack(&mut net, 20, &[]).expect("accepted");
         let before = path(&net, a, 0).cwnd;
         for last in 22..=21 + reports {
-            sack(&mut net, 20, &[(22, last)]).expect("taken");
+            sack(&mut net, 20, &[(22, last)]).expect("accepted");
         }
-        assert_eq!(net.a.association(a).expect("up").stats().recoveries, 2);
+        assert_eq!(net.a.association(a).expect("established").stats().recoveries, 2);
         assert_eq!(path(&net, a, 0).cwnd, (before / 2).max(4 * unit), "{preset:?}");
     }
 }
 
 // [9260:6.7-4, 6.7-5, 7.2.4-3]
 #[test]
-fn section_7_2_4_only_what_lies_before_the_highest_newly_acknowledged_gets_a_report() {
+fn section_7_2_4_only_tsns_below_the_highest_newly_acknowledged_get_a_report() {
     let (mut net, a) = alone(1, &wide());
     send_full(&mut net, a, 20);
     let start = net.now;
-    // 2 and 8 are missing. The SACKs that follow tell of 3 to 6 one after the other: nothing new above 8.
-    sack(&mut net, 2, &[(9, 9)]).expect("taken");
+    // 2 and 8 are missing. The following SACKs report 3 to 6 one after the other: no newly acknowledged TSN is above 8.
+    sack(&mut net, 2, &[(9, 9)]).expect("accepted");
     for last in 3..=6 {
-        sack(&mut net, 2, &[(3, last), (9, 9)]).expect("taken");
+        sack(&mut net, 2, &[(3, last), (9, 9)]).expect("accepted");
         let expected = if last < 4 { 20 } else { 21 };
         assert_eq!(data_sent(&net, start).len(), expected, "up to {last}");
     }
     assert_eq!(data_sent(&net, start)[20], (0, vec![2]), "8 has one report only");
-    // The same SACK again tells of nothing new.
+    // The repeated SACK newly acknowledges nothing.
     for _ in 0..5 {
-        sack(&mut net, 2, &[(3, 6), (9, 9)]).expect("taken");
+        sack(&mut net, 2, &[(3, 6), (9, 9)]).expect("accepted");
     }
     assert_eq!(data_sent(&net, start).len(), 21);
-    // In fast recovery, progress of the cumulative TSN reports everything missing.
-    sack(&mut net, 3, &[(4, 6), (9, 9)]).expect("taken");
-    sack(&mut net, 7, &[(9, 9)]).expect("taken");
+    // In fast recovery, an advance of the cumulative TSN ack reports everything missing.
+    sack(&mut net, 3, &[(4, 6), (9, 9)]).expect("accepted");
+    sack(&mut net, 7, &[(9, 9)]).expect("accepted");
     assert_eq!(data_sent(&net, start)[21..], [(0, vec![7,]), (0, vec![8])]);
 }
 
@@ -297,7 +302,7 @@ fn section_7_2_4_no_second_fast_retransmit_of_the_same_chunk() {
     send_full(&mut net, a, 20);
     let start = net.now;
     for last in 2..=19 {
-        sack(&mut net, 1, &[(2, last)]).expect("taken");
+        sack(&mut net, 1, &[(2, last)]).expect("accepted");
     }
     assert_eq!(data_sent(&net, start)[20..], [(0, vec![1])]);
     net.run_for(Span::from_millis(1000));
@@ -311,7 +316,7 @@ fn section_7_2_4_no_second_fast_retransmit_of_the_same_chunk() {
 // [9260:6.1-13, 7.2.4-4, 6.3.3-2]
 // [9260:6.1-1]
 #[test]
-fn section_6_1_c_lost_data_goes_before_new_data_as_far_as_cwnd_allows() {
+fn section_6_1_c_lost_data_is_sent_before_new_data_as_cwnd_allows() {
     let (mut net, a) = alone(
         1,
         &AssociationConfig {
@@ -322,18 +327,18 @@ fn section_6_1_c_lost_data_goes_before_new_data_as_far_as_cwnd_allows() {
     send_full(&mut net, a, 30);
     let start = net.now;
     assert_eq!(path(&net, a, 0).flight, 12 * PMDCS);
-    // 0 to 4 are missing, 5 to 7 arrive one after the other.
+    // 0 to 4 are missing; 5 to 7 arrive one after the other.
     for last in 5..=7 {
-        sack(&mut net, 0, &[(5, last)]).expect("taken");
+        sack(&mut net, 0, &[(5, last)]).expect("accepted");
     }
-    // A new packet went for each of the first two SACKs; cwnd is 6 packets now, and more are in flight: only the one packet that
-    // ignores cwnd goes.
+    // A new packet was sent for each of the first two SACKs. cwnd is now 6 packets, and more are in flight: only the one packet that
+    // ignores cwnd is sent.
     let sent = data_sent(&net, start);
     assert_eq!(sent.last(), Some(&(0, vec![0])));
     assert_eq!(path(&net, a, 0).cwnd, 6 * PMDCS);
     let new_before = sent.len();
-    // As the flight shrinks below cwnd, the other lost ones go first, in order.
-    sack(&mut net, 1, &[(5, 13)]).expect("taken");
+    // When the flight falls below cwnd, the other lost packets are sent first, in order.
+    sack(&mut net, 1, &[(5, 13)]).expect("accepted");
     let tsns: Vec<_> = data_sent(&net, start)
         .into_iter()
         .skip(new_before)
@@ -356,28 +361,28 @@ fn section_7_2_2_congestion_avoidance_adds_one_packet_per_window() {
     );
     send_full(&mut net, a, 400);
     for last in 1..=3 {
-        sack(&mut net, 0, &[(1, last)]).expect("taken");
+        sack(&mut net, 0, &[(1, last)]).expect("accepted");
     }
     assert_eq!(path(&net, a, 0).cwnd, 8 * PMDCS);
     net.a.set_trace(TraceKinds::WINDOWS);
     let mut acked = 16;
-    sack(&mut net, acked, &[]).expect("taken");
+    sack(&mut net, acked, &[]).expect("accepted");
     let _ = windows(&mut net);
-    // Eight packets in flight, acknowledged one by one: after each eight (then nine, ten, ...) the window is a packet larger.
+    // Eight packets in flight, acknowledged one by one: after each eight (then nine, ten, ...) acknowledgements cwnd grows by one packet.
     let mut growth = Vec::new();
     let mut last = path(&net, a, 0).cwnd;
     let mut since = 0;
     for _ in 0..60 {
         acked += 1;
         since += 1;
-        sack(&mut net, acked, &[]).expect("taken");
+        sack(&mut net, acked, &[]).expect("accepted");
         let cwnd = path(&net, a, 0).cwnd;
         if cwnd != last {
             growth.push((since, cwnd / PMDCS));
             (last, since) = (cwnd, 0);
         }
     }
-    // Two more acknowledgements end fast recovery, one is slow start's (cwnd equals ssthresh); then one packet per window.
+    // Two more acknowledgements end fast recovery, one belongs to slow start (cwnd equals ssthresh); then one packet per window.
     assert_eq!(growth, [(3, 9), (9, 10), (10, 11), (11, 12), (12, 13), (13, 14)]);
 }
 
@@ -404,7 +409,7 @@ fn section_7_2_1_an_idle_window_decays_once_per_timeout() {
 }
 
 #[test]
-fn section_7_2_1_idle_time_after_a_timeout_does_not_forget_the_threshold() {
+fn section_7_2_1_idle_time_after_a_timeout_does_not_reset_ssthresh() {
     let (mut net, a) = alone(
         1,
         &AssociationConfig {
@@ -415,7 +420,7 @@ fn section_7_2_1_idle_time_after_a_timeout_does_not_forget_the_threshold() {
     send_full(&mut net, a, 1);
     net.run_for(Span::from_millis(1000));
     assert_eq!((path(&net, a, 0).cwnd, path(&net, a, 0).ssthresh), (PMDCS, 16 * PMDCS));
-    sack(&mut net, 1, &[]).expect("taken");
+    sack(&mut net, 1, &[]).expect("accepted");
     net.run_for(Span::from_secs(10));
     send_full(&mut net, a, 1);
     let after = path(&net, a, 0);
@@ -438,8 +443,8 @@ fn section_6_3_3_after_a_timeout_one_packet_is_in_flight_until_something_is_ackn
     assert_eq!(path(&net, a, 0).rto, Span::from_secs(2));
     net.run_for(Span::from_millis(2000));
     assert_eq!(data_sent(&net, start)[21..], [(3000, vec![0, 1])]);
-    sack(&mut net, 2, &[]).expect("taken");
-    // One chunk was acknowledged with a full window: it grows by what that was, and two packets go.
+    sack(&mut net, 2, &[]).expect("accepted");
+    // One chunk was acknowledged while cwnd was fully utilized: cwnd grows by the acknowledged bytes, and two packets are sent.
     let sent: Vec<_> = data_sent(&net, start)[22..]
         .iter()
         .flat_map(|(_, tsns)| tsns.clone())
@@ -477,7 +482,7 @@ fn section_6_3_1_round_trips_are_measured_once_each() {
 
 // [9260:6.3.1-4, 6.3.1-5]
 #[test]
-fn section_6_3_1_karn_no_samples_from_what_was_sent_twice() {
+fn section_6_3_1_karn_retransmitted_chunks_give_no_samples() {
     let (mut net, a) = alone(1, &wide());
     net.a.set_trace(TraceKinds::RTT);
     let count = |net: &mut Net| {
@@ -488,33 +493,33 @@ fn section_6_3_1_karn_no_samples_from_what_was_sent_twice() {
     };
     send_full(&mut net, a, 1);
     net.run_for(Span::from_millis(1500));
-    sack(&mut net, 1, &[]).expect("taken");
+    sack(&mut net, 1, &[]).expect("accepted");
     assert_eq!(count(&mut net), 0, "sent twice");
     assert_eq!(path(&net, a, 0).rto, Span::from_secs(2), "the back-off stays");
     send_full(&mut net, a, 1);
     net.run_for(Span::from_millis(40));
-    sack(&mut net, 2, &[]).expect("taken");
+    sack(&mut net, 2, &[]).expect("accepted");
     assert_eq!(count(&mut net), 1);
     assert_eq!(path(&net, a, 0).rto, Span::from_secs(1), "a sample ends the back-off");
-    // A chunk behind one that was sent again is no measure either: 0 is lost, and 5 was timed after 1 to 4 had been.
+    // A chunk after a retransmitted one gives no sample either: 0 is lost, and 5 was timed after 1 to 4.
     let (mut net, a) = alone(1, &wide());
     net.a.set_trace(TraceKinds::RTT);
     send_full(&mut net, a, 5);
-    sack(&mut net, 0, &[(1, 2)]).expect("taken");
+    sack(&mut net, 0, &[(1, 2)]).expect("accepted");
     send_full(&mut net, a, 1);
     net.run_for(Span::from_millis(10));
-    sack(&mut net, 0, &[(1, 3)]).expect("taken");
-    sack(&mut net, 0, &[(1, 4)]).expect("taken");
+    sack(&mut net, 0, &[(1, 3)]).expect("accepted");
+    sack(&mut net, 0, &[(1, 4)]).expect("accepted");
     let _ = count(&mut net);
     net.run_for(Span::from_millis(30));
-    sack(&mut net, 6, &[]).expect("taken");
+    sack(&mut net, 6, &[]).expect("accepted");
     assert_eq!(count(&mut net), 0);
 }
 
 // [9260:6.1-18, 6.1-20, 6.1-21]
 #[test]
 fn section_6_3_2_when_t3_rtx_runs() {
-    // R1: from the first DATA on; later DATA does not restart it.
+    // R1: it runs from the first DATA chunk on; later DATA chunks do not restart it.
     let (mut net, a) = alone(1, &wide());
     let start = net.now;
     send_full(&mut net, a, 1);
@@ -522,23 +527,23 @@ fn section_6_3_2_when_t3_rtx_runs() {
     send_full(&mut net, a, 1);
     net.run_for(Span::from_millis(800));
     assert_eq!(data_sent(&net, start)[2], (1000, vec![0]));
-    // R2: nothing outstanding, no timer.
+    // R2: nothing is outstanding, so no timer runs.
     let (mut net, a) = alone(1, &wide());
     send_full(&mut net, a, 2);
     assert!(net.a.next_timeout().is_some());
-    sack(&mut net, 2, &[]).expect("taken");
+    sack(&mut net, 2, &[]).expect("accepted");
     net.run_for(Span::from_secs(100));
     assert_eq!(net.a.next_timeout(), None);
-    // R3: restarted when the earliest is acknowledged, not when a later one is.
+    // R3: it is restarted when the earliest chunk is acknowledged, not when a later one is.
     for (first, expected) in [(true, 1600), (false, 1000)] {
         let (mut net, a) = alone(1, &wide());
         let start = net.now;
         send_full(&mut net, a, 2);
         net.run_for(Span::from_millis(600));
         if first {
-            sack(&mut net, 1, &[]).expect("taken");
+            sack(&mut net, 1, &[]).expect("accepted");
         } else {
-            sack(&mut net, 0, &[(1, 1)]).expect("taken");
+            sack(&mut net, 0, &[(1, 1)]).expect("accepted");
         }
         net.run_for(Span::from_millis(1200));
         assert_eq!(data_sent(&net, start)[2].0, expected);
@@ -547,7 +552,7 @@ fn section_6_3_2_when_t3_rtx_runs() {
 
 // [9260:6.2.1-1]
 #[test]
-fn section_6_3_2_r4_a_receiver_that_takes_data_back_starts_the_timer_again() {
+fn section_6_3_2_r4_a_receiver_that_reneges_starts_the_timer_again() {
     let two = AssociationConfig {
         retransmit_path: Some(RetransmitPath::Same),
         ..wide()
@@ -559,11 +564,11 @@ fn section_6_3_2_r4_a_receiver_that_takes_data_back_starts_the_timer_again() {
     net.a.set_primary(now, a, PathId(0));
     send_full(&mut net, a, 1);
     net.run_for(Span::from_millis(300));
-    sack(&mut net, 0, &[(1, 1)]).expect("taken");
+    sack(&mut net, 0, &[(1, 1)]).expect("accepted");
     assert_eq!(path(&net, a, 0).flight, 0);
     net.run_for(Span::from_millis(300));
     let taken_back = net.now;
-    sack(&mut net, 0, &[]).expect("taken");
+    sack(&mut net, 0, &[]).expect("accepted");
     assert_eq!(path(&net, a, 0).flight, PMDCS, "in flight again");
     net.run_for(Span::from_millis(1100));
     let on_first_path: Vec<_> = net
@@ -576,54 +581,54 @@ fn section_6_3_2_r4_a_receiver_that_takes_data_back_starts_the_timer_again() {
 }
 
 #[test]
-fn section_6_2_1_d_data_taken_back_gets_one_missing_report_and_is_sent_again() {
+fn section_6_2_1_d_reneged_data_gets_one_missing_report_and_is_retransmitted() {
     let (mut net, a) = alone(1, &wide());
     send_full(&mut net, a, 10);
     let start = net.now;
-    sack(&mut net, 1, &[(2, 4)]).expect("taken");
-    // 4 is gone: one report; two more make three, also for 1.
-    sack(&mut net, 1, &[(2, 3)]).expect("taken");
-    sack(&mut net, 1, &[(2, 3), (5, 5)]).expect("taken");
+    sack(&mut net, 1, &[(2, 4)]).expect("accepted");
+    // 4 was reneged on: one report. Two more make three, also for 1.
+    sack(&mut net, 1, &[(2, 3)]).expect("accepted");
+    sack(&mut net, 1, &[(2, 3), (5, 5)]).expect("accepted");
     assert_eq!(data_sent(&net, start).len(), 10);
-    sack(&mut net, 1, &[(2, 3), (5, 6)]).expect("taken");
+    sack(&mut net, 1, &[(2, 3), (5, 6)]).expect("accepted");
     let again: Vec<_> = data_sent(&net, start)[10..]
         .iter()
         .flat_map(|(_, tsns)| tsns.clone())
         .collect();
     assert_eq!(again, [1, 4]);
-    sack(&mut net, 10, &[]).expect("taken");
+    sack(&mut net, 10, &[]).expect("accepted");
     assert_eq!(path(&net, a, 0).flight, 0);
 }
 
 #[test]
-fn section_6_2_1_d_a_sack_that_was_overtaken_is_dropped() {
+fn section_6_2_1_d_an_overtaken_sack_is_dropped() {
     let (mut net, a) = alone(1, &wide());
     send_full(&mut net, a, 10);
-    sack_with_window(&mut net, 5, &[], 50_000).expect("taken");
-    let window = net.a.association(a).expect("up").peer_rwnd();
+    sack_with_window(&mut net, 5, &[], 50_000).expect("accepted");
+    let window = net.a.association(a).expect("established").peer_rwnd();
     assert_eq!(window, 50_000 - 5 * FULL);
     assert_eq!(sack_with_window(&mut net, 4, &[(6, 9)], 10), Err(Discard::Unexpected));
-    assert_eq!(net.a.association(a).expect("up").peer_rwnd(), window);
+    assert_eq!(net.a.association(a).expect("established").peer_rwnd(), window);
     assert_eq!(path(&net, a, 0).flight, 5 * PMDCS);
 }
 
 #[test]
-fn section_6_2_1_the_peers_window_is_followed_while_data_is_sent_lost_and_sent_again() {
+fn section_6_2_1_rwnd_follows_sent_lost_and_retransmitted_data() {
     let (mut net, a) = alone(1, &wide());
-    let rwnd = |net: &Net| net.a.association(a).expect("up").peer_rwnd();
-    sack_with_window(&mut net, 0, &[], 100_000).expect("taken");
+    let rwnd = |net: &Net| net.a.association(a).expect("established").peer_rwnd();
+    sack_with_window(&mut net, 0, &[], 100_000).expect("accepted");
     send_full(&mut net, a, 10);
     assert_eq!(rwnd(&net), 100_000 - 10 * FULL, "rule B");
-    sack_with_window(&mut net, 2, &[(4, 5)], 90_000).expect("taken");
+    sack_with_window(&mut net, 2, &[(4, 5)], 90_000).expect("accepted");
     assert_eq!(rwnd(&net), 90_000 - 6 * FULL, "rule D ii");
     net.run_for(Span::from_millis(1000));
-    // Rule C: six are lost; one packet of them has gone out again.
+    // Rule C: six are lost; one packet of them has been retransmitted.
     assert_eq!(rwnd(&net), 90_000 - FULL);
 }
 
-/// Data that was lost on a path and is sent again on another leaves no timer behind.
+/// Data that was lost on a path and is retransmitted on another one leaves no timer running.
 #[test]
-fn section_6_3_2_r2_a_path_whose_data_moved_away_has_no_timer() {
+fn section_6_3_2_r2_a_path_whose_data_moved_to_another_has_no_timer() {
     let moving = AssociationConfig {
         retransmit_path: Some(RetransmitPath::Alternate),
         ..wide()
@@ -632,29 +637,29 @@ fn section_6_3_2_r2_a_path_whose_data_moved_away_has_no_timer() {
     send_full(&mut net, a, 5);
     let start = net.now;
     net.run_for(Span::from_millis(500));
-    // 0 is lost on path 0 and goes to path 1; all else is acknowledged.
+    // 0 is lost on path 0 and is retransmitted on path 1; all other data is acknowledged.
     for last in 1..=4 {
-        sack(&mut net, 0, &[(1, last)]).expect("taken");
+        sack(&mut net, 0, &[(1, last)]).expect("accepted");
     }
     assert_eq!((path(&net, a, 0).flight, path(&net, a, 1).flight), (0, PMDCS));
     net.run_for(Span::from_millis(400));
-    // A new chunk on path 0 has a full RTO of its own.
+    // A new chunk on path 0 gets a full RTO.
     send_full(&mut net, a, 1);
     net.run_for(Span::from_millis(300));
-    let timeouts = net.a.association(a).expect("up").stats().timeouts;
+    let timeouts = net.a.association(a).expect("established").stats().timeouts;
     assert_eq!((timeouts, data_sent(&net, start).len()), (0, 7));
-    sack(&mut net, 6, &[]).expect("taken");
+    sack(&mut net, 6, &[]).expect("accepted");
     net.run_for(Span::from_secs(60));
-    assert_eq!(net.a.association(a).expect("up").stats().timeouts, 0);
+    assert_eq!(net.a.association(a).expect("established").stats().timeouts, 0);
 }
 
 #[test]
-fn losses_are_traced_with_the_rule_that_found_them() {
+fn losses_are_traced_with_their_signal() {
     let (mut net, a) = alone(1, &wide());
     net.a.set_trace(TraceKinds::TSNS);
     send_full(&mut net, a, 10);
     for last in 1..=3 {
-        sack(&mut net, 0, &[(1, last)]).expect("taken");
+        sack(&mut net, 0, &[(1, last)]).expect("accepted");
     }
     net.run_for(Span::from_secs(2));
     let mut rules = Vec::new();
@@ -673,18 +678,18 @@ fn older_presets_do_not_grow_cwnd_without_an_advancing_cumulative_tsn() {
     let grown = |preset| {
         let (mut net, a) = alone(1, &AssociationConfig { preset, ..wide() });
         send_full(&mut net, a, 400);
-        // A first loss halves the window; half of the next window ends slow start.
+        // The first loss halves cwnd; half of the next window ends slow start.
         for last in 1..=4 {
-            sack(&mut net, 0, &[(1, last)]).expect("taken");
+            sack(&mut net, 0, &[(1, last)]).expect("accepted");
         }
         let sent = data_sent(&net, Time::ZERO).len() as u32 - 1;
-        sack(&mut net, sent, &[]).expect("taken");
-        sack(&mut net, sent + 25, &[]).expect("taken");
+        sack(&mut net, sent, &[]).expect("accepted");
+        sack(&mut net, sent + 25, &[]).expect("accepted");
         let before = path(&net, a, 0);
         assert!(before.cwnd > before.ssthresh, "{preset:?}");
-        // A hole: two SACKs report a window of data behind it, one too few for a fast retransmit.
-        sack(&mut net, sent + 25, &[(sent + 26, sent + 49)]).expect("taken");
-        sack(&mut net, sent + 25, &[(sent + 26, sent + 90)]).expect("taken");
+        // A gap: two SACKs report a window of data after it, one too few for a fast retransmit.
+        sack(&mut net, sent + 25, &[(sent + 26, sent + 49)]).expect("accepted");
+        sack(&mut net, sent + 25, &[(sent + 26, sent + 90)]).expect("accepted");
         path(&net, a, 0).cwnd - before.cwnd
     };
     assert_eq!(grown(Preset::Rfc4960), 0);

@@ -1,4 +1,4 @@
-//! What is under way on several paths at once: redundant distribution, opportunistic retransmission and penalising.
+//! Data in flight on several paths at once: redundant distribution, opportunistic retransmission and penalising.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -21,14 +21,14 @@ fn config(distribution: &str) -> AssociationConfig {
 }
 
 fn infos(net: &Net, id: AssocId) -> Vec<PathInfo> {
-    net.a.association(id).expect("up").paths().collect()
+    net.a.association(id).expect("established").paths().collect()
 }
 
 fn stats(net: &Net, id: AssocId) -> AssociationStats {
-    *net.a.association(id).expect("up").stats()
+    *net.a.association(id).expect("established").stats()
 }
 
-/// Sends so many packets of data and waits until all are there, for a minute at most; returns how long that took.
+/// Sends `messages` packets of data and waits until all have arrived, for a minute at most. Returns the time that it took.
 fn transfer(net: &mut Net, a: AssocId, messages: usize) -> Span {
     let start = net.now;
     let mut sent = 0;
@@ -53,11 +53,11 @@ fn data_packets(net: &Net, path: usize, since: Time) -> usize {
 }
 
 #[test]
-fn redundant_sends_every_chunk_on_every_path_and_sees_no_loss_in_it() {
+fn redundant_sends_every_chunk_on_every_path_without_spurious_losses() {
     for paths in [2, 3] {
         for slower in [0, 5, 300] {
             let (mut net, a, _) = confirmed(paths, &config("redundant"));
-            net.knob = Box::new(move |packet| {
+            net.filter = Box::new(move |packet| {
                 if is_on(packet, 0) {
                     Fate::Delay(Span::from_millis(slower))
                 } else {
@@ -70,24 +70,24 @@ fn redundant_sends_every_chunk_on_every_path_and_sees_no_loss_in_it() {
             let stats = stats(&net, a);
             let sent: Vec<_> = (0..paths).map(|path| data_packets(&net, path, start)).collect();
             println!("{paths} paths, {slower} ms: {sent:?}, {} copies", stats.copies);
-            // A path carries what is not acknowledged by the time that it has room.
+            // A path carries the data that is not acknowledged when the path has room.
             assert!(sent.contains(&150) && sent.iter().all(|&sent| sent >= 3), "{sent:?}");
             assert_eq!(sent.iter().sum::<usize>() as u64, stats.data_chunks_sent);
             assert_eq!(stats.copies + 150, stats.data_chunks_sent);
             assert_eq!(stats.duplicates_reported, stats.copies);
             assert_eq!((stats.retransmissions, stats.timeouts, stats.penalties), (0, 0, 0));
-            // With three paths a SACK does not always show on which of the others a duplicate came, so that one that has arrived may
-            // be taken for lost: that costs the window of its path, and sends nothing.
+            // With three paths, a SACK does not always show on which of the others a duplicate arrived, so a received copy may be declared
+            // lost. This reduces the window of its path but retransmits nothing.
             assert!(stats.window_reductions <= u64::from(paths > 2), "{stats:?}");
             for path in infos(&net, a) {
-                // Each is acknowledged where it was sent: no window has been opened by what another path delivered.
+                // Each chunk is acknowledged on the path where it was sent: data that another path delivered has opened no window.
                 assert_eq!(path.flight, 0, "{path:?}");
                 assert!(path.srtt.is_some());
             }
             let slow = infos(&net, a)[0].srtt.expect("measured");
             assert!(
                 slow >= Span::from_millis(slower / 4),
-                "{slow:?} measured by its own answers"
+                "{slow:?} measured by its own acknowledgements"
             );
         }
     }
@@ -96,7 +96,7 @@ fn redundant_sends_every_chunk_on_every_path_and_sees_no_loss_in_it() {
 #[test]
 fn redundant_needs_no_timeout_while_one_path_delivers() {
     let (mut net, a, _) = confirmed(2, &config("redundant"));
-    net.knob = Box::new(|packet| {
+    net.filter = Box::new(|packet| {
         if packet.has(ChunkType::DATA) && is_on(packet, 0) {
             Fate::Drop
         } else {
@@ -105,17 +105,17 @@ fn redundant_needs_no_timeout_while_one_path_delivers() {
     });
     let took = transfer(&mut net, a, 1000);
     assert!(took < Span::from_millis(900), "{took:?}, less than RTO.Min");
-    // The path that delivers nothing is found out all the same.
+    // The path that delivers nothing has timeouts nevertheless.
     net.run_for(Span::from_secs(2));
     assert!(stats(&net, a).timeouts > 0 && infos(&net, a)[0].errors > 0);
     assert_eq!(infos(&net, a)[1].errors, 0);
 }
 
 #[test]
-fn a_lost_copy_reduces_the_window_of_its_path_and_is_sent_on_no_account() {
+fn a_lost_copy_reduces_the_window_of_its_path_and_is_not_retransmitted() {
     let (mut net, a, _) = confirmed(2, &config("redundant"));
     let mut count = 0;
-    net.knob = Box::new(move |packet| {
+    net.filter = Box::new(move |packet| {
         count += usize::from(packet.has(ChunkType::DATA) && is_on(packet, 0));
         let drops = packet.has(ChunkType::DATA) && is_on(packet, 0) && count == 20;
         if drops {
@@ -140,8 +140,8 @@ fn a_lost_copy_reduces_the_window_of_its_path_and_is_sent_on_no_account() {
 }
 
 #[test]
-fn redundant_sends_again_on_the_path_that_lost_it() {
-    // The other one carries it anyway, or will; here it takes 400 ms longer, and its window is full.
+fn redundant_retransmits_on_the_path_of_the_loss() {
+    // The other path carries the chunk too; here it takes 400 ms longer, and its window is full.
     for retransmit_path in [
         RetransmitPath::Same,
         RetransmitPath::Alternate,
@@ -154,7 +154,7 @@ fn redundant_sends_again_on_the_path_that_lost_it() {
         let (mut net, a, _) = confirmed(2, &config);
         let lost = Rc::new(Cell::new(None));
         let (noted, mut count) = (Rc::clone(&lost), 0);
-        net.knob = Box::new(move |packet| {
+        net.filter = Box::new(move |packet| {
             let is_data = packet.has(ChunkType::DATA);
             if is_on(packet, 1) {
                 return Fate::Delay(Span::from_millis(400));
@@ -168,7 +168,7 @@ fn redundant_sends_again_on_the_path_that_lost_it() {
         });
         let start = net.now;
         transfer(&mut net, a, 300);
-        let lost = lost.get().expect("the first path carries so many packets");
+        let lost = lost.get().expect("the first path carries a packet with that number");
         let fast = addrs(Host::B, 1)[0];
         let sent = net.sent(Host::A, ChunkType::DATA);
         let times: Vec<u64> = sent
@@ -182,8 +182,8 @@ fn redundant_sends_again_on_the_path_that_lost_it() {
 }
 
 #[test]
-fn the_loss_of_what_is_timed_ends_no_measurement_for_ever() {
-    // For 30 ms everything is lost that the path carries, that which is timed among it; the other path delivers it.
+fn rtt_measurement_continues_after_the_loss_of_the_timed_chunk() {
+    // For 30 ms, all data on the path is lost, including the timed chunk; the other path delivers it.
     let config = AssociationConfig {
         recv_buffer: 1 << 16,
         ..config("redundant")
@@ -191,7 +191,7 @@ fn the_loss_of_what_is_timed_ends_no_measurement_for_ever() {
     let (mut net, a, _) = confirmed(2, &config);
     let millis = Span::from_millis;
     let lossy = net.now + millis(200)..net.now + millis(230);
-    net.knob = Box::new(move |packet| {
+    net.filter = Box::new(move |packet| {
         let slower = if packet.now < lossy.end { 5 } else { 20 };
         if !is_on(packet, 0) {
             Fate::Deliver
@@ -203,13 +203,13 @@ fn the_loss_of_what_is_timed_ends_no_measurement_for_ever() {
     });
     transfer(&mut net, a, 3000);
     let stats = stats(&net, a);
-    assert_eq!(stats.timeouts, 0, "a timeout would end it");
+    assert_eq!(stats.timeouts, 0, "a timeout would end the measurement");
     let paths = infos(&net, a);
-    assert!(paths[0].ssthresh < u64::MAX, "losses were noticed: {paths:?}");
+    assert!(paths[0].ssthresh < u64::MAX, "losses were detected: {paths:?}");
     assert!(paths[0].srtt > Some(millis(45)), "{paths:?}");
 }
 
-/// Sends over two paths, of which the first takes 300 ms longer, through a small receive buffer.
+/// Sends over two paths with a small receive buffer; the first path takes 300 ms longer.
 fn through_a_small_buffer(opportunistic: bool, penalise: bool) -> (Span, AssociationStats) {
     let config = AssociationConfig {
         recv_buffer: 40_000,
@@ -218,7 +218,7 @@ fn through_a_small_buffer(opportunistic: bool, penalise: bool) -> (Span, Associa
         ..config("fill-in-order")
     };
     let (mut net, a, _) = confirmed(2, &config);
-    net.knob = Box::new(move |packet| {
+    net.filter = Box::new(move |packet| {
         if is_on(packet, 0) {
             Fate::Delay(Span::from_millis(300))
         } else {
@@ -236,13 +236,13 @@ fn through_a_small_buffer(opportunistic: bool, penalise: bool) -> (Span, Associa
 }
 
 #[test]
-fn what_the_receive_buffer_waits_for_is_sent_on_the_path_with_room() {
+fn data_that_the_receive_buffer_waits_for_is_copied_to_the_path_with_room() {
     // Raiciu et al. 2012, 4.2
     let (without, stats) = through_a_small_buffer(false, true);
     assert_eq!(
         (stats.copies, stats.penalties),
         (0, 0),
-        "only copies show which path to blame"
+        "only copies show which path causes the delay"
     );
     let (with, stats) = through_a_small_buffer(true, false);
     assert!(stats.copies > 0 && stats.penalties == 0);
@@ -252,7 +252,7 @@ fn what_the_receive_buffer_waits_for_is_sent_on_the_path_with_room() {
     assert!(both <= with, "{both:?} {with:?}");
 }
 
-/// Sends over two paths, of which the first loses every hundredth packet of data and the other falls silent.
+/// Sends over two paths: the first loses every hundredth packet of data, and the other stops responding.
 fn beside_a_silent_path(retransmit_path: RetransmitPath) -> Span {
     let config = AssociationConfig {
         retransmit_path: Some(retransmit_path),
@@ -261,7 +261,7 @@ fn beside_a_silent_path(retransmit_path: RetransmitPath) -> Span {
     };
     let (mut net, a, _) = confirmed(2, &config);
     let mut sent = [0, 0];
-    net.knob = Box::new(move |packet| {
+    net.filter = Box::new(move |packet| {
         let path = usize::from(is_on(packet, 1));
         sent[path] += usize::from(packet.has(ChunkType::DATA));
         if path == 1 && sent[1] > 30 || path == 0 && packet.has(ChunkType::DATA) && sent[0] % 100 == 0 {
@@ -274,7 +274,7 @@ fn beside_a_silent_path(retransmit_path: RetransmitPath) -> Span {
 }
 
 #[test]
-fn what_is_lost_does_not_wait_for_a_path_that_is_silent() {
+fn lost_data_does_not_wait_for_a_silent_path() {
     for rule in [
         RetransmitPath::Alternate,
         RetransmitPath::Same,
@@ -287,7 +287,7 @@ fn what_is_lost_does_not_wait_for_a_path_that_is_silent() {
 }
 
 #[test]
-fn copies_need_accounting_for_each_path() {
+fn copies_require_accounting_per_path() {
     let refused = |config: &AssociationConfig| config.validate().expect_err("must be refused").field;
     let other = AssociationConfig {
         accounting: Some(Accounting::Cmt),
@@ -302,11 +302,11 @@ fn copies_need_accounting_for_each_path() {
     let parts = AssociationConfig::default().parts();
     assert!(
         !parts.opportunistic_retransmission && !parts.penalise,
-        "standard SCTP stays as it is"
+        "standard SCTP is unchanged"
     );
 }
 
-/// The most that was in flight on the first of two paths, of which the other takes 30 ms longer, in bytes.
+/// Returns the most bytes in flight on the first of two paths; the other path takes 30 ms longer.
 fn most_in_flight(split: BufferSplit, send_buffer: u32, recv_buffer: u32) -> u64 {
     let config = AssociationConfig {
         buffer_split: Some(split),
@@ -316,7 +316,7 @@ fn most_in_flight(split: BufferSplit, send_buffer: u32, recv_buffer: u32) -> u64
         ..config("fill-in-order")
     };
     let (mut net, a, _) = confirmed(2, &config);
-    net.knob = Box::new(move |packet| {
+    net.filter = Box::new(move |packet| {
         if is_on(packet, 1) {
             Fate::Delay(Span::from_millis(30))
         } else {
@@ -337,8 +337,8 @@ fn most_in_flight(split: BufferSplit, send_buffer: u32, recv_buffer: u32) -> u64
 }
 
 #[test]
-fn a_split_buffer_leaves_the_other_path_its_half() {
-    // Dreibholz, Becke, Rathgeb and Tuexen 2010: no more than half of the buffer for each of two paths, in whole packets.
+fn a_split_buffer_limits_each_path_to_its_half() {
+    // Dreibholz, Becke, Rathgeb and Tuexen 2010: at most half of the buffer for each of two paths, in whole packets.
     let (small, large) = (60_000, 1 << 20);
     let half = u64::from(small) / 2;
     for (split, send_buffer, recv_buffer, holds) in [
@@ -358,7 +358,7 @@ fn a_split_buffer_leaves_the_other_path_its_half() {
             holds,
             "{split:?}, {send_buffer} and {recv_buffer}: {most}"
         );
-        // What waits in the send buffer behind a gap is part of the half (see `a_split_send_buffer_counts_what_lies_in_it`).
+        // Data that waits in the send buffer behind a gap counts towards the half (see `a_split_send_buffer_counts_gap_acked_data`).
         let waits = if holds && send_buffer == small { half / 5 } else { 0 };
         assert!(most > half - 3 * 1468 - waits, "it may use its own half");
     }

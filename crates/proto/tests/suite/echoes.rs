@@ -1,5 +1,5 @@
-//! What comes back with SACKs besides acknowledgement: times of packets (Chen et al. 2011, 3.1.1) and the congestion that routers
-//! indicate (Shishir 2000, III).
+//! Information in SACKs besides acknowledgements: timestamps (Chen et al. 2011, 3.1.1) and the congestion that routers indicate (Shishir
+//! 2000, III).
 
 use std::sync::{Arc, Mutex};
 
@@ -38,7 +38,7 @@ fn micros(at: Time) -> u32 {
     (at.as_nanos() / 1000) as u32
 }
 
-/// Notes every acknowledgement that it hears of.
+/// Records every acknowledgement that it receives.
 #[derive(Debug)]
 struct Listener(Arc<Mutex<Vec<AckSample>>>);
 
@@ -53,12 +53,12 @@ impl Discriminate for Listener {
 }
 
 fn listen(net: &mut Net, a: AssocId) -> Arc<Mutex<Vec<AckSample>>> {
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let listener = Discriminator::Other(Box::new(Listener(heard.clone())));
+    let recorded = Arc::new(Mutex::new(Vec::new()));
+    let listener = Discriminator::Other(Box::new(Listener(recorded.clone())));
     net.a
         .with_control(a, PathId(0), |control| control.set_discriminator(listener))
-        .expect("it is up");
-    heard
+        .expect("established");
+    recorded
 }
 
 #[test]
@@ -90,8 +90,8 @@ fn both_ends_have_to_agree() {
 }
 
 #[test]
-fn packets_of_data_carry_the_time_and_sacks_bring_it_back() {
-    // Chen et al. 2011, 3.1.1: 12 bytes of each packet of data, so that the DATA chunk of a full packet has 1456.
+fn data_packets_carry_a_timestamp_and_sacks_echo_it() {
+    // Chen et al. 2011, 3.1.1: the timestamp takes 12 bytes of each data packet, so the DATA chunk of a full packet has 1456 bytes.
     let (mut net, a, _) = Net::established(1, &stamped());
     let begin = net.wire.len();
     net.send(Host::A, a, Message::zeros(0, 100_000));
@@ -106,14 +106,14 @@ fn packets_of_data_carry_the_time_and_sacks_bring_it_back() {
                 received: None,
             };
             assert_eq!(stamps, [expected], "{:?}", sent.types());
-            assert_eq!(sent.types()[0], ChunkType::TIMESTAMP, "control chunks come first");
+            assert_eq!(sent.types()[0], ChunkType::TIMESTAMP, "control chunks precede DATA");
             full += usize::from(sent.data()[0].payload.len() == 1440 && sent.bytes.len() == 1480);
             stamped.push(micros(sent.at));
         } else if sent.has(ChunkType::SACK) {
             let [stamp] = stamps[..] else {
                 panic!("{:?}", sent.types())
             };
-            assert_eq!(stamp.received, Some(stamp.sent + 10_000), "10 ms one way");
+            assert_eq!(stamp.received, Some(stamp.sent + 10_000), "a one-way delay of 10 ms");
             assert!(stamped.contains(&stamp.sent));
             assert_eq!(sent.types(), [ChunkType::TIMESTAMP, ChunkType::SACK]);
         } else {
@@ -125,9 +125,9 @@ fn packets_of_data_carry_the_time_and_sacks_bring_it_back() {
 }
 
 #[test]
-fn the_parts_hear_when_packets_were_sent_and_received() {
+fn parts_receive_the_times_of_sending_and_arrival() {
     let (mut net, a, _) = Net::established(1, &stamped());
-    let heard = listen(&mut net, a);
+    let recorded = listen(&mut net, a);
     let begin = net.wire.len();
     net.send(Host::A, a, Message::zeros(0, 20_000));
     net.run_for(Span::from_secs(2));
@@ -136,14 +136,14 @@ fn the_parts_hear_when_packets_were_sent_and_received() {
         .filter(|s| s.has(ChunkType::DATA))
         .map(|s| s.at)
         .collect();
-    let samples = heard.lock().unwrap();
+    let samples = recorded.lock().unwrap();
     assert!(samples.len() >= 5);
     let mut last: Option<Stamps> = None;
     for sample in samples.iter() {
-        let stamps = sample.stamps.expect("both have agreed");
+        let stamps = sample.stamps.expect("negotiated");
         assert!(data.iter().any(|at| micros(*at) == micros(stamps.sent)), "{stamps:?}");
         if let Some(last) = last {
-            // The same delay: both clocks go by the same time.
+            // The delay is constant, and both ends use the same clock.
             assert_eq!(stamps.received.since(last.received), stamps.sent.since(last.sent));
         }
         last = Some(stamps);
@@ -151,11 +151,11 @@ fn the_parts_hear_when_packets_were_sent_and_received() {
 }
 
 #[test]
-fn a_stamp_tells_the_round_trip_even_of_what_was_sent_again() {
+fn a_timestamp_measures_the_round_trip_of_retransmissions() {
     let (mut net, a, _) = Net::established(1, &stamped());
-    let heard = listen(&mut net, a);
+    let recorded = listen(&mut net, a);
     let mut dropped = false;
-    net.knob = Box::new(move |packet| {
+    net.filter = Box::new(move |packet| {
         if packet.has(ChunkType::DATA) && !dropped {
             dropped = true;
             return Fate::Drop;
@@ -164,15 +164,15 @@ fn a_stamp_tells_the_round_trip_even_of_what_was_sent_again() {
     });
     net.send(Host::A, a, Message::zeros(0, 100));
     net.run_for(Span::from_secs(5));
-    let samples = heard.lock().unwrap();
+    let samples = recorded.lock().unwrap();
     assert_eq!(samples.len(), 1);
-    // There and back; the first packet is acknowledged at once.
+    // The round trip; the first packet is acknowledged at once.
     assert_eq!(samples[0].rtt, Some(Span::from_millis(20)));
     assert_eq!(net.a.association(a).unwrap().stats().retransmissions, 1);
 }
 
 #[test]
-fn timestamps_that_nobody_agreed_on_are_passed_over() {
+fn timestamps_without_negotiation_are_skipped() {
     let (mut net, a, b) = Net::established(1, &AssociationConfig::default());
     net.send(Host::A, a, Message::zeros(0, 100));
     net.run_for(Span::from_secs(1));
@@ -192,20 +192,20 @@ fn timestamps_that_nobody_agreed_on_are_passed_over() {
     let before = net.wire.len();
     assert_eq!(net.b.handle_datagram(now, meta(local, remote), &bytes), Ok(()));
     net.run_for(Span::from_secs(1));
-    assert_eq!(net.wire.len(), before, "no answer");
+    assert_eq!(net.wire.len(), before, "no reply");
     assert!(!net.b.association(b).unwrap().uses_timestamps());
 }
 
-/// I bits of the SACKs that B sends while A sends so many full packets, the n-th of which are treated so.
+/// Returns the I bits of B's SACKs while A sends `packets` full packets; the n-th ones are treated as given.
 fn echoes(
     config: &AssociationConfig,
     packets: usize,
     fates: &'static [(usize, Fate)],
 ) -> (Net, Vec<bool>, Vec<AckSample>) {
     let (mut net, a, _) = Net::established(1, config);
-    let heard = listen(&mut net, a);
+    let recorded = listen(&mut net, a);
     let mut count = 0;
-    net.knob = Box::new(move |packet| {
+    net.filter = Box::new(move |packet| {
         let is_data = packet.from == Host::A && packet.has(ChunkType::DATA);
         count += usize::from(is_data);
         let found = fates.iter().find(|(n, _)| is_data && *n == count);
@@ -226,12 +226,12 @@ fn echoes(
             sent.chunks().iter().filter_map(bit).collect::<Vec<_>>()
         })
         .collect();
-    let samples = heard.lock().expect("no other thread").clone();
+    let samples = recorded.lock().expect("no other thread").clone();
     (net, bits, samples)
 }
 
 #[test]
-fn sacks_echo_what_routers_indicate() {
+fn sacks_echo_the_indications_of_routers() {
     // Shishir 2000, III.A: the receiver copies the bits of each packet into its acknowledgement.
     let fates = &[
         (2, Fate::Indicate),
@@ -242,8 +242,8 @@ fn sacks_echo_what_routers_indicate() {
     let (net, bits, samples) = echoes(&indicated(), 8, fates);
     let expected = [false, true, true, false, true, false, true, false];
     assert_eq!(bits, expected);
-    let heard: Vec<_> = samples.iter().map(|sample| sample.eci).collect();
-    assert_eq!(heard, expected.map(Some));
+    let recorded: Vec<_> = samples.iter().map(|sample| sample.eci).collect();
+    assert_eq!(recorded, expected.map(Some));
     let data = net.wire.iter().filter(|sent| sent.has(ChunkType::DATA));
     assert!(
         data.into_iter().all(|sent| sent.ecn == Ecn::Ect1),
@@ -252,7 +252,7 @@ fn sacks_echo_what_routers_indicate() {
 }
 
 #[test]
-fn who_has_not_agreed_says_nothing() {
+fn an_end_without_negotiation_echoes_nothing() {
     let config = AssociationConfig {
         eci: Some(false),
         ..indicated()
@@ -265,8 +265,8 @@ fn who_has_not_agreed_says_nothing() {
 }
 
 #[test]
-fn a_warning_needs_no_ecn() {
-    // The congestion warning of TCP Jersey is a bit of its own.
+fn a_congestion_warning_requires_no_ecn() {
+    // The congestion warning of TCP Jersey is a separate bit.
     let config = AssociationConfig {
         ecn: Some(false),
         ..indicated()

@@ -23,7 +23,7 @@ fn with_cwr() -> AssociationConfig {
     }
 }
 
-/// Begins to send so many full packets.
+/// Starts to send `packets` full packets.
 fn send(net: &mut Net, a: AssocId, packets: usize) {
     for _ in 0..packets {
         net.send(Host::A, a, Message::zeros(0, 1452));
@@ -31,18 +31,18 @@ fn send(net: &mut Net, a: AssocId, packets: usize) {
 }
 
 fn stats(net: &mut Net, host: Host, id: AssocId) -> AssociationStats {
-    *net.host(host).association(id).expect("it is up").stats()
+    *net.host(host).association(id).expect("established").stats()
 }
 
 fn path(net: &mut Net, a: AssocId) -> PathInfo {
-    let association = net.a.association(a).expect("it is up");
+    let association = net.a.association(a).expect("established");
     association.paths().next().expect("it has a path")
 }
 
-/// Treats the n-th packets of data sent by A, counted from 1, each as told.
+/// Applies the given fate to the n-th data packets of A, counted from 1.
 fn treat(net: &mut Net, fates: &'static [(usize, Fate)]) {
     let mut count = 0;
-    net.knob = Box::new(move |packet| {
+    net.filter = Box::new(move |packet| {
         if packet.from == Host::A && packet.has(ChunkType::DATA) {
             count += 1;
         }
@@ -52,7 +52,7 @@ fn treat(net: &mut Net, fates: &'static [(usize, Fate)]) {
     });
 }
 
-/// TSNs of the ECNE chunks in a packet.
+/// Returns the TSNs of the ECNE chunks in a packet.
 fn echoed(sent: &Sent) -> Vec<u32> {
     let tsn = |chunk: Chunk<'_>| match chunk {
         Chunk::Ecne { lowest_tsn } => Some(lowest_tsn.0),
@@ -69,7 +69,7 @@ fn offers_ecn(sent: &Sent) -> bool {
 }
 
 #[test]
-fn both_ends_have_to_be_capable() {
+fn ecn_requires_both_ends() {
     // RFC 4960 appendix A: the parameter in INIT and INIT ACK
     let capable = AssociationConfig {
         ecn: Some(true),
@@ -144,11 +144,11 @@ fn each_marked_packet_is_echoed_at_once_and_no_other() {
         (receiver.ce_received, receiver.ecne_sent, sender.ecne_received),
         (3, 3, 3)
     );
-    assert_eq!((sender.cwr_sent, receiver.cwr_received), (0, 0), "nobody asked for CWR");
+    assert_eq!((sender.cwr_sent, receiver.cwr_received), (0, 0), "CWR is not in use");
 }
 
 #[test]
-fn a_packet_with_several_chunks_is_named_by_the_lowest() {
+fn ecne_carries_the_lowest_tsn_of_a_packet() {
     let (mut net, a, _) = Net::established(1, &config());
     treat(&mut net, &[(1, Fate::Mark)]);
     let begin = net.wire.len();
@@ -164,8 +164,8 @@ fn a_packet_with_several_chunks_is_named_by_the_lowest() {
 }
 
 #[test]
-fn marks_of_one_window_reduce_once_and_those_of_the_next_again() {
-    // Ye 2004, Figure 16. The window of 32 goes out at once: its marks are one indication.
+fn marks_reduce_cwnd_once_per_window_of_data() {
+    // Ye 2004, Figure 16. The window of 32 packets is sent at once: its marks are one indication.
     let (mut net, a, _) = Net::established(1, &config());
     treat(&mut net, &[(1, Fate::Mark), (3, Fate::Mark), (31, Fate::Mark)]);
     send(&mut net, a, 32);
@@ -203,8 +203,8 @@ fn the_floor_of_the_window_holds() {
 }
 
 #[test]
-fn loss_in_a_marked_window_reduces_no_further() {
-    // Ye 2004, 4.3: fast retransmit in a window of data that an ECNE has reduced already
+fn loss_in_a_marked_window_does_not_reduce_cwnd_again() {
+    // Ye 2004, 4.3: fast retransmit in a window of data that an ECNE has already reduced.
     let (mut net, a, _) = Net::established(1, &config());
     treat(&mut net, &[(1, Fate::Mark), (10, Fate::Drop)]);
     send(&mut net, a, 32);
@@ -218,23 +218,23 @@ fn loss_in_a_marked_window_reduces_no_further() {
 }
 
 #[test]
-fn marks_in_a_window_reduced_for_loss_reduce_no_further() {
+fn marks_in_a_window_reduced_by_loss_do_not_reduce_cwnd_again() {
     let (mut net, a, _) = Net::established(1, &config());
     treat(&mut net, &[(2, Fate::Drop), (30, Fate::Mark)]);
     send(&mut net, a, 32);
     net.run_for(Span::from_secs(2));
     let after = stats(&mut net, Host::A, a);
     assert_eq!((after.recoveries, after.ecne_received, after.ecn_reductions), (1, 1, 0));
-    // The first packet was acknowledged before: slow start had added one.
+    // The first packet was acknowledged before: slow start had added one packet.
     assert_eq!(path(&mut net, a).ssthresh, 33 * UNIT / 2);
 }
 
 #[test]
-fn a_timeout_in_a_marked_window_leaves_ssthresh_alone() {
-    // Ye 2004, Figure 16, last rule: the mark arrives, the tail of the window and what would reveal its loss do not.
+fn a_timeout_in_a_marked_window_keeps_ssthresh() {
+    // Ye 2004, Figure 16, last rule: the mark arrives; the end of the window, and all packets that would reveal its loss, do not.
     let (mut net, a, _) = Net::established(1, &config());
     let mut count = 0;
-    net.knob = Box::new(move |packet| {
+    net.filter = Box::new(move |packet| {
         count += usize::from(packet.from == Host::A && packet.has(ChunkType::DATA));
         match (packet.from, count) {
             (Host::A, 1) => Fate::Mark,
@@ -249,9 +249,9 @@ fn a_timeout_in_a_marked_window_leaves_ssthresh_alone() {
     let after = path(&mut net, a);
     assert_eq!((after.cwnd, after.ssthresh), (UNIT, 16 * UNIT));
 
-    // Without the mark the timeout halves ssthresh itself, from the whole window.
+    // Without the mark, the timeout halves ssthresh from the full window.
     let (mut net, a, _) = Net::established(1, &config());
-    net.knob = Box::new(|packet| {
+    net.filter = Box::new(|packet| {
         if packet.from == Host::A {
             Fate::Drop
         } else {
@@ -266,7 +266,7 @@ fn a_timeout_in_a_marked_window_leaves_ssthresh_alone() {
 }
 
 #[test]
-fn belated_and_impossible_echoes_do_nothing() {
+fn late_and_invalid_echoes_are_ignored() {
     let (mut net, a, _) = Net::established(1, &config());
     treat(&mut net, &[(2, Fate::Mark)]);
     let begin = net.wire.len();
@@ -279,9 +279,9 @@ fn belated_and_impossible_echoes_do_nothing() {
         .unwrap()
         .clone();
     let window = path(&mut net, a).cwnd;
-    // The same once more, long after its window of data
+    // The ECNE arrives again, long after its window of data.
     net.inject(Host::A, echo.remote, echo.local, echo.bytes.clone());
-    // And one for a packet that was never sent
+    // An ECNE for a packet that was never sent.
     let forged = Chunk::Ecne {
         lowest_tsn: whimbrel_wire::Tsn(echoed(&echo)[0].wrapping_add(1000)),
     };
@@ -294,7 +294,7 @@ fn belated_and_impossible_echoes_do_nothing() {
 }
 
 #[test]
-fn marks_mean_nothing_to_those_who_did_not_agree() {
+fn marks_are_ignored_without_negotiation() {
     let (mut net, a, b) = Net::established(
         1,
         &AssociationConfig {
@@ -318,7 +318,7 @@ fn marks_mean_nothing_to_those_who_did_not_agree() {
 }
 
 #[test]
-fn appendix_a_echoes_go_on_until_cwr() {
+fn appendix_a_echoes_continue_until_cwr() {
     let (mut net, a, b) = Net::established(1, &with_cwr());
     treat(&mut net, &[(1, Fate::Mark)]);
     let begin = net.wire.len();
@@ -338,7 +338,7 @@ fn appendix_a_echoes_go_on_until_cwr() {
             .filter(|sent| sent.from == Host::B && sent.has(ChunkType::SACK))
     };
     let during = |sent: &&Sent| sent.at > marked.at && sent.at < arrived;
-    // Each SACK of the round trip between echoes the same TSN: 32 packets make 16 SACKs.
+    // Each SACK of the round trip in between echoes the same TSN: 32 packets cause 16 SACKs.
     assert!(sacks().filter(during).count() >= 16);
     let tsn = marked.tsns()[0];
     assert!(sacks().filter(during).all(|sent| echoed(sent) == [tsn]));
@@ -351,15 +351,15 @@ fn appendix_a_echoes_go_on_until_cwr() {
 }
 
 #[test]
-fn appendix_a_a_lost_cwr_costs_another_reduction() {
-    // Ye 2004, 4.4.1: the echo goes on, and after the window of data it counts as new congestion.
+fn appendix_a_a_lost_cwr_causes_another_reduction() {
+    // Ye 2004, 4.4.1: the echo continues, and after the window of data it counts as new congestion.
     let (mut net, a, b) = Net::established(1, &with_cwr());
     let (mut data, mut answers) = (0, 0);
-    net.knob = Box::new(move |packet| {
+    net.filter = Box::new(move |packet| {
         data += usize::from(packet.has(ChunkType::DATA));
         answers += usize::from(packet.has(ChunkType::CWR));
         if packet.has(ChunkType::CWR) && answers == 1 {
-            assert!(!packet.has(ChunkType::DATA), "nothing but the CWR is lost");
+            assert!(!packet.has(ChunkType::DATA), "only the CWR is lost");
             return Fate::Drop;
         }
         if packet.from == Host::A && data == 2 {

@@ -1,4 +1,4 @@
-//! Aborts, autoclose, and what is left of an association after its end (RFC 9260 §9.1).
+//! Abort, autoclose, and the state after the end of an association (RFC 9260 §9.1).
 
 use crate::support::{Fate, Host, Net, addrs};
 use whimbrel_control::Span;
@@ -21,7 +21,7 @@ fn shut_down(net: &mut Net, host: Host, id: AssocId) {
     net.drain(host);
 }
 
-/// Both ends were told of a good end, and nothing is left.
+/// Checks that both ends reported a graceful end and kept no state.
 fn assert_over(net: &mut Net, what: &str) {
     for host in [Host::A, Host::B] {
         assert_eq!(net.close_reason(host), Some(CloseReason::Graceful), "{what}: {host:?}");
@@ -42,7 +42,7 @@ fn section_9_1_a_user_aborts_with_a_reason() {
     let now = net.now;
     net.a.abort(now, a, "disk full");
     net.run_for(Span::from_secs(1));
-    // Later ones answer packets that were on the way.
+    // Later ABORTs answer packets that were in flight.
     let abort = net.sent(Host::A, ChunkType::ABORT)[0].clone();
     assert_eq!(abort.types(), [ChunkType::ABORT]);
     assert_eq!(
@@ -53,48 +53,48 @@ fn section_9_1_a_user_aborts_with_a_reason() {
         net.close_reason(Host::A),
         Some(CloseReason::AbortedLocally("disk full".into()))
     );
-    let told = CloseReason::AbortedByPeer {
+    let reported = CloseReason::AbortedByPeer {
         cause: Some(12),
         reason: "disk full".into(),
     };
-    assert_eq!(net.close_reason(Host::B), Some(told));
+    assert_eq!(net.close_reason(Host::B), Some(reported));
     assert_eq!((net.a.associations().count(), net.b.associations().count()), (0, 0));
     assert_eq!((net.a.next_timeout(), net.b.next_timeout()), (None, None));
     assert_eq!(net.count(Host::B, ChunkType::ABORT), 0, "an ABORT is not answered");
 }
 
 #[test]
-fn section_9_1_a_long_reason_is_cut_to_fit_its_packet() {
+fn section_9_1_a_long_reason_is_truncated_to_fit_its_packet() {
     let (mut net, a, _) = established();
     let (now, reason) = (net.now, "because ".repeat(20_000));
     net.a.abort(now, a, &reason);
     net.run_for(Span::from_secs(1));
-    let Some(CloseReason::AbortedByPeer { reason: told, .. }) = net.close_reason(Host::B) else {
+    let Some(CloseReason::AbortedByPeer { reason: reported, .. }) = net.close_reason(Host::B) else {
         panic!("no abort")
     };
-    assert!(!told.is_empty() && reason.starts_with(&told));
+    assert!(!reported.is_empty() && reason.starts_with(&reported));
 }
 
 #[test]
 fn section_9_1_an_abort_while_connecting() {
-    // Nobody has been told of the association yet.
+    // The peer's user has not been notified of the association yet.
     let mut net = Net::new(1);
-    net.knob = Box::new(|_| Fate::Drop);
+    net.filter = Box::new(|_| Fate::Drop);
     let id = net.connect(&config(), 1);
     net.drain(Host::A);
     let now = net.now;
-    net.a.abort(now, id, "never mind");
+    net.a.abort(now, id, "not needed");
     net.drain(Host::A);
     assert_eq!(net.count(Host::A, ChunkType::ABORT), 0);
     assert_eq!(
         net.close_reason(Host::A),
-        Some(CloseReason::AbortedLocally("never mind".into()))
+        Some(CloseReason::AbortedLocally("not needed".into()))
     );
     assert_eq!((net.a.associations().count(), net.a.next_timeout()), (0, None));
 }
 
 #[test]
-fn section_9_1_an_abort_in_every_state_ends_it_at_once() {
+fn section_9_1_abort_ends_an_association_in_every_state() {
     for state in [
         State::ShutdownPending,
         State::ShutdownSent,
@@ -102,7 +102,7 @@ fn section_9_1_an_abort_in_every_state_ends_it_at_once() {
         State::ShutdownAckSent,
     ] {
         let (mut net, a, _) = established();
-        net.knob = Box::new(|_| Fate::Drop);
+        net.filter = Box::new(|_| Fate::Drop);
         let tsn = net.last(Host::A, ChunkType::INIT).init().initial_tsn.0.wrapping_sub(1);
         if matches!(state, State::ShutdownPending | State::ShutdownReceived) {
             net.send(Host::A, a, Message::zeros(0, 10));
@@ -116,7 +116,7 @@ fn section_9_1_an_abort_in_every_state_ends_it_at_once() {
                     cumulative_tsn_ack: Tsn(tsn),
                 }],
             )
-            .expect("taken");
+            .expect("accepted");
         }
         assert_eq!(net.state(Host::A, a), state);
         let causes = crate::support::causes(&[whimbrel_wire::Cause::UserInitiatedAbort(b"enough")]);
@@ -124,12 +124,12 @@ fn section_9_1_an_abort_in_every_state_ends_it_at_once() {
             tag_reflected: false,
             causes: Causes::from_wire_bytes(&causes),
         };
-        net.as_peer(Host::A, &[chunk]).expect("taken");
-        let told = CloseReason::AbortedByPeer {
+        net.as_peer(Host::A, &[chunk]).expect("accepted");
+        let reported = CloseReason::AbortedByPeer {
             cause: Some(12),
             reason: "enough".into(),
         };
-        assert_eq!(net.close_reason(Host::A), Some(told), "{state:?}");
+        assert_eq!(net.close_reason(Host::A), Some(reported), "{state:?}");
     }
 }
 
@@ -155,7 +155,7 @@ fn autoclose_ends_an_association_without_data_in_either_direction() {
 
 // [9260:9.1-6, 9.2-17]
 #[test]
-fn what_has_arrived_can_be_read_after_the_end_and_then_the_place_is_free() {
+fn received_data_can_be_read_after_the_end_and_the_entry_is_then_free() {
     let (mut net, a, b) = established();
     net.auto_read = false;
     net.send(Host::A, a, Message::new(0, &b"last"[..]));
@@ -165,7 +165,7 @@ fn what_has_arrived_can_be_read_after_the_end_and_then_the_place_is_free() {
     assert_eq!(net.close_reason(Host::B), Some(CloseReason::Graceful));
     assert_eq!(net.state(Host::B, b), State::Closed);
     assert_eq!(net.b.associations().count(), 1, "there is something to read");
-    // The peer may come back meanwhile.
+    // The peer may open another association in the meantime.
     let again = net.connect(&config(), 1);
     net.run_for(Span::from_secs(1));
     assert_eq!(net.state(Host::A, again), State::Established);
@@ -176,7 +176,7 @@ fn what_has_arrived_can_be_read_after_the_end_and_then_the_place_is_free() {
     assert_ne!(second, b);
     shut_down(&mut net, Host::A, again);
     net.run_for(Span::from_secs(1));
-    // A third association takes a place that was used before, under another name.
+    // A third association reuses a table entry under another identifier.
     let third = net.connect(&config(), 1);
     net.run_for(Span::from_secs(1));
     let accepted = net.only(Host::B);
@@ -189,14 +189,14 @@ fn what_has_arrived_can_be_read_after_the_end_and_then_the_place_is_free() {
             net.a.send(now, stale, Message::zeros(0, 1)),
             Err(SendError::Closed)
         ));
-        net.a.abort(now, stale, "nobody");
+        net.a.abort(now, stale, "unknown");
         assert!(net.a.recv(now, stale, &mut |_| ()).is_none());
     }
     assert_eq!(net.state(Host::A, third), State::Established);
 }
 
 #[test]
-fn an_association_that_ended_makes_room_for_another_to_the_same_peer() {
+fn an_ended_association_allows_another_to_the_same_peer() {
     let (mut net, a, _) = established();
     let now = net.now;
     assert!(
@@ -209,7 +209,7 @@ fn an_association_that_ended_makes_room_for_another_to_the_same_peer() {
 }
 
 #[test]
-fn chunks_that_end_things_are_dropped_where_they_make_no_sense() {
+fn shutdown_chunks_are_dropped_in_states_that_do_not_expect_them() {
     let (mut net, a, _) = established();
     let before = net.wire.len();
     assert_eq!(net.as_peer(Host::A, &[Chunk::ShutdownAck]), Err(Discard::Unexpected));
@@ -220,7 +220,7 @@ fn chunks_that_end_things_are_dropped_where_they_make_no_sense() {
     assert_eq!((net.state(Host::A, a), net.wire.len()), (State::Established, before));
 }
 
-/// What became of messages that were taken: context, whether a part was sent, and why it was given up.
+/// Returns the messages that were given up: context, whether a part was sent, and the cause.
 fn failures(net: &Net, host: Host) -> Vec<(u32, bool, SendFailureCause)> {
     let failure = |event| match event {
         Event::SendFailed(failure) => Some((failure.context, failure.sent, failure.cause)),
@@ -238,12 +238,12 @@ fn numbered(context: u32, len: u32) -> Message {
 }
 
 #[test]
-fn section_11_2_2_messages_that_are_not_acknowledged_are_told_before_the_end() {
+fn section_11_2_2_unacknowledged_messages_are_reported_before_the_end() {
     let (mut net, a, _) = established();
     net.send(Host::A, a, numbered(1, 100));
     net.run_for(Span::from_secs(1));
-    net.knob = Box::new(|_| Fate::Drop);
-    // One in a chunk of its own, one in many of which the window lets some go, one that waits.
+    net.filter = Box::new(|_| Fate::Drop);
+    // One message in a single chunk, one in many chunks of which cwnd permits some, and one that waits.
     for (context, len) in [(2, 100), (3, 20_000), (4, 100)] {
         net.send(Host::A, a, numbered(context, len));
     }
@@ -271,7 +271,7 @@ fn section_11_2_2_messages_that_are_not_acknowledged_are_told_before_the_end() {
 #[test]
 fn section_11_2_2_without_a_handshake_nothing_is_delivered() {
     let mut net = Net::new(1);
-    net.knob = Box::new(|_| Fate::Drop);
+    net.filter = Box::new(|_| Fate::Drop);
     let id = net.connect(&config(), 1);
     net.send(Host::A, id, numbered(7, 100));
     net.run_for(Span::from_secs(1000));
@@ -280,7 +280,7 @@ fn section_11_2_2_without_a_handshake_nothing_is_delivered() {
 }
 
 #[test]
-fn section_11_2_2_a_shutdown_in_good_order_gives_nothing_up() {
+fn section_11_2_2_a_graceful_shutdown_gives_up_no_message() {
     let (mut net, a, _) = established();
     for context in 0..50 {
         net.send(Host::A, a, numbered(context, 3000));

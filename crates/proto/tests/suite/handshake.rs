@@ -1,4 +1,4 @@
-//! How associations begin: INIT, INIT ACK, COOKIE ECHO, COOKIE ACK (RFC 9260 §3.3.2, §3.3.3, §5.1, §5.4).
+//! The handshake: INIT, INIT ACK, COOKIE ECHO, COOKIE ACK (RFC 9260 §3.3.2, §3.3.3, §5.1, §5.4).
 
 use crate::support::{Fate, Host, Net, addr, addrs};
 use whimbrel_control::recovery::RecoveryChanges;
@@ -12,9 +12,9 @@ fn config() -> AssociationConfig {
     AssociationConfig::default()
 }
 
-/// Drops the first `count` packets with such a chunk.
+/// Drops the first `count` packets with a chunk of this type.
 fn lose(net: &mut Net, chunk_type: ChunkType, mut count: usize) {
-    net.knob = Box::new(move |packet| {
+    net.filter = Box::new(move |packet| {
         if packet.has(chunk_type) && count > 0 {
             count -= 1;
             return Fate::Drop;
@@ -88,10 +88,13 @@ fn section_5_3_1_tags_and_tsns_are_new_for_each_association() {
                 Host::B
             };
             let sent = net.last(host, chunk_type);
-            assert!(seen.insert(sent.init().initiate_tag), "round {round}: a tag came twice");
+            assert!(
+                seen.insert(sent.init().initiate_tag),
+                "round {round}: a tag was repeated"
+            );
             assert!(
                 seen.insert(sent.init().initial_tsn.0),
-                "round {round}: an initial TSN came twice"
+                "round {round}: an initial TSN was repeated"
             );
         }
     }
@@ -99,12 +102,12 @@ fn section_5_3_1_tags_and_tsns_are_new_for_each_association() {
 
 // [9260:5.1-12, 5.1.6-1]
 #[test]
-fn section_5_1_lost_inits_are_repeated_after_1_2_4_seconds_and_given_up_after_eight() {
+fn section_5_1_lost_inits_are_retransmitted_after_1_2_4_seconds_at_most_eight_times() {
     let mut net = Net::new(1);
-    net.knob = Box::new(|_| Fate::Drop);
+    net.filter = Box::new(|_| Fate::Drop);
     let start = net.now;
     net.connect(&config(), 1);
-    net.run_until(Span::from_secs(1000), "giving up", |net| {
+    net.run_until(Span::from_secs(1000), "the end after the last attempt", |net| {
         net.close_reason(Host::A).is_some()
     });
     // RTO.Initial 1 s, doubled up to RTO.Max 60 s; Max.Init.Retransmits 8.
@@ -114,17 +117,17 @@ fn section_5_1_lost_inits_are_repeated_after_1_2_4_seconds_and_given_up_after_ei
     assert_eq!(net.close_reason(Host::A), Some(CloseReason::HandshakeTimeout));
     net.run_for(Span::from_secs(10));
     assert_eq!(net.a.associations().count(), 0);
-    assert_eq!(net.a.next_timeout(), None, "nothing is left behind");
+    assert_eq!(net.a.next_timeout(), None, "no state remains");
 }
 
 // [9260:5.1.4-2, 5.1.4-3, 5.1.6-1]
 #[test]
-fn section_5_1_4_lost_cookie_echos_are_repeated_and_given_up() {
+fn section_5_1_4_lost_cookie_echos_are_retransmitted_up_to_the_limit() {
     let mut net = Net::new(1);
     lose(&mut net, ChunkType::COOKIE_ECHO, usize::MAX);
     let start = net.now;
     net.connect(&config(), 1);
-    net.run_until(Span::from_secs(1000), "giving up", |net| {
+    net.run_until(Span::from_secs(1000), "the end after the last attempt", |net| {
         net.close_reason(Host::A).is_some()
     });
     let expected: Vec<u64> = [0, 1, 3, 7, 15, 31, 63, 123, 183].map(|s| s * 1000 + 20).into();
@@ -147,7 +150,7 @@ fn section_5_1_any_one_lost_packet_delays_the_handshake_by_one_timeout() {
         lose(&mut net, chunk_type, 1);
         let start = net.now;
         net.connect(&config(), 1);
-        net.run_until(Span::from_secs(10), "both ends up", is_up);
+        net.run_until(Span::from_secs(10), "both ends established", is_up);
         assert_eq!(net.now.since(start).as_millis(), accepted_at, "{chunk_type:?}");
         net.run_for(Span::from_secs(10));
         assert_eq!((net.a.associations().count(), net.b.associations().count()), (1, 1));
@@ -159,7 +162,7 @@ fn section_5_1_duplicated_and_delayed_handshake_packets_make_one_association() {
     for seed in 0..200 {
         let mut rng = Rng::stream(seed, "handshake");
         let mut net = Net::with_config(2, &config(), seed);
-        net.knob = Box::new(move |_| match rng.below(4) {
+        net.filter = Box::new(move |_| match rng.below(4) {
             0 => Fate::Drop,
             1 => Fate::Duplicate,
             2 => Fate::Delay(Span::from_millis(rng.below(3000))),
@@ -167,7 +170,7 @@ fn section_5_1_duplicated_and_delayed_handshake_packets_make_one_association() {
         });
         net.connect(&config(), 2);
         net.run_until(Span::from_secs(300), &format!("seed {seed}"), is_up);
-        net.knob = Box::new(|_| Fate::Deliver);
+        net.filter = Box::new(|_| Fate::Deliver);
         net.run_for(Span::from_secs(10));
         let (a, b) = (net.only(Host::A), net.only(Host::B));
         net.send(Host::A, a, Message::new(0, &b"there"[..]));
@@ -184,12 +187,12 @@ fn section_5_1_duplicated_and_delayed_handshake_packets_make_one_association() {
 #[test]
 fn section_5_1_repeated_inits_and_cookie_echos_try_every_address() {
     let mut net = Net::new(3);
-    net.knob = Box::new(|packet| {
+    net.filter = Box::new(|packet| {
         let is_third = packet.remote == addrs(Host::B, 3)[2] || packet.local == addrs(Host::B, 3)[2];
         if is_third { Fate::Deliver } else { Fate::Drop }
     });
     net.connect(&config(), 3);
-    net.run_until(Span::from_secs(100), "both ends up", is_up);
+    net.run_until(Span::from_secs(100), "both ends established", is_up);
     let remotes: Vec<_> = net
         .sent(Host::A, ChunkType::INIT)
         .iter()
@@ -201,13 +204,13 @@ fn section_5_1_repeated_inits_and_cookie_echos_try_every_address() {
 
 // [9260:8.4-3, 8.4-4, 5.1-15, 5.1-17]
 #[test]
-fn section_8_4_whoever_does_not_listen_refuses() {
+fn section_8_4_an_endpoint_that_does_not_listen_refuses() {
     let mut net = Net::new(1);
     let now = net.now;
     let id = net
         .b
         .connect(now, config(), 4001, &addrs(Host::A, 1))
-        .expect("can be begun");
+        .expect("the association can be opened");
     net.run_for(Span::from_millis(100));
     assert_eq!(net.close_reason(Host::B), Some(CloseReason::Refused { cause: None }));
     assert_eq!(net.state(Host::B, id), State::Closed);
@@ -217,9 +220,9 @@ fn section_8_4_whoever_does_not_listen_refuses() {
 }
 
 #[test]
-fn section_10_the_driver_may_say_that_nobody_is_there() {
+fn section_10_the_driver_may_report_that_no_endpoint_listens() {
     let mut net = Net::new(1);
-    net.knob = Box::new(|_| Fate::Drop);
+    net.filter = Box::new(|_| Fate::Drop);
     let id = net.connect(&config(), 1);
     let now = net.now;
     net.a.peer_refused(now, id);
@@ -229,7 +232,7 @@ fn section_10_the_driver_may_say_that_nobody_is_there() {
 
 // [9260:5.1-15, 5.1-16, 5.1-17]
 #[test]
-fn section_5_1_no_room_for_another_association() {
+fn section_5_1_an_association_above_the_limit_is_refused() {
     let mut net = Net::new(1);
     let full = EndpointConfig {
         local_port: 4002,
@@ -256,7 +259,7 @@ fn section_5_1_no_room_for_another_association() {
 
 // [9260:5.1.1-2, 5.1.1-3, 5.1.1-4]
 #[test]
-fn section_5_1_1_streams_are_the_lesser_of_wanted_and_allowed() {
+fn section_5_1_1_streams_are_the_lesser_of_requested_and_allowed() {
     let ours = AssociationConfig {
         outbound_streams: 100,
         max_inbound_streams: 7,
@@ -276,7 +279,7 @@ fn section_5_1_1_streams_are_the_lesser_of_wanted_and_allowed() {
     let now = net.now;
     net.send(Host::A, a, Message::zeros(29, 1));
     assert!(net.a.send(now, a, Message::zeros(30, 1)).is_err());
-    // What was taken for streams that there are not after all is told, and the others go on.
+    // Messages for streams that turn out not to exist are reported as failed; the other messages are sent.
     let mut net = Net::with_config(1, &theirs, 1);
     let id = net.connect(&ours, 1);
     for stream in [30, 29, 99] {
@@ -291,11 +294,11 @@ fn section_5_1_1_streams_are_the_lesser_of_wanted_and_allowed() {
     let none = SendFailureCause::NoSuchStream;
     assert_eq!(failed.collect::<Vec<_>>(), [(30, false, none), (99, false, none)]);
     assert_eq!(net.contents(Host::B), [[29]]);
-    // RFC 9260 §3.3.3: INIT ACK asks for no more streams than INIT allowed.
+    // RFC 9260 §3.3.3: INIT ACK requests no more streams than the INIT allowed.
     assert_eq!(net.last(Host::B, ChunkType::INIT_ACK).init().outbound_streams, 7);
 }
 
-/// Types of the packets that A has sent, and after how many milliseconds.
+/// Returns the packets that A has sent: time in milliseconds, and chunk types.
 fn flow(net: &Net, start: Time) -> Vec<(u64, Vec<ChunkType>)> {
     let of_a = net.wire.iter().filter(|sent| sent.from == Host::A);
     of_a.map(|sent| (sent.at.since(start).as_millis(), sent.types()))
@@ -304,7 +307,7 @@ fn flow(net: &Net, start: Time) -> Vec<(u64, Vec<ChunkType>)> {
 
 // [9260:5.1-7, 5.1-18, 3.3.11-1]
 #[test]
-fn section_5_1_data_that_waits_goes_with_the_cookie_echo() {
+fn section_5_1_waiting_data_is_bundled_with_the_cookie_echo() {
     let mut net = Net::new(1);
     let start = net.now;
     let id = net.connect(&config(), 1);
@@ -313,21 +316,21 @@ fn section_5_1_data_that_waits_goes_with_the_cookie_echo() {
     }
     net.run_for(Span::from_secs(1));
     let (echo, data) = (ChunkType::COOKIE_ECHO, ChunkType::DATA);
-    // As much as the packet holds, and not another packet before the COOKIE ACK; then the others share one.
+    // As many messages as fit into the packet, and no further packet before COOKIE ACK; then the other messages share one packet.
     let sent = flow(&net, start);
     assert_eq!(
         sent[1..],
         [(20, vec![echo, data, data]), (40, vec![data, data])],
         "{sent:?}"
     );
-    // It is acknowledged at once.
+    // The data is acknowledged at once.
     let answer = net.last(Host::B, ChunkType::COOKIE_ACK);
     assert_eq!(answer.types(), [ChunkType::COOKIE_ACK, ChunkType::SACK]);
     assert_eq!(
         net.contents(Host::B),
         (0..4).map(|number| vec![number; 600]).collect::<Vec<_>>()
     );
-    let association = net.a.association(id).expect("up");
+    let association = net.a.association(id).expect("established");
     assert_eq!(
         (association.stats().timeouts, association.stats().retransmissions),
         (0, 0)
@@ -335,7 +338,8 @@ fn section_5_1_data_that_waits_goes_with_the_cookie_echo() {
     assert_eq!(association.buffered_send(), 0);
 }
 
-/// The COOKIE ECHO is lost with its data: T1-cookie repeats the one, and the other follows the COOKIE ACK. It is one loss, not two.
+/// The COOKIE ECHO is lost with its data: T1-cookie retransmits the COOKIE ECHO, and the data follows the COOKIE ACK. This is one loss, not
+/// two.
 // [9260:5.1.4-3]
 #[test]
 fn section_5_1_data_lost_with_a_cookie_echo_follows_the_cookie_ack() {
@@ -352,7 +356,7 @@ fn section_5_1_data_lost_with_a_cookie_echo_follows_the_cookie_ack() {
         [(20, vec![echo, data]), (1020, vec![echo]), (1040, vec![data])]
     );
     assert_eq!(net.contents(Host::B), [b"early"]);
-    let association = net.a.association(id).expect("up");
+    let association = net.a.association(id).expect("established");
     assert_eq!(
         (association.stats().timeouts, association.stats().retransmissions),
         (0, 1)
@@ -361,9 +365,9 @@ fn section_5_1_data_lost_with_a_cookie_echo_follows_the_cookie_ack() {
     assert_eq!((path.cwnd, path.flight, path.errors), (4404, 0, 0));
 }
 
-/// Data that comes to wait only after the first COOKIE ECHO goes with the next.
+/// Data queued only after the first COOKIE ECHO is bundled with the next one.
 #[test]
-fn section_5_1_data_may_go_with_a_repeated_cookie_echo() {
+fn section_5_1_data_may_be_bundled_with_a_repeated_cookie_echo() {
     let mut net = Net::new(1);
     let start = net.now;
     let id = net.connect(&config(), 1);
@@ -376,9 +380,9 @@ fn section_5_1_data_may_go_with_a_repeated_cookie_echo() {
     assert_eq!(net.contents(Host::B), [b"early"]);
 }
 
-/// Only the answer is lost: the data has arrived, and arrives no second time.
+/// Only the reply is lost: the data has arrived, and is not delivered twice.
 #[test]
-fn section_5_1_data_that_came_with_a_cookie_echo_is_delivered_once() {
+fn section_5_1_data_bundled_with_a_cookie_echo_is_delivered_once() {
     let mut net = Net::new(1);
     let id = net.connect(&config(), 1);
     lose(&mut net, ChunkType::COOKIE_ACK, 1);
@@ -389,13 +393,13 @@ fn section_5_1_data_that_came_with_a_cookie_echo_is_delivered_once() {
     net.send(Host::A, id, Message::new(0, &b"later"[..]));
     net.run_for(Span::from_secs(5));
     assert_eq!(net.contents(Host::B), [&b"early"[..], b"later"]);
-    let association = net.a.association(id).expect("up");
+    let association = net.a.association(id).expect("established");
     assert_eq!((association.stats().timeouts, association.buffered_send()), (0, 0));
 }
 
-/// A peer that takes the cookie and not the data: from the COOKIE ACK on T3-rtx sees to it.
+/// The peer accepts the cookie but not the data: from COOKIE ACK on, T3-rtx covers the data.
 #[test]
-fn section_5_1_data_that_was_not_taken_with_the_cookie_times_out() {
+fn section_5_1_data_not_accepted_with_the_cookie_times_out() {
     let mut net = Net::new(1);
     let id = net.connect(&config(), 1);
     lose(&mut net, ChunkType::COOKIE_ECHO, 1);
@@ -403,16 +407,16 @@ fn section_5_1_data_that_was_not_taken_with_the_cookie_times_out() {
     net.run_for(Span::from_millis(30));
     let echo = net.last(Host::A, ChunkType::COOKIE_ECHO);
     let bare = crate::support::packet(4001, 4002, echo.tag(), &echo.chunks()[..1]);
-    net.hand_from(Host::B, echo.meta(), &bare).expect("accepted");
+    net.deliver_from(Host::B, echo.meta(), &bare).expect("accepted");
     net.run_for(Span::from_millis(900));
     assert_eq!(net.state(Host::A, id), State::Established);
     assert_eq!(net.contents(Host::B), [[0; 0]; 0]);
     net.run_for(Span::from_secs(1));
     assert_eq!(net.contents(Host::B), [b"early"]);
-    assert_eq!(net.a.association(id).expect("up").stats().timeouts, 1);
+    assert_eq!(net.a.association(id).expect("established").stats().timeouts, 1);
 }
 
-/// T1-cookie covers what goes with the COOKIE ECHO: neither T3-rtx nor a tail-loss probe takes it for lost while the answer is late.
+/// T1-cookie covers data bundled with COOKIE ECHO: neither T3-rtx nor a tail-loss probe declares it lost while the reply is late.
 // [9260:5.1.4-3]
 #[test]
 fn section_5_1_no_timer_of_its_own_runs_for_early_data() {
@@ -425,20 +429,20 @@ fn section_5_1_no_timer_of_its_own_runs_for_early_data() {
     };
     let mut net = Net::new(1);
     let id = net.connect(&config, 1);
-    net.knob = Box::new(|packet| match () {
+    net.filter = Box::new(|packet| match () {
         () if packet.has(ChunkType::COOKIE_ACK) => Fate::Delay(Span::from_millis(500)),
         () => Fate::Deliver,
     });
     net.send(Host::A, id, Message::new(0, &b"early"[..]));
     net.run_for(Span::from_secs(2));
     assert_eq!(net.contents(Host::B), [b"early"]);
-    let stats = net.a.association(id).expect("up").stats();
+    let stats = net.a.association(id).expect("established").stats();
     assert_eq!((stats.probes, stats.timeouts, stats.retransmissions), (0, 0, 0));
 }
 
-/// DATA behind a COOKIE ACK is taken: the association is up before it is read.
+/// DATA after COOKIE ACK in the same packet is accepted: the association is established before the DATA chunk is processed.
 #[test]
-fn section_5_1_data_may_come_with_the_cookie_ack() {
+fn section_5_1_data_may_be_bundled_with_the_cookie_ack() {
     let mut net = Net::new(1);
     let id = net.connect(&config(), 1);
     lose(&mut net, ChunkType::COOKIE_ACK, usize::MAX);
@@ -446,12 +450,12 @@ fn section_5_1_data_may_come_with_the_cookie_ack() {
     let ack = net.last(Host::B, ChunkType::COOKIE_ACK);
     let tsn = net.last(Host::B, ChunkType::INIT_ACK).init().initial_tsn.0;
     let bytes = crate::support::extended(&ack.bytes, &[Chunk::Data(crate::support::data(tsn, 0, b"welcome"))]);
-    net.hand_from(Host::A, ack.meta(), &bytes).expect("taken");
+    net.deliver_from(Host::A, ack.meta(), &bytes).expect("accepted");
     assert_eq!(net.state(Host::A, id), State::Established);
     assert_eq!(net.contents(Host::A), [b"welcome"]);
 }
 
-/// Every scheme and accounting keeps its books of what went out early.
+/// Every scheme and accounting handles data bundled with COOKIE ECHO.
 #[test]
 fn section_5_1_early_data_with_every_scheme() {
     for scheme in whimbrel_control::Scheme::all() {
@@ -472,7 +476,7 @@ fn section_5_1_early_data_with_every_scheme() {
             let what = format!("{} with {lost:?} lost", scheme.name());
             let all: Vec<_> = (0..20).map(|number| vec![number; 1000]).collect();
             assert_eq!(net.contents(Host::B), all, "{what}");
-            let association = net.a.association(id).expect("up");
+            let association = net.a.association(id).expect("established");
             assert_eq!(association.buffered_send(), 0, "{what}");
             assert_eq!(association.paths().map(|path| path.flight).sum::<u64>(), 0, "{what}");
             let echoes = net.count(Host::A, ChunkType::COOKIE_ECHO);

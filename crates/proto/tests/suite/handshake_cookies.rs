@@ -1,4 +1,4 @@
-//! State cookies: stateless listeners, and cookies forged, changed, expired, replayed (RFC 9260 §5.1.3 to §5.1.5).
+//! State cookies: listeners without state, and cookies that are forged, changed, expired or replayed (RFC 9260 §5.1.3 to §5.1.5).
 
 use crate::support::{Fate, Host, Net, addr, data, extended, init, meta, packet, resealed};
 use whimbrel_control::Span;
@@ -9,9 +9,9 @@ fn config() -> AssociationConfig {
     AssociationConfig::default()
 }
 
-/// Drops the first `count` packets with such a chunk.
+/// Drops the first `count` packets with a chunk of this type.
 fn lose(net: &mut Net, chunk_type: ChunkType, mut count: usize) {
-    net.knob = Box::new(move |packet| {
+    net.filter = Box::new(move |packet| {
         if packet.has(chunk_type) && count > 0 {
             count -= 1;
             return Fate::Drop;
@@ -27,7 +27,7 @@ fn first(causes: Causes<'_>) -> Cause<'_> {
 // [9260:5.1-7, 5.1-8, 5.1-18, 5.1.5-5, 5.1.5-6, 5.1.5-7, 6.10-6]
 // [9260:3.3.12-1]
 #[test]
-fn section_5_1_5_data_may_come_with_the_cookie_echo() {
+fn section_5_1_5_data_bundled_with_the_cookie_echo_is_accepted() {
     let mut net = Net::new(1);
     net.connect(&config(), 1);
     lose(&mut net, ChunkType::COOKIE_ECHO, usize::MAX);
@@ -37,7 +37,7 @@ fn section_5_1_5_data_may_come_with_the_cookie_echo() {
     let tsn = net.last(Host::A, ChunkType::INIT).init().initial_tsn.0;
     let bytes = extended(&echo.bytes, &[Chunk::Data(data(tsn, 0, b"early"))]);
     let before = net.wire.len();
-    net.hand_from(Host::B, echo.meta(), &bytes).expect("accepted");
+    net.deliver_from(Host::B, echo.meta(), &bytes).expect("accepted");
     assert_eq!(net.contents(Host::B), [b"early"]);
     let answer = &net.wire[before];
     assert_eq!(answer.types(), [ChunkType::COOKIE_ACK, ChunkType::SACK]);
@@ -46,28 +46,28 @@ fn section_5_1_5_data_may_come_with_the_cookie_echo() {
 
 // [9260:5.1-6, 5.1.5-2]
 #[test]
-fn section_5_1_3_a_flood_of_inits_leaves_nothing_behind() {
+fn section_5_1_3_a_flood_of_inits_creates_no_state() {
     let mut net = Net::new(1);
     net.capture = false;
     for tag in 1..=10_000 {
         let from = meta(addr("10.0.0.2:0"), addr(&format!("10.9.{}.{}:0", tag / 250, tag % 250)));
         let bytes = packet(4001, 4002, 0, &[Chunk::Init(init(tag, &[]))]);
-        net.hand_from(Host::B, from, &bytes).expect("answered");
+        net.deliver_from(Host::B, from, &bytes).expect("answered");
     }
     assert_eq!(net.b.associations().count(), 0);
     assert_eq!(net.b.next_timeout(), None);
     assert_eq!(net.count(Host::B, ChunkType::INIT_ACK), 10_000);
-    // If the answers cannot be sent as fast as the INITs come, only so many wait.
+    // If the replies cannot be sent as fast as the INITs arrive, only a limited number of them waits.
     let bytes = packet(4001, 4002, 0, &[Chunk::Init(init(5, &[]))]);
     let from = meta(addr("10.0.0.2:0"), addr("10.0.0.1:0"));
     let now = net.now;
-    let taken = (0..10_000)
+    let accepted = (0..10_000)
         .filter(|_| net.b.handle_datagram(now, from, &bytes).is_ok())
         .count();
-    assert_eq!(taken, EndpointConfig::default().max_pending_replies);
+    assert_eq!(accepted, EndpointConfig::default().max_pending_replies);
 }
 
-/// A COOKIE ECHO of A that B has not seen yet.
+/// Returns a COOKIE ECHO of A that B has not received yet.
 fn fresh_cookie_echo() -> (Net, crate::support::Sent) {
     let mut net = Net::new(1);
     net.connect(&config(), 1);
@@ -80,14 +80,14 @@ fn fresh_cookie_echo() -> (Net, crate::support::Sent) {
 // [9260:5.1.5-2]
 // [9260:4-1, 3.3.3.1.1-1]
 #[test]
-fn section_5_1_5_changed_cookies_are_dropped_in_silence() {
+fn section_5_1_5_changed_cookies_are_silently_dropped() {
     let (mut net, echo) = fresh_cookie_echo();
     let before = net.wire.len();
     for at in 16..echo.bytes.len() {
         let mut bytes = echo.bytes.clone();
         bytes[at] ^= 0x10;
-        let result = net.hand_from(Host::B, echo.meta(), &resealed(bytes));
-        // The last bytes may be padding, which nobody looks at.
+        let result = net.deliver_from(Host::B, echo.meta(), &resealed(bytes));
+        // The last bytes may be padding, which is ignored.
         if result.is_ok() {
             assert!(at >= echo.bytes.len() - 3, "byte {at} can be changed");
             break;
@@ -109,7 +109,7 @@ fn section_5_1_5_changed_cookies_are_dropped_in_silence() {
 
 // [9260:5.1.5-3]
 #[test]
-fn section_5_1_5_cookies_hold_for_their_ports_tag_and_addresses_only() {
+fn section_5_1_5_cookies_are_valid_only_for_their_ports_tag_and_addresses() {
     let (mut net, echo) = fresh_cookie_echo();
     let Chunk::CookieEcho { cookie } = echo.chunks()[0] else {
         panic!("no COOKIE ECHO")
@@ -123,17 +123,17 @@ fn section_5_1_5_cookies_hold_for_their_ports_tag_and_addresses_only() {
         (packet(4001, 4002, tag, &chunk), addr("10.0.0.9:0")),
     ] {
         assert_eq!(
-            net.hand_from(Host::B, meta(echo.remote, from), &bytes),
+            net.deliver_from(Host::B, meta(echo.remote, from), &bytes),
             Err(Discard::Cookie)
         );
     }
     assert_eq!(
-        net.hand(Host::B, &packet(4001, 4003, tag, &chunk)),
+        net.deliver(Host::B, &packet(4001, 4003, tag, &chunk)),
         Err(Discard::NotForUs)
     );
     assert_eq!((net.wire.len(), net.b.associations().count()), (before, 0));
-    net.hand_from(Host::B, echo.meta(), &echo.bytes)
-        .expect("the true one is accepted");
+    net.deliver_from(Host::B, echo.meta(), &echo.bytes)
+        .expect("the genuine one is accepted");
 }
 
 // [9260:5.1.5-4]
@@ -141,11 +141,11 @@ fn section_5_1_5_cookies_hold_for_their_ports_tag_and_addresses_only() {
 #[test]
 fn section_5_1_5_an_expired_cookie_is_answered_with_stale_cookie() {
     let (mut net, echo) = fresh_cookie_echo();
-    net.knob = Box::new(|_| Fate::Drop);
+    net.filter = Box::new(|_| Fate::Drop);
     net.now += Span::from_secs(61);
     let before = net.wire.len();
     assert_eq!(
-        net.hand_from(Host::B, echo.meta(), &echo.bytes),
+        net.deliver_from(Host::B, echo.meta(), &echo.bytes),
         Err(Discard::StaleCookie)
     );
     assert_eq!((net.wire.len(), net.b.associations().count()), (before + 1, 0));
@@ -157,7 +157,7 @@ fn section_5_1_5_an_expired_cookie_is_answered_with_stale_cookie() {
     let Chunk::Error { causes } = error.chunks()[0] else {
         panic!("not an ERROR")
     };
-    // It was made 10 ms after the start, and 30 ms after that the clock was set forward.
+    // The cookie was created 10 ms after the start, and 30 ms later the clock was set forward.
     assert_eq!(
         first(causes),
         Cause::StaleCookie {
@@ -166,48 +166,58 @@ fn section_5_1_5_an_expired_cookie_is_answered_with_stale_cookie() {
     );
 }
 
-/// The INIT ACK told the peer addresses that are not ours any more, and not those that have come: it is made to ask again.
+/// The INIT ACK listed local addresses that have changed since: the stale-cookie error makes the peer send a new INIT.
 #[test]
-fn a_cookie_from_before_a_change_of_addresses_is_stale() {
+fn a_cookie_created_before_a_change_of_addresses_is_stale() {
     let (mut net, echo) = fresh_cookie_echo();
-    net.knob = Box::new(|_| Fate::Deliver);
+    net.filter = Box::new(|_| Fate::Deliver);
     let now_ours = [addr("10.0.0.2:0"), addr("10.0.1.2:0")];
     net.b.set_local_addrs(&now_ours).expect("valid addresses");
     assert_eq!(
-        net.hand_from(Host::B, echo.meta(), &echo.bytes),
+        net.deliver_from(Host::B, echo.meta(), &echo.bytes),
         Err(Discard::StaleCookie)
     );
     assert_eq!(net.b.associations().count(), 0);
     net.run_for(Span::from_secs(1));
     let (a, b) = (net.only(Host::A), net.only(Host::B));
-    assert_eq!(net.b.association(b).expect("up").local_addrs(), now_ours);
-    let known = net.a.association(a).expect("up").paths().map(|path| path.remote);
+    assert_eq!(net.b.association(b).expect("established").local_addrs(), now_ours);
+    let known = net
+        .a
+        .association(a)
+        .expect("established")
+        .paths()
+        .map(|path| path.remote);
     assert_eq!(known.collect::<Vec<_>>(), now_ours);
-    // Once it has made its association, the cookie is answered whatever has changed since (RFC 9260 §5.2.4 D).
+    // After it has created its association, the cookie is answered whatever has changed since (RFC 9260 §5.2.4 D).
     let echo = net.last(Host::A, ChunkType::COOKIE_ECHO);
     net.b.set_local_addrs(&now_ours[..1]).expect("valid addresses");
-    net.hand_from(Host::B, echo.meta(), &echo.bytes).expect("answered");
+    net.deliver_from(Host::B, echo.meta(), &echo.bytes).expect("answered");
     assert_eq!(net.only(Host::B), b);
 }
 
-/// An association keeps its addresses when those of its endpoint change, and a peer that restarts is told of the association's.
+/// An association keeps its addresses when those of its endpoint change. A peer that restarts receives the addresses of the association.
 #[test]
-fn a_restarted_peer_learns_the_addresses_of_its_association() {
+fn a_restarted_peer_receives_the_addresses_of_its_association() {
     let (mut net, _, b) = Net::established(2, &config());
     net.b.set_local_addrs(&[addr("10.0.7.2:0")]).expect("valid addresses");
     net.a = crate::support::endpoint(Host::A, 2, &config(), 99);
     let a = net.connect(&config(), 1);
     net.run_for(Span::from_secs(1));
-    let ours = net.b.association(b).expect("up").local_addrs().to_vec();
+    let ours = net.b.association(b).expect("established").local_addrs().to_vec();
     assert_eq!(ours, crate::support::addrs(Host::B, 2));
-    let known = net.a.association(a).expect("up").paths().map(|path| path.remote);
+    let known = net
+        .a
+        .association(a)
+        .expect("established")
+        .paths()
+        .map(|path| path.remote);
     assert_eq!(known.collect::<Vec<_>>(), ours);
 }
 
-/// A cookie proves itself for as long as it lives, also after the association that it made is over: that is what having no state
-/// means. The peer that did not ask for it ends the new association with an ABORT.
+/// A cookie is valid for its whole life, also after the association that it created has ended: the endpoint keeps no state. The peer, which
+/// has not sent it, ends the new association with an ABORT.
 #[test]
-fn section_5_1_5_a_cookie_replayed_after_the_end_does_no_lasting_harm() {
+fn section_5_1_5_a_cookie_replayed_after_the_end_creates_no_lasting_association() {
     let mut net = Net::new(1);
     let id = net.connect(&config(), 1);
     net.run_for(Span::from_millis(100));
@@ -216,7 +226,7 @@ fn section_5_1_5_a_cookie_replayed_after_the_end_does_no_lasting_harm() {
     net.a.shutdown(now, id);
     net.run_for(Span::from_secs(1));
     assert_eq!(net.b.associations().count(), 0);
-    net.hand_from(Host::B, echo.meta(), &echo.bytes).expect("accepted");
+    net.deliver_from(Host::B, echo.meta(), &echo.bytes).expect("accepted");
     assert_eq!(net.b.associations().count(), 1);
     let b = net.only(Host::B);
     net.send(Host::B, b, Message::zeros(0, 1));

@@ -1,4 +1,4 @@
-//! What INIT and INIT ACK say: streams, addresses, parameters unknown and impossible (RFC 9260 §3.2.1, §3.3.2, §3.3.3, §5.1.2, §5.4).
+//! Contents of INIT and INIT ACK: streams, addresses, unknown and invalid parameters (RFC 9260 §3.2.1, §3.3.2, §3.3.3, §5.1.2, §5.4).
 
 use crate::support::{Fate, Host, Net, addr, addrs, endpoint, init, meta, packet, parameters};
 use whimbrel_control::{Rng, Span};
@@ -21,12 +21,12 @@ fn first(causes: Causes<'_>) -> Cause<'_> {
     causes.iter().next().expect("a cause").expect("well-formed")
 }
 
-/// What B answers to an INIT with these parameters and changes.
+/// Returns B's reply to an INIT with these parameters and changes.
 fn answer_to(list: &[u8], change: impl FnOnce(&mut whimbrel_wire::Init<'_>)) -> (Result<(), Discard>, Net) {
     let mut net = Net::new(1);
     let mut chunk = init(77, list);
     change(&mut chunk);
-    let result = net.hand(Host::B, &packet(4001, 4002, 0, &[Chunk::Init(chunk)]));
+    let result = net.deliver(Host::B, &packet(4001, 4002, 0, &[Chunk::Init(chunk)]));
     (result, net)
 }
 
@@ -41,13 +41,17 @@ fn refused_with(list: &[u8], change: impl FnOnce(&mut whimbrel_wire::Init<'_>)) 
 // [9260:5.1-15, 5.1-16, 5.1-17]
 // [9260:3.3.2-7, 3.3.2-9, 3.3.2-12, 3.3.2-14]
 #[test]
-fn section_3_3_2_impossible_inits_are_refused() {
+fn section_3_3_2_invalid_inits_are_refused() {
     assert_eq!(refused_with(&[], |init| init.outbound_streams = 0), [7]);
     assert_eq!(refused_with(&[], |init| init.inbound_streams = 0), [7]);
     assert_eq!(refused_with(&[], |init| init.a_rwnd = 1499), [7]);
     assert!(answer_to(&[], |init| init.a_rwnd = 1500).0.is_ok());
     let (result, net) = answer_to(&[], |init| init.initiate_tag = 0);
-    assert_eq!((result, net.wire.len()), (Err(Discard::InvalidChunk), 0), "in silence");
+    assert_eq!(
+        (result, net.wire.len()),
+        (Err(Discard::InvalidChunk), 0),
+        "silently discarded"
+    );
 }
 
 // [9260:5.1.2-2, 5.1.2-3]
@@ -100,7 +104,7 @@ fn reports(sent: &crate::support::Sent) -> Vec<Vec<u8>> {
     sent.init().parameters.iter().filter_map(report).collect()
 }
 
-/// A parameter of an unknown type that asks for a report.
+/// Returns a parameter of an unknown type that requires a report.
 fn unknown(number: u8, len: u16) -> Vec<u8> {
     let mut raw = vec![number; usize::from(len)];
     raw[..2].copy_from_slice(&[0xc0, 0x99]);
@@ -110,12 +114,12 @@ fn unknown(number: u8, len: u16) -> Vec<u8> {
 
 // [9260:3.2.2-1, 3.3.3.1.2-1]
 #[test]
-fn section_3_2_2_unknown_parameters_of_an_init_are_reported_as_far_as_a_packet_holds_them() {
+fn section_3_2_2_unknown_parameters_of_an_init_are_reported_as_far_as_they_fit() {
     let list = [unknown(1, 400), unknown(2, 400)];
     let (result, net) = answer_to(&list.concat(), |_| ());
     assert_eq!(result, Ok(()));
     assert_eq!(reports(&net.last(Host::B, ChunkType::INIT_ACK)), list);
-    // RFC 9260 §12.4: what would make the answer a large one is left out.
+    // RFC 9260 §12.4: parameters that would make the reply too large are omitted.
     let list = [unknown(1, 400), unknown(2, 1000), unknown(3, 8), unknown(4, 400)];
     let (result, net) = answer_to(&list.concat(), |_| ());
     assert_eq!(result, Ok(()));
@@ -126,7 +130,7 @@ fn section_3_2_2_unknown_parameters_of_an_init_are_reported_as_far_as_a_packet_h
 
 // [9260:3.2.2-2, 3.2.2-3]
 #[test]
-fn section_3_2_2_an_error_beside_a_cookie_echo_reports_what_fits() {
+fn section_3_2_2_an_error_bundled_with_a_cookie_echo_reports_what_fits() {
     let mut net = Net::new(1);
     net.connect(&config(), 1);
     net.drain(Host::A);
@@ -134,7 +138,7 @@ fn section_3_2_2_an_error_beside_a_cookie_echo_reports_what_fits() {
     let cookie = parameters(&[Parameter::StateCookie(&[7; 1000])]);
     let list = [cookie, unknown(1, 400), unknown(2, 400), unknown(3, 8)].concat();
     net.forge(Host::A, tag, &[Chunk::InitAck(init(9, &list))])
-        .expect("taken");
+        .expect("accepted");
     let sent = net.last(Host::A, ChunkType::COOKIE_ECHO);
     assert_eq!(sent.types(), [ChunkType::COOKIE_ECHO, ChunkType::ERROR]);
     let Chunk::Error { causes } = sent.chunks()[1] else {
@@ -147,10 +151,10 @@ fn section_3_2_2_an_error_beside_a_cookie_echo_reports_what_fits() {
     assert_eq!(lengths, [400, 8]);
 }
 
-// RFC 5061 §4.2.4, §4.2.6: known by number, and of no effect.
+// RFC 5061 §4.2.4, §4.2.6: known types without any effect.
 #[test]
-fn section_3_2_1_parameters_of_no_effect_are_reported_too() {
-    // Adaptation Layer Indication; Set Primary Address with an address in it.
+fn section_3_2_1_parameters_without_effect_are_reported_too() {
+    // Adaptation Layer Indication; Set Primary Address, which contains an address.
     for raw in [
         vec![0xc0, 6, 0, 8, 1, 2, 3, 4],
         vec![0xc0, 4, 0, 16, 0, 0, 0, 1, 0, 5, 0, 8, 10, 0, 0, 1],
@@ -177,7 +181,7 @@ fn section_3_2_2_unknown_parameters_of_an_init_ack_are_reported_with_the_cookie_
     let mut list = vec![0xc0, 0x99, 0, 4];
     list.extend_from_slice(&parameters(&[Parameter::StateCookie(b"biscuit")]));
     net.forge(Host::A, tag, &[Chunk::InitAck(init(9, &list))])
-        .expect("taken");
+        .expect("accepted");
     let sent = net.last(Host::A, ChunkType::COOKIE_ECHO);
     assert_eq!(sent.types(), [ChunkType::COOKIE_ECHO, ChunkType::ERROR]);
     assert_eq!((sent.tag(), sent.causes()), (9, vec![8]));
@@ -186,7 +190,7 @@ fn section_3_2_2_unknown_parameters_of_an_init_ack_are_reported_with_the_cookie_
 
 // [9260:5.1.2-8, 5.1.2-9, 5.1.2-10, 5.1.2-11]
 #[test]
-fn section_5_1_2_families_that_cannot_be_used_are_passed_over() {
+fn section_5_1_2_unusable_address_families_are_skipped() {
     let mut list = parameters(&[
         Parameter::Ipv4([10, 0, 1, 1].into()),
         Parameter::Ipv6("2001:db8::1".parse().expect("an address")),
@@ -212,7 +216,7 @@ fn section_5_1_2_families_that_cannot_be_used_are_passed_over() {
 }
 
 #[test]
-fn section_3_3_2_1_5_supported_address_types_are_told() {
+fn section_3_3_2_1_5_supported_address_types_are_listed() {
     let types = |local: Vec<_>, peer| {
         let mut net = Net::new(1);
         let config = EndpointConfig {
@@ -224,7 +228,7 @@ fn section_3_3_2_1_5_supported_address_types_are_told() {
         let now = net.now;
         net.a
             .connect(now, AssociationConfig::default(), 4002, &[peer])
-            .expect("can be begun");
+            .expect("the association can be opened");
         net.drain(Host::A);
         let sent = net.last(Host::A, ChunkType::INIT);
         let listed = sent.init().parameters.iter().find_map(|parameter| match parameter {
@@ -241,7 +245,7 @@ fn section_3_3_2_1_5_supported_address_types_are_told() {
     );
 }
 
-/// What A does with an INIT ACK made by hand.
+/// Passes an INIT ACK built by hand to A.
 fn on_init_ack(list: &[u8], change: impl FnOnce(&mut whimbrel_wire::Init<'_>)) -> Net {
     let mut net = Net::new(1);
     net.connect(&config(), 1);
@@ -250,14 +254,14 @@ fn on_init_ack(list: &[u8], change: impl FnOnce(&mut whimbrel_wire::Init<'_>)) -
     let mut chunk = init(9, list);
     change(&mut chunk);
     let bytes = packet(4002, 4001, tag, &[Chunk::InitAck(chunk)]);
-    assert_eq!(net.hand(Host::A, &bytes), Err(Discard::InvalidChunk));
+    assert_eq!(net.deliver(Host::A, &bytes), Err(Discard::InvalidChunk));
     net
 }
 
 // [9260:5.1-15, 5.1-16, 5.1-17]
 // [9260:3.3.3-2, 3.3.3-6, 3.3.3-12, 3.3.3-15]
 #[test]
-fn section_3_3_3_impossible_init_acks_end_the_attempt() {
+fn section_3_3_3_invalid_init_acks_end_the_attempt() {
     let cookie = parameters(&[Parameter::StateCookie(b"biscuit")]);
     let is_over = |net: &Net| matches!(net.close_reason(Host::A), Some(CloseReason::ProtocolViolation(_)));
     let net = on_init_ack(&[], |_| ());
@@ -290,15 +294,15 @@ fn section_3_3_3_impossible_init_acks_end_the_attempt() {
 
 // [9260:3.3.3-9]
 #[test]
-fn section_3_3_3_a_tiny_window_in_an_init_ack_is_refused_and_the_attempt_goes_on() {
+fn section_3_3_3_an_init_ack_with_a_tiny_window_is_refused_and_the_attempt_continues() {
     let cookie = parameters(&[Parameter::StateCookie(b"biscuit")]);
     let mut net = on_init_ack(&cookie, |init| init.a_rwnd = 1499);
     assert_eq!(net.last(Host::A, ChunkType::ABORT).tag(), 9);
-    net.run_until(Span::from_secs(10), "the real peer's answer", is_up);
+    net.run_until(Span::from_secs(10), "the INIT ACK of the real peer", is_up);
 }
 
 #[test]
-fn section_5_1_3_a_cookie_that_fits_no_packet_is_refused() {
+fn section_5_1_3_a_cookie_larger_than_a_packet_is_refused() {
     let mut net = Net::new(1);
     net.connect(&config(), 1);
     net.drain(Host::A);
@@ -326,7 +330,7 @@ fn section_5_1_2_without_a_list_the_source_is_the_only_address() {
 #[test]
 fn section_5_1_2_listed_addresses_are_verified_before_they_are_used() {
     let mut net = Net::new(3);
-    // A knows only one address of B; B learns all three of A.
+    // A knows only one address of B; B receives all three addresses of A.
     net.connect(&config(), 1);
     net.run_for(Span::from_millis(30));
     let b = net.only(Host::B);
@@ -337,7 +341,7 @@ fn section_5_1_2_listed_addresses_are_verified_before_they_are_used() {
         let states: Vec<_> = net
             .host(host)
             .association(id)
-            .expect("up")
+            .expect("established")
             .paths()
             .map(|path| path.state)
             .collect();
@@ -347,7 +351,7 @@ fn section_5_1_2_listed_addresses_are_verified_before_they_are_used() {
     net.run_for(Span::from_secs(5));
     for host in [Host::A, Host::B] {
         let id = net.only(host);
-        let all: Vec<_> = net.host(host).association(id).expect("up").paths().collect();
+        let all: Vec<_> = net.host(host).association(id).expect("established").paths().collect();
         assert!(
             all.iter().all(|path| path.state == PathState::Active),
             "{host:?}: {all:?}"
@@ -371,21 +375,21 @@ fn section_5_1_2_listed_addresses_are_verified_before_they_are_used() {
 
 // [9260:5.1.2-5]
 #[test]
-fn section_5_1_2_only_addresses_that_the_peer_has_named_are_used() {
+fn section_5_1_2_only_addresses_that_the_peer_listed_are_used() {
     let mut net = Net::new(2);
     net.b = endpoint(Host::B, 1, &config(), 1);
-    // The user of A believes in a second address, which B does not have.
+    // The user of A specified a second address, which B does not have.
     let id = net.connect(&config(), 2);
     net.run_for(Span::from_secs(1));
     let remotes: Vec<_> = net
         .a
         .association(id)
-        .expect("up")
+        .expect("established")
         .paths()
         .map(|path| path.remote)
         .collect();
     assert_eq!(remotes, addrs(Host::B, 1));
-    // The address is free for another association as soon as this one does not use it.
+    // The address can be used for another association as soon as this one does not use it.
     let now = net.now;
     let other = net.a.connect(now, config(), 4002, &addrs(Host::B, 2)[1..]);
     assert!(other.is_ok(), "{other:?}");
@@ -393,29 +397,29 @@ fn section_5_1_2_only_addresses_that_the_peer_has_named_are_used() {
 
 // [9260:5.1.2-6]
 #[test]
-fn section_5_1_2_an_init_ack_from_another_address_of_the_peer_is_taken() {
+fn section_5_1_2_an_init_ack_from_another_address_of_the_peer_is_accepted() {
     let mut net = Net::new(2);
     net.connect(&config(), 1);
     net.drain(Host::A);
     let init = net.last(Host::A, ChunkType::INIT);
     let now = net.now;
     net.b.handle_datagram(now, init.meta(), &init.bytes).expect("answered");
-    net.knob = Box::new(|_| Fate::Drop);
+    net.filter = Box::new(|_| Fate::Drop);
     net.drain(Host::B);
     let answer = net.last(Host::B, ChunkType::INIT_ACK);
-    net.knob = Box::new(|_| Fate::Deliver);
-    // B's routing chose its other address.
-    net.hand_from(Host::A, meta(answer.remote, addrs(Host::B, 2)[1]), &answer.bytes)
-        .expect("taken");
-    // Only the address that the user gave is known to be the peer's.
+    net.filter = Box::new(|_| Fate::Deliver);
+    // B's routing selected its other address.
+    net.deliver_from(Host::A, meta(answer.remote, addrs(Host::B, 2)[1]), &answer.bytes)
+        .expect("accepted");
+    // Only the address that the user specified is confirmed.
     assert_eq!(net.last(Host::A, ChunkType::COOKIE_ECHO).remote, addrs(Host::B, 2)[0]);
-    net.run_until(Span::from_secs(1), "both ends up", is_up);
+    net.run_until(Span::from_secs(1), "both ends established", is_up);
     net.run_for(Span::from_secs(5));
     let a = net.only(Host::A);
     let paths: Vec<_> = net
         .a
         .association(a)
-        .expect("up")
+        .expect("established")
         .paths()
         .map(|path| (path.remote, path.state))
         .collect();

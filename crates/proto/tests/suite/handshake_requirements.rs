@@ -1,4 +1,4 @@
-//! Requirements of RFC 9260 on INIT and INIT ACK that the stories of the other files do not hold.
+//! Requirements of RFC 9260 on INIT and INIT ACK that the other files do not test.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -9,8 +9,8 @@ use whimbrel_control::{Rng, Span};
 use whimbrel_proto::{AssociationConfig, Endpoint, EndpointConfig, PathId, State, TransportAddr};
 use whimbrel_wire::{Chunk, ChunkType, Init, Parameter, Tsn};
 
-/// Everything that may be agreed on is wanted.
-fn talkative() -> AssociationConfig {
+/// A configuration that offers every extension.
+fn all_extensions() -> AssociationConfig {
     AssociationConfig {
         dynamic_addresses: true,
         ..quiet()
@@ -30,7 +30,7 @@ const HOST_NAME: u16 = 11;
 // [9260:3.3.3-1, 3.3.3-5, 3.3.3-8, 3.3.3-11, 3.3.3-14, 3.3.3.1-1]
 #[test]
 fn section_3_3_what_init_and_init_ack_announce() {
-    for config in [quiet(), talkative()] {
+    for config in [quiet(), all_extensions()] {
         let smallest = AssociationConfig {
             outbound_streams: 20,
             max_inbound_streams: 3,
@@ -50,7 +50,7 @@ fn section_3_3_what_init_and_init_ack_announce() {
             let mut seen = BTreeSet::new();
             for number in types(&chunk) {
                 assert_ne!(number, HOST_NAME);
-                // Addresses alone come several times.
+                // Only addresses occur several times.
                 assert!(seen.insert(number) || number == 5, "parameter {number} twice");
             }
             for parameter in chunk.parameters.iter() {
@@ -77,7 +77,7 @@ fn section_3_3_what_init_and_init_ack_announce() {
 
 fn is_reached_at(net: &mut Net, host: Host) -> Vec<TransportAddr> {
     let id = net.only(host);
-    let paths = net.host(host).association(id).expect("up").paths();
+    let paths = net.host(host).association(id).expect("established").paths();
     paths.map(|path| path.remote).collect()
 }
 
@@ -105,7 +105,7 @@ fn section_3_3_2_1_2_mapped_addresses_are_listed_as_ipv4() {
 #[test]
 fn section_3_3_without_a_list_the_source_is_the_only_address_of_either_end() {
     let mut net = Net::new(1);
-    // A asks at two addresses; the answer lists none, so that the one that it comes from is B's.
+    // A sends INITs to two addresses. The INIT ACK lists none, so its source is B's only address.
     net.connect(&quiet(), 2);
     net.run_for(Span::from_secs(1));
     assert_eq!(is_reached_at(&mut net, Host::A), addrs(Host::B, 1));
@@ -114,7 +114,7 @@ fn section_3_3_without_a_list_the_source_is_the_only_address_of_either_end() {
 
 // [9260:3.3.3-7, 3.3.3-13, 3.3.3-16]
 #[test]
-fn section_3_3_3_an_impossible_init_ack_is_dropped_in_silence_in_other_states() {
+fn section_3_3_3_an_invalid_init_ack_is_silently_dropped_in_other_states() {
     let cookie = parameters(&[Parameter::StateCookie(b"biscuit")]);
     let impossible = [
         Init {
@@ -132,7 +132,7 @@ fn section_3_3_3_an_impossible_init_ack_is_dropped_in_silence_in_other_states() 
     ];
     for echoed in [true, false] {
         let mut net = Net::new(1);
-        net.knob = Box::new(move |packet| {
+        net.filter = Box::new(move |packet| {
             if echoed && packet.has(ChunkType::COOKIE_ECHO) {
                 Fate::Drop
             } else {
@@ -160,19 +160,19 @@ fn section_3_3_3_an_impossible_init_ack_is_dropped_in_silence_in_other_states() 
 
 // [9260:3.3.3-3, 3.3.3-18, 3.3.3-19]
 #[test]
-fn section_3_3_3_a_long_init_ack_with_flags_is_understood() {
+fn section_3_3_3_a_long_init_ack_with_flags_is_accepted() {
     let mut net = Net::new(1);
     let a = net.connect(&quiet(), 1);
     net.drain(Host::A);
     let tag = net.last(Host::A, ChunkType::INIT).init().initiate_tag;
-    // A parameter that is passed over.
+    // A parameter that is skipped.
     let mut list = vec![0; 2000];
     list[..4].copy_from_slice(&[0x80, 0x77, 7, 208]);
     list.extend(parameters(&[Parameter::StateCookie(b"biscuit")]));
     let mut bytes = crate::support::packet(4002, 4001, tag, &[Chunk::InitAck(init(9, &list))]);
     assert_eq!((bytes.len() > 1500, bytes[13]), (true, 0));
     bytes[13] = 0xff;
-    net.hand(Host::A, &resealed(bytes)).expect("taken");
+    net.deliver(Host::A, &resealed(bytes)).expect("accepted");
     assert_eq!(net.state(Host::A, a), State::CookieEchoed);
     let echo = net.last(Host::A, ChunkType::COOKIE_ECHO);
     assert_eq!(echo.chunks(), [Chunk::CookieEcho { cookie: b"biscuit" }]);
@@ -204,7 +204,7 @@ impl rand_core::TryRng for ZerosFirst {
 
 // [9260:5.3.1-1, 5.1-2, 3.3.3-5]
 #[test]
-fn section_5_3_1_a_random_number_of_zero_is_no_tag() {
+fn section_5_3_1_a_random_number_of_zero_is_not_used_as_tag() {
     let mut net = Net::new(1);
     for host in [Host::A, Host::B] {
         let config = EndpointConfig {
@@ -225,7 +225,7 @@ fn section_5_3_1_a_random_number_of_zero_is_no_tag() {
 
 // [9260:6.2-14]
 #[test]
-fn section_6_2_the_delay_of_sacks_is_500_ms_at_most() {
+fn section_6_2_a_sack_delay_above_500_ms_is_refused() {
     for (ms, is_allowed) in [(0, true), (500, true), (501, false)] {
         let config = AssociationConfig {
             sack_delay: Span::from_millis(ms),
@@ -237,9 +237,9 @@ fn section_6_2_the_delay_of_sacks_is_500_ms_at_most() {
 
 // [9260:3.3.8-2]
 #[test]
-fn section_3_3_8_a_shutdown_takes_back_no_gap_blocks() {
+fn section_3_3_8_a_shutdown_does_not_renege_on_gap_ack_blocks() {
     let (mut net, a, _) = Net::established(1, &quiet());
-    net.knob = Box::new(|_| Fate::Drop);
+    net.filter = Box::new(|_| Fate::Drop);
     for _ in 0..3 {
         net.send(Host::A, a, whimbrel_proto::Message::zeros(0, 1000));
     }
@@ -255,13 +255,13 @@ fn section_3_3_8_a_shutdown_takes_back_no_gap_blocks() {
         packets: 0,
     });
     let flight = |net: &Net| {
-        let mut paths = net.a.association(a).expect("up").paths();
+        let mut paths = net.a.association(a).expect("established").paths();
         paths.find(|path| path.id == PathId(0)).expect("a path").flight
     };
-    net.as_peer(Host::A, &[sack]).expect("taken");
+    net.as_peer(Host::A, &[sack]).expect("accepted");
     assert_eq!(flight(&net), 1016);
     let cumulative_tsn_ack = Tsn(first.wrapping_sub(1));
     net.as_peer(Host::A, &[Chunk::Shutdown { cumulative_tsn_ack }])
-        .expect("taken");
+        .expect("accepted");
     assert_eq!(flight(&net), 1016);
 }

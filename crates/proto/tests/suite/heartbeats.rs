@@ -1,4 +1,4 @@
-//! Heartbeats, and addresses that have to be verified before they are used (RFC 9260 §5.4, §8.3).
+//! Heartbeats, and addresses that must be verified before they are used (RFC 9260 §5.4, §8.3).
 
 use crate::support::paths::{confirmed, cut, path, quiet, state_event, when};
 use crate::support::{Fate, Host, Net, addrs};
@@ -23,7 +23,7 @@ fn section_8_3_idle_paths_are_probed_every_hb_interval_plus_rto_with_half_an_rto
             .collect();
         let gaps: Vec<_> = times.windows(2).map(|pair| pair[1].since(pair[0])).collect();
         assert!(gaps.len() > 100);
-        // 30 s and an RTO of 1 s; one round trip of 20 ms passes before the answer starts the next period.
+        // 30 s and an RTO of 1 s; one round trip of 20 ms passes before the HEARTBEAT ACK starts the next period.
         let (low, high) = (Span::from_millis(30_500), Span::from_millis(31_520));
         assert!(gaps.iter().all(|gap| *gap >= low && *gap <= high), "{gaps:?}");
         assert!(
@@ -61,8 +61,8 @@ fn section_8_3_a_path_in_use_needs_no_heartbeats() {
 
 // [9260:8.3-3, 8.3-4, 8.3-13, 8.1-2]
 #[test]
-fn section_8_3_unanswered_heartbeats_back_off_and_make_the_path_inactive_but_end_nothing() {
-    // Those of three dead paths would exceed Association.Max.Retrans between two answers of the path in use.
+fn section_8_3_unanswered_heartbeats_back_off_and_make_the_path_inactive() {
+    // The errors of three failed paths would exceed Association.Max.Retrans between two HEARTBEAT ACKs of the path in use.
     let config = AssociationConfig {
         hb_interval: Span::from_secs(10),
         association_max_retrans: 1,
@@ -84,7 +84,7 @@ fn section_8_3_unanswered_heartbeats_back_off_and_make_the_path_inactive_but_end
         "1 s doubled six times, up to RTO.Max"
     );
     net.run_for(Span::from_secs(4000));
-    assert_eq!(net.state(Host::A, a), State::Established, "the path in use is well");
+    assert_eq!(net.state(Host::A, a), State::Established, "the path in use works");
     assert_eq!(path(&net, a, 1).errors, 6);
     let late = net.now;
     net.run_for(Span::from_secs(700));
@@ -93,13 +93,13 @@ fn section_8_3_unanswered_heartbeats_back_off_and_make_the_path_inactive_but_end
         .iter()
         .filter(|sent| sent.remote == addrs(Host::B, 2)[1] && sent.at >= late)
         .count();
-    // One in 10 s + 60 s ± 30 s.
+    // One heartbeat in 10 s + 60 s ± 30 s.
     assert!((7..=18).contains(&probes), "{probes}");
 }
 
 // [9260:8.3-12]
 #[test]
-fn section_8_3_the_user_asks_for_a_heartbeat() {
+fn section_8_3_the_user_can_request_a_heartbeat() {
     let (mut net, a, _) = confirmed(2, &quiet());
     let start = net.now;
     for index in [0, 1] {
@@ -115,7 +115,7 @@ fn section_8_3_the_user_asks_for_a_heartbeat() {
         .map(|sent| sent.remote)
         .collect();
     assert_eq!(sent, addrs(Host::B, 2));
-    // A first sample of 20 ms, then one of 400 ms: 7/8 of one and 1/8 of the other.
+    // A first sample of 20 ms, then one of 400 ms: SRTT is 7/8 of the first and 1/8 of the second.
     for index in 0..2 {
         assert!(
             path(&net, a, index)
@@ -125,14 +125,14 @@ fn section_8_3_the_user_asks_for_a_heartbeat() {
             path(&net, a, index)
         );
     }
-    // None otherwise: they are turned off.
+    // No other heartbeats are sent, because they are turned off.
     let count = net.count(Host::A, ChunkType::HEARTBEAT);
     net.run_for(Span::from_secs(1000));
     assert_eq!(net.count(Host::A, ChunkType::HEARTBEAT), count);
 }
 
 #[test]
-fn section_8_3_a_heartbeat_on_demand_does_not_wait_for_a_dead_path() {
+fn section_8_3_a_requested_heartbeat_does_not_wait_for_a_failed_path() {
     let config = AssociationConfig {
         hb_interval: Span::from_secs(5),
         ..quiet()
@@ -143,32 +143,32 @@ fn section_8_3_a_heartbeat_on_demand_does_not_wait_for_a_dead_path() {
     assert_eq!(path(&net, a, 1).state, PathState::Inactive);
     for _ in 0..20 {
         net.run_for(Span::from_secs(13));
-        let asked = net.now;
-        net.a.request_heartbeat(asked, a, PathId(0));
+        let requested_at = net.now;
+        net.a.request_heartbeat(requested_at, a, PathId(0));
         net.run_for(Span::from_secs(2));
-        let went = net
+        let was_sent = net
             .sent(Host::A, ChunkType::HEARTBEAT)
             .iter()
-            .any(|sent| sent.at >= asked && sent.remote == addrs(Host::B, 1)[0]);
-        assert!(went, "at {asked:?}");
+            .any(|sent| sent.at >= requested_at && sent.remote == addrs(Host::B, 1)[0]);
+        assert!(was_sent, "at {requested_at:?}");
     }
 }
 
 // [9260:8.3-2, 8.3-6, 8.3-8, 6.4-2]
 #[test]
-fn section_8_3_a_heartbeat_is_carried_back_unchanged_to_where_it_came_from() {
+fn section_8_3_heartbeat_info_is_returned_unchanged_to_the_source() {
     let (mut net, _, b) = confirmed(2, &quiet());
     let tag = net.tag_of(Host::B);
     for index in 0..2 {
         let info = vec![index as u8; 300 + index];
         let bytes = crate::support::packet(4001, 4002, tag, &[Chunk::Heartbeat(HeartbeatInfo(&info))]);
         let meta = crate::support::meta(addrs(Host::B, 2)[index], addrs(Host::A, 2)[index]);
-        net.hand_from(Host::B, meta, &bytes).expect("taken");
+        net.deliver_from(Host::B, meta, &bytes).expect("accepted");
         let answer = net.last(Host::B, ChunkType::HEARTBEAT_ACK);
         assert_eq!(answer.remote, addrs(Host::A, 2)[index]);
         assert_eq!(answer.chunks(), [Chunk::HeartbeatAck(HeartbeatInfo(&info))]);
     }
-    // Own heartbeats hold when and where they were sent, and a nonce.
+    // The Heartbeat Info contains the path, the time of sending and a nonce.
     let now = net.now;
     net.b.request_heartbeat(now, b, PathId(1));
     net.run_for(Span::ZERO);
@@ -191,11 +191,11 @@ fn section_5_4_hb_max_burst_bounds_the_probes_of_new_addresses() {
         };
         let mut net = Net::with_config(4, &config, 1);
         cut(&mut net, &[1, 2, 3]);
-        // A was told of one address: it has to verify the other three, which do not answer.
+        // A received only one address: it must verify the other three, which do not respond.
         net.connect(&config, 1);
         net.run_for(Span::from_millis(900));
         assert_eq!(net.count(Host::A, ChunkType::HEARTBEAT), burst as usize);
-        // Every one gets its turn.
+        // Every address is probed in turn.
         net.run_for(Span::from_secs(300));
         for remote in &addrs(Host::B, 4)[1..] {
             let probes = net
@@ -210,7 +210,7 @@ fn section_5_4_hb_max_burst_bounds_the_probes_of_new_addresses() {
 
 // [9260:5.4-2]
 #[test]
-fn section_5_4_an_address_that_never_answers_gets_heartbeats_and_nothing_else() {
+fn section_5_4_an_address_that_never_responds_gets_only_heartbeats() {
     let config = AssociationConfig {
         association_max_retrans: 4,
         path_max_retrans: 1,
@@ -223,7 +223,7 @@ fn section_5_4_an_address_that_never_answers_gets_heartbeats_and_nothing_else() 
     assert_eq!(path(&net, id, 1).state, PathState::Inactive);
     let now = net.now;
     assert!(net.a.set_primary(now, id, PathId(1)));
-    // Even when the only confirmed path dies.
+    // Even if the only confirmed path fails.
     cut(&mut net, &[0, 1]);
     for _ in 0..20 {
         net.send(Host::A, id, Message::zeros(0, 1000));
@@ -246,9 +246,9 @@ fn section_5_4_an_address_that_never_answers_gets_heartbeats_and_nothing_else() 
 
 // [9260:5.4-2, 5.4-3, 6.4-2]
 #[test]
-fn section_5_4_a_cookie_ack_to_an_unconfirmed_address_takes_a_heartbeat_along() {
+fn section_5_4_a_cookie_ack_to_an_unconfirmed_address_is_bundled_with_a_heartbeat() {
     let mut net = Net::new(2);
-    net.knob = Box::new(|packet| {
+    net.filter = Box::new(|packet| {
         if packet.has(ChunkType::COOKIE_ECHO) {
             Fate::Drop
         } else {
@@ -258,17 +258,17 @@ fn section_5_4_a_cookie_ack_to_an_unconfirmed_address_takes_a_heartbeat_along() 
     net.connect(&quiet(), 2);
     net.run_for(Span::from_millis(30));
     let echo = net.last(Host::A, ChunkType::COOKIE_ECHO);
-    net.knob = Box::new(|packet| {
+    net.filter = Box::new(|packet| {
         if packet.from == Host::B {
             Fate::Drop
         } else {
             Fate::Deliver
         }
     });
-    // It comes from A's second address, three times.
+    // The packet arrives from A's second address, three times.
     let meta = crate::support::meta(addrs(Host::B, 2)[1], addrs(Host::A, 2)[1]);
     for _ in 0..3 {
-        net.hand_from(Host::B, meta, &echo.bytes).expect("taken");
+        net.deliver_from(Host::B, meta, &echo.bytes).expect("accepted");
         let answer = net.last(Host::B, ChunkType::COOKIE_ACK);
         assert_eq!(answer.remote, addrs(Host::A, 2)[1]);
         assert_eq!(answer.types(), [ChunkType::COOKIE_ACK, ChunkType::HEARTBEAT]);
@@ -277,16 +277,16 @@ fn section_5_4_a_cookie_ack_to_an_unconfirmed_address_takes_a_heartbeat_along() 
     let paths: Vec<_> = net
         .b
         .association(b)
-        .expect("up")
+        .expect("established")
         .paths()
         .map(|path| (path.state, path.errors))
         .collect();
     assert_eq!(paths, [(PathState::Active, 0), (PathState::Unconfirmed, 0)]);
-    // DATA from there is acknowledged to an address that is known to be the peer's.
+    // DATA from there is acknowledged to a confirmed address of the peer.
     let tsn = net.last(Host::A, ChunkType::INIT).init().initial_tsn.0;
     let tag = echo.tag();
     let bytes = crate::support::packet(4001, 4002, tag, &[Chunk::Data(crate::support::data(tsn, 0, b"x"))]);
-    net.hand_from(Host::B, meta, &bytes).expect("taken");
+    net.deliver_from(Host::B, meta, &bytes).expect("accepted");
     net.run_for(Span::from_secs(1));
     assert_eq!(net.last(Host::B, ChunkType::SACK).remote, addrs(Host::A, 1)[0]);
 }
@@ -294,7 +294,7 @@ fn section_5_4_a_cookie_ack_to_an_unconfirmed_address_takes_a_heartbeat_along() 
 // [9260:5.4-2]
 // [9260:3.3.5-3]
 #[test]
-fn section_5_4_only_the_right_nonce_confirms() {
+fn section_5_4_only_the_correct_nonce_confirms() {
     let mut net = Net::new(2);
     cut(&mut net, &[1]);
     let id = net.connect(&quiet(), 1);
@@ -309,7 +309,7 @@ fn section_5_4_only_the_right_nonce_confirms() {
         panic!("no HEARTBEAT")
     };
     for bit in 0..8 * info.len() {
-        // Bits of the time only change what is measured.
+        // Changed bits of the time affect only the measurement.
         if (64..128).contains(&bit) {
             continue;
         }
@@ -323,9 +323,9 @@ fn section_5_4_only_the_right_nonce_confirms() {
     }
     assert_eq!(path(&net, id, 1).state, PathState::Unconfirmed);
     net.as_peer(Host::A, &[Chunk::HeartbeatAck(HeartbeatInfo(info))])
-        .expect("taken");
+        .expect("accepted");
     assert_eq!(path(&net, id, 1).state, PathState::Active);
-    // Once only.
+    // Only once.
     assert!(
         net.as_peer(Host::A, &[Chunk::HeartbeatAck(HeartbeatInfo(info))])
             .is_err()
@@ -334,12 +334,12 @@ fn section_5_4_only_the_right_nonce_confirms() {
 
 // [9260:5.4-1]
 #[test]
-fn section_5_4_an_address_that_never_answers_does_not_keep_others_unverified() {
+fn section_5_4_an_address_that_never_responds_does_not_delay_the_others() {
     let mut net = Net::with_config(4, &quiet(), 1);
     cut(&mut net, &[1]);
     let a = net.connect(&quiet(), 1);
     net.run_for(Span::from_millis(1300));
-    let paths = net.a.association(a).expect("up").paths();
+    let paths = net.a.association(a).expect("established").paths();
     let states: Vec<_> = paths.map(|path| path.state).collect();
     let (active, unconfirmed) = (PathState::Active, PathState::Unconfirmed);
     assert_eq!(states, [active, unconfirmed, active, active]);

@@ -1,4 +1,4 @@
-//! What a peer may make an endpoint hold: the length of a message, associations in all and from one address, silence.
+//! Limits of the state that peers can create: message length, associations in total and per address, silent associations.
 
 use crate::support::{Host, Net, addr, addrs, data, init, packet};
 use whimbrel_control::{Rng, Span};
@@ -9,7 +9,7 @@ fn config() -> AssociationConfig {
     AssociationConfig::default()
 }
 
-/// B with other limits.
+/// Returns a network in which B has other limits.
 fn limited(change: impl FnOnce(&mut EndpointConfig)) -> Net {
     let mut net = Net::new(1);
     let mut limits = EndpointConfig {
@@ -27,13 +27,14 @@ fn from(ip: &str) -> PacketMeta {
     crate::support::meta(addrs(Host::B, 1)[0], addr(&format!("{ip}:0")))
 }
 
-/// A handshake with B by hand, from any address and port; true if B has taken it. Whatever `more` holds goes with the COOKIE ECHO.
+/// Performs a handshake with B by hand from any address and port. Returns whether B has accepted it. `more` is bundled with the COOKIE
+/// ECHO.
 fn handshake(net: &mut Net, ip: &str, source_port: u16, more: &[Chunk<'_>]) -> bool {
     net.wire.clear();
-    // Another tag as time goes by: a peer that comes again has restarted.
+    // The tag changes with time: a peer that opens an association again has restarted.
     let tag = 7 + u32::try_from(net.now.as_nanos() / 1_000_000_000).expect("a short test");
     let opening = packet(source_port, 4002, 0, &[Chunk::Init(init(tag, &[]))]);
-    if net.hand_from(Host::B, from(ip), &opening).is_err() {
+    if net.deliver_from(Host::B, from(ip), &opening).is_err() {
         return false;
     }
     let answer = net.last(Host::B, ChunkType::INIT_ACK);
@@ -41,7 +42,7 @@ fn handshake(net: &mut Net, ip: &str, source_port: u16, more: &[Chunk<'_>]) -> b
     let mut chunks = vec![Chunk::CookieEcho { cookie: &cookie }];
     chunks.extend_from_slice(more);
     let echo = packet(source_port, 4002, answer.init().initiate_tag, &chunks);
-    net.hand_from(Host::B, from(ip), &echo).is_ok()
+    net.deliver_from(Host::B, from(ip), &echo).is_ok()
 }
 
 fn live(net: &Net) -> usize {
@@ -58,7 +59,7 @@ fn fragment(tsn: u32, begin: bool, payload: &[u8]) -> Data<'_> {
 
 #[test]
 fn a_message_is_refused_as_soon_as_its_parts_exceed_the_limit() {
-    for (limit, taken) in [(2999, 2), (3000, 3)] {
+    for (limit, accepted) in [(2999, 2), (3000, 3)] {
         let limits = AssociationConfig {
             max_message: Some(limit),
             ..config()
@@ -68,22 +69,25 @@ fn a_message_is_refused_as_soon_as_its_parts_exceed_the_limit() {
         let tsn = net.last(Host::A, ChunkType::INIT).init().initial_tsn.0;
         let payload = [7; 1000];
         for part in 0..3 {
-            assert_eq!(net.b.association(b).expect("it is up").buffered_receive(), part * 1000);
+            assert_eq!(
+                net.b.association(b).expect("established").buffered_receive(),
+                part * 1000
+            );
             let part = part as u32;
             let chunk = Chunk::Data(fragment(tsn.wrapping_add(part), part == 0, &payload));
             let result = net.forge(Host::B, tag, &[chunk]);
-            assert_eq!(result.is_ok(), part < taken, "part {part} of {limit}");
+            assert_eq!(result.is_ok(), part < accepted, "part {part} of {limit}");
         }
-        let expected = (taken == 2).then_some(CloseReason::OverLimit("a message is too long"));
+        let expected = (accepted == 2).then_some(CloseReason::OverLimit("a message is too long"));
         assert_eq!(net.close_reason(Host::B), expected);
-        if taken == 2 {
+        if accepted == 2 {
             assert_eq!(net.last(Host::B, ChunkType::ABORT).causes(), [12]);
         }
     }
 }
 
 #[test]
-fn a_message_handed_over_in_parts_is_refused_when_it_exceeds_the_limit() {
+fn a_message_delivered_in_parts_is_refused_when_it_exceeds_the_limit() {
     let limits = AssociationConfig {
         recv_buffer: 20_000,
         send_buffer: 200_000,
@@ -145,7 +149,7 @@ fn an_address_at_its_limit_is_refused_and_others_are_not() {
     );
     assert!(handshake(&mut net, "10.0.0.9", 1, &[]));
     assert_eq!(live(&net), 4);
-    // One that ends makes room.
+    // An association that ends makes room.
     let first = net.b.associations().next().expect("there are some");
     let now = net.now;
     net.b.abort(now, first, "");
@@ -160,7 +164,7 @@ fn a_cookie_echo_is_refused_if_the_limit_was_reached_after_its_init() {
     let cookies: Vec<_> = (1..=2)
         .map(|source_port| {
             let opening = packet(source_port, 4002, 0, &[Chunk::Init(init(7, &[]))]);
-            net.hand_from(Host::B, from("10.0.0.1"), &opening).expect("answered");
+            net.deliver_from(Host::B, from("10.0.0.1"), &opening).expect("answered");
             let answer = net.last(Host::B, ChunkType::INIT_ACK);
             let cookie = answer.init().parameters.state_cookie().expect("a cookie").to_vec();
             (source_port, answer.init().initiate_tag, cookie)
@@ -170,7 +174,7 @@ fn a_cookie_echo_is_refused_if_the_limit_was_reached_after_its_init() {
         .iter()
         .map(|(source_port, tag, cookie)| {
             let echo = packet(*source_port, 4002, *tag, &[Chunk::CookieEcho { cookie }]);
-            net.hand_from(Host::B, from("10.0.0.1"), &echo)
+            net.deliver_from(Host::B, from("10.0.0.1"), &echo)
         })
         .collect();
     assert_eq!(results, [Ok(()), Err(Discard::Limit)]);
@@ -179,7 +183,7 @@ fn a_cookie_echo_is_refused_if_the_limit_was_reached_after_its_init() {
 }
 
 #[test]
-fn the_oldest_silent_association_gives_way_to_a_new_one() {
+fn the_oldest_silent_association_is_aborted_for_a_new_one() {
     let timeout = Span::from_secs(30);
     for by_address in [true, false] {
         let mut net = limited(|limits| {
@@ -200,22 +204,22 @@ fn the_oldest_silent_association_gives_way_to_a_new_one() {
             assert!(handshake(&mut net, "10.0.0.1", port, &[]), "{port}");
             assert!(live(&net) <= 8);
         }
-        // The one with a message has outlived ten thousand without.
+        // The association with a message has outlived ten thousand without.
         assert_eq!(net.contents(Host::B), [b"a message"]);
         let (first, later): (Vec<_>, Vec<_>) = net
             .b
             .associations()
-            .map(|id| net.b.association(id).expect("it is up").peer_port())
+            .map(|id| net.b.association(id).expect("established").peer_port())
             .partition(|port| *port == 1);
         assert_eq!((first.len(), later.len()), (1, 7));
         assert!(later.iter().all(|port| *port > 9_990), "{later:?}");
-        let gone = net.close_reason(Host::B);
-        assert_eq!(gone, Some(CloseReason::OverLimit("associations without a message")));
+        let reason = net.close_reason(Host::B);
+        assert_eq!(reason, Some(CloseReason::OverLimit("associations without a message")));
     }
 }
 
 #[test]
-fn associations_with_messages_do_not_give_way() {
+fn associations_with_messages_are_not_aborted_for_new_ones() {
     let mut net = limited(|limits| {
         limits.first_message_timeout = Some(Span::from_secs(30));
         limits.max_associations_per_address = 3;
@@ -265,7 +269,7 @@ fn a_peer_without_a_message_is_aborted_in_time() {
 }
 
 #[test]
-fn a_restart_gives_a_silent_peer_no_more_time() {
+fn a_restart_does_not_extend_the_deadline_of_a_silent_peer() {
     let mut net = limited(|limits| limits.first_message_timeout = Some(Span::from_secs(5)));
     assert!(handshake(&mut net, "10.0.0.1", 1, &[]));
     net.run_for(Span::from_secs(3));
@@ -276,7 +280,7 @@ fn a_restart_gives_a_silent_peer_no_more_time() {
 }
 
 #[test]
-fn the_memory_of_received_data_is_counted_over_all_associations() {
+fn received_data_is_counted_over_all_associations() {
     let mut net = limited(|_| ());
     net.auto_read = false;
     assert_eq!(net.b.receive_memory(), 0);
@@ -305,7 +309,7 @@ fn the_memory_of_received_data_is_counted_over_all_associations() {
     }
     net.b.release_memory();
     assert_eq!(net.b.receive_memory(), 0);
-    // What is not read stays counted until it is, even if the association is over.
+    // Unread data counts until it is read, even after the end of the association.
     for id in all {
         net.b.abort(now, id, "");
     }
@@ -315,7 +319,7 @@ fn the_memory_of_received_data_is_counted_over_all_associations() {
 
 // [9260:8.4-2, 8.4-3, 8.4-4, 8.4-5, 8.4-7, 8.4-8, 8.4-9, 8.4-11]
 #[test]
-fn section_8_4_ports_that_are_not_served_are_answered_if_all_ports_are_ours() {
+fn section_8_4_unused_ports_are_answered_if_configured() {
     use whimbrel_wire::{Causes, HeartbeatInfo};
     let nothing = Causes::from_wire_bytes(&[]);
     let answer = |tag: u32, chunk: Chunk<'_>, change: &dyn Fn(&mut EndpointConfig)| {
@@ -324,7 +328,7 @@ fn section_8_4_ports_that_are_not_served_are_answered_if_all_ports_are_ours() {
             change(limits);
         });
         let bytes = packet(4001, 4003, tag, &[chunk]);
-        assert_eq!(net.hand(Host::B, &bytes), Err(Discard::NotForUs));
+        assert_eq!(net.deliver(Host::B, &bytes), Err(Discard::NotForUs));
         let sent = net
             .sent(Host::B, ChunkType::ABORT)
             .into_iter()
@@ -353,7 +357,7 @@ fn section_8_4_ports_that_are_not_served_are_answered_if_all_ports_are_ours() {
         Chunk::ShutdownComplete { tag_reflected: false },
         Chunk::CookieAck,
         Chunk::CookieEcho {
-            cookie: b"none of ours",
+            cookie: b"not a chunk of this endpoint",
         },
     ] {
         assert_eq!(answer(77, silent, ours), [], "{silent:?}");
@@ -366,7 +370,7 @@ fn section_8_4_ports_that_are_not_served_are_answered_if_all_ports_are_ours() {
 }
 
 #[test]
-fn answers_for_other_ports_are_bounded_like_all_replies() {
+fn replies_for_other_ports_are_bounded() {
     let mut net = limited(|limits| {
         limits.answer_all_ports = true;
         limits.max_pending_replies = 10;
@@ -382,7 +386,7 @@ fn answers_for_other_ports_are_bounded_like_all_replies() {
 }
 
 #[test]
-fn packets_of_one_address_without_an_association_are_bounded_in_each_window() {
+fn unassociated_packets_of_one_address_are_limited_per_window() {
     use whimbrel_wire::HeartbeatInfo;
     // 100 ms are a tenth of a second: 10 packets.
     let mut net = limited(|limits| {
@@ -395,7 +399,7 @@ fn packets_of_one_address_without_an_association_are_bounded_in_each_window() {
             net.wire.clear();
             let bytes = packet(4001, port, tag, &[chunk]);
             for _ in 0..50 {
-                let _ = net.hand_from(Host::B, from(ip), &bytes);
+                let _ = net.deliver_from(Host::B, from(ip), &bytes);
             }
             assert_eq!(net.wire.len(), 10, "{port} {chunk:?} {ip}");
         }
@@ -414,6 +418,6 @@ fn packets_of_one_address_without_an_association_are_bounded_in_each_window() {
         .initiate_tag;
     let bytes = packet(1, 4002, tag, &[Chunk::Heartbeat(HeartbeatInfo(b"x"))]);
     for _ in 0..50 {
-        assert_eq!(net.hand_from(Host::B, from("10.0.0.1"), &bytes), Ok(()));
+        assert_eq!(net.deliver_from(Host::B, from("10.0.0.1"), &bytes), Ok(()));
     }
 }

@@ -21,12 +21,12 @@ fn per_local_address() -> AssociationConfig {
 }
 
 #[test]
-fn one_remote_address_gives_one_path_unless_asked_for() {
+fn one_remote_address_gives_one_path_by_default() {
     let config = AssociationConfig::default();
     let mut net = phone_and_server(&config);
     let a = net.connect(&config, 1);
     net.run_for(Span::from_secs(1));
-    assert_eq!(net.a.association(a).expect("up").paths().count(), 1);
+    assert_eq!(net.a.association(a).expect("established").paths().count(), 1);
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn each_local_address_has_a_path_to_the_only_remote_address() {
     net.run_for(Span::from_secs(5));
     let b = net.only(Host::B);
     let ends = |endpoint: &whimbrel_proto::Endpoint, id| -> Vec<_> {
-        let paths = endpoint.association(id).expect("up").paths();
+        let paths = endpoint.association(id).expect("established").paths();
         paths.map(|path| (path.local, path.remote, path.state)).collect()
     };
     let (phone, server) = (addrs(Host::A, 2), addrs(Host::B, 1)[0]);
@@ -64,7 +64,7 @@ fn data_moves_to_the_second_local_address_when_the_first_fails() {
     let a = net.connect(&config, 1);
     net.run_for(Span::from_secs(5));
     let lost = addrs(Host::A, 1)[0];
-    net.knob = Box::new(move |packet| {
+    net.filter = Box::new(move |packet| {
         if packet.local == lost || packet.remote == lost {
             Fate::Drop
         } else {
@@ -80,11 +80,11 @@ fn data_moves_to_the_second_local_address_when_the_first_fails() {
 }
 
 #[test]
-fn an_association_begins_over_the_second_local_address_when_the_first_is_dead() {
+fn an_association_opens_from_the_second_local_address_if_the_first_fails() {
     let config = per_local_address();
     let mut net = phone_and_server(&config);
     let lost = addrs(Host::A, 1)[0];
-    net.knob = Box::new(move |packet| {
+    net.filter = Box::new(move |packet| {
         if packet.local == lost || packet.remote == lost {
             Fate::Drop
         } else {
@@ -98,14 +98,14 @@ fn an_association_begins_over_the_second_local_address_when_the_first_is_dead() 
 }
 
 #[test]
-fn several_addresses_of_the_accepting_end_have_a_path_each_to_the_only_address_of_the_other() {
+fn each_address_of_the_accepting_end_has_a_path_to_the_single_remote_address() {
     let config = per_local_address();
     let mut net = Net::with_config(2, &config, 1);
     net.a = endpoint(Host::A, 1, &config, 1);
     net.connect(&config, 2);
     net.run_for(Span::from_secs(5));
     let b = net.only(Host::B);
-    let paths: Vec<_> = net.b.association(b).expect("up").paths().collect();
+    let paths: Vec<_> = net.b.association(b).expect("established").paths().collect();
     let locals: Vec<_> = paths.iter().map(|path| path.local).collect();
     assert_eq!(locals, addrs(Host::B, 2));
     assert!(paths.iter().all(|path| path.state == PathState::Active), "{paths:?}");

@@ -1,4 +1,4 @@
-//! The endpoint from outside, a module a subject. One binary: linking takes longer than compiling.
+//! Tests of the public endpoint, one module per subject. They are one binary, because linking takes longer than compiling.
 
 mod acknowledge;
 mod addresses;

@@ -1,5 +1,5 @@
-//! Messages: cutting, bundling, order, numbers that wrap, and the limits of the send buffer
-//! (RFC 9260 §1.6, §6.1, §6.5, §6.6, §6.9, §6.10).
+//! Messages: fragmentation, bundling, order, numbers that wrap around, and the limits of the send buffer (RFC 9260 §1.6, §6.1, §6.5, §6.6,
+//! §6.9, §6.10).
 
 use std::convert::Infallible;
 
@@ -22,11 +22,11 @@ fn content(len: usize, seed: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + seed) as u8).collect()
 }
 
-/// Takes messages without a packet going out in between.
+/// Queues messages without sending a packet in between.
 fn queue(net: &mut Net, id: AssocId, messages: Vec<Message>) {
     let now = net.now;
     for message in messages {
-        net.a.send(now, id, message).expect("taken");
+        net.a.send(now, id, message).expect("accepted");
     }
     net.drain(Host::A);
 }
@@ -34,7 +34,7 @@ fn queue(net: &mut Net, id: AssocId, messages: Vec<Message>) {
 // [9260:6-8, 6-9, 6.9-1, 6.9-2, 6.9-7, 6.9-9, 6.9-10, 6.9-11, 6.9-13, 6.10-1, 6.10-4]
 // [9260:6.10-5, 3.3.1-13]
 #[test]
-fn section_6_9_messages_of_every_size_are_cut_to_fit_and_arrive_whole() {
+fn section_6_9_messages_of_every_size_are_fragmented_and_reassembled() {
     let (mut net, a, _) = Net::established(1, &quiet());
     let sizes: Vec<usize> = (1..=40)
         .chain(1430..=1470)
@@ -60,7 +60,7 @@ fn section_6_9_messages_of_every_size_are_cut_to_fit_and_arrive_whole() {
     assert_eq!(net.contents(Host::B).len(), sizes.len());
 }
 
-/// Both hosts with these addresses and MTU.
+/// Creates both hosts with these addresses and this MTU.
 fn between(a: &[TransportAddr], b: &[TransportAddr], mtu: u16) -> (Net, AssocId) {
     let config = AssociationConfig { mtu, ..quiet() };
     let mut net = Net::with_config(1, &config, 1);
@@ -76,7 +76,10 @@ fn between(a: &[TransportAddr], b: &[TransportAddr], mtu: u16) -> (Net, AssocId)
         *net.host(host) = endpoint;
     }
     let now = net.now;
-    let id = net.a.connect(now, config, 4002, &b[..1]).expect("can be begun");
+    let id = net
+        .a
+        .connect(now, config, 4002, &b[..1])
+        .expect("the association can be opened");
     net.run_for(Span::from_secs(10));
     (net, id)
 }
@@ -112,9 +115,9 @@ fn section_7_3_chunks_fit_every_path_with_ipv4_ipv6_and_udp() {
         assert_eq!(all[0], largest, "{pair:?} {mtu}: {lens:?}");
         assert_eq!(net.contents(Host::B), [content(10_000, 1)]);
     }
-    // A path by IPv6 makes all chunks small enough for it.
+    // One IPv6 path makes all chunks small enough for it.
     let (mut net, id) = between(&[v4[0], v6[0]], &[v4[1], v6[1]], 1500);
-    assert_eq!(net.a.association(id).expect("up").paths().count(), 2);
+    assert_eq!(net.a.association(id).expect("established").paths().count(), 2);
     net.send(Host::A, id, Message::new(0, content(10_000, 1)));
     net.run_for(Span::from_secs(10));
     assert!(
@@ -126,7 +129,7 @@ fn section_7_3_chunks_fit_every_path_with_ipv4_ipv6_and_udp() {
 
 // [9260:6-10, 6-11, 6.10-1, 6.10-4]
 #[test]
-fn section_6_10_tiny_messages_share_packets() {
+fn section_6_10_small_messages_are_bundled() {
     let (mut net, a, _) = Net::established(
         1,
         &AssociationConfig {
@@ -168,10 +171,10 @@ fn section_6_9_a_bundled_sack_is_counted() {
 
 // [9260:6.6-1, 6.6-2, 6.6-3, 6.5-6, 6.9-12]
 #[test]
-fn section_6_6_a_lost_message_holds_up_its_own_stream_only() {
+fn section_6_6_a_lost_message_delays_only_its_own_stream() {
     let (mut net, a, _) = Net::established(1, &quiet());
     let mut count = 0;
-    net.knob = Box::new(move |packet| {
+    net.filter = Box::new(move |packet| {
         count += usize::from(packet.has(ChunkType::DATA));
         if packet.has(ChunkType::DATA) && count == 1 {
             Fate::Drop
@@ -229,7 +232,7 @@ fn payload_protocol_identifiers_pass_through() {
         (received.ppid, received.stream, received.len, received.end),
         (ppid, 3, 3000, true)
     );
-    // RFC 9260 §3.3.1: in network byte order, untouched.
+    // RFC 9260 §3.3.1: in network byte order, unchanged.
     assert!(
         net.sent(Host::A, ChunkType::DATA)
             .iter()
@@ -239,7 +242,7 @@ fn payload_protocol_identifiers_pass_through() {
 
 // [9260:6.5-1]
 #[test]
-fn section_11_1_5_what_cannot_be_sent_comes_back() {
+fn section_11_1_5_a_message_that_cannot_be_sent_is_returned() {
     let (mut net, a, _) = Net::established(
         1,
         &AssociationConfig {
@@ -279,7 +282,7 @@ fn section_11_1_5_what_cannot_be_sent_comes_back() {
         panic!("must be full")
     };
     assert_eq!(back.payload, MessagePayload::Bytes(content(100, 5).into()));
-    assert_eq!(net.a.association(a).expect("up").buffered_send(), 10_000);
+    assert_eq!(net.a.association(a).expect("established").buffered_send(), 10_000);
     net.run_for(Span::from_secs(2));
     let events: Vec<_> = net
         .events_of(Host::A)
@@ -287,14 +290,14 @@ fn section_11_1_5_what_cannot_be_sent_comes_back() {
         .filter(|e| matches!(e, Event::SendSpace | Event::SendIdle))
         .collect();
     assert_eq!(events, [Event::SendSpace, Event::SendIdle], "once each");
-    assert_eq!(net.a.association(a).expect("up").buffered_send(), 0);
+    assert_eq!(net.a.association(a).expect("established").buffered_send(), 0);
     net.send(Host::A, a, back);
     net.run_for(Span::from_secs(2));
     assert_eq!(net.contents(Host::B).len(), 2);
 }
 
 #[test]
-fn section_11_2_a_sender_that_waits_for_space_is_never_forgotten() {
+fn section_11_2_a_sender_that_waits_for_space_is_always_notified() {
     for buffer in [1500, 4000, 65_536] {
         let (mut net, a, _) = Net::established(
             1,
@@ -326,7 +329,7 @@ fn section_11_2_a_sender_that_waits_for_space_is_never_forgotten() {
     }
 }
 
-/// Random numbers of which the 32-bit ones (tags and initial TSNs) are all the same.
+/// Random numbers whose 32-bit values (tags and initial TSNs) are all the same.
 struct Always(u32, Rng);
 
 impl rand_core::TryRng for Always {
@@ -362,7 +365,7 @@ fn section_1_6_tsns_wrap_in_the_middle_of_a_lossy_transfer() {
             *net.host(host) = Endpoint::new(config, Box::new(random)).expect("valid");
         }
         let mut network = Rng::stream(u64::from(initial), "network");
-        net.knob = Box::new(move |_| match network.below(10) {
+        net.filter = Box::new(move |_| match network.below(10) {
             0 => Fate::Drop,
             1 => Fate::Delay(Span::from_millis(network.below(60))),
             2 => Fate::Duplicate,
@@ -395,7 +398,7 @@ fn section_6_5_stream_sequence_numbers_wrap_during_a_transfer() {
     let (mut net, a, _) = Net::established(1, &config);
     net.capture = false;
     let mut count = 0;
-    net.knob = Box::new(move |_| {
+    net.filter = Box::new(move |_| {
         count += 1;
         if count % 50 == 0 { Fate::Drop } else { Fate::Deliver }
     });
@@ -423,7 +426,7 @@ fn section_6_5_stream_sequence_numbers_wrap_during_a_transfer() {
     );
 }
 
-/// An association that no window and no burst limits, and that nothing is noted of.
+/// An association without limits by window or burst, whose packets are not recorded.
 fn without_limits() -> (Net, AssocId) {
     let config = AssociationConfig {
         max_burst: 0,
@@ -437,17 +440,17 @@ fn without_limits() -> (Net, AssocId) {
 }
 
 fn chunks_sent(net: &Net, a: AssocId) -> u64 {
-    net.a.association(a).expect("up").stats().data_chunks_sent
+    net.a.association(a).expect("established").stats().data_chunks_sent
 }
 
 // [9260:6.1-23, 1.6-3, 6.1-22]
 #[test]
 fn section_6_1_no_more_than_65535_messages_of_a_stream_are_outstanding() {
     let (mut net, a) = without_limits();
-    net.knob = Box::new(|_| Fate::Drop);
+    net.filter = Box::new(|_| Fate::Drop);
     let now = net.now;
     for _ in 0..70_000 {
-        net.a.send(now, a, Message::zeros(0, 1)).expect("taken");
+        net.a.send(now, a, Message::zeros(0, 1)).expect("accepted");
     }
     net.drain(Host::A);
     assert_eq!(chunks_sent(&net, a), 65_535);
@@ -455,33 +458,33 @@ fn section_6_1_no_more_than_65535_messages_of_a_stream_are_outstanding() {
 
 // [9260:6.1-23]
 #[test]
-fn section_6_1_the_limit_of_outstanding_messages_is_that_of_each_stream() {
+fn section_6_1_the_limit_of_outstanding_messages_applies_per_stream() {
     let (mut net, a) = without_limits();
-    net.knob = Box::new(|_| Fate::Drop);
+    net.filter = Box::new(|_| Fate::Drop);
     let now = net.now;
     for number in 0..150_000_u32 {
         let message = Message {
             unordered: number % 3 == 2,
             ..Message::zeros((number % 3) as u16, 1)
         };
-        net.a.send(now, a, message).expect("taken");
+        net.a.send(now, a, message).expect("accepted");
     }
     net.drain(Host::A);
     assert_eq!(chunks_sent(&net, a), 150_000);
-    // 50,000 are outstanding on each of the first two streams; the next one on the first is one too many.
+    // 50,000 messages are outstanding on each of the first two streams; the next one on the first stream exceeds the limit.
     for _ in 0..20_000 {
-        net.a.send(now, a, Message::zeros(0, 1)).expect("taken");
+        net.a.send(now, a, Message::zeros(0, 1)).expect("accepted");
     }
     net.drain(Host::A);
     assert_eq!(chunks_sent(&net, a), 165_535);
 }
 
 #[test]
-fn a_gap_with_more_chunks_behind_it_than_a_sack_can_report_is_filled() {
+fn a_gap_before_more_chunks_than_a_sack_can_report_is_filled() {
     // RFC 9260 §3.3.4: the offsets of Gap Ack Blocks have 16 bits.
     let (mut net, a) = without_limits();
     let mut dropped = false;
-    net.knob = Box::new(move |packet| {
+    net.filter = Box::new(move |packet| {
         let drops = packet.from == Host::A && packet.has(ChunkType::DATA) && !core::mem::replace(&mut dropped, true);
         if drops { Fate::Drop } else { Fate::Deliver }
     });
@@ -489,14 +492,14 @@ fn a_gap_with_more_chunks_behind_it_than_a_sack_can_report_is_filled() {
     for number in 0..200_000_u32 {
         net.a
             .send(now, a, Message::zeros((number % 16) as u16, 1))
-            .expect("taken");
+            .expect("accepted");
     }
     net.run_for(Span::from_secs(5));
     assert_eq!(net.contents(Host::B).len(), 200_000);
-    let stats = *net.a.association(a).expect("up").stats();
+    let stats = *net.a.association(a).expect("established").stats();
     assert!(stats.retransmissions < 200 && stats.timeouts == 0, "{stats:?}");
     let received = net.only(Host::B);
-    let received = net.b.association(received).expect("up").receiver_stats();
+    let received = net.b.association(received).expect("established").receiver_stats();
     assert_eq!((received.out_of_window, received.reneged), (0, 0));
 }
 
@@ -525,10 +528,13 @@ fn section_6_5_data_on_a_stream_that_does_not_exist() {
     );
     assert_eq!((answer.causes(), answer.sack().expect("a SACK").0), (vec![1], tsn));
     net.as_peer(Host::B, &[Chunk::Data(data(tsn.wrapping_add(1), 0, b"here"))])
-        .expect("taken");
+        .expect("accepted");
     assert_eq!(net.contents(Host::B), [b"here"]);
     let now = net.now;
-    assert!(net.a.send(now, id, Message::zeros(2, 1)).is_err(), "and we use none");
+    assert!(
+        net.a.send(now, id, Message::zeros(2, 1)).is_err(),
+        "no outbound stream is valid"
+    );
 }
 
 // [9260:6.2-31, 6.2-32]
@@ -549,7 +555,7 @@ fn section_6_2_data_without_user_data_ends_the_association() {
 }
 
 #[test]
-fn section_6_9_fragments_that_contradict_each_other_end_the_association() {
+fn section_6_9_contradictory_fragments_end_the_association() {
     let (mut net, _, _) = Net::established(1, &quiet());
     let tsn = net.last(Host::A, ChunkType::INIT).init().initial_tsn.0;
     let begin = Data {
@@ -560,13 +566,13 @@ fn section_6_9_fragments_that_contradict_each_other_end_the_association() {
         end: false,
         ..data(tsn.wrapping_add(1), 1, b"two")
     };
-    net.as_peer(Host::B, &[Chunk::Data(begin)]).expect("taken");
+    net.as_peer(Host::B, &[Chunk::Data(begin)]).expect("accepted");
     assert_eq!(net.as_peer(Host::B, &[Chunk::Data(again)]), Err(Discard::InvalidChunk));
     assert_eq!(net.last(Host::B, ChunkType::ABORT).causes(), [13]);
     assert_eq!(net.b.associations().count(), 0);
 }
 
-/// RFC 9260 §3.2: what to do with chunks that nobody knows.
+/// RFC 9260 §3.2: handling of chunks of unknown types.
 #[test]
 fn section_3_2_unknown_chunks_follow_their_two_high_bits() {
     for (high, reported, goes_on) in [
@@ -579,7 +585,7 @@ fn section_3_2_unknown_chunks_follow_their_two_high_bits() {
         let tsn = net.last(Host::A, ChunkType::INIT).init().initial_tsn.0;
         let raw = [high | 0x3c, 0, 0, 6, 9, 9];
         let unknown = Chunk::Unknown(whimbrel_wire::RawChunk::from_bytes(&raw).expect("an unknown type"));
-        let _ = net.as_peer(Host::B, &[unknown, Chunk::Data(data(tsn, 0, b"behind"))]);
+        let _ = net.as_peer(Host::B, &[unknown, Chunk::Data(data(tsn, 0, b"after"))]);
         assert_eq!(net.contents(Host::B).len() == 1, goes_on, "{high:#x}");
         let errors: Vec<_> = net
             .sent(Host::B, ChunkType::ERROR)

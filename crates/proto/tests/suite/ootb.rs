@@ -1,5 +1,4 @@
-//! Packets that belong to no association, or to one but with the wrong tag, port, checksum or company
-//! (RFC 9260 §6.8, §6.10, §8.4, §8.5).
+//! Packets that belong to no association, or to one but with the wrong tag, port, checksum or bundling (RFC 9260 §6.8, §6.10, §8.4, §8.5).
 
 use crate::support::{
     Fate, Host, Net, Sent, addr, addrs, causes, data, endpoint, init, meta, packet, parameters, resealed,
@@ -10,7 +9,7 @@ use whimbrel_proto::{
 };
 use whimbrel_wire::{Cause, Causes, Chunk, ChunkType, HeartbeatInfo, Parameter, Tsn};
 
-/// Hands B, which has no association, a packet with tag 77 out of the blue; returns what it answered.
+/// Passes a packet with tag 77 to B, which has no association. Returns B's replies.
 fn out_of_the_blue(chunks: &[Chunk<'_>]) -> Vec<Sent> {
     let mut net = Net::new(1);
     assert_eq!(net.forge(Host::B, 77, chunks), Err(Discard::OutOfTheBlue));
@@ -31,7 +30,7 @@ fn abort<'a>(tag_reflected: bool) -> Chunk<'a> {
 
 // [9260:8.4-1]
 #[test]
-fn section_8_4_rule_1_not_from_or_to_a_single_host() {
+fn section_8_4_rule_1_packets_with_a_non_unicast_address_are_discarded() {
     for (local, remote) in [
         ("10.0.0.2:0", "224.0.0.1:0"),
         ("10.0.0.2:0", "255.255.255.255:0"),
@@ -47,7 +46,7 @@ fn section_8_4_rule_1_not_from_or_to_a_single_host() {
         ] {
             let tag = if matches!(chunk, Chunk::Init(_)) { 0 } else { 77 };
             let bytes = packet(4001, 4002, tag, &[chunk]);
-            let result = net.hand_from(Host::B, meta(addr(local), addr(remote)), &bytes);
+            let result = net.deliver_from(Host::B, meta(addr(local), addr(remote)), &bytes);
             assert_eq!(
                 (result, net.wire.len()),
                 (Err(Discard::OutOfTheBlue), 0),
@@ -60,7 +59,7 @@ fn section_8_4_rule_1_not_from_or_to_a_single_host() {
 // [9260:8.4-2, 9.1-4]
 // [9260:3.3.7-3]
 #[test]
-fn section_8_4_rule_2_with_an_abort() {
+fn section_8_4_rule_2_an_abort_is_discarded() {
     assert!(out_of_the_blue(&[abort(false)]).is_empty());
     assert!(out_of_the_blue(&[abort(true)]).is_empty());
     assert!(out_of_the_blue(&[Chunk::ShutdownAck, abort(false)]).is_empty());
@@ -68,11 +67,11 @@ fn section_8_4_rule_2_with_an_abort() {
 
 // [9260:8.4-3, 8.4-4]
 #[test]
-fn section_8_4_rule_3_with_an_init() {
+fn section_8_4_rule_3_an_init_is_processed_normally() {
     let mut net = Net::new(1);
     net.forge(Host::B, 0, &[Chunk::Init(init(5, &[]))]).expect("answered");
     assert_eq!(net.wire[0].types(), [ChunkType::INIT_ACK]);
-    // A does not listen.
+    // A does not accept associations.
     assert_eq!(
         net.forge(Host::A, 0, &[Chunk::Init(init(5, &[]))]),
         Err(Discard::NotListening)
@@ -83,14 +82,14 @@ fn section_8_4_rule_3_with_an_init() {
 
 // [9260:8.4-5]
 #[test]
-fn section_8_4_rule_4_with_a_cookie_echo_first() {
+fn section_8_4_rule_4_a_cookie_echo_as_first_chunk_is_processed_normally() {
     let mut net = Net::new(1);
     net.forge(Host::B, 0, &[Chunk::Init(init(5, &[]))]).expect("answered");
     let answer = net.last(Host::B, ChunkType::INIT_ACK);
     let cookie = answer.init().parameters.state_cookie().expect("a cookie").to_vec();
     let tag = answer.init().initiate_tag;
     let echo = Chunk::CookieEcho { cookie: &cookie };
-    // Not first: out of the blue like anything else.
+    // If it is not the first chunk, the packet is out of the blue.
     assert_eq!(
         net.forge(Host::B, tag, &[Chunk::Data(data(1000, 0, b"x")), echo]),
         Err(Discard::OutOfTheBlue)
@@ -103,7 +102,7 @@ fn section_8_4_rule_4_with_a_cookie_echo_first() {
 
 // [9260:8.4-6, 8.4-7, 8.5.1-9, 3.1-5]
 #[test]
-fn section_8_4_rule_5_with_a_shutdown_ack() {
+fn section_8_4_rule_5_a_shutdown_ack_is_answered_with_shutdown_complete() {
     let answers = out_of_the_blue(&[Chunk::ShutdownAck]);
     assert_eq!(
         answers.iter().map(Sent::types).collect::<Vec<_>>(),
@@ -113,7 +112,7 @@ fn section_8_4_rule_5_with_a_shutdown_ack() {
 
 // [9260:8.4-8]
 #[test]
-fn section_8_4_rule_6_with_a_shutdown_complete() {
+fn section_8_4_rule_6_a_shutdown_complete_is_discarded() {
     for tag_reflected in [false, true] {
         assert!(out_of_the_blue(&[Chunk::ShutdownComplete { tag_reflected }]).is_empty());
     }
@@ -121,7 +120,7 @@ fn section_8_4_rule_6_with_a_shutdown_complete() {
 
 // [9260:8.4-9]
 #[test]
-fn section_8_4_rule_7_with_a_stale_cookie_error_or_a_cookie_ack() {
+fn section_8_4_rule_7_a_stale_cookie_error_or_a_cookie_ack_is_discarded() {
     let stale = causes(&[Cause::OutOfResource, Cause::StaleCookie { staleness_us: 1 }]);
     let error = |list| Chunk::Error {
         causes: Causes::from_wire_bytes(list),
@@ -134,7 +133,7 @@ fn section_8_4_rule_7_with_a_stale_cookie_error_or_a_cookie_ack() {
 
 // [9260:8.4-10, 8.4-11, 8.4-12, 6-3, 6-6, 8.5.1-5]
 #[test]
-fn section_8_4_rule_8_anything_else() {
+fn section_8_4_rule_8_other_chunks_are_answered_with_abort() {
     let unknown = whimbrel_wire::RawChunk::from_bytes(&[0xfe, 0, 0, 4]).expect("a chunk of an unknown type");
     for chunk in [
         Chunk::Data(data(1, 0, b"x")),
@@ -156,7 +155,7 @@ fn section_8_4_rule_8_anything_else() {
 }
 
 #[test]
-fn section_8_4_answers_can_be_switched_off_where_addresses_are_shared() {
+fn section_8_4_replies_can_be_disabled_for_shared_addresses() {
     let mut net = Net::new(1);
     let quiet = EndpointConfig {
         local_port: 4002,
@@ -186,7 +185,7 @@ fn established() -> (Net, AssocId, AssocId) {
 
 // [9260:8.5-1, 8.5-2, 8.5-3]
 #[test]
-fn section_8_5_a_wrong_tag_is_dropped_in_silence() {
+fn section_8_5_a_wrong_tag_is_silently_dropped() {
     let (mut net, _, b) = established();
     let tag = net.tag_of(Host::B);
     let before = net.wire.len();
@@ -211,7 +210,7 @@ fn section_8_5_a_wrong_tag_is_dropped_in_silence() {
 
 // [9260:8.5.1-2, 8.5.1-3]
 #[test]
-fn section_8_5_1_a_tag_zero_is_for_an_init_alone() {
+fn section_8_5_1_a_tag_of_zero_is_valid_only_for_init() {
     let (mut net, _, b) = established();
     let before = net.wire.len();
     assert_eq!(
@@ -221,7 +220,7 @@ fn section_8_5_1_a_tag_zero_is_for_an_init_alone() {
     assert_eq!(net.forge(Host::B, 0, &[abort(true)]), Err(Discard::VerificationTag));
     let bundled = [Chunk::Init(init(5, &[])), Chunk::Data(data(1, 0, b"x"))];
     assert_eq!(net.forge(Host::B, 0, &bundled), Err(Discard::Bundled));
-    // And an INIT has no other (RFC 9260 §12.3).
+    // An INIT must have no other tag (RFC 9260 §12.3).
     assert_eq!(
         net.as_peer(Host::B, &[Chunk::Init(init(5, &[]))]),
         Err(Discard::VerificationTag)
@@ -231,8 +230,8 @@ fn section_8_5_1_a_tag_zero_is_for_an_init_alone() {
 
 // [9260:8.5.1-6, 8.5.1-7, 9.1-5, 9.1-6]
 #[test]
-fn section_8_5_1_b_which_aborts_are_believed() {
-    for (ours, tag_reflected, believed) in [
+fn section_8_5_1_b_tags_and_t_bits_that_an_abort_may_have() {
+    for (ours, tag_reflected, accepted) in [
         (true, false, true),
         (true, true, false),
         (false, true, true),
@@ -242,10 +241,10 @@ fn section_8_5_1_b_which_aborts_are_believed() {
         let tag = net.tag_of(if ours { Host::B } else { Host::A });
         let before = net.wire.len();
         let result = net.forge(Host::B, tag, &[abort(tag_reflected)]);
-        assert_eq!(result.is_ok(), believed, "our tag: {ours}, T bit: {tag_reflected}");
-        let state = if believed { State::Closed } else { State::Established };
+        assert_eq!(result.is_ok(), accepted, "local tag: {ours}, T bit: {tag_reflected}");
+        let state = if accepted { State::Closed } else { State::Established };
         assert_eq!((net.state(Host::B, b), net.wire.len()), (state, before));
-        if believed {
+        if accepted {
             let reason = CloseReason::AbortedByPeer {
                 cause: None,
                 reason: String::new(),
@@ -262,8 +261,8 @@ fn section_8_5_1_b_which_aborts_are_believed() {
 
 // [9260:8.5.1-8, 8.5.1-10, 8.5.1-11, 9.2-18, 9.2-19]
 #[test]
-fn section_8_5_1_c_which_shutdown_completes_are_believed() {
-    for (ours, tag_reflected, believed) in [
+fn section_8_5_1_c_tags_and_t_bits_that_a_shutdown_complete_may_have() {
+    for (ours, tag_reflected, accepted) in [
         (true, false, true),
         (true, true, false),
         (false, true, true),
@@ -276,9 +275,9 @@ fn section_8_5_1_c_which_shutdown_completes_are_believed() {
         assert_eq!(
             net.state(Host::B, b),
             State::Established,
-            "heeded only in SHUTDOWN-ACK-SENT"
+            "accepted only in SHUTDOWN-ACK-SENT"
         );
-        net.knob = Box::new(|packet| {
+        net.filter = Box::new(|packet| {
             if packet.has(ChunkType::SHUTDOWN_ACK) {
                 Fate::Drop
             } else {
@@ -290,13 +289,17 @@ fn section_8_5_1_c_which_shutdown_completes_are_believed() {
         net.run_for(Span::from_millis(50));
         assert_eq!(net.state(Host::B, b), State::ShutdownAckSent);
         assert!(net.forge(Host::B, tag ^ 1, &chunk).is_err());
-        assert_eq!(net.forge(Host::B, tag, &chunk).is_ok(), believed);
-        let state = if believed {
+        assert_eq!(net.forge(Host::B, tag, &chunk).is_ok(), accepted);
+        let state = if accepted {
             State::Closed
         } else {
             State::ShutdownAckSent
         };
-        assert_eq!(net.state(Host::B, b), state, "our tag: {ours}, T bit: {tag_reflected}");
+        assert_eq!(
+            net.state(Host::B, b),
+            state,
+            "local tag: {ours}, T bit: {tag_reflected}"
+        );
     }
 }
 
@@ -305,7 +308,7 @@ fn section_8_5_1_c_which_shutdown_completes_are_believed() {
 fn section_8_5_1_e_a_shutdown_ack_while_connecting_is_out_of_the_blue() {
     for echoed in [false, true] {
         let mut net = Net::new(1);
-        net.knob = Box::new(move |packet| {
+        net.filter = Box::new(move |packet| {
             if echoed && !packet.has(ChunkType::COOKIE_ECHO) {
                 Fate::Deliver
             } else {
@@ -337,7 +340,7 @@ fn section_8_5_1_e_a_shutdown_ack_while_connecting_is_out_of_the_blue() {
 
 // [9260:3-1, 6.10-8]
 #[test]
-fn section_6_10_chunks_that_must_be_alone_are_not_taken_in_company() {
+fn section_6_10_chunks_that_must_be_alone_are_discarded_if_bundled() {
     let (mut net, a, b) = established();
     let before = net.wire.len();
     let cookie = parameters(&[Parameter::StateCookie(b"biscuit")]);
@@ -351,8 +354,8 @@ fn section_6_10_chunks_that_must_be_alone_are_not_taken_in_company() {
         }
     }
     assert_eq!((net.wire.len(), net.state(Host::B, b)), (before, State::Established));
-    // The same where they would have an effect.
-    net.knob = Box::new(|packet| {
+    // The same in states where the chunks would have an effect.
+    net.filter = Box::new(|packet| {
         if packet.has(ChunkType::SHUTDOWN_ACK) {
             Fate::Drop
         } else {
@@ -374,7 +377,7 @@ fn section_6_10_chunks_that_must_be_alone_are_not_taken_in_company() {
 
 // [9260:6.10-6, 6.10-7]
 #[test]
-fn section_6_10_chunks_are_taken_in_order_and_a_partial_one_is_dropped() {
+fn section_6_10_chunks_are_processed_in_order_and_a_partial_one_is_dropped() {
     let (mut net, _, _) = established();
     let tsn = net.last(Host::A, ChunkType::INIT).init().initial_tsn.0;
     let tag = net.tag_of(Host::B);
@@ -384,10 +387,10 @@ fn section_6_10_chunks_are_taken_in_order_and_a_partial_one_is_dropped() {
     ];
     let mut bytes = packet(4001, 4002, tag, &chunks);
     bytes.truncate(bytes.len() - 4);
-    assert_eq!(net.hand(Host::B, &resealed(bytes)), Err(Discard::Malformed));
+    assert_eq!(net.deliver(Host::B, &resealed(bytes)), Err(Discard::Malformed));
     assert_eq!(net.contents(Host::B), [b"one "]);
     let whole = packet(4001, 4002, tag, &chunks);
-    net.hand(Host::B, &whole).expect("taken");
+    net.deliver(Host::B, &whole).expect("accepted");
     assert_eq!(net.contents(Host::B), [b"one ", b"two "]);
 }
 
@@ -404,20 +407,20 @@ fn section_3_1_ports() {
         (4001, 4003, Discard::NotForUs),
     ] {
         assert_eq!(
-            net.hand(Host::B, &packet(source, destination, tag, &chunk)),
+            net.deliver(Host::B, &packet(source, destination, tag, &chunk)),
             Err(reason)
         );
     }
     assert_eq!(net.wire.len(), before);
-    // Our tag by chance, but from another port: another peer.
+    // The tag is correct by chance, but the port belongs to another peer.
     assert_eq!(
-        net.hand(Host::B, &packet(4009, 4002, tag, &chunk)),
+        net.deliver(Host::B, &packet(4009, 4002, tag, &chunk)),
         Err(Discard::OutOfTheBlue)
     );
-    // From an address that is not the peer's.
-    let stranger = meta(addrs(Host::B, 1)[0], addr("10.9.9.9:0"));
+    // From an address that the peer does not have.
+    let other_source = meta(addrs(Host::B, 1)[0], addr("10.9.9.9:0"));
     assert_eq!(
-        net.hand_from(Host::B, stranger, &packet(4001, 4002, tag, &chunk)),
+        net.deliver_from(Host::B, other_source, &packet(4001, 4002, tag, &chunk)),
         Err(Discard::OutOfTheBlue)
     );
     assert_eq!(net.state(Host::B, b), State::Established);
@@ -425,7 +428,7 @@ fn section_3_1_ports() {
 
 // [9260:6.8-1, 6.8-2, 6.8-3, 6.8-4]
 #[test]
-fn section_6_8_a_wrong_checksum_is_dropped_in_silence_and_counted() {
+fn section_6_8_a_wrong_checksum_is_silently_dropped_and_counted() {
     let (mut net, _, b) = established();
     let tag = net.tag_of(Host::B);
     let before = net.wire.len();
@@ -433,10 +436,14 @@ fn section_6_8_a_wrong_checksum_is_dropped_in_silence_and_counted() {
     for bit in 0..8 * good.len() {
         let mut bad = good.clone();
         bad[bit / 8] ^= 1 << (bit % 8);
-        assert_eq!(net.hand(Host::B, &bad), Err(Discard::Checksum));
+        assert_eq!(net.deliver(Host::B, &bad), Err(Discard::Checksum));
     }
     for len in 0..12 {
-        assert_eq!(net.hand(Host::B, &good[..len]), Err(Discard::Malformed), "{len} bytes");
+        assert_eq!(
+            net.deliver(Host::B, &good[..len]),
+            Err(Discard::Malformed),
+            "{len} bytes"
+        );
     }
     assert_eq!((net.wire.len(), net.state(Host::B, b)), (before, State::Established));
     let discarded = net.b.stats().discarded;
@@ -446,21 +453,21 @@ fn section_6_8_a_wrong_checksum_is_dropped_in_silence_and_counted() {
 }
 
 #[test]
-fn section_3_a_header_alone_or_with_an_impossible_length_is_no_packet() {
+fn section_3_a_packet_without_a_valid_first_chunk_is_discarded() {
     let mut net = Net::new(1);
     assert_eq!(net.forge(Host::B, 77, &[]), Err(Discard::Malformed));
     for length in [0_u8, 3] {
         let mut bytes = packet(4001, 4002, 77, &[Chunk::CookieAck]);
         bytes[15] = length;
-        // A chunk that cannot be delimited is no chunk: what is left is out of the blue, or nothing.
-        assert!(net.hand(Host::B, &resealed(bytes)).is_err());
+        // A chunk that cannot be delimited is not processed: the rest of the packet is out of the blue, or empty.
+        assert!(net.deliver(Host::B, &resealed(bytes)).is_err());
     }
     assert_eq!(net.b.associations().count(), 0);
 }
 
 /// RFC 6951: the association is the same if only the UDP port of the peer changes.
 #[test]
-fn rfc_6951_section_5_4_the_peers_udp_port_is_followed_once_the_tag_is_right() {
+fn rfc_6951_section_5_4_the_peers_udp_port_is_updated_if_the_tag_is_correct() {
     let mut net = Net::new(1);
     let udp = |text: &str| -> TransportAddr { addr(text) };
     let b = EndpointConfig {
@@ -471,13 +478,13 @@ fn rfc_6951_section_5_4_the_peers_udp_port_is_followed_once_the_tag_is_right() {
     };
     net.b = Endpoint::new(b, Box::new(whimbrel_control::Rng::stream(1, "b"))).expect("valid");
     let first = meta(udp("10.0.0.2:9899"), udp("10.0.0.1:40000"));
-    net.hand_from(Host::B, first, &packet(4001, 4002, 0, &[Chunk::Init(init(5, &[]))]))
+    net.deliver_from(Host::B, first, &packet(4001, 4002, 0, &[Chunk::Init(init(5, &[]))]))
         .expect("answered");
     let answer = net.last(Host::B, ChunkType::INIT_ACK);
     assert_eq!(answer.remote, first.remote);
     let cookie = answer.init().parameters.state_cookie().expect("a cookie").to_vec();
     let tag = answer.init().initiate_tag;
-    net.hand_from(
+    net.deliver_from(
         Host::B,
         first,
         &packet(4001, 4002, tag, &[Chunk::CookieEcho { cookie: &cookie }]),
@@ -487,40 +494,40 @@ fn rfc_6951_section_5_4_the_peers_udp_port_is_followed_once_the_tag_is_right() {
     let moved = meta(udp("10.0.0.2:9899"), udp("10.0.0.1:50000"));
     let ping = [Chunk::Heartbeat(HeartbeatInfo(b"ping"))];
     assert!(
-        net.hand_from(Host::B, moved, &packet(4001, 4002, tag ^ 1, &ping))
+        net.deliver_from(Host::B, moved, &packet(4001, 4002, tag ^ 1, &ping))
             .is_err()
     );
     let port = |net: &Net| {
         net.b
             .association(id)
-            .expect("up")
+            .expect("established")
             .paths()
             .next()
             .expect("a path")
             .remote
             .port()
     };
-    assert_eq!(port(&net), 40000, "a wrong tag moves nothing");
-    net.hand_from(Host::B, moved, &packet(4001, 4002, tag, &ping))
-        .expect("taken");
+    assert_eq!(port(&net), 40000, "a wrong tag does not change the port");
+    net.deliver_from(Host::B, moved, &packet(4001, 4002, tag, &ping))
+        .expect("accepted");
     assert_eq!(port(&net), 50000);
     assert_eq!(net.last(Host::B, ChunkType::HEARTBEAT_ACK).remote, moved.remote);
-    // The old address is nobody's now: the peer may open another association from there.
+    // The old address is free: the peer may open another association from there.
     net.forge(Host::B, 0, &[]).expect_err("nothing in it");
     let again = packet(4001, 4002, 0, &[Chunk::Init(init(6, &[]))]);
-    net.hand_from(Host::B, first, &again).expect("answered");
+    net.deliver_from(Host::B, first, &again).expect("answered");
     assert_eq!(net.state(Host::B, id), State::Established);
-    net.hand_from(Host::B, moved, &packet(4001, 4002, tag, &[abort(false)]))
-        .expect("taken");
-    // After the end, nothing remembers either address.
+    net.deliver_from(Host::B, moved, &packet(4001, 4002, tag, &[abort(false)]))
+        .expect("accepted");
+    // After the end, neither address belongs to an association.
     for from in [first, moved] {
-        let result = net.hand_from(Host::B, from, &again);
+        let result = net.deliver_from(Host::B, from, &again);
         assert_eq!(result, Ok(()), "{from:?}");
     }
 }
 
 #[test]
-fn a_packet_for_the_wrong_host_leaves_no_trace() {
+fn a_packet_for_the_wrong_host_is_ignored() {
     let mut net = Net::new(1);
     let mut other = endpoint(Host::A, 1, &AssociationConfig::default(), 5);
     let now = net.now;

@@ -1,4 +1,4 @@
-//! Pacing, and the delivery rates that windows with a rate of their own ask for.
+//! Pacing, and the delivery rates for window controls with a rate.
 
 use std::sync::{Arc, Mutex};
 
@@ -20,7 +20,7 @@ fn config() -> AssociationConfig {
     }
 }
 
-/// When A sent packets of data from now on, in microseconds.
+/// Returns when A sent packets of data from now on, in microseconds.
 fn times(net: &Net, begin: usize) -> Vec<u64> {
     let data = net.wire[begin..]
         .iter()
@@ -34,7 +34,7 @@ fn send(net: &mut Net, a: AssocId, packets: usize) {
     }
 }
 
-/// An association that knows its round-trip time of 20 ms.
+/// Returns an association with a measured round-trip time of 20 ms.
 fn warm(config: &AssociationConfig) -> (Net, AssocId) {
     let (mut net, a, _) = Net::established(1, config);
     send(&mut net, a, 1);
@@ -55,7 +55,7 @@ fn paced_packets_are_spread_over_the_round_trip() {
     let times = times(&net, begin);
     assert_eq!(times.len(), 20);
     let gaps: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    // A window of 20 packets in half of 20 ms, as in slow start: 500 us each, but for a credit of 1 ms.
+    // A window of 20 packets in half of 20 ms, as in slow start: 500 us each, minus a credit of 1 ms.
     assert!(gaps[3..].iter().all(|gap| (450..=550).contains(gap)), "{gaps:?}");
     assert!(times[19] - times[0] > 7000, "{gaps:?}");
 
@@ -67,18 +67,18 @@ fn paced_packets_are_spread_over_the_round_trip() {
     send(&mut net, a, 20);
     net.run_for(Span::from_millis(300));
     let all = self::times(&net, begin);
-    assert_eq!(all[19], all[0], "without pacing they go at once");
+    assert_eq!(all[19], all[0], "without pacing they are sent at once");
 }
 
 #[test]
-fn retransmissions_wait_for_the_pacer_too_but_for_the_first() {
+fn retransmissions_after_the_first_wait_for_the_pacer() {
     let paced = AssociationConfig {
         pacing: Some(true),
         ..config()
     };
     let (mut net, a) = warm(&paced);
     let mut count = 0;
-    net.knob = Box::new(move |packet| {
+    net.filter = Box::new(move |packet| {
         count += usize::from(packet.from == Host::A && packet.has(ChunkType::DATA));
         if packet.from == Host::A && (3..=8).contains(&count) {
             Fate::Drop
@@ -96,7 +96,7 @@ fn retransmissions_wait_for_the_pacer_too_but_for_the_first() {
     assert_eq!(net.contents(Host::B).len(), 21);
 }
 
-/// A window of its own mind: ten packets, 1.2 Mbit/s.
+/// A window with its own rate: ten packets, 1.2 Mbit/s.
 #[derive(Debug)]
 struct Steady(Arc<Mutex<Vec<(Time, RateSample)>>>);
 
@@ -124,11 +124,11 @@ impl WindowControl for Steady {
 #[test]
 fn a_window_with_a_rate_is_paced_by_it() {
     let (mut net, a) = warm(&config());
-    let heard = Arc::default();
-    let window = Window::Other(Box::new(Steady(Arc::clone(&heard))));
+    let recorded = Arc::default();
+    let window = Window::Other(Box::new(Steady(Arc::clone(&recorded))));
     net.a
         .with_control(a, PathId(0), |control| control.set_window(window))
-        .expect("it is up");
+        .expect("established");
     let begin = net.wire.len();
     send(&mut net, a, 50);
     net.run_for(Span::from_secs(1));
@@ -139,8 +139,8 @@ fn a_window_with_a_rate_is_paced_by_it() {
         times.windows(2).skip(1).all(|pair| pair[1] - pair[0] == 10_000),
         "{times:?}"
     );
-    // What is sent at that rate is delivered at that rate; samples of the first round trip are of its beginning.
-    let rates = heard.lock().unwrap();
+    // Data sent at that rate is delivered at that rate; samples of the first round trip include its start.
+    let rates = recorded.lock().unwrap();
     assert!(rates.len() > 20, "{}", rates.len());
     for (at, sample) in rates.iter().filter(|(at, _)| at.as_nanos() > 750_000_000) {
         let rate = Rate::of(sample.delivered, sample.interval).as_bps();
@@ -150,7 +150,7 @@ fn a_window_with_a_rate_is_paced_by_it() {
 }
 
 #[test]
-fn nobody_is_told_of_rates_who_has_not_asked() {
+fn rates_are_reported_only_to_parts_that_use_them() {
     let (net, a) = warm(&config());
     let standard = net.a.association(a).unwrap().memory();
     let Some(window) = WindowSpec::by_name("bbr") else {

@@ -1,4 +1,4 @@
-//! Several paths: failure, return, heartbeats, and where data goes (RFC 9260 §5.4, §6.4, §8.1 to §8.3, RFC 7829).
+//! Several paths: failure, recovery, heartbeats, and the paths for data (RFC 9260 §5.4, §6.4, §8.1 to §8.3, RFC 7829).
 
 use crate::support::paths::{confirmed, cut, data_sent, drop_next_data, is_on, mend, path, quiet, state_event, when};
 use crate::support::{Fate, Host, Net, addr, addrs};
@@ -9,18 +9,18 @@ use whimbrel_wire::ChunkType;
 
 // [9260:8.2-1, 8.2-2, 8.2-4, 6.4-4, 6.4.1-1, 6.3.3-1]
 #[test]
-fn section_8_2_a_primary_that_dies_is_left_after_path_max_retrans_timeouts() {
+fn section_8_2_a_failed_primary_becomes_inactive_after_path_max_retrans_timeouts() {
     let (mut net, a, _) = confirmed(2, &quiet());
     cut(&mut net, &[0]);
     let start = net.now;
     for _ in 0..100 {
         net.send(Host::A, a, Message::zeros(0, 1452));
     }
-    // RTO 1 s, doubled each time: the sixth timeout exceeds Path.Max.Retrans of 5 after 1+2+4+8+16+32 s.
+    // The RTO is 1 s and doubles each time: the sixth timeout exceeds Path.Max.Retrans of 5 after 1+2+4+8+16+32 s.
     let inactive = state_event(0, PathState::Inactive);
     assert_eq!(when(&mut net, start, Span::from_secs(100), &inactive), 63_000);
     assert_eq!(path(&net, a, 0).errors, 6);
-    // What was lost each time went to the other path at once, new data to the primary until it was inactive.
+    // Each time, lost data was retransmitted on the other path at once, and new data was sent on the primary until it was inactive.
     let sent = data_sent(&net, start);
     for timeout in [1000, 3000, 7000, 15_000, 31_000] {
         assert!(sent.contains(&(timeout, 1)), "at {timeout}");
@@ -30,12 +30,12 @@ fn section_8_2_a_primary_that_dies_is_left_after_path_max_retrans_timeouts() {
     net.run_for(Span::from_secs(10));
     assert!(data_sent(&net, failed_at).iter().all(|(_, path)| *path == 1));
     assert_eq!(net.contents(Host::B).len(), 100);
-    assert_eq!(net.a.association(a).expect("up").sending_path(), PathId(1));
+    assert_eq!(net.a.association(a).expect("established").sending_path(), PathId(1));
 }
 
 // [9260:8.2-3, 8.3-5, 8.3-7, 8.3-9, 8.3-10, 6.4-1]
 #[test]
-fn section_8_2_data_returns_to_the_primary_when_it_answers_again() {
+fn section_8_2_data_returns_to_the_primary_when_it_responds_again() {
     let config = AssociationConfig {
         path_max_retrans: 1,
         hb_interval: Span::from_secs(5),
@@ -61,11 +61,11 @@ fn section_8_2_data_returns_to_the_primary_when_it_answers_again() {
         .iter()
         .filter(|sent| sent.remote == addrs(Host::B, 1)[0])
         .count();
-    assert!(heartbeats >= 1, "it is probed on");
+    assert!(heartbeats >= 1, "probing continues");
     mend(&mut net);
     net.events.clear();
     let mended = net.now;
-    // RTO of at most 60 s and HB.interval of 5 s, with half the RTO of jitter.
+    // An RTO of at most 60 s and HB.interval of 5 s, with a jitter of half the RTO.
     assert!(
         when(
             &mut net,
@@ -89,7 +89,7 @@ fn section_8_1_a_peer_that_is_silent_on_every_path_is_unreachable() {
         cut(&mut net, &[0, 1]);
         let start = net.now;
         net.send(Host::A, a, Message::zeros(0, 100));
-        net.run_until(Span::from_secs(1000), "giving up", |net| {
+        net.run_until(Span::from_secs(1000), "the end after the last attempt", |net| {
             net.close_reason(Host::A).is_some()
         });
         assert_eq!(net.close_reason(Host::A), Some(CloseReason::PeerUnreachable));
@@ -103,7 +103,7 @@ fn section_8_1_a_peer_that_is_silent_on_every_path_is_unreachable() {
             assert_eq!(sent, expected);
             assert_eq!(net.now.since(start), Span::from_secs(363));
         } else {
-            // In turns, each path with its own timer.
+            // The paths alternate, each with its own timer.
             assert_eq!(sent[..6], [(0, 0), (1, 1), (2, 0), (4, 1), (6, 0), (10, 1)]);
             assert_eq!(sent.len(), 11);
         }
@@ -119,17 +119,17 @@ fn section_8_1_acknowledged_data_and_heartbeats_clear_the_count() {
     };
     for by_heartbeat in [false, true] {
         let (mut net, a, _) = confirmed(1, &config);
-        // Three timeouts in a row are survived, over and over: the third one's packet arrives.
+        // Three consecutive timeouts are survived repeatedly: the packet of the third one arrives.
         let seen = if by_heartbeat { 3 } else { 2 };
         for _ in 0..5 {
             cut(&mut net, &[0]);
             net.send(Host::A, a, Message::zeros(0, 100));
-            let timeouts = net.a.association(a).expect("up").stats().timeouts;
+            let timeouts = net.a.association(a).expect("established").stats().timeouts;
             net.run_until(Span::from_secs(300), "the timeouts", |net| {
-                net.a.association(a).expect("up").stats().timeouts == timeouts + seen
+                net.a.association(a).expect("established").stats().timeouts == timeouts + seen
             });
             if by_heartbeat {
-                net.knob = Box::new(|packet| {
+                net.filter = Box::new(|packet| {
                     if packet.has(ChunkType::DATA) {
                         Fate::Drop
                     } else {
@@ -167,7 +167,7 @@ fn section_8_1_unanswered_heartbeats_of_the_path_in_use_end_the_association() {
 }
 
 #[test]
-fn rfc_7829_a_potentially_failed_path_is_left_at_once_and_probed_once_per_rto() {
+fn rfc_7829_a_potentially_failed_path_gets_no_new_data_and_one_probe_per_rto() {
     let config = AssociationConfig {
         potentially_failed_max_retrans: Some(0),
         ..quiet()
@@ -188,13 +188,13 @@ fn rfc_7829_a_potentially_failed_path_is_left_at_once_and_probed_once_per_rto() 
         1000
     );
     net.run_for(Span::from_secs(5));
-    assert_eq!(net.contents(Host::B).len(), 30, "all by the other path");
+    assert_eq!(net.contents(Host::B).len(), 30, "all on the other path");
     assert!(
         data_sent(&net, start + Span::from_millis(1))
             .iter()
             .all(|(_, path)| *path == 1)
     );
-    // The RTO is 2 s by now, and doubles: probes after 1, 3, 7 s.
+    // The RTO is 2 s at this time and doubles: probes after 1, 3, 7 s.
     let probes: Vec<_> = net
         .sent(Host::A, ChunkType::HEARTBEAT)
         .iter()
@@ -214,18 +214,18 @@ fn rfc_7829_a_potentially_failed_path_is_left_at_once_and_probed_once_per_rto() 
         ),
         1020
     );
-    assert_eq!(net.a.association(a).expect("up").sending_path(), PathId(0));
+    assert_eq!(net.a.association(a).expect("established").sending_path(), PathId(0));
 }
 
 #[test]
-fn rfc_7829_what_was_sent_before_a_path_failed_does_not_bring_it_back() {
+fn rfc_7829_data_sent_before_a_path_failed_does_not_reactivate_it() {
     let config = AssociationConfig {
         potentially_failed_max_retrans: Some(0),
         ..quiet()
     };
     let (mut net, a, _) = confirmed(2, &config);
-    // The data arrives and its acknowledgement does not; then the path is gone both ways.
-    net.knob = Box::new(|packet| {
+    // The data arrives but its acknowledgement is lost; then the path fails in both directions.
+    net.filter = Box::new(|packet| {
         let is_answer = packet.from == Host::B && is_on(packet, 0);
         if is_answer { Fate::Drop } else { Fate::Deliver }
     });
@@ -241,9 +241,9 @@ fn rfc_7829_what_was_sent_before_a_path_failed_does_not_bring_it_back() {
         Span::from_secs(3),
         &state_event(0, PathState::PotentiallyFailed),
     );
-    // The first SACK over the other path acknowledges all three, two of which were sent over the first one only.
+    // The first SACK on the other path acknowledges all three chunks, two of which were sent on the first path only.
     net.run_for(Span::from_millis(300));
-    assert_eq!(net.a.association(a).expect("up").buffered_send(), 0);
+    assert_eq!(net.a.association(a).expect("established").buffered_send(), 0);
     assert_eq!(path(&net, a, 0).state, PathState::PotentiallyFailed);
     let resumed = net.now;
     net.a.send(resumed, a, Message::zeros(0, 1000)).expect("room");
@@ -252,27 +252,27 @@ fn rfc_7829_what_was_sent_before_a_path_failed_does_not_bring_it_back() {
     assert_eq!(on, [1]);
 }
 
-// The same where the newest of them was sent twice, both times before the path failed.
+// The same if the newest chunk was sent twice, both times before the path failed.
 #[test]
-fn rfc_7829_what_was_sent_twice_before_a_path_failed_does_not_bring_it_back() {
+fn rfc_7829_data_sent_twice_before_a_path_failed_does_not_reactivate_it() {
     let config = AssociationConfig {
         potentially_failed_max_retrans: Some(1),
         retransmit_path: Some(whimbrel_control::multipath::RetransmitPath::Same),
         ..quiet()
     };
     let (mut net, a, _) = confirmed(2, &config);
-    net.knob = Box::new(|packet| {
+    net.filter = Box::new(|packet| {
         let is_answer = packet.from == Host::B && is_on(packet, 0);
         if is_answer { Fate::Drop } else { Fate::Deliver }
     });
     let start = net.now;
     net.send(Host::A, a, Message::zeros(0, 1000));
     let failed = state_event(0, PathState::PotentiallyFailed);
-    // The first timeout counts an error; the second one, of what was sent again, makes the path potentially failed.
+    // The first timeout counts one error; the second one, of the retransmission, makes the path potentially failed.
     when(&mut net, start, Span::from_secs(5), &failed);
     cut(&mut net, &[0]);
     net.run_for(Span::from_millis(500));
-    assert_eq!(net.a.association(a).expect("up").buffered_send(), 0);
+    assert_eq!(net.a.association(a).expect("established").buffered_send(), 0);
     assert_eq!(path(&net, a, 0).state, PathState::PotentiallyFailed);
 }
 
@@ -298,7 +298,7 @@ fn rfc_7829_a_potentially_failed_path_that_stays_silent_becomes_inactive() {
         ),
         3000
     );
-    // Then the heartbeats of 4 s and 8 s.
+    // Then the heartbeats of 4 s and 8 s follow.
     assert_eq!(
         when(
             &mut net,
@@ -308,7 +308,7 @@ fn rfc_7829_a_potentially_failed_path_that_stays_silent_becomes_inactive() {
         ),
         15_000
     );
-    // With all paths potentially failed, data goes to the one with the fewest errors.
+    // If all paths are potentially failed, data is sent on the one with the lowest error count.
     let (mut net, a, _) = confirmed(2, &config);
     cut(&mut net, &[0, 1]);
     for _ in 0..30 {
@@ -317,7 +317,7 @@ fn rfc_7829_a_potentially_failed_path_that_stays_silent_becomes_inactive() {
     let all_failed = |net: &mut Net| {
         net.a
             .association(a)
-            .expect("up")
+            .expect("established")
             .paths()
             .all(|p| p.state == PathState::PotentiallyFailed)
     };
@@ -329,7 +329,7 @@ fn rfc_7829_a_potentially_failed_path_that_stays_silent_becomes_inactive() {
 
 #[test]
 fn a_path_that_timed_out_gets_a_heartbeat_at_once() {
-    // Caro et al. 2004: its data goes elsewhere, so nothing else tells how it is.
+    // Caro et al. 2004: the path's data is sent on other paths, so only a heartbeat shows its state.
     for wanted in [false, true] {
         let recovery = RecoveryChanges {
             heartbeat_after_timeout: Some(wanted),
@@ -348,13 +348,17 @@ fn a_path_that_timed_out_gets_a_heartbeat_at_once() {
             .collect();
         let expected = if wanted { vec![addrs(Host::B, 1)[0]] } else { Vec::new() };
         assert_eq!(heartbeats, expected);
-        assert_eq!(path(&net, a, 0).errors, u32::from(!wanted), "the answer clears them");
+        assert_eq!(
+            path(&net, a, 0).errors,
+            u32::from(!wanted),
+            "the HEARTBEAT ACK clears them"
+        );
     }
 }
 
 // [9260:6.4-1]
 #[test]
-fn section_6_4_the_user_chooses_another_primary() {
+fn section_6_4_the_user_can_set_another_primary() {
     let (mut net, a, _) = confirmed(3, &quiet());
     for index in [2, 1, 0, 2] {
         let start = net.now;
@@ -364,7 +368,7 @@ fn section_6_4_the_user_chooses_another_primary() {
         let primaries: Vec<_> = net
             .a
             .association(a)
-            .expect("up")
+            .expect("established")
             .paths()
             .filter(|p| p.primary)
             .map(|p| p.id)
@@ -378,7 +382,7 @@ fn section_6_4_the_user_chooses_another_primary() {
 
 // [9260:6.4-2, 6.7-2]
 #[test]
-fn section_6_4_a_sack_goes_where_the_data_came_from() {
+fn section_6_4_a_sack_is_sent_to_the_source_of_the_data() {
     let (mut net, a, _) = confirmed(2, &quiet());
     for index in [1, 0, 1] {
         let now = net.now;
@@ -392,9 +396,9 @@ fn section_6_4_a_sack_goes_where_the_data_came_from() {
     }
 }
 
-/// A network with links that die and come back at random: as long as one lives, nothing is lost.
+/// Paths fail and recover at random: while one of them works, nothing is lost.
 #[test]
-fn section_8_2_paths_die_and_revive_in_turns() {
+fn section_8_2_nothing_is_lost_while_one_path_works() {
     for seed in 0..60 {
         let mut rng = Rng::stream(seed, "turns");
         let config = AssociationConfig {
@@ -408,9 +412,9 @@ fn section_8_2_paths_die_and_revive_in_turns() {
         let (mut net, a, _) = confirmed(3, &config);
         net.capture = false;
         for round in 0..10 {
-            let alive = rng.below(3) as usize;
-            let dead: Vec<_> = (0..3).filter(|path| *path != alive && rng.chance(0.7)).collect();
-            cut(&mut net, &dead);
+            let working = rng.below(3) as usize;
+            let failed: Vec<_> = (0..3).filter(|path| *path != working && rng.chance(0.7)).collect();
+            cut(&mut net, &failed);
             for _ in 0..20 {
                 net.send(Host::A, a, Message::new(0, vec![round; 1000]));
             }
@@ -431,7 +435,10 @@ fn section_8_2_paths_die_and_revive_in_turns() {
 fn connecting_to_the_same_address_twice_makes_one_path() {
     let mut net = Net::new(1);
     let (now, peer) = (net.now, addr("10.0.0.2:0"));
-    let id = net.a.connect(now, quiet(), 4002, &[peer, peer]).expect("can be begun");
+    let id = net
+        .a
+        .connect(now, quiet(), 4002, &[peer, peer])
+        .expect("the association can be opened");
     assert_eq!(net.a.association(id).expect("there").paths().count(), 1);
     net.run_for(Span::from_secs(1));
     assert_eq!(net.state(Host::A, id), State::Established);

@@ -1,5 +1,5 @@
-//! Path policies: how long data stays on a path that dies, whether it comes back, and that no policy leaves an association alone while
-//! a path answers.
+//! Path policies: how long data stays on a failed path, whether it returns, and that an association continues under every policy while one
+//! path responds.
 
 use crate::support::paths::{confirmed, cut, mend};
 use crate::support::{Fate, Host, Net, addrs};
@@ -10,7 +10,7 @@ use whimbrel_control::{Rng, Span, Time};
 use whimbrel_proto::{AssocId, AssociationConfig, Event, Message, PathId, PathInfo, PathState};
 use whimbrel_wire::ChunkType;
 
-/// No heartbeats of its own accord.
+/// A configuration without automatic heartbeats.
 fn quiet(policy: PathPolicySpec) -> AssociationConfig {
     AssociationConfig {
         hb_interval: Span::ZERO,
@@ -26,14 +26,14 @@ fn all() -> impl Iterator<Item = PathPolicySpec> {
 }
 
 fn infos(net: &Net, id: AssocId) -> Vec<PathInfo> {
-    net.a.association(id).expect("up").paths().collect()
+    net.a.association(id).expect("established").paths().collect()
 }
 
 fn sending(net: &Net, id: AssocId) -> usize {
-    usize::from(net.a.association(id).expect("up").sending_path().0)
+    usize::from(net.a.association(id).expect("established").sending_path().0)
 }
 
-/// Milliseconds until new data goes over this path, while there is always something to send.
+/// Returns the milliseconds until new data is sent on this path, while data is always waiting.
 fn until_on(net: &mut Net, id: AssocId, path: usize, limit: Span) -> u64 {
     let start = net.now;
     keep_sending(net, id);
@@ -45,7 +45,7 @@ fn until_on(net: &mut Net, id: AssocId, path: usize, limit: Span) -> u64 {
 }
 
 fn keep_sending(net: &mut Net, id: AssocId) {
-    let association = net.a.association(id).expect("up");
+    let association = net.a.association(id).expect("established");
     if association.queued() < 10_000 && association.buffered_send() < 200_000 {
         for _ in 0..10 {
             net.send(Host::A, id, Message::zeros(0, 1452));
@@ -54,8 +54,8 @@ fn keep_sending(net: &mut Net, id: AssocId) {
 }
 
 #[test]
-fn how_long_new_data_stays_on_a_path_that_dies() {
-    // RTO 1 s, doubled each time: timeouts after 1, 3, 7, 15, 31, 63 s.
+fn new_data_leaves_a_failed_path_after_the_time_of_each_policy() {
+    // The RTO is 1 s and doubles each time: timeouts after 1, 3, 7, 15, 31, 63 s.
     for (name, expected) in [
         ("error-count", 63_000),
         ("potentially-failed", 1_000),
@@ -68,7 +68,7 @@ fn how_long_new_data_stays_on_a_path_that_dies() {
         let (mut net, a, _) = confirmed(2, &quiet(policy.clone()));
         cut(&mut net, &[0]);
         assert_eq!(until_on(&mut net, a, 1, Span::from_secs(100)), expected, "{name}");
-        // RFC 7829's limit among the transport's own settings makes each as quick.
+        // With RFC 7829's limit in the transport's settings, every policy is as fast.
         let config = AssociationConfig {
             potentially_failed_max_retrans: Some(0),
             ..quiet(policy)
@@ -80,8 +80,9 @@ fn how_long_new_data_stays_on_a_path_that_dies() {
 }
 
 #[test]
-fn what_was_sent_before_a_policy_gave_a_path_up_does_not_bring_it_back() {
-    // As with RFC 7829's potentially failed paths: the data arrives and its acknowledgement does not; then the path is gone both ways.
+fn data_sent_before_a_policy_disabled_a_path_does_not_reactivate_it() {
+    // As with RFC 7829's potentially failed paths: the data arrives but its acknowledgement is lost; then the path fails in both
+    // directions.
     let policy = PathPolicySpec::TwoLevel(TwoLevelParameters { redirect: 0, change: 0 });
     let (mut net, a, _) = confirmed(2, &quiet(policy));
     let send = |net: &mut Net, count| {
@@ -91,26 +92,26 @@ fn what_was_sent_before_a_policy_gave_a_path_up_does_not_bring_it_back() {
         net.drain(Host::A);
         net.run_for(Span::from_millis(300));
     };
-    // The window of the first path grows beyond that of the other.
+    // cwnd of the first path grows above that of the other one.
     send(&mut net, 40);
-    net.knob = Box::new(|packet| {
+    net.filter = Box::new(|packet| {
         let is_answer = packet.from == Host::B && packet.remote == addrs(Host::A, 1)[0];
         if is_answer { Fate::Drop } else { Fate::Deliver }
     });
     send(&mut net, 10);
     cut(&mut net, &[0]);
     let given_up = |net: &Net| infos(net, a)[0].state == PathState::Inactive;
-    net.run_until(Span::from_secs(3), "given up", |net| given_up(net));
-    // The first SACK over the other path acknowledges all ten, most of which were sent over the first one only.
+    net.run_until(Span::from_secs(3), "disabled", |net| given_up(net));
+    // The first SACK on the other path acknowledges all ten chunks, most of which were sent on the first path only.
     net.run_for(Span::from_millis(300));
-    assert_eq!(net.a.association(a).expect("up").buffered_send(), 0);
+    assert_eq!(net.a.association(a).expect("established").buffered_send(), 0);
     assert!(given_up(&net));
     assert_eq!(sending(&net, a), 1);
 }
 
 #[test]
-fn the_way_back_when_the_path_answers_again() {
-    // The path dies and is mended 10 s after data has left it. Milliseconds until data is back, where it comes back.
+fn data_returns_to_a_recovered_path_as_each_policy_specifies() {
+    // The path fails and recovers 10 s after data has left it. Milliseconds until data returns, if it returns.
     let two_level = |change| PathPolicySpec::TwoLevel(TwoLevelParameters { redirect: 0, change });
     let potentially_failed = |switchover_max_retrans| {
         PathPolicySpec::PotentiallyFailed(PotentiallyFailedParameters {
@@ -125,14 +126,14 @@ fn the_way_back_when_the_path_answers_again() {
         })
     };
     for (policy, back) in [
-        // Left after 1 s; probes after 1, 3, 7 and 15 s: the one of 15 s is answered.
+        // Data left after 1 s; probes after 1, 3, 7 and 15 s: the one at 15 s is answered.
         (potentially_failed(None), Some(4_020)),
         (potentially_failed(Some(4)), Some(4_020)),
-        // RFC 7829 §5: the third timeout, after 7 s, made the other path the primary one.
+        // RFC 7829 §5: the third timeout, after 7 s, made the other path the primary.
         (potentially_failed(Some(2)), None),
         (two_level(4), Some(4_020)),
         (two_level(2), None),
-        // Left after 31 s; probes after 31 and 63 s.
+        // Data left after 31 s; probes after 31 and 63 s.
         (cycle_count(true), Some(22_020)),
         (cycle_count(false), None),
     ] {
@@ -166,7 +167,7 @@ fn the_way_back_when_the_path_answers_again() {
 }
 
 #[test]
-fn rfc_7829_an_option_begins_anew_with_two_units_as_cmt_pf_does_in_ns_2() {
+fn rfc_7829_an_option_restarts_with_two_packets_as_cmt_pf_does_in_ns_2() {
     for (restart_units, expected) in [(0, 1468), (2, 2 * 1468)] {
         let policy = PathPolicySpec::PotentiallyFailed(PotentiallyFailedParameters {
             restart_units,
@@ -180,7 +181,7 @@ fn rfc_7829_an_option_begins_anew_with_two_units_as_cmt_pf_does_in_ns_2() {
         net.run_for(Span::from_secs(5));
         assert_eq!(infos(&net, a)[0].cwnd, 1468, "after the timeout");
         mend(&mut net);
-        net.run_until(Span::from_secs(10), "the answer", |net| {
+        net.run_until(Span::from_secs(10), "the HEARTBEAT ACK", |net| {
             infos(net, a)[0].state == PathState::Active
         });
         assert_eq!(infos(&net, a)[0].cwnd, expected);
@@ -188,8 +189,8 @@ fn rfc_7829_an_option_begins_anew_with_two_units_as_cmt_pf_does_in_ns_2() {
 }
 
 #[test]
-fn pan_2010_figure_2_many_short_outages_fail_a_path_that_the_standard_keeps() {
-    // Each second and a half the path is silent for a second: never two timeouts in a row for long.
+fn pan_2010_figure_2_many_short_outages_disable_a_path_that_the_standard_keeps() {
+    // The path works for 1.5 s and is silent for 1 s, in turn: consecutive timeouts remain few.
     let switches = |policy: PathPolicySpec| {
         let config = AssociationConfig {
             rto_min: Span::from_millis(200),
@@ -199,7 +200,7 @@ fn pan_2010_figure_2_many_short_outages_fail_a_path_that_the_standard_keeps() {
         let (mut net, a, _) = confirmed(2, &config);
         let start = net.now;
         net.capture = false;
-        net.knob = Box::new(move |packet| {
+        net.filter = Box::new(move |packet| {
             let on_first = packet.remote == addrs(packet.from.other(), 1)[0];
             let is_silent = packet.now.since(start).as_millis() % 2500 >= 1500;
             if on_first && is_silent {
@@ -209,12 +210,15 @@ fn pan_2010_figure_2_many_short_outages_fail_a_path_that_the_standard_keeps() {
             }
         });
         while net.now < start + Span::from_secs(60) {
-            if net.a.association(a).expect("up").queued() < 1500 {
+            if net.a.association(a).expect("established").queued() < 1500 {
                 net.send(Host::A, a, Message::zeros(0, 1452));
             }
             net.run_for(Span::from_millis(200));
         }
-        (sending(&net, a), net.a.association(a).expect("up").stats().timeouts)
+        (
+            sending(&net, a),
+            net.a.association(a).expect("established").stats().timeouts,
+        )
     };
     let (path, timeouts) = switches(PathPolicySpec::default());
     assert_eq!(path, 0, "it counts as active");
@@ -225,7 +229,7 @@ fn pan_2010_figure_2_many_short_outages_fail_a_path_that_the_standard_keeps() {
 }
 
 #[test]
-fn a_path_that_comes_and_goes_is_not_followed_each_time_by_policies_that_stay() {
+fn policies_that_stay_do_not_follow_a_path_that_repeatedly_fails() {
     let switches = |name: &str| {
         let config = AssociationConfig {
             rto_min: Span::from_millis(200),
@@ -237,7 +241,7 @@ fn a_path_that_comes_and_goes_is_not_followed_each_time_by_policies_that_stay() 
         let (mut net, a, _) = confirmed(2, &config);
         net.capture = false;
         let start = net.now;
-        net.knob = Box::new(move |packet| {
+        net.filter = Box::new(move |packet| {
             let on_first = packet.remote == addrs(packet.from.other(), 1)[0];
             let is_silent = packet.now.since(start).as_millis() % 14_000 >= 7000;
             if on_first && is_silent {
@@ -250,16 +254,16 @@ fn a_path_that_comes_and_goes_is_not_followed_each_time_by_policies_that_stay() 
             keep_sending(&mut net, a);
             net.run_for(Span::from_millis(100));
         }
-        net.a.association(a).expect("up").stats().path_switches
+        net.a.association(a).expect("established").stats().path_switches
     };
-    // There and back ten times.
+    // Ten changes to the other path and back.
     let all = ["potentially-failed", "two-level", "cycle-count"].map(switches);
-    // Away ten times and back nine times; the fourth timeout changes two-level's primary.
+    // Ten changes to the other path and nine back; the fourth timeout changes the primary path of two-level.
     assert_eq!(all, [19, 1, 1]);
 }
 
 #[test]
-fn while_a_path_answers_the_association_lives_and_loses_nothing() {
+fn an_association_continues_without_loss_while_one_path_responds() {
     for (number, policy) in all().enumerate() {
         for seed in 0..12 {
             let mut rng = Rng::stream(seed, "turns");
@@ -273,25 +277,25 @@ fn while_a_path_answers_the_association_lives_and_loses_nothing() {
                 ..AssociationConfig::default()
             };
             if number == 0 && config.hb_interval.is_zero() {
-                // The standard without heartbeats never asks a path again that has failed.
+                // The standard without heartbeats never probes a failed path again.
                 continue;
             }
             let (mut net, a, _) = confirmed(3, &config);
             net.capture = false;
-            let mut dead = Vec::new();
+            let mut failed = Vec::new();
             for round in 0..8 {
-                let alive = rng.below(3) as usize;
+                let working = rng.below(3) as usize;
                 if config.hb_interval.is_zero() {
-                    // Paths that the error counter has given up stay so without heartbeats: none dies for so long.
+                    // Without heartbeats, paths that the error counter has made inactive stay inactive: no path fails for that long.
                     mend(&mut net);
-                    for path in core::mem::take(&mut dead) {
+                    for path in core::mem::take(&mut failed) {
                         let now = net.now;
                         net.a.request_heartbeat(now, a, PathId(path as u8));
                     }
                     net.run_for(Span::from_secs(10));
                 }
-                dead = (0..3).filter(|path| *path != alive && rng.chance(0.7)).collect();
-                cut(&mut net, &dead);
+                failed = (0..3).filter(|path| *path != working && rng.chance(0.7)).collect();
+                cut(&mut net, &failed);
                 for _ in 0..20 {
                     net.send(Host::A, a, Message::new(0, vec![round; 1000]));
                 }
@@ -311,7 +315,7 @@ fn while_a_path_answers_the_association_lives_and_loses_nothing() {
 }
 
 #[test]
-fn rfc_7829_section_4_dormant_paths_are_tried_and_the_first_that_answers_is_used() {
+fn rfc_7829_section_4_dormant_paths_are_tried_and_the_first_that_responds_is_used() {
     for policy in all() {
         let config = AssociationConfig {
             path_max_retrans: 1,
@@ -332,9 +336,10 @@ fn rfc_7829_section_4_dormant_paths_are_tried_and_the_first_that_answers_is_used
         net.run_for(Span::from_secs(20));
         assert!(net.close_reason(Host::A).is_none(), "{}", policy.name());
         cut(&mut net, &[0, 1]);
-        // A heartbeat of the living path is due after 1 s and an RTO of at most 4 s, with half of it as jitter; then the timer of the data.
+        // A heartbeat of the working path is due after 1 s and an RTO of at most 4 s with half of it as jitter; then the data's timer
+        // expires.
         let mended = net.now;
-        net.run_until(Span::from_secs(12), "data by the third path", |net| {
+        net.run_until(Span::from_secs(12), "data on the third path", |net| {
             net.contents(Host::B).len() == 20
         });
         assert!(net.now.since(mended) < Span::from_secs(12), "{}", policy.name());
@@ -343,10 +348,10 @@ fn rfc_7829_section_4_dormant_paths_are_tried_and_the_first_that_answers_is_used
 }
 
 #[test]
-fn delay_centric_moves_to_the_shorter_path_and_measures_idle_ones_by_heartbeats() {
+fn delay_centric_moves_to_the_shorter_path_and_measures_idle_paths_by_heartbeats() {
     let (mut net, a, _) = confirmed(2, &quiet(PathPolicySpec::by_name("delay-centric").expect("there")));
-    // The first path takes 60 ms more each way.
-    net.knob = Box::new(|packet| {
+    // The first path takes 60 ms more in each direction.
+    net.filter = Box::new(|packet| {
         let on_first = packet.remote == addrs(packet.from.other(), 1)[0];
         if on_first {
             Fate::Delay(Span::from_millis(60))
@@ -356,20 +361,20 @@ fn delay_centric_moves_to_the_shorter_path_and_measures_idle_ones_by_heartbeats(
     });
     let start = net.now;
     let took = until_on(&mut net, a, 1, Span::from_secs(30));
-    // Some round trips until the smoothed one has risen by a quarter, and a second of patience.
+    // Several round trips until the smoothed round-trip time has risen by a quarter, and one second of patience.
     assert!((1_100..3_000).contains(&took), "{took} ms");
-    let asked: Vec<Time> = net
+    let probed_at: Vec<Time> = net
         .sent(Host::A, ChunkType::HEARTBEAT)
         .iter()
         .filter(|sent| sent.at >= start)
         .map(|sent| sent.at)
         .collect();
-    assert!(!asked.is_empty() && asked.windows(2).all(|w| w[1].since(w[0]) == Span::from_secs(1)));
-    assert!(infos(&net, a)[0].primary, "the user's choice is not touched");
+    assert!(!probed_at.is_empty() && probed_at.windows(2).all(|w| w[1].since(w[0]) == Span::from_secs(1)));
+    assert!(infos(&net, a)[0].primary, "the user's primary path is unchanged");
 }
 
 #[test]
-fn events_tell_of_what_a_policy_does() {
+fn events_report_the_decisions_of_a_policy() {
     let config = AssociationConfig {
         path_max_retrans: 8,
         ..quiet(PathPolicySpec::by_name("cycle-count").expect("there"))
@@ -383,6 +388,6 @@ fn events_tell_of_what_a_policy_does() {
     net.run_for(Span::from_secs(100));
     assert!(
         net.events_of(Host::A).contains(&state(PathState::Active)),
-        "it was asked without heartbeats of its own"
+        "it was probed without automatic heartbeats"
     );
 }

@@ -1,4 +1,4 @@
-//! Single rules of presets, each in both settings: what RFC 9260 says and what ns-2.35 does.
+//! Single rules of presets, each in both settings: RFC 9260's and ns-2.35's.
 
 use crate::congestion::{PMDCS, alone, config, data_sent, path, sack, send_full, wide};
 use crate::support::paths::{confirmed, cut, path as any_path};
@@ -12,16 +12,16 @@ fn with_rules(rules: RuleChanges, base: AssociationConfig) -> AssociationConfig 
     AssociationConfig { rules, ..base }
 }
 
-/// Half of the window after [`in_recovery`]: the first SACK has let it grow by a packet.
+/// Half of the window after [`in_recovery`]: the first SACK let it grow by one packet.
 const HALF: u64 = 101 * PMDCS / 2;
 
-/// A hundred full packets are under way; packet 5 has been found lost by three reports.
+/// A hundred full packets are in flight; packet 5 has been declared lost by three missing reports.
 fn in_recovery(rules: RuleChanges) -> (Net, AssocId, Time) {
     let (mut net, a) = alone(1, &with_rules(rules, wide()));
     send_full(&mut net, a, 100);
     let start = net.now;
     for last in 6..=8 {
-        sack(&mut net, 5, &[(6, last)]).expect("taken");
+        sack(&mut net, 5, &[(6, last)]).expect("accepted");
     }
     assert_eq!(data_sent(&net, start)[100..], [(0, vec![5])]);
     assert_eq!(path(&net, a, 0).cwnd, HALF);
@@ -29,7 +29,7 @@ fn in_recovery(rules: RuleChanges) -> (Net, AssocId, Time) {
 }
 
 #[test]
-fn slow_start_may_end_at_a_threshold_from_the_beginning() {
+fn initial_ssthresh_ends_the_first_slow_start() {
     let threshold = |preset, initial_ssthresh| {
         let rules = RuleChanges {
             initial_ssthresh,
@@ -45,15 +45,15 @@ fn slow_start_may_end_at_a_threshold_from_the_beginning() {
 }
 
 #[test]
-fn later_losses_of_a_recovery_wait_for_the_window_or_go_at_once() {
+fn later_losses_in_recovery_wait_for_cwnd_or_are_retransmitted_at_once() {
     for fast_retransmit_in_recovery in [false, true] {
         let (mut net, a, start) = in_recovery(RuleChanges {
             fast_retransmit_in_recovery: Some(fast_retransmit_in_recovery),
             ..RuleChanges::default()
         });
-        // Packet 10 is missing as well, and 85 are in flight where the window has room for 50.
+        // Packet 10 is missing as well; 85 packets are in flight, but cwnd is only 50.
         for last in 11..=13 {
-            sack(&mut net, 5, &[(6, 9), (11, last)]).expect("taken");
+            sack(&mut net, 5, &[(6, 9), (11, last)]).expect("accepted");
         }
         assert!(path(&net, a, 0).flight > 80 * PMDCS);
         let expected: &[(u64, Vec<u32>)] = if fast_retransmit_in_recovery {
@@ -73,22 +73,22 @@ fn the_window_grows_in_recovery_only_by_option() {
             growth_in_recovery: Some(growth_in_recovery),
             ..RuleChanges::default()
         });
-        // The window is full, and the cumulative TSN advances: slow start, as cwnd is equal to ssthresh.
-        sack(&mut net, 9, &[]).expect("taken");
+        // cwnd is fully utilized and the cumulative TSN ack advances: slow start, as cwnd equals ssthresh.
+        sack(&mut net, 9, &[]).expect("accepted");
         let grown = if growth_in_recovery { PMDCS } else { 0 };
         assert_eq!(path(&net, a, 0).cwnd, HALF + grown);
     }
 }
 
 #[test]
-fn the_sack_that_ends_a_recovery_lets_the_window_grow_in_ns_2() {
+fn the_sack_that_ends_recovery_increases_cwnd_in_ns_2() {
     for (growth, grown) in [(GrowthRule::CumulativeAdvance, 0), (GrowthRule::FullWindow, PMDCS)] {
         let (mut net, a, _) = in_recovery(RuleChanges {
             growth: Some(growth),
             ..RuleChanges::default()
         });
-        // 96 packets are in flight. The SACK for all that was outstanding at the loss finds the window full.
-        sack(&mut net, 100, &[]).expect("taken");
+        // 96 packets are in flight. When the SACK acknowledges all data that was outstanding at the loss, cwnd is fully utilized.
+        sack(&mut net, 100, &[]).expect("accepted");
         assert_eq!(path(&net, a, 0).cwnd, HALF + grown, "{growth:?}");
     }
 }
@@ -100,11 +100,11 @@ fn a_loss_of_new_data_reduces_again_only_by_option() {
             new_data_begins_recovery: Some(new_data_begins_recovery),
             ..RuleChanges::default()
         });
-        // Packet 5 stays missing. All else has arrived, so that 100 to 148 go out; 100 is lost as well.
+        // Packet 5 stays missing. All other packets have arrived, so 100 to 148 are sent; 100 is lost as well.
         send_full(&mut net, a, 60);
-        sack(&mut net, 5, &[(6, 99)]).expect("taken");
+        sack(&mut net, 5, &[(6, 99)]).expect("accepted");
         for last in 101..=103 {
-            sack(&mut net, 5, &[(6, 99), (101, last)]).expect("taken");
+            sack(&mut net, 5, &[(6, 99), (101, last)]).expect("accepted");
         }
         let cwnd = if new_data_begins_recovery { HALF / 2 } else { HALF };
         assert_eq!(path(&net, a, 0).cwnd, cwnd);
@@ -112,24 +112,24 @@ fn a_loss_of_new_data_reduces_again_only_by_option() {
 }
 
 #[test]
-fn a_timeout_ends_fast_recovery_or_leaves_it_on() {
+fn a_timeout_ends_fast_recovery_only_by_option() {
     for timeout_ends_recovery in [true, false] {
         let (mut net, a, _) = in_recovery(RuleChanges {
             timeout_ends_recovery: Some(timeout_ends_recovery),
             ..RuleChanges::default()
         });
         net.run_for(Span::from_millis(1100));
-        assert_eq!(net.a.association(a).expect("up").stats().timeouts, 1);
+        assert_eq!(net.a.association(a).expect("established").stats().timeouts, 1);
         assert_eq!(path(&net, a, 0).cwnd, PMDCS);
-        // The packet that was sent again has arrived, but not all that was outstanding at the loss.
-        sack(&mut net, 9, &[]).expect("taken");
+        // The retransmission has arrived, but not all data that was outstanding at the loss.
+        sack(&mut net, 9, &[]).expect("accepted");
         let grown = if timeout_ends_recovery { PMDCS } else { 0 };
         assert_eq!(path(&net, a, 0).cwnd, PMDCS + grown);
     }
 }
 
 #[test]
-fn a_second_timeout_lowers_the_threshold_again_or_leaves_it() {
+fn a_second_timeout_lowers_ssthresh_only_by_option() {
     for repeated_timeout_lowers_ssthresh in [true, false] {
         let rules = RuleChanges {
             repeated_timeout_lowers_ssthresh: Some(repeated_timeout_lowers_ssthresh),
@@ -144,7 +144,7 @@ fn a_second_timeout_lowers_the_threshold_again_or_leaves_it() {
             "the first"
         );
         net.run_for(Span::from_millis(2000));
-        assert_eq!(net.a.association(a).expect("up").stats().timeouts, 2);
+        assert_eq!(net.a.association(a).expect("established").stats().timeouts, 2);
         let floor = if repeated_timeout_lowers_ssthresh { 4 } else { 50 };
         assert_eq!(
             (path(&net, a, 0).cwnd, path(&net, a, 0).ssthresh),
@@ -153,7 +153,7 @@ fn a_second_timeout_lowers_the_threshold_again_or_leaves_it() {
     }
 }
 
-/// Remote addresses and times in seconds of the heartbeats of A since `start`.
+/// Returns peer addresses and times in seconds of A's heartbeats since `start`.
 fn heartbeats(net: &Net, start: Time) -> Vec<(usize, f64)> {
     let remotes = addrs(Host::B, 2);
     net.sent(Host::A, ChunkType::HEARTBEAT)
@@ -167,8 +167,8 @@ fn heartbeats(net: &Net, start: Time) -> Vec<(usize, f64)> {
 }
 
 #[test]
-fn idle_paths_have_timers_of_their_own_or_share_one() {
-    // RTO 1 s: a period of 30.5 to 31.5 s, for each path or for both together, which then take turns.
+fn idle_paths_have_separate_heartbeat_timers_or_share_one() {
+    // With an RTO of 1 s the period is 30.5 to 31.5 s, for each path or for both together, which then alternate.
     for (timer, each) in [(HeartbeatTimer::Path, 116), (HeartbeatTimer::Association, 58)] {
         let rules = RuleChanges {
             heartbeat_timer: Some(timer),
@@ -189,7 +189,7 @@ fn idle_paths_have_timers_of_their_own_or_share_one() {
 }
 
 #[test]
-fn heartbeats_without_an_answer_wait_for_the_interval_or_follow_at_once() {
+fn unanswered_heartbeats_repeat_after_the_interval_or_after_the_rto() {
     for (timer, wait) in [(HeartbeatTimer::Path, 30.0), (HeartbeatTimer::Association, 0.0)] {
         let rules = RuleChanges {
             heartbeat_timer: Some(timer),
@@ -203,7 +203,7 @@ fn heartbeats_without_an_answer_wait_for_the_interval_or_follow_at_once() {
             .into_iter()
             .filter_map(|(path, at)| (path == 1).then_some(at))
             .collect();
-        // After an RTO of 1, 2 and 4 s without an answer; those of RFC 9260 wait for HB.interval and 0.5 to 1.5 RTO besides.
+        // After an RTO of 1, 2 and 4 s without a HEARTBEAT ACK; those of RFC 9260 also wait for HB.interval and 0.5 to 1.5 RTO.
         for (n, pair) in times.windows(2).take(3).enumerate() {
             let (gap, rto) = (pair[1] - pair[0], f64::from(1 << n));
             let (low, high) = if wait == 0.0 {

@@ -1,4 +1,4 @@
-//! Probes that a path policy orders: heartbeats as large as packets of data, with any peer (Pan et al. 2010, 4.1.2; RFC 9260 §8.3).
+//! Probes that a path policy orders: heartbeats as large as data packets, with any peer (Pan et al. 2010, 4.1.2; RFC 9260 §8.3).
 
 use crate::support::{Fate, Host, Net, Sent, addrs};
 use whimbrel_control::multipath::policy::{BandwidthParameters, IceParameters, IceSparseParameters, PathPolicySpec};
@@ -6,7 +6,7 @@ use whimbrel_control::{Span, Time};
 use whimbrel_proto::{AssocId, AssociationConfig, AssociationStats, Message, PathId, PathInfo, PathState};
 use whimbrel_wire::{ByteSink, ChecksumField, Chunk, ChunkType, CommonHeader, HeartbeatInfo, PacketSink};
 
-/// A measurement of 10 s after 5 s.
+/// Measures for 10 s after 5 s.
 fn ice() -> PathPolicySpec {
     PathPolicySpec::Ice(IceParameters {
         first: Span::from_secs(5),
@@ -25,18 +25,18 @@ fn config(policy: PathPolicySpec) -> AssociationConfig {
 }
 
 fn infos(net: &Net, id: AssocId) -> Vec<PathInfo> {
-    net.a.association(id).expect("up").paths().collect()
+    net.a.association(id).expect("established").paths().collect()
 }
 
 fn stats(net: &Net, id: AssocId) -> AssociationStats {
-    *net.a.association(id).expect("up").stats()
+    *net.a.association(id).expect("established").stats()
 }
 
-/// Ten packets of data in each 100 ms.
+/// Sends ten packets of data in each 100 ms.
 fn flow(net: &mut Net, id: AssocId, span: Span) {
     let end = net.now + span;
     while net.now < end {
-        let association = net.a.association(id).expect("up");
+        let association = net.a.association(id).expect("established");
         if association.queued() < 20_000 && association.buffered_send() < 200_000 {
             for _ in 0..10 {
                 net.send(Host::A, id, Message::zeros(0, 1452));
@@ -50,7 +50,7 @@ fn on_path(host: Host, sent: &Sent, path: usize) -> bool {
     sent.remote == addrs(host.other(), path + 1)[path]
 }
 
-/// Heartbeats longer than the usual ones.
+/// Returns the heartbeats that are longer than usual ones.
 fn probes(net: &Net, host: Host, kind: ChunkType) -> Vec<&Sent> {
     net.sent(host, kind)
         .into_iter()
@@ -75,7 +75,7 @@ fn figure_5_an_idle_path_carries_one_probe_for_each_packet_of_data() {
         "{} for {meanwhile}",
         sent.len()
     );
-    // As large as packets of data, and so are the answers.
+    // They are as large as data packets, and so are the HEARTBEAT ACKs.
     assert!(sent.iter().all(|sent| sent.bytes.len() == data[0].bytes.len()));
     let answers = probes(&net, Host::B, ChunkType::HEARTBEAT_ACK);
     assert_eq!(answers.len(), sent.len());
@@ -93,7 +93,7 @@ fn figure_5_an_idle_path_carries_one_probe_for_each_packet_of_data() {
 }
 
 #[test]
-fn figure_6_data_leaves_a_lossy_path_for_one_on_which_the_window_grows() {
+fn figure_6_data_leaves_a_lossy_path_for_one_with_a_growing_window() {
     for (policy, seconds) in [
         (ice(), 15),
         (
@@ -108,7 +108,7 @@ fn figure_6_data_leaves_a_lossy_path_for_one_on_which_the_window_grows() {
         let (mut net, a, _) = Net::established(2, &config(policy));
         let start = net.now;
         let mut count = 0;
-        net.knob = Box::new(move |packet| {
+        net.filter = Box::new(move |packet| {
             let is_data = packet.has(ChunkType::DATA) && packet.remote == addrs(Host::B, 1)[0];
             count += u32::from(is_data);
             if is_data && count % 20 == 0 {
@@ -121,7 +121,7 @@ fn figure_6_data_leaves_a_lossy_path_for_one_on_which_the_window_grows() {
         assert!(infos(&net, a)[0].primary);
         flow(&mut net, a, Span::from_millis(2000).max(Span::from_secs(1)));
         assert!(infos(&net, a)[1].primary, "{:?}", infos(&net, a));
-        assert_eq!(net.a.association(a).expect("up").sending_path(), PathId(1));
+        assert_eq!(net.a.association(a).expect("established").sending_path(), PathId(1));
         let after = start + Span::from_secs(seconds + 2);
         flow(&mut net, a, Span::from_secs(3));
         let late = |sent: &&&Sent| sent.at > after;
@@ -133,10 +133,10 @@ fn figure_6_data_leaves_a_lossy_path_for_one_on_which_the_window_grows() {
 }
 
 #[test]
-fn a_lossy_idle_path_is_not_taken() {
+fn a_lossy_idle_path_is_not_selected() {
     let (mut net, a, _) = Net::established(2, &config(ice()));
     let mut count = 0;
-    net.knob = Box::new(move |packet| {
+    net.filter = Box::new(move |packet| {
         let is_probe = packet.from == Host::A && packet.bytes.len() > 200 && packet.remote == addrs(Host::B, 2)[1];
         count += u32::from(is_probe);
         if is_probe && count % 20 == 0 {
@@ -146,7 +146,7 @@ fn a_lossy_idle_path_is_not_taken() {
         }
     });
     flow(&mut net, a, Span::from_secs(30));
-    assert_eq!(net.a.association(a).expect("up").sending_path(), PathId(0));
+    assert_eq!(net.a.association(a).expect("established").sending_path(), PathId(0));
     let stats = stats(&net, a);
     let lost = stats.path_probes_sent - stats.path_probes_answered;
     assert!(
@@ -162,25 +162,26 @@ fn a_lossy_idle_path_is_not_taken() {
 }
 
 #[test]
-fn section_8_3_a_usual_heartbeat_asks_where_no_probe_is_answered() {
+fn section_8_3_a_usual_heartbeat_is_sent_if_no_probe_is_acknowledged() {
     let (mut net, a, _) = Net::established(2, &config(ice()));
     flow(&mut net, a, Span::from_secs(2));
-    net.knob = Box::new(|packet| {
+    net.filter = Box::new(|packet| {
         let on_second = packet.remote == addrs(packet.from.other(), 2)[1];
         if on_second { Fate::Drop } else { Fate::Deliver }
     });
     flow(&mut net, a, Span::from_secs(13));
-    // The measurement begins after 5 s; the first heartbeat goes out a second later, and takes 1 s to fail, then 2 s, then 4 s.
+    // The measurement starts after 5 s; the first heartbeat is sent one second later and fails after 1 s, the next after 2 s, then after 4
+    // s.
     assert_eq!(infos(&net, a)[1].errors, 3);
-    assert_eq!(net.a.association(a).expect("up").sending_path(), PathId(0));
+    assert_eq!(net.a.association(a).expect("established").sending_path(), PathId(0));
     assert!(net.close_reason(Host::A).is_none());
 }
 
 #[test]
-fn only_what_was_sent_can_be_answered() {
+fn a_heartbeat_ack_without_a_sent_probe_is_ignored() {
     let (mut net, a, b) = Net::established(2, &config(ice()));
-    // No answer comes: whoever makes one up must know the number that only the probe carries.
-    net.knob = Box::new(|packet| {
+    // No HEARTBEAT ACK arrives: a forged one needs the nonce that only the probe contains.
+    net.filter = Box::new(|packet| {
         let is_answer = packet.has(ChunkType::HEARTBEAT_ACK) && packet.bytes.len() > 200;
         if is_answer { Fate::Drop } else { Fate::Deliver }
     });
@@ -218,12 +219,12 @@ fn only_what_was_sent_can_be_answered() {
 }
 
 #[test]
-fn aisle_pairs_of_large_heartbeats_go_out_back_to_back_on_every_path() {
+fn aisle_pairs_of_large_heartbeats_are_sent_back_to_back_on_every_path() {
     let policy = PathPolicySpec::Bandwidth(BandwidthParameters::default());
     let (mut net, a, _) = Net::established(2, &config(policy));
-    // The second path sets packets 1 ms apart, the first one 5 ms: eleven or two megabits per second.
+    // The second path spaces packets by 1 ms, the first one by 5 ms: 11 or 2 Mbit/s.
     let mut free = [Time::ZERO; 4];
-    net.knob = Box::new(move |packet| {
+    net.filter = Box::new(move |packet| {
         let path = addrs(packet.from.other(), 2)
             .iter()
             .position(|remote| *remote == packet.remote)
@@ -236,7 +237,7 @@ fn aisle_pairs_of_large_heartbeats_go_out_back_to_back_on_every_path() {
     });
     let start = net.now;
     flow(&mut net, a, Span::from_secs(10));
-    assert_eq!(net.a.association(a).expect("up").sending_path(), PathId(1));
+    assert_eq!(net.a.association(a).expect("established").sending_path(), PathId(1));
     for path in 0..2 {
         let times: Vec<_> = probes(&net, Host::A, ChunkType::HEARTBEAT)
             .iter()

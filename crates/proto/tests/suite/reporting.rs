@@ -1,5 +1,5 @@
-//! When and how a receiver reports what has arrived, by option: k-arrival SACKs, delayed acknowledgements for concurrent paths,
-//! two-level buffer, NR-SACK, SACKs of what is new.
+//! Optional times and forms of reports: k-arrival SACKs, delayed acknowledgements for concurrent paths, two-level buffer, NR-SACK, NEW
+//! GAPS.
 
 use crate::support::{Fate, Host, InFlight, Net, addrs};
 use whimbrel_control::multipath::{ReportingChanges, SackPath};
@@ -17,7 +17,7 @@ fn reporting(changes: ReportingChanges) -> AssociationConfig {
     }
 }
 
-/// An association over which one message has gone, so that the rule for the first DATA is out of the way.
+/// An association that has carried one message, so that the rule for the first DATA chunk no longer applies.
 fn established(config: &AssociationConfig) -> (Net, AssocId) {
     let (mut net, a, _) = Net::established(1, config);
     net.send(Host::A, a, Message::zeros(0, 1));
@@ -26,10 +26,10 @@ fn established(config: &AssociationConfig) -> (Net, AssocId) {
     (net, a)
 }
 
-/// The n-th packets of data of the host, from 1, are lost.
+/// Drops the n-th packets of data of the host, counted from 1.
 fn lose(net: &mut Net, numbers: &'static [usize]) {
     let mut count = 0;
-    net.knob = Box::new(move |packet| {
+    net.filter = Box::new(move |packet| {
         count += usize::from(packet.has(ChunkType::DATA));
         if packet.has(ChunkType::DATA) && numbers.contains(&count) {
             Fate::Drop
@@ -47,7 +47,7 @@ fn send(net: &mut Net, id: AssocId, messages: u32) {
     }
 }
 
-/// All messages of [`send`] have come, in order.
+/// Checks that all messages of [`send`] have arrived in order.
 fn all_came(net: &Net, messages: u32) {
     let numbers: Vec<u32> = net
         .contents(Host::B)
@@ -63,7 +63,7 @@ fn sacks(net: &Net, start: Time) -> usize {
 
 // Ye 2004, 6.6
 #[test]
-fn k_arrivals_make_a_sack_also_beyond_a_gap() {
+fn k_arrivals_cause_a_sack_also_beyond_a_gap() {
     let count = |arrivals| {
         let (mut net, a) = established(&reporting(ReportingChanges {
             arrivals_per_sack: Some(arrivals),
@@ -77,11 +77,11 @@ fn k_arrivals_make_a_sack_also_beyond_a_gap() {
         assert_eq!(
             net.count(Host::A, ChunkType::DATA),
             102,
-            "nothing was sent again but the one lost"
+            "only the lost packet was retransmitted"
         );
         sacks(&net, start)
     };
-    // Of 99 packets and the one sent again, those after the third leave a gap: the standard acknowledges nearly each of them.
+    // Of 99 packets and one retransmission, those after the third leave a gap: the standard acknowledges nearly each of them.
     assert_eq!(count(0), 99);
     assert_eq!(count(10), 10);
     assert_eq!(count(5), 20);
@@ -89,7 +89,7 @@ fn k_arrivals_make_a_sack_also_beyond_a_gap() {
 
 // Iyengar, Amer and Stewart 2006: DAC
 #[test]
-fn dac_delays_beyond_a_gap_and_tells_how_many_packets_came() {
+fn dac_delays_sacks_beyond_a_gap_and_reports_the_number_of_packets() {
     let (mut net, a) = established(&reporting(ReportingChanges {
         dac: Some(true),
         ..ReportingChanges::default()
@@ -121,7 +121,7 @@ fn options(change: impl FnOnce(&mut ReportingChanges)) -> AssociationConfig {
 
 // Ye 2004, 6.6
 #[test]
-fn a_two_level_buffer_lets_the_sender_go_on_past_a_gap() {
+fn a_two_level_buffer_lets_the_sender_continue_beyond_a_gap() {
     let delivered = |two_level| {
         let config = AssociationConfig {
             recv_buffer: 20_000,
@@ -129,10 +129,10 @@ fn a_two_level_buffer_lets_the_sender_go_on_past_a_gap() {
             ..options(|changes| changes.two_level_buffer = Some(two_level))
         };
         let (mut net, a) = established(&config);
-        // The third packet is lost each time for a second.
+        // Every transmission of the third packet is lost for one second.
         let (mut lost, until) = (None, net.now + Span::from_secs(1));
         let mut count = 0;
-        net.knob = Box::new(move |packet| {
+        net.filter = Box::new(move |packet| {
             let tsns = packet.tsns();
             count += usize::from(!tsns.is_empty());
             if count == 3 && lost.is_none() {
@@ -147,11 +147,11 @@ fn a_two_level_buffer_lets_the_sender_go_on_past_a_gap() {
         send(&mut net, a, 300);
         net.run_for(Span::from_millis(900));
         let b = net.only(Host::B);
-        let held = net.b.association(b).expect("up").buffered_receive();
+        let held = net.b.association(b).expect("established").buffered_receive();
         assert_eq!(net.contents(Host::B).len(), 2, "the others wait for the third");
         net.run_for(Span::from_secs(20));
         all_came(&net, 300);
-        let stats = net.b.association(b).expect("up").receiver_stats();
+        let stats = net.b.association(b).expect("established").receiver_stats();
         assert_eq!((stats.reneged, stats.no_buffer), (0, 0));
         held
     };
@@ -170,7 +170,7 @@ fn nr_sack_frees_the_send_buffer_early() {
         let (mut net, a) = established(&config);
         lose(&mut net, &[1]);
         for round in 0..3 {
-            // As much as the buffer takes.
+            // As much as the buffer holds.
             for _ in 0..30 {
                 let now = net.now;
                 if net.a.send(now, a, Message::zeros(0, 1400)).is_err() {
@@ -178,15 +178,15 @@ fn nr_sack_frees_the_send_buffer_early() {
                 }
             }
             net.drain(Host::A);
-            // The fast retransmit needs a round trip more than the acknowledgements of the others.
+            // The fast retransmit needs one round trip more than the acknowledgements of the other packets.
             net.run_for(Span::from_millis(if round == 0 { 15 } else { 3 }));
         }
         net.run_for(Span::from_micros(5500));
-        let association = net.a.association(a).expect("up");
+        let association = net.a.association(a).expect("established");
         let (buffered, freed) = (association.buffered_send(), association.stats().data_bytes_freed_early);
         assert_eq!(association.uses_nr_sack(), nr_sack);
         net.run_for(Span::from_secs(5));
-        let association = net.a.association(a).expect("up");
+        let association = net.a.association(a).expect("established");
         assert_eq!(association.buffered_send(), 0);
         let stats = association.stats();
         assert_eq!(
@@ -209,7 +209,7 @@ fn blocks(list: &[(u16, u16)]) -> Vec<u8> {
     bytes
 }
 
-/// A SACK that leaves the last `back` of the ten messages of [`ten_outstanding`] unacknowledged, with these gaps.
+/// Returns a SACK that leaves the last `back` of the ten messages of [`ten_outstanding`] unacknowledged, with these gap ack blocks.
 fn sack_before<'a>(net: &Net, back: u32, gaps: &'a [u8]) -> Sack<'a> {
     // The message of `established` had the initial TSN.
     let newest = net.last(Host::A, ChunkType::INIT).init().initial_tsn.0.wrapping_add(10);
@@ -223,24 +223,24 @@ fn sack_before<'a>(net: &Net, back: u32, gaps: &'a [u8]) -> Sack<'a> {
     }
 }
 
-/// Ten messages of A are on their way; nothing more comes from B but what the test forges.
+/// Ten messages of A are in flight; only packets that the test forges arrive from B.
 fn ten_outstanding(config: &AssociationConfig) -> (Net, AssocId) {
     let (mut net, a) = established(config);
-    net.knob = Box::new(|_| Fate::Drop);
+    net.filter = Box::new(|_| Fate::Drop);
     send(&mut net, a, 10);
     (net, a)
 }
 
 #[test]
-fn other_forms_of_sacks_need_both_ends() {
-    let wants = [
+fn other_sack_formats_require_both_ends() {
+    let formats = [
         reporting(ReportingChanges::default()),
         options(|changes| changes.nr_sack = Some(true)),
         options(|changes| changes.new_gaps_only = Some(true)),
         options(|changes| (changes.nr_sack, changes.new_gaps_only) = (Some(true), Some(true))),
     ];
-    for (ours, mine) in wants.iter().enumerate() {
-        for (theirs, other) in wants.iter().enumerate() {
+    for (ours, mine) in formats.iter().enumerate() {
+        for (theirs, other) in formats.iter().enumerate() {
             let mut net = Net::with_config(1, other, 1);
             let a = net.connect(mine, 1);
             net.run_for(Span::from_millis(500));
@@ -260,7 +260,7 @@ fn other_forms_of_sacks_need_both_ends() {
                     "{ours} {theirs} {chunk_type}"
                 );
             }
-            let association = net.a.association(a).expect("up");
+            let association = net.a.association(a).expect("established");
             assert_eq!(association.uses_nr_sack(), form == ChunkType::NR_SACK);
             assert_eq!(association.uses_new_gaps(), form == ChunkType::NEW_GAPS);
         }
@@ -268,7 +268,7 @@ fn other_forms_of_sacks_need_both_ends() {
 }
 
 #[test]
-fn forms_that_were_not_agreed_on_are_discarded() {
+fn sack_formats_without_negotiation_are_discarded() {
     let (mut net, a) = ten_outstanding(&reporting(ReportingChanges::default()));
     let sack = sack_before(&net, 5, &[]);
     let (cumulative_tsn_ack, a_rwnd) = (sack.cumulative_tsn_ack, sack.a_rwnd);
@@ -290,16 +290,16 @@ fn forms_that_were_not_agreed_on_are_discarded() {
     };
     assert!(net.as_peer(Host::A, &[Chunk::NrSack(nr_sack)]).is_err());
     assert!(net.as_peer(Host::A, &[Chunk::NewGaps(new_gaps)]).is_err());
-    assert_eq!(net.a.association(a).expect("up").buffered_send(), 14_000);
-    net.as_peer(Host::A, &[Chunk::Sack(sack)]).expect("taken");
-    assert_eq!(net.a.association(a).expect("up").buffered_send(), 7000);
+    assert_eq!(net.a.association(a).expect("established").buffered_send(), 14_000);
+    net.as_peer(Host::A, &[Chunk::Sack(sack)]).expect("accepted");
+    assert_eq!(net.a.association(a).expect("established").buffered_send(), 7000);
 }
 
 #[test]
-fn nr_sack_what_was_promised_and_taken_back_is_not_believed() {
+fn nr_sack_reneging_on_non_renegable_chunks_is_ignored() {
     let (mut net, a) = ten_outstanding(&options(|changes| changes.nr_sack = Some(true)));
-    let buffered = |net: &Net| net.a.association(a).expect("up").buffered_send();
-    // TSNs 1 to 10: 3 and 4 may be dropped, 5 to 7 and 9 are kept.
+    let buffered = |net: &Net| net.a.association(a).expect("established").buffered_send();
+    // TSNs 1 to 10: 3 and 4 are renegable, 5 to 7 and 9 are non-renegable.
     let lists = blocks(&[(3, 4), (5, 7), (9, 9)]).leak();
     let nr_sack = |net: &Net, back, bytes: &'static [u8], first, second| {
         let sack = sack_before(net, back, &[]);
@@ -312,56 +312,65 @@ fn nr_sack_what_was_promised_and_taken_back_is_not_believed() {
         })
     };
     let first = nr_sack(&net, 10, lists, 1, 2);
-    net.as_peer(Host::A, &[first]).expect("taken");
+    net.as_peer(Host::A, &[first]).expect("accepted");
     assert_eq!(buffered(&net), 6 * 1400);
-    net.as_peer(Host::A, &[first]).expect("taken");
+    net.as_peer(Host::A, &[first]).expect("accepted");
     assert_eq!(buffered(&net), 6 * 1400, "freed once");
     let flight = |net: &Net| {
         net.a
             .association(a)
-            .expect("up")
+            .expect("established")
             .paths()
             .map(|path| path.flight)
             .sum::<u64>()
     };
     let chunk = 1400 + 16;
     assert_eq!(flight(&net), 4 * chunk);
-    // Everything is taken back: 3 and 4 are in flight again.
+    // The receiver reneges on everything: 3 and 4 are in flight again.
     let nothing = nr_sack(&net, 10, &[], 0, 0);
-    net.as_peer(Host::A, &[nothing]).expect("taken");
+    net.as_peer(Host::A, &[nothing]).expect("accepted");
     assert_eq!((flight(&net), buffered(&net)), (6 * chunk, 6 * 1400));
-    // Offsets that run backwards, that lie at the cumulative TSN.
+    // One block ends before its start, and one is at the cumulative TSN ack.
     let wild = blocks(&[(0, 3), (4, 3), (8, 8)]);
     let wild = wild.repeat(2).leak();
     let wild = nr_sack(&net, 10, wild, 3, 3);
-    net.as_peer(Host::A, &[wild]).expect("taken");
+    net.as_peer(Host::A, &[wild]).expect("accepted");
     assert_eq!(buffered(&net), 5 * 1400);
-    // TSN 7 is acknowledged like any other in the end, and what is still to come is there to be sent again.
+    // TSN 7 is finally acknowledged like any other, and the data that is still missing can be retransmitted.
     let up_to_7 = nr_sack(&net, 3, &[], 0, 0);
-    net.as_peer(Host::A, &[up_to_7]).expect("taken");
+    net.as_peer(Host::A, &[up_to_7]).expect("accepted");
     assert_eq!((buffered(&net), flight(&net)), (1400, chunk), "TSN 10");
-    net.knob = Box::new(|_| Fate::Deliver);
+    net.filter = Box::new(|_| Fate::Deliver);
     let all = nr_sack(&net, 0, &[], 0, 0);
-    net.as_peer(Host::A, &[all]).expect("taken");
+    net.as_peer(Host::A, &[all]).expect("accepted");
     assert_eq!((buffered(&net), flight(&net)), (0, 0));
-    assert_eq!(net.a.association(a).expect("up").stats().data_bytes_acked, 1 + 14_000);
+    assert_eq!(
+        net.a.association(a).expect("established").stats().data_bytes_acked,
+        1 + 14_000
+    );
 }
 
 #[test]
-fn new_gaps_add_up_and_are_taken_back() {
+fn new_gaps_accumulate_and_are_reneged_on() {
     let (mut net, a) = ten_outstanding(&options(|changes| changes.new_gaps_only = Some(true)));
     let in_flight = |net: &Net| {
-        let flight: u64 = net.a.association(a).expect("up").paths().map(|path| path.flight).sum();
+        let flight: u64 = net
+            .a
+            .association(a)
+            .expect("established")
+            .paths()
+            .map(|path| path.flight)
+            .sum();
         flight / (1400 + 16)
     };
-    // B has told one SACK before; its serial number is not known here, so that ours begin well above it.
-    let report = |net: &mut Net, serial: u16, back, news: &[(u16, u16)], taken_back: &[(u16, u16)], everything| {
-        let lists = [blocks(news), blocks(taken_back)].concat();
+    // B has sent one NEW GAPS before. Its serial number is not known here, so the test starts well above it.
+    let report = |net: &mut Net, serial: u16, back, new_gaps: &[(u16, u16)], reneged: &[(u16, u16)], everything| {
+        let lists = [blocks(new_gaps), blocks(reneged)].concat();
         let sack = sack_before(net, back, &[]);
         let new_gaps = Chunk::NewGaps(NewGaps {
             cumulative_tsn_ack: sack.cumulative_tsn_ack,
             a_rwnd: sack.a_rwnd,
-            lists: SackLists::from_wire_bytes(&lists, news.len(), taken_back.len()),
+            lists: SackLists::from_wire_bytes(&lists, new_gaps.len(), reneged.len()),
             congestion_indicated: false,
             packets: 0,
             serial,
@@ -374,25 +383,25 @@ fn new_gaps_add_up_and_are_taken_back() {
     assert!(report(&mut net, 101, 10, &[(5, 6)], &[], false));
     assert_eq!(in_flight(&net), 7, "TSN 3 is still held");
     assert!(report(&mut net, 102, 9, &[(3, 3)], &[(5, 5)], false));
-    assert_eq!(in_flight(&net), 6, "TSNs 1 and 4 came, 6 was dropped");
-    // One that was overtaken adds what it reports, but for what has been taken back since.
+    assert_eq!(in_flight(&net), 6, "TSNs 1 and 4 arrived, 6 was dropped");
+    // An overtaken NEW GAPS adds the arrivals that it reports, except those that the receiver has reneged on since.
     assert!(report(&mut net, 101, 10, &[(5, 6), (10, 10)], &[], false));
-    assert_eq!(in_flight(&net), 5, "TSN 10 came, 6 is still dropped");
+    assert_eq!(in_flight(&net), 5, "TSN 10 arrived, 6 is still dropped");
     assert!(report(&mut net, 103, 9, &[(7, 7)], &[], true));
     assert_eq!(in_flight(&net), 8, "TSN 8 alone is held");
-    // What lies right behind the cumulative TSN and does not move it is not held.
+    // A block directly after the cumulative TSN ack that does not advance it is not valid.
     assert!(report(&mut net, 104, 3, &[(2, 2)], &[], false));
     assert_eq!(in_flight(&net), 2, "TSNs 8 and 10");
     assert!(report(&mut net, 105, 1, &[(0, 1)], &[(0, 65_535)], false));
     assert_eq!(in_flight(&net), 1, "TSN 10");
-    // RFC 9260 §12.4: what was never sent is not acknowledged.
+    // RFC 9260 §12.4: a TSN that was never sent is not acknowledged.
     assert!(!report(&mut net, 106, 1, &[(60_000, 60_001)], &[], false));
     assert_eq!(net.state(Host::A, a), State::Closed);
 }
 
-// Ye 2004, 6.6, on a path that loses packets both ways.
+// Ye 2004, 6.6, on a path that loses packets in both directions.
 #[test]
-fn new_gaps_get_everything_across_a_lossy_path() {
+fn new_gaps_deliver_everything_over_a_lossy_path() {
     let gaps = |new_gaps_only| {
         let mut bytes = 0;
         for seed in 0..20 {
@@ -401,7 +410,7 @@ fn new_gaps_get_everything_across_a_lossy_path() {
             let a = net.connect(&config, 1);
             net.run_for(Span::from_millis(500));
             let mut rng = whimbrel_control::Rng::stream(seed, "lossy");
-            net.knob = Box::new(move |_| match rng.below(100) {
+            net.filter = Box::new(move |_| match rng.below(100) {
                 0..10 => Fate::Drop,
                 10..20 => Fate::Delay(Span::from_micros(rng.below(20_000))),
                 20..22 => Fate::Duplicate,
@@ -424,12 +433,12 @@ fn new_gaps_get_everything_across_a_lossy_path() {
         }
         bytes
     };
-    let (all, news) = (gaps(false), gaps(true));
-    assert!(news * 3 < all * 2, "{news} blocks instead of {all}");
+    let (all, new_gaps) = (gaps(false), gaps(true));
+    assert!(new_gaps * 3 < all * 2, "{new_gaps} blocks instead of {all}");
 }
 
-/// Paths on which B sent SACKs for messages that came on path 0 and path 1 by turns, path 1 being slower.
-fn sack_paths(wanted: SackPath, dead: Option<usize>) -> [usize; 3] {
+/// Returns the number of B's SACKs on each path for messages that arrived alternately on paths 0 and 1, where path 1 is slower.
+fn sack_paths(wanted: SackPath, failed: Option<usize>) -> [usize; 3] {
     let config = AssociationConfig {
         hb_interval: Span::from_secs(1),
         ..options(|changes| changes.sack_path = Some(wanted))
@@ -444,13 +453,13 @@ fn sack_paths(wanted: SackPath, dead: Option<usize>) -> [usize; 3] {
             .expect("an address of a host")
             % 3
     };
-    net.knob = Box::new(move |packet| match from_b(packet) {
-        path if Some(path) == dead => Fate::Drop,
+    net.filter = Box::new(move |packet| match from_b(packet) {
+        path if Some(path) == failed => Fate::Drop,
         1 => Fate::Delay(Span::from_millis(20)),
         0 => Fate::Delay(Span::from_millis(10)),
         _ => Fate::Deliver,
     });
-    // Heartbeats measure every path and confirm it, or find it dead.
+    // Heartbeats measure and confirm every path, or find that it does not respond.
     net.run_for(Span::from_secs(200));
     let start = net.now;
     for number in 0..40 {
@@ -471,7 +480,7 @@ fn sack_paths(wanted: SackPath, dead: Option<usize>) -> [usize; 3] {
 }
 
 #[test]
-fn sacks_go_where_they_are_wanted() {
+fn sacks_are_sent_on_the_configured_path() {
     assert_eq!(sack_paths(SackPath::LastArrival, None), [20, 20, 0]);
     assert_eq!(
         sack_paths(SackPath::Primary, None),
@@ -483,14 +492,14 @@ fn sacks_go_where_they_are_wanted() {
 }
 
 #[test]
-fn sacks_leave_a_path_that_is_dead() {
+fn sacks_are_not_sent_on_a_failed_path() {
     assert_eq!(sack_paths(SackPath::LowestRtt, Some(2)), [40, 0, 0]);
     assert_eq!(sack_paths(SackPath::All, Some(2)), [40, 40, 0]);
 }
 
-// RFC 9260 §3.2: 00 in the high bits of a type that was not agreed on. Nothing behind it is read.
+// RFC 9260 §3.2: the type was not negotiated, and its high bits are 00. The rest of the packet is not read.
 #[test]
-fn an_nr_sack_that_nobody_agreed_on_ends_the_packet() {
+fn an_nr_sack_without_negotiation_ends_the_processing_of_the_packet() {
     let (mut net, _) = established(&AssociationConfig::default());
     let nr_sack = Chunk::NrSack(NrSack {
         cumulative_tsn_ack: Tsn(0),
@@ -502,20 +511,20 @@ fn an_nr_sack_that_nobody_agreed_on_ends_the_packet() {
     let heartbeat = Chunk::Heartbeat(whimbrel_wire::HeartbeatInfo(&[7; 20]));
     assert_eq!(net.as_peer(Host::B, &[heartbeat]), Ok(()));
     assert_eq!(net.count(Host::B, ChunkType::HEARTBEAT_ACK), 1);
-    let taken = net.as_peer(Host::B, &[nr_sack, heartbeat]);
-    assert_eq!(taken, Err(whimbrel_proto::Discard::InvalidChunk));
+    let accepted = net.as_peer(Host::B, &[nr_sack, heartbeat]);
+    assert_eq!(accepted, Err(whimbrel_proto::Discard::InvalidChunk));
     assert_eq!(net.count(Host::B, ChunkType::HEARTBEAT_ACK), 1);
 }
 
-// A peer that takes back what it has promised to keep: nothing is in flight again, and nothing is lost by it.
+// A peer reneges on chunks that it reported as non-renegable: they are not in flight again and not declared lost.
 #[test]
-fn what_was_freed_is_not_taken_back() {
+fn freed_chunks_are_not_reneged_on() {
     let config = reporting(ReportingChanges {
         nr_sack: Some(true),
         ..ReportingChanges::default()
     });
     let (mut net, a) = established(&config);
-    net.knob = Box::new(|packet| {
+    net.filter = Box::new(|packet| {
         if packet.from == Host::B {
             Fate::Drop
         } else {
@@ -541,24 +550,24 @@ fn what_was_freed_is_not_taken_back() {
             net.as_peer(Host::A, &[nr_sack])
         }
     };
-    let path = |net: &Net| net.a.association(a).expect("up").paths().next().expect("one");
+    let path = |net: &Net| net.a.association(a).expect("established").paths().next().expect("one");
     let all = path(&net).flight;
     assert_eq!(told(&[0, 2, 0, 3])(&mut net), Ok(()));
     assert_eq!(path(&net).flight, all / 2);
-    // Then nothing is kept, four times: that would be enough for a loss.
+    // Then no chunk is reported as non-renegable, four times, which would suffice for a loss.
     for _ in 0..4 {
         assert_eq!(told(&[])(&mut net), Ok(()));
     }
-    let stats = net.a.association(a).expect("up").stats();
+    let stats = net.a.association(a).expect("established").stats();
     assert_eq!((path(&net).flight, stats.fast_retransmits), (all / 2, 0));
-    net.knob = Box::new(|_| Fate::Deliver);
+    net.filter = Box::new(|_| Fate::Deliver);
     net.run_for(Span::from_secs(10));
-    assert_eq!(net.a.association(a).expect("up").buffered_send(), 0);
+    assert_eq!(net.a.association(a).expect("established").buffered_send(), 0);
 }
 
 #[test]
 fn as_many_arrivals_per_sack_as_max_burst_are_refused() {
-    // A SACK allows max_burst packets: if it answers as many, no more than one SACK is under way, and the window never opens.
+    // A SACK permits max_burst packets. If a SACK answers as many, at most one SACK is in flight, and the window never opens.
     let check = |arrivals, max_burst| {
         let config = AssociationConfig {
             reporting: ReportingChanges {
@@ -581,7 +590,7 @@ fn as_many_arrivals_per_sack_as_max_burst_are_refused() {
 
 // Ye 2004, 6.4.2.3
 #[test]
-fn ipcc_needs_four_missing_reports() {
+fn ipcc_requires_four_missing_reports() {
     for (scheme, changed, reports) in [
         ("standard", None, 3),
         ("ipcc", None, 4),
@@ -595,7 +604,7 @@ fn ipcc_needs_four_missing_reports() {
         };
         let (mut net, a) = established(&config);
         lose(&mut net, &[1]);
-        // Each message is a packet, and each one behind the gap is a missing report.
+        // Each message is a packet, and each packet after the gap causes a missing report.
         let sent = |net: &Net| net.count(Host::A, ChunkType::DATA) as u32;
         let before = sent(&net);
         send(&mut net, a, reports);

@@ -1,4 +1,4 @@
-//! Requirements of RFC 9260 that the stories of the other files do not hold: timers, windows, tie-tags, states.
+//! Requirements of RFC 9260 that the other files do not test: timers, windows, Tie-Tags, states.
 
 use crate::support::paths::{confirmed, cut, data_sent, mend, path, quiet, state_event, when};
 use crate::support::{Fate, Host, Net, addrs, data, init, packet, port, view};
@@ -6,7 +6,7 @@ use whimbrel_control::Span;
 use whimbrel_proto::{AssocId, AssociationConfig, Discard, Message, PathState, State};
 use whimbrel_wire::{Causes, Chunk, ChunkType, DuplicateTsns, GapBlocks, HeartbeatInfo, Sack, Tsn};
 
-/// A window for ten packets, and a SACK for each packet.
+/// A window of ten packets, and a SACK for each packet.
 fn wide() -> AssociationConfig {
     AssociationConfig {
         initial_cwnd: Some(14_680),
@@ -36,7 +36,7 @@ fn sack(cumulative: u32, a_rwnd: u32) -> Chunk<'static> {
     })
 }
 
-/// When A sent this TSN, in milliseconds since `start`.
+/// Returns when A sent this TSN, in milliseconds since `start`.
 fn times_of(net: &Net, tsn: u32, start: whimbrel_control::Time) -> Vec<u64> {
     let sent = net.sent(Host::A, ChunkType::DATA);
     let of_it = sent.iter().filter(|sent| sent.tsns().contains(&tsn));
@@ -48,8 +48,8 @@ fn times_of(net: &Net, tsn: u32, start: whimbrel_control::Time) -> Vec<u64> {
 fn section_6_3_2_t3_runs_from_the_last_transmission_of_the_earliest_chunk() {
     let (mut net, a, _) = Net::established(1, &wide());
     let (start, first) = (net.now, first_tsn(&net, Host::A));
-    // The first chunk is lost twice; three that follow report it missing after 20 ms.
-    net.knob = Box::new(move |packet| {
+    // The first chunk is lost twice; three later ones report it missing after 20 ms.
+    net.filter = Box::new(move |packet| {
         let is_lost = packet.from == Host::A && packet.tsns().contains(&Tsn(first));
         if is_lost { Fate::Drop } else { Fate::Deliver }
     });
@@ -65,12 +65,12 @@ fn section_6_3_2_t3_runs_from_the_last_transmission_of_the_earliest_chunk() {
 
 // [9260:6.3.1-5]
 #[test]
-fn section_6_3_1_what_was_sent_before_a_retransmission_measures_nothing() {
+fn section_6_3_1_data_sent_before_a_retransmission_gives_no_sample() {
     let (mut net, a, _) = Net::established(1, &wide());
     let first = first_tsn(&net, Host::A);
-    // The second chunk is lost once and sent again; before that arrives, the fourth does, which is timed and late.
+    // The second chunk is lost once and retransmitted; before the retransmission arrives, the fourth chunk does, which is timed and late.
     let mut sent = 0;
-    net.knob = Box::new(move |packet| {
+    net.filter = Box::new(move |packet| {
         let has = |number| packet.from == Host::A && packet.tsns().contains(&Tsn(first.wrapping_add(number)));
         sent += u32::from(has(1));
         match sent {
@@ -89,29 +89,30 @@ fn section_6_3_1_what_was_sent_before_a_retransmission_measures_nothing() {
     }
     net.run_for(Span::from_millis(300));
     assert_eq!(net.contents(Host::B).len(), 6);
-    assert_eq!(net.a.association(a).expect("up").stats().fast_retransmits, 1);
+    assert_eq!(net.a.association(a).expect("established").stats().fast_retransmits, 1);
     assert_eq!(path(&net, a, 0).srtt, Some(Span::from_millis(20)));
 }
 
-/// B's window is full, and by hand it acknowledges every probe without opening it.
+/// B's receive window is full. The test acknowledges every probe without opening the window.
 fn probed() -> (Net, AssocId) {
     let config = AssociationConfig {
         recv_buffer: 5000,
         ..wide()
     };
     let (mut net, a, _) = Net::established(1, &config);
-    net.knob = Box::new(|_| Fate::Drop);
+    net.filter = Box::new(|_| Fate::Drop);
     for _ in 0..20 {
         net.send(Host::A, a, Message::zeros(0, 1000));
     }
     let first = first_tsn(&net, Host::A);
-    net.as_peer(Host::A, &[sack(first.wrapping_add(4), 0)]).expect("taken");
+    net.as_peer(Host::A, &[sack(first.wrapping_add(4), 0)])
+        .expect("accepted");
     (net, a)
 }
 
 // [9260:6.1-2, 6.1-5, 6.1-7, 6.1-17]
 #[test]
-fn section_6_1_probes_that_are_acknowledged_back_off_all_the_same() {
+fn section_6_1_acknowledged_probes_back_off_too() {
     let (mut net, a) = probed();
     let (start, first) = (net.now, first_tsn(&net, Host::A));
     let mut times = Vec::new();
@@ -124,14 +125,15 @@ fn section_6_1_probes_that_are_acknowledged_back_off_all_the_same() {
         let probe = net.last(Host::A, ChunkType::DATA);
         assert_eq!(probe.tsns(), [first.wrapping_add(number)], "one chunk");
         net.as_peer(Host::A, &[sack(first.wrapping_add(number), 0)])
-            .expect("taken");
+            .expect("accepted");
     }
     assert_eq!(times, [1000, 3000, 7000, 15_000, 31_000]);
-    // The window opens: the rest goes out, and the next closed window is probed after one RTO again.
+    // The window opens: the remaining data is sent, and the next closed window is probed after one RTO again.
     net.as_peer(Host::A, &[sack(first.wrapping_add(9), 2000)])
-        .expect("taken");
+        .expect("accepted");
     assert_eq!(net.last(Host::A, ChunkType::DATA).tsns(), [first.wrapping_add(11)]);
-    net.as_peer(Host::A, &[sack(first.wrapping_add(11), 0)]).expect("taken");
+    net.as_peer(Host::A, &[sack(first.wrapping_add(11), 0)])
+        .expect("accepted");
     let closed = net.now;
     net.run_for(Span::from_millis(1500));
     assert_eq!(net.times(Host::A, ChunkType::DATA, closed).last(), Some(&1000));
@@ -140,35 +142,35 @@ fn section_6_1_probes_that_are_acknowledged_back_off_all_the_same() {
 
 // [9260:6.2.1-1]
 #[test]
-fn section_6_2_1_the_peers_window_is_what_it_told_less_what_is_under_way() {
+fn section_6_2_1_rwnd_is_a_rwnd_minus_the_outstanding_data() {
     let (mut net, a, _) = Net::established(1, &wide());
-    net.knob = Box::new(|_| Fate::Drop);
+    net.filter = Box::new(|_| Fate::Drop);
     let (first, rwnd) = (first_tsn(&net, Host::A), AssociationConfig::default().recv_buffer);
-    let window = |net: &Net| net.a.association(a).expect("up").peer_rwnd();
-    // A: what INIT ACK told.
+    let window = |net: &Net| net.a.association(a).expect("established").peer_rwnd();
+    // A: the value from INIT ACK.
     assert_eq!(window(&net), rwnd);
-    // B: less what is sent.
+    // B: minus the data sent.
     for _ in 0..4 {
         net.send(Host::A, a, Message::zeros(0, 1000));
     }
     assert_eq!(window(&net), rwnd - 4000);
-    // D ii: what a SACK tells, less what is outstanding.
-    net.as_peer(Host::A, &[sack(first, 50_000)]).expect("taken");
+    // D ii: the a_rwnd of a SACK minus the outstanding data.
+    net.as_peer(Host::A, &[sack(first, 50_000)]).expect("accepted");
     assert_eq!(window(&net), 47_000);
     // D i: an overtaken SACK changes nothing.
     assert!(net.as_peer(Host::A, &[sack(first.wrapping_sub(1), 9000)]).is_err());
     assert_eq!(window(&net), 47_000);
-    // C: what timed out, but for what is sent again at once.
+    // C: plus the data lost by the timeout, except the immediate retransmission.
     net.run_for(Span::from_millis(1001));
     assert_eq!(window(&net), 49_000);
     // Never below zero.
-    net.as_peer(Host::A, &[sack(first, 500)]).expect("taken");
+    net.as_peer(Host::A, &[sack(first, 500)]).expect("accepted");
     assert_eq!(window(&net), 0);
 }
 
 // [9260:8.2-4]
 #[test]
-fn section_8_2_one_alternate_is_used_as_long_as_it_is_active() {
+fn section_8_2_an_alternate_is_used_while_it_is_active() {
     let config = AssociationConfig {
         path_max_retrans: 0,
         association_max_retrans: 100,
@@ -190,7 +192,7 @@ fn section_8_2_one_alternate_is_used_as_long_as_it_is_active() {
             &state_event(index, PathState::Inactive),
         );
     }
-    // The first alternate comes back, the primary does not.
+    // The first alternate recovers; the primary does not.
     cut(&mut net, &[0]);
     let back = net.now;
     net.events.clear();
@@ -205,7 +207,8 @@ fn section_8_2_one_alternate_is_used_as_long_as_it_is_active() {
     mend(&mut net);
 }
 
-/// A in this state, of which B hears nothing any more; A's tag and first TSN. It has a message outstanding where it may.
+/// Returns A in this state, with its tag and first TSN; from here on, nothing of A reaches B. A has a message outstanding if the state
+/// permits it.
 fn in_state(state: State) -> (Net, AssocId, u32, u32) {
     Net::in_state(&quiet(), state)
 }
@@ -238,7 +241,7 @@ fn section_9_2_in_shutdown_sent_any_packet_restarts_t2() {
     let start = net.now;
     net.run_for(Span::from_millis(600));
     net.forge(Host::A, tag, &[Chunk::Heartbeat(HeartbeatInfo(b"alive"))])
-        .expect("taken");
+        .expect("accepted");
     net.run_for(Span::from_millis(4000));
     assert_eq!(net.times(Host::A, ChunkType::SHUTDOWN, start), [0, 1600, 3600]);
 }
@@ -253,14 +256,14 @@ fn section_9_2_in_shutdown_sent_any_packet_clears_the_count() {
         ..quiet()
     };
     let (mut net, a, _) = Net::established(1, &config);
-    net.knob = Box::new(|_| Fate::Drop);
+    net.filter = Box::new(|_| Fate::Drop);
     let now = net.now;
     net.a.shutdown(now, a);
-    // T2 expires once between two packets, more often than Association.Max.Retrans in all.
+    // T2 expires once between two packets, in total more often than Association.Max.Retrans.
     for _ in 0..6 {
         net.run_for(Span::from_millis(1500));
         net.as_peer(Host::A, &[Chunk::Heartbeat(HeartbeatInfo(b"alive"))])
-            .expect("taken");
+            .expect("accepted");
         assert_eq!(net.state(Host::A, a), State::ShutdownSent);
     }
     net.run_for(Span::from_secs(10));
@@ -275,7 +278,7 @@ fn section_9_2_shutdown_in_shutdown_sent_is_answered_and_restarts_t2() {
     net.run_for(Span::from_millis(600));
     let cumulative_tsn_ack = Tsn(tsn.wrapping_sub(1));
     net.forge(Host::A, tag, &[Chunk::Shutdown { cumulative_tsn_ack }])
-        .expect("taken");
+        .expect("accepted");
     assert_eq!(net.state(Host::A, a), State::ShutdownAckSent);
     net.run_for(Span::from_millis(1200));
     assert_eq!(net.times(Host::A, ChunkType::SHUTDOWN, start), [0]);
@@ -284,31 +287,31 @@ fn section_9_2_shutdown_in_shutdown_sent_is_answered_and_restarts_t2() {
 
 // [9260:9.2-7, 9.2-13, 4-11, 3.3.9-1]
 #[test]
-fn section_9_2_in_shutdown_received_shutdowns_of_the_peer_count_and_the_users_do_not() {
+fn section_9_2_in_shutdown_received_only_shutdowns_of_the_peer_are_processed() {
     let (mut net, a, tag, tsn) = in_state(State::ShutdownReceived);
     let now = net.now;
     net.a.shutdown(now, a);
     net.drain(Host::A);
     assert_eq!(net.state(Host::A, a), State::ShutdownReceived, "data is outstanding");
     assert_eq!(net.count(Host::A, ChunkType::SHUTDOWN), 0);
-    // One that acknowledges nothing new, then one that acknowledges everything.
+    // One SHUTDOWN that acknowledges nothing new, then one that acknowledges everything.
     for (ack, state) in [
         (tsn.wrapping_sub(1), State::ShutdownReceived),
         (tsn, State::ShutdownAckSent),
     ] {
         let cumulative_tsn_ack = Tsn(ack);
         net.forge(Host::A, tag, &[Chunk::Shutdown { cumulative_tsn_ack }])
-            .expect("taken");
+            .expect("accepted");
         assert_eq!(net.state(Host::A, a), state);
     }
     assert_eq!(net.count(Host::A, ChunkType::SHUTDOWN_ACK), 1);
 }
 
-/// The tie-tags in the cookie of A's last INIT ACK.
+/// Returns the Tie-Tags in the cookie of the host's last INIT ACK.
 fn tie_tags(net: &Net, host: Host) -> (u32, u32) {
     let answer = net.last(host, ChunkType::INIT_ACK);
     let cookie = answer.init().parameters.state_cookie().expect("a cookie").to_vec();
-    // Behind version, key, flags, extensions; times 12, addresses 4, tags 8, TSNs 8, a_rwnd 4, streams 4, ports 4.
+    // After version, key, flags, extensions; times 12, addresses 4, tags 8, TSNs 8, a_rwnd 4, streams 4, ports 4.
     let word = |at: usize| u32::from_be_bytes(cookie[at..at + 4].try_into().expect("four bytes"));
     (word(48), word(52))
 }
@@ -338,7 +341,7 @@ fn section_5_2_2_tie_tags_are_those_of_the_association_and_zero_without_one() {
 
 // [9260:5.2.4-7]
 #[test]
-fn section_5_2_4_b_the_peers_tag_is_that_of_the_last_cookie() {
+fn section_5_2_4_b_the_peers_tag_is_taken_from_the_last_cookie() {
     let (mut net, a, own, _) = in_state(State::CookieWait);
     let mut cookies = Vec::new();
     for tag in [77, 78] {
@@ -363,7 +366,7 @@ fn section_5_2_4_b_the_peers_tag_is_that_of_the_last_cookie() {
 // [9260:8.1-5, 8.1-6, 8.3-11]
 #[test]
 fn section_8_1_acknowledged_data_and_heartbeats_clear_the_count_of_the_association() {
-    // Four retransmissions are the limit: two before the answer and three after it are not too many.
+    // Four retransmissions are the limit: two before the reply and three after it do not exceed it.
     let config = AssociationConfig {
         association_max_retrans: 4,
         path_max_retrans: 100,
@@ -372,13 +375,13 @@ fn section_8_1_acknowledged_data_and_heartbeats_clear_the_count_of_the_associati
     for answer in ["sack", "heartbeat", "none"] {
         let (mut net, a, _) = Net::established(1, &config);
         let first = first_tsn(&net, Host::A);
-        net.knob = Box::new(|_| Fate::Drop);
+        net.filter = Box::new(|_| Fate::Drop);
         net.send(Host::A, a, Message::zeros(0, 1452));
         net.send(Host::A, a, Message::zeros(0, 1452));
         // Timeouts after 1 and 3 s.
         net.run_for(Span::from_millis(3500));
         match answer {
-            "sack" => net.as_peer(Host::A, &[sack(first, 60_000)]).expect("taken"),
+            "sack" => net.as_peer(Host::A, &[sack(first, 60_000)]).expect("accepted"),
             "heartbeat" => {
                 let now = net.now;
                 net.a.request_heartbeat(now, a, whimbrel_proto::PathId(0));
@@ -387,7 +390,7 @@ fn section_8_1_acknowledged_data_and_heartbeats_clear_the_count_of_the_associati
                 let Chunk::Heartbeat(info) = sent.chunks()[0] else {
                     panic!("HEARTBEAT")
                 };
-                net.as_peer(Host::A, &[Chunk::HeartbeatAck(info)]).expect("taken");
+                net.as_peer(Host::A, &[Chunk::HeartbeatAck(info)]).expect("accepted");
             }
             _ => {}
         }
@@ -418,7 +421,7 @@ fn section_12_4_a_cumulative_ack_of_a_tsn_never_sent_aborts() {
 
 // [9260:4-10, 4-12, 9.2-21]
 #[test]
-fn section_4_no_message_is_taken_once_the_shutdown_has_begun() {
+fn section_4_messages_are_refused_after_the_shutdown_has_started() {
     for (state, takes) in [
         (State::CookieWait, true),
         (State::CookieEchoed, true),
@@ -440,7 +443,7 @@ fn section_4_data_in_shutdown_sent_is_acknowledged_without_delay() {
     let (mut net, _, tag, _) = in_state(State::ShutdownSent);
     let before = net.wire.len();
     net.forge(Host::A, tag, &[Chunk::Data(data(1000, 0, b"late"))])
-        .expect("taken");
+        .expect("accepted");
     let Chunk::Shutdown { cumulative_tsn_ack } = net.wire[before].chunks()[0] else {
         panic!("no SHUTDOWN")
     };
@@ -449,7 +452,7 @@ fn section_4_data_in_shutdown_sent_is_acknowledged_without_delay() {
 
 // [9260:4-3, 4-4, 4-5, 4-6, 4-7, 4-8]
 #[test]
-fn section_4_t1_repeats_init_and_cookie_echo_up_to_the_limit() {
+fn section_4_t1_retransmits_init_and_cookie_echo_up_to_the_limit() {
     let config = AssociationConfig {
         max_init_retransmits: 3,
         ..quiet()
@@ -459,7 +462,7 @@ fn section_4_t1_repeats_init_and_cookie_echo_up_to_the_limit() {
         (ChunkType::COOKIE_ECHO, ChunkType::COOKIE_ECHO),
     ] {
         let mut net = Net::new(1);
-        net.knob = Box::new(move |packet| if packet.has(lost) { Fate::Drop } else { Fate::Deliver });
+        net.filter = Box::new(move |packet| if packet.has(lost) { Fate::Drop } else { Fate::Deliver });
         net.connect(&config, 1);
         net.run_for(Span::from_secs(100));
         assert_eq!(net.count(Host::A, chunk_type), 4, "{lost:?}");
@@ -472,7 +475,7 @@ fn section_4_t1_repeats_init_and_cookie_echo_up_to_the_limit() {
 
 // [9260:1.3-1]
 #[test]
-fn section_1_3_two_endpoints_share_one_association() {
+fn section_1_3_two_endpoints_have_at_most_one_association() {
     let (mut net, ..) = Net::established(2, &quiet());
     for index in 0..2 {
         let now = net.now;
@@ -487,9 +490,9 @@ fn section_1_3_two_endpoints_share_one_association() {
 
 // [9260:1.3-2]
 #[test]
-fn section_1_3_all_addresses_of_an_endpoint_have_one_port() {
+fn section_1_3_all_addresses_of_an_endpoint_use_one_port() {
     let (mut net, a, _) = confirmed(3, &quiet());
-    // Data on each path, and what answers it.
+    // Data on each path, and the replies to it.
     for cut_paths in [&[][..], &[0], &[0, 1]] {
         cut(&mut net, cut_paths);
         net.send(Host::A, a, Message::zeros(0, 1000));
@@ -513,14 +516,14 @@ fn section_1_3_all_addresses_of_an_endpoint_have_one_port() {
 
 // [9260:1.3-3]
 #[test]
-fn section_1_3_a_packet_to_another_port_is_for_another_endpoint() {
+fn section_1_3_a_packet_to_another_port_does_not_reach_the_association() {
     let (mut net, _, b) = Net::established(1, &quiet());
     let (tag, first) = (net.tag_of(Host::B), first_tsn(&net, Host::A));
     let before = net.wire.len();
     let message = Chunk::Data(data(first, 0, b"for the endpoint of port 4003"));
-    // The address, the tag and the peer are right.
+    // Address, tag and peer are correct.
     let to_other = packet(port(Host::A), 4003, tag, core::slice::from_ref(&message));
-    assert_eq!(net.hand(Host::B, &to_other), Err(Discard::NotForUs));
+    assert_eq!(net.deliver(Host::B, &to_other), Err(Discard::NotForUs));
     let abort = packet(
         port(Host::A),
         4003,
@@ -530,9 +533,9 @@ fn section_1_3_a_packet_to_another_port_is_for_another_endpoint() {
             causes: Causes::from_wire_bytes(&[]),
         }],
     );
-    assert_eq!(net.hand(Host::B, &abort), Err(Discard::NotForUs));
+    assert_eq!(net.deliver(Host::B, &abort), Err(Discard::NotForUs));
     assert_eq!((net.wire.len(), net.contents(Host::B).len()), (before, 0));
     assert_eq!(net.state(Host::B, b), State::Established);
-    net.as_peer(Host::B, &[message]).expect("taken");
+    net.as_peer(Host::B, &[message]).expect("accepted");
     assert_eq!(net.contents(Host::B).len(), 1);
 }

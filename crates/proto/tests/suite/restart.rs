@@ -1,4 +1,4 @@
-//! A peer that lost its state and begins anew, also while the association is being shut down (RFC 9260 §5.2.4 A, §9.2).
+//! A peer that lost its state and opens the association again, also during a shutdown (RFC 9260 §5.2.4 A, §9.2).
 
 use crate::support::{Fate, Host, Net, addrs, endpoint, init};
 use whimbrel_control::Span;
@@ -16,31 +16,38 @@ fn config() -> AssociationConfig {
 fn connect(net: &mut Net, from: Host, paths: usize) -> AssocId {
     let (now, port) = (net.now, crate::support::port(from.other()));
     let id = net.host(from).connect(now, config(), port, &addrs(from.other(), paths));
-    let id = id.expect("can be begun");
+    let id = id.expect("the association can be opened");
     net.drain(from);
     id
 }
 
-/// A has forgotten everything and begins anew, with so many addresses.
+/// A loses all its state and opens the association again, with `paths` addresses.
 fn restart_a(net: &mut Net, paths: usize) -> AssocId {
-    // Other random numbers each time.
+    // Different random numbers each time.
     net.a = endpoint(Host::A, paths, &config(), net.now.as_nanos());
     connect(net, Host::A, 1)
 }
 
 // [9260:5.2.4-4, 5.2.4-5, 5.2.2-5, 7.2.5-1]
 #[test]
-fn section_5_2_4_a_a_restarted_peer_is_recognized_and_everything_begins_anew() {
+fn section_5_2_4_a_a_restarted_peer_is_recognized_and_the_state_is_reset() {
     let (mut net, _, b) = Net::established(2, &config());
     for _ in 0..50 {
         net.send(Host::B, b, Message::zeros(0, 1000));
     }
     net.run_for(Span::from_secs(1));
-    let grown = net.b.association(b).expect("up").paths().next().expect("a path").cwnd;
+    let grown = net
+        .b
+        .association(b)
+        .expect("established")
+        .paths()
+        .next()
+        .expect("a path")
+        .cwnd;
     assert!(grown > 4404);
-    net.knob = Box::new(|_| Fate::Drop);
+    net.filter = Box::new(|_| Fate::Drop);
     net.send(Host::B, b, Message::new(0, &b"lost with the old association"[..]));
-    net.knob = Box::new(|_| Fate::Deliver);
+    net.filter = Box::new(|_| Fate::Deliver);
     net.messages.clear();
     let a = restart_a(&mut net, 2);
     net.run_for(Span::from_secs(1));
@@ -55,9 +62,15 @@ fn section_5_2_4_a_a_restarted_peer_is_recognized_and_everything_begins_anew() {
             .count(),
         1
     );
-    assert_eq!(net.close_reason(Host::B), None, "told as a restart, not as an end");
+    assert_eq!(net.close_reason(Host::B), None, "reported as a restart, not as an end");
     assert_eq!(
-        net.b.association(b).expect("up").paths().next().expect("a path").cwnd,
+        net.b
+            .association(b)
+            .expect("established")
+            .paths()
+            .next()
+            .expect("a path")
+            .cwnd,
         4404
     );
     net.send(Host::A, a, Message::new(0, &b"new"[..]));
@@ -87,7 +100,7 @@ fn section_5_1_the_first_data_after_a_restart_is_acknowledged_at_once() {
 
 #[test]
 fn a_restarted_association_uses_its_paths_as_before() {
-    // What the distribution and the coupling know, and the room for copies of chunks, begin anew with everything else.
+    // The state of distribution and coupling, and the room for copies of chunks, are reset with everything else.
     let config = AssociationConfig {
         accounting: Some(Accounting::Path),
         distribution: DistributionSpec::by_name("redundant"),
@@ -96,13 +109,13 @@ fn a_restarted_association_uses_its_paths_as_before() {
     let (mut net, _, b) = Net::established(2, &config);
     net.run_for(Span::from_secs(5));
     let copies = |net: &mut Net| {
-        let before = net.b.association(b).expect("up").stats().copies;
+        let before = net.b.association(b).expect("established").stats().copies;
         for _ in 0..20 {
             net.send(Host::B, b, Message::zeros(0, 1452));
         }
         net.run_for(Span::from_secs(5));
-        assert_eq!(net.b.association(b).expect("up").buffered_send(), 0);
-        net.b.association(b).expect("up").stats().copies - before
+        assert_eq!(net.b.association(b).expect("established").buffered_send(), 0);
+        net.b.association(b).expect("established").stats().copies - before
     };
     assert_eq!(copies(&mut net), 20);
     restart_a(&mut net, 2);
@@ -113,24 +126,24 @@ fn a_restarted_association_uses_its_paths_as_before() {
 
 // [9260:5.2.4-4]
 #[test]
-fn section_5_2_4_a_a_restart_is_possible_in_every_state_but_one() {
+fn section_5_2_4_a_a_restart_is_accepted_in_every_state_but_one() {
     for state in [State::ShutdownPending, State::ShutdownSent, State::ShutdownReceived] {
         let (mut net, _, b) = Net::established(1, &config());
-        net.knob = Box::new(|_| Fate::Drop);
+        net.filter = Box::new(|_| Fate::Drop);
         if state != State::ShutdownSent {
             net.send(Host::B, b, Message::zeros(0, 10));
         }
         if state == State::ShutdownReceived {
             let cumulative_tsn_ack = Tsn(net.last(Host::B, ChunkType::DATA).tsns()[0].wrapping_sub(1));
             net.as_peer(Host::B, &[Chunk::Shutdown { cumulative_tsn_ack }])
-                .expect("taken");
+                .expect("accepted");
         } else {
             let now = net.now;
             net.b.shutdown(now, b);
             net.drain(Host::B);
         }
         assert_eq!(net.state(Host::B, b), state);
-        net.knob = Box::new(|_| Fate::Deliver);
+        net.filter = Box::new(|_| Fate::Deliver);
         let a = restart_a(&mut net, 1);
         net.run_for(Span::from_secs(20));
         assert_eq!(net.state(Host::B, b), State::Established, "{state:?}");
@@ -139,15 +152,15 @@ fn section_5_2_4_a_a_restart_is_possible_in_every_state_but_one() {
     }
 }
 
-/// What was not acknowledged is told to be lost, and whoever waits for room, or for the end of what was sent, hears of it.
+/// Unacknowledged messages are reported as failed, and a user who waits for buffer space or for the end of sending is notified.
 #[test]
-fn section_11_2_2_a_restart_gives_up_what_was_not_acknowledged() {
+fn section_11_2_2_a_restart_gives_up_unacknowledged_messages() {
     let config = AssociationConfig {
         send_buffer: 10_000,
         ..config()
     };
     let (mut net, _, b) = Net::established(1, &config);
-    net.knob = Box::new(|_| Fate::Drop);
+    net.filter = Box::new(|_| Fate::Drop);
     for context in 0..10 {
         let message = Message {
             context,
@@ -160,7 +173,7 @@ fn section_11_2_2_a_restart_gives_up_what_was_not_acknowledged() {
         net.b.send(now, b, Message::zeros(0, 1000)),
         Err(SendError::Full(_))
     ));
-    net.knob = Box::new(|_| Fate::Deliver);
+    net.filter = Box::new(|_| Fate::Deliver);
     net.events.clear();
     restart_a(&mut net, 1);
     net.run_for(Span::from_millis(500));
@@ -178,9 +191,9 @@ fn section_11_2_2_a_restart_gives_up_what_was_not_acknowledged() {
     assert_eq!(net.contents(Host::A), [b"new"]);
 }
 
-/// What was acknowledged is not lost because nobody has read it yet; what had not come whole never will.
+/// Acknowledged messages that have not been read are not lost; incomplete messages are dropped.
 #[test]
-fn what_came_before_a_restart_can_be_read_after_it() {
+fn messages_received_before_a_restart_can_be_read_after_it() {
     let config = AssociationConfig {
         recv_buffer: 5000,
         ..config()
@@ -211,7 +224,7 @@ fn what_came_before_a_restart_can_be_read_after_it() {
     assert_eq!(read(&mut net), Some((true, true, b"unread".to_vec())));
     assert_eq!(read(&mut net), Some((true, true, b"new".to_vec())));
     assert_eq!(read(&mut net), None);
-    assert_eq!(net.b.association(b).expect("up").buffered_receive(), 0);
+    assert_eq!(net.b.association(b).expect("established").buffered_receive(), 0);
 }
 
 #[test]
@@ -227,7 +240,7 @@ fn section_5_2_4_a_a_restart_with_more_addresses_is_refused() {
     assert!(!net.events_of(Host::B).contains(&Event::Restarted));
 }
 
-/// B's answer to an INIT with this tag: our tag and the cookie.
+/// Returns the tag and the cookie of B's INIT ACK to an INIT with this tag.
 fn init_ack_for(net: &mut Net, tag: u32) -> (u32, Vec<u8>) {
     net.forge(Host::B, 0, &[Chunk::Init(init(tag, &[]))]).expect("answered");
     let answer = net.last(Host::B, ChunkType::INIT_ACK);
@@ -253,7 +266,7 @@ fn section_5_2_4_an_expired_cookie_with_other_tags_is_answered_with_stale_cookie
 /// B in SHUTDOWN-ACK-SENT, whose SHUTDOWN ACKs are lost.
 fn shutdown_ack_sent() -> (Net, AssocId) {
     let (mut net, a, b) = Net::established(1, &config());
-    net.knob = Box::new(|packet| {
+    net.filter = Box::new(|packet| {
         if packet.has(ChunkType::SHUTDOWN_ACK) {
             Fate::Drop
         } else {
@@ -272,8 +285,8 @@ fn shutdown_ack_sent() -> (Net, AssocId) {
 fn section_9_2_an_init_in_shutdown_ack_sent_is_answered_with_shutdown_ack() {
     let (mut net, b) = shutdown_ack_sent();
     let before = net.wire.len();
-    net.knob = Box::new(|_| Fate::Deliver);
-    // The restarted peer answers the SHUTDOWN ACK as out of the blue, and its INIT is repeated.
+    net.filter = Box::new(|_| Fate::Deliver);
+    // The restarted peer answers the SHUTDOWN ACK as out of the blue, and its INIT is retransmitted.
     let a = restart_a(&mut net, 1);
     net.run_for(Span::from_millis(900));
     let flow: Vec<_> = net.wire[before..]
@@ -301,15 +314,15 @@ fn section_9_2_an_init_in_shutdown_ack_sent_is_answered_with_shutdown_ack() {
 
 // [9260:5.2.4-6]
 #[test]
-fn section_5_2_4_a_a_restart_in_shutdown_ack_sent_is_put_off() {
+fn section_5_2_4_a_a_restart_in_shutdown_ack_sent_is_refused() {
     let (mut net, _, b) = Net::established(1, &config());
     let (tag, cookie) = init_ack_for(&mut net, 77);
     let first = net.sent(Host::B, ChunkType::INIT_ACK)[0].init().initial_tsn;
-    net.knob = Box::new(|_| Fate::Drop);
+    net.filter = Box::new(|_| Fate::Drop);
     let shutdown = Chunk::Shutdown {
         cumulative_tsn_ack: Tsn(first.0.wrapping_sub(1)),
     };
-    net.as_peer(Host::B, &[shutdown]).expect("taken");
+    net.as_peer(Host::B, &[shutdown]).expect("accepted");
     assert_eq!(net.state(Host::B, b), State::ShutdownAckSent);
     let before = net.wire.len();
     let result = net.forge(Host::B, tag, &[Chunk::CookieEcho { cookie: &cookie }]);

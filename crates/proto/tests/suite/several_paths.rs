@@ -1,4 +1,4 @@
-//! Several paths at once: new data on all of them, accounting for each (Ye 2004, 6.3 to 6.5), and where lost data is sent again
+//! Concurrent use of several paths: new data on all of them, accounting per path (Ye 2004, 6.3 to 6.5), and the path of retransmissions
 //! (RFC 9260 §6.4; Iyengar, Amer and Stewart 2006).
 
 use crate::support::paths::{confirmed, data_sent, drop_next_data, is_on, path, quiet};
@@ -9,7 +9,7 @@ use whimbrel_control::multipath::{Accounting, BufferSplit, RetransmitPath};
 use whimbrel_proto::{AssociationConfig, Message, PathId};
 use whimbrel_wire::{Chunk, ChunkType, DuplicateTsns, GapBlock, GapBlocks, Sack, Tsn};
 
-/// Loses the 12th DATA packet, with enough behind it for a fast retransmit; returns the paths that its TSN was sent on.
+/// Loses the 12th DATA packet, with enough packets after it for a fast retransmit. Returns the paths on which its TSN was sent.
 fn paths_of_a_fast_retransmit(rule: RetransmitPath) -> Vec<usize> {
     let (mut net, a, _) = confirmed(
         2,
@@ -19,7 +19,7 @@ fn paths_of_a_fast_retransmit(rule: RetransmitPath) -> Vec<usize> {
         },
     );
     let mut count = 0;
-    net.knob = Box::new(move |packet| {
+    net.filter = Box::new(move |packet| {
         count += usize::from(packet.has(ChunkType::DATA));
         if packet.has(ChunkType::DATA) && count == 12 {
             Fate::Drop
@@ -33,7 +33,7 @@ fn paths_of_a_fast_retransmit(rule: RetransmitPath) -> Vec<usize> {
     }
     net.run_for(Span::from_secs(10));
     let lost = net.sent(Host::A, ChunkType::DATA)[11].tsns()[0];
-    assert_eq!(net.a.association(a).expect("up").stats().timeouts, 0);
+    assert_eq!(net.a.association(a).expect("established").stats().timeouts, 0);
     assert_eq!(net.contents(Host::B).len(), 60);
     net.sent(Host::A, ChunkType::DATA)
         .iter()
@@ -47,7 +47,7 @@ fn paths_of_a_fast_retransmit(rule: RetransmitPath) -> Vec<usize> {
         .collect()
 }
 
-/// The same for a chunk that times out.
+/// Returns the paths on which the TSN of a chunk that times out was sent.
 fn paths_of_a_timeout(rule: RetransmitPath) -> Vec<usize> {
     let (mut net, a, _) = confirmed(
         2,
@@ -66,7 +66,7 @@ fn paths_of_a_timeout(rule: RetransmitPath) -> Vec<usize> {
 
 // [9260:6.4-4, 6.4-5]
 #[test]
-fn section_6_4_where_lost_data_is_sent_again() {
+fn section_6_4_lost_data_is_retransmitted_on_another_path_after_a_timeout() {
     assert_eq!(paths_of_a_fast_retransmit(RetransmitPath::Standard), [0, 0]);
     assert_eq!(paths_of_a_fast_retransmit(RetransmitPath::Same), [0, 0]);
     assert_eq!(paths_of_a_fast_retransmit(RetransmitPath::Alternate), [0, 1]);
@@ -76,9 +76,9 @@ fn section_6_4_where_lost_data_is_sent_again() {
 }
 
 #[test]
-fn lost_data_goes_where_the_policy_says() {
-    // Iyengar, Amer and Stewart 2006, the policies for retransmission. After the loss the window of path 0 is still larger than the
-    // initial one of path 1, its threshold is finite, it has lost a packet, and its window is full.
+fn lost_data_is_retransmitted_on_the_path_of_the_policy() {
+    // Iyengar, Amer and Stewart 2006, the policies for retransmission. After the loss, cwnd of path 0 is still larger than the initial cwnd
+    // of path 1, its ssthresh is finite, it has lost a packet, and its cwnd is fully utilized.
     assert_eq!(paths_of_a_fast_retransmit(RetransmitPath::LargestCwnd), [0, 0]);
     assert_eq!(paths_of_a_fast_retransmit(RetransmitPath::LargestSsthresh), [0, 1]);
     assert_eq!(paths_of_a_fast_retransmit(RetransmitPath::LowestLoss), [0, 1]);
@@ -89,7 +89,7 @@ fn lost_data_goes_where_the_policy_says() {
 }
 
 #[test]
-fn lost_data_goes_to_the_path_with_the_lowest_round_trip_time() {
+fn lost_data_is_retransmitted_on_the_path_with_the_lowest_rtt() {
     for slow in [0, 1] {
         let (mut net, a, _) = confirmed(
             2,
@@ -106,11 +106,11 @@ fn lost_data_goes_to_the_path_with_the_lowest_round_trip_time() {
                 Fate::Deliver
             }
         };
-        net.knob = Box::new(late);
+        net.filter = Box::new(late);
         net.run_for(Span::from_secs(60));
         assert!(path(&net, a, slow).srtt > path(&net, a, 1 - slow).srtt);
         let mut first = true;
-        net.knob = Box::new(move |packet| {
+        net.filter = Box::new(move |packet| {
             if packet.has(ChunkType::DATA) && core::mem::take(&mut first) {
                 Fate::Drop
             } else {
@@ -125,7 +125,7 @@ fn lost_data_goes_to_the_path_with_the_lowest_round_trip_time() {
     }
 }
 
-/// Sends over two paths, of which the first takes much longer; returns fast retransmits and the window of the first path.
+/// Sends over two paths, of which the first has a much longer delay. Returns the fast retransmits and cwnd of the first path.
 fn over_unequal_paths(accounting: Accounting) -> (u64, u64) {
     let config = AssociationConfig {
         accounting: Some(accounting),
@@ -135,7 +135,7 @@ fn over_unequal_paths(accounting: Accounting) -> (u64, u64) {
         ..quiet()
     };
     let (mut net, a, _) = confirmed(2, &config);
-    net.knob = Box::new(move |packet| {
+    net.filter = Box::new(move |packet| {
         if is_on(packet, 0) {
             Fate::Delay(Span::from_millis(80))
         } else {
@@ -147,13 +147,13 @@ fn over_unequal_paths(accounting: Accounting) -> (u64, u64) {
     }
     net.run_for(Span::from_secs(30));
     assert_eq!(net.contents(Host::B).len(), 400);
-    let stats = net.a.association(a).expect("up").stats();
+    let stats = net.a.association(a).expect("established").stats();
     assert_eq!(stats.timeouts, 0, "{accounting:?}");
     (stats.fast_retransmits, path(&net, a, 0).ssthresh)
 }
 
 #[test]
-fn reordering_between_paths_is_no_loss_where_each_accounts_for_itself() {
+fn reordering_between_paths_is_no_loss_with_accounting_per_path() {
     // Ye 2004, 6.3: TSNs that overtake others on a faster path report them missing; nothing is lost here.
     let (spurious, ssthresh) = over_unequal_paths(Accounting::Association);
     assert!(spurious > 0 && ssthresh < u64::MAX, "{spurious} {ssthresh}");
@@ -162,9 +162,9 @@ fn reordering_between_paths_is_no_loss_where_each_accounts_for_itself() {
 }
 
 #[test]
-fn a_lost_retransmission_elsewhere_does_not_hold_the_path_up() {
-    // Ye 2004, 6.5.1: with PSNs the recovery of path 0 ends although what it lost is lost again on path 1. With TSNs for the
-    // association as a whole it cannot, and the window stays where the loss has set it.
+fn a_retransmission_lost_on_another_path_does_not_extend_recovery() {
+    // Ye 2004, 6.5.1: with PSNs, the recovery of path 0 ends although its retransmission is lost on path 1. With TSNs, whose accounting is
+    // that of the association, it cannot end, and cwnd does not grow.
     let window = |accounting| {
         let config = AssociationConfig {
             accounting: Some(accounting),
@@ -175,7 +175,7 @@ fn a_lost_retransmission_elsewhere_does_not_hold_the_path_up() {
         };
         let (mut net, a, _) = confirmed(2, &config);
         let mut count = 0;
-        net.knob = Box::new(move |packet| {
+        net.filter = Box::new(move |packet| {
             let is_data = packet.has(ChunkType::DATA);
             count += usize::from(is_data && is_on(packet, 0));
             // The 30th packet of path 0, and all data on path 1.
@@ -185,9 +185,9 @@ fn a_lost_retransmission_elsewhere_does_not_hold_the_path_up() {
         for _ in 0..300 {
             net.send(Host::A, a, Message::zeros(0, 1452));
         }
-        // Less than RTO.Min: the retransmission has not timed out.
+        // Shorter than RTO.Min: the retransmission has not timed out.
         net.run_for(Span::from_millis(900));
-        let stats = net.a.association(a).expect("up").stats();
+        let stats = net.a.association(a).expect("established").stats();
         assert_eq!((stats.fast_retransmits, stats.timeouts), (1, 0));
         let path = path(&net, a, 0);
         (path.cwnd, path.ssthresh)
@@ -198,7 +198,7 @@ fn a_lost_retransmission_elsewhere_does_not_hold_the_path_up() {
     assert!(cwnd > ssthresh + 3 * 1468, "{cwnd} {ssthresh}");
 }
 
-/// Two paths with windows of 20 packets, of which the first is filled first.
+/// Two paths with windows of 20 packets; the first one is filled first.
 fn two_windows() -> AssociationConfig {
     AssociationConfig {
         accounting: Some(Accounting::Path),
@@ -209,7 +209,7 @@ fn two_windows() -> AssociationConfig {
     }
 }
 
-/// A SACK to A, which has sent its first data: these blocks have come, the first TSN being 1.
+/// Delivers a SACK to A, which has sent its first data: these blocks have arrived; the first TSN is 1.
 fn report(net: &mut Net, blocks: &[(u16, u16)]) {
     let first = net.sent(Host::A, ChunkType::DATA)[0].tsns()[0];
     let mut gaps = Vec::new();
@@ -224,14 +224,14 @@ fn report(net: &mut Net, blocks: &[(u16, u16)]) {
         congestion_indicated: false,
         packets: 0,
     };
-    net.as_peer(Host::A, &[Chunk::Sack(sack)]).expect("taken");
+    net.as_peer(Host::A, &[Chunk::Sack(sack)]).expect("accepted");
     net.drain(Host::A);
 }
 
 #[test]
-fn what_each_path_lost_goes_at_once_wherever_it_goes() {
-    // RFC 9260 §7.2.4 item 3: the packet of a fast retransmit does not wait for cwnd, that of each path. In the first case one SACK
-    // reports losses on both, and while it is read, the path with the largest window changes.
+fn fast_retransmits_of_each_path_are_sent_at_once_on_any_path() {
+    // RFC 9260 §7.2.4 item 3: on each path, the packet of a fast retransmit does not wait for cwnd. In the first case one SACK reports
+    // losses on both paths, and while it is processed, the path with the largest window changes.
     for (rule, lost, expected) in [
         (RetransmitPath::LargestCwnd, &[0, 20][..], &[(0, 0), (20, 0)][..]),
         (RetransmitPath::Alternate, &[0], &[(0, 1)]),
@@ -242,7 +242,7 @@ fn what_each_path_lost_goes_at_once_wherever_it_goes() {
             ..two_windows()
         };
         let (mut net, a, _) = confirmed(2, &config);
-        net.knob = Box::new(|_| Fate::Drop);
+        net.filter = Box::new(|_| Fate::Drop);
         let start = net.now;
         for _ in 0..40 {
             net.a.send(start, a, Message::zeros(0, 1452)).expect("room");
@@ -251,7 +251,7 @@ fn what_each_path_lost_goes_at_once_wherever_it_goes() {
         let on: Vec<_> = data_sent(&net, start).into_iter().map(|(_, path)| path).collect();
         assert_eq!(on, [[0; 20], [1; 20]].concat());
         for last in 2..=4 {
-            // All but the first one of the path, up to here.
+            // All packets except the first one of the path have arrived.
             let blocks: Vec<_> = lost.iter().map(|before| (before + 2, before + last)).collect();
             report(&mut net, &blocks);
         }
@@ -268,14 +268,14 @@ fn what_each_path_lost_goes_at_once_wherever_it_goes() {
 }
 
 #[test]
-fn what_one_path_lost_does_not_take_the_turn_of_the_other() {
-    // Two chunks to a packet, 42 to a window. Each path lost four: the packet of its fast retransmit has two of them.
+fn a_fast_retransmit_of_one_path_does_not_replace_that_of_the_other() {
+    // Two chunks fit into a packet, and 42 into cwnd. Each path lost four chunks: the packet of its fast retransmit has two of them.
     let config = AssociationConfig {
         retransmit_path: Some(RetransmitPath::LargestCwnd),
         ..two_windows()
     };
     let (mut net, a, _) = confirmed(2, &config);
-    net.knob = Box::new(|_| Fate::Drop);
+    net.filter = Box::new(|_| Fate::Drop);
     for _ in 0..84 {
         net.a.send(net.now, a, Message::zeros(0, 700)).expect("room");
     }
@@ -294,8 +294,8 @@ fn what_one_path_lost_does_not_take_the_turn_of_the_other() {
 }
 
 #[test]
-fn a_distribution_is_asked_once_for_each_packet() {
-    // It keeps count of what it was asked: a packet that a control chunk takes first is none of its packets.
+fn a_distribution_is_called_once_per_packet() {
+    // A distribution counts its calls. A packet that a control chunk uses first is not one of them.
     let config = AssociationConfig {
         accounting: Some(Accounting::Path),
         distribution: DistributionSpec::by_name("round-robin"),
@@ -317,8 +317,8 @@ fn a_distribution_is_asked_once_for_each_packet() {
 }
 
 #[test]
-fn a_split_send_buffer_counts_what_lies_in_it() {
-    // Dreibholz, Becke, Rathgeb and Tuexen 2010: data acknowledged by a gap has left the flight, but not the buffer.
+fn a_split_send_buffer_counts_gap_acked_data() {
+    // Dreibholz, Becke, Rathgeb and Tuexen 2010: data acknowledged by gap ack blocks is not in flight, but still occupies the buffer.
     for (split, expected) in [(BufferSplit::None, 19), (BufferSplit::Sender, 10)] {
         let config = AssociationConfig {
             buffer_split: Some(split),
@@ -326,13 +326,13 @@ fn a_split_send_buffer_counts_what_lies_in_it() {
             ..two_windows()
         };
         let (mut net, a, _) = confirmed(2, &config);
-        net.knob = Box::new(|_| Fate::Drop);
+        net.filter = Box::new(|_| Fate::Drop);
         let start = net.now;
         for _ in 0..60 {
             net.a.send(start, a, Message::zeros(0, 1452)).expect("room");
         }
         net.drain(Host::A);
-        // Of the first window all but the first one has come.
+        // Of the first window, all packets except the first have arrived.
         report(&mut net, &[(2, 20)]);
         let on: Vec<_> = data_sent(&net, start).into_iter().map(|(_, path)| path).collect();
         let expected = [vec![0; 20], vec![1; 20], vec![0; expected]].concat();

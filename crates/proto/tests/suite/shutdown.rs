@@ -1,4 +1,4 @@
-//! How associations end: shutdown, abort, autoclose, and what is left afterwards (RFC 9260 §9).
+//! The end of an association: shutdown, abort, autoclose, and the state afterwards (RFC 9260 §9).
 
 use crate::support::paths::{confirmed, cut, is_on, quiet};
 use crate::support::{Fate, Host, Net, addrs, data};
@@ -28,7 +28,7 @@ fn is_full(net: &mut Net, host: Host, id: AssocId) -> bool {
     )
 }
 
-/// Both ends were told of a good end, and nothing is left.
+/// Checks that both ends reported a graceful end and kept no state.
 fn assert_over(net: &mut Net, what: &str) {
     for host in [Host::A, Host::B] {
         assert_eq!(net.close_reason(host), Some(CloseReason::Graceful), "{what}: {host:?}");
@@ -40,7 +40,7 @@ fn assert_over(net: &mut Net, what: &str) {
 // [9260:9.2-1, 9.2-13, 9.2-17, 9.2-19, 9.2-20, 8.5.1-8]
 // [9260:3.3.8-1, 3.3.9-1, 3.3.13-1]
 #[test]
-fn section_9_2_either_side_may_begin() {
+fn section_9_2_either_side_may_shut_down() {
     for first in [Host::A, Host::B] {
         let (mut net, a, b) = established();
         let (id, other) = if first == Host::A { (a, b) } else { (b, a) };
@@ -69,7 +69,7 @@ fn section_9_2_either_side_may_begin() {
 
 // [9260:9.2-8, 9.2-20, 9.2-21]
 #[test]
-fn section_9_2_what_both_sides_have_taken_is_delivered_first() {
+fn section_9_2_accepted_messages_of_both_sides_are_delivered_first() {
     let (mut net, a, b) = established();
     for number in 0..80_u8 {
         net.send(Host::B, b, Message::new(0, vec![number + 100; 3000]));
@@ -79,12 +79,12 @@ fn section_9_2_what_both_sides_have_taken_is_delivered_first() {
     }
     shut_down(&mut net, Host::A, a);
     assert_eq!(net.state(Host::A, a), State::ShutdownPending);
-    assert!(is_full(&mut net, Host::A, a), "nothing more is taken");
+    assert!(is_full(&mut net, Host::A, a), "no further message is accepted");
     net.run_until(Span::from_secs(10), "SHUTDOWN", |net| {
         net.state(Host::B, b) == State::ShutdownReceived
     });
-    assert!(is_full(&mut net, Host::B, b), "nothing more is taken");
-    // The user's own wish is ignored now.
+    assert!(is_full(&mut net, Host::B, b), "no further message is accepted");
+    // A further request of the user is ignored now.
     shut_down(&mut net, Host::B, b);
     assert_eq!(net.state(Host::B, b), State::ShutdownReceived);
     net.run_for(Span::from_secs(10));
@@ -97,7 +97,7 @@ fn section_9_2_what_both_sides_have_taken_is_delivered_first() {
 
 // [9260:9.2-25, 9.2-26]
 #[test]
-fn section_9_2_both_sides_begin_at_about_the_same_time() {
+fn section_9_2_both_sides_may_shut_down_at_the_same_time() {
     for later in 0..=20 {
         let (mut net, a, b) = established();
         shut_down(&mut net, Host::A, a);
@@ -115,7 +115,7 @@ fn section_9_2_both_sides_begin_at_about_the_same_time() {
 
 // [9260:9.2-2, 9.2-3, 9.2-14]
 #[test]
-fn section_9_2_any_one_lost_packet_is_made_good_after_one_timeout() {
+fn section_9_2_any_one_lost_packet_delays_the_shutdown_by_one_timeout() {
     for lost in [
         ChunkType::SHUTDOWN,
         ChunkType::SHUTDOWN_ACK,
@@ -123,7 +123,7 @@ fn section_9_2_any_one_lost_packet_is_made_good_after_one_timeout() {
     ] {
         let (mut net, a, _) = established();
         let mut left = 1;
-        net.knob = Box::new(move |packet| {
+        net.filter = Box::new(move |packet| {
             let drops = packet.has(lost) && left > 0;
             left -= usize::from(drops);
             if drops { Fate::Drop } else { Fate::Deliver }
@@ -134,12 +134,12 @@ fn section_9_2_any_one_lost_packet_is_made_good_after_one_timeout() {
         net.run_until(Span::from_secs(10), "the end", both);
         assert_eq!(net.now.since(start).as_millis(), 1030, "{lost:?}");
         net.run_for(Span::from_secs(10));
-        assert_over(&mut net, "in the end");
+        assert_over(&mut net, "at the end");
     }
-    // A forgot the association with its SHUTDOWN COMPLETE: the repeated SHUTDOWN ACK is out of the blue.
+    // A removed the association when it sent SHUTDOWN COMPLETE: the repeated SHUTDOWN ACK is out of the blue.
     let (mut net, a, _) = established();
     let mut left = 1;
-    net.knob = Box::new(move |packet| {
+    net.filter = Box::new(move |packet| {
         let drops = packet.has(ChunkType::SHUTDOWN_COMPLETE) && left > 0;
         left -= usize::from(drops);
         if drops { Fate::Drop } else { Fate::Deliver }
@@ -150,7 +150,7 @@ fn section_9_2_any_one_lost_packet_is_made_good_after_one_timeout() {
 }
 
 #[test]
-fn section_9_2_shutdowns_in_networks_that_lose_and_reorder_come_to_an_end() {
+fn section_9_2_shutdowns_complete_in_networks_that_lose_and_reorder() {
     for seed in 0..300 {
         let mut rng = Rng::stream(seed, "shutdown");
         let (mut net, a, b) = Net::established(2, &config());
@@ -159,7 +159,7 @@ fn section_9_2_shutdowns_in_networks_that_lose_and_reorder_come_to_an_end() {
             net.send(Host::A, a, Message::new(0, vec![number; 500]));
             net.send(Host::B, b, Message::new(0, vec![number; 500]));
         }
-        net.knob = Box::new(move |_| match rng.below(8) {
+        net.filter = Box::new(move |_| match rng.below(8) {
             0 | 1 => Fate::Drop,
             2 => Fate::Duplicate,
             3 => Fate::Delay(Span::from_millis(rng.below(1500))),
@@ -174,7 +174,7 @@ fn section_9_2_shutdowns_in_networks_that_lose_and_reorder_come_to_an_end() {
             net.b.shutdown(now, b);
         }
         net.run_for(Span::from_secs(400));
-        // The last packets may all be lost: one end can never be sure. But data is complete at both.
+        // The last packets may all be lost, so one end can never be sure. But data is complete at both ends.
         let reasons = [Host::A, Host::B].map(|host| net.close_reason(host));
         assert!(reasons.iter().all(Option::is_some), "seed {seed}: {reasons:?}");
         assert_eq!(
@@ -192,16 +192,16 @@ fn section_9_2_shutdowns_in_networks_that_lose_and_reorder_come_to_an_end() {
 
 // [9260:9.2-2, 9.2-4, 9.2-5]
 #[test]
-fn section_9_2_shutdown_is_repeated_and_given_up() {
+fn section_9_2_shutdown_is_retransmitted_up_to_the_limit() {
     let patient = AssociationConfig {
         shutdown_guard: Some(Span::from_secs(3600)),
         ..config()
     };
     let (mut net, a, _) = Net::established(1, &patient);
-    net.knob = Box::new(|_| Fate::Drop);
+    net.filter = Box::new(|_| Fate::Drop);
     let start = net.now;
     shut_down(&mut net, Host::A, a);
-    net.run_until(Span::from_secs(1000), "giving up", |net| {
+    net.run_until(Span::from_secs(1000), "the end after the last attempt", |net| {
         net.close_reason(Host::A).is_some()
     });
     let expected: Vec<u64> = [0, 1, 3, 7, 15, 31, 63, 123, 183, 243, 303].map(|s| s * 1000).into();
@@ -216,9 +216,9 @@ fn section_9_2_shutdown_is_repeated_and_given_up() {
 
 // [9260:9.2-14, 9.2-15, 9.2-16]
 #[test]
-fn section_9_2_shutdown_ack_is_repeated_and_given_up() {
+fn section_9_2_shutdown_ack_is_retransmitted_up_to_the_limit() {
     let (mut net, a, _) = established();
-    net.knob = Box::new(|packet| {
+    net.filter = Box::new(|packet| {
         if packet.from == Host::B {
             Fate::Drop
         } else {
@@ -227,10 +227,10 @@ fn section_9_2_shutdown_ack_is_repeated_and_given_up() {
     });
     shut_down(&mut net, Host::A, a);
     let now = net.now;
-    net.a.abort(now, a, "lost on the way");
+    net.a.abort(now, a, "lost in the network");
     net.a = crate::support::endpoint(Host::A, 1, &config(), 5);
     let start = net.now + Span::from_millis(10);
-    net.run_until(Span::from_secs(1000), "giving up", |net| {
+    net.run_until(Span::from_secs(1000), "the end after the last attempt", |net| {
         net.close_reason(Host::B).is_some()
     });
     let expected: Vec<u64> = [0, 1, 3, 7, 15, 31, 63, 123, 183, 243, 303].map(|s| s * 1000).into();
@@ -242,7 +242,7 @@ fn section_9_2_shutdown_ack_is_repeated_and_given_up() {
 #[test]
 fn section_9_2_the_guard_timer_ends_it_with_an_abort_after_five_rto_max() {
     let (mut net, a, _) = established();
-    net.knob = Box::new(|packet| {
+    net.filter = Box::new(|packet| {
         if packet.from == Host::B {
             Fate::Drop
         } else {
@@ -259,10 +259,10 @@ fn section_9_2_the_guard_timer_ends_it_with_an_abort_after_five_rto_max() {
     assert_eq!(net.times(Host::A, ChunkType::ABORT, start), [300_000]);
 }
 
-/// A in SHUTDOWN-SENT, of which B hears nothing any more; the TSN that B would send next.
+/// Returns A in SHUTDOWN-SENT and the TSN that B would send next; from here on, nothing of A reaches B.
 fn shutdown_sent() -> (Net, AssocId, u32) {
     let (mut net, a, _) = established();
-    net.knob = Box::new(|packet| {
+    net.filter = Box::new(|packet| {
         if packet.from == Host::A {
             Fate::Drop
         } else {
@@ -284,7 +284,7 @@ fn section_9_2_data_in_shutdown_sent_is_answered_with_shutdown_at_once() {
         let before = net.wire.len();
         let next = tsn.wrapping_add(number);
         net.as_peer(Host::A, &[Chunk::Data(data(next, number as u16, b"late"))])
-            .expect("taken");
+            .expect("accepted");
         let Chunk::Shutdown { cumulative_tsn_ack } = net.wire[before].chunks()[0] else {
             panic!("no SHUTDOWN")
         };
@@ -292,7 +292,7 @@ fn section_9_2_data_in_shutdown_sent_is_answered_with_shutdown_at_once() {
     }
     assert_eq!(net.contents(Host::A), [b"late", b"late", b"late"]);
     net.run_for(Span::from_millis(1100));
-    // T2 begins again each time: the next SHUTDOWN comes a second after the last one.
+    // T2 is restarted each time: the next SHUTDOWN is sent one second after the last one.
     assert_eq!(
         net.times(Host::A, ChunkType::SHUTDOWN, start),
         [0, 600, 1200, 1800, 2800]
@@ -302,32 +302,32 @@ fn section_9_2_data_in_shutdown_sent_is_answered_with_shutdown_at_once() {
 
 // [9260:9.2-10, 6.2-18]
 #[test]
-fn section_9_2_gaps_and_duplicates_in_shutdown_sent_are_told_by_a_sack() {
+fn section_9_2_gaps_and_duplicates_in_shutdown_sent_are_reported_by_a_sack() {
     let (mut net, _, tsn) = shutdown_sent();
     let before = net.wire.len();
     net.as_peer(Host::A, &[Chunk::Data(data(tsn.wrapping_add(1), 1, b"second"))])
-        .expect("taken");
+        .expect("accepted");
     assert_eq!(net.wire[before].types(), [ChunkType::SHUTDOWN, ChunkType::SACK]);
     let (cumulative, _, gaps, _) = net.wire[before].sack().expect("a SACK");
     assert_eq!((cumulative, gaps), (tsn.wrapping_sub(1), vec![(2, 2)]));
     net.as_peer(Host::A, &[Chunk::Data(data(tsn.wrapping_add(1), 1, b"second"))])
-        .expect("taken");
+        .expect("accepted");
     let sack = net.wire.last().and_then(|sent| sent.sack()).expect("a SACK");
     assert_eq!(sack.3, [tsn.wrapping_add(1)]);
     net.as_peer(Host::A, &[Chunk::Data(data(tsn, 0, b"first"))])
-        .expect("taken");
+        .expect("accepted");
     assert_eq!(net.contents(Host::A), [&b"first"[..], b"second"]);
 }
 
 // [9260:9.2-6]
 #[test]
-fn section_9_2_whatever_the_peer_sends_gives_it_more_time() {
+fn section_9_2_any_packet_of_the_peer_restarts_t2() {
     let impatient = AssociationConfig {
         association_max_retrans: 2,
         ..config()
     };
     let (mut net, a, _) = Net::established(1, &impatient);
-    net.knob = Box::new(|packet| {
+    net.filter = Box::new(|packet| {
         if packet.has(ChunkType::SHUTDOWN) {
             Fate::Drop
         } else {
@@ -338,19 +338,19 @@ fn section_9_2_whatever_the_peer_sends_gives_it_more_time() {
     for _ in 0..20 {
         net.run_for(Span::from_secs(2));
         net.as_peer(Host::A, &[Chunk::Heartbeat(whimbrel_wire::HeartbeatInfo(b"alive"))])
-            .expect("taken");
+            .expect("accepted");
     }
     assert_eq!(net.state(Host::A, a), State::ShutdownSent);
-    // B's own heartbeats would do the same.
-    net.knob = Box::new(|_| Fate::Drop);
+    // B's own heartbeats would have the same effect.
+    net.filter = Box::new(|_| Fate::Drop);
     net.run_for(Span::from_secs(200));
     assert_eq!(net.close_reason(Host::A), Some(CloseReason::PeerUnreachable));
 }
 
 #[test]
-fn section_9_2_a_shutdown_that_was_overtaken_by_a_sack_is_heeded() {
+fn section_9_2_a_shutdown_overtaken_by_a_sack_is_processed() {
     let (mut net, a, _) = established();
-    net.knob = Box::new(|packet| {
+    net.filter = Box::new(|packet| {
         if packet.from == Host::B {
             Fate::Drop
         } else {
@@ -368,7 +368,7 @@ fn section_9_2_a_shutdown_that_was_overtaken_by_a_sack_is_heeded() {
         gaps: whimbrel_wire::GapBlocks::from_wire_bytes(&[]),
         duplicates: whimbrel_wire::DuplicateTsns::from_wire_bytes(&[]),
     };
-    net.as_peer(Host::A, &[Chunk::Sack(sack)]).expect("taken");
+    net.as_peer(Host::A, &[Chunk::Sack(sack)]).expect("accepted");
     let _ = net.as_peer(
         Host::A,
         &[Chunk::Shutdown {
@@ -379,7 +379,7 @@ fn section_9_2_a_shutdown_that_was_overtaken_by_a_sack_is_heeded() {
 }
 
 #[test]
-fn section_9_2_a_shutdown_that_acknowledges_what_was_never_sent_is_a_violation() {
+fn section_9_2_a_shutdown_that_acknowledges_unsent_data_is_a_violation() {
     let (mut net, a, _) = established();
     let tsn = net.last(Host::A, ChunkType::INIT).init().initial_tsn.0;
     assert!(
@@ -400,7 +400,7 @@ fn section_9_2_a_shutdown_that_acknowledges_what_was_never_sent_is_a_violation()
 }
 
 #[test]
-fn section_9_2_a_shutdown_wanted_before_the_association_is_up_comes_after_the_data() {
+fn section_9_2_a_shutdown_requested_before_establishment_follows_the_data() {
     let mut net = Net::new(1);
     let id = net.connect(&config(), 1);
     net.send(Host::A, id, Message::new(0, &b"in a hurry"[..]));
@@ -415,7 +415,7 @@ fn section_9_2_a_shutdown_wanted_before_the_association_is_up_comes_after_the_da
 #[test]
 fn section_9_2_shutdown_is_answered_again_in_shutdown_ack_sent() {
     let (mut net, a, b) = established();
-    net.knob = Box::new(|packet| {
+    net.filter = Box::new(|packet| {
         if packet.from == Host::B {
             Fate::Drop
         } else {
@@ -426,19 +426,19 @@ fn section_9_2_shutdown_is_answered_again_in_shutdown_ack_sent() {
     let start = net.now;
     net.run_for(Span::from_millis(1500));
     assert_eq!(net.state(Host::B, b), State::ShutdownAckSent);
-    // One for the first SHUTDOWN, one for its repetition and one by B's own T2, which runs a way behind.
+    // One for the first SHUTDOWN, one for its repetition, and one by B's own T2, whose start is one path delay later.
     assert_eq!(net.times(Host::B, ChunkType::SHUTDOWN_ACK, start), [10, 1010, 1010]);
 }
 
 // [9260:6.4-4, 9.2-2, 9.2-14]
 #[test]
 fn section_6_4_a_shutdown_on_a_path_that_is_cut_completes_on_another_after_one_rto() {
-    // The path is cut before SHUTDOWN, SHUTDOWN ACK or SHUTDOWN COMPLETE arrives.
+    // The path fails before SHUTDOWN, SHUTDOWN ACK or SHUTDOWN COMPLETE arrives.
     for delivered in 0..3 {
         let (mut net, a, b) = confirmed(2, &quiet());
         let start = net.now;
         let mut left = delivered;
-        net.knob = Box::new(move |packet| {
+        net.filter = Box::new(move |packet| {
             if !is_on(packet, 0) {
                 return Fate::Deliver;
             }
@@ -458,7 +458,7 @@ fn section_6_4_a_shutdown_on_a_path_that_is_cut_completes_on_another_after_one_r
 
 // [9260:6.4-4, 9.2-3]
 #[test]
-fn section_6_4_t2_takes_turns_among_the_paths_with_the_fewest_errors() {
+fn section_6_4_t2_alternates_between_the_paths_with_the_fewest_errors() {
     let (mut net, a, _) = confirmed(3, &quiet());
     cut(&mut net, &[0, 1, 2]);
     let start = net.now;
@@ -470,7 +470,7 @@ fn section_6_4_t2_takes_turns_among_the_paths_with_the_fewest_errors() {
         .map(|sent| (sent.at.since(start).as_millis(), sent.remote))
         .collect();
     let to = addrs(Host::B, 3);
-    // Each path backs off for itself.
+    // Each path backs off independently.
     let expected = [
         (0, to[0]),
         (1000, to[1]),
@@ -486,7 +486,7 @@ fn section_6_4_t2_takes_turns_among_the_paths_with_the_fewest_errors() {
 
 // [9260:6.4-4]
 #[test]
-fn section_6_4_t2_leaves_out_inactive_paths() {
+fn section_6_4_t2_skips_inactive_paths() {
     let config = AssociationConfig {
         path_max_retrans: 0,
         hb_interval: Span::from_secs(1),
@@ -510,9 +510,9 @@ fn section_6_4_t2_leaves_out_inactive_paths() {
 
 // [9260:6.4-4, 5.4-2]
 #[test]
-fn section_6_4_t2_leaves_out_unconfirmed_paths() {
+fn section_6_4_t2_skips_unconfirmed_paths() {
     let mut net = Net::with_config(3, &quiet(), 1);
-    // The user knows one address; of the others that the peer announces one never answers.
+    // The user specified one address; one of the others that the peer lists never responds.
     cut(&mut net, &[1]);
     let a = net.connect(&quiet(), 1);
     net.run_for(Span::from_secs(5));
@@ -549,26 +549,26 @@ fn section_6_4_a_shutdown_after_the_primary_failed_waits_for_no_timer() {
 
 // [9260:6.4-2]
 #[test]
-fn section_6_4_shutdown_ack_goes_where_shutdown_came_from() {
+fn section_6_4_shutdown_ack_is_sent_to_the_source_of_shutdown() {
     let (mut net, a, b) = confirmed(2, &quiet());
-    // B has data to send first, and its primary path works one way only.
-    net.knob = Box::new(|packet| {
+    // B has data to send first, and its primary path works in one direction only.
+    net.filter = Box::new(|packet| {
         let is_lost = is_on(packet, 0) && (packet.from == Host::A) == packet.has(ChunkType::SHUTDOWN);
         if is_lost { Fate::Drop } else { Fate::Deliver }
     });
     net.send(Host::B, b, Message::zeros(0, 100));
     shut_down(&mut net, Host::A, a);
     net.run_for(Span::from_secs(8));
-    let way = |chunk_type| net.last(Host::B, chunk_type).remote;
-    assert_eq!(way(ChunkType::SHUTDOWN_ACK), addrs(Host::A, 2)[1]);
-    assert_over(&mut net, "in the end");
-    // In SHUTDOWN-SENT, DATA is answered where it came from.
+    let destination = |chunk_type| net.last(Host::B, chunk_type).remote;
+    assert_eq!(destination(ChunkType::SHUTDOWN_ACK), addrs(Host::A, 2)[1]);
+    assert_over(&mut net, "at the end");
+    // In SHUTDOWN-SENT, DATA is answered to its source.
     let (mut net, a, _) = confirmed(2, &quiet());
     cut(&mut net, &[0]);
     let tsn = net.last(Host::B, ChunkType::INIT_ACK).init().initial_tsn.0;
     shut_down(&mut net, Host::A, a);
     let bytes = crate::support::packet(4002, 4001, net.tag_of(Host::A), &[Chunk::Data(data(tsn, 0, b"late"))]);
-    let came = crate::support::meta(addrs(Host::A, 2)[1], addrs(Host::B, 2)[1]);
-    net.hand_from(Host::A, came, &bytes).expect("taken");
+    let meta = crate::support::meta(addrs(Host::A, 2)[1], addrs(Host::B, 2)[1]);
+    net.deliver_from(Host::A, meta, &bytes).expect("accepted");
     assert_eq!(net.last(Host::A, ChunkType::SHUTDOWN).remote, addrs(Host::B, 2)[1]);
 }

@@ -1,4 +1,4 @@
-//! Which states take and send data (RFC 9260 §6), and what congestion control belongs to which path (§7.2).
+//! The states in which data is accepted and sent (RFC 9260 §6), and congestion control per path (§7.2).
 
 use crate::support::{Fate, Host, Net, addrs, data};
 use whimbrel_control::Span;
@@ -23,19 +23,19 @@ const ALL: [State; 7] = [
     State::ShutdownAckSent,
 ];
 
-/// A in this state, of which B hears nothing any more; A's tag, its first TSN, and the one that it expects from its peer.
+/// Returns A in this state, with its tag, its first TSN, and the TSN that it expects from its peer; from here on, nothing of A reaches B.
 fn in_state(state: State) -> (Net, AssocId, u32, u32, u32) {
     let (mut net, id, tag, tsn) = Net::in_state(&quiet(), state);
     if state == State::Established {
         net.send(Host::A, id, Message::zeros(0, 10));
     }
-    // `init` of the harness begins with this TSN.
+    // `init` of the test harness starts with this TSN.
     (net, id, tag, tsn, 1000)
 }
 
 // [9260:6-2, 6-4]
 #[test]
-fn section_6_where_data_is_taken() {
+fn section_6_states_that_accept_data() {
     for state in ALL {
         let takes = matches!(state, State::Established | State::ShutdownPending | State::ShutdownSent);
         let (mut net, _, tag, _, peer_tsn) = in_state(state);
@@ -51,7 +51,7 @@ fn section_6_where_data_is_taken() {
 
 // [9260:6-5, 6-7, 5.1-20, 6.7-3]
 #[test]
-fn section_6_where_acknowledgements_are_taken() {
+fn section_6_states_that_accept_sacks() {
     for state in ALL {
         let takes = matches!(
             state,
@@ -69,7 +69,7 @@ fn section_6_where_acknowledgements_are_taken() {
             })
         };
         let expected = if takes { Ok(()) } else { Err(Discard::Unexpected) };
-        // Nothing is acknowledged at first: the TSN before our initial one.
+        // Nothing is acknowledged at first: the cumulative TSN ack is one less than the initial TSN.
         assert_eq!(
             net.forge(Host::A, tag, &[sack(tsn.wrapping_sub(1))]),
             expected,
@@ -80,7 +80,7 @@ fn section_6_where_acknowledgements_are_taken() {
             if takes { 10 } else { 0 }
         );
         if takes {
-            net.forge(Host::A, tag, &[sack(tsn)]).expect("taken");
+            net.forge(Host::A, tag, &[sack(tsn)]).expect("accepted");
             assert_eq!(net.a.association(id).expect("there").buffered_send(), 0, "{state:?}");
         }
     }
@@ -88,7 +88,7 @@ fn section_6_where_acknowledgements_are_taken() {
 
 // [9260:6-1]
 #[test]
-fn section_6_where_data_is_sent() {
+fn section_6_states_that_send_data() {
     for state in ALL {
         let sends = matches!(
             state,
@@ -97,11 +97,11 @@ fn section_6_where_data_is_sent() {
         let (mut net, id, ..) = in_state(state);
         assert_eq!(net.count(Host::A, ChunkType::DATA), usize::from(sends), "{state:?}");
         let now = net.now;
-        let taken = net.a.send(now, id, Message::zeros(0, 10)).is_ok();
+        let accepted = net.a.send(now, id, Message::zeros(0, 10)).is_ok();
         net.drain(Host::A);
-        // Before the association is up messages wait; in the shutdown they are turned down.
+        // Before the association is established, messages wait; during the shutdown they are refused.
         let waits = matches!(state, State::CookieWait | State::CookieEchoed);
-        assert_eq!(taken, waits || state == State::Established, "{state:?}");
+        assert_eq!(accepted, waits || state == State::Established, "{state:?}");
         let expected = if state == State::Established {
             2
         } else {
@@ -112,7 +112,12 @@ fn section_6_where_data_is_sent() {
 }
 
 fn path(net: &Net, id: AssocId, index: usize) -> PathInfo {
-    net.a.association(id).expect("up").paths().nth(index).expect("a path")
+    net.a
+        .association(id)
+        .expect("established")
+        .paths()
+        .nth(index)
+        .expect("a path")
 }
 
 // [9260:7.2-3, 7.2.1-9, 7.2.3-1, 6.4-3]
@@ -131,11 +136,11 @@ fn section_7_2_each_path_has_its_own_window() {
         "the window of the path that carried the data grew"
     );
     let grown = path(&net, a, 0).cwnd;
-    // A loss on the second path is the second path's alone.
+    // A loss on the second path affects only the second path.
     let now = net.now;
     net.a.set_primary(now, a, PathId(1));
     let mut count = 0;
-    net.knob = Box::new(move |packet| {
+    net.filter = Box::new(move |packet| {
         count += usize::from(packet.has(ChunkType::DATA));
         if packet.has(ChunkType::DATA) && count == 2 {
             Fate::Drop
@@ -149,7 +154,7 @@ fn section_7_2_each_path_has_its_own_window() {
     net.run_for(Span::from_secs(5));
     assert!(path(&net, a, 1).ssthresh < u64::MAX);
     assert_eq!((path(&net, a, 0).cwnd, path(&net, a, 0).ssthresh), (grown, u64::MAX));
-    // SACKs kept going to one place, where the data came from.
+    // All SACKs were sent to the source of the data.
     let last: Vec<_> = net
         .sent(Host::B, ChunkType::SACK)
         .iter()
@@ -162,7 +167,7 @@ fn section_7_2_each_path_has_its_own_window() {
 
 // [9260:7.2.4-6]
 #[test]
-fn section_7_2_4_growth_for_what_a_sack_acknowledges_comes_before_the_reduction() {
+fn section_7_2_4_a_sack_increases_cwnd_before_it_causes_a_reduction() {
     let config = AssociationConfig {
         initial_cwnd: Some(20 * 1468),
         max_burst: 0,
@@ -170,7 +175,7 @@ fn section_7_2_4_growth_for_what_a_sack_acknowledges_comes_before_the_reduction(
     };
     let (mut net, a, _) = Net::established(1, &config);
     net.run_for(Span::from_secs(5));
-    net.knob = Box::new(|_| Fate::Drop);
+    net.filter = Box::new(|_| Fate::Drop);
     for _ in 0..40 {
         net.send(Host::A, a, Message::zeros(0, 1452));
     }
@@ -191,10 +196,11 @@ fn section_7_2_4_growth_for_what_a_sack_acknowledges_comes_before_the_reduction(
             gaps: GapBlocks::from_wire_bytes(&gaps),
             duplicates: DuplicateTsns::from_wire_bytes(&[]),
         };
-        net.as_peer(Host::A, &[Chunk::Sack(sack)]).expect("taken");
+        net.as_peer(Host::A, &[Chunk::Sack(sack)]).expect("accepted");
         path(&net, a, 0).cwnd
     };
-    // 5 is missing. The third report also moves the cumulative TSN with a full window: one PMDCS more, then half of that.
+    // 5 is missing. The third missing report also advances the cumulative TSN ack while cwnd is fully utilized: cwnd grows by one PMDCS and
+    // is then halved.
     assert_eq!(report(3, 6), 21 * 1468);
     assert_eq!(report(3, 7), 21 * 1468, "no growth without progress");
     assert_eq!(report(5, 8), (22 * 1468) / 2);

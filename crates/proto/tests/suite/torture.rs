@@ -1,6 +1,6 @@
-//! Associations in networks that lose, repeat and reorder, over paths that die and come back, with tiny windows, slow
-//! readers, addresses that come and go, shutdowns and aborts at any time: every message arrives once, in order and unchanged, or
-//! the association ends with an error that says why.
+//! Associations in networks that lose, repeat and reorder packets, over paths that fail and recover, with small windows, slow readers,
+//! changing addresses, and shutdowns and aborts at any time: every message arrives once, in order and unchanged, or the association ends
+//! with an error that gives the reason.
 //!
 //! `WHIMBREL_SEED=n` replays one seed; `WHIMBREL_TORTURE_SEEDS=n` tries n, from number `WHIMBREL_TORTURE_FIRST=n` on.
 
@@ -50,7 +50,7 @@ fn config(rng: &mut Rng) -> AssociationConfig {
     }
 }
 
-/// Half of the associations get other parts than the standard's: any of the registers, in any mixture.
+/// Half of the associations use parts other than the standard's: any registered parts in any combination.
 fn mix(rng: &mut Rng, config: AssociationConfig) -> AssociationConfig {
     if rng.chance(0.5) {
         return config;
@@ -72,7 +72,7 @@ fn mix(rng: &mut Rng, config: AssociationConfig) -> AssociationConfig {
         reduce_at_each_loss: flag(rng),
         probe_after_timeout: flag(rng),
         back_off: pick(rng, &[None, Some(BackOff::Limited)]),
-        // Not what a scheme asks for, which the smallest RTO.Min drawn here does not allow.
+        // Not the value of a scheme, which the smallest RTO.Min drawn here does not permit.
         loss_rto_min: pick(rng, &[Some(Span::ZERO), Some(Span::from_millis(20))]),
         cancel_spurious: flag(rng),
         keep_window_on_transmission_timeout: flag(rng),
@@ -95,20 +95,20 @@ fn mix(rng: &mut Rng, config: AssociationConfig) -> AssociationConfig {
         path_policy: PathPolicySpec::by_name(pick(rng, PathPolicySpec::ALL).name).filter(|_| rng.chance(0.7)),
         ..config.clone()
     };
-    // Only a simulation knows why packets died.
+    // Only a simulation knows the causes of losses.
     let mut mixed = if mixed.parts().discriminator.asks_for_truth() {
         config
     } else {
         mixed
     };
-    // No SACK would open a window by a burst that is not longer than what makes a SACK.
+    // If a burst is not longer than the number of arrivals per SACK, no SACK would open the window.
     if mixed.parts().reporting.arrivals_per_sack >= mixed.max_burst {
         mixed.max_burst = 0;
     }
     mixed
 }
 
-/// How a receiver reports; both ends choose for themselves.
+/// Draws the reporting; each end draws its own.
 fn reporting(rng: &mut Rng) -> ReportingChanges {
     let flag = |rng: &mut Rng| pick(rng, &[None, Some(false), Some(true)]);
     ReportingChanges {
@@ -130,7 +130,7 @@ fn reporting(rng: &mut Rng) -> ReportingChanges {
     }
 }
 
-/// Two thirds account for each path by itself.
+/// Two thirds use accounting per path.
 fn account(rng: &mut Rng, config: AssociationConfig) -> AssociationConfig {
     let accounting = pick(rng, &[Accounting::Association, Accounting::Path, Accounting::Cmt]);
     AssociationConfig {
@@ -139,11 +139,11 @@ fn account(rng: &mut Rng, config: AssociationConfig) -> AssociationConfig {
     }
 }
 
-/// A third may change their addresses, and some take DATA only if it is signed.
+/// A third may change their addresses, and some accept DATA only if it is authenticated.
 fn roam(rng: &mut Rng, [ours, theirs]: [AssociationConfig; 2]) -> [AssociationConfig; 2] {
     let (roams, signs) = (rng.chance(0.35), rng.chance(0.3));
     [ours, theirs].map(|config| AssociationConfig {
-        // An end that does not want it must be left alone.
+        // An end that does not offer the extension must receive no such requests.
         dynamic_addresses: roams && rng.chance(0.9),
         auth: AuthConfig {
             enabled: signs,
@@ -159,7 +159,7 @@ fn roam(rng: &mut Rng, [ours, theirs]: [AssociationConfig; 2]) -> [AssociationCo
     })
 }
 
-/// One end, if it can, gets an address or loses one, or asks to be reached at another.
+/// One end, if it can, adds or removes an address, or sets the peer's primary path.
 fn change_addresses(net: &mut Net, host: Host, rng: &mut Rng) {
     let Some(id) = association(net, host) else { return };
     let now = net.now;
@@ -170,9 +170,9 @@ fn change_addresses(net: &mut Net, host: Host, rng: &mut Rng) {
         .unwrap_or_default();
     let last = if host == Host::A { 1 } else { 2 };
     let new = addr(&format!("10.0.{}.{last}:0", 10 + rng.below(4)));
-    // There is none while the only one is exchanged for another.
+    // While the only address is being replaced, there is none.
     let old = if locals.is_empty() { new } else { pick(rng, &locals) };
-    // What cannot be asked for is refused, and nothing has changed.
+    // A request that is not possible is refused and changes nothing.
     let _ = match rng.below(4) {
         0 | 1 => endpoint.add_local_address(now, id, new),
         2 => endpoint.remove_local_address(now, id, old),
@@ -181,14 +181,14 @@ fn change_addresses(net: &mut Net, host: Host, rng: &mut Rng) {
     net.drain(host);
 }
 
-/// Paths die and come back after random times.
+/// Paths fail and recover at random times.
 struct Weather {
     rng: Rng,
     loss: f64,
     duplication: f64,
     reordering: f64,
     marking: f64,
-    /// Mean time up and down of each path, in seconds, and when it changes next.
+    /// Mean times up and down of each path in seconds, its state, and when it changes next.
     paths: Vec<(f64, f64, bool, Time)>,
 }
 
@@ -216,19 +216,19 @@ impl Weather {
     }
 
     fn fate(&mut self, packet: &InFlight<'_>) -> Fate {
-        // Addresses that have come later share the fate of others.
+        // Addresses added later share the state of other paths.
         let IpAddr::V4(remote) = packet.remote.ip() else {
             unreachable!("there are no others")
         };
         let index = usize::from(remote.octets()[2]) % self.paths.len();
-        let (up, down, alive, until) = &mut self.paths[index];
+        let (up, down, working, until) = &mut self.paths[index];
         while *down > 0.0 && *until <= packet.now {
-            let mean = if *alive { *up } else { *down };
-            *alive = !*alive;
+            let mean = if *working { *up } else { *down };
+            *working = !*working;
             *until += Span::from_secs_f64(0.1 + self.rng.exponential(mean));
         }
         let draw = self.rng.unit();
-        if !*alive || draw < self.loss {
+        if !*working || draw < self.loss {
             Fate::Drop
         } else if draw < self.loss + self.duplication {
             Fate::Duplicate
@@ -246,13 +246,13 @@ impl Weather {
     }
 }
 
-/// One end's wishes.
+/// The actions of one end's user.
 struct User {
     host: Host,
-    /// Messages not taken yet, the next one last.
+    /// Messages not accepted yet, the next one last.
     left: Vec<Message>,
     sent: Vec<(u16, bool, Vec<u8>)>,
-    /// The association that they were sent on.
+    /// The association on which they were sent.
     on: Option<AssocId>,
 }
 
@@ -287,7 +287,7 @@ impl User {
     fn send(&mut self, net: &mut Net, id: Option<AssocId>) {
         let Some(id) = id else { return };
         if self.on != Some(id) {
-            // B may have given up while A repeats its COOKIE ECHO, which then makes a new association. A has not heard of the first.
+            // B may have ended the association while A repeats its COOKIE ECHO, which then creates a new one. A does not know of the first.
             self.on = Some(id);
             self.sent.clear();
         }
@@ -309,11 +309,11 @@ impl User {
         net.drain(self.host);
     }
 
-    /// What the other end got is a prefix of each stream, and of the unordered messages each at most once.
+    /// Checks that the messages received by the other end are a prefix of each stream, and contain each unordered message at most once.
     fn check(&self, net: &Net, complete: bool, what: &str) {
         let other = self.host.other();
         let mut got = net.messages.get(&other).cloned().unwrap_or_default();
-        // What came with the COOKIE ECHO of an association that B has given up comes again on the next.
+        // Messages bundled with the COOKIE ECHO of an association that B has ended arrive again on the next one.
         let last = net
             .events
             .get(&other)
@@ -346,7 +346,7 @@ impl User {
         let mut rest = sent_unordered.iter();
         let is_subset = got_unordered.iter().all(|content| rest.any(|sent| sent == content));
         assert!(is_subset, "{what}: unordered messages from {:?} differ", self.host);
-        // What has not arrived is known to its sender, and what it knows to be delivered has.
+        // Messages that have not arrived are reported to their sender, and messages reported as delivered have arrived.
         let own = net.events.get(&self.host).map_or(&[][..], Vec::as_slice);
         let failed: BTreeSet<u32> = own
             .iter()
@@ -393,15 +393,15 @@ fn association(net: &mut Net, host: Host) -> Option<AssocId> {
     net.host(host).associations().next()
 }
 
-/// Each association is asked once.
-fn end(net: &mut Net, ending: Ending, asked: &mut BTreeSet<(Host, AssocId)>) {
+/// Each association is ended once.
+fn end(net: &mut Net, ending: Ending, ended: &mut BTreeSet<(Host, AssocId)>) {
     let hosts = match ending {
         Ending::Shutdown(host) | Ending::Abort(host) => vec![host],
         Ending::BothShutDown => vec![Host::A, Host::B],
     };
     for host in hosts {
         let Some(id) = association(net, host) else { continue };
-        if !asked.insert((host, id)) {
+        if !ended.insert((host, id)) {
             continue;
         }
         let now = net.now;
@@ -413,14 +413,14 @@ fn end(net: &mut Net, ending: Ending, asked: &mut BTreeSet<(Host, AssocId)>) {
     }
 }
 
-/// Whether an association may end like this where nobody aborted it.
+/// Returns whether an association may end for this reason. `aborted`: a user has aborted it.
 fn is_understandable(reason: &CloseReason, aborted: bool) -> bool {
     match reason {
         CloseReason::Graceful
         | CloseReason::HandshakeTimeout
         | CloseReason::PeerUnreachable
         | CloseReason::ShutdownTimeout => true,
-        // The other end had given up before; or its user aborted, which the ABORT says if it is not lost.
+        // The other end had failed before, or its user aborted, in which case the ABORT gives the reason unless it is lost.
         CloseReason::AbortedByPeer { cause: None, .. } => true,
         CloseReason::AbortedByPeer {
             cause: Some(12),
@@ -446,7 +446,7 @@ fn torture(seed: u64) {
     net.auto_read = rng.chance(0.5);
     net.delay = Span::from_millis(1 + rng.below(60));
     let mut weather = Weather::new(seed, paths, &mut rng);
-    net.knob = Box::new(move |packet| weather.fate(packet));
+    net.filter = Box::new(move |packet| weather.fate(packet));
     let mut users = [Host::A, Host::B].map(|host| User::new(host, &mut rng));
     let ending = [
         Ending::Shutdown(Host::A),
@@ -459,7 +459,7 @@ fn torture(seed: u64) {
     let id = net.connect(&ours, known);
     let mut rounds_left = 3 + rng.below(20);
     let limit = net.now + Span::from_secs(20_000);
-    let mut asked = BTreeSet::new();
+    let mut ended = BTreeSet::new();
     loop {
         for user in &mut users {
             let id = if user.host == Host::A {
@@ -490,7 +490,7 @@ fn torture(seed: u64) {
         if rounds_left > 0 {
             rounds_left -= 1;
         } else if wants_end {
-            end(&mut net, ending, &mut asked);
+            end(&mut net, ending, &mut ended);
         }
         let is_over = association(&mut net, Host::A).is_none() && association(&mut net, Host::B).is_none();
         if is_over && (net.close_reason(Host::A).is_some()) {
@@ -504,7 +504,7 @@ fn torture(seed: u64) {
         assert!(is_understandable(reason, aborted), "seed {seed}: {reason:?}");
     }
     for user in &users {
-        // Its messages are complete if the association that they were sent on came to a good end at both.
+        // Its messages are complete if the association on which they were sent ended gracefully at both ends.
         let ended = |event: &(AssocId, Event)| matches!(event, (id, Event::Closed(CloseReason::Graceful)) if Some(*id) == user.on);
         let own = net
             .events
@@ -519,7 +519,7 @@ fn torture(seed: u64) {
 }
 
 #[test]
-fn every_message_arrives_once_or_the_association_says_why_not() {
+fn every_message_arrives_once_or_the_association_reports_an_error() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     if let Some(seed) = number("WHIMBREL_SEED") {
         return torture(seed);
@@ -532,7 +532,7 @@ fn every_message_arrives_once_or_the_association_says_why_not() {
     }
 }
 
-/// Tells which seed it was when a check fails.
+/// Prints the seed when a check fails.
 struct Announce(u64);
 
 impl Drop for Announce {

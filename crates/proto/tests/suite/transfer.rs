@@ -1,4 +1,4 @@
-//! Data from one end to the other, over networks that lose, reorder and duplicate.
+//! Data from one end to the other, over networks that lose, reorder and duplicate packets.
 
 use crate::support::{Fate, Host, Net};
 use whimbrel_control::{Rng, Span};
@@ -37,7 +37,7 @@ fn messages_of_all_sizes_arrive_unchanged_in_both_directions() {
 fn section_7_2_4_one_lost_packet_is_fast_retransmitted_once_without_a_timeout() {
     let (mut net, a, _) = Net::established(1, &AssociationConfig::default());
     let mut data_packets = 0;
-    net.knob = Box::new(move |packet| {
+    net.filter = Box::new(move |packet| {
         data_packets += usize::from(packet.has(ChunkType::DATA));
         if packet.has(ChunkType::DATA) && data_packets == 20 {
             Fate::Drop
@@ -59,10 +59,10 @@ fn section_7_2_4_one_lost_packet_is_fast_retransmitted_once_without_a_timeout() 
 
 // [9260:6.3.3-2, 6.1-18]
 #[test]
-fn section_6_3_3_a_lost_tail_is_sent_again_after_the_timeout() {
+fn section_6_3_3_a_lost_tail_is_retransmitted_after_the_timeout() {
     let (mut net, a, _) = Net::established(1, &AssociationConfig::default());
     let mut dropped = false;
-    net.knob = Box::new(move |packet| {
+    net.filter = Box::new(move |packet| {
         if packet.has(ChunkType::DATA) && !dropped {
             dropped = true;
             return Fate::Drop;
@@ -72,7 +72,7 @@ fn section_6_3_3_a_lost_tail_is_sent_again_after_the_timeout() {
     let sent_at = net.now;
     net.send(Host::A, a, Message::new(0, &b"tail"[..]));
     net.run_until(Span::from_secs(3), "delivery", |net| !net.contents(Host::B).is_empty());
-    // RTO.Min is one second, and the way takes 10 ms.
+    // RTO.Min is one second, and the one-way delay is 10 ms.
     assert_eq!(net.now.since(sent_at), Span::from_millis(1010));
     assert_eq!(net.a.association(a).unwrap().stats().timeouts, 1);
 }
@@ -98,7 +98,7 @@ fn hostile_networks_deliver_everything_once_and_in_order() {
         let mut net = Net::with_config(paths, &config, seed);
         let (loss, duplication, reordering) = (rng.unit() * 0.3, rng.unit() * 0.2, rng.unit() * 0.3);
         let mut network = Rng::stream(seed, "network");
-        net.knob = Box::new(move |_| {
+        net.filter = Box::new(move |_| {
             let draw = network.unit();
             if draw < loss {
                 Fate::Drop

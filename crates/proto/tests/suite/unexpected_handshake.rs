@@ -1,5 +1,5 @@
-//! INIT, INIT ACK, COOKIE ECHO and COOKIE ACK when there is an association already: collision, restart, duplicates
-//! (RFC 9260 §5.2, every row of Table 12).
+//! INIT, INIT ACK, COOKIE ECHO and COOKIE ACK during an existing association: collision, restart, duplicates (RFC 9260 §5.2, every row of
+//! Table 12).
 
 use crate::support::{Fate, Host, Net, addr, addrs, data, init, meta, packet, parameters};
 use whimbrel_control::{Rng, Span};
@@ -12,7 +12,7 @@ fn config() -> AssociationConfig {
     AssociationConfig::default()
 }
 
-/// Two hosts that both listen and both may connect.
+/// Two hosts that both accept and open associations.
 fn equals(seed: u64, paths: usize) -> Net {
     let mut net = Net::with_config(paths, &config(), seed);
     net.a = listening(Host::A, paths, seed);
@@ -32,12 +32,12 @@ fn listening(host: Host, paths: usize, seed: u64) -> Endpoint {
 fn connect(net: &mut Net, from: Host, paths: usize) -> AssocId {
     let (now, port) = (net.now, crate::support::port(from.other()));
     let id = net.host(from).connect(now, config(), port, &addrs(from.other(), paths));
-    let id = id.expect("can be begun");
+    let id = id.expect("the association can be opened");
     net.drain(from);
     id
 }
 
-/// Both ends have one association, with each other, that carries data both ways.
+/// Checks that both ends have one association, with each other, which carries data in both directions.
 fn assert_one_association(net: &mut Net, what: &str) {
     let (a, b) = (net.only(Host::A), net.only(Host::B));
     assert_eq!(
@@ -66,14 +66,14 @@ fn assert_one_association(net: &mut Net, what: &str) {
 
 // [9260:5.2.1-1, 5.2.1-6, 5.2.4-7, 5.2.4-10]
 #[test]
-fn section_5_2_1_both_ends_connect_at_about_the_same_time() {
+fn section_5_2_1_both_ends_may_connect_at_the_same_time() {
     for later in 0..45 {
         let mut net = equals(later, 1);
         connect(&mut net, Host::A, 1);
         net.run_for(Span::from_millis(later));
         let now = net.now;
         let attempt = net.b.connect(now, config(), 4001, &addrs(Host::A, 1));
-        // Once A's COOKIE ECHO has arrived there is an association already.
+        // After A's COOKIE ECHO has arrived, an association exists already.
         assert_eq!(attempt.is_ok(), later < 30, "{later} ms later");
         net.run_for(Span::from_secs(3));
         assert_one_association(&mut net, &format!("{later} ms later"));
@@ -81,13 +81,13 @@ fn section_5_2_1_both_ends_connect_at_about_the_same_time() {
 }
 
 #[test]
-fn section_5_2_1_collisions_in_networks_that_lose_and_reorder_end_in_one_association() {
+fn section_5_2_1_collisions_in_networks_that_lose_and_reorder_create_one_association() {
     for seed in 0..500 {
         let mut rng = Rng::stream(seed, "collision");
         let paths = 1 + rng.below(2) as usize;
         let mut net = equals(seed, paths);
         let wait = Span::from_millis(rng.below(60));
-        net.knob = Box::new(move |_| match rng.below(8) {
+        net.filter = Box::new(move |_| match rng.below(8) {
             0 | 1 => Fate::Drop,
             2 => Fate::Duplicate,
             3 => Fate::Delay(Span::from_millis(rng.below(2500))),
@@ -101,9 +101,9 @@ fn section_5_2_1_collisions_in_networks_that_lose_and_reorder_end_in_one_associa
         speak(&mut net, Host::A, id);
         net.run_for(wait);
         let now = net.now;
-        let begun = net.b.connect(now, config(), 4001, &addrs(Host::A, paths));
-        // Otherwise A's COOKIE ECHO has come before.
-        let b = begun.unwrap_or_else(|_| net.only(Host::B));
+        let opened = net.b.connect(now, config(), 4001, &addrs(Host::A, paths));
+        // Otherwise A's COOKIE ECHO has arrived before.
+        let b = opened.unwrap_or_else(|_| net.only(Host::B));
         speak(&mut net, Host::B, b);
         net.run_until(Span::from_secs(600), &format!("seed {seed}: both ends up"), |net| {
             let both = [Host::A, Host::B].map(|host| {
@@ -112,11 +112,11 @@ fn section_5_2_1_collisions_in_networks_that_lose_and_reorder_end_in_one_associa
             });
             both == [true; 2]
         });
-        net.knob = Box::new(|_| Fate::Deliver);
+        net.filter = Box::new(|_| Fate::Deliver);
         net.run_for(Span::from_secs(70));
         for host in [Host::A, Host::B] {
-            let heard = net.contents(host.other());
-            assert_eq!(heard, words(host).collect::<Vec<_>>(), "seed {seed}: from {host:?}");
+            let received = net.contents(host.other());
+            assert_eq!(received, words(host).collect::<Vec<_>>(), "seed {seed}: from {host:?}");
         }
         net.messages.clear();
         assert_one_association(&mut net, &format!("seed {seed}"));
@@ -125,9 +125,9 @@ fn section_5_2_1_collisions_in_networks_that_lose_and_reorder_end_in_one_associa
 
 // [9260:5.2.1-1, 5.2.1-2, 5.2.1-5, 5.2.1-10, 5.2.1-11]
 #[test]
-fn section_5_2_1_an_init_in_cookie_wait_is_answered_as_our_own_init_was_made() {
+fn section_5_2_1_an_init_in_cookie_wait_is_answered_with_the_values_of_the_own_init() {
     let mut net = Net::new(1);
-    net.knob = Box::new(|_| Fate::Drop);
+    net.filter = Box::new(|_| Fate::Drop);
     let start = net.now;
     let id = net.connect(&config(), 1);
     net.run_for(Span::from_millis(500));
@@ -149,28 +149,28 @@ fn section_5_2_1_an_init_in_cookie_wait_is_answered_as_our_own_init_was_made() {
     assert_eq!(
         net.times(Host::A, ChunkType::INIT, start),
         [0, 1000, 3000],
-        "T1 went on"
+        "T1 is still running"
     );
 }
 
 // [9260:5.2.1-3, 5.2.1-4]
 #[test]
-fn section_5_2_1_in_cookie_wait_only_addresses_that_the_user_gave_are_answered() {
+fn section_5_2_1_in_cookie_wait_only_addresses_from_the_user_are_answered() {
     let mut net = Net::new(1);
-    net.knob = Box::new(|_| Fate::Drop);
+    net.filter = Box::new(|_| Fate::Drop);
     net.connect(&config(), 1);
     net.drain(Host::A);
     let list = parameters(&[Parameter::Ipv4([10, 0, 0, 2].into())]);
     let bytes = packet(4002, 4001, 0, &[Chunk::Init(init(77, &list))]);
     let before = net.wire.len();
-    let result = net.hand_from(Host::A, meta(addr("10.0.0.1:0"), addr("10.0.9.9:0")), &bytes);
+    let result = net.deliver_from(Host::A, meta(addr("10.0.0.1:0"), addr("10.0.9.9:0")), &bytes);
     assert_eq!((result, net.wire.len()), (Err(Discard::Unexpected), before));
 }
 
 /// A in COOKIE-ECHOED, whose COOKIE ECHOs are lost.
 fn cookie_echoed() -> (Net, AssocId) {
     let mut net = Net::new(1);
-    net.knob = Box::new(|packet| {
+    net.filter = Box::new(|packet| {
         if packet.has(ChunkType::COOKIE_ECHO) {
             Fate::Drop
         } else {
@@ -196,7 +196,7 @@ fn section_5_2_1_an_init_in_cookie_echoed_is_answered_likewise() {
     assert_eq!(answer.init().initiate_tag, own.init().initiate_tag);
     assert_eq!(answer.init().initial_tsn, own.init().initial_tsn);
     assert_eq!(net.state(Host::A, id), State::CookieEchoed);
-    // The cookie leads to an association with the tag that came last.
+    // The cookie creates an association with the last tag.
     let cookie = answer.init().parameters.state_cookie().expect("a cookie").to_vec();
     net.forge(
         Host::A,
@@ -217,16 +217,16 @@ fn section_5_2_1_an_init_in_cookie_echoed_must_not_add_addresses() {
     assert_eq!(result, Err(Discard::InvalidChunk));
     assert_names_new_address(&net, Host::A, [10, 0, 7, 7]);
     assert_eq!(net.state(Host::A, id), State::CookieEchoed);
-    net.knob = Box::new(|_| Fate::Deliver);
+    net.filter = Box::new(|_| Fate::Deliver);
     net.run_for(Span::from_secs(2));
-    assert_eq!(net.state(Host::A, id), State::Established, "the handshake went on");
+    assert_eq!(net.state(Host::A, id), State::Established, "the handshake continued");
 }
 
-/// A in COOKIE-ECHOED with so many paths, whose COOKIE ECHO is lost with the data in it; the peer's INIT comes on this path and names
-/// no other, its COOKIE ECHO follows. Nothing else gets through.
+/// Returns A in COOKIE-ECHOED with `paths` paths; its COOKIE ECHO and the data in it are lost. The peer's INIT arrives on path `on` and
+/// lists no other address; its COOKIE ECHO follows. All other packets are dropped.
 fn collision_with_early_data(paths: usize, on: usize, a_rwnd: u32) -> (Net, AssocId) {
     let mut net = Net::new(paths);
-    net.knob = Box::new(|packet| match () {
+    net.filter = Box::new(|packet| match () {
         () if packet.has(ChunkType::COOKIE_ECHO) || packet.bytes[4..8] == [0, 0, 0, 77] => Fate::Drop,
         () => Fate::Deliver,
     });
@@ -242,44 +242,45 @@ fn collision_with_early_data(paths: usize, on: usize, a_rwnd: u32) -> (Net, Asso
         ..init(77, &[])
     };
     let bytes = packet(4002, 4001, 0, &[Chunk::Init(theirs)]);
-    net.hand_from(Host::A, from, &bytes).expect("answered");
+    net.deliver_from(Host::A, from, &bytes).expect("answered");
     let answer = net.last(Host::A, ChunkType::INIT_ACK);
     let cookie = answer.init().parameters.state_cookie().expect("a cookie").to_vec();
     let tag = answer.init().initiate_tag;
     let bytes = packet(4002, 4001, tag, &[Chunk::CookieEcho { cookie: &cookie }]);
-    net.hand_from(Host::A, from, &bytes).expect("accepted");
+    net.deliver_from(Host::A, from, &bytes).expect("accepted");
     assert_eq!(net.state(Host::A, id), State::Established);
     (net, id)
 }
 
-/// What went out early lies in the peer's window, whichever of both handshakes makes the association.
+/// Data sent with COOKIE ECHO counts in the peer's window, whichever of both handshakes creates the association.
 #[test]
-fn section_5_2_1_early_data_counts_in_the_window_that_the_other_handshake_brings() {
+fn section_5_2_1_early_data_counts_in_the_window_of_the_other_handshake() {
     let (mut net, id) = collision_with_early_data(1, 0, 1500);
-    assert_eq!(net.a.association(id).expect("up").peer_rwnd(), 500);
+    assert_eq!(net.a.association(id).expect("established").peer_rwnd(), 500);
     net.send(Host::A, id, Message::new(0, vec![2; 1000]));
     net.run_for(Span::from_millis(500));
     assert_eq!(net.sent(Host::A, ChunkType::DATA).len(), 1, "there is no room for more");
 }
 
-/// The peer has only one of the addresses that the user gave: what went to the other one early goes there, and at once.
+/// The peer has only one of the addresses that the user specified: data sent to the other one with COOKIE ECHO is retransmitted there at
+/// once.
 // [9260:5.1.2-1]
 #[test]
-fn section_5_2_1_early_data_follows_when_the_peer_has_not_the_address_that_it_went_to() {
+fn section_5_2_1_early_data_is_retransmitted_if_the_peer_lacks_its_address() {
     let (mut net, id) = collision_with_early_data(2, 1, 65_536);
     net.run_for(Span::from_millis(500));
-    let paths: Vec<_> = net.a.association(id).expect("up").paths().collect();
+    let paths: Vec<_> = net.a.association(id).expect("established").paths().collect();
     assert_eq!(
         paths.iter().map(|path| path.remote).collect::<Vec<_>>(),
         addrs(Host::B, 2)[1..]
     );
     let again = net.last(Host::A, ChunkType::DATA);
     assert_eq!((again.remote, again.tag()), (addrs(Host::B, 2)[1], 77));
-    assert_eq!(paths[0].flight, 1016, "it is in flight where it went");
-    assert_eq!(net.a.association(id).expect("up").stats().timeouts, 0);
+    assert_eq!(paths[0].flight, 1016, "in flight on its new path");
+    assert_eq!(net.a.association(id).expect("established").stats().timeouts, 0);
 }
 
-/// The last ABORT says cause 11 and which address was new.
+/// Checks that the last ABORT has error cause 11 with the new address.
 fn assert_names_new_address(net: &Net, host: Host, ip: [u8; 4]) {
     let abort = net.last(host, ChunkType::ABORT);
     assert_eq!(
@@ -314,7 +315,7 @@ fn section_5_2_2_an_init_in_established_is_answered_with_a_new_tag_and_changes_n
 
 // [9260:5.2.2-2, 5.2.2-3, 5.2.2-4, 5.2.2-9, 5.1.2-6]
 #[test]
-fn section_5_2_2_an_init_with_new_addresses_is_refused_and_the_association_unharmed() {
+fn section_5_2_2_an_init_with_new_addresses_is_refused_without_effect() {
     let (mut net, a, b) = Net::established(2, &config());
     let list = parameters(&[
         Parameter::Ipv4([10, 0, 1, 1].into()),
@@ -325,10 +326,10 @@ fn section_5_2_2_an_init_with_new_addresses_is_refused_and_the_association_unhar
         Err(Discard::InvalidChunk)
     );
     assert_names_new_address(&net, Host::B, [10, 0, 7, 7]);
-    // The INIT belongs to the association also if only an address that it lists does; then the source is new.
+    // The INIT also belongs to the association if only a listed address does; then its source is new.
     let bytes = packet(4001, 4002, 0, &[Chunk::Init(init(77, &list[..8]))]);
     let from = meta(addrs(Host::B, 1)[0], addr("10.0.7.8:0"));
-    assert_eq!(net.hand_from(Host::B, from, &bytes), Err(Discard::InvalidChunk));
+    assert_eq!(net.deliver_from(Host::B, from, &bytes), Err(Discard::InvalidChunk));
     assert_names_new_address(&net, Host::B, [10, 0, 7, 8]);
     assert_eq!(net.state(Host::B, b), State::Established);
     net.send(Host::A, a, Message::new(0, &b"as before"[..]));
@@ -372,9 +373,9 @@ fn section_5_2_5_an_unexpected_cookie_ack_is_dropped() {
 
 // [9260:5.2.4-7]
 #[test]
-fn section_5_2_4_b_our_tag_matches_the_peers_is_not_known_yet() {
+fn section_5_2_4_b_a_cookie_with_the_own_tag_establishes_the_association() {
     let mut net = Net::new(1);
-    net.knob = Box::new(|_| Fate::Drop);
+    net.filter = Box::new(|_| Fate::Drop);
     let id = net.connect(&config(), 1);
     net.drain(Host::A);
     let tag = net.last(Host::A, ChunkType::INIT).init().initiate_tag;
@@ -399,7 +400,7 @@ fn section_5_2_4_b_our_tag_matches_the_peers_is_not_known_yet() {
     assert_eq!(net.count(Host::A, ChunkType::INIT), inits, "T1 has been stopped");
 }
 
-/// B's answer to an INIT with this tag: our tag and the cookie.
+/// Returns the tag and the cookie of B's INIT ACK to an INIT with this tag.
 fn init_ack_for(net: &mut Net, tag: u32) -> (u32, Vec<u8>) {
     net.forge(Host::B, 0, &[Chunk::Init(init(tag, &[]))]).expect("answered");
     let answer = net.last(Host::B, ChunkType::INIT_ACK);
@@ -411,16 +412,16 @@ fn init_ack_for(net: &mut Net, tag: u32) -> (u32, Vec<u8>) {
 
 // [9260:5.2.4-8, 5.2.4-9]
 #[test]
-fn section_5_2_4_c_a_cookie_that_comes_late_is_dropped_in_silence() {
+fn section_5_2_4_c_a_late_cookie_is_silently_dropped() {
     let mut net = Net::new(1);
-    net.knob = Box::new(|_| Fate::Drop);
-    // The peer's INIT with tag 77 is answered without state. Then B connects itself, and the peer answers with its tag 77.
+    net.filter = Box::new(|_| Fate::Drop);
+    // The peer's INIT with tag 77 is answered without state. Then B connects, and the peer answers with its tag 77.
     let (tag, cookie) = init_ack_for(&mut net, 77);
     let id = connect(&mut net, Host::B, 1);
     let own = net.last(Host::B, ChunkType::INIT).init().initiate_tag;
     let list = parameters(&[Parameter::StateCookie(b"biscuit")]);
     net.forge(Host::B, own, &[Chunk::InitAck(init(77, &list))])
-        .expect("taken");
+        .expect("accepted");
     assert_eq!(net.state(Host::B, id), State::CookieEchoed);
     let before = net.wire.len();
     let late = [Chunk::CookieEcho { cookie: &cookie }];
@@ -436,7 +437,7 @@ fn section_5_2_4_c_a_cookie_that_comes_late_is_dropped_in_silence() {
 
 // [9260:5.2.4-3]
 #[test]
-fn section_5_2_4_tag_combinations_that_the_table_does_not_show_are_dropped() {
+fn section_5_2_4_tag_combinations_outside_the_table_are_dropped() {
     let mut net = Net::new(1);
     // No association: the tie-tags are zero.
     let (old_tag, old_cookie) = init_ack_for(&mut net, 55);
@@ -464,7 +465,7 @@ fn section_5_2_4_d_a_repeated_cookie_echo_is_answered_even_when_expired() {
     for seconds in [0, 100] {
         net.run_for(Span::from_secs(seconds));
         let acks = net.count(Host::B, ChunkType::COOKIE_ACK);
-        net.hand_from(Host::B, echo.meta(), &echo.bytes).expect("taken");
+        net.deliver_from(Host::B, echo.meta(), &echo.bytes).expect("accepted");
         assert_eq!(net.count(Host::B, ChunkType::COOKIE_ACK), acks + 1);
     }
     net.send(Host::A, a, Message::new(0, &b"as before"[..]));
@@ -475,7 +476,7 @@ fn section_5_2_4_d_a_repeated_cookie_echo_is_answered_even_when_expired() {
     );
 }
 
-/// A network in which a COOKIE ECHO takes longer than B's cookies live.
+/// A network in which a COOKIE ECHO takes longer than the life of B's cookies.
 fn slow_cookies() -> Net {
     let mut net = Net::new(1);
     let short = EndpointConfig {
@@ -486,7 +487,7 @@ fn slow_cookies() -> Net {
         ..EndpointConfig::default()
     };
     net.b = Endpoint::new(short, Box::new(Rng::stream(1, "b"))).expect("valid");
-    net.knob = Box::new(|packet| {
+    net.filter = Box::new(|packet| {
         if packet.has(ChunkType::COOKIE_ECHO) {
             Fate::Delay(Span::from_millis(150))
         } else {
@@ -498,12 +499,12 @@ fn slow_cookies() -> Net {
 
 // [9260:5.2.6-1, 5.2.6-3]
 #[test]
-fn section_5_2_6_after_a_stale_cookie_a_longer_life_is_asked_for() {
+fn section_5_2_6_a_longer_cookie_life_is_requested_after_a_stale_cookie() {
     let mut net = slow_cookies();
     let id = net.connect(&config(), 1);
     net.run_for(Span::from_secs(1));
     assert_eq!(net.state(Host::A, id), State::Established);
-    let wishes: Vec<_> = net
+    let requested: Vec<_> = net
         .sent(Host::A, ChunkType::INIT)
         .iter()
         .map(|sent| {
@@ -514,11 +515,11 @@ fn section_5_2_6_after_a_stale_cookie_a_longer_life_is_asked_for() {
         })
         .collect();
     // COOKIE ECHO to ERROR took 170 ms; one second is added.
-    assert_eq!(wishes, [None, Some(1170)]);
+    assert_eq!(requested, [None, Some(1170)]);
 }
 
 #[test]
-fn section_5_2_6_without_the_wish_for_a_longer_life_the_attempts_are_bounded() {
+fn section_5_2_6_attempts_without_a_cookie_preservative_are_limited() {
     let mut net = slow_cookies();
     let modest = AssociationConfig {
         extend_stale_cookie: false,

@@ -1,13 +1,13 @@
-//! Two endpoints, virtual time, and a network with knobs: what the story tests are told with.
+//! Test harness: two endpoints, virtual time, and a network whose packets a test can delay, drop or change.
 
 #![allow(unreachable_pub, reason = "a module of test binaries")]
 #![allow(dead_code, reason = "each test binary uses its own part of the harness")]
 
-pub mod insider;
+pub mod attacker;
 mod packets;
 pub mod paths;
+pub(crate) mod scripted;
 mod states;
-pub(crate) mod story;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -44,7 +44,7 @@ pub enum Fate {
     Drop,
     Delay(Span),
     Duplicate,
-    /// Deliver with CE set.
+    /// Deliver with a CE mark.
     Mark,
     /// Deliver with ECI set: ECT(0), if the packet can be marked.
     Indicate,
@@ -52,7 +52,7 @@ pub enum Fate {
     Warn,
 }
 
-/// A packet on its way, as the knob sees it.
+/// A packet on its way, as the test's `filter` sees it.
 pub struct InFlight<'a> {
     pub now: Time,
     pub from: Host,
@@ -71,7 +71,7 @@ impl InFlight<'_> {
         self.chunk_types().contains(&chunk_type)
     }
 
-    /// TSNs of the DATA chunks in it.
+    /// Returns the TSNs of its DATA chunks.
     pub fn tsns(&self) -> Vec<Tsn> {
         view(self.bytes)
             .chunks()
@@ -94,7 +94,7 @@ pub fn chunk_types(bytes: &[u8]) -> Vec<ChunkType> {
         .collect()
 }
 
-type Knob = Box<dyn FnMut(&InFlight<'_>) -> Fate>;
+type Filter = Box<dyn FnMut(&InFlight<'_>) -> Fate>;
 
 struct Packet {
     to: Host,
@@ -109,18 +109,18 @@ pub struct Net {
     pub b: Endpoint,
     /// One-way delay.
     pub delay: Span,
-    pub knob: Knob,
-    /// Read messages as soon as they are ready.
+    pub filter: Filter,
+    /// Reads messages as soon as they are ready.
     pub auto_read: bool,
-    /// Events in the order in which they came, per host.
+    /// Events in the order of their arrival, by host.
     pub events: BTreeMap<Host, Vec<(AssocId, Event)>>,
-    /// Messages read, per host: stream, unordered, content.
+    /// Messages read, by host: stream, unordered, content.
     pub messages: BTreeMap<Host, Vec<(u16, bool, Vec<u8>)>>,
-    /// How many messages were read on each association.
+    /// Number of messages read on each association.
     pub read_on: BTreeMap<(Host, AssocId), usize>,
-    /// Every packet sent: when, by whom, with which chunks.
+    /// Every packet sent: time, sender, destination, chunk types.
     pub log: Vec<(Time, Host, TransportAddr, Vec<ChunkType>)>,
-    /// The same with all their bytes, unless `capture` is off.
+    /// Every packet sent, with all its bytes, unless `capture` is off.
     pub wire: Vec<Sent>,
     pub capture: bool,
     partial: BTreeMap<(Host, AssocId, u16, bool), Vec<u8>>,
@@ -155,7 +155,7 @@ pub fn endpoint(host: Host, paths: usize, association: &AssociationConfig, seed:
 }
 
 impl Net {
-    /// Two hosts with so many paths between them, 10 ms one way, that lose nothing.
+    /// Two hosts with `paths` paths between them, with a one-way delay of 10 ms and without loss.
     pub fn new(paths: usize) -> Net {
         Net::with_config(paths, &AssociationConfig::default(), 1)
     }
@@ -166,7 +166,7 @@ impl Net {
             a: endpoint(Host::A, paths, config, seed),
             b: endpoint(Host::B, paths, config, seed),
             delay: Span::from_millis(10),
-            knob: Box::new(|_| Fate::Deliver),
+            filter: Box::new(|_| Fate::Deliver),
             auto_read: true,
             events: BTreeMap::new(),
             messages: BTreeMap::new(),
@@ -188,15 +188,15 @@ impl Net {
         }
     }
 
-    /// Begins an association from A to B.
+    /// Opens an association from A to B.
     pub fn connect(&mut self, config: &AssociationConfig, paths: usize) -> AssocId {
         let now = self.now;
         self.a
             .connect(now, config.clone(), 4002, &addrs(Host::B, paths))
-            .expect("can be begun")
+            .expect("the association can be opened")
     }
 
-    /// An association that is up at both ends.
+    /// Returns an association that is established at both ends.
     pub fn established(paths: usize, config: &AssociationConfig) -> (Net, AssocId, AssocId) {
         let mut net = Net::with_config(paths, config, 1);
         let a = net.connect(config, paths);
@@ -207,14 +207,14 @@ impl Net {
         (net, a, b)
     }
 
-    /// The only association of a host.
+    /// Returns the only association of a host.
     pub fn only(&mut self, host: Host) -> AssocId {
         let all: Vec<_> = self.host(host).associations().collect();
         assert_eq!(all.len(), 1, "{host:?} has {all:?}");
         all[0]
     }
 
-    /// Its state; closed if it is forgotten.
+    /// Returns the state of an association; closed if it was removed.
     pub fn state(&mut self, host: Host, id: AssocId) -> State {
         self.host(host)
             .association(id)
@@ -223,11 +223,11 @@ impl Net {
 
     pub fn send(&mut self, host: Host, id: AssocId, message: Message) {
         let now = self.now;
-        self.host(host).send(now, id, message).expect("the message is taken");
+        self.host(host).send(now, id, message).expect("the message is accepted");
         self.drain(host);
     }
 
-    /// Puts a packet into the network that `from` never sent.
+    /// Injects a packet into the network as if from `local`, although no endpoint sent it.
     pub fn inject(&mut self, to: Host, local: TransportAddr, remote: TransportAddr, bytes: Vec<u8>) {
         let meta = PacketMeta {
             local,
@@ -244,7 +244,7 @@ impl Net {
         self.next_packet += 1;
     }
 
-    /// Sends what a host has to send, and notes its events.
+    /// Sends all waiting packets of a host and records its events.
     pub fn drain(&mut self, host: Host) {
         let now = self.now;
         for packets in 0.. {
@@ -279,7 +279,7 @@ impl Net {
                 ecn: sent.ecn,
                 bytes: &bytes,
             };
-            let fate = (self.knob)(&in_flight);
+            let fate = (self.filter)(&in_flight);
             let meta = PacketMeta {
                 local: sent.remote,
                 remote: sent.local,
@@ -322,7 +322,7 @@ impl Net {
             let Some(received) = self.host(host).recv(now, id, &mut |piece| piece.append_to(&mut part)) else {
                 break;
             };
-            // Whole messages may come between the parts of one that is too large for the buffer.
+            // Complete messages may arrive between the parts of a message that is larger than the buffer.
             let key = (host, id, received.stream, received.unordered);
             let mut content = self.partial.remove(&key).unwrap_or_default();
             content.append(&mut part);
@@ -346,7 +346,7 @@ impl Net {
             .min()
     }
 
-    /// Lets one thing happen; false if nothing is due until `end`.
+    /// Processes the next event. Returns false if none is due until `end`.
     pub fn step(&mut self, end: Time) -> bool {
         let Some(due) = self.next_due().filter(|&due| due <= end) else {
             self.now = end.max(self.now);
@@ -362,7 +362,7 @@ impl Net {
                 .in_flight
                 .remove(&id)
                 .expect("every packet in the heap is in the map");
-            // What is discarded is counted by the endpoint.
+            // The endpoint counts discarded packets.
             let _ = self.host(packet.to).handle_datagram(now, packet.meta, &packet.bytes);
             if self.auto_read {
                 let ids: Vec<_> = self.host(packet.to).associations().collect();
@@ -380,7 +380,7 @@ impl Net {
         true
     }
 
-    /// Runs for so long.
+    /// Runs for this time.
     pub fn run_for(&mut self, span: Span) {
         self.drain(Host::A);
         self.drain(Host::B);
@@ -388,7 +388,7 @@ impl Net {
         while self.step(end) {}
     }
 
-    /// Runs until `done`, for at most `span`; panics if it does not come to that.
+    /// Runs until `done`, for at most `span`; panics if `done` does not return true within it.
     pub fn run_until(&mut self, span: Span, what: &str, mut done: impl FnMut(&mut Net) -> bool) {
         self.drain(Host::A);
         self.drain(Host::B);
@@ -398,7 +398,7 @@ impl Net {
         }
     }
 
-    /// Events of a host without their association.
+    /// Returns the events of a host without their association.
     pub fn events_of(&self, host: Host) -> Vec<Event> {
         self.events
             .get(&host)
@@ -406,7 +406,7 @@ impl Net {
             .unwrap_or_default()
     }
 
-    /// Why the association of a host ended.
+    /// Returns why the association of a host ended.
     pub fn close_reason(&self, host: Host) -> Option<CloseReason> {
         self.events_of(host).into_iter().rev().find_map(|event| match event {
             Event::Closed(reason) => Some(reason),
@@ -414,7 +414,7 @@ impl Net {
         })
     }
 
-    /// Contents of the messages a host has read.
+    /// Returns the contents of the messages that a host has read.
     pub fn contents(&self, host: Host) -> Vec<Vec<u8>> {
         self.messages
             .get(&host)
@@ -422,7 +422,7 @@ impl Net {
             .unwrap_or_default()
     }
 
-    /// How many packets of a host carried a chunk of this type.
+    /// Returns the number of packets of a host that carried a chunk of this type.
     pub fn count(&self, host: Host, chunk_type: ChunkType) -> usize {
         self.log
             .iter()

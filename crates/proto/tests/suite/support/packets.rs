@@ -1,4 +1,4 @@
-//! Packets seen on the wire, and packets made by hand.
+//! Packets seen on the wire, and packets built by hand.
 
 use whimbrel_control::Time;
 use whimbrel_proto::{Discard, Ecn, PacketMeta, TransportAddr};
@@ -20,7 +20,7 @@ pub struct Sent {
     pub bytes: Vec<u8>,
 }
 
-/// Cumulative TSN, window, gaps, duplicates.
+/// Cumulative TSN ack, a_rwnd, gap ack blocks, duplicate TSNs.
 pub type SackFields = (u32, u32, Vec<(u16, u16)>, Vec<u32>);
 
 impl Sent {
@@ -43,7 +43,7 @@ impl Sent {
             .collect()
     }
 
-    /// Its DATA chunks.
+    /// Returns its DATA chunks.
     pub fn data(&self) -> Vec<Data<'_>> {
         let data = |chunk| match chunk {
             Chunk::Data(data) => Some(data),
@@ -56,7 +56,7 @@ impl Sent {
         self.data().iter().map(|data| data.tsn.0).collect()
     }
 
-    /// Its INIT or INIT ACK chunk.
+    /// Returns its INIT or INIT ACK chunk.
     pub fn init(&self) -> Init<'_> {
         self.chunks()
             .into_iter()
@@ -67,7 +67,7 @@ impl Sent {
             .expect("an INIT or INIT ACK")
     }
 
-    /// Its SACK: cumulative TSN, window, gaps, duplicates.
+    /// Returns its SACK: cumulative TSN ack, a_rwnd, gap ack blocks, duplicate TSNs.
     pub fn sack(&self) -> Option<SackFields> {
         self.chunks().into_iter().find_map(|chunk| match chunk {
             Chunk::Sack(sack) => Some((
@@ -80,7 +80,7 @@ impl Sent {
         })
     }
 
-    /// Codes of the causes of its ABORT or ERROR chunk.
+    /// Returns the codes of the causes in its ABORT or ERROR chunk.
     pub fn causes(&self) -> Vec<u16> {
         self.chunks()
             .into_iter()
@@ -93,7 +93,7 @@ impl Sent {
             .expect("an ABORT or ERROR")
     }
 
-    /// Whether its ABORT or SHUTDOWN COMPLETE has the T bit.
+    /// Returns whether its ABORT or SHUTDOWN COMPLETE has the T bit.
     pub fn is_reflected(&self) -> bool {
         self.chunks().iter().any(|chunk| {
             matches!(
@@ -106,7 +106,7 @@ impl Sent {
         })
     }
 
-    /// How its receiver would see where it came from.
+    /// Returns the addresses of the packet from the point of view of its receiver.
     pub fn meta(&self) -> PacketMeta {
         meta(self.remote, self.local)
     }
@@ -125,7 +125,7 @@ pub fn port(host: Host) -> u16 {
     if host == Host::A { 4001 } else { 4002 }
 }
 
-/// A packet with a right checksum.
+/// Builds a packet with a correct checksum.
 pub fn packet(source_port: u16, destination_port: u16, verification_tag: u32, chunks: &[Chunk<'_>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut sink = ByteSink::new(&mut bytes, ChecksumField::Compute);
@@ -139,7 +139,7 @@ pub fn packet(source_port: u16, destination_port: u16, verification_tag: u32, ch
     bytes
 }
 
-/// The packet with other chunks behind its own.
+/// Returns the packet with further chunks after its own.
 pub fn extended(bytes: &[u8], more: &[Chunk<'_>]) -> Vec<u8> {
     let original = view(bytes);
     let header = original.header();
@@ -153,14 +153,14 @@ pub fn extended(bytes: &[u8], more: &[Chunk<'_>]) -> Vec<u8> {
     )
 }
 
-/// A packet with its checksum made right again after a change.
+/// Returns the packet with its checksum recomputed after a change.
 pub fn resealed(mut bytes: Vec<u8>) -> Vec<u8> {
     let checksum = whimbrel_wire::packet_checksum(&bytes).expect("a common header");
     bytes[8..12].copy_from_slice(&checksum.to_le_bytes());
     bytes
 }
 
-/// An INIT chunk as a host without peculiarities sends it.
+/// Returns an INIT chunk with usual values.
 pub fn init(tag: u32, parameters: &[u8]) -> Init<'_> {
     Init {
         initiate_tag: tag,
@@ -172,21 +172,21 @@ pub fn init(tag: u32, parameters: &[u8]) -> Init<'_> {
     }
 }
 
-/// A parameter list.
+/// Encodes a parameter list.
 pub fn parameters(list: &[Parameter<'_>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     list.iter().for_each(|parameter| parameter.emit(&mut bytes));
     bytes
 }
 
-/// A list of error causes.
+/// Encodes a list of error causes.
 pub fn causes(list: &[Cause<'_>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     list.iter().for_each(|cause| cause.emit(&mut bytes));
     bytes
 }
 
-/// A whole ordered message on stream 0.
+/// Returns a complete ordered message on stream 0.
 pub fn data(tsn: u32, ssn: u16, payload: &[u8]) -> Data<'_> {
     Data {
         tsn: Tsn(tsn),
@@ -202,7 +202,7 @@ pub fn data(tsn: u32, ssn: u16, payload: &[u8]) -> Data<'_> {
 }
 
 impl Net {
-    /// Packets of a host that carried such a chunk.
+    /// Returns the packets of a host that carried a chunk of this type.
     pub fn sent(&self, host: Host, chunk_type: ChunkType) -> Vec<&Sent> {
         self.wire
             .iter()
@@ -210,7 +210,7 @@ impl Net {
             .collect()
     }
 
-    /// When they were sent, in milliseconds since `start`.
+    /// Returns the times of those packets, in milliseconds since `start`.
     pub fn times(&self, host: Host, chunk_type: ChunkType, start: Time) -> Vec<u64> {
         self.sent(host, chunk_type)
             .iter()
@@ -219,13 +219,13 @@ impl Net {
             .collect()
     }
 
-    /// The last packet of a host with such a chunk.
+    /// Returns the last packet of a host with a chunk of this type.
     pub fn last(&self, host: Host, chunk_type: ChunkType) -> Sent {
         let all = self.sent(host, chunk_type);
         (*all.last().unwrap_or_else(|| panic!("{host:?} sent no {chunk_type:?}"))).clone()
     }
 
-    /// Verification tag of a host, as its peer uses it.
+    /// Returns the verification tag of a host, which its peer sends.
     pub fn tag_of(&self, host: Host) -> u32 {
         let special = [
             ChunkType::INIT,
@@ -242,26 +242,26 @@ impl Net {
             .expect("the peer has sent something")
     }
 
-    /// Hands a datagram to a host as if it came on the first path.
-    pub fn hand(&mut self, to: Host, bytes: &[u8]) -> Result<(), Discard> {
+    /// Passes a datagram to a host as if it arrived on the first path.
+    pub fn deliver(&mut self, to: Host, bytes: &[u8]) -> Result<(), Discard> {
         let meta = meta(addrs(to, 1)[0], addrs(to.other(), 1)[0]);
-        self.hand_from(to, meta, bytes)
+        self.deliver_from(to, meta, bytes)
     }
 
-    pub fn hand_from(&mut self, to: Host, meta: PacketMeta, bytes: &[u8]) -> Result<(), Discard> {
+    pub fn deliver_from(&mut self, to: Host, meta: PacketMeta, bytes: &[u8]) -> Result<(), Discard> {
         let now = self.now;
         let result = self.host(to).handle_datagram(now, meta, bytes);
         self.drain(to);
         result
     }
 
-    /// Hands over chunks with the right ports and this tag, as if from the other host.
+    /// Passes chunks with the correct ports and this tag to a host, as if from the other host.
     pub fn forge(&mut self, to: Host, tag: u32, chunks: &[Chunk<'_>]) -> Result<(), Discard> {
         let bytes = packet(port(to.other()), port(to), tag, chunks);
-        self.hand(to, &bytes)
+        self.deliver(to, &bytes)
     }
 
-    /// Hands over chunks with the right tag: what a misbehaving peer could send.
+    /// Passes chunks with the correct tag to a host, as a misbehaving peer could send them.
     pub fn as_peer(&mut self, to: Host, chunks: &[Chunk<'_>]) -> Result<(), Discard> {
         let tag = self.tag_of(to);
         self.forge(to, tag, chunks)

@@ -5,7 +5,7 @@ use whimbrel_control::{Span, Time};
 use whimbrel_proto::{AssocId, AssociationConfig, Endpoint, Event, PathId, PathInfo, PathState};
 use whimbrel_wire::ChunkType;
 
-/// No heartbeats of its own accord.
+/// A configuration without automatic heartbeats.
 pub fn quiet() -> AssociationConfig {
     AssociationConfig {
         hb_interval: Span::ZERO,
@@ -13,25 +13,25 @@ pub fn quiet() -> AssociationConfig {
     }
 }
 
-/// Whether a packet goes over this path, whichever way.
+/// Returns whether a packet is on this path, in either direction.
 pub fn is_on(packet: &InFlight<'_>, path: usize) -> bool {
     packet.remote == addrs(packet.from.other(), path + 1)[path]
 }
 
-/// From now on nothing gets through on these paths.
+/// Drops all packets on these paths from now on.
 pub fn cut(net: &mut Net, paths: &[usize]) {
     let paths = paths.to_vec();
-    net.knob = Box::new(move |packet| {
+    net.filter = Box::new(move |packet| {
         let is_cut = paths.iter().any(|&path| is_on(packet, path));
         if is_cut { Fate::Drop } else { Fate::Deliver }
     });
 }
 
 pub fn mend(net: &mut Net) {
-    net.knob = Box::new(|_| Fate::Deliver);
+    net.filter = Box::new(|_| Fate::Deliver);
 }
 
-/// Both ends are up and all paths confirmed.
+/// Returns an association that is established at both ends, with all paths confirmed.
 pub fn confirmed(paths: usize, config: &AssociationConfig) -> (Net, AssocId, AssocId) {
     let (mut net, a, b) = Net::established(paths, config);
     net.run_for(Span::from_secs(5));
@@ -40,24 +40,29 @@ pub fn confirmed(paths: usize, config: &AssociationConfig) -> (Net, AssocId, Ass
 }
 
 pub fn all_active(endpoint: &Endpoint, id: AssocId) -> bool {
-    let mut paths = endpoint.association(id).expect("up").paths();
+    let mut paths = endpoint.association(id).expect("established").paths();
     paths.all(|path| path.state == PathState::Active)
 }
 
-/// The first packet of data from now on gets lost.
+/// Drops the next packet with data.
 pub fn drop_next_data(net: &mut Net) {
     let mut next = true;
-    net.knob = Box::new(move |packet| {
+    net.filter = Box::new(move |packet| {
         let drops = packet.has(ChunkType::DATA) && core::mem::take(&mut next);
         if drops { Fate::Drop } else { Fate::Deliver }
     });
 }
 
 pub fn path(net: &Net, id: AssocId, index: usize) -> PathInfo {
-    net.a.association(id).expect("up").paths().nth(index).expect("a path")
+    net.a
+        .association(id)
+        .expect("established")
+        .paths()
+        .nth(index)
+        .expect("a path")
 }
 
-/// Data of A: when and on which path, in milliseconds since `start`.
+/// Returns time and path of each packet with data of A, in milliseconds since `start`.
 pub fn data_sent(net: &Net, start: Time) -> Vec<(u64, usize)> {
     net.sent(Host::A, ChunkType::DATA)
         .iter()
@@ -72,7 +77,7 @@ pub fn data_sent(net: &Net, start: Time) -> Vec<(u64, usize)> {
         .collect()
 }
 
-/// When this happened to A, in milliseconds since `start`.
+/// Returns when this event occurred at A, in milliseconds since `start`.
 pub fn when(net: &mut Net, start: Time, limit: Span, event: &Event) -> u64 {
     net.run_until(limit, &format!("{event:?}"), |net| {
         net.events_of(Host::A).contains(event)

@@ -6,10 +6,11 @@ use whimbrel_wire::{Chunk, ChunkType, Parameter, Tsn};
 use super::{Fate, Host, Net, init, parameters};
 
 impl Net {
-    /// A in this state, of which B hears nothing any more; A's tag and first TSN. It has a message outstanding where it may.
+    /// Returns A in this state, with its tag and first TSN; from here on, nothing of A reaches B. A has a message outstanding if the state
+    /// permits it.
     pub fn in_state(config: &AssociationConfig, state: State) -> (Net, AssocId, u32, u32) {
         let mut net = Net::new(1);
-        net.knob = Box::new(|_| Fate::Drop);
+        net.filter = Box::new(|_| Fate::Drop);
         let id = net.connect(config, 1);
         net.drain(Host::A);
         let own = net.last(Host::A, ChunkType::INIT);
@@ -17,10 +18,10 @@ impl Net {
         if state != State::CookieWait {
             let list = parameters(&[Parameter::StateCookie(b"biscuit")]);
             net.forge(Host::A, tag, &[Chunk::InitAck(init(9, &list))])
-                .expect("taken");
+                .expect("accepted");
         }
         if !matches!(state, State::CookieWait | State::CookieEchoed) {
-            net.forge(Host::A, tag, &[Chunk::CookieAck]).expect("taken");
+            net.forge(Host::A, tag, &[Chunk::CookieAck]).expect("accepted");
         }
         if matches!(state, State::ShutdownPending | State::ShutdownReceived) {
             net.send(Host::A, id, Message::zeros(0, 10));
@@ -31,7 +32,7 @@ impl Net {
             State::ShutdownReceived | State::ShutdownAckSent => {
                 let cumulative_tsn_ack = Tsn(tsn.wrapping_sub(1));
                 net.forge(Host::A, tag, &[Chunk::Shutdown { cumulative_tsn_ack }])
-                    .expect("taken");
+                    .expect("accepted");
             }
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! Associations whose addresses change, and somebody who knows their keys.
+//! Associations whose addresses change, and an attacker who knows their keys.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha1::Sha1;
@@ -33,12 +33,12 @@ pub fn wifi() -> TransportAddr {
 }
 
 pub fn remotes(net: &mut Net, host: Host, id: AssocId) -> Vec<TransportAddr> {
-    let association = net.host(host).association(id).expect("up");
+    let association = net.host(host).association(id).expect("established");
     association.paths().map(|path| path.remote).collect()
 }
 
 pub fn locals(net: &Net, id: AssocId) -> Vec<TransportAddr> {
-    net.a.association(id).expect("up").local_addrs().to_vec()
+    net.a.association(id).expect("established").local_addrs().to_vec()
 }
 
 pub fn add(net: &mut Net, id: AssocId, addr: TransportAddr) -> Result<(), AddressError> {
@@ -55,25 +55,26 @@ pub fn unauthenticated(net: &mut Net, host: Host) -> u64 {
     net.host(host).stats().discarded[Discard::Unauthenticated as usize]
 }
 
-/// Whoever has seen the handshake, and so knows the key if no secret goes into it: makes it from the parameters as RFC 4895 §6.1 says.
-pub struct Insider {
+/// An attacker who has seen the handshake. Without a shared secret it knows the key, and computes it from the parameters as RFC 4895 §6.1
+/// specifies.
+pub struct Attacker {
     pub key: Vec<u8>,
     pub key_id: u16,
     pub sha1: bool,
-    /// Whom it poses as.
-    pub poses_as: Host,
+    /// The host that the attacker impersonates.
+    pub impersonates: Host,
     pub tag: u32,
-    /// Of the next ASCONF of that end.
+    /// Serial number of the next ASCONF of that host.
     pub serial: u32,
 }
 
-impl Insider {
-    /// Poses as A.
+impl Attacker {
+    /// Impersonates A.
     pub fn new(net: &Net) -> Self {
-        Insider::posing_as(Host::A, net)
+        Attacker::impersonating(Host::A, net)
     }
 
-    pub fn posing_as(host: Host, net: &Net) -> Self {
+    pub fn impersonating(host: Host, net: &Net) -> Self {
         let init = net.wire.iter().find(|sent| sent.has(ChunkType::INIT)).expect("an INIT");
         let init_ack = net
             .wire
@@ -90,29 +91,29 @@ impl Insider {
             bytes
         };
         let (a, b) = (vector(init.init().parameters), vector(init_ack.init().parameters));
-        // Of the same length: compared byte by byte.
+        // Both have the same length: they are compared byte by byte.
         assert_eq!(a.len(), b.len());
         let (own, other) = match host {
             Host::A => (init, init_ack),
             Host::B => (init_ack, init),
         };
-        Insider {
+        Attacker {
             key: if a < b { [a, b] } else { [b, a] }.concat(),
             key_id: 0,
             sha1: false,
-            poses_as: host,
+            impersonates: host,
             tag: other.init().initiate_tag,
             serial: own.init().initial_tsn.0,
         }
     }
 
-    /// A packet with these chunks behind an AUTH chunk.
+    /// Returns a packet with these chunks after an AUTH chunk.
     pub fn packet(&self, chunks: &[Chunk<'_>]) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut sink = ByteSink::new(&mut bytes, ChecksumField::Compute);
         sink.begin(CommonHeader {
-            source_port: port(self.poses_as),
-            destination_port: port(self.poses_as.other()),
+            source_port: port(self.impersonates),
+            destination_port: port(self.impersonates.other()),
             verification_tag: self.tag,
         });
         let (hmac_id, len) = if self.sha1 {
@@ -139,10 +140,10 @@ impl Insider {
         bytes
     }
 
-    /// An ASCONF of that end with these requests.
+    /// Returns an ASCONF of that host with these requests.
     pub fn asconf(&mut self, requests: &[Parameter<'_>]) -> Vec<u8> {
         let mut list = Vec::new();
-        Parameter::address(addrs(self.poses_as, 1)[0].ip()).emit(&mut list);
+        Parameter::address(addrs(self.impersonates, 1)[0].ip()).emit(&mut list);
         requests.iter().for_each(|request| request.emit(&mut list));
         let serial = self.serial;
         self.serial = serial.wrapping_add(1);
@@ -153,12 +154,12 @@ impl Insider {
     }
 }
 
-/// A, which has not asked for anything, is not told of the answers.
-pub fn mute(net: &mut Net, host: Host) {
-    net.knob = Box::new(move |packet| if packet.from == host { Fate::Drop } else { Fate::Deliver });
+/// Drops the ASCONF-ACKs to A, which has sent no ASCONF.
+pub fn drop_packets_of(net: &mut Net, host: Host) {
+    net.filter = Box::new(move |packet| if packet.from == host { Fate::Drop } else { Fate::Deliver });
 }
 
-/// The answers in the last ASCONF-ACK of B: the number of each request and the code of its error, 0 if there is none.
+/// Returns the responses in the last ASCONF-ACK of B: the correlation ID of each request and its error code, 0 without an error.
 pub fn answers(net: &Net) -> Vec<(u32, u16)> {
     let last = net.wire.iter().rev().find(|sent| sent.has(ChunkType::ASCONF_ACK));
     let chunks = last.expect("an ASCONF-ACK").chunks();

@@ -1,4 +1,4 @@
-//! An association whose losses are judged as a script says, and what it does about them.
+//! An association whose losses are judged by a script, and its reactions.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use whimbrel_wire::ChunkType;
 pub(crate) const UNIT: u64 = 1468;
 pub(crate) const CWND: u64 = 32 * UNIT;
 
-/// Says what it was told to say, the last one for ever.
+/// Returns the scripted verdicts in order, then the last one for all further losses.
 #[derive(Debug)]
 struct Script(Vec<Verdict>);
 
@@ -39,7 +39,7 @@ pub(crate) fn config(recovery: RecoveryChanges) -> AssociationConfig {
     }
 }
 
-/// The recovery that Ye recommends.
+/// The recovery that Ye 2004 recommends.
 pub(crate) fn wireless_aware() -> RecoveryChanges {
     RecoveryChanges {
         transmission_retransmit: Some(TransmissionRetransmit::OnePerRtt),
@@ -50,31 +50,31 @@ pub(crate) fn wireless_aware() -> RecoveryChanges {
     }
 }
 
-/// An association whose losses are judged as a script says, and what happens on it.
-pub(crate) struct Story {
+/// An association whose losses are judged by a script, and its network.
+pub(crate) struct Scripted {
     pub(crate) net: Net,
     pub(crate) a: AssocId,
     pub(crate) begin: Time,
     pub(crate) events: Rc<RefCell<Vec<(Time, TraceEvent)>>>,
 }
 
-impl Story {
-    /// An association whose round-trip time of 20 ms is known, and whose losses are judged so.
-    pub(crate) fn new(recovery: RecoveryChanges, verdicts: &[Verdict]) -> Story {
-        Story::with(&config(recovery), verdicts)
+impl Scripted {
+    /// Creates an association with a measured round-trip time of 20 ms and these verdicts for its losses.
+    pub(crate) fn new(recovery: RecoveryChanges, verdicts: &[Verdict]) -> Scripted {
+        Scripted::with(&config(recovery), verdicts)
     }
 
-    pub(crate) fn with(config: &AssociationConfig, verdicts: &[Verdict]) -> Story {
+    pub(crate) fn with(config: &AssociationConfig, verdicts: &[Verdict]) -> Scripted {
         let (mut net, a, _) = Net::established(1, config);
         let script = Discriminator::Other(Box::new(Script(verdicts.to_vec())));
         net.a
             .with_control(a, PathId(0), |control| control.set_discriminator(script))
-            .expect("it is up");
+            .expect("established");
         net.send(Host::A, a, Message::zeros(0, 100));
         net.run_for(Span::from_millis(500));
         net.a.set_trace(TraceKinds::ALL);
         let begin = net.now;
-        Story {
+        Scripted {
             net,
             a,
             begin,
@@ -82,10 +82,10 @@ impl Story {
         }
     }
 
-    /// Loses the n-th packets of data sent from now on, counted from 1.
+    /// Loses the n-th packets of data from now on, counted from 1.
     pub(crate) fn lose(&mut self, which: &'static [usize]) {
         let mut count = 0;
-        self.net.knob = Box::new(move |packet| {
+        self.net.filter = Box::new(move |packet| {
             let is_data = packet.from == Host::A && packet.has(ChunkType::DATA);
             count += usize::from(is_data);
             if is_data && which.contains(&count) {
@@ -111,14 +111,14 @@ impl Story {
     }
 
     pub(crate) fn stats(&self) -> AssociationStats {
-        *self.net.a.association(self.a).expect("it is up").stats()
+        *self.net.a.association(self.a).expect("established").stats()
     }
 
     pub(crate) fn path(&self) -> PathInfo {
         self.net
             .a
             .association(self.a)
-            .expect("it is up")
+            .expect("established")
             .paths()
             .next()
             .expect("a path")
@@ -128,7 +128,7 @@ impl Story {
         at.since(self.begin).as_millis()
     }
 
-    /// When A sent packets with this chunk, in milliseconds.
+    /// Returns when A sent packets with this chunk, in milliseconds.
     pub(crate) fn sent(&self, chunk_type: ChunkType) -> Vec<u64> {
         let all = self
             .net
@@ -140,7 +140,7 @@ impl Story {
             .collect()
     }
 
-    /// When chunks were sent again, in milliseconds.
+    /// Returns when chunks were retransmitted, in milliseconds.
     pub(crate) fn resent(&self) -> Vec<u64> {
         self.collect(|event| {
             matches!(
