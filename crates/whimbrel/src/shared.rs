@@ -460,7 +460,7 @@ impl State {
             let Some((1.., id)) = self.slots.iter().map(cost).max() else {
                 break;
             };
-            self.endpoint.give_way(now, id);
+            self.endpoint.abort_for_resources(now, id);
             if let Some(slot) = self.slots.get_mut(&id) {
                 self.partial_memory -= slot.partial.memory();
                 slot.partial = Partial::default();

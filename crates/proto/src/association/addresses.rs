@@ -35,7 +35,7 @@ impl Association {
     }
 
     /// Returns whether this was an address of the peer that has been removed.
-    pub(crate) fn has_left(&self, remote: TransportAddr) -> bool {
+    pub(crate) fn was_removed(&self, remote: TransportAddr) -> bool {
         self.paths
             .iter()
             .any(|path| path.removed && path.remote.ip() == remote.ip())
@@ -187,7 +187,7 @@ impl Association {
                     self.paths[index].heartbeat.requested = true;
                     self.trace_path(ctx, index);
                 }
-            } else if let Some(other) = self.address_to_come(remote) {
+            } else if let Some(other) = self.pending_address(remote) {
                 let mut path = self.new_path(other, remote, false);
                 path.pending = true;
                 path.state = PathState::Inactive;
@@ -198,7 +198,7 @@ impl Association {
     }
 
     /// Returns the peer's addresses, and whether each is verified.
-    pub(super) fn ways_to_the_peer(&self) -> Vec<(TransportAddr, bool)> {
+    pub(super) fn peer_addresses(&self) -> Vec<(TransportAddr, bool)> {
         let mut ways: Vec<(TransportAddr, bool)> = Vec::new();
         for path in self.paths.iter().filter(|path| !path.removed) {
             match ways.iter_mut().find(|(remote, _)| *remote == path.remote) {
@@ -401,9 +401,9 @@ mod tests {
 
     /// A part of any kind that records the paths that were replaced.
     #[derive(Clone, Debug, Default)]
-    struct Told(Arc<Mutex<Vec<usize>>>);
+    struct Recorder(Arc<Mutex<Vec<usize>>>);
 
-    impl Distribute for Told {
+    impl Distribute for Recorder {
         fn choose(&mut self, _demand: &Demand, _paths: &[PathView]) -> Option<usize> {
             None
         }
@@ -413,7 +413,7 @@ mod tests {
         }
     }
 
-    impl Couple for Told {
+    impl Couple for Recorder {
         fn growth(&mut self, _path: usize, _paths: &[PathView]) -> f64 {
             1.0
         }
@@ -423,29 +423,29 @@ mod tests {
         }
     }
 
-    impl ManagePaths for Told {
+    impl ManagePaths for Recorder {
         fn on_replaced(&mut self, path: usize) {
             self.0.lock().unwrap().push(200 + path);
         }
     }
 
     #[test]
-    fn nothing_is_left_of_a_path_whose_place_is_used_again() {
+    fn the_state_of_a_removed_path_is_discarded_when_its_entry_is_reused() {
         let mut association = testing::association(MAX_PATHS);
-        let told = Told::default();
+        let recorder = Recorder::default();
         association.multipath.spread = Some(testing::spread(
-            Some(Box::new(told.clone())),
-            Some(Box::new(told.clone())),
+            Some(Box::new(recorder.clone())),
+            Some(Box::new(recorder.clone())),
         ));
-        association.multipath.policy = Some(testing::policy(Box::new(told.clone())));
+        association.multipath.policy = Some(testing::policy(Box::new(recorder.clone())));
         for index in [PathId(0), PathId(5)] {
             let place = index.index();
             association.paths[index].removed = true;
             association.paths[index].epochs.recovery.enter(7);
             let path = association.new_path(testing::addr(99), testing::addr(98), true);
             assert_eq!(association.add_path(path), Some(index));
-            assert_eq!(*told.0.lock().unwrap(), [place, 100 + place, 200 + place]);
-            told.0.lock().unwrap().clear();
+            assert_eq!(*recorder.0.lock().unwrap(), [place, 100 + place, 200 + place]);
+            recorder.0.lock().unwrap().clear();
         }
         assert!(
             association.epochs(PathId(0)).recovery.is_active(),
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_was_sent_on_a_path_whose_place_is_used_again() {
+    fn a_path_in_a_reused_entry_has_sent_nothing() {
         let mut association = testing::association(MAX_PATHS);
         // All data was sent on two of the paths; no data was sent on the paths that reuse their entries.
         testing::send(&mut association, Accounting::Path, &[(0, 100), (5, 100)]);

@@ -509,7 +509,7 @@ mod tests {
 
     // RFC 4895 §3.2, §3.3
     #[test]
-    fn what_cannot_be_used_is_no_authentication() {
+    fn unusable_parameters_disable_authentication() {
         let read = |list: &[Parameter<'_>]| {
             let mut bytes = Vec::new();
             list.iter().for_each(|parameter| parameter.emit(&mut bytes));
@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bytes_of_a_cookie_make_a_panic() {
+    fn no_bytes_of_a_cookie_cause_a_panic() {
         for len in 0..=64 {
             for byte in [0, 1, 0x80, 0xff] {
                 let _ = KeyVector::from_bytes(&vec![byte; len]);

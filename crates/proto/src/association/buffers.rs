@@ -65,7 +65,7 @@ pub(super) struct Tuning {
     /// The latest round-trip time measured on any path.
     latest: Option<Span>,
     /// When a heartbeat was last requested, and the bytes delivered until then.
-    asked: Option<(Time, u64)>,
+    requested: Option<(Time, u64)>,
 }
 
 impl Tuning {
@@ -79,7 +79,7 @@ impl Tuning {
                 since: Time::ZERO,
                 delivered: 0,
                 latest: None,
-                asked: None,
+                requested: None,
             })
         })
     }
@@ -163,7 +163,7 @@ impl Association {
         // While this endpoint sends data, the data measures the round-trip time.
         let asks = self.state == State::Established
             && self.sender.outstanding.is_empty()
-            && match tuning.asked {
+            && match tuning.requested {
                 None => delivered >= FIRST_MEASUREMENT,
                 Some((at, before)) => {
                     ctx.now.since(at) >= BETWEEN_MEASUREMENTS
@@ -171,7 +171,7 @@ impl Association {
                 }
             };
         if asks {
-            tuning.asked = Some((ctx.now, delivered));
+            tuning.requested = Some((ctx.now, delivered));
             self.request_heartbeat(ctx, from);
         }
     }
@@ -225,7 +225,7 @@ mod tests {
     fn a_pool_grants_no_more_than_its_limit_and_leaves_some_to_others() {
         let mut pool = BufferPool::new(1000);
         assert_eq!(pool.take(300), 300);
-        assert_eq!(pool.take(700), 350, "half of what is left");
+        assert_eq!(pool.take(700), 350, "half of the rest");
         (0..100).for_each(|_| {
             pool.take(1000);
         });

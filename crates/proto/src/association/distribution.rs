@@ -120,10 +120,10 @@ impl Association {
             self.sender.outstanding.flight(index),
         );
         let sent = held + u64::from(self.sender.max_data);
-        let under_way = flight + self.paths[index].control.unit();
+        let flight_after = flight + self.paths[index].control.unit();
         let theirs = u64::from(self.sender.peer_rwnd) + self.sender.outstanding.data_in_flight();
         !(sender && held > 0 && sent > self.send_limit() as u64 / count
-            || receiver && flight > 0 && under_way > theirs / count)
+            || receiver && flight > 0 && flight_after > theirs / count)
     }
 
     /// Returns the view of a path for the parts.
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_coupling_hears_of_the_first_loss_of_a_window_alone() {
+    fn a_coupling_receives_only_the_first_loss_of_a_window() {
         let mut association = testing::association(2);
         let counts = Counts::default();
         association.multipath.spread = Some(testing::spread(None, Some(Box::new(counts.clone()))));

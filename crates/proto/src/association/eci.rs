@@ -36,7 +36,7 @@ impl EciState {
     }
 
     /// Returns the I bit of a SACK that is sent now.
-    pub(super) fn tell(&mut self) -> bool {
+    pub(super) fn take_i_bit(&mut self) -> bool {
         self.is_old = true;
         self.in_use && self.indicated
     }
@@ -82,23 +82,23 @@ mod tests {
             in_use: true,
             ..EciState::default()
         };
-        let mut told = |ecn, indicated| {
+        let mut i_bit = |ecn, indicated| {
             state.on_data(packet(ecn, indicated), true);
-            state.tell()
+            state.take_i_bit()
         };
-        assert!(!told(Ecn::Ect1, false), "01: nothing");
-        assert!(told(Ecn::Ect0, false), "10: ECI");
-        assert!(told(Ecn::NotEct, false), "00 says nothing: as before");
-        assert!(!told(Ecn::Ect1, false));
-        assert!(told(Ecn::Ce, false), "11: ECI and ECN");
-        assert!(!told(Ecn::Ect1, false));
-        assert!(told(Ecn::NotEct, true), "a congestion warning needs no codepoint");
+        assert!(!i_bit(Ecn::Ect1, false), "01: nothing");
+        assert!(i_bit(Ecn::Ect0, false), "10: ECI");
+        assert!(i_bit(Ecn::NotEct, false), "00 carries no information: as before");
+        assert!(!i_bit(Ecn::Ect1, false));
+        assert!(i_bit(Ecn::Ce, false), "11: ECI and ECN");
+        assert!(!i_bit(Ecn::Ect1, false));
+        assert!(i_bit(Ecn::NotEct, true), "a congestion warning needs no codepoint");
         state.on_data(packet(Ecn::NotEct, false), false);
-        assert!(!state.tell(), "without ECN every packet says something");
+        assert!(!state.take_i_bit(), "without ECN every packet carries information");
     }
 
     #[test]
-    fn one_of_the_packets_that_a_sack_answers_is_enough() {
+    fn one_indication_among_the_acknowledged_packets_suffices() {
         let mut state = EciState {
             in_use: true,
             ..EciState::default()
@@ -111,7 +111,7 @@ mod tests {
         ] {
             state.on_data(packet(first, false), true);
             state.on_data(packet(second, false), true);
-            assert_eq!(state.tell(), expected, "{first:?} {second:?}");
+            assert_eq!(state.take_i_bit(), expected, "{first:?} {second:?}");
         }
     }
 }

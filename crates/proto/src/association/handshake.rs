@@ -517,7 +517,7 @@ impl Association {
         self.timers.t1 = first_message;
         self.outgoing.clear();
         // Users that wait for buffer space or for the delivery of sent data must be woken.
-        self.tell_user_about_progress();
+        self.notify_user_of_progress();
         self.keep_unread();
         self.user.notices = super::Notices {
             renamed: true,

@@ -217,7 +217,9 @@ impl Association {
                 tag_reflected: true, ..
             }
             | Chunk::ShutdownComplete { tag_reflected: true } => Err(Discard::VerificationTag),
-            Chunk::Abort { .. } if self.gave_up(meta.local) && !self.may_come(meta.local) => Err(Discard::OutOfTheBlue),
+            Chunk::Abort { .. } if self.stopped_using(meta.local) && !self.is_requested(meta.local) => {
+                Err(Discard::OutOfTheBlue)
+            }
             Chunk::Abort { causes, .. } => {
                 self.on_abort(ctx, false, *causes);
                 Ok(())
@@ -294,7 +296,7 @@ impl Association {
                 Err(Discard::InvalidChunk)
             }
             DataOutcome::ProtocolViolation(what) => {
-                self.violate(ctx, what);
+                self.abort_for_violation(ctx, what);
                 Err(Discard::InvalidChunk)
             }
         }

@@ -294,7 +294,7 @@ impl Association {
             rto: path.rtt.rto(),
             mtu: path.mtu(),
             errors: path.errors,
-            quality: path.quality.told(path.losses.share()),
+            quality: path.quality.measures(path.losses.share()),
         }
     }
 

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_our_own_timers_send_is_queued_once_and_always() {
+    fn chunks_of_local_timers_are_always_queued_once() {
         let mut queue = OutgoingQueue::default();
         for _ in 0..100 {
             queue.push(PathId(0), Outgoing::HeartbeatAck(Box::default()));

@@ -43,7 +43,7 @@ impl Association {
             }
         }
         if self.multipath.policy.is_some() {
-            self.tell_policy(ctx, index, PathSign::Timeout { consecutive: errors });
+            self.inform_policy(ctx, index, PathSign::Timeout { consecutive: errors });
         } else {
             self.choose_sending_path(ctx);
         }
@@ -65,7 +65,7 @@ impl Association {
     pub(super) fn path_answered(&mut self, ctx: &mut Context<'_>, index: PathId) {
         let path = &mut self.paths[index];
         if !path.in_use() {
-            // A late acknowledgement of data sent before the path went out of use does not reactivate it.
+            // A late acknowledgement of data sent before the path was disabled does not reactivate it.
             return;
         }
         path.errors = 0;
@@ -183,7 +183,7 @@ impl Association {
         if exists {
             self.replace_primary(path);
             if self.multipath.policy.is_some() {
-                self.tell_policy(ctx, path, PathSign::Chosen);
+                self.inform_policy(ctx, path, PathSign::Chosen);
             } else {
                 self.choose_sending_path(ctx);
             }
@@ -386,7 +386,7 @@ impl Association {
         self.path_answered(ctx, index);
         self.end_probe(index);
         let rtt = rtt.or(self.paths[index].rtt.srtt()).unwrap_or_default();
-        self.tell_policy(ctx, index, PathSign::Answered { rtt });
+        self.inform_policy(ctx, index, PathSign::Answered { rtt });
         // The next unconfirmed address can be verified without waiting for a timeout.
         for path in self.paths.iter_mut() {
             if path.state == PathState::Unconfirmed && path.heartbeat.pending.is_none() {

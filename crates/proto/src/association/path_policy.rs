@@ -62,7 +62,7 @@ impl Association {
     }
 
     /// Passes information to the policy and executes its decisions.
-    pub(super) fn tell_policy(&mut self, ctx: &mut Context<'_>, index: PathId, sign: PathSign) {
+    pub(super) fn inform_policy(&mut self, ctx: &mut Context<'_>, index: PathId, sign: PathSign) {
         if self.paths[index].removed {
             return;
         }
@@ -70,7 +70,7 @@ impl Association {
     }
 
     /// Passes the information of a SACK on each path to the policy.
-    pub(super) fn tell_policy_of_sack(&mut self, ctx: &mut Context<'_>, sack: &Sack<'_>, report: &SackReport) {
+    pub(super) fn inform_policy_of_sack(&mut self, ctx: &mut Context<'_>, sack: &Sack<'_>, report: &SackReport) {
         let Some(policy) = &mut self.multipath.policy else {
             return;
         };
@@ -113,14 +113,14 @@ impl Association {
     }
 
     /// Passes the paths to the policy and executes its decisions.
-    fn consult(&mut self, ctx: &mut Context<'_>, tell: impl FnOnce(&mut dyn ManagePaths, &Paths<'_>)) {
+    fn consult(&mut self, ctx: &mut Context<'_>, inform: impl FnOnce(&mut dyn ManagePaths, &Paths<'_>)) {
         // Taken out temporarily, because the call needs the association.
         let Some(mut policy) = self.multipath.policy.take() else {
             return;
         };
         self.show(ctx.now, &mut policy);
         let shown = self.shown(ctx.now, &policy.views, &policy.probes);
-        tell(&mut *policy.policy, &shown);
+        inform(&mut *policy.policy, &shown);
         for index in self.paths.ids() {
             let counted = self.counted_fitness(index);
             let fitness = policy.policy.fitness(

@@ -471,9 +471,9 @@ impl Association {
             self.on_rtt_sample(ctx, index, rtt);
         }
         self.path_answered(ctx, index);
-        self.tell_policy(ctx, index, PathSign::Answered { rtt });
+        self.inform_policy(ctx, index, PathSign::Answered { rtt });
         if let Some(train) = train {
-            self.tell_policy(ctx, index, train);
+            self.inform_policy(ctx, index, train);
         }
         Ok(())
     }
@@ -516,7 +516,7 @@ impl Association {
                 self.probe_soon(ctx.now, index);
             }
             if let Some(train) = train {
-                self.tell_policy(ctx, index, train);
+                self.inform_policy(ctx, index, train);
             }
         }
         self.renew_probe_timer();
@@ -599,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_is_not_filled_grows_only_if_the_policy_says_so() {
+    fn an_underutilized_window_grows_only_if_the_policy_requests_it() {
         // RFC 9260 §7.2.1: five probes in flight do not fill a window of twenty packets.
         for (unfilled, room, expected) in [(false, 100, 20), (true, 100, 25), (true, 22, 22), (true, 20, 20)] {
             let (path, mut probes) = twenty();

@@ -203,8 +203,8 @@ mod tests {
                 congestion_indicated: false,
                 packets: 0,
             };
-            let taken = testing::lend(now, |ctx| association.on_sack(ctx, &sack, PathId(0)));
-            assert!(taken.is_ok() && association.sender.outstanding.data_held() == 4000);
+            let result = testing::with_context(now, |ctx| association.on_sack(ctx, &sack, PathId(0)));
+            assert!(result.is_ok() && association.sender.outstanding.data_held() == 4000);
             association.note_app_limited(now);
             association.stamp_chunk(now, 4, PathId(0), 1000);
             let rates = association.sender.rates.as_ref().expect("it was put there");
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_in_the_place_of_another_begins_anew() {
+    fn a_path_in_a_reused_entry_has_no_rate_samples() {
         let mut rates = DeliveryRates::new(0, 2);
         let at = |ms| Time::ZERO + Span::from_millis(ms);
         for replaced in [false, true] {

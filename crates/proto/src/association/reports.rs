@@ -28,12 +28,12 @@ pub(super) struct Reports {
     /// Serial number of the last NEW GAPS.
     serial: Option<u16>,
     /// Ranges that the last NEW GAPS reneged on. Every NEW GAPS repeats them until the chunks have been received again.
-    taken_back: Vec<(Seq, Seq)>,
+    reneged: Vec<(Seq, Seq)>,
 }
 
 impl Reports {
     pub(super) fn heap_bytes(&self) -> usize {
-        size_of::<Self>() + (self.kept.capacity() + self.taken_back.capacity()) * size_of::<(Seq, Seq)>()
+        size_of::<Self>() + (self.kept.capacity() + self.reneged.capacity()) * size_of::<(Seq, Seq)>()
     }
 }
 
@@ -44,7 +44,7 @@ type RangeList = Vec<(Seq, Seq)>;
 #[derive(Debug, Default)]
 pub(crate) struct Ranges {
     /// The reported ranges, and the non-renegable or reneged ranges.
-    told: [RangeList; 2],
+    lists: [RangeList; 2],
     known: RangeList,
     all: RangeList,
     rest: RangeList,
@@ -235,7 +235,7 @@ impl Association {
         let end_of_sent = self.sender.outstanding.next_seq();
         let mut lists = core::mem::take(&mut ctx.scratch.ranges);
         let Ranges {
-            told: [gaps, kept],
+            lists: [gaps, kept],
             all,
             rest,
             ..
@@ -275,7 +275,7 @@ impl Association {
         if freed > 0 {
             self.user.stats.data_bytes_acked += freed;
             self.user.stats.data_bytes_freed_early += freed;
-            self.tell_user_about_progress();
+            self.notify_user_of_progress();
         }
     }
 
@@ -296,7 +296,7 @@ impl Association {
         }
         reports.serial = Some(new_gaps.serial);
         if new_gaps.everything {
-            reports.taken_back.clear();
+            reports.reneged.clear();
             let complete = self.had_room_for_more(new_gaps.lists.len() + 1);
             return self.take_sack(ctx, sack, from, complete);
         }
@@ -306,7 +306,7 @@ impl Association {
         let end_of_sent = self.sender.outstanding.next_seq();
         let mut lists = core::mem::take(&mut ctx.scratch.ranges);
         let Ranges {
-            told: [gaps, taken_back],
+            lists: [gaps, reneged],
             known,
             all,
             rest,
@@ -323,11 +323,11 @@ impl Association {
         known.extend(above.filter(|&(start, end)| base < start && start < end));
         let were_sent = read_blocks(sack.gaps, base, end_of_sent, gaps);
         // Reneged ranges acknowledge nothing.
-        read_blocks(new_gaps.lists.second(), base, end_of_sent, taken_back);
+        read_blocks(new_gaps.lists.second(), base, end_of_sent, reneged);
         union(known, gaps, all);
-        difference(all, taken_back, rest);
+        difference(all, reneged, rest);
         if let Some(reports) = &mut self.agreed.reports {
-            reports.taken_back.clone_from(taken_back);
+            reports.reneged.clone_from(reneged);
         }
         let taken = if were_sent {
             self.take_with_ranges(ctx, sack, base, rest, from, true)
@@ -353,7 +353,7 @@ impl Association {
         };
         let mut lists = core::mem::take(&mut ctx.scratch.ranges);
         let Ranges {
-            told: [gaps, above],
+            lists: [gaps, above],
             known,
             all,
             rest,
@@ -366,12 +366,8 @@ impl Association {
         known.clear();
         known.extend_from_slice(self.sender.outstanding.reported());
         union(known, above, all);
-        let taken_back = self
-            .agreed
-            .reports
-            .as_ref()
-            .map_or(&[][..], |reports| &reports.taken_back);
-        difference(all, taken_back, rest);
+        let reneged = self.agreed.reports.as_ref().map_or(&[][..], |reports| &reports.reneged);
+        difference(all, reneged, rest);
         let now = Sack {
             cumulative_tsn_ack: self.sender.outstanding.cumulative_tsn_ack(),
             ..*sack
@@ -429,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_cannot_be_are_passed_over() {
+    fn invalid_gap_ack_blocks_are_skipped() {
         let mut bytes = Vec::new();
         // Offset zero, end before start, valid, overlapping the previous block.
         for (start, end) in [(0, 3), (5, 4), (2, 4), (4, 6), (7, 9), (8, 9)] {

@@ -154,13 +154,13 @@ impl Association {
     // [9260:6.4-4, 6.4-5]
     pub(super) fn retransmission_path(&self, from: PathId, timed_out: bool) -> PathId {
         if self.multipath.spread.as_ref().is_some_and(|spread| spread.is_redundant) {
-            return self.meant_path(RetransmitPath::Same, from, timed_out);
+            return self.path_by_rule(RetransmitPath::Same, from, timed_out);
         }
-        let meant = self.meant_path(self.config.parts.retransmit_path, from, timed_out);
-        if self.config.parts.opportunistic_retransmission && self.paths[meant].errors > 0 {
+        let by_rule = self.path_by_rule(self.config.parts.retransmit_path, from, timed_out);
+        if self.config.parts.opportunistic_retransmission && self.paths[by_rule].errors > 0 {
             return self.best_path(|_, path| (path.errors > 0, Self::round(path)));
         }
-        meant
+        by_rule
     }
 
     fn round(path: &Path) -> Span {
@@ -168,7 +168,7 @@ impl Association {
     }
 
     /// Returns the path for retransmissions of data lost on `from` by this rule.
-    fn meant_path(&self, rule: RetransmitPath, from: PathId, timed_out: bool) -> PathId {
+    fn path_by_rule(&self, rule: RetransmitPath, from: PathId, timed_out: bool) -> PathId {
         let other = match rule {
             RetransmitPath::Same => false,
             RetransmitPath::Alternate => true,
@@ -246,13 +246,13 @@ mod tests {
         let mut bytes = Vec::new();
         let mut sink = ByteSink::new(&mut bytes, ChecksumField::Zero);
         let now = Time::from_nanos(1_000_000_000);
-        let sent = testing::lend(now, |ctx| association.poll_transmit(ctx, &mut sink));
+        let sent = testing::with_context(now, |ctx| association.poll_transmit(ctx, &mut sink));
         let (path, ..) = sent.expect("what was lost goes out");
         (path.index(), [0, 1].map(|path| association.paths[PathId(path)].urgent))
     }
 
     #[test]
-    fn rule_e3_what_is_urgent_goes_out_in_one_packet() {
+    fn rule_e3_urgent_retransmissions_are_sent_in_one_packet() {
         // With a single queue the lowest TSN is sent first: here from the second path on the first (RFC 9260 §6.4.1),
         // for the other path's timeout.
         let (standard, none) = (RetransmitPath::Standard, [false, false]);

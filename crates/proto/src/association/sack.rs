@@ -12,12 +12,12 @@ use crate::config::NEVER;
 use crate::error::Discard;
 use crate::event::{CloseReason, Event};
 use crate::path::{Epochs, Paths, Timed};
-use crate::send::{MissingRules, PathAck, SackObserver, SackOutcome, SackReport, Surprise};
+use crate::send::{Implausibility, MissingRules, PathAck, SackObserver, SackOutcome, SackReport};
 use crate::trace::{LossRule, Trace, TraceEvent, TraceKinds};
 use crate::{AssocId, PathId};
 
 /// Records the report of a SACK about single chunks.
-struct Notes<'a> {
+struct SackRecorder<'a> {
     paths: &'a mut Paths,
     trace: &'a mut Trace,
     now: Time,
@@ -25,12 +25,13 @@ struct Notes<'a> {
     lost: &'a mut Vec<Lost>,
     rates: Option<&'a mut DeliveryRates>,
     /// The path on which the SACK arrived.
-    came_on: Option<PathId>,
-    /// The same if SACKs are sent to the source of the last data, and whether the SACK answers a packet with duplicate data.
-    came: Option<(PathId, bool)>,
+    arrived_on: Option<PathId>,
+    /// The path on which the SACK arrived, if SACKs are sent to the source of the last data, and whether the SACK answers a packet with
+    /// duplicate data.
+    arrival: Option<(PathId, bool)>,
 }
 
-impl SackObserver for Notes<'_> {
+impl SackObserver for SackRecorder<'_> {
     #[inline]
     fn acked(&mut self, seq: Seq, tsn: Tsn, path: u8, sent_at: Time, retransmitted: bool) {
         self.take_sample(seq, path, sent_at, retransmitted);
@@ -55,7 +56,7 @@ impl SackObserver for Notes<'_> {
         timed.take_if(|timed| *timed == Timed::new(seq, sent_at));
     }
 
-    fn surprise(&self, path: u8, sent_at: Time, again: bool) -> Option<Surprise> {
+    fn implausibility(&self, path: u8, sent_at: Time, again: bool) -> Option<Implausibility> {
         let rtt = &self.paths[PathId(path)].rtt;
         let taken = self.now.since(sent_at);
         if self.least(path).is_some_and(|least| taken < least) {
@@ -69,9 +70,9 @@ impl SackObserver for Notes<'_> {
         } else {
             expected - taken
         };
-        let is_likely = |(came_on, duplicate): (PathId, bool)| (came_on == PathId(path)) == (again || !duplicate);
-        Some(Surprise {
-            elsewhere: !self.came.is_some_and(is_likely),
+        let is_likely = |(arrived_on, duplicate): (PathId, bool)| (arrived_on == PathId(path)) == (again || !duplicate);
+        Some(Implausibility {
+            elsewhere: !self.arrival.is_some_and(is_likely),
             off,
             unmeasured: rtt.min_rtt().is_none(),
         })
@@ -100,13 +101,13 @@ impl SackObserver for Notes<'_> {
     }
 }
 
-impl Notes<'_> {
+impl SackRecorder<'_> {
     /// Returns the time after which this SACK can acknowledge a transmission on the path. If the SACK arrived on
     /// another path, it used the return path of that path: half of each round-trip time.
     fn least(&self, path: u8) -> Option<Span> {
         let own = self.paths[PathId(path)].rtt.min_rtt()?;
-        let other = self.came_on.filter(|&came_on| came_on != PathId(path));
-        let back = other.and_then(|came_on| self.paths[came_on].rtt.min_rtt());
+        let other = self.arrived_on.filter(|&arrived_on| arrived_on != PathId(path));
+        let back = other.and_then(|arrived_on| self.paths[arrived_on].rtt.min_rtt());
         Some(back.map_or(own, |back| own.min((own + back) / 2)))
     }
 
@@ -192,20 +193,20 @@ impl Association {
         ctx: &mut Context<'_>,
         sack: &Sack<'_>,
         complete: bool,
-        said: Option<(u32, PathId)>,
+        reported: Option<(u32, PathId)>,
     ) -> SackOutcome {
         let (in_recovery, early) = (self.epochs(PathId(0)).recovery.is_active(), self.retransmits_early());
         ctx.scratch.lost.clear();
         let limit = self.missing_limit();
-        let mut notes = Notes {
+        let mut recorder = SackRecorder {
             paths: &mut self.paths,
             trace: ctx.trace,
             now: ctx.now,
             association: self.id,
             lost: &mut ctx.scratch.lost,
             rates: self.sender.rates.as_deref_mut(),
-            came_on: said.map(|(_, from)| from),
-            came: said
+            arrived_on: reported.map(|(_, from)| from),
+            arrival: reported
                 .filter(|_| self.config.parts.reporting.sack_path == SackPath::LastArrival)
                 .map(|(_, from)| (from, !sack.duplicates.is_empty())),
         };
@@ -216,7 +217,7 @@ impl Association {
             arrivals: sack.packets,
             complete,
         };
-        self.sender.outstanding.on_sack(sack, rules, &mut notes)
+        self.sender.outstanding.on_sack(sack, rules, &mut recorder)
     }
 
     // [9260:7.2.4-6, 8.1-5]
@@ -225,19 +226,19 @@ impl Association {
         ctx: &mut Context<'_>,
         sack: &Sack<'_>,
         complete: bool,
-        said: Option<(u32, PathId)>,
+        reported: Option<(u32, PathId)>,
         echo: &Echo,
     ) -> Result<(), Discard> {
         self.note_epochs();
         let held_before = self.sender.outstanding.data_held();
-        let outcome = self.note_chunks(ctx, sack, complete, said);
+        let outcome = self.note_chunks(ctx, sack, complete, reported);
         let (advanced, newly_acked, reneged) = match outcome {
             SackOutcome::Processed {
                 advanced,
                 newly_acked,
                 reneged,
             } => (advanced, newly_acked, reneged),
-            SackOutcome::OldButTelling => (false, false, false),
+            SackOutcome::OldWithCopies => (false, false, false),
             SackOutcome::Old => {
                 // The SACK reports nothing about chunks, but it shows that a packet has arrived: new data may follow (RFC 9260 §6.1
                 // D). With several paths, the SACKs of a slow path are often overtaken.
@@ -277,17 +278,17 @@ impl Association {
         if reneged {
             self.start_missing_t3(ctx.now);
         }
-        if let Some((a_rwnd, _)) = said.filter(|_| outcome != SackOutcome::OldButTelling) {
+        if let Some((a_rwnd, _)) = reported.filter(|_| outcome != SackOutcome::OldWithCopies) {
             self.take_window(a_rwnd);
         }
-        self.tell_policy_of_sack(ctx, sack, &report);
+        self.inform_policy_of_sack(ctx, sack, &report);
         self.sender.outstanding.recycle(report);
         self.allow_burst();
         if newly_acked && self.config.parts.recovery.small_window {
             self.recover_small_window(ctx);
         }
         self.tune_send(ctx);
-        self.tell_user_about_progress();
+        self.notify_user_of_progress();
         self.advance_shutdown(ctx);
         Ok(())
     }
@@ -521,7 +522,7 @@ impl Association {
         }
     }
 
-    pub(super) fn tell_user_about_progress(&mut self) {
+    pub(super) fn notify_user_of_progress(&mut self) {
         let limit = self.send_limit();
         // Several paths need the whole buffer: data that one path delays keeps the buffer filled with data that others have delivered.
         let enough = if self.is_spread() {
@@ -583,13 +584,13 @@ impl Association {
     /// Aborts the association, as a SACK acknowledges a TSN that has not been sent (RFC 9260 §12.4).
     // [9260:12.4-4]
     pub(super) fn on_impossible_sack(&mut self, ctx: &mut Context<'_>) -> Result<(), Discard> {
-        self.violate(ctx, "a TSN was acknowledged that was never sent");
+        self.abort_for_violation(ctx, "a TSN was acknowledged that was never sent");
         Err(Discard::Unexpected)
     }
 
     /// Aborts the association with the cause Protocol Violation (RFC 9260 §3.3.10.13), as the peer violated the
     /// protocol.
-    pub(super) fn violate(&mut self, ctx: &mut Context<'_>, what: &'static str) {
+    pub(super) fn abort_for_violation(&mut self, ctx: &mut Context<'_>, what: &'static str) {
         let mut causes = Vec::new();
         whimbrel_wire::Cause::ProtocolViolation(what.as_bytes()).emit(&mut causes);
         self.abort_with(ctx, &causes, CloseReason::ProtocolViolation(what));

@@ -195,8 +195,8 @@ impl Association {
     pub(crate) fn abort(&mut self, ctx: &mut Context<'_>, reason: &str) {
         let mut causes = Vec::new();
         // Truncated to the room after the headers of chunk and cause.
-        let told = reason.len().min(self.largest_chunk() - 8);
-        Cause::UserInitiatedAbort(&reason.as_bytes()[..told]).emit(&mut causes);
+        let len = reason.len().min(self.largest_chunk() - 8);
+        Cause::UserInitiatedAbort(&reason.as_bytes()[..len]).emit(&mut causes);
         self.abort_with(ctx, &causes, CloseReason::AbortedLocally(reason.to_owned()));
     }
 
@@ -212,7 +212,7 @@ impl Association {
 
     /// Aborts the association to free resources: ABORT with the cause Out of Resource (RFC 9260 §3.3.10.4). Unread data
     /// is dropped.
-    pub(crate) fn give_way(&mut self, ctx: &mut Context<'_>, limit: &'static str) {
+    pub(crate) fn abort_for_resources(&mut self, ctx: &mut Context<'_>, limit: &'static str) {
         let mut causes = Vec::new();
         Cause::OutOfResource.emit(&mut causes);
         self.receiving.receiver = None;

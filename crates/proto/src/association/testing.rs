@@ -51,7 +51,7 @@ pub(super) fn send(association: &mut Association, accounting: Accounting, chunks
 }
 
 /// Calls `call` with the context that an endpoint provides.
-pub(super) fn lend<R>(now: Time, call: impl FnOnce(&mut Context<'_>) -> R) -> R {
+pub(super) fn with_context<R>(now: Time, call: impl FnOnce(&mut Context<'_>) -> R) -> R {
     let mut endpoint = (Trace::default(), Replies::new(8), Scratch::default());
     call(&mut Context {
         now,

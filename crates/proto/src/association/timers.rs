@@ -87,7 +87,7 @@ impl Association {
         if self.timers.t1 <= ctx.now {
             if self.is_silent() {
                 self.trace_timer(ctx, TimerKind::FirstMessage, None);
-                self.give_way(ctx, "no message in time");
+                self.abort_for_resources(ctx, "no message in time");
                 return;
             }
             self.on_t1(ctx);

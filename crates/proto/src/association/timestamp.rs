@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn times_go_on_where_the_field_wraps() {
+    fn timestamps_continue_across_the_wrap() {
         const WRAP: u64 = 1 << 32;
         let mut stamping = Stamping::default();
         let first = round_trip(&mut stamping, WRAP - 20, WRAP - 9, WRAP - 1).unwrap();
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_before_the_beginning_is_none() {
+    fn a_timestamp_before_the_start_is_invalid() {
         let mut stamping = Stamping::default();
         stamping.on_chunk(Timestamp {
             sent: 500,

@@ -13,7 +13,7 @@ use super::retransmission::LostData;
 use super::{Association, Context, Outgoing, Signer, State};
 use crate::config::NEVER;
 use crate::path::{HeartbeatContent, Timed};
-use crate::receive::News;
+use crate::receive::NewGapsHeader;
 use crate::trace::{TraceEvent, TraceKinds};
 use crate::{Ecn, PathId};
 
@@ -159,7 +159,7 @@ impl Association {
                 self.push_data(ctx, &mut packet, next);
             }
         }
-        debug_assert!(packet.has_chunk, "a packet was begun for nothing");
+        debug_assert!(packet.has_chunk, "a packet without a chunk was started");
         let ecn = packet.ecn;
         if let Some(auth) = self.agreed.auth.as_ref().filter(|_| packet.signed) {
             auth.signer.seal(packet.sink);
@@ -341,17 +341,17 @@ impl Association {
         let room = packet.room - (header_len - SACK_HEADER_LEN);
         let content = receiver.write_sack(&mut scratch.gaps, &mut scratch.duplicates, room);
         let (cumulative_tsn_ack, a_rwnd) = (content.cumulative_tsn_ack, content.a_rwnd);
-        let (congestion_indicated, packets) = (is_on_path && self.agreed.eci.tell(), content.packets);
+        let (congestion_indicated, packets) = (is_on_path && self.agreed.eci.take_i_bit(), content.packets);
         if self.agreed.reports.is_some() {
             let gaps = scratch.gaps.len() / 4;
-            let taken_back = receiver.taken_back();
-            scratch.gaps.extend_from_slice(taken_back);
+            let dropped = receiver.dropped();
+            scratch.gaps.extend_from_slice(dropped);
             scratch.gaps.extend_from_slice(&scratch.duplicates);
-            packet.push(&match content.news {
-                Some(News { serial, everything }) => Chunk::NewGaps(NewGaps {
+            packet.push(&match content.new_gaps {
+                Some(NewGapsHeader { serial, everything }) => Chunk::NewGaps(NewGaps {
                     cumulative_tsn_ack,
                     a_rwnd,
-                    lists: SackLists::from_wire_bytes(&scratch.gaps, gaps, taken_back.len() / 4),
+                    lists: SackLists::from_wire_bytes(&scratch.gaps, gaps, dropped.len() / 4),
                     congestion_indicated,
                     packets,
                     everything,

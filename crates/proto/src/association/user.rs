@@ -132,7 +132,7 @@ impl Association {
         self.sender.queue.drop_streams(self.ends.outbound_streams, |message| {
             events.push_back(send_failure(message, false, SendFailureCause::NoSuchStream));
         });
-        self.tell_user_about_progress();
+        self.notify_user_of_progress();
     }
 }
 

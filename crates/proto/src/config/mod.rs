@@ -570,7 +570,7 @@ mod tests {
 
     // [9260:6.2-13]
     #[test]
-    fn impossible_values_are_named_with_what_is_allowed() {
+    fn an_error_names_the_invalid_value_and_the_allowed_range() {
         // RFC 9260 §6.2: SACK.Delay
         let error = rejected(|c| c.sack_delay = Span::from_millis(501));
         assert_eq!(error.to_string(), "sack_delay = 501 ms: allowed are 0 s to 500 ms");

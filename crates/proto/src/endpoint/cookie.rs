@@ -408,7 +408,7 @@ mod tests {
 
     // [9260:5.1.3-2, 5.1.3-7]
     #[test]
-    fn opens_to_what_was_sealed() {
+    fn a_sealed_cookie_can_be_opened() {
         let key = CookieKey::new([7; 32]);
         let mut out = b"in front".to_vec();
         key.seal(&cookie(), &mut out);
@@ -428,7 +428,7 @@ mod tests {
 
     // [9260:5.1.3-6]
     #[test]
-    fn section_5_1_3_the_cookie_holds_no_part_of_the_key() {
+    fn section_5_1_3_the_cookie_contains_no_part_of_the_key() {
         let secret = core::array::from_fn(|n| 0xa1 ^ (n as u8).wrapping_mul(37));
         let cookie = sealed(&CookieKey::new(secret), &cookie());
         let held = |part: &[u8]| cookie.windows(part.len()).any(|window| window == part);
@@ -462,7 +462,7 @@ mod tests {
 
     // [9260:5.1.3-5, 5.1.5-1]
     #[test]
-    fn section_5_1_3_the_key_before_the_current_one_still_opens() {
+    fn section_5_1_3_the_previous_key_remains_valid() {
         let mut key = CookieKey::new([1; 32]);
         let first = sealed(&key, &cookie());
         key.rotate([2; 32]);
@@ -488,13 +488,13 @@ mod tests {
     fn section_5_1_5_a_cookie_is_stale_when_older_than_its_life() {
         let cookie = cookie();
         let end = cookie.created + cookie.life;
-        assert_eq!(cookie.stale_by(Time::ZERO), None, "a clock that was set back");
+        assert_eq!(cookie.stale_by(Time::ZERO), None, "the clock was set back");
         assert_eq!(cookie.stale_by(end), None);
         assert_eq!(cookie.stale_by(end + Span::from_micros(3)), Some(Span::from_micros(3)));
     }
 
     #[test]
-    fn the_list_takes_as_many_addresses_as_an_endpoint_may_have_and_none_twice() {
+    fn an_address_list_holds_max_addresses_without_duplicates() {
         let mut list = AddressList::new();
         for port in (0..MAX_ADDRESSES as u16).chain(0..3) {
             assert!(list.push(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port)));
@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn other_addresses_of_ours_are_told_apart() {
+    fn fingerprints_of_different_local_addresses_differ() {
         let lists: [&[&str]; 6] = [
             &["192.0.2.1:9899"],
             &["192.0.2.2:9899"],
@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn a_debug_print_tells_no_secret() {
+    fn debug_output_contains_no_secret() {
         assert_eq!(
             format!("{:?}", CookieKey::new([7; 32])),
             "CookieKey { generation: 0, .. }"

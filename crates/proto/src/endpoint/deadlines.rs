@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn never_is_no_deadline() {
+    fn never_is_not_stored_as_deadline() {
         let mut deadlines = Deadlines::default();
         deadlines.no_later_than(3, NEVER);
         deadlines.remove(7);

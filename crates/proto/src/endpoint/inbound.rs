@@ -39,7 +39,7 @@ impl Endpoint {
             first = ChunkType::COOKIE_ECHO;
         }
         match first {
-            ChunkType::INIT | ChunkType::COOKIE_ECHO if !self.strangers.admit(now, meta.remote.ip()) => {
+            ChunkType::INIT | ChunkType::COOKIE_ECHO if !self.unassociated.admit(now, meta.remote.ip()) => {
                 return Err(Discard::Limit);
             }
             ChunkType::INIT if header.verification_tag == 0 => return self.on_init(now, meta, packet),
@@ -70,7 +70,7 @@ impl Endpoint {
             }
             // The packet was sent before the address was removed, and the removal request overtook it. An ABORT would
             // end an association that exists on other addresses.
-            None if association.has_left(meta.remote) => return Err(Discard::OutOfTheBlue),
+            None if association.was_removed(meta.remote) => return Err(Discard::OutOfTheBlue),
             None => return self.out_of_the_blue(now, meta, packet),
         };
         let result = association.on_packet(context!(self, now), meta, from, packet);
@@ -97,7 +97,7 @@ impl Endpoint {
             ChunkType::INIT if packet.header().verification_tag == 0 => {
                 if let (Some(Ok(Chunk::Init(init))), None) = (packet.chunks().next(), packet.chunks().nth(1))
                     && init.initiate_tag != 0
-                    && self.strangers.admit(now, meta.remote.ip())
+                    && self.unassociated.admit(now, meta.remote.ip())
                 {
                     self.abort_init(meta, packet, init.initiate_tag, Vec::new());
                 }
@@ -130,7 +130,7 @@ impl Endpoint {
                 Err(Discard::VerificationTag)
             };
         }
-        if association.gave_up(meta.local) {
+        if association.stopped_using(meta.local) {
             return Err(Discard::OutOfTheBlue);
         }
         let needs_auth = association.requires_auth(ChunkType::ABORT);
@@ -167,7 +167,7 @@ impl Endpoint {
         if !self.config.answer_out_of_the_blue {
             return Err(Discard::OutOfTheBlue);
         }
-        if !self.strangers.admit(now, meta.remote.ip()) {
+        if !self.unassociated.admit(now, meta.remote.ip()) {
             return Err(Discard::Limit);
         }
         let mut has_shutdown_ack = false;

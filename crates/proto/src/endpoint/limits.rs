@@ -105,7 +105,7 @@ impl Accepted {
 /// Rate limit for packets that belong to no association. The number of counters is fixed, so forged addresses use no
 /// memory. A keyed hash maps addresses to counters, so an attacker cannot exhaust the counter of a chosen address.
 #[derive(Debug)]
-pub(super) struct Strangers {
+pub(super) struct UnassociatedLimit {
     key: u64,
     /// Packets allowed per counter and window of time; `None`: no limit.
     limit: Option<u32>,
@@ -117,11 +117,11 @@ pub(super) struct Strangers {
 const COUNTERS: usize = 256;
 const WINDOW_NANOS: u64 = 100_000_000;
 
-impl Strangers {
+impl UnassociatedLimit {
     /// Allows at most `per_second` packets from one address, if there is a limit.
     pub(super) fn new(per_second: Option<u32>, key: u64) -> Self {
         let windows = (1_000_000_000 / WINDOW_NANOS) as u32;
-        Strangers {
+        UnassociatedLimit {
             key,
             limit: per_second.map(|limit| limit.div_ceil(windows)),
             window: 0,
@@ -150,7 +150,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// Returns the name of the limit if no association can be aborted.
-    fn in_the_way(&mut self, ip: IpAddr) -> Result<Option<AssocId>, &'static str> {
+    fn association_to_abort(&mut self, ip: IpAddr) -> Result<Option<AssocId>, &'static str> {
         let holder = Holder::of(ip);
         let (table, accepted) = (&self.table, &mut self.accepted);
         let is_silent = |id| table.get(id).is_some_and(Association::is_silent);
@@ -168,18 +168,18 @@ impl Endpoint {
     /// Returns whether a peer at `ip` may open an association.
     // [9260:5.1-15]
     pub(super) fn has_room(&mut self, ip: IpAddr) -> bool {
-        self.in_the_way(ip).is_ok()
+        self.association_to_abort(ip).is_ok()
     }
 
     /// Makes room for an association of a peer at `ip`, whose address is verified. Returns false if that is not
     /// possible.
     pub(super) fn make_room(&mut self, now: Time, ip: IpAddr) -> bool {
-        match self.in_the_way(ip) {
+        match self.association_to_abort(ip) {
             Err(_) => false,
             Ok(None) => true,
             Ok(Some(id)) => {
                 self.with(id, now, |association, ctx| {
-                    association.give_way(ctx, "associations without a message");
+                    association.abort_for_resources(ctx, "associations without a message");
                 });
                 true
             }
@@ -208,8 +208,10 @@ impl Endpoint {
 
     /// Aborts an association to free resources for others (ABORT with the cause Out of Resource). Data that its user
     /// has not read is dropped.
-    pub fn give_way(&mut self, now: Time, id: AssocId) {
-        self.with(id, now, |association, ctx| association.give_way(ctx, "memory"));
+    pub fn abort_for_resources(&mut self, now: Time, id: AssocId) {
+        self.with(id, now, |association, ctx| {
+            association.abort_for_resources(ctx, "memory")
+        });
     }
 
     /// Returns the memory in bytes that received data uses in all associations: unread messages, incomplete messages,
@@ -233,8 +235,8 @@ mod tests {
     }
 
     #[test]
-    fn one_address_uses_up_its_own_budget_only() {
-        let mut budget = Strangers::new(Some(5000), 7);
+    fn one_address_uses_only_its_own_budget() {
+        let mut budget = UnassociatedLimit::new(Some(5000), 7);
         let [greedy, other] = ["192.0.2.1", "192.0.2.2"].map(|ip| ip.parse().unwrap());
         let at = |millis: u64| Time::from_nanos(millis * 1_000_000);
         for window in 0..10 {
@@ -244,7 +246,7 @@ mod tests {
             assert_eq!(admitted, 500);
             assert!(budget.admit(at(100 * window + 6), other));
         }
-        let mut unlimited = Strangers::new(None, 7);
+        let mut unlimited = UnassociatedLimit::new(None, 7);
         assert!((0..100_000).all(|_| unlimited.admit(at(0), greedy)));
     }
 

@@ -19,7 +19,7 @@ use whimbrel_wire::{Checksum, Chunk, PacketError, PacketSink, PacketView, Payloa
 pub(crate) use cookie::Cookie;
 use cookie::{CookieKey, fingerprint};
 use deadlines::Deadlines;
-use limits::{Accepted, Strangers};
+use limits::{Accepted, UnassociatedLimit};
 pub(crate) use peer_init::{MIN_RWND, PeerInit, Refusal, is_unicast, missing_cookie};
 pub(crate) use reply::{Replies, Reply, ReplyChunk};
 use table::Table;
@@ -93,7 +93,7 @@ pub struct Endpoint {
     key_replaced: Time,
     table: Table,
     accepted: Accepted,
-    strangers: Strangers,
+    unassociated: UnassociatedLimit,
     replies: Replies,
     /// Associations that may have packets to send or events to report, each once.
     ready: VecDeque<u32>,
@@ -149,7 +149,7 @@ impl Endpoint {
             key_replaced: Time::ZERO,
             table: Table::default(),
             accepted: Accepted::default(),
-            strangers: Strangers::new(config.max_unassociated_per_address, stranger_key(&secret)),
+            unassociated: UnassociatedLimit::new(config.max_unassociated_per_address, unassociated_key(&secret)),
             replies: Replies::new(config.max_pending_replies),
             ready: VecDeque::new(),
             is_ready: Vec::new(),
@@ -596,7 +596,7 @@ impl Endpoint {
 
 /// Returns a key for hashes, derived from the secret and different from the cookie key. It draws no random numbers,
 /// because other values depend on their order.
-fn stranger_key(secret: &[u8; 32]) -> u64 {
+fn unassociated_key(secret: &[u8; 32]) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
     secret.hash(&mut hasher);

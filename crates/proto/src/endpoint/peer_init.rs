@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_source_and_the_listed_addresses_are_taken_once_each() {
+    fn the_source_and_the_listed_addresses_are_used_once_each() {
         // RFC 9260 §5.1.2 C
         let mut parameters = Vec::new();
         Parameter::Ipv4([10, 0, 1, 1].into()).emit(&mut parameters);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn no_tag_is_silent_and_no_streams_are_refused() {
+    fn a_zero_tag_is_silently_discarded_and_zero_streams_are_refused() {
         // RFC 9260 §3.3.2
         assert_eq!(read(&[], |init| init.initiate_tag = 0).0.unwrap_err(), Refusal::Silent);
         assert_eq!(first_cause(read(&[], |init| init.outbound_streams = 0).0), 7);

@@ -117,7 +117,7 @@ mod tests {
 
     // [9260:3.3.5-2]
     #[test]
-    fn the_content_survives_the_round_trip() {
+    fn the_content_is_unchanged_by_encoding_and_decoding() {
         let content = HeartbeatContent {
             nonce: 0x0123_4567_89ab_cdef,
             sent_at: Time::from_nanos(42),
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shorter_rto_brings_a_waiting_heartbeat_forward() {
+    fn a_shorter_rto_advances_a_waiting_heartbeat() {
         // RFC 9260 §8.3: due with an RTO of 8 s after 30 s + 12 s at the latest, with an RTO of 1 s after 31.5 s.
         let second = |n: u64| Time::from_nanos(n * 1_000_000_000);
         let mut state = HeartbeatState {

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_share_follows_what_happens_of_late() {
+    fn the_loss_rate_follows_recent_losses() {
         let mut losses = LossShare::default();
         assert_eq!(losses.share(), 0.0);
         losses.on_delivered(99);

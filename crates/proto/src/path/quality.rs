@@ -77,7 +77,7 @@ impl Quality {
     }
 
     /// Returns the measures, with the given share of losses, which [`super::losses`] maintains.
-    pub(crate) fn told(&self, loss: f64) -> PathQuality {
+    pub(crate) fn measures(&self, loss: f64) -> PathQuality {
         PathQuality {
             loss,
             jitter: self.jitter,
@@ -99,7 +99,7 @@ mod tests {
     fn rfc_3550_6_4_1_jitter_is_the_smoothed_difference_of_round_trip_times() {
         let mut quality = Quality::default();
         quality.on_rtt(at(0), Span::from_millis(100), 0, true);
-        assert_eq!(quality.jitter, Span::ZERO, "one says nothing");
+        assert_eq!(quality.jitter, Span::ZERO, "one measurement gives no jitter");
         quality.on_rtt(at(100), Span::from_millis(116), 0, true);
         assert_eq!(quality.jitter, Span::from_millis(1));
         quality.on_rtt(at(200), Span::from_millis(100), 0, true);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_is_what_is_delivered_while_data_is_in_flight() {
+    fn the_delivery_rate_excludes_idle_periods() {
         let mut quality = Quality::default();
         let rtt = Span::from_millis(100);
         quality.on_rtt(at(0), rtt, 0, true);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_are_counted_by_what_they_were_taken_for() {
+    fn losses_are_counted_by_verdict() {
         let mut judged = JudgedLosses::default();
         judged.count(Verdict::Congestion, 2);
         judged.count(Verdict::Transmission, 3);

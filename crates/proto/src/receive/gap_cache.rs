@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn equals_a_walk_through_all_that_was_received() {
+    fn gap_cache_equals_a_scan_of_all_received_tsns() {
         // RFC 9260 §1.6: the TSNs wrap around during the test.
         let initial = u32::MAX - 1000;
         for seed in 0..30 {

@@ -10,7 +10,7 @@
 //! `max_tsn_window` entries, and 8 bytes for each inbound stream used.
 
 mod gap_cache;
-mod news;
+mod new_gaps;
 mod reassembly;
 mod sack;
 mod store;
@@ -21,7 +21,7 @@ mod window;
 use whimbrel_control::Span;
 use whimbrel_wire::{Data, Tsn};
 
-use news::NewsState;
+use new_gaps::NewGapsState;
 use reassembly::{Partial, ReadyList, Tail};
 use sack::SackState;
 use store::Store;
@@ -29,7 +29,7 @@ use streams::Streams;
 use tsn_map::{Slot, TsnMap};
 use window::Window;
 
-pub(crate) use news::News;
+pub(crate) use new_gaps::NewGapsHeader;
 pub(crate) use store::CHUNK_OVERHEAD;
 
 /// The largest TSN window: its map takes 16 MiB.
@@ -181,7 +181,7 @@ pub(crate) struct Receiver {
     window: Window,
     sack: SackState,
     /// Present only if SACKs report only new changes.
-    news: Option<Box<NewsState>>,
+    new_gaps: Option<Box<NewGapsState>>,
     stats: ReceiverStats,
 }
 
@@ -215,7 +215,7 @@ impl Receiver {
             partial: None,
             window: Window::new(config.recv_buffer, cumulative),
             sack: SackState::new(),
-            news: config.new_gaps_only.then(Box::default),
+            new_gaps: config.new_gaps_only.then(Box::default),
             stats: ReceiverStats::default(),
             config: config.clone(),
         }
@@ -265,9 +265,9 @@ impl Receiver {
     fn duplicate(&mut self, tsn: Tsn) -> DataOutcome {
         self.stats.duplicates += 1;
         self.sack.packet.duplicate = true;
-        if let Some(news) = &mut self.news {
+        if let Some(new_gaps) = &mut self.new_gaps {
             // The sender has not seen the acknowledgement of this TSN.
-            news.tell_everything();
+            new_gaps.require_full();
         }
         // RFC 9260 §3.3.4 [9260:6.2-21]: a duplicate TSN is listed once for each time it arrives.
         let duplicates = &mut self.sack.lists.get_or_insert_default().duplicates;
@@ -392,11 +392,11 @@ impl Receiver {
     /// Returns the bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         let lists = self.sack.lists.as_ref().map_or(0, |lists| lists.heap_bytes());
-        let news = self
-            .news
+        let new_gaps = self
+            .new_gaps
             .as_ref()
-            .map_or(0, |news| size_of::<NewsState>() + news.heap_bytes());
-        news + self.map.heap_bytes() + self.store.heap_bytes() + self.streams.heap_bytes() + lists
+            .map_or(0, |new_gaps| size_of::<NewGapsState>() + new_gaps.heap_bytes());
+        new_gaps + self.map.heap_bytes() + self.store.heap_bytes() + self.streams.heap_bytes() + lists
     }
 }
 

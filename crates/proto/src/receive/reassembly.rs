@@ -138,8 +138,8 @@ impl Receiver {
                 self.window.highest_held = tsn;
             }
             self.map.insert(tsn, slot, self.cumulative.next(), self.highest);
-            if let Some(news) = &mut self.news {
-                news.on_arrival(tsn);
+            if let Some(new_gaps) = &mut self.new_gaps {
+                new_gaps.on_arrival(tsn);
             }
             if let Some(lists) = &mut self.sack.lists {
                 lists.gaps.note(tsn);

@@ -4,7 +4,7 @@ use whimbrel_control::Time;
 use whimbrel_wire::{MAX_PACKETS_TOLD, Tsn};
 
 use super::gap_cache::GapCache;
-use super::{News, Receiver};
+use super::{NewGapsHeader, Receiver};
 use crate::config::NEVER;
 
 /// A SACK chunk without blocks, in bytes.
@@ -80,7 +80,7 @@ pub(crate) struct SackContent {
     /// Packets with DATA since the previous SACK; 0 if they are not reported.
     pub(crate) packets: u8,
     /// Present if the SACK reports only new changes.
-    pub(crate) news: Option<News>,
+    pub(crate) new_gaps: Option<NewGapsHeader>,
 }
 
 impl Receiver {
@@ -170,11 +170,11 @@ impl Receiver {
         gap_bytes.clear();
         duplicate_bytes.clear();
         let mut entries = room.saturating_sub(SACK_HEADER) / SACK_ENTRY;
-        let news = self.begin_news(&mut entries);
+        let new_gaps = self.begin_new_gaps(&mut entries);
         if self.has_gap() {
             let blocks = entries.min(self.config.max_gap_blocks.into());
-            match &mut self.news {
-                Some(state) if news.is_some_and(|news| !news.everything) => {
+            match &mut self.new_gaps {
+                Some(state) if new_gaps.is_some_and(|new_gaps| !new_gaps.everything) => {
                     state.write(self.cumulative, blocks, gap_bytes);
                 }
                 _ => self.write_gaps(gap_bytes, blocks),
@@ -183,7 +183,7 @@ impl Receiver {
         } else if let Some(lists) = &mut self.sack.lists {
             lists.gaps.clear();
         }
-        if let Some(state) = &mut self.news {
+        if let Some(state) = &mut self.new_gaps {
             state.end();
         }
         if let Some(lists) = &mut self.sack.lists {
@@ -202,7 +202,7 @@ impl Receiver {
         SackContent {
             cumulative_tsn_ack: self.cumulative,
             a_rwnd: self.promise_window(),
-            news,
+            new_gaps,
             packets: if self.config.tells_packets {
                 packets.min(MAX_PACKETS_TOLD.into()) as u8
             } else {
@@ -213,16 +213,16 @@ impl Receiver {
 
     /// Begins a SACK that reports only new changes, if that is configured. Subtracts the entries for dropped ranges
     /// from `entries`.
-    fn begin_news(&mut self, entries: &mut usize) -> Option<News> {
-        let state = self.news.as_mut()?;
-        let (news, taken_back) = state.begin(self.cumulative, *entries);
-        *entries -= taken_back;
-        Some(news)
+    fn begin_new_gaps(&mut self, entries: &mut usize) -> Option<NewGapsHeader> {
+        let state = self.new_gaps.as_mut()?;
+        let (new_gaps, dropped) = state.begin(self.cumulative, *entries);
+        *entries -= dropped;
+        Some(new_gaps)
     }
 
     /// Returns the dropped ranges, as blocks of the last SACK written.
-    pub(crate) fn taken_back(&self) -> &[u8] {
-        self.news.as_ref().map_or(&[], |state| state.taken_back())
+    pub(crate) fn dropped(&self) -> &[u8] {
+        self.new_gaps.as_ref().map_or(&[], |state| state.dropped())
     }
 
     fn write_gaps(&mut self, bytes: &mut Vec<u8>, blocks: usize) {

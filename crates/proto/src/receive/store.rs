@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_are_used_again() {
+    fn buffers_are_reused() {
         let mut store = Store::new(1 << 20);
         let bytes = [7; 1000];
         let first = store.insert(&data(Payload::Bytes(&bytes)));

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn parked_messages_come_back_in_order_of_their_numbers_across_the_wrap() {
+    fn parked_messages_are_returned_in_order_across_the_wrap() {
         // RFC 9260 §6.5: 0 follows 65535.
         let mut streams = Streams::default();
         streams.get_mut(3).expected = Ssn(65_533);

@@ -273,8 +273,8 @@ impl Receiver {
         self.store.remove(fragment);
         self.map.remove(tsn);
         self.stats.reneged += 1;
-        if let Some(news) = &mut self.news {
-            news.on_drop(tsn);
+        if let Some(new_gaps) = &mut self.new_gaps {
+            new_gaps.on_drop(tsn);
         }
         if let Some(lists) = &mut self.sack.lists {
             lists.gaps.note(tsn);

@@ -15,13 +15,13 @@ use whimbrel_wire::{Sack, Tsn};
 
 use super::outstanding::Outstanding;
 use super::path_sequence::PathSequences;
-use super::sack::{MissingRules, SackObserver, SackOutcome, Surprise};
+use super::sack::{Implausibility, MissingRules, SackObserver, SackOutcome};
 use super::slot::Fate;
 use crate::PathId;
 
 /// A transmission that is not the chunk's own transmission.
 #[derive(Clone, Copy, Debug)]
-struct Copy {
+struct ChunkCopy {
     psn: Seq,
     seq: Seq,
     sent_at: Time,
@@ -38,7 +38,7 @@ struct Copy {
 #[derive(Debug, Default)]
 struct PathCopies {
     /// In ascending order of their PSNs.
-    under_way: VecDeque<Copy>,
+    in_flight: VecDeque<ChunkCopy>,
     /// Sequence number of the chunk and PSN of each copy, in ascending order.
     by_seq: VecDeque<(Seq, Seq)>,
     /// Chunks below this one have been sent on this path, or need not be.
@@ -47,7 +47,7 @@ struct PathCopies {
 
 impl PathCopies {
     fn place(&self, psn: Seq) -> Option<usize> {
-        self.under_way.binary_search_by_key(&psn, |copy| copy.psn).ok()
+        self.in_flight.binary_search_by_key(&psn, |copy| copy.psn).ok()
     }
 
     /// Returns the PSNs of the copies of a chunk, rarely more than one.
@@ -57,33 +57,33 @@ impl PathCopies {
         all.take_while(move |&&(known, _)| known == seq).map(|&(_, psn)| psn)
     }
 
-    fn of(&self, seq: Seq) -> impl Iterator<Item = &Copy> {
-        self.psns_of(seq).filter_map(|psn| self.under_way.get(self.place(psn)?))
+    fn of(&self, seq: Seq) -> impl Iterator<Item = &ChunkCopy> {
+        self.psns_of(seq).filter_map(|psn| self.in_flight.get(self.place(psn)?))
     }
 
     fn set_doubtful(&mut self, seq: Seq, doubtful: bool) {
         let mut at = self.by_seq.partition_point(|&(known, _)| known < seq);
         while let Some(&(_, psn)) = self.by_seq.get(at).filter(|(known, _)| *known == seq) {
-            if let Some(copy) = self.place(psn).and_then(|place| self.under_way.get_mut(place)) {
+            if let Some(copy) = self.place(psn).and_then(|place| self.in_flight.get_mut(place)) {
                 copy.doubtful = doubtful;
             }
             at += 1;
         }
     }
 
-    fn insert(&mut self, copy: Copy) {
-        let place = self.under_way.partition_point(|other| other.psn < copy.psn);
-        self.under_way.insert(place, copy);
+    fn insert(&mut self, copy: ChunkCopy) {
+        let place = self.in_flight.partition_point(|other| other.psn < copy.psn);
+        self.in_flight.insert(place, copy);
         let place = self.by_seq.partition_point(|&other| other < (copy.seq, copy.psn));
         self.by_seq.insert(place, (copy.seq, copy.psn));
     }
 
-    fn pop_first(&mut self) -> Option<Copy> {
-        self.remove(self.under_way.front()?.psn)
+    fn pop_first(&mut self) -> Option<ChunkCopy> {
+        self.remove(self.in_flight.front()?.psn)
     }
 
-    fn remove(&mut self, psn: Seq) -> Option<Copy> {
-        let copy = self.under_way.remove(self.place(psn)?)?;
+    fn remove(&mut self, psn: Seq) -> Option<ChunkCopy> {
+        let copy = self.in_flight.remove(self.place(psn)?)?;
         if let Ok(place) = self.by_seq.binary_search(&(copy.seq, psn)) {
             self.by_seq.remove(place);
         }
@@ -103,18 +103,18 @@ impl Copies {
     }
 
     /// Returns every copy of a chunk, with its path.
-    fn of(&self, seq: Seq) -> impl Iterator<Item = (u8, &Copy)> {
+    fn of(&self, seq: Seq) -> impl Iterator<Item = (u8, &ChunkCopy)> {
         let paths = self.paths.iter().enumerate();
         paths.flat_map(move |(path, copies)| copies.of(seq).map(move |copy| (path as u8, copy)))
     }
 
-    fn take(&mut self, path: u8, psn: Seq) -> Option<Copy> {
+    fn take(&mut self, path: u8, psn: Seq) -> Option<ChunkCopy> {
         self.paths[usize::from(path)].remove(psn)
     }
 
     pub(super) fn release_memory(&mut self) {
         for path in &mut self.paths {
-            path.under_way.shrink_to_fit();
+            path.in_flight.shrink_to_fit();
             path.by_seq.shrink_to_fit();
         }
     }
@@ -122,7 +122,7 @@ impl Copies {
     pub(super) fn heap_bytes(&self) -> usize {
         let of_path = |path: &PathCopies| {
             size_of::<PathCopies>()
-                + path.under_way.capacity() * size_of::<Copy>()
+                + path.in_flight.capacity() * size_of::<ChunkCopy>()
                 + path.by_seq.capacity() * size_of::<(Seq, Seq)>()
         };
         size_of::<Self>() + self.paths.iter().map(of_path).sum::<usize>()
@@ -178,7 +178,7 @@ impl Outstanding {
         if let Some(copies) = &mut self.copies {
             let here = &mut copies.paths[usize::from(path.0)];
             here.next = here.next.max(seq + 1);
-            here.insert(Copy {
+            here.insert(ChunkCopy {
                 psn,
                 seq,
                 sent_at: now,
@@ -214,18 +214,18 @@ impl Outstanding {
             self.paths[usize::from(slot.path)].bytes += slot.chunk_len();
             self.data_in_flight += slot.data_len();
         }
-        let own = observer.surprise(slot.path, slot.sent_at, false);
+        let own = observer.implausibility(slot.path, slot.sent_at, false);
         // The most likely transmission, and how likely the next one is.
         let (mut best, mut next) = (own.map(|own| (own, None)), None);
         for (path, copy) in copies.of(seq) {
-            let Some(this) = observer.surprise(path, copy.sent_at, false) else {
+            let Some(this) = observer.implausibility(path, copy.sent_at, false) else {
                 continue;
             };
             if best.is_none_or(|(least, _)| this < least) {
                 next = best.map(|(least, _)| least);
                 best = Some((this, Some((path, copy.psn))));
             } else {
-                next = Some(next.map_or(this, |next: Surprise| next.min(this)));
+                next = Some(next.map_or(this, |next: Implausibility| next.min(this)));
             }
         }
         let Some((first, way)) = best else { return };
@@ -245,7 +245,7 @@ impl Outstanding {
             None => return,
         };
         if was_in_flight {
-            let other = Copy {
+            let other = ChunkCopy {
                 psn,
                 seq,
                 sent_at: slot.sent_at,
@@ -284,7 +284,7 @@ impl Outstanding {
         for path in 0..self.acks.len() {
             self.advance_earliest(path);
         }
-        SackOutcome::OldButTelling
+        SackOutcome::OldWithCopies
     }
 
     /// Whether the duplicates include a copy of an acknowledged chunk.
@@ -311,18 +311,18 @@ impl Outstanding {
     fn on_duplicate(&mut self, seq: Seq, observer: &mut impl SackObserver) {
         let Some(copies) = &mut self.copies else { return };
         let mut possible = 0;
-        let mut best: Option<(Surprise, u8, Seq)> = None;
+        let mut best: Option<(Implausibility, u8, Seq)> = None;
         for (path, copy) in copies.of(seq) {
-            let surprise = observer.surprise(path, copy.sent_at, true);
-            possible += u32::from(surprise.is_some());
+            let implausibility = observer.implausibility(path, copy.sent_at, true);
+            possible += u32::from(implausibility.is_some());
             // A copy that cannot have arrived yet is the last choice.
-            let surprise = surprise.unwrap_or(Surprise {
+            let implausibility = implausibility.unwrap_or(Implausibility {
                 elsewhere: true,
                 off: Span::MAX,
                 unmeasured: false,
             });
-            if best.is_none_or(|(least, ..)| surprise < least) {
-                best = Some((surprise, path, copy.psn));
+            if best.is_none_or(|(least, ..)| implausibility < least) {
+                best = Some((implausibility, path, copy.psn));
             }
         }
         let Some((_, path, psn)) = best else { return };
@@ -354,7 +354,7 @@ impl Outstanding {
     ) -> bool {
         let Some(copies) = &mut self.copies else { return false };
         let here = &mut copies.paths[index];
-        let Some(copy) = here.place(psn).and_then(|place| here.under_way.get_mut(place)) else {
+        let Some(copy) = here.place(psn).and_then(|place| here.in_flight.get_mut(place)) else {
             return false;
         };
         let counts = !copy.retransmitted || Some((copy.sent_at, psn)) < self.acks[index].latest;

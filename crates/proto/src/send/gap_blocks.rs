@@ -167,7 +167,7 @@ impl Outstanding {
             (false, 0) => changed.last().map(|&(_, end)| end).or(floor).unwrap_or(base),
             (false, _) => known.ranges.last().map_or(base, |&(_, end)| end),
         };
-        let reneged = self.on_taken_back(&known.ranges[replaced.clone()], &changed, horizon);
+        let reneged = self.on_reneged(&known.ranges[replaced.clone()], &changed, horizon);
         known.blocks.clear();
         if first + changed.len() + last == gaps.len() {
             known.blocks.extend_from_slice(gaps.wire_bytes());
@@ -211,7 +211,7 @@ impl Outstanding {
     /// Handles chunks that were reported before and are no longer reported: the receiver dropped them (RFC 9260 §6.2.1
     /// D iii).
     // [9260:6.2.1-1]
-    fn on_taken_back(&mut self, known: &[(Seq, Seq)], reported: &[(Seq, Seq)], horizon: Seq) -> bool {
+    fn on_reneged(&mut self, known: &[(Seq, Seq)], reported: &[(Seq, Seq)], horizon: Seq) -> bool {
         let base = self.base();
         let mut reneged = false;
         let mut next = 0;
@@ -225,14 +225,14 @@ impl Outstanding {
                     Some(&(start, end)) if start <= seq => seq = end,
                     other => {
                         let stop = other.map_or(to, |&(start, _)| start).min(to).min(horizon);
-                        for taken_back in seq..stop {
-                            if !self.put_back_in_flight(taken_back) {
+                        for reneged_seq in seq..stop {
+                            if !self.put_back_in_flight(reneged_seq) {
                                 continue;
                             }
                             reneged = true;
                             // One missing report for each (§6.2.1 D iii).
                             let mut path = 0;
-                            if let Some(slot) = self.slot_mut(taken_back) {
+                            if let Some(slot) = self.slot_mut(reneged_seq) {
                                 slot.missing = 1;
                                 path = slot.path;
                             }
@@ -240,9 +240,9 @@ impl Outstanding {
                                 let slots = &self.slots;
                                 let is_acked = |slot: &Slot| slot.fate == Fate::Acked && slot.path == path;
                                 let highest = || Some(base + slots.iter().rposition(is_acked)? as Seq);
-                                sequences.on_taken_back((taken_back - base) as usize, taken_back, path, highest);
-                            } else if let Err(place) = self.suspects.binary_search(&taken_back) {
-                                self.suspects.insert(place, taken_back);
+                                sequences.on_reneged((reneged_seq - base) as usize, reneged_seq, path, highest);
+                            } else if let Err(place) = self.suspects.binary_search(&reneged_seq) {
+                                self.suspects.insert(place, reneged_seq);
                             }
                         }
                         seq = stop;

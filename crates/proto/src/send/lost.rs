@@ -92,7 +92,7 @@ impl Outstanding {
         let (from, queue) = (slot.path, self.lost_queue(slot.path, slot.timed_out));
         let by_tsn = self.accounting != Accounting::Path;
         let Some(slot) = self.slot_mut(seq) else { return 0 };
-        debug_assert_eq!(slot.fate, Fate::Lost, "only lost chunks are sent again");
+        debug_assert_eq!(slot.fate, Fate::Lost, "only lost chunks are retransmitted");
         slot.fate = Fate::InFlight;
         slot.path = path.0;
         slot.sent_at = now;
@@ -246,7 +246,7 @@ impl Outstanding {
         }
     }
 
-    /// Does the same for a chunk that is retransmitted now, once a chunk sent after it has arrived.
+    /// Records a retransmitted chunk, which becomes a suspect when a chunk sent after it has arrived.
     fn suspect_later(&mut self, seq: Seq, now: Time) {
         let entry = (now, seq);
         let resent = &mut self.resent.get_or_insert_default().0;

@@ -16,6 +16,6 @@ pub(crate) use lost::LostChunk;
 pub(crate) use outstanding::Outstanding;
 pub(crate) use path_ack::{PathAck, SackReport};
 pub(crate) use queue::SendQueue;
-pub(crate) use sack::{MissingRules, SackObserver, SackOutcome, Surprise};
+pub(crate) use sack::{Implausibility, MissingRules, SackObserver, SackOutcome};
 #[cfg(test)]
 pub(crate) use tests::fragment;

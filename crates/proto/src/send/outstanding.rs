@@ -1,7 +1,7 @@
 //! Chunks sent and not yet cumulatively acknowledged: a ring indexed by `tsn - base`.
 //!
-//! Bytes in flight are counted as the state of a chunk changes, never by walking the ring. Inside, chunks are named by [`Seq`],
-//! the 64-bit position in the order of first transmission, so that only this file and the SACK parser know about wrapping.
+//! The bytes in flight are updated when the state of a chunk changes, never by a scan of the ring. Inside, a chunk is identified by its
+//! [`Seq`], the 64-bit position in the order of first transmission. Only this file and the processing of SACKs handle wrap-around of TSNs.
 
 use std::collections::VecDeque;
 
@@ -23,11 +23,11 @@ use crate::message::MessagePayload;
 pub(super) struct PathFlight {
     pub(super) bytes: u64,
     chunks: u32,
-    /// User data in the slots of chunks that were sent here last.
+    /// User data of chunks whose last transmission was on this path.
     pub(super) held: u64,
-    /// No chunk in flight on this path has a position before it.
+    /// Lower bound of the positions in flight on this path.
     earliest: Seq,
-    /// Chunks of this path below it have been looked at by [`Outstanding::take_out_unreported`].
+    /// [`Outstanding::take_out_unreported`] has processed the chunks of this path below this position.
     pub(super) unreported_to: Seq,
 }
 
@@ -40,45 +40,44 @@ pub(crate) struct Outstanding {
     pub(super) base: Seq,
     pub(super) slots: VecDeque<Slot>,
     pub(super) paths: Vec<PathFlight>,
-    /// User data in flight on all paths, copies left out.
+    /// User data in flight on all paths, without copies.
     pub(super) data_in_flight: u64,
     /// User data in all slots.
     data_held: u64,
-    /// Whose sequence numbers drive congestion control.
+    /// The sequence numbers that drive congestion control.
     pub(super) accounting: Accounting,
-    /// With accounting for each path: what was sent on each.
+    /// With accounting per path: the data sent on each path.
     pub(super) sequences: Option<Box<PathSequences>>,
-    /// Positions given up as lost, ascending in each queue; entries whose fate has changed since are stale. Without accounting for each
-    /// path there is none before the first loss.
+    /// Positions of lost chunks, in ascending order in each queue. Entries whose state has changed since are stale. Without accounting per
+    /// path there is no queue before the first loss.
     pub(super) lost: Vec<VecDeque<Seq>>,
-    /// What the peer has reported above the base.
+    /// The gap ack blocks that the peer has reported.
     pub(super) reported: Reported,
-    /// Positions in flight below the highest one reported that can still become lost by missing reports, ascending.
+    /// Positions in flight below the highest reported one that missing reports can still declare lost, in ascending order.
     pub(super) suspects: VecDeque<Seq>,
-    /// What was sent again and becomes a suspect when something sent after it has arrived: when, and its position, in this order. Some
-    /// are stale.
+    /// Retransmitted chunks, by time and position. Each becomes a suspect when a chunk sent after it has arrived. Some entries are stale.
     pub(super) resent: Option<Box<Resent>>,
-    /// Positions below it have been looked at for suspects.
+    /// Positions below this one have been checked for suspects.
     pub(super) scanned: Seq,
-    /// What the SACK being processed told, by path.
+    /// The reports of the SACK being processed, by path.
     pub(super) acks: Vec<PathAck>,
-    /// What was sent again may be declared lost by missing reports again (Caro et al. 2002, multiple fast retransmit).
+    /// Missing reports can declare a retransmission lost (multiple fast retransmit, Caro et al. 2002).
     pub(super) multiple_fast_retransmit: bool,
-    /// Copies of chunks, if there may be any.
+    /// Copies of chunks, if the scheme sends any.
     pub(super) copies: Option<Box<Copies>>,
-    /// Ordered messages in the ring, by stream. Counted only once there are so many chunks that one stream could have too many.
+    /// Number of ordered messages in the ring, by stream. Present only if the ring has enough chunks for one stream to exceed its limit.
     ordered: Option<Box<StreamCounts>>,
 }
 
-/// When chunks were sent again, and their positions, in this order.
+/// Times and positions of retransmissions, in the order of their times.
 #[derive(Debug, Default)]
 pub(super) struct Resent(pub(super) VecDeque<(Time, Seq)>);
 
-/// How many messages there are of each stream.
+/// Number of messages, by stream.
 #[derive(Debug)]
 struct StreamCounts(Vec<u32>);
 
-/// Counts a message of this fragment more or less, if it is ordered.
+/// Adds `change` to the count of the stream of this fragment, if its message is ordered.
 fn count_ordered(counts: &mut Vec<u32>, fragment: &Fragment, change: i32) {
     if fragment.unordered {
         return;
@@ -115,12 +114,12 @@ impl Outstanding {
         }
     }
 
-    /// How many paths there is room for.
+    /// Returns the number of paths.
     pub(super) fn paths(&self) -> usize {
         self.paths.len()
     }
 
-    /// Makes room for so many paths.
+    /// Adjusts the state to this number of paths.
     pub(crate) fn set_paths(&mut self, paths: usize) {
         self.paths.resize(
             paths,
@@ -141,30 +140,30 @@ impl Outstanding {
         }
     }
 
-    /// Whether each path has its own fast recovery.
+    /// Returns whether each path has its own fast recovery.
     #[inline]
     pub(crate) fn is_per_path(&self) -> bool {
         self.accounting.is_per_path()
     }
 
-    /// Nothing sent is left to be acknowledged.
+    /// Returns whether all chunks have been cumulatively acknowledged.
     pub(crate) fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// Chunks held.
+    /// Returns the number of chunks.
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Ordered messages of a stream that have been begun and are not acknowledged cumulatively.
+    /// Returns the number of ordered messages of a stream that have been sent at least in part and are not cumulatively acknowledged.
     #[cold]
     pub(crate) fn ordered_messages(&mut self, stream: u16) -> u32 {
         let slots = &self.slots;
         let counts = self.ordered.get_or_insert_with(|| {
             let mut counts = Vec::new();
             for (place, slot) in slots.iter().enumerate() {
-                // The beginning of the first message may have been acknowledged.
+                // The first fragment of the first message may have been acknowledged.
                 if slot.fragment.begin || place == 0 {
                     count_ordered(&mut counts, &slot.fragment, 1);
                 }
@@ -174,32 +173,32 @@ impl Outstanding {
         counts.0.get(usize::from(stream)).copied().unwrap_or(0)
     }
 
-    /// User data sent and not cumulatively acknowledged, in bytes.
+    /// Returns the bytes of user data sent and not cumulatively acknowledged.
     pub(crate) fn data_held(&self) -> u64 {
         self.data_held
     }
 
-    /// The same of chunks that were sent on this path last.
+    /// Returns the bytes of user data of chunks whose last transmission was on this path.
     pub(crate) fn data_held_of(&self, path: PathId) -> u64 {
         self.paths[usize::from(path.0)].held
     }
 
-    /// User data in flight on all paths, in bytes, copies left out: the receiver keeps only one of each.
+    /// Returns the bytes of user data in flight on all paths, without copies, because the receiver keeps only one of them.
     pub(crate) fn data_in_flight(&self) -> u64 {
         self.data_in_flight
     }
 
-    /// Bytes in flight on a path, chunk headers and padding included.
+    /// Returns the bytes in flight on a path, chunk headers and padding included.
     pub(crate) fn flight(&self, path: PathId) -> u64 {
         self.paths[usize::from(path.0)].bytes
     }
 
-    /// Whether nothing is in flight on any path.
+    /// Returns whether no data is in flight on any path.
     pub(crate) fn nothing_in_flight(&self) -> bool {
         self.data_in_flight == 0
     }
 
-    /// The next position to be given out.
+    /// Returns the position of the next new chunk.
     pub(crate) fn next_seq(&self) -> Seq {
         self.base + self.slots.len() as Seq
     }
@@ -208,7 +207,7 @@ impl Outstanding {
         self.base
     }
 
-    /// The position that the next new chunk on a path gets, as congestion control counts them.
+    /// Returns the position of the next new chunk on a path, in the numbering of congestion control.
     #[inline]
     pub(crate) fn next_position(&self, path: PathId) -> Seq {
         match &self.sequences {
@@ -217,7 +216,7 @@ impl Outstanding {
         }
     }
 
-    /// Everything below this position on a path is acknowledged, as congestion control counts them.
+    /// Returns the position on a path below which all data is acknowledged, in the numbering of congestion control.
     #[inline]
     pub(crate) fn acked_to(&self, path: PathId) -> Seq {
         match &self.sequences {
@@ -226,7 +225,8 @@ impl Outstanding {
         }
     }
 
-    /// The position of a chunk still held on the path that it was last sent on, as congestion control counts them.
+    /// Returns the position of a chunk on the path of its last transmission, in the numbering of congestion control, or `None` if the chunk
+    /// is no longer stored.
     #[inline]
     pub(crate) fn position(&self, seq: Seq) -> Option<Seq> {
         match &self.sequences {
@@ -238,7 +238,7 @@ impl Outstanding {
         }
     }
 
-    /// The same for one that is held for sure.
+    /// Returns the position of a chunk on the path of its last transmission. The chunk must be stored.
     #[inline]
     pub(super) fn position_here(&self, seq: Seq) -> Seq {
         match &self.sequences {
@@ -247,7 +247,7 @@ impl Outstanding {
         }
     }
 
-    /// Chunks of a path that are not acknowledged cumulatively, as congestion control counts them.
+    /// Returns the number of chunks of a path that are not cumulatively acknowledged, in the numbering of congestion control.
     pub(crate) fn span(&self, path: PathId) -> u64 {
         match &self.sequences {
             Some(sequences) => sequences.span(path.0.into()),
@@ -255,13 +255,13 @@ impl Outstanding {
         }
     }
 
-    /// Whether nothing of what was sent on a path is left to be acknowledged, as congestion control counts it.
+    /// Returns whether all data sent on a path is acknowledged, in the numbering of congestion control.
     #[inline]
     pub(crate) fn all_acked_on(&self, path: PathId) -> bool {
         self.slots.is_empty() || self.is_per_path() && self.acked_to(path) == self.next_position(path)
     }
 
-    /// The TSN of the chunk that has been acknowledged last without a gap.
+    /// Returns the cumulative TSN ack point.
     pub(crate) fn cumulative_tsn_ack(&self) -> Tsn {
         self.tsn(self.base.wrapping_sub(1))
     }
@@ -270,7 +270,7 @@ impl Outstanding {
         Tsn(self.initial_tsn.0.wrapping_add(seq as u32))
     }
 
-    /// The position of a TSN that has been sent within the last 2^31; none for one that has not.
+    /// Returns the position of a TSN sent within the last 2^31 ones, or `None` if it was not sent.
     pub(crate) fn seq_of(&self, tsn: Tsn) -> Option<Seq> {
         let next = self.next_seq();
         let back = self.tsn(next).distance(tsn);
@@ -280,7 +280,7 @@ impl Outstanding {
             .flatten()
     }
 
-    /// The path that a chunk still held was last sent on.
+    /// Returns the path of the last transmission of a chunk, or `None` if the chunk is no longer stored.
     pub(crate) fn path_of(&self, seq: Seq) -> Option<u8> {
         self.slot(seq).map(|slot| slot.path)
     }
@@ -293,7 +293,7 @@ impl Outstanding {
         self.slots.get_mut(seq.checked_sub(self.base)? as usize)
     }
 
-    /// Adds a chunk sent for the first time.
+    /// Adds a chunk that is sent for the first time.
     // [9260:3.3.1-12, 6.9-11]
     pub(crate) fn push(&mut self, fragment: Fragment, path: PathId, now: Time) -> Seq {
         let seq = self.next_seq();
@@ -326,7 +326,7 @@ impl Outstanding {
         seq
     }
 
-    /// The chunk at a position, as it goes into a packet.
+    /// Returns the DATA chunk at a position.
     pub(crate) fn data(&self, seq: Seq, immediate: bool) -> Option<Data<'_>> {
         let fragment = &self.slot(seq)?.fragment;
         Some(Data {
@@ -342,7 +342,7 @@ impl Outstanding {
         })
     }
 
-    /// The last fragments of messages that are not acknowledged cumulatively.
+    /// Returns the last fragments of messages that are not cumulatively acknowledged.
     pub(crate) fn last_fragments(&self) -> impl Iterator<Item = &Fragment> + '_ {
         self.slots
             .iter()
@@ -350,7 +350,7 @@ impl Outstanding {
             .filter(|fragment| fragment.end)
     }
 
-    /// Whether the highest chunk outstanding has been acknowledged by a gap, of those on a path with accounting for each.
+    /// Returns whether a gap ack block acknowledges the highest outstanding chunk, or that of the path with accounting per path.
     pub(crate) fn newest_is_reported(&self, path: PathId) -> bool {
         if let Some(sequences) = &self.sequences {
             return sequences.newest_is_reported(path.0.into());
@@ -358,12 +358,12 @@ impl Outstanding {
         self.reported.end() == Some(self.next_seq())
     }
 
-    /// Whether a chunk that was sent has been acknowledged.
+    /// Returns whether a chunk that was sent has been acknowledged.
     pub(crate) fn is_acked(&self, seq: Seq) -> bool {
         self.slot(seq).is_none_or(|slot| slot.fate == Fate::Acked)
     }
 
-    /// Chunks in flight on a path.
+    /// Returns the number of chunks in flight on a path.
     pub(crate) fn chunks_in_flight(&self, path: PathId) -> u32 {
         self.paths[usize::from(path.0)].chunks
     }
@@ -379,8 +379,8 @@ impl Outstanding {
         }
     }
 
-    /// What was sent on a path before this time has left the network. Of that, what lies above all that SACKs have reported leaves the
-    /// flight, although its fate is unknown.
+    /// Chunks sent on the path before this time have left the network. Those above all positions that SACKs have reported no longer count
+    /// as in flight, although it is unknown whether they arrived.
     pub(crate) fn take_out_unreported(&mut self, path: PathId, sent_before: Time) {
         let index = usize::from(path.0);
         let horizon = self.reported.end().unwrap_or(self.base);
@@ -419,8 +419,8 @@ impl Outstanding {
         self.data_in_flight -= data;
     }
 
-    /// A receiver took back an acknowledgement: the chunk is in flight again (RFC 9260 §6.2.1 D iii). False if it has been freed: it
-    /// cannot be sent again, and the peer had promised to keep it.
+    /// The receiver reneged on a chunk: it is in flight again (RFC 9260 §6.2.1 D iii). Returns false if its payload has been freed, because
+    /// the peer had reported it as non-renegable: then it cannot be retransmitted.
     pub(super) fn put_back_in_flight(&mut self, seq: Seq) -> bool {
         let Some(slot) = self.slot_mut(seq).filter(|slot| slot.data_len() > 0) else {
             return false;
@@ -433,7 +433,7 @@ impl Outstanding {
         true
     }
 
-    /// The peer will never take the acknowledgement of this chunk back: its payload goes. Returns the user data freed, in bytes.
+    /// Frees the payload of a non-renegable chunk. Returns the bytes of user data freed.
     pub(crate) fn free(&mut self, seq: Seq) -> u64 {
         let Some(slot) = self.slot_mut(seq).filter(|slot| slot.fate == Fate::Acked) else {
             return 0;
@@ -445,12 +445,12 @@ impl Outstanding {
         freed
     }
 
-    /// Ranges above the base that the peer has reported, half open, ascending and apart.
+    /// Returns the ranges above the base that the peer has reported: half-open, ascending and disjoint.
     pub(crate) fn reported(&self) -> &[(Seq, Seq)] {
         self.reported.ranges()
     }
 
-    /// Removes the first slot, which the cumulative ack has passed.
+    /// Removes the first slot after the cumulative TSN ack has passed it.
     // [9260:6.7-3]
     pub(super) fn pop(&mut self) -> Option<Slot> {
         let slot = self.slots.pop_front()?;
@@ -472,12 +472,12 @@ impl Outstanding {
         Some(slot)
     }
 
-    /// Whether the chunk at a position is the earliest one in flight on its path, as it stands before it is acknowledged.
+    /// Returns whether the chunk at a position is the earliest one in flight on its path, before it is marked as acknowledged.
     pub(super) fn is_earliest(&self, position: Seq, path: u8) -> bool {
         self.paths[usize::from(path)].earliest >= position
     }
 
-    /// Moves the earliest position of every path that a SACK touched past what is no longer in flight.
+    /// Advances the earliest position of a path to the next chunk in flight.
     pub(super) fn advance_earliest(&mut self, path: usize) {
         if let Some(sequences) = self.sequences.as_ref().filter(|sequences| !sequences.by_tsn()) {
             let mut earliest = self.paths[path].earliest;
@@ -505,7 +505,7 @@ impl Outstanding {
         self.paths[path].earliest = seq;
     }
 
-    /// What accounting for each path asks of a chunk.
+    /// Returns the state of a chunk that accounting per path uses.
     pub(super) fn chunk_state(base: Seq, slots: &VecDeque<Slot>, seq: Seq) -> Option<ChunkState> {
         let slot = slots.get(seq.checked_sub(base)? as usize)?;
         Some(ChunkState {
@@ -515,13 +515,13 @@ impl Outstanding {
         })
     }
 
-    /// Whether a chunk just sent is the earliest one in flight on the path.
+    /// Returns whether a chunk that was just sent is the earliest one in flight on the path.
     #[inline]
     pub(crate) fn is_first_in_flight(&self, path: PathId, seq: Seq) -> bool {
         self.earliest(path) == Some(self.position_here(seq))
     }
 
-    /// The earliest position in flight on a path.
+    /// Returns the earliest position in flight on a path.
     #[inline]
     pub(crate) fn earliest(&self, path: PathId) -> Option<Seq> {
         let flight = self.paths[usize::from(path.0)];
@@ -552,7 +552,7 @@ impl Outstanding {
         &self.acks
     }
 
-    /// Gives back memory that is not in use.
+    /// Releases unused memory.
     pub(crate) fn release_memory(&mut self) {
         self.slots.shrink_to_fit();
         if let Some(sequences) = &mut self.sequences {
@@ -564,7 +564,7 @@ impl Outstanding {
         self.suspects.shrink_to_fit();
         self.reported.release_memory();
         self.acks = Vec::new();
-        // Stale entries wait there until the next loss.
+        // Stale entries remain until the next loss.
         if self.slots.is_empty() {
             self.resent = None;
             self.ordered = None;
@@ -573,7 +573,7 @@ impl Outstanding {
         }
     }
 
-    /// Bytes this ring has allocated.
+    /// Returns the allocated bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.slots.capacity() * size_of::<Slot>()
             + self.sequences.as_ref().map_or(0, |sequences| sequences.heap_bytes())

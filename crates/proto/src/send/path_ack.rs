@@ -18,7 +18,8 @@ pub(crate) struct PathAck {
     pub(crate) newest_sent_at: Option<Time>,
     /// When the newest of them was sent last.
     pub(crate) newest_at: Option<Time>,
-    /// Of them, the one sent last: when, and its position. What may be the acknowledgement of an earlier transmission does not count.
+    /// Time of sending and position of the chunk among them that was sent last, without chunks whose acknowledgement may belong to an
+    /// earlier transmission.
     pub(crate) latest: Option<(Time, Seq)>,
     /// Chunks declared lost by missing reports.
     pub(crate) lost: u32,
@@ -36,7 +37,7 @@ pub(crate) struct PathAck {
     pub(crate) packets: u32,
     /// Position of the newest of them.
     pub(crate) newest: Seq,
-    /// With accounting for each path: its cumulative ack point has moved.
+    /// With accounting per path: the cumulative ack point of the path advanced.
     pub(crate) advanced: bool,
 }
 
@@ -46,7 +47,7 @@ impl PathAck {
     pub(super) fn credit(&mut self, position: Seq, bytes: u64, sent_at: Time, retransmitted: bool) {
         self.acked += bytes;
         self.packets += 1;
-        // TSNs come in ascending order; the PSNs of a path need not.
+        // TSNs are in ascending order; the PSNs of a path may not be.
         if position >= self.newest {
             self.newest = position;
             self.newest_sent_at = (!retransmitted).then_some(sent_at);

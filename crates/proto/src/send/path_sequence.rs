@@ -37,7 +37,7 @@ pub(super) struct PathSequence {
     base: Seq,
     /// The position in the association of the chunk that has each PSN, with flags.
     entries: VecDeque<u64>,
-    /// Everything below this PSN is acknowledged or gone. It is one past the cumulative PSN ack point, which never moves back.
+    /// Everything below this PSN is acknowledged or no longer outstanding. It is one past the cumulative PSN ack point, which never moves back.
     acked_to: Seq,
     /// The value of `acked_to` when it was last checked.
     acked_before: Seq,
@@ -99,7 +99,7 @@ impl PathSequence {
         self.entries.get(psn.checked_sub(self.base)? as usize).copied()
     }
 
-    /// Returns the chunk that has a PSN, unless the PSN is acknowledged, gone, or that of a copy.
+    /// Returns the chunk that has a PSN, unless the PSN is acknowledged, no longer outstanding, or that of a copy.
     fn unacked(&self, psn: Seq) -> Option<Seq> {
         self.entry(psn).filter(|entry| entry & (ACKED | GONE | COPY) == 0)
     }
@@ -200,7 +200,7 @@ impl PathSequences {
         }
     }
 
-    /// Returns the chunk at a position of a path, if it is neither acknowledged nor gone.
+    /// Returns the chunk at a position of a path, if it is not acknowledged and still outstanding.
     pub(super) fn chunk_at(&self, path: usize, position: Seq) -> Option<Seq> {
         if self.by_tsn {
             Some(position)
@@ -303,13 +303,7 @@ impl PathSequences {
 
     /// Notes that the receiver reneged on a chunk. The cumulative ack point stays. `highest_acked`: the highest chunk above the
     /// cumulative TSN ack that is acknowledged on the path.
-    pub(super) fn on_taken_back(
-        &mut self,
-        place: usize,
-        seq: Seq,
-        path: u8,
-        highest_acked: impl FnOnce() -> Option<Seq>,
-    ) {
+    pub(super) fn on_reneged(&mut self, place: usize, seq: Seq, path: u8, highest_acked: impl FnOnce() -> Option<Seq>) {
         let position = self.position(place, seq);
         let psn = self.psns.get(place).copied().unwrap_or(NONE);
         let by_tsn = self.by_tsn;
@@ -396,11 +390,11 @@ impl PathSequences {
     }
 
     /// Makes a copy the chunk's own transmission, as it is the one that arrived. Returns the PSN of the former own transmission, which
-    /// becomes a copy if it is still in flight (`under_way`), and is gone otherwise.
-    pub(super) fn swap(&mut self, place: usize, (from, under_way): (u8, bool), (to, copy): (u8, Seq)) -> Seq {
+    /// becomes a copy if it is still in flight (`in_flight`), and is removed otherwise.
+    pub(super) fn swap(&mut self, place: usize, (from, in_flight): (u8, bool), (to, copy): (u8, Seq)) -> Seq {
         let psn = self.psns.get(place).copied().unwrap_or(NONE);
         let path = &mut self.paths[usize::from(from)];
-        if under_way {
+        if in_flight {
             path.mark(psn, COPY);
             if psn < path.scanned {
                 path.insert_suspect(psn);

@@ -245,7 +245,7 @@ mod tests {
 
     // [9260:6.9-9, 6.9-12, 6.9-13, 3.3.1-4, 3.3.1-6, 3.3.1-11]
     #[test]
-    fn a_long_message_is_cut_and_marked_at_both_ends() {
+    fn a_long_message_is_fragmented_with_b_and_e_bits() {
         // RFC 9260 §6.9
         let mut queue = SendQueue::default();
         let mut message = Message::new(3, &b"abcdefghij"[..]);
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_is_told_and_leaves_the_books_right() {
+    fn dropped_messages_are_reported_and_no_longer_counted() {
         let mut queue = SendQueue::default();
         for (context, stream) in [(1, 5), (2, 0), (3, 7), (4, 5)] {
             queue.push(Message {
@@ -323,13 +323,13 @@ mod tests {
             });
         }
         queue.take(4);
-        let mut told = Vec::new();
-        queue.drop_streams(5, |message| told.push(message.context));
+        let mut dropped = Vec::new();
+        queue.drop_streams(5, |message| dropped.push(message.context));
         // A part of the first message has been sent.
-        assert_eq!((told, queue.bytes()), (vec![3, 4], 16));
-        let mut told = Vec::new();
-        queue.clear(|message, sent| told.push((message.context, sent)));
-        assert_eq!((told, queue.bytes()), (vec![(1, true), (2, false)], 0));
+        assert_eq!((dropped, queue.bytes()), (vec![3, 4], 16));
+        let mut dropped = Vec::new();
+        queue.clear(|message, sent| dropped.push((message.context, sent)));
+        assert_eq!((dropped, queue.bytes()), (vec![(1, true), (2, false)], 0));
     }
 
     // [9260:6.5-5]

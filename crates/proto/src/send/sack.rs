@@ -16,9 +16,9 @@ pub(crate) enum SackOutcome {
     /// Its cumulative TSN ack is before the cumulative ack point: another SACK overtook it, and it is dropped (RFC 9260
     /// §6.2.1 D i).
     Old,
-    /// The same, but it reported copies that have arrived; [`Outstanding::take_report`] returns the report for each
-    /// path.
-    OldButTelling,
+    /// Its cumulative TSN ack is before the cumulative ack point, but it reported copies that have arrived.
+    /// [`Outstanding::take_report`] returns the report for each path.
+    OldWithCopies,
     /// It acknowledges a TSN that was never sent.
     Impossible,
     /// It was processed; [`Outstanding::take_report`] returns the report for each path.
@@ -44,7 +44,7 @@ pub(crate) trait SackObserver {
     fn in_recovery(&self, path: usize) -> bool;
     /// For a chunk that was sent on several paths: how unlikely it is that this SACK reports the transmission on this path at that
     /// time, or `None` if that is impossible. `again`: the SACK reports the chunk as a duplicate.
-    fn surprise(&self, path: u8, sent_at: Time, again: bool) -> Option<Surprise>;
+    fn implausibility(&self, path: u8, sent_at: Time, again: bool) -> Option<Implausibility>;
     /// Called when a copy sent on this path at that time has arrived after the chunk. `doubtful`: the order may have been the
     /// opposite.
     fn copy_arrived(&mut self, seq: Seq, path: u8, sent_at: Time, doubtful: bool);
@@ -55,7 +55,7 @@ pub(crate) trait SackObserver {
 
 /// How unlikely an explanation is. The least value is the most likely one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Surprise {
+pub(crate) struct Implausibility {
     /// Another path is more likely.
     pub(crate) elsewhere: bool,
     /// The difference between the time taken and the expected time.
@@ -256,7 +256,7 @@ impl Outstanding {
         let Some(mut sequences) = self.sequences.take() else {
             return;
         };
-        let told = sequences.paths.iter().filter(|path| path.newly.is_some()).count();
+        let paths_acked = sequences.paths.iter().filter(|path| path.newly.is_some()).count();
         for index in 0..self.acks.len() {
             let (base, slots) = (self.base, &self.slots);
             let progress = sequences.finish_sack(index, |seq| Self::chunk_state(base, slots, seq));
@@ -271,7 +271,7 @@ impl Outstanding {
             // DAC: the packets that the receiver counted are packets of this path only if the SACK acknowledges data of
             // no other path.
             let dac = DelayedAck {
-                arrivals: if told == 1 && sequences.by_tsn() {
+                arrivals: if paths_acked == 1 && sequences.by_tsn() {
                     rules.arrivals.max(1)
                 } else {
                     1

@@ -23,9 +23,9 @@ pub(super) struct Slot {
     pub(super) fragment: Fragment,
     pub(super) sent_at: Time,
     pub(super) fate: Fate,
-    /// The path it was last sent on.
+    /// The path of its last transmission.
     pub(super) path: u8,
-    /// Missing reports so far.
+    /// Number of missing reports.
     pub(super) missing: u8,
     pub(super) retransmitted: bool,
     /// Declared lost by a timeout instead of missing reports.

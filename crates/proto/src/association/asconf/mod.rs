@@ -139,12 +139,12 @@ impl Association {
     /// Returns whether the peer should not send to this local address, or no longer. An ABORT that arrives there is
     /// ignored (RFC 5061 §5.3): it answers a packet that was sent from there and reached the peer after it had removed
     /// the address.
-    pub(crate) fn gave_up(&self, local: TransportAddr) -> bool {
+    pub(crate) fn stopped_using(&self, local: TransportAddr) -> bool {
         self.agreed.asconf.is_some() && !self.ends.local_addrs.contains(&local)
     }
 
     /// Returns whether the peer has been asked to add this local address and may therefore send to it.
-    pub(super) fn may_come(&self, local: TransportAddr) -> bool {
+    pub(super) fn is_requested(&self, local: TransportAddr) -> bool {
         let asconf = self.agreed.asconf.as_ref();
         asconf.is_some_and(|state| state.requests().any(|r| r == Request::Add(local)))
     }
@@ -336,7 +336,7 @@ impl Association {
     }
 
     /// Returns a local address of the same IP version that the peer has been asked to add.
-    pub(super) fn address_to_come(&self, remote: TransportAddr) -> Option<TransportAddr> {
+    pub(super) fn pending_address(&self, remote: TransportAddr) -> Option<TransportAddr> {
         self.agreed
             .asconf
             .as_ref()?
@@ -383,7 +383,7 @@ impl Association {
                 self.abort_with(
                     ctx,
                     &causes,
-                    CloseReason::ProtocolViolation("an ASCONF-ACK to nothing that was asked"),
+                    CloseReason::ProtocolViolation("an ASCONF-ACK without an outstanding ASCONF"),
                 );
                 return Err(Discard::InvalidChunk);
             }
@@ -414,7 +414,7 @@ impl Association {
                 }
             }
         }
-        let remotes = self.ways_to_the_peer();
+        let remotes = self.peer_addresses();
         for (index, request) in pending.requests.iter().enumerate() {
             let unsaid = if index < refused_from { Ok(()) } else { Err(0) };
             self.settle(ctx, *request, outcomes[index].unwrap_or(unsaid), sent_on, from);

@@ -100,11 +100,11 @@ impl Association {
             return;
         }
         if let Some((tsn, from, len)) = self.sender.outstanding.lose_lowest(index) {
-            self.send_again_at_once(ctx, tsn, from, len, LossRule::SmallWindow);
+            self.retransmit_at_once(ctx, tsn, from, len, LossRule::SmallWindow);
         }
     }
 
-    fn send_again_at_once(
+    fn retransmit_at_once(
         &mut self,
         ctx: &mut Context<'_>,
         tsn: whimbrel_wire::Tsn,
@@ -185,7 +185,7 @@ impl Association {
         });
         self.user.stats.probes += 1;
         self.trace_timer(ctx, TimerKind::TailLossProbe, Some(index));
-        self.send_again_at_once(ctx, tsn, index, len, LossRule::TailProbe);
+        self.retransmit_at_once(ctx, tsn, index, len, LossRule::TailProbe);
         let path = &mut self.paths[index];
         path.t3 = ctx.now + path.timeout();
     }

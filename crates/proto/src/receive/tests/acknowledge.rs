@@ -25,7 +25,7 @@ fn section_3_3_4_before_any_data_the_cumulative_tsn_is_the_initial_one_less_one(
 
 // [9260:6.2-21]
 #[test]
-fn section_3_3_4_a_tsn_is_listed_each_time_it_comes_again() {
+fn section_3_3_4_a_duplicate_tsn_is_listed_each_time() {
     let mut receiver = receiver(&config());
     for _ in 0..3 {
         receiver.on_data(&whole(1));
@@ -82,7 +82,7 @@ fn section_6_2_a_sack_for_every_second_packet() {
     assert!(receiver.sack_due(NOW));
     assert_eq!(sack(&mut receiver), (4, vec![], vec![]));
     assert!(!receiver.sack_due(NOW) && !receiver.sack_pending());
-    assert_eq!(receiver.sack_path(), 3, "§6.7: where the last DATA came from");
+    assert_eq!(receiver.sack_path(), 3, "§6.7: the path of the last DATA");
 }
 
 // [9260:6.2-8]
@@ -123,7 +123,7 @@ fn section_6_2_duplicates_and_the_i_bit_are_acknowledged_at_once() {
     packet(&mut receiver, NOW, &[whole(3)]);
     assert!(!receiver.sack_due(NOW));
     receiver.request_sack();
-    assert!(receiver.sack_due(NOW), "§5.1.5: DATA that came with COOKIE ECHO");
+    assert!(receiver.sack_due(NOW), "§5.1.5: DATA bundled with COOKIE ECHO");
 }
 
 // [9260:6.7-1]
@@ -144,7 +144,7 @@ fn section_6_7_a_gap_is_reported_at_once_until_it_is_filled() {
 
 // [9260:6.2-17, 6.7-6, 6.7-7]
 #[test]
-fn section_6_7_blocks_that_do_not_fit_are_left_out_from_the_highest_down() {
+fn section_6_7_the_highest_blocks_are_omitted_if_they_do_not_fit() {
     let mut receiver = receiver(&config());
     for tsn in [2, 4, 6, 8, 8, 8] {
         receiver.on_data(&whole(tsn));
@@ -181,7 +181,7 @@ fn section_3_3_4_offsets_of_gap_blocks_have_16_bits() {
         },
     );
     assert_eq!(packet(&mut receiver, NOW, &[whole(65_536)]), [DataOutcome::OutOfWindow]);
-    assert!(receiver.sack_due(NOW), "what was dropped is answered at once");
+    assert!(receiver.sack_due(NOW), "a dropped TSN causes a SACK at once");
     assert_eq!(packet(&mut receiver, NOW, &[whole(65_535)]), [DataOutcome::New]);
     assert_eq!(sack(&mut receiver), (0, vec![(65_535, 65_535)], vec![]));
     assert_eq!(

@@ -64,7 +64,7 @@ fn section_6_2_a_window_update_when_a_quarter_of_the_buffer_is_free_again() {
 }
 
 #[test]
-fn without_window_updates_the_peer_learns_of_room_with_the_next_sack() {
+fn without_window_updates_the_next_sack_reports_the_window() {
     let mut receiver = receiver(&ReceiverConfig {
         window_updates: false,
         ..config()
@@ -105,7 +105,7 @@ fn section_6_2_with_a_closed_window_higher_tsns_are_dropped_and_answered_at_once
 
 // [9260:6.2-3, 6.2-27, 6.2-28]
 #[test]
-fn section_6_2_with_a_closed_window_a_missing_tsn_takes_the_place_of_the_highest() {
+fn section_6_2_with_a_closed_window_a_missing_tsn_replaces_the_highest() {
     let mut receiver = receiver(&config());
     for tsn in 2..=20 {
         receiver.on_data(&whole(tsn));
@@ -116,11 +116,7 @@ fn section_6_2_with_a_closed_window_a_missing_tsn_takes_the_place_of_the_highest
         (0, vec![(2, 20), (22, 22)])
     );
     assert_eq!(packet(&mut receiver, NOW, &[whole(21)]), [DataOutcome::New]);
-    assert_eq!(
-        sack(&mut receiver).1,
-        [(2, 21)],
-        "what was dropped is no longer reported"
-    );
+    assert_eq!(sack(&mut receiver).1, [(2, 21)], "a dropped TSN is no longer reported");
     assert_eq!(packet(&mut receiver, NOW, &[whole(1)]), [DataOutcome::New]);
     assert_eq!(sack(&mut receiver), (20, vec![], vec![]));
     assert_eq!(receiver.stats().reneged, 2);
@@ -133,7 +129,7 @@ fn section_6_2_with_a_closed_window_a_missing_tsn_takes_the_place_of_the_highest
 
 // [9260:6.2-29]
 #[test]
-fn section_6_2_what_the_reader_may_have_is_never_dropped() {
+fn section_6_2_data_ready_for_reading_is_never_dropped() {
     let mut receiver = receiver(&config());
     for tsn in 2..=21 {
         receiver.on_data(&Data {
@@ -149,7 +145,7 @@ fn section_6_2_what_the_reader_may_have_is_never_dropped() {
 }
 
 #[test]
-fn zeros_and_bytes_take_the_same_course() {
+fn zeros_and_bytes_are_handled_alike() {
     let zeros = vec![0; 1500];
     let (mut as_zeros, mut as_bytes) = (receiver(&config()), receiver(&config()));
     let mut rng = Rng::stream(3, "zeros");
@@ -198,7 +194,7 @@ fn an_idle_receiver_is_tiny() {
 }
 
 #[test]
-fn no_memory_is_asked_for_in_steady_state() {
+fn no_memory_is_allocated_in_steady_state() {
     let mut receiver = Receiver::new(Tsn(1), &ReceiverConfig::new(262_144, 65_535, 1500));
     let mut rng = Rng::stream(5, "steady");
     let bytes = [1; 1452];
@@ -228,7 +224,7 @@ fn no_memory_is_asked_for_in_steady_state() {
 
 /// Random chunks of every kind, rarely read: the memory stays within the documented limit, and nothing panics.
 #[test]
-fn a_hostile_sender_cannot_make_us_hold_more_than_the_limits() {
+fn a_hostile_sender_cannot_exceed_the_memory_limits() {
     let bytes = vec![1; 65_535];
     for seed in 0..40 {
         let mut rng = Rng::stream(seed, "hostile");
@@ -277,8 +273,8 @@ fn a_hostile_sender_cannot_make_us_hold_more_than_the_limits() {
         assert!(held <= config.memory_limit as usize + chunk, "seed {seed}: {held}");
         let map = 2 * 5 * config.max_tsn_window as usize;
         let streams = 1000 * 8 + 64 * 1024;
-        let news = 3 * 512 * 8 * 4;
-        let limit = 2 * (config.memory_limit as usize + chunk) + map + streams + news;
+        let new_gaps = 3 * 512 * 8 * 4;
+        let limit = 2 * (config.memory_limit as usize + chunk) + map + streams + new_gaps;
         assert!(config.takes_back || receiver.stats().reneged == 0);
         assert!(
             receiver.heap_bytes() <= limit,

@@ -529,7 +529,7 @@ proptest! {
 
     /// Chunks are lost, duplicated, reordered, fragmented or dropped for lack of space.
     #[test]
-    fn does_what_the_model_does(config in configs(), messages in messages(), operations in operations()) {
+    fn the_receiver_agrees_with_its_model(config in configs(), messages in messages(), operations in operations()) {
         let mut pair = Pair::new(&config, chunks_of(&messages));
         run(&mut pair, &operations);
         pair.finish();
@@ -537,7 +537,7 @@ proptest! {
 }
 
 #[test]
-fn does_what_the_model_does_when_the_buffer_is_always_full() {
+fn the_receiver_agrees_with_its_model_when_the_buffer_is_always_full() {
     let mut reneged = 0;
     let mut partial = 0;
     for seed in 0..60 {

@@ -3,7 +3,7 @@
 use super::super::sack::SackContent;
 use super::*;
 
-fn told(receiver: &mut Receiver) -> u8 {
+fn packets_reported(receiver: &mut Receiver) -> u8 {
     receiver.write_sack(&mut Vec::new(), &mut Vec::new(), ROOM).packets
 }
 
@@ -45,11 +45,11 @@ fn ye_6_6_the_timer_guarantees_a_sack() {
     assert!(receiver.sack_due(deadline));
     sack(&mut receiver);
     packet(&mut receiver, deadline, &[whole(6)]);
-    assert!(!receiver.sack_due(deadline), "the count begins anew");
+    assert!(!receiver.sack_due(deadline), "the count restarts");
 }
 
 #[test]
-fn what_the_sender_waits_for_does_not_wait_for_k_arrivals() {
+fn urgent_sacks_do_not_wait_for_k_arrivals() {
     let mut receiver = receiver(&ReceiverConfig {
         recv_buffer: 2000,
         ..k_arrivals()
@@ -65,16 +65,16 @@ fn what_the_sender_waits_for_does_not_wait_for_k_arrivals() {
     assert!(receiver.sack_due(NOW), "RFC 7053");
     sack(&mut receiver);
     packet(&mut receiver, NOW, &[whole(1), whole(2)]);
-    assert!(!receiver.sack_due(NOW), "something new came with the repetition");
+    assert!(!receiver.sack_due(NOW), "new data arrived with the duplicate");
     packet(&mut receiver, NOW, &[whole(2)]);
-    assert!(receiver.sack_due(NOW), "RFC 9260 §6.2: nothing but repetitions");
+    assert!(receiver.sack_due(NOW), "RFC 9260 §6.2: only duplicates");
     sack(&mut receiver);
     packet(&mut receiver, NOW, &[whole(3)]);
     assert!(receiver.sack_due(NOW), "RFC 9260 §6.2: dropped");
 }
 
 #[test]
-fn the_packet_that_closes_a_gap_may_wait_for_company() {
+fn the_sack_for_a_packet_that_closes_a_gap_may_be_delayed() {
     for sack_on_closed_gap in [true, false] {
         let mut receiver = receiver(&ReceiverConfig {
             sack_on_closed_gap,
@@ -83,7 +83,7 @@ fn the_packet_that_closes_a_gap_may_wait_for_company() {
         for tsn in [1, 3] {
             packet(&mut receiver, NOW, &[whole(tsn)]);
         }
-        assert!(receiver.sack_due(NOW), "a gap is told at once");
+        assert!(receiver.sack_due(NOW), "a gap is reported at once");
         sack(&mut receiver);
         packet(&mut receiver, NOW, &[whole(2)]);
         // RFC 5681 §4.2: a SACK is due at once; ns-2: with the next packet or after SACK.Delay.
@@ -95,7 +95,7 @@ fn the_packet_that_closes_a_gap_may_wait_for_company() {
 }
 
 #[test]
-fn dac_the_number_of_packets_is_told_with_each_sack() {
+fn dac_each_sack_reports_the_number_of_packets() {
     // Iyengar, Amer and Stewart 2006: one SACK for at most two packets, delayed also when they are out of order.
     let mut receiver = receiver(&ReceiverConfig {
         sack_any_order: true,
@@ -106,22 +106,26 @@ fn dac_the_number_of_packets_is_told_with_each_sack() {
     assert!(!receiver.sack_due(NOW));
     packet(&mut receiver, NOW, &[whole(5), whole(6)]);
     assert!(receiver.sack_due(NOW));
-    assert_eq!(told(&mut receiver), 2);
+    assert_eq!(packets_reported(&mut receiver), 2);
     packet(&mut receiver, NOW, &[whole(8)]);
-    assert_eq!(told(&mut receiver), 1, "one that went along with data");
-    assert_eq!(told(&mut receiver), 0, "one that tells of a window alone");
+    assert_eq!(packets_reported(&mut receiver), 1, "a SACK bundled with data");
+    assert_eq!(packets_reported(&mut receiver), 0, "a window update");
     for tsn in 9..15 {
         packet(&mut receiver, NOW, &[whole(tsn)]);
     }
-    assert_eq!(told(&mut receiver), 3, "two bits say three or more");
+    assert_eq!(
+        packets_reported(&mut receiver),
+        3,
+        "two bits: 3 stands for three or more"
+    );
 }
 
 #[test]
-fn the_number_of_packets_is_told_only_by_option() {
+fn the_number_of_packets_is_reported_only_by_option() {
     let mut receiver = receiver(&config());
     packet(&mut receiver, NOW, &[whole(1)]);
     packet(&mut receiver, NOW, &[whole(2)]);
-    assert_eq!(told(&mut receiver), 0);
+    assert_eq!(packets_reported(&mut receiver), 0);
 }
 
 /// Ye 2004, 6.6: 20 000 bytes in order, 30 000 above a gap.
@@ -130,7 +134,7 @@ fn two_levels() -> ReceiverConfig {
 }
 
 #[test]
-fn ye_6_6_what_lies_beyond_a_gap_takes_no_room_of_the_window() {
+fn ye_6_6_data_beyond_a_gap_does_not_reduce_the_window() {
     let mut receiver = receiver(&two_levels());
     for tsn in 2..=11 {
         receiver.on_data(&whole(tsn));
@@ -191,7 +195,7 @@ fn unordered_messages_read_beyond_a_gap_leave_the_second_level() {
 }
 
 #[test]
-fn what_exceeds_both_levels_is_dropped_from_the_top() {
+fn data_above_both_levels_is_dropped_from_the_highest_tsn() {
     let mut receiver = receiver(&two_levels());
     for tsn in 3..=52 {
         assert_eq!(receiver.on_data(&whole(tsn)), DataOutcome::New, "{tsn}");
@@ -280,7 +284,7 @@ fn nr_sack_nothing_is_dropped_to_make_room() {
 }
 
 #[test]
-fn nr_sack_the_chunk_that_all_wait_for_is_taken_whatever_is_held() {
+fn nr_sack_the_first_missing_chunk_is_accepted_whatever_is_held() {
     let config = ReceiverConfig {
         takes_back: false,
         memory_limit: 5000,
@@ -343,13 +347,13 @@ fn nr_sack_tiny_chunks_leave_half_of_the_memory_to_those_that_fill_a_gap() {
 
 /// The TSNs above the cumulative TSN that a sender knows to be held, from the SACKs that reach it.
 #[derive(Default)]
-struct Told {
+struct KnownTsns {
     cumulative: u32,
     held: std::collections::BTreeSet<u32>,
 }
 
-impl Told {
-    fn take(&mut self, (content, gaps, taken_back): &(SackContent, Vec<u8>, Vec<u8>)) {
+impl KnownTsns {
+    fn take(&mut self, (content, gaps, dropped): &(SackContent, Vec<u8>, Vec<u8>)) {
         let offsets = |bytes: &[u8]| -> Vec<u32> {
             let half = |bytes: &[u8]| u32::from(u16::from_be_bytes([bytes[0], bytes[1]]));
             bytes
@@ -358,23 +362,23 @@ impl Told {
                 .collect()
         };
         self.cumulative = content.cumulative_tsn_ack.0;
-        let news = content.news.expect("news are told");
-        if news.everything {
+        let new_gaps = content.new_gaps.expect("new_gaps are told");
+        if new_gaps.everything {
             self.held.clear();
         }
         self.held
             .extend(offsets(gaps).iter().map(|offset| self.cumulative + offset));
-        for offset in offsets(taken_back) {
+        for offset in offsets(dropped) {
             self.held.remove(&(self.cumulative + offset));
         }
         self.held = self.held.split_off(&(self.cumulative + 1));
     }
 }
 
-fn news_of(receiver: &mut Receiver) -> (SackContent, Vec<u8>, Vec<u8>) {
+fn new_gaps_of(receiver: &mut Receiver) -> (SackContent, Vec<u8>, Vec<u8>) {
     let (mut gaps, mut duplicates) = (Vec::new(), Vec::new());
     let content = receiver.write_sack(&mut gaps, &mut duplicates, ROOM);
-    (content, gaps, receiver.taken_back().to_vec())
+    (content, gaps, receiver.dropped().to_vec())
 }
 
 fn only_news() -> ReceiverConfig {
@@ -385,14 +389,17 @@ fn only_news() -> ReceiverConfig {
 }
 
 #[test]
-fn ye_6_6_gap_ack_blocks_report_what_is_new() {
+fn ye_6_6_gap_ack_blocks_report_only_new_arrivals() {
     let mut receiver = receiver(&only_news());
     let mut blocks = Vec::new();
     for tsn in [3, 4, 7, 5, 12, 9, 1] {
         receiver.on_data(&whole(tsn));
-        let (content, gaps, taken_back) = news_of(&mut receiver);
-        assert!(taken_back.is_empty());
-        assert_eq!(content.news.expect("told").serial as usize, blocks.len());
+        let (content, gaps, dropped) = new_gaps_of(&mut receiver);
+        assert!(dropped.is_empty());
+        assert_eq!(
+            content.new_gaps.expect("a NEW GAPS header").serial as usize,
+            blocks.len()
+        );
         blocks.push(gaps);
     }
     let expected: [&[u8]; 7] = [
@@ -410,61 +417,68 @@ fn ye_6_6_gap_ack_blocks_report_what_is_new() {
 }
 
 #[test]
-fn ye_6_6_what_was_taken_back_is_reported_until_it_comes_again() {
+fn ye_6_6_a_dropped_tsn_is_reported_until_it_arrives_again() {
     let mut receiver = receiver(&only_news());
     for tsn in 3..=22 {
         receiver.on_data(&whole(tsn));
     }
-    news_of(&mut receiver);
+    new_gaps_of(&mut receiver);
     receiver.on_data(&whole(2));
-    let (content, gaps, taken_back) = news_of(&mut receiver);
-    assert!(content.news.expect("told").everything, "at once");
-    assert_eq!((gaps, taken_back), (vec![0, 2, 0, 21], vec![]));
+    let (content, gaps, dropped) = new_gaps_of(&mut receiver);
+    assert!(content.new_gaps.expect("a NEW GAPS header").everything, "at once");
+    assert_eq!((gaps, dropped), (vec![0, 2, 0, 21], vec![]));
     for _ in 0..3 {
-        let (content, _, taken_back) = news_of(&mut receiver);
-        assert!(!content.news.expect("told").everything);
-        assert_eq!(taken_back, [0, 22, 0, 22], "the SACK that said so may be lost");
+        let (content, _, dropped) = new_gaps_of(&mut receiver);
+        assert!(!content.new_gaps.expect("a NEW GAPS header").everything);
+        assert_eq!(dropped, [0, 22, 0, 22], "the SACK that reported it may be lost");
     }
     receiver.on_data(&whole(1));
     drain(&mut receiver);
     receiver.on_data(&whole(23));
     assert!(
-        news_of(&mut receiver).0.news.expect("told").everything,
-        "TSN 21 made room as well"
+        new_gaps_of(&mut receiver)
+            .0
+            .new_gaps
+            .expect("a NEW GAPS header")
+            .everything,
+        "TSN 21 was dropped as well"
     );
-    assert_eq!(news_of(&mut receiver).2, [0, 1, 0, 2], "relative to TSN 20");
+    assert_eq!(new_gaps_of(&mut receiver).2, [0, 1, 0, 2], "relative to TSN 20");
     receiver.on_data(&whole(22));
-    assert_eq!(news_of(&mut receiver).2, [0, 1, 0, 1]);
+    assert_eq!(new_gaps_of(&mut receiver).2, [0, 1, 0, 1]);
     receiver.on_data(&whole(21));
-    assert_eq!((news_of(&mut receiver).2, receiver.cumulative_tsn()), (vec![], Tsn(23)));
+    assert_eq!(
+        (new_gaps_of(&mut receiver).2, receiver.cumulative_tsn()),
+        (vec![], Tsn(23))
+    );
 }
 
 #[test]
-fn ye_6_6_a_repetition_shows_that_the_sender_does_not_know() {
+fn ye_6_6_duplicate_data_causes_a_full_sack() {
     let mut receiver = receiver(&only_news());
     for tsn in [3, 5, 7] {
         receiver.on_data(&whole(tsn));
     }
-    (0..4).for_each(|_| drop(news_of(&mut receiver)));
-    assert!(news_of(&mut receiver).1.is_empty());
+    (0..4).for_each(|_| drop(new_gaps_of(&mut receiver)));
+    assert!(new_gaps_of(&mut receiver).1.is_empty());
     receiver.on_data(&whole(5));
-    let (content, gaps, _) = news_of(&mut receiver);
-    assert!(content.news.expect("told").everything);
+    let (content, gaps, _) = new_gaps_of(&mut receiver);
+    assert!(content.new_gaps.expect("a NEW GAPS header").everything);
     assert_eq!(gaps, [0, 3, 0, 3, 0, 5, 0, 5, 0, 7, 0, 7]);
 }
 
 /// If at most two SACKs in a row are lost, the sender always knows which TSNs the receiver holds, whatever the receiver
 /// drops.
 #[test]
-fn ye_6_6_the_sender_knows_what_is_held_although_sacks_are_lost() {
-    let mut taken_back = 0;
+fn ye_6_6_the_sender_tracks_the_held_tsns_despite_lost_sacks() {
+    let mut dropped = 0;
     for seed in 0..50 {
         let mut rng = Rng::stream(seed, "news");
         let mut receiver = receiver(&ReceiverConfig {
             recv_buffer: 5000 + rng.below(20_000) as u32,
             ..only_news()
         });
-        let (mut told, mut lost) = (Told::default(), 0);
+        let (mut known, mut lost) = (KnownTsns::default(), 0);
         for step in 0..2000 {
             let tsn = receiver.cumulative_tsn().0 + 1 + rng.below(30) as u32;
             receiver.on_data(&whole(tsn));
@@ -474,24 +488,24 @@ fn ye_6_6_the_sender_knows_what_is_held_although_sacks_are_lost() {
             if rng.chance(0.4) {
                 continue;
             }
-            let sack = news_of(&mut receiver);
+            let sack = new_gaps_of(&mut receiver);
             if lost < 2 && rng.chance(0.3) {
                 lost += 1;
                 continue;
             }
             lost = 0;
-            told.take(&sack);
-            assert_eq!(told.cumulative, receiver.cumulative_tsn().0);
-            let held: Vec<u32> = (told.cumulative + 1..told.cumulative + 60)
+            known.take(&sack);
+            assert_eq!(known.cumulative, receiver.cumulative_tsn().0);
+            let held: Vec<u32> = (known.cumulative + 1..known.cumulative + 60)
                 .filter(|tsn| receiver.is_beyond_gap(Tsn(*tsn)))
                 .collect();
             assert!(
-                told.held.iter().copied().eq(held.iter().copied()),
+                known.held.iter().copied().eq(held.iter().copied()),
                 "seed {seed}, step {step}: {:?}, {held:?}",
-                told.held
+                known.held
             );
         }
-        taken_back += receiver.stats().reneged;
+        dropped += receiver.stats().reneged;
     }
-    assert!(taken_back > 100, "{taken_back}");
+    assert!(dropped > 100, "{dropped}");
 }

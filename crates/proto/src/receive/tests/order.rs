@@ -60,7 +60,7 @@ fn section_6_5_stream_sequence_numbers_wrap_around() {
 
 // [9260:6.6-1, 6.6-2, 6.6-3, 3.3.1-2, 3.3.1-3]
 #[test]
-fn section_6_6_a_gap_holds_up_its_own_stream_only() {
+fn section_6_6_a_gap_delays_only_its_own_stream() {
     let mut receiver = receiver(&config());
     receiver.on_data(&Data {
         ssn: Ssn(1),
@@ -91,7 +91,7 @@ fn section_6_6_a_gap_holds_up_its_own_stream_only() {
 
 // [9260:6.9-1, 6.9-14, 6-11]
 #[test]
-fn section_6_9_fragments_are_joined_in_whatever_order_they_come() {
+fn section_6_9_fragments_are_reassembled_in_any_order_of_arrival() {
     for order in 0..120 {
         let mut left = vec![1, 2, 3, 4, 5];
         let (mut receiver, mut rest) = (receiver(&config()), order);
@@ -250,7 +250,7 @@ fn section_6_5_a_stream_sequence_number_used_twice_is_a_violation() {
 }
 
 #[test]
-fn section_6_5_a_stream_sequence_number_that_nothing_missing_leads_to_is_a_violation() {
+fn section_6_5_an_impossible_stream_sequence_number_is_a_violation() {
     // All earlier messages are missing or parked: there is room for four, and one is parked.
     let numbered = |ssn, tsn| Data {
         ssn: Ssn(ssn),
@@ -266,7 +266,7 @@ fn section_6_5_a_stream_sequence_number_that_nothing_missing_leads_to_is_a_viola
 
 // [9260:6.9-15]
 #[test]
-fn section_6_9_a_message_larger_than_the_buffer_is_handed_over_in_parts() {
+fn section_6_9_a_message_larger_than_the_buffer_is_delivered_in_parts() {
     let mut receiver = receiver(&config());
     let last = 100;
     let (mut parts, mut bytes, mut tsn) = (0, 0, 1);
@@ -296,7 +296,7 @@ fn section_6_9_a_message_larger_than_the_buffer_is_handed_over_in_parts() {
 }
 
 #[test]
-fn section_6_9_other_messages_come_between_parts_but_none_that_could_be_mistaken_for_one() {
+fn section_6_9_messages_between_parts_cannot_be_mistaken_for_a_part() {
     let mut receiver = receiver(&config());
     let part = |tsn, begin, end| Data {
         unordered: true,

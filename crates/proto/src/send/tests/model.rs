@@ -10,7 +10,7 @@ use whimbrel_wire::{DuplicateTsns, GapBlock, GapBlocks, Sack, Ssn, Tsn};
 use super::super::lost::LostChunk;
 use super::super::outstanding::Outstanding;
 use super::super::queue::Fragment;
-use super::super::sack::{MissingRules, SackObserver, SackOutcome, Surprise};
+use super::super::sack::{Implausibility, MissingRules, SackObserver, SackOutcome};
 use super::super::slot::Fate;
 use crate::PathId;
 use crate::message::MessagePayload;
@@ -37,7 +37,7 @@ impl Chunk {
 
 /// The report of a SACK about a path.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Told {
+struct PathReport {
     acked: u64,
     flight_before: u64,
     earliest_acked: bool,
@@ -76,7 +76,7 @@ impl Report {
     }
 
     /// Passes the SACK to the ring.
-    pub(super) fn tell(
+    pub(super) fn deliver(
         &self,
         ring: &mut Outstanding,
         initial: u32,
@@ -180,36 +180,42 @@ impl Model {
         self.chunks.iter().find(on_path).map(|(seq, _)| *seq)
     }
 
-    fn acknowledge(&mut self, seq: Seq, told: &mut [Told], earliest: &[Option<Seq>]) -> bool {
+    fn acknowledge(&mut self, seq: Seq, reported: &mut [PathReport], earliest: &[Option<Seq>]) -> bool {
         let Some(chunk) = self.chunks.get_mut(&seq) else {
             return false;
         };
         if chunk.fate == Fate::Acked {
             return false;
         }
-        let told = &mut told[usize::from(chunk.path)];
+        let reported = &mut reported[usize::from(chunk.path)];
         if chunk.fate == Fate::InFlight && earliest[usize::from(chunk.path)] == Some(seq) {
-            told.earliest_acked = true;
+            reported.earliest_acked = true;
         }
         chunk.fate = Fate::Acked;
         if !chunk.credited {
             chunk.credited = true;
-            told.acked += chunk.bytes();
-            told.newest_sent_at = (!chunk.retransmitted).then_some(chunk.sent_at);
+            reported.acked += chunk.bytes();
+            reported.newest_sent_at = (!chunk.retransmitted).then_some(chunk.sent_at);
             self.latest = self.latest.max(Some((chunk.sent_at, seq)));
             self.acked.push(seq);
         }
         true
     }
 
-    fn on_sack(&mut self, report: &Report, paths: u8, limit: u32, in_recovery: bool) -> Option<(Vec<Told>, bool)> {
+    fn on_sack(
+        &mut self,
+        report: &Report,
+        paths: u8,
+        limit: u32,
+        in_recovery: bool,
+    ) -> Option<(Vec<PathReport>, bool)> {
         if report.cumulative < self.base {
             return None;
         }
-        let mut told: Vec<_> = (0..paths)
-            .map(|path| Told {
+        let mut reported: Vec<_> = (0..paths)
+            .map(|path| PathReport {
                 flight_before: self.flight(path),
-                ..Told::default()
+                ..PathReport::default()
             })
             .collect();
         let mut highest_new = None;
@@ -219,7 +225,7 @@ impl Model {
         for seq in self.base..self.next() {
             // The earliest chunk in flight at this point, after those before this one have been acknowledged.
             let earliest: Vec<_> = (0..paths).map(|path| self.earliest(path)).collect();
-            if (seq < report.cumulative || in_ranges(seq)) && self.acknowledge(seq, &mut told, &earliest) {
+            if (seq < report.cumulative || in_ranges(seq)) && self.acknowledge(seq, &mut reported, &earliest) {
                 highest_new = Some(seq);
             }
         }
@@ -264,13 +270,13 @@ impl Model {
                     chunk.fate = Fate::Lost;
                     chunk.fast_retransmitted = true;
                     self.lost.push(seq);
-                    let told = &mut told[usize::from(chunk.path)];
-                    told.lost += 1;
-                    told.first_lost = told.first_lost.or(Some(seq));
+                    let reported = &mut reported[usize::from(chunk.path)];
+                    reported.lost += 1;
+                    reported.first_lost = reported.first_lost.or(Some(seq));
                 }
             }
         }
-        Some((told, reneged))
+        Some((reported, reneged))
     }
 }
 
@@ -282,7 +288,7 @@ pub(super) struct Seen {
     pub(super) recovering: Vec<usize>,
     /// Paths on which a transmission can have arrived, the most likely one first.
     pub(super) order: Vec<u8>,
-    /// The same for duplicates.
+    /// Paths on which a duplicate can have arrived, the most likely one first.
     pub(super) again_order: Vec<u8>,
     /// Copies that have arrived.
     pub(super) copies: Vec<(Seq, u8, bool)>,
@@ -307,10 +313,10 @@ impl SackObserver for Seen {
         self.recovering.contains(&path)
     }
 
-    fn surprise(&self, path: u8, _sent_at: Time, again: bool) -> Option<Surprise> {
+    fn implausibility(&self, path: u8, _sent_at: Time, again: bool) -> Option<Implausibility> {
         let order = if again { &self.again_order } else { &self.order };
         let place = order.iter().position(|&here| here == path)?;
-        Some(Surprise {
+        Some(Implausibility {
             elsewhere: place > 0,
             unmeasured: false,
             off: Span::from_millis(place as u64),
@@ -452,12 +458,12 @@ impl Pair {
             complete: report.complete,
         };
         let mut seen = Seen::default();
-        let outcome = report.tell(&mut self.real, self.initial, rules, &mut seen);
+        let outcome = report.deliver(&mut self.real, self.initial, rules, &mut seen);
         let base_before = self.model.base;
         self.model.acked.clear();
         self.model.lost.clear();
         let expected = self.model.on_sack(report, self.paths, self.limit, in_recovery);
-        let Some((told, reneged)) = expected else {
+        let Some((reported, reneged)) = expected else {
             assert_eq!(outcome, SackOutcome::Old);
             return;
         };
@@ -478,7 +484,7 @@ impl Pair {
             .real
             .acks()
             .iter()
-            .map(|ack| Told {
+            .map(|ack| PathReport {
                 acked: ack.acked,
                 flight_before: ack.flight_before,
                 earliest_acked: ack.earliest_acked,
@@ -487,7 +493,7 @@ impl Pair {
                 first_lost: (ack.lost > 0).then_some(ack.first_lost),
             })
             .collect();
-        assert_eq!(real, told);
+        assert_eq!(real, reported);
     }
 
     fn check(&mut self) {
@@ -526,14 +532,14 @@ impl Pair {
 }
 
 #[test]
-fn the_ring_agrees_with_a_model_that_walks_through_everything() {
-    for_each_seed("ring", |mut rng, tell| {
+fn the_ring_agrees_with_a_model_that_scans_all_chunks() {
+    for_each_seed("ring", |mut rng, describe| {
         let mut pair = Pair::new(&mut rng);
         let mut old: Vec<Report> = Vec::new();
         for step in 0..150 {
             pair.now += Span::from_micros(1);
             let what = rng.below(12);
-            tell(step, what);
+            describe(step, what);
             match what {
                 0..=3 => (0..rng.below(6)).for_each(|_| pair.push(&mut rng)),
                 4..=5 => (0..rng.below(4)).for_each(|_| pair.retransmit(&mut rng)),

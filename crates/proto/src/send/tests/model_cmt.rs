@@ -51,7 +51,7 @@ struct Sent {
 
 /// The report of a SACK about a path.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Told {
+struct PathReport {
     acked: u64,
     packets: u32,
     flight_before: u64,
@@ -130,12 +130,12 @@ impl Model {
         report: &Report,
         (limit, early, arrivals): (u32, bool, u32),
         seen: &Seen,
-    ) -> (Vec<Told>, bool) {
+    ) -> (Vec<PathReport>, bool) {
         let count = self.paths.len();
-        let mut told: Vec<_> = (0..count)
-            .map(|path| Told {
+        let mut reported: Vec<_> = (0..count)
+            .map(|path| PathReport {
                 flight_before: self.flight(path),
-                ..Told::default()
+                ..PathReport::default()
             })
             .collect();
         let mut earliest: Vec<_> = (0..count).map(|path| self.earliest(path)).collect();
@@ -147,16 +147,16 @@ impl Model {
             if !report.holds(seq) || chunk.fate == Fate::Acked {
                 continue;
             }
-            let told = &mut told[chunk.path];
-            told.earliest_acked |= chunk.fate == Fate::InFlight && earliest[chunk.path] == Some(seq);
+            let reported = &mut reported[chunk.path];
+            reported.earliest_acked |= chunk.fate == Fate::InFlight && earliest[chunk.path] == Some(seq);
             chunk.fate = Fate::Acked;
             newly[chunk.path].push(seq);
             if !chunk.credited {
                 chunk.credited = true;
-                told.acked += chunk.bytes();
-                told.packets += 1;
+                reported.acked += chunk.bytes();
+                reported.packets += 1;
                 latest[chunk.path] = latest[chunk.path].max(Some((chunk.sent_at, seq)));
-                told.newest = Some((seq, (!chunk.retransmitted).then_some(chunk.sent_at)));
+                reported.newest = Some((seq, (!chunk.retransmitted).then_some(chunk.sent_at)));
             }
         }
         while self.base < report.cumulative {
@@ -168,7 +168,7 @@ impl Model {
         let reneged = self.take_back(report, &mut earliest);
         for path in 0..count {
             let (once, again) = before[path];
-            told[path].advanced = is_acked(self, once) || is_acked(self, again);
+            reported[path].advanced = is_acked(self, once) || is_acked(self, again);
             let lowest = once.into_iter().chain(again).min();
             let makes_progress = is_acked(self, lowest);
             self.pseudo_cumacks(path);
@@ -200,12 +200,12 @@ impl Model {
                 if chunk.missing >= limit {
                     chunk.fate = Fate::Lost;
                     chunk.fast_retransmitted = true;
-                    let (lost, first, _) = told[path].lost.unwrap_or((0, seq, seq));
-                    told[path].lost = Some((lost + 1, first, seq));
+                    let (lost, first, _) = reported[path].lost.unwrap_or((0, seq, seq));
+                    reported[path].lost = Some((lost + 1, first, seq));
                 }
             }
         }
-        (told, reneged)
+        (reported, reneged)
     }
 
     /// Puts chunks that are no longer reported in flight again.
@@ -384,19 +384,19 @@ impl Pair {
             complete: report.complete,
         };
         let base_before = self.model.base;
-        let outcome = report.tell(&mut self.real, INITIAL, rules, &mut seen);
-        let (told, reneged) = self.model.on_sack(report, (self.limit, early, arrivals.into()), &seen);
+        let outcome = report.deliver(&mut self.real, INITIAL, rules, &mut seen);
+        let (reported, reneged) = self.model.on_sack(report, (self.limit, early, arrivals.into()), &seen);
         let SackOutcome::Processed {
             advanced,
-            reneged: taken_back,
+            reneged: real_reneged,
             ..
         } = outcome
         else {
             panic!("{outcome:?} for {report:?}");
         };
-        assert_eq!((advanced, taken_back), (report.cumulative > base_before, reneged));
-        for (path, (ack, told)) in self.real.acks().iter().zip(&told).enumerate() {
-            let real = Told {
+        assert_eq!((advanced, real_reneged), (report.cumulative > base_before, reneged));
+        for (path, (ack, reported)) in self.real.acks().iter().zip(&reported).enumerate() {
+            let real = PathReport {
                 acked: ack.acked,
                 packets: ack.packets,
                 flight_before: ack.flight_before,
@@ -405,7 +405,7 @@ impl Pair {
                 lost: (ack.lost > 0).then_some((ack.lost, ack.first_lost, ack.last_lost)),
                 advanced: ack.advanced,
             };
-            assert_eq!(&real, told, "path {path}");
+            assert_eq!(&real, reported, "path {path}");
         }
     }
 
@@ -444,12 +444,12 @@ impl Pair {
 
 #[test]
 fn cmt_agrees_with_its_rules_for_any_interleaving() {
-    for_each_seed("cmt", |mut rng, tell| {
+    for_each_seed("cmt", |mut rng, describe| {
         let mut pair = Pair::new(&mut rng);
         for step in 0..150 {
             pair.now += Span::from_micros(1);
             let what = rng.below(14);
-            tell(step, what);
+            describe(step, what);
             match what {
                 0..=3 => (0..rng.below(8)).for_each(|_| pair.push(&mut rng)),
                 4..=6 => (0..rng.below(6)).for_each(|_| pair.retransmit(&mut rng)),

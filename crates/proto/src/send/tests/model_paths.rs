@@ -40,7 +40,7 @@ impl Chunk {
 
 /// A transmission in flight that is not the chunk's own.
 #[derive(Clone, Debug)]
-struct Copy {
+struct ChunkCopy {
     seq: Seq,
     bytes: u64,
     sent_at: Time,
@@ -57,7 +57,7 @@ struct Sent {
     /// PSNs that have arrived.
     arrived: BTreeSet<usize>,
     /// Copies, by PSN.
-    copies: BTreeMap<usize, Copy>,
+    copies: BTreeMap<usize, ChunkCopy>,
     /// Chunks below this one are not copied here.
     next_copy: Seq,
     /// One past the cumulative PSN ack point.
@@ -66,7 +66,7 @@ struct Sent {
 
 /// The report of a SACK about a path.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Told {
+struct PathReport {
     acked: u64,
     packets: u32,
     flight_before: u64,
@@ -152,7 +152,7 @@ impl Model {
         };
         let copy = self.paths[path].copies.remove(&psn).expect("the model has it");
         if chunk.fate == Fate::InFlight {
-            let other = Copy {
+            let other = ChunkCopy {
                 sent_at: chunk.sent_at,
                 missing: chunk.missing,
                 retransmitted,
@@ -165,7 +165,12 @@ impl Model {
     }
 
     /// Handles chunks that are no longer outstanding and arrived again.
-    fn on_duplicates(&mut self, report: &Report, again: &[u8], mut arrived: impl FnMut(usize, usize, &Copy, bool)) {
+    fn on_duplicates(
+        &mut self,
+        report: &Report,
+        again: &[u8],
+        mut arrived: impl FnMut(usize, usize, &ChunkCopy, bool),
+    ) {
         for &seq in &report.duplicates {
             if self.chunks.get(&seq).is_some_and(|chunk| chunk.fate != Fate::Acked) || seq >= self.next() {
                 continue;
@@ -208,14 +213,14 @@ impl Model {
         to > before
     }
 
-    fn on_sack(&mut self, report: &Report, limit: u32, early: bool, seen: &Seen) -> (Vec<Told>, bool) {
+    fn on_sack(&mut self, report: &Report, limit: u32, early: bool, seen: &Seen) -> (Vec<PathReport>, bool) {
         let is_old = report.cumulative < self.base;
         let recovering = &seen.recovering;
         let count = self.paths.len();
-        let mut told: Vec<_> = (0..count)
-            .map(|path| Told {
+        let mut reported: Vec<_> = (0..count)
+            .map(|path| PathReport {
                 flight_before: self.flight(path),
-                ..Told::default()
+                ..PathReport::default()
             })
             .collect();
         let mut earliest: Vec<_> = (0..count).map(|path| self.earliest(path)).collect();
@@ -240,17 +245,17 @@ impl Model {
             self.settle(seq, &seen.order);
             let chunk = self.chunks.get_mut(&seq).expect("the model has it");
             let (path, psn) = (chunk.path, chunk.psn);
-            told[path].earliest_acked |= chunk.fate == Fate::InFlight && earliest[path] == Some(psn);
+            reported[path].earliest_acked |= chunk.fate == Fate::InFlight && earliest[path] == Some(psn);
             chunk.fate = Fate::Acked;
             self.paths[path].arrived.insert(psn);
             newly[path].push(psn);
             if !chunk.credited {
                 chunk.credited = true;
-                told[path].acked += chunk.bytes();
-                told[path].packets += 1;
+                reported[path].acked += chunk.bytes();
+                reported[path].packets += 1;
                 latest[path] = latest[path].max(Some((chunk.sent_at, psn)));
                 let this = (psn as Seq, (!chunk.retransmitted).then_some(chunk.sent_at));
-                let newest = &mut told[path].newest;
+                let newest = &mut reported[path].newest;
                 if newest.is_none_or(|newest| newest.0 < this.0) {
                     *newest = Some(this);
                 }
@@ -286,21 +291,21 @@ impl Model {
         }
         self.on_duplicates(report, &seen.again_order, |path, psn, copy, doubtful| {
             newly[path].push(psn);
-            let told = &mut told[path];
-            told.earliest_acked |= earliest[path] == Some(psn);
-            told.acked += copy.bytes;
-            told.packets += 1;
+            let reported = &mut reported[path];
+            reported.earliest_acked |= earliest[path] == Some(psn);
+            reported.acked += copy.bytes;
+            reported.packets += 1;
             if !doubtful {
                 latest[path] = latest[path].max(Some((copy.sent_at, psn)));
             }
-            if told.newest.is_none_or(|newest| newest.0 < psn as Seq) {
-                told.newest = Some((psn as Seq, (!doubtful).then_some(copy.sent_at)));
+            if reported.newest.is_none_or(|newest| newest.0 < psn as Seq) {
+                reported.newest = Some((psn as Seq, (!doubtful).then_some(copy.sent_at)));
             }
         });
         for path in 0..count {
             self.advance(path);
             let advanced = self.paths[path].acked_to > before[path];
-            told[path].advanced = advanced;
+            reported[path].advanced = advanced;
             let Some(&highest) = newly[path].iter().max() else {
                 continue;
             };
@@ -321,7 +326,7 @@ impl Model {
                     copy.missing += u32::from(!copy.retransmitted || Some((copy.sent_at, psn)) < latest[path]);
                     if copy.missing >= limit {
                         self.lose_copy(path, psn);
-                        told[path].lost.push(psn as Seq);
+                        reported[path].lost.push(psn as Seq);
                     }
                     continue;
                 }
@@ -338,11 +343,11 @@ impl Model {
                 if chunk.missing >= limit {
                     chunk.fate = Fate::Lost;
                     chunk.fast_retransmitted = true;
-                    told[path].lost.push(psn as Seq);
+                    reported[path].lost.push(psn as Seq);
                 }
             }
         }
-        (told, reneged)
+        (reported, reneged)
     }
 
     fn lose_copy(&mut self, path: usize, psn: usize) {
@@ -437,7 +442,7 @@ impl Pair {
         let (copied, is_earliest) = self.real.copy(seq, id, self.now);
         assert_eq!((copied, is_earliest), (len, model.earliest(path).is_none()));
         let psn = model.new_psn(seq, path);
-        let copy = Copy {
+        let copy = ChunkCopy {
             seq,
             bytes,
             sent_at: self.now,
@@ -576,37 +581,37 @@ impl Pair {
             complete: report.complete,
         };
         let base_before = self.model.base;
-        let outcome = report.tell(&mut self.real, self.initial, rules, &mut seen);
+        let outcome = report.deliver(&mut self.real, self.initial, rules, &mut seen);
         let before = self.model.clone();
-        let (told, reneged) = self.model.on_sack(report, self.limit, early, &seen);
+        let (reported, reneged) = self.model.on_sack(report, self.limit, early, &seen);
         match outcome {
             SackOutcome::Processed {
                 advanced,
                 reneged: real_reneged,
                 ..
             } => assert_eq!((advanced, real_reneged), (report.cumulative > base_before, reneged)),
-            SackOutcome::OldButTelling => assert!(report.cumulative < base_before && !seen.copies.is_empty()),
+            SackOutcome::OldWithCopies => assert!(report.cumulative < base_before && !seen.copies.is_empty()),
             SackOutcome::Old => {
-                assert!(report.cumulative < base_before && told.iter().all(|told| told.packets == 0));
+                assert!(report.cumulative < base_before && reported.iter().all(|reported| reported.packets == 0));
                 self.model = before;
                 return;
             }
             SackOutcome::Impossible => panic!("{report:?}"),
         }
-        for (path, (ack, told)) in self.real.acks().iter().zip(&told).enumerate() {
-            let real = Told {
+        for (path, (ack, reported)) in self.real.acks().iter().zip(&reported).enumerate() {
+            let real = PathReport {
                 acked: ack.acked,
                 packets: ack.packets,
                 flight_before: ack.flight_before,
                 earliest_acked: ack.earliest_acked,
                 newest: (ack.packets > 0).then_some((ack.newest, ack.newest_sent_at)),
-                lost: told.lost.clone(),
+                lost: reported.lost.clone(),
                 advanced: ack.advanced,
             };
-            assert_eq!(&real, told, "path {path}");
+            assert_eq!(&real, reported, "path {path}");
             let ends = |lost: &[Seq]| lost.first().copied().zip(lost.last().copied());
             let lost = (ack.lost > 0).then_some((ack.first_lost, ack.last_lost));
-            assert_eq!((ack.lost as usize, lost), (told.lost.len(), ends(&told.lost)));
+            assert_eq!((ack.lost as usize, lost), (reported.lost.len(), ends(&reported.lost)));
         }
     }
 
@@ -666,13 +671,13 @@ impl Pair {
 
 #[test]
 fn each_path_agrees_with_figures_39_and_40_for_any_interleaving() {
-    for_each_seed("paths", |mut rng, tell| {
+    for_each_seed("paths", |mut rng, describe| {
         let mut pair = Pair::new(&mut rng);
         let mut old: Vec<Report> = Vec::new();
         for step in 0..150 {
             pair.now += Span::from_micros(1);
             let what = rng.below(17);
-            tell(step, what);
+            describe(step, what);
             match what {
                 0..=3 => (0..rng.below(8)).for_each(|_| pair.push(&mut rng)),
                 14..=16 => (0..rng.below(6)).for_each(|_| pair.copy(&mut rng)),

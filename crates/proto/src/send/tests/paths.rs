@@ -76,7 +76,7 @@ impl Sender {
             order: vec![self.came_on],
             ..Seen::default()
         };
-        let outcome = report.tell(&mut self.ring, self.first, rules, &mut seen);
+        let outcome = report.deliver(&mut self.ring, self.first, rules, &mut seen);
         assert!(matches!(outcome, SackOutcome::Processed { .. }), "{outcome:?}");
         self.given_up.extend(seen.given_up);
         self.lost.extend(seen.lost.iter().map(|tsn| tsn.0));
@@ -121,7 +121,7 @@ fn figure_39_a_sack_of_tsns_becomes_one_of_psns_for_each_path() {
 }
 
 #[test]
-fn figure_40_what_is_sent_again_elsewhere_counts_as_acknowledged() {
+fn figure_40_a_chunk_retransmitted_on_another_path_counts_as_acknowledged() {
     // Ye 2004, Figure 40. TSNs 100 to 105 are PSNs 0 to 5 of path 0; 101 and 102 are lost.
     let mut sender = Sender::new(Accounting::Path, 100, &[0; 6]);
     sender.limit = 2;
@@ -133,7 +133,7 @@ fn figure_40_what_is_sent_again_elsewhere_counts_as_acknowledged() {
     sender.resend(101, 1);
     sender.resend(102, 1);
     assert_eq!([1, 2].map(|seq| sender.ring.position(seq)), [Some(0), Some(1)]);
-    assert_eq!(sender.acked_to(), [1, 0], "adjusted when a SACK comes");
+    assert_eq!(sender.acked_to(), [1, 0], "adjusted when a SACK arrives");
     // 105 arrives. 1 = 0 + 1 and 2 = 1 + 1: the point moves to 2, and over 3, 4 and 5, which are acknowledged. The cumulative TSN ack
     // is still 100.
     sender.sack(100, &[(103, 105)]);
@@ -149,7 +149,7 @@ fn figure_40_what_is_sent_again_elsewhere_counts_as_acknowledged() {
 }
 
 #[test]
-fn what_went_elsewhere_is_not_outstanding_any_more() {
+fn a_chunk_moved_to_another_path_is_no_longer_outstanding() {
     // Also Figure 40: a path with few outstanding chunks needs few missing reports (RFC 5827 §3.2; Ye 2004, 3.4).
     for accounting in [Accounting::Path, Accounting::Cmt] {
         let mut sender = Sender::new(accounting, 100, &[0; 8]);
@@ -176,21 +176,21 @@ fn what_went_elsewhere_is_not_outstanding_any_more() {
 }
 
 #[test]
-fn a_path_in_the_place_of_another_has_carried_nothing() {
+fn a_path_in_a_reused_entry_has_carried_no_data() {
     let mut sender = Sender::new(Accounting::Path, 100, &[1]);
     sender.ring.allow_copies();
     let id = PathId(1);
     let next = |sender: &mut Sender| sender.ring.next_copy(id, |_, _| true);
-    assert_eq!(next(&mut sender), None, "it is there already");
+    assert_eq!(next(&mut sender), None, "the chunk was sent on this path already");
     sender.ring.lose_path(id, |_, _| {});
     sender.resend(100, 0);
-    assert_eq!(next(&mut sender), None, "it has been there");
+    assert_eq!(next(&mut sender), None, "the chunk has been sent on this path");
     sender.ring.forget_path(id);
     assert_eq!(next(&mut sender), Some(0));
 }
 
 #[test]
-fn what_is_lost_of_a_chunk_on_several_paths_is_told_once_nothing_is_sent_again_for_it() {
+fn a_lost_transmission_of_a_copied_chunk_is_reported_once() {
     let mut sender = Sender::new(Accounting::Path, 100, &[0, 0, 1]);
     sender.limit = 1;
     sender.ring.allow_copies();
@@ -210,7 +210,7 @@ fn what_is_lost_of_a_chunk_on_several_paths_is_told_once_nothing_is_sent_again_f
 }
 
 #[test]
-fn a_retransmission_is_not_missed_by_what_was_sent_before_it_once_a_copy_has_arrived() {
+fn data_sent_before_a_retransmission_does_not_report_it_missing() {
     let mut sender = Sender::new(Accounting::Path, 10, &[1; 12]);
     sender.ring.allow_copies();
     (11..=14).for_each(|last| sender.sack(9, &[(11, last)]));
@@ -234,7 +234,7 @@ fn a_retransmission_is_not_missed_by_what_was_sent_before_it_once_a_copy_has_arr
 }
 
 #[test]
-fn early_retransmit_counts_what_is_outstanding_on_the_path() {
+fn early_retransmit_counts_the_outstanding_chunks_of_the_path() {
     // RFC 5827 §3.2: of 100, 106 and 107, two are enough to report the third one missing. TSNs 101 to 105 were moved to
     // the other path.
     for accounting in [Accounting::Path, Accounting::Cmt] {
@@ -253,7 +253,7 @@ fn early_retransmit_counts_what_is_outstanding_on_the_path() {
 }
 
 #[test]
-fn a_chunk_sent_again_on_its_path_keeps_its_psn() {
+fn a_chunk_retransmitted_on_its_path_keeps_its_psn() {
     // Ye 2004, 6.4.2.3
     let mut sender = Sender::new(Accounting::Path, 7, &[0; 5]);
     (9..12).for_each(|tsn| sender.sack(7, &[(9, tsn)]));
@@ -278,7 +278,7 @@ fn twenty_to_twenty_seven(accounting: Accounting) -> Sender {
 }
 
 #[test]
-fn section_6_3_reordering_between_paths_is_no_loss_where_paths_account_for_themselves() {
+fn section_6_3_reordering_between_paths_is_no_loss_with_accounting_per_path() {
     assert_eq!(twenty_to_twenty_seven(Accounting::Association).lost, [20, 21, 22, 23]);
     for accounting in [Accounting::Path, Accounting::Cmt] {
         let mut sender = twenty_to_twenty_seven(accounting);
@@ -291,7 +291,7 @@ fn section_6_3_reordering_between_paths_is_no_loss_where_paths_account_for_thems
 }
 
 #[test]
-fn cuc_follows_the_earliest_chunk_sent_once_and_the_earliest_one_sent_again() {
+fn cuc_follows_the_earliest_new_and_the_earliest_retransmitted_chunk() {
     // Iyengar, Amer and Stewart 2006, CUCv2
     let mut sender = Sender::new(Accounting::Cmt, 20, &[0, 0, 1, 1, 0]);
     sender.limit = 2;
@@ -437,16 +437,16 @@ impl Twins {
                 recovering: recovering.clone(),
                 ..Seen::default()
             };
-            let outcome = report.tell(ring, 1, rules, &mut seen);
+            let outcome = report.deliver(ring, 1, rules, &mut seen);
             seen.lost.sort_unstable_by_key(|tsn| tsn.0);
             (outcome, seen.acked, seen.lost, Vec::new())
         });
-        let told = |ring: &Outstanding| -> Vec<_> {
+        let acks = |ring: &Outstanding| -> Vec<_> {
             let of = |ack: &PathAck| (ack.acked, ack.packets, ack.lost, ack.newest_sent_at);
             ring.acks().iter().map(of).collect()
         };
-        one.3 = told(&self.rings[0]);
-        other.3 = told(&self.rings[1]);
+        one.3 = acks(&self.rings[0]);
+        other.3 = acks(&self.rings[1]);
         assert_eq!(one, other);
     }
 }
@@ -480,7 +480,7 @@ fn on_a_single_path_psns_are_tsns() {
 }
 
 #[test]
-fn psns_subsume_sfr_and_cuc_where_nothing_is_sent_again_elsewhere() {
+fn psns_subsume_sfr_and_cuc_without_retransmissions_on_other_paths() {
     // Both have the same losses; whenever the cumulative PSN ack point moves, a pseudo-cumack moves as well.
     twins_agree("cmt", 4, [Accounting::Path, Accounting::Cmt], |[psns, tsns]| {
         for (path, (by_psn, by_tsn)) in psns.acks().iter().zip(tsns.acks()).enumerate() {

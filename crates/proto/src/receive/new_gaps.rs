@@ -11,15 +11,15 @@ use super::sack::MAX_OFFSET;
 /// Number of SACKs that report an arrival.
 const REPEATS: usize = 3;
 /// One in this number of SACKs is full.
-const EVERYTHING_EACH: u16 = 16;
+const FULL_INTERVAL: u16 = 16;
 /// The largest number of ranges kept for one SACK. If there are more, the next SACK is full.
 const MAX_ARRIVALS: usize = 512;
 /// The largest number of dropped ranges kept. Full SACKs report the older ones.
-const MAX_TAKEN_BACK: usize = 32;
+const MAX_DROPPED: usize = 32;
 
 /// The header fields of a SACK that reports only new changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct News {
+pub(crate) struct NewGapsHeader {
     /// The serial number of the SACK.
     pub(crate) serial: u16,
     /// The SACK is full: it reports all TSNs held above a gap.
@@ -30,21 +30,21 @@ pub(crate) struct News {
 type Range = (Tsn, Tsn);
 
 #[derive(Debug, Default)]
-pub(super) struct NewsState {
+pub(super) struct NewGapsState {
     /// Ranges that arrived above a gap since the last SACK, before that one, and so on.
     arrived: [Vec<Range>; REPEATS],
     /// Ranges dropped after they had arrived.
-    taken_back: Vec<Range>,
+    dropped: Vec<Range>,
     /// The dropped ranges in the last SACK written, in wire format.
-    taken_back_bytes: Vec<u8>,
+    dropped_bytes: Vec<u8>,
     sorted: Vec<Range>,
     serial: u16,
-    everything_due: bool,
+    full_due: bool,
 }
 
-impl NewsState {
-    pub(super) fn tell_everything(&mut self) {
-        self.everything_due = true;
+impl NewGapsState {
+    pub(super) fn require_full(&mut self) {
+        self.full_due = true;
     }
 
     /// Notes that a TSN arrived above a gap.
@@ -55,53 +55,53 @@ impl NewsState {
         } else if arrived.len() < MAX_ARRIVALS {
             arrived.push((tsn, tsn));
         } else {
-            self.everything_due = true;
+            self.full_due = true;
         }
-        if !remove(&mut self.taken_back, tsn, MAX_TAKEN_BACK) {
-            self.everything_due = true;
+        if !remove(&mut self.dropped, tsn, MAX_DROPPED) {
+            self.full_due = true;
         }
     }
 
     /// Notes that a received TSN was dropped. Drops start at the highest TSN.
     pub(super) fn on_drop(&mut self, tsn: Tsn) {
-        self.everything_due = true;
+        self.full_due = true;
         for arrived in &mut self.arrived {
             remove(arrived, tsn, MAX_ARRIVALS);
         }
-        match self.taken_back.last_mut() {
+        match self.dropped.last_mut() {
             Some((first, _)) if *first == tsn.next() => *first = tsn,
             _ => {
-                if self.taken_back.len() >= MAX_TAKEN_BACK {
-                    self.taken_back.remove(0);
+                if self.dropped.len() >= MAX_DROPPED {
+                    self.dropped.remove(0);
                 }
-                self.taken_back.push((tsn, tsn));
+                self.dropped.push((tsn, tsn));
             }
         }
     }
 
     /// Begins a SACK. Returns its header fields, and how many of the `blocks` available report dropped ranges.
-    pub(super) fn begin(&mut self, cumulative: Tsn, blocks: usize) -> (News, usize) {
-        let news = News {
+    pub(super) fn begin(&mut self, cumulative: Tsn, blocks: usize) -> (NewGapsHeader, usize) {
+        let header = NewGapsHeader {
             serial: self.serial,
-            everything: core::mem::take(&mut self.everything_due) || self.serial.is_multiple_of(EVERYTHING_EACH),
+            everything: core::mem::take(&mut self.full_due) || self.serial.is_multiple_of(FULL_INTERVAL),
         };
         self.serial = self.serial.wrapping_add(1);
-        self.taken_back.retain(|(_, last)| last.is_after(cumulative));
-        self.taken_back_bytes.clear();
-        if !news.everything {
-            for (first, _) in &mut self.taken_back {
+        self.dropped.retain(|(_, last)| last.is_after(cumulative));
+        self.dropped_bytes.clear();
+        if !header.everything {
+            for (first, _) in &mut self.dropped {
                 if !first.is_after(cumulative) {
                     *first = cumulative.next();
                 }
             }
-            self.taken_back
+            self.dropped
                 .sort_unstable_by_key(|(first, _)| first.distance(cumulative));
             let reachable = |(first, _): &&Range| first.distance(cumulative) <= MAX_OFFSET;
-            for range in self.taken_back.iter().filter(reachable).take(blocks) {
-                self.taken_back_bytes.extend_from_slice(&block(range, cumulative));
+            for range in self.dropped.iter().filter(reachable).take(blocks) {
+                self.dropped_bytes.extend_from_slice(&block(range, cumulative));
             }
         }
-        (news, self.taken_back_bytes.len() / 4)
+        (header, self.dropped_bytes.len() / 4)
     }
 
     /// Writes the ranges that arrived above a gap, in at most `blocks` blocks.
@@ -139,16 +139,16 @@ impl NewsState {
         self.arrived[0].clear();
     }
 
-    pub(super) fn taken_back(&self) -> &[u8] {
-        &self.taken_back_bytes
+    pub(super) fn dropped(&self) -> &[u8] {
+        &self.dropped_bytes
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        let ranges = self.arrived.iter().chain([&self.taken_back, &self.sorted]);
+        let ranges = self.arrived.iter().chain([&self.dropped, &self.sorted]);
         ranges
             .map(|ranges| ranges.capacity() * size_of::<Range>())
             .sum::<usize>()
-            + self.taken_back_bytes.capacity()
+            + self.dropped_bytes.capacity()
     }
 }
 
@@ -185,24 +185,21 @@ mod tests {
 
     // The sender chooses which dropped TSNs it retransmits: every other TSN splits one range into as many ranges as there were TSNs.
     #[test]
-    fn holes_do_not_make_ranges_without_bound() {
-        let mut news = NewsState::default();
-        (1..=2000).rev().for_each(|tsn| news.on_drop(Tsn(tsn)));
-        news.begin(Tsn(0), 0);
+    fn gaps_create_a_bounded_number_of_ranges() {
+        let mut state = NewGapsState::default();
+        (1..=2000).rev().for_each(|tsn| state.on_drop(Tsn(tsn)));
+        state.begin(Tsn(0), 0);
         for tsn in (2..2000).step_by(2) {
-            news.on_arrival(Tsn(tsn));
-            assert!(news.taken_back.len() <= MAX_TAKEN_BACK, "{tsn}");
+            state.on_arrival(Tsn(tsn));
+            assert!(state.dropped.len() <= MAX_DROPPED, "{tsn}");
         }
-        assert!(
-            news.everything_due,
-            "what is forgotten is told by a SACK that tells everything"
-        );
-        let mut news = NewsState::default();
-        (1..=2000).for_each(|tsn| news.on_arrival(Tsn(tsn)));
+        assert!(state.full_due, "a full SACK reports the forgotten ranges");
+        let mut state = NewGapsState::default();
+        (1..=2000).for_each(|tsn| state.on_arrival(Tsn(tsn)));
         for tsn in (2..2000).step_by(2).rev() {
-            news.on_drop(Tsn(tsn));
+            state.on_drop(Tsn(tsn));
             assert!(
-                news.arrived.iter().all(|arrived| arrived.len() <= MAX_ARRIVALS),
+                state.arrived.iter().all(|arrived| arrived.len() <= MAX_ARRIVALS),
                 "{tsn}"
             );
         }
