@@ -16,6 +16,7 @@ mod pages;
 mod picture;
 mod playground;
 mod process;
+mod python;
 mod requirements;
 mod same;
 mod test;
@@ -40,7 +41,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Run every test: Rust, command line, interop; installs the packages that they need
+    /// Run every test: Rust, command line, interop, Python; installs the packages that they need
     Test(test::Args),
     /// Write the generated files, or check that they are current
     Generate(generate::Args),

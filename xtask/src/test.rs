@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::time::Instant;
 
-use crate::{Outcome, machine, note, packages, process, say};
+use crate::{Outcome, machine, note, packages, process, python, say};
 
 /// The environment variable with the path of the file that lists tests that were not run (see `crates/testkit`).
 const LIST: &str = "WHIMBREL_NOT_RUN";
@@ -15,7 +15,8 @@ const PART: &str = "NOT RUN IN PART: ";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Run only tests whose name contains this; `quick` runs those without real time, sockets and other programs
+    /// Run only tests whose name contains this; `quick` runs those without real time, sockets and other programs, `python` those of the
+    /// Python package
     filter: Option<String>,
     /// Fail if a test was not run because this machine lacks what it needs
     #[arg(long)]
@@ -41,13 +42,17 @@ pub(crate) fn run(args: &Args) -> Outcome {
     machine::check()?;
     let filter = args.filter.as_deref();
     let is_quick = filter == Some("quick");
+    let mut totals = Totals::default();
+    if filter == Some("python") {
+        totals.python()?;
+        return totals.conclude(start, args.strict, true);
+    }
     if !is_quick && let Err(message) = packages::ensure(packages::FOR_TESTS) {
         note(&format!(
             "warning: {message}\nwarning: the tests that need it are not run"
         ));
     }
     let list = tempfile::NamedTempFile::new().map_err(|e| format!("no file for the list of tests not run: {e}"))?;
-    let mut totals = Totals::default();
     let mut command = process::cargo(&["test", "--workspace", "--no-fail-fast"]);
     match filter {
         // The suites of all crates; tests in real time, with sockets or beside other programs have test programs of their own.
@@ -70,28 +75,61 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let status = child.wait().map_err(|e| format!("lost the tests: {e}"))?;
     let noted = std::fs::read_to_string(list.path()).map_err(|e| format!("lost the list of tests not run: {e}"))?;
     noted.lines().for_each(|line| totals.note(line));
-
-    say("");
-    say(&totals.report());
-    say(&format!(
-        "{} in {} test programs, {:.0} s",
-        totals.summary(),
-        totals.programs,
-        start.elapsed().as_secs_f64()
-    ));
-    if !status.success() || totals.failed > 0 {
-        return Err("not every test passed".to_owned());
+    if filter.is_none() {
+        totals.python()?;
     }
-    if totals.passed == 0 {
-        return Err("no test was run".to_owned());
-    }
-    if args.strict && !(totals.not_run.is_empty() && totals.not_run_in_part.is_empty()) {
-        return Err("not every test was run".to_owned());
-    }
-    Ok(())
+    totals.conclude(start, args.strict, status.success())
 }
 
 impl Totals {
+    /// Runs the tests of the Python package.
+    fn python(&mut self) -> Outcome {
+        match python::test() {
+            Ok(tested) => {
+                self.programs += 1;
+                self.passed += tested.passed + tested.skipped.len() as u32;
+                self.failed += tested.failed;
+                self.failures
+                    .extend(tested.failures.into_iter().map(|name| format!("crates/python/{name}")));
+                for (place, reason) in tested.skipped {
+                    self.note(&format!("{WHOLE}python::{place}: {reason}"));
+                }
+                Ok(())
+            }
+            Err(python::Trouble::NotRun(reason)) => {
+                let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
+                note(&format!("NOT RUN: the tests of the Python package: {reason}"));
+                // It counts as one test.
+                self.passed += 1;
+                self.note(&format!("{WHOLE}python::all tests of the Python package: {reason}"));
+                Ok(())
+            }
+            Err(python::Trouble::Failed(reason)) => Err(format!("the Python package: {reason}")),
+        }
+    }
+
+    /// Prints the summary, and returns an error unless every test passed.
+    fn conclude(&self, start: Instant, is_strict: bool, succeeded: bool) -> Outcome {
+        say("");
+        say(&self.report());
+        say(&format!(
+            "{} in {} test programs, {:.0} s",
+            self.summary(),
+            self.programs,
+            start.elapsed().as_secs_f64()
+        ));
+        if !succeeded || self.failed > 0 {
+            return Err("not every test passed".to_owned());
+        }
+        if self.passed == 0 {
+            return Err("no test was run".to_owned());
+        }
+        if is_strict && !(self.not_run.is_empty() && self.not_run_in_part.is_empty()) {
+            return Err("not every test was run".to_owned());
+        }
+        Ok(())
+    }
+
     /// Reads a line of the list of tests that were not run: `NOT RUN: PROGRAM::TEST: REASON`.
     fn note(&mut self, line: &str) {
         let (list, rest) = match (line.strip_prefix(WHOLE), line.strip_prefix(PART)) {

@@ -131,29 +131,18 @@ pub(crate) fn execute(
 
 /// Prepares the folder. Returns the finished runs of an earlier call that is continued.
 fn prepare(scenario: &Scenario, destination: &Destination, part: Part) -> Outcome<Vec<Run>> {
-    let folder = &destination.folder;
-    if !destination.resume || !folder.join("manifest.json").exists() {
-        whimbrel_lab::prepare(folder, destination.replace).map_err(|error| fail(WRONG_USE, error))?;
-        return Ok(Vec::new());
-    }
-    let manifest = Manifest::load(&folder.join("manifest.json")).map_err(|error| fail(WRONG_USE, error))?;
-    let differs = if manifest.whimbrel != env!("CARGO_PKG_VERSION") {
-        Some("it was written by another version of this program")
-    } else if manifest.scenario.hash != whimbrel_scenario::hash(scenario) {
-        Some("it holds results of another scenario, or of this one with other changes")
-    } else if manifest.part != part {
-        Some("it holds another part of the runs")
+    let Destination {
+        folder,
+        replace,
+        resume,
+        ..
+    } = destination;
+    let wrong = |error| fail(WRONG_USE, error);
+    if whimbrel_lab::open_folder(folder, scenario, part, *replace, *resume).map_err(wrong)? {
+        whimbrel_lab::load_runs(folder).map_err(wrong)
     } else {
-        None
-    };
-    if let Some(reason) = differs {
-        let message = format_args!(
-            "{} cannot be continued: {reason}\n  hint: choose another folder, or replace it with --replace",
-            folder.display()
-        );
-        return Err(fail(WRONG_USE, message));
+        Ok(Vec::new())
     }
-    whimbrel_lab::load_runs(folder).map_err(|error| fail(WRONG_USE, error))
 }
 
 /// Announces the runs, if there are many.

@@ -10,6 +10,7 @@ mod metric;
 mod output;
 mod record;
 mod report;
+mod rows;
 mod runner;
 mod stats;
 mod stored;
@@ -22,11 +23,12 @@ mod write;
 pub use emulated::Recording;
 pub use estimate::Estimate;
 pub use metric::{COUNT, Metric, Values, find_metric, metrics};
-pub use output::{Input, Manifest, ManifestScenario, Results, Status};
+pub use output::{Input, Manifest, ManifestScenario, Results, Status, inputs};
 pub use report::{PointReport, Summaries, View, ViewError, json, summarise, tables};
+pub use rows::{Field, Rows};
 pub use runner::{FlowRun, LinkRun, Options, Outcome, Part, Progress, Run, RunError, run};
 pub use stats::{Summary, jain_index};
-pub use stored::load_runs;
+pub use stored::{Journal, StoredRuns, load_runs, open_folder};
 pub use study::{
     ClaimKind, ClaimReport, Page, PlannedScenario, Study, StudyError, StudyReport, Verdict, pages, run_planned,
 };
@@ -34,3 +36,4 @@ pub use timeline::Timeline;
 pub use why::{Asked, why};
 pub use write::file::{Digested, WriteError};
 pub use write::folder::{FolderError, prepare};
+pub use write::table::Kind;

@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use whimbrel_scenario::{Scenario, hash};
 use whimbrel_sim::{FlowOutcome, RadioResult};
 
-use crate::metric::metrics;
+use crate::rows::{Field, Rows};
 use crate::runner::{Part, Run};
 use crate::stored;
 use crate::write::file::{Digested, Output, WriteError, digest_of, plain};
 use crate::write::folder::MANIFEST;
-use crate::write::table::{Cell, Kind, Table};
+use crate::write::table::Table;
 
 /// Content of `manifest.json`: what is needed to repeat the runs and to compare them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,7 +105,7 @@ impl Manifest {
 pub struct Results {
     folder: PathBuf,
     manifest: Manifest,
-    params: Vec<Vec<String>>,
+    rows: Rows,
     results: csv::Writer<Output>,
     links: csv::Writer<Output>,
     /// Present if the scenario has radios.
@@ -113,34 +113,6 @@ pub struct Results {
     table: Table<Output>,
     /// Temporary file that replaces `runs.jsonl` at the end: it contains the runs in the order in which they ended.
     runs: Output,
-    /// Whether a swept value is a number, by axis.
-    numeric: Vec<bool>,
-}
-
-/// Returns the columns of a run in `results.csv`: its labels and the metrics of [`metrics`].
-fn columns(scenario: &Scenario) -> Vec<(String, Kind)> {
-    let numeric = numeric_axes(scenario);
-    let mut columns = vec![("run".to_owned(), Kind::Integer), ("seed".to_owned(), Kind::Integer)];
-    columns.extend(
-        scenario
-            .axes
-            .iter()
-            .zip(&numeric)
-            .map(|(axis, &number)| (axis.clone(), if number { Kind::Float } else { Kind::Text })),
-    );
-    columns.push(("flow".to_owned(), Kind::Text));
-    columns.push(("outcome".to_owned(), Kind::Text));
-    columns.push(("file_intact".to_owned(), Kind::Text));
-    columns.extend(metrics().map(|metric| (metric.name.to_owned(), Kind::Float)));
-    columns.push(("packet_hops".to_owned(), Kind::Integer));
-    columns.push(("events".to_owned(), Kind::Integer));
-    columns.push(("fingerprint".to_owned(), Kind::Text));
-    columns
-}
-
-fn numeric_axes(scenario: &Scenario) -> Vec<bool> {
-    let numeric = |axis: usize| scenario.points.iter().all(|point| point.params[axis].1.is_number());
-    (0..scenario.axes.len()).map(numeric).collect()
 }
 
 /// Temporary name of `runs.jsonl`.
@@ -213,28 +185,27 @@ impl Results {
             files: Vec::new(),
             cut: Vec::new(),
         };
-        let columns = columns(scenario);
-        let names: Vec<_> = columns.iter().map(|(name, kind)| (name.as_str(), *kind)).collect();
+        let rows = Rows::of(scenario);
+        let names: Vec<_> = rows
+            .columns()
+            .iter()
+            .map(|(name, kind)| (name.as_str(), *kind))
+            .collect();
         let parquet = Output::create(folder, "results.parquet")?;
         let path = parquet.path().to_owned();
         let mut results = Results {
             folder: folder.to_owned(),
             manifest,
-            params: scenario
-                .points
-                .iter()
-                .map(|point| point.params.iter().map(|(_, value)| text(value)).collect())
-                .collect(),
             results: csv::Writer::from_writer(Output::create(folder, "results.csv")?),
             links: csv::Writer::from_writer(Output::create(folder, "links.csv")?),
             radios: None,
             table: Table::new(parquet, &names).map_err(WriteError::at(&path))?,
             runs: Output::create(folder, RUNS_IN_ORDER)?,
-            numeric: numeric_axes(scenario),
+            rows,
         };
         let heads = results
             .results
-            .write_record(columns.iter().map(|(name, _)| name))
+            .write_record(results.rows.columns().iter().map(|(name, _)| name))
             .and_then(|()| results.links.write_record(LINK_COLUMNS));
         results.check_csv(heads)?;
         if scenario.points.iter().any(|point| !point.config.radio.is_empty()) {
@@ -265,24 +236,7 @@ impl Results {
     }
 
     fn add_rows(&mut self, run: &Run) -> io::Result<()> {
-        for flow in &run.flows {
-            let mut cells = vec![Field::Integer(run.number as u64), Field::Integer(run.seed)];
-            for (value, &number) in self.params[run.point].iter().zip(&self.numeric) {
-                let as_number = number.then(|| value.parse().ok()).flatten();
-                cells.push(as_number.map_or_else(|| Field::Text(value.clone()), |number| Field::Number(Some(number))));
-            }
-            cells.push(Field::Text(flow.name.clone()));
-            cells.push(Field::Text(outcome_word(&flow.outcome).to_owned()));
-            cells.push(
-                flow.file
-                    .map_or(Field::Number(None), |file| Field::Text(file.intact.to_string())),
-            );
-            for (place, metric) in metrics().enumerate() {
-                let values = if metric.of_run { &run.values } else { &flow.values };
-                cells.push(Field::Number(values.get(place)));
-            }
-            cells.extend([Field::Integer(run.packet_hops), Field::Integer(run.events)]);
-            cells.push(Field::Text(format!("{:016x}", run.fingerprint)));
+        for cells in self.rows.of_run(run) {
             self.results
                 .write_record(cells.iter().map(Field::to_text))
                 .map_err(csv_error)?;
@@ -418,7 +372,10 @@ fn write_manifest(folder: &Path, manifest: &Manifest) -> Result<(), WriteError> 
 }
 
 /// Returns the files that the scenario names, with digests.
-fn inputs(scenario: &Scenario) -> Result<Vec<Input>, WriteError> {
+///
+/// # Errors
+/// Returns an error if a file cannot be read.
+pub fn inputs(scenario: &Scenario) -> Result<Vec<Input>, WriteError> {
     let mut paths: Vec<PathBuf> = Vec::new();
     for point in &scenario.points {
         for link in &point.config.link {
@@ -439,33 +396,6 @@ fn inputs(scenario: &Scenario) -> Result<Vec<Input>, WriteError> {
         Ok(Input { path, sha256 })
     };
     paths.into_iter().map(input).collect()
-}
-
-/// A value of a row.
-enum Field {
-    Integer(u64),
-    Number(Option<f64>),
-    Text(String),
-}
-
-impl Field {
-    fn to_text(&self) -> String {
-        match self {
-            Field::Integer(n) => n.to_string(),
-            Field::Number(Some(x)) => x.to_string(),
-            Field::Number(None) => String::new(),
-            Field::Text(text) => text.clone(),
-        }
-    }
-
-    fn to_cell(&self) -> Cell<'_> {
-        match self {
-            Field::Integer(n) => Cell::Integer(*n as i64),
-            Field::Number(Some(x)) => Cell::Float(*x),
-            Field::Number(None) => Cell::Gap,
-            Field::Text(text) => Cell::Text(text),
-        }
-    }
 }
 
 /// Returns the word for a flow's outcome.

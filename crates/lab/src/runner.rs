@@ -128,6 +128,8 @@ pub struct Options<'o> {
     pub earlier: &'o [Run],
     /// Which part of all runs this is.
     pub part: Part,
+    /// The numbers of the runs to do, in ascending order; none: all runs of the part.
+    pub only: Option<&'o [usize]>,
 }
 
 impl<'o> Options<'o> {
@@ -142,7 +144,12 @@ impl<'o> Options<'o> {
             journal: false,
             earlier: &[],
             part: Part::ALL,
+            only: None,
         }
+    }
+
+    fn includes(&self, run: usize) -> bool {
+        self.part.includes(run) && self.only.is_none_or(|only| only.binary_search(&run).is_ok())
     }
 }
 
@@ -260,7 +267,7 @@ pub fn run(
             point_number,
             seed_number,
         })
-        .filter(|job| options.part.includes(job.number))
+        .filter(|job| options.includes(job.number))
         .collect();
     let mut collect = Collect::new(&jobs, options.earlier);
     jobs.retain(|job| !collect.early.contains_key(&job.number));

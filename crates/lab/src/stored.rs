@@ -2,16 +2,19 @@
 //! it, and the parts of a sweep are merged from it.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use whimbrel_scenario::Scenario;
 use whimbrel_sim::{FileCheck, FlowOutcome};
 
 use crate::metric::Values;
+use crate::output::Manifest;
 use crate::record::Recorded;
-use crate::runner::{FlowRun, LinkRun, Run};
+use crate::runner::{FlowRun, LinkRun, Part, Run};
 use crate::write::file::{Digested, plain};
+use crate::write::folder::{MANIFEST, prepare};
 
 /// The file's name.
 pub(crate) const RUNS: &str = "runs.jsonl";
@@ -42,6 +45,18 @@ struct StoredFlow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     file: Option<FileCheck>,
     values: BTreeMap<String, f64>,
+}
+
+impl Run {
+    /// Returns the run as a line of `runs.jsonl`, without values that depend on the machine.
+    pub fn to_line(&self) -> String {
+        line(self)
+    }
+
+    /// Reads a line of `runs.jsonl`; `None` if it is not complete.
+    pub fn from_line(line: &str) -> Option<Run> {
+        parse(line)
+    }
 }
 
 /// Returns the run as a line, without values that depend on the machine.
@@ -128,15 +143,113 @@ pub fn load_runs(folder: &Path) -> Result<Vec<Run>, String> {
     Ok(runs.into_values().collect())
 }
 
+/// The finished runs of a folder, read one at a time in their order.
+#[derive(Debug)]
+pub struct StoredRuns {
+    file: std::fs::File,
+    path: PathBuf,
+    /// Place and length of the line of each run, by its number.
+    places: BTreeMap<usize, (u64, usize)>,
+}
+
+/// The number of a run in its line.
+#[derive(Deserialize)]
+struct Numbered {
+    run: usize,
+}
+
+impl StoredRuns {
+    /// Opens the runs of a folder. An incomplete line is ignored; of several lines of a run the last one counts.
+    ///
+    /// # Errors
+    /// Returns an error message if the file cannot be read.
+    pub fn open(folder: &Path) -> Result<Self, String> {
+        let path = folder.join(RUNS);
+        let cannot = |error: &std::io::Error| format!("cannot read {}: {}", path.display(), plain(error));
+        let file = std::fs::File::open(&path).map_err(|error| cannot(&error))?;
+        let (mut places, mut at) = (BTreeMap::new(), 0);
+        for line in BufReader::new(&file).split(b'\n') {
+            let line = line.map_err(|error| cannot(&error))?;
+            if let Ok(Numbered { run }) = serde_json::from_slice(&line) {
+                places.insert(run, (at, line.len()));
+            }
+            at += line.len() as u64 + 1;
+        }
+        Ok(StoredRuns { file, path, places })
+    }
+
+    /// Returns the numbers of the runs.
+    pub fn numbers(&self) -> impl ExactSizeIterator<Item = usize> + '_ {
+        self.places.keys().copied()
+    }
+
+    /// Reads the run with this number; `None` if it is not there.
+    ///
+    /// # Errors
+    /// Returns an error message if the file cannot be read.
+    pub fn read(&mut self, number: usize) -> Result<Option<Run>, String> {
+        let Some(&(at, length)) = self.places.get(&number) else {
+            return Ok(None);
+        };
+        let mut line = vec![0; length];
+        let read = self
+            .file
+            .seek(SeekFrom::Start(at))
+            .and_then(|_| self.file.read_exact(&mut line));
+        read.map_err(|error| format!("cannot read {}: {}", self.path.display(), plain(&error)))?;
+        Ok(std::str::from_utf8(&line).ok().and_then(parse))
+    }
+}
+
+/// Opens a folder for the runs of a part of a scenario: prepares it, or checks with `resume` that the runs in it belong to these.
+/// Returns whether there are results of an earlier call to continue.
+///
+/// # Errors
+/// Returns an error message with a hint if the folder has other contents or cannot be written.
+pub fn open_folder(
+    folder: &Path,
+    scenario: &Scenario,
+    part: Part,
+    replace: bool,
+    resume: bool,
+) -> Result<bool, String> {
+    let path = folder.join(MANIFEST);
+    if !resume || !path.exists() {
+        prepare(folder, replace).map_err(|error| error.to_string())?;
+        return Ok(false);
+    }
+    let manifest = Manifest::load(&path)?;
+    let differs = if manifest.whimbrel != env!("CARGO_PKG_VERSION") {
+        Some("it was written by another version of this program")
+    } else if manifest.scenario.hash != whimbrel_scenario::hash(scenario) {
+        Some("it holds results of another scenario, or of this one with other changes")
+    } else if manifest.part != part {
+        Some("it holds another part of the runs")
+    } else {
+        None
+    };
+    match differs {
+        None => Ok(true),
+        Some(reason) => Err(format!(
+            "{} cannot be continued: {reason}\n  hint: choose another folder, or replace it with --replace",
+            folder.display()
+        )),
+    }
+}
+
 /// Appends finished runs, each with a single write, so that a killed process loses none of them.
 #[derive(Debug)]
-pub(crate) struct Journal {
+pub struct Journal {
     file: std::fs::File,
     path: std::path::PathBuf,
 }
 
 impl Journal {
-    pub(crate) fn open(folder: &Path) -> Result<Self, crate::WriteError> {
+    /// Opens the journal of a folder.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be written.
+    pub fn open(folder: &Path) -> Result<Self, crate::WriteError> {
         let path = folder.join(RUNS);
         let open = |path: &Path| {
             let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path)?;
@@ -150,8 +263,20 @@ impl Journal {
         Ok(Journal { file, path })
     }
 
-    pub(crate) fn add(&mut self, run: &Run) -> Result<(), crate::WriteError> {
-        let written = self.file.write_all(line(run).as_bytes());
+    /// Adds a run. Its line is in the file when this function returns.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be written.
+    pub fn add(&mut self, run: &Run) -> Result<(), crate::WriteError> {
+        self.add_lines(&line(run))
+    }
+
+    /// Adds lines of [`Run::to_line`].
+    ///
+    /// # Errors
+    /// Returns an error if they cannot be written.
+    pub fn add_lines(&mut self, lines: &str) -> Result<(), crate::WriteError> {
+        let written = self.file.write_all(lines.as_bytes());
         written.map_err(crate::WriteError::at(&self.path))
     }
 }

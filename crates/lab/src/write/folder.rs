@@ -10,7 +10,7 @@ use super::file::WriteError;
 pub(crate) const MANIFEST: &str = "manifest.json";
 
 /// All names that this program writes into a result folder.
-const OURS: [&str; 15] = [
+const OURS: [&str; 17] = [
     MANIFEST,
     "emulation.json",
     "report.html",
@@ -25,6 +25,8 @@ const OURS: [&str; 15] = [
     "runs",
     "runs.jsonl",
     ".runs.jsonl.new",
+    "partitions",
+    "failures.jsonl",
     ".manifest.json.new",
 ];
 

@@ -16,9 +16,12 @@ const ROWS_PER_GROUP: usize = 65_536;
 
 /// Type of a column. Every column may have missing values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// Whole numbers of 64 bits.
     Integer,
+    /// Numbers of 64 bits.
     Float,
+    /// Words.
     Text,
 }
 
