@@ -160,7 +160,9 @@ fn points_use_the_same_seeds_and_loss_reduces_goodput() {
         goodput(lossy)
     );
     assert_eq!(clean.metrics[0].n, 3);
-    let json = whimbrel_lab::json(&scenario, &points, &runs);
+    let text = whimbrel_lab::json(&scenario, &points, &runs);
+    let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(json.to_string(), text, "names are sorted");
     assert_eq!(json["scenario"], "small");
     assert_eq!(json["points"][1]["params"]["link.radio.loss.rate"], 0.05);
     let metric = &json["points"][1]["flows"]["one"]["goodput_mbps"];

@@ -1,6 +1,7 @@
 //! The ends of flows: sources, transports and sinks.
 
 mod file;
+mod pending;
 mod sctp;
 mod sink;
 mod source;

@@ -1,23 +1,16 @@
 //! A flow's application at the receiver: counts, times and compares deliveries.
 
-use std::collections::VecDeque;
-
 use whimbrel_control::{Span, Time};
 
 use super::FileContent;
+use super::pending::Pending;
 use crate::link::Window;
 use crate::measure::{FileCheck, Histogram};
-
-/// Marks a delivered message in the list of creation times.
-const DELIVERED: Time = Time::MAX;
 
 /// Tracks a flow's messages from their creation to their delivery.
 #[derive(Debug, Default)]
 pub(crate) struct Sink {
-    /// Creation times of messages that are not yet delivered, from message `base` on.
-    created: VecDeque<Time>,
-    /// Number of the first message in `created`.
-    base: u64,
+    pending: Pending,
     /// Last ordered message delivered on each stream, plus one.
     last: Vec<u64>,
     /// Message that is being delivered in parts on each stream: (stream, unordered, bytes delivered so far).
@@ -64,7 +57,7 @@ impl Sink {
     /// Records the creation of a message.
     #[inline]
     pub(crate) fn sent(&mut self, at: Time) {
-        self.created.push_back(at);
+        self.pending.push(at);
     }
 
     /// Returns how many bytes of the message on this stream have been delivered.
@@ -150,22 +143,14 @@ impl Sink {
 
     #[inline]
     fn finish(&mut self, now: Time, window: Window, delivery: &Delivery) {
-        let ahead = delivery.number.wrapping_sub(self.base as u32);
-        let Some(created) = self.created.get_mut(ahead as usize).filter(|at| **at != DELIVERED) else {
+        let Some((number, created)) = self.pending.take(delivery.number) else {
             // A duplicate, or never sent.
             self.repeated += 1;
             return;
         };
-        let delay = now.since(*created);
-        *created = DELIVERED;
-        let number = self.base + u64::from(ahead);
-        while self.created.front() == Some(&DELIVERED) {
-            self.created.pop_front();
-            self.base += 1;
-        }
         self.delivered += 1;
         if window.contains(now) {
-            self.delays.add(delay);
+            self.delays.add(now.since(created));
         }
         if !delivery.unordered {
             self.check_order(delivery.stream, number);
@@ -224,10 +209,7 @@ mod tests {
         sink.sent(at(20));
         sink.deliver(at(30), WINDOW, message(1, 5));
         sink.deliver(at(50), WINDOW, message(0, 5));
-        assert_eq!(
-            (sink.delivered, sink.bytes, sink.created.len(), sink.base),
-            (2, 10, 1, 2)
-        );
+        assert_eq!((sink.delivered, sink.bytes), (2, 10));
         assert_eq!(sink.delays.mean(), Span::from_millis(35));
     }
 
