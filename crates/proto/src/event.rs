@@ -1,5 +1,7 @@
 //! Notifications of an endpoint to its user.
 
+use whimbrel_control::Span;
+
 use crate::{PathId, PathState, TransportAddr};
 
 /// A notification (RFC 9260 §11.2).
@@ -70,6 +72,15 @@ pub enum Event {
         addr: TransportAddr,
         /// Cause code (RFC 5061 §4.3); 0 if the peer gave none.
         cause: u16,
+    },
+    /// A heartbeat that was sent by [`ping`](crate::Endpoint::ping) was answered.
+    PingAnswered {
+        /// The path.
+        path: PathId,
+        /// The number that was given to `ping`.
+        number: u32,
+        /// The time from sending it to the answer.
+        rtt: Span,
     },
     /// The peer has begun to shut down the association; no more messages can be sent.
     PeerShutdown,

@@ -286,6 +286,18 @@ impl Association {
         }
     }
 
+    /// Sends a heartbeat on a path, to measure it; any peer answers. Its Heartbeat Info has `bytes` bytes, from 18 to what a packet has room
+    /// for. [`path_events`](Self::path_events) reports the answer as [`PathChange::PingAnswered`](crate::PathChange::PingAnswered) with
+    /// `number`; an answer that does not come is a loss in one of the directions. Neither influences what the association does.
+    /// Returns false if there is no such path, or if the association is not established.
+    pub fn ping(&self, path: PathId, number: u32, bytes: usize) -> bool {
+        let now = self.handle.shared.now();
+        let mut state = self.handle.shared.lock();
+        let is_sent = state.endpoint.ping(now, self.handle.id, path, number, bytes);
+        state.wake_driver();
+        is_sent
+    }
+
     /// Makes a path the primary one, which carries new data while it is active (RFC 9260 §11.1.6). Returns false if there is no such path.
     pub fn set_primary(&self, path: PathId) -> bool {
         let now = self.handle.shared.now();

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use tokio::sync::broadcast;
+use whimbrel_control::Span;
 use whimbrel_proto::{PathId, PathInfo, PathState};
 
 /// Events that are kept for a reader that is late; older ones are dropped.
@@ -42,6 +43,13 @@ pub enum PathChange {
     PrimaryChanged,
     /// It is gone: an address of one of the ends was removed (RFC 5061). [`Down`](Self::Down) may come just before.
     Removed,
+    /// A heartbeat that was sent by [`Association::ping`](crate::Association::ping) was answered.
+    PingAnswered {
+        /// The number that was given to `ping`.
+        number: u32,
+        /// The time from sending it to the answer.
+        rtt: Span,
+    },
 }
 
 impl std::fmt::Display for PathChange {
@@ -54,6 +62,7 @@ impl std::fmt::Display for PathChange {
             PathChange::Down => "down",
             PathChange::PrimaryChanged => "primary",
             PathChange::Removed => "removed",
+            PathChange::PingAnswered { .. } => "answered",
         })
     }
 }
@@ -125,6 +134,13 @@ impl PathWatch {
         let known = *known;
         if let Some(change) = change(before, state) {
             self.report(time, known, change);
+        }
+    }
+
+    /// Takes in the answer to a ping.
+    pub(crate) fn on_ping_answer(&self, time: Instant, id: PathId, number: u32, rtt: Span) {
+        if let Some(known) = self.known.iter().find(|known| known.id == id) {
+            self.report(time, *known, PathChange::PingAnswered { number, rtt });
         }
     }
 

@@ -533,6 +533,7 @@ fn watch_paths(watch: &mut PathWatch, time: Option<Instant>, event: &Event, asso
     let Some(time) = time else { return };
     match *event {
         Event::PathState { path, state } => watch.on_state(time, path, state),
+        Event::PingAnswered { path, number, rtt } => watch.on_ping_answer(time, path, number, rtt),
         Event::PrimaryChanged { .. }
         | Event::PrimaryRequested { .. }
         | Event::PeerAddressAdded { .. }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use whimbrel_control::{GroundTruth, Time};
 use whimbrel_wire::Tsn;
 
+use super::ping::Pings;
 use super::{
     AssociationStats, asconf, auth, distribution, eci, ecn, inbound, path_policy, probing, rate, reports, timestamp,
 };
@@ -129,6 +130,7 @@ pub(super) struct User {
     pub(super) events: VecDeque<Event>,
     pub(super) notices: Notices,
     pub(super) stats: Box<AssociationStats>,
+    pub(super) pings: Option<Box<Pings>>,
 }
 
 /// Source of the true causes of losses. Only a simulation has it.

@@ -16,6 +16,7 @@ mod outgoing;
 mod pairing;
 mod path_management;
 mod path_policy;
+mod ping;
 mod probing;
 mod rate;
 mod recovery;
@@ -294,6 +295,7 @@ impl Association {
             rto: path.rtt.rto(),
             mtu: path.mtu(),
             errors: path.errors,
+            delivered: path.delivered,
             quality: path.quality.measures(path.losses.share()),
         }
     }

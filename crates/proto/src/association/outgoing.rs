@@ -18,6 +18,11 @@ pub(crate) enum Outgoing {
     Heartbeat {
         nonce: u64,
     },
+    /// A heartbeat that the user has ordered, with the length of its Heartbeat Info.
+    Ping {
+        nonce: u64,
+        len: u16,
+    },
     /// Returns the Heartbeat Info of a HEARTBEAT.
     HeartbeatAck(Box<[u8]>),
     /// A list of error causes.

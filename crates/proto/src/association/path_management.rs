@@ -361,6 +361,9 @@ impl Association {
     // [9260:8.1-6, 8.3-11, 8.3-12]
     pub(super) fn on_heartbeat_ack(&mut self, ctx: &mut Context<'_>, info: &[u8]) -> Result<(), Discard> {
         if info.len() > HEARTBEAT_INFO_LEN {
+            if self.on_ping_answer(ctx.now, info) {
+                return Ok(());
+            }
             return self.on_probe_answer(ctx, info);
         }
         let content = HeartbeatContent::from_bytes(info).ok_or(Discard::InvalidChunk)?;

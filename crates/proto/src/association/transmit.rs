@@ -228,6 +228,10 @@ impl Association {
                     self.paths[packet.path].heartbeat.on_sent(ctx.now);
                     packet.push(&Chunk::Heartbeat(HeartbeatInfo(&content.to_bytes())));
                 }
+                Outgoing::Ping { nonce, len } => {
+                    let info = self.ping_info(ctx.now, packet.path, nonce, len);
+                    packet.push(&Chunk::Heartbeat(HeartbeatInfo(&info)));
+                }
                 Outgoing::HeartbeatAck(info) => packet.push(&Chunk::HeartbeatAck(HeartbeatInfo(&info))),
                 Outgoing::Error(causes) => packet.push(&Chunk::Error {
                     causes: Causes::from_wire_bytes(&causes),
@@ -273,6 +277,7 @@ impl Association {
             Outgoing::CookieEcho => padded(4 + self.cookie().len()),
             Outgoing::CookieAck | Outgoing::ShutdownAck => 4,
             Outgoing::Heartbeat { .. } => padded(8 + crate::path::HEARTBEAT_INFO_LEN),
+            Outgoing::Ping { len, .. } => padded(8 + usize::from(*len)),
             Outgoing::HeartbeatAck(info) => padded(8 + info.len()),
             Outgoing::Error(causes) => padded(4 + causes.len()),
             Outgoing::Asconf => padded(self.asconf_len()) + self.signed_len(),

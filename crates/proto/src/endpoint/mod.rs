@@ -438,6 +438,15 @@ impl Endpoint {
             .unwrap_or(false)
     }
 
+    /// Sends a heartbeat on a path, to measure it: any peer answers. Its Heartbeat Info has `bytes` bytes, at least 18 and at most as many as
+    /// fit into a packet. [`Event::PingAnswered`] reports the answer with the given number; neither changes anything else. At most 256 wait
+    /// for an answer; then the oldest is given up for a new one. Returns false if there is no such path, if the association is not
+    /// established, or if no packet has been taken for 256 pings.
+    pub fn ping(&mut self, now: Time, id: AssocId, path: PathId, number: u32, bytes: usize) -> bool {
+        self.with(id, now, |association, ctx| association.ping(ctx, path, number, bytes))
+            .unwrap_or(false)
+    }
+
     /// Adds a local address: asks the peer to add it to the association (RFC 5061). Paths from it are used once the
     /// peer has acknowledged it and they are verified. [`Event::LocalAddressAdded`] or [`Event::AddressRefused`]
     /// follows.

@@ -78,6 +78,8 @@ pub struct PathInfo {
     pub mtu: u16,
     /// Consecutive retransmissions without an acknowledgement.
     pub errors: u32,
+    /// Bytes of data that were sent on it and acknowledged, including chunk headers and padding.
+    pub delivered: u64,
     /// Loss rate, jitter and delivery rate.
     pub quality: PathQuality,
 }

@@ -3,7 +3,7 @@
 use crate::support::paths::{confirmed, cut, path, quiet, state_event, when};
 use crate::support::{Fate, Host, Net, addrs};
 use whimbrel_control::Span;
-use whimbrel_proto::{AssociationConfig, Message, PathId, PathState, State};
+use whimbrel_proto::{AssociationConfig, Event, Message, PathId, PathState, State};
 use whimbrel_wire::{Chunk, ChunkType, HeartbeatInfo};
 
 // [9260:8.3-1, 8.3-13, 8.3-14]
@@ -152,6 +152,78 @@ fn section_8_3_a_requested_heartbeat_does_not_wait_for_a_failed_path() {
             .any(|sent| sent.at >= requested_at && sent.remote == addrs(Host::B, 1)[0]);
         assert!(was_sent, "at {requested_at:?}");
     }
+}
+
+#[test]
+fn pings_measure_each_path_and_change_nothing_else() {
+    let (mut net, a, _) = confirmed(2, &quiet());
+    let before = [path(&net, a, 0).srtt, path(&net, a, 1).srtt];
+    net.events.clear();
+    net.delay = Span::from_millis(200);
+    for (number, index, bytes) in [(7, 0, 0), (8, 1, 1000), (9, 1, usize::MAX)] {
+        let now = net.now;
+        let now = net.now;
+        assert!(net.a.ping(now, a, PathId(index), number, bytes));
+        net.run_for(Span::from_millis(100));
+    }
+    let now = net.now;
+    assert!(!net.a.ping(now, a, PathId(2), 10, 0), "there is no such path");
+    net.run_for(Span::from_secs(1));
+    let rtt = Span::from_millis(400);
+    let answered = |path, number| Event::PingAnswered {
+        path: PathId(path),
+        number,
+        rtt,
+    };
+    // Each with its own round-trip time, although they overlap.
+    assert_eq!(
+        net.events[&Host::A],
+        [answered(0, 7), answered(1, 8), answered(1, 9)].map(|event| (a, event))
+    );
+    assert_eq!([path(&net, a, 0).srtt, path(&net, a, 1).srtt], before);
+    let longest = net
+        .sent(Host::A, ChunkType::HEARTBEAT)
+        .iter()
+        .map(|sent| sent.bytes.len())
+        .max();
+    assert!(longest.is_some_and(|len| (1476..=1480).contains(&len)), "{longest:?}");
+}
+
+#[test]
+fn pings_that_are_not_answered_cost_no_path_and_little_memory() {
+    let (mut net, a, _) = confirmed(1, &quiet());
+    net.events.clear();
+    cut(&mut net, &[0]);
+    for number in 0..300 {
+        let now = net.now;
+        assert!(net.a.ping(now, a, PathId(0), number, 0));
+        net.run_for(Span::from_millis(100));
+    }
+    assert_eq!(path(&net, a, 0).state, PathState::Active);
+    assert_eq!(path(&net, a, 0).errors, 0);
+    // The first was given up for a later one, the last is awaited. Its answer counts once.
+    let lost: Vec<Vec<u8>> = net
+        .sent(Host::A, ChunkType::HEARTBEAT)
+        .iter()
+        .map(|sent| match sent.chunks()[0] {
+            Chunk::Heartbeat(HeartbeatInfo(info)) => info.to_vec(),
+            _ => panic!("HEARTBEAT"),
+        })
+        .collect();
+    for info in [&lost[lost.len() - 300], &lost[lost.len() - 1], &lost[lost.len() - 1]] {
+        let _ = net.as_peer(Host::A, &[Chunk::HeartbeatAck(HeartbeatInfo(info))]);
+    }
+    let answers: Vec<_> = net.events.remove(&Host::A).unwrap_or_default();
+    assert!(
+        matches!(answers[..], [(_, Event::PingAnswered { number: 299, .. })]),
+        "{answers:?}"
+    );
+    // While no packets are taken, at most 256 wait.
+    let now = net.now;
+    let taken = (0..1000)
+        .filter(|number| net.a.ping(now, a, PathId(0), *number, 0))
+        .count();
+    assert_eq!(taken, 256);
 }
 
 // [9260:8.3-2, 8.3-6, 8.3-8, 6.4-2]
