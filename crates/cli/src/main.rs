@@ -7,6 +7,7 @@ mod commands;
 mod execute;
 mod interrupt;
 mod output;
+mod perf;
 mod progress;
 mod transfer;
 
@@ -54,8 +55,18 @@ enum Command {
     Send(commands::send::Args),
     /// Receive files over SCTP from `whimbrel send`
     Recv(commands::recv::Args),
+    /// Measure the rate between two hosts, in total and on each path
+    Perf(commands::perf::Args),
+    /// Measure round-trip time, jitter and loss of each path
+    Ping(commands::ping::Args),
+    /// Return every message to its sender; a server for `whimbrel ping` and `whimbrel perf`
+    Echo(commands::echo::Args),
     /// Forward packets of real programs through the links of a scenario, in real time
     Emulate(commands::emulate::Args),
+    /// Print the completions of this command for a shell
+    Completions(commands::completions::Args),
+    /// Write man pages of all commands into a folder
+    Man(commands::completions::ManArgs),
     /// Run a program in a namespace of an emulation; `emulate` uses it
     #[command(name = "emulate-enter", hide = true)]
     Enter(commands::enter::Args),
@@ -78,6 +89,11 @@ fn main() -> ExitCode {
         Command::Schema(args) => commands::schema::run(&args),
         Command::Send(args) => commands::send::run(&args),
         Command::Recv(args) => commands::recv::run(&args),
+        Command::Perf(args) => commands::perf::run(&args),
+        Command::Ping(args) => commands::ping::run(&args),
+        Command::Echo(args) => commands::echo::run(&args),
+        Command::Completions(args) => commands::completions::run::<Cli>(&args),
+        Command::Man(args) => commands::completions::run_man::<Cli>(&args),
         Command::Emulate(args) => commands::emulate::run(&args),
         Command::Enter(args) => commands::enter::run(&args),
     }

@@ -1,11 +1,15 @@
 //! One file per command.
 
 pub(crate) mod check;
+pub(crate) mod completions;
 pub(crate) mod demo;
+pub(crate) mod echo;
 pub(crate) mod emulate;
 pub(crate) mod enter;
 pub(crate) mod merge;
 pub(crate) mod metrics;
+pub(crate) mod perf;
+pub(crate) mod ping;
 pub(crate) mod plot;
 pub(crate) mod recv;
 pub(crate) mod report;

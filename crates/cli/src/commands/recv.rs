@@ -12,30 +12,23 @@ use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
-use whimbrel::{Association, AssociationConfig, Discard, Listener, Span, Stack, StackConfig};
+use whimbrel::Association;
 
 use crate::transfer::console::Console;
 use crate::transfer::failure::{EXIT_CODES, Failure, SECURITY};
 use crate::transfer::folder::Folder;
 use crate::transfer::frame::{DIGEST_BYTES, Frame, MAX_MESSAGE, check_name};
 use crate::transfer::interrupt::Interrupt;
+use crate::transfer::listen::{self, LAST_PACKETS, STRANGERS_INTERVAL, Unauthenticated};
 use crate::transfer::options::Options;
 use crate::transfer::progress::{hex, summary};
+use crate::transfer::run::block_on;
 use crate::transfer::{address, paths};
 
 /// Pieces of a file that wait for the disk.
 const WRITE_BEHIND: usize = 16;
 /// How long a sender may take to end the association after its transfer.
 const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(10);
-
-/// Time for the packets that end associations after a second Ctrl-C.
-const LAST_PACKETS: Duration = Duration::from_millis(100);
-
-/// How long a sender may take for its header.
-const HEADER_PATIENCE: Span = Span::from_secs(10);
-/// Transfers at a time, in all and from one address.
-const MAX_TRANSFERS: usize = 1024;
-const MAX_TRANSFERS_PER_ADDRESS: usize = 64;
 
 /// Receive files over SCTP from `whimbrel send`
 #[derive(clap::Args, Debug)]
@@ -57,34 +50,6 @@ pub(crate) struct Args {
     options: Options,
 }
 
-/// Time between two looks at packets that were refused.
-const STRANGERS_INTERVAL: Duration = Duration::from_millis(200);
-/// Least time between two reports of them.
-const REPORTS_INTERVAL: Duration = Duration::from_secs(10);
-
-/// Packets that were refused because their sender has another key or none.
-#[derive(Default)]
-struct Unauthenticated {
-    known: u64,
-    reported: Option<Instant>,
-}
-
-impl Unauthenticated {
-    fn report(&mut self, stack: &Stack, console: &Console) {
-        let discarded = stack.discarded();
-        let count = discarded.iter().find(|(reason, _)| *reason == Discard::Unauthenticated);
-        let count = count.map_or(0, |(_, count)| *count);
-        let is_due = self.reported.is_none_or(|at| at.elapsed() >= REPORTS_INTERVAL);
-        if count > self.known && is_due {
-            let new = count - self.known;
-            console.note(format!(
-                "warning: refused {new} packets of a sender that has another key, or none"
-            ));
-            (self.known, self.reported) = (count, Some(Instant::now()));
-        }
-    }
-}
-
 /// What every transfer needs to know.
 #[derive(Clone)]
 struct Place {
@@ -98,24 +63,11 @@ struct Place {
 
 pub(crate) fn run(args: &Args) -> ExitCode {
     let console = Console::new();
-    let outcome = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| Failure::file(format!("cannot start: {e}")))
-        .and_then(|runtime| runtime.block_on(receive(args, &console)));
-    let code = match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            console.note(format!("error: {}", failure.message));
-            ExitCode::from(failure.code)
-        }
-    };
-    console.finish();
-    code
+    block_on(&console, receive(args, &console))
 }
 
 async fn receive(args: &Args, console: &Console) -> Result<(), Failure> {
-    let association = args.options.association()?;
+    args.options.association()?;
     let cannot = |e: std::io::Error| Failure::file(format!("cannot write into {}: {e}", args.dir.display()));
     let (folder, leftovers) = Folder::open(&args.dir).map_err(cannot)?;
     if leftovers > 0 {
@@ -124,33 +76,9 @@ async fn receive(args: &Args, console: &Console) -> Result<(), Failure> {
         ));
     }
     let interrupt = Interrupt::listen()?;
-    let config = StackConfig {
-        local: args.listen.clone(),
-        port: args.options.port,
-        association: AssociationConfig {
-            max_message: Some(MAX_MESSAGE),
-            ..association
-        },
-        max_associations: MAX_TRANSFERS,
-        max_associations_per_address: MAX_TRANSFERS_PER_ADDRESS,
-        first_message_timeout: Some(HEADER_PATIENCE),
-        ..StackConfig::default()
-    };
-    let listener = Listener::bind(config)?;
+    let risk = format!("write files into {}", args.dir.display());
+    let listener = listen::bind(&args.listen, &args.options, MAX_MESSAGE, &risk, console)?;
     let stack = listener.stack().clone();
-    let addrs: Vec<String> = stack.local_addrs().iter().map(ToString::to_string).collect();
-    console.note(format!(
-        "listening on UDP {}, SCTP port {}",
-        addrs.join(", "),
-        stack.port()
-    ));
-
-    if args.options.key.is_none() && !stack.local_addrs().iter().all(|addr| addr.ip().is_loopback()) {
-        console.note(format!(
-            "warning: anyone who can reach these addresses can write files into {}; with --key FILE only those with the key",
-            args.dir.display()
-        ));
-    }
 
     let place = Place {
         folder: Arc::new(folder),

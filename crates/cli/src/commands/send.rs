@@ -11,14 +11,16 @@ use bytes::Bytes;
 use indicatif::ProgressBar;
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
-use whimbrel::{Association, ConnectError, Span, Stack, StackConfig};
+use whimbrel::Association;
 
+use crate::transfer::connect::Toward;
 use crate::transfer::console::Console;
 use crate::transfer::failure::{EXIT_CODES, Failure, SECURITY};
 use crate::transfer::frame::{DATA_BYTES, DIGEST_BYTES, Frame, check_name};
 use crate::transfer::interrupt::Interrupt;
 use crate::transfer::options::Options;
 use crate::transfer::progress::{hex, summary};
+use crate::transfer::run::block_on;
 use crate::transfer::{address, paths};
 
 /// Pieces of the file read ahead of the network.
@@ -38,22 +40,11 @@ pub(crate) struct Args {
     /// (9899)
     #[arg(long, value_name = "ADDR", value_delimiter = ',', required = true, value_parser = address::parse_peer)]
     to: Vec<SocketAddr>,
-    /// Local addresses to send from, each an IP address with or without a UDP port. Default: chosen by the routing table
-    #[arg(long, value_name = "ADDR", value_delimiter = ',', value_parser = address::parse_local)]
-    local: Vec<SocketAddr>,
-    /// End if the receiver has not accepted the association after this time. Default: 10 s with --key, as a receiver with another key
-    /// does not answer; otherwise when all repetitions are over, which takes 31 s
-    #[arg(long, value_name = "TIME")]
-    connect_timeout: Option<Span>,
+    #[command(flatten)]
+    toward: Toward,
     #[command(flatten)]
     options: Options,
 }
-
-/// With a key, silence of the receiver is explained after this time.
-const SILENCE: Duration = Duration::from_secs(2);
-/// With a key, time after which the receiver is taken to have another one, unless given.
-const KEY_PATIENCE: Span = Span::from_secs(10);
-const OTHER_KEY: &str = "a receiver that has another key does not answer";
 
 /// How long to wait for the receiver's reason once sending has failed.
 const LAST_WORD: Duration = Duration::from_millis(500);
@@ -67,40 +58,17 @@ enum Piece {
 
 pub(crate) fn run(args: &Args) -> ExitCode {
     let console = Console::new();
-    let outcome = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| Failure::file(format!("cannot start: {e}")))
-        .and_then(|runtime| runtime.block_on(send(args, &console)));
-    let code = match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            console.note(format!("error: {}", failure.message));
-            ExitCode::from(failure.code)
-        }
-    };
-    console.finish();
-    code
+    block_on(&console, send(args, &console))
 }
 
 async fn send(args: &Args, console: &Console) -> Result<(), Failure> {
-    let association = args.options.association()?;
     let (file, name, size) = open(&args.file)?;
     let interrupt = Interrupt::listen()?;
-    let config = StackConfig {
-        local: args.local.clone(),
-        association,
-        ..StackConfig::default()
-    };
-    let stack = Stack::toward(config, &args.to)?;
-    let association = tokio::select! {
-        connected = stack.connect(&args.to, args.options.port) => {
-            connected.map_err(|error| explain_key(error, args.options.key.is_some()))?
-        }
-        never = note_silence(args.options.key.is_some(), console) => match never {},
-        failure = give_up(args) => return Err(failure),
-        () = interrupt.asked(1) => return Err(Failure::interrupted("interrupted before the connection was made")),
-    };
+    let stack = args.toward.stack(&args.to, &args.options)?;
+    let connecting = args
+        .toward
+        .connect(&stack, &args.to, &args.options, &interrupt, console);
+    let association = connecting.await?;
 
     let start = Instant::now();
     let outcome = tokio::select! {
@@ -127,51 +95,6 @@ async fn send(args: &Args, console: &Console) -> Result<(), Failure> {
     }
     stack.wait_idle().await;
     Ok(())
-}
-
-/// Says soon why there may be no answer: a receiver discards what another key has authenticated (RFC 4895 §6.3).
-async fn note_silence(has_key: bool, console: &Console) -> std::convert::Infallible {
-    if has_key {
-        tokio::time::sleep(SILENCE).await;
-        console.note(format!("no answer yet: {OTHER_KEY}"));
-    }
-    std::future::pending().await
-}
-
-/// Returns the failure once the receiver has been silent for too long.
-async fn give_up(args: &Args) -> Failure {
-    let has_key = args.options.key.is_some();
-    let Some(patience) = args.connect_timeout.or(has_key.then_some(KEY_PATIENCE)) else {
-        return std::future::pending().await;
-    };
-    tokio::time::sleep(Duration::from_nanos(patience.as_nanos())).await;
-    let cause = if has_key {
-        format!(
-            "the receiver does not accept the key: {OTHER_KEY} (no association after {patience}; --connect-timeout)"
-        )
-    } else {
-        format!("the receiver does not answer (no association after {patience}; --connect-timeout)")
-    };
-    Failure::timed_out(cause)
-}
-
-/// A failure to connect, with the remedy if one end has no key or another one.
-fn explain_key(error: ConnectError, has_key: bool) -> Failure {
-    let text = error.to_string();
-    let remedy = match has_key {
-        true if matches!(error, ConnectError::TimedOut(_)) => OTHER_KEY,
-        true if text.contains("required authentication") => "the receiver uses no key: start it with --key FILE",
-        // RFC 4895 §6.1: what the INIT lacks is the parameters of authentication.
-        false if text.contains("missing mandatory parameter") => {
-            "the receiver takes files only with its key: --key FILE"
-        }
-        _ => return error.into(),
-    };
-    let failure = Failure::from(error);
-    Failure {
-        message: format!("{remedy} ({})", failure.message),
-        ..failure
-    }
 }
 
 /// Opens the file; gives the name it will have at the other end, and its size.

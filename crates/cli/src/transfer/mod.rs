@@ -1,12 +1,15 @@
-//! File transfer over SCTP: the protocol and the common parts of `whimbrel send` and `whimbrel recv`.
+//! What commands over real networks share, and the protocol of file transfers.
 
 pub(crate) mod address;
+pub(crate) mod connect;
 pub(crate) mod console;
 pub(crate) mod failure;
 pub(crate) mod folder;
 pub(crate) mod frame;
 pub(crate) mod interrupt;
 pub(crate) mod key;
+pub(crate) mod listen;
 pub(crate) mod options;
 pub(crate) mod paths;
 pub(crate) mod progress;
+pub(crate) mod run;

@@ -1,4 +1,4 @@
-//! Options of `whimbrel send` and `whimbrel recv` about the association.
+//! Options about the association.
 
 use std::path::PathBuf;
 
@@ -8,16 +8,19 @@ use whimbrel_scenario::ScenarioError;
 use super::failure::Failure;
 use super::key;
 
-/// Default SCTP port of `whimbrel recv`.
+/// Default SCTP port of the end that listens.
 const DEFAULT_PORT: u16 = 5000;
 
 /// Default scheme of both ends. The number of paths is known only after the handshake, so a single scheme has to serve all cases:
 /// it uses all paths at once, leaves a path after a single timeout, and is `veno-tabe` with a single path.
 const DEFAULT_SCHEME: &str = "multipath";
 
+/// The largest size of `--buffer` in bytes.
+const MAX_BUFFER: u32 = 1 << 30;
+
 #[derive(clap::Args, Debug)]
 pub(crate) struct Options {
-    /// The SCTP port of `whimbrel recv`
+    /// The SCTP port of the end that listens
     #[arg(long, default_value_t = DEFAULT_PORT, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: u16,
     /// Congestion control, loss recovery and use of paths: the name of a scheme (see `whimbrel schemes`). The default uses all
@@ -40,6 +43,11 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    /// Returns the name of the scheme.
+    pub(crate) fn scheme_name(&self) -> &'static str {
+        self.scheme.name()
+    }
+
     /// Returns the configuration of associations.
     pub(crate) fn association(&self) -> Result<AssociationConfig, Failure> {
         let mut config = AssociationConfig {
@@ -91,9 +99,17 @@ fn parse_scheme(name: &str) -> Result<Scheme, String> {
     })
 }
 
-/// Parses a size in bytes, with or without a unit.
+/// Parses the size of a buffer.
 fn parse_size(text: &str) -> Result<u32, String> {
-    let (low, high) = (1500, 1 << 30);
+    match parse_amount(text).map(u32::try_from) {
+        Ok(Ok(bytes @ 1500..=MAX_BUFFER)) => Ok(bytes),
+        Err(problem) if problem.contains("unit") => Err(problem),
+        _ => Err("allowed are 1500 bytes to 1 GiB, such as 8MiB".to_owned()),
+    }
+}
+
+/// Parses a number of bytes, with or without a unit.
+pub(crate) fn parse_amount(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = (&text[..digits], text[digits..].trim());
     let factor: u64 = match unit {
@@ -111,10 +127,9 @@ fn parse_size(text: &str) -> Result<u32, String> {
         }
     };
     let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
-    match bytes.and_then(|bytes| u32::try_from(bytes).ok()) {
-        Some(bytes) if (low..=high).contains(&bytes) => Ok(bytes),
-        _ => Err(format!("allowed are {low} bytes to 1 GiB, such as 8MiB")),
-    }
+    bytes
+        .filter(|bytes| *bytes > 0)
+        .ok_or_else(|| "expected a number of bytes, such as 100MB".to_owned())
 }
 
 /// Checks the form of a change. Keys must not be on the command line, which all users of the host can read.

@@ -13,7 +13,8 @@ pub(crate) fn summary(size: u64, elapsed: Duration) -> String {
     format!("{} in {seconds:.2} s, {mbps:.1} Mbit/s", bytes(size))
 }
 
-fn bytes(size: u64) -> String {
+/// Returns a number of bytes in readable form.
+pub(crate) fn bytes(size: u64) -> String {
     match size {
         1 => "1 byte".to_owned(),
         0..10_000 => format!("{size} bytes"),

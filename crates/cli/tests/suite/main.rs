@@ -1,6 +1,7 @@
 //! The commands for scenarios and studies, as processes.
 
 mod lab;
+mod perf;
 mod report;
 mod results;
 mod schemes;

@@ -1,0 +1,58 @@
+//! `whimbrel echo`: a server that returns messages.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use crate::perf::protocol::MAX_MESSAGE;
+use crate::perf::server::Server;
+use crate::perf::{EXIT_CODES, SECURITY};
+use crate::transfer::console::Console;
+use crate::transfer::failure::Failure;
+use crate::transfer::interrupt::Interrupt;
+use crate::transfer::options::Options;
+use crate::transfer::run::block_on;
+use crate::transfer::{address, listen};
+
+/// The longest measurement that a client may ask for, in seconds.
+const MAX_TIME: f64 = 3600.0;
+
+/// Return every message to its sender; a server for `whimbrel ping` and `whimbrel perf`
+///
+/// A message may have 1 MiB. While a peer does not read what is returned to it, nothing more is read from it.
+#[derive(clap::Args, Debug)]
+#[command(after_help = format!("{SECURITY}\n{EXIT_CODES}"))]
+pub(crate) struct Args {
+    /// Local addresses to listen on, each an IP address with or without a UDP port (9899); 0.0.0.0 means all IPv4 addresses of this
+    /// host, `[::]` all IPv4 and IPv6 addresses
+    #[arg(long, value_name = "ADDR", value_delimiter = ',', required = true, value_parser = address::parse_listen)]
+    listen: Vec<SocketAddr>,
+    /// End after one association with a message
+    #[arg(long)]
+    once: bool,
+    /// Print one line of JSON for each association
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    options: Options,
+}
+
+pub(crate) fn run(args: &Args) -> ExitCode {
+    let console = Console::new();
+    block_on(&console, serve(args, &console))
+}
+
+async fn serve(args: &Args, console: &Console) -> Result<(), Failure> {
+    let interrupt = Interrupt::listen()?;
+    let risk = "make this host send data to them";
+    let listener = listen::bind(&args.listen, &args.options, MAX_MESSAGE, risk, console)?;
+    let server = Server {
+        console: console.clone(),
+        interrupt: interrupt.clone(),
+        max_time: MAX_TIME,
+        json: args.json,
+        echoes: true,
+    };
+    let attend = |association| server.clone().attend(association);
+    let outcome = listen::serve(listener, args.once, &interrupt, console, attend).await?;
+    if args.once { outcome } else { Ok(()) }
+}

@@ -1,0 +1,154 @@
+//! `whimbrel perf`: rates between two hosts, per path.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use whimbrel::Span;
+
+use crate::perf::client::{Measured, Test, measure};
+use crate::perf::protocol::MAX_MESSAGE;
+use crate::perf::server::Server;
+use crate::perf::{EXIT_CODES, SECURITY};
+use crate::transfer::connect::Toward;
+use crate::transfer::console::Console;
+use crate::transfer::failure::Failure;
+use crate::transfer::interrupt::Interrupt;
+use crate::transfer::options::{Options, parse_amount};
+use crate::transfer::run::block_on;
+use crate::transfer::{address, listen};
+
+const EXAMPLES: &str = "\
+Examples:
+  whimbrel perf --server --listen 192.0.2.1,198.51.100.1
+  whimbrel perf 192.0.2.1,198.51.100.1 --time 30s
+  whimbrel perf 192.0.2.1 --reverse --bytes 1GB --json
+";
+
+/// Measure the rate between two hosts, in total and on each path
+///
+/// The client connects to a server, `whimbrel perf --server` or `whimbrel echo`, and sends messages for 10 s. Each interval is reported
+/// with the data, congestion window, round-trip time and losses of each path. Losses are DATA chunks declared lost, by the
+/// verdict of the scheme: congestion, transmission error, or unsure.
+#[derive(clap::Args, Debug)]
+#[command(after_help = format!("{EXAMPLES}\n{SECURITY}\n{EXIT_CODES}"))]
+pub(crate) struct Args {
+    /// Addresses of the server: one or several of the same host, each an IP address or host name with or without a UDP port (9899)
+    #[arg(value_name = "ADDR", value_delimiter = ',', required_unless_present = "server", conflicts_with = "server", value_parser = address::parse_peer)]
+    to: Vec<SocketAddr>,
+    /// Be the server. It serves until Ctrl-C
+    #[arg(long, requires = "listen")]
+    server: bool,
+    /// Local addresses of the server, each an IP address with or without a UDP port (9899); 0.0.0.0 means all IPv4 addresses of this
+    /// host, `[::]` all IPv4 and IPv6 addresses
+    #[arg(long, value_name = "ADDR", value_delimiter = ',', requires = "server", value_parser = address::parse_listen)]
+    listen: Vec<SocketAddr>,
+    /// With --server: end after one measurement
+    #[arg(long, requires = "server")]
+    once: bool,
+    /// With --server: the longest measurement that a client may ask for
+    #[arg(long, value_name = "TIME", default_value = "1 h", value_parser = parse_time)]
+    max_time: f64,
+    /// The server sends, this end receives
+    #[arg(long, short = 'R', conflicts_with_all = ["server", "bidir"])]
+    reverse: bool,
+    /// Both ends send
+    #[arg(long, conflicts_with = "server")]
+    bidir: bool,
+    /// Number of associations at the same time, each with its own ports
+    #[arg(long, short = 'P', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    parallel: u16,
+    /// Size of a message in bytes, 1 to 1 MiB, such as 1400 or 64KiB
+    #[arg(long, short = 'l', value_name = "SIZE", default_value = "8192", value_parser = parse_length)]
+    length: u32,
+    /// How long data is sent, such as 30s or 2min
+    #[arg(long, short = 't', value_name = "TIME", default_value = "10 s", value_parser = parse_time)]
+    time: f64,
+    /// Send this amount on each association, such as 100MB, instead of sending for a time
+    #[arg(long, short = 'n', value_name = "SIZE", conflicts_with = "time", value_parser = parse_amount)]
+    bytes: Option<u64>,
+    /// Time between reports, at least 50 ms
+    #[arg(long, short = 'i', value_name = "TIME", default_value = "1 s", value_parser = parse_time)]
+    interval: f64,
+    /// Print one JSON object at the end; with --server one line for each measurement
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    toward: Toward,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// A measurement by amount of data may take this long, in seconds.
+const LONGEST: f64 = 3600.0;
+
+/// Parses a time. Returns seconds.
+fn parse_time(text: &str) -> Result<f64, String> {
+    let span: Span = text.parse().map_err(|error| format!("{error}"))?;
+    let seconds = span.as_nanos() as f64 / 1e9;
+    if (0.05..=86_400.0).contains(&seconds) {
+        Ok(seconds)
+    } else {
+        Err("allowed are 50 ms to 24 h".to_owned())
+    }
+}
+
+/// Parses the size of a message.
+fn parse_length(text: &str) -> Result<u32, String> {
+    match parse_amount(text)?.try_into() {
+        Ok(bytes @ 1..=MAX_MESSAGE) => Ok(bytes),
+        _ => Err("allowed are 1 byte to 1 MiB".to_owned()),
+    }
+}
+
+pub(crate) fn run(args: &Args) -> ExitCode {
+    let console = Console::new();
+    if args.server {
+        return block_on(&console, serve(args, &console));
+    }
+    let mut report = None;
+    let code = block_on(&console, async {
+        let interrupt = Interrupt::listen()?;
+        let test = test(args);
+        let Measured { report: json, outcome } =
+            measure(&test, &args.toward, &args.options, &interrupt, &console).await?;
+        report = Some(json);
+        outcome
+    });
+    match report
+        .filter(|_| args.json)
+        .map(|report| crate::output::print(&format!("{report:#}\n")))
+    {
+        Some(Err(ended)) if code == ExitCode::SUCCESS => ExitCode::from(ended.0),
+        _ => code,
+    }
+}
+
+fn test(args: &Args) -> Test {
+    Test {
+        to: args.to.clone(),
+        forward: !args.reverse,
+        reverse: args.reverse || args.bidir,
+        parallel: args.parallel.into(),
+        message_bytes: args.length,
+        seconds: if args.bytes.is_some() { LONGEST } else { args.time },
+        bytes: args.bytes,
+        interval: args.interval,
+        json: args.json,
+    }
+}
+
+async fn serve(args: &Args, console: &Console) -> Result<(), Failure> {
+    let interrupt = Interrupt::listen()?;
+    let risk = "make this host send data to them";
+    let listener = listen::bind(&args.listen, &args.options, MAX_MESSAGE, risk, console)?;
+    let server = Server {
+        console: console.clone(),
+        interrupt: interrupt.clone(),
+        max_time: args.max_time,
+        json: args.json,
+        echoes: false,
+    };
+    let attend = |association| server.clone().attend(association);
+    let outcome = listen::serve(listener, args.once, &interrupt, console, attend).await?;
+    if args.once { outcome } else { Ok(()) }
+}

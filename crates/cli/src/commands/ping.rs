@@ -1,0 +1,314 @@
+//! `whimbrel ping`: round-trip time, jitter and loss of each path.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use whimbrel::{Association, PathChange, PathEvent, PathId, PathState, Span};
+
+use crate::perf::EXIT_CODES;
+use crate::transfer::address;
+use crate::transfer::connect::Toward;
+use crate::transfer::console::Console;
+use crate::transfer::failure::Failure;
+use crate::transfer::interrupt::Interrupt;
+use crate::transfer::options::Options;
+use crate::transfer::run::block_on;
+
+/// How long the end of the association may take.
+const FAREWELL_PATIENCE: Duration = Duration::from_secs(3);
+/// Bytes of a ping beside its Heartbeat Info: IPv4, UDP and SCTP headers, chunk and parameter header.
+const OVERHEAD: u16 = 20 + 8 + 12 + 8;
+/// Requests without an answer that are kept.
+const KEPT: usize = 256;
+
+const NOTES: &str = "\
+Any SCTP peer answers heartbeats; `whimbrel echo` and `whimbrel perf --server` are peers for this purpose. An answer that
+does not come is a loss in one of the directions. Answers return to the address that the heartbeat came from.
+";
+
+/// Measure round-trip time, jitter and loss of each path
+///
+/// Sends a HEARTBEAT on every path each interval (RFC 9260 section 8.3), until Ctrl-C or --count. Heartbeats are not repeated, so
+/// losses are those of the network.
+#[derive(clap::Args, Debug)]
+#[command(after_help = format!("{NOTES}\n{EXIT_CODES}"))]
+pub(crate) struct Args {
+    /// Addresses of the peer: one or several of the same host, each an IP address or host name with or without a UDP port (9899)
+    #[arg(value_name = "ADDR", value_delimiter = ',', required = true, value_parser = address::parse_peer)]
+    to: Vec<SocketAddr>,
+    /// Number of pings on each path. Default: until Ctrl-C
+    #[arg(long, short = 'c', value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    count: Option<u32>,
+    /// Time between pings, at least 2 ms
+    #[arg(long, short = 'i', value_name = "TIME", default_value = "1 s", value_parser = parse_interval)]
+    interval: Duration,
+    /// How long the last answers are awaited
+    #[arg(long, short = 'W', value_name = "TIME", default_value = "2 s", value_parser = parse_wait)]
+    wait: Duration,
+    /// Size of the IP packet in bytes, as far as the path's MTU allows
+    #[arg(long, short = 's', value_name = "BYTES", default_value_t = 100, value_parser = clap::value_parser!(u16).range(66..))]
+    size: u16,
+    /// Print only the summary
+    #[arg(long, short)]
+    quiet: bool,
+    /// Print one JSON object at the end
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    toward: Toward,
+    #[command(flatten)]
+    options: Options,
+}
+
+fn parse_interval(text: &str) -> Result<Duration, String> {
+    parse_between(text, Duration::from_millis(2))
+}
+
+fn parse_wait(text: &str) -> Result<Duration, String> {
+    parse_between(text, Duration::ZERO)
+}
+
+fn parse_between(text: &str, least: Duration) -> Result<Duration, String> {
+    let span: Span = text.parse().map_err(|error| format!("{error}"))?;
+    let time = Duration::from_nanos(span.as_nanos());
+    if (least..=Duration::from_secs(3600)).contains(&time) {
+        Ok(time)
+    } else {
+        Err(format!("allowed are {} ms to 1 h", least.as_millis()))
+    }
+}
+
+/// What was measured of a path.
+#[derive(Clone, Debug)]
+struct Measured {
+    local: SocketAddr,
+    remote: SocketAddr,
+    sent: u32,
+    answered: u32,
+    /// Milliseconds.
+    min: f64,
+    max: f64,
+    sum: f64,
+    squares: f64,
+    last: Option<f64>,
+    /// Smoothed difference of consecutive round-trip times (RFC 3550 section 6.4.1).
+    jitter: f64,
+    state: PathState,
+}
+
+impl Measured {
+    fn new(local: SocketAddr, remote: SocketAddr, state: PathState) -> Self {
+        Measured {
+            local,
+            remote,
+            sent: 0,
+            answered: 0,
+            min: f64::INFINITY,
+            max: 0.0,
+            sum: 0.0,
+            squares: 0.0,
+            last: None,
+            jitter: 0.0,
+            state,
+        }
+    }
+
+    fn on_answer(&mut self, rtt: f64) {
+        self.answered += 1;
+        self.min = self.min.min(rtt);
+        self.max = self.max.max(rtt);
+        self.sum += rtt;
+        self.squares += rtt * rtt;
+        if let Some(last) = self.last.replace(rtt) {
+            self.jitter += ((rtt - last).abs() - self.jitter) / 16.0;
+        }
+    }
+
+    fn mean(&self) -> f64 {
+        self.sum / f64::from(self.answered.max(1))
+    }
+
+    fn deviation(&self) -> f64 {
+        let mean = self.mean();
+        (self.squares / f64::from(self.answered.max(1)) - mean * mean)
+            .max(0.0)
+            .sqrt()
+    }
+
+    /// The share of pings without an answer.
+    fn loss(&self) -> f64 {
+        1.0 - f64::from(self.answered) / f64::from(self.sent.max(1))
+    }
+
+    fn lines(&self) -> [String; 2] {
+        let path = format!("{} > {}", self.local.ip(), self.remote.ip());
+        let first = format!(
+            "{path}: {} sent, {} answered, {:.1} % lost",
+            self.sent,
+            self.answered,
+            self.loss() * 100.0
+        );
+        let second = if self.answered == 0 {
+            "  no answer".to_owned()
+        } else {
+            format!(
+                "  RTT min/mean/max/deviation = {:.3}/{:.3}/{:.3}/{:.3} ms, jitter {:.3} ms",
+                self.min,
+                self.mean(),
+                self.max,
+                self.deviation(),
+                self.jitter
+            )
+        };
+        [first, second]
+    }
+
+    fn json(&self) -> Value {
+        let rtt = (self.answered > 0).then(|| {
+            json!({ "min": self.min, "mean": self.mean(), "max": self.max, "deviation": self.deviation(), "jitter": self.jitter })
+        });
+        json!({
+            "local": self.local.to_string(),
+            "remote": self.remote.to_string(),
+            "state": crate::perf::sample::State::from(self.state).name(),
+            "sent": self.sent,
+            "answered": self.answered,
+            "loss": self.loss(),
+            "rtt_ms": rtt,
+        })
+    }
+}
+
+/// All paths, and the pings that await an answer.
+struct Pinger<'a> {
+    args: &'a Args,
+    association: &'a Association,
+    console: &'a Console,
+    paths: BTreeMap<PathId, Measured>,
+    waiting: std::collections::VecDeque<(PathId, u32)>,
+    next: u32,
+}
+
+impl Pinger<'_> {
+    /// Sends a ping on each path.
+    fn send(&mut self) {
+        let number = self.next;
+        self.next += 1;
+        let bytes = usize::from(self.args.size - OVERHEAD);
+        for path in self.association.paths() {
+            let fresh = || Measured::new(path.local, path.remote, path.state);
+            let measured = self.paths.entry(path.id).or_insert_with(fresh);
+            measured.state = path.state;
+            if self.association.ping(path.id, number, bytes) {
+                measured.sent += 1;
+                self.waiting.push_back((path.id, number));
+            }
+        }
+        while self.waiting.len() > KEPT {
+            self.waiting.pop_front();
+        }
+    }
+
+    fn on_event(&mut self, event: &PathEvent) {
+        let path = format!("{} > {}", event.local.ip(), event.remote.ip());
+        if let PathChange::PingAnswered { number, rtt } = event.change {
+            let Some(place) = self.waiting.iter().position(|waiting| *waiting == (event.path, number)) else {
+                return;
+            };
+            self.waiting.remove(place);
+            let millis = rtt.as_nanos() as f64 / 1e6;
+            if let Some(measured) = self.paths.get_mut(&event.path) {
+                measured.on_answer(millis);
+            }
+            if !self.args.quiet && !self.args.json {
+                self.console.say(format!("{path}: ping {number}, {millis:.3} ms"));
+            }
+        } else if !self.args.json {
+            self.console.note(format!("{path}: {}", event.change));
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> ExitCode {
+    let console = Console::new();
+    let mut report = None;
+    let code = block_on(&console, ping(args, &console, &mut report));
+    match report.map(|report: Value| crate::output::print(&format!("{report:#}\n"))) {
+        Some(Err(ended)) if code == ExitCode::SUCCESS => ExitCode::from(ended.0),
+        _ => code,
+    }
+}
+
+async fn ping(args: &Args, console: &Console, report: &mut Option<Value>) -> Result<(), Failure> {
+    let interrupt = Interrupt::listen()?;
+    let stack = args.toward.stack(&args.to, &args.options)?;
+    let connecting = args
+        .toward
+        .connect(&stack, &args.to, &args.options, &interrupt, console);
+    let association = connecting.await?;
+    let mut events = association.path_events();
+    let mut pinger = Pinger {
+        args,
+        association: &association,
+        console,
+        paths: BTreeMap::new(),
+        waiting: std::collections::VecDeque::new(),
+        next: 1,
+    };
+    let mut tick = tokio::time::interval(args.interval);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let is_last = |next: u32| args.count.is_some_and(|count| next > count);
+    let mut failure = None;
+    // From the last ping on, its answers are awaited.
+    let mut end = None;
+    loop {
+        tokio::select! {
+            biased;
+            () = interrupt.asked(1) => break,
+            event = events.next() => match event {
+                Some(event) => {
+                    pinger.on_event(&event);
+                    if end.is_some() && pinger.waiting.is_empty() {
+                        break;
+                    }
+                }
+                None => {
+                    failure = Some(Failure::from(whimbrel::AssociationError::Closed(association.closed().await)));
+                    break;
+                }
+            },
+            () = async { tokio::time::sleep_until(end.unwrap_or_else(tokio::time::Instant::now)).await }, if end.is_some() => break,
+            _ = tick.tick(), if end.is_none() => {
+                pinger.send();
+                if is_last(pinger.next) {
+                    end = Some(tokio::time::Instant::now() + args.wait);
+                }
+            }
+        }
+    }
+    let answered: u32 = pinger.paths.values().map(|path| path.answered).sum();
+    if args.json {
+        let paths: Vec<_> = pinger.paths.values().map(Measured::json).collect();
+        *report = Some(json!({ "paths": paths, "error": failure.as_ref().map(|failure| failure.message.clone()) }));
+    } else {
+        for line in pinger.paths.values().flat_map(Measured::lines) {
+            console.say(line);
+        }
+    }
+    if failure.is_none() {
+        tokio::select! {
+            _ = tokio::time::timeout(FAREWELL_PATIENCE, association.shutdown()) => {}
+            () = interrupt.asked(2) => {}
+        }
+        association.abort("the measurement is over");
+        let _ = tokio::time::timeout(FAREWELL_PATIENCE, stack.wait_idle()).await;
+    }
+    match failure {
+        Some(failure) => Err(failure),
+        None if answered == 0 => Err(Failure::file("no ping was answered")),
+        None => Ok(()),
+    }
+}

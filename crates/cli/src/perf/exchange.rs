@@ -1,0 +1,263 @@
+//! One measurement on one association. Both ends run the same code.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use whimbrel::{Association, AssociationError, CloseReason, Message, TrySendError};
+
+use super::protocol::{Frame, Received};
+use super::sample::{Interval, Sampler};
+use crate::transfer::failure::Failure;
+
+/// Messages sent before other work has its turn.
+const BURST: usize = 64;
+/// How long what was sent may take to arrive, after the end of sending.
+const DRAIN: Duration = Duration::from_secs(60);
+/// Reports that wait to be sent.
+const MAX_OUTBOX: usize = 8;
+
+/// What an end does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) sends: bool,
+    pub(crate) receives: bool,
+    pub(crate) message_bytes: u32,
+    /// How long it sends.
+    pub(crate) time: Duration,
+    /// How much it sends at most.
+    pub(crate) bytes: Option<u64>,
+    pub(crate) interval: Duration,
+    /// Whether the peer gets the reports of this end's paths.
+    pub(crate) reports: bool,
+}
+
+/// What has happened in an interval.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum News {
+    /// This end has sent.
+    Sent(Interval),
+    /// The peer has sent, as it says.
+    PeerSent(Interval),
+    /// This end has received: from, to, bytes.
+    Received(f64, f64, u64),
+}
+
+/// What has happened in all.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Totals {
+    /// What this end has sent and the peer has acknowledged.
+    pub(crate) sent: Option<Interval>,
+    /// What of it the peer has received, as it says.
+    pub(crate) peer_received: Option<Received>,
+    pub(crate) received: Option<Received>,
+    /// What the peer has sent, as it says.
+    pub(crate) peer_sent: Option<Interval>,
+    /// The measurement was stopped before its end.
+    pub(crate) stopped: bool,
+}
+
+struct Exchange<'a> {
+    association: &'a Association,
+    plan: Plan,
+    sampler: Sampler,
+    outbox: VecDeque<Message>,
+    totals: Totals,
+    sending: bool,
+    receiving: bool,
+    submitted: u64,
+    first: Option<Instant>,
+    /// When the last report of the peer was taken.
+    reported: Option<Instant>,
+    /// Bytes received at the last tick, and its time.
+    ticked: (u64, f64),
+}
+
+/// Runs a measurement. `stop` ends it early; `news` hears of each interval.
+pub(crate) async fn exchange(
+    association: &Association,
+    plan: Plan,
+    stop: impl Future<Output = ()>,
+    mut news: impl FnMut(News),
+) -> (Totals, Result<(), Failure>) {
+    let mut exchange = Exchange {
+        association,
+        plan,
+        sampler: Sampler::new(association),
+        outbox: VecDeque::new(),
+        totals: Totals::default(),
+        sending: plan.sends,
+        receiving: plan.receives,
+        submitted: 0,
+        first: None,
+        reported: None,
+        ticked: (0, 0.0),
+    };
+    if plan.receives {
+        exchange.totals.received = Some(Received::default());
+    }
+    let outcome = exchange.run(stop, &mut news).await;
+    exchange.tick(&mut news);
+    if plan.sends {
+        exchange.totals.sent = Some(exchange.sampler.total(association));
+    }
+    (exchange.totals, outcome)
+}
+
+impl Exchange<'_> {
+    async fn run(&mut self, stop: impl Future<Output = ()>, news: &mut impl FnMut(News)) -> Result<(), Failure> {
+        let association = self.association;
+        let start = tokio::time::Instant::now();
+        let mut tick = tokio::time::interval_at(start + self.plan.interval, self.plan.interval);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        let deadline = start + self.plan.time;
+        let mut limit = deadline + DRAIN;
+        let mut buffer = Vec::new();
+        tokio::pin!(stop);
+        while !self.is_done() {
+            let next = self.next_message();
+            let has_next = next.is_some();
+            let next = next.unwrap_or_else(|| Message::zeros(0, 1));
+            tokio::select! {
+                sent = association.send(next), if has_next => {
+                    sent?;
+                    self.on_sent()?;
+                }
+                received = association.recv_into(&mut buffer) => match received {
+                    Ok(Some((_, ppid, _))) => self.on_message(ppid, &buffer, news)?,
+                    Ok(None) | Err(AssociationError::Closed(CloseReason::Graceful)) => return Err(ended_early()),
+                    Err(error) => return Err(error.into()),
+                },
+                _ = tick.tick() => self.tick(news),
+                () = tokio::time::sleep_until(deadline), if self.sending => self.end_sending(),
+                () = &mut stop, if !self.totals.stopped => {
+                    self.totals.stopped = true;
+                    limit = limit.min(tokio::time::Instant::now() + DRAIN);
+                    self.end_sending();
+                    if self.receiving {
+                        self.outbox.push_back(Frame::Stop.into_message());
+                    }
+                }
+                () = tokio::time::sleep_until(limit) => {
+                    return Err(Failure::timed_out("the measurement did not end in time: data sent has not arrived"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_done(&self) -> bool {
+        let is_told = !self.plan.receives || self.plan.reports || self.totals.peer_sent.is_some();
+        let is_received = !self.receiving && is_told && self.outbox.is_empty();
+        !self.sending && (!self.plan.sends || self.totals.peer_received.is_some()) && is_received
+    }
+
+    fn next_message(&self) -> Option<Message> {
+        self.outbox
+            .front()
+            .cloned()
+            .or_else(|| self.sending.then(|| Frame::data(self.plan.message_bytes)))
+    }
+
+    /// A message was taken; sends more while there is room.
+    fn on_sent(&mut self) -> Result<(), Failure> {
+        if self.outbox.pop_front().is_none() {
+            self.submitted += u64::from(self.plan.message_bytes);
+        }
+        for _ in 1..BURST {
+            let is_enough = self.plan.bytes.is_some_and(|bytes| self.submitted >= bytes);
+            if self.sending && is_enough {
+                self.end_sending();
+            }
+            if !self.sending || !self.outbox.is_empty() {
+                break;
+            }
+            match self.association.try_send(Frame::data(self.plan.message_bytes)) {
+                Ok(()) => self.submitted += u64::from(self.plan.message_bytes),
+                Err(TrySendError::Full(_)) => break,
+                Err(TrySendError::Failed(error)) => return Err(error.into()),
+                Err(_) => return Err(Failure::file("a message was not taken")),
+            }
+        }
+        Ok(())
+    }
+
+    fn end_sending(&mut self) {
+        if self.sending {
+            self.sending = false;
+            self.outbox.push_back(Frame::End.into_message());
+        }
+    }
+
+    fn on_message(&mut self, ppid: u32, data: &[u8], news: &mut impl FnMut(News)) -> Result<(), Failure> {
+        let frame = Frame::parse(ppid, data).map_err(|what| Failure::file(format!("the other end sent {what}")))?;
+        match frame {
+            Frame::Data if self.receiving => self.on_data(data.len()),
+            Frame::End if self.receiving => {
+                self.receiving = false;
+                let received = self.totals.received.unwrap_or_default();
+                self.outbox.push_back(Frame::Received(received).into_message());
+            }
+            Frame::Received(received) if self.plan.sends && !self.sending && self.totals.peer_received.is_none() => {
+                self.totals.peer_received = Some(received);
+                if self.plan.reports {
+                    let summary = Box::new(self.sampler.total(self.association));
+                    self.outbox.push_back(Frame::Summary(summary).into_message());
+                }
+            }
+            Frame::Stop if self.plan.reports => {
+                self.totals.stopped = true;
+                self.end_sending();
+            }
+            Frame::Report(report) if self.plan.receives && !self.plan.reports => {
+                // A peer cannot fill the memory with reports.
+                let is_due = self.reported.is_none_or(|at| at.elapsed() >= self.plan.interval / 2);
+                if is_due {
+                    self.reported = Some(Instant::now());
+                    news(News::PeerSent(*report));
+                }
+            }
+            Frame::Summary(summary) if self.plan.receives && !self.plan.reports && !self.receiving => {
+                self.totals.peer_sent = Some(*summary);
+            }
+            Frame::Refused(why) => return Err(Failure::file(format!("the other end refused: {why}"))),
+            _ => return Err(Failure::file("the other end sent what does not belong here")),
+        }
+        Ok(())
+    }
+
+    fn on_data(&mut self, len: usize) {
+        let now = Instant::now();
+        let first = *self.first.get_or_insert(now);
+        let received = self.totals.received.get_or_insert_default();
+        received.bytes += len as u64;
+        received.messages += 1;
+        received.seconds = (now - first).as_secs_f64();
+    }
+
+    /// Reports an interval, the last of which may be shorter.
+    fn tick(&mut self, news: &mut impl FnMut(News)) {
+        if self.plan.sends {
+            let interval = self.sampler.take(self.association);
+            if self.plan.reports && self.outbox.len() < MAX_OUTBOX {
+                self.outbox
+                    .push_back(Frame::Report(Box::new(interval.clone())).into_message());
+            }
+            news(News::Sent(interval));
+        }
+        if let Some(received) = &self.totals.received {
+            let now = self.sampler.elapsed().as_secs_f64();
+            let (bytes, since) = std::mem::replace(&mut self.ticked, (received.bytes, now));
+            if received.bytes > bytes || self.receiving {
+                news(News::Received(since, now, received.bytes - bytes));
+            }
+        }
+    }
+}
+
+fn ended_early() -> Failure {
+    Failure {
+        code: 6,
+        message: "the other end ended the association early".to_owned(),
+    }
+}

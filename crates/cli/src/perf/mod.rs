@@ -1,0 +1,28 @@
+//! Measurements over associations: `whimbrel perf`, `ping` and `echo`.
+
+pub(crate) mod client;
+pub(crate) mod exchange;
+pub(crate) mod protocol;
+pub(crate) mod report;
+pub(crate) mod sample;
+pub(crate) mod server;
+
+/// Printed in the help of the commands.
+pub(crate) const EXIT_CODES: &str = "\
+Exit codes:
+  0    done; a server: ended by Ctrl-C
+  1    the measurement failed, or the other end refused it; ping: no answer
+  2    wrong use of this command
+  3    refused: nothing listens at the address
+  4    unreachable: the network has no route
+  5    timed out: the other end does not answer
+  6    aborted by the other end
+  130  interrupted (Ctrl-C); what was measured until then is printed";
+
+/// Printed in the help of the commands.
+pub(crate) const SECURITY: &str = "\
+Security:
+  Nothing is encrypted. Without --key anyone who can reach the server can use it: it then sends as fast
+  as the path allows, for --max-time at most. With --key, both ends and every packet are authenticated.
+  See SECURITY.md.
+";

@@ -1,0 +1,163 @@
+//! The server of `whimbrel perf` and `whimbrel echo`.
+
+use std::time::Duration;
+
+use serde_json::json;
+use whimbrel::{Association, Message, ReceivedMessage};
+
+use super::exchange::{Plan, Totals, exchange};
+use super::protocol::Frame;
+use super::report;
+use crate::transfer::console::Console;
+use crate::transfer::failure::Failure;
+use crate::transfer::interrupt::Interrupt;
+use crate::transfer::progress::summary;
+
+/// How long a client may take to end the association after its measurement.
+const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a measurement may take beyond its time.
+const OVERTIME: Duration = Duration::from_secs(90);
+
+/// What every session needs.
+#[derive(Clone)]
+pub(crate) struct Server {
+    pub(crate) console: Console,
+    pub(crate) interrupt: Interrupt,
+    /// The longest measurement, in seconds.
+    pub(crate) max_time: f64,
+    pub(crate) json: bool,
+    /// Whether messages of other protocols are returned.
+    pub(crate) echoes: bool,
+}
+
+impl Server {
+    /// Serves one association. Nothing if the peer has asked for nothing.
+    pub(crate) async fn attend(self, association: Association) -> Option<Result<(), Failure>> {
+        let peer = association
+            .peer_addrs()
+            .first()
+            .map_or_else(|| "?".to_owned(), ToString::to_string);
+        let first = tokio::select! {
+            first = association.recv() => first,
+            () = self.interrupt.asked(1) => {
+                association.abort("the server was interrupted");
+                return None;
+            }
+        };
+        let message = match first {
+            Ok(Some(message)) => message,
+            Ok(None) | Err(_) => return None,
+        };
+        if !Frame::is_known(message.ppid) && self.echoes {
+            let (messages, bytes) = self.echo(&association, message).await;
+            if self.json {
+                self.console
+                    .say(json!({ "peer": peer, "messages": messages, "bytes": bytes }).to_string());
+            } else {
+                self.console
+                    .say(format!("{peer}: returned {messages} messages, {bytes} bytes"));
+            }
+            return Some(Ok(()));
+        }
+        match self.measure(&association, &message, &peer).await {
+            Ok(()) => Some(Ok(())),
+            Err(failure) => {
+                self.console
+                    .note(format!("error: measurement with {peer}: {}", failure.message));
+                let refusal = Frame::Refused(failure.message.clone()).into_message();
+                if association.send(refusal).await.is_ok() {
+                    farewell(&association).await;
+                }
+                Some(Err(failure))
+            }
+        }
+    }
+
+    async fn measure(&self, association: &Association, first: &ReceivedMessage, peer: &str) -> Result<(), Failure> {
+        let failed = |what: &str| Failure::file(format!("the client sent {what}"));
+        let start = match Frame::parse(first.ppid, &first.data).map_err(failed)? {
+            Frame::Start(start) => start,
+            _ => return Err(failed("something else than the start of a measurement")),
+        };
+        start
+            .check(self.max_time)
+            .map_err(|why| Failure::file(format!("the client asks for {why}")))?;
+        association.send(Frame::Ready.into_message()).await?;
+        let plan = Plan {
+            sends: start.reverse,
+            receives: start.forward,
+            message_bytes: start.message_bytes,
+            time: Duration::from_secs_f64(start.seconds.min(self.max_time)),
+            bytes: start.bytes,
+            interval: Duration::from_secs_f64(start.interval),
+            reports: true,
+        };
+        let measured = exchange(association, plan, self.interrupt.asked(1), |_| {});
+        let limit = plan.time + OVERTIME;
+        let Ok((totals, outcome)) = tokio::time::timeout(limit, measured).await else {
+            association.abort("the measurement takes too long");
+            return Err(Failure::timed_out("it takes too long"));
+        };
+        self.say(peer, &totals, outcome.as_ref().err());
+        outcome?;
+        farewell(association).await;
+        Ok(())
+    }
+
+    fn say(&self, peer: &str, totals: &Totals, failure: Option<&Failure>) {
+        if self.json {
+            self.console
+                .say(report::totals_json(Some(peer), totals, failure).to_string());
+            return;
+        }
+        if let Some(received) = totals.received {
+            let time = Duration::from_secs_f64(received.seconds);
+            self.console
+                .say(format!("{peer}: received {}", summary(received.bytes, time)));
+        }
+        if let Some(sent) = &totals.sent {
+            let time = Duration::from_secs_f64(sent.end);
+            self.console.say(format!("{peer}: sent {}", summary(sent.bytes, time)));
+        }
+    }
+
+    /// Returns messages until the peer ends the association. Returns how many, and their bytes.
+    async fn echo(&self, association: &Association, first: ReceivedMessage) -> (u64, u64) {
+        let (mut messages, mut bytes) = (0, 0);
+        let mut next = first;
+        let all = async {
+            loop {
+                let len = next.data.len() as u64;
+                let answer = Message {
+                    ppid: next.ppid,
+                    unordered: next.unordered,
+                    ..Message::new(0, std::mem::take(&mut next.data))
+                };
+                // While the peer does not read, nothing more is read from it.
+                if association.send(answer).await.is_err() {
+                    break;
+                }
+                messages += 1;
+                bytes += len;
+                match association.recv().await {
+                    Ok(Some(message)) => next = message,
+                    _ => break,
+                }
+            }
+        };
+        tokio::select! {
+            () = all => {}
+            () = self.interrupt.asked(1) => association.abort("the server was interrupted"),
+        }
+        (messages, bytes)
+    }
+}
+
+/// Waits until the client has ended the association; what it still sends is dropped.
+async fn farewell(association: &Association) {
+    let mut scrap = Vec::new();
+    let ended = async { while let Ok(Some(_)) = association.recv_into(&mut scrap).await {} };
+    if tokio::time::timeout(SHUTDOWN_PATIENCE, ended).await.is_err() {
+        association.abort("the measurement is over");
+    }
+}

@@ -1,0 +1,110 @@
+//! How commands connect to the end that listens.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use whimbrel::{Association, ConnectError, Span, Stack, StackConfig};
+
+use super::address;
+use super::console::Console;
+use super::failure::Failure;
+use super::interrupt::Interrupt;
+use super::options::Options;
+
+/// With a key, silence of the other end is explained after this time.
+const SILENCE: Duration = Duration::from_secs(2);
+/// With a key, time after which the other end is taken to have another one, unless given.
+const KEY_PATIENCE: Span = Span::from_secs(10);
+const OTHER_KEY: &str = "a receiver that has another key does not answer";
+
+/// Options of the end that connects.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Toward {
+    /// Local addresses to send from, each an IP address with or without a UDP port. Default: chosen by the routing table
+    #[arg(long, value_name = "ADDR", value_delimiter = ',', value_parser = address::parse_local)]
+    local: Vec<SocketAddr>,
+    /// End if the other end has not accepted the association after this time. Default: 10 s with --key, as an end with another key
+    /// does not answer; otherwise when all repetitions are over, which takes 31 s
+    #[arg(long, value_name = "TIME")]
+    connect_timeout: Option<Span>,
+}
+
+impl Toward {
+    /// Returns the sockets for associations with a peer.
+    ///
+    /// # Errors
+    /// Returns an error if a local address cannot be used or if there is no route.
+    pub(crate) fn stack(&self, to: &[SocketAddr], options: &Options) -> Result<Stack, Failure> {
+        let config = StackConfig {
+            local: self.local.clone(),
+            association: options.association()?,
+            ..StackConfig::default()
+        };
+        Ok(Stack::toward(config, to)?)
+    }
+
+    /// Opens an association.
+    ///
+    /// # Errors
+    /// Returns an error if the peer refuses or does not answer in time, or after Ctrl-C.
+    pub(crate) async fn connect(
+        &self,
+        stack: &Stack,
+        to: &[SocketAddr],
+        options: &Options,
+        interrupt: &Interrupt,
+        console: &Console,
+    ) -> Result<Association, Failure> {
+        let has_key = options.key.is_some();
+        tokio::select! {
+            connected = stack.connect(to, options.port) => connected.map_err(|error| explain_key(error, has_key)),
+            never = note_silence(has_key, console) => match never {},
+            failure = self.give_up(has_key) => Err(failure),
+            () = interrupt.asked(1) => Err(Failure::interrupted("interrupted before the connection was made")),
+        }
+    }
+
+    /// Returns the failure once the other end has been silent for too long.
+    async fn give_up(&self, has_key: bool) -> Failure {
+        let Some(patience) = self.connect_timeout.or(has_key.then_some(KEY_PATIENCE)) else {
+            return std::future::pending().await;
+        };
+        tokio::time::sleep(Duration::from_nanos(patience.as_nanos())).await;
+        let cause = if has_key {
+            format!(
+                "the receiver does not accept the key: {OTHER_KEY} (no association after {patience}; --connect-timeout)"
+            )
+        } else {
+            format!("the receiver does not answer (no association after {patience}; --connect-timeout)")
+        };
+        Failure::timed_out(cause)
+    }
+}
+
+/// Says soon why there may be no answer: a receiver discards what another key has authenticated (RFC 4895 §6.3).
+async fn note_silence(has_key: bool, console: &Console) -> std::convert::Infallible {
+    if has_key {
+        tokio::time::sleep(SILENCE).await;
+        console.note(format!("no answer yet: {OTHER_KEY}"));
+    }
+    std::future::pending().await
+}
+
+/// A failure to connect, with the remedy if one end has no key or another one.
+fn explain_key(error: ConnectError, has_key: bool) -> Failure {
+    let text = error.to_string();
+    let remedy = match has_key {
+        true if matches!(error, ConnectError::TimedOut(_)) => OTHER_KEY,
+        true if text.contains("required authentication") => "the receiver uses no key: start it with --key FILE",
+        // RFC 4895 §6.1: what the INIT lacks is the parameters of authentication.
+        false if text.contains("missing mandatory parameter") => {
+            "the receiver takes files only with its key: --key FILE"
+        }
+        _ => return error.into(),
+    };
+    let failure = Failure::from(error);
+    Failure {
+        message: format!("{remedy} ({})", failure.message),
+        ..failure
+    }
+}

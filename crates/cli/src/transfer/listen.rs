@@ -1,0 +1,138 @@
+//! How commands listen for associations of peers.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+use whimbrel::{Association, AssociationConfig, Discard, Listener, Span, Stack, StackConfig};
+
+use super::console::Console;
+use super::failure::Failure;
+use super::interrupt::Interrupt;
+use super::options::Options;
+
+/// Time for the packets that end associations after a second Ctrl-C.
+pub(crate) const LAST_PACKETS: Duration = Duration::from_millis(100);
+/// How long a peer may take for its first message.
+const FIRST_MESSAGE: Span = Span::from_secs(10);
+/// Associations at a time, in all and from one address.
+const MAX_ASSOCIATIONS: usize = 1024;
+const MAX_ASSOCIATIONS_PER_ADDRESS: usize = 64;
+/// Time between two looks at packets that were refused.
+pub(crate) const STRANGERS_INTERVAL: Duration = Duration::from_millis(200);
+/// Least time between two reports of them.
+const REPORTS_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Listens on these addresses and says where. `max_message`: the longest message of a peer. `risk`: what anyone can do without a key.
+///
+/// # Errors
+/// Returns an error if an option is wrong or an address cannot be bound.
+pub(crate) fn bind(
+    listen: &[SocketAddr],
+    options: &Options,
+    max_message: u32,
+    risk: &str,
+    console: &Console,
+) -> Result<Listener, Failure> {
+    let config = StackConfig {
+        local: listen.to_vec(),
+        port: options.port,
+        association: AssociationConfig {
+            max_message: Some(max_message),
+            ..options.association()?
+        },
+        max_associations: MAX_ASSOCIATIONS,
+        max_associations_per_address: MAX_ASSOCIATIONS_PER_ADDRESS,
+        first_message_timeout: Some(FIRST_MESSAGE),
+        ..StackConfig::default()
+    };
+    let listener = Listener::bind(config)?;
+    let stack = listener.stack();
+    let addrs: Vec<String> = stack.local_addrs().iter().map(ToString::to_string).collect();
+    console.note(format!(
+        "listening on UDP {}, SCTP port {}",
+        addrs.join(", "),
+        stack.port()
+    ));
+    if options.key.is_none() && !stack.local_addrs().iter().all(|addr| addr.ip().is_loopback()) {
+        console.note(format!(
+            "warning: anyone who can reach these addresses can {risk}; with --key FILE only those with the key"
+        ));
+    }
+    Ok(listener)
+}
+
+/// Packets that were refused because their sender has another key or none.
+#[derive(Default)]
+pub(crate) struct Unauthenticated {
+    known: u64,
+    reported: Option<Instant>,
+}
+
+impl Unauthenticated {
+    pub(crate) fn report(&mut self, stack: &Stack, console: &Console) {
+        let discarded = stack.discarded();
+        let count = discarded.iter().find(|(reason, _)| *reason == Discard::Unauthenticated);
+        let count = count.map_or(0, |(_, count)| *count);
+        let is_due = self.reported.is_none_or(|at| at.elapsed() >= REPORTS_INTERVAL);
+        if count > self.known && is_due {
+            let new = count - self.known;
+            console.note(format!(
+                "warning: refused {new} packets of a sender that has another key, or none"
+            ));
+            (self.known, self.reported) = (count, Some(Instant::now()));
+        }
+    }
+}
+
+/// Serves every association in a task of its own until Ctrl-C, or until the first one has ended with `once`. A second Ctrl-C aborts
+/// associations. Returns what came of the last one.
+///
+/// # Errors
+/// Returns an error if the stack fails.
+pub(crate) async fn serve<F>(
+    listener: Listener,
+    once: bool,
+    interrupt: &Interrupt,
+    console: &Console,
+    attend: impl Fn(Association) -> F,
+) -> Result<Result<(), Failure>, Failure>
+where
+    F: Future<Output = Option<Result<(), Failure>>> + Send + 'static,
+{
+    let stack = listener.stack().clone();
+    let mut tasks = JoinSet::new();
+    let mut unauthenticated = Unauthenticated::default();
+    let mut strangers = tokio::time::interval(STRANGERS_INTERVAL);
+    let mut outcome = Ok(());
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => drop(tasks.spawn(attend(accepted?))),
+            Some(ended) = tasks.join_next() => {
+                let ended = ended.unwrap_or_else(|e| Some(Err(Failure::file(format!("a task broke: {e}")))));
+                if let Some(ended) = ended {
+                    outcome = ended;
+                    if once {
+                        break;
+                    }
+                }
+            }
+            _ = strangers.tick() => unauthenticated.report(&stack, console),
+            () = interrupt.asked(1) => break,
+        }
+    }
+    drop(listener);
+    let rest = async {
+        while tasks.join_next().await.is_some() {}
+        stack.wait_idle().await;
+    };
+    tokio::select! {
+        () = rest => {}
+        () = interrupt.asked(2) => {
+            tasks.shutdown().await;
+            let _ = tokio::time::timeout(LAST_PACKETS, stack.wait_idle()).await;
+        }
+    }
+    Ok(outcome)
+}

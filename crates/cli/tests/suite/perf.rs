@@ -1,0 +1,320 @@
+//! `perf`, `ping` and `echo` over loopback.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use whimbrel::{Message, Stack, StackConfig};
+
+use crate::support::{code, stderr, stdout};
+
+const WHIMBREL: &str = env!("CARGO_BIN_EXE_whimbrel");
+
+/// A server that is stopped at the end of the test.
+struct Server {
+    child: Child,
+    addrs: String,
+    errors: BufReader<ChildStderr>,
+}
+
+impl Server {
+    fn start(args: &[&str]) -> Self {
+        let mut child = Command::new(WHIMBREL)
+            .args(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let mut errors = BufReader::new(child.stderr.take().expect("a pipe"));
+        let mut line = String::new();
+        errors.read_line(&mut line).expect("text");
+        let addrs = line
+            .strip_prefix("listening on UDP ")
+            .and_then(|rest| rest.split_once(", SCTP port"))
+            .unwrap_or_else(|| panic!("{line}"));
+        let addrs = addrs.0.replace(", ", ",");
+        Server { child, addrs, errors }
+    }
+
+    /// The client's output for these arguments.
+    fn run(&self, command: &str, args: &[&str]) -> Output {
+        let output = Command::new(WHIMBREL).args([command, &self.addrs]).args(args).output();
+        output.expect("the command starts")
+    }
+
+    /// Ends it by Ctrl-C. Returns code, standard output and standard error.
+    fn end(mut self) -> (Option<i32>, String, String) {
+        signal(&self.child, "-INT");
+        let start = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("a child") {
+                break status;
+            }
+            assert!(start.elapsed() < Duration::from_secs(30), "it does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        let (mut out, mut err) = (String::new(), String::new());
+        let mut pipe = self.child.stdout.take().expect("a pipe");
+        pipe.read_to_string(&mut out).expect("text");
+        self.errors.read_to_string(&mut err).expect("text");
+        (status.code(), out, err)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn signal(child: &Child, signal: &str) {
+    let id = child.id().to_string();
+    let sent = Command::new("kill").args([signal, &id]).status();
+    assert!(sent.expect("kill").success());
+}
+
+fn perf_server() -> Server {
+    Server::start(&["perf", "--server", "--listen", "127.0.2.1:0,127.0.2.2:0"])
+}
+
+fn json(output: &Output) -> Value {
+    assert_eq!(code(output), 0, "{}", stderr(output));
+    serde_json::from_slice(&output.stdout).expect("one JSON object")
+}
+
+#[test]
+fn perf_reports_each_path_in_each_interval() {
+    let server = perf_server();
+    let local = ["--local", "127.0.1.1,127.0.1.2"];
+    let output = server.run(
+        "perf",
+        &[&local[..], &["-t", "500 ms", "-i", "200 ms", "--json"]].concat(),
+    );
+    let report = json(&output);
+    assert_eq!(report["start"]["scheme"], "multipath");
+    let intervals = report["intervals"].as_array().expect("a list");
+    assert!(intervals.len() >= 2, "{report:#}");
+    for interval in intervals {
+        assert_eq!(interval["direction"], "sent");
+        let paths = interval["paths"].as_array().expect("a list");
+        let ends: Vec<_> = paths.iter().map(|path| path["local"].as_str().unwrap_or("")).collect();
+        assert!(
+            ends[0].starts_with("127.0.1.1:") && ends[1].starts_with("127.0.1.2:"),
+            "{ends:?}"
+        );
+        assert!(paths.iter().all(|path| path["cwnd_bytes"].as_u64() > Some(0)));
+    }
+    // The intervals add up to the total, and everything sent has arrived.
+    let total = &report["end"]["associations"][0];
+    let sum: u64 = intervals
+        .iter()
+        .map(|interval| interval["bytes"].as_u64().unwrap_or(0))
+        .sum();
+    assert_eq!(total["sent"]["bytes"].as_u64(), Some(sum));
+    assert!(total["peer_received"]["bytes"].as_u64() >= Some(sum - 200), "{total:#}");
+    assert_eq!(
+        total["peer_received"]["bytes"].as_u64().map(|bytes| bytes % 8192),
+        Some(0)
+    );
+    let (code, out, err) = server.end();
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    assert!(out.contains("received ") && out.lines().count() == 1, "{out}");
+}
+
+#[test]
+fn perf_sends_an_amount_in_both_directions_on_several_associations() {
+    let server = perf_server();
+    let args = [
+        "--bidir",
+        "--parallel",
+        "3",
+        "-n",
+        "2MB",
+        "-l",
+        "1400",
+        "--scheme",
+        "standard",
+        "--json",
+    ];
+    let report = json(&server.run("perf", &args));
+    let each = report["end"]["associations"].as_array().expect("a list");
+    assert_eq!(each.len(), 3);
+    for association in each {
+        for direction in ["received", "peer_received"] {
+            // The amount in whole messages.
+            assert_eq!(
+                association[direction]["bytes"], 2_000_600,
+                "{direction}: {association:#}"
+            );
+        }
+    }
+    let sums = report["end"]["sum"].as_array().expect("a list");
+    assert!(
+        sums.iter()
+            .any(|sum| sum["direction"] == "received" && sum["bytes"] == 3 * 2_000_600)
+    );
+    let text = stdout(&server.run("perf", &["--reverse", "-n", "3MB", "-P", "2"]));
+    assert!(text.contains("total received") && text.contains("peer sent"), "{text}");
+    server.end();
+}
+
+#[test]
+fn ctrl_c_prints_what_was_measured() {
+    let server = perf_server();
+    for direction in [&[][..], &["--reverse"]] {
+        let child = Command::new(WHIMBREL)
+            .args(["perf", &server.addrs, "-t", "60 s", "-i", "100 ms"])
+            .args(direction)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        std::thread::sleep(Duration::from_millis(700));
+        signal(&child, "-INT");
+        let output = child.wait_with_output().expect("it ends");
+        let text = stdout(&output);
+        assert_eq!(output.status.code(), Some(130), "{text}{}", stderr(&output));
+        assert!(
+            text.lines().last().is_some_and(|line| line.contains("total ")),
+            "{text}"
+        );
+    }
+    assert_eq!(server.end().0, Some(0));
+}
+
+#[test]
+fn a_closed_or_full_output_does_not_stop_a_measurement() {
+    let server = perf_server();
+    let full = || {
+        Stdio::from(
+            std::fs::File::options()
+                .write(true)
+                .open("/dev/full")
+                .expect("a device"),
+        )
+    };
+    let closed = || {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        Stdio::from(writer)
+    };
+    for (command, args) in [
+        ("perf", &["-t", "300 ms", "-i", "100 ms"][..]),
+        ("ping", &["-c", "3", "-i", "20 ms"]),
+    ] {
+        for output in [full(), closed()] {
+            let status = Command::new(WHIMBREL)
+                .args([command, &server.addrs])
+                .args(args)
+                .stdout(output)
+                .stderr(closed())
+                .status();
+            assert_eq!(status.expect("it starts").code(), Some(0), "{command}");
+        }
+    }
+    let (_, out, _) = server.end();
+    assert_eq!(out.lines().count(), 2, "{out}");
+}
+
+#[test]
+fn ping_measures_every_path() {
+    let server = Server::start(&["echo", "--listen", "127.0.2.1:0,127.0.2.2:0"]);
+    let local = ["--local", "127.0.1.1,127.0.1.2", "-c", "5", "-i", "20 ms"];
+    let text = stdout(&server.run("ping", &local));
+    for path in ["127.0.1.1 > 127.0.2.1", "127.0.1.2 > 127.0.2.2"] {
+        assert!(text.contains(&format!("{path}: ping 5, ")), "{text}");
+        assert!(
+            text.contains(&format!("{path}: 5 sent, 5 answered, 0.0 % lost\n  RTT min/mean/max")),
+            "{text}"
+        );
+    }
+    let report = json(&server.run("ping", &[&local[..], &["--json", "-s", "1400"]].concat()));
+    assert_eq!(report["paths"][1]["answered"], 5);
+    assert!(report["paths"][1]["rtt_ms"]["mean"].as_f64() > Some(0.0));
+    server.end();
+}
+
+#[tokio::test]
+async fn echo_returns_messages_and_serves_measurements() {
+    let server = Server::start(&["echo", "--listen", "127.0.0.1:0"]);
+    let to = [server.addrs.parse().expect("an address")];
+    let stack = Stack::toward(StackConfig::default(), &to).expect("bound");
+    let association = stack.connect(&to, 5000).await.expect("connected");
+    for size in [1, 100_000] {
+        association.send(Message::new(0, vec![7; size])).await.expect("sent");
+        let answer = association.recv().await.expect("open").expect("an answer");
+        assert_eq!(answer.data, vec![7; size]);
+    }
+    association.shutdown().await.expect("in good order");
+    assert_eq!(code(&server.run("perf", &["-n", "1MB"])), 0);
+    let (_, out, _) = server.end();
+    assert!(out.contains("returned 2 messages, 100001 bytes"), "{out}");
+}
+
+#[tokio::test]
+async fn a_hostile_client_gets_an_error() {
+    const START: u32 = 0x5748_5001;
+    let server = Server::start(&["perf", "--server", "--listen", "127.0.0.1:0", "--max-time", "2 s"]);
+    let to = [server.addrs.parse().expect("an address")];
+    let start = |seconds: &str, bytes: &str| {
+        format!(
+            "{{\"version\":1,\"reverse\":true,\"forward\":true,\"message_bytes\":{bytes},\"seconds\":{seconds},\
+             \"bytes\":null,\"interval\":1}}"
+        )
+    };
+    let cases: [(u32, String, &str); 6] = [
+        (START, "[".repeat(60_000), "cannot be read"),
+        (START, start("1e300", "100"), "--max-time"),
+        (START, start("3", "100"), "--max-time"),
+        (START, start("1", "0"), "messages of 0 bytes"),
+        (START + 5, "{}".to_owned(), "cannot be read"),
+        (0, "GET / HTTP/1.1".to_owned(), "another protocol"),
+    ];
+    for (ppid, content, words) in cases {
+        let stack = Stack::toward(StackConfig::default(), &to).expect("bound");
+        let association = stack.connect(&to, 5000).await.expect("connected");
+        let message = Message {
+            ppid,
+            ..Message::new(0, content)
+        };
+        association.send(message).await.expect("sent");
+        let answer = association.recv().await.expect("open").expect("an answer");
+        let answer = String::from_utf8(answer.data).expect("text");
+        assert!(answer.contains(words), "{answer} instead of {words}");
+        association.shutdown().await.expect("in good order");
+    }
+    assert_eq!(code(&server.run("perf", &["-n", "1MB"])), 0);
+    assert_eq!(code(&server.run("perf", &["-t", "200 ms"])), 0);
+    server.end();
+}
+
+#[test]
+fn wrong_use_and_missing_servers_have_exit_codes() {
+    let run = |args: &[&str]| Command::new(WHIMBREL).args(args).output().expect("it starts");
+    for args in [
+        &["perf"][..],
+        &["perf", "--server"],
+        &["perf", "127.0.0.1", "--server", "--listen", "127.0.0.1"],
+        &["perf", "127.0.0.1", "-t", "0 s"],
+        &["perf", "127.0.0.1", "-t", "NaN"],
+        &["perf", "127.0.0.1", "-P", "0"],
+        &["perf", "127.0.0.1", "-l", "2MiB"],
+        &["perf", "127.0.0.1", "-n", "0"],
+        &["perf", "127.0.0.1", "--scheme", "magic"],
+        &["ping"],
+        &["ping", "127.0.0.1", "-s", "10"],
+        &["ping", "127.0.0.1", "-i", "1 ms"],
+        &["echo"],
+    ] {
+        assert_eq!(code(&run(args)), 2, "{args:?}");
+    }
+    let closed = std::net::UdpSocket::bind("127.0.0.1:0").expect("bound");
+    let addr = closed.local_addr().expect("bound").to_string();
+    drop(closed);
+    for command in ["perf", "ping"] {
+        let refused = run(&[command, &addr]);
+        assert_eq!(code(&refused), 3, "{}", stderr(&refused));
+    }
+}
