@@ -247,7 +247,7 @@ mod tests {
         let mut sink = ByteSink::new(&mut bytes, ChecksumField::Zero);
         let now = Time::from_nanos(1_000_000_000);
         let sent = testing::with_context(now, |ctx| association.poll_transmit(ctx, &mut sink));
-        let (path, ..) = sent.expect("what was lost goes out");
+        let (path, ..) = sent.expect("lost data is retransmitted");
         (path.index(), [0, 1].map(|path| association.paths[PathId(path)].urgent))
     }
 

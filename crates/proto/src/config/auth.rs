@@ -10,20 +10,20 @@ use whimbrel_wire::ChunkType;
 )]
 #[cfg_attr(feature = "config", serde(default, deny_unknown_fields))]
 pub struct AuthConfig {
-    /// Offer authentication even without dynamic addresses, which need it, and without `chunks` or `key`, which ask for it. A peer
-    /// that does not authenticate is taken as it is, unless one of the two is set: then it is refused.
+    /// Offers authentication although no other setting requires it. Dynamic addresses, `chunks` and `key` imply it. A peer without
+    /// authentication is accepted unless `chunks` or `key` is set; then it is refused.
     pub enabled: bool,
-    /// Types of chunks that are taken only if they are authenticated, by number; ASCONF and ASCONF-ACK are among them with dynamic
-    /// addresses. INIT (1), INIT ACK (2), SHUTDOWN COMPLETE (14) and AUTH (15) cannot be.
+    /// Types of chunks, by number, that are accepted only if authenticated. With dynamic addresses, ASCONF and ASCONF-ACK are included.
+    /// INIT (1), INIT ACK (2), SHUTDOWN COMPLETE (14) and AUTH (15) are not allowed.
     pub chunks: Vec<u8>,
-    /// Endpoint pair shared key, up to 128 bytes: both ends have to be given the same. As text, or as `hex:` and two digits for each
-    /// byte. Without one, AUTH protects against whoever did not see the handshake.
+    /// Endpoint pair shared key of up to 128 bytes, the same at both ends. As text, or as `hex:` and two digits for each byte. Without a
+    /// key, AUTH protects only against attackers that did not see the handshake.
     pub key: String,
-    /// Number of that key.
+    /// Identifier of that key.
     pub key_id: u16,
 }
 
-/// Longest shared key, bytes.
+/// Maximum length of a shared key in bytes.
 const MAX_KEY: usize = 128;
 
 impl AuthConfig {

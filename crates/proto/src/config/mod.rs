@@ -1,4 +1,4 @@
-//! Every parameter of RFC 9260 §16 and every choice that the RFC leaves open, validated before use.
+//! The parameters of RFC 9260 §16 and the choices that the RFC leaves open, validated before use.
 
 mod auth;
 mod endpoint;
@@ -27,7 +27,7 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// Settings of one association: the same names in scenario files.
+/// Settings of one association. Scenario files use the same names.
 #[derive(Clone, PartialEq, Debug)]
 #[cfg_attr(
     feature = "config",
@@ -38,134 +38,132 @@ fn is_false(value: &bool) -> bool {
 pub struct AssociationConfig {
     /// Edition of the standard, `rfc9260`, `rfc4960` or `rfc2960`, or the rules of ns-2.35, `ns2`.
     pub preset: Preset,
-    /// Single rules of the preset, overridden.
+    /// Changes to single rules of the preset.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "RuleChanges::is_default"))]
     pub rules: RuleChanges,
-    /// Streams we ask for, 1 to 65535.
+    /// Number of outbound streams to request, 1 to 65535.
     pub outbound_streams: u16,
-    /// Streams the peer may send on, 1 to 65535.
+    /// Number of streams on which the peer may send, 1 to 65535.
     pub max_inbound_streams: u16,
-    /// Receive buffer, advertised as a_rwnd, in bytes: 1500, or the MTU if that is less, to 1 GiB. INIT announces 1500 at least, as RFC
-    /// 9260 §3.3.2 asks. It has to hold what all paths together deliver while the slowest
-    /// one carries a packet; the default of 1 MiB is enough for 20 Mbit/s with 400 ms.
+    /// Receive buffer in bytes, advertised as a_rwnd: 1500, or the MTU if that is less, to 1 GiB. INIT announces at least 1500, as RFC 9260
+    /// §3.3.2 requires. The buffer must hold the data that all paths together deliver while the slowest path carries a packet; the default
+    /// of 1 MiB suffices for 20 Mbit/s with 400 ms.
     pub recv_buffer: u32,
-    /// Automatic tuning: the receive buffer starts with `recv_buffer` and grows to a multiple of what the application takes in a
-    /// round-trip time, up to this many bytes (at most 1 GiB) and the endpoint's memory for buffers. Absent, or not above
-    /// `recv_buffer`: the buffer is fixed.
+    /// Automatic tuning: the receive buffer starts with `recv_buffer` and grows to a multiple of the data that the application reads in a
+    /// round-trip time, up to this many bytes (at most 1 GiB) and the endpoint's memory for buffers. Absent, or not above `recv_buffer`:
+    /// the size is fixed.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub recv_buffer_max: Option<u32>,
-    /// Bytes of messages held for sending or until acknowledged: 1500, or the MTU if that is less, to 1 GiB.
+    /// Send buffer in bytes, for messages waiting or not acknowledged: 1500, or the MTU if that is less, to 1 GiB.
     pub send_buffer: u32,
-    /// Automatic tuning: the send buffer starts with `send_buffer` and grows to a multiple of the congestion windows, up to this many
-    /// bytes (at most 1 GiB) and the endpoint's memory for buffers. Absent, or not above `send_buffer`: the buffer is fixed.
+    /// Automatic tuning: the send buffer starts with `send_buffer` and grows to a multiple of the congestion windows, up to this many bytes
+    /// (at most 1 GiB) and the endpoint's memory for buffers. Absent, or not above `send_buffer`: the size is fixed.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub send_buffer_max: Option<u32>,
-    /// Longest message that is accepted, in bytes: the association is aborted as soon as the parts that have arrived exceed it. 1 to
-    /// 4294967295, which is no limit, as is an absent value.
+    /// Maximum length in bytes of a received message, 1 to 4294967295. The association is aborted when the received parts exceed it.
+    /// Absent, or 4294967295: no limit.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub max_message: Option<u32>,
-    /// Path MTU in bytes: IP packets are never larger. 512 to 65535.
+    /// Path MTU in bytes, which no IP packet exceeds. 512 to 65535.
     pub mtu: u16,
     /// RTO.Initial: retransmission timeout before the first measurement; 1 s, with the older presets 3 s.
     pub rto_initial: Option<Span>,
-    /// RTO.Min: the shortest retransmission timeout, 1 ms to RTO.Max.
+    /// RTO.Min: minimum retransmission timeout, 1 ms to RTO.Max.
     pub rto_min: Span,
-    /// RTO.Max: the longest retransmission timeout.
+    /// RTO.Max: maximum retransmission timeout.
     pub rto_max: Span,
     /// RTO.Alpha: weight of a new round-trip time in SRTT, between 0 and 1.
     pub rto_alpha: f64,
     /// RTO.Beta: weight of a new deviation in RTTVAR, between 0 and 1.
     pub rto_beta: f64,
-    /// Max.Burst: packets of new data sent on one occasion; 0 sets no limit.
+    /// Max.Burst: maximum number of packets of new data sent at once; 0: no limit.
     pub max_burst: u32,
-    /// Association.Max.Retrans: retransmissions in a row, over all paths, after which the peer counts as unreachable.
+    /// Association.Max.Retrans: consecutive retransmissions over all paths after which the peer is unreachable.
     pub association_max_retrans: u32,
-    /// Path.Max.Retrans: retransmissions in a row after which a path is inactive.
+    /// Path.Max.Retrans: consecutive retransmissions after which a path is inactive.
     pub path_max_retrans: u32,
-    /// Retransmissions in a row after which a path is potentially failed (PFMR, RFC 7829); absent: never.
+    /// Consecutive retransmissions after which a path is potentially failed (PFMR, RFC 7829); absent: never.
     pub potentially_failed_max_retrans: Option<u32>,
-    /// Max.Init.Retransmits: attempts to repeat INIT or COOKIE ECHO.
+    /// Max.Init.Retransmits: maximum number of retransmissions of INIT or COOKIE ECHO.
     pub max_init_retransmits: u32,
-    /// HB.interval: time between heartbeats on an idle path, added to its RTO; 0 s turns heartbeats off.
+    /// HB.interval: time between heartbeats on an idle path, in addition to its RTO; 0 s disables heartbeats.
     pub hb_interval: Span,
-    /// HB.Max.Burst: heartbeats sent on one occasion, at least 1.
+    /// HB.Max.Burst: maximum number of heartbeats sent at once, at least 1.
     pub hb_max_burst: u32,
-    /// SACK.Delay: the longest time an acknowledgement waits for a second packet, at most 500 ms.
+    /// SACK.Delay: maximum delay of an acknowledgement that waits for a second packet, at most 500 ms.
     pub sack_delay: Span,
-    /// Packets received before an acknowledgement is sent: 1 acknowledges each, 2 is standard.
+    /// Number of packets received before a SACK is sent: 1 acknowledges each packet, 2 is the standard.
     pub sack_frequency: u32,
-    /// Missing reports that make a fast retransmit: 3, with `rfc2960` and the schemes `ipcc` and `ipcc-retransmit` 4.
+    /// Number of missing reports that cause a fast retransmit: 3; with `rfc2960` and the schemes `ipcc` and `ipcc-retransmit` 4.
     pub missing_reports: Option<u32>,
     /// Initial cwnd in bytes instead of the preset's rule.
     pub initial_cwnd: Option<u32>,
-    /// Smallest ssthresh after a loss, in units of the preset (PMDCS or MTU): 4, with `rfc2960` 2.
+    /// Minimum ssthresh after a loss, in units of the preset (PMDCS or MTU): 4, with `rfc2960` 2.
     pub min_ssthresh_mtus: Option<u32>,
-    /// Shut the association down after so long without user data in either direction; absent: never.
+    /// Time without user data in either direction after which the association is shut down; absent: never.
     pub autoclose: Option<Span>,
-    /// T5-shutdown-guard: the longest time a shutdown may take; absent: five times RTO.Max (RFC 9260 §9.2).
+    /// T5-shutdown-guard: maximum duration of a shutdown; absent: five times RTO.Max (RFC 9260 §9.2).
     pub shutdown_guard: Option<Span>,
-    /// The scheme, a named bundle of parts; the settings below change single parts of it.
+    /// The scheme, a named combination of parts; the settings below change single parts of it.
     pub scheme: Scheme,
-    /// Did a loss mean congestion? A name, or a table with its `kind` and parameters; absent: the scheme's.
+    /// Decides whether a loss indicates congestion. A name, or a table with its `kind` and parameters; absent: the scheme's.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub discriminator: Option<DiscriminatorSpec>,
-    /// How much may be in flight? A name, or a table with its `kind` and parameters; absent: the scheme's.
+    /// Determines the congestion window. A name, or a table with its `kind` and parameters; absent: the scheme's.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub window: Option<WindowSpec>,
-    /// Changes to the scheme's recovery: what is sent again, when, with which timer.
+    /// Changes to the scheme's recovery: what is retransmitted, when, and with which timer.
     pub recovery: RecoveryChanges,
-    /// Explicit congestion notification, used if the peer is capable of it as well: data is sent as ECT(0), and the receiver answers
-    /// each marked packet with an ECNE chunk. Absent: as the scheme has it.
+    /// Explicit congestion notification, used if the peer supports it: data is sent as ECT(0), and the receiver answers each marked packet
+    /// with an ECNE chunk. Absent: the scheme's setting.
     pub ecn: Option<bool>,
-    /// ECN as in RFC 4960 appendix A: the receiver repeats ECNE with each SACK until CWR answers, and the sender sends CWR as it
-    /// reduces its window. Both ends should agree; needs `ecn`. Absent: as the scheme has it.
+    /// ECN as in RFC 4960 appendix A: the receiver repeats ECNE with each SACK until a CWR arrives, and the sender sends CWR when it
+    /// reduces its window. Both ends should use the same setting; requires `ecn`. Absent: the scheme's setting.
     pub ecn_cwr: Option<bool>,
-    /// The receiver echoes the congestion that routers indicate on every packet (ECI, congestion warning), if both ends agree. Absent:
-    /// as the scheme has it.
+    /// The receiver echoes the congestion that routers indicate on every packet (ECI, congestion warning), if both ends support it. Absent:
+    /// the scheme's setting.
     pub eci: Option<bool>,
-    /// Packets of data carry the time at which they were sent (TIMESTAMP chunk, 12 bytes), and SACKs bring it back with the time of
-    /// arrival, if both ends agree. Absent: as the scheme has it.
+    /// Packets of data carry the time at which they were sent (TIMESTAMP chunk, 12 bytes), and SACKs echo it together with the time of
+    /// arrival, if both ends support it. Absent: the scheme's setting.
     pub timestamps: Option<bool>,
-    /// The first slow start ends when round-trip times rise (HyStart++, RFC 9406), for the windows `standard` and `cubic`. Absent: as
-    /// the window has it: off for `standard`, on for `cubic`. Over sockets it is on by default.
+    /// The first slow start ends when round-trip times rise (HyStart++, RFC 9406), for the windows `standard` and `cubic`. Absent: the
+    /// window's default, which is off for `standard` and on for `cubic`. Over sockets it is on by default.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub hystart: Option<bool>,
-    /// Packets are spread over the round-trip time instead of following each acknowledgement. Absent: as the scheme has it.
+    /// Packets are spread over the round-trip time instead of following each acknowledgement. Absent: the scheme's setting.
     pub pacing: Option<bool>,
-    /// Whose sequence numbers drive congestion control? Absent: as the scheme has it.
+    /// The sequence numbers that drive congestion control. Absent: the scheme's setting.
     pub accounting: Option<Accounting>,
-    /// Which path takes the next packet of new data? A name, or a table with its `kind` and parameters; absent: the scheme's.
+    /// Selects the path for the next packet of new data. A name, or a table with its `kind` and parameters; absent: the scheme's.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub distribution: Option<DistributionSpec>,
-    /// Where is lost data sent again? Absent: as the scheme has it.
+    /// The path for retransmissions. Absent: the scheme's setting.
     pub retransmit_path: Option<RetransmitPath>,
-    /// What does one path's window have to do with the others'? A name, or a table with its `kind` and parameters; absent: the
-    /// scheme's.
+    /// Coupling of the congestion windows of the paths. A name, or a table with its `kind` and parameters; absent: the scheme's.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub coupling: Option<CouplingSpec>,
-    /// May one path fill the buffers? Absent: as the scheme has it.
+    /// Limits the share of the buffers that one path may use. Absent: the scheme's setting.
     pub buffer_split: Option<BufferSplit>,
-    /// Where the buffers that all paths share are full, the data that they wait for is sent once more on a faster path with an open
-    /// window, or on any where the answer is overdue; what was lost waits for no path that has timed out while another answers. Needs
-    /// `accounting = "path"`. Absent: as the scheme has it, and true where new data is distributed with that accounting.
+    /// If the buffers that all paths share are full, the data that they wait for is also sent on a faster path with an open window, or on
+    /// any other path if the acknowledgement is overdue. Lost data is not retransmitted on a path that has timed out while another path
+    /// responds. Requires `accounting = "path"`. Absent: the scheme's setting, and true if new data is distributed with that accounting.
     pub opportunistic_retransmission: Option<bool>,
-    /// The path that the buffers wait for has its window halved then, once in a round-trip time; where nothing is left to halve, it
-    /// rests. Absent: as the scheme has it, and true where new data is distributed with `accounting = "path"`.
+    /// Halves the window of the path that the shared buffers wait for, once per round-trip time; if it is at its minimum, the path takes no
+    /// new data for a time. Absent: the scheme's setting, and true if new data is distributed with `accounting = "path"`.
     pub penalise: Option<bool>,
-    /// Is a path fit, and which one should carry data? A name, or a table with its `kind` and parameters; absent: the scheme's.
+    /// Determines the state of each path and the path for data. A name, or a table with its `kind` and parameters; absent: the scheme's.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub path_policy: Option<PathPolicySpec>,
-    /// Changes to the scheme's reporting: when and how the receiver reports what has arrived.
+    /// Changes to the scheme's reporting: when and how the receiver reports received data.
     pub reporting: ReportingChanges,
-    /// Lifetime asked for the state cookie beyond the peer's default (Cookie Preservative) when it turned out stale.
+    /// After a stale-cookie error, requests a longer cookie life (Cookie Preservative).
     pub extend_stale_cookie: bool,
-    /// A path for each local address, even if the peer has fewer addresses than we have: a server with one address is reached over
-    /// every interface. Without it a path belongs to an address of the peer (RFC 9260 §1.3), and local addresses beyond the number
-    /// of the peer's are not used for sending.
+    /// One path for each local address, even if the peer has fewer addresses: a server with one address is reached over every interface.
+    /// Without it, a path belongs to an address of the peer (RFC 9260 §1.3), and further local addresses are not used for sending.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "is_false"))]
     pub path_per_local_address: bool,
-    /// Let addresses come and go during the association, if the peer can too (RFC 5061): with it, changes are authenticated (RFC
-    /// 4895).
+    /// Allows addresses to be added and removed during the association, if the peer supports it (RFC 5061). The changes are authenticated
+    /// (RFC 4895).
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "is_false"))]
     pub dynamic_addresses: bool,
     /// Authentication of chunks (RFC 4895).
@@ -302,7 +300,6 @@ impl AssociationConfig {
         self.dynamic_addresses || self.auth.enabled || self.auth.is_required()
     }
 
-    /// Checks every value.
     /// Checks every value.
     ///
     /// # Errors

@@ -174,7 +174,7 @@ mod tests {
             assert!(streams.park(3, Ssn(ssn), u32::from(ssn), 4));
             assert_eq!(streams.take_next(3), None);
         }
-        assert!(!streams.park(3, Ssn(0), 9, 4), "the number is taken");
+        assert!(!streams.park(3, Ssn(0), 9, 4), "the number is in use");
         assert!(!streams.park(3, Ssn(65_532), 9, 4), "the number was delivered");
         streams.unpark(3, Ssn(65_535));
         streams.get_mut(3).expected = Ssn(65_534);

@@ -48,7 +48,7 @@ fn send(net: &mut Net, id: AssocId, messages: u32) {
 }
 
 /// Checks that all messages of [`send`] have arrived in order.
-fn all_came(net: &Net, messages: u32) {
+fn all_arrived(net: &Net, messages: u32) {
     let numbers: Vec<u32> = net
         .contents(Host::B)
         .iter()
@@ -73,7 +73,7 @@ fn k_arrivals_cause_a_sack_also_beyond_a_gap() {
         let start = net.now;
         send(&mut net, a, 100);
         net.run_for(Span::from_secs(5));
-        all_came(&net, 100);
+        all_arrived(&net, 100);
         assert_eq!(
             net.count(Host::A, ChunkType::DATA),
             102,
@@ -98,8 +98,8 @@ fn dac_delays_sacks_beyond_a_gap_and_reports_the_number_of_packets() {
     let start = net.now;
     send(&mut net, a, 20);
     net.run_for(Span::from_secs(5));
-    all_came(&net, 20);
-    let told: Vec<u8> = net
+    all_arrived(&net, 20);
+    let counts: Vec<u8> = net
         .sent(Host::B, ChunkType::SACK)
         .iter()
         .filter(|sent| sent.at >= start)
@@ -109,8 +109,12 @@ fn dac_delays_sacks_beyond_a_gap_and_reports_the_number_of_packets() {
             _ => None,
         })
         .collect();
-    assert_eq!(told.iter().map(|count| u32::from(*count)).sum::<u32>(), 20, "{told:?}");
-    assert!(told.iter().filter(|count| **count == 2).count() >= 9, "{told:?}");
+    assert_eq!(
+        counts.iter().map(|count| u32::from(*count)).sum::<u32>(),
+        20,
+        "{counts:?}"
+    );
+    assert!(counts.iter().filter(|count| **count == 2).count() >= 9, "{counts:?}");
 }
 
 fn options(change: impl FnOnce(&mut ReportingChanges)) -> AssociationConfig {
@@ -150,7 +154,7 @@ fn a_two_level_buffer_lets_the_sender_continue_beyond_a_gap() {
         let held = net.b.association(b).expect("established").buffered_receive();
         assert_eq!(net.contents(Host::B).len(), 2, "the others wait for the third");
         net.run_for(Span::from_secs(20));
-        all_came(&net, 300);
+        all_arrived(&net, 300);
         let stats = net.b.association(b).expect("established").receiver_stats();
         assert_eq!((stats.reneged, stats.no_buffer), (0, 0));
         held
@@ -247,7 +251,7 @@ fn other_sack_formats_require_both_ends() {
             lose(&mut net, &[3]);
             send(&mut net, a, 20);
             net.run_for(Span::from_secs(5));
-            all_came(&net, 20);
+            all_arrived(&net, 20);
             let form = match (ours, theirs) {
                 (1, 1) | (1, 3) | (3, 1) | (3, 3) => ChunkType::NR_SACK,
                 (2, 2) | (2, 3) | (3, 2) => ChunkType::NEW_GAPS,
@@ -537,7 +541,7 @@ fn freed_chunks_are_not_reneged_on() {
     }
     net.drain(Host::A);
     let first = net.last(Host::A, ChunkType::DATA).tsns()[0] - 3;
-    let told = |kept: &[u8]| {
+    let report_kept = |kept: &[u8]| {
         let bytes = kept.to_vec();
         move |net: &mut Net| {
             let nr_sack = Chunk::NrSack(NrSack {
@@ -552,11 +556,11 @@ fn freed_chunks_are_not_reneged_on() {
     };
     let path = |net: &Net| net.a.association(a).expect("established").paths().next().expect("one");
     let all = path(&net).flight;
-    assert_eq!(told(&[0, 2, 0, 3])(&mut net), Ok(()));
+    assert_eq!(report_kept(&[0, 2, 0, 3])(&mut net), Ok(()));
     assert_eq!(path(&net).flight, all / 2);
     // Then no chunk is reported as non-renegable, four times, which would suffice for a loss.
     for _ in 0..4 {
-        assert_eq!(told(&[])(&mut net), Ok(()));
+        assert_eq!(report_kept(&[])(&mut net), Ok(()));
     }
     let stats = net.a.association(a).expect("established").stats();
     assert_eq!((path(&net).flight, stats.fast_retransmits), (all / 2, 0));

@@ -521,7 +521,7 @@ fn packets_overtaken_by_an_address_change_do_not_end_the_association() {
 }
 
 /// Returns the ABORT of a host without such an association.
-fn abort_for_strangers(tag: u32) -> Vec<u8> {
+fn reflected_abort(tag: u32) -> Vec<u8> {
     let causes = Causes::default();
     let abort = Chunk::Abort {
         tag_reflected: true,
@@ -550,12 +550,12 @@ fn an_abort_to_a_removed_address_is_ignored() {
     for answered in [false, true] {
         let removed = Event::LocalAddressRemoved { addr: wifi() };
         assert_eq!(net.events_of(Host::A).contains(&removed), answered);
-        net.inject(Host::A, wifi(), addrs(Host::B, 1)[0], abort_for_strangers(peer_tag));
+        net.inject(Host::A, wifi(), addrs(Host::B, 1)[0], reflected_abort(peer_tag));
         net.run_for(Span::from_millis(500));
         assert_eq!(net.close_reason(Host::A), None);
     }
     // At an address in use, the ABORT is valid.
-    net.inject(Host::A, lte(), addrs(Host::B, 1)[0], abort_for_strangers(peer_tag));
+    net.inject(Host::A, lte(), addrs(Host::B, 1)[0], reflected_abort(peer_tag));
     net.run_for(Span::from_millis(1));
     assert!(matches!(
         net.close_reason(Host::A),

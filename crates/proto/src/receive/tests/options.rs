@@ -362,7 +362,7 @@ impl KnownTsns {
                 .collect()
         };
         self.cumulative = content.cumulative_tsn_ack.0;
-        let new_gaps = content.new_gaps.expect("new_gaps are told");
+        let new_gaps = content.new_gaps.expect("a NEW GAPS header");
         if new_gaps.everything {
             self.held.clear();
         }

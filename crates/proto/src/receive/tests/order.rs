@@ -109,7 +109,7 @@ fn section_6_9_fragments_are_reassembled_in_any_order_of_arrival() {
         }
         let received = receiver.recv(&mut |part| {
             let Payload::Bytes(part) = part else {
-                panic!("bytes went in")
+                panic!("the content is bytes")
             };
             text.extend_from_slice(part);
         });

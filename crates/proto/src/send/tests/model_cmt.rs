@@ -425,7 +425,7 @@ impl Pair {
             assert_eq!(self.real.data_held_of(id), held.map(|chunk| chunk.len).sum::<u64>());
             let earliest = model.earliest(path);
             assert_eq!(self.real.earliest(id).is_some(), earliest.is_some());
-            assert!(self.real.earliest(id) <= earliest, "none in flight comes before it");
+            assert!(self.real.earliest(id) <= earliest, "no position in flight is lower");
             for timed_out in [false, true] {
                 let queue = 2 * path + usize::from(timed_out);
                 let real = self.real.first_lost_in(queue).map(|lost| lost.seq);

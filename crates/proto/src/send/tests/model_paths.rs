@@ -648,7 +648,7 @@ impl Pair {
             }
             let earliest = model.earliest(path).map(|psn| psn as Seq);
             assert_eq!(self.real.earliest(id).is_some(), earliest.is_some());
-            assert!(self.real.earliest(id) <= earliest, "none in flight comes before it");
+            assert!(self.real.earliest(id) <= earliest, "no position in flight is lower");
         }
         for (&seq, chunk) in &model.chunks {
             let slot = self.real.slot(seq).expect("the ring has it");
