@@ -162,7 +162,6 @@ fn pings_measure_each_path_and_change_nothing_else() {
     net.delay = Span::from_millis(200);
     for (number, index, bytes) in [(7, 0, 0), (8, 1, 1000), (9, 1, usize::MAX)] {
         let now = net.now;
-        let now = net.now;
         assert!(net.a.ping(now, a, PathId(index), number, bytes));
         net.run_for(Span::from_millis(100));
     }
