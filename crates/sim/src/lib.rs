@@ -32,6 +32,7 @@ pub mod ledger;
 mod link;
 pub mod loss;
 mod measure;
+mod mesh;
 mod network;
 mod observer;
 mod packet;
@@ -53,6 +54,7 @@ pub use measure::{
     DelaySummary, EndReason, FileCheck, FlowOutcome, FlowResult, Histogram, LinkResult, RadioResult, RunResult,
     VerdictCounts,
 };
+pub use mesh::{Mesh, MeshNode, MeshPlace};
 pub use observer::{
     FrameEvent, FrameKind, Interest, NoObserver, Observer, PacketEvent, PacketFate, RouteEvent, Sample,
 };

@@ -10,11 +10,11 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use nix::unistd::geteuid;
 use whimbrel_proto::Ecn;
-use whimbrel_sim::{Delivery, Entry, IpHeader, set_ce};
+use whimbrel_sim::{Delivery, Entry, IpHeader, MeshPlace as Place, set_ce};
 
 use super::NetnsError;
 use super::netlink::Netlink;
-use super::plan::{NetnsPlan, Place};
+use super::plan::NetnsPlan;
 use super::registry::{self, Claim};
 use super::setup::{self, Tun};
 use crate::{Arrival, Gate, GateCounts};

@@ -3,12 +3,10 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use whimbrel_control::{Rate, Span};
-use whimbrel_sim::config::{ConfigError, FlowConfig, FlowKind, SimConfig, TrafficKind};
-use whimbrel_sim::topology::{self, DirectionId, FlowRoutes, Topology};
+use whimbrel_sim::config::{ConfigError, SimConfig};
+use whimbrel_sim::topology::{self, DirectionId};
+use whimbrel_sim::{Mesh, MeshPlace as Place};
 
-/// Each pair of nodes needs routes between all of their addresses.
-const MOST_NODES: usize = 64;
 /// Smallest MTU of IPv6 (RFC 8200 §5).
 const V6_MTU: u32 = 1280;
 /// Longest name of an interface.
@@ -21,14 +19,7 @@ pub struct NetnsPlan {
     pub config: SimConfig,
     /// The nodes, in the order of the scenario.
     pub nodes: Vec<NodePlan>,
-    /// Number of simulated flows.
-    simulated: usize,
-    /// The nodes of each pair, in the order of their flows.
-    pairs: Vec<[u16; 2]>,
-    /// The flow from one node to another, at `from * nodes + to`; whether it is that flow's forward direction.
-    flows: Vec<Option<(u32, bool)>>,
-    /// Interfaces in ascending order.
-    places: Vec<(DirectionId, Place)>,
+    mesh: Mesh,
 }
 
 /// A node.
@@ -61,14 +52,6 @@ pub struct DevicePlan {
     pub(super) first: u16,
 }
 
-/// The place of an address.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Place {
-    pub(super) node: u16,
-    /// Index among the interfaces of the node.
-    pub(super) interface: u16,
-}
-
 /// Returns the IPv6 address that belongs to an IPv4 address: `fd00::` and the four bytes.
 pub fn v6(address: Ipv4Addr) -> Ipv6Addr {
     let [a, b, c, d] = address.octets();
@@ -99,138 +82,55 @@ impl NetnsPlan {
     /// # Errors
     /// Returns an error if the scenario has too many nodes, or is invalid.
     pub fn new(config: &SimConfig, simulated: &[usize]) -> Result<Self, ConfigError> {
-        let count = config.node.len();
-        if count > MOST_NODES {
-            let allowed = format!("at most {MOST_NODES} nodes in an emulation");
-            return Err(ConfigError::new("node", count, allowed));
-        }
-        let mut network = config.clone();
-        let (kept, replaced): (Vec<_>, Vec<_>) = config
-            .flow
-            .iter()
-            .enumerate()
-            .partition(|(place, _)| simulated.contains(place));
-        network.flow = kept.into_iter().map(|(_, flow)| flow.clone()).collect();
-        let replaced = replaced.into_iter().map(|(_, flow)| flow);
-        let simulated = network.flow.len();
-        let mut pairs = Vec::new();
-        for a in 0..count {
-            for b in a + 1..count {
-                let pair = ordered(config, a, b);
-                let flow = pair_flow(config, pair, &network.flow, replaced.clone());
-                let alone = SimConfig {
-                    flow: vec![flow.clone()],
-                    ..network.clone()
-                };
-                // Nodes that no route joins.
-                if Topology::build(&alone).is_ok() {
-                    network.flow.push(flow);
-                    pairs.push(pair.map(|node| node as u16));
-                }
-            }
-        }
-        let topology = Topology::build(&network)?;
-        let mut flows = vec![None; count * count];
-        let mut interfaces: Vec<&[DirectionId]> = vec![&[]; count];
-        for (i, &[from, to]) in pairs.iter().enumerate() {
-            let (from, to) = (usize::from(from), usize::from(to));
-            let flow = (simulated + i) as u32;
-            flows[from * count + to] = Some((flow, true));
-            flows[to * count + from] = Some((flow, false));
-            let routes = &topology.flows[flow as usize];
-            (interfaces[from], interfaces[to]) = (&routes.sender, &routes.receiver);
-        }
-        let mut places = Vec::new();
-        let mut nodes = Vec::with_capacity(count);
-        for (n, own) in interfaces.iter().enumerate() {
-            places.extend(own.iter().enumerate().map(|(i, interface)| {
-                let place = Place {
-                    node: n as u16,
-                    interface: i as u16,
-                };
-                (*interface, place)
-            }));
-            let (devices, device_of) = devices(config, own);
-            nodes.push(NodePlan {
-                name: config.node[n].name.clone(),
-                routes: routes(&topology, n, simulated, &pairs, &device_of),
+        let mesh = Mesh::new(config, simulated)?;
+        let plan = |node: &whimbrel_sim::MeshNode| {
+            let (devices, device_of) = devices(config, &node.interfaces);
+            let route = |(to, own): &(IpAddr, u16)| {
+                let own = usize::from(*own);
+                let source = as_v4(node.interfaces[own]);
+                v4(*to).map(|to| (to, device_of[own], source))
+            };
+            NodePlan {
+                name: node.name.clone(),
+                routes: node.routes.iter().filter_map(route).collect(),
                 devices,
                 device_of,
-            });
-        }
-        places.sort_unstable_by_key(|(interface, _)| *interface);
+            }
+        };
         Ok(NetnsPlan {
-            config: network,
-            nodes,
-            simulated,
-            pairs,
-            flows,
-            places,
+            config: mesh.config.clone(),
+            nodes: mesh.nodes.iter().map(plan).collect(),
+            mesh,
         })
     }
 
     /// Returns the flows whose ends are programs.
     pub fn outside(&self) -> Vec<usize> {
-        (self.simulated..self.config.flow.len()).collect()
+        self.mesh.outside()
     }
 
     /// Returns the node with this name.
     pub fn node(&self, name: &str) -> Option<usize> {
-        self.nodes.iter().position(|node| node.name == name)
+        self.mesh.node(name)
     }
 
     /// Returns the place of an address.
     #[inline]
     pub(super) fn place(&self, address: IpAddr) -> Option<Place> {
-        let interface = topology::interface(IpAddr::V4(v4(address)?))?;
-        let at = self.places.binary_search_by_key(&interface, |(i, _)| *i).ok()?;
-        Some(self.places[at].1)
+        self.mesh.place(IpAddr::V4(v4(address)?))
     }
 
     /// Returns the flow from a node to another, and whether that is its forward direction.
     #[inline]
     pub(super) fn flow(&self, from: u16, to: u16) -> Option<(u32, bool)> {
-        *self.flows.get(usize::from(from) * self.nodes.len() + usize::from(to))?
+        self.mesh.flow(from, to)
     }
 
     /// Returns the node at the end of a flow.
     #[inline]
     pub(super) fn target(&self, flow: usize, forward: bool) -> Option<u16> {
-        let pair = self.pairs.get(flow.checked_sub(self.simulated)?)?;
-        Some(pair[usize::from(forward)])
+        self.mesh.target(flow, forward)
     }
-}
-
-/// Orders two nodes like the scenario's flow between them.
-fn ordered(config: &SimConfig, a: usize, b: usize) -> [usize; 2] {
-    let (first, second) = (&config.node[a].name, &config.node[b].name);
-    let mut ends = config.flow.iter().map(|flow| (&flow.from, &flow.to));
-    match ends.find(|ends| *ends == (first, second) || *ends == (second, first)) {
-        Some((from, _)) if from == second => [b, a],
-        _ => [a, b],
-    }
-}
-
-/// Creates the flow of a pair of nodes: it has no traffic of its own, and the name of the first flow that it replaces.
-fn pair_flow<'c>(
-    config: &SimConfig,
-    [from, to]: [usize; 2],
-    others: &[FlowConfig],
-    mut replaced: impl Iterator<Item = &'c FlowConfig>,
-) -> FlowConfig {
-    let (from, to) = (&config.node[from].name, &config.node[to].name);
-    let mut name = match replaced.find(|flow| (&flow.from, &flow.to) == (from, to)) {
-        Some(flow) => flow.name.clone(),
-        None => format!("{from}-{to}"),
-    };
-    while others.iter().any(|flow| flow.name == name) {
-        name.push('\'');
-    }
-    let mut flow = FlowConfig::new(&name, FlowKind::Udp, from, to);
-    flow.traffic.kind = TrafficKind::Cbr;
-    flow.traffic.rate = Some(Rate::from_bps(1));
-    flow.start = Span::ZERO;
-    flow
 }
 
 /// Returns the devices of a node, and the device of each of its interfaces.
@@ -290,50 +190,10 @@ fn device_name(link: &str, number: usize, taken: &mut BTreeSet<String>) -> Strin
     name
 }
 
-/// Returns a node's routes to the addresses of all others: by the link that joins both, by the interface with the same number, or
-/// by the first one from which there is a route.
-fn routes(
-    topology: &Topology,
-    node: usize,
-    simulated: usize,
-    pairs: &[[u16; 2]],
-    device_of: &[u16],
-) -> Vec<(Ipv4Addr, u16, Ipv4Addr)> {
-    let mut found = Vec::new();
-    for (pair, flow) in pairs.iter().zip(&topology.flows[simulated..]) {
-        let forward = usize::from(pair[0]) == node;
-        if !forward && usize::from(pair[1]) != node {
-            continue;
-        }
-        let (own, others) = if forward {
-            (&flow.sender, &flow.receiver)
-        } else {
-            (&flow.receiver, &flow.sender)
-        };
-        for (o, &other) in others.iter().enumerate() {
-            let direct = own.iter().position(|i| i.radio().is_none() && i.reverse() == other);
-            let candidates = direct.into_iter().chain([o]).chain(0..own.len());
-            let usable = |i: &usize| *i < own.len() && is_route(topology, flow, forward, *i, o);
-            if let Some(i) = candidates.into_iter().find(usable) {
-                found.push((as_v4(other), device_of[i], as_v4(own[i])));
-            }
-        }
-    }
-    found
-}
-
-fn is_route(topology: &Topology, flow: &FlowRoutes, forward: bool, own: usize, other: usize) -> bool {
-    let route = if forward {
-        flow.forward[own * flow.receiver.len() + other]
-    } else {
-        flow.reverse[own * flow.sender.len() + other]
-    };
-    !topology.hops_of(route).is_empty()
-}
-
 #[cfg(test)]
 mod tests {
-    use whimbrel_sim::config::{LinkConfig, NodeConfig};
+    use whimbrel_control::{Rate, Span};
+    use whimbrel_sim::config::{FlowConfig, FlowKind, LinkConfig, NodeConfig};
 
     use super::*;
 
