@@ -9,7 +9,7 @@ use whimbrel_wire::Payload;
 
 use crate::paths::{PathEvents, PathWatch};
 use crate::shared::{Progress, Shared, Signals, State};
-use crate::socket::Trouble;
+use crate::transport::Trouble;
 use crate::{AddressError, AssociationError, CloseReason, Message, TrySendError};
 
 /// An association: whole messages in both directions, on many streams. Clones share it. When the last clone is dropped

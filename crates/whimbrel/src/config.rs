@@ -1,9 +1,12 @@
 //! What a stack is made from.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use whimbrel_control::Span;
 use whimbrel_proto::AssociationConfig;
+
+use crate::transport::Transport;
 
 /// Addresses, port and limits of a [`Stack`](crate::Stack).
 #[derive(Clone, Debug)]
@@ -50,6 +53,8 @@ pub struct StackConfig {
     /// Whether one system call may send many packets (GSO). It is much cheaper, but a capture on the sending host shows
     /// the packets of one call as a single long one.
     pub segmentation_offload: bool,
+    /// What carries the datagrams. `None`: UDP sockets of the operating system, or on a node of a simulation its simulated network.
+    pub transport: Option<Arc<dyn Transport>>,
 }
 
 impl StackConfig {
@@ -95,6 +100,7 @@ impl Default for StackConfig {
             answer_all_ports: true,
             socket_buffer: 4 << 20,
             segmentation_offload: true,
+            transport: None,
         }
     }
 }

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use quinn_udp::RecvMeta;
 use tokio::task::JoinHandle;
 use whimbrel_control::Time;
 use whimbrel_proto::{Discard, PacketMeta};
@@ -14,18 +13,18 @@ use whimbrel_wire::{ByteSink, ChecksumField};
 use crate::flood::Floods;
 use crate::outgoing::Outgoing;
 use crate::shared::{Shared, SocketChange, State};
-use crate::socket::{self, Socket};
 use crate::timer::Timer;
+use crate::transport::{Arrival, BATCH, Datagrams, Report, Socket, Trouble};
 
 /// Buffers filled by one receive. Each holds a run of datagrams that the system has joined (GRO).
-const BUFFERS: usize = quinn_udp::BATCH_SIZE;
+const BUFFERS: usize = BATCH;
 const BUFFER_BYTES: usize = 65_536;
 /// Rounds after which other tasks of the runtime have their turn.
 const ROUNDS: usize = 32;
 
 pub(crate) struct Driver {
     shared: Arc<Shared>,
-    sockets: Vec<Arc<Socket>>,
+    sockets: Vec<Arc<dyn Socket>>,
     watchers: Vec<JoinHandle<()>>,
     buffer: Vec<u8>,
     outgoing: Outgoing,
@@ -35,7 +34,8 @@ pub(crate) struct Driver {
 
 impl Driver {
     /// A driver for these sockets; must be made within a tokio runtime.
-    pub(crate) fn new(shared: Arc<Shared>, sockets: Vec<Arc<Socket>>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, sockets: Vec<Arc<dyn Socket>>) -> Self {
+        let timer = shared.clock.timer();
         let watchers = sockets
             .iter()
             .map(|socket| tokio::spawn(watch_errors(shared.clone(), socket.clone())))
@@ -47,7 +47,7 @@ impl Driver {
             buffer: vec![0; BUFFERS * BUFFER_BYTES],
             outgoing: Outgoing::default(),
             floods: Floods::default(),
-            timer: Timer::new(),
+            timer,
         }
     }
 
@@ -97,7 +97,7 @@ impl Driver {
                     self.sockets.push(socket);
                 }
                 SocketChange::Remove(addr) => {
-                    let Some(place) = self.sockets.iter().position(|socket| socket.local() == addr) else {
+                    let Some(place) = self.sockets.iter().position(|socket| socket.local_addr() == addr) else {
                         continue;
                     };
                     self.sockets.remove(place);
@@ -112,11 +112,11 @@ impl Driver {
     fn receive(&mut self, cx: &mut Context<'_>) -> Result<bool, String> {
         let mut any = false;
         for socket in &self.sockets {
-            let mut meta = [RecvMeta::default(); BUFFERS];
+            let mut arrivals = [Arrival::NONE; BUFFERS];
             let mut rest = self.buffer.chunks_exact_mut(BUFFER_BYTES);
             let mut buffers: [IoSliceMut<'_>; BUFFERS] =
                 std::array::from_fn(|_| IoSliceMut::new(rest.next().unwrap_or_default()));
-            match socket.poll_recv(cx, &mut buffers, &mut meta) {
+            match socket.poll_recv(cx, &mut buffers, &mut arrivals) {
                 Poll::Pending => {}
                 Poll::Ready(Ok(count)) => {
                     any = true;
@@ -126,15 +126,17 @@ impl Driver {
                         outgoing: &mut self.outgoing,
                         floods: &mut self.floods,
                     };
-                    for (buffer, meta) in buffers.iter().zip(&meta).take(count) {
-                        intake.take(cx, socket.local(), &buffer[..meta.len], meta);
+                    let local = socket.local_addr();
+                    for (buffer, arrival) in buffers.iter().zip(&arrivals).take(count) {
+                        let bytes = buffer.get(..arrival.len).unwrap_or_default();
+                        intake.take(cx, local, bytes, arrival);
                     }
                     self.shared.lock().bound_memory(self.shared.now());
                 }
                 // Reports about datagrams that did not arrive; `watch_errors` reads the details.
-                Poll::Ready(Err(e)) if socket::of_kind(e.kind()).is_some() => any = true,
+                Poll::Ready(Err(e)) if Trouble::of(&e).is_some() => any = true,
                 Poll::Ready(Err(e)) if e.kind() == std::io::ErrorKind::ConnectionReset => any = true,
-                Poll::Ready(Err(e)) => return Err(format!("cannot receive on {}: {e}", socket.local())),
+                Poll::Ready(Err(e)) => return Err(format!("cannot receive on {}: {e}", socket.local_addr())),
             }
         }
         Ok(any)
@@ -174,8 +176,7 @@ impl Driver {
 
     /// Sets the timer to `deadline`; returns whether it is due.
     fn poll_timer(&mut self, cx: &mut Context<'_>, deadline: Option<Time>) -> bool {
-        let instant = deadline.and_then(|deadline| self.shared.instant(deadline));
-        self.timer.poll(cx, instant)
+        self.timer.poll(cx, &self.shared.clock, deadline)
     }
 }
 
@@ -191,7 +192,7 @@ impl Drop for Driver {
 /// What takes received datagrams to the endpoint.
 struct Intake<'a> {
     shared: &'a Shared,
-    sockets: &'a [Arc<Socket>],
+    sockets: &'a [Arc<dyn Socket>],
     outgoing: &'a mut Outgoing,
     floods: &'a mut Floods,
 }
@@ -199,16 +200,16 @@ struct Intake<'a> {
 impl Intake<'_> {
     /// Hands a run of datagrams of equal length to the endpoint. After each, the packets that answer it are gathered: a batch of data is
     /// acknowledged like single packets (RFC 9260 §6.2), and each SACK of a batch has its own Max.Burst (RFC 9260 §6.1 D).
-    fn take(&mut self, cx: &mut Context<'_>, local: SocketAddr, bytes: &[u8], meta: &RecvMeta) {
+    fn take(&mut self, cx: &mut Context<'_>, local: SocketAddr, bytes: &[u8], arrival: &Arrival) {
         let meta_of_packet = PacketMeta {
             local,
-            remote: SocketAddr::new(meta.addr.ip().to_canonical(), meta.addr.port()),
-            ecn: socket::ecn(meta),
+            remote: SocketAddr::new(arrival.remote.ip().to_canonical(), arrival.remote.port()),
+            ecn: arrival.ecn,
             congestion_indicated: false,
         };
         let mut now = self.shared.now();
         let mut state = self.shared.lock();
-        for datagram in bytes.chunks(meta.stride.max(1)) {
+        for datagram in bytes.chunks(arrival.stride.max(1)) {
             if let Err(reason) = state.endpoint.handle_datagram(now, meta_of_packet, datagram) {
                 *state.discards.entry(reason).or_default() += 1;
                 if reason == Discard::Limit && self.floods.note(now, local, meta_of_packet.remote) {
@@ -238,31 +239,38 @@ impl Intake<'_> {
 }
 
 /// Brings the filter of a socket to the sources that are blocked on it.
-fn set_filter(sockets: &[Arc<Socket>], floods: &Floods, local: SocketAddr) {
-    if let Some(socket) = sockets.iter().find(|socket| socket.local() == local) {
-        socket.discard_from(floods.blocked(local));
+fn set_filter(sockets: &[Arc<dyn Socket>], floods: &Floods, local: SocketAddr) {
+    if let Some(socket) = sockets.iter().find(|socket| socket.local_addr() == local) {
+        let blocked: Vec<_> = floods.blocked(local).collect();
+        socket.discard_from(&blocked);
     }
 }
 
 /// Sends what was gathered, as much as the sockets take; returns whether anything was sent.
-fn send(cx: &mut Context<'_>, shared: &Shared, sockets: &[Arc<Socket>], outgoing: &mut Outgoing) -> bool {
+fn send(cx: &mut Context<'_>, shared: &Shared, sockets: &[Arc<dyn Socket>], outgoing: &mut Outgoing) -> bool {
     let mut any = false;
     while let Some((group, bytes)) = outgoing.front() {
-        let Some(socket) = sockets.iter().find(|socket| socket.local() == group.local) else {
+        let Some(socket) = sockets.iter().find(|socket| socket.local_addr() == group.local) else {
             outgoing.pop();
             continue;
         };
-        let mut sent = socket.poll_send(cx, group.remote, group.ecn, bytes, group.segment);
-        if matches!(&sent, Poll::Ready(Err(e)) if socket::of_kind(e.kind()).is_some()) {
+        let datagrams = Datagrams {
+            remote: group.remote,
+            ecn: group.ecn,
+            bytes,
+            segment: group.segment,
+        };
+        let mut sent = socket.poll_send(cx, &datagrams);
+        if matches!(&sent, Poll::Ready(Err(e)) if Trouble::of(e).is_some()) {
             // The error may be the report about an earlier datagram; then this one goes out now.
-            sent = socket.poll_send(cx, group.remote, group.ecn, bytes, group.segment);
+            sent = socket.poll_send(cx, &datagrams);
         }
         match sent {
             Poll::Pending => return any,
             Poll::Ready(Ok(())) => {}
             Poll::Ready(Err(e)) => {
                 // A datagram that cannot be sent is a lost datagram: the protocol's timers see to it.
-                if let Some(trouble) = socket::of_kind(e.kind()) {
+                if let Some(trouble) = Trouble::of(&e) {
                     let now = shared.now();
                     shared.lock().on_trouble(now, group.remote, trouble);
                 }
@@ -275,7 +283,7 @@ fn send(cx: &mut Context<'_>, shared: &Shared, sockets: &[Arc<Socket>], outgoing
 }
 
 /// Lets the endpoint write packets until it has none or a batch is full.
-fn gather(state: &mut State, now: Time, sockets: &[Arc<Socket>], outgoing: &mut Outgoing) {
+fn gather(state: &mut State, now: Time, sockets: &[Arc<dyn Socket>], outgoing: &mut Outgoing) {
     while !outgoing.is_full() {
         let mut sink = ByteSink::new(&mut outgoing.buffer, ChecksumField::Compute);
         let Some(transmit) = state.endpoint.poll_transmit(now, &mut sink) else {
@@ -283,15 +291,15 @@ fn gather(state: &mut State, now: Time, sockets: &[Arc<Socket>], outgoing: &mut 
         };
         let segments = sockets
             .iter()
-            .find(|socket| socket.local() == transmit.local)
+            .find(|socket| socket.local_addr() == transmit.local)
             .map_or(1, |socket| socket.max_segments());
         outgoing.push(&transmit, segments);
     }
 }
 
 /// Waits for reports about datagrams that did not arrive.
-async fn watch_errors(shared: Arc<Shared>, socket: Arc<Socket>) {
-    while let Ok((remote, trouble)) = socket.trouble().await {
+async fn watch_errors(shared: Arc<Shared>, socket: Arc<dyn Socket>) {
+    while let Ok(Report { remote, trouble }) = socket.report().await {
         let now = shared.now();
         shared.lock().on_trouble(now, remote, trouble);
     }

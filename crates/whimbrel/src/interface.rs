@@ -3,14 +3,30 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
+use crate::transport::Transport;
+
 /// Replaces unspecified addresses by the host's addresses: `0.0.0.0` by those of IPv4, `[::]` by those of both versions. An IPv4 address in
 /// its IPv6-mapped form is the IPv4 address.
-#[cfg(unix)]
-pub(crate) fn expand(addr: SocketAddr) -> Vec<SocketAddr> {
+pub(crate) fn expand(addr: SocketAddr, transport: &dyn Transport) -> Vec<SocketAddr> {
     let addr = canonical(addr);
     if !addr.ip().is_unspecified() {
         return vec![addr];
     }
+    let mut found = Vec::new();
+    for ip in transport.local_addrs() {
+        let candidate = SocketAddr::new(ip, addr.port());
+        if (addr.is_ipv6() || ip.is_ipv4()) && !found.contains(&candidate) {
+            found.push(candidate);
+        }
+    }
+    // IPv6 first, as the address asked for.
+    found.sort_by_key(|found: &SocketAddr| found.is_ipv4());
+    found
+}
+
+/// The addresses of this host's interfaces that are up, without link-local ones.
+#[cfg(unix)]
+pub(crate) fn local_addrs() -> Vec<IpAddr> {
     let Ok(interfaces) = nix::ifaddrs::getifaddrs() else {
         return Vec::new();
     };
@@ -24,25 +40,17 @@ pub(crate) fn expand(addr: SocketAddr) -> Vec<SocketAddr> {
         };
         let up = interface.flags.contains(nix::net::if_::InterfaceFlags::IFF_UP);
         let link_local = matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local());
-        let candidate = SocketAddr::new(ip, addr.port());
-        if up && !link_local && (addr.is_ipv6() || ip.is_ipv4()) && !found.contains(&candidate) {
-            found.push(candidate);
+        if up && !link_local {
+            found.push(ip);
         }
     }
-    // IPv6 first, as the address asked for.
-    found.sort_by_key(|found: &SocketAddr| found.is_ipv4());
     found
 }
 
-/// Without a way to list the host's addresses, an unspecified address stands for nothing.
+/// Without a way to list them there are none.
 #[cfg(not(unix))]
-pub(crate) fn expand(addr: SocketAddr) -> Vec<SocketAddr> {
-    let addr = canonical(addr);
-    if addr.ip().is_unspecified() {
-        Vec::new()
-    } else {
-        vec![addr]
-    }
+pub(crate) fn local_addrs() -> Vec<IpAddr> {
+    Vec::new()
 }
 
 /// The address, as IPv4 if it is an IPv4 address in its IPv6-mapped form (RFC 4291 §2.5.5.2).
@@ -74,6 +82,7 @@ pub(crate) fn source_toward(peer: SocketAddr) -> io::Result<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Udp;
 
     #[test]
     fn loopback_is_reached_from_loopback() {
@@ -83,10 +92,10 @@ mod tests {
 
     #[test]
     fn unspecified_stands_for_the_addresses_of_this_host() {
-        let all = expand("0.0.0.0:7".parse().unwrap());
+        let all = expand("0.0.0.0:7".parse().unwrap(), &Udp);
         assert!(all.contains(&"127.0.0.1:7".parse().unwrap()), "{all:?}");
         assert!(all.iter().all(|a| a.is_ipv4() && a.port() == 7));
-        let both = expand("[::]:7".parse().unwrap());
+        let both = expand("[::]:7".parse().unwrap(), &Udp);
         assert!(all.iter().all(|addr| both.contains(addr)), "{both:?}");
         assert_eq!(both.iter().any(SocketAddr::is_ipv6), has_ipv6(), "{both:?}");
         assert!(both.is_sorted_by_key(SocketAddr::is_ipv4), "{both:?}");
@@ -95,8 +104,8 @@ mod tests {
     #[test]
     fn mapped_addresses_become_ipv4() {
         let mapped = "[::ffff:127.0.0.1]:7".parse().unwrap();
-        assert_eq!(expand(mapped), ["127.0.0.1:7".parse().unwrap()]);
-        let any = expand("[::ffff:0.0.0.0]:7".parse().unwrap());
+        assert_eq!(expand(mapped, &Udp), ["127.0.0.1:7".parse().unwrap()]);
+        let any = expand("[::ffff:0.0.0.0]:7".parse().unwrap(), &Udp);
         assert!(
             any.contains(&"127.0.0.1:7".parse().unwrap()) && any.iter().all(SocketAddr::is_ipv4),
             "{any:?}"

@@ -37,21 +37,26 @@
 mod association;
 mod config;
 mod driver;
+mod environment;
 mod error;
 mod flood;
 mod interface;
 mod outgoing;
 mod paths;
 mod shared;
-mod socket;
+#[cfg(feature = "simulated")]
+pub mod simulated;
 mod stack;
 mod timer;
+pub mod transport;
+mod udp;
 
 pub use association::{Association, ReceivedMessage};
 pub use config::StackConfig;
 pub use error::{AssociationError, BindError, ConnectError, TrySendError};
 pub use paths::{PathChange, PathEvent, PathEvents};
 pub use stack::{Listener, Stack};
+pub use udp::Udp;
 pub use whimbrel_control::discriminator::{self, DiscriminatorSpec};
 pub use whimbrel_control::multipath::coupling::CouplingSpec;
 pub use whimbrel_control::multipath::distribution::DistributionSpec;
@@ -61,9 +66,9 @@ pub use whimbrel_control::recovery::{self, RecoveryChanges};
 pub use whimbrel_control::window::{self, WindowSpec};
 pub use whimbrel_control::{Rate, Scheme, SchemeParts, Span};
 pub use whimbrel_proto::{
-    AddressError, AssociationConfig, AssociationStats, AuthConfig, CloseReason, ConfigError, Discard, HeartbeatTimer,
-    JudgedLosses, Message, MessagePayload, PathId, PathInfo, PathQuality, PathState, Preset, RuleChanges, SendFailure,
-    SendFailureCause,
+    AddressError, AssociationConfig, AssociationStats, AuthConfig, CloseReason, ConfigError, Discard, Ecn,
+    HeartbeatTimer, JudgedLosses, Message, MessagePayload, PathId, PathInfo, PathQuality, PathState, Preset,
+    RuleChanges, SendFailure, SendFailureCause,
 };
 
 /// The UDP port registered for SCTP encapsulated in UDP (RFC 6951 §5.1).

@@ -12,8 +12,9 @@ use whimbrel_proto::{
     AssocId, Association, CloseReason, Discard, Endpoint, Event, Received, SendFailure, State as AssociationState,
 };
 
+use crate::environment::Clock;
 use crate::paths::PathWatch;
-use crate::socket::{Socket, Trouble};
+use crate::transport::{Socket, Trouble};
 
 /// Send failures that are kept for a user who does not ask; more are only counted.
 const MAX_SEND_FAILURES: usize = 1 << 16;
@@ -27,7 +28,7 @@ const BACKLOG_FULL: &str = "too many associations wait to be accepted";
 #[derive(Debug)]
 pub(crate) struct Shared {
     state: Mutex<State>,
-    start: Instant,
+    pub(crate) clock: Clock,
     /// An association waits to be accepted, or none will come any more.
     pub(crate) incoming: Notify,
     /// An association has ended.
@@ -63,7 +64,7 @@ pub(crate) struct State {
 /// A socket that comes or goes.
 #[derive(Debug)]
 pub(crate) enum SocketChange {
-    Add(Arc<Socket>),
+    Add(Arc<dyn Socket>),
     Remove(SocketAddr),
 }
 
@@ -151,7 +152,7 @@ impl Signals {
 }
 
 impl Shared {
-    pub(crate) fn new(endpoint: Endpoint, backlog: usize, memory_limit: u64) -> Self {
+    pub(crate) fn new(endpoint: Endpoint, clock: Clock, backlog: usize, memory_limit: u64) -> Self {
         let state = State {
             endpoint,
             slots: BTreeMap::new(),
@@ -170,20 +171,15 @@ impl Shared {
         };
         Shared {
             state: Mutex::new(state),
-            start: Instant::now(),
+            clock,
             incoming: Notify::new(),
             idle: Notify::new(),
         }
     }
 
-    /// The stack's time: nanoseconds since it was made.
+    /// The stack's time.
     pub(crate) fn now(&self) -> Time {
-        Time::from_nanos(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
-    }
-
-    /// The instant at which the stack's time is `time`.
-    pub(crate) fn instant(&self, time: Time) -> Option<Instant> {
-        self.start.checked_add(std::time::Duration::from_nanos(time.as_nanos()))
+        self.clock.now()
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
@@ -279,7 +275,7 @@ impl State {
             return;
         };
         if let Some(watch) = &mut slot.watch {
-            watch_paths(watch, shared.instant(now), &event, self.endpoint.association(id));
+            watch_paths(watch, shared.clock.instant(now), &event, self.endpoint.association(id));
         }
         match event {
             Event::Connected { .. } => {
@@ -617,7 +613,7 @@ mod tests {
         let mut endpoint = Endpoint::new(config, Box::new(ChaCha12Rng::seed_from_u64(1))).unwrap();
         let id = endpoint.connect(Time::ZERO, AssociationConfig::default(), 5000, &[peer]);
         let id = id.unwrap();
-        let shared = Shared::new(endpoint, 0, u64::MAX);
+        let shared = Shared::new(endpoint, Clock::System(Instant::now()), 0, u64::MAX);
         let mut state = shared.lock();
         state.insert(Time::ZERO, id, Progress::Established, &[peer]);
         // What is refused after an address was taken is that the peer sends there first.

@@ -3,16 +3,15 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use rand_chacha::ChaCha12Rng;
-use rand_core::{Rng, SeedableRng};
+use rand_core::Rng;
 use whimbrel_proto::{Discard, Endpoint, EndpointConfig};
 
 use crate::association::Association;
 use crate::driver::Driver;
+use crate::environment::{self, Environment};
 use crate::interface;
 use crate::shared::{Progress, Shared, SocketChange};
-use crate::socket::{Socket, Trouble};
-use crate::timer;
+use crate::transport::{Socket, Transport, Trouble};
 use crate::{AddressError, AssociationError, BindError, CloseReason, ConnectError, Message, StackConfig};
 
 /// How often a UDP port that the system chose for the first address may turn out to be taken on another.
@@ -30,6 +29,7 @@ struct StackHandle {
     local: Vec<SocketAddr>,
     port: u16,
     config: StackConfig,
+    transport: Arc<dyn Transport>,
 }
 
 /// A [`Stack`] whose peers may open associations.
@@ -48,8 +48,9 @@ impl Stack {
     /// reaches the peer's addresses.
     pub fn toward(mut config: StackConfig, peer: &[SocketAddr]) -> Result<Self, BindError> {
         if config.local.is_empty() {
+            let transport = environment::transport(&config);
             for addr in peer.iter().copied().map(interface::canonical) {
-                let ip = interface::source_toward(addr).map_err(|source| match addr {
+                let ip = transport.source_toward(addr).map_err(|source| match addr {
                     SocketAddr::V6(_) if !interface::has_ipv6() => BindError::NoIpv6(addr),
                     _ => BindError::NoRoute { addr, source },
                 })?;
@@ -63,18 +64,19 @@ impl Stack {
     }
 
     fn start(config: StackConfig, listen: bool) -> Result<Self, BindError> {
-        let mut random = os_seeded()?;
-        let sockets = bind_all(&config)?;
-        let local: Vec<SocketAddr> = sockets.iter().map(Socket::local).collect();
-        let granted = sockets
-            .iter()
-            .filter_map(|socket| {
-                socket
-                    .granted_buffers()
-                    .ok()
-                    .map(|(recv, send)| (socket.local(), recv, send))
-            })
-            .collect();
+        let Environment {
+            transport,
+            clock,
+            mut random,
+            granularity,
+        } = Environment::find(&config)?;
+        let sockets = bind_all(&*transport, &config)?;
+        let local: Vec<SocketAddr> = sockets.iter().map(|socket| socket.local_addr()).collect();
+        let granted = |socket: &dyn Socket| {
+            let (recv, send) = socket.buffers()?;
+            Some((socket.local_addr(), recv, send))
+        };
+        let granted = sockets.iter().filter_map(|socket| granted(&**socket)).collect();
         // RFC 6335 §6: the dynamic ports.
         let port = match config.port {
             0 => 49_152 + (random.next_u32() % 16_384) as u16,
@@ -91,19 +93,19 @@ impl Stack {
             max_unassociated_per_address: config.max_unassociated_per_address,
             first_message_timeout: config.first_message_timeout,
             answer_all_ports: config.answer_all_ports,
-            timer_granularity: timer::GRANULARITY,
+            timer_granularity: granularity,
             ..EndpointConfig::default()
         };
         let endpoint = Endpoint::new(endpoint_config, Box::new(random))?;
         let backlog = if listen { config.backlog } else { 0 };
-        let shared = Arc::new(Shared::new(endpoint, backlog, config.buffer_memory));
+        let shared = Arc::new(Shared::new(endpoint, clock, backlog, config.buffer_memory));
         {
             let mut state = shared.lock();
             state.handles = 1;
             state.local.clone_from(&local);
             state.socket_buffers = granted;
         }
-        let sockets = sockets.into_iter().map(Arc::new).collect();
+        let sockets = sockets.into_iter().map(Arc::from).collect();
         tokio::spawn(Driver::new(shared.clone(), sockets).run());
         Ok(Stack {
             handle: Arc::new(StackHandle {
@@ -111,6 +113,7 @@ impl Stack {
                 local,
                 port,
                 config,
+                transport,
             }),
         })
     }
@@ -175,8 +178,8 @@ impl Stack {
         // Its socket may still be there.
         let leaving = state.leaving.iter().position(|leaving| *leaving == addr);
         if leaving.is_none() {
-            let socket = bind_socket(addr, &self.handle.config)?;
-            state.changes.push_back(SocketChange::Add(Arc::new(socket)));
+            let socket = bind_socket(&*self.handle.transport, addr, &self.handle.config)?;
+            state.changes.push_back(SocketChange::Add(Arc::from(socket)));
         }
         let mut local = state.local.clone();
         local.push(addr);
@@ -333,21 +336,14 @@ impl Drop for StackHandle {
     }
 }
 
-/// A generator seeded by the system, for tags, cookies and timers.
-fn os_seeded() -> Result<ChaCha12Rng, BindError> {
-    let mut seed = [0; 32];
-    getrandom::fill(&mut seed).map_err(|e| BindError::Random(e.to_string()))?;
-    Ok(ChaCha12Rng::from_seed(seed))
-}
-
 /// Binds a socket to each address. All share one UDP port where the configuration leaves the choice: the addresses that an
 /// INIT lists carry no UDP port, so the peer assumes the one that the INIT came from.
 // [9260:1.3-2]
 // [9260:1.3-3]
-fn bind_all(config: &StackConfig) -> Result<Vec<Socket>, BindError> {
+fn bind_all(transport: &dyn Transport, config: &StackConfig) -> Result<Vec<Box<dyn Socket>>, BindError> {
     let mut addrs = Vec::new();
     for &addr in &config.local {
-        let expanded = interface::expand(addr);
+        let expanded = interface::expand(addr, transport);
         if expanded.is_empty() {
             return Err(BindError::NoAddress(addr));
         }
@@ -360,7 +356,7 @@ fn bind_all(config: &StackConfig) -> Result<Vec<Socket>, BindError> {
     }
     let mut attempt = 1;
     loop {
-        match bind_once(&addrs, config) {
+        match bind_once(transport, &addrs, config) {
             Err(BindError::Bind { addr, source })
                 if addr.port() != 0 && config.local.iter().all(|a| a.port() == 0) && attempt < PORT_ATTEMPTS =>
             {
@@ -373,8 +369,12 @@ fn bind_all(config: &StackConfig) -> Result<Vec<Socket>, BindError> {
     }
 }
 
-fn bind_socket(addr: SocketAddr, config: &StackConfig) -> Result<Socket, BindError> {
-    Socket::bind(addr, config).map_err(|source| {
+fn bind_socket(
+    transport: &dyn Transport,
+    addr: SocketAddr,
+    config: &StackConfig,
+) -> Result<Box<dyn Socket>, BindError> {
+    transport.bind(addr, config).map_err(|source| {
         if addr.is_ipv4() || interface::has_ipv6() {
             BindError::Bind { addr, source }
         } else {
@@ -383,16 +383,20 @@ fn bind_socket(addr: SocketAddr, config: &StackConfig) -> Result<Socket, BindErr
     })
 }
 
-fn bind_once(addrs: &[SocketAddr], config: &StackConfig) -> Result<Vec<Socket>, BindError> {
-    let mut sockets: Vec<Socket> = Vec::new();
+fn bind_once(
+    transport: &dyn Transport,
+    addrs: &[SocketAddr],
+    config: &StackConfig,
+) -> Result<Vec<Box<dyn Socket>>, BindError> {
+    let mut sockets: Vec<Box<dyn Socket>> = Vec::new();
     for &addr in addrs {
-        let chosen = sockets.first().map_or(0, |first| first.local().port());
+        let chosen = sockets.first().map_or(0, |first| first.local_addr().port());
         let addr = if addr.port() == 0 {
             SocketAddr::new(addr.ip(), chosen)
         } else {
             addr
         };
-        sockets.push(bind_socket(addr, config)?);
+        sockets.push(bind_socket(transport, addr, config)?);
     }
     Ok(sockets)
 }

@@ -5,7 +5,9 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use tokio::time::Sleep;
-use whimbrel_control::Span;
+use whimbrel_control::{Span, Time};
+
+use crate::environment::Clock;
 
 /// How late the timer may be: paced packets leave in bursts of this duration.
 #[cfg(target_os = "linux")]
@@ -13,7 +15,29 @@ pub(crate) const GRANULARITY: Span = Span::from_micros(250);
 #[cfg(not(target_os = "linux"))]
 pub(crate) const GRANULARITY: Span = Span::from_millis(1);
 
-pub(crate) struct Timer {
+pub(crate) enum Timer {
+    System(SystemTimer),
+    #[cfg(feature = "simulated")]
+    Simulated(crate::simulated::Timer),
+}
+
+impl Timer {
+    /// A timer by the system's clock that is not set; must be made within a tokio runtime.
+    pub(crate) fn system() -> Self {
+        Timer::System(SystemTimer::new())
+    }
+
+    /// Sets the timer to `deadline` on `clock` and arranges a wake-up; returns whether it is due.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, clock: &Clock, deadline: Option<Time>) -> bool {
+        match self {
+            Timer::System(timer) => timer.poll(cx, deadline.and_then(|deadline| clock.instant(deadline))),
+            #[cfg(feature = "simulated")]
+            Timer::Simulated(timer) => timer.poll(cx, deadline),
+        }
+    }
+}
+
+pub(crate) struct SystemTimer {
     fine: Option<fine::Timer>,
     /// Where there is no finer one.
     coarse: Pin<Box<Sleep>>,
@@ -21,18 +45,16 @@ pub(crate) struct Timer {
     deadline: Option<Instant>,
 }
 
-impl Timer {
-    /// A timer that is not set; must be made within a tokio runtime.
-    pub(crate) fn new() -> Self {
-        Timer {
+impl SystemTimer {
+    fn new() -> Self {
+        SystemTimer {
             fine: fine::Timer::new(),
             coarse: Box::pin(tokio::time::sleep(Duration::ZERO)),
             deadline: None,
         }
     }
 
-    /// Sets the timer to `deadline` and arranges a wake-up; returns whether it is due.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, deadline: Option<Instant>) -> bool {
+    fn poll(&mut self, cx: &mut Context<'_>, deadline: Option<Instant>) -> bool {
         let Some(deadline) = deadline else {
             self.deadline = None;
             return false;
@@ -137,7 +159,7 @@ mod tests {
 
     #[tokio::test]
     async fn wakes_within_less_than_a_millisecond() {
-        let mut timer = Timer::new();
+        let mut timer = SystemTimer::new();
         let mut late = Vec::new();
         for _ in 0..50 {
             let deadline = Instant::now() + Duration::from_micros(300);

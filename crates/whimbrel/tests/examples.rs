@@ -14,6 +14,10 @@ mod failover;
 #[allow(dead_code, reason = "its `main` is not called")]
 mod multipath;
 
+#[path = "../examples/replicated_log/main.rs"]
+#[allow(dead_code, reason = "its `main` is not called")]
+mod replicated_log;
+
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -54,4 +58,22 @@ async fn multipath_delivers_over_both_paths() {
     assert_eq!(paths.len(), 2);
     // A path that carries data measures its round-trip time with it; heartbeats come every 30 s.
     assert!(paths.iter().all(|path| path.srtt.is_some()), "{paths:?}");
+}
+
+#[test]
+fn replicated_log_survives_outages_and_crashes_and_the_mistake_is_found() {
+    let scenario = whimbrel::simulated::Scenario::from_text("network.toml", replicated_log::NETWORK).unwrap();
+    let mut found = None;
+    for seed in 0..100 {
+        let outcome = replicated_log::run(&scenario, seed, false, false);
+        assert!(outcome.is_ok(), "{outcome:?}");
+        if let Err(error) = replicated_log::run(&scenario, seed, true, false) {
+            found.get_or_insert((seed, error.to_string()));
+        }
+    }
+    let (seed, error) = found.unwrap();
+    assert!(error.contains("on 1 disk only"), "{error}");
+    // The seed alone repeats it.
+    let again = replicated_log::run(&scenario, seed, true, false).unwrap_err();
+    assert_eq!(again.to_string(), error);
 }

@@ -1,38 +1,36 @@
-//! One UDP socket: datagrams in batches with their ECN bits, and what the network says about datagrams that did not arrive.
+//! UDP sockets: datagrams in batches with their ECN bits, and what the network says about datagrams that did not arrive.
 
+use std::future::Future;
 use std::io::{self, IoSliceMut};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use tokio::io::Interest;
-use tokio::net::UdpSocket;
 use whimbrel_proto::Ecn;
 
 use crate::StackConfig;
 #[cfg(target_os = "linux")]
 use crate::flood;
+use crate::interface;
+use crate::transport::{Arrival, BATCH, Datagrams, Report, Socket, Transport, Trouble};
+
+/// UDP sockets of the operating system (RFC 6951), one for each local address: the transport of a stack whose configuration names no other.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Udp;
 
 #[derive(Debug)]
-pub(crate) struct Socket {
-    io: UdpSocket,
+struct UdpSocket {
+    io: tokio::net::UdpSocket,
     state: UdpSocketState,
     local: SocketAddr,
     segmentation_offload: bool,
 }
 
-/// What the network or the host said about datagrams to an address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trouble {
-    /// No program listens on the UDP port (ICMP port unreachable).
-    PortUnreachable,
-    /// No way to the host or network.
-    HostUnreachable,
-}
-
-impl Socket {
+impl Transport for Udp {
     /// Binds `addr` with the buffers and offloads that the configuration asks for.
-    pub(crate) fn bind(addr: SocketAddr, config: &StackConfig) -> io::Result<Self> {
+    fn bind(&self, addr: SocketAddr, config: &StackConfig) -> io::Result<Box<dyn Socket>> {
         let socket = std::net::UdpSocket::bind(addr)?;
         let reference = UdpSockRef::from(&socket);
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
@@ -42,21 +40,29 @@ impl Socket {
         let _ = state.set_send_buffer_size(UdpSockRef::from(&socket), config.socket_buffer);
         force_buffers(&socket, &state, config.socket_buffer);
         let local = socket.local_addr()?;
-        Ok(Socket {
-            io: UdpSocket::from_std(socket)?,
+        Ok(Box::new(UdpSocket {
+            io: tokio::net::UdpSocket::from_std(socket)?,
             state,
             local,
             segmentation_offload: config.segmentation_offload,
-        })
+        }))
     }
 
-    /// The address it is bound to.
-    pub(crate) fn local(&self) -> SocketAddr {
+    fn local_addrs(&self) -> Vec<IpAddr> {
+        interface::local_addrs()
+    }
+
+    fn source_toward(&self, peer: SocketAddr) -> io::Result<IpAddr> {
+        interface::source_toward(peer)
+    }
+}
+
+impl Socket for UdpSocket {
+    fn local_addr(&self) -> SocketAddr {
         self.local
     }
 
-    /// How many datagrams of equal length one send may carry.
-    pub(crate) fn max_segments(&self) -> usize {
+    fn max_segments(&self) -> usize {
         if self.segmentation_offload {
             self.state.max_gso_segments()
         } else {
@@ -64,22 +70,21 @@ impl Socket {
         }
     }
 
-    /// Bytes that the system has granted for the receive buffer and for the send buffer.
-    pub(crate) fn granted_buffers(&self) -> io::Result<(usize, usize)> {
+    fn buffers(&self) -> Option<(usize, usize)> {
         let reference = || UdpSockRef::from(&self.io);
-        Ok((
-            self.state.recv_buffer_size(reference())?,
-            self.state.send_buffer_size(reference())?,
-        ))
+        let receive = self.state.recv_buffer_size(reference()).ok()?;
+        Some((receive, self.state.send_buffer_size(reference()).ok()?))
     }
 
-    /// Receives a batch; gives the number of buffers filled.
-    pub(crate) fn poll_recv(
+    fn poll_recv(
         &self,
         cx: &mut Context<'_>,
         buffers: &mut [IoSliceMut<'_>],
-        meta: &mut [RecvMeta],
+        arrivals: &mut [Arrival],
     ) -> Poll<io::Result<usize>> {
+        let mut meta = [RecvMeta::default(); BATCH];
+        let most = buffers.len().min(BATCH);
+        let (buffers, meta) = (&mut buffers[..most], &mut meta[..most]);
         loop {
             ready!(self.io.poll_recv_ready(cx))?;
             let mut count = 0;
@@ -95,25 +100,26 @@ impl Socket {
             match received {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock && count == 0 => continue,
                 Err(e) if e.kind() != io::ErrorKind::WouldBlock => return Poll::Ready(Err(e)),
-                _ => return Poll::Ready(Ok(count)),
+                _ => {}
             }
+            for (arrival, meta) in arrivals.iter_mut().zip(meta).take(count) {
+                *arrival = Arrival {
+                    remote: meta.addr,
+                    len: meta.len,
+                    stride: meta.stride,
+                    ecn: ecn(meta),
+                };
+            }
+            return Poll::Ready(Ok(count));
         }
     }
 
-    /// Sends one datagram, or several of equal length to one address.
-    pub(crate) fn poll_send(
-        &self,
-        cx: &mut Context<'_>,
-        remote: SocketAddr,
-        ecn: Ecn,
-        contents: &[u8],
-        segment: usize,
-    ) -> Poll<io::Result<()>> {
+    fn poll_send(&self, cx: &mut Context<'_>, datagrams: &Datagrams<'_>) -> Poll<io::Result<()>> {
         let transmit = Transmit {
-            destination: remote,
-            ecn: codepoint(ecn),
-            contents,
-            segment_size: (segment < contents.len()).then_some(segment),
+            destination: datagrams.remote,
+            ecn: codepoint(datagrams.ecn),
+            contents: datagrams.bytes,
+            segment_size: (datagrams.segment < datagrams.bytes.len()).then_some(datagrams.segment),
             src_ip: None,
         };
         loop {
@@ -128,37 +134,36 @@ impl Socket {
         }
     }
 
-    /// Lets the system discard what comes from these sources, and from no other. Where it cannot, their packets arrive.
+    /// Lets the system discard their packets. Where it cannot, the packets arrive.
     #[cfg(target_os = "linux")]
-    pub(crate) fn discard_from(&self, sources: impl Iterator<Item = SocketAddr>) {
-        let mut sources = sources.peekable();
+    fn discard_from(&self, sources: &[SocketAddr]) {
         let socket = socket2::SockRef::from(&self.io);
-        let _ = if sources.peek().is_some() {
-            socket.attach_filter(&flood::program(sources))
-        } else {
+        let _ = if sources.is_empty() {
             socket.detach_filter()
+        } else {
+            socket.attach_filter(&flood::program(sources.iter().copied()))
         };
     }
 
-    #[cfg(not(target_os = "linux"))]
-    pub(crate) fn discard_from(&self, _: impl Iterator<Item = SocketAddr>) {}
-
-    /// Waits for a report about a datagram that did not arrive; gives the address it was meant for.
-    pub(crate) async fn trouble(&self) -> io::Result<(SocketAddr, Trouble)> {
-        loop {
-            self.io.ready(Interest::ERROR).await?;
-            match self.io.try_io(Interest::ERROR, || self.take_trouble()) {
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => continue,
-                Ok(None) => continue,
-                Ok(Some(report)) => return Ok(report),
-                Err(e) => return Err(e),
+    fn report(&self) -> Pin<Box<dyn Future<Output = io::Result<Report>> + Send + '_>> {
+        Box::pin(async {
+            loop {
+                self.io.ready(Interest::ERROR).await?;
+                match self.io.try_io(Interest::ERROR, || self.take_report()) {
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                    Ok(None) => {}
+                    Ok(Some(report)) => return Ok(report),
+                    Err(e) => return Err(e),
+                }
             }
-        }
+        })
     }
+}
 
+impl UdpSocket {
     /// Takes the oldest report from the socket's error queue; `None` if it reports something else.
     #[cfg(target_os = "linux")]
-    fn take_trouble(&self) -> io::Result<Option<(SocketAddr, Trouble)>> {
+    fn take_report(&self) -> io::Result<Option<Report>> {
         use std::os::fd::AsRawFd;
 
         use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg};
@@ -169,18 +174,18 @@ impl Socket {
         let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
         let message = recvmsg::<SockaddrStorage>(self.io.as_raw_fd(), &mut parts, Some(&mut control), flags)?;
         let address = message.address.as_ref().and_then(socket_addr);
-        let errno = message.cmsgs()?.find_map(|cmsg| match cmsg {
+        let trouble = message.cmsgs()?.find_map(|cmsg| match cmsg {
             ControlMessageOwned::Ipv4RecvErr(error, _) | ControlMessageOwned::Ipv6RecvErr(error, _) => {
-                i32::try_from(error.ee_errno).ok()
+                trouble(i32::try_from(error.ee_errno).ok()?, error.ee_info)
             }
             _ => None,
         });
-        Ok(address.zip(errno.and_then(trouble)))
+        Ok(address.zip(trouble).map(|(remote, trouble)| Report { remote, trouble }))
     }
 
     /// Other systems report nothing about unconnected sockets.
     #[cfg(not(target_os = "linux"))]
-    fn take_trouble(&self) -> io::Result<Option<(SocketAddr, Trouble)>> {
+    fn take_report(&self) -> io::Result<Option<Report>> {
         Err(io::ErrorKind::WouldBlock.into())
     }
 }
@@ -213,20 +218,13 @@ fn socket_addr(storage: &nix::sys::socket::SockaddrStorage) -> Option<SocketAddr
         .map(|v6| SocketAddr::from((v6.ip(), v6.port())))
 }
 
+/// What an entry of the error queue means. `info` is the MTU of the next hop where the datagram is too long (ip(7), ipv6(7)).
 #[cfg(target_os = "linux")]
-fn trouble(errno: i32) -> Option<Trouble> {
-    of_kind(io::Error::from_raw_os_error(errno).kind())
-}
-
-/// What an error of a system call says about the way to the peer; nothing for errors of another kind.
-pub(crate) fn of_kind(kind: io::ErrorKind) -> Option<Trouble> {
-    match kind {
-        io::ErrorKind::ConnectionRefused => Some(Trouble::PortUnreachable),
-        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable | io::ErrorKind::NetworkDown => {
-            Some(Trouble::HostUnreachable)
-        }
-        _ => None,
+fn trouble(errno: i32, info: u32) -> Option<Trouble> {
+    if errno == nix::errno::Errno::EMSGSIZE as i32 {
+        return Some(Trouble::TooLong(info));
     }
+    Trouble::of(&io::Error::from_raw_os_error(errno))
 }
 
 fn codepoint(ecn: Ecn) -> Option<EcnCodepoint> {
@@ -239,7 +237,7 @@ fn codepoint(ecn: Ecn) -> Option<EcnCodepoint> {
 }
 
 /// The ECN bits that a datagram arrived with.
-pub(crate) fn ecn(meta: &RecvMeta) -> Ecn {
+fn ecn(meta: &RecvMeta) -> Ecn {
     match meta.ecn {
         None => Ecn::NotEct,
         Some(EcnCodepoint::Ect0) => Ecn::Ect0,
