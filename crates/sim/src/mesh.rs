@@ -18,6 +18,8 @@ pub struct Mesh {
     pub config: SimConfig,
     /// The nodes, in the order of the scenario.
     pub nodes: Vec<MeshNode>,
+    /// No packet of a program takes less time to another node, whatever the schedules of links; zero over radio.
+    pub least_delay: Span,
     /// Number of simulated flows.
     simulated: usize,
     /// The nodes of each pair, in the order of their flows.
@@ -114,6 +116,7 @@ impl Mesh {
         }
         places.sort_unstable_by_key(|(interface, _)| *interface);
         Ok(Mesh {
+            least_delay: least_delay(&network, &topology, simulated),
             config: network,
             nodes,
             simulated,
@@ -153,6 +156,32 @@ impl Mesh {
         let pair = self.pairs.get(flow.checked_sub(self.simulated)?)?;
         Some(pair[usize::from(forward)])
     }
+}
+
+/// Returns the least sum of delays over the routes of the pairs.
+fn least_delay(config: &SimConfig, topology: &Topology, simulated: usize) -> Span {
+    let flows = topology.flows[simulated..].iter();
+    let routes = flows.flat_map(|flow| flow.forward.iter().chain(&flow.reverse));
+    let sums = routes.filter_map(|route| {
+        let hops = topology.hops_of(*route);
+        let sum = |sum, hop: &DirectionId| sum + hop_delay(config, *hop);
+        (!hops.is_empty()).then(|| hops.iter().fold(Span::ZERO, sum))
+    });
+    sums.min().unwrap_or_default()
+}
+
+/// Returns the least delay of a direction of a link; zero for a radio.
+fn hop_delay(config: &SimConfig, hop: DirectionId) -> Span {
+    if hop.radio().is_some() {
+        return Span::ZERO;
+    }
+    let link = &config.link[hop.link() as usize];
+    let steps = link.schedule.iter().flat_map(|step| {
+        let own = if hop.is_forward() { &step.forward } else { &step.reverse };
+        [step.delay, own.as_ref().and_then(|own| own.delay)]
+    });
+    let initial = link.directions()[usize::from(!hop.is_forward())].delay;
+    steps.flatten().fold(initial, Span::min)
 }
 
 /// Orders two nodes like the scenario's flow between them.

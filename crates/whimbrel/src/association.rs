@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use whimbrel_proto::{AssocId, AssociationStats, PathId, PathInfo, SendError, SendFailure};
@@ -9,8 +10,12 @@ use whimbrel_wire::Payload;
 
 use crate::paths::{PathEvents, PathWatch};
 use crate::shared::{Progress, Shared, Signals, State};
+use crate::stream::{Stream, Wait, Waiting};
 use crate::transport::Trouble;
-use crate::{AddressError, AssociationError, CloseReason, Message, TrySendError};
+use crate::{
+    AddressError, AssociationError, CloseReason, ConfigError, DiscriminatorSpec, Message, Statistics, TrySendError,
+    WindowSpec,
+};
 
 /// An association: whole messages in both directions, on many streams. Clones share it. When the last clone is dropped
 /// without a [`shutdown`](Self::shutdown) the association is aborted.
@@ -40,10 +45,19 @@ pub struct ReceivedMessage {
 }
 
 /// What came of looking for a message.
-enum Next {
+pub(crate) enum Next {
     Message { stream: u16, ppid: u32, unordered: bool },
     Nothing,
     End(CloseReason),
+}
+
+fn take_waiting(waiting: Waiting, data: &mut Vec<u8>) -> Next {
+    *data = waiting.data;
+    Next::Message {
+        stream: waiting.stream,
+        ppid: waiting.ppid,
+        unordered: waiting.unordered,
+    }
 }
 
 impl Association {
@@ -137,15 +151,36 @@ impl Association {
         }
     }
 
-    /// The next message if there is one.
+    /// The next message for who reads the streams that are not opened.
     fn next(&self, data: &mut Vec<u8>) -> Result<Next, AssociationError> {
+        self.next_for(None, data)
+    }
+
+    /// The next message of an opened stream.
+    pub(crate) fn next_of_stream(&self, stream: u16, data: &mut Vec<u8>) -> Result<Next, AssociationError> {
+        self.next_for(Some(stream), data)
+    }
+
+    /// The next message for a reader if there is one. Messages for others that stand before it are kept for them.
+    fn next_for(&self, reader: Option<u16>, data: &mut Vec<u8>) -> Result<Next, AssociationError> {
         let now = self.handle.shared.now();
         let mut guard = self.handle.shared.lock();
         let state = &mut *guard;
         let Some(slot) = state.slots.get_mut(&self.handle.id) else {
             return Err(AssociationError::StackStopped("the association is gone".to_owned()));
         };
-        loop {
+        let before = slot.held();
+        let mut found = None;
+        let mut is_full = false;
+        if let Some(opened) = &mut slot.opened {
+            is_full = opened.is_full();
+            found = opened.take(reader).map(|waiting| take_waiting(waiting, data));
+            if is_full && !opened.is_full() {
+                // Others may go on.
+                slot.signals.readable.notify_waiters();
+            }
+        }
+        while found.is_none() && !is_full {
             data.clear();
             let mut take = |part: Payload<'_>| match part {
                 Payload::Bytes(bytes) => data.extend_from_slice(bytes),
@@ -154,20 +189,39 @@ impl Association {
             let Some(received) = state.endpoint.recv(now, self.handle.id, &mut take) else {
                 break;
             };
-            let before = slot.partial.memory();
-            let is_whole = slot.partial.take(&received, data);
-            state.partial_memory = state.partial_memory - before + slot.partial.memory();
-            if is_whole {
-                slot.last_message = now;
-                state.wake_driver_for_work();
-                return Ok(Next::Message {
-                    stream: received.stream,
-                    ppid: received.ppid,
-                    unordered: received.unordered,
-                });
+            if !slot.partial.take(&received, data) {
+                continue;
+            }
+            slot.last_message = now;
+            let (stream, ppid, unordered) = (received.stream, received.ppid, received.unordered);
+            match &mut slot.opened {
+                Some(opened) if opened.reader(stream) != reader => {
+                    opened.keep(Waiting {
+                        stream,
+                        ppid,
+                        unordered,
+                        data: std::mem::take(data),
+                    });
+                    is_full = opened.is_full();
+                    slot.signals.readable.notify_waiters();
+                }
+                _ => {
+                    found = Some(Next::Message {
+                        stream,
+                        ppid,
+                        unordered,
+                    });
+                }
             }
         }
+        state.held_memory = state.held_memory - before + slot.held();
+        if let Some(found) = found {
+            state.wake_driver_for_work();
+            return Ok(found);
+        }
         match (&slot.progress, &state.stopped) {
+            // What is behind a full queue is not looked at yet.
+            _ if is_full => Ok(Next::Nothing),
             (Progress::Closed(reason), _) => Ok(Next::End(reason.clone())),
             (_, Some(why)) => Err(AssociationError::StackStopped(why.clone())),
             _ => {
@@ -175,6 +229,44 @@ impl Association {
                 Ok(Next::Nothing)
             }
         }
+    }
+
+    /// Opens a stream for reading and writing bytes. Its messages go to the returned [`Stream`] from now on, also those that have arrived and
+    /// were not received; [`recv`](Self::recv) returns those of other streams.
+    ///
+    /// # Errors
+    /// Returns an error if the stream is open already.
+    pub fn stream(&self, stream: u16) -> Result<Stream, AssociationError> {
+        let mut state = self.handle.shared.lock();
+        if let Some(slot) = state.slots.get_mut(&self.handle.id)
+            && !slot.opened.get_or_insert_default().open(stream)
+        {
+            return Err(AssociationError::StreamInUse(stream));
+        }
+        drop(state);
+        Ok(Stream::new(self.clone(), stream))
+    }
+
+    pub(crate) fn close_stream(&self, stream: u16) {
+        let mut state = self.handle.shared.lock();
+        if let Some(slot) = state.slots.get_mut(&self.handle.id)
+            && let Some(opened) = &mut slot.opened
+        {
+            opened.close(stream);
+            slot.signals.readable.notify_waiters();
+        }
+    }
+
+    /// Waits until there may be something to read.
+    pub(crate) fn readable(&self) -> Wait {
+        let signals = self.handle.signals.clone();
+        Box::pin(async move { signals.readable.notified().await })
+    }
+
+    /// Waits until the send buffer may have room.
+    pub(crate) fn writable(&self) -> Wait {
+        let signals = self.handle.signals.clone();
+        Box::pin(async move { signals.writable.notified().await })
     }
 
     /// Waits until the peer has acknowledged everything sent so far.
@@ -298,6 +390,29 @@ impl Association {
         is_sent
     }
 
+    /// Returns snapshots of counters and paths, the first one now, then one each `period` (1 ms at least), and one at the end.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use whimbrel::{Association, Rate};
+    /// /// Prints the rate at which a path delivers, each second.
+    /// async fn watch(association: &Association) {
+    ///     let mut statistics = association.statistics(Duration::from_secs(1));
+    ///     while let Some(now) = statistics.next().await {
+    ///         for path in now.paths {
+    ///             let rate = path.quality.delivery_rate.unwrap_or(Rate::from_bps(0));
+    ///             println!("{} -> {}: {rate}, srtt {:?}", path.local, path.remote, path.srtt);
+    ///         }
+    ///     }
+    /// }
+    /// ```
+    pub fn statistics(&self, period: Duration) -> Statistics {
+        let Handle { shared, id, signals } = &*self.handle;
+        Statistics::new(shared.clone(), *id, signals.clone(), period)
+    }
+
     /// Makes a path the primary one, which carries new data while it is active (RFC 9260 §11.1.6). Returns false if there is no such path.
     pub fn set_primary(&self, path: PathId) -> bool {
         let now = self.handle.shared.now();
@@ -305,6 +420,38 @@ impl Association {
         let is_set = state.endpoint.set_primary(now, self.handle.id, path);
         state.wake_driver();
         is_set
+    }
+
+    /// Replaces the discriminator, the window control or both, on all paths and from now on; cwnd and ssthresh remain. The other parts of a
+    /// scheme are agreed on with the peer or fixed when the association begins: [`AssociationConfig`](crate::AssociationConfig) chooses them.
+    ///
+    /// # Errors
+    /// Returns an error if a parameter is out of range, or if the part needs a simulation.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use whimbrel::{Association, ConfigError};
+    /// use whimbrel::Scheme;
+    ///
+    /// /// From now on losses of the radio are distinguished from congestion.
+    /// fn on_wifi(association: &Association) -> Result<(), ConfigError> {
+    ///     let parts = Scheme::by_name("veno").map(|scheme| scheme.parts());
+    ///     let (discriminator, window) = parts.map(|parts| (parts.discriminator, parts.window)).unzip();
+    ///     association.set_congestion_control(discriminator, window)
+    /// }
+    /// ```
+    pub fn set_congestion_control(
+        &self,
+        discriminator: Option<DiscriminatorSpec>,
+        window: Option<WindowSpec>,
+    ) -> Result<(), ConfigError> {
+        let mut state = self.handle.shared.lock();
+        state
+            .endpoint
+            .set_congestion_control(self.handle.id, discriminator, window)?;
+        state.wake_driver();
+        Ok(())
     }
 
     /// The peer's addresses with their UDP ports.

@@ -272,7 +272,7 @@ fn send(cx: &mut Context<'_>, shared: &Shared, sockets: &[Arc<dyn Socket>], outg
                 // A datagram that cannot be sent is a lost datagram: the protocol's timers see to it.
                 if let Some(trouble) = Trouble::of(&e) {
                     let now = shared.now();
-                    shared.lock().on_trouble(now, group.remote, trouble);
+                    shared.lock().on_trouble(shared, now, group.remote, trouble);
                 }
             }
         }
@@ -301,6 +301,6 @@ fn gather(state: &mut State, now: Time, sockets: &[Arc<dyn Socket>], outgoing: &
 async fn watch_errors(shared: Arc<Shared>, socket: Arc<dyn Socket>) {
     while let Ok(Report { remote, trouble }) = socket.report().await {
         let now = shared.now();
-        shared.lock().on_trouble(now, remote, trouble);
+        shared.lock().on_trouble(&shared, now, remote, trouble);
     }
 }

@@ -77,6 +77,9 @@ pub enum AssociationError {
     /// returns them.
     #[error("{0} messages could not be delivered: the peer has restarted")]
     Undelivered(u64),
+    /// A [`Stream`](crate::Stream) of this number is open already.
+    #[error("stream {0} is read elsewhere already")]
+    StreamInUse(u16),
     /// The task that drives the stack is gone, because its runtime ended or a socket failed.
     #[error("the stack has stopped: {0}")]
     StackStopped(String),

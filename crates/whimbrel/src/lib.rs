@@ -47,6 +47,8 @@ mod shared;
 #[cfg(feature = "simulated")]
 pub mod simulated;
 mod stack;
+mod statistics;
+mod stream;
 mod timer;
 pub mod transport;
 mod udp;
@@ -56,6 +58,9 @@ pub use config::StackConfig;
 pub use error::{AssociationError, BindError, ConnectError, TrySendError};
 pub use paths::{PathChange, PathEvent, PathEvents};
 pub use stack::{Listener, Stack};
+pub use statistics::{Snapshot, Statistics};
+pub use stream::Stream;
+pub use transport::Trouble;
 pub use udp::Udp;
 pub use whimbrel_control::discriminator::{self, DiscriminatorSpec};
 pub use whimbrel_control::multipath::coupling::CouplingSpec;

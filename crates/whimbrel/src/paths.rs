@@ -1,11 +1,16 @@
 //! Events of the paths of an association.
 
+use std::future::Future;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use tokio::sync::broadcast;
 use whimbrel_control::Span;
 use whimbrel_proto::{PathId, PathInfo, PathState};
+
+use crate::transport::Trouble;
 
 /// Events that are kept for a reader that is late; older ones are dropped.
 const KEPT: usize = 256;
@@ -41,6 +46,10 @@ pub enum PathChange {
     Down,
     /// It is the primary path now.
     PrimaryChanged,
+    /// The network reported that a packet to the peer's address did not arrive (ICMP). Nothing else follows from it, because anyone could
+    /// forge it: whether the path works is found by its own timers. At most one such event a second and path. After
+    /// [`TooLong`](Trouble::TooLong), new associations need a lower [`AssociationConfig::mtu`](crate::AssociationConfig::mtu).
+    Trouble(Trouble),
     /// It is gone: an address of one of the ends was removed (RFC 5061). [`Down`](Self::Down) may come just before.
     Removed,
     /// A heartbeat that was sent by [`Association::ping`](crate::Association::ping) was answered.
@@ -61,6 +70,7 @@ impl std::fmt::Display for PathChange {
             PathChange::PotentiallyFailed => "potentially failed",
             PathChange::Down => "down",
             PathChange::PrimaryChanged => "primary",
+            PathChange::Trouble(trouble) => return trouble.fmt(f),
             PathChange::Removed => "removed",
             PathChange::PingAnswered { .. } => "answered",
         })
@@ -68,19 +78,64 @@ impl std::fmt::Display for PathChange {
 }
 
 /// The path events of an association from [`Association::path_events`](crate::Association::path_events) on.
-#[derive(Debug)]
-pub struct PathEvents(pub(crate) broadcast::Receiver<PathEvent>);
+pub struct PathEvents {
+    /// `None` while `next` has it.
+    receiver: Option<broadcast::Receiver<PathEvent>>,
+    next: Option<Next>,
+}
+
+type Next = Pin<Box<dyn Future<Output = (Option<PathEvent>, broadcast::Receiver<PathEvent>)> + Send + Sync>>;
+
+impl std::fmt::Debug for PathEvents {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PathEvents").finish_non_exhaustive()
+    }
+}
+
+impl futures_core::Stream for PathEvents {
+    type Item = PathEvent;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<PathEvent>> {
+        self.get_mut().poll_event(cx)
+    }
+}
 
 impl PathEvents {
+    fn new(receiver: broadcast::Receiver<PathEvent>) -> Self {
+        PathEvents {
+            receiver: Some(receiver),
+            next: None,
+        }
+    }
+
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<PathEvent>> {
+        if let Some(mut receiver) = self.receiver.take() {
+            self.next = Some(Box::pin(async move { (next(&mut receiver).await, receiver) }));
+        }
+        let Some(waiting) = &mut self.next else {
+            return Poll::Ready(None);
+        };
+        let (event, receiver) = std::task::ready!(waiting.as_mut().poll(cx));
+        (self.receiver, self.next) = (Some(receiver), None);
+        Poll::Ready(event)
+    }
+
     /// Waits for the next event; `None` once the association is over. Of more than 256 events that were not read in time the oldest are
-    /// left out. No event is lost if the returned future is dropped before it is ready.
+    /// left out.
+    ///
+    /// # Cancel safety
+    /// No event is lost if the returned future is dropped before it is ready.
     pub async fn next(&mut self) -> Option<PathEvent> {
-        loop {
-            match self.0.recv().await {
-                Ok(event) => return Some(event),
-                Err(broadcast::error::RecvError::Lagged(_)) => {}
-                Err(broadcast::error::RecvError::Closed) => return None,
-            }
+        std::future::poll_fn(|cx| self.poll_event(cx)).await
+    }
+}
+
+async fn next(receiver: &mut broadcast::Receiver<PathEvent>) -> Option<PathEvent> {
+    loop {
+        match receiver.recv().await {
+            Ok(event) => return Some(event),
+            Err(broadcast::error::RecvError::Lagged(_)) => {}
+            Err(broadcast::error::RecvError::Closed) => return None,
         }
     }
 }
@@ -99,7 +154,12 @@ struct Known {
     remote: SocketAddr,
     state: PathState,
     primary: bool,
+    /// When the network last reported a packet that did not arrive.
+    trouble: Option<Instant>,
 }
+
+/// Time between two reports of the network that are passed on.
+const TROUBLE_INTERVAL: Duration = Duration::from_secs(1);
 
 impl From<PathInfo> for Known {
     fn from(path: PathInfo) -> Self {
@@ -109,6 +169,7 @@ impl From<PathInfo> for Known {
             remote: path.remote,
             state: path.state,
             primary: path.primary,
+            trouble: None,
         }
     }
 }
@@ -122,7 +183,7 @@ impl PathWatch {
     }
 
     pub(crate) fn subscribe(&self) -> PathEvents {
-        PathEvents(self.sender.subscribe())
+        PathEvents::new(self.sender.subscribe())
     }
 
     /// Takes in the state that a path has come to; it may have changed again since.
@@ -141,6 +202,22 @@ impl PathWatch {
     pub(crate) fn on_ping_answer(&self, time: Instant, id: PathId, number: u32, rtt: Span) {
         if let Some(known) = self.known.iter().find(|known| known.id == id) {
             self.report(time, *known, PathChange::PingAnswered { number, rtt });
+        }
+    }
+
+    /// Takes in what the network reported about a packet to `remote`.
+    pub(crate) fn on_trouble(&mut self, time: Instant, remote: SocketAddr, trouble: Trouble) {
+        let is_due = |known: &Known| {
+            let last = known.trouble.map(|last| time.saturating_duration_since(last));
+            known.remote == remote && last.is_none_or(|after| after >= TROUBLE_INTERVAL)
+        };
+        let mut due = Vec::new();
+        for known in self.known.iter_mut().filter(|known| is_due(known)) {
+            known.trouble = Some(time);
+            due.push(*known);
+        }
+        for known in due {
+            self.report(time, known, PathChange::Trouble(trouble));
         }
     }
 

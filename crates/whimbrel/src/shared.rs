@@ -14,6 +14,7 @@ use whimbrel_proto::{
 
 use crate::environment::Clock;
 use crate::paths::PathWatch;
+use crate::stream::Opened;
 use crate::transport::{Socket, Trouble};
 
 /// Send failures that are kept for a user who does not ask; more are only counted.
@@ -42,9 +43,9 @@ pub(crate) struct State {
     pub(crate) incoming: VecDeque<AssocId>,
     /// How many may wait in `incoming`; zero once the listener is gone.
     pub(crate) backlog: usize,
-    /// Bytes of memory for received data, of all associations, and what [`Slot::partial`] takes of it.
+    /// Bytes of memory for received data, of all associations, and what [`Slot::held`] returns of it.
     memory_limit: u64,
-    pub(crate) partial_memory: u64,
+    pub(crate) held_memory: u64,
     /// Handles that users hold; the driver ends without them.
     pub(crate) handles: usize,
     /// Set once the driver is gone.
@@ -75,6 +76,8 @@ pub(crate) struct Slot {
     pub(crate) progress: Progress,
     /// The message that the endpoint hands over in parts.
     pub(crate) partial: Partial,
+    /// Only if streams are read as bytes.
+    pub(crate) opened: Option<Box<Opened>>,
     /// When its user got a message last, or when it began.
     pub(crate) last_message: Time,
     /// It was up, whatever has become of it since.
@@ -94,6 +97,13 @@ pub(crate) struct Slot {
     orphan: bool,
     /// While connecting: the peer's addresses and what the network said about each.
     pub(crate) troubles: Vec<(SocketAddr, Option<Trouble>)>,
+}
+
+impl Slot {
+    /// Bytes of received data that are held here and no longer by the endpoint.
+    pub(crate) fn held(&self) -> u64 {
+        self.partial.memory() + self.opened.as_ref().map_or(0, |opened| opened.bytes() as u64)
+    }
 }
 
 /// A message that is larger than the receive buffer, as far as it has been handed over.
@@ -159,7 +169,7 @@ impl Shared {
             incoming: VecDeque::new(),
             backlog,
             memory_limit,
-            partial_memory: 0,
+            held_memory: 0,
             handles: 0,
             stopped: None,
             discards: BTreeMap::new(),
@@ -245,6 +255,7 @@ impl State {
             was_established: progress == Progress::Established,
             progress,
             partial: Partial::default(),
+            opened: None,
             last_message: now,
             shutdown_wanted: false,
             peer_shutdown: false,
@@ -449,7 +460,7 @@ impl State {
             let endpoint = &self.endpoint;
             let cost = |(id, slot): (&AssocId, &Slot)| {
                 let received = endpoint.association(*id).map_or(0, Association::receive_memory);
-                let held = slot.partial.memory() + received as u64;
+                let held = slot.held() + received as u64;
                 let age = now.since(slot.last_message).as_nanos() + 1;
                 (u128::from(held) * u128::from(age), *id)
             };
@@ -458,8 +469,9 @@ impl State {
             };
             self.endpoint.abort_for_resources(now, id);
             if let Some(slot) = self.slots.get_mut(&id) {
-                self.partial_memory -= slot.partial.memory();
+                self.held_memory -= slot.held();
                 slot.partial = Partial::default();
+                slot.opened = None;
             }
         }
         self.wake_driver();
@@ -467,16 +479,20 @@ impl State {
 
     /// Bytes of memory that received data takes.
     pub(crate) fn memory(&self) -> u64 {
-        self.endpoint.receive_memory() as u64 + self.partial_memory
+        self.endpoint.receive_memory() as u64 + self.held_memory
     }
 
     /// Takes in what the network says about datagrams to `remote`: ends associations that are only being set up and
-    /// have no address left. An established association outlives such reports, which anyone could forge; its own
-    /// timers decide.
+    /// have no address left. An established association outlives such reports, which anyone could forge: its own timers decide, and who
+    /// reads path events learns of them.
     // [9260:10-2, 10-4]
-    pub(crate) fn on_trouble(&mut self, now: Time, remote: SocketAddr, trouble: Trouble) {
+    pub(crate) fn on_trouble(&mut self, shared: &Shared, now: Time, remote: SocketAddr, trouble: Trouble) {
+        let time = shared.clock.instant(now);
         for (id, slot) in &mut self.slots {
-            if slot.progress != Progress::Connecting {
+            if let Some((watch, time)) = slot.watch.as_mut().zip(time) {
+                watch.on_trouble(time, remote, trouble);
+            }
+            if slot.progress != Progress::Connecting || matches!(trouble, Trouble::TooLong(_)) {
                 continue;
             }
             let Some(entry) = slot.troubles.iter_mut().find(|(addr, _)| *addr == remote) else {
@@ -510,7 +526,7 @@ impl State {
     fn forget(&mut self, now: Time, id: AssocId) {
         discard_received(&mut self.endpoint, now, id);
         if let Some(slot) = self.slots.remove(&id) {
-            self.partial_memory -= slot.partial.memory();
+            self.held_memory -= slot.held();
         }
     }
 

@@ -230,6 +230,10 @@ pub enum Trouble {
 impl Trouble {
     /// What an error of a system call means for the route to the peer; nothing for errors of another kind.
     pub(crate) fn of(error: &io::Error) -> Option<Trouble> {
+        #[cfg(unix)]
+        if error.raw_os_error() == Some(nix::errno::Errno::EMSGSIZE as i32) {
+            return Some(Trouble::TooLong(0));
+        }
         match error.kind() {
             io::ErrorKind::ConnectionRefused => Some(Trouble::PortUnreachable),
             io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable | io::ErrorKind::NetworkDown => {

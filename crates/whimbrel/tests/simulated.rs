@@ -380,8 +380,8 @@ fn failures_name_the_seed_the_node_and_the_time() {
         });
         simulation.run().unwrap_err().to_string()
     };
-    assert_eq!(fail("disk full"), "seed 42: node a failed at 250 ms: disk full");
-    assert_eq!(fail(""), "seed 42: a had not ended after 120 s");
+    assert_eq!(fail("disk full"), "seed 42: node a failed at 0.250 s: disk full");
+    assert_eq!(fail(""), "seed 42: a had not ended after 120.000 s");
     let mut wrong = Simulation::new(&two_links(0.0), 1);
     wrong.cut("third", Span::ZERO, Span::from_secs(1));
     assert_eq!(

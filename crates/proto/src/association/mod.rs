@@ -5,6 +5,7 @@ mod asconf;
 mod auth;
 mod buffers;
 mod components;
+mod congestion_control;
 mod copies;
 mod distribution;
 mod eci;

@@ -13,6 +13,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rand_core::Rng;
+use whimbrel_control::discriminator::DiscriminatorSpec;
+use whimbrel_control::window::WindowSpec;
 use whimbrel_control::{Controller, Time};
 use whimbrel_wire::{Checksum, Chunk, PacketError, PacketSink, PacketView, Payload};
 
@@ -497,6 +499,23 @@ impl Endpoint {
     pub fn with_control<R>(&mut self, id: AssocId, path: PathId, f: impl FnOnce(&mut Controller) -> R) -> Option<R> {
         let index = self.table.index(id)?;
         self.table.at_mut(index)?.with_control(path, f)
+    }
+
+    /// Replaces the discriminator, the window control or both on all paths of an association, also on those that are added later. cwnd and
+    /// ssthresh remain. Other parts of a scheme are negotiated with the peer or fixed at the start.
+    ///
+    /// # Errors
+    /// Returns an error if a parameter is out of range or the part needs a simulation. Returns `Ok(false)` if there is no such association.
+    pub fn set_congestion_control(
+        &mut self,
+        id: AssocId,
+        discriminator: Option<DiscriminatorSpec>,
+        window: Option<WindowSpec>,
+    ) -> Result<bool, ConfigError> {
+        match self.table.index(id).and_then(|index| self.table.at_mut(index)) {
+            None => Ok(false),
+            Some(association) => association.set_congestion_control(discriminator, window).map(|()| true),
+        }
     }
 
     /// Reports that no endpoint listens at the peer's address (an ICMP error that the driver has validated). An

@@ -141,7 +141,11 @@ pub(crate) async fn write(stack: StackConfig, servers: Vec<Vec<SocketAddr>>, jou
     }
     for entry in 0..ENTRIES {
         log.send_replace(entry + 1);
-        sleep(Duration::from_millis(50)).await;
+        tokio::select! {
+            biased;
+            Some(ended) = tasks.join_next() => ended??,
+            () = sleep(Duration::from_millis(50)) => {}
+        }
     }
     while let Some(ended) = tasks.join_next().await {
         ended??;

@@ -30,7 +30,7 @@ pub struct Outcome {
 #[non_exhaustive]
 pub enum SimulationError {
     /// A program has returned an error.
-    #[error("seed {seed}: node {node} failed at {at}: {error}")]
+    #[error("seed {seed}: node {node} failed at {:.3} s: {error}", .at.as_secs_f64())]
     Program {
         /// The seed of the run.
         seed: u64,
@@ -42,7 +42,7 @@ pub enum SimulationError {
         error: Failure,
     },
     /// Clients had not ended in time.
-    #[error("seed {seed}: {nodes} had not ended after {at}")]
+    #[error("seed {seed}: {nodes} had not ended after {:.3} s", .at.as_secs_f64())]
     Unfinished {
         /// The seed of the run.
         seed: u64,
@@ -114,18 +114,13 @@ impl Run {
         let (config, mesh) = (&simulation.config, &simulation.scenario.mesh);
         let resources = &simulation.scenario.resources;
         let world = OpenWorld::new(config, simulation.seed, resources, &mesh.outside())?;
-        let steps = config.link.iter().flat_map(|link| {
-            let changed = link.schedule.iter().filter_map(|step| step.delay);
-            changed.chain([link.delay])
-        });
-        let shortest = if config.radio.is_empty() { steps.min() } else { None };
         let mut run = Run {
             shared: Shared::new(Network::new(mesh.clone(), world)),
             nodes: mesh.nodes.iter().map(|_| None).collect(),
             starts: vec![0; mesh.nodes.len()],
             waiting,
             next_fault: 0,
-            look: shortest.unwrap_or_default().max(LEAST_LOOK),
+            look: mesh.least_delay.max(LEAST_LOOK),
             simulation,
         };
         for node in 0..run.nodes.len() {

@@ -1,0 +1,278 @@
+//! One stream of an association as a stream of bytes.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::association::{Association, Next};
+use crate::{AssociationError, CloseReason, Message, TrySendError};
+
+/// Most bytes of a message that a write becomes. A message is delivered when it is complete, so that longer ones would wait longer.
+const MESSAGE_BYTES: usize = 16 * 1024;
+/// Bytes that wait in the opened streams of an association before nothing more is taken out of its receive buffer.
+pub(crate) const WAITING_BYTES: usize = 256 * 1024;
+
+pub(crate) type Wait = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
+
+/// A stream of an association for programs that read and write bytes ([`Association::stream`]): tokio's `copy`, codecs, HTTP libraries.
+///
+/// Each write becomes one message of at most 16 KiB, in order; the boundaries of messages have no meaning for the reader. Whoever reads gets
+/// the bytes in the order in which the peer wrote them, whatever happens on other streams.
+///
+/// SCTP ends all streams of an association together. Reading returns the end of the file when the association has been shut down in good
+/// order and everything has been read, and an error (`ConnectionReset`, `ConnectionAborted`, `TimedOut`) if it has ended otherwise.
+/// `poll_shutdown` ends nothing, because the other direction and other streams would end too: call [`Association::shutdown`].
+/// `poll_flush` has nothing to do, because a message is sent as soon as the congestion window allows; [`Association::flush`] waits for
+/// acknowledgements.
+///
+/// # Back-pressure
+/// Writing waits while the association's send buffer is full. What is not read stays, and at last the peer has to wait; since all streams
+/// share one receive buffer, other streams then wait, too.
+///
+/// # Cancel safety
+/// A read or a write that is dropped before it is ready has read or written nothing.
+///
+/// # Examples
+///
+/// ```
+/// use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+/// # use whimbrel::{Listener, Stack, StackConfig};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let listener = Listener::bind(StackConfig::local(["127.0.0.1:0".parse()?]))?;
+/// # let (addrs, port) = (listener.stack().local_addrs().to_vec(), listener.stack().port());
+/// # let stack = Stack::bind(StackConfig::local(["127.0.0.1:0".parse()?]))?;
+/// # let (client, server) = tokio::join!(stack.connect(&addrs, port), listener.accept());
+/// # let (client, server) = (client?, server?);
+/// let mut commands = client.stream(3)?;
+/// commands.write_all(b"start\nstop\n").await?;
+///
+/// let mut lines = BufReader::new(server.stream(3)?).lines();
+/// assert_eq!(lines.next_line().await?.as_deref(), Some("start"));
+/// assert_eq!(lines.next_line().await?.as_deref(), Some("stop"));
+/// # Ok(())
+/// # }
+/// ```
+pub struct Stream {
+    association: Association,
+    id: u16,
+    ppid: u32,
+    /// What is left of the message that is being read.
+    rest: Vec<u8>,
+    read: usize,
+    readable: Option<Wait>,
+    writable: Option<Wait>,
+}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stream").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl Stream {
+    pub(crate) fn new(association: Association, id: u16) -> Self {
+        Stream {
+            association,
+            id,
+            ppid: 0,
+            rest: Vec::new(),
+            read: 0,
+            readable: None,
+            writable: None,
+        }
+    }
+
+    /// Returns the number of the stream.
+    pub fn id(&self) -> u16 {
+        self.id
+    }
+
+    /// Returns the association.
+    pub fn association(&self) -> &Association {
+        &self.association
+    }
+
+    /// Sets the payload protocol identifier of what is written from now on; 0 at first.
+    pub fn set_ppid(&mut self, ppid: u32) {
+        self.ppid = ppid;
+    }
+
+    /// Takes the next message; `Ok(false)` at the end.
+    fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        loop {
+            match self.association.next_of_stream(self.id, &mut self.rest) {
+                Err(error) => return Poll::Ready(Err(error.into())),
+                Ok(Next::Message { .. }) => {
+                    self.read = 0;
+                    return Poll::Ready(Ok(true));
+                }
+                Ok(Next::End(CloseReason::Graceful)) => return Poll::Ready(Ok(false)),
+                Ok(Next::End(reason)) => return Poll::Ready(Err(AssociationError::Closed(reason).into())),
+                Ok(Next::Nothing) => {}
+            }
+            std::task::ready!(poll_wait(&mut self.readable, cx, || self.association.readable()));
+        }
+    }
+}
+
+/// Waits for a signal. Ready means: look again. A new wait has to notice what comes from then on before the look that decides.
+fn poll_wait(wait: &mut Option<Wait>, cx: &mut Context<'_>, new: impl FnOnce() -> Wait) -> Poll<()> {
+    if let Some(waiting) = wait {
+        std::task::ready!(waiting.as_mut().poll(cx));
+        *wait = None;
+        return Poll::Ready(());
+    }
+    let mut waiting = new();
+    if waiting.as_mut().poll(cx).is_pending() {
+        *wait = Some(waiting);
+    }
+    Poll::Ready(())
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if this.read == this.rest.len() && !std::task::ready!(this.poll_message(cx))? {
+            return Poll::Ready(Ok(()));
+        }
+        let left = &this.rest[this.read..];
+        let len = left.len().min(buf.remaining());
+        buf.put_slice(&left[..len]);
+        this.read += len;
+        if this.read == this.rest.len() {
+            (this.rest, this.read) = (Vec::new(), 0);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        if buf.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        let len = buf.len().min(MESSAGE_BYTES);
+        let mut message = Message::new(this.id, buf[..len].to_vec());
+        message.ppid = this.ppid;
+        loop {
+            message = match this.association.try_send(message) {
+                Ok(()) => {
+                    this.writable = None;
+                    return Poll::Ready(Ok(len));
+                }
+                Err(TrySendError::Full(message)) => message,
+                Err(TrySendError::Failed(error)) => return Poll::Ready(Err(error.into())),
+            };
+            std::task::ready!(poll_wait(&mut this.writable, cx, || this.association.writable()));
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.association.close_stream(self.id);
+    }
+}
+
+impl From<AssociationError> for io::Error {
+    fn from(error: AssociationError) -> Self {
+        let kind = match &error {
+            AssociationError::Closed(CloseReason::AbortedByPeer { .. }) => io::ErrorKind::ConnectionReset,
+            AssociationError::Closed(CloseReason::PeerUnreachable | CloseReason::HandshakeTimeout) => {
+                io::ErrorKind::TimedOut
+            }
+            AssociationError::Closed(CloseReason::Refused { .. }) => io::ErrorKind::ConnectionRefused,
+            AssociationError::Closed(_) | AssociationError::StackStopped(_) => io::ErrorKind::ConnectionAborted,
+            AssociationError::ShuttingDown => io::ErrorKind::BrokenPipe,
+            AssociationError::Message(_) => io::ErrorKind::InvalidInput,
+            AssociationError::Undelivered(_) => io::ErrorKind::ConnectionReset,
+            AssociationError::StreamInUse(_) => io::ErrorKind::AlreadyExists,
+        };
+        io::Error::new(kind, error)
+    }
+}
+
+/// What has been taken out of the receive buffer of an association with opened streams and not been read yet.
+#[derive(Debug, Default)]
+pub(crate) struct Opened {
+    /// Messages of the opened streams.
+    queues: BTreeMap<u16, VecDeque<Waiting>>,
+    /// Messages of all others.
+    others: VecDeque<Waiting>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) stream: u16,
+    pub(crate) ppid: u32,
+    pub(crate) unordered: bool,
+    pub(crate) data: Vec<u8>,
+}
+
+impl Opened {
+    /// Opens a stream; returns false if it is open already.
+    pub(crate) fn open(&mut self, stream: u16) -> bool {
+        if self.queues.contains_key(&stream) {
+            return false;
+        }
+        let all = std::mem::take(&mut self.others).into_iter();
+        let (own, others) = all.partition(|waiting| waiting.stream == stream);
+        self.others = others;
+        self.queues.insert(stream, own);
+        true
+    }
+
+    /// Closes a stream: what waits there goes to who reads all other streams.
+    pub(crate) fn close(&mut self, stream: u16) {
+        self.others.extend(self.queues.remove(&stream).unwrap_or_default());
+    }
+
+    /// Whether as much waits as may.
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes >= WAITING_BYTES
+    }
+
+    /// Bytes that wait.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The reader of a message of `stream`: that of the opened stream, or of all others.
+    pub(crate) fn reader(&self, stream: u16) -> Option<u16> {
+        self.queues.contains_key(&stream).then_some(stream)
+    }
+
+    /// Keeps a message for its reader.
+    pub(crate) fn keep(&mut self, waiting: Waiting) {
+        self.bytes += waiting.data.len();
+        let queue = self.queues.get_mut(&waiting.stream).unwrap_or(&mut self.others);
+        queue.push_back(waiting);
+    }
+
+    /// Takes the next message of a reader.
+    pub(crate) fn take(&mut self, reader: Option<u16>) -> Option<Waiting> {
+        let queue = match reader {
+            Some(stream) => self.queues.get_mut(&stream)?,
+            None => &mut self.others,
+        };
+        let taken = queue.pop_front()?;
+        self.bytes -= taken.data.len();
+        Some(taken)
+    }
+}
