@@ -37,6 +37,8 @@ enum Command {
     Plot(commands::plot::Args),
     /// Explain the fate of a packet in saved results
     Why(commands::why::Args),
+    /// Write the events of a recorded run for other viewers: Perfetto, qvis
+    Export(commands::export::Args),
     /// Merge the parts of a sweep
     Merge(commands::merge::Args),
     /// List the metrics: their names, their definitions, and the time they cover
@@ -80,6 +82,7 @@ fn main() -> ExitCode {
         Command::Report(args) => commands::report::run(&args),
         Command::Plot(args) => commands::plot::run(&args),
         Command::Why(args) => commands::why::run(&args),
+        Command::Export(args) => commands::export::run(&args),
         Command::Merge(args) => commands::merge::run(&args),
         Command::Metrics(args) => commands::metrics::run(&args),
         Command::Rerun(args) => commands::rerun::run(&args),

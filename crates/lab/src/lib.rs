@@ -6,9 +6,11 @@
 
 mod emulated;
 mod estimate;
+mod export;
 mod metric;
 mod output;
 mod record;
+mod recorded;
 mod report;
 mod rows;
 mod runner;
@@ -22,6 +24,7 @@ mod write;
 
 pub use emulated::Recording;
 pub use estimate::Estimate;
+pub use export::{ExportFormat, export};
 pub use metric::{COUNT, Metric, Values, find_metric, metrics};
 pub use output::{Input, Manifest, ManifestScenario, Results, Status, inputs};
 pub use report::{PointReport, Summaries, View, ViewError, json, summarise, tables};

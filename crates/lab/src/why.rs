@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 use std::io::BufRead;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value;
 use whimbrel_wire::{Checksum, Chunk, PacketView};
 
+use crate::recorded::find;
 use crate::write::file::plain;
 use crate::write::pcapng::{Captured, read_packets};
 
@@ -41,7 +42,7 @@ impl std::str::FromStr for Asked {
 /// # Errors
 /// Returns an error message if the folder has no capture, or the capture has no such packet.
 pub fn why(folder: &Path, asked: Asked) -> Result<String, String> {
-    let capture = find_capture(folder)?;
+    let capture = find(folder, "packets.pcapng", "record.packets = \"first\"")?;
     let bytes =
         std::fs::read(&capture).map_err(|error| format!("cannot read {}: {}", capture.display(), plain(&error)))?;
     let packets =
@@ -91,48 +92,6 @@ pub fn why(folder: &Path, asked: Asked) -> Result<String, String> {
         text.push_str("  there is no events.jsonl with the transport's events; record.events = \"first\" records it\n");
     }
     Ok(text)
-}
-
-/// Returns the capture in the folder, or the only one below it.
-fn find_capture(folder: &Path) -> Result<PathBuf, String> {
-    const NAME: &str = "packets.pcapng";
-    if folder.join(NAME).is_file() {
-        return Ok(folder.join(NAME));
-    }
-    let entries = |folder: &Path| -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(folder).into_iter().flatten();
-        let mut paths: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-        paths.sort();
-        paths
-    };
-    let below = entries(&folder.join("runs")).into_iter().flat_map(|run| {
-        let mut all = vec![run.clone()];
-        all.extend(entries(&run));
-        all
-    });
-    let found: Vec<PathBuf> = below
-        .map(|path| path.join(NAME))
-        .filter(|path| path.is_file())
-        .collect();
-    match found.as_slice() {
-        [one] => Ok(one.clone()),
-        [] => Err(format!(
-            "{} holds no {NAME}\n  hint: run with --out and record.packets = \"first\"",
-            folder.display()
-        )),
-        several => {
-            let names: Vec<_> = several
-                .iter()
-                .filter_map(|path| path.parent())
-                .map(|path| path.display().to_string())
-                .collect();
-            Err(format!(
-                "{} holds several captures\n  hint: name one of {}",
-                folder.display(),
-                names.join(", ")
-            ))
-        }
-    }
 }
 
 /// Returns the events of a packet's data, by time in milliseconds.

@@ -6,6 +6,7 @@ pub(crate) mod demo;
 pub(crate) mod echo;
 pub(crate) mod emulate;
 pub(crate) mod enter;
+pub(crate) mod export;
 pub(crate) mod merge;
 pub(crate) mod metrics;
 pub(crate) mod perf;

@@ -420,3 +420,28 @@ fn metrics_list_the_time_they_cover() {
     assert!(of("completion_s").ends_with("; the whole run"), "{text}");
     assert!(of("jain_index").ends_with("; the window; all flows together"), "{text}");
 }
+
+#[test]
+fn recorded_events_are_exported_for_other_viewers() {
+    let folder = sweep();
+    let run = ["run", "sweep.toml", "--seeds", "1", "--out", "out", "--quiet"];
+    assert_eq!(code(&whimbrel(folder.path(), &run)), 0);
+    let export = |format: &str| {
+        let output = whimbrel(folder.path(), &["export", "out", format, "--out", "viewers"]);
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        stdout(&output)
+    };
+    assert_eq!(export("--perfetto"), "viewers/trace.perfetto.json\n");
+    let text = fs::read_to_string(folder.path().join("viewers/trace.perfetto.json")).expect("written");
+    let trace: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert!(trace["traceEvents"].as_array().expect("events").len() > 1000);
+    assert_eq!(
+        export("--qlog"),
+        "viewers/upload-a-path-0.sqlog\n",
+        "the end that sends data"
+    );
+    let both = whimbrel(folder.path(), &["export", "out", "--qlog", "--perfetto"]);
+    assert_eq!(code(&both), 2);
+    let none = whimbrel(folder.path(), &["export", ".", "--qlog"]);
+    assert!(stderr(&none).contains("holds no events.jsonl"), "{}", stderr(&none));
+}

@@ -1,0 +1,48 @@
+//! `whimbrel export`: recorded events for other viewers.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use whimbrel_lab::{ExportFormat, export};
+
+use crate::output::{EXIT_CODES, Outcome, WRONG_USE, exit, fail, print};
+
+/// Write the events of a recorded run in the format of another viewer, and print the names of the files
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Args {
+    /// A folder with events.jsonl, or with a single recorded run below it
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    #[command(flatten)]
+    format: Format,
+    /// The folder for the files; by default that of events.jsonl
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+#[derive(clap::Args, Debug)]
+#[group(required = true, multiple = false)]
+struct Format {
+    /// For Perfetto (ui.perfetto.dev) or chrome://tracing: trace.perfetto.json, with a track per node, path and link
+    #[arg(long)]
+    perfetto: bool,
+    /// For qvis: a file FLOW-NODE-path-N.sqlog per path that sent data, in qlog
+    #[arg(long)]
+    qlog: bool,
+}
+
+pub(crate) fn run(args: &Args) -> ExitCode {
+    exit(try_run(args))
+}
+
+fn try_run(args: &Args) -> Outcome {
+    let format = if args.format.perfetto {
+        ExportFormat::Perfetto
+    } else {
+        ExportFormat::Qlog
+    };
+    let files = export(&args.folder, format, args.out.as_deref()).map_err(|error| fail(WRONG_USE, error))?;
+    let names: String = files.iter().map(|file| format!("{}\n", file.display())).collect();
+    print(&names)
+}

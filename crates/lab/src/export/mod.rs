@@ -1,0 +1,217 @@
+//! Recorded events in the formats of other viewers: qlog for qvis, and trace events for Perfetto.
+
+mod perfetto;
+mod qlog;
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::recorded::find;
+use crate::write::file::plain;
+
+/// A format of recorded events.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ExportFormat {
+    /// Trace events in JSON, for Perfetto and Chrome: one file.
+    Perfetto,
+    /// qlog in JSON text sequences, for qvis: one file per flow, node and path that sends data.
+    Qlog,
+}
+
+/// A line of `events.jsonl`.
+#[derive(Deserialize, Debug)]
+struct Event {
+    /// Milliseconds since the start of the run.
+    time: f64,
+    name: String,
+    #[serde(default)]
+    flow: String,
+    #[serde(default)]
+    node: String,
+    #[serde(default)]
+    data: Map<String, Value>,
+}
+
+impl Event {
+    fn number(&self, field: &str) -> Option<u64> {
+        self.data.get(field).and_then(Value::as_u64)
+    }
+
+    fn text(&self, field: &str) -> Option<&str> {
+        self.data.get(field).and_then(Value::as_str)
+    }
+}
+
+/// Writes the events of a recorded run in another format and returns the files. `folder` is the folder of the run, or one with a
+/// single recorded run below it; `out` is the folder of the files, by default that of the run.
+///
+/// # Errors
+/// Returns a message if there are no events, a line is not an event, or a file cannot be written.
+pub fn export(folder: &Path, format: ExportFormat, out: Option<&Path>) -> Result<Vec<PathBuf>, String> {
+    let source = find(folder, "events.jsonl", "record.events = \"first\"")?;
+    let out = out.map_or_else(|| source.with_file_name(""), Path::to_path_buf);
+    std::fs::create_dir_all(&out).map_err(|error| cannot("create", &out, &error))?;
+    match format {
+        ExportFormat::Perfetto => {
+            let path = out.join("trace.perfetto.json");
+            let mut trace = perfetto::Trace::new();
+            each(&source, |event| {
+                trace.add(&event);
+                Ok(())
+            })?;
+            write(&path, |file| trace.write(file))?;
+            Ok(vec![path])
+        }
+        ExportFormat::Qlog => {
+            let mut traces = qlog::Traces::default();
+            each(&source, |event| {
+                traces.add(&event);
+                Ok(())
+            })?;
+            let mut paths = Vec::new();
+            for trace in traces.finish() {
+                let path = out.join(trace.file_name());
+                write(&path, |file| trace.write(file))?;
+                paths.push(path);
+            }
+            if paths.is_empty() {
+                return Err(format!("{} has no event of an SCTP flow", source.display()));
+            }
+            Ok(paths)
+        }
+    }
+}
+
+/// Calls `on_event` with each event of a file.
+fn each(source: &Path, mut on_event: impl FnMut(Event) -> Result<(), String>) -> Result<(), String> {
+    let file = File::open(source).map_err(|error| cannot("read", source, &error))?;
+    for (number, line) in BufReader::new(file).lines().enumerate() {
+        let line = line.map_err(|error| cannot("read", source, &error))?;
+        let event = serde_json::from_str(&line)
+            .map_err(|error| format!("{}:{}: not an event: {error}", source.display(), number + 1))?;
+        on_event(event)?;
+    }
+    Ok(())
+}
+
+fn write(path: &Path, content: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<(), String> {
+    let result = File::create(path).and_then(|file| {
+        let mut file = BufWriter::new(file);
+        content(&mut file)?;
+        file.flush()
+    });
+    result.map_err(|error| cannot("write", path, &error))
+}
+
+fn cannot(what: &str, path: &Path, error: &std::io::Error) -> String {
+    format!("cannot {what} {}: {}", path.display(), plain(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINES: &str = r#"{"data":{"new":"cookie_wait"},"flow":"up load","name":"connectivity:connection_state_updated","node":"phone","time":0.0}
+{"data":{"path":0,"tsn":7,"length":1452,"retransmission":false},"flow":"up load","name":"transport:tsn_sent","node":"phone","time":1.0}
+{"data":{"path":1,"tsn":8,"length":1452,"retransmission":false},"flow":"up load","name":"transport:tsn_sent","node":"phone","time":1.5}
+{"data":{"trigger":"loss-bernoulli","link":"wifi","forward":true,"length":1500,"tsn":7},"flow":"up load","name":"network:packet_dropped","node":"phone","time":2.0}
+{"data":{"length":60,"path":1},"flow":"up load","name":"transport:packet_received","node":"phone","time":3.0}
+{"data":{"path":1,"tsn":8},"flow":"up load","name":"transport:tsn_acked","node":"phone","time":3.0}
+{"data":{"path":0,"tsn":7,"trigger":"missing_reports"},"flow":"up load","name":"recovery:tsn_lost","node":"phone","time":4.0}
+{"data":{"path":0,"tsn":7,"verdict":"transmission","trigger":"gap","congestion_window":4380},"flow":"up load","name":"recovery:loss_judged","node":"phone","time":4.0}
+{"data":{"new":"loss","path":0},"flow":"up load","name":"recovery:mode_updated","node":"phone","time":4.0}
+{"data":{"path":1,"tsn":7,"length":1452,"retransmission":true},"flow":"up load","name":"transport:tsn_sent","node":"phone","time":4.5}
+{"data":{"length":60,"path":1},"flow":"up load","name":"transport:packet_received","node":"phone","time":6.0}
+{"data":{"path":1,"tsn":7},"flow":"up load","name":"transport:tsn_acked","node":"phone","time":6.0}
+{"data":{"path":1,"tsn":9,"length":1452,"retransmission":false},"flow":"up load","name":"transport:tsn_sent","node":"phone","time":6.0}
+{"data":{"congestion_window":4380,"ssthresh":9223372036854775807,"bytes_in_flight":0,"path":0},"flow":"up load","name":"recovery:metrics_updated","node":"phone","time":6.0}
+"#;
+
+    fn folder() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("events.jsonl"), LINES).expect("written");
+        folder
+    }
+
+    #[test]
+    fn perfetto_has_a_track_per_path_and_link_and_every_chunk_ends_once() {
+        let folder = folder();
+        let paths = export(folder.path(), ExportFormat::Perfetto, None).expect("exported");
+        let text = std::fs::read_to_string(&paths[0]).expect("read");
+        let trace: Value = serde_json::from_str(&text).expect("JSON");
+        let events = trace["traceEvents"].as_array().expect("events");
+        let of = |phase: &str| events.iter().filter(|event| event["ph"] == phase).collect::<Vec<_>>();
+        let names: Vec<_> = of("M")
+            .iter()
+            .filter_map(|event| event["args"]["name"].as_str())
+            .collect();
+        for name in ["phone", "up load, path 0", "up load, path 1", "link wifi"] {
+            assert!(names.contains(&name), "{name}: {names:?}");
+        }
+        let (begins, ends) = (of("b"), of("e"));
+        assert_eq!((begins.len(), ends.len()), (4, 4), "three chunks and a retransmission");
+        for begin in begins {
+            let same: Vec<_> = ends.iter().filter(|end| end["id"] == begin["id"]).collect();
+            assert_eq!(same.len(), 1);
+            assert!(same[0]["ts"].as_f64() >= begin["ts"].as_f64());
+        }
+        assert!(of("i").iter().any(|event| event["name"] == "dropped: loss-bernoulli"));
+        assert!(of("i").iter().any(|event| event["name"] == "judged transmission"));
+        let states = of("X");
+        let recovery = states.iter().find(|state| state["name"] == "loss").expect("recovery");
+        assert_eq!((&recovery["ts"], &recovery["dur"]), (&4000.0.into(), &2000.0.into()));
+        assert!(of("C").iter().any(|event| event["args"]["bytes"] == 4380));
+    }
+
+    #[test]
+    fn qlog_numbers_transmissions_and_reports_what_is_acknowledged() {
+        let folder = folder();
+        let paths = export(folder.path(), ExportFormat::Qlog, None).expect("exported");
+        let names: Vec<_> = paths.iter().filter_map(|path| path.file_name()?.to_str()).collect();
+        assert_eq!(names, ["up-load-phone-path-0.sqlog", "up-load-phone-path-1.sqlog"]);
+        let text = std::fs::read_to_string(&paths[1]).expect("read");
+        let records: Vec<Value> = text
+            .split('\u{1e}')
+            .skip(1)
+            .map(|record| serde_json::from_str(record).expect("JSON"))
+            .collect();
+        let header = &records[0];
+        assert_eq!(header["qlog_format"], "JSON-SEQ");
+        assert_eq!(header["trace"]["vantage_point"]["type"], "client");
+        let named = |name: &str| {
+            records
+                .iter()
+                .filter(|record| record["name"] == name)
+                .collect::<Vec<_>>()
+        };
+        let sent = named("transport:packet_sent");
+        let numbers: Vec<_> = sent
+            .iter()
+            .map(|event| &event["data"]["header"]["packet_number"])
+            .collect();
+        assert_eq!(numbers, [0, 1, 2], "a retransmission has a number of its own");
+        assert_eq!(sent[1]["data"]["tsn"], 7);
+        let received = named("transport:packet_received");
+        assert_eq!(received[0]["data"]["frames"][0]["acked_ranges"][0][0], 0);
+        assert_eq!(received[1]["data"]["frames"][0]["acked_ranges"][0][0], 1);
+        let first = std::fs::read_to_string(&paths[0]).expect("read");
+        assert!(first.contains("recovery:packet_lost") && first.contains("sctp:loss_judged"));
+        assert!(first.contains("\"bytes_in_flight\":0") && !first.contains("9223372036854775807"));
+    }
+
+    #[test]
+    fn errors_name_the_file_and_the_line() {
+        let folder = folder();
+        let events = folder.path().join("events.jsonl");
+        std::fs::write(&events, format!("{LINES}nonsense\n")).expect("written");
+        let error = export(folder.path(), ExportFormat::Qlog, None).expect_err("nonsense");
+        assert!(error.contains("events.jsonl:15: not an event"), "{error}");
+        std::fs::remove_file(&events).expect("removed");
+        let error = export(folder.path(), ExportFormat::Perfetto, None).expect_err("nothing");
+        assert!(error.contains("holds no events.jsonl"), "{error}");
+    }
+}
