@@ -10,6 +10,7 @@ mod output;
 mod perf;
 mod progress;
 mod transfer;
+mod tunnel;
 
 use std::process::ExitCode;
 
@@ -53,14 +54,16 @@ enum Command {
     Schemes(commands::schemes::Args),
     /// Print the JSON schema of scenario files
     Schema(commands::schema::Args),
-    /// Send a file over SCTP to `whimbrel recv`
+    /// Send files and folders over SCTP to `whimbrel recv`
     Send(commands::send::Args),
-    /// Receive files over SCTP from `whimbrel send`
+    /// Receive files and folders over SCTP from `whimbrel send`
     Recv(commands::recv::Args),
     /// Measure the rate between two hosts, in total and on each path
     Perf(commands::perf::Args),
     /// Measure round-trip time, jitter and loss of each path
     Ping(commands::ping::Args),
+    /// Carry TCP connections and IP packets over all paths of one association
+    Tunnel(commands::tunnel::Args),
     /// Return every message to its sender; a server for `whimbrel ping` and `whimbrel perf`
     Echo(commands::echo::Args),
     /// Forward packets of real programs through the links of a scenario, in real time
@@ -94,6 +97,7 @@ fn main() -> ExitCode {
         Command::Recv(args) => commands::recv::run(&args),
         Command::Perf(args) => commands::perf::run(&args),
         Command::Ping(args) => commands::ping::run(&args),
+        Command::Tunnel(args) => commands::tunnel::run(&args),
         Command::Echo(args) => commands::echo::run(&args),
         Command::Completions(args) => commands::completions::run::<Cli>(&args),
         Command::Man(args) => commands::completions::run_man::<Cli>(&args),

@@ -13,7 +13,7 @@ Exit codes:
   1    a run failed, or its results could not be written
   2    wrong use: arguments, scenario, or output folder; nothing was run
   130  interrupted (Ctrl-C); complete runs are kept
-send, recv, perf, ping, echo and emulate have other exit codes; see their help.";
+send, recv, perf, ping, echo, tunnel and emulate have other exit codes; see their help.";
 
 /// A run failed, or its results could not be written.
 pub(crate) const FAILED: u8 = 1;

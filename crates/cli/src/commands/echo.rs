@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 async fn serve(args: &Args, console: &Console) -> Result<(), Failure> {
     let interrupt = Interrupt::listen()?;
     let risk = "make this host send data to them";
-    let listener = listen::bind(&args.listen, &args.options, MAX_MESSAGE, risk, console)?;
+    let listener = listen::bind(&args.listen, &args.options, 1, MAX_MESSAGE, risk, console)?;
     let server = Server {
         console: console.clone(),
         interrupt: interrupt.clone(),

@@ -21,4 +21,5 @@ pub(crate) mod schemes;
 pub(crate) mod send;
 pub(crate) mod show;
 pub(crate) mod study;
+pub(crate) mod tunnel;
 pub(crate) mod why;

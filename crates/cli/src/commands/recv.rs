@@ -1,40 +1,42 @@
-//! `whimbrel recv`: files from `whimbrel send`, into a folder.
+//! `whimbrel recv`: files from `whimbrel send`, into a folder or to standard output.
 
-use std::io::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use sha2::{Digest, Sha256};
-use tempfile::NamedTempFile;
-use tokio::sync::{mpsc, oneshot, watch};
+use serde_json::json;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use whimbrel::Association;
 
 use crate::transfer::console::Console;
 use crate::transfer::failure::{EXIT_CODES, Failure, SECURITY};
 use crate::transfer::folder::Folder;
-use crate::transfer::frame::{DIGEST_BYTES, Frame, MAX_MESSAGE, check_name};
+use crate::transfer::frame::{Frame, Header, MAX_MESSAGE};
 use crate::transfer::interrupt::Interrupt;
 use crate::transfer::listen::{self, LAST_PACKETS, STRANGERS_INTERVAL, Unauthenticated};
 use crate::transfer::options::Options;
 use crate::transfer::progress::{hex, summary};
+use crate::transfer::receiving::{Activity, Receiving, ReceivingFolder, Taken, Target, next_header};
 use crate::transfer::run::block_on;
 use crate::transfer::{address, paths};
 
-/// Pieces of a file that wait for the disk.
-const WRITE_BEHIND: usize = 16;
 /// How long a sender may take to end the association after its transfer.
 const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Receive files over SCTP from `whimbrel send`
+const NOTES: &str = "\
+A transfer that fails because the sender was killed or cannot be reached leaves a hidden file, .whimbrel-*.partial, from which a later transfer of
+the same file continues. Such a file is removed after seven days, by the next receiver in the folder.
+";
+
+/// Receive files and folders over SCTP from `whimbrel send`
 #[derive(clap::Args, Debug)]
-#[command(after_help = format!("{SECURITY}\n{EXIT_CODES}"))]
+#[command(after_help = format!("{NOTES}\n{SECURITY}\n{EXIT_CODES}"))]
 pub(crate) struct Args {
-    /// Folder for received files; created if it does not exist
+    /// Folder for received files; created if it does not exist. `-` is standard output, for one file; what arrives is written before it is
+    /// verified, and the exit code says whether it was right
     dir: PathBuf,
     /// Local addresses to listen on, each an IP address with or without a UDP port (9899); 0.0.0.0 means all IPv4 addresses of this
     /// host, `[::]` all IPv4 and IPv6 addresses
@@ -46,6 +48,9 @@ pub(crate) struct Args {
     /// Replace existing files; by default they are kept and the transfer is refused
     #[arg(long)]
     force: bool,
+    /// Print one line of JSON for each file
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     options: Options,
 }
@@ -53,8 +58,9 @@ pub(crate) struct Args {
 /// What every transfer needs to know.
 #[derive(Clone)]
 struct Place {
-    folder: Arc<Folder>,
+    target: Arc<Target>,
     force: bool,
+    json: bool,
     console: Console,
     interrupt: Interrupt,
     /// With `--once`: whether a transfer has begun.
@@ -68,24 +74,35 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 
 async fn receive(args: &Args, console: &Console) -> Result<(), Failure> {
     args.options.association()?;
-    let cannot = |e: std::io::Error| Failure::file(format!("cannot write into {}: {e}", args.dir.display()));
-    let (folder, leftovers) = Folder::open(&args.dir).map_err(cannot)?;
-    if leftovers > 0 {
-        console.note(format!(
-            "removed {leftovers} partial files of a receiver that was killed"
-        ));
-    }
+    let is_output = args.dir == Path::new("-");
+    let target = if is_output {
+        Target::Output
+    } else {
+        let cannot = |e: std::io::Error| Failure::file(format!("cannot write into {}: {e}", args.dir.display()));
+        let (folder, leftovers) = Folder::open(&args.dir).map_err(cannot)?;
+        if leftovers > 0 {
+            console.note(format!(
+                "removed {leftovers} partial files of a receiver that was killed"
+            ));
+        }
+        Target::Folder(ReceivingFolder::new(folder))
+    };
     let interrupt = Interrupt::listen()?;
-    let risk = format!("write files into {}", args.dir.display());
-    let listener = listen::bind(&args.listen, &args.options, MAX_MESSAGE, &risk, console)?;
+    let risk = if is_output {
+        "write to standard output".to_owned()
+    } else {
+        format!("write files into {}", args.dir.display())
+    };
+    let listener = listen::bind(&args.listen, &args.options, 1, MAX_MESSAGE, &risk, console)?;
     let stack = listener.stack().clone();
 
     let place = Place {
-        folder: Arc::new(folder),
+        target: Arc::new(target),
         force: args.force,
+        json: args.json,
         console: console.clone(),
         interrupt,
-        once: args.once.then(|| watch::Sender::new(false)),
+        once: (args.once || is_output).then(|| watch::Sender::new(false)),
     };
     let mut transfers = JoinSet::new();
     let mut unauthenticated = Unauthenticated::default();
@@ -122,14 +139,14 @@ async fn receive(args: &Args, console: &Console) -> Result<(), Failure> {
             let _ = tokio::time::timeout(LAST_PACKETS, stack.wait_idle()).await;
         }
     }
-    if args.once && !place.interrupt.is_asked() {
+    if place.once.is_some() && !place.interrupt.is_asked() {
         // The transfer has already printed its failure; only its exit code remains.
         return outcome.map_err(|failure| Failure {
             message: "the transfer failed".to_owned(),
             ..failure
         });
     }
-    if busy || args.once {
+    if busy || place.once.is_some() {
         Err(Failure::interrupted("interrupted"))
     } else {
         Ok(())
@@ -142,6 +159,30 @@ fn result_of(ended: Result<Option<Result<(), Failure>>, tokio::task::JoinError>)
 }
 
 impl Place {
+    /// Prints what was received: to standard error if the content goes to standard output.
+    fn report(&self, taken: &Taken, peer: &str, with_digest_below: bool) {
+        let digest = hex(&taken.digest);
+        let seconds = taken.elapsed.as_secs_f64();
+        let lines = if self.json {
+            let (name, bytes, begin) = (&taken.name, taken.size, taken.from);
+            vec![json!({ "name": name, "peer": peer, "bytes": bytes, "begin": begin, "sha256": digest, "seconds": seconds }).to_string()]
+        } else if with_digest_below {
+            let summary = summary(taken.size - taken.from, taken.elapsed);
+            vec![
+                format!("received {} from {peer}: {summary}", taken.name),
+                format!("sha256 {digest}"),
+            ]
+        } else {
+            vec![format!("{digest}  {}", taken.name)]
+        };
+        for line in lines {
+            match &*self.target {
+                Target::Folder(_) => self.console.say(line),
+                Target::Output => self.console.note(line),
+            }
+        }
+    }
+
     /// Takes the header of an association for a transfer. False if it is not needed: with `--once`, another one was first.
     fn claim(&self) -> bool {
         let once = self.once.as_ref();
@@ -166,7 +207,9 @@ async fn attend(association: Association, place: &Place) -> Option<Result<(), Fa
         .map_or_else(|| "?".to_owned(), ToString::to_string);
     let header = tokio::select! {
         biased;
-        header = take_header(&association) => header,
+        header = next_header(&association) => header.and_then(|header| {
+            header.ok_or_else(|| Failure::file("the sender has sent nothing"))
+        }),
         () = place.begun() => {
             association.abort("another transfer was taken");
             return None;
@@ -188,16 +231,12 @@ async fn attend(association: Association, place: &Place) -> Option<Result<(), Fa
         }
     };
     let outcome = tokio::select! {
-        outcome = take_file(&association, header, place) => outcome,
+        outcome = take_all(&association, &peer, header, place) => outcome,
         () = place.interrupt.asked(1) => Err(Failure::interrupted("the receiver was interrupted")),
         never = paths::watch(&association, &place.console) => match never {},
     };
     match outcome {
-        Ok((name, size, digest, elapsed)) => {
-            let _ = association.send(Frame::Done.into_message()).await;
-            let console = &place.console;
-            console.say(format!("received {name} from {peer}: {}", summary(size, elapsed)));
-            console.say(format!("sha256 {}", hex(&digest)));
+        Ok(()) => {
             farewell(&association).await;
             Some(Ok(()))
         }
@@ -206,6 +245,43 @@ async fn attend(association: Association, place: &Place) -> Option<Result<(), Fa
             Some(Err(failure))
         }
     }
+}
+
+/// Takes everything that a sender has, from its first header on.
+async fn take_all(association: &Association, peer: &str, header: Header, place: &Place) -> Result<(), Failure> {
+    let last = Activity::new();
+    let receiving = Receiving {
+        association,
+        last: &last,
+        target: &place.target,
+        force: place.force,
+        console: &place.console,
+    };
+    let is_single_file = |header: &Header| !header.is_folder && !header.name.contains('/');
+    let start = Instant::now();
+    let (mut files, mut bytes) = (0_u64, 0_u64);
+    let mut next = Some(header);
+    while let Some(header) = next {
+        let taken = receiving.take(&header).await?;
+        association.send(Frame::Done.into_message()).await?;
+        if let Some(taken) = taken {
+            files += 1;
+            bytes += taken.size - taken.from;
+            place.report(&taken, peer, is_single_file(&header));
+        }
+        next = next_header(association).await?;
+        if next.is_some() && matches!(&*place.target, Target::Output) {
+            return Err(Failure::file("standard output takes one file"));
+        }
+    }
+    if files != 1 && !place.json {
+        let line = format!(
+            "received {files} files from {peer}: {}",
+            summary(bytes, start.elapsed())
+        );
+        place.console.say(line);
+    }
+    Ok(())
 }
 
 /// Reports a failure here and to the sender.
@@ -224,137 +300,5 @@ async fn farewell(association: &Association) {
     let ended = async { while let Ok(Some(_)) = association.recv_into(&mut scrap).await {} };
     if tokio::time::timeout(SHUTDOWN_PATIENCE, ended).await.is_err() {
         association.abort("the transfer is over");
-    }
-}
-
-/// What a whole transfer gives: name, size, digest and how long it took.
-type Taken = (String, u64, [u8; DIGEST_BYTES], Duration);
-
-/// The file's name and size.
-async fn take_header(association: &Association) -> Result<(String, u64), Failure> {
-    match next_frame(association).await? {
-        Frame::Header { name, size } => match check_name(&name) {
-            Ok(()) => Ok((name, size)),
-            Err(why) => Err(Failure::file(format!("cannot take the file name {name:?}: {why}"))),
-        },
-        Frame::Cancel => Err(Failure::interrupted("the sender gave up")),
-        _ => Err(Failure::file("the sender did not begin with a header")),
-    }
-}
-
-async fn take_file(association: &Association, header: (String, u64), place: &Place) -> Result<Taken, Failure> {
-    let (name, size) = header;
-    let start = Instant::now();
-    let path = place.folder.join(&name);
-    if !place.force && path.symlink_metadata().is_ok() {
-        return Err(Failure::file(format!(
-            "{name} exists already, and --force was not given"
-        )));
-    }
-    let cannot = |e: std::io::Error| Failure::file(format!("cannot write {name}: {e}"));
-    place.folder.check_room(size).map_err(cannot)?;
-    let part = place.folder.part_file().map_err(cannot)?;
-
-    let bar = place.console.bar(&name, size);
-    let (mut writer, ended) = Writer::start(part);
-    let digest = take_content(association, size, &mut writer, &bar).await;
-    drop(writer);
-    bar.finish_and_clear();
-    // What the disk says comes first: a transfer that stopped because of it has no other reason.
-    let (part, written) = ended
-        .await
-        .map_err(|_| Failure::file("the writer stopped"))?
-        .map_err(cannot)?;
-    let announced = digest?;
-    if written != announced {
-        let (written, announced) = (hex(&written), hex(&announced));
-        return Err(Failure::file(format!(
-            "digest of {name} is {written}, the sender reports {announced}"
-        )));
-    }
-    let kept = if place.force {
-        part.persist(&path)
-    } else {
-        part.persist_noclobber(&path)
-    };
-    kept.map_err(|e| cannot(e.error))?;
-    Ok((name, size, announced, start.elapsed()))
-}
-
-/// Hands the content to the writer; gives the digest that the sender reports at the end.
-async fn take_content(
-    association: &Association,
-    size: u64,
-    writer: &mut Writer,
-    bar: &indicatif::ProgressBar,
-) -> Result<[u8; DIGEST_BYTES], Failure> {
-    let mut left = size;
-    loop {
-        match next_frame(association).await? {
-            Frame::Data(bytes) => {
-                let len = bytes.len() as u64;
-                left = left
-                    .checked_sub(len)
-                    .ok_or_else(|| Failure::file(format!("the sender sent more than the {size} bytes it announced")))?;
-                writer.write(bytes).await?;
-                bar.inc(len);
-            }
-            Frame::Trailer(digest) if left == 0 => return Ok(digest),
-            Frame::Trailer(_) => {
-                return Err(Failure::file(format!(
-                    "the sender sent {left} bytes fewer than it announced"
-                )));
-            }
-            Frame::Cancel => return Err(Failure::interrupted("the sender gave up")),
-            _ => return Err(Failure::file("the sender said something that only a receiver says")),
-        }
-    }
-}
-
-async fn next_frame(association: &Association) -> Result<Frame, Failure> {
-    match association.recv().await? {
-        Some(message) => Frame::from_message(message).map_err(|what| Failure::file(format!("the sender sent {what}"))),
-        None => Err(Failure {
-            code: 6,
-            message: "the sender ended the association early".to_owned(),
-        }),
-    }
-}
-
-/// Writes to the disk in a thread of its own, so that a slow disk does not hold up the network.
-struct Writer {
-    pieces: mpsc::Sender<Bytes>,
-}
-
-type Written = std::io::Result<(NamedTempFile, [u8; DIGEST_BYTES])>;
-
-impl Writer {
-    /// The writer, and what comes of it once it is dropped: the file and its digest.
-    fn start(mut part: NamedTempFile) -> (Self, oneshot::Receiver<Written>) {
-        let (pieces, mut queue) = mpsc::channel::<Bytes>(WRITE_BEHIND);
-        let (ended, result) = oneshot::channel();
-        tokio::task::spawn_blocking(move || {
-            let mut hasher = Sha256::new();
-            let mut write_all = || {
-                while let Some(piece) = queue.blocking_recv() {
-                    hasher.update(&piece);
-                    part.write_all(&piece)?;
-                }
-                part.flush()
-            };
-            let written = write_all();
-            drop(queue);
-            // The receiving end is gone if the transfer has ended early.
-            let _ = ended.send(written.map(|()| (part, hasher.finalize().into())));
-        });
-        (Writer { pieces }, result)
-    }
-
-    async fn write(&mut self, piece: Bytes) -> Result<(), Failure> {
-        // The reason is the writer's result.
-        self.pieces
-            .send(piece)
-            .await
-            .map_err(|_| Failure::file("the disk takes no more"))
     }
 }

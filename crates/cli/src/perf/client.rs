@@ -61,7 +61,7 @@ pub(crate) async fn measure(
     let mut associations = Vec::new();
     for _ in 0..test.parallel {
         // Two associations between the same addresses need different ports.
-        let stack = toward.stack(&test.to, options)?;
+        let stack = toward.stack(&test.to, options, 1)?;
         let association = toward.connect(&stack, &test.to, options, interrupt, console).await?;
         associations.push((stack, association));
     }

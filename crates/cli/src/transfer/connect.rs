@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use whimbrel::{Association, ConnectError, Span, Stack, StackConfig};
+use whimbrel::{Association, AssociationConfig, ConnectError, Span, Stack, StackConfig};
 
 use super::address;
 use super::console::Console;
@@ -30,14 +30,17 @@ pub(crate) struct Toward {
 }
 
 impl Toward {
-    /// Returns the sockets for associations with a peer.
+    /// Returns the sockets for associations with a peer, with a number of streams.
     ///
     /// # Errors
     /// Returns an error if a local address cannot be used or if there is no route.
-    pub(crate) fn stack(&self, to: &[SocketAddr], options: &Options) -> Result<Stack, Failure> {
+    pub(crate) fn stack(&self, to: &[SocketAddr], options: &Options, streams: u16) -> Result<Stack, Failure> {
         let config = StackConfig {
             local: self.local.clone(),
-            association: options.association()?,
+            association: AssociationConfig {
+                outbound_streams: streams,
+                ..options.association()?
+            },
             ..StackConfig::default()
         };
         Ok(Stack::toward(config, to)?)

@@ -60,6 +60,17 @@ impl Console {
             .add(ProgressBar::new(size).with_style(style).with_message(name.to_owned()))
     }
 
+    /// Creates a progress bar for data of unknown size.
+    pub(crate) fn spinner(&self, name: &str) -> ProgressBar {
+        let style = ProgressStyle::with_template("{msg:.bold} {bytes} {binary_bytes_per_sec}")
+            .unwrap_or_else(|_| ProgressStyle::default_spinner());
+        self.bars.add(
+            ProgressBar::new_spinner()
+                .with_style(style)
+                .with_message(name.to_owned()),
+        )
+    }
+
     /// Prints a line of results to standard output.
     pub(crate) fn say(&self, line: impl Into<String>) {
         // A full queue means that the output is not read.

@@ -31,6 +31,7 @@ const REPORTS_INTERVAL: Duration = Duration::from_secs(10);
 pub(crate) fn bind(
     listen: &[SocketAddr],
     options: &Options,
+    streams: u16,
     max_message: u32,
     risk: &str,
     console: &Console,
@@ -40,6 +41,7 @@ pub(crate) fn bind(
         port: options.port,
         association: AssociationConfig {
             max_message: Some(max_message),
+            outbound_streams: streams,
             ..options.association()?
         },
         max_associations: MAX_ASSOCIATIONS,

@@ -3,6 +3,8 @@
 pub(crate) mod address;
 pub(crate) mod connect;
 pub(crate) mod console;
+pub(crate) mod digest;
+pub(crate) mod entries;
 pub(crate) mod failure;
 pub(crate) mod folder;
 pub(crate) mod frame;
@@ -12,4 +14,6 @@ pub(crate) mod listen;
 pub(crate) mod options;
 pub(crate) mod paths;
 pub(crate) mod progress;
+pub(crate) mod receiving;
 pub(crate) mod run;
+pub(crate) mod sending;

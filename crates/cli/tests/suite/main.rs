@@ -7,4 +7,5 @@ mod results;
 mod schemes;
 mod study;
 mod support;
+mod tunnel;
 mod wireshark;

@@ -141,7 +141,7 @@ async fn second_ctrl_c_ends_a_receiver_whose_sender_does_not_answer() {
     let stack = Stack::toward(StackConfig::default(), &receiver.addrs).unwrap();
     let association = stack.connect(&receiver.addrs, 5000).await.unwrap();
     // A header, and then nothing.
-    let mut header = vec![1];
+    let mut header = vec![2, 1];
     header.extend(1000_u64.to_be_bytes());
     header.extend(b"never");
     let message = Message {
@@ -187,7 +187,13 @@ async fn second_ctrl_c_ends_a_sender_whose_receiver_does_not_read() {
     let to = listener.stack().local_addrs()[0].to_string();
     let mut child = sender(&to, &file).spawn().unwrap();
     let association = listener.accept().await.unwrap();
-    // The buffers of both ends are full by then.
+    // It has nothing of the file; then it reads no more, and the buffers of both ends are full soon.
+    association.recv().await.unwrap().unwrap();
+    let have = Message {
+        ppid: 0x5748_4201 + 6,
+        ..Message::new(0, vec![0; 8])
+    };
+    association.send(have).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     signal(&child, Signal::SIGINT);
     tokio::time::sleep(APART).await;

@@ -12,7 +12,7 @@ use super::{Receiver, answer_to, names, sender};
 pub(crate) fn wait_for_part(dir: &Path) -> String {
     let start = Instant::now();
     loop {
-        if let Some(name) = names(dir).into_iter().find(|name| name.ends_with(".part"))
+        if let Some(name) = names(dir).into_iter().find(|name| name.contains(".part"))
             && std::fs::metadata(dir.join(&name)).is_ok_and(|file| file.len() > 0)
         {
             return name;
@@ -23,18 +23,14 @@ pub(crate) fn wait_for_part(dir: &Path) -> String {
 }
 
 #[test]
-fn the_next_receiver_removes_files_of_a_killed_one() {
+fn the_next_receiver_removes_files_of_a_killed_one_that_cannot_be_continued() {
     let dir = tempfile::tempdir().unwrap();
-    let (file, into) = (dir.path().join("sparse"), dir.path().join("in"));
-    std::fs::File::create(&file).unwrap().set_len(8 << 30).unwrap();
+    let into = dir.path().join("in");
     let receiver = Receiver::start("127.0.0.1:0", &into, &[]);
-    let mut first = sender(&receiver.to(), &file).spawn().unwrap();
+    // Standard input has no size; what has arrived of it is of no use later.
+    let endless = std::fs::File::open("/dev/zero").unwrap();
+    let mut first = sender(&receiver.to(), Path::new("-")).stdin(endless).spawn().unwrap();
     let part = wait_for_part(&into);
-    // No disk space is reserved for missing data.
-    use std::os::unix::fs::MetadataExt;
-    let blocks = std::fs::metadata(into.join(&part)).unwrap().blocks();
-    assert!(blocks * 512 < 4 << 30, "{blocks} blocks");
-
     // A second receiver in the same folder keeps the file while the first one is running.
     let second = Receiver::start("127.0.0.1:0", &into, &[]);
     assert!(names(&into).contains(&part));
@@ -57,7 +53,7 @@ fn the_next_receiver_removes_files_of_a_killed_one() {
 async fn a_file_larger_than_the_disk_is_refused_before_the_transfer() {
     let dir = tempfile::tempdir().unwrap();
     let receiver = Receiver::start("127.0.0.1:0", dir.path(), &[]);
-    let mut header = vec![1];
+    let mut header = vec![2, 1];
     header.extend((1_u64 << 60).to_be_bytes());
     header.extend(b"huge");
     let header = Message {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "what a test cannot do without fails it")]
 
 mod faults;
+mod folders;
 mod interrupts;
 mod key;
 mod leftovers;
@@ -260,7 +261,12 @@ fn distinguishes_mistakes() {
             "connection refused: no program listens on UDP 127.0.0.1:",
         ),
         (&closed, &dir.path().join("missing"), 1, "cannot read"),
-        (&closed, dir.path(), 1, "it is not a regular file"),
+        (
+            &closed,
+            Path::new("/dev/null"),
+            1,
+            "it is neither a regular file nor a folder",
+        ),
         ("nonsense:x", &file, 2, "is not a UDP port"),
     ];
     for (to, file, code, words) in cases {
@@ -391,7 +397,7 @@ async fn a_hostile_sender_cannot_leave_the_folder_or_lie_about_sizes() {
     let into = dir.path().join("in");
     let receiver = Receiver::start("127.0.0.1:0", &into, &[]);
     let header = |name: &str, size: u64| {
-        let mut bytes = vec![1];
+        let mut bytes = vec![2, 1];
         bytes.extend(size.to_be_bytes());
         bytes.extend(name.as_bytes());
         Message {
@@ -408,8 +414,13 @@ async fn a_hostile_sender_cannot_leave_the_folder_or_lie_about_sizes() {
         ..Message::new(0, vec![7; 32])
     };
     let cases = [
-        (vec![header("../evil", 1)], "it contains a folder"),
-        (vec![header("/tmp/evil", 1)], "it contains a folder"),
+        (vec![header("../evil", 1)], "it names no file"),
+        (vec![header("a/../../evil", 1)], "it names no file"),
+        (vec![header("..\\evil", 1)], "it contains a folder"),
+        (
+            vec![header("/tmp/evil", 1)],
+            "it does not begin in the folder of the receiver",
+        ),
         (vec![header("..", 1)], "it names no file"),
         (vec![data(10)], "did not begin with a header"),
         (vec![header("a", 5), data(10)], "more than the 5 bytes it announced"),

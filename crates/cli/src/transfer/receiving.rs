@@ -1,0 +1,544 @@
+//! The receiver's part of a transfer.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+use tokio::sync::{mpsc, oneshot};
+use whimbrel::Association;
+
+use super::console::Console;
+use super::digest::hash_all;
+use super::failure::Failure;
+use super::folder::{Folder, Part};
+use super::frame::{DIGEST_BYTES, Frame, Header, check_path};
+
+/// A sender that has sent nothing for this long may have been killed.
+const SILENT: Duration = Duration::from_secs(2);
+/// How long a transfer waits for the file of another one that it continues, and how often it looks.
+const TAKEOVER: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(100);
+/// Pieces of a file that wait for the disk.
+const WRITE_BEHIND: usize = 16;
+
+/// A file that was received.
+#[derive(Clone, Debug)]
+pub(crate) struct Taken {
+    pub(crate) name: String,
+    pub(crate) size: u64,
+    /// Where the data began: what is before was there already.
+    pub(crate) from: u64,
+    pub(crate) digest: [u8; DIGEST_BYTES],
+    pub(crate) elapsed: Duration,
+}
+
+/// Where files go.
+#[derive(Debug)]
+pub(crate) enum Target {
+    Folder(ReceivingFolder),
+    /// Standard output, for one file.
+    Output,
+}
+
+/// A folder, and which transfers have partial files in it.
+#[derive(Debug)]
+pub(crate) struct ReceivingFolder {
+    pub(crate) folder: Folder,
+    holders: Holders,
+}
+
+impl ReceivingFolder {
+    pub(crate) fn new(folder: Folder) -> Self {
+        ReceivingFolder {
+            folder,
+            holders: Holders::default(),
+        }
+    }
+}
+
+/// Transfers that have a file, by its name and size.
+#[derive(Debug, Default)]
+struct Holders(Mutex<BTreeMap<(String, u64), Holder>>);
+
+#[derive(Debug)]
+struct Holder {
+    association: Association,
+    last: Arc<Activity>,
+}
+
+/// When data was last received, and whether another transfer continues.
+#[derive(Debug)]
+pub(crate) struct Activity {
+    at: Mutex<Instant>,
+    released: AtomicBool,
+}
+
+impl Activity {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Activity {
+            at: Mutex::new(Instant::now()),
+            released: AtomicBool::new(false),
+        })
+    }
+
+    fn note(&self) {
+        *lock(&self.at) = Instant::now();
+    }
+}
+
+/// A mutex whose other holders do not leave anything half done.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Holders {
+    fn insert(&self, key: (String, u64), association: &Association, last: &Arc<Activity>) -> Holding<'_> {
+        let holder = Holder {
+            association: association.clone(),
+            last: last.clone(),
+        };
+        lock(&self.0).insert(key.clone(), holder);
+        Holding {
+            holders: self,
+            key,
+            last: last.clone(),
+        }
+    }
+
+    /// Aborts the transfer that has this file if nothing has come from its sender for a while. Returns whether there is one.
+    fn release_silent(&self, key: &(String, u64)) -> bool {
+        let holders = lock(&self.0);
+        let Some(holder) = holders.get(key) else { return false };
+        if lock(&holder.last.at).elapsed() > SILENT && !holder.last.released.swap(true, Ordering::Relaxed) {
+            holder.association.abort("another transfer continues the file");
+        }
+        true
+    }
+}
+
+/// The entry of a transfer in [`Holders`].
+struct Holding<'f> {
+    holders: &'f Holders,
+    key: (String, u64),
+    last: Arc<Activity>,
+}
+
+impl Drop for Holding<'_> {
+    fn drop(&mut self) {
+        let mut holders = lock(&self.holders.0);
+        // The transfer that continues may have it already.
+        if holders
+            .get(&self.key)
+            .is_some_and(|holder| Arc::ptr_eq(&holder.last, &self.last))
+        {
+            holders.remove(&self.key);
+        }
+    }
+}
+
+/// What a transfer needs to know.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Receiving<'a> {
+    pub(crate) association: &'a Association,
+    pub(crate) last: &'a Arc<Activity>,
+    pub(crate) target: &'a Target,
+    pub(crate) force: bool,
+    pub(crate) console: &'a Console,
+}
+
+/// A digest that has been computed of the first bytes of a file.
+#[derive(Clone)]
+struct Prefix {
+    hasher: Sha256,
+    len: u64,
+}
+
+impl Prefix {
+    fn none() -> Self {
+        Prefix {
+            hasher: Sha256::new(),
+            len: 0,
+        }
+    }
+
+    fn digest(&self) -> [u8; DIGEST_BYTES] {
+        self.hasher.clone().finalize().into()
+    }
+}
+
+/// Returns the next message.
+pub(crate) async fn next_frame(association: &Association) -> Result<Frame, Failure> {
+    match association.recv().await? {
+        Some(message) => Frame::from_message(message).map_err(|what| Failure::file(format!("the sender sent {what}"))),
+        None => Err(Failure {
+            code: 6,
+            message: "the sender ended the association early".to_owned(),
+        }),
+    }
+}
+
+/// Returns the next header, or none at the end.
+pub(crate) async fn next_header(association: &Association) -> Result<Option<Header>, Failure> {
+    match next_frame(association).await? {
+        Frame::Header(header) => match check_path(&header.name) {
+            Ok(()) => Ok(Some(header)),
+            Err(why) => Err(Failure::file(format!(
+                "cannot take the file name {:?}: {why}",
+                header.name
+            ))),
+        },
+        Frame::End => Ok(None),
+        Frame::Cancel => Err(Failure::interrupted("the sender gave up")),
+        _ => Err(Failure::file("the sender did not begin with a header")),
+    }
+}
+
+impl Receiving<'_> {
+    /// Takes one entry. Nothing for a folder.
+    pub(crate) async fn take(&self, header: &Header) -> Result<Option<Taken>, Failure> {
+        let start = Instant::now();
+        let (name, size) = (&header.name, header.size);
+        let cannot = |e: std::io::Error| Failure::file(format!("cannot write {name}: {e}"));
+        let place = match self.target {
+            Target::Folder(place) => place,
+            Target::Output if header.is_folder => {
+                return Err(Failure::file("a folder cannot be written to standard output"));
+            }
+            Target::Output => {
+                self.answer(header, 0).await?;
+                let (size, digest) = self.take_content(header, Sink::Output, Prefix::none()).await?.0;
+                return Ok(Some(taken(name, size, 0, digest, start)));
+            }
+        };
+        let folder = &place.folder;
+        if header.is_folder {
+            folder.create_folder(name).map_err(cannot)?;
+            return Ok(None);
+        }
+        let path = folder.prepare(name).map_err(cannot)?;
+        let existing = path.symlink_metadata().ok();
+        let is_same_size = existing
+            .as_ref()
+            .is_some_and(|file| file.is_file() && Some(file.len()) == size);
+        if existing.is_some() && !self.force && !is_same_size {
+            return Err(exists(name));
+        }
+        if header.asks
+            && is_same_size
+            && let Some(size) = size
+        {
+            // It may have been received already.
+            let found = hash(path.clone(), size).await.map_err(cannot)?;
+            if self.is_agreed(header, &found).await? {
+                self.answer_from(size).await?;
+                let (_, digest) = self.take_nothing().await?;
+                if digest != found.digest() {
+                    return Err(differs(name, &found.digest(), &digest));
+                }
+                return Ok(Some(taken(name, size, size, digest, start)));
+            }
+            if !self.force {
+                return Err(exists(name));
+            }
+            self.answer_from(0).await?;
+            folder.check_room(size).map_err(cannot)?;
+            let part = folder.part_file().map_err(cannot)?;
+            return self.finish(header, part, Prefix::none(), &path, start).await.map(Some);
+        }
+        let (part, have, _holding) = self.part_file(place, header).await.map_err(cannot)?;
+        let missing = size.unwrap_or(0).saturating_sub(have);
+        folder.check_room(missing).map_err(cannot)?;
+        let mut prefix = Prefix::none();
+        if header.asks && have > 0 {
+            let found = hash(part.path().to_owned(), have).await.map_err(cannot)?;
+            if self.is_agreed(header, &found).await? {
+                prefix = found;
+            }
+            self.answer_from(prefix.len).await?;
+        } else {
+            self.answer(header, 0).await?;
+        }
+        self.finish(header, part, prefix, &path, start).await.map(Some)
+    }
+
+    /// Returns a file for the content and the number of bytes in it: that of an earlier transfer if the sender asks.
+    async fn part_file<'f>(
+        &self,
+        folder: &'f ReceivingFolder,
+        header: &Header,
+    ) -> std::io::Result<(Part, u64, Option<Holding<'f>>)> {
+        let Some(size) = header.size.filter(|_| header.asks) else {
+            return Ok((folder.folder.part_file()?, 0, None));
+        };
+        let key = (header.name.clone(), size);
+        let start = Instant::now();
+        loop {
+            if let Some((part, have)) = folder.folder.kept_file(&header.name, size)? {
+                let holding = folder.holders.insert(key, self.association, self.last);
+                return Ok((part, have, Some(holding)));
+            }
+            // A sender that was killed is noticed after a minute. Who comes to continue need not wait for that.
+            if !folder.holders.release_silent(&key) || start.elapsed() > TAKEOVER {
+                return Ok((folder.folder.part_file()?, 0, None));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Says how much there is, if the sender asks.
+    async fn answer(&self, header: &Header, have: u64) -> Result<(), Failure> {
+        if header.asks {
+            self.association.send(Frame::Have(have).into_message()).await?;
+        }
+        Ok(())
+    }
+
+    async fn answer_from(&self, from: u64) -> Result<(), Failure> {
+        Ok(self.association.send(Frame::From(from).into_message()).await?)
+    }
+
+    /// Returns whether the sender's file begins with the same bytes.
+    async fn is_agreed(&self, header: &Header, found: &Prefix) -> Result<bool, Failure> {
+        self.answer(header, found.len).await?;
+        match next_frame(self.association).await? {
+            Frame::Prefix(digest) => Ok(digest == found.digest()),
+            Frame::Cancel => Err(Failure::interrupted("the sender gave up")),
+            _ => Err(Failure::file("the sender did not say what its file begins with")),
+        }
+    }
+
+    /// Takes the trailer of a file of which nothing is missing.
+    async fn take_nothing(&self) -> Result<(u64, [u8; DIGEST_BYTES]), Failure> {
+        match next_frame(self.association).await? {
+            Frame::Trailer(digest) => Ok((0, digest)),
+            Frame::Cancel => Err(Failure::interrupted("the sender gave up")),
+            _ => Err(Failure::file("the sender sent more than it announced")),
+        }
+    }
+
+    /// Takes the rest of the content, verifies it and gives the file its name.
+    async fn finish(
+        &self,
+        header: &Header,
+        part: Part,
+        prefix: Prefix,
+        path: &Path,
+        start: Instant,
+    ) -> Result<Taken, Failure> {
+        let name = &header.name;
+        let cannot = |e: std::io::Error| Failure::file(format!("cannot write {name}: {e}"));
+        let from = prefix.len;
+        let ((size, digest), part) = self.take_content(header, Sink::File(part), prefix).await?;
+        let Some(part) = part else {
+            return Err(Failure::file("the writer stopped"));
+        };
+        if let Err(error) = part.persist(path, self.force) {
+            // The same content may be there already.
+            let is_there = error.kind() == std::io::ErrorKind::AlreadyExists;
+            let same = is_there
+                && hash(path.to_owned(), size)
+                    .await
+                    .is_ok_and(|found| found.digest() == digest);
+            if !same {
+                return Err(if is_there { exists(name) } else { cannot(error) });
+            }
+        }
+        Ok(taken(name, size, from, digest, start))
+    }
+
+    /// Takes the content after `prefix`. Returns the whole size and digest, which the sender has confirmed, and the file.
+    async fn take_content(
+        &self,
+        header: &Header,
+        sink: Sink,
+        prefix: Prefix,
+    ) -> Result<((u64, [u8; DIGEST_BYTES]), Option<Part>), Failure> {
+        let name = &header.name;
+        let from = prefix.len;
+        let bar = match header.size {
+            Some(size) => self.console.bar(name, size),
+            None => self.console.spinner(name),
+        };
+        bar.inc(from);
+        let (mut writer, ended) = Writer::start(sink, prefix)?;
+        let received = self
+            .take_pieces(header.size.map(|size| size - from), &mut writer, &bar)
+            .await;
+        drop(writer);
+        bar.finish_and_clear();
+        // What the disk says comes first: a transfer that stopped because of it has no other reason.
+        let written = ended.await.map_err(|_| Failure::file("the writer stopped"))?;
+        let (mut sink, digest) = written.map_err(|e| Failure::file(format!("cannot write {name}: {e}")))?;
+        let (len, announced) = match received {
+            Ok(received) => received,
+            Err(failure) => {
+                // What has arrived is kept only where the other end or the network has failed.
+                if failure.code == 5 || failure.code == 6 || self.last.released.load(Ordering::Relaxed) {
+                    sink.keep();
+                }
+                return Err(failure);
+            }
+        };
+        if digest != announced {
+            return Err(differs(name, &digest, &announced));
+        }
+        Ok(((from + len, digest), sink.into_part()))
+    }
+
+    /// Hands the content to the writer. Returns its length, and the digest that the sender reports at the end.
+    async fn take_pieces(
+        &self,
+        size: Option<u64>,
+        writer: &mut Writer,
+        bar: &indicatif::ProgressBar,
+    ) -> Result<(u64, [u8; DIGEST_BYTES]), Failure> {
+        let mut taken = 0_u64;
+        let limit = size.unwrap_or(u64::MAX);
+        loop {
+            match next_frame(self.association).await? {
+                Frame::Data(bytes) => {
+                    taken = taken.saturating_add(bytes.len() as u64);
+                    if taken > limit {
+                        return Err(Failure::file(format!(
+                            "the sender sent more than the {limit} bytes it announced"
+                        )));
+                    }
+                    bar.inc(bytes.len() as u64);
+                    self.last.note();
+                    writer.write(bytes).await?;
+                }
+                Frame::Trailer(digest) if size.is_none_or(|size| taken == size) => return Ok((taken, digest)),
+                Frame::Trailer(_) => {
+                    return Err(Failure::file(format!(
+                        "the sender sent {} bytes fewer than it announced",
+                        limit - taken
+                    )));
+                }
+                Frame::Cancel => return Err(Failure::interrupted("the sender gave up")),
+                _ => return Err(Failure::file("the sender said something that only a receiver says")),
+            }
+        }
+    }
+}
+
+fn taken(name: &str, size: u64, from: u64, digest: [u8; DIGEST_BYTES], start: Instant) -> Taken {
+    Taken {
+        name: name.to_owned(),
+        size,
+        from,
+        digest,
+        elapsed: start.elapsed(),
+    }
+}
+
+fn exists(name: &str) -> Failure {
+    Failure::file(format!("{name} exists already, and --force was not given"))
+}
+
+fn differs(name: &str, written: &[u8], announced: &[u8]) -> Failure {
+    let hex = super::progress::hex;
+    Failure::file(format!(
+        "digest of {name} is {}, the sender reports {}",
+        hex(written),
+        hex(announced)
+    ))
+}
+
+/// Hashes the first `len` bytes of a file. Fewer are an error.
+async fn hash(path: PathBuf, len: u64) -> std::io::Result<Prefix> {
+    let hashing = tokio::task::spawn_blocking(move || {
+        let mut hasher = Sha256::new();
+        if hash_all(File::open(path)?.take(len), &mut hasher)? < len {
+            return Err(std::io::Error::other("it became shorter"));
+        }
+        Ok(Prefix { hasher, len })
+    });
+    hashing.await.unwrap_or_else(|e| Err(std::io::Error::other(e)))
+}
+
+/// Where content is written.
+enum Sink {
+    File(Part),
+    Output,
+}
+
+impl Sink {
+    fn write_all(&mut self, piece: &[u8]) -> std::io::Result<()> {
+        match self {
+            Sink::File(part) => part.file().write_all(piece),
+            Sink::Output => std::io::stdout().write_all(piece),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        match self {
+            Sink::File(part) => part.file().flush(),
+            Sink::Output => std::io::stdout().flush(),
+        }
+    }
+
+    /// Keeps what is written for a later transfer.
+    fn keep(&mut self) {
+        if let Sink::File(part) = self {
+            part.keep();
+        }
+    }
+
+    fn into_part(self) -> Option<Part> {
+        match self {
+            Sink::File(part) => Some(part),
+            Sink::Output => None,
+        }
+    }
+}
+
+/// Writes to the disk in a thread of its own, so that a slow disk does not hold up the network.
+struct Writer {
+    pieces: mpsc::Sender<Bytes>,
+}
+
+type Written = std::io::Result<(Sink, [u8; DIGEST_BYTES])>;
+
+impl Writer {
+    /// The writer, and what comes of it once it is dropped: the file and its digest.
+    fn start(mut sink: Sink, prefix: Prefix) -> Result<(Self, oneshot::Receiver<Written>), Failure> {
+        let (pieces, mut queue) = mpsc::channel::<Bytes>(WRITE_BEHIND);
+        let (ended, result) = oneshot::channel();
+        // Not a task of the runtime: a reader of standard output may never read.
+        let write = move || {
+            let mut hasher = prefix.hasher;
+            let mut write_all = || {
+                if let Sink::File(part) = &mut sink {
+                    part.begin_at(prefix.len)?;
+                }
+                while let Some(piece) = queue.blocking_recv() {
+                    hasher.update(&piece);
+                    sink.write_all(&piece)?;
+                }
+                sink.flush()
+            };
+            let written = write_all();
+            drop(queue);
+            // The receiving end is gone if the transfer has ended early.
+            let _ = ended.send(written.map(|()| (sink, hasher.finalize().into())));
+        };
+        std::thread::Builder::new()
+            .spawn(write)
+            .map_err(|e| Failure::file(format!("cannot start: {e}")))?;
+        Ok((Writer { pieces }, result))
+    }
+
+    async fn write(&mut self, piece: Bytes) -> Result<(), Failure> {
+        // The reason is the writer's result.
+        self.pieces
+            .send(piece)
+            .await
+            .map_err(|_| Failure::file("the disk takes no more"))
+    }
+}
