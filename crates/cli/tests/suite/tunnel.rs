@@ -101,7 +101,7 @@ fn tunnel(allow: &str, target: &str) -> (End, End, u16) {
 fn round_trip(port: u16, bytes: usize) -> Vec<u8> {
     let mut tcp = TcpStream::connect(("127.0.0.1", port)).expect("connected");
     let mut writer = tcp.try_clone().expect("a socket");
-    let sent: Vec<u8> = (0..bytes).map(|n| (n * n >> 8) as u8).collect();
+    let sent: Vec<u8> = (0..bytes).map(|n| ((n * n) >> 8) as u8).collect();
     let writing = std::thread::spawn(move || {
         writer.write_all(&sent).expect("sent");
         writer.shutdown(Shutdown::Write).expect("open");
