@@ -37,7 +37,8 @@ pub(crate) struct Args {
     /// interruption. Starts a new run if the folder is empty
     #[arg(long, requires = "out", conflicts_with = "replace")]
     resume: bool,
-    /// Run only a part of the runs, such as 2/4 for the second of four; `whimbrel merge` merges the parts
+    /// Run only a part of the runs, such as 2/4 for the second of four; `whimbrel merge` merges the parts. For sweeps beyond one
+    /// machine, `python -m whimbrel sweep` does the same on a Dask cluster (docs/howto/sweep-on-a-cluster.md)
     #[arg(long, value_name = "N/PARTS", default_value_t = Part::ALL, hide_default_value = true)]
     part: Part,
     /// Write a report into that folder as well: report.html, as `whimbrel report` does

@@ -6,7 +6,7 @@ import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Mapping, Optional, Sequence, Union
 
 from . import _core
 from ._progress import Progress, bar
@@ -15,6 +15,7 @@ from ._scenario import ScenarioLike, arguments, load
 
 __all__ = ["Claim", "StudyReport", "run", "study"]
 
+Factory = Union[None, Callable[[], Any], Mapping[str, Callable[[], Any]]]
 Record = Union[bool, str, Sequence[str], Mapping[str, str]]
 
 
@@ -30,6 +31,9 @@ def run(
     resume: bool = False,
     record: Record = False,
     watch: bool = False,
+    discriminator: Factory = None,
+    window: Factory = None,
+    path_policy: Factory = None,
     progress: Progress = None,
     **overrides: Any,
 ) -> Results:
@@ -54,6 +58,9 @@ def run(
         a temporary folder until the results are deleted.
     watch
         Whether to measure the metrics that are "measured only in studies", such as ``cwnd_mean_mtu``. Not together with recording.
+    discriminator, window, path_policy
+        Parts written in Python, for prototypes: a class, or a function that returns the part of a path (:mod:`whimbrel.parts`). A mapping
+        of names of flows selects flows; otherwise all flows of SCTP (and of TCP) use it. Such runs are slow and write no folder.
     progress
         A function of (fraction, finished runs, all runs), ``True`` for a bar, ``False`` for nothing. Default: a bar in notebooks and
         terminals.
@@ -77,6 +84,7 @@ def run(
             replace=replace,
             resume=resume,
             watch=watch,
+            parts=part_requests(discriminator=discriminator, window=window, path_policy=path_policy),
             progress=update,
         )
     finally:
@@ -101,6 +109,20 @@ def record_changes(record: Record) -> dict[str, str]:
     return {f"record.{kind}": value for kind, value in chosen.items()}
 
 
+def part_requests(**parts: Factory) -> list[tuple[Optional[str], str, Callable[[], Any]]]:
+    """Returns the parts in Python as flow, family and factory."""
+    requests: list[tuple[Optional[str], str, Callable[[], Any]]] = []
+    for family, factory in parts.items():
+        if factory is None:
+            continue
+        by_flow = factory if isinstance(factory, Mapping) else {None: factory}
+        for flow, make in by_flow.items():
+            if not callable(make):
+                raise TypeError(f"{family}: {make!r} given, allowed is a class or a function that returns the part of a path")
+            requests.append((flow, family, make))
+    return requests
+
+
 def command(scenario: _core.Scenario) -> list[str]:
     """Returns the command that repeats the results, as ``whimbrel run`` stores it."""
     words = ["whimbrel", "run", str(scenario.path)]
@@ -114,7 +136,7 @@ def processors(jobs: Optional[int]) -> int:
     if jobs is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if jobs < 1:
-        raise ValueError(f"jobs: {jobs} given, allowed is 1 or more")
+        raise ValueError(f"{jobs} given as the number of concurrent runs, allowed is 1 or more")
     return int(jobs)
 
 

@@ -1,0 +1,284 @@
+"""Sweeps on a Dask cluster: the bytes of `whimbrel run`, deaths of every process, failures, adaptive stopping."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+from clusters import Cluster, kill
+from conftest import contents, run_command
+
+import whimbrel
+from whimbrel.cluster import Precision, SweepError
+
+LONG = ("--set", 'duration="40 s"', "--seeds", "60")
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    made = Cluster(folder)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def client():
+    """A cluster in this process, for what needs no separate ones."""
+    from distributed import Client
+
+    with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None, silence_logs=40) as made:
+        yield made
+
+
+def start_sweep(*words: object) -> subprocess.Popen:
+    command = [sys.executable, "-m", "whimbrel", "sweep", *map(str, words), "--batch", "0.2", "--quiet"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def lines_of(folder: Path) -> list[str]:
+    path = folder / "runs.jsonl"
+    return [line for line in path.read_text().splitlines() if line] if path.exists() else []
+
+
+def wait_for_runs(folder: Path, count: int, client: subprocess.Popen) -> int:
+    deadline = time.monotonic() + 60
+    while len(lines_of(folder)) < count:
+        assert time.monotonic() < deadline, "runs are expected to arrive"
+        assert client.poll() is None, client.communicate()[1]
+        time.sleep(0.02)
+    return len(lines_of(folder))
+
+
+def partition_runs(folder: Path) -> list[int]:
+    return sorted(run for path in (folder / "partitions").glob("*.parquet") for run in pyarrow.parquet.read_table(path)["run"].to_pylist())
+
+
+def test_sweep_survives_the_death_of_worker_scheduler_and_client(small, command, cluster, tmp_path):
+    out, expected = tmp_path / "sweep", tmp_path / "run"
+    done = run_command(command, "run", small, *LONG, "--out", expected, "-q")
+    assert done.returncode == 0, done.stderr
+    cluster.start_scheduler()
+    cluster.start_workers(3)
+    arguments = (small, *LONG, "--out", out, "--scheduler", cluster.address, "--resume", "--patience", "1")
+
+    # A worker dies: the sweep goes on. Then the scheduler dies: the sweep ends with what is finished.
+    sweep = start_sweep(*arguments)
+    before = wait_for_runs(out, 5, sweep)
+    cluster.kill_worker()
+    wait_for_runs(out, before + 10, sweep)
+    cluster.kill_scheduler()
+    _, printed = sweep.communicate(timeout=60)
+    assert sweep.returncode == 1 and "the scheduler is lost" in printed and "--resume continues" in printed, printed
+    first = lines_of(out)
+    assert 15 <= len(first) < 120, len(first)
+    assert json.loads((out / "manifest.json").read_text())["status"] == "interrupted"
+
+    # Another scheduler at the same address; then the client dies.
+    cluster.start_scheduler()
+    cluster.start_workers(1)
+    sweep = start_sweep(*arguments)
+    wait_for_runs(out, len(first) + 10, sweep)
+    kill(sweep)
+    second = lines_of(out)
+    assert second[: len(first)] == first, "finished runs stay"
+
+    # And to the end.
+    sweep = start_sweep(*arguments)
+    _, printed = sweep.communicate(timeout=120)
+    assert sweep.returncode == 0, printed
+    assert contents(out) == contents(expected)
+    assert partition_runs(out) == list(range(120)), "each run once"
+
+
+def test_no_finished_run_is_repeated(small, client, tmp_path):
+    out = tmp_path / "out"
+    first = whimbrel.sweep(small, out=out, scheduler=client, progress=False)
+    assert (first.runs, first.new, first.seeds) == (6, 6, [3, 3])
+    journal = lines_of(out)
+    # Two runs are missing from the journal, one line is incomplete, and a partition is lost.
+    kept = [line for line in journal if json.loads(line)["run"] not in (1, 4)]
+    (out / "runs.jsonl").write_text("\n".join(kept) + "\n" + journal[0][:50])
+    for path in (out / "partitions").glob("*.parquet"):
+        path.unlink()
+    second = whimbrel.sweep(small, out=out, scheduler=client, resume=True, progress=False)
+    assert (second.runs, second.new) == (6, 2)
+    assert partition_runs(out) == list(range(6))
+    assert sorted(lines_of(out)) == sorted(journal)
+
+
+def test_command_continues_a_sweep_and_a_sweep_continues_the_command(small, command, client, tmp_path):
+    whimbrel.run(small, out=tmp_path / "whole")
+    for number, only in ((0, range(3)), (1, range(3, 6))):
+        out = tmp_path / f"out{number}"
+        folder = whimbrel._core.Folder(out, whimbrel.load(small), ["whimbrel", "run", str(small)], False, False)
+        scratch = tmp_path / f"scratch{number}"
+        runs = whimbrel.load(small).run(1, scratch=scratch, only=list(only))
+        for line, (_, names) in zip(runs.lines(), runs.recorded()):
+            folder.add(line, [(name, (scratch / name).read_bytes()) for name in names])
+        del folder
+        if number == 0:
+            done = run_command(command, "run", small, "--out", out, "--resume", "-q")
+            assert done.returncode == 0, done.stderr
+        else:
+            whimbrel.sweep(small, out=out, scheduler=client, resume=True, progress=False)
+        assert contents(out) == contents(tmp_path / "whole")
+
+
+def test_folder_of_another_scenario_is_not_continued(small, client, tmp_path):
+    whimbrel.sweep(small, out=tmp_path / "out", scheduler=client, progress=False)
+    for arguments, message in (
+        ({"resume": True, "seeds": 4}, "another scenario"),
+        ({}, "resume=True"),
+        ({"resume": True, "replace": True}, "choose one"),
+    ):
+        with pytest.raises((whimbrel.FolderError, ValueError), match=message):
+            whimbrel.sweep(small, out=tmp_path / "out", scheduler=client, progress=False, **arguments)
+    assert whimbrel.sweep(small, out=tmp_path / "out", scheduler=client, progress=False, seeds=2, replace=True).runs == 4
+
+
+def test_failed_runs_keep_seed_and_message_and_are_tried_again(small, client, tmp_path, monkeypatch):
+    from whimbrel.cluster import _task
+
+    real = _task.run_some
+
+    def fail(scenario, numbers):
+        if 4 in numbers:
+            raise MemoryError("no memory for run 4")
+        return real(scenario, numbers)
+
+    monkeypatch.setattr(_task, "run_some", fail)
+    out = tmp_path / "out"
+    report = whimbrel.sweep(small, out=out, scheduler=client, progress=False)
+    assert (report.runs, report.new) == (5, 5)
+    (failure,) = report.failures
+    assert (failure["run"], failure["point"], failure["seed"]) == (4, 1, 2)
+    assert failure["message"] == "MemoryError: no memory for run 4"
+    assert failure["params"] == {"flow.bulk.sctp.scheme": "veno"}
+    assert [json.loads(line)["run"] for line in (out / "failures.jsonl").read_text().splitlines()] == [4]
+    assert json.loads((out / "manifest.json").read_text())["status"] == "failed"
+    monkeypatch.setattr(_task, "run_some", real)
+    report = whimbrel.sweep(small, out=out, scheduler=client, resume=True, progress=False)
+    assert (report.runs, report.new, report.failures) == (6, 1, [])
+    assert not (out / "failures.jsonl").exists()
+    whimbrel.run(small, out=tmp_path / "whole")
+    assert contents(out) == contents(tmp_path / "whole")
+
+
+def test_run_that_kills_its_workers_is_found_and_the_others_are_done(small, cluster, tmp_path):
+    # A plugin of the workers ends the process that is given run 4.
+    plugin = tmp_path / "deadly.py"
+    plugin.write_text(
+        "import os\n"
+        "from whimbrel.cluster import _task\n"
+        "_task.real = getattr(_task, 'real', _task.run_some)\n"
+        "def die(scenario, numbers):\n"
+        "    if 4 in numbers:\n"
+        "        os._exit(9)\n"
+        "    return _task.real(scenario, numbers)\n"
+        "_task.run_some = die\n"
+    )
+    cluster.start_scheduler()
+    words = ("--nthreads", 1, "--no-dashboard", "--host", "127.0.0.1", "--local-directory", cluster.folder, "--preload", plugin)
+    cluster.workers.append(cluster.start("worker", cluster.address, *words))
+    report = whimbrel.sweep(small, out=tmp_path / "out", scheduler=cluster.address, progress=False)
+    assert report.runs == 5
+    (failure,) = report.failures
+    assert failure["run"] == 4 and failure["seed"] == 2 and "process of its worker died" in failure["message"]
+
+
+def test_worker_with_other_inputs_or_another_version_ends_the_sweep(small, client, tmp_path, monkeypatch):
+    from whimbrel.cluster import _sweep
+    from whimbrel.cluster._task import Spec
+
+    real = Spec.of
+    monkeypatch.setattr(_sweep.Spec, "of", staticmethod(lambda scenario: real(scenario)._replace(version="0.0.1", hash="x")))
+    with pytest.raises(SweepError, match="the sweep needs 0.0.1"):
+        whimbrel.sweep(small, out=tmp_path / "out", scheduler=client, progress=False)
+
+
+def test_points_end_when_their_precision_is_reached(small, client, tmp_path):
+    out = tmp_path / "out"
+    overrides = {"sweep": {"link.radio.loss.rate": [0.0, 0.02]}, "duration": "8 s"}
+    rule = Precision("goodput_mbps", relative=0.05, least=4)
+    report = whimbrel.sweep(small, out=out, scheduler=client, seeds=100, precision=rule, progress=False, **overrides)
+    exact, noisy = report.seeds
+    assert exact == 4 and 4 < noisy < 100, report.seeds
+    assert noisy in rule.stages(100)
+    values = report.results.metric("goodput_mbps").groupby("point")["goodput_mbps"]
+    from whimbrel.stats import mean_interval
+
+    for _, group in values:
+        assert mean_interval(group).relative <= 0.05
+    # The decision does not depend on the order in which runs end: a resumed sweep has nothing to do, a new one does the same runs.
+    again = whimbrel.sweep(small, out=out, scheduler=client, seeds=100, precision=rule, resume=True, progress=False, **overrides)
+    assert (again.new, again.seeds) == (0, report.seeds)
+    other = whimbrel.sweep(small, out=tmp_path / "b", scheduler=client, seeds=100, precision=rule, progress=False, batch_s=0.001, **overrides)
+    assert other.seeds == report.seeds
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("no-such-file.toml",), 2, "no such file"),
+        (("--set", "link.radio.rat=3"), 2, "did you mean `rate`?"),
+        (("--seeds", "0"), 2, "0 given"),
+        (("--scheduler", "tcp://127.0.0.1:9"), 1, "no scheduler at tcp://127.0.0.1:9"),
+        (("--scheduler", "tcp://127.0.0.1:9", "--workers", "2"), 2, "a scheduler has its own workers"),
+        (("--precision", "0"), 2, "more than 0"),
+        (("--precision", "0.1", "--metric", "goodput"), 2, "did you mean `goodput_mbps`?"),
+        (("--batch", "-1"), 2, "more than 0 seconds"),
+        (("--workers", "0"), 2, "1 or more"),
+    ],
+)
+def test_wrong_use_from_the_shell_has_a_message_and_makes_no_results(small, tmp_path, words, code, message, capsys, monkeypatch):
+    from whimbrel.__main__ import main
+    from whimbrel.cluster import _sweep
+
+    monkeypatch.setattr(_sweep, "CONNECT_S", 0.3)
+    file = () if words[0].endswith(".toml") else (str(small),)
+    assert main(["sweep", *file, *words, "--out", str(tmp_path / "out"), "-q"]) == code
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out/runs.jsonl").exists()
+
+
+def test_ctrl_c_keeps_finished_runs(small, cluster, tmp_path):
+    cluster.start_scheduler()
+    cluster.start_workers(2)
+    sweep = start_sweep(small, *LONG, "--out", tmp_path / "out", "--scheduler", cluster.address)
+    wait_for_runs(tmp_path / "out", 3, sweep)
+    os.kill(sweep.pid, signal.SIGINT)
+    _, printed = sweep.communicate(timeout=30)
+    assert sweep.returncode == 130 and "--resume continues" in printed, printed
+    results = whimbrel.open_results(tmp_path / "out")
+    assert 3 <= len(results) < 120 and (tmp_path / "out/results.csv").stat().st_size > 0
+
+
+def test_local_cluster_from_a_script_gives_the_bytes_of_run(small, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import whimbrel\n"
+        "if __name__ == '__main__':\n"
+        f"    report = whimbrel.sweep({str(small)!r}, out={str(tmp_path / 'out')!r}, workers=2, progress=False)\n"
+        "    print(report.runs)\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=90)
+    assert done.stdout == "6\n", done.stderr
+    whimbrel.run(small, out=tmp_path / "whole")
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+def test_plan_extrapolates_what_it_measured(small, client):
+    plan = whimbrel.plan(small, runs=1_000_000, cores=1000, client=client)
+    assert plan.runs == 1_000_000 and plan.run_s > 0 and plan.task_s > 0 and plan.store_s > 0
+    assert plan.cpu_s == pytest.approx(1e6 * plan.run_s)
+    assert plan.wall_s >= plan.cpu_s / 1000 and 0 < plan.efficiency <= 1
+    assert "1000000 runs" in str(plan)
