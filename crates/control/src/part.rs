@@ -78,6 +78,42 @@ pub trait Part<T: ?Sized> {
     fn build(&self, context: &BuildContext) -> Box<T>;
 }
 
+/// A part from outside of the registries: code of a user, for prototypes and embedding programs. Scenario files cannot name it.
+pub struct Outside<T: ?Sized>(Arc<BuildOutside<T>>);
+
+/// Builds the state of one path.
+type BuildOutside<T> = dyn Fn(&BuildContext) -> Box<T> + Send + Sync;
+
+impl<T: ?Sized> Outside<T> {
+    /// Creates a part from a function that builds the state of one path.
+    pub fn new(build: impl Fn(&BuildContext) -> Box<T> + Send + Sync + 'static) -> Self {
+        Outside(Arc::new(build))
+    }
+
+    pub(crate) fn build(&self, context: &BuildContext) -> Box<T> {
+        (self.0)(context)
+    }
+}
+
+impl<T: ?Sized> Clone for Outside<T> {
+    fn clone(&self) -> Self {
+        Outside(Arc::clone(&self.0))
+    }
+}
+
+impl<T: ?Sized> PartialEq for Outside<T> {
+    /// Two parts are equal if they are built by the same function.
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::addr_eq(Arc::as_ptr(&self.0), Arc::as_ptr(&other.0))
+    }
+}
+
+impl<T: ?Sized> fmt::Debug for Outside<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Outside")
+    }
+}
+
 /// Data from which parts are built besides their parameters.
 #[derive(Clone, Debug, Default)]
 pub struct BuildContext {
@@ -126,6 +162,9 @@ macro_rules! registry {
                 #[cfg_attr(feature = "config", serde(rename = $name))]
                 $variant($module::$params),
             )*
+            /// A part from outside of the registry. It cannot be written to a scenario file.
+            #[cfg_attr(feature = "config", serde(skip))]
+            Outside($crate::part::Outside<dyn $part>),
         }
 
         impl Default for $spec {
@@ -152,6 +191,7 @@ macro_rules! registry {
             pub fn name(&self) -> &'static str {
                 match self {
                     $( $spec::$variant(_) => $name, )*
+                    $spec::Outside(_) => "outside",
                 }
             }
 
@@ -162,6 +202,7 @@ macro_rules! registry {
             pub fn validate(&self) -> Result<(), $crate::part::ParameterError> {
                 match self {
                     $( $spec::$variant(parameters) => $crate::part::Part::<dyn $part>::validate(parameters), )*
+                    $spec::Outside(_) => Ok(()),
                 }
             }
 
@@ -173,6 +214,7 @@ macro_rules! registry {
             pub(crate) fn build_boxed(&self, context: &$crate::part::BuildContext) -> Box<dyn $part> {
                 match self {
                     $( $spec::$variant(parameters) => $crate::part::Part::<dyn $part>::build(parameters, context), )*
+                    $spec::Outside(part) => part.build(context),
                 }
             }
         }

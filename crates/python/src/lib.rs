@@ -5,7 +5,9 @@
 
 mod error;
 mod folder;
+mod parts;
 mod runs;
+mod samples;
 mod scenario;
 mod study;
 mod table;
@@ -23,6 +25,8 @@ mod _core {
     use crate::folder::Folder;
     #[pymodule_export]
     use crate::runs::Runs;
+    #[pymodule_export]
+    use crate::samples::{Ack, Loss, Mark, PathState, PathsState, Sign, Window};
     #[pymodule_export]
     use crate::scenario::Scenario;
     #[pymodule_export]

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use whimbrel_lab::{Manifest, Options, Part, Progress, Results, Run, RunError, Status};
 use whimbrel_scenario::Resolved;
 
 use crate::error::{folder_error, run_error, scenario_error};
 use crate::from_json;
+use crate::parts::{Failure, PartRequest, apply};
 use crate::runs::Runs;
 
 /// Interval of calls of a progress function.
@@ -145,7 +147,7 @@ impl Scenario {
     /// Runs every point with every seed, or only the runs with these numbers.
     ///
     /// `out` is a folder for results as `whimbrel run --out` writes them; `scratch` one for recorded files only.
-    #[pyo3(signature = (jobs, *, out=None, scratch=None, command=vec![], replace=false, resume=false, only=None, watch=false, progress=None))]
+    #[pyo3(signature = (jobs, *, out=None, scratch=None, command=vec![], replace=false, resume=false, only=None, watch=false, parts=vec![], progress=None))]
     #[expect(
         clippy::too_many_arguments,
         reason = "keyword arguments of one function of the package"
@@ -161,8 +163,18 @@ impl Scenario {
         resume: bool,
         mut only: Option<Vec<usize>>,
         watch: bool,
+        parts: Vec<PartRequest>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Runs> {
+        let failure = Failure::default();
+        let mut scenario = Arc::clone(&self.0);
+        if !parts.is_empty() {
+            if out.is_some() {
+                let message = "results of parts in Python cannot be repeated by `whimbrel rerun`: leave out out=";
+                return Err(PyValueError::new_err(message));
+            }
+            apply(py, Arc::make_mut(&mut scenario), &parts, &failure)?;
+        }
         if let Some(only) = &mut only {
             only.sort_unstable();
         }
@@ -186,9 +198,9 @@ impl Scenario {
             only: only.as_deref(),
             ..Options::new(&interrupted)
         };
-        let mut reporter = Reporter::new(progress, &interrupted);
-        let done = py.detach(|| execute(&self.0, &options, &mut reporter, results));
-        if let Some(error) = reporter.raised {
+        let mut reporter = Reporter::new(progress, &interrupted, failure.clone());
+        let done = py.detach(|| execute(&scenario, &options, &mut reporter, results));
+        if let Some(error) = failure.take().or(reporter.raised) {
             return Err(error);
         }
         let runs = done.map_err(|error| run_error(py, error))?;
@@ -227,16 +239,19 @@ pub(crate) fn execute(
 pub(crate) struct Reporter<'f> {
     function: Option<Py<PyAny>>,
     interrupted: &'f AtomicBool,
+    /// Exceptions of parts.
+    failure: Failure,
     /// The exception that ended the runs.
     pub(crate) raised: Option<PyErr>,
     last: Instant,
 }
 
 impl<'f> Reporter<'f> {
-    pub(crate) fn new(function: Option<Py<PyAny>>, interrupted: &'f AtomicBool) -> Self {
+    pub(crate) fn new(function: Option<Py<PyAny>>, interrupted: &'f AtomicBool, failure: Failure) -> Self {
         Reporter {
             function,
             interrupted,
+            failure,
             raised: None,
             last: Instant::now(),
         }
@@ -245,6 +260,9 @@ impl<'f> Reporter<'f> {
 
 impl Progress for Reporter<'_> {
     fn update(&mut self, fraction: f64, done: usize, total: usize) {
+        if self.failure.is_set() {
+            self.interrupted.store(true, Ordering::Relaxed);
+        }
         let is_due = self.last.elapsed() >= TICK || done == total;
         if self.raised.is_some() || !is_due {
             return;

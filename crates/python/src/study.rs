@@ -8,6 +8,7 @@ use whimbrel_lab::{Options, Part, Results, Study};
 
 use crate::error::{folder_error, run_error, study_error};
 use crate::from_json;
+use crate::parts::Failure;
 use crate::scenario::{Reporter, execute};
 
 /// Returns folder, title and source of every study in a folder of studies.
@@ -61,7 +62,7 @@ pub(crate) fn run_study<'py>(
             ..Options::new(&interrupted)
         };
         let function = progress.as_ref().map(|progress| progress.clone_ref(py));
-        let mut reporter = Reporter::new(function, &interrupted);
+        let mut reporter = Reporter::new(function, &interrupted, Failure::default());
         let done = py.detach(|| execute(scenario, &options, &mut reporter, results));
         if let Some(error) = reporter.raised {
             return Err(error);
