@@ -8,7 +8,7 @@ use crate::{Outcome, packages, process, root};
 pub(crate) struct Args {
     /// What to compare: everything, the protocol in memory, sockets on loopback or on long paths, a client during hostile traffic,
     /// the simulator, or its radios
-    #[arg(value_parser = ["all", "memory", "sockets", "long-path", "hostile", "simulator", "radio"], default_value = "all")]
+    #[arg(value_parser = ["all", "memory", "sockets", "long-path", "hostile", "connections", "simulator", "radio"], default_value = "all")]
     what: String,
 }
 

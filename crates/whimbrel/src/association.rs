@@ -69,7 +69,25 @@ impl Association {
     }
 
     /// Sends a message; waits while the send buffer is full. `Ok` says that the association has taken it, not that it
-    /// has arrived. Nothing is sent if the returned future is dropped before it is ready.
+    /// has arrived.
+    ///
+    /// # Errors
+    /// Returns an error if the association has ended or is shutting down, or if the message is empty, too long, or on a stream that the peer
+    /// does not allow.
+    ///
+    /// # Cancel safety
+    /// If the returned future is dropped before it is ready, the message is not sent, and is lost. [`try_send`](Self::try_send) gives it back.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use whimbrel::{Association, AssociationError, Message};
+    /// async fn report(association: &Association) -> Result<(), AssociationError> {
+    ///     association.send(Message::new(0, "in order, on stream 0")).await?;
+    ///     let position = Message { unordered: true, ppid: 51, ..Message::new(1, "as soon as it arrives") };
+    ///     association.send(position).await
+    /// }
+    /// ```
     pub async fn send(&self, message: Message) -> Result<(), AssociationError> {
         let mut message = message;
         loop {
@@ -91,6 +109,9 @@ impl Association {
     }
 
     /// Sends a message if the send buffer has room for it.
+    ///
+    /// # Errors
+    /// Returns the message if there is no room, and otherwise the errors of [`send`](Self::send).
     pub fn try_send(&self, message: Message) -> Result<(), TrySendError> {
         let now = self.handle.shared.now();
         let mut state = self.handle.shared.lock();
@@ -109,7 +130,12 @@ impl Association {
     }
 
     /// Waits for the next message. `None` once the association has been shut down in good order and everything is read.
-    /// No message is lost if the returned future is dropped before it is ready.
+    ///
+    /// # Errors
+    /// Returns an error if the association has ended otherwise, after everything that arrived before has been read.
+    ///
+    /// # Cancel safety
+    /// No message is lost if the returned future is dropped before it is ready, so that `recv` may stand in `tokio::select!`.
     pub async fn recv(&self) -> Result<Option<ReceivedMessage>, AssociationError> {
         let mut data = Vec::new();
         let described = self.recv_into(&mut data).await?;
@@ -123,6 +149,12 @@ impl Association {
 
     /// As [`recv`](Self::recv), with the content put into `data`, which is cleared first; gives stream, payload protocol
     /// identifier and whether it was unordered.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    ///
+    /// # Cancel safety
+    /// No message is lost if the returned future is dropped before it is ready; `data` is then empty.
     pub async fn recv_into(&self, data: &mut Vec<u8>) -> Result<Option<(u16, u32, bool)>, AssociationError> {
         loop {
             match self.next(data)? {
@@ -273,6 +305,9 @@ impl Association {
     ///
     /// # Errors
     /// If the association has ended, or if messages were given up that [`send_failures`](Self::send_failures) has not returned.
+    ///
+    /// # Cancel safety
+    /// The returned future only waits. Dropping it changes nothing.
     pub async fn flush(&self) -> Result<(), AssociationError> {
         let sent = |state: &State| {
             let slot = state.slots.get(&self.handle.id)?;
@@ -303,6 +338,13 @@ impl Association {
 
     /// Delivers everything that was sent, then ends the association; waits until both ends have agreed. What the peer
     /// still sends meanwhile is to be received, by this task before or another one during the wait.
+    ///
+    /// # Errors
+    /// Returns an error if the association ends otherwise.
+    ///
+    /// # Cancel safety
+    /// The shutdown begins with the first poll. If the returned future is dropped after that, the shutdown goes on, and
+    /// [`closed`](Self::closed) waits for its end.
     pub async fn shutdown(&self) -> Result<(), AssociationError> {
         {
             let now = self.handle.shared.now();
@@ -322,7 +364,8 @@ impl Association {
         }
     }
 
-    /// Aborts the association and sends the reason to the peer. What is not yet delivered is lost.
+    /// Aborts the association and sends the reason to the peer, whose [`CloseReason::AbortedByPeer`] has it. What is not yet delivered is
+    /// lost.
     pub fn abort(&self, reason: &str) {
         let now = self.handle.shared.now();
         let mut state = self.handle.shared.lock();
@@ -331,6 +374,9 @@ impl Association {
     }
 
     /// Waits until the association has ended; says why it has.
+    ///
+    /// # Cancel safety
+    /// The returned future only waits. Dropping it changes nothing.
     pub async fn closed(&self) -> CloseReason {
         self.wait(&self.handle.signals.progress, |state| match self.end(state)? {
             AssociationError::Closed(reason) => Some(reason),

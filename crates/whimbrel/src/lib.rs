@@ -9,6 +9,43 @@
 //! until the first message, the memory for received data. [`StackConfig`] has the limits; their defaults suit a server on the Internet
 //! whose clients speak first.
 //!
+//! # Tasks
+//!
+//! | to | |
+//! |---|---|
+//! | connect to several addresses, accept | [`Stack::connect`], [`Listener::accept`] |
+//! | send with options, receive | [`Association::send`] with a [`Message`]; [`Association::recv`] |
+//! | read and write bytes | [`Association::stream`] |
+//! | end in good order, abort with a reason | [`Association::shutdown`], [`Association::abort`] |
+//! | watch paths and rates | [`Association::path_events`], [`Association::statistics`], [`Association::ping`] |
+//! | add and remove addresses | [`Stack::add_local_address`], [`Stack::remove_local_address`]; [`Stack::follow_addresses`], [`AddressWatch`] |
+//! | choose or change the scheme | [`AssociationConfig::scheme`], [`Association::set_congestion_control`] |
+//! | carry datagrams otherwise than over UDP | [`transport::Transport`] |
+//! | test with outages and crashes, in virtual time | `simulated` (feature `simulated`) |
+//!
+//! Each method that waits says what happens if its future is dropped before it is ready ("Cancel safety").
+//!
+//! # Names of RFC 6458
+//!
+//! | sockets API | here |
+//! |---|---|
+//! | `sctp_bindx` | [`StackConfig::local`], [`Stack::add_local_address`], [`Stack::remove_local_address`] |
+//! | `sctp_connectx` | [`Stack::connect`] |
+//! | `sctp_sendv`: `snd_sid`, `snd_ppid`, `snd_context`, `SCTP_UNORDERED`, `SCTP_SACK_IMMEDIATELY` | [`Message::stream`], [`ppid`](Message::ppid), [`context`](Message::context), [`unordered`](Message::unordered), [`immediate`](Message::immediate) |
+//! | `SCTP_EOF`, `SCTP_ABORT` | [`Association::shutdown`], [`Association::abort`] |
+//! | `sctp_recvv`, `rcv_sid`, `rcv_ppid` | [`Association::recv`], [`ReceivedMessage`] |
+//! | `sctp_getpaddrs`, `sctp_getladdrs` | [`Association::peer_addrs`], [`Association::local_addrs`] |
+//! | `SCTP_STATUS`, `SCTP_GET_PEER_ADDR_INFO`, `SCTP_GET_ASSOC_STATS` | [`Association::paths`], [`Association::stats`], [`Association::statistics`] |
+//! | `SCTP_PEER_ADDR_CHANGE` | [`Association::path_events`] |
+//! | `SCTP_SEND_FAILED_EVENT` | [`Association::send_failures`] |
+//! | `SCTP_SENDER_DRY_EVENT` | [`Association::flush`] |
+//! | `SCTP_ASSOC_CHANGE`, `SCTP_SHUTDOWN_EVENT` | [`Association::closed`] |
+//! | `SCTP_PRIMARY_ADDR`, `SCTP_SET_PEER_PRIMARY_ADDR` | [`Association::set_primary`], [`Association::prefer_local_address`] |
+//! | `SCTP_RTOINFO`, `SCTP_ASSOCINFO`, `SCTP_INITMSG`, `SCTP_PEER_ADDR_PARAMS`, `SCTP_DELAYED_SACK`, `SCTP_MAX_BURST` | [`AssociationConfig`] |
+//! | `SCTP_AUTH_CHUNK`, `SCTP_HMAC_IDENT`, `SCTP_AUTH_KEY` | [`AuthConfig`] |
+//!
+//! # Examples
+//!
 //! ```
 //! use whimbrel::{Listener, Message, Stack, StackConfig};
 //!
@@ -52,6 +89,7 @@ mod stream;
 mod timer;
 pub mod transport;
 mod udp;
+mod watch;
 
 pub use association::{Association, ReceivedMessage};
 pub use config::StackConfig;
@@ -62,6 +100,7 @@ pub use statistics::{Snapshot, Statistics};
 pub use stream::Stream;
 pub use transport::Trouble;
 pub use udp::Udp;
+pub use watch::{AddressChange, AddressWatch};
 pub use whimbrel_control::discriminator::{self, DiscriminatorSpec};
 pub use whimbrel_control::multipath::coupling::CouplingSpec;
 pub use whimbrel_control::multipath::distribution::DistributionSpec;

@@ -1,6 +1,6 @@
 //! A stack of one SCTP port on UDP sockets, and its listening form.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use rand_core::Rng;
@@ -12,7 +12,10 @@ use crate::environment::{self, Environment};
 use crate::interface;
 use crate::shared::{Progress, Shared, SocketChange};
 use crate::transport::{Socket, Transport, Trouble};
-use crate::{AddressError, AssociationError, BindError, CloseReason, ConnectError, Message, StackConfig};
+use crate::{
+    AddressChange, AddressError, AddressWatch, AssociationError, BindError, CloseReason, ConnectError, Message,
+    StackConfig,
+};
 
 /// How often a UDP port that the system chose for the first address may turn out to be taken on another.
 const PORT_ATTEMPTS: usize = 32;
@@ -120,6 +123,12 @@ impl Stack {
 
     /// Opens an association with the SCTP port `port` at any of the addresses `peer` (IP address and UDP port each); waits
     /// until it is established.
+    ///
+    /// # Errors
+    /// Returns an error if the addresses cannot be used, or if the peer refuses, is unreachable or does not answer.
+    ///
+    /// # Cancel safety
+    /// If the returned future is dropped before it is ready, the attempt is given up, and nothing of it is left.
     pub async fn connect(&self, peer: &[SocketAddr], port: u16) -> Result<Association, ConnectError> {
         self.connect_and_send(peer, port, []).await
     }
@@ -129,6 +138,9 @@ impl Stack {
     ///
     /// # Errors
     /// Also if one of them cannot be taken.
+    ///
+    /// # Cancel safety
+    /// If the returned future is dropped before it is ready, the attempt is aborted. The peer may have received the messages.
     pub async fn connect_and_send(
         &self,
         peer: &[SocketAddr],
@@ -228,6 +240,49 @@ impl Stack {
         Ok(())
     }
 
+    /// Follows the addresses of this host from now on: adds those that come and removes those that go, if `wanted` returns true for them. Linux
+    /// only, within a tokio runtime. It ends with the stack, or when the returned handle is aborted. An address that cannot be bound or removed
+    /// is left as it is: the last one stays.
+    ///
+    /// # Errors
+    /// Returns an error if the system cannot report changes.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn roam(stack: &whimbrel::Stack) -> std::io::Result<()> {
+    /// // Every IPv4 address except loopback.
+    /// stack.follow_addresses(|ip| ip.is_ipv4() && !ip.is_loopback())?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn follow_addresses(
+        &self,
+        wanted: impl Fn(IpAddr) -> bool + Send + 'static,
+    ) -> std::io::Result<tokio::task::AbortHandle> {
+        let mut watch = AddressWatch::new()?;
+        let weak = Arc::downgrade(&self.handle);
+        let follow = async move {
+            while let Ok(change) = watch.next().await {
+                let Some(handle) = weak.upgrade() else { return };
+                let stack = Stack { handle };
+                match change {
+                    AddressChange::Added(ip) if wanted(ip) => {
+                        let _ = stack.add_local_address(SocketAddr::new(ip, 0));
+                    }
+                    AddressChange::Removed(ip) if wanted(ip) => {
+                        let addrs = stack.handle.shared.lock().local.clone();
+                        for addr in addrs.into_iter().filter(|addr| addr.ip() == ip) {
+                            let _ = stack.remove_local_address(addr);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        };
+        Ok(tokio::spawn(follow).abort_handle())
+    }
+
     /// The local addresses with the UDP ports that were bound at first; [`Association::local_addrs`] returns the current ones.
     pub fn local_addrs(&self) -> &[SocketAddr] {
         &self.handle.local
@@ -266,6 +321,9 @@ impl Stack {
     }
 
     /// Waits until every association has ended, so that the last packets of a shutdown are sent before a program ends.
+    ///
+    /// # Cancel safety
+    /// The returned future only waits. Dropping it changes nothing.
     pub async fn wait_idle(&self) {
         let shared = &self.handle.shared;
         loop {
@@ -297,6 +355,12 @@ impl Listener {
     }
 
     /// Waits for the next association that a peer has established.
+    ///
+    /// # Errors
+    /// Returns an error if the stack has stopped.
+    ///
+    /// # Cancel safety
+    /// No association is lost if the returned future is dropped before it is ready.
     pub async fn accept(&self) -> Result<Association, AssociationError> {
         let shared = &self.stack.handle.shared;
         loop {

@@ -92,10 +92,11 @@ pub const BATCH: usize = quinn_udp::BATCH_SIZE;
 /// };
 /// let listener = Listener::bind(config("192.0.2.1:1")?)?;
 /// let stack = Stack::bind(config("192.0.2.2:1")?)?;
-/// let (client, server) =
-///     tokio::join!(stack.connect(&["192.0.2.1:1".parse()?], listener.stack().port()), listener.accept());
-/// client?.send(Message::new(0, "over channels")).await?;
-/// assert_eq!(server?.recv().await?.ok_or("nothing came")?.data, b"over channels");
+/// let (addrs, port) = (listener.stack().local_addrs().to_vec(), listener.stack().port());
+/// let (client, server) = tokio::join!(stack.connect(&addrs, port), listener.accept());
+/// let (client, server) = (client?, server?);
+/// client.send(Message::new(0, "over channels")).await?;
+/// assert_eq!(server.recv().await?.ok_or("nothing came")?.data, b"over channels");
 /// # Ok(())
 /// # }
 /// ```

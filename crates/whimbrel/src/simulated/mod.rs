@@ -113,8 +113,9 @@ use whimbrel_sim::config::{ScheduleStep, SimConfig};
 use whimbrel_sim::{Mesh, Resources, topology};
 
 pub(crate) use self::clock::{Clock, Timer};
+pub use self::node::Failure;
+use self::node::Program;
 pub(crate) use self::node::current;
-use self::node::{Failure, Program};
 pub use self::run::{Outcome, SimulationError};
 
 /// The network of a scenario file, between nodes that run programs. It is read once and serves any number of simulations.
@@ -266,36 +267,30 @@ impl Simulation {
 
     /// Runs a program on a node from the start, and again after each restart. It may run as long as the simulation does. What the program is
     /// to find again after a crash, as on a disk, belongs to the closure.
-    pub fn node<P, F, E>(&mut self, name: &str, program: P)
+    pub fn node<P, F>(&mut self, name: &str, program: P)
     where
         P: Fn() -> F + 'static,
-        F: Future<Output = Result<(), E>> + 'static,
-        Failure: From<E>,
+        F: Future<Output = Result<(), Failure>> + 'static,
     {
         self.add(name, program, false);
     }
 
     /// As [`node`](Self::node); the run ends when all programs of this kind have ended.
-    pub fn client<P, F, E>(&mut self, name: &str, program: P)
+    pub fn client<P, F>(&mut self, name: &str, program: P)
     where
         P: Fn() -> F + 'static,
-        F: Future<Output = Result<(), E>> + 'static,
-        Failure: From<E>,
+        F: Future<Output = Result<(), Failure>> + 'static,
     {
         self.add(name, program, true);
     }
 
-    fn add<P, F, E>(&mut self, name: &str, program: P, is_client: bool)
+    fn add<P, F>(&mut self, name: &str, program: P, is_client: bool)
     where
         P: Fn() -> F + 'static,
-        F: Future<Output = Result<(), E>> + 'static,
-        Failure: From<E>,
+        F: Future<Output = Result<(), Failure>> + 'static,
     {
         let Some(node) = self.find_node(name) else { return };
-        let make = move || -> Program {
-            let running = program();
-            Box::pin(async move { running.await.map_err(Failure::from) })
-        };
+        let make = move || -> Program { Box::pin(program()) };
         self.roles[node] = Some(Role {
             make: Box::new(make),
             is_client,

@@ -24,8 +24,8 @@ const TICK: u64 = 1_000_000;
 
 /// The program of a node, as it runs.
 pub(super) type Program = Pin<Box<dyn Future<Output = Result<(), Failure>>>>;
-/// What a program returns if it fails.
-pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
+/// What a program returns if it fails: any error.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<NodeContext>>> = const { RefCell::new(None) };

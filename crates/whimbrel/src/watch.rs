@@ -1,0 +1,159 @@
+//! Addresses that come to this host and leave it.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::IpAddr;
+
+use crate::interface;
+
+/// An address of this host that has come or gone.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum AddressChange {
+    /// An interface that is up has it now.
+    Added(IpAddr),
+    /// No interface that is up has it any more.
+    Removed(IpAddr),
+}
+
+/// Watches the addresses of this host's interfaces (Linux: netlink). Link-local addresses are left out.
+///
+/// [`Stack::follow_addresses`](crate::Stack::follow_addresses) applies the changes by itself.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn watch(stack: whimbrel::Stack) -> Result<(), Box<dyn std::error::Error>> {
+/// use whimbrel::{AddressChange, AddressWatch};
+///
+/// let mut watch = AddressWatch::new()?;
+/// loop {
+///     match watch.next().await? {
+///         AddressChange::Added(ip) => drop(stack.add_local_address((ip, 0).into())?),
+///         AddressChange::Removed(ip) => println!("{ip} is gone"),
+///     }
+/// }
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct AddressWatch {
+    known: Vec<IpAddr>,
+    changes: VecDeque<AddressChange>,
+    signal: signal::Signal,
+}
+
+impl AddressWatch {
+    /// Begins to watch, within a tokio runtime.
+    ///
+    /// # Errors
+    /// Returns an error where the system cannot report changes: on systems other than Linux.
+    pub fn new() -> io::Result<Self> {
+        // The signal first: what changes between the two is then seen twice, and not missed.
+        let signal = signal::Signal::new()?;
+        Ok(AddressWatch {
+            known: interface::local_addrs(),
+            changes: VecDeque::new(),
+            signal,
+        })
+    }
+
+    /// Returns the addresses that there are, according to the changes returned so far.
+    pub fn addrs(&self) -> &[IpAddr] {
+        &self.known
+    }
+
+    /// Waits for the next change.
+    ///
+    /// # Errors
+    /// Returns an error if the system stops reporting.
+    ///
+    /// # Cancel safety
+    /// No change is lost if the returned future is dropped before it is ready.
+    pub async fn next(&mut self) -> io::Result<AddressChange> {
+        loop {
+            if let Some(change) = self.changes.pop_front() {
+                return Ok(change);
+            }
+            self.signal.wait().await?;
+            let now = interface::local_addrs();
+            let gone = self.known.iter().filter(|ip| !now.contains(ip));
+            let new = now.iter().filter(|ip| !self.known.contains(ip));
+            let gone = gone.copied().map(AddressChange::Removed);
+            // New ones first: a stack keeps at least one address.
+            self.changes = new.copied().map(AddressChange::Added).chain(gone).collect();
+            self.known = now;
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod signal {
+    use std::io;
+    use std::os::fd::{AsRawFd, OwnedFd};
+
+    use nix::errno::Errno;
+    use nix::sys::socket::{
+        AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, socket,
+    };
+    use tokio::io::Interest;
+    use tokio::io::unix::AsyncFd;
+
+    // linux/rtnetlink.h: groups of links and of addresses of both versions.
+    const GROUPS: u32 = 0x1 | 0x10 | 0x100;
+
+    /// A netlink socket. What it says is not read: that it says something means that the addresses may have changed.
+    #[derive(Debug)]
+    pub(super) struct Signal(AsyncFd<OwnedFd>);
+
+    impl Signal {
+        #[allow(
+            deprecated,
+            reason = "the descriptor is ours alone and stays open as long as this; the new form needs unsafe code"
+        )]
+        pub(super) fn new() -> io::Result<Self> {
+            let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+            let fd = socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkRoute)?;
+            bind(fd.as_raw_fd(), &NetlinkAddr::new(0, GROUPS))?;
+            Ok(Signal(AsyncFd::with_interest(fd, Interest::READABLE)?))
+        }
+
+        /// Waits until something was said since the last call.
+        pub(super) async fn wait(&self) -> io::Result<()> {
+            let mut buffer = [0; 8192];
+            loop {
+                let mut ready = self.0.readable().await?;
+                let mut said = false;
+                loop {
+                    match recv(self.0.get_ref().as_raw_fd(), &mut buffer, MsgFlags::MSG_DONTWAIT) {
+                        // Messages were dropped (ENOBUFS): the list of addresses has what they said.
+                        Ok(_) | Err(Errno::ENOBUFS) => said = true,
+                        Err(Errno::EINTR) => {}
+                        Err(Errno::EAGAIN) => break,
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+                ready.clear_ready();
+                if said {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod signal {
+    use std::io;
+
+    #[derive(Debug)]
+    pub(super) struct Signal;
+
+    impl Signal {
+        pub(super) fn new() -> io::Result<Self> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        pub(super) async fn wait(&self) -> io::Result<()> {
+            std::future::pending().await
+        }
+    }
+}
