@@ -61,7 +61,10 @@ _LATER = {"sweep": ".cluster", "plan": ".cluster", "SweepReport": ".cluster"}
 
 def __getattr__(name: str) -> Any:
     if name in ("plot", "stats"):
-        return import_module(f".{name}", __name__)
+        try:
+            return import_module(f".{name}", __name__)
+        except ModuleNotFoundError as error:
+            raise ImportError(f"whimbrel.{name} needs {error.name}: pip install 'whimbrel[{name}]'") from error
     if name in _LATER:
         return getattr(import_module(_LATER[name], __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

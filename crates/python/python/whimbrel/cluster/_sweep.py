@@ -10,6 +10,7 @@ import time
 from collections import deque
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional, Union
 
@@ -104,6 +105,8 @@ def sweep(
     if not batch_s > 0:
         raise ValueError(f"batch_s: {batch_s} given, allowed is more than 0 seconds")
     processors(workers)
+    if find_spec("distributed") is None:
+        raise ImportError("sweeps need Dask: pip install 'whimbrel[sweep]'")
     loaded = load(scenario, seeds=seeds, seed=seed, **overrides)
     spec = Spec.of(loaded)
     folder = Path(out)
@@ -373,10 +376,8 @@ class connected:
         self.own: list[Any] = []
 
     def __enter__(self) -> "Client":
-        try:
-            from distributed import Client, LocalCluster
-        except ImportError as error:
-            raise ImportError("sweeps need Dask: pip install 'whimbrel[sweep]'") from error
+        from distributed import Client, LocalCluster
+
         scheduler = self.scheduler
         if isinstance(scheduler, Client):
             return scheduler
