@@ -55,6 +55,19 @@ pub(crate) fn matches(name: &str, wanted: &str) -> bool {
     }
 }
 
+/// Returns the links meant by `wanted`, one or several names separated by ` + `; none if one of them does not exist.
+pub(crate) fn wanted_links<L>(
+    wanted: &str,
+    links: impl Iterator<Item = L> + Clone,
+    name: impl Fn(&L) -> &str,
+) -> Vec<L> {
+    let found: Option<Vec<_>> = wanted
+        .split(" + ")
+        .map(|wanted| links.clone().find(|link| name(link) == wanted))
+        .collect();
+    found.unwrap_or_default()
+}
+
 impl Figures for Run {
     fn fingerprint(&self) -> Option<u64> {
         Some(self.fingerprint)
@@ -76,9 +89,9 @@ impl Figures for Run {
                 meant.map(|flow| of(&flow.values)).collect()
             }
             // The direction from the link's first node comes first.
-            Subject::Link(name) => {
-                let link = self.links.iter().find(|link| link.name == name);
-                link.map(|link| link_figure(link, metric)).into_iter().collect()
+            Subject::Link(wanted) => {
+                let found = wanted_links(wanted, self.links.iter(), |link| link.name.as_str());
+                found.iter().map(|link| link_figure(link, metric)).collect()
             }
         }
     }
@@ -575,6 +588,15 @@ fn jackknife_ratio(a: &[f64], b: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn several_links_are_meant_by_their_names_and_each_must_exist() {
+        let names = ["l3", "l6", "a + b"].map(str::to_owned);
+        let of = |wanted: &str| wanted_links(wanted, names.iter(), |name| name.as_str());
+        assert_eq!(of("l6"), ["l6"]);
+        assert_eq!(of("l3 + l6"), ["l3", "l6"]);
+        assert!(of("l3 + l7").is_empty() && of("").is_empty());
+    }
 
     #[test]
     fn the_jackknife_of_a_constant_ratio_is_that_ratio_without_spread() {

@@ -351,7 +351,7 @@ pub(crate) struct Selection {
     pub(crate) scenario: Option<String>,
     /// A flow, or several by a `*` at the end; by default the run as a whole.
     pub(crate) flow: Option<String>,
-    /// A link instead of a flow: its direction from its first node to its second.
+    /// A link instead of a flow: its direction from its first node to its second. Several names are separated by ` + `.
     pub(crate) link: Option<String>,
     pub(crate) metric: Option<String>,
     /// Values of axes: one fixes the axis, an array keeps it free and limits it to those.
@@ -373,7 +373,7 @@ pub(crate) struct Selection {
     pub(crate) minus: Option<Box<Selection>>,
 }
 
-/// How the figures of several flows make one.
+/// How the figures of several flows or links make one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Across {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use whimbrel_scenario::{Document, Origin, Point, Problem, Record, Recorded, Scenario, ScenarioError, word_hint};
 
 use super::check::{evaluate, pictured};
-use super::figures::{Figured, Figures, Measured, PointRuns, Subject, matches, same};
+use super::figures::{Figured, Figures, Measured, PointRuns, Subject, matches, same, wanted_links};
 use super::file::{
     AxisEntry, AxisValue, ClaimEntry, FigureEntry, LineEntry, ScenarioEntry, Selection, Snapshot, StudyFile,
 };
@@ -510,7 +510,10 @@ impl Figures for Probe<'_> {
         let count = match subject {
             Subject::Run => 1,
             Subject::Flow(wanted) => config.flow.iter().filter(|flow| matches(&flow.name, wanted)).count(),
-            Subject::Link(name) => config.link.iter().filter(|link| link.display_name() == name).count(),
+            Subject::Link(wanted) => {
+                let names = config.link.iter().map(|link| link.display_name());
+                wanted_links(wanted, names, String::as_str).len()
+            }
         };
         vec![1.0; count]
     }
