@@ -57,7 +57,7 @@ metrics! {
         "fraction of the packets sent by the flows' senders in the window that reached the receivers, 0 to 1";
     Silence false "longest_silence_ms" "longest silence, ms"
         "longest time without a delivery to the receiving application, from a flow's first delivery to its last one or to the end";
-    Switches false "path_switches" "path switches" "number of times that the path policy moved new data to another path";
+    Switches false "path_switches" "path switches" "number of times that new data moved to another path, because a path failed or recovered or by the path policy";
     FirstSwitch false "first_switch_s" "first switch, s" "time of the first path switch since the start of the run";
     Retransmissions false "retransmissions" "retransmissions" "retransmitted DATA chunks, or TCP segments";
     FastRetransmits false "fast_retransmits" "fast retransmits" "number of times that missing reports, or acknowledgements of later segments, declared data lost; several chunks at once count once";

@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn chapter_4_both_numbers_must_rise_more_often_than_the_threshold() {
-        // Pongaliur 2005, 4.2: a threshold of 3.
+        // Pongaliur 2005, 4.3: a threshold of 3.
         let mut bench = self::bench(GapTrendParameters::default(), &[100, 100]);
         for n in 0..=3 {
             report(&mut bench, n, 2 * n);
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn path_shift_takes_the_switch_back_unless_something_is_acknowledged() {
-        // Pongaliur 2005, 4.2: 1.1 RTT of the primary path, which is 100 ms.
+        // Pongaliur 2005, 4.3: 1.1 RTT of the primary path, which is 100 ms.
         let mut bench = self::bench(GapTrendParameters::default(), &[100, 50]);
         degrade(&mut bench);
         assert_eq!((bench.current, bench.primary), (1, 0));
