@@ -10,6 +10,7 @@ mod output;
 mod perf;
 mod progress;
 mod transfer;
+mod tui;
 mod tunnel;
 
 use std::process::ExitCode;

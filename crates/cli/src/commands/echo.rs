@@ -12,6 +12,7 @@ use crate::transfer::interrupt::Interrupt;
 use crate::transfer::options::Options;
 use crate::transfer::run::block_on;
 use crate::transfer::{address, listen};
+use crate::tui::Tui;
 
 /// The longest measurement that a client may ask for, in seconds.
 const MAX_TIME: f64 = 3600.0;
@@ -51,6 +52,7 @@ async fn serve(args: &Args, console: &Console) -> Result<(), Failure> {
         max_time: MAX_TIME,
         json: args.json,
         echoes: true,
+        tui: Tui::default(),
     };
     let attend = |association| server.clone().attend(association);
     let outcome = listen::serve(listener, args.once, &interrupt, console, attend).await?;

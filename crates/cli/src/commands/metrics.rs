@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
+use serde_json::json;
 use whimbrel_lab::metrics;
 
 use crate::output::{exit, print};
@@ -13,6 +14,9 @@ pub(crate) struct Args {
     /// Print a Markdown table
     #[arg(long)]
     markdown: bool,
+    /// Print one JSON object: {"metrics": [{"name", "label", "definition", "covers"}]}
+    #[arg(long, conflicts_with = "markdown")]
+    json: bool,
 }
 
 const HEAD: &str = "\
@@ -30,12 +34,19 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     if args.markdown {
         text.push_str(HEAD);
     }
+    let mut list = Vec::new();
     for metric in metrics() {
         let covers = match (metric.whole_run, metric.of_run) {
             (true, _) => "the whole run",
             (false, true) => "the window; all flows together",
             (false, false) => "the window",
         };
+        if args.json {
+            list.push(
+                json!({ "name": metric.name, "label": metric.label, "definition": metric.doc, "covers": covers }),
+            );
+            continue;
+        }
         let _ = if args.markdown {
             writeln!(
                 text,
@@ -45,6 +56,9 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         } else {
             writeln!(text, "{}  {}; {covers}", metric.name, metric.doc)
         };
+    }
+    if args.json {
+        text = format!("{:#}\n", json!({ "metrics": list }));
     }
     exit(print(&text))
 }

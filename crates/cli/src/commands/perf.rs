@@ -16,6 +16,7 @@ use crate::transfer::interrupt::Interrupt;
 use crate::transfer::options::{Options, parse_amount};
 use crate::transfer::run::block_on;
 use crate::transfer::{address, listen};
+use crate::tui::Tui;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -72,6 +73,9 @@ pub(crate) struct Args {
     /// Print one JSON object at the end; with --server one line for each measurement
     #[arg(long)]
     json: bool,
+    /// Show rate, congestion window, round-trip time and losses of each path, live, if standard output is a terminal
+    #[arg(long, conflicts_with = "json")]
+    tui: bool,
     #[command(flatten)]
     toward: Toward,
     #[command(flatten)]
@@ -103,14 +107,22 @@ fn parse_length(text: &str) -> Result<u32, String> {
 pub(crate) fn run(args: &Args) -> ExitCode {
     let console = Console::new();
     if args.server {
-        return block_on(&console, serve(args, &console));
+        return block_on(&console, async {
+            let tui = Tui::start(args.tui, "whimbrel perf --server", &console);
+            let outcome = serve(args, &console, &tui).await;
+            tui.end();
+            outcome
+        });
     }
     let mut report = None;
     let code = block_on(&console, async {
         let interrupt = Interrupt::listen()?;
+        let tui = Tui::start(args.tui, "whimbrel perf", &console);
         let test = test(args);
-        let Measured { report: json, outcome } =
-            measure(&test, &args.toward, &args.options, &interrupt, &console).await?;
+        let measuring = measure(&test, &args.toward, &args.options, &interrupt, &console, &tui);
+        let measured = measuring.await;
+        tui.end();
+        let Measured { report: json, outcome } = measured?;
         report = Some(json);
         outcome
     });
@@ -137,7 +149,7 @@ fn test(args: &Args) -> Test {
     }
 }
 
-async fn serve(args: &Args, console: &Console) -> Result<(), Failure> {
+async fn serve(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failure> {
     let interrupt = Interrupt::listen()?;
     let risk = "make this host send data to them";
     let listener = listen::bind(&args.listen, &args.options, 1, MAX_MESSAGE, risk, console)?;
@@ -147,6 +159,7 @@ async fn serve(args: &Args, console: &Console) -> Result<(), Failure> {
         max_time: args.max_time,
         json: args.json,
         echoes: false,
+        tui: tui.clone(),
     };
     let attend = |association| server.clone().attend(association);
     let outcome = listen::serve(listener, args.once, &interrupt, console, attend).await?;

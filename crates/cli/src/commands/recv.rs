@@ -22,6 +22,7 @@ use crate::transfer::progress::{hex, summary};
 use crate::transfer::receiving::{Activity, Receiving, ReceivingFolder, Taken, Target, next_header};
 use crate::transfer::run::block_on;
 use crate::transfer::{address, paths};
+use crate::tui::Tui;
 
 /// How long a sender may take to end the association after its transfer.
 const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(10);
@@ -51,6 +52,9 @@ pub(crate) struct Args {
     /// Print one line of JSON for each file
     #[arg(long)]
     json: bool,
+    /// Show rate, congestion window, round-trip time and losses of each path, live, if standard output is a terminal
+    #[arg(long)]
+    tui: bool,
     #[command(flatten)]
     options: Options,
 }
@@ -61,6 +65,7 @@ struct Place {
     target: Arc<Target>,
     force: bool,
     json: bool,
+    tui: Tui,
     console: Console,
     interrupt: Interrupt,
     /// With `--once`: whether a transfer has begun.
@@ -69,10 +74,15 @@ struct Place {
 
 pub(crate) fn run(args: &Args) -> ExitCode {
     let console = Console::new();
-    block_on(&console, receive(args, &console))
+    block_on(&console, async {
+        let tui = Tui::start(args.tui, "whimbrel recv", &console);
+        let outcome = receive(args, &console, &tui).await;
+        tui.end();
+        outcome
+    })
 }
 
-async fn receive(args: &Args, console: &Console) -> Result<(), Failure> {
+async fn receive(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failure> {
     args.options.association()?;
     let is_output = args.dir == Path::new("-");
     let target = if is_output {
@@ -100,6 +110,7 @@ async fn receive(args: &Args, console: &Console) -> Result<(), Failure> {
         target: Arc::new(target),
         force: args.force,
         json: args.json,
+        tui: tui.clone(),
         console: console.clone(),
         interrupt,
         once: (args.once || is_output).then(|| watch::Sender::new(false)),
@@ -230,6 +241,7 @@ async fn attend(association: Association, place: &Place) -> Option<Result<(), Fa
             return None;
         }
     };
+    let _watching = place.tui.watch(&format!("from {peer}"), &association);
     let outcome = tokio::select! {
         outcome = take_all(&association, &peer, header, place) => outcome,
         () = place.interrupt.asked(1) => Err(Failure::interrupted("the receiver was interrupted")),

@@ -19,6 +19,7 @@ use crate::transfer::progress::{hex, summary};
 use crate::transfer::run::block_on;
 use crate::transfer::sending::{Sent, transfer};
 use crate::transfer::{address, paths};
+use crate::tui::Tui;
 
 /// After Ctrl-C the shutdown may take this long before the association is aborted.
 const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(10);
@@ -47,6 +48,9 @@ pub(crate) struct Args {
     /// Print one line of JSON for each file
     #[arg(long)]
     json: bool,
+    /// Show rate, congestion window, round-trip time and losses of each path, live, if standard output is a terminal
+    #[arg(long)]
+    tui: bool,
     #[command(flatten)]
     toward: Toward,
     #[command(flatten)]
@@ -55,10 +59,15 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> ExitCode {
     let console = Console::new();
-    block_on(&console, send(args, &console))
+    block_on(&console, async {
+        let tui = Tui::start(args.tui, "whimbrel send", &console);
+        let outcome = send(args, &console, &tui).await;
+        tui.end();
+        outcome
+    })
 }
 
-async fn send(args: &Args, console: &Console) -> Result<(), Failure> {
+async fn send(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failure> {
     args.options.association()?;
     let entries = entries::list(&args.files, &args.name, console)?;
     let interrupt = Interrupt::listen()?;
@@ -68,6 +77,7 @@ async fn send(args: &Args, console: &Console) -> Result<(), Failure> {
         .connect(&stack, &args.to, &args.options, &interrupt, console);
     let association = connecting.await?;
 
+    let watching = tui.watch("to the receiver", &association);
     let start = Instant::now();
     let is_single = matches!(&entries[..], [one] if !one.header.is_folder);
     let (mut files, mut bytes) = (0_u64, 0_u64);
@@ -93,6 +103,7 @@ async fn send(args: &Args, console: &Console) -> Result<(), Failure> {
         () = interrupt.asked(1) => Err(Failure::interrupted("interrupted; the receiver keeps nothing of an incomplete file")),
         never = paths::watch(&association, console) => match never {},
     };
+    drop(watching);
     if let Err(failure) = outcome {
         end_early(&association, &failure, &interrupt).await;
         stack.wait_idle().await;

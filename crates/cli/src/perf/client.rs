@@ -18,6 +18,7 @@ use crate::transfer::failure::Failure;
 use crate::transfer::interrupt::Interrupt;
 use crate::transfer::options::Options;
 use crate::transfer::paths;
+use crate::tui::Tui;
 
 /// How long the end of an association may take.
 const FAREWELL_PATIENCE: Duration = Duration::from_secs(3);
@@ -57,6 +58,7 @@ pub(crate) async fn measure(
     options: &Options,
     interrupt: &Interrupt,
     console: &Console,
+    tui: &Tui,
 ) -> Result<Measured, Failure> {
     let mut associations = Vec::new();
     for _ in 0..test.parallel {
@@ -76,12 +78,14 @@ pub(crate) async fn measure(
     let mut tasks = JoinSet::new();
     for (number, (stack, association)) in associations.into_iter().enumerate() {
         let (test, interrupt, console, news) = (test.clone(), interrupt.clone(), console.clone(), news_in.clone());
+        let watching = tui.watch(&format!("association {number}"), &association);
         tasks.spawn(async move {
             let report = |item| {
                 // Reports are dropped rather than waited for.
                 let _ = news.try_send((number, item));
             };
             let (totals, outcome) = one(&association, &test, &interrupt, &console, report).await;
+            drop(watching);
             end(&stack, &association, outcome.is_ok(), &interrupt).await;
             (number, totals, outcome)
         });

@@ -15,6 +15,9 @@ pub(crate) struct Interval {
     pub(crate) end: f64,
     /// User data acknowledged by the peer.
     pub(crate) bytes: u64,
+    /// User data received.
+    #[serde(default)]
+    pub(crate) received: u64,
     pub(crate) retransmissions: u64,
     pub(crate) timeouts: u64,
     pub(crate) paths: Vec<PathSample>,
@@ -118,6 +121,7 @@ pub(crate) struct Sampler {
 struct Counters {
     at: f64,
     bytes: u64,
+    received: u64,
     retransmissions: u64,
     timeouts: u64,
     paths: BTreeMap<(SocketAddr, SocketAddr), (u64, Losses)>,
@@ -150,6 +154,15 @@ impl Sampler {
         self.since(&self.first)
     }
 
+    /// Returns retransmissions and timeouts since the beginning.
+    pub(crate) fn repeats(&self) -> (u64, u64) {
+        let since = |now: u64, first: u64| now.saturating_sub(first);
+        (
+            since(self.last.retransmissions, self.first.retransmissions),
+            since(self.last.timeouts, self.first.timeouts),
+        )
+    }
+
     pub(crate) fn elapsed(&self) -> Duration {
         self.start.elapsed()
     }
@@ -160,6 +173,7 @@ impl Sampler {
         self.last.at = self.start.elapsed().as_secs_f64();
         if let Some(stats) = association.stats() {
             self.last.bytes = stats.data_bytes_acked;
+            self.last.received = stats.bytes_delivered;
             self.last.retransmissions = stats.retransmissions;
             self.last.timeouts = stats.timeouts;
         }
@@ -207,6 +221,7 @@ impl Sampler {
             start: before.at,
             end: now.at,
             bytes: now.bytes.saturating_sub(before.bytes),
+            received: now.received.saturating_sub(before.received),
             retransmissions: now.retransmissions.saturating_sub(before.retransmissions),
             timeouts: now.timeouts.saturating_sub(before.timeouts),
             paths: paths.collect(),

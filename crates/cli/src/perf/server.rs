@@ -12,6 +12,7 @@ use crate::transfer::console::Console;
 use crate::transfer::failure::Failure;
 use crate::transfer::interrupt::Interrupt;
 use crate::transfer::progress::summary;
+use crate::tui::Tui;
 
 /// How long a client may take to end the association after its measurement.
 const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(10);
@@ -28,6 +29,7 @@ pub(crate) struct Server {
     pub(crate) json: bool,
     /// Whether messages of other protocols are returned.
     pub(crate) echoes: bool,
+    pub(crate) tui: Tui,
 }
 
 impl Server {
@@ -92,6 +94,7 @@ impl Server {
             interval: Duration::from_secs_f64(start.interval),
             reports: true,
         };
+        let _watching = self.tui.watch(&format!("with {peer}"), association);
         let measured = exchange(association, plan, self.interrupt.asked(1), |_| {});
         let limit = plan.time + OVERTIME;
         let Ok((totals, outcome)) = tokio::time::timeout(limit, measured).await else {

@@ -1,8 +1,10 @@
 //! Lines and progress bars of a transfer. Threads write them, so that an output that is closed, full, or not read has no effect on
 //! the transfer; it loses lines.
 
+use std::collections::VecDeque;
 use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -18,13 +20,18 @@ pub(crate) struct Console {
     bars: MultiProgress,
     out: Lines,
     err: Lines,
+    /// Lines that wait for the end of a live view, if there is one.
+    held: Arc<Mutex<Option<Held>>>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Output {
     Out,
     Err,
 }
+
+/// Lines with their outputs.
+type Held = VecDeque<(Output, String)>;
 
 /// The queue of an output.
 type Lines = SyncSender<Entry>;
@@ -47,6 +54,7 @@ impl Console {
             out: start(Output::Out, &bars),
             err: start(Output::Err, &bars),
             bars,
+            held: Arc::default(),
         }
     }
 
@@ -73,13 +81,51 @@ impl Console {
 
     /// Prints a line of results to standard output.
     pub(crate) fn say(&self, line: impl Into<String>) {
-        // A full queue means that the output is not read.
-        let _ = self.out.try_send(Entry::Line(line.into()));
+        self.print(Output::Out, line.into());
     }
 
     /// Prints a message to standard error.
     pub(crate) fn note(&self, line: impl Into<String>) {
-        let _ = self.err.try_send(Entry::Line(line.into()));
+        self.print(Output::Err, line.into());
+    }
+
+    fn print(&self, output: Output, line: String) {
+        if let Some(held) = &mut *self.lock() {
+            if held.len() == WAITING_LINES {
+                held.pop_front();
+            }
+            held.push_back((output, line));
+            return;
+        }
+        let lines = match output {
+            Output::Out => &self.out,
+            Output::Err => &self.err,
+        };
+        // A full queue means that the output is not read.
+        let _ = lines.try_send(Entry::Line(line));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Held>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Holds lines back and shows no progress bars, because a live view has the terminal.
+    pub(crate) fn hold(&self) {
+        self.bars.set_draw_target(ProgressDrawTarget::hidden());
+        self.lock().get_or_insert_default();
+    }
+
+    /// Returns the lines that are held back.
+    pub(crate) fn held(&self) -> Vec<String> {
+        self.lock().iter().flatten().map(|(_, line)| line.clone()).collect()
+    }
+
+    /// Prints the lines that were held back.
+    pub(crate) fn release(&self) {
+        let held = self.lock().take();
+        for (output, line) in held.into_iter().flatten() {
+            self.print(output, line);
+        }
     }
 
     /// Waits until everything is written, with a time limit.

@@ -24,6 +24,7 @@ impl Interrupt {
             if number > 1 {
                 // The command ends by itself, unless something like a disk that does not answer holds it up.
                 std::thread::sleep(LAST_MOMENT);
+                crate::tui::restore();
                 std::process::exit(i32::from(INTERRUPTED));
             }
         })

@@ -7,3 +7,4 @@ mod life;
 mod measured;
 mod support;
 mod tcp;
+mod tunnel;

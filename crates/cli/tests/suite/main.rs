@@ -1,5 +1,6 @@
 //! The commands for scenarios and studies, as processes.
 
+mod files;
 mod lab;
 mod perf;
 mod report;
