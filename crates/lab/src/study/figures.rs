@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::file::{Across, Expected, LineEntry, Pairs, Per, Selection, Snapshot};
+use super::pairs::{jackknife_harm, jackknife_ratio, partner};
 use crate::metric::metrics;
 use crate::output::text;
 use crate::runner::{LinkRun, Run};
@@ -241,28 +242,27 @@ impl Figured<'_> {
                 .plain(&inherit(other, selection))
                 .map_err(|trouble| trouble.within(field))?;
             for case in &mut cases {
-                let fits = |other: &&Case| {
-                    other.at.iter().all(|(name, value)| {
-                        let here = case.at.iter().find(|(known, _)| known == name);
-                        here.is_none_or(|(_, here)| same(here, value))
-                    })
-                };
-                let mut fitting = others.iter().filter(fits);
-                let (Some(partner), None) = (fitting.next(), fitting.next()) else {
-                    return Err(Trouble::new(
-                        field,
-                        format!("not one figure for the point {}", label(&case.at)),
-                        Some("fix the axes that the other selection does not have".to_owned()),
-                    ));
+                let partner = partner(case, &others, field)?;
+                case.samples = if ratio {
+                    jackknife_ratio(&case.samples, &partner.samples)
+                } else {
+                    let pairs = case.samples.iter().zip(&partner.samples);
+                    pairs.map(|(a, b)| a - b).collect()
                 };
                 case.deterministic &= partner.deterministic;
-                let n = case.samples.len().min(partner.samples.len());
-                let (a, b) = (&case.samples[..n], &partner.samples[..n]);
-                case.samples = if ratio {
-                    jackknife_ratio(a, b)
-                } else {
-                    a.iter().zip(b).map(|(a, b)| a - b).collect()
-                };
+            }
+        }
+        if let Some(harm) = &selection.harm {
+            let of = |other: &Selection, field: &str| {
+                let others = self.plain(&inherit(other, selection));
+                others.map_err(|trouble| trouble.within(field))
+            };
+            let (alone, like) = (of(&harm.alone, "harm.alone")?, of(&harm.like, "harm.like")?);
+            for case in &mut cases {
+                let alone = partner(case, &alone, "harm.alone")?;
+                let like = partner(case, &like, "harm.like")?;
+                case.samples = jackknife_harm(&case.samples, &alone.samples, &like.samples);
+                case.deterministic &= alone.deterministic && like.deterministic;
             }
         }
         Ok(cases)
@@ -511,6 +511,7 @@ fn inherit(other: &Selection, from: &Selection) -> Selection {
         },
         to: None,
         minus: None,
+        harm: None,
     }
 }
 
@@ -566,25 +567,6 @@ pub(crate) fn expected_fits(
     Ok(true)
 }
 
-/// Samples of the ratio of two means: the jackknife's pseudo-values, whose mean is the ratio with its first-order bias taken off
-/// and whose spread is that of the ratio. A pair that is missing on one side is missing; a ratio to nothing is none.
-fn jackknife_ratio(a: &[f64], b: &[f64]) -> Vec<f64> {
-    let pairs: Vec<(f64, f64)> = a
-        .iter()
-        .copied()
-        .zip(b.iter().copied())
-        .filter(|(a, b)| a.is_finite() && b.is_finite())
-        .collect();
-    let n = pairs.len() as f64;
-    let (sum_a, sum_b) = pairs.iter().fold((0.0, 0.0), |(a, b), pair| (a + pair.0, b + pair.1));
-    let ratio = sum_a / sum_b;
-    if pairs.len() < 2 {
-        return vec![ratio; pairs.len()];
-    }
-    let without = pairs.iter().map(|pair| (sum_a - pair.0) / (sum_b - pair.1));
-    without.map(|other| n * ratio - (n - 1.0) * other).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -596,17 +578,6 @@ mod tests {
         assert_eq!(of("l6"), ["l6"]);
         assert_eq!(of("l3 + l6"), ["l3", "l6"]);
         assert!(of("l3 + l7").is_empty() && of("").is_empty());
-    }
-
-    #[test]
-    fn the_jackknife_of_a_constant_ratio_is_that_ratio_without_spread() {
-        let samples = jackknife_ratio(&[2.0, 4.0, 6.0], &[1.0, 2.0, 3.0]);
-        assert!(samples.iter().all(|sample| (sample - 2.0).abs() < 1e-12), "{samples:?}");
-        assert_eq!(jackknife_ratio(&[3.0], &[2.0]), [1.5]);
-        // 1/1 and 3/2: the ratio of means is 4/3, those without one of them 3/2 and 1.
-        let samples = jackknife_ratio(&[1.0, 3.0], &[1.0, 2.0]);
-        assert!((samples[0] - (8.0 / 3.0 - 1.5)).abs() < 1e-12, "{samples:?}");
-        assert!((samples[1] - (8.0 / 3.0 - 1.0)).abs() < 1e-12, "{samples:?}");
     }
 
     #[test]

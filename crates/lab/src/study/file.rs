@@ -371,6 +371,18 @@ pub(crate) struct Selection {
     pub(crate) to: Option<Box<Selection>>,
     /// Subtract another selection; what it leaves out is as here.
     pub(crate) minus: Option<Box<Selection>>,
+    /// Make it the harm done to the flow, relative to the harm that another flow does.
+    pub(crate) harm: Option<Box<Harm>>,
+}
+
+/// What harm is measured with (Ware et al. 2019); what a selection leaves out is as in the figure.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Harm {
+    /// What the flow has by itself.
+    pub(crate) alone: Selection,
+    /// What it has beside the flow to compare with.
+    pub(crate) like: Selection,
 }
 
 /// How the figures of several flows or links make one.

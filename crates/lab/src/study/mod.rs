@@ -8,6 +8,7 @@ mod check;
 mod figures;
 mod file;
 mod pages;
+mod pairs;
 mod plan;
 mod plot;
 mod report;

@@ -202,7 +202,8 @@ impl Study {
         fn any(selection: &Selection, scenario: &str) -> bool {
             let here = selection.scenario.as_deref().is_none_or(|name| name == scenario);
             let own = here && selection.metric.as_deref().is_some_and(is_watched);
-            let others = selection.to.iter().chain(&selection.minus);
+            let harm = selection.harm.iter().flat_map(|harm| [&harm.alone, &harm.like]);
+            let others = selection.to.iter().chain(&selection.minus).map(Box::as_ref).chain(harm);
             own || others.into_iter().any(|other| {
                 let inherited = other.metric.is_none() && selection.metric.as_deref().is_some_and(is_watched);
                 any(other, scenario) || (inherited && other.scenario.as_deref().is_none_or(|name| name == scenario))

@@ -84,6 +84,7 @@ pub(super) fn report(study: &Study, data: &Figured<'_>) -> Result<StudyReport, S
                     seeds: finding.seeds,
                     metric: claim.check.of().metric.clone(),
                     of: match (&claim.check.of().to, &claim.check.of().minus) {
+                        _ if claim.check.of().harm.is_some() => Some("harm"),
                         (Some(_), _) => Some("ratio"),
                         (None, Some(_)) => Some("difference"),
                         (None, None) => None,

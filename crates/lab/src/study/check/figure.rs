@@ -17,6 +17,7 @@ pub(super) fn deciding_seeds(n: usize, half_width: f64, distance: f64) -> Option
 /// The value that says neither more nor less: of a ratio one, of a difference zero.
 fn neutral(of: &Selection) -> Option<f64> {
     match (&of.to, &of.minus) {
+        _ if of.harm.is_some() => Some(1.0),
         (Some(_), None) => Some(1.0),
         (None, Some(_)) => Some(0.0),
         _ => None,
