@@ -133,6 +133,11 @@ impl Controller {
         self.discriminator.as_part().judge(view, loss)
     }
 
+    /// Handles a loss that inherits the verdict of its episode. The discriminator is only informed.
+    pub fn on_inherited(&mut self, loss: &LossEvent) {
+        self.discriminator.as_part().on_inherited(loss);
+    }
+
     /// Returns the strength of congestion, as a multiple of the threshold for that verdict, or `None` if the
     /// discriminator has no such measure.
     pub fn strength(&mut self) -> Option<f64> {

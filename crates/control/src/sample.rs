@@ -142,6 +142,11 @@ pub struct LossEvent {
 }
 
 impl LossEvent {
+    /// Returns the number of packets that are known to be lost: copies of data on other paths may have arrived.
+    pub fn lost(&self) -> u32 {
+        self.packets - self.copies.min(self.packets)
+    }
+
     /// Returns the loss of one packet, with defaults for all other fields; for tests and examples.
     pub fn of(now: Time, signal: LossSignal, first_lost: Seq) -> Self {
         LossEvent {

@@ -277,6 +277,17 @@ static SCHEMES: &[Entry] = &[
         },
     },
     Entry {
+        name: "whimbrel",
+        summary: "CUBIC; a loss counts as congestion where losses are more frequent than at lower delays.",
+        source: "Whimbrel",
+        parts: || SchemeParts {
+            discriminator: DiscriminatorSpec::Hazard(Default::default()),
+            window: WindowSpec::Cubic(Default::default()),
+            recovery: modern(),
+            ..SchemeParts::default()
+        },
+    },
+    Entry {
         name: "dctcp",
         summary: "Shrinks in proportion to the fraction of marked packets.",
         source: "RFC 8257",

@@ -49,6 +49,7 @@ fn lists_every_scheme_with_its_parts() {
         "cubic",
         "bbr",
         "bbr1",
+        "whimbrel",
         "oracle",
     ] {
         assert!(names.contains(&name), "{name}");

@@ -20,6 +20,11 @@ pub trait Discriminate: fmt::Debug + Send + Sync {
     /// Returns the verdict on a loss.
     fn judge(&mut self, window: WindowView, loss: &LossEvent) -> Verdict;
 
+    /// Handles a loss that has a verdict: one of a loss episode that has reduced the window.
+    fn on_inherited(&mut self, loss: &LossEvent) {
+        let _ = loss;
+    }
+
     /// Returns the strength of congestion, as a multiple of the threshold for that verdict: 1 or more is congestion.
     /// `None` if the part has no such measure.
     fn strength(&self, window: WindowView) -> Option<f64> {

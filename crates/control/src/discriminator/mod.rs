@@ -28,6 +28,7 @@ registry! {
     ZigZag(zigzag::ZigZagParameters) = "zigzag", "A loss is a transmission loss if the one-way delay is low for the number of lost packets.", "Cen, Cosman and Voelker 2003";
     Zbs(zbs::ZbsParameters) = "zbs", "ZigZag, mBiaz or Spike, by the shape of the traffic.", "Cen, Cosman and Voelker 2003";
     Trend(trend::TrendParameters) = "trend", "A loss is congestion if one-way delays keep rising.", "Hsiao et al. 2005";
+    Hazard(hazard::HazardParameters) = "hazard", "A loss is congestion if losses are more frequent at its delay than at lower delays.", "Whimbrel";
     Oracle(oracle::OracleParameters) = "oracle", "Asks the simulator for the true cause of the loss: the upper bound.", "Whimbrel";
     Noisy(noisy::NoisyParameters) = "noisy", "An oracle that errs at set rates.", "Whimbrel";
 }

@@ -1,9 +1,9 @@
 //! Veno: a loss is congestion if many packets are queued (Fu and Liew 2003).
 
 use super::Discriminate;
-use crate::estimator::Backlog;
+use crate::estimator::{Backlog, LossShare};
 use crate::part::{BuildContext, ParameterError, Part, in_range};
-use crate::sample::{AckSample, LossEvent, LossSignal, Verdict};
+use crate::sample::{AckSample, LossEvent, Verdict};
 use crate::view::WindowView;
 
 /// Parameters of Veno's rule.
@@ -45,7 +45,7 @@ impl Part<dyn Discriminate> for VenoParameters {
         Box::new(Veno {
             parameters: *self,
             backlog: Backlog::default(),
-            losses: Losses::default(),
+            losses: LossShare::default(),
         })
     }
 }
@@ -54,48 +54,17 @@ impl Part<dyn Discriminate> for VenoParameters {
 struct Veno {
     parameters: VenoParameters,
     backlog: Backlog,
-    losses: Losses,
-}
-
-/// The recent share of lost packets.
-#[derive(Clone, Copy, Debug, Default)]
-struct Losses {
-    lost: f64,
-    packets: f64,
-}
-
-impl Losses {
-    /// Packets taken into account. With fewer than half of this number, the share is unknown.
-    const MEMORY: f64 = 512.0;
-
-    fn on_packets(&mut self, arrived: u32, lost: u32) {
-        self.packets += f64::from(arrived + lost);
-        self.lost += f64::from(lost);
-        if self.packets > Self::MEMORY {
-            let kept = Self::MEMORY / self.packets;
-            self.packets *= kept;
-            self.lost *= kept;
-        }
-    }
-
-    fn reach(&self, share: f64) -> bool {
-        share < 1.0 && self.packets > Self::MEMORY / 2.0 && self.lost >= share * self.packets
-    }
+    losses: LossShare,
 }
 
 impl Discriminate for Veno {
     fn on_ack(&mut self, _window: WindowView, ack: &AckSample) {
         self.backlog.on_ack(ack);
-        self.losses.on_packets(ack.packets, 0);
+        self.losses.on_arrival(ack.packets);
     }
 
     fn judge(&mut self, window: WindowView, loss: &LossEvent) -> Verdict {
-        // A timeout counts as one loss, whatever the number of outstanding packets.
-        let lost = match loss.signal {
-            LossSignal::Gap => loss.packets - loss.copies.min(loss.packets),
-            LossSignal::Timeout => 1,
-        };
-        self.losses.on_packets(0, lost);
+        self.losses.on_loss(loss);
         let VenoParameters {
             beta,
             share,
@@ -104,7 +73,7 @@ impl Discriminate for Veno {
         let units = window.cwnd as f64 / window.unit as f64;
         match self.backlog.packets(window.cwnd, window.unit) {
             None => Verdict::Unsure,
-            Some(_) if self.losses.reach(loss_share) => Verdict::Congestion,
+            Some(_) if self.losses.reaches(loss_share) => Verdict::Congestion,
             Some(waiting) if waiting < beta && waiting < share * units => Verdict::Transmission,
             Some(_) => Verdict::Congestion,
         }
@@ -127,7 +96,7 @@ mod tests {
                     ..VenoParameters::default()
                 },
                 backlog: Backlog::default(),
-                losses: Losses::default(),
+                losses: LossShare::default(),
             };
             assert_eq!(veno.judge(VIEW, &gap(5)), Verdict::Unsure);
             for (seq, rtt) in [(1, 70), (20, rtt)] {

@@ -4,6 +4,8 @@ mod backlog;
 mod bandwidth;
 mod delivery;
 mod extreme;
+mod loss_share;
+mod profile;
 mod rounds;
 mod rtt;
 
@@ -11,5 +13,7 @@ pub use backlog::Backlog;
 pub use bandwidth::{ArrivalRate, WestwoodFilter};
 pub use delivery::{DeliveryEstimator, SendStamp};
 pub use extreme::WindowedMax;
+pub(crate) use loss_share::LossShare;
+pub(crate) use profile::{Count, DelayProfile, LevelView};
 pub use rounds::Rounds;
 pub use rtt::{RttConfig, RttEstimator};

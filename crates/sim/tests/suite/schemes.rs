@@ -81,6 +81,7 @@ fn random_loss_costs_less_than_with_the_standard() {
         ("cubic", false, 1.05),
         ("bbr", false, 2.0),
         ("bbr1", false, 2.6),
+        ("whimbrel", false, 2.4),
     ];
     let standard = goodput(&path("standard", 0.01));
     assert!((2.0..4.5).contains(&standard), "{standard}");
@@ -118,6 +119,7 @@ fn pure_congestion_is_no_worse_than_with_the_standard() {
         ("cubic", 2 * lost),
         ("bbr", lost),
         ("bbr1", lost),
+        ("whimbrel", 2 * lost),
         ("oracle", lost),
         ("jsctp", 2 * lost),
     ] {

@@ -333,6 +333,23 @@ fn ratios_and_differences_pair_the_points() {
 }
 
 #[test]
+fn harm_is_what_is_lost_beside_one_flow_over_what_is_lost_beside_another() {
+    let data = Data::of(&[
+        (0.0, "ours", &[4.0]),
+        (0.0, "like", &[6.0]),
+        (0.0, "alone", &[10.0]),
+        (1.0, "ours", &[9.0]),
+        (1.0, "like", &[9.5]),
+        (1.0, "alone", &[10.0]),
+    ]);
+    let harm = json!({ "alone": { "at": { "scheme": "alone" } }, "like": { "at": { "scheme": "like" } } });
+    let of = json!({ "metric": "goodput_mbps", "at": { "scheme": "ours" }, "harm": harm });
+    let check = json!({ "kind": "trend", "over": "x", "direction": "rising", "of": of });
+    let finding = data.find(&claim(check)).expect("good");
+    assert_eq!(finding.text, "1.500 at 0, 2 at 1");
+}
+
+#[test]
 fn constants_divide_point_by_point() {
     let data = line(&[10.0, 30.0]);
     let per = json!([{ "at": { "x": 0 }, "value": 10.0 }, { "at": { "x": 1 }, "value": 15.0 }]);

@@ -49,10 +49,13 @@ impl Association {
     /// Returns the verdict on a loss: the inherited one, or the discriminator's.
     pub(in super::super) fn judge(&mut self, index: PathId, loss: &LossEvent, inherited: Option<Verdict>) -> Verdict {
         let path = &mut self.paths[index];
-        let verdict = inherited.unwrap_or_else(|| {
+        let verdict = if let Some(verdict) = inherited {
+            path.control.on_inherited(loss);
+            verdict
+        } else {
             path.strength = path.control.strength();
             path.control.judge(loss)
-        });
+        };
         path.quality.judged.count(verdict, loss.packets);
         let counter = match verdict {
             Verdict::Congestion => &mut self.user.stats.losses_judged_congestion,

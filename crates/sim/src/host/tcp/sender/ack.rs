@@ -438,7 +438,12 @@ impl TcpSender {
             self.stats.fast_retransmits += u64::from(lost.packets > 0);
             self.trace_lost(context, lost);
         }
-        let verdict = inherited.unwrap_or_else(|| self.control.judge(&loss));
+        let verdict = if let Some(verdict) = inherited {
+            self.control.on_inherited(&loss);
+            verdict
+        } else {
+            self.control.judge(&loss)
+        };
         let counts = context.window().contains(context.now);
         for seq in self.board.given_up() {
             let cause = self.truth.noticed(self.label(*seq));
