@@ -17,6 +17,7 @@ mod runner;
 mod stats;
 mod stored;
 mod study;
+mod text;
 mod timeline;
 mod watch;
 mod why;

@@ -14,7 +14,7 @@ use whimbrel_sim::config::SimConfig;
 use whimbrel_sim::topology::{DirectionId, interface, interface_name};
 use whimbrel_sim::{FrameEvent, Interest, Observer, PacketEvent, RouteEvent, Sample};
 
-use crate::output::text;
+use crate::text::text;
 use crate::write::capture::PacketWriter;
 use crate::write::events;
 use crate::write::file::{Digested, Output, WriteError};

@@ -3,8 +3,8 @@
 use whimbrel_scenario::Scenario;
 
 use crate::metric::metrics;
-use crate::output::{outcome_word, text};
 use crate::runner::Run;
+use crate::text::{outcome_word, text};
 use crate::write::table::{Cell, Kind};
 
 /// The columns of a scenario's results, and the rows of its runs.

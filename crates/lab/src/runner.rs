@@ -12,9 +12,9 @@ use whimbrel_sim::config::{ConfigError, SimConfig};
 use whimbrel_sim::{EndReason, FileCheck, FlowOutcome, NoObserver, RunControl, RunOptions, RunResult, World};
 
 use crate::metric::{Values, queue_utilisation, ran};
-use crate::output::radio_row;
 use crate::record::{Labels, Recorded, Recorder, Selection};
 use crate::stored::Journal;
+use crate::text::radio_row;
 use crate::timeline::{Lines, Timeline};
 use crate::watch::{Watch, Watched};
 use crate::write::file::WriteError;
@@ -581,7 +581,7 @@ fn point_name(point: &Point) -> String {
         .params
         .iter()
         .map(|(axis, value)| {
-            let text = format!("{}={}", crate::report::short(axis), crate::output::text(value));
+            let text = format!("{}={}", crate::report::short(axis), crate::text::text(value));
             text.chars().take(60).map(plain).collect()
         })
         .collect();

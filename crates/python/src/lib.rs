@@ -5,6 +5,7 @@
 
 mod error;
 mod folder;
+mod json;
 mod parts;
 mod runs;
 mod samples;
@@ -81,9 +82,4 @@ mod _core {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
-}
-
-/// Returns a JSON text as a Python value.
-fn from_json<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
-    py.import("json")?.call_method1("loads", (text,))
 }

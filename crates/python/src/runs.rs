@@ -6,7 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use whimbrel_lab::{Field, Kind, Rows, Run, View, find_metric};
 
-use crate::from_json;
+use crate::json::from_json;
 use crate::scenario::Scenario;
 use crate::table::{Table, TableBuilder};
 

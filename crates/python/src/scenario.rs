@@ -11,7 +11,7 @@ use whimbrel_lab::{Manifest, Options, Part, Progress, Results, Run, RunError, St
 use whimbrel_scenario::Resolved;
 
 use crate::error::{folder_error, run_error, scenario_error};
-use crate::from_json;
+use crate::json::from_json;
 use crate::parts::{Failure, PartRequest, apply};
 use crate::runs::Runs;
 

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use whimbrel_lab::{Options, Part, Results, Study};
 
 use crate::error::{folder_error, run_error, study_error};
-use crate::from_json;
+use crate::json::from_json;
 use crate::parts::Failure;
 use crate::scenario::{Reporter, execute};
 

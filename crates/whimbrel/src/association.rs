@@ -8,9 +8,9 @@ use tokio::sync::Notify;
 use whimbrel_proto::{AssocId, AssociationStats, PathId, PathInfo, SendError, SendFailure};
 use whimbrel_wire::Payload;
 
+use crate::opened::{Wait, Waiting};
 use crate::paths::{PathEvents, PathWatch};
 use crate::shared::{Progress, Shared, Signals, State};
-use crate::stream::{Stream, Wait, Waiting};
 use crate::transport::Trouble;
 use crate::{
     AddressError, AssociationError, CloseReason, ConfigError, DiscriminatorSpec, Message, Statistics, TrySendError,
@@ -263,20 +263,15 @@ impl Association {
         }
     }
 
-    /// Opens a stream for reading and writing bytes. Its messages go to the returned [`Stream`] from now on, also those that have arrived and
-    /// were not received; [`recv`](Self::recv) returns those of other streams.
-    ///
-    /// # Errors
-    /// Returns an error if the stream is open already.
-    pub fn stream(&self, stream: u16) -> Result<Stream, AssociationError> {
+    /// Opens a stream: its messages wait apart from those of others.
+    pub(crate) fn open_stream(&self, stream: u16) -> Result<(), AssociationError> {
         let mut state = self.handle.shared.lock();
         if let Some(slot) = state.slots.get_mut(&self.handle.id)
             && !slot.opened.get_or_insert_default().open(stream)
         {
             return Err(AssociationError::StreamInUse(stream));
         }
-        drop(state);
-        Ok(Stream::new(self.clone(), stream))
+        Ok(())
     }
 
     pub(crate) fn close_stream(&self, stream: u16) {

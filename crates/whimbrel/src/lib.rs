@@ -78,6 +78,7 @@ mod environment;
 mod error;
 mod flood;
 mod interface;
+mod opened;
 mod outgoing;
 mod paths;
 mod shared;

@@ -13,8 +13,8 @@ use whimbrel_proto::{
 };
 
 use crate::environment::Clock;
+use crate::opened::Opened;
 use crate::paths::PathWatch;
-use crate::stream::Opened;
 use crate::transport::{Socket, Trouble};
 
 /// Send failures that are kept for a user who does not ask; more are only counted.

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use tokio::time::{Interval, MissedTickBehavior};
 use whimbrel_proto::{AssocId, AssociationStats, PathInfo};
 
+use crate::opened::Wait;
 use crate::shared::{Progress, Shared, Signals};
-use crate::stream::Wait;
 
 /// The state of an association at one time.
 #[derive(Clone, PartialEq, Debug)]

@@ -1,7 +1,5 @@
 //! One stream of an association as a stream of bytes.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -9,14 +7,11 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::association::{Association, Next};
+use crate::opened::Wait;
 use crate::{AssociationError, CloseReason, Message, TrySendError};
 
 /// Most bytes of a message that a write becomes. A message is delivered when it is complete, so that longer ones would wait longer.
 const MESSAGE_BYTES: usize = 16 * 1024;
-/// Bytes that wait in the opened streams of an association before nothing more is taken out of its receive buffer.
-pub(crate) const WAITING_BYTES: usize = 256 * 1024;
-
-pub(crate) type Wait = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
 
 /// A stream of an association for programs that read and write bytes ([`Association::stream`]): tokio's `copy`, codecs, HTTP libraries.
 ///
@@ -72,6 +67,18 @@ pub struct Stream {
 impl std::fmt::Debug for Stream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Stream").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl Association {
+    /// Opens a stream for reading and writing bytes. Its messages go to the returned [`Stream`] from now on, also those that have arrived and
+    /// were not received; [`recv`](Self::recv) returns those of other streams.
+    ///
+    /// # Errors
+    /// Returns an error if the stream is open already.
+    pub fn stream(&self, stream: u16) -> Result<Stream, AssociationError> {
+        self.open_stream(stream)?;
+        Ok(Stream::new(self.clone(), stream))
     }
 }
 
@@ -204,75 +211,5 @@ impl From<AssociationError> for io::Error {
             AssociationError::StreamInUse(_) => io::ErrorKind::AlreadyExists,
         };
         io::Error::new(kind, error)
-    }
-}
-
-/// What has been taken out of the receive buffer of an association with opened streams and not been read yet.
-#[derive(Debug, Default)]
-pub(crate) struct Opened {
-    /// Messages of the opened streams.
-    queues: BTreeMap<u16, VecDeque<Waiting>>,
-    /// Messages of all others.
-    others: VecDeque<Waiting>,
-    bytes: usize,
-}
-
-#[derive(Debug)]
-pub(crate) struct Waiting {
-    pub(crate) stream: u16,
-    pub(crate) ppid: u32,
-    pub(crate) unordered: bool,
-    pub(crate) data: Vec<u8>,
-}
-
-impl Opened {
-    /// Opens a stream; returns false if it is open already.
-    pub(crate) fn open(&mut self, stream: u16) -> bool {
-        if self.queues.contains_key(&stream) {
-            return false;
-        }
-        let all = std::mem::take(&mut self.others).into_iter();
-        let (own, others) = all.partition(|waiting| waiting.stream == stream);
-        self.others = others;
-        self.queues.insert(stream, own);
-        true
-    }
-
-    /// Closes a stream: what waits there goes to who reads all other streams.
-    pub(crate) fn close(&mut self, stream: u16) {
-        self.others.extend(self.queues.remove(&stream).unwrap_or_default());
-    }
-
-    /// Whether as much waits as may.
-    pub(crate) fn is_full(&self) -> bool {
-        self.bytes >= WAITING_BYTES
-    }
-
-    /// Bytes that wait.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// The reader of a message of `stream`: that of the opened stream, or of all others.
-    pub(crate) fn reader(&self, stream: u16) -> Option<u16> {
-        self.queues.contains_key(&stream).then_some(stream)
-    }
-
-    /// Keeps a message for its reader.
-    pub(crate) fn keep(&mut self, waiting: Waiting) {
-        self.bytes += waiting.data.len();
-        let queue = self.queues.get_mut(&waiting.stream).unwrap_or(&mut self.others);
-        queue.push_back(waiting);
-    }
-
-    /// Takes the next message of a reader.
-    pub(crate) fn take(&mut self, reader: Option<u16>) -> Option<Waiting> {
-        let queue = match reader {
-            Some(stream) => self.queues.get_mut(&stream)?,
-            None => &mut self.others,
-        };
-        let taken = queue.pop_front()?;
-        self.bytes -= taken.data.len();
-        Some(taken)
     }
 }

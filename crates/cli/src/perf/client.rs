@@ -9,7 +9,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use whimbrel::{Association, Stack};
 
-use super::exchange::{News, Plan, Totals, exchange};
+use super::exchange::{News, Totals, exchange};
+use super::plan::Plan;
 use super::protocol::{Frame, Start};
 use super::report;
 use crate::transfer::connect::Toward;

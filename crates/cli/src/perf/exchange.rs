@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use whimbrel::{Association, AssociationError, CloseReason, Message, TrySendError};
 
+use super::plan::Plan;
 use super::protocol::{Frame, Received};
 use super::sample::{Interval, Sampler};
 use crate::transfer::failure::Failure;
@@ -16,21 +17,6 @@ const BURST: usize = 64;
 const DRAIN: Duration = Duration::from_secs(60);
 /// Reports that wait to be sent.
 const MAX_OUTBOX: usize = 8;
-
-/// What an end does.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Plan {
-    pub(crate) sends: bool,
-    pub(crate) receives: bool,
-    pub(crate) message_bytes: u32,
-    /// How long it sends.
-    pub(crate) time: Duration,
-    /// How much it sends at most.
-    pub(crate) bytes: Option<u64>,
-    pub(crate) interval: Duration,
-    /// Whether the peer gets the reports of this end's paths.
-    pub(crate) reports: bool,
-}
 
 /// What has happened in an interval.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,6 +2,7 @@
 
 pub(crate) mod client;
 pub(crate) mod exchange;
+pub(crate) mod plan;
 pub(crate) mod protocol;
 pub(crate) mod report;
 pub(crate) mod sample;

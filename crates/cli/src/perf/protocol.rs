@@ -9,7 +9,7 @@
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use whimbrel::Message;
 
-use super::exchange::Plan;
+use super::plan::Plan;
 use super::sample::Interval;
 use crate::transfer::frame::printable;
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 use whimbrel::{Association, Message, ReceivedMessage};
 
-use super::exchange::{Plan, Totals, exchange};
+use super::exchange::{Totals, exchange};
+use super::plan::Plan;
 use super::protocol::Frame;
 use super::report;
 use crate::transfer::console::Console;

@@ -1,5 +1,6 @@
 //! Recorded events in the formats of other viewers: qlog for qvis, and trace events for Perfetto.
 
+mod event;
 mod perfetto;
 mod qlog;
 
@@ -7,8 +8,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-use serde_json::{Map, Value};
+use event::Event;
 
 use crate::recorded::find;
 use crate::write::file::plain;
@@ -20,30 +20,6 @@ pub enum ExportFormat {
     Perfetto,
     /// qlog in JSON text sequences, for qvis: one file per flow, node and path that sends data.
     Qlog,
-}
-
-/// A line of `events.jsonl`.
-#[derive(Deserialize, Debug)]
-struct Event {
-    /// Milliseconds since the start of the run.
-    time: f64,
-    name: String,
-    #[serde(default)]
-    flow: String,
-    #[serde(default)]
-    node: String,
-    #[serde(default)]
-    data: Map<String, Value>,
-}
-
-impl Event {
-    fn number(&self, field: &str) -> Option<u64> {
-        self.data.get(field).and_then(Value::as_u64)
-    }
-
-    fn text(&self, field: &str) -> Option<&str> {
-        self.data.get(field).and_then(Value::as_str)
-    }
 }
 
 /// Writes the events of a recorded run in another format and returns the files. `folder` is the folder of the run, or one with a
@@ -113,6 +89,8 @@ fn cannot(what: &str, path: &Path, error: &std::io::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     const LINES: &str = r#"{"data":{"new":"cookie_wait"},"flow":"up load","name":"connectivity:connection_state_updated","node":"phone","time":0.0}

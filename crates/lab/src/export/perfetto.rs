@@ -9,7 +9,7 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use super::Event;
+use super::event::Event;
 
 /// The process of the links.
 const NETWORK: u64 = 1;

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 
 use serde_json::{Map, Value, json};
 
-use super::Event;
+use super::event::Event;
 
 /// Where the events beginning with `sctp:` are defined.
 const SCHEMA: &str = "urn:whimbrel:qlog:sctp-00";

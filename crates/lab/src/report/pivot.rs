@@ -7,7 +7,7 @@ use comfy_table::{Cell, CellAlignment, Table, presets};
 use super::table::{figure, short, table_of};
 use super::{PointReport, Summaries};
 use crate::metric::{Metric, find_metric, metrics};
-use crate::output::text as text_of;
+use crate::text::text as text_of;
 
 /// The content of tables.
 #[derive(Clone, Debug, Default)]

@@ -4,8 +4,8 @@ use comfy_table::{Cell, CellAlignment, Table, presets};
 
 use super::{PointReport, Summaries};
 use crate::metric::metrics;
-use crate::output::text;
 use crate::stats::Summary;
+use crate::text::text;
 
 /// A column: its heading and its figures.
 struct Column {

@@ -5,9 +5,9 @@ use serde_json::Value;
 use super::file::{Across, Expected, LineEntry, Pairs, Per, Selection, Snapshot};
 use super::pairs::{jackknife_harm, jackknife_ratio, partner};
 use crate::metric::metrics;
-use crate::output::text;
 use crate::runner::{LinkRun, Run};
 use crate::stats::{Summary, jain_index};
+use crate::text::text;
 use whimbrel_scenario::word_hint;
 use whimbrel_sim::config::SimConfig;
 

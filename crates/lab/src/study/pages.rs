@@ -136,7 +136,7 @@ impl<'s> Outcome<'s> {
             };
             let cells = [
                 format!("{}{whose}", claim.claim),
-                crate::output::text(&claim.paper),
+                crate::text::text(&claim.paper),
                 kept.map_or(String::new(), |kept| kept.text.clone()),
                 class,
                 note,

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::check::Plotted;
-use crate::output::text;
 use crate::report::short;
+use crate::text::text;
 
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 320.0;

@@ -142,7 +142,7 @@ impl StudyReport {
             let _ = writeln!(text, "\n  {:14}  {}", claim.verdict.name(), claim.id);
             let parts = [
                 ("claim", claim.claim.as_str()),
-                ("paper", &crate::output::text(&claim.paper)),
+                ("paper", &crate::text::text(&claim.paper)),
                 ("ours", &claim.text),
                 ("note", &claim.note),
             ];

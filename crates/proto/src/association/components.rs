@@ -6,7 +6,7 @@ use std::sync::Arc;
 use whimbrel_control::{GroundTruth, Time};
 use whimbrel_wire::Tsn;
 
-use super::ping::Pings;
+use super::pings::Pings;
 use super::{
     AssociationStats, asconf, auth, distribution, eci, ecn, inbound, path_policy, probing, rate, reports, timestamp,
 };

@@ -18,6 +18,7 @@ mod pairing;
 mod path_management;
 mod path_policy;
 mod ping;
+mod pings;
 mod probing;
 mod rate;
 mod recovery;

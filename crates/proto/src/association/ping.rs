@@ -1,11 +1,10 @@
 //! Heartbeats that a user sends to measure a path: numbered, of a chosen size, answered by any peer (RFC 9260 §8.3). Their answers are
 //! reported and change nothing else: no error counter, no round-trip time, no timer.
 
-use std::collections::VecDeque;
-
 use whimbrel_control::{Span, Time};
 use whimbrel_wire::COMMON_HEADER_LEN;
 
+use super::pings::Ping;
 use super::{Association, Context, Outgoing, State};
 use crate::PathId;
 use crate::event::Event;
@@ -17,19 +16,6 @@ const LIMIT: usize = 256;
 const SHORTEST: usize = HEARTBEAT_INFO_LEN + 1;
 /// Chunk header and parameter header in bytes.
 const HEADERS: usize = 8;
-
-/// Pings without an answer, the oldest first. Present once the user has sent one.
-#[derive(Debug, Default)]
-pub(super) struct Pings(VecDeque<Ping>);
-
-#[derive(Debug)]
-struct Ping {
-    nonce: u64,
-    path: PathId,
-    number: u32,
-    /// None while it is queued.
-    sent_at: Option<Time>,
-}
 
 impl Association {
     /// Sends a heartbeat whose Heartbeat Info has `bytes` bytes, as far as the path's packets allow. Returns false if there is no such

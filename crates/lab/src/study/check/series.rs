@@ -4,11 +4,11 @@ use serde_json::Value;
 
 use super::figure::{deciding_seeds, graded};
 use super::{Part, nothing};
-use crate::output::text;
 use crate::stats::Summary;
 use crate::study::figures::{Case, Trouble, label, same};
 use crate::study::file::{Check, Direction};
 use crate::study::verdict::Verdict;
+use crate::text::text;
 
 /// A point of a series.
 struct Dot<'c> {
