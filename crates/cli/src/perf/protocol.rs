@@ -236,7 +236,12 @@ mod tests {
         assert!(asks(|start| start.message_bytes = 0).is_err());
         assert!(asks(|start| start.message_bytes = u32::MAX).is_err());
         assert!(asks(|start| start.seconds = f64::NAN).is_err());
-        assert!(asks(|start| start.seconds = 1e300).is_err());
+        assert!(asks(|start| (start.seconds, start.bytes) = (1e300, None)).is_err());
+        assert_eq!(
+            asks(|start| start.seconds = 1e300),
+            Ok(()),
+            "the amount of data ends it, or --max-time"
+        );
         assert!(asks(|start| start.interval = 0.0).is_err());
         assert!(asks(|start| start.version = 2).is_err());
         assert!(asks(|start| (start.forward, start.reverse) = (false, false)).is_err());

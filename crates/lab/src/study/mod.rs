@@ -4,6 +4,7 @@
 //! claimed; [`Study::load`] checks that each claim finds its figures, [`run_planned`] runs a scenario, [`Study::judge`] gives each
 //! claim a verdict.
 
+mod case;
 mod check;
 mod figures;
 mod file;

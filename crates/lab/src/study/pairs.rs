@@ -1,6 +1,6 @@
 //! Figures of which several selections make one: ratios and harm.
 
-use super::figures::{Case, Trouble, label, same};
+use super::case::{Case, Trouble, label, same};
 
 /// Returns the one case among `others` that has the values of this case on the axes that it has.
 pub(crate) fn partner<'o>(case: &Case, others: &'o [Case], field: &str) -> Result<&'o Case, Trouble> {
