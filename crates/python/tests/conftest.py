@@ -52,7 +52,7 @@ def command() -> Path:
     """The `whimbrel` command of the same build."""
     path = Path(os.environ.get("WHIMBREL_COMMAND", ROOT / "target/debug/whimbrel"))
     if not path.exists():
-        pytest.skip(f"{path} is missing: cargo build -p whimbrel-cli")
+        pytest.fail(f"{path} is missing: run cargo build -p whimbrel-cli, or name another command in WHIMBREL_COMMAND")
     return path
 
 

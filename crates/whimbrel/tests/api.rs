@@ -265,7 +265,7 @@ fn dropped_waits_for_path_events_and_snapshots_lose_none() {
         while let (Some(snapshot), _) = patient(async || statistics.next().await).await {
             snapshots.push(snapshot);
         }
-        // Ticks that nobody waited for are skipped; one is at the end.
+        // Missed ticks are skipped; one is at the end.
         assert!((8..=18).contains(&snapshots.len()), "{}", snapshots.len());
         assert!(snapshots.is_sorted_by_key(|snapshot| (snapshot.time, snapshot.stats.data_chunks_sent)));
         assert_eq!(snapshots.last().map(|last| last.buffered), Some(0));
@@ -415,7 +415,7 @@ fn an_unread_stream_makes_the_peer_wait_and_ends_of_associations_are_errors_of_i
             }
             assert!(start.elapsed() < Duration::from_secs(19));
         };
-        // Both buffers: nobody has looked at what is behind the first stream's bytes.
+        // Both buffers hold the bytes: the data behind those of the first stream has not been taken out.
         let most = 2 * BUFFER as usize + 32 * 1024;
         assert!((BUFFER as usize..most).contains(&written), "{written} bytes written");
         assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "{error}");

@@ -295,7 +295,7 @@ fn a_crash_sends_nothing_and_peers_notice_by_their_timers() {
             let association = Stack::bind(config())?.connect(&server, PORT).await?;
             sleep(Duration::from_secs(2)).await;
             let sent = Instant::now();
-            association.send(Message::new(0, "to nobody")).await?;
+            association.send(Message::new(0, "to a crashed node")).await?;
             let reason = association.closed().await;
             seen.add((sent.elapsed(), reason));
             Ok::<(), Failure>(())

@@ -1,5 +1,6 @@
 //! Times of acknowledgements, and the receive window (RFC 9260 §6.1 A, §6.2, §6.7).
 
+use crate::support::paths::path;
 use crate::support::{Fate, Host, Net, data};
 use whimbrel_control::{Span, Time};
 use whimbrel_proto::{AssocId, AssociationConfig, CloseReason, Message, PathState};
@@ -229,13 +230,7 @@ fn section_6_1_a_closed_window_is_probed_at_growing_intervals_without_an_error()
     // The first probe is sent after one RTO; the interval then doubles up to RTO.Max.
     assert_eq!(probes[..9], [1, 2, 4, 8, 16, 32, 64, 124, 184], "{probes:?}");
     assert_eq!(probes.len(), 6 + (1000 - 32) / 60);
-    let path = net
-        .a
-        .association(a)
-        .expect("established")
-        .paths()
-        .next()
-        .expect("a path");
+    let path = path(&net, a, 0);
     assert_eq!((path.errors, path.state), (0, PathState::Active));
     let one_each = net
         .sent(Host::A, ChunkType::DATA)
@@ -282,13 +277,7 @@ fn section_6_1_a_probe_waits_until_nothing_is_in_flight_so_that_any_cwnd_allows_
         lost.iter().all(|tsn| *tsn == lost[0]),
         "data was sent besides the probe: {lost:?}"
     );
-    let path = net
-        .a
-        .association(a)
-        .expect("established")
-        .paths()
-        .next()
-        .expect("a path");
+    let path = path(&net, a, 0);
     assert!(path.cwnd <= 1500 && path.cwnd >= path.flight, "{path:?}");
     // The next probe is sent after the first one has been acknowledged.
     net.filter = Box::new(|_| Fate::Deliver);
@@ -359,13 +348,7 @@ fn section_6_1_data_after_a_probe_is_no_probe_once_the_window_is_open() {
     net.run_until(Span::from_secs(10), "data", |net| net.contents(Host::B).len() > 100);
     net.filter = Box::new(|_| Fate::Drop);
     net.run_for(Span::from_secs(8));
-    let path = net
-        .a
-        .association(a)
-        .expect("established")
-        .paths()
-        .next()
-        .expect("a path");
+    let path = path(&net, a, 0);
     assert_eq!(path.errors, 3, "after 1, 3 and 7 s");
 }
 

@@ -1,11 +1,10 @@
 //! Congestion control and retransmission, observed on the wire (RFC 9260 §6.1, §6.2.1, §6.3, §7.2).
 
+use crate::support::paths::path;
 use crate::support::{Fate, Host, Net, addrs};
 use whimbrel_control::multipath::RetransmitPath;
 use whimbrel_control::{Span, Time};
-use whimbrel_proto::{
-    AssocId, AssociationConfig, Discard, LossRule, Message, PathId, PathInfo, Preset, TraceEvent, TraceKinds,
-};
+use whimbrel_proto::{AssocId, AssociationConfig, Discard, LossRule, Message, PathId, Preset, TraceEvent, TraceKinds};
 use whimbrel_wire::{Chunk, ChunkType, DuplicateTsns, GapBlock, GapBlocks, Sack, Tsn};
 
 /// User data of a full packet: a chunk of 1468 bytes is one PMDCS.
@@ -21,15 +20,6 @@ pub(super) fn config() -> AssociationConfig {
         send_buffer: 1 << 20,
         ..AssociationConfig::default()
     }
-}
-
-pub(super) fn path(net: &Net, id: AssocId, index: usize) -> PathInfo {
-    net.a
-        .association(id)
-        .expect("established")
-        .paths()
-        .nth(index)
-        .expect("a path")
 }
 
 /// Returns the data packets of A since `start`: time in milliseconds, and TSNs relative to the first one of the association.

@@ -1,7 +1,7 @@
 //! Single rules of presets, each in both settings: RFC 9260's and ns-2.35's.
 
-use crate::congestion::{PMDCS, alone, config, data_sent, path, sack, send_full, wide};
-use crate::support::paths::{confirmed, cut, path as any_path};
+use crate::congestion::{PMDCS, alone, config, data_sent, sack, send_full, wide};
+use crate::support::paths::{confirmed, cut, path};
 use crate::support::{Host, Net, addrs};
 use whimbrel_control::window::GrowthRule;
 use whimbrel_control::{Span, Time};
@@ -213,6 +213,6 @@ fn unanswered_heartbeats_repeat_after_the_interval_or_after_the_rto() {
             };
             assert!((low - 1e-6..=high + 1e-6).contains(&gap), "{timer:?}: {times:?}");
         }
-        assert!(times.len() > 4 && any_path(&net, a, 1).errors > 0);
+        assert!(times.len() > 4 && path(&net, a, 1).errors > 0);
     }
 }

@@ -1,8 +1,9 @@
 //! The states in which data is accepted and sent (RFC 9260 §6), and congestion control per path (§7.2).
 
+use crate::support::paths::path;
 use crate::support::{Fate, Host, Net, addrs, data};
 use whimbrel_control::Span;
-use whimbrel_proto::{AssocId, AssociationConfig, Discard, Message, PathId, PathInfo, State};
+use whimbrel_proto::{AssocId, AssociationConfig, Discard, Message, PathId, State};
 use whimbrel_wire::{Chunk, ChunkType, DuplicateTsns, GapBlocks, Sack, Tsn};
 
 fn quiet() -> AssociationConfig {
@@ -109,15 +110,6 @@ fn section_6_states_that_send_data() {
         };
         assert_eq!(net.count(Host::A, ChunkType::DATA), expected, "{state:?}");
     }
-}
-
-fn path(net: &Net, id: AssocId, index: usize) -> PathInfo {
-    net.a
-        .association(id)
-        .expect("established")
-        .paths()
-        .nth(index)
-        .expect("a path")
 }
 
 // [9260:7.2-3, 7.2.1-9, 7.2.3-1, 6.4-3]

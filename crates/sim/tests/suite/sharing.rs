@@ -123,7 +123,7 @@ fn whimbrel_keeps_its_share_beside_cubic_where_its_own_hop_loses_packets() {
     println!("no loss: {clean:.1} : {beside:.1} Mbit/s");
     assert!(clean > 7.5 && beside > 7.5, "{clean} : {beside}");
     let [veno, _] = beside_cubic("veno-tabe", 0.02);
-    assert!(veno < 3.0, "{veno}: the test tells nothing");
+    assert!(veno < 3.0, "{veno}: the test would show nothing");
 }
 
 /// Draws a log-uniform number.
