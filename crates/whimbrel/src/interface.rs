@@ -27,6 +27,17 @@ pub(crate) fn expand(addr: SocketAddr, transport: &dyn Transport) -> Vec<SocketA
 /// The addresses of this host's interfaces that are up, without link-local ones.
 #[cfg(unix)]
 pub(crate) fn local_addrs() -> Vec<IpAddr> {
+    named().into_iter().map(|(_, ip)| ip).collect()
+}
+
+/// The interface that has this address.
+#[cfg(target_os = "linux")]
+pub(crate) fn name_of(local: IpAddr) -> Option<String> {
+    named().into_iter().find(|(_, ip)| *ip == local).map(|(name, _)| name)
+}
+
+#[cfg(unix)]
+fn named() -> Vec<(String, IpAddr)> {
     let Ok(interfaces) = nix::ifaddrs::getifaddrs() else {
         return Vec::new();
     };
@@ -41,7 +52,7 @@ pub(crate) fn local_addrs() -> Vec<IpAddr> {
         let up = interface.flags.contains(nix::net::if_::InterfaceFlags::IFF_UP);
         let link_local = matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local());
         if up && !link_local {
-            found.push(ip);
+            found.push((interface.interface_name, ip));
         }
     }
     found

@@ -78,6 +78,7 @@ mod environment;
 mod error;
 mod flood;
 mod interface;
+mod leaving;
 mod opened;
 mod outgoing;
 mod paths;

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
@@ -14,9 +14,13 @@ use crate::StackConfig;
 #[cfg(target_os = "linux")]
 use crate::flood;
 use crate::interface;
+use crate::leaving::Interface;
 use crate::transport::{Arrival, BATCH, Datagrams, Report, Socket, Transport, Trouble};
 
 /// UDP sockets of the operating system (RFC 6951), one for each local address: the transport of a stack whose configuration names no other.
+///
+/// On Linux, where several interfaces have a default route, packets leave by the interface that has their source address, so that each
+/// path uses its own network. Rules for source addresses (ip-rule(8)) go before that.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Udp;
 
@@ -26,6 +30,7 @@ struct UdpSocket {
     state: UdpSocketState,
     local: SocketAddr,
     segmentation_offload: bool,
+    interface: Interface,
 }
 
 impl Transport for Udp {
@@ -45,6 +50,7 @@ impl Transport for Udp {
             state,
             local,
             segmentation_offload: config.segmentation_offload,
+            interface: Interface::of(local),
         }))
     }
 
@@ -122,6 +128,7 @@ impl Socket for UdpSocket {
             segment_size: (datagrams.segment < datagrams.bytes.len()).then_some(datagrams.segment),
             src_ip: None,
         };
+        self.interface.prepare(&self.io, datagrams.remote.ip());
         loop {
             ready!(self.io.poll_send_ready(cx))?;
             let sent = self.io.try_io(Interest::WRITABLE, || {
@@ -147,20 +154,31 @@ impl Socket for UdpSocket {
 
     fn report(&self) -> Pin<Box<dyn Future<Output = io::Result<Report>> + Send + '_>> {
         Box::pin(async {
-            loop {
-                self.io.ready(Interest::ERROR).await?;
-                match self.io.try_io(Interest::ERROR, || self.take_report()) {
-                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                    Ok(None) => {}
-                    Ok(Some(report)) => return Ok(report),
-                    Err(e) => return Err(e),
-                }
-            }
+            let mut reported = pin!(self.reported());
+            let mut routes = pin!(self.interface.follow());
+            std::future::poll_fn(|cx| {
+                // Never ready.
+                let _ = routes.as_mut().poll(cx);
+                reported.as_mut().poll(cx)
+            })
+            .await
         })
     }
 }
 
 impl UdpSocket {
+    async fn reported(&self) -> io::Result<Report> {
+        loop {
+            self.io.ready(Interest::ERROR).await?;
+            match self.io.try_io(Interest::ERROR, || self.take_report()) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                Ok(None) => {}
+                Ok(Some(report)) => return Ok(report),
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
     /// Takes the oldest report from the socket's error queue; `None` if it reports something else.
     #[cfg(target_os = "linux")]
     fn take_report(&self) -> io::Result<Option<Report>> {

@@ -38,7 +38,7 @@ pub enum AddressChange {
 pub struct AddressWatch {
     known: Vec<IpAddr>,
     changes: VecDeque<AddressChange>,
-    signal: signal::Signal,
+    signal: Signal,
 }
 
 impl AddressWatch {
@@ -48,7 +48,7 @@ impl AddressWatch {
     /// Returns an error where the system cannot report changes: on systems other than Linux.
     pub fn new() -> io::Result<Self> {
         // The signal first: what changes between the two is then seen twice, and not missed.
-        let signal = signal::Signal::new()?;
+        let signal = Signal::of_addresses()?;
         Ok(AddressWatch {
             known: interface::local_addrs(),
             changes: VecDeque::new(),
@@ -85,6 +85,8 @@ impl AddressWatch {
     }
 }
 
+pub(crate) use signal::Signal;
+
 #[cfg(target_os = "linux")]
 mod signal {
     use std::io;
@@ -97,27 +99,39 @@ mod signal {
     use tokio::io::Interest;
     use tokio::io::unix::AsyncFd;
 
-    // linux/rtnetlink.h: groups of links and of addresses of both versions.
-    const GROUPS: u32 = 0x1 | 0x10 | 0x100;
+    // linux/rtnetlink.h: groups of links, and of addresses and routes of both versions.
+    const LINKS: u32 = 0x1;
+    const ADDRESSES: u32 = 0x10 | 0x100;
+    const ROUTES: u32 = 0x40 | 0x400;
 
     /// A netlink socket. What it says is not read: that it says something means that the addresses may have changed.
     #[derive(Debug)]
-    pub(super) struct Signal(AsyncFd<OwnedFd>);
+    pub(crate) struct Signal(AsyncFd<OwnedFd>);
 
     impl Signal {
+        /// Says when addresses of this host come or go.
+        pub(crate) fn of_addresses() -> io::Result<Self> {
+            Signal::new(LINKS | ADDRESSES)
+        }
+
+        /// Says when routes of this host change.
+        pub(crate) fn of_routes() -> io::Result<Self> {
+            Signal::new(LINKS | ADDRESSES | ROUTES)
+        }
+
         #[allow(
             deprecated,
             reason = "the descriptor is ours alone and stays open as long as this; the new form needs unsafe code"
         )]
-        pub(super) fn new() -> io::Result<Self> {
+        fn new(groups: u32) -> io::Result<Self> {
             let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
             let fd = socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkRoute)?;
-            bind(fd.as_raw_fd(), &NetlinkAddr::new(0, GROUPS))?;
+            bind(fd.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
             Ok(Signal(AsyncFd::with_interest(fd, Interest::READABLE)?))
         }
 
         /// Waits until something was said since the last call.
-        pub(super) async fn wait(&self) -> io::Result<()> {
+        pub(crate) async fn wait(&self) -> io::Result<()> {
             let mut buffer = [0; 8192];
             loop {
                 let mut ready = self.0.readable().await?;
@@ -145,10 +159,10 @@ mod signal {
     use std::io;
 
     #[derive(Debug)]
-    pub(super) struct Signal;
+    pub(crate) struct Signal;
 
     impl Signal {
-        pub(super) fn new() -> io::Result<Self> {
+        pub(super) fn of_addresses() -> io::Result<Self> {
             Err(io::ErrorKind::Unsupported.into())
         }
 

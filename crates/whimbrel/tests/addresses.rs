@@ -3,14 +3,17 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "what a test cannot do without fails it")]
 
+use std::io::IoSliceMut;
 use std::net::IpAddr;
 use std::process::Command;
+use std::task::Context;
 use std::time::Duration;
 
 use tokio::time::timeout;
+use whimbrel::transport::{Arrival, Datagrams, Socket, Transport};
 use whimbrel::{
-    AddressChange, AddressWatch, Association, Listener, Message, PathChange, PathEvents, Span, Stack, StackConfig,
-    Trouble,
+    AddressChange, AddressWatch, Association, Ecn, Listener, Message, PathChange, PathEvents, Span, Stack, StackConfig,
+    Trouble, Udp,
 };
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -120,5 +123,88 @@ fn reports_of_the_network_are_path_events_and_end_nothing() {
         let message = timeout(PATIENCE, server.recv()).await.unwrap().unwrap().unwrap();
         assert_eq!(message.data, b"later");
         drop(listener);
+    });
+}
+
+/// Datagrams that an interface was asked to send.
+fn sent_by(interface: &str) -> u64 {
+    let table = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap();
+    let line = table
+        .lines()
+        .find_map(|line| line.trim().strip_prefix(&format!("{interface}:")))
+        .unwrap();
+    line.split_whitespace().nth(9).unwrap().parse().unwrap()
+}
+
+async fn send_to(socket: &dyn Socket, remote: &str) {
+    let datagrams = Datagrams {
+        remote: remote.parse().unwrap(),
+        ecn: Ecn::NotEct,
+        bytes: b"datagram",
+        segment: 8,
+    };
+    std::future::poll_fn(|cx| socket.poll_send(cx, &datagrams))
+        .await
+        .unwrap();
+}
+
+/// Two interfaces with a default route each, the second one worse, and a peer behind either.
+fn two_networks() {
+    for (interface, addr) in [("wifi", "10.1.0.1"), ("lte", "10.2.0.1")] {
+        ip(&format!("link add {interface} type veth peer name {interface}-out"));
+        ip(&format!("link set {interface} addr 02:00:00:00:00:01 up"));
+        ip(&format!("link set {interface}-out up"));
+        ip(&format!("addr add {addr}/24 dev {interface}"));
+        ip(&format!("neigh add 192.0.2.1 lladdr 02:00:00:00:00:02 dev {interface}"));
+    }
+    ip("route add default dev wifi metric 10");
+}
+
+#[test]
+fn packets_leave_by_the_interface_of_their_source_address() {
+    whimbrel_testkit::needs!(whimbrel_testkit::namespaces());
+    in_namespace(|| async {
+        two_networks();
+        let config = StackConfig::default();
+        let bind = |addr: &str| Udp.bind(addr.parse().unwrap(), &config).unwrap();
+        let (wifi, lte) = (bind("10.1.0.1:0"), bind("10.2.0.1:0"));
+        let mut report = lte.report();
+        // Only one network reaches everything: the routing table decides.
+        let before = (sent_by("wifi"), sent_by("lte"));
+        send_to(&*lte, "192.0.2.1:9").await;
+        assert_eq!((sent_by("wifi") - before.0, sent_by("lte") - before.1), (1, 0));
+        // The second network gets its default route while the socket is open.
+        ip("route add default dev lte metric 20");
+        let _ = timeout(Duration::from_millis(300), &mut report).await;
+        let before = (sent_by("wifi"), sent_by("lte"));
+        for _ in 0..3 {
+            send_to(&*lte, "192.0.2.1:9").await;
+            send_to(&*wifi, "192.0.2.1:9").await;
+        }
+        assert_eq!((sent_by("wifi") - before.0, sent_by("lte") - before.1), (3, 3));
+        // Addresses of this host are reached inside it.
+        let before = (sent_by("wifi"), sent_by("lte"));
+        send_to(&*lte, &wifi.local_addr().to_string()).await;
+        send_to(&*lte, "192.0.2.1:9").await;
+        assert_eq!((sent_by("wifi") - before.0, sent_by("lte") - before.1), (0, 1));
+        let mut buffer = vec![0; 65_536];
+        let mut arrivals = [Arrival {
+            remote: lte.local_addr(),
+            len: 0,
+            stride: 0,
+            ecn: Ecn::NotEct,
+        }];
+        let mut arrive = |cx: &mut Context<'_>| wifi.poll_recv(cx, &mut [IoSliceMut::new(&mut buffer)], &mut arrivals);
+        let count = timeout(PATIENCE, std::future::poll_fn(&mut arrive))
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!((count, arrivals[0].remote, arrivals[0].len), (1, lte.local_addr(), 8));
+        // The network is lost again.
+        ip("route del default dev lte metric 20");
+        let _ = timeout(Duration::from_millis(300), &mut report).await;
+        let before = (sent_by("wifi"), sent_by("lte"));
+        send_to(&*lte, "192.0.2.1:9").await;
+        assert_eq!((sent_by("wifi") - before.0, sent_by("lte") - before.1), (1, 0));
     });
 }
