@@ -52,11 +52,12 @@ impl Association {
     /// Returns whether an acknowledgement gives no information on the current state of a failed path: the acknowledged data
     /// was sent before the path failed, and an earlier acknowledgement was lost, or this one took another path. RFC 7829
     /// does not specify this for potentially failed paths. If it counted as a response, new data would be sent on a failed
-    /// path again. The same holds for a path that a policy has disabled.
+    /// path again. The same holds for a path that a policy has disabled. A path that only the error counter has disabled
+    /// becomes active with every acknowledgement of data last sent there (RFC 9260 §8.2), with a policy as without one.
     pub(super) fn is_stale(&self, index: PathId, ack: &PathAck) -> bool {
         let path = &self.paths[index];
-        let has_failed = path.state == PathState::PotentiallyFailed
-            || self.multipath.policy.is_some() && path.state == PathState::Inactive;
+        let has_failed =
+            path.state == PathState::PotentiallyFailed || path.state == PathState::Inactive && path.disabled_by_policy;
         has_failed && ack.newest_at.is_some_and(|at| at <= path.failed_at)
     }
 

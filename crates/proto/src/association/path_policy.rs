@@ -184,6 +184,7 @@ impl Association {
             Fitness::PotentiallyFailed => PathState::PotentiallyFailed,
             Fitness::Inactive => PathState::Inactive,
         };
+        path.disabled_by_policy = state != PathState::Active && (path.disabled_by_policy || fitness > counted);
         if path.state == state {
             return;
         }
@@ -242,10 +243,11 @@ impl Association {
         chosen
     }
 
-    /// With a policy: returns the failed path to try, which is the one with the lowest error count, preferring the
-    /// primary path (RFC 7829 §4). A path disabled by the policy only precedes those that do not respond.
+    /// If a policy has disabled a path: returns the failed path to try, which is the one with the lowest error count,
+    /// preferring the primary path (RFC 7829 §4). A path disabled by the policy only precedes those that do not respond.
     pub(super) fn least_failed(&self) -> Option<PathId> {
-        self.multipath.policy.as_ref()?;
+        let acts = self.paths.iter().any(|path| path.in_use() && path.disabled_by_policy);
+        self.multipath.policy.as_ref().filter(|_| acts)?;
         self.paths
             .ids()
             .filter(|&index| self.paths[index].confirmed)

@@ -138,6 +138,8 @@ pub(crate) struct Path {
     pub(crate) errors: u32,
     /// When the error counter was last incremented.
     pub(crate) failed_at: Time,
+    /// The path policy, and not only the error counter, has taken the path out of use since it was last active.
+    pub(crate) disabled_by_policy: bool,
     /// The chunk whose round-trip time is being measured (RFC 9260 §6.3.1 rules C4, C5).
     pub(crate) timed: Option<Timed>,
     /// The round-trip time that the SACK being processed measured; [`Span::MAX`] if none.
@@ -218,6 +220,7 @@ impl Path {
             heartbeat: HeartbeatState::default(),
             errors: 0,
             failed_at: Time::ZERO,
+            disabled_by_policy: false,
             timed: None,
             sampled: Span::MAX,
             sampled_at: Time::ZERO,

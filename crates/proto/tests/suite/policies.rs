@@ -1,10 +1,10 @@
 //! Path policies: how long data stays on a failed path, whether it returns, and that an association continues under every policy while one
 //! path responds.
 
-use crate::support::paths::{confirmed, cut, mend};
+use crate::support::paths::{confirmed, cut, is_on, mend};
 use crate::support::{Fate, Host, Net, addrs};
 use whimbrel_control::multipath::policy::{
-    CycleCountParameters, PathPolicySpec, PotentiallyFailedParameters, TwoLevelParameters,
+    CycleCountParameters, GapTrendParameters, PathPolicySpec, PotentiallyFailedParameters, TwoLevelParameters,
 };
 use whimbrel_control::{Rng, Span, Time};
 use whimbrel_proto::{AssocId, AssociationConfig, Event, Message, PathId, PathInfo, PathState};
@@ -107,6 +107,68 @@ fn data_sent_before_a_policy_disabled_a_path_does_not_reactivate_it() {
     assert_eq!(net.a.association(a).expect("established").buffered_send(), 0);
     assert!(given_up(&net));
     assert_eq!(sending(&net, a), 1);
+}
+
+/// Sends data over three paths, each of which fails now and then in one direction or in both.
+fn run_over_failing_paths(config: &AssociationConfig, seed: u64) -> Net {
+    let (mut net, a, _) = confirmed(3, config);
+    let mut rng = Rng::stream(seed, "failures");
+    for _ in 0..30 {
+        // The hosts whose packets are dropped on each path.
+        let silent: Vec<[bool; 2]> = (0..3).map(|_| [rng.chance(0.4), rng.chance(0.4)]).collect();
+        net.filter = Box::new(move |packet| {
+            let is_dropped = (0..3).any(|path| is_on(packet, path) && silent[path][packet.from as usize]);
+            if is_dropped { Fate::Drop } else { Fate::Deliver }
+        });
+        for _ in 0..rng.below(3) {
+            if net.a.association(a).is_some() {
+                let _ = net.a.send(net.now, a, Message::zeros(0, 1452));
+            }
+        }
+        net.run_for(Span::from_millis(300 + rng.below(3000)));
+    }
+    net
+}
+
+#[test]
+fn rfc_9260_section_8_2_a_policy_that_never_acts_sends_the_packets_of_the_standard() {
+    let never = [
+        PathPolicySpec::GapTrend(GapTrendParameters {
+            threshold: 1000,
+            ..GapTrendParameters::default()
+        }),
+        PathPolicySpec::TwoLevel(TwoLevelParameters {
+            redirect: 255,
+            change: 255,
+        }),
+        PathPolicySpec::PotentiallyFailed(PotentiallyFailedParameters {
+            max_retrans: 255,
+            ..PotentiallyFailedParameters::default()
+        }),
+    ];
+    for seed in 0..40 {
+        let mut rng = Rng::stream(seed, "settings");
+        let standard = AssociationConfig {
+            path_max_retrans: 1 + rng.below(3) as u32,
+            association_max_retrans: 50,
+            rto_max: Span::from_secs(4),
+            hb_interval: [Span::ZERO, Span::from_secs(2)][rng.below(2) as usize],
+            potentially_failed_max_retrans: [None, Some(0), Some(1)][rng.below(3) as usize],
+            ..AssociationConfig::default()
+        };
+        let expected = run_over_failing_paths(&standard, seed);
+        for policy in &never {
+            let config = AssociationConfig {
+                path_policy: Some(policy.clone()),
+                ..standard.clone()
+            };
+            let found = run_over_failing_paths(&config, seed);
+            let count = expected.wire.len().max(found.wire.len());
+            let differs = (0..count).find(|&at| expected.wire.get(at) != found.wire.get(at));
+            let at = differs.map(|at| (expected.log.get(at), found.log.get(at)));
+            assert!(at.is_none(), "{} seed {seed}: {at:?}", policy.name());
+        }
+    }
 }
 
 #[test]

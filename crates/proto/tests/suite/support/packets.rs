@@ -10,7 +10,7 @@ use whimbrel_wire::{
 use super::{Host, Net, addrs, chunk_types, view};
 
 /// A packet that an endpoint sent.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub struct Sent {
     pub at: Time,
     pub from: Host,
