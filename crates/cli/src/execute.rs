@@ -33,8 +33,8 @@ pub(crate) struct ViewArgs {
     /// Show these metrics instead of the default ones, separated by commas; `whimbrel metrics` lists them
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     metric: Vec<String>,
-    /// Axes of the sweep whose values become columns, separated by commas; the last part of a dotted name is enough. `flow` and
-    /// `metric` are axes as well. The other axes become rows. Default: the last axis, or with a single axis the metrics
+    /// Axes of the sweep to show as columns, separated by commas. The last component of a dotted name is enough: `rate` for `loss.rate`.
+    /// `flow` and `metric` are axes too. The other axes become rows. Default: the last axis; with only one axis, the metrics
     #[arg(long, value_name = "AXIS", value_delimiter = ',')]
     by: Vec<String>,
 }

@@ -1,6 +1,7 @@
-//! Transport-neutral parts of loss recovery and congestion control, and their units.
+//! Parts of loss recovery and congestion control, and their units.
 //!
-//! No part depends on SCTP: samples and loss events contain bytes and times, so that any transport can use the same parts.
+//! Discriminators and window controls contain no term of SCTP: samples and loss events contain bytes and times, so that any transport can
+//! use these parts. [`multipath`] and [`SchemeParts`] do use terms of SCTP.
 //!
 //! - [`estimator`]: round-trip time and retransmission timeout.
 //! - [`discriminator`]: was a loss caused by congestion?

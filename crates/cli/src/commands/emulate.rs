@@ -27,8 +27,8 @@ Exit codes:
   2    wrong use: arguments, scenario, privileges, or addresses; nothing was emulated
   3    the machine was too slow: packets were later than --late allows, or lost before they were read
   130  Ctrl-C while programs were running
-Otherwise the code of the program: that after --, or the first of --run that is not 0. 127 if it does not exist, 126 if it cannot be
-executed, 128 and the number of the signal that ended it.";
+Otherwise the emulator returns the exit code of the program after --, or the first exit code of the --run commands that is not 0.
+126 means that the program cannot be executed, 127 that it does not exist, 128 + N that signal N ended it.";
 
 /// Run programs in the network of a scenario, in real time
 ///
@@ -88,7 +88,7 @@ pub(crate) struct Args {
     /// End after this time. Default: at Ctrl-C
     #[arg(long, value_name = "TIME")]
     pub(super) duration: Option<Span>,
-    /// The machine is too slow if more than 1 % of packets leave later than this
+    /// Permitted delay of a packet after the time at which it is due. If more than 1 % of packets are later, the exit code is 3
     #[arg(long, value_name = "TIME", default_value = "1 ms")]
     pub(super) late: Span,
     /// Write this file when the emulator is ready: a JSON object with the namespaces and addresses {"nodes": {NAME: {"namespace",

@@ -45,7 +45,7 @@ pub(crate) struct Args {
     /// Time between pings, at least 2 ms
     #[arg(long, short = 'i', value_name = "TIME", default_value = "1 s", value_parser = parse_interval)]
     interval: Duration,
-    /// How long the last answers are awaited
+    /// Time to wait for answers after the last ping
     #[arg(long, short = 'W', value_name = "TIME", default_value = "2 s", value_parser = parse_wait)]
     wait: Duration,
     /// Size of the IP packet in bytes, as far as the path's MTU allows

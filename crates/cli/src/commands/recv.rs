@@ -36,8 +36,8 @@ the same file continues. Such a file is removed after seven days, by the next re
 #[derive(clap::Args, Debug)]
 #[command(after_help = format!("{NOTES}\n{SECURITY}\n{EXIT_CODES}"))]
 pub(crate) struct Args {
-    /// Folder for received files; created if it does not exist. `-` is standard output, for one file; what arrives is written before it is
-    /// verified, and the exit code says whether it was right
+    /// Folder for received files; created if it does not exist. `-` means standard output, for one file: data is written when it arrives,
+    /// before its digest is verified, and the exit code reports the result
     dir: PathBuf,
     /// Local addresses to listen on, each an IP address with or without a UDP port (9899); 0.0.0.0 means all IPv4 addresses of this
     /// host, `[::]` all IPv4 and IPv6 addresses

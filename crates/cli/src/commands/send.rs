@@ -35,14 +35,14 @@ again, continues there after both ends have compared SHA-256 digests of that par
 #[derive(clap::Args, Debug)]
 #[command(after_help = format!("{NOTES}\n{SECURITY}\n{EXIT_CODES}"))]
 pub(crate) struct Args {
-    /// The files and folders to send; `-` is standard input. Of a folder, regular files and folders are sent, under its name
+    /// Files and folders to send; `-` means standard input. A folder is sent under its own name, with its regular files and subfolders
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Addresses of `whimbrel recv`: one or several of the same host, each an IP address or host name with or without a UDP port
     /// (9899)
     #[arg(long, value_name = "ADDR", value_delimiter = ',', required = true, value_parser = address::parse_peer)]
     to: Vec<SocketAddr>,
-    /// The name at the receiver of what is read from standard input
+    /// File name at the receiver for the data read from standard input
     #[arg(long, value_name = "NAME", default_value = "stdin")]
     name: String,
     /// Print one line of JSON for each file

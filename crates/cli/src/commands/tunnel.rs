@@ -35,9 +35,10 @@ Examples:
   whimbrel tunnel 192.0.2.1,198.51.100.1 --tun 10.9.0.2/24 --key key                # then: ping 10.9.0.1
 
 Security:
-  Nothing is encrypted. With --key, both ends and every packet are authenticated. Without it, anyone who can reach the
-  server can connect to the targets of --allow, or send IP packets to it with --tun. A server connects to no other
-  target, and takes packets only from addresses of its --tun network. See SECURITY.md.
+  Nothing is encrypted. --key authenticates both ends and every chunk except INIT, INIT ACK and SHUTDOWN COMPLETE.
+  Without it, anyone who can reach the server can connect to the targets of --allow, or send IP packets to it with
+  --tun. A server connects to no other target, and takes packets only from addresses of its --tun network. See
+  SECURITY.md.
 ";
 
 /// Carry TCP connections and IP packets over all paths of one association
@@ -60,8 +61,8 @@ pub(crate) struct Args {
     /// With --server: a target that clients may connect to, as they name it, or `any`. May be repeated. Default: none
     #[arg(long, value_name = "HOST:PORT", requires = "server", value_parser = parse_allow)]
     allow: Vec<Option<Target>>,
-    /// Listen on a local TCP port; the server connects each connection to HOST:PORT. The local address is 127.0.0.1 unless given.
-    /// May be repeated
+    /// Listen on a local TCP port. For each connection to it, the server connects to HOST:PORT. Default of ADDR: 127.0.0.1. May be
+    /// repeated
     #[arg(long, short = 'L', value_name = "[ADDR:]PORT:HOST:PORT", conflicts_with = "server", value_parser = parse_forward)]
     forward: Vec<Forward>,
     /// Create a TUN device with this IPv4 address (root, Linux). Both ends use addresses of the same network. Packets go to the client

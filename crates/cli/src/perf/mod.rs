@@ -24,6 +24,6 @@ Exit codes:
 pub(crate) const SECURITY: &str = "\
 Security:
   Nothing is encrypted. Without --key anyone who can reach the server can use it: it then sends as fast
-  as the path allows, for --max-time at most. With --key, both ends and every packet are authenticated.
-  See SECURITY.md.
+  as the path allows, for --max-time at most. --key authenticates both ends and every chunk except INIT,
+  INIT ACK and SHUTDOWN COMPLETE. See SECURITY.md.
 ";

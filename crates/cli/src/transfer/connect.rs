@@ -23,8 +23,8 @@ pub(crate) struct Toward {
     /// Local addresses to send from, each an IP address with or without a UDP port. Default: chosen by the routing table
     #[arg(long, value_name = "ADDR", value_delimiter = ',', value_parser = address::parse_local)]
     local: Vec<SocketAddr>,
-    /// End if the other end has not accepted the association after this time. Default: 10 s with --key, as an end with another key
-    /// does not answer; otherwise when all repetitions are over, which takes 31 s
+    /// End if the other end has not accepted the association after this time. Default: 10 s with --key, because an end with another key
+    /// does not answer; otherwise after all INIT retransmissions, about 31 s
     #[arg(long, value_name = "TIME")]
     connect_timeout: Option<Span>,
 }

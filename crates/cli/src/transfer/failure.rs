@@ -22,7 +22,8 @@ Security:
   Nothing is encrypted: anyone on the path can read files and their names.
   Without --key anyone who can reach the receiver can write files into its folder, and anyone on
   the path can change the data; the digest protects only against errors.
-  With --key, both ends and every packet are authenticated. See SECURITY.md.
+  --key authenticates both ends and every chunk except INIT, INIT ACK and SHUTDOWN COMPLETE. See
+  SECURITY.md.
 ";
 
 /// A failed transfer.

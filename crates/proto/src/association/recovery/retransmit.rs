@@ -126,8 +126,7 @@ impl Association {
         self.paths[from].urgent = true;
     }
 
-    /// Restarts the tail-loss probe timers after a SACK that acknowledged the earliest chunk in flight on a path or
-    /// started its fast recovery.
+    /// Restarts the tail-loss probe timers of the paths whose earliest chunk in flight a SACK has acknowledged.
     pub(in super::super) fn renew_tail_probes(&mut self, now: Time, report: &SackReport) {
         for index in self.paths.ids() {
             if report.of(index).earliest_acked {
