@@ -21,8 +21,8 @@ pub struct WindowRules {
 
 /// Congestion state of one path: cwnd and ssthresh in bytes, a discriminator, a window control.
 ///
-/// For each acknowledgement it calls the discriminator, then the window; the transport keeps the estimators. For each
-/// loss it calls the discriminator, then the window with the verdict. The transport's recovery decides what is
+/// For each acknowledgement it calls the discriminator, then the window control; the transport keeps the estimators. For each loss the
+/// transport calls [`Controller::judge`] and passes the verdict to [`Controller::react`]. The transport's recovery decides what is
 /// retransmitted.
 #[derive(Debug)]
 pub struct Controller {
@@ -79,6 +79,11 @@ impl Controller {
         self.ssthresh
     }
 
+    /// Returns whether the window is in slow start.
+    pub fn in_slow_start(&self) -> bool {
+        self.view().in_slow_start()
+    }
+
     /// Returns the unit of growth in bytes.
     pub fn unit(&self) -> u64 {
         self.rules.unit
@@ -118,16 +123,7 @@ impl Controller {
         self.apply(update);
     }
 
-    /// Handles a loss and returns the verdict. `in_recovery`: a reaction to this window of data has already taken
-    /// place. Then a gap changes nothing more, and a timeout keeps the ssthresh of that reaction (Ye 2004, Figure 16).
-    // [9260:7.2.4-5]
-    pub fn on_loss(&mut self, loss: &LossEvent, in_recovery: bool, limits: CouplingLimits) -> Verdict {
-        let verdict = self.judge(loss);
-        self.react(loss, verdict, in_recovery, limits);
-        verdict
-    }
-
-    /// Judges a loss without reacting to it.
+    /// Asks the discriminator for its verdict on a loss. The window does not change before [`Controller::react`].
     pub fn judge(&mut self, loss: &LossEvent) -> Verdict {
         let view = self.view();
         self.discriminator.as_part().judge(view, loss)
@@ -145,7 +141,9 @@ impl Controller {
         self.discriminator.as_part().strength(view)
     }
 
-    /// Reacts to a loss with this verdict.
+    /// Asks the window control for the reaction to a loss with this verdict. `in_recovery`: a reaction to this window of data has already
+    /// taken place. Then a gap changes nothing more, and a timeout keeps the ssthresh of that reaction (Ye 2004, Figure 16).
+    // [9260:7.2.4-5]
     pub fn react(&mut self, loss: &LossEvent, verdict: Verdict, in_recovery: bool, limits: CouplingLimits) {
         let view = WindowView { limits, ..self.view() };
         let window = self.window.as_part();
@@ -269,6 +267,12 @@ mod tests {
         Controller::new(rules, discriminator, Window::Standard(StandardWindow::default()))
     }
 
+    fn lose(path: &mut Controller, loss: &LossEvent, in_recovery: bool) -> Verdict {
+        let verdict = path.judge(loss);
+        path.react(loss, verdict, in_recovery, CouplingLimits::NONE);
+        verdict
+    }
+
     #[derive(Debug)]
     struct Always(Verdict);
 
@@ -283,19 +287,19 @@ mod tests {
     fn only_the_first_gap_of_a_recovery_reduces() {
         // RFC 9260 §7.2.4 item 6
         let mut path = controller(Discriminator::default());
-        assert_eq!(path.on_loss(&gap(), false, CouplingLimits::NONE), Verdict::Congestion);
+        assert_eq!(lose(&mut path, &gap(), false), Verdict::Congestion);
         assert_eq!((path.cwnd(), path.ssthresh()), (10 * UNIT, 10 * UNIT));
-        path.on_loss(&gap(), true, CouplingLimits::NONE);
+        lose(&mut path, &gap(), true);
         assert_eq!(path.cwnd(), 10 * UNIT);
     }
 
     #[test]
     fn a_transmission_loss_leaves_the_window_alone_and_an_unsure_one_does_not() {
         let mut path = controller(Discriminator::Other(Box::new(Always(Verdict::Transmission))));
-        path.on_loss(&gap(), false, CouplingLimits::NONE);
+        lose(&mut path, &gap(), false);
         assert_eq!(path.cwnd(), 20 * UNIT);
         let mut path = controller(Discriminator::Other(Box::new(Always(Verdict::Unsure))));
-        path.on_loss(&gap(), false, CouplingLimits::NONE);
+        lose(&mut path, &gap(), false);
         assert_eq!(path.cwnd(), 10 * UNIT);
     }
 
@@ -304,14 +308,11 @@ mod tests {
     fn a_timeout_restarts_from_one_unit() {
         // RFC 9260 §7.2.3
         let mut path = controller(Discriminator::default());
-        path.on_loss(
-            &LossEvent {
-                signal: LossSignal::Timeout,
-                ..gap()
-            },
-            false,
-            CouplingLimits::NONE,
-        );
+        let timeout = LossEvent {
+            signal: LossSignal::Timeout,
+            ..gap()
+        };
+        lose(&mut path, &timeout, false);
         assert_eq!((path.cwnd(), path.ssthresh()), (UNIT, 10 * UNIT));
     }
 
@@ -329,7 +330,7 @@ mod tests {
             signal: LossSignal::Timeout,
             ..gap()
         };
-        path.on_loss(&timeout, true, CouplingLimits::NONE);
+        lose(&mut path, &timeout, true);
         assert_eq!((path.cwnd(), path.ssthresh()), (UNIT, 10 * UNIT), "reduced already");
         path.on_spurious_timeout();
         assert_eq!((path.cwnd(), path.ssthresh()), (10 * UNIT, 10 * UNIT));

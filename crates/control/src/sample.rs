@@ -2,7 +2,8 @@
 
 use crate::{Span, Time};
 
-/// The position of a packet in the order of first transmission on its path or association. It never wraps.
+/// The position of a packet in the order of first transmission. It never wraps. All paths of an association share one order, except with
+/// `accounting = "path"`: then each path numbers its own transmissions (PSN; Ye 2004, 6.4).
 pub type Seq = u64;
 
 /// The new information of one acknowledgement about one path.
@@ -12,7 +13,7 @@ pub struct AckSample {
     pub now: Time,
     /// Bytes newly acknowledged, including the headers and padding of their chunks.
     pub acked: u64,
-    /// Packets newly acknowledged.
+    /// Packets newly acknowledged. SCTP counts DATA chunks here.
     pub packets: u32,
     /// Bytes in flight before it arrived.
     pub flight_before: u64,
@@ -122,7 +123,7 @@ pub struct LossEvent {
     pub first_lost: Seq,
     /// The last packet lost.
     pub last_lost: Seq,
-    /// Number of packets declared lost.
+    /// Number of packets declared lost. SCTP counts DATA chunks here.
     pub packets: u32,
     /// How many of them are copies of data that another path carries. A copy that has arrived counts as lost if the
     /// peer had no room to report it as a duplicate.

@@ -92,6 +92,19 @@ impl WindowView {
         (self.cwnd / 2).max(self.floor)
     }
 
+    /// Returns the window after congestion, as the standard sets it: half of the window, with the limits of [`WindowView::reduced_to`].
+    pub fn reduced(&self) -> u64 {
+        self.reduced_to(self.cwnd / 2)
+    }
+
+    /// Returns the window after congestion, for a part whose own rule gives `own` bytes: at least the floor. If a coupling with other
+    /// paths determines the window, the result is that window instead: at least one unit, and not more than cwnd.
+    pub fn reduced_to(&self, own: u64) -> u64 {
+        self.limits
+            .reduced
+            .map_or(own.max(self.floor), |coupled| coupled.min(self.cwnd).max(self.unit))
+    }
+
     /// Returns a share of the window, 0 to 1.
     pub fn scaled(&self, share: f64) -> u64 {
         (self.cwnd as f64 * share) as u64
@@ -120,5 +133,39 @@ impl WindowUpdate {
             cwnd: window,
             ssthresh: window,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNIT: u64 = 1468;
+
+    #[test]
+    fn a_reduction_respects_the_floor_and_the_limit_of_a_coupling() {
+        // A floor of four units (RFC 9260 §7.2.3), by hand.
+        let at = WindowView {
+            cwnd: 20 * UNIT,
+            ssthresh: 40 * UNIT,
+            unit: UNIT,
+            initial_cwnd: 3 * UNIT,
+            floor: 4 * UNIT,
+            growth: GrowthRule::EveryAck,
+            limits: CouplingLimits::NONE,
+        };
+        assert_eq!((at.reduced(), at.reduced_to(14 * UNIT)), (10 * UNIT, 14 * UNIT));
+        assert_eq!(at.reduced_to(3 * UNIT), 4 * UNIT, "the floor");
+        let coupled = |bytes| WindowView {
+            limits: CouplingLimits::reduced(Some(bytes)),
+            ..at
+        };
+        assert_eq!(
+            coupled(3 * UNIT).reduced_to(14 * UNIT),
+            3 * UNIT,
+            "the coupling decides"
+        );
+        assert_eq!(coupled(0).reduced(), UNIT, "at least one unit");
+        assert_eq!(coupled(30 * UNIT).reduced(), 20 * UNIT, "never enlarges");
     }
 }

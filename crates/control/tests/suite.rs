@@ -8,7 +8,7 @@ use whimbrel_control::multipath::policy::{Fitness, PathPolicySpec, PathSign, Pat
 use whimbrel_control::window::{GrowthRule, WindowSpec};
 use whimbrel_control::{
     AckSample, BuildContext, Controller, CouplingLimits, LossEvent, LossSignal, MarkEvent, RateSample, Rng, Span,
-    Stamps, Time, WindowRules,
+    Stamps, Time, Verdict, WindowRules,
 };
 
 const UNIT: u64 = 1468;
@@ -116,13 +116,13 @@ fn torture(discriminator: &DiscriminatorSpec, window: &WindowSpec, seed: u64) {
             0 | 1 => {
                 let loss = loss(&mut rng, now, seq, before);
                 let in_recovery = rng.chance(0.3);
-                path.on_loss(&loss, in_recovery, CouplingLimits::NONE);
-                // RFC 9260 §7.2.3 lifts a window below the floor to it; JSCTP's goes to the optimum after a timeout by the channel.
-                let limit = if window.name() == "tabe" {
-                    u64::MAX
-                } else {
-                    before.max(4 * UNIT)
-                };
+                let verdict = path.judge(&loss);
+                path.react(&loss, verdict, in_recovery, CouplingLimits::NONE);
+                // RFC 9260 §7.2.3 lifts a window below the floor to it. JSCTP sets the window to its optimum, even a larger one, after a
+                // timeout that was a transmission loss (Chen et al. 2011, 3.2).
+                let may_enlarge =
+                    window.name() == "tabe" && loss.signal == LossSignal::Timeout && verdict == Verdict::Transmission;
+                let limit = if may_enlarge { u64::MAX } else { before.max(4 * UNIT) };
                 assert!(path.cwnd() <= limit, "{place}: a loss enlarges the window");
                 if in_recovery && loss.signal == LossSignal::Gap {
                     assert_eq!(path.cwnd(), before, "{place}: reduced already");

@@ -7,6 +7,25 @@ use crate::view::{WindowUpdate, WindowView};
 use crate::{Rate, Span};
 
 /// The interface of a window control.
+///
+/// | method | event | called | default |
+/// |---|---|---|---|
+/// | `on_ack` | an acknowledgement of new data of the path | for each one | none: required |
+/// | `on_congestion` | a gap, judged congestion or unsure | for the first one in a window of data; with `recovery.reduce_at_each_loss` for each | none: required |
+/// | `on_transmission_loss` | a gap, judged a transmission loss | for each one until a reduction for congestion, then not before the next window of data | window unchanged |
+/// | `on_mark` | reported ECN marks | for each report; [`MarkEvent::reduces`] is set if the window has not been reduced for this window of data | if `reduces`: as `on_congestion` |
+/// | `on_timeout` | T3-rtx expired | for each one | cwnd is one unit, ssthresh that of `on_congestion` |
+/// | `on_idle` | an idle period | for each RTO of it | half, at least the floor |
+/// | `on_spurious_timeout` | a timeout was spurious | after the [`Controller`](crate::Controller) has decided to restore its window | nothing to revert |
+/// | `pacing_rate`, `needs` | | before packets are sent; when the path is created | no rate; no optional samples |
+///
+/// `on_mark` and `on_timeout` take their values from `on_congestion`, so a part that only differs in the share that congestion leaves
+/// implements `on_ack` and `on_congestion`.
+///
+/// # Limits
+/// A part applies the floor and the limits of a coupling itself. [`WindowView::reduced`] and [`WindowView::reduced_to`] do both for a
+/// reduction, [`StandardWindow`](super::StandardWindow) the latter for growth. The controller adds only that cwnd is never less than one
+/// unit, and that a timeout in a window of data with a reduction keeps ssthresh.
 pub trait WindowControl: fmt::Debug + Send + Sync {
     /// Returns the window after an acknowledgement.
     fn on_ack(&mut self, window: WindowView, ack: &AckSample) -> WindowUpdate;
@@ -39,8 +58,9 @@ pub trait WindowControl: fmt::Debug + Send + Sync {
         self.on_congestion(window, &loss)
     }
 
-    /// Returns the window after a retransmission timeout with this verdict. By default the verdict has no effect: cwnd
-    /// is one unit, and ssthresh is that after any loss.
+    /// Returns the window after a retransmission timeout with this verdict. By default the verdict has no effect: cwnd is one unit, and
+    /// ssthresh is that after congestion (RFC 9260 §7.2.3).
+    // [9260:7.2.3-2, 7.2.1-2]
     fn on_timeout(&mut self, window: WindowView, loss: &LossEvent, verdict: Verdict) -> WindowUpdate {
         let _ = verdict;
         WindowUpdate {

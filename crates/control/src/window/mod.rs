@@ -4,6 +4,7 @@
 
 mod control;
 mod hystart;
+mod partial;
 mod saved;
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use super::hystart::{HyStart, SlowStart};
 use super::{GrowthRule, WindowControl, WindowUpdate, WindowView};
 use crate::part::{BuildContext, Part};
-use crate::sample::{AckSample, LossEvent, Verdict};
+use crate::sample::{AckSample, LossEvent};
 
 /// Parameters of the standard window. What editions of the standard set differently, the unit, the initial window, the floor and the
 /// rule of growth, is the transport's.
@@ -145,14 +145,6 @@ fn grown(window: WindowView, growth: u64) -> WindowUpdate {
     }
 }
 
-/// Returns half of the window, or the window that a coupling with other paths determines, at least one unit.
-fn reduced(window: WindowView) -> u64 {
-    window
-        .limits
-        .reduced
-        .map_or(window.halved(), |coupled| coupled.min(window.cwnd).max(window.unit))
-}
-
 impl WindowControl for StandardWindow {
     #[inline]
     fn on_ack(&mut self, window: WindowView, ack: &AckSample) -> WindowUpdate {
@@ -167,17 +159,7 @@ impl WindowControl for StandardWindow {
     fn on_congestion(&mut self, window: WindowView, _loss: &LossEvent) -> WindowUpdate {
         // RFC 9260 §7.2.3
         self.restart();
-        WindowUpdate::both(reduced(window))
-    }
-
-    // [9260:7.2.3-2, 7.2.1-2]
-    fn on_timeout(&mut self, window: WindowView, _loss: &LossEvent, _verdict: Verdict) -> WindowUpdate {
-        // RFC 9260 §7.2.3
-        self.restart();
-        WindowUpdate {
-            cwnd: window.unit,
-            ssthresh: reduced(window),
-        }
+        WindowUpdate::both(window.reduced())
     }
 
     // [9260:7.2.1-10, 7.2.2-4]
@@ -195,7 +177,7 @@ impl WindowControl for StandardWindow {
 mod tests {
     use super::*;
     use crate::Time;
-    use crate::sample::LossSignal;
+    use crate::sample::{LossSignal, Verdict};
     use crate::window::CouplingLimits;
     use crate::window::testing::round;
 

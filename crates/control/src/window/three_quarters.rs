@@ -1,7 +1,7 @@
 //! ModReno: a transmission loss reduces the window by a quarter, any other loss by half (Shishir 2000, III.D).
 
-use super::{StandardWindow, WindowControl, WindowUpdate, WindowView};
-use crate::epoch::RecoveryEpoch;
+use super::partial::PartialReduction;
+use super::{WindowControl, WindowUpdate, WindowView};
 use crate::part::{BuildContext, ParameterError, Part, in_range};
 use crate::sample::{AckSample, LossEvent, Verdict};
 
@@ -31,8 +31,7 @@ impl Part<dyn WindowControl> for ThreeQuartersParameters {
     fn build(&self, _context: &BuildContext) -> Box<dyn WindowControl> {
         Box::new(ThreeQuarters {
             keep: self.keep,
-            standard: StandardWindow::default(),
-            reduced: RecoveryEpoch::default(),
+            inner: PartialReduction::default(),
         })
     }
 }
@@ -40,36 +39,25 @@ impl Part<dyn WindowControl> for ThreeQuartersParameters {
 #[derive(Clone, Debug)]
 struct ThreeQuarters {
     keep: f64,
-    standard: StandardWindow,
-    /// The window of data for which the window has been reduced; it is reduced only once.
-    reduced: RecoveryEpoch,
+    inner: PartialReduction,
 }
 
 impl WindowControl for ThreeQuarters {
     fn on_ack(&mut self, window: WindowView, ack: &AckSample) -> WindowUpdate {
-        if let Some(acked) = ack.acked_to.checked_sub(1) {
-            self.reduced.on_cumulative_ack(acked);
-        }
-        self.standard.on_ack(window, ack)
+        self.inner.on_ack(ack);
+        self.inner.standard.on_ack(window, ack)
     }
 
     fn on_congestion(&mut self, window: WindowView, loss: &LossEvent) -> WindowUpdate {
-        self.reduced.enter(loss.next.saturating_sub(1));
-        self.standard.on_congestion(window, loss)
+        self.inner.on_congestion(window, loss)
     }
 
     fn on_transmission_loss(&mut self, window: WindowView, loss: &LossEvent) -> WindowUpdate {
-        if self.reduced.is_active() {
-            return window.unchanged();
-        }
-        self.reduced.enter(loss.next.saturating_sub(1));
-        self.standard.restart();
-        WindowUpdate::both(window.scaled(self.keep).max(window.floor.min(window.cwnd)))
+        self.inner.on_transmission_loss(window, loss, self.keep)
     }
 
     fn on_timeout(&mut self, window: WindowView, loss: &LossEvent, verdict: Verdict) -> WindowUpdate {
-        self.reduced.leave();
-        self.standard.on_timeout(window, loss, verdict)
+        self.inner.on_timeout(window, loss, verdict)
     }
 }
 
@@ -81,8 +69,7 @@ mod tests {
     fn part() -> ThreeQuarters {
         ThreeQuarters {
             keep: 0.75,
-            standard: StandardWindow::default(),
-            reduced: RecoveryEpoch::default(),
+            inner: PartialReduction::default(),
         }
     }
 

@@ -1,8 +1,8 @@
 //! Veno: grows at half speed while packets are queued, and reduces the window by a fifth after a transmission loss (Fu
 //! and Liew 2003).
 
-use super::{StandardWindow, WindowControl, WindowUpdate, WindowView};
-use crate::epoch::RecoveryEpoch;
+use super::partial::PartialReduction;
+use super::{WindowControl, WindowUpdate, WindowView};
 use crate::estimator::Backlog;
 use crate::part::{BuildContext, ParameterError, Part, in_range};
 use crate::sample::{AckSample, LossEvent, Verdict};
@@ -37,8 +37,7 @@ impl Part<dyn WindowControl> for VenoParameters {
         Box::new(Veno {
             parameters: *self,
             backlog: Backlog::default(),
-            standard: StandardWindow::default(),
-            reduced: RecoveryEpoch::default(),
+            inner: PartialReduction::default(),
             skipped: false,
         })
     }
@@ -48,9 +47,7 @@ impl Part<dyn WindowControl> for VenoParameters {
 struct Veno {
     parameters: VenoParameters,
     backlog: Backlog,
-    standard: StandardWindow,
-    /// The window of data for which the window has been reduced; it is reduced only once.
-    reduced: RecoveryEpoch,
+    inner: PartialReduction,
     /// The last step of growth was skipped.
     skipped: bool,
 }
@@ -58,10 +55,8 @@ struct Veno {
 impl WindowControl for Veno {
     fn on_ack(&mut self, window: WindowView, ack: &AckSample) -> WindowUpdate {
         self.backlog.on_ack(ack);
-        if let Some(acked) = ack.acked_to.checked_sub(1) {
-            self.reduced.on_cumulative_ack(acked);
-        }
-        let mut growth = self.standard.growth(window, ack);
+        self.inner.on_ack(ack);
+        let mut growth = self.inner.standard.growth(window, ack);
         if growth > 0 && !window.in_slow_start() {
             let waiting = self.backlog.packets(window.cwnd, window.unit);
             let is_busy = waiting.is_some_and(|waiting| waiting >= self.parameters.beta);
@@ -77,22 +72,15 @@ impl WindowControl for Veno {
     }
 
     fn on_congestion(&mut self, window: WindowView, loss: &LossEvent) -> WindowUpdate {
-        self.reduced.enter(loss.next.saturating_sub(1));
-        self.standard.on_congestion(window, loss)
+        self.inner.on_congestion(window, loss)
     }
 
     fn on_transmission_loss(&mut self, window: WindowView, loss: &LossEvent) -> WindowUpdate {
-        if self.reduced.is_active() {
-            return window.unchanged();
-        }
-        self.reduced.enter(loss.next.saturating_sub(1));
-        self.standard.restart();
-        WindowUpdate::both(window.scaled(self.parameters.keep).max(window.floor.min(window.cwnd)))
+        self.inner.on_transmission_loss(window, loss, self.parameters.keep)
     }
 
     fn on_timeout(&mut self, window: WindowView, loss: &LossEvent, verdict: Verdict) -> WindowUpdate {
-        self.reduced.leave();
-        self.standard.on_timeout(window, loss, verdict)
+        self.inner.on_timeout(window, loss, verdict)
     }
 }
 
@@ -109,8 +97,7 @@ mod tests {
             let mut part = Veno {
                 parameters: VenoParameters::default(),
                 backlog: Backlog::default(),
-                standard: StandardWindow::default(),
-                reduced: RecoveryEpoch::default(),
+                inner: PartialReduction::default(),
                 skipped: false,
             };
             let (mut window, mut seq) = (view(20 * UNIT, 10 * UNIT), 0);

@@ -5,7 +5,7 @@ use super::{StandardWindow, WindowControl, WindowUpdate, WindowView};
 use crate::Span;
 use crate::estimator::WestwoodFilter;
 use crate::part::{BuildContext, Part};
-use crate::sample::{AckSample, LossEvent, Verdict};
+use crate::sample::{AckSample, LossEvent};
 
 /// Parameters of Westwood+: none. The constants of its filter are those of Linux.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -52,20 +52,13 @@ impl WindowControl for Westwood {
             ssthresh: pipe,
         }
     }
-
-    fn on_timeout(&mut self, window: WindowView, _loss: &LossEvent, _verdict: Verdict) -> WindowUpdate {
-        self.standard.restart();
-        WindowUpdate {
-            cwnd: window.unit,
-            ssthresh: self.pipe(window),
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Time;
+    use crate::sample::Verdict;
     use crate::window::testing::{UNIT, gap, timeout, view};
 
     #[test]

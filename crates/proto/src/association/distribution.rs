@@ -214,7 +214,7 @@ impl Association {
         if self.multipath.spread.is_none() {
             return 1.0;
         }
-        let in_slow_start = self.paths[index].control.cwnd() <= self.paths[index].control.ssthresh();
+        let in_slow_start = self.paths[index].control.in_slow_start();
         self.ask_coupling(now, |coupling, paths| {
             coupling.on_delivered(index.index(), acked);
             if in_slow_start {

@@ -220,7 +220,8 @@ impl PathProbes {
         let in_recovery = self.recovery.is_active();
         let last = self.next().saturating_sub(1);
         let Some(control) = &mut self.control else { return };
-        control.on_loss(&loss, in_recovery, CouplingLimits::NONE);
+        let verdict = control.judge(&loss);
+        control.react(&loss, verdict, in_recovery, CouplingLimits::NONE);
         if signal == LossSignal::Timeout {
             self.recovery.leave();
         } else if !in_recovery {
@@ -319,10 +320,7 @@ impl Association {
     /// Returns the path on which a probe may be sent now.
     pub(super) fn next_probe(&self) -> Option<PathId> {
         let probing = self.multipath.probing.as_ref()?;
-        let may_send = matches!(
-            self.state,
-            State::Established | State::ShutdownPending | State::ShutdownReceived
-        );
+        let may_send = self.state.may_send_data();
         let ready = |index: &PathId| {
             let (path, probes) = (&self.paths[*index], &probing.paths[index.index()]);
             // RFC 9260 §5.4: an unconfirmed address gets single heartbeats only.

@@ -142,11 +142,7 @@ impl Association {
         from: PathId,
         complete: bool,
     ) -> Result<(), Discard> {
-        let takes_sacks = matches!(
-            self.state,
-            State::Established | State::ShutdownPending | State::ShutdownReceived
-        );
-        if !takes_sacks {
+        if !self.state.may_send_data() {
             return Err(Discard::Unexpected);
         }
         self.user.stats.duplicates_reported += sack.duplicates.len() as u64;

@@ -44,10 +44,7 @@ impl Association {
 
     /// Sends a heartbeat on the path that has been idle longest, unless it was used since the timer started.
     pub(super) fn on_shared_heartbeat_timer(&mut self, ctx: &mut Context<'_>) {
-        let may_send = matches!(
-            self.state,
-            State::Established | State::ShutdownPending | State::ShutdownReceived
-        );
+        let may_send = self.state.may_send_data();
         let idlest = self
             .paths
             .ids()

@@ -20,3 +20,14 @@ pub enum State {
     /// The association has ended.
     Closed,
 }
+
+impl State {
+    /// Returns whether DATA chunks may be sent, and thus SACKs are expected (RFC 9260 §6, §9.2).
+    #[inline]
+    pub(crate) fn may_send_data(self) -> bool {
+        matches!(
+            self,
+            State::Established | State::ShutdownPending | State::ShutdownReceived
+        )
+    }
+}

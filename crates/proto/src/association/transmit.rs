@@ -306,10 +306,7 @@ impl Association {
     }
 
     pub(super) fn may_send_sack(&self) -> bool {
-        matches!(
-            self.state,
-            State::Established | State::ShutdownPending | State::ShutdownReceived | State::ShutdownSent
-        )
+        self.state.may_send_data() || self.state == State::ShutdownSent
     }
 
     /// Adds a SACK if one is due, or if data is sent and a SACK is delayed (RFC 9260 §6.1).
@@ -391,11 +388,7 @@ impl Association {
     /// Returns the data that may be sent now (RFC 9260 §6.1 rules A to E).
     // [9260:6-1, 6.1-1, 6.1-13]
     fn next_data(&mut self, now: Time) -> Option<NextData> {
-        let takes_data = matches!(
-            self.state,
-            State::Established | State::ShutdownPending | State::ShutdownReceived
-        );
-        if !takes_data || self.is_held() {
+        if !self.state.may_send_data() || self.is_held() {
             return None;
         }
         let mut blocked = None;
@@ -514,11 +507,10 @@ impl Association {
 
     fn push_data(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>, next: NextData) {
         let path = packet.path;
-        let id = path;
         let mut pushed = false;
         let paced_from = self.paths[path]
             .is_paced(self.config.parts.pacing)
-            .then(|| self.sender.outstanding.flight(id));
+            .then(|| self.sender.outstanding.flight(path));
         packet.reserve(self.stamp(ctx.now));
         if let NextData::Retransmission { from, .. } = next {
             pushed = self.push_retransmissions(ctx, packet, from);
@@ -537,7 +529,7 @@ impl Association {
                 !self.is_spread()
                     && path == self.choice.sending
                     && self.paths[path].burst_left > 0
-                    && !self.sender.outstanding.any_lost_on(id)
+                    && !self.sender.outstanding.any_lost_on(path)
                     && self.window_open(path)
             }
         };
@@ -551,7 +543,7 @@ impl Association {
         }
         if pushed {
             if let Some(flight) = paced_from {
-                let bytes = self.sender.outstanding.flight(id).saturating_sub(flight);
+                let bytes = self.sender.outstanding.flight(path).saturating_sub(flight);
                 self.paths[path].pace(
                     ctx.now,
                     bytes,
@@ -572,7 +564,7 @@ impl Association {
 
     // [9260:3.3.1-13, 6.10-4]
     fn push_new(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>) -> bool {
-        let (path, id) = (packet.path, packet.path);
+        let path = packet.path;
         let mut pushed = false;
         while self.may_add_chunk()
             && let Some(len) = self.next_new_len(packet.room)
@@ -587,7 +579,7 @@ impl Association {
             }
             // RFC 9260 §6.1: the last chunk before a shutdown, and a probe, request an immediate SACK (I bit).
             let immediate = is_probe || self.state == State::ShutdownPending && self.sender.queue.is_empty();
-            let seq = self.sender.outstanding.push(fragment, id, ctx.now);
+            let seq = self.sender.outstanding.push(fragment, path, ctx.now);
             if let Some(data) = self.sender.outstanding.data(seq, immediate) {
                 packet.push_data(data);
             }
@@ -638,11 +630,7 @@ impl Association {
     /// A). Any cwnd allows a probe then.
     // [9260:6.1-3, 6.1-4, 6.1-5, 6.1-7]
     fn watch_zero_window(&mut self, ctx: &mut Context<'_>) {
-        let takes_data = matches!(
-            self.state,
-            State::Established | State::ShutdownPending | State::ShutdownReceived
-        );
-        let waits = takes_data && !self.sender.queue.is_empty() && self.sender.outstanding.is_empty();
+        let waits = self.state.may_send_data() && !self.sender.queue.is_empty() && self.sender.outstanding.is_empty();
         let armed = self.timers.zero_window_probe != NEVER;
         let is_shut = || self.next_new_len(self.room_on(self.choice.sending)).is_none();
         if waits && !armed && !self.sender.probe.permitted && is_shut() {

@@ -2,6 +2,19 @@
 //!
 //! The bytes in flight are updated when the state of a chunk changes, never by a scan of the ring. Inside, a chunk is identified by its
 //! [`Seq`], the 64-bit position in the order of first transmission. Only this file and the processing of SACKs handle wrap-around of TSNs.
+//!
+//! The files of this folder share the ring. Without a file, the function is in this one.
+//!
+//! | field | written by |
+//! |---|---|
+//! | `slots`, `base` | `push`, `pop` (called by `sack.rs`); single slots by `sack.rs`, `gap_blocks.rs`, `lost.rs`, `copies.rs` |
+//! | `data_in_flight`; `bytes`, `chunks`, `earliest` of a path | `add_flight`, `remove_flight`, `advance_earliest`, `take_out_unreported`, `copies.rs` |
+//! | `data_held`; `held` of a path | `push`, `pop`, `free`; when a chunk changes its path: `lost.rs`, `copies.rs` |
+//! | `reported` | `gap_blocks.rs` |
+//! | `suspects`, `scanned` | `sack.rs`; `suspects` also by `gap_blocks.rs` (reneging) and `lost.rs` (a retransmission) |
+//! | `lost`, `resent` | `lost.rs`; `sack.rs` empties `resent` |
+//! | `acks` | `start_acks`, `sack.rs`, `copies.rs` |
+//! | `sequences`, `copies` | `path_sequence.rs`, `copies.rs`, called from all files |
 
 use std::collections::VecDeque;
 

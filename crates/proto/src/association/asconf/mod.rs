@@ -238,10 +238,7 @@ impl Association {
     }
 
     fn may_change_addresses(&self) -> bool {
-        matches!(
-            self.state,
-            State::Established | State::ShutdownPending | State::ShutdownReceived
-        )
+        self.state.may_send_data()
     }
 
     fn ask_peer(&mut self, ctx: &mut Context<'_>, request: Request) {
