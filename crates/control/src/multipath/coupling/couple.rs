@@ -4,10 +4,10 @@ use core::fmt;
 
 use crate::multipath::PathView;
 
-/// The interface of a coupling. It applies to the growth of windows that grow like the standard (`standard`, `max-x`,
-/// `three-quarters`, `tabe`, `westwood`, `veno`, and others while they do), and to the reduction of windows that react
-/// to congestion like the standard. It does not apply to windows with their own rules (BBR, CUBIC in congestion
-/// avoidance, ...).
+/// The interface of a coupling. It applies to the growth of windows that grow by a
+/// [`StandardWindow`](crate::window::StandardWindow), and to the reduction of windows that reduce by
+/// [`WindowView::reduced_to`](crate::window::WindowView::reduced_to). It does not apply to windows with their own rules (BBR, CUBIC in
+/// congestion avoidance, ...).
 pub trait Couple: fmt::Debug + Send + Sync {
     /// Returns the growth of path `path` in congestion avoidance, as a multiple of the uncoupled growth. If it is
     /// negative, the window shrinks.
