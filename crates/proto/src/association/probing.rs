@@ -14,7 +14,7 @@ use whimbrel_control::multipath::policy::PathSign;
 use whimbrel_control::{AckSample, Controller, CouplingLimits, LossEvent, LossSignal, RecoveryEpoch, Seq, Span, Time};
 use whimbrel_wire::{Chunk, CommonHeader, HeartbeatInfo, PacketSink};
 
-use super::{Association, Context, State};
+use super::{Association, Context};
 use crate::config::NEVER;
 use crate::error::Discard;
 use crate::path::{HEARTBEAT_INFO_LEN, HeartbeatContent, Path};

@@ -7,7 +7,7 @@ use whimbrel_wire::{Sack, Tsn};
 use super::rate::DeliveryRates;
 use super::recovery::{Lost, LostTogether};
 use super::timestamp::Echo;
-use super::{Association, Context, State};
+use super::{Association, Context};
 use crate::config::NEVER;
 use crate::error::Discard;
 use crate::event::{CloseReason, Event};

@@ -2,7 +2,7 @@
 
 use whimbrel_control::{Span, Time};
 
-use super::{Association, Context, State};
+use super::{Association, Context};
 use crate::PathId;
 use crate::PathState;
 use crate::config::HeartbeatTimer;
