@@ -56,6 +56,18 @@ pub(crate) enum LineKind {
     Duplicates,
 }
 
+impl LineKind {
+    /// What it shows, with its unit.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            LineKind::Cwnd => "cwnd, 1500 bytes",
+            LineKind::Queue | LineKind::AverageQueue => "queue, packets",
+            LineKind::Gaps => "gap ack blocks per SACK",
+            LineKind::Duplicates => "duplicates per SACK",
+        }
+    }
+}
+
 /// A value that holds until it changes.
 #[derive(Clone, Debug)]
 struct Held {

@@ -19,6 +19,10 @@ pub(crate) struct Case {
     pub(crate) deterministic: bool,
     /// What theory predicts, if the selection asks for it.
     pub(crate) theory: Option<f64>,
+    /// A hash of the events of all runs behind the figure; none if it is not known. Points with equal ones are the same runs.
+    pub(crate) runs: Option<u64>,
+    /// The summary of figures of which the samples were not kept.
+    pub(crate) kept: Option<Summary>,
 }
 
 impl Case {
@@ -28,7 +32,33 @@ impl Case {
     }
 
     pub(crate) fn summary(&self) -> Summary {
-        Summary::of(self.samples.iter().copied())
+        self.kept.unwrap_or_else(|| Summary::of(self.samples.iter().copied()))
+    }
+
+    /// By how much `other` is more than this, pair by pair of seeds, and the half-width of its interval. Without the samples the interval is that of
+    /// independent figures, which is wider.
+    pub(crate) fn change_to(&self, other: &Case) -> (f64, f64) {
+        let (a, b) = (self.summary(), other.summary());
+        let means = b.mean.unwrap_or(f64::NAN) - a.mean.unwrap_or(f64::NAN);
+        if self.kept.is_some() || other.kept.is_some() {
+            return (means, a.ci95.unwrap_or(0.0).hypot(b.ci95.unwrap_or(0.0)));
+        }
+        let pairs = Summary::of(self.samples.iter().zip(&other.samples).map(|(a, b)| b - a));
+        (pairs.mean.unwrap_or(means), pairs.ci95.unwrap_or(0.0))
+    }
+
+    /// A number that two points share only if they are the same runs and their figures are equal; none if that is not known.
+    pub(crate) fn identity(&self) -> Option<u64> {
+        let summary = self.summary();
+        let bits = [summary.mean, summary.ci95].map(|figure| figure.map_or(0, f64::to_bits));
+        self.runs.map(|runs| combined([runs, bits[0], bits[1]]))
+    }
+
+    /// Makes this the figure of these runs and of those of the others.
+    pub(crate) fn beside<const N: usize>(&mut self, others: [&Case; N]) {
+        self.deterministic &= others.iter().all(|other| other.deterministic);
+        let runs = std::iter::once(self.runs).chain(others.map(|other| other.runs));
+        self.runs = runs.collect::<Option<Vec<_>>>().map(combined);
     }
 
     /// The free axes but this one, and its value on this one.
@@ -37,6 +67,14 @@ impl Case {
         let value = self.at.iter().find(|(name, _)| name == axis).map(|(_, value)| value);
         (rest, value)
     }
+}
+
+/// A hash of numbers that depends on their order (FNV-1a).
+pub(crate) fn combined(numbers: impl IntoIterator<Item = u64>) -> u64 {
+    let bytes = numbers.into_iter().flat_map(u64::to_le_bytes);
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
 }
 
 /// The point in words: `loss.rate 0.01, scheme jsctp`.

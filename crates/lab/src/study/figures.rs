@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-pub(crate) use super::case::{At, Case, Trouble, label, same};
+pub(crate) use super::case::{At, Case, Trouble, combined, label, same};
 use super::file::{Across, Expected, LineEntry, Pairs, Per, Selection, Snapshot};
 use super::pairs::{jackknife_harm, jackknife_ratio, partner};
 use crate::metric::metrics;
@@ -171,7 +171,7 @@ impl Figured<'_> {
                     let pairs = case.samples.iter().zip(&partner.samples);
                     pairs.map(|(a, b)| a - b).collect()
                 };
-                case.deterministic &= partner.deterministic;
+                case.beside([partner]);
             }
         }
         if let Some(harm) = &selection.harm {
@@ -184,7 +184,7 @@ impl Figured<'_> {
                 let alone = partner(case, &alone, "harm.alone")?;
                 let like = partner(case, &like, "harm.like")?;
                 case.samples = jackknife_harm(&case.samples, &alone.samples, &like.samples);
-                case.deterministic &= alone.deterministic && like.deterministic;
+                case.beside([alone, like]);
             }
         }
         Ok(cases)
@@ -224,6 +224,8 @@ impl Figured<'_> {
                     samples: lines.iter().map(|line| line[sample]).collect(),
                     deterministic: false,
                     theory: None,
+                    runs: None,
+                    kept: None,
                 }));
             }
         }
@@ -264,7 +266,7 @@ impl Figured<'_> {
                     };
                     return Err(Trouble::new(field, what, None));
                 }
-                samples.push(combined(&figures, selection.across) / per);
+                samples.push(together(&figures, selection.across) / per);
             }
             let theory = selection.theory.map(|theory| {
                 let found = point.config.and_then(|config| theory.expected(config));
@@ -274,14 +276,16 @@ impl Figured<'_> {
                 })
             });
             let at = free(&filters, point);
-            let prints: Vec<_> = point.runs.iter().map(|run| run.fingerprint()).collect();
-            let deterministic =
-                prints.len() > 1 && prints[0].is_some() && prints.iter().all(|print| *print == prints[0]);
+            let prints: Option<Vec<_>> = point.runs.iter().map(|run| run.fingerprint()).collect();
+            let prints = prints.filter(|prints| !prints.is_empty());
+            let same = |prints: &Vec<u64>| prints.len() > 1 && prints.iter().all(|print| *print == prints[0]);
             cases.push(Case {
                 at,
                 samples,
-                deterministic,
+                deterministic: prints.as_ref().is_some_and(same),
                 theory: theory.transpose()?,
+                runs: prints.map(combined),
+                kept: None,
             });
         }
         let measured = |case: &Case| case.samples.iter().any(|sample| sample.is_finite());
@@ -437,7 +441,7 @@ fn inherit(other: &Selection, from: &Selection) -> Selection {
     }
 }
 
-fn combined(figures: &[f64], across: Option<Across>) -> f64 {
+fn together(figures: &[f64], across: Option<Across>) -> f64 {
     let known: Vec<f64> = figures.iter().copied().filter(|figure| figure.is_finite()).collect();
     if known.is_empty() {
         return f64::NAN;
@@ -505,12 +509,12 @@ mod tests {
     #[test]
     fn flows_make_one_figure() {
         let figures = [1.0, 2.0, f64::NAN, 3.0];
-        let of = |across| combined(&figures, Some(across));
+        let of = |across| together(&figures, Some(across));
         assert_eq!(
             (of(Across::Mean), of(Across::Sum), of(Across::Min), of(Across::Max)),
             (2.0, 6.0, 1.0, 3.0)
         );
         assert!((of(Across::Jain) - 36.0 / 42.0).abs() < 1e-12);
-        assert!(combined(&[f64::NAN], None).is_nan());
+        assert!(together(&[f64::NAN], None).is_nan());
     }
 }

@@ -198,6 +198,18 @@ impl Snapshot {
         self.scenario.as_deref().is_none_or(|name| name == scenario)
     }
 
+    /// What its lines show, for the axis of a plot.
+    pub(crate) fn title(&self) -> String {
+        let mut titles: Vec<&str> = Vec::new();
+        for line in &self.lines {
+            let title = line.what.title();
+            if !titles.contains(&title) {
+                titles.push(title);
+            }
+        }
+        titles.join("; ")
+    }
+
     pub(crate) fn timeline(&self) -> Timeline {
         Timeline {
             from: self.from,
@@ -299,22 +311,17 @@ pub(crate) enum Check {
         /// Least last-to-first ratio (rising) or first-to-last ratio (falling).
         factor: Option<f64>,
     },
-    /// A figure hardly changes along an axis: its span over its mean.
-    Flat {
-        of: Selection,
-        over: String,
-        within: f64,
-        within_partly: Option<f64>,
-    },
-    /// The figure is highest at one of these values of an axis, or tied with the highest.
+    /// A figure hardly changes along an axis: its span over its mean. That has no direction, so that it holds, fails or is undecided.
+    Flat { of: Selection, over: String, within: f64 },
+    /// The figure is highest at one of these values of an axis, or tied with the highest: it is ahead of every other, or behind by no more than
+    /// the slack, by more than noise.
     Best {
         of: Selection,
         over: String,
         is: Value,
-        /// Relative difference that counts as a tie, beside noise.
+        /// Relative difference that counts as a tie.
         #[serde(default)]
         slack: f64,
-        slack_partly: Option<f64>,
     },
     /// A figure is a straight line over an axis of numbers.
     Linear {

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::file::{Check, ClaimKind, Selection};
-use super::plot::plot;
+use super::file::{Check, ClaimKind, Per, Selection};
+use super::plot::{Titles, plot};
 use super::stored::{Class, Kept};
 use super::verdict::Verdict;
 use super::{Study, StudyError};
+use crate::metric::metrics;
 
 /// Figures of a study's last full run, as its folder keeps them.
 pub(crate) const KEPT: &str = "results.json";
@@ -120,10 +121,13 @@ impl<'s> Outcome<'s> {
                 .kept
                 .as_ref()
                 .and_then(|kept| kept.claims.iter().find(|kept| kept.id == claim.id));
-            let class = class.map_or("not run yet".to_owned(), |class| match class.seeds {
-                Some(seeds) => format!("{}: about {seeds} seeds would decide", class.verdict.name()),
-                None => class.verdict.name().to_owned(),
-            });
+            let text = class.as_ref().map_or(String::new(), |class| class.text.clone());
+            let class = class
+                .as_ref()
+                .map_or("not run yet".to_owned(), |class| match class.seeds {
+                    Some(seeds) => format!("{}: about {seeds} seeds would decide", class.verdict.name()),
+                    None => class.verdict.name().to_owned(),
+                });
             let whose = match kind {
                 ClaimKind::Reading if study.file.kind.is_none() => " (alternative reading)",
                 ClaimKind::Own if study.file.kind.is_none() => " (our question)",
@@ -137,7 +141,7 @@ impl<'s> Outcome<'s> {
             let cells = [
                 format!("{}{whose}", claim.claim),
                 crate::text::text(&claim.paper),
-                kept.map_or(String::new(), |kept| kept.text.clone()),
+                text,
                 class,
                 note,
             ];
@@ -147,14 +151,6 @@ impl<'s> Outcome<'s> {
                 .collect();
             let _ = writeln!(page, "| {} |", cells.join(" | "));
             let Some(kept) = kept else { continue };
-            let listed;
-            let points = match &kept.points {
-                Some(points) => points,
-                None => {
-                    listed = kept.listed(&claim.check);
-                    &listed
-                }
-            };
             let over = match &claim.check {
                 Check::Trend { over, .. }
                 | Check::Flat { over, .. }
@@ -162,16 +158,21 @@ impl<'s> Outcome<'s> {
                 | Check::Linear { over, .. } => Some(over.as_str()),
                 Check::Bounds { .. } | Check::Near { .. } => None,
             };
-            if let Some(svg) = plot(points, over, beside(claim.check.of())) {
-                let worst = if kept.points.is_none() && kept.text.contains(" hold; ") {
-                    "; the series farthest from the claim"
-                } else {
-                    ""
-                };
+            // A single figure stands in the table.
+            if kept.points.len() < 2 {
+                continue;
+            }
+            let values = title(claim.check.of());
+            let titles = Titles {
+                over,
+                values: &values,
+                beside: beside(claim.check.of()),
+            };
+            if let Some(svg) = plot(&kept.points, &titles) {
                 let metric = claim.check.of().metric.as_deref().unwrap_or_default();
                 let _ = writeln!(
                     figures,
-                    "\n![{}]({}.svg)\n\n`{metric}`: {}{worst}.",
+                    "\n![{}]({}.svg)\n\n`{metric}`: {}.",
                     claim.id, claim.id, claim.claim
                 );
                 plots.push((format!("{}/{}.svg", study.id, claim.id), svg));
@@ -184,7 +185,17 @@ impl<'s> Outcome<'s> {
                 continue;
             };
             let over = figure.snapshot.as_ref().map(|_| "time").or(figure.over.as_deref());
-            if let Some(svg) = plot(&kept.points, over, figure.of.as_ref().map_or("the paper", beside)) {
+            let values = match (&figure.of, &figure.snapshot) {
+                (Some(of), _) => title(of),
+                (None, Some(snapshot)) => snapshot.title(),
+                (None, None) => String::new(),
+            };
+            let titles = Titles {
+                over,
+                values: &values,
+                beside: figure.of.as_ref().map_or("the paper", beside),
+            };
+            if let Some(svg) = plot(&kept.points, &titles) {
                 let _ = writeln!(of_paper, "\n![{}]({}.svg)\n\n{}.", figure.id, figure.id, figure.title);
                 plots.push((format!("{}/{}.svg", study.id, figure.id), svg));
             }
@@ -201,6 +212,25 @@ impl<'s> Outcome<'s> {
     }
 }
 
+/// What the figures of a selection are, with their unit, for the axis of a plot.
+fn title(of: &Selection) -> String {
+    let metric = of.metric.as_deref().unwrap_or_default();
+    let known = metrics()
+        .find(|known| known.name == metric)
+        .filter(|_| of.link.is_none());
+    let label = known.map_or_else(|| metric.replace('_', " "), |known| known.label.to_owned());
+    // A ratio has no unit.
+    let bare = label.split(", ").next().unwrap_or(&label);
+    match (&of.to, &of.minus, &of.per) {
+        _ if of.harm.is_some() => format!("harm, {bare}"),
+        (Some(_), _, _) => format!("{bare}, ratio"),
+        (None, Some(_), _) => format!("{label}, difference"),
+        (None, None, Per::Number(per)) => format!("{label}, over {per}"),
+        (None, None, Per::Points(_)) => format!("{bare}, ratio"),
+        (None, None, Per::One) => label,
+    }
+}
+
 /// What the figures of a selection are compared with.
 fn beside(of: &Selection) -> &'static str {
     if of.theory.is_some() { "theory" } else { "the paper" }
@@ -210,9 +240,8 @@ fn beside(of: &Selection) -> &'static str {
 fn summary(outcomes: &[Outcome<'_>]) -> String {
     let mut text = format!(
         "# Results of the studies\n\n{MADE} Classes: `reproduced`, at 90 % of the points or more; `mostly`, at 50 % or more; `direction only`, the \
-         sign is right and the size is not; `not`; `inconclusive`, the 95 % interval includes both; `vacuous`, nothing happened that could fail \
-         it. Results kept without the figures of all points give the share that holds and the worst point; where fewer than half hold, the class is \
-         that of the worst point.\n"
+         sign is right and the size is not; `not`; `inconclusive`, the 95 % interval includes both, and no point clearly fails; `vacuous`, nothing \
+         happened that could fail it. Points that are the same runs, because an axis changes nothing there, count once.\n"
     );
     for (kind, title) in [
         (ClaimKind::Paper, "Claims of papers"),

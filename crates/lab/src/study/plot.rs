@@ -9,128 +9,90 @@ use crate::report::short;
 use crate::text::text;
 
 const WIDTH: f64 = 640.0;
-const HEIGHT: f64 = 320.0;
-const LEFT: f64 = 64.0;
+const LEFT: f64 = 76.0;
 const RIGHT: f64 = 624.0;
 const TOP: f64 = 28.0;
 const BOTTOM: f64 = 256.0;
+/// Space between the frame and the outermost points.
+const INSET: f64 = 24.0;
+/// Width of a character of a label, on average.
+const CHARACTER: f64 = 6.5;
 /// Colours that remain distinguishable with red-green colour blindness (Okabe and Ito 2008).
 const COLOURS: [&str; 7] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000",
 ];
-
+/// Dashes of lines whose colours repeat.
+const DASHES: [&str; 4] = ["", "6 3", "2 3", "8 3 2 3"];
 /// Points of a line that have a mark.
 const MOST_MARKS: usize = 40;
 
-/// The plot of these points over the axis with most values; none of fewer than three points. `beside` names what they are compared with.
-pub(super) fn plot(points: &[Plotted], over: Option<&str>, beside: &str) -> Option<String> {
+/// What a plot says beside its points.
+pub(super) struct Titles<'t> {
+    /// The axis along the bottom; by default the one with most values.
+    pub(super) over: Option<&'t str>,
+    /// What the values are, with their unit.
+    pub(super) values: &'t str,
+    /// What they are compared with.
+    pub(super) beside: &'t str,
+}
+
+/// The points of a line, with what its label says.
+struct Series<'p> {
+    label: String,
+    points: Vec<&'p Plotted>,
+}
+
+/// The values along the bottom.
+struct Bottom<'p> {
+    axis: usize,
+    values: Vec<&'p Value>,
+    /// Their numbers, if all of them are; otherwise they are categories.
+    numbers: Option<Vec<f64>>,
+}
+
+/// The heights of values.
+struct Heights {
+    low: f64,
+    high: f64,
+    step: f64,
+}
+
+/// The plot of these points; none without any.
+pub(super) fn plot(points: &[Plotted], titles: &Titles<'_>) -> Option<String> {
     let first = points.first()?;
-    let values = |axis: usize| -> Vec<&Value> {
-        let mut found: Vec<&Value> = Vec::new();
-        for point in points {
-            if let Some((_, value)) = point.at.get(axis)
-                && !found.contains(&value)
-            {
-                found.push(value);
-            }
-        }
-        found
+    let bottom = Bottom::of(points, titles.over)?;
+    let series = series(points, bottom.axis);
+    let heights = Heights::of(points);
+    let turned = bottom.turned();
+    let below = BOTTOM + if turned { 96.0 } else { 38.0 };
+    let labelled = series.iter().any(|series| !series.label.is_empty());
+    let legend = if labelled {
+        16.0 * series.len().div_ceil(2) as f64 + 16.0
+    } else {
+        16.0
     };
-    let axes = 0..first.at.len();
-    let named = over.and_then(|over| {
-        axes.clone()
-            .find(|axis| first.at[*axis].0 == over || first.at[*axis].0.ends_with(&format!(".{over}")))
-    });
-    let x_axis = named.or_else(|| axes.max_by_key(|axis| (values(*axis).len(), *axis)))?;
-    let xs = values(x_axis);
-    if points.len() < 3 || xs.len() < 2 {
-        return None;
-    }
-    let mut series: Vec<(String, Vec<&Plotted>)> = Vec::new();
-    for point in points {
-        let rest = point.at.iter().enumerate().filter(|(axis, _)| *axis != x_axis);
-        let label: Vec<String> = rest
-            .map(|(_, (name, value))| format!("{} {}", short(name), text(value)))
-            .collect();
-        let label = label.join(", ");
-        match series.iter_mut().find(|(known, _)| *known == label) {
-            Some((_, points)) => points.push(point),
-            None => series.push((label, vec![point])),
-        }
-    }
-    let numbers: Option<Vec<f64>> = xs.iter().map(|value| value.as_f64()).collect();
-    let place = |value: &Value| -> f64 {
-        let share = match (&numbers, value.as_f64()) {
-            (Some(numbers), Some(number)) => {
-                let low = numbers.iter().copied().fold(f64::INFINITY, f64::min);
-                let high = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-                (number - low) / (high - low).max(1e-300)
-            }
-            _ => {
-                let index = xs.iter().position(|known| *known == value).unwrap_or(0);
-                index as f64 / (xs.len() - 1) as f64
-            }
-        };
-        LEFT + 24.0 + share * (RIGHT - LEFT - 48.0)
-    };
-    let reach = |point: &Plotted| {
-        let ci95 = point.ci95.unwrap_or(0.0);
-        [Some(point.mean - ci95), Some(point.mean + ci95), point.paper]
-    };
-    let ys: Vec<f64> = points.iter().flat_map(reach).flatten().collect();
-    let (mut low, mut high) = ys.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), y| {
-        (low.min(*y), high.max(*y))
-    });
-    if low > 0.0 && low < 0.6 * high {
-        low = 0.0;
-    }
-    let margin = ((high - low) * 0.06).max(high.abs() * 1e-3).max(1e-12);
-    (low, high) = (if low == 0.0 { 0.0 } else { low - margin }, high + margin);
-    let height = |y: f64| BOTTOM - (y - low) / (high - low) * (BOTTOM - TOP);
-    let legend = series.len().min(COLOURS.len()).div_ceil(2) as f64;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {0}\" font-family=\"sans-serif\" font-size=\"12\">\n\
          <rect width=\"{WIDTH}\" height=\"{0}\" fill=\"#ffffff\"/>\n",
-        HEIGHT + 16.0 * legend
+        below + legend
     );
-    frame(&mut svg, low, high, &height);
-    // Of many values some are enough.
-    const MOST_LABELS: usize = 12;
-    for value in xs.iter().step_by(xs.len().div_ceil(MOST_LABELS)) {
-        let x = place(value);
-        let _ = writeln!(
-            svg,
-            "<text x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
-            BOTTOM + 18.0,
-            escaped(&text(value))
-        );
-    }
+    heights.frame(&mut svg, titles.values);
+    bottom.labels(&mut svg, turned);
     let _ = writeln!(
         svg,
-        "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+        "<text x=\"{}\" y=\"{below}\" text-anchor=\"middle\">{}</text>",
         (LEFT + RIGHT) / 2.0,
-        BOTTOM + 38.0,
-        escaped(short(&first.at[x_axis].0))
+        escaped(first.at.get(bottom.axis).map_or("", |(name, _)| short(name)))
     );
-    for (number, (label, points)) in series.iter().take(COLOURS.len()).enumerate() {
-        let colour = COLOURS[number];
-        line(
-            &mut svg,
-            points,
-            colour,
-            &|point| (place(&point.at[x_axis].1), height(point.mean)),
-            &height,
-        );
-        if !label.is_empty() {
-            let (x, y) = (
-                LEFT + 280.0 * (number % 2) as f64,
-                HEIGHT - 4.0 + 16.0 * (number / 2) as f64,
-            );
-            let _ = writeln!(svg, "<circle cx=\"{x}\" cy=\"{}\" r=\"4\" fill=\"{colour}\"/>", y - 4.0);
-            let _ = writeln!(svg, "<text x=\"{}\" y=\"{y}\">{}</text>", x + 10.0, escaped(label));
+    for (number, line) in series.iter().enumerate() {
+        let aside = bottom.aside(number, series.len());
+        draw(&mut svg, line, number, &bottom, &heights, aside);
+        if !line.label.is_empty() {
+            entry(&mut svg, &line.label, number, below + 24.0);
         }
     }
     if points.iter().any(|point| point.paper.is_some()) {
+        let beside = titles.beside;
         let _ = writeln!(
             svg,
             "<text x=\"{RIGHT}\" y=\"18\" text-anchor=\"end\">hollow squares: {beside}</text>"
@@ -140,55 +102,224 @@ pub(super) fn plot(points: &[Plotted], over: Option<&str>, beside: &str) -> Opti
     Some(svg)
 }
 
-/// The frame, with four lines across.
-fn frame(svg: &mut String, low: f64, high: f64, height: &dyn Fn(f64) -> f64) {
-    for step in 0..=4 {
-        let y = low + (high - low) * f64::from(step) / 4.0;
-        let at = height(y);
-        let _ = writeln!(
-            svg,
-            "<line x1=\"{LEFT}\" y1=\"{at:.1}\" x2=\"{RIGHT}\" y2=\"{at:.1}\" stroke=\"#dddddd\"/>"
-        );
-        let digits = if high - low >= 40.0 {
-            0
-        } else if high - low >= 0.4 {
-            2
-        } else {
-            4
+/// The points by the values of the axes that are not along the bottom.
+fn series(points: &[Plotted], bottom: usize) -> Vec<Series<'_>> {
+    let mut series: Vec<Series<'_>> = Vec::new();
+    for point in points {
+        let rest = point.at.iter().enumerate().filter(|(axis, _)| *axis != bottom);
+        let label: Vec<String> = rest
+            .map(|(_, (name, value))| format!("{} {}", short(name), text(value)))
+            .collect();
+        let label = label.join(", ");
+        match series.iter_mut().find(|known| known.label == label) {
+            Some(known) => known.points.push(point),
+            None => series.push(Series {
+                label,
+                points: vec![point],
+            }),
+        }
+    }
+    series
+}
+
+impl<'p> Bottom<'p> {
+    fn of(points: &'p [Plotted], over: Option<&str>) -> Option<Self> {
+        let first = points.first()?;
+        let values = |axis: usize| -> Vec<&'p Value> {
+            let mut found: Vec<&Value> = Vec::new();
+            for point in points {
+                if let Some((_, value)) = point.at.get(axis)
+                    && !found.contains(&value)
+                {
+                    found.push(value);
+                }
+            }
+            found
         };
+        let axes = 0..first.at.len();
+        let named = over.and_then(|over| {
+            axes.clone()
+                .find(|axis| first.at[*axis].0 == over || first.at[*axis].0.ends_with(&format!(".{over}")))
+        });
+        // A single figure lies in the middle.
+        let axis = named
+            .or_else(|| axes.max_by_key(|axis| (values(*axis).len(), *axis)))
+            .unwrap_or(0);
+        let values = values(axis);
+        let numbers = values.iter().map(|value| value.as_f64()).collect();
+        Some(Bottom { axis, values, numbers })
+    }
+
+    /// Where a value lies between the ends, 0 to 1.
+    fn share(&self, value: Option<&Value>) -> f64 {
+        match (&self.numbers, value.and_then(Value::as_f64)) {
+            _ if self.values.len() < 2 => 0.5,
+            (Some(numbers), Some(number)) => {
+                let low = numbers.iter().copied().fold(f64::INFINITY, f64::min);
+                let high = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                (number - low) / (high - low).max(1e-300)
+            }
+            _ => {
+                let index = self.values.iter().position(|known| Some(*known) == value).unwrap_or(0);
+                (index as f64 + 0.5) / self.values.len() as f64
+            }
+        }
+    }
+
+    fn place(&self, value: Option<&Value>) -> f64 {
+        LEFT + INSET + self.share(value) * (RIGHT - LEFT - 2.0 * INSET)
+    }
+
+    /// By how much a series lies beside the middle of its category, so that marks and intervals do not cover each other.
+    fn aside(&self, number: usize, series: usize) -> f64 {
+        if self.numbers.is_some() {
+            return 0.0;
+        }
+        let room = 0.7 * (RIGHT - LEFT - 2.0 * INSET) / self.values.len() as f64;
+        let step = (room / series as f64).min(12.0);
+        (number as f64 - (series - 1) as f64 / 2.0) * step
+    }
+
+    /// Whether the names of the categories are too long to stand side by side.
+    fn turned(&self) -> bool {
+        let room = (RIGHT - LEFT - 2.0 * INSET) / self.values.len() as f64;
+        let longest = self.values.iter().map(|value| text(value).chars().count()).max();
+        self.numbers.is_none() && longest.unwrap_or(0) as f64 * CHARACTER > room
+    }
+
+    /// The values, without those for which there is no room.
+    fn labels(&self, svg: &mut String, turned: bool) {
+        let mut ordered: Vec<_> = self
+            .values
+            .iter()
+            .map(|value| (self.place(Some(value)), text(value)))
+            .collect();
+        ordered.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut end = f64::NEG_INFINITY;
+        for (x, name) in ordered {
+            let y = BOTTOM + 18.0;
+            if turned {
+                let _ = writeln!(
+                    svg,
+                    "<text x=\"{x:.1}\" y=\"{y}\" text-anchor=\"end\" transform=\"rotate(-35 {x:.1} {y})\">{}</text>",
+                    escaped(&name)
+                );
+                continue;
+            }
+            let half = name.chars().count() as f64 * CHARACTER / 2.0;
+            if x - half >= end + 4.0 {
+                let _ = writeln!(
+                    svg,
+                    "<text x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{}</text>",
+                    escaped(&name)
+                );
+                end = x + half;
+            }
+        }
+    }
+}
+
+impl Heights {
+    /// A range of round steps that includes all points, their intervals and the paper's figures, and zero if it is near.
+    fn of(points: &[Plotted]) -> Self {
+        let reach = |point: &Plotted| {
+            let ci95 = point.ci95.unwrap_or(0.0);
+            [Some(point.mean - ci95), Some(point.mean + ci95), point.paper]
+        };
+        let ys = points.iter().flat_map(reach).flatten();
+        let (mut low, mut high) = ys.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), y| {
+            (low.min(y), high.max(y))
+        });
+        if low > 0.0 && low < 0.6 * high {
+            low = 0.0;
+        } else if high < 0.0 && high > 0.6 * low {
+            high = 0.0;
+        }
+        // Of equal values the range is a fifth of them.
+        let size = low.abs().max(high.abs());
+        let span = if high - low < 1e-3 * size {
+            0.2 * size
+        } else {
+            high - low
+        };
+        let span = span.max(1e-9);
+        let rough = span / 4.0;
+        let power = 10_f64.powf(rough.log10().floor());
+        let step = [1.0, 2.0, 2.5, 5.0, 10.0]
+            .into_iter()
+            .map(|round| round * power)
+            .find(|step| *step >= rough * (1.0 - 1e-9));
+        let step = step.unwrap_or(10.0 * power);
+        let dust = 1e-6;
+        let (mut low, mut high) = ((low / step + dust).floor() * step, (high / step - dust).ceil() * step);
+        if high - low < step / 2.0 {
+            (low, high) = (low - step, high + step);
+        }
+        Heights { low, high, step }
+    }
+
+    fn at(&self, y: f64) -> f64 {
+        BOTTOM - (y - self.low) / (self.high - self.low) * (BOTTOM - TOP)
+    }
+
+    /// The frame, with a line across at each step.
+    fn frame(&self, svg: &mut String, title: &str) {
+        let steps = ((self.high - self.low) / self.step).round() as usize;
+        // As many decimals as the step has: 2.5 has one more than 2.
+        let decimals = (0..9).find(|decimals| {
+            let scaled = self.step * 10_f64.powi(*decimals);
+            (scaled - scaled.round()).abs() < 1e-6
+        });
+        let decimals = decimals.unwrap_or(9) as usize;
+        for number in 0..=steps {
+            let y = self.low + self.step * number as f64;
+            // Not minus zero.
+            let y = if y.abs() < self.step * 1e-6 { 0.0 } else { y };
+            let at = self.at(y);
+            let _ = writeln!(
+                svg,
+                "<line x1=\"{LEFT}\" y1=\"{at:.1}\" x2=\"{RIGHT}\" y2=\"{at:.1}\" stroke=\"#dddddd\"/>\n\
+                 <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{y:.decimals$}</text>",
+                LEFT - 6.0,
+                at + 4.0
+            );
+        }
+        let middle = (TOP + BOTTOM) / 2.0;
         let _ = writeln!(
             svg,
-            "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{y:.digits$}</text>",
-            LEFT - 6.0,
-            at + 4.0
+            "<text x=\"14\" y=\"{middle}\" text-anchor=\"middle\" transform=\"rotate(-90 14 {middle})\">{}</text>",
+            escaped(title)
         );
     }
 }
 
-/// A series: its line, a mark and an interval for each point, the paper's figures.
-fn line(
-    svg: &mut String,
-    points: &[&Plotted],
-    colour: &str,
-    place: &dyn Fn(&Plotted) -> (f64, f64),
-    height: &dyn Fn(f64) -> f64,
-) {
-    let places: Vec<String> = points
-        .iter()
-        .map(|point| {
-            let (x, y) = place(point);
-            format!("{x:.1},{y:.1}")
-        })
-        .collect();
-    let _ = writeln!(
-        svg,
-        "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\"/>",
-        places.join(" ")
-    );
+/// A series: a mark and an interval for each point, the paper's figures, and over an axis of numbers a line.
+fn draw(svg: &mut String, series: &Series<'_>, number: usize, bottom: &Bottom<'_>, heights: &Heights, aside: f64) {
+    let colour = COLOURS[number % COLOURS.len()];
+    let place = |point: &Plotted| {
+        let value = point.at.get(bottom.axis).map(|(_, value)| value);
+        (bottom.place(value) + aside, heights.at(point.mean))
+    };
+    let points = &series.points;
+    if bottom.numbers.is_some() && points.len() > 1 {
+        let places: Vec<String> = points
+            .iter()
+            .map(|point| {
+                let (x, y) = place(point);
+                format!("{x:.1},{y:.1}")
+            })
+            .collect();
+        let _ = writeln!(
+            svg,
+            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\"{}/>",
+            places.join(" "),
+            dashes(number)
+        );
+    }
     for point in points {
         let (x, y) = place(point);
         if let Some(ci95) = point.ci95.filter(|ci95| *ci95 > 0.0) {
-            let (top, bottom) = (height(point.mean + ci95), height(point.mean - ci95));
+            let (top, bottom) = (heights.at(point.mean + ci95), heights.at(point.mean - ci95));
             let _ = writeln!(
                 svg,
                 "<line x1=\"{x:.1}\" y1=\"{top:.1}\" x2=\"{x:.1}\" y2=\"{bottom:.1}\" stroke=\"{colour}\"/>"
@@ -199,15 +330,40 @@ fn line(
             let _ = writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>");
         }
         if let Some(paper) = point.paper {
-            let y = height(paper);
             let _ = writeln!(
                 svg,
                 "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"8\" height=\"8\" fill=\"none\" stroke=\"{colour}\"/>",
                 x - 4.0,
-                y - 4.0
+                heights.at(paper) - 4.0
             );
         }
     }
+}
+
+/// The dashes of a line whose colour another one has.
+fn dashes(number: usize) -> String {
+    match DASHES[number / COLOURS.len() % DASHES.len()] {
+        "" => String::new(),
+        dashes => format!(" stroke-dasharray=\"{dashes}\""),
+    }
+}
+
+/// A series in the legend, two to a line.
+fn entry(svg: &mut String, label: &str, number: usize, top: f64) {
+    let (x, y) = (LEFT + 280.0 * (number % 2) as f64, top + 16.0 * (number / 2) as f64);
+    let colour = COLOURS[number % COLOURS.len()];
+    let _ = writeln!(
+        svg,
+        "<line x1=\"{}\" y1=\"{1}\" x2=\"{2}\" y2=\"{1}\" stroke=\"{colour}\"{3}/>\n\
+         <circle cx=\"{x}\" cy=\"{1}\" r=\"3\" fill=\"{colour}\"/>\n\
+         <text x=\"{4}\" y=\"{y}\">{5}</text>",
+        x - 12.0,
+        y - 4.0,
+        x + 12.0,
+        dashes(number),
+        x + 18.0,
+        escaped(label)
+    );
 }
 
 fn escaped(text: &str) -> String {
@@ -218,9 +374,14 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn each_point_has_a_mark_its_interval_and_the_papers_figure() {
-        let point = |x: i64, scheme: &str, mean: f64, paper: Option<f64>| Plotted {
+    const TITLES: Titles<'static> = Titles {
+        over: Some("loss"),
+        values: "goodput, Mbit/s",
+        beside: "the paper",
+    };
+
+    fn point(x: impl Into<Value>, scheme: &str, mean: f64, paper: Option<f64>) -> Plotted {
+        Plotted {
             at: vec![
                 ("link.a.loss".to_owned(), x.into()),
                 ("scheme".to_owned(), scheme.into()),
@@ -228,7 +389,21 @@ mod tests {
             mean,
             ci95: Some(0.1),
             paper,
-        };
+            runs: None,
+        }
+    }
+
+    /// The texts at the y axis.
+    fn ticks(svg: &str) -> Vec<&str> {
+        let at = format!("<text x=\"{}\" ", LEFT - 6.0);
+        let lines = svg.lines().filter(|line| line.starts_with(&at));
+        lines
+            .filter_map(|line| line.split_once('>')?.1.strip_suffix("</text>"))
+            .collect()
+    }
+
+    #[test]
+    fn each_point_has_a_mark_its_interval_and_the_papers_figure() {
         let points = [
             point(0, "a<b", 1.0, None),
             point(10, "a<b", 2.0, Some(2.5)),
@@ -237,9 +412,10 @@ mod tests {
             point(10, "c", 2.0, None),
             point(30, "c", 2.0, None),
         ];
-        let svg = plot(&points, Some("loss"), "the paper").expect("a plot");
+        let svg = plot(&points, &TITLES).expect("a plot");
         assert_eq!(svg.matches("<polyline").count(), 2);
-        assert_eq!(svg.matches("r=\"3\"").count(), 6);
+        // Six points, and two entries of the legend.
+        assert_eq!(svg.matches("r=\"3\"").count(), 8);
         assert_eq!(
             svg.matches("fill=\"none\" stroke=\"#0072b2\"/>").count(),
             2,
@@ -247,8 +423,72 @@ mod tests {
         );
         assert!(svg.contains("scheme a&lt;b") && svg.contains(">a.loss<"), "{svg}");
         // 10 lies a third of the way from 0 to 30.
-        let x = LEFT + 24.0 + (RIGHT - LEFT - 48.0) / 3.0;
+        let x = LEFT + INSET + (RIGHT - LEFT - 2.0 * INSET) / 3.0;
         assert!(svg.contains(&format!("cx=\"{x:.1}\"")), "{svg}");
-        assert_eq!(plot(&points[..2], None, "the paper"), None);
+    }
+
+    #[test]
+    fn one_or_two_points_make_a_plot_too() {
+        let points = [point(1, "a", 2.0, None), point(5, "a", 3.0, None)];
+        for count in [1, 2] {
+            let svg = plot(&points[..count], &TITLES).expect("a plot");
+            assert_eq!(svg.matches("cx=").count() - 1, count, "{svg}");
+        }
+        let single = Plotted {
+            at: Vec::new(),
+            ..points[0].clone()
+        };
+        assert!(plot(&[single], &TITLES).expect("a plot").contains("<circle"));
+        assert_eq!(plot(&[], &TITLES), None);
+    }
+
+    #[test]
+    fn categories_are_not_joined_and_lie_side_by_side() {
+        let points = [
+            point("droptail", "a", 1.0, None),
+            point("red", "a", 2.0, None),
+            point("droptail", "c", 1.0, None),
+            point("red", "c", 2.0, None),
+        ];
+        let svg = plot(&points, &TITLES).expect("a plot");
+        assert!(!svg.contains("<polyline"), "{svg}");
+        let places: std::collections::BTreeSet<&str> = svg
+            .split("<circle cx=\"")
+            .skip(1)
+            .filter_map(|rest| rest.split('"').next())
+            .filter(|x| x.contains('.'))
+            .collect();
+        assert_eq!(places.len(), 4, "each mark has its own place: {places:?}");
+    }
+
+    #[test]
+    fn the_axis_of_values_has_round_steps_and_a_title() {
+        let of = |values: &[f64]| {
+            let points: Vec<_> = values
+                .iter()
+                .enumerate()
+                .map(|(x, value)| Plotted {
+                    ci95: None,
+                    ..point(x, "a", *value, None)
+                })
+                .collect();
+            plot(&points, &TITLES).expect("a plot")
+        };
+        assert!(of(&[1.0, 2.0]).contains(">goodput, Mbit/s</text>"));
+        assert_eq!(ticks(&of(&[0.1, 1.873])), ["0.0", "0.5", "1.0", "1.5", "2.0"]);
+        assert_eq!(ticks(&of(&[1.91, 1.937])), ["1.91", "1.92", "1.93", "1.94"]);
+        assert_eq!(ticks(&of(&[-3.0, 41.0])), ["-20", "0", "20", "40", "60"]);
+        assert_eq!(ticks(&of(&[1.0, 1.0])), ["0.95", "1.00", "1.05"]);
+        assert_eq!(ticks(&of(&[0.0, 0.0])).len(), 3);
+    }
+
+    #[test]
+    fn more_series_than_colours_are_all_there() {
+        let points: Vec<_> = (0..9)
+            .flat_map(|scheme| [0, 1].map(|x| point(x, &format!("s{scheme}"), f64::from(scheme), None)))
+            .collect();
+        let svg = plot(&points, &TITLES).expect("a plot");
+        assert_eq!(svg.matches("<polyline").count(), 9);
+        assert!(svg.contains("scheme s8") && svg.contains("stroke-dasharray"), "{svg}");
     }
 }

@@ -11,7 +11,7 @@ pub enum Verdict {
     /// It does not come out.
     #[serde(rename = "not")]
     Not,
-    /// The interval includes both that it does and that it does not.
+    /// The interval includes both that it does and that it does not, and no point clearly fails.
     #[serde(rename = "inconclusive")]
     Inconclusive,
     /// The sign is right, the size is not.
@@ -51,10 +51,11 @@ impl Verdict {
         }
     }
 
-    /// The class of a claim that comes out for `holds` of `all` points, whose direction is right for `direction` others, and of which
-    /// `open` more are undecided.
-    pub(crate) fn of_shares(holds: usize, direction: usize, open: usize, all: usize) -> Verdict {
-        let share = |count: usize| count as f64 / all.max(1) as f64;
+    /// The class of a claim by its points: it comes out for `holds` of them, in direction only for `direction`, clearly does not for `fails`, and is
+    /// undecided for `open`. Where a point clearly fails, a claim is decided.
+    pub(crate) fn of_points(holds: usize, direction: usize, fails: usize, open: usize) -> Verdict {
+        let all = holds + direction + fails + open;
+        let share = |count: usize| count as f64 / all as f64;
         if all == 0 {
             Verdict::Vacuous
         } else if share(holds) >= SHARES[0] {
@@ -63,7 +64,7 @@ impl Verdict {
             Verdict::Mostly
         } else if share(holds + direction) >= SHARES[1] {
             Verdict::Direction
-        } else if share(holds + direction + open) >= SHARES[1] {
+        } else if fails == 0 {
             Verdict::Inconclusive
         } else {
             Verdict::Not

@@ -1,8 +1,7 @@
 //! Checks of single figures: bounds, and values of a paper.
 
 use super::{Part, nothing};
-use crate::stats::Summary;
-use crate::study::figures::{Case, Trouble, expected_fits, label};
+use crate::study::figures::{Case, Trouble, combined, expected_fits, label};
 use crate::study::file::{Check, Expected, Selection};
 use crate::study::verdict::Verdict;
 
@@ -22,47 +21,6 @@ fn neutral(of: &Selection) -> Option<f64> {
         (None, Some(_)) => Some(0.0),
         _ => None,
     }
-}
-
-/// The grade of a figure of which only the mean and the interval over `n` seeds are known, and the seeds that would decide it; none if the check
-/// is about series. `paper` is the figure it is compared with, if it is one of a list.
-pub(crate) fn grade_figure(
-    check: &Check,
-    mean: f64,
-    ci95: Option<f64>,
-    paper: Option<f64>,
-    n: usize,
-) -> Option<(Verdict, Option<usize>)> {
-    // Two samples with this mean and this interval.
-    let spread = ci95.map_or(0.0, |ci95| ci95 / Summary::of([-1.0, 1.0]).ci95.unwrap_or(1.0));
-    let samples = match ci95 {
-        Some(_) => vec![mean - spread, mean + spread],
-        None => vec![mean],
-    };
-    let two = samples.len();
-    let case = Case {
-        at: Vec::new(),
-        samples,
-        deterministic: false,
-        theory: paper.filter(|_| check.of().theory.is_some()),
-    };
-    let part = match check {
-        Check::Bounds { .. } => bounds(check, &case).ok()?,
-        Check::Near {
-            of,
-            value,
-            within,
-            within_partly,
-            ..
-        } => {
-            let expected = value.or(paper.filter(|_| of.theory.is_none()));
-            let parts = near(of, &[case], (expected, &[]), *within, *within_partly, true).ok()?;
-            parts.into_iter().next()?
-        }
-        _ => return None,
-    };
-    let seeds = part.seeds.map(|seeds| (seeds * n).div_ceil(two).max(n + 1));
-    Some((part.verdict, seeds))
 }
 
 /// Reproduced within the strict bound, in direction only within the other one.
@@ -157,6 +115,7 @@ pub(super) fn bounds(check: &Check, case: &Case) -> Result<Part, Trouble> {
         figure: Some(summary),
         margin: margins.into_iter().flatten().fold(f64::INFINITY, f64::min),
         seeds: open.then(|| deciding_seeds(summary.n, ci95, nearest)).flatten(),
+        identity: case.identity(),
     })
 }
 
@@ -202,6 +161,7 @@ pub(super) fn near(
                     figure: Some(summary),
                     margin: -off,
                     seeds: open.then(|| deciding_seeds(summary.n, ci95, distance)).flatten(),
+                    identity: case.identity().map(|identity| combined([identity, expected.to_bits()])),
                 }
             }
         });

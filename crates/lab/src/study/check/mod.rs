@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use whimbrel_scenario::word_hint;
 
-pub(crate) use self::figure::grade_figure;
 use self::figure::{bounds, near};
 use self::series::series_part;
 use super::figures::{At, Case, Figured, Trouble, axis_of, expected_fits, label};
@@ -41,6 +40,9 @@ pub(crate) struct Plotted {
     pub(crate) ci95: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) paper: Option<f64>,
+    /// A hash of the runs behind the figure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) runs: Option<String>,
 }
 
 /// What a series or a single figure came to.
@@ -53,15 +55,28 @@ struct Part {
     margin: f64,
     /// Seeds that would decide it, if it is open.
     seeds: Option<usize>,
+    /// What two parts share only if they are the same runs and figures.
+    identity: Option<u64>,
 }
 
 /// Checks a claim.
 pub(crate) fn evaluate(claim: &ClaimEntry, data: &Figured<'_>) -> Result<Finding, Trouble> {
     let (selection, over) = claim.check.subject();
     let cases = data.cases(selection).map_err(|trouble| trouble.within("of"))?;
-    let over = over.map(|given| known_axis("over", given, &cases)).transpose()?;
-    let points = plotted(&claim.check, &cases);
-    let judge = |cases: &[Case]| parts(&claim.check, cases, over.as_deref(), data.thinned).map(|parts| whole(&parts));
+    judge(claim, &cases, over, data.thinned)
+}
+
+/// Checks a claim by the figures that were kept of `seeds` runs of each point.
+pub(crate) fn regrade(claim: &ClaimEntry, points: &[Plotted], seeds: usize) -> Result<Finding, Trouble> {
+    let theory = claim.check.of().theory.is_some();
+    let cases: Vec<Case> = points.iter().map(|point| point.case(theory, seeds)).collect();
+    judge(claim, &cases, claim.check.subject().1, true)
+}
+
+fn judge(claim: &ClaimEntry, cases: &[Case], over: Option<&str>, thinned: bool) -> Result<Finding, Trouble> {
+    let over = over.map(|given| known_axis("over", given, cases)).transpose()?;
+    let points = plotted(&claim.check, cases);
+    let judge = |cases: &[Case]| parts(&claim.check, cases, over.as_deref(), thinned).map(whole);
     let conclude = |mut finding: Finding| {
         if claim.vacuous.is_some() {
             finding.verdict = Verdict::Vacuous;
@@ -69,11 +84,11 @@ pub(crate) fn evaluate(claim: &ClaimEntry, data: &Figured<'_>) -> Result<Finding
         Finding { points, ..finding }
     };
     let Some(given) = &claim.for_some else {
-        return judge(&cases).map(conclude);
+        return judge(cases).map(conclude);
     };
-    let some = known_axis("for_some", given, &cases)?;
+    let some = known_axis("for_some", given, cases)?;
     let mut best: Option<Finding> = None;
-    for (value, cases) in grouped(&cases, |case| {
+    for (value, cases) in grouped(cases, |case| {
         let (_, value) = case.split(&some);
         value
             .map(|value| vec![(some.clone(), value.clone())])
@@ -83,9 +98,7 @@ pub(crate) fn evaluate(claim: &ClaimEntry, data: &Figured<'_>) -> Result<Finding
             .iter()
             .map(|case| Case {
                 at: case.split(&some).0,
-                samples: case.samples.clone(),
-                deterministic: case.deterministic,
-                theory: case.theory,
+                ..(*case).clone()
             })
             .collect();
         let mut finding = judge(&inner)?;
@@ -153,7 +166,33 @@ fn point(case: &Case, paper: Option<f64>) -> Option<Plotted> {
         mean: summary.mean?,
         ci95: summary.ci95,
         paper,
+        runs: case.runs.map(|runs| format!("{runs:016x}")),
     })
+}
+
+impl Plotted {
+    /// The figure that was kept. Without a hash of the runs, points are the same runs if they have the same figures to the last digit, unless those
+    /// are shares or counts, which can be equal by chance.
+    fn case(&self, theory: bool, seeds: usize) -> Case {
+        let sum = self.mean * seeds as f64;
+        let measured = self.ci95.is_some_and(|ci95| ci95 > 0.0) && (sum - sum.round()).abs() > 1e-6;
+        let runs = match &self.runs {
+            Some(runs) => u64::from_str_radix(runs, 16).ok(),
+            None => measured.then_some(0),
+        };
+        Case {
+            at: self.at.clone(),
+            samples: Vec::new(),
+            deterministic: false,
+            theory: self.paper.filter(|_| theory),
+            runs,
+            kept: Some(Summary {
+                mean: Some(self.mean),
+                ci95: self.ci95,
+                n: seeds,
+            }),
+        }
+    }
 }
 
 impl Finding {
@@ -193,29 +232,63 @@ impl Check {
     }
 }
 
+/// The parts without those that are the same runs as one before them, and how many those are.
+fn distinct(parts: Vec<Part>) -> (Vec<Part>, usize) {
+    let all = parts.len();
+    let mut known = Vec::new();
+    let mut kept: Vec<Part> = Vec::with_capacity(all);
+    for part in parts {
+        if part.identity.is_none_or(|identity| !known.contains(&identity)) {
+            known.extend(part.identity);
+            kept.push(part);
+        }
+    }
+    let same = all - kept.len();
+    (kept, same)
+}
+
+/// `one` or the plural, with the number.
+fn counted(count: usize, one: &str, many: &str) -> String {
+    match count {
+        1 => format!("1 {one}"),
+        n => format!("{n} {many}"),
+    }
+}
+
 /// What all parts say together.
-fn whole(parts: &[Part]) -> Finding {
+fn whole(parts: Vec<Part>) -> Finding {
+    let (parts, same) = distinct(parts);
     let count = |verdict: Verdict| parts.iter().filter(|part| part.verdict == verdict).count();
     let holds = count(Verdict::Reproduced);
-    let (direction, open) = (count(Verdict::Direction), count(Verdict::Inconclusive));
-    let verdict = Verdict::of_shares(holds, direction, open, parts.len());
-    let open = parts.iter().filter(|part| part.verdict == Verdict::Inconclusive);
-    let undecided = open.max_by_key(|part| part.seeds);
+    let (direction, fails, open) = (
+        count(Verdict::Direction),
+        count(Verdict::Not),
+        count(Verdict::Inconclusive),
+    );
+    let verdict = Verdict::of_points(holds, direction, fails, open);
+    let undecided = parts.iter().filter(|part| part.verdict == Verdict::Inconclusive);
+    let undecided = undecided.max_by_key(|part| part.seeds);
     let undecided = undecided.filter(|_| verdict == Verdict::Inconclusive);
     let seeds = undecided.and_then(|part| part.seeds);
     let decide = seeds.map_or_else(String::new, |seeds| format!("about {seeds} seeds would decide"));
-    if let [part] = parts {
+    let same = match same {
+        0 => String::new(),
+        n => format!(" ({} the same runs)", counted(n, "more point is", "more points are")),
+    };
+    if let [part] = parts.as_slice() {
         let decide = seeds.map_or_else(String::new, |_| format!("; {decide}"));
         return Finding {
             verdict,
-            text: format!("{}{decide}", part.text),
+            text: format!("{}{same}{decide}", part.text),
             figure: part.figure,
             seeds,
             points: Vec::new(),
             margin: part.known_margin(),
         };
     }
-    let worst = parts.iter().min_by(|a, b| {
+    let decided = parts.iter().filter(|part| part.verdict != Verdict::Vacuous);
+    let all = decided.clone().count();
+    let worst = decided.min_by(|a, b| {
         a.verdict
             .cmp(&b.verdict)
             .then(a.known_margin().total_cmp(&b.known_margin()))
@@ -227,24 +300,27 @@ fn whole(parts: &[Part]) -> Finding {
             } else {
                 format!(" at {}", worst.label)
             };
-            let closest = if holds == parts.len() { "closest" } else { "worst" };
+            let closest = if holds == all { "closest" } else { "worst" };
             // The worst point may be decided although others are not.
             let decide = match (seeds, undecided) {
                 (None, _) | (_, None) => String::new(),
                 (Some(_), Some(part)) if part.label == worst.label => format!("; {decide}"),
                 (Some(_), Some(part)) => format!("; open: {} at {}, {decide}", part.text, part.label),
             };
-            let right = match direction {
-                0 => String::new(),
-                n => format!(", {n} in direction only"),
-            };
-            format!(
-                "{holds} of {} hold{right}; {closest}: {}{name}{decide}",
-                parts.len(),
-                worst.text
-            )
+            let mut counts = format!("{holds} of {all} hold");
+            let others = [
+                (direction, counted(direction, "in direction only", "in direction only")),
+                (fails, counted(fails, "fails", "fail")),
+                (open, counted(open, "undecided", "undecided")),
+            ];
+            for (_, said) in others.into_iter().filter(|(count, _)| *count > 0) {
+                counts = format!("{counts}, {said}");
+            }
+            format!("{counts}{same}; {closest}: {}{name}{decide}", worst.text)
         }
-        None => "nothing was measured".to_owned(),
+        None => parts
+            .first()
+            .map_or_else(|| "nothing was measured".to_owned(), |part| part.text.clone()),
     };
     Finding {
         verdict,
@@ -309,8 +385,11 @@ fn nothing(label: String) -> Part {
         figure: None,
         margin: f64::NAN,
         seeds: None,
+        identity: None,
     }
 }
 
+#[cfg(test)]
+mod classes;
 #[cfg(test)]
 mod tests;

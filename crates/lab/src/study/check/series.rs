@@ -4,11 +4,27 @@ use serde_json::Value;
 
 use super::figure::{deciding_seeds, graded};
 use super::{Part, nothing};
-use crate::stats::Summary;
-use crate::study::figures::{Case, Trouble, label, same};
+use crate::study::figures::{Case, Trouble, combined, label, same};
 use crate::study::file::{Check, Direction};
 use crate::study::verdict::Verdict;
 use crate::text::text;
+
+/// What a series came to: its class, what there is to say, how far it is from the claim, and what is undecided.
+struct Judged {
+    verdict: Verdict,
+    said: String,
+    margin: f64,
+    open: Option<Open>,
+}
+
+/// A difference within noise of what decides.
+#[derive(Clone, Copy)]
+struct Open {
+    /// Half-width of its interval.
+    noise: f64,
+    /// How far it is from what decides.
+    distance: f64,
+}
 
 /// A point of a series.
 struct Dot<'c> {
@@ -29,8 +45,7 @@ pub(super) fn series_part(check: &Check, over: &str, at: &[(String, Value)], cas
     if dots.len() < 2 {
         return Err(Trouble::new("over", format!("`{over}` needs two values or more"), None));
     }
-    let mut seeds = None;
-    let (verdict, said, margin) = match check {
+    let judged = match check {
         Check::Trend {
             direction,
             slack,
@@ -46,22 +61,10 @@ pub(super) fn series_part(check: &Check, over: &str, at: &[(String, Value)], cas
                     None,
                 ));
             }
-            let judged = trend(&dots, *direction, *slack, *ties, *every_step, *factor);
-            if judged.0 == Verdict::Inconclusive {
-                let (change, noise) = difference(&dots[0], &dots[dots.len() - 1]);
-                seeds = deciding_seeds(dots[0].case.samples.len(), noise, change);
-            }
-            judged
+            trend(&dots, *direction, *slack, *ties, *every_step, *factor)
         }
-        Check::Flat {
-            within, within_partly, ..
-        } => flat(&dots, *within, *within_partly),
-        Check::Best {
-            is,
-            slack,
-            slack_partly,
-            ..
-        } => best(&dots, is, *slack, *slack_partly)?,
+        Check::Flat { within, .. } => flat(&dots, *within),
+        Check::Best { is, slack, .. } => best(&dots, is, *slack)?,
         Check::Linear {
             direction,
             r2,
@@ -70,14 +73,25 @@ pub(super) fn series_part(check: &Check, over: &str, at: &[(String, Value)], cas
         } => linear(&dots, *direction, *r2, *r2_partly)?,
         Check::Bounds { .. } | Check::Near { .. } => return Err(Trouble::new("", "a series expected", None)),
     };
+    let seeds = judged
+        .open
+        .and_then(|open| deciding_seeds(dots[0].case.summary().n, open.noise, open.distance));
+    let identities: Option<Vec<u64>> = dots.iter().map(|dot| dot.case.identity()).collect();
     Ok(Part {
         label: label(at),
-        verdict,
-        text: format!("{}{said}", listed(&dots)),
+        verdict: judged.verdict,
+        text: format!("{}{}", listed(&dots), judged.said),
         figure: None,
-        margin,
+        margin: judged.margin,
         seeds,
+        identity: identities.map(combined),
     })
+}
+
+/// Whether the axis changes nothing: all points are the same runs.
+fn untouched(dots: &[Dot<'_>]) -> bool {
+    let first = dots[0].case.identity();
+    first.is_some() && dots.iter().all(|dot| dot.case.identity() == first)
 }
 
 /// The figures along the axis; of many, the ends and some between.
@@ -95,13 +109,6 @@ fn listed(dots: &[Dot<'_>]) -> String {
     some.join(", ")
 }
 
-/// By how much `b` is more than `a`, pair by pair of seeds, and the half-width of its interval.
-fn difference(a: &Dot<'_>, b: &Dot<'_>) -> (f64, f64) {
-    let pairs = a.case.samples.iter().zip(&b.case.samples).map(|(a, b)| b - a);
-    let summary = Summary::of(pairs);
-    (summary.mean.unwrap_or(b.mean - a.mean), summary.ci95.unwrap_or(0.0))
-}
-
 fn trend(
     dots: &[Dot<'_>],
     direction: Direction,
@@ -109,11 +116,11 @@ fn trend(
     ties: bool,
     every_step: bool,
     factor: Option<f64>,
-) -> (Verdict, String, f64) {
+) -> Judged {
     let sign = if direction == Direction::Rising { 1.0 } else { -1.0 };
     let (mut against, mut level, mut worst) = (0, 0, f64::INFINITY);
     for pair in dots.windows(2) {
-        let (change, noise) = difference(&pair[0], &pair[1]);
+        let (change, noise) = pair[0].case.change_to(pair[1].case);
         let change = change * sign;
         let size = pair[0].mean.abs().max(pair[1].mean.abs());
         worst = worst.min(change / size.max(1e-12));
@@ -124,7 +131,7 @@ fn trend(
         }
     }
     let (first, last) = (&dots[0], &dots[dots.len() - 1]);
-    let (change, noise) = difference(first, last);
+    let (change, noise) = first.case.change_to(last.case);
     let size = first.mean.abs().max(last.mean.abs());
     let right = if ties {
         change * sign >= -noise.max(slack * size)
@@ -147,61 +154,98 @@ fn trend(
     let said = count_of(against, "goes the other way", "go the other way")
         + &count_of(level, "is within noise", "are within noise");
     let verdict = graded(right && enough && against + level == 0, right);
-    // Neither up nor down beyond noise.
-    let open = !right && !ties && change.abs() <= noise && noise > 0.0;
-    (if open { Verdict::Inconclusive } else { verdict }, said, worst)
+    // Neither up nor down beyond noise, and no step clearly the other way.
+    let open = !right && !ties && against == 0 && change.abs() <= noise && noise > 0.0;
+    Judged {
+        verdict: if open { Verdict::Inconclusive } else { verdict },
+        said,
+        margin: worst,
+        open: open.then_some(Open {
+            noise,
+            distance: change,
+        }),
+    }
 }
 
-fn flat(dots: &[Dot<'_>], within: f64, within_partly: Option<f64>) -> (Verdict, String, f64) {
-    let low = dots.iter().map(|dot| dot.mean).fold(f64::INFINITY, f64::min);
-    let high = dots.iter().map(|dot| dot.mean).fold(f64::NEG_INFINITY, f64::max);
-    let mean = dots.iter().map(|dot| dot.mean).sum::<f64>() / dots.len() as f64;
-    let span = if high == low { 0.0 } else { (high - low) / mean.abs() };
-    let verdict = graded(span <= within, within_partly.is_some_and(|within| span <= within));
-    (
+/// The class of a difference that must be at most `limit`.
+fn at_most(difference: f64, noise: f64, limit: f64) -> Verdict {
+    if noise > 0.0 && (difference - limit).abs() < noise {
+        Verdict::Inconclusive
+    } else {
+        graded(difference <= limit, false)
+    }
+}
+
+fn flat(dots: &[Dot<'_>], within: f64) -> Judged {
+    let (mut low, mut high) = (&dots[0], &dots[0]);
+    for dot in dots {
+        low = if dot.mean < low.mean { dot } else { low };
+        high = if dot.mean > high.mean { dot } else { high };
+    }
+    let mean = (dots.iter().map(|dot| dot.mean).sum::<f64>() / dots.len() as f64).abs();
+    let span = high.mean - low.mean;
+    let (_, noise) = low.case.change_to(high.case);
+    let share = if span == 0.0 { 0.0 } else { span / mean };
+    let limit = within * mean;
+    let verdict = match untouched(dots) {
+        true => Verdict::Vacuous,
+        false => at_most(span, noise, limit),
+    };
+    let said = match verdict {
+        Verdict::Vacuous => "; all of them are the same runs".to_owned(),
+        _ => format!("; they span {:.2} % of their mean", share * 100.0),
+    };
+    let open = Open {
+        noise,
+        distance: span - limit,
+    };
+    Judged {
         verdict,
-        format!("; they span {:.2} % of their mean", span * 100.0),
-        -span,
-    )
+        said,
+        margin: -share,
+        open: (verdict == Verdict::Inconclusive).then_some(open),
+    }
 }
 
-fn best(
-    dots: &[Dot<'_>],
-    is: &Value,
-    slack: f64,
-    slack_partly: Option<f64>,
-) -> Result<(Verdict, String, f64), Trouble> {
+fn best(dots: &[Dot<'_>], is: &Value, slack: f64) -> Result<Judged, Trouble> {
     let meant = |value: &Value| match is {
         Value::Array(several) => several.iter().any(|one| same(one, value)),
         one => same(one, value),
     };
-    let top = |wanted: bool| {
-        dots.iter()
-            .filter(|dot| meant(dot.value) == wanted)
-            .max_by(|a, b| a.mean.total_cmp(&b.mean))
-    };
-    let Some(ours) = top(true) else {
+    let (ours, others): (Vec<_>, Vec<_>) = dots.iter().partition(|dot| meant(dot.value));
+    let Some(top) = ours.into_iter().max_by(|a, b| a.mean.total_cmp(&b.mean)) else {
         return Err(Trouble::new("is", format!("the axis has no value {is}"), None));
     };
-    let Some(other) = top(false) else {
-        return Ok((Verdict::Reproduced, String::new(), 0.0));
-    };
-    let (behind, noise) = difference(ours, other);
-    let share = behind / other.mean.abs().max(1e-12);
-    let tied = |slack: f64| behind <= noise.max(slack * other.mean.abs());
-    let said = format!(
-        "; highest at {}",
-        text(if behind > 0.0 { other.value } else { ours.value })
-    );
-    Ok((graded(tied(slack), slack_partly.is_some_and(tied)), said, -share))
+    let mut worst: Option<(Verdict, f64, Open)> = None;
+    for other in &others {
+        let (behind, noise) = top.case.change_to(other.case);
+        let size = other.mean.abs();
+        let limit = slack * size;
+        let margin = (limit - behind) / size.max(1e-12);
+        let open = Open {
+            noise,
+            distance: behind - limit,
+        };
+        let found = (at_most(behind, noise, limit), margin, open);
+        if worst.is_none_or(|worst| found.0.cmp(&worst.0).then(found.1.total_cmp(&worst.1)).is_lt()) {
+            worst = Some(found);
+        }
+    }
+    let highest = others.iter().copied().max_by(|a, b| a.mean.total_cmp(&b.mean));
+    let highest = highest.filter(|other| other.mean > top.mean).unwrap_or(top);
+    let said = format!("; highest at {}", text(highest.value));
+    let (verdict, margin, open) = worst.map_or((Verdict::Reproduced, 0.0, None), |(verdict, margin, open)| {
+        (verdict, margin, (verdict == Verdict::Inconclusive).then_some(open))
+    });
+    Ok(Judged {
+        verdict,
+        said,
+        margin,
+        open,
+    })
 }
 
-fn linear(
-    dots: &[Dot<'_>],
-    direction: Direction,
-    r2: f64,
-    r2_partly: Option<f64>,
-) -> Result<(Verdict, String, f64), Trouble> {
+fn linear(dots: &[Dot<'_>], direction: Direction, r2: f64, r2_partly: Option<f64>) -> Result<Judged, Trouble> {
     let mut points = Vec::with_capacity(dots.len());
     for dot in dots {
         let Some(x) = dot.value.as_f64() else {
@@ -229,9 +273,10 @@ fn linear(
         right && explained >= r2,
         right && r2_partly.is_some_and(|least| explained >= least),
     );
-    Ok((
+    Ok(Judged {
         verdict,
-        format!("; slope {slope:.3}, R² {explained:.3}"),
-        explained - r2,
-    ))
+        said: format!("; slope {slope:.3}, R² {explained:.3}"),
+        margin: explained - r2,
+        open: None,
+    })
 }

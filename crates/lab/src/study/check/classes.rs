@@ -1,0 +1,157 @@
+//! Which class a claim gets where points fail, are undecided, or are the same runs.
+
+use serde_json::{Value, json};
+
+use super::tests::{Data, claim};
+use super::*;
+use crate::study::figures::{Figures, Measured, PointRuns, Subject};
+
+/// A run with one figure and the hash of its events.
+struct Printed(f64, u64);
+
+impl Figures for Printed {
+    fn figures(&self, _: Subject<'_>, _: &str) -> Vec<f64> {
+        vec![self.0]
+    }
+
+    fn fingerprint(&self) -> Option<u64> {
+        Some(self.1)
+    }
+}
+
+/// The verdict and the text of a check of points on the axis `x`, each with its figures and fingerprints by seed.
+fn judged(points: &[&[(f64, u64)]], check: Value) -> (Verdict, String) {
+    let runs: Vec<Vec<Printed>> = points
+        .iter()
+        .map(|point| point.iter().map(|(value, print)| Printed(*value, *print)).collect())
+        .collect();
+    let points = runs.iter().enumerate().map(|(x, runs)| PointRuns {
+        params: vec![("x".to_owned(), json!(x))],
+        config: None,
+        runs: runs.iter().map(|run| run as &dyn Figures).collect(),
+    });
+    let xs = (0..runs.len()).map(|x| json!(x)).collect();
+    let data = Figured {
+        scenarios: vec![Measured {
+            name: "only".to_owned(),
+            axes: vec![("x".to_owned(), xs)],
+            points: points.collect(),
+        }],
+        thinned: false,
+    };
+    let mut check = check;
+    check["of"] = json!({ "metric": "goodput_mbps" });
+    let claim = serde_json::from_value(claim(check)).expect("a claim");
+    let finding = evaluate(&claim, &data).expect("everything is there");
+    (finding.verdict, finding.text)
+}
+
+fn series(points: &[&[f64]], check: Value) -> Verdict {
+    let points: Vec<(f64, &'static str, &[f64])> = points
+        .iter()
+        .enumerate()
+        .map(|(x, samples)| (x as f64, "a", *samples))
+        .collect();
+    Data::of(&points)
+        .find(&claim(check))
+        .expect("everything is there")
+        .verdict
+}
+
+#[test]
+fn a_claim_with_a_point_that_clearly_fails_is_not_inconclusive() {
+    let check = json!({ "kind": "bounds", "at_least": 1.0 });
+    let open: &[f64] = &[0.9, 1.0, 1.2];
+    assert_eq!(series(&[open, open, open], check.clone()), Verdict::Inconclusive);
+    let failing = [open, open, &[0.5, 0.5, 0.51]];
+    assert_eq!(series(&failing, check.clone()), Verdict::Not);
+    let claim = claim(check);
+    let points: Vec<(f64, &'static str, &[f64])> = (0..3).map(|x| (f64::from(x), "a", failing[x as usize])).collect();
+    let text = Data::of(&points).find(&claim).expect("good").text;
+    assert!(
+        text.starts_with("0 of 3 hold, 1 fails, 2 undecided; worst: 0.503"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_trend_with_a_clear_step_the_other_way_is_not_inconclusive() {
+    let rising = json!({ "kind": "trend", "over": "x", "direction": "rising" });
+    let ends: &[f64] = &[1.0, 1.2, 0.9];
+    let again: &[f64] = &[1.1, 1.0, 1.0];
+    assert_eq!(
+        series(&[ends, &[1.1, 1.0, 1.0], again], rising.clone()),
+        Verdict::Inconclusive
+    );
+    // Up, and down again to where it was.
+    assert_eq!(series(&[ends, &[5.0, 5.1, 5.0], again], rising), Verdict::Not);
+}
+
+#[test]
+fn a_level_figure_is_level_or_not_and_has_no_direction() {
+    let flat = json!({ "kind": "flat", "over": "x", "within": 0.1 });
+    assert_eq!(series(&[&[1.0], &[1.05]], flat.clone()), Verdict::Reproduced);
+    assert_eq!(series(&[&[1.0], &[1.2]], flat.clone()), Verdict::Not);
+    // They differ by 0.15 ± 0.4: it may be less than a tenth, and it may be more.
+    assert_eq!(
+        series(&[&[1.0, 1.0, 1.0], &[1.0, 1.15, 1.3]], flat),
+        Verdict::Inconclusive
+    );
+    let partly = json!({ "kind": "flat", "of": {}, "over": "x", "within": 0.1, "within_partly": 0.3 });
+    assert!(serde_json::from_value::<Check>(partly).is_err());
+}
+
+#[test]
+fn the_best_must_be_ahead_by_more_than_noise_or_tied_by_less_than_the_slack() {
+    let best = |slack: f64| json!({ "kind": "best", "over": "x", "is": 0, "slack": slack });
+    let ours: &[f64] = &[1.0, 1.1, 1.2];
+    assert_eq!(series(&[ours, &[0.5, 0.6, 0.7]], best(0.0)), Verdict::Reproduced);
+    // Behind by 0.05 ± 0.43, which says nothing.
+    assert_eq!(series(&[ours, &[1.3, 1.1, 1.05]], best(0.0)), Verdict::Inconclusive);
+    assert_eq!(series(&[ours, &[1.5, 1.6, 1.7]], best(0.0)), Verdict::Not);
+    // Behind by exactly 0.01, a tie within 5 %.
+    assert_eq!(series(&[ours, &[1.01, 1.11, 1.21]], best(0.0)), Verdict::Not);
+    assert_eq!(series(&[ours, &[1.01, 1.11, 1.21]], best(0.05)), Verdict::Reproduced);
+    // Each of the others counts, not the highest alone.
+    assert_eq!(
+        series(&[ours, &[1.5, 0.4, 1.52], &[1.12, 1.22, 1.32]], best(0.0)),
+        Verdict::Not
+    );
+    // One of several is enough.
+    let either = json!({ "kind": "best", "over": "x", "is": [0, 1] });
+    assert_eq!(
+        series(&[ours, &[1.5, 1.6, 1.7], &[0.4, 0.5, 0.6]], either),
+        Verdict::Reproduced
+    );
+    let partly = json!({ "kind": "best", "of": {}, "over": "x", "is": 0, "slack_partly": 0.3 });
+    assert!(serde_json::from_value::<Check>(partly).is_err());
+}
+
+#[test]
+fn points_of_the_same_runs_count_once() {
+    let check = || json!({ "kind": "bounds", "at_least": 1.0 });
+    let good: &[(f64, u64)] = &[(2.0, 1), (2.1, 2)];
+    let bad: &[(f64, u64)] = &[(0.1, 3), (0.11, 4)];
+    let other: &[(f64, u64)] = &[(0.2, 5), (0.21, 6)];
+    // Three of five points hold; of the runs that differ, one of three.
+    let (verdict, text) = judged(&[good, good, good, bad, other], check());
+    assert_eq!(verdict, Verdict::Not);
+    assert!(
+        text.starts_with("1 of 3 hold, 2 fail (2 more points are the same runs); worst: 0.105"),
+        "{text}"
+    );
+    // Equal figures of other runs are points of their own.
+    let (verdict, _) = judged(&[good, &[(2.0, 7), (2.1, 8)], good, bad, other], check());
+    assert_eq!(verdict, Verdict::Mostly);
+}
+
+#[test]
+fn what_an_axis_does_not_touch_is_level_by_definition() {
+    let flat = || json!({ "kind": "flat", "over": "x", "within": 0.1 });
+    let same: &[(f64, u64)] = &[(2.0, 1), (2.1, 2)];
+    assert_eq!(judged(&[same, same, same], flat()).0, Verdict::Vacuous);
+    assert_eq!(
+        judged(&[same, same, &[(2.0, 1), (2.1, 3)]], flat()).0,
+        Verdict::Reproduced
+    );
+}
