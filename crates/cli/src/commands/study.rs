@@ -287,7 +287,7 @@ fn run_study(study: &Study, args: &RunArgs, interrupted: &std::sync::atomic::Ato
     let report = study
         .judge(&planned, &runs, args.quick)
         .map_err(|error| study_error(&error))?;
-    let kept = format!("{:#}\n", report.kept(&command.join(" ")));
+    let kept = report.kept_text(&command.join(" "));
     let write = |path: PathBuf| {
         std::fs::write(&path, &kept)
             .map_err(|error| fail(FAILED, format_args!("cannot write {}: {error}", path.display())))

@@ -156,6 +156,11 @@ impl StudyReport {
         text
     }
 
+    /// The text of the file that is kept in the study's folder: [`Self::kept`] with a line for each point.
+    pub fn kept_text(&self, command: &str) -> String {
+        by_line(&self.kept(command), 0) + "\n"
+    }
+
     /// Everything that goes into the table of all studies, to be kept in the study's folder.
     pub fn kept(&self, command: &str) -> Value {
         let mut value = self.json();
@@ -180,6 +185,26 @@ impl StudyReport {
     }
 }
 
+/// JSON with a line for each value, and one for each point of a figure: half as long as one for each number, and a run that differs in a point
+/// differs in a line.
+fn by_line(value: &Value, indent: usize) -> String {
+    let inner = "  ".repeat(indent + 1);
+    let outer = "  ".repeat(indent);
+    match value {
+        Value::Object(entries) if !entries.is_empty() && !entries.contains_key("mean") => {
+            let entries = entries
+                .iter()
+                .map(|(key, value)| format!("{inner}{}: {}", json!(key), by_line(value, indent + 1)));
+            format!("{{\n{}\n{outer}}}", entries.collect::<Vec<_>>().join(",\n"))
+        }
+        Value::Array(items) if !items.is_empty() => {
+            let items = items.iter().map(|item| format!("{inner}{}", by_line(item, indent + 1)));
+            format!("[\n{}\n{outer}]", items.collect::<Vec<_>>().join(",\n"))
+        }
+        other => other.to_string(),
+    }
+}
+
 /// Words in lines of at most `width` characters.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
@@ -198,4 +223,22 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
         }
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_point_has_a_line() {
+        let point = |x: i64| json!({ "at": [["x", x]], "mean": 0.5 });
+        let value = json!({ "id": "c", "none": [], "points": [point(1), point(2)] });
+        let text = by_line(&value, 0);
+        assert_eq!(
+            text,
+            "{\n  \"id\": \"c\",\n  \"none\": [],\n  \"points\": [\n    \
+             {\"at\":[[\"x\",1]],\"mean\":0.5},\n    {\"at\":[[\"x\",2]],\"mean\":0.5}\n  ]\n}"
+        );
+        assert_eq!(serde_json::from_str::<Value>(&text).expect("JSON"), value);
+    }
 }

@@ -31,7 +31,9 @@ pub(super) struct KeptFigure {
 pub(super) struct KeptClaim {
     pub(super) id: String,
     pub(super) text: String,
-    verdict: String,
+    /// The class of the run; none if the figures are those of another claim of the same run, made for a check that was written later.
+    #[serde(default)]
+    verdict: Option<String>,
     #[serde(default)]
     seeds: Option<usize>,
     /// Figures of all points.
@@ -56,6 +58,7 @@ impl KeptClaim {
             Check::Flat { .. } | Check::Best { .. } => !current,
             Check::Trend { .. } | Check::Linear { .. } => false,
         };
+        let by_points = by_points || self.verdict.is_none();
         // Points of which nothing was measured are not kept.
         let complete = !self.points.is_empty() && !self.text.contains("nothing was measured");
         if by_points
@@ -68,7 +71,9 @@ impl KeptClaim {
                 seeds: finding.seeds,
             };
         }
-        let known = Verdict::ALL.into_iter().find(|verdict| verdict.name() == self.verdict);
+        let known = Verdict::ALL
+            .into_iter()
+            .find(|verdict| Some(verdict.name()) == self.verdict.as_deref());
         let vacuous = claim.vacuous.as_ref().map(|_| Verdict::Vacuous);
         Class {
             verdict: vacuous.or(known).unwrap_or(Verdict::Not),
@@ -92,7 +97,8 @@ mod tests {
             .enumerate()
             .map(|(x, (mean, ci95))| serde_json::json!({ "at": [["x", x]], "mean": mean, "ci95": ci95 }));
         let points: Vec<Value> = points.collect();
-        let kept = serde_json::json!({ "id": "x", "text": said, "verdict": "direction only", "points": points });
+        let verdict = (said != "later").then_some("direction only");
+        let kept = serde_json::json!({ "id": "x", "text": said, "verdict": verdict, "points": points });
         let kept: KeptClaim = serde_json::from_value(kept).expect("a kept claim");
         let class = kept.class(&claim, 10);
         (class.verdict, class.seeds, class.text)
@@ -126,6 +132,15 @@ mod tests {
         assert_eq!(
             class(trend, "said", &falling),
             (Verdict::Direction, None, "said".to_owned())
+        );
+        // A check that was written after the run has its figures alone.
+        let (verdict, _, text) = class(trend, "later", &falling);
+        assert_eq!(
+            (verdict, text.as_str()),
+            (
+                Verdict::Not,
+                "2.00 ± 0.10 at 0, 1.00 ± 0.10 at 1; 1 step goes the other way"
+            )
         );
         let said = "0 of 3 hold; worst: nothing was measured at x 2";
         assert_eq!(class(ABOVE, said, &[(1.4, 0.1)]).0, Verdict::Direction);
