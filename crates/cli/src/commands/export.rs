@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use whimbrel_lab::{ExportFormat, export};
+use whimbrel_lab::{ExportError, ExportFormat, export};
 
-use crate::output::{EXIT_CODES, Outcome, WRONG_USE, exit, fail, print};
+use crate::output::{EXIT_CODES, FAILED, Outcome, WRONG_USE, exit, fail, print};
 
 /// Write the events of a recorded run in the format of another viewer, and print the names of the files
 #[derive(clap::Args, Debug)]
@@ -42,7 +42,10 @@ fn try_run(args: &Args) -> Outcome {
     } else {
         ExportFormat::Qlog
     };
-    let files = export(&args.folder, format, args.out.as_deref()).map_err(|error| fail(WRONG_USE, error))?;
+    let files = export(&args.folder, format, args.out.as_deref()).map_err(|error| match error {
+        ExportError::Source(_) => fail(WRONG_USE, error),
+        ExportError::Write(_) => fail(FAILED, error),
+    })?;
     let names: String = files.iter().map(|file| format!("{}\n", file.display())).collect();
     print(&names)
 }

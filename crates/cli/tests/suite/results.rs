@@ -440,6 +440,16 @@ fn recorded_events_are_exported_for_other_viewers() {
         "viewers/upload-a-path-0.sqlog\n",
         "the end that sends data"
     );
+    // A file that cannot be written is no wrong use.
+    let there = folder.path().join("there");
+    fs::create_dir_all(there.join("trace.perfetto.json")).expect("a folder");
+    let unwritten = whimbrel(folder.path(), &["export", "out", "--perfetto", "--out", "there"]);
+    assert_eq!(code(&unwritten), 1, "{}", stderr(&unwritten));
+    assert!(
+        stderr(&unwritten).contains("cannot write there"),
+        "{}",
+        stderr(&unwritten)
+    );
     let both = whimbrel(folder.path(), &["export", "out", "--qlog", "--perfetto"]);
     assert_eq!(code(&both), 2);
     let none = whimbrel(folder.path(), &["export", ".", "--qlog"]);

@@ -4,6 +4,7 @@ mod event;
 mod perfetto;
 mod qlog;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -22,12 +23,29 @@ pub enum ExportFormat {
     Qlog,
 }
 
+/// Why events were not exported.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// There are no events, they cannot be read, or there is no folder for the files. Nothing was written.
+    #[error("{0}")]
+    Source(String),
+    /// A file could not be written.
+    #[error("{0}")]
+    Write(String),
+}
+
+impl From<String> for ExportError {
+    fn from(message: String) -> Self {
+        ExportError::Source(message)
+    }
+}
+
 /// Writes the events of a recorded run in another format and returns the files. `folder` is the folder of the run, or one with a
 /// single recorded run below it; `out` is the folder of the files, by default that of the run.
 ///
 /// # Errors
-/// Returns a message if there are no events, a line is not an event, or a file cannot be written.
-pub fn export(folder: &Path, format: ExportFormat, out: Option<&Path>) -> Result<Vec<PathBuf>, String> {
+/// Returns an error if there are no events, a line is not an event, or a file cannot be written.
+pub fn export(folder: &Path, format: ExportFormat, out: Option<&Path>) -> Result<Vec<PathBuf>, ExportError> {
     let source = find(folder, "events.jsonl", "record.events = \"first\"")?;
     let out = out.map_or_else(|| source.with_file_name(""), Path::to_path_buf);
     std::fs::create_dir_all(&out).map_err(|error| cannot("create", &out, &error))?;
@@ -48,18 +66,30 @@ pub fn export(folder: &Path, format: ExportFormat, out: Option<&Path>) -> Result
                 traces.add(&event);
                 Ok(())
             })?;
-            let mut paths = Vec::new();
+            let (mut paths, mut names) = (Vec::new(), BTreeSet::new());
             for trace in traces.finish() {
-                let path = out.join(trace.file_name());
+                let path = out.join(new_name(&trace.file_stem(), &mut names));
                 write(&path, |file| trace.write(file))?;
                 paths.push(path);
             }
             if paths.is_empty() {
-                return Err(format!("{} has no event of an SCTP flow", source.display()));
+                return Err(format!("{} has no event of an SCTP flow", source.display()).into());
             }
             Ok(paths)
         }
     }
+}
+
+/// Returns the name of a file: names that differ in other characters than those of file names have numbers.
+fn new_name(stem: &str, names: &mut BTreeSet<String>) -> String {
+    let mut name = format!("{stem}.sqlog");
+    let mut number = 1;
+    // Some file systems do not distinguish cases.
+    while !names.insert(name.to_ascii_lowercase()) {
+        number += 1;
+        name = format!("{stem}-{number}.sqlog");
+    }
+    name
 }
 
 /// Calls `on_event` with each event of a file.
@@ -74,13 +104,13 @@ fn each(source: &Path, mut on_event: impl FnMut(Event) -> Result<(), String>) ->
     Ok(())
 }
 
-fn write(path: &Path, content: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<(), String> {
+fn write(path: &Path, content: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<(), ExportError> {
     let result = File::create(path).and_then(|file| {
         let mut file = BufWriter::new(file);
         content(&mut file)?;
         file.flush()
     });
-    result.map_err(|error| cannot("write", path, &error))
+    result.map_err(|error| ExportError::Write(cannot("write", path, &error)))
 }
 
 fn cannot(what: &str, path: &Path, error: &std::io::Error) -> String {
@@ -182,14 +212,50 @@ mod tests {
     }
 
     #[test]
+    fn flows_of_similar_names_have_files_of_their_own() {
+        let folder = folder();
+        let events = folder.path().join("events.jsonl");
+        let all = [
+            LINES,
+            &LINES.replace("up load", "up-load"),
+            &LINES.replace("up load", "Up load"),
+        ]
+        .concat();
+        std::fs::write(&events, all).expect("written");
+        let paths = export(folder.path(), ExportFormat::Qlog, None).expect("exported");
+        let titles = paths.iter().map(|path| {
+            let text = std::fs::read_to_string(path).expect("read");
+            let header: Value = serde_json::from_str(text.split('\u{1e}').nth(1).expect("a header")).expect("JSON");
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("").to_owned();
+            (name, header["title"].as_str().unwrap_or("").to_owned())
+        });
+        let expected = [
+            ("Up-load-phone-path-0.sqlog", "Up load, phone, path 0"),
+            ("Up-load-phone-path-1.sqlog", "Up load, phone, path 1"),
+            ("up-load-phone-path-0-2.sqlog", "up load, phone, path 0"),
+            ("up-load-phone-path-1-2.sqlog", "up load, phone, path 1"),
+            ("up-load-phone-path-0-3.sqlog", "up-load, phone, path 0"),
+            ("up-load-phone-path-1-3.sqlog", "up-load, phone, path 1"),
+        ];
+        let found: Vec<_> = titles.collect();
+        let found: Vec<_> = found
+            .iter()
+            .map(|(name, title)| (name.as_str(), title.as_str()))
+            .collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
     fn errors_name_the_file_and_the_line() {
         let folder = folder();
         let events = folder.path().join("events.jsonl");
         std::fs::write(&events, format!("{LINES}nonsense\n")).expect("written");
         let error = export(folder.path(), ExportFormat::Qlog, None).expect_err("nonsense");
+        let error = error.to_string();
         assert!(error.contains("events.jsonl:15: not an event"), "{error}");
         std::fs::remove_file(&events).expect("removed");
         let error = export(folder.path(), ExportFormat::Perfetto, None).expect_err("nothing");
+        let error = error.to_string();
         assert!(error.contains("holds no events.jsonl"), "{error}");
     }
 }

@@ -180,10 +180,10 @@ impl Trace {
         self.records.push(record);
     }
 
-    /// Returns the name of the file: letters, digits and hyphens.
-    pub(super) fn file_name(&self) -> String {
+    /// Returns the beginning of the name of the file: letters, digits and hyphens.
+    pub(super) fn file_stem(&self) -> String {
         let plain = |name: &str| name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "-");
-        format!("{}-{}-path-{}.sqlog", plain(&self.flow), plain(&self.node), self.path)
+        format!("{}-{}-path-{}", plain(&self.flow), plain(&self.node), self.path)
     }
 
     /// Writes the file.
