@@ -250,7 +250,7 @@ fn end_json(ended: &Ended) -> Value {
 fn sums(ended: &Ended) -> impl Iterator<Item = (&'static str, u64, f64)> {
     let mut sums: Vec<(&'static str, u64, f64)> = Vec::new();
     let mut add = |name, bytes, seconds| match sums.iter_mut().find(|sum| sum.0 == name) {
-        Some(sum) => (sum.1, sum.2) = (sum.1 + bytes, f64::max(sum.2, seconds)),
+        Some(sum) => (sum.1, sum.2) = (sum.1.saturating_add(bytes), f64::max(sum.2, seconds)),
         None => sums.push((name, bytes, seconds)),
     };
     for (totals, _) in ended.values() {
@@ -312,7 +312,7 @@ impl<'a> Printer<'a> {
         let sum = self.partial.entry((is_sent, *next)).or_insert((0, 0, start, end));
         let key = (is_sent, *next);
         *next += 1;
-        (sum.0, sum.1) = (sum.0 + 1, sum.1 + bytes);
+        (sum.0, sum.1) = (sum.0 + 1, sum.1.saturating_add(bytes));
         if sum.0 == self.test.parallel {
             let (_, bytes, start, end) = *sum;
             self.partial.remove(&key);
@@ -338,5 +338,26 @@ impl<'a> Printer<'a> {
             self.console
                 .say(report::line("", 0.0, seconds, &format!("total {name}"), bytes, ""));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::perf::protocol::Received;
+
+    #[test]
+    fn sums_of_what_peers_say_do_not_overflow() {
+        let received = Received {
+            bytes: u64::MAX,
+            messages: 1,
+            seconds: 1.0,
+        };
+        let totals = Totals {
+            peer_received: Some(received),
+            ..Totals::default()
+        };
+        let ended: Ended = (0..2).map(|number| (number, (totals.clone(), Ok(())))).collect();
+        assert_eq!(sums(&ended).collect::<Vec<_>>(), [("peer received", u64::MAX, 1.0)]);
     }
 }

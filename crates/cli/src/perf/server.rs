@@ -7,7 +7,7 @@ use whimbrel::{Association, Message, ReceivedMessage};
 
 use super::exchange::{Totals, exchange};
 use super::plan::Plan;
-use super::protocol::Frame;
+use super::protocol::{Frame, Start};
 use super::report;
 use crate::transfer::console::Console;
 use crate::transfer::failure::Failure;
@@ -62,29 +62,43 @@ impl Server {
             }
             return Some(Ok(()));
         }
-        match self.measure(&association, &message, &peer).await {
-            Ok(()) => Some(Ok(())),
+        let start = match self.parse(&message) {
+            Ok(start) => start,
+            // It is no client.
             Err(failure) => {
-                self.console
-                    .note(format!("error: measurement with {peer}: {}", failure.message));
-                let refusal = Frame::Refused(failure.message.clone()).into_message();
-                if association.send(refusal).await.is_ok() {
-                    farewell(&association).await;
-                }
-                Some(Err(failure))
+                self.refuse(&association, &peer, &failure).await;
+                return None;
             }
+        };
+        let outcome = self.measure(&association, &start, &peer).await;
+        if let Err(failure) = &outcome {
+            self.refuse(&association, &peer, failure).await;
+        }
+        Some(outcome)
+    }
+
+    /// Reports a failure here and to the client.
+    async fn refuse(&self, association: &Association, peer: &str, failure: &Failure) {
+        self.console
+            .note(format!("error: measurement with {peer}: {}", failure.message));
+        let refusal = Frame::Refused(failure.message.clone()).into_message();
+        if association.send(refusal).await.is_ok() {
+            farewell(association).await;
         }
     }
 
-    async fn measure(&self, association: &Association, first: &ReceivedMessage, peer: &str) -> Result<(), Failure> {
+    /// Returns what a client asks for.
+    fn parse(&self, first: &ReceivedMessage) -> Result<Start, Failure> {
         let failed = |what: &str| Failure::file(format!("the client sent {what}"));
-        let start = match Frame::parse(first.ppid, &first.data).map_err(failed)? {
-            Frame::Start(start) => start,
-            _ => return Err(failed("something else than the start of a measurement")),
+        let Frame::Start(start) = Frame::parse(first.ppid, &first.data).map_err(failed)? else {
+            return Err(failed("something else than the start of a measurement"));
         };
-        start
-            .check(self.max_time)
-            .map_err(|why| Failure::file(format!("the client asks for {why}")))?;
+        let checked = start.check(self.max_time);
+        checked.map_err(|why| Failure::file(format!("the client asks for {why}")))?;
+        Ok(start)
+    }
+
+    async fn measure(&self, association: &Association, start: &Start, peer: &str) -> Result<(), Failure> {
         association.send(Frame::Ready.into_message()).await?;
         let plan = Plan {
             sends: start.reverse,

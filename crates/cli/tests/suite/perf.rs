@@ -290,6 +290,27 @@ async fn a_hostile_client_gets_an_error() {
     server.end();
 }
 
+#[tokio::test]
+async fn only_the_start_of_a_measurement_counts_for_once() {
+    let mut server = Server::start(&["perf", "--server", "--once", "--listen", "127.0.0.1:0"]);
+    let to = [server.addrs.parse().expect("an address")];
+    let stack = Stack::toward(StackConfig::default(), &to).expect("bound");
+    let association = stack.connect(&to, 5000).await.expect("connected");
+    let message = Message::new(0, "GET / HTTP/1.1");
+    association.send(message).await.expect("sent");
+    let answer = association.recv().await.expect("open").expect("an answer");
+    assert!(String::from_utf8_lossy(&answer.data).contains("another protocol"));
+    association.shutdown().await.expect("in good order");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(
+        server.child.try_wait().expect("a child").is_none(),
+        "a stranger ended it"
+    );
+    let measured = server.run("perf", &["-n", "100kB"]);
+    assert_eq!(code(&measured), 0, "{}", stderr(&measured));
+    assert_eq!(server.child.wait().expect("a child").code(), Some(0));
+}
+
 #[test]
 fn wrong_use_and_missing_servers_have_exit_codes() {
     let run = |args: &[&str]| Command::new(WHIMBREL).args(args).output().expect("it starts");
