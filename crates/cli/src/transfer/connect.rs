@@ -15,7 +15,7 @@ use super::options::Options;
 const SILENCE: Duration = Duration::from_secs(2);
 /// With a key, time after which the other end is taken to have another one, unless given.
 const KEY_PATIENCE: Span = Span::from_secs(10);
-const OTHER_KEY: &str = "a receiver that has another key does not answer";
+const OTHER_KEY: &str = "an end that has another key does not answer";
 
 /// Options of the end that connects.
 #[derive(clap::Args, Debug)]
@@ -75,16 +75,16 @@ impl Toward {
         tokio::time::sleep(Duration::from_nanos(patience.as_nanos())).await;
         let cause = if has_key {
             format!(
-                "the receiver does not accept the key: {OTHER_KEY} (no association after {patience}; --connect-timeout)"
+                "the other end does not accept the key: {OTHER_KEY} (no association after {patience}; --connect-timeout)"
             )
         } else {
-            format!("the receiver does not answer (no association after {patience}; --connect-timeout)")
+            format!("the other end does not answer (no association after {patience}; --connect-timeout)")
         };
         Failure::timed_out(cause)
     }
 }
 
-/// Says soon why there may be no answer: a receiver discards what another key has authenticated (RFC 4895 §6.3).
+/// Says soon why there may be no answer: an end discards what another key has authenticated (RFC 4895 §6.3).
 async fn note_silence(has_key: bool, console: &Console) -> std::convert::Infallible {
     if has_key {
         tokio::time::sleep(SILENCE).await;
@@ -98,11 +98,9 @@ fn explain_key(error: ConnectError, has_key: bool) -> Failure {
     let text = error.to_string();
     let remedy = match has_key {
         true if matches!(error, ConnectError::TimedOut(_)) => OTHER_KEY,
-        true if text.contains("required authentication") => "the receiver uses no key: start it with --key FILE",
+        true if text.contains("required authentication") => "the other end uses no key: start it with --key FILE",
         // RFC 4895 §6.1: what the INIT lacks is the parameters of authentication.
-        false if text.contains("missing mandatory parameter") => {
-            "the receiver takes files only with its key: --key FILE"
-        }
+        false if text.contains("missing mandatory parameter") => "the other end needs --key FILE",
         _ => return error.into(),
     };
     let failure = Failure::from(error);

@@ -50,11 +50,11 @@ fn other_key_or_none_is_refused_and_explained_at_both_ends() {
         (
             &["--key", one],
             &other_once,
-            "error: a receiver that has another key does not answer (timed out",
+            "error: an end that has another key does not answer (timed out",
             true,
         ),
-        (&["--key", one], &[], "the receiver takes files only with its key", true),
-        (&[], &["--key", other], "the receiver uses no key", false),
+        (&["--key", one], &[], "the other end needs --key FILE", true),
+        (&[], &["--key", other], "the other end uses no key", false),
     ];
     for (receiving, sending, words, is_reported) in cases {
         let receiver = Receiver::start("127.0.0.1:0", &into, receiving);
@@ -82,6 +82,24 @@ fn other_key_or_none_is_refused_and_explained_at_both_ends() {
 }
 
 #[test]
+fn ping_and_perf_say_that_the_other_end_needs_a_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let one = key(dir.path(), "one", ONE);
+    let receiver = Receiver::start("127.0.0.1:0", &dir.path().join("in"), &["--key", one.to_str().unwrap()]);
+    for command in ["ping", "perf"] {
+        let output = std::process::Command::new(super::WHIMBREL)
+            .args([command, &receiver.to()])
+            .output()
+            .unwrap();
+        let printed = text(&output.stderr);
+        assert!(
+            printed.contains("the other end needs --key FILE"),
+            "{command}: {printed}"
+        );
+    }
+}
+
+#[test]
 fn a_receiver_with_another_key_ends_the_sender_after_the_time_given() {
     let dir = tempfile::tempdir().unwrap();
     let (file, into) = (dir.path().join("a"), dir.path().join("in"));
@@ -94,7 +112,7 @@ fn a_receiver_with_another_key_ends_the_sender_after_the_time_given() {
         let sent = command.arg("--key").arg(&other).args(more).output().unwrap();
         let printed = text(&sent.stderr);
         assert_eq!(sent.status.code(), Some(5), "{printed}");
-        assert!(printed.contains("the receiver does not accept the key"), "{printed}");
+        assert!(printed.contains("the other end does not accept the key"), "{printed}");
         assert!(
             (seconds..seconds + 5).contains(&start.elapsed().as_secs()),
             "{:?}",
