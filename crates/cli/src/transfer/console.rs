@@ -1,25 +1,31 @@
 //! Lines and progress bars of a transfer. Threads write them, so that an output that is closed, full, or not read has no effect on
-//! the transfer; it loses lines.
+//! the transfer. The end of the program waits for lines of results as long as the output takes some; those that are lost are counted.
 
 use std::collections::VecDeque;
 use std::io::{self, IsTerminal, Write};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Maximum number of lines that wait for a slow output; further lines are dropped.
-const WAITING_LINES: usize = 1024;
-/// How long the end of the program waits for a slow output.
+use super::frame::visible;
+
+/// Bytes of lines that wait for a slow output; further lines are dropped.
+const WAITING_RESULTS: usize = 64 << 20;
+const WAITING_NOTES: usize = 256 << 10;
+/// Lines that wait for the end of a live view, which shows the last ones; results beyond that are lines of a terminal.
+const HELD_LINES: usize = 1024;
+/// How long the end of the program waits for an output that takes nothing.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The same for standard error, and after Ctrl-C.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// Standard output, standard error, and progress bars on the latter if it is a terminal.
 #[derive(Clone, Debug)]
 pub(crate) struct Console {
     bars: MultiProgress,
-    out: Lines,
-    err: Lines,
+    out: Arc<Queue>,
+    err: Arc<Queue>,
     /// Lines that wait for the end of a live view, if there is one.
     held: Arc<Mutex<Option<Held>>>,
 }
@@ -33,13 +39,92 @@ enum Output {
 /// Lines with their outputs.
 type Held = VecDeque<(Output, String)>;
 
-/// The queue of an output.
-type Lines = SyncSender<Entry>;
+/// Lines that wait for an output.
+#[derive(Debug)]
+struct Queue {
+    state: Mutex<Waiting>,
+    changed: Condvar,
+    /// The most bytes that wait.
+    room: usize,
+}
 
-enum Entry {
-    Line(String),
-    /// Acknowledged when everything before it has been written.
-    Flush(SyncSender<()>),
+#[derive(Debug, Default)]
+struct Waiting {
+    lines: VecDeque<String>,
+    bytes: usize,
+    /// A line has been taken out and is being written.
+    is_writing: bool,
+    /// Lines that were taken out.
+    taken: u64,
+    /// Lines for which there was no room.
+    dropped: u64,
+}
+
+impl Waiting {
+    /// Lines that have not been written.
+    fn unwritten(&self) -> u64 {
+        self.lines.len() as u64 + u64::from(self.is_writing)
+    }
+}
+
+impl Queue {
+    fn new(room: usize) -> Arc<Self> {
+        Arc::new(Queue {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            room,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, line: String) {
+        let mut waiting = self.lock();
+        let bytes = waiting.bytes.saturating_add(line.len());
+        if bytes > self.room {
+            waiting.dropped += 1;
+            return;
+        }
+        waiting.bytes = bytes;
+        waiting.lines.push_back(line);
+        drop(waiting);
+        self.changed.notify_all();
+    }
+
+    /// Waits for a line. The one before it counts as written.
+    fn take(&self) -> String {
+        let mut waiting = self.lock();
+        waiting.is_writing = false;
+        self.changed.notify_all();
+        loop {
+            if let Some(line) = waiting.lines.pop_front() {
+                waiting.bytes -= line.len();
+                waiting.taken += 1;
+                waiting.is_writing = true;
+                return line;
+            }
+            waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Waits until all lines are written, as long as one is within this time. Returns the number of lines that are not.
+    fn finish(&self, patience: Duration) -> u64 {
+        let mut waiting = self.lock();
+        let (mut taken, mut since) = (waiting.taken, Instant::now());
+        while waiting.unwritten() > 0 {
+            if waiting.taken != taken {
+                (taken, since) = (waiting.taken, Instant::now());
+            }
+            let Some(left) = patience.checked_sub(since.elapsed()).filter(|left| !left.is_zero()) else {
+                break;
+            };
+            let result = self.changed.wait_timeout(waiting, left);
+            waiting = result.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        waiting.dropped + waiting.unwritten()
+    }
 }
 
 impl Console {
@@ -65,18 +150,15 @@ impl Console {
         )
         .unwrap_or_else(|_| ProgressStyle::default_bar());
         self.bars
-            .add(ProgressBar::new(size).with_style(style).with_message(name.to_owned()))
+            .add(ProgressBar::new(size).with_style(style).with_message(visible(name)))
     }
 
     /// Creates a progress bar for data of unknown size.
     pub(crate) fn spinner(&self, name: &str) -> ProgressBar {
         let style = ProgressStyle::with_template("{msg:.bold} {bytes} {binary_bytes_per_sec}")
             .unwrap_or_else(|_| ProgressStyle::default_spinner());
-        self.bars.add(
-            ProgressBar::new_spinner()
-                .with_style(style)
-                .with_message(name.to_owned()),
-        )
+        self.bars
+            .add(ProgressBar::new_spinner().with_style(style).with_message(visible(name)))
     }
 
     /// Prints a line of results to standard output.
@@ -91,7 +173,7 @@ impl Console {
 
     fn print(&self, output: Output, line: String) {
         if let Some(held) = &mut *self.lock() {
-            if held.len() == WAITING_LINES {
+            if held.len() == HELD_LINES {
                 held.pop_front();
             }
             held.push_back((output, line));
@@ -101,8 +183,7 @@ impl Console {
             Output::Out => &self.out,
             Output::Err => &self.err,
         };
-        // A full queue means that the output is not read.
-        let _ = lines.try_send(Entry::Line(line));
+        lines.add(line);
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Held>> {
@@ -128,40 +209,40 @@ impl Console {
         }
     }
 
-    /// Waits until everything is written, with a time limit.
-    pub(crate) fn finish(&self) {
-        for lines in [&self.out, &self.err] {
-            let (done, wait) = sync_channel(1);
-            if lines.try_send(Entry::Flush(done)).is_ok() {
-                let _ = wait.recv_timeout(LAST_LINES);
-            }
+    /// Waits until everything is written, for results as long as the output takes some; not so long after Ctrl-C. Returns the number of
+    /// lines of results that were lost.
+    pub(crate) fn finish(&self, is_interrupted: bool) -> u64 {
+        let lost = self.out.finish(if is_interrupted { LAST_LINES } else { PATIENCE });
+        if lost > 0 {
+            self.note(format!(
+                "warning: standard output is not read; {lost} lines of results were not printed"
+            ));
         }
+        self.err.finish(LAST_LINES);
+        lost
     }
 }
 
-/// Starts the thread that writes to an output. Without the thread its lines are dropped.
-fn start(output: Output, bars: &MultiProgress) -> Lines {
-    let (lines, queue) = sync_channel(WAITING_LINES);
-    let bars = bars.clone();
-    let _ = std::thread::Builder::new().spawn(move || write_all(output, &bars, &queue));
-    lines
+/// Starts the thread that writes to an output. Without the thread its lines count as lost.
+fn start(output: Output, bars: &MultiProgress) -> Arc<Queue> {
+    let queue = Queue::new(match output {
+        Output::Out => WAITING_RESULTS,
+        Output::Err => WAITING_NOTES,
+    });
+    let (lines, bars) = (Arc::clone(&queue), bars.clone());
+    let _ = std::thread::Builder::new().spawn(move || write_all(output, &bars, &lines));
+    queue
 }
 
-fn write_all(output: Output, bars: &MultiProgress, queue: &Receiver<Entry>) {
+fn write_all(output: Output, bars: &MultiProgress, queue: &Queue) {
     // Lines interfere with bars only if both go to the terminal; otherwise a slow reader must not delay the bars.
     let tears = match output {
         Output::Out => io::stdout().is_terminal(),
         Output::Err => io::stderr().is_terminal(),
     };
     let mut warned = false;
-    while let Ok(entry) = queue.recv() {
-        let line = match entry {
-            Entry::Line(line) => line,
-            Entry::Flush(done) => {
-                let _ = done.send(());
-                continue;
-            }
-        };
+    loop {
+        let line = queue.take();
         let write = || match output {
             Output::Out => write_line(io::stdout().lock(), &line),
             Output::Err => write_line(io::stderr().lock(), &line),
@@ -180,4 +261,40 @@ fn write_all(output: Output, bars: &MultiProgress, queue: &Receiver<Entry>) {
 fn write_line(mut output: impl Write, line: &str) -> io::Result<()> {
     writeln!(output, "{line}")?;
     output.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_lines_that_were_dropped_or_not_written() {
+        let queue = Queue::new(10);
+        for line in ["12345", "67890", "x"] {
+            queue.add(line.to_owned());
+        }
+        assert_eq!(queue.take(), "12345");
+        // One is being written, one waits, and for one there was no room.
+        assert_eq!(queue.finish(Duration::from_millis(1)), 3);
+        queue.add("12345".to_owned());
+        assert_eq!(queue.take(), "67890");
+        assert_eq!(queue.finish(Duration::from_millis(1)), 3);
+    }
+
+    #[test]
+    fn waits_as_long_as_lines_are_taken() {
+        let queue = Queue::new(1000);
+        for _ in 0..6 {
+            queue.add("line".to_owned());
+        }
+        let reader = Arc::clone(&queue);
+        std::thread::spawn(move || {
+            loop {
+                reader.take();
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        });
+        // Each line takes less, all of them more.
+        assert_eq!(queue.finish(Duration::from_millis(400)), 0);
+    }
 }

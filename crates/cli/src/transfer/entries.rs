@@ -1,13 +1,13 @@
 //! What `whimbrel send` sends: files, folders with everything in them, and standard input.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::console::Console;
 use super::failure::Failure;
-use super::frame::{Header, check_path};
+use super::frame::{Header, check_path, visible};
 
 /// Files from this size on are resumed; others are sent again without asking the receiver.
 const ASKS_FROM: u64 = 256 * 1024;
@@ -59,13 +59,16 @@ pub(crate) fn list(paths: &[PathBuf], stdin_name: &str, console: &Console) -> Re
             return Err(cannot(path, &"it is neither a regular file nor a folder"));
         }
     }
-    let mut names = BTreeSet::new();
-    for entry in &entries {
-        let is_new = names.insert(entry.header.name.clone());
-        if !is_new && !entry.header.is_folder {
+    let mut names = BTreeMap::new();
+    for Header { name, is_folder, .. } in entries.iter().map(|entry| &entry.header) {
+        // Folders of one name become one.
+        if names
+            .insert(name, *is_folder)
+            .is_some_and(|before| !(before && *is_folder))
+        {
+            let name = visible(name);
             return Err(Failure::wrong_use(format!(
-                "two files have the name {} at the receiver",
-                entry.header.name
+                "two files have the name {name} at the receiver"
             )));
         }
     }

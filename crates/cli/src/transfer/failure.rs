@@ -3,12 +3,13 @@
 use whimbrel::{AssociationError, BindError, CloseReason, ConnectError};
 
 use super::frame::printable;
+use crate::output::INTERRUPTED;
 
 /// Printed in the help of both commands.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0    the file arrived with the right SHA-256 digest; recv without --once: ended by Ctrl-C between files
-  1    a file could not be read or written, or the other end refused it
+  1    a file could not be read or written, or the other end refused it; or results could not be printed
   2    wrong use of this command
   3    refused: no receiver listens at the address
   4    unreachable: the network has no route
@@ -61,9 +62,14 @@ impl Failure {
     /// A failure because of Ctrl-C.
     pub(crate) fn interrupted(message: impl Into<String>) -> Self {
         Failure {
-            code: 130,
+            code: INTERRUPTED,
             message: message.into(),
         }
+    }
+
+    /// Returns whether Ctrl-C at one of the ends was the cause.
+    pub(crate) fn is_interrupt(&self) -> bool {
+        self.code == INTERRUPTED
     }
 }
 

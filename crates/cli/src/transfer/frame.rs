@@ -16,6 +16,10 @@ const VERSION: u8 = 2;
 const BASE: u32 = 0x5748_4201;
 /// Bytes of a SHA-256 digest.
 pub(crate) const DIGEST_BYTES: usize = 32;
+/// How the names of files of the receiver itself begin.
+pub(crate) const OWN_PREFIX: &str = ".whimbrel-";
+/// The reason of an abort that takes the place of [`Frame::Cancel`].
+pub(crate) const CANCELLED: &str = "the sender gave up";
 /// Longest file name in bytes, as in common file systems.
 const NAME_BYTES: usize = 255;
 /// Longest name with its folders, in bytes, and the most folders in it.
@@ -166,15 +170,57 @@ pub(crate) fn check_path(path: &str) -> Result<(), &'static str> {
     if path.split('/').count() > PATH_DEPTH {
         return Err("it has too many folders");
     }
+    // Some file systems do not distinguish cases.
+    let first = path.as_bytes().get(..OWN_PREFIX.len());
+    if first.is_some_and(|first| first.eq_ignore_ascii_case(OWN_PREFIX.as_bytes())) {
+        return Err("it begins as the names of partial files do");
+    }
     path.split('/').try_for_each(check_name)
 }
 
 /// Returns text of the peer for display on a terminal: without control characters, at most 500 characters.
 pub(crate) fn printable(text: &str) -> String {
-    text.chars()
-        .take(500)
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect()
+    let chars = text.chars().take(500);
+    let text: String = chars.map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    visible(&text)
+}
+
+/// Returns text with names for display: characters that are not printed, or that change how others are, as `\u{202e}`.
+pub(crate) fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_invisible(c) {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// Returns a line of JSON in which each character that is not printed is escaped.
+pub(crate) fn json_line(value: &serde_json::Value) -> String {
+    let mut line = String::new();
+    for c in value.to_string().chars() {
+        if is_invisible(c) {
+            let mut units = [0; 2];
+            line.extend(c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
+        } else {
+            line.push(c);
+        }
+    }
+    line
+}
+
+/// Returns whether a character beyond ASCII is a format character, a separator of lines, or of no known use.
+fn is_invisible(c: char) -> bool {
+    let is_space = c.is_whitespace() && !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}');
+    if c.is_ascii() || is_space {
+        return false;
+    }
+    // After another character, so that those that combine with it count as printed.
+    let pair = ['a', c].iter().collect::<String>();
+    pair.escape_debug().nth(1) == Some('\\')
 }
 
 #[cfg(test)]
@@ -291,5 +337,35 @@ mod tests {
     fn text_of_the_peer_cannot_control_the_terminal() {
         assert_eq!(printable("a\x1b[2Jb"), "a\u{fffd}[2Jb");
         assert_eq!(printable(&"x".repeat(1000)).len(), 500);
+    }
+
+    #[test]
+    fn characters_that_change_the_display_are_escaped() {
+        for (text, shown) in [
+            ("a\u{202e}txt.exe", "a\\u{202e}txt.exe"),
+            ("a\u{2028}b\u{2029}", "a\\u{2028}b\\u{2029}"),
+            ("\u{200b}\u{feff}\u{ad}\u{e0001}", "\\u{200b}\\u{feff}\\u{ad}\\u{e0001}"),
+            ("\u{2066}\u{200f}\u{85}", "\\u{2066}\\u{200f}\\u{85}"),
+        ] {
+            assert_eq!(visible(text), shown);
+        }
+        // Letters, accents that combine, spaces of other scripts, quotes, backslashes, emoji.
+        for same in ["ä", "a\u{308}", "\u{3000}a\u{a0}b", "'\"\\", "\u{1f426}", "ファイル"] {
+            assert_eq!(visible(same), same);
+        }
+        let line = json_line(&serde_json::json!({ "name": "a\u{202e}\u{e0001}ä" }));
+        assert_eq!(line, "{\"name\":\"a\\u202e\\udb40\\udc01ä\"}");
+        let value: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+        assert_eq!(value["name"], "a\u{202e}\u{e0001}ä");
+    }
+
+    #[test]
+    fn names_of_partial_files_are_refused() {
+        for bad in [".whimbrel-x", ".whimbrel-/a", ".WHIMBREL-a.partial"] {
+            assert!(check_path(bad).is_err(), "{bad:?}");
+        }
+        for good in [".whimbrel", "a/.whimbrel-x", "whimbrel-x"] {
+            assert_eq!(check_path(good), Ok(()), "{good:?}");
+        }
     }
 }

@@ -5,21 +5,28 @@ use std::process::ExitCode;
 
 use super::console::Console;
 use super::failure::Failure;
+use super::frame::visible;
+use crate::output::FAILED;
 
-/// Runs the command to its end, prints its failure, and returns its exit code.
+/// Runs the command to its end, prints its failure, and returns its exit code. Results that could not be printed are a failure too.
 pub(crate) fn block_on(console: &Console, command: impl Future<Output = Result<(), Failure>>) -> ExitCode {
     let outcome = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|e| Failure::file(format!("cannot start: {e}")))
-        .and_then(|runtime| runtime.block_on(command));
-    let code = match outcome {
+        .and_then(|runtime| {
+            let outcome = runtime.block_on(command);
+            // Its threads may read a large file, or one of a disk that does not answer.
+            runtime.shutdown_background();
+            outcome
+        });
+    if let Err(failure) = &outcome {
+        console.note(format!("error: {}", visible(&failure.message)));
+    }
+    let lost = console.finish(outcome.as_ref().is_err_and(Failure::is_interrupt));
+    match outcome {
+        Ok(()) if lost > 0 => ExitCode::from(FAILED),
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            console.note(format!("error: {}", failure.message));
-            ExitCode::from(failure.code)
-        }
-    };
-    console.finish();
-    code
+        Err(failure) => ExitCode::from(failure.code),
+    }
 }
