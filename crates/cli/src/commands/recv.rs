@@ -14,7 +14,7 @@ use whimbrel::Association;
 use crate::transfer::console::Console;
 use crate::transfer::failure::{EXIT_CODES, Failure, SECURITY};
 use crate::transfer::folder::Folder;
-use crate::transfer::frame::{Frame, Header, MAX_MESSAGE};
+use crate::transfer::frame::{Frame, Header, MAX_MESSAGE, json_line, visible};
 use crate::transfer::interrupt::Interrupt;
 use crate::transfer::listen::{self, LAST_PACKETS, STRANGERS_INTERVAL, Unauthenticated};
 use crate::transfer::options::Options;
@@ -29,7 +29,8 @@ const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(10);
 
 const NOTES: &str = "\
 A transfer that fails because the sender was killed or cannot be reached leaves a hidden file, .whimbrel-*.partial, from which a later transfer of
-the same file continues. Such a file is removed after seven days, by the next receiver in the folder.
+the same file continues. Ctrl-C at either end, another content and a wrong digest discard it. It is removed after seven days, by the next
+receiver in the folder.
 ";
 
 /// Receive files and folders over SCTP from `whimbrel send`
@@ -84,12 +85,13 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 
 async fn receive(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failure> {
     args.options.association()?;
+    let interrupt = Interrupt::listen()?;
     let is_output = args.dir == Path::new("-");
     let target = if is_output {
         Target::Output
     } else {
         let cannot = |e: std::io::Error| Failure::file(format!("cannot write into {}: {e}", args.dir.display()));
-        let (folder, leftovers) = Folder::open(&args.dir).map_err(cannot)?;
+        let (folder, leftovers) = Folder::open(&args.dir, &interrupt).map_err(cannot)?;
         if leftovers > 0 {
             console.note(format!(
                 "removed {leftovers} partial files of a receiver that was killed"
@@ -97,7 +99,6 @@ async fn receive(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failur
         }
         Target::Folder(ReceivingFolder::new(folder))
     };
-    let interrupt = Interrupt::listen()?;
     let risk = if is_output {
         "write to standard output".to_owned()
     } else {
@@ -150,6 +151,9 @@ async fn receive(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failur
             let _ = tokio::time::timeout(LAST_PACKETS, stack.wait_idle()).await;
         }
     }
+    if let Target::Folder(folder) = &*place.target {
+        folder.idle().await;
+    }
     if place.once.is_some() && !place.interrupt.is_asked() {
         // The transfer has already printed its failure; only its exit code remains.
         return outcome.map_err(|failure| Failure {
@@ -176,15 +180,16 @@ impl Place {
         let seconds = taken.elapsed.as_secs_f64();
         let lines = if self.json {
             let (name, bytes, begin) = (&taken.name, taken.size, taken.from);
-            vec![json!({ "name": name, "peer": peer, "bytes": bytes, "begin": begin, "sha256": digest, "seconds": seconds }).to_string()]
+            let line = json!({ "name": name, "peer": peer, "bytes": bytes, "begin": begin, "sha256": digest, "seconds": seconds });
+            vec![json_line(&line)]
         } else if with_digest_below {
             let summary = summary(taken.size - taken.from, taken.elapsed);
             vec![
-                format!("received {} from {peer}: {summary}", taken.name),
+                format!("received {} from {peer}: {summary}", visible(&taken.name)),
                 format!("sha256 {digest}"),
             ]
         } else {
-            vec![format!("{digest}  {}", taken.name)]
+            vec![format!("{digest}  {}", visible(&taken.name))]
         };
         for line in lines {
             match &*self.target {
@@ -298,7 +303,7 @@ async fn take_all(association: &Association, peer: &str, header: Header, place: 
 
 /// Reports a failure here and to the sender.
 async fn refuse(association: &Association, peer: &str, failure: &Failure, place: &Place) {
-    let line = format!("error: transfer from {peer}: {}", failure.message);
+    let line = format!("error: transfer from {peer}: {}", visible(&failure.message));
     place.console.note(line);
     let report = Frame::Failed(failure.message.clone()).into_message();
     if association.send(report).await.is_ok() {

@@ -12,7 +12,7 @@ use crate::transfer::connect::Toward;
 use crate::transfer::console::Console;
 use crate::transfer::entries;
 use crate::transfer::failure::{EXIT_CODES, Failure, SECURITY};
-use crate::transfer::frame::Frame;
+use crate::transfer::frame::{CANCELLED, Frame, json_line, visible};
 use crate::transfer::interrupt::Interrupt;
 use crate::transfer::options::Options;
 use crate::transfer::progress::{hex, summary};
@@ -28,7 +28,7 @@ const FAREWELL_PATIENCE: Duration = Duration::from_secs(3);
 
 const NOTES: &str = "\
 If the transfer of a file fails because an end was killed or cannot be reached, the receiver keeps what it has. The same command, given
-again, continues there after both ends have compared SHA-256 digests of that part. Ctrl-C discards it.
+again, continues there after both ends have compared SHA-256 digests of that part. Ctrl-C discards it, unless the receiver cannot be reached.
 ";
 
 /// Send files and folders over SCTP to `whimbrel recv`
@@ -86,27 +86,34 @@ async fn send(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failure> 
         bytes += sent.size;
         console.say(if args.json {
             let seconds = start.elapsed().as_secs_f64();
-            json!({ "name": sent.name, "bytes": sent.size, "begin": sent.from, "sha256": hex(&sent.digest), "seconds": seconds })
-                .to_string()
+            let line = json!({ "name": sent.name, "bytes": sent.size, "begin": sent.from, "sha256": hex(&sent.digest), "seconds": seconds });
+            json_line(&line)
         } else if is_single {
             let lines = [
-                format!("sent {}: {}", sent.name, summary(sent.size - sent.from, start.elapsed())),
+                format!("sent {}: {}", visible(&sent.name), summary(sent.size - sent.from, start.elapsed())),
                 format!("sha256 {}", hex(&sent.digest)),
             ];
             lines.join("\n")
         } else {
-            format!("{}  {}", hex(&sent.digest), sent.name)
+            format!("{}  {}", hex(&sent.digest), visible(&sent.name))
         });
     };
     let outcome = tokio::select! {
         outcome = transfer(&association, entries, console, report) => outcome,
-        () = interrupt.asked(1) => Err(Failure::interrupted("interrupted; the receiver keeps nothing of an incomplete file")),
+        () = interrupt.asked(1) => Err(Failure::interrupted("interrupted")),
         never = paths::watch(&association, console) => match never {},
     };
     drop(watching);
-    if let Err(failure) = outcome {
-        end_early(&association, &failure, &interrupt).await;
+    if let Err(mut failure) = outcome {
+        let is_known = end_early(&association, &interrupt).await;
         stack.wait_idle().await;
+        if failure.is_interrupt() {
+            failure.message += if is_known {
+                "; the receiver keeps nothing of an incomplete file"
+            } else {
+                "; the receiver may keep an incomplete file, as it has not answered"
+            };
+        }
         return Err(failure);
     }
     if !args.json && !is_single {
@@ -123,17 +130,19 @@ async fn send(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Reports the end of the data to the receiver and shuts the association down; aborts it if that takes too long.
-async fn end_early(association: &Association, failure: &Failure, interrupt: &Interrupt) {
+/// Reports the end of the data to the receiver and shuts the association down; aborts it if that takes too long. Returns whether the
+/// receiver has confirmed it.
+async fn end_early(association: &Association, interrupt: &Interrupt) -> bool {
     let in_good_order = async {
-        if association.send(Frame::Cancel.into_message()).await.is_ok() {
-            // Why the association ends is known already.
-            let _ = association.shutdown().await;
-        }
+        let is_said = association.send(Frame::Cancel.into_message()).await.is_ok();
+        // Why the association ends is known already.
+        is_said && association.shutdown().await.is_ok()
     };
     tokio::select! {
-        () = in_good_order => {}
-        () = tokio::time::sleep(SHUTDOWN_PATIENCE) => association.abort(&failure.message),
-        () = interrupt.asked(2) => association.abort("interrupted"),
+        is_known = in_good_order => return is_known,
+        () = tokio::time::sleep(SHUTDOWN_PATIENCE) => {}
+        () = interrupt.asked(2) => {}
     }
+    association.abort(CANCELLED);
+    false
 }

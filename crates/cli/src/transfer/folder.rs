@@ -1,14 +1,16 @@
 //! The folder for received files: its partial files, and those of receivers that were killed.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempPath};
 
-const PREFIX: &str = ".whimbrel-";
+use super::frame::OWN_PREFIX as PREFIX;
+use super::interrupt::Interrupt;
+
 /// The end of the names of partial files that are of no use later.
 const SUFFIX: &str = ".part";
 /// The end of the names of those that a later transfer continues.
@@ -20,11 +22,13 @@ const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
+    /// After Ctrl-C nothing is kept.
+    interrupt: Interrupt,
     /// Held until the end; none where folders cannot be locked.
     _lock: Option<File>,
 }
 
-/// A file that is being received. It is removed unless it gets its name or is kept.
+/// A file that is being received. Unless it gets its name it is removed, except for content that a later transfer continues.
 #[derive(Debug)]
 pub(crate) enum Part {
     Named(NamedTempFile),
@@ -36,12 +40,16 @@ pub(crate) enum Part {
 pub(crate) struct Kept {
     file: File,
     path: PathBuf,
+    /// Whether it stays: content of an earlier transfer does by default.
     keep: bool,
+    interrupt: Interrupt,
 }
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        if !self.keep {
+        let is_kept = self.keep && !self.interrupt.is_asked();
+        // It may have got its name, and another transfer may have a new file at the path.
+        if !is_kept && is_at(&self.file, &self.path) {
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -62,8 +70,11 @@ impl Part {
         }
     }
 
-    /// Discards what is after this position, where the next piece goes.
+    /// Discards what is after this position, where the next piece goes. What is before it stays for a later transfer by default.
     pub(crate) fn begin_at(&mut self, place: u64) -> io::Result<()> {
+        if let Part::Kept(kept) = self {
+            kept.keep = place > 0;
+        }
         self.file().set_len(place)?;
         self.file().seek(SeekFrom::Start(place))?;
         Ok(())
@@ -76,26 +87,54 @@ impl Part {
         }
     }
 
-    /// Gives it its name. `force`: replaces a file of this name.
-    pub(crate) fn persist(self, to: &Path, force: bool) -> io::Result<()> {
-        match self {
-            Part::Named(file) if force => file.persist(to).map(drop).map_err(|e| e.error),
-            Part::Named(file) => file.persist_noclobber(to).map(drop).map_err(|e| e.error),
-            Part::Kept(mut kept) if force => {
-                std::fs::rename(&kept.path, to)?;
-                kept.keep = true;
-                Ok(())
-            }
-            // Unlike a rename, this never replaces a file. The first name is removed when it is dropped.
-            Part::Kept(kept) => std::fs::hard_link(&kept.path, to),
+    /// Removes it at its end.
+    pub(crate) fn discard(&mut self) {
+        if let Part::Kept(kept) = self {
+            kept.keep = false;
         }
     }
+
+    /// Gives it its name. `force`: replaces a file of this name.
+    ///
+    /// # Errors
+    /// Returns the error and the file, which a later transfer finds.
+    pub(crate) fn persist(self, to: &Path, force: bool) -> Result<(), (io::Error, Part)> {
+        match self {
+            Part::Named(file) if force => file.persist(to).map(drop).map_err(|e| (e.error, Part::Named(e.file))),
+            Part::Named(file) => {
+                let persisted = file.persist_noclobber(to);
+                persisted.map(drop).map_err(|e| (e.error, Part::Named(e.file)))
+            }
+            Part::Kept(kept) => {
+                let renamed = if force {
+                    std::fs::rename(&kept.path, to)
+                } else {
+                    rename_to_new(&kept.path, to)
+                };
+                renamed.map_err(|error| {
+                    let mut part = Part::Kept(kept);
+                    part.keep();
+                    (error, part)
+                })
+            }
+        }
+    }
+}
+
+/// Renames a file without replacing another one: by a hard link only where the file system has no such rename. FAT has no hard links.
+fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
+    let path = TempPath::try_from_path(from)?;
+    path.persist_noclobber(to).map_err(|failed| {
+        let mut path = failed.path;
+        path.disable_cleanup(true);
+        failed.error
+    })
 }
 
 impl Folder {
     /// Creates the folder, checks that it is writable, and removes the partial files of receivers that have ended. Returns the
     /// number of removed files.
-    pub(crate) fn open(path: &Path) -> io::Result<(Self, usize)> {
+    pub(crate) fn open(path: &Path, interrupt: &Interrupt) -> io::Result<(Self, usize)> {
         std::fs::create_dir_all(path)?;
         let mut removed = 0;
         let lock = File::open(path).ok();
@@ -109,6 +148,7 @@ impl Folder {
         }
         let folder = Folder {
             path: path.to_owned(),
+            interrupt: interrupt.clone(),
             _lock: lock,
         };
         folder.part_file()?;
@@ -157,10 +197,20 @@ impl Folder {
     /// Opens or creates the file that a later transfer of this name and size continues. Returns it with the number of bytes in it; none
     /// if another transfer has it.
     pub(crate) fn kept_file(&self, name: &str, size: u64) -> io::Result<Option<(Part, u64)>> {
+        self.kept_file_with(name, size, File::try_lock)
+    }
+
+    fn kept_file_with(
+        &self,
+        name: &str,
+        size: u64,
+        lock: impl FnOnce(&File) -> Result<(), TryLockError>,
+    ) -> io::Result<Option<(Part, u64)>> {
         let digest = Sha256::digest(format!("{size} {name}"));
         let digest: String = digest[..16].iter().map(|byte| format!("{byte:02x}")).collect();
         let path = self.path.join(format!("{PREFIX}{digest}{KEPT_SUFFIX}"));
         let fresh = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
+        let is_fresh = fresh.is_ok();
         let file = match fresh {
             Ok(file) => file,
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => match path.symlink_metadata() {
@@ -170,19 +220,28 @@ impl Folder {
             },
             Err(e) => return Err(e),
         };
-        // Some file systems have no locks.
-        if file.try_lock().is_err() {
-            return Ok(None);
+        match lock(&file) {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            // Some file systems have no locks.
+            Err(TryLockError::Error(_)) => {
+                if is_fresh {
+                    let _ = std::fs::remove_file(&path);
+                }
+                return Ok(None);
+            }
         }
-        // The last one that had the lock may have removed or renamed the file since it was opened.
-        if !is_at(&file, &path) {
+        // The last one that had the lock may have removed or renamed the file since it was opened. A file with another name is complete:
+        // a receiver was killed when it gave the file that name.
+        if !is_at(&file, &path) || has_other_name(&file) {
             return Ok(None);
         }
         let have = file.metadata()?.len();
         let part = Part::Kept(Kept {
             file,
             path,
-            keep: false,
+            keep: have > 0,
+            interrupt: self.interrupt.clone(),
         });
         Ok(Some((part, have.min(size))))
     }
@@ -215,6 +274,18 @@ fn is_at(_file: &File, path: &Path) -> bool {
     path.exists()
 }
 
+#[cfg(unix)]
+fn has_other_name(file: &File) -> bool {
+    use std::os::unix::fs::MetadataExt;
+
+    file.metadata().is_ok_and(|metadata| metadata.nlink() > 1)
+}
+
+#[cfg(not(unix))]
+fn has_other_name(_file: &File) -> bool {
+    false
+}
+
 /// Removes partial files; ignores those that cannot be removed. Returns the number of removed files.
 fn remove_leftovers(path: &Path) -> usize {
     let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
@@ -243,4 +314,19 @@ fn room(path: &Path) -> Option<u64> {
 #[cfg(not(target_os = "linux"))]
 fn room(_path: &Path) -> Option<u64> {
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaves_nothing_where_files_cannot_be_locked() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (folder, _) = Folder::open(dir.path(), &Interrupt::never()).expect("open");
+        let lock = |_: &File| Err(TryLockError::Error(io::ErrorKind::Unsupported.into()));
+        let found = folder.kept_file_with("a", 1_000_000, lock).expect("no file");
+        assert!(found.is_none());
+        assert_eq!(std::fs::read_dir(dir.path()).expect("read").count(), 0);
+    }
 }

@@ -32,6 +32,12 @@ impl Interrupt {
         Ok(Interrupt(receiver))
     }
 
+    /// Returns one that is never requested.
+    #[cfg(test)]
+    pub(crate) fn never() -> Self {
+        Interrupt(watch::channel(0).1)
+    }
+
     /// Waits until `times` signals have been received.
     pub(crate) async fn asked(&self, times: u32) {
         let mut receiver = self.0.clone();

@@ -1,8 +1,7 @@
 //! The receiver's part of a transfer.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,19 +10,21 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use tokio::sync::{mpsc, oneshot};
-use whimbrel::Association;
+use whimbrel::{Association, AssociationError, CloseReason};
 
 use super::console::Console;
-use super::digest::hash_all;
+use super::digest::Hashes;
 use super::failure::Failure;
 use super::folder::{Folder, Part};
-use super::frame::{DIGEST_BYTES, Frame, Header, check_path};
+use super::frame::{CANCELLED, DIGEST_BYTES, Frame, Header, check_path};
 
 /// A sender that has sent nothing for this long may have been killed.
 const SILENT: Duration = Duration::from_secs(2);
 /// How long a transfer waits for the file of another one that it continues, and how often it looks.
 const TAKEOVER: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(100);
+/// How long the end of the receiver waits for the disk.
+const LAST_WRITES: Duration = Duration::from_secs(1);
 /// Pieces of a file that wait for the disk.
 const WRITE_BEHIND: usize = 16;
 
@@ -46,11 +47,14 @@ pub(crate) enum Target {
     Output,
 }
 
-/// A folder, and which transfers have partial files in it.
+/// A folder, which transfers have partial files in it, and which of its files are hashed.
 #[derive(Debug)]
 pub(crate) struct ReceivingFolder {
     pub(crate) folder: Folder,
     holders: Holders,
+    hashes: Hashes,
+    /// Cloned by each thread that writes into the folder.
+    writers: Arc<()>,
 }
 
 impl ReceivingFolder {
@@ -58,6 +62,16 @@ impl ReceivingFolder {
         ReceivingFolder {
             folder,
             holders: Holders::default(),
+            hashes: Hashes::default(),
+            writers: Arc::default(),
+        }
+    }
+
+    /// Waits until nothing is written or removed any more, with a time limit.
+    pub(crate) async fn idle(&self) {
+        let start = Instant::now();
+        while Arc::strong_count(&self.writers) > 1 && start.elapsed() < LAST_WRITES {
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 }
@@ -174,13 +188,25 @@ impl Prefix {
 
 /// Returns the next message.
 pub(crate) async fn next_frame(association: &Association) -> Result<Frame, Failure> {
-    match association.recv().await? {
+    match association.recv().await.map_err(ended)? {
         Some(message) => Frame::from_message(message).map_err(|what| Failure::file(format!("the sender sent {what}"))),
         None => Err(Failure {
             code: 6,
             message: "the sender ended the association early".to_owned(),
         }),
     }
+}
+
+/// The failure of a transfer whose association has ended. An abort may take the place of [`Frame::Cancel`].
+fn ended(error: AssociationError) -> Failure {
+    match &error {
+        AssociationError::Closed(CloseReason::AbortedByPeer { reason, .. }) if reason == CANCELLED => gave_up(),
+        _ => error.into(),
+    }
+}
+
+fn gave_up() -> Failure {
+    Failure::interrupted(CANCELLED)
 }
 
 /// Returns the next header, or none at the end.
@@ -194,7 +220,7 @@ pub(crate) async fn next_header(association: &Association) -> Result<Option<Head
             ))),
         },
         Frame::End => Ok(None),
-        Frame::Cancel => Err(Failure::interrupted("the sender gave up")),
+        Frame::Cancel => Err(gave_up()),
         _ => Err(Failure::file("the sender did not begin with a header")),
     }
 }
@@ -234,7 +260,7 @@ impl Receiving<'_> {
             && let Some(size) = size
         {
             // It may have been received already.
-            let found = hash(path.clone(), size).await.map_err(cannot)?;
+            let found = self.hash(place, header, path.clone(), size).await?;
             if self.is_agreed(header, &found).await? {
                 self.answer_from(size).await?;
                 let (_, digest) = self.take_nothing().await?;
@@ -249,22 +275,44 @@ impl Receiving<'_> {
             self.answer_from(0).await?;
             folder.check_room(size).map_err(cannot)?;
             let part = folder.part_file().map_err(cannot)?;
-            return self.finish(header, part, Prefix::none(), &path, start).await.map(Some);
+            return self.finish(place, header, part, Prefix::none(), &path, start).await;
         }
-        let (part, have, _holding) = self.part_file(place, header).await.map_err(cannot)?;
+        let (mut part, have, _holding) = self.part_file(place, header).await.map_err(cannot)?;
         let missing = size.unwrap_or(0).saturating_sub(have);
         folder.check_room(missing).map_err(cannot)?;
-        let mut prefix = Prefix::none();
-        if header.asks && have > 0 {
-            let found = hash(part.path().to_owned(), have).await.map_err(cannot)?;
-            if self.is_agreed(header, &found).await? {
-                prefix = found;
+        let prefix = self.agree(place, header, &part, have).await.inspect_err(|failure| {
+            if failure.is_interrupt() {
+                part.discard();
             }
-            self.answer_from(prefix.len).await?;
-        } else {
+        })?;
+        self.finish(place, header, part, prefix, &path, start).await
+    }
+
+    /// Agrees with the sender on where the data begins.
+    async fn agree(&self, place: &ReceivingFolder, header: &Header, part: &Part, have: u64) -> Result<Prefix, Failure> {
+        if !header.asks || have == 0 {
             self.answer(header, 0).await?;
+            return Ok(Prefix::none());
         }
-        self.finish(header, part, prefix, &path, start).await.map(Some)
+        let found = self.hash(place, header, part.path().to_owned(), have).await?;
+        let is_agreed = self.is_agreed(header, &found).await?;
+        let prefix = if is_agreed { found } else { Prefix::none() };
+        self.answer_from(prefix.len).await?;
+        Ok(prefix)
+    }
+
+    /// Hashes the first `len` bytes of a file as long as the sender waits for that.
+    async fn hash(&self, place: &ReceivingFolder, header: &Header, path: PathBuf, len: u64) -> Result<Prefix, Failure> {
+        tokio::select! {
+            hasher = place.hashes.hash(path, len) => match hasher {
+                Ok(hasher) => Ok(Prefix { hasher, len }),
+                Err(error) => Err(Failure::file(format!("cannot write {}: {error}", header.name))),
+            },
+            said = next_frame(self.association) => match said? {
+                Frame::Cancel => Err(gave_up()),
+                _ => Err(Failure::file("the sender did not wait for an answer")),
+            },
+        }
     }
 
     /// Returns a file for the content and the number of bytes in it: that of an earlier transfer if the sender asks.
@@ -308,7 +356,7 @@ impl Receiving<'_> {
         self.answer(header, found.len).await?;
         match next_frame(self.association).await? {
             Frame::Prefix(digest) => Ok(digest == found.digest()),
-            Frame::Cancel => Err(Failure::interrupted("the sender gave up")),
+            Frame::Cancel => Err(gave_up()),
             _ => Err(Failure::file("the sender did not say what its file begins with")),
         }
     }
@@ -317,7 +365,7 @@ impl Receiving<'_> {
     async fn take_nothing(&self) -> Result<(u64, [u8; DIGEST_BYTES]), Failure> {
         match next_frame(self.association).await? {
             Frame::Trailer(digest) => Ok((0, digest)),
-            Frame::Cancel => Err(Failure::interrupted("the sender gave up")),
+            Frame::Cancel => Err(gave_up()),
             _ => Err(Failure::file("the sender sent more than it announced")),
         }
     }
@@ -325,31 +373,34 @@ impl Receiving<'_> {
     /// Takes the rest of the content, verifies it and gives the file its name.
     async fn finish(
         &self,
+        place: &ReceivingFolder,
         header: &Header,
         part: Part,
         prefix: Prefix,
         path: &Path,
         start: Instant,
-    ) -> Result<Taken, Failure> {
+    ) -> Result<Option<Taken>, Failure> {
         let name = &header.name;
-        let cannot = |e: std::io::Error| Failure::file(format!("cannot write {name}: {e}"));
         let from = prefix.len;
         let ((size, digest), part) = self.take_content(header, Sink::File(part), prefix).await?;
         let Some(part) = part else {
             return Err(Failure::file("the writer stopped"));
         };
-        if let Err(error) = part.persist(path, self.force) {
-            // The same content may be there already.
-            let is_there = error.kind() == std::io::ErrorKind::AlreadyExists;
-            let same = is_there
-                && hash(path.to_owned(), size)
-                    .await
-                    .is_ok_and(|found| found.digest() == digest);
-            if !same {
-                return Err(if is_there { exists(name) } else { cannot(error) });
+        if let Err((error, mut part)) = part.persist(path, self.force) {
+            if error.kind() != std::io::ErrorKind::AlreadyExists {
+                return Err(Failure::file(format!("cannot write {name}: {error}")));
             }
+            // The same content may be there already.
+            let found = tokio::select! {
+                found = place.hashes.hash(path.to_owned(), size) => found,
+                reason = self.association.closed() => return Err(ended(AssociationError::Closed(reason))),
+            };
+            if found.ok().map(|hasher| hasher.finalize().into()) != Some(digest) {
+                return Err(exists(name));
+            }
+            part.discard();
         }
-        Ok(taken(name, size, from, digest, start))
+        Ok(Some(taken(name, size, from, digest, start)))
     }
 
     /// Takes the content after `prefix`. Returns the whole size and digest, which the sender has confirmed, and the file.
@@ -366,7 +417,11 @@ impl Receiving<'_> {
             None => self.console.spinner(name),
         };
         bar.inc(from);
-        let (mut writer, ended) = Writer::start(sink, prefix)?;
+        let busy = match self.target {
+            Target::Folder(place) => Arc::clone(&place.writers),
+            Target::Output => Arc::default(),
+        };
+        let (mut writer, ended) = Writer::start(sink, prefix, busy)?;
         let received = self
             .take_pieces(header.size.map(|size| size - from), &mut writer, &bar)
             .await;
@@ -378,14 +433,17 @@ impl Receiving<'_> {
         let (len, announced) = match received {
             Ok(received) => received,
             Err(failure) => {
-                // What has arrived is kept only where the other end or the network has failed.
-                if failure.code == 5 || failure.code == 6 || self.last.released.load(Ordering::Relaxed) {
+                // Content of an earlier transfer is kept by default; what has arrived since, where the other end or the network has failed.
+                if failure.is_interrupt() {
+                    sink.discard();
+                } else if failure.code == 5 || failure.code == 6 || self.last.released.load(Ordering::Relaxed) {
                     sink.keep();
                 }
                 return Err(failure);
             }
         };
         if digest != announced {
+            sink.discard();
             return Err(differs(name, &digest, &announced));
         }
         Ok(((from + len, digest), sink.into_part()))
@@ -420,8 +478,8 @@ impl Receiving<'_> {
                         limit - taken
                     )));
                 }
-                Frame::Cancel => return Err(Failure::interrupted("the sender gave up")),
-                _ => return Err(Failure::file("the sender said something that only a receiver says")),
+                Frame::Cancel => return Err(gave_up()),
+                _ => return Err(Failure::file("the sender sent something else than data")),
             }
         }
     }
@@ -448,18 +506,6 @@ fn differs(name: &str, written: &[u8], announced: &[u8]) -> Failure {
         hex(written),
         hex(announced)
     ))
-}
-
-/// Hashes the first `len` bytes of a file. Fewer are an error.
-async fn hash(path: PathBuf, len: u64) -> std::io::Result<Prefix> {
-    let hashing = tokio::task::spawn_blocking(move || {
-        let mut hasher = Sha256::new();
-        if hash_all(File::open(path)?.take(len), &mut hasher)? < len {
-            return Err(std::io::Error::other("it became shorter"));
-        }
-        Ok(Prefix { hasher, len })
-    });
-    hashing.await.unwrap_or_else(|e| Err(std::io::Error::other(e)))
 }
 
 /// Where content is written.
@@ -490,6 +536,13 @@ impl Sink {
         }
     }
 
+    /// Removes what is written.
+    fn discard(&mut self) {
+        if let Sink::File(part) = self {
+            part.discard();
+        }
+    }
+
     fn into_part(self) -> Option<Part> {
         match self {
             Sink::File(part) => Some(part),
@@ -506,12 +559,13 @@ struct Writer {
 type Written = std::io::Result<(Sink, [u8; DIGEST_BYTES])>;
 
 impl Writer {
-    /// The writer, and what comes of it once it is dropped: the file and its digest.
-    fn start(mut sink: Sink, prefix: Prefix) -> Result<(Self, oneshot::Receiver<Written>), Failure> {
+    /// The writer, and what comes of it once it is dropped: the file and its digest. `busy` is dropped after the file.
+    fn start(mut sink: Sink, prefix: Prefix, busy: Arc<()>) -> Result<(Self, oneshot::Receiver<Written>), Failure> {
         let (pieces, mut queue) = mpsc::channel::<Bytes>(WRITE_BEHIND);
         let (ended, result) = oneshot::channel();
         // Not a task of the runtime: a reader of standard output may never read.
         let write = move || {
+            let _busy = busy;
             let mut hasher = prefix.hasher;
             let mut write_all = || {
                 if let Sink::File(part) = &mut sink {

@@ -1,6 +1,7 @@
 //! The sender's part of a transfer.
 
 use std::io::Read;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,7 +11,7 @@ use tokio::sync::mpsc;
 use whimbrel::Association;
 
 use super::console::Console;
-use super::digest::hash_all;
+use super::digest::{StopOnDrop, hash_all};
 use super::entries::{Content, Entry};
 use super::failure::Failure;
 use super::frame::{DATA_BYTES, DIGEST_BYTES, Frame};
@@ -189,7 +190,9 @@ async fn agree(
         return Err(unexpected());
     }
     let cannot = |e: std::io::Error| Failure::file(format!("cannot read {}: {e}", entry.header.name));
-    let hashed = tokio::task::spawn_blocking(move || hash_prefix(start, have)).await;
+    let guard = StopOnDrop::default();
+    let stop = guard.flag();
+    let hashed = tokio::task::spawn_blocking(move || hash_prefix(start, have, &stop)).await;
     let hashed = hashed
         .map_err(|_| Failure::file("the reader stopped"))?
         .map_err(cannot)?;
@@ -207,8 +210,8 @@ async fn agree(
 }
 
 /// Reads and hashes the first `len` bytes.
-fn hash_prefix(mut start: Start, len: u64) -> std::io::Result<Start> {
-    hash_all(start.content.by_ref().take(len), &mut start.hasher)?;
+fn hash_prefix(mut start: Start, len: u64, stop: &AtomicBool) -> std::io::Result<Start> {
+    hash_all(start.content.by_ref().take(len), &mut start.hasher, stop)?;
     start.from = len;
     Ok(start)
 }
@@ -280,7 +283,7 @@ mod tests {
             hasher: Sha256::new(),
             from: 0,
         };
-        let start = hash_prefix(start, 4).expect("read");
+        let start = hash_prefix(start, 4, &AtomicBool::new(false)).expect("read");
         assert_eq!(start.hasher.clone().finalize(), Sha256::digest(b"0123"));
         let (pieces_in, mut pieces) = mpsc::channel(READ_AHEAD);
         read(start, Some(6), &pieces_in);

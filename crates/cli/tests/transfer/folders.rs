@@ -157,6 +157,42 @@ fn names_that_clash_are_refused_before_anything_is_sent() {
     );
 }
 
+#[test]
+fn a_file_and_a_folder_of_one_name_are_refused_in_either_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, folder) = (dir.path().join("a/x"), dir.path().join("b/x"));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::create_dir(dir.path().join("a")).unwrap();
+    std::fs::write(&file, "").unwrap();
+    for (one, other) in [(&file, &folder), (&folder, &file)] {
+        let sent = sender("127.0.0.1:9", one).arg(other).output().unwrap();
+        let printed = text(&sent.stderr);
+        assert!(printed.contains("two files have the name x"), "{printed}");
+        assert_eq!(sent.status.code(), Some(2));
+    }
+}
+
+#[test]
+fn names_are_printed_without_characters_that_change_the_display() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a\u{202e}gpj.exe");
+    std::fs::write(&file, "x").unwrap();
+    let into = dir.path().join("in");
+    let receiver = Receiver::start("127.0.0.1:0", &into, &[]);
+    let sent = receiver.send(&file);
+    let json = sender(&receiver.to(), &file).arg("--json").output().unwrap();
+    std::fs::write(&file, "another").unwrap();
+    let again = receiver.send(&file);
+    receiver.signal(Signal::SIGINT);
+    let (_, out, err) = receiver.end();
+    for printed in [&text(&sent.stdout), &text(&again.stderr), &out, &err] {
+        assert!(printed.contains("a\\u{202e}gpj.exe"), "{printed:?}");
+        assert!(!printed.contains('\u{202e}'), "{printed:?}");
+    }
+    assert_eq!(names(&into), ["a\u{202e}gpj.exe"]);
+    assert!(!text(&json.stdout).contains('\u{202e}'));
+}
+
 /// The file of an incomplete transfer, once it has some content.
 fn wait_for_partial(dir: &Path) -> PathBuf {
     let start = Instant::now();

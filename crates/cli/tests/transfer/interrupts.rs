@@ -1,15 +1,16 @@
 //! Ctrl-C once ends a command in good order, twice at once.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read as _, Write};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::Signal;
-use whimbrel::{Listener, Message, Stack, StackConfig};
+use whimbrel::{CloseReason, Listener, Message, Stack, StackConfig};
 
+use super::peer::{CANCEL, HAVE, Peer, end_of, header, number};
 use super::{Receiver, WHIMBREL, names, sender, signal, text, wait};
 
 /// Between signals that are two requests.
@@ -133,6 +134,50 @@ fn second_ctrl_c_ends_an_emulation_at_once() {
     assert_second_ends(child);
 }
 
+/// A file that it takes minutes to read.
+fn large(path: &std::path::Path) -> u64 {
+    File::create(path).unwrap().set_len(1 << 40).unwrap();
+    1 << 40
+}
+
+#[tokio::test]
+async fn ctrl_c_ends_a_receiver_that_hashes_a_large_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let size = large(&dir.path().join("large"));
+    let mut receiver = Receiver::start("127.0.0.1:0", dir.path(), &[]);
+    let peer = Peer::connect(&receiver).await;
+    peer.say(header("large", size, true)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    receiver.signal(Signal::SIGINT);
+    assert!(peer.refusal().await.contains("the receiver was interrupted"));
+    let start = Instant::now();
+    assert_eq!(wait(&mut receiver.child), Some(130));
+    assert!(start.elapsed() < AT_ONCE, "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn ctrl_c_ends_a_sender_that_hashes_a_large_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("large");
+    let size = large(&file);
+    let (peer, child) = Peer::accept(&file).await;
+    peer.hear().await;
+    peer.say(number(HAVE, size - 1)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    signal(&child, Signal::SIGINT);
+    assert_eq!(peer.hear().await.0, CANCEL);
+    let association = peer.association.clone();
+    tokio::spawn(async move { while let Ok(Some(_)) = association.recv().await {} });
+    let start = Instant::now();
+    let (code, err) = end_of(child).await;
+    assert_eq!(code, Some(130));
+    assert!(start.elapsed() < AT_ONCE, "{:?}", start.elapsed());
+    assert!(
+        err.contains("the receiver keeps nothing of an incomplete file"),
+        "{err}"
+    );
+}
+
 #[tokio::test]
 async fn second_ctrl_c_ends_a_receiver_whose_sender_does_not_answer() {
     let dir = tempfile::tempdir().unwrap();
@@ -205,8 +250,14 @@ async fn second_ctrl_c_ends_a_sender_whose_receiver_does_not_read() {
     let start = Instant::now();
     assert_eq!(wait(&mut child), Some(130));
     assert!(start.elapsed() < AT_ONCE, "{:?}", start.elapsed());
+    let reason = tokio::time::timeout(AT_ONCE, association.closed()).await;
+    // A receiver takes this abort as the sender's word that it has given up.
+    let reason = reason.expect("the receiver receives the reason");
     assert!(
-        tokio::time::timeout(AT_ONCE, association.closed()).await.is_ok(),
-        "the receiver receives the reason"
+        matches!(&reason, CloseReason::AbortedByPeer { reason, .. } if reason == "the sender gave up"),
+        "{reason:?}"
     );
+    let mut err = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    assert!(err.contains("the receiver may keep an incomplete file"), "{err}");
 }

@@ -4,14 +4,15 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::Signal;
 
 use super::{Receiver, WHIMBREL, content, sender, text};
 
-/// Sends two files to a receiver with this standard output. Returns its standard error.
-fn two_files_arrive(stdout: Stdio) -> String {
+/// Sends two files to a receiver with this standard output. Returns its exit code after Ctrl-C, and its standard error.
+fn two_files_arrive(stdout: Stdio) -> (Option<i32>, String) {
     let dir = tempfile::tempdir().unwrap();
     let into = dir.path().join("in");
     let mut command = Command::new(WHIMBREL);
@@ -26,8 +27,7 @@ fn two_files_arrive(stdout: Stdio) -> String {
     }
     receiver.signal(Signal::SIGINT);
     let (code, _, err) = receiver.end();
-    assert_eq!(code, Some(0), "{err}");
-    err
+    (code, err)
 }
 
 fn full() -> Stdio {
@@ -36,7 +36,8 @@ fn full() -> Stdio {
 
 #[test]
 fn receiver_takes_files_while_its_output_is_full() {
-    let err = two_files_arrive(full());
+    let (code, err) = two_files_arrive(full());
+    assert_eq!(code, Some(0), "{err}");
     assert_eq!(
         err.matches("warning: cannot write to standard output").count(),
         1,
@@ -48,16 +49,47 @@ fn receiver_takes_files_while_its_output_is_full() {
 fn receiver_takes_files_after_its_output_was_closed() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    assert_eq!(two_files_arrive(writer.into()), "");
+    assert_eq!(two_files_arrive(writer.into()), (Some(0), String::new()));
 }
 
 #[test]
-fn receiver_takes_files_while_its_output_is_not_read() {
+fn receiver_takes_files_while_its_output_is_not_read_and_says_what_was_lost() {
     let (_reader, mut writer) = std::io::pipe().unwrap();
     fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
     while writer.write(&[b'x'; 1000]).is_ok() {}
+    while writer.write(b"x").is_ok() {}
     fcntl(&writer, FcntlArg::F_SETFL(OFlag::empty())).unwrap();
-    assert_eq!(two_files_arrive(writer.into()), "");
+    let (code, err) = two_files_arrive(writer.into());
+    assert_eq!(code, Some(1), "{err}");
+    assert_eq!(
+        err,
+        "warning: standard output is not read; 4 lines of results were not printed\n"
+    );
+}
+
+#[test]
+fn results_wait_for_a_reader_that_begins_late() {
+    const FILES: usize = 3000;
+    let dir = tempfile::tempdir().unwrap();
+    let (from, into) = (dir.path().join("many"), dir.path().join("in"));
+    std::fs::create_dir(&from).unwrap();
+    for number in 0..FILES {
+        std::fs::write(from.join(number.to_string()), "x").unwrap();
+    }
+    let receiver = Receiver::start("127.0.0.1:0", &into, &["--once"]);
+    let sending = sender(&receiver.to(), &from).spawn().unwrap();
+    // Neither output is read until the transfer is over: a pipe has room for a tenth of the lines.
+    let start = Instant::now();
+    while std::fs::read_dir(into.join("many")).map_or(0, Iterator::count) < FILES {
+        assert!(start.elapsed() < Duration::from_secs(60), "the files do not arrive");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    std::thread::sleep(Duration::from_secs(3));
+    let sent = sending.wait_with_output().unwrap();
+    let (code, out, err) = receiver.end_reading();
+    assert_eq!((sent.status.code(), text(&sent.stderr)), (Some(0), String::new()));
+    assert_eq!(text(&sent.stdout).lines().count(), FILES + 1);
+    assert_eq!((code, out.lines().count()), (Some(0), FILES + 1), "{err}");
 }
 
 #[test]
