@@ -41,16 +41,35 @@ struct List {
 #[derive(Deserialize, Clone)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fault {
-    /// The requirements that it violates.
+    /// The requirements that it violates; none if it is no fault of the protocol.
     requirements: Vec<String>,
     file: String,
     /// The code, which occurs once in the file: an expression, or statements that end with `;` or `}`.
     old: String,
     /// Its replacement, of the same kind.
     new: String,
-    /// The tests that must fail, `BINARY::NAME`; the binary of unit tests is `lib`. One of them has the mark of each requirement.
+    /// The tests that must fail, `BINARY::NAME`; the binary of a library's unit tests is `lib`. They belong to the package of the file.
+    /// One of them has the mark of each requirement.
     tests: Vec<String>,
 }
+
+impl Fault {
+    /// Returns the folder of its package below `crates`.
+    fn folder(&self) -> &str {
+        self.file.split('/').nth(1).unwrap_or_default()
+    }
+
+    /// Returns the name of its package.
+    fn package(&self) -> String {
+        match self.folder() {
+            "whimbrel" => "whimbrel".to_owned(),
+            folder => format!("whimbrel-{folder}"),
+        }
+    }
+}
+
+/// Test binaries by package and name.
+type Binaries = BTreeMap<(String, String), PathBuf>;
 
 /// Returns how often each requirement occurs in the list.
 pub(crate) fn counts() -> Outcome<BTreeMap<String, usize>> {
@@ -96,7 +115,11 @@ fn read() -> Outcome<Vec<Fault>> {
 }
 
 fn name(number: usize, fault: &Fault) -> String {
-    format!("{number} ({})", fault.requirements.join(", "))
+    if fault.requirements.is_empty() {
+        format!("{number} ({})", fault.file)
+    } else {
+        format!("{number} ({})", fault.requirements.join(", "))
+    }
 }
 
 /// Checks that each fault fits the code, and that its tests have the marks of its requirements.
@@ -195,7 +218,14 @@ fn write_copy(batch: &[(usize, Fault)]) -> Outcome {
     }
     let libraries: BTreeSet<String> = batch
         .iter()
-        .filter_map(|(_, fault)| Some(format!("{}src/lib.rs", fault.file.split_once("src/")?.0)))
+        .map(|(_, fault)| {
+            let is_program = root().join("crates").join(fault.folder()).join("src/main.rs").is_file();
+            format!(
+                "crates/{}/src/{}.rs",
+                fault.folder(),
+                if is_program { "main" } else { "lib" }
+            )
+        })
         .collect();
     for file in files()? {
         let path = root().join(&file);
@@ -244,14 +274,27 @@ fn files() -> Outcome<Vec<String>> {
     Ok(list.lines().filter(exists).map(str::to_owned).collect())
 }
 
-/// Builds the tests of the faults. Returns each binary by its name.
-fn build(batch: &[(usize, Fault)]) -> Outcome<BTreeMap<String, PathBuf>> {
-    let tests = batch.iter().flat_map(|(_, fault)| &fault.tests);
-    let names: BTreeSet<&str> = tests.filter_map(|test| Some(test.split_once("::")?.0)).collect();
+/// Builds the tests of the faults.
+fn build(batch: &[(usize, Fault)]) -> Outcome<Binaries> {
+    let mut packages: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    for (_, fault) in batch {
+        let names = fault.tests.iter().filter_map(|test| Some(test.split_once("::")?.0));
+        packages.entry(fault.package()).or_default().extend(names);
+    }
+    let mut binaries = BTreeMap::new();
+    for (package, names) in packages {
+        let built = build_package(&package, &names)?;
+        binaries.extend(built.into_iter().map(|(name, path)| ((package.clone(), name), path)));
+    }
+    Ok(binaries)
+}
+
+/// Builds tests of a package. Returns each binary by its name.
+fn build_package(package: &str, names: &BTreeSet<&str>) -> Outcome<BTreeMap<String, PathBuf>> {
     let mut command = process::cargo(&["test", "--no-run", "--message-format=json-render-diagnostics"]);
-    command.args(["--package", "whimbrel-proto"]);
+    command.args(["--package", package]);
     for name in names {
-        if name == "lib" {
+        if *name == "lib" {
             command.arg("--lib");
         } else {
             command.args(["--test", name]);
@@ -271,6 +314,10 @@ fn build(batch: &[(usize, Fault)]) -> Outcome<BTreeMap<String, PathBuf>> {
         let Some(executable) = message["executable"].as_str() else {
             continue;
         };
+        // Programs that the tests start are built too.
+        if message["profile"]["test"] != true {
+            continue;
+        }
         let is_lib = message["target"]["kind"][0] == "lib";
         let target = message["target"]["name"].as_str().unwrap_or_default();
         let name = if is_lib { "lib" } else { target };
@@ -280,16 +327,16 @@ fn build(batch: &[(usize, Fault)]) -> Outcome<BTreeMap<String, PathBuf>> {
 }
 
 /// Runs the tests of each fault without it and with it. Returns the faults that no test detected.
-fn try_batch(batch: &[(usize, Fault)], binaries: &BTreeMap<String, PathBuf>) -> Outcome<Vec<String>> {
+fn try_batch(batch: &[(usize, Fault)], binaries: &Binaries) -> Outcome<Vec<String>> {
     let mut survivors = Vec::new();
     let mut sound = BTreeSet::new();
     for (number, fault) in batch {
         let mut noticed = Vec::new();
         for test in &fault.tests {
-            if sound.insert(test) && !passes(test, 0, binaries)? {
+            if sound.insert((fault.package(), test)) && !passes(&fault.package(), test, 0, binaries)? {
                 return Err(format!("{test} fails without a fault"));
             }
-            if !passes(test, *number, binaries)? {
+            if !passes(&fault.package(), test, *number, binaries)? {
                 noticed.push(test.as_str());
             }
         }
@@ -310,11 +357,11 @@ fn try_batch(batch: &[(usize, Fault)], binaries: &BTreeMap<String, PathBuf>) -> 
 }
 
 /// Returns whether a test passes with this fault.
-fn passes(test: &str, fault: usize, binaries: &BTreeMap<String, PathBuf>) -> Outcome<bool> {
+fn passes(package: &str, test: &str, fault: usize, binaries: &Binaries) -> Outcome<bool> {
     let (binary, filter) = test.split_once("::").ok_or(format!("{test} is not BINARY::NAME"))?;
     let program = binaries
-        .get(binary)
-        .ok_or(format!("there is no test binary {binary}"))?;
+        .get(&(package.to_owned(), binary.to_owned()))
+        .ok_or(format!("{package} has no test binary {binary}"))?;
     let mut command = Command::new(program);
     command.args(["--exact", filter]).env(SWITCH, fault.to_string());
     command.env("RUST_BACKTRACE", "0").current_dir(copy_folder());
