@@ -3,15 +3,23 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// A host and a TCP port, as the listening end reaches it.
+/// What a port belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Tcp,
+    Udp,
+}
+
+/// A host and a port, as the listening end reaches it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
+    pub(crate) protocol: Protocol,
     /// A name or an address, without brackets, in lower case.
     pub(crate) host: String,
     pub(crate) port: u16,
 }
 
-/// A local port whose connections go to a target.
+/// A local port whose connections or datagrams go to a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Forward {
     pub(crate) local: SocketAddr,
@@ -28,17 +36,25 @@ pub(crate) struct Allowed {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.host.contains(':') {
-            write!(f, "[{}]:{}", self.host, self.port)
+            write!(f, "[{}]:{}", self.host, self.port)?;
         } else {
-            write!(f, "{}:{}", self.host, self.port)
+            write!(f, "{}:{}", self.host, self.port)?;
+        }
+        match self.protocol {
+            Protocol::Tcp => Ok(()),
+            Protocol::Udp => f.write_str("/udp"),
         }
     }
 }
 
-/// Parses HOST:PORT.
+/// Parses `HOST:PORT[/udp]`.
 pub(crate) fn parse_target(text: &str) -> Result<Target, String> {
-    let wrong = || format!("`{text}` is not HOST:PORT, such as localhost:22 or [::1]:22");
-    let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+    let wrong = || format!("`{text}` is not HOST:PORT or HOST:PORT/udp, such as localhost:22 or [::1]:53/udp");
+    let (place, protocol) = match text.strip_suffix("/udp") {
+        Some(place) => (place, Protocol::Udp),
+        None => (text, Protocol::Tcp),
+    };
+    let (host, port) = place.rsplit_once(':').ok_or_else(wrong)?;
     let port = port.parse::<u16>().ok().filter(|port| *port > 0).ok_or_else(wrong)?;
     let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     let is_name = |host: &str| {
@@ -50,14 +66,16 @@ pub(crate) fn parse_target(text: &str) -> Result<Target, String> {
         _ => return Err(wrong()),
     };
     Ok(Target {
+        protocol,
         host: host.to_ascii_lowercase(),
         port,
     })
 }
 
-/// Parses `[ADDR:]PORT:HOST:PORT`, as `ssh -L` does.
+/// Parses `[ADDR:]PORT:HOST:PORT[/udp]`, as `ssh -L` does.
 pub(crate) fn parse_forward(text: &str) -> Result<Forward, String> {
-    let wrong = || format!("`{text}` is not [ADDR:]PORT:HOST:PORT, such as 8080:localhost:80");
+    let wrong =
+        || format!("`{text}` is not [ADDR:]PORT:HOST:PORT[/udp], such as 8080:localhost:80 or 5353:localhost:53/udp");
     // From the right: port, host with or without brackets, and what is local.
     let (rest, port) = text.rsplit_once(':').ok_or_else(wrong)?;
     let host_at = if rest.ends_with(']') {
@@ -95,7 +113,7 @@ impl Allowed {
     /// Returns the target that a peer has named, if it is allowed. The text has to be the same as that of --allow: what a name
     /// stands for may change.
     pub(crate) fn check(&self, text: &str) -> Result<Target, String> {
-        let target = parse_target(text).map_err(|_| "it is not HOST:PORT".to_owned())?;
+        let target = parse_target(text).map_err(|_| "it is not HOST:PORT or HOST:PORT/udp".to_owned())?;
         if self.any || self.targets.contains(&target) {
             Ok(target)
         } else {
@@ -130,6 +148,8 @@ mod tests {
         );
         assert_eq!(parsed("[::1]:8080:[::1]:80"), "[::1]:8080 [::1]:80");
         assert_eq!(parsed("0:10.0.0.1:22"), "127.0.0.1:0 10.0.0.1:22");
+        assert_eq!(parsed("53:dns.example:53/udp"), "127.0.0.1:53 dns.example:53/udp");
+        assert_eq!(parsed("[::1]:53:[::1]:53/udp"), "[::1]:53 [::1]:53/udp");
         for wrong in [
             "",
             "8080",
@@ -140,6 +160,9 @@ mod tests {
             ":host:80",
             "8080:[x]:80",
             "8080:::1:80",
+            "8080:host:80/",
+            "8080:host:80/sctp",
+            "8080:host:80/udp/udp",
         ] {
             assert!(parse_forward(wrong).is_err(), "{wrong}");
         }
@@ -149,7 +172,15 @@ mod tests {
     fn only_named_targets_are_allowed() {
         let allowed = Allowed::new(&[parse_allow("localhost:22").expect("a target")]);
         assert!(allowed.check("localhost:22").is_ok() && allowed.check("LOCALHOST:22").is_ok());
-        for other in ["localhost:23", "127.0.0.1:22", "localhost:22:22", "evil", "", "any"] {
+        for other in [
+            "localhost:23",
+            "127.0.0.1:22",
+            "localhost:22:22",
+            "localhost:22/udp",
+            "evil",
+            "",
+            "any",
+        ] {
             assert!(allowed.check(other).is_err(), "{other}");
         }
         assert!(Allowed::new(&[]).check("localhost:22").is_err());

@@ -1,7 +1,12 @@
-//! `whimbrel tunnel`: TCP connections and IP packets over one association.
+//! `whimbrel tunnel`: TCP connections, UDP datagrams and IP packets over one association.
 
 pub(crate) mod channel;
 pub(crate) mod device;
+pub(crate) mod flows;
 pub(crate) mod forward;
+pub(crate) mod link;
 pub(crate) mod mux;
+pub(crate) mod network;
+pub(crate) mod ports;
 pub(crate) mod protocol;
+mod routes;

@@ -1,31 +1,38 @@
 //! The channels of an association.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use whimbrel::Association;
 
-use super::channel::{self, Channel, Entry, Incoming};
+use super::channel::{self, Channel, Connection, Entry};
 use super::device::Device;
-use super::forward::{Allowed, Target};
-use super::protocol::Frame;
+use super::flows::{self, Flows, Queued, Sending, UdpPort};
+use super::forward::{Allowed, Protocol, Target};
+use super::link::Link;
+use super::protocol::{Frame, datagram_message};
 use crate::transfer::console::Console;
 use crate::transfer::failure::Failure;
+use crate::transfer::frame::printable;
 
-/// Channels of an association at a time.
+/// TCP connections of an association at a time.
 const MAX_CHANNELS: usize = 256;
 /// How long a connection to a target may take.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+/// After an error of a socket, such as that nothing listens at the target.
+const ERROR_PAUSE: Duration = Duration::from_millis(10);
+/// Time between two reports that clients use the same address.
+const CONTEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// An association that carries channels and packets. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Mux {
-    /// Distinguishes it from others.
-    pub(crate) number: u64,
-    association: Association,
+    pub(crate) link: Link,
     channels: Arc<Mutex<Channels>>,
     console: Console,
 }
@@ -33,7 +40,25 @@ pub(crate) struct Mux {
 #[derive(Debug, Default)]
 struct Channels {
     open: BTreeMap<u32, Entry>,
+    flows: Flows,
     next: u32,
+}
+
+impl Channels {
+    fn is_in_use(&self, number: u32) -> bool {
+        self.open.contains_key(&number) || self.flows.contains(number)
+    }
+
+    /// Returns a number for a new channel.
+    fn number(&mut self) -> u32 {
+        // A number in use is one of a connection that has lasted for 2^32 others.
+        while self.is_in_use(self.next) {
+            self.next = self.next.wrapping_add(1);
+        }
+        let number = self.next;
+        self.next = number.wrapping_add(1);
+        number
+    }
 }
 
 /// What this end does for the peer.
@@ -43,14 +68,27 @@ pub(crate) struct Service {
     pub(crate) allowed: Option<Arc<Allowed>>,
     /// Where packets go, if there is a device.
     pub(crate) device: Option<Arc<Device>>,
+    /// Flows end after this time without datagrams.
+    pub(crate) udp_idle: Duration,
+}
+
+/// Tasks for the peer, which end with the association.
+#[derive(Default)]
+struct Tasks {
+    /// Of TCP connections.
+    channels: JoinSet<()>,
+    /// Of an address that another client has.
+    contest: JoinSet<()>,
+}
+
+fn wrong(what: &str) -> Failure {
+    Failure::file(format!("the other end sent {what}"))
 }
 
 impl Mux {
     pub(crate) fn new(association: Association, console: &Console) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
         Mux {
-            number: NEXT.fetch_add(1, Ordering::Relaxed),
-            association,
+            link: Link::new(association),
             channels: Arc::default(),
             console: console.clone(),
         }
@@ -62,6 +100,7 @@ impl Mux {
 
     /// Opens a channel for a connection and carries it to its end.
     pub(crate) async fn carry(&self, tcp: TcpStream, target: &Target) {
+        let connection = Connection::new(tcp);
         let channel = {
             let mut channels = self.lock();
             if channels.open.len() >= MAX_CHANNELS {
@@ -70,103 +109,149 @@ impl Mux {
                 ));
                 return;
             }
-            // A number in use is one of a connection that has lasted for 2^32 others.
-            while channels.open.contains_key(&channels.next) {
-                channels.next = channels.next.wrapping_add(1);
-            }
-            let number = channels.next;
-            channels.next = number.wrapping_add(1);
-            let (entry, channel) = channel::new(number, &self.association);
+            let number = channels.number();
+            let (entry, channel) = channel::new(number, &self.link.association, false);
             channels.open.insert(number, entry);
             channel
         };
-        let number = channel.number;
-        if let Err(why) = self.open_and_run(channel, tcp, target).await {
+        let number = channel.number();
+        if let Err(why) = self.open_and_run(channel, connection, target).await {
             self.console.note(format!("connection to {target}: {why}"));
         }
-        self.lock().open.remove(&number);
+        self.forget(number);
     }
 
-    async fn open_and_run(&self, mut channel: Channel, tcp: TcpStream, target: &Target) -> Result<(), String> {
-        let open = Frame::Open(channel.number, target.to_string());
-        let sent = self.association.send(open.into_message()).await;
+    async fn open_and_run(&self, mut channel: Channel, connection: Connection, target: &Target) -> Result<(), String> {
+        let open = Frame::Open(channel.number(), target.to_string());
+        let sent = self.link.association.send(open.into_message()).await;
         sent.map_err(|error| error.to_string())?;
         channel.opened().await?;
-        let _ = channel.run(tcp).await;
+        channel.run(connection).await;
         Ok(())
     }
 
-    /// Handles messages of the peer until the association ends.
+    /// The task of a channel has ended. The peer may have closed the channel and opened another one with its number.
+    fn forget(&self, number: u32) {
+        let mut channels = self.lock();
+        if channels.open.get(&number).is_some_and(Entry::is_over) {
+            channels.open.remove(&number);
+        }
+    }
+
+    /// Handles messages of the peer until the association ends. Dropped, it ends the connections to targets.
     ///
     /// # Errors
     /// Returns an error if the association fails, or if the peer breaks the protocol.
     pub(crate) async fn serve(&self, service: &Service) -> Result<(), Failure> {
-        let wrong = |what: &str| Failure::file(format!("the other end sent {what}"));
-        let mut has_packets = false;
-        while let Some(message) = self.association.recv().await? {
-            let frame = Frame::from_message(message).map_err(wrong)?;
-            match frame {
-                Frame::Packet(packet) => {
-                    if let Some(device) = &service.device {
-                        // Packets for the peer go to the one that has sent some last.
-                        if !std::mem::replace(&mut has_packets, true) {
-                            device.attach(self.number, &self.association);
-                        }
-                        device.write(&packet);
-                    }
+        let mut tasks = Tasks::default();
+        let mut sweep = tokio::time::interval(service.udp_idle / 4);
+        loop {
+            tokio::select! {
+                message = self.link.association.recv() => {
+                    let Some(message) = message? else { return Ok(()) };
+                    let frame = Frame::from_message(message).map_err(wrong)?;
+                    self.on_frame(frame, service, &mut tasks).await?;
                 }
-                Frame::Open(number, target) => match &service.allowed {
-                    Some(allowed) => self.on_open(number, target, allowed).await?,
-                    None => return Err(wrong("a request to connect")),
-                },
-                Frame::Hello(_) => return Err(wrong("a second greeting")),
-                Frame::Opened(number) => self.pass(number, Incoming::Opened),
-                Frame::Eof(number) => self.pass(number, Incoming::Eof),
-                Frame::Close(number, why) => self.pass(number, Incoming::Close(why)),
-                Frame::Data(number, data) => {
-                    if let Some(entry) = self.lock().open.get(&number)
-                        && !entry.take(data)
-                    {
-                        return Err(wrong("more data than it was allowed to"));
-                    }
-                }
-                Frame::Credit(number, bytes) => {
-                    if let Some(entry) = self.lock().open.get(&number)
-                        && !entry.add_credit(bytes)
-                    {
-                        return Err(wrong("credit for data that was not sent"));
-                    }
+                _ = sweep.tick() => {
+                    let idle = self.lock().flows.remove_idle(service.udp_idle, Instant::now());
+                    idle.into_iter().for_each(|number| self.close_flow(number));
                 }
             }
         }
-        Ok(())
     }
 
-    /// Ends all channels: their queues are dropped.
-    pub(crate) fn end(&self) {
-        self.lock().open.clear();
+    async fn on_frame(&self, frame: Frame, service: &Service, tasks: &mut Tasks) -> Result<(), Failure> {
+        match frame {
+            Frame::Packet(packet) => {
+                if let Some(device) = &service.device
+                    && let Some((addr, owner)) = device.take(&self.link, &packet)
+                {
+                    self.on_contest(addr, owner, tasks);
+                }
+                Ok(())
+            }
+            Frame::Datagram(number, datagram) => {
+                self.lock().flows.on_datagram(number, datagram, Instant::now());
+                Ok(())
+            }
+            Frame::Open(number, target) => match &service.allowed {
+                Some(allowed) => self.on_open(number, target, allowed, tasks).await,
+                None => Err(wrong("a request to connect")),
+            },
+            Frame::Hello(..) => Err(wrong("a second greeting")),
+            Frame::Opened(_) if service.allowed.is_some() => Err(wrong("an answer to no request")),
+            Frame::Close(number, why) => {
+                self.on_close(number, why);
+                Ok(())
+            }
+            Frame::Opened(number) => self.on_opened(number).map_err(wrong),
+            Frame::Eof(number) => self.with(number, Entry::on_eof).map_err(wrong),
+            Frame::Data(number, data) => self.with(number, |entry| entry.on_data(data)).map_err(wrong),
+            Frame::Credit(number, bytes) => self.with(number, |entry| entry.on_credit(bytes)).map_err(wrong),
+        }
     }
 
     /// Hands a message to its channel, which may have ended.
-    fn pass(&self, number: u32, incoming: Incoming) {
-        if let Some(entry) = self.lock().open.get(&number) {
-            let _ = entry.incoming.send(incoming);
+    fn with(&self, number: u32, take: impl FnOnce(&mut Entry) -> Result<(), &'static str>) -> Result<(), &'static str> {
+        self.lock().open.get_mut(&number).map_or(Ok(()), take)
+    }
+
+    fn on_opened(&self, number: u32) -> Result<(), &'static str> {
+        let mut channels = self.lock();
+        if let Some(entry) = channels.open.get_mut(&number) {
+            entry.on_opened()
+        } else if channels.flows.on_opened(number) {
+            Ok(())
+        } else {
+            Err("an answer to no request")
         }
     }
 
-    /// The peer asks for a connection.
-    async fn on_open(&self, number: u32, target: String, allowed: &Arc<Allowed>) -> Result<(), Failure> {
+    fn on_close(&self, number: u32, why: String) {
+        let mut channels = self.lock();
+        if let Some(entry) = channels.open.remove(&number) {
+            entry.close(why);
+        } else if let Some(target) = channels.flows.on_close(number, !why.is_empty(), Instant::now()) {
+            self.console.note(format!("datagrams to {target}: {why}"));
+        }
+    }
+
+    /// Ends all channels.
+    pub(crate) fn end(&self) {
+        let mut channels = self.lock();
+        channels.open.clear();
+        channels.flows.clear();
+    }
+
+    /// The peer asks for a connection or for a flow of datagrams.
+    async fn on_open(
+        &self,
+        number: u32,
+        target: String,
+        allowed: &Arc<Allowed>,
+        tasks: &mut Tasks,
+    ) -> Result<(), Failure> {
+        while tasks.channels.try_join_next().is_some() {}
         let refusal = {
             let mut channels = self.lock();
-            if channels.open.contains_key(&number) {
-                return Err(Failure::file(
-                    "the other end sent the number of a channel that is in use",
-                ));
+            if channels.is_in_use(number) {
+                return Err(wrong("the number of a channel that is in use"));
             }
             match allowed.check(&target) {
-                Ok(_) if channels.open.len() >= MAX_CHANNELS => Err("too many connections".to_owned()),
+                Ok(target) if target.protocol == Protocol::Udp => {
+                    let replaced = channels.flows.make_room();
+                    channels.flows.add_target(number, Instant::now(), |queue| {
+                        let mux = self.clone();
+                        tokio::spawn(async move { mux.serve_flow(number, &target, queue).await }).abort_handle()
+                    });
+                    drop(channels);
+                    replaced.into_iter().for_each(|number| self.close_flow(number));
+                    return Ok(());
+                }
+                // Connections that the peer has closed count as long as their tasks last.
+                Ok(_) if tasks.channels.len() >= MAX_CHANNELS => Err("too many connections".to_owned()),
                 Ok(target) => {
-                    let (entry, channel) = channel::new(number, &self.association);
+                    let (entry, channel) = channel::new(number, &self.link.association, true);
                     channels.open.insert(number, entry);
                     Ok((target, channel))
                 }
@@ -176,17 +261,16 @@ impl Mux {
         match refusal {
             Ok((target, channel)) => {
                 let mux = self.clone();
-                tokio::spawn(async move {
+                tasks.channels.spawn(async move {
                     mux.connect_and_run(channel, &target).await;
-                    mux.lock().open.remove(&number);
+                    mux.forget(number);
                 });
             }
             Err(why) => {
-                self.console.note(format!(
-                    "refused a connection to {}: {why}",
-                    crate::transfer::frame::printable(&target)
-                ));
-                self.association.send(Frame::Close(number, why).into_message()).await?;
+                self.console
+                    .note(format!("refused a connection to {}: {why}", printable(&target)));
+                let refusal = Frame::Close(number, why).into_message();
+                self.link.association.send(refusal).await?;
             }
         }
         Ok(())
@@ -194,20 +278,118 @@ impl Mux {
 
     async fn connect_and_run(&self, channel: Channel, target: &Target) {
         let connecting = TcpStream::connect((target.host.as_str(), target.port));
-        let connected = match tokio::time::timeout(CONNECT_PATIENCE, connecting).await {
-            Ok(connected) => connected.map_err(|error| error.to_string()),
-            Err(_) => Err("no answer".to_owned()),
-        };
+        let connected = in_time(connecting).await;
         let answer = match &connected {
-            Ok(_) => Frame::Opened(channel.number),
-            Err(why) => Frame::Close(channel.number, format!("cannot connect to {target}: {why}")),
+            Ok(_) => Frame::Opened(channel.number()),
+            Err(why) => Frame::Close(channel.number(), format!("cannot connect to {target}: {why}")),
         };
-        if self.association.send(answer.into_message()).await.is_err() {
+        let connected = connected.map(Connection::new);
+        if self.link.association.send(answer.into_message()).await.is_err() {
             return;
         }
         match connected {
-            Ok(tcp) => drop(channel.run(tcp).await),
+            Ok(connection) => channel.run(connection).await,
             Err(why) => self.console.note(format!("cannot connect to {target}: {why}")),
         }
+    }
+
+    /// A program has sent a datagram to a local port.
+    pub(crate) fn on_local_datagram(&self, port: &UdpPort, source: SocketAddr, datagram: &[u8]) {
+        let now = Instant::now();
+        let mut channels = self.lock();
+        let (flow, is_open) = match channels.flows.on_local(port.index, source, now) {
+            Sending::On { flow, is_open } => (flow, is_open),
+            Sending::Not => return,
+            Sending::OnNewFlow => {
+                let replaced = channels.flows.make_room();
+                let number = channels.number();
+                let open = || Frame::Open(number, port.target.to_string()).into_message();
+                let is_sent = self.link.offer(open);
+                if is_sent {
+                    channels.flows.add_source(number, port.clone(), source, now);
+                }
+                replaced.into_iter().for_each(|number| self.close_flow(number));
+                if !is_sent {
+                    return;
+                }
+                (number, false)
+            }
+        };
+        drop(channels);
+        // Until the flow is open, datagrams follow its request in order.
+        self.link.offer(|| datagram_message(flow, datagram, is_open));
+    }
+
+    /// Exchanges datagrams with a target.
+    async fn serve_flow(&self, number: u32, target: &Target, mut queue: mpsc::Receiver<Queued>) {
+        let socket = match in_time(flows::connect(target)).await {
+            Ok(socket) => socket,
+            Err(why) => {
+                let why = format!("cannot reach {target}: {why}");
+                self.console.note(&why);
+                let _ = self
+                    .link
+                    .association
+                    .send(Frame::Close(number, why).into_message())
+                    .await;
+                return self.lock().flows.remove(number);
+            }
+        };
+        let opened = Frame::Opened(number).into_message();
+        if self.link.association.send(opened).await.is_err() {
+            return;
+        }
+        let mut buffer = vec![0; 65_536];
+        loop {
+            tokio::select! {
+                received = socket.recv(&mut buffer) => match received {
+                    Ok(len) => {
+                        self.lock().flows.on_answer(number, Instant::now());
+                        self.link.offer(|| datagram_message(number, &buffer[..len], true));
+                    }
+                    Err(_) => tokio::time::sleep(ERROR_PAUSE).await,
+                },
+                queued = queue.recv() => match queued {
+                    Some(queued) => drop(socket.send(&queued.datagram).await),
+                    None => return,
+                },
+            }
+        }
+    }
+
+    /// Reports to the peer that a flow has ended here.
+    fn close_flow(&self, number: u32) {
+        // If there is no room, the peer finds out by itself that the flow is idle.
+        self.link.offer(|| Frame::Close(number, String::new()).into_message());
+    }
+
+    /// The peer uses an inner address that another client has. That one keeps it as long as it answers.
+    fn on_contest(&self, addr: std::net::IpAddr, owner: Link, tasks: &mut Tasks) {
+        while tasks.contest.try_join_next().is_some() {}
+        if !tasks.contest.is_empty() {
+            return;
+        }
+        let peer = self.link.association.peer_addrs();
+        let peer = peer.first().map_or_else(|| "?".to_owned(), ToString::to_string);
+        self.console.note(format!(
+            "{peer}: packets from {addr} are discarded: the address belongs to another client"
+        ));
+        tasks.contest.spawn(async move {
+            if owner.is_alive().await {
+                tokio::time::sleep(CONTEST_PAUSE).await;
+            } else {
+                owner
+                    .association
+                    .abort("it does not answer, and another client uses its address");
+            }
+        });
+    }
+}
+
+/// Waits for a connection, but not for long.
+async fn in_time<T>(connecting: impl Future<Output = std::io::Result<T>>) -> Result<T, String> {
+    match tokio::time::timeout(CONNECT_PATIENCE, connecting).await {
+        Ok(connected) => connected.map_err(|error| error.to_string()),
+        Err(_) => Err("no answer".to_owned()),
     }
 }

@@ -1,11 +1,17 @@
 //! The messages of a tunnel.
 //!
-//! The connecting end begins with `Hello`. A TCP connection is a channel with a number that the connecting end chooses. It sends `Open` with the target; the listening end answers
-//! with `Opened` or `Close`. `Data` is limited by credit: each end may send [`WINDOW`] bytes, and more as far as `Credit` allows. `Eof` ends one
-//! direction, `Close` the channel. The messages of a channel are ordered on a stream of their own, as far as there are streams.
-//! `Packet` is an IP packet; packets are not ordered. The payload protocol identifier is the message type.
+//! The connecting end begins with `Hello`, which has a token that it keeps when it connects again. It opens a channel for each TCP
+//! connection and for each flow of UDP datagrams, with a number that it chooses: it sends `Open` with the target; the listening end
+//! answers with `Opened` or `Close`.
+//!
+//! `Data` of a TCP connection is limited by credit: each end may send [`WINDOW`] bytes, and more as far as `Credit` allows. A message
+//! uses at least [`LEAST_CHARGE`] bytes of it, so that small ones fill no memory. `Eof` ends one direction, `Close` the channel at once.
+//! The messages of a channel are ordered on a stream of their own, as far as there are streams.
+//!
+//! `Datagram` is one of a flow, unordered once the flow is open. `Packet` is an IP packet, unordered. Neither has credit: what does not fit
+//! is dropped. The payload protocol identifier is the message type.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{BufMut as _, Bytes, BytesMut};
 use whimbrel::{Message, ReceivedMessage};
 
 use crate::transfer::frame::printable;
@@ -25,8 +31,11 @@ pub(crate) const NUMBER_BYTES: usize = 4;
 /// The longest target in bytes.
 const TARGET_BYTES: usize = 300;
 
+/// Bytes of credit that a message uses at least.
+pub(crate) const LEAST_CHARGE: u32 = 128;
+
 /// Version of this protocol.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// One message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,8 +48,9 @@ pub(crate) enum Frame {
     /// With the reason, if there is one.
     Close(u32, String),
     Packet(Bytes),
-    /// With the version of this protocol.
-    Hello(u32),
+    /// With the version of this protocol and the token of the client; the token of another version is 0.
+    Hello(u32, u128),
+    Datagram(u32, Bytes),
 }
 
 /// Returns the stream of a channel.
@@ -58,12 +68,21 @@ fn message(kind: u32, channel: u32, rest: &[u8]) -> Message {
     }
 }
 
-/// Returns a message of data. The first bytes of `payload` are overwritten by the channel's number.
-pub(crate) fn data_message(channel: u32, mut payload: BytesMut) -> Message {
-    payload[..NUMBER_BYTES].copy_from_slice(&channel.to_be_bytes());
+/// Returns the credit that data uses.
+pub(crate) fn charge(bytes: usize) -> u32 {
+    (bytes as u32).max(LEAST_CHARGE)
+}
+
+/// Returns a message of data.
+pub(crate) fn data_message(channel: u32, data: &[u8]) -> Message {
+    message(2, channel, data)
+}
+
+/// Returns a message with a datagram. `is_open`: the peer has opened the flow, so that the order no longer matters.
+pub(crate) fn datagram_message(flow: u32, datagram: &[u8], is_open: bool) -> Message {
     Message {
-        ppid: BASE + 2,
-        ..Message::new(stream(channel), payload)
+        unordered: is_open,
+        ..message(8, flow, datagram)
     }
 }
 
@@ -86,7 +105,8 @@ impl Frame {
             Frame::Eof(channel) => message(4, channel, &[]),
             Frame::Close(channel, why) => message(5, channel, why.as_bytes()),
             Frame::Packet(packet) => packet_message(packet),
-            Frame::Hello(version) => message(7, version, &[]),
+            Frame::Hello(version, token) => message(7, version, &token.to_be_bytes()),
+            Frame::Datagram(flow, datagram) => datagram_message(flow, &datagram, true),
         }
     }
 
@@ -97,7 +117,7 @@ impl Frame {
         if kind == 6 {
             return Ok(Frame::Packet(data));
         }
-        if kind > 7 {
+        if kind > 8 {
             return Err("a message of another protocol");
         }
         let (number, _) = data
@@ -118,7 +138,12 @@ impl Frame {
                 Frame::Credit(channel, u32::from_be_bytes(bytes))
             }
             4 => Frame::Eof(channel),
-            7 => Frame::Hello(channel),
+            7 if channel != VERSION => Frame::Hello(channel, 0),
+            7 => {
+                let token = rest[..].try_into().map_err(|_| "a greeting of another length")?;
+                Frame::Hello(channel, u128::from_be_bytes(token))
+            }
+            8 => Frame::Datagram(channel, rest),
             _ => Frame::Close(channel, printable(&String::from_utf8_lossy(&rest))),
         })
     }
@@ -151,16 +176,16 @@ mod tests {
             Frame::Eof(7),
             Frame::Close(u32::MAX, "no".into()),
             Frame::Packet(Bytes::from_static(&[0x45, 0])),
-            Frame::Hello(VERSION),
+            Frame::Hello(VERSION, 1 << 100),
+            Frame::Datagram(7, Bytes::new()),
         ] {
             let message = frame.clone().into_message();
             assert!(message.stream < STREAMS);
             assert_eq!(Frame::from_message(received(message)), Ok(frame));
         }
-        let mut payload = BytesMut::zeroed(NUMBER_BYTES);
-        payload.extend_from_slice(b"xy");
-        let data = Frame::from_message(received(data_message(9, payload)));
+        let data = Frame::from_message(received(data_message(9, b"xy")));
         assert_eq!(data, Ok(Frame::Data(9, Bytes::from_static(b"xy"))));
+        assert!(datagram_message(9, b"xy", true).unordered && !datagram_message(9, b"xy", false).unordered);
     }
 
     #[test]
@@ -177,7 +202,9 @@ mod tests {
         assert_eq!(parse(0, &[b'x'; 400]), Err("a target that is too long"));
         assert_eq!(parse(0, b"1234\xff"), Err("a target that is not UTF-8"));
         assert_eq!(parse(3, b"1234567"), Err("a number of another length"));
-        assert_eq!(parse(8, b"12345678"), Err("a message of another protocol"));
+        assert_eq!(parse(7, b"\0\0\0\x0212345678"), Err("a greeting of another length"));
+        assert_eq!(parse(7, b"\0\0\0\x01"), Ok(Frame::Hello(1, 0)));
+        assert_eq!(parse(9, b"12345678"), Err("a message of another protocol"));
         assert_eq!(parse(u32::MAX, b"12345678"), Err("a message of another protocol"));
     }
 }

@@ -2,7 +2,7 @@
 
 use whimbrel_testkit::{namespaces, needs, program};
 
-use crate::support::{Lab, WHIMBREL, alone};
+use crate::support::{Done, Lab, WHIMBREL, alone};
 use crate::tcp;
 
 const WIFI: &str = r#"name = "wifi", rate = "10 Mbit/s", delay = "5 ms", schedule = [{ at = "2 s", up = false }]"#;
@@ -78,13 +78,86 @@ fn packets_with_other_addresses_do_not_leave_the_tunnel() {
     needs!(program("ping", "iputils-ping"));
     let _alone = alone();
     let lab = Lab::new("spoof", &[LTE]);
-    let server = format!("server: {WHIMBREL} tunnel --server --listen 10.0.0.2 --tun 10.9.0.1/24");
+    // The server has a route to the other address: without the filter it would answer.
+    let server = format!(
+        "server: {WHIMBREL} tunnel --server --listen 10.0.0.2 --tun 10.9.0.1/24 & \
+         until ip route add 10.8.0.0/24 dev tun0; do sleep 0.1; done; wait"
+    );
     let script = format!(
-        "sleep 0.3; {WHIMBREL} tunnel 10.0.0.2 --tun 10.9.0.2/24 & sleep 0.7; ip addr add 10.8.0.2/32 dev tun0; \
-         ping -c 1 -W 2 10.9.0.1 && ! ping -c 1 -W 1 -I 10.8.0.2 10.9.0.1"
+        "sleep 1; {WHIMBREL} tunnel 10.0.0.2 --tun 10.9.0.2/24 & \
+         until ip addr add 10.8.0.2/32 dev tun0; do sleep 0.1; done; sleep 1; \
+         ping -c 3 -W 3 10.9.0.1 && ! ping -c 3 -W 1 -I 10.8.0.2 10.9.0.1"
     );
     lab.run(&[
         "--quiet", "--late", "1 s", "--run", &server, "--at", "client", "--", "sh", "-c", &script,
     ])
     .ok();
+}
+
+/// Two clients with a link each.
+const CLIENTS: &str = r#"
+node = [{ name = "one" }, { name = "two" }, { name = "server" }]
+link = [
+    { between = ["one", "server"], name = "a", rate = "10 Mbit/s", delay = "5 ms" },
+    { between = ["two", "server"], name = "b", rate = "10 Mbit/s", delay = "5 ms" },
+]
+flow = [{ name = "data", from = "one", to = "server" }]
+"#;
+
+/// Runs a server of both, and a script at each of them until that of `one` ends.
+fn with_clients(test: &str, one: &str, two: &str) -> (Lab, Done) {
+    let lab = Lab::with(test, CLIENTS);
+    let server = format!("server: {WHIMBREL} tunnel --server --listen {SERVER} --tun 10.9.0.1/24,fd00:9::1/64");
+    let two = format!("two: {two}");
+    let done = lab.run(&[
+        "--late", "1 s", "--run", &server, "--run", &two, "--at", "one", "--", "sh", "-c", one,
+    ]);
+    (lab, done)
+}
+
+#[test]
+fn several_clients_have_an_address_each() {
+    needs!(namespaces());
+    needs!(program("ping", "iputils-ping"));
+    let _alone = alone();
+    let one = format!(
+        "sleep 1; {WHIMBREL} tunnel 10.0.0.2 --tun 10.9.0.2/24,fd00:9::2/64 & sleep 2; \
+         ping -q -c 5 -i 0.2 fd00:9::1 > six; ping -q -c 50 -i 0.2 10.9.0.1 > one"
+    );
+    // It comes later, leaves, and comes with the address of the first.
+    let two = format!(
+        "sleep 4; {WHIMBREL} tunnel 10.1.0.2 --tun 10.9.0.3/24 & P=$!; sleep 2; ping -q -c 10 -i 0.2 10.9.0.1 > two; \
+         kill -INT $P; wait $P; {WHIMBREL} tunnel 10.1.0.2 --tun 10.9.0.2/24 & sleep 2; \
+         ping -q -c 5 -i 0.2 -W 1 10.9.0.1 > thief; sleep 100"
+    );
+    let (lab, done) = with_clients("many", &one, &two);
+    let done = done.ok();
+    for (file, loss) in [("one", "0%"), ("two", "0%"), ("six", "0%"), ("thief", "100%")] {
+        let text = std::fs::read_to_string(lab.path(file)).unwrap();
+        assert!(
+            text.contains(&format!(" {loss} packet loss")),
+            "{file}: {text}{}",
+            done.err
+        );
+    }
+    assert!(
+        done.err
+            .contains("packets from 10.9.0.2 are discarded: the address belongs to another client"),
+        "{}",
+        done.err
+    );
+}
+
+#[test]
+fn a_client_that_was_killed_gets_its_address_back() {
+    needs!(namespaces());
+    needs!(program("ping", "iputils-ping"));
+    let _alone = alone();
+    let start = format!("{WHIMBREL} tunnel 10.0.0.2 --tun 10.9.0.2/24 &");
+    let one = format!(
+        "sleep 1; {start} P=$!; sleep 2; ping -c 3 -W 3 10.9.0.1 || exit 9; kill -KILL $P; wait $P; {start} \
+         for n in $(seq 30); do sleep 0.5; ping -c 1 -W 1 10.9.0.1 && exit 0; done; exit 8"
+    );
+    let (_, done) = with_clients("killed", &one, "sleep 100");
+    done.ok();
 }

@@ -1,5 +1,11 @@
 //! `tunnel` over loopback: forwarded ports.
 
+mod hostile;
+mod memory;
+mod reconnect;
+mod resets;
+mod udp;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Child, ChildStderr, Command, Stdio};
@@ -36,15 +42,21 @@ impl End {
         }
     }
 
-    fn interrupt(mut self) -> Option<i32> {
+    fn signal(&self, signal: &str) {
         let id = self.child.id().to_string();
-        assert!(
-            Command::new("kill")
-                .args(["-INT", &id])
-                .status()
-                .expect("kill")
-                .success()
-        );
+        let status = Command::new("kill").args([signal, &id]).status();
+        assert!(status.expect("kill").success());
+    }
+
+    /// Everything else that it prints until it ends.
+    fn rest(&mut self) -> String {
+        let mut rest = String::new();
+        self.errors.read_to_string(&mut rest).expect("text");
+        rest
+    }
+
+    fn interrupt(mut self) -> Option<i32> {
+        self.signal("-INT");
         let start = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().expect("a child") {
@@ -80,21 +92,30 @@ fn echo() -> u16 {
     port
 }
 
-/// A tunnel to this target: both ends and the local port.
-fn tunnel(allow: &str, target: &str) -> (End, End, u16) {
-    let mut server = End::start(&["--server", "--listen", "127.0.2.1:0,127.0.2.2:0", "--allow", allow]);
+/// A server with these options and its addresses.
+fn server(options: &[&str]) -> (End, String) {
+    let args = [&["--server", "--listen", "127.0.2.1:0,127.0.2.2:0"], options].concat();
+    let mut server = End::start(&args);
     let addrs = server.line("listening on UDP ");
     let addrs = addrs.split_once(", SCTP").expect("a port").0.replace(", ", ",");
+    (server, addrs)
+}
+
+/// A tunnel to this target: both ends and the local port.
+fn tunnel(allow: &str, target: &str) -> (End, End, u16) {
+    let (server, addrs) = server(&["--allow", allow]);
     let forward = format!("0:{target}");
     let mut client = End::start(&[&addrs, "--local", "127.0.1.1,127.0.1.2", "--forward", &forward]);
-    let line = client.line("TCP 127.0.0.1:");
-    let port = line
-        .split(' ')
-        .next()
-        .and_then(|port| port.parse().ok())
-        .expect("a port");
+    let port = local_port(&mut client, "TCP");
     client.line("connected");
     (server, client, port)
+}
+
+/// The forwarded port that a client reports.
+fn local_port(client: &mut End, protocol: &str) -> u16 {
+    let line = client.line(&format!("{protocol} 127.0.0.1:"));
+    let port = line.split(' ').next().and_then(|port| port.parse().ok());
+    port.expect("a port")
 }
 
 /// Sends bytes and returns what comes back.
@@ -185,19 +206,13 @@ fn wrong_use_of_the_tunnel_is_explained() {
         &["127.0.0.1"][..],
         &["--server", "--listen", "127.0.0.1:0"],
         &["127.0.0.1", "--forward", "80"],
+        &["127.0.0.1", "--forward", "80:localhost:80/sctp"],
         &["127.0.0.1", "--tun", "10.0.0.1"],
+        &["127.0.0.1", "--tun", "10.0.0.1/24,10.1.0.1/24"],
+        &["127.0.0.1", "--tun", "fd00::1/64", "--mtu", "1000"],
         &["--server", "--listen", "127.0.0.1:0", "--allow", "nonsense"],
     ] {
         let (code, err) = run(args);
         assert_eq!(code, Some(2), "{args:?}: {err}");
     }
-}
-
-#[test]
-fn the_client_ends_when_the_server_is_gone() {
-    let (server, mut client, _) = tunnel("any", "localhost:9");
-    assert_eq!(server.interrupt(), Some(0));
-    let error = client.line("error: ");
-    assert!(error.contains("server"), "{error}");
-    assert_eq!(client.child.wait().expect("a child").code(), Some(6));
 }

@@ -1,0 +1,196 @@
+//! A server and a client that does not keep to the protocol.
+
+use std::io::Read as _;
+use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
+
+use whimbrel::{Association, AssociationConfig, AssociationError, CloseReason, Message, Stack, StackConfig};
+
+use super::{End, server};
+
+/// The message types of the protocol, which are the last byte of the payload protocol identifier.
+const OPEN: u32 = 0;
+const OPENED: u32 = 1;
+const DATA: u32 = 2;
+const EOF: u32 = 4;
+const CLOSE: u32 = 5;
+const HELLO: u32 = 7;
+
+const BASE: u32 = 0x5748_5401;
+const VERSION: u32 = 2;
+
+/// A target that reads and is silent.
+fn sink() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let addr = listener.local_addr().expect("bound").to_string();
+    std::thread::spawn(move || {
+        for mut tcp in listener.incoming().flatten() {
+            std::thread::spawn(move || std::io::copy(&mut tcp.by_ref(), &mut std::io::sink()));
+        }
+    });
+    addr
+}
+
+struct Peer {
+    association: Association,
+    _stack: Stack,
+}
+
+impl Peer {
+    async fn connect(addrs: &str) -> Self {
+        let to: Vec<SocketAddr> = addrs.split(',').map(|addr| addr.parse().expect("an address")).collect();
+        let config = StackConfig {
+            association: AssociationConfig {
+                outbound_streams: 64,
+                ..AssociationConfig::default()
+            },
+            ..StackConfig::default()
+        };
+        let stack = Stack::toward(config, &to).expect("bound");
+        let association = stack.connect(&to, 5000).await.expect("connected");
+        let peer = Peer {
+            association,
+            _stack: stack,
+        };
+        peer.send(HELLO, VERSION, &[0; 16]).await;
+        peer
+    }
+
+    async fn send(&self, kind: u32, channel: u32, rest: &[u8]) {
+        let message = Message {
+            ppid: BASE + kind,
+            ..Message::new((channel % 64) as u16, [&channel.to_be_bytes()[..], rest].concat())
+        };
+        // The server may have ended the association already.
+        let _ = self.association.send(message).await;
+    }
+
+    /// Waits for a message of this type. Returns the channel.
+    async fn expect(&self, kind: u32) -> u32 {
+        loop {
+            let message = self.association.recv().await.expect("open").expect("a message");
+            if message.ppid == BASE + kind {
+                return u32::from_be_bytes(message.data[..4].try_into().expect("a number"));
+            }
+        }
+    }
+
+    /// The reason of the server for ending the association.
+    async fn reason(&self) -> String {
+        let ended = async {
+            loop {
+                match self.association.recv().await {
+                    Ok(Some(_)) => {}
+                    Ok(None) => return "the end in good order".to_owned(),
+                    Err(AssociationError::Closed(CloseReason::AbortedByPeer { reason, .. })) => return reason,
+                    Err(error) => return error.to_string(),
+                }
+            }
+        };
+        let ended = tokio::time::timeout(Duration::from_secs(5), ended).await;
+        ended.unwrap_or_else(|_| "it goes on".to_owned())
+    }
+}
+
+fn with_peer<F: Future<Output = ()>>(test: impl FnOnce(Peer, String, End) -> F) {
+    let target = sink();
+    let (server, addrs) = server(&["--allow", &target]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        let peer = Peer::connect(&addrs).await;
+        test(peer, target, server).await;
+    });
+}
+
+/// What a server says of these messages on an open channel.
+#[track_caller]
+fn refused(messages: &[(u32, &[u8])], reason: &str) {
+    with_peer(async |peer, target, _server| {
+        peer.send(OPEN, 9, target.as_bytes()).await;
+        assert_eq!(peer.expect(OPENED).await, 9);
+        for (kind, rest) in messages {
+            peer.send(*kind, 9, rest).await;
+        }
+        let said = peer.reason().await;
+        assert!(said.contains(reason), "{said}");
+    });
+}
+
+#[test]
+fn empty_data_is_refused() {
+    refused(&[(DATA, b"x"), (DATA, b"")], "empty");
+}
+
+#[test]
+fn a_second_end_of_data_is_refused() {
+    refused(&[(EOF, b""), (EOF, b"")], "after the end");
+}
+
+#[test]
+fn data_after_its_end_is_refused() {
+    refused(&[(EOF, b""), (DATA, b"x")], "after the end");
+}
+
+#[test]
+fn the_answer_of_a_server_is_refused_by_a_server() {
+    refused(&[(OPENED, b"")], "an answer");
+}
+
+#[test]
+fn small_messages_use_up_credit_too() {
+    // The server reads nothing while it is stopped, so that no credit returns.
+    with_peer(async |peer, target, server| {
+        peer.send(OPEN, 9, target.as_bytes()).await;
+        peer.expect(OPENED).await;
+        server.signal("-STOP");
+        for _ in 0..100_000 {
+            let message = Message {
+                ppid: BASE + DATA,
+                ..Message::new(9, [0, 0, 0, 9, b'x'].to_vec())
+            };
+            if peer.association.try_send(message).is_err() {
+                break;
+            }
+        }
+        server.signal("-CONT");
+        assert!(peer.reason().await.contains("more data"));
+    });
+}
+
+#[test]
+fn channels_that_are_closed_leave_their_places() {
+    with_peer(async |peer, target, _server| {
+        for round in 0..3 {
+            for channel in 0..256 {
+                peer.send(OPEN, round * 1000 + channel, target.as_bytes()).await;
+                peer.send(EOF, round * 1000 + channel, b"").await;
+            }
+            for _ in 0..256 {
+                peer.expect(OPENED).await;
+            }
+            for channel in 0..256 {
+                peer.send(CLOSE, round * 1000 + channel, b"").await;
+            }
+            // The channels of a stream are ordered, different streams are not.
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+    });
+}
+
+#[test]
+fn numbers_of_closed_channels_may_be_used_again() {
+    with_peer(async |peer, target, _server| {
+        for _ in 0..3 {
+            peer.send(OPEN, 9, target.as_bytes()).await;
+            assert_eq!(peer.expect(OPENED).await, 9);
+            peer.send(DATA, 9, &[1; 5000]).await;
+            peer.send(CLOSE, 9, b"").await;
+        }
+        peer.send(OPEN, 9, target.as_bytes()).await;
+        peer.expect(OPENED).await;
+        // It ends if the server still knows it.
+        peer.send(EOF, 9, b"").await;
+        peer.send(DATA, 9, b"x").await;
+        assert!(peer.reason().await.contains("after the end"));
+    });
+}
