@@ -25,7 +25,7 @@ mod send;
 mod trace;
 
 pub use address::{Ecn, PacketMeta, Transmit, TransportAddr};
-pub use association::{Association, AssociationStats, State};
+pub use association::{Association, AssociationStats, MAX_PINGS, State};
 pub use config::{AssociationConfig, AuthConfig, EndpointConfig, HeartbeatTimer, MAX_ADDRESSES, Preset, RuleChanges};
 pub use endpoint::{Endpoint, EndpointStats};
 pub use error::{AddressError, ConfigError, ConnectError, Discard, SendError};

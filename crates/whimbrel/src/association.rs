@@ -422,6 +422,7 @@ impl Association {
     /// Sends a heartbeat on a path, to measure it; any peer answers. Its Heartbeat Info has `bytes` bytes, from 18 to what a packet has room
     /// for. [`path_events`](Self::path_events) reports the answer as [`PathChange::PingAnswered`](crate::PathChange::PingAnswered) with
     /// `number`; an answer that does not come is a loss in one of the directions. Neither influences what the association does.
+    /// At most [`MAX_PINGS`](crate::MAX_PINGS) wait for an answer; then the oldest is given up for a new one.
     /// Returns false if there is no such path, or if the association is not established.
     pub fn ping(&self, path: PathId, number: u32, bytes: usize) -> bool {
         let now = self.handle.shared.now();

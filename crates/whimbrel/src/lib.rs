@@ -113,7 +113,7 @@ pub use whimbrel_control::window::{self, WindowSpec};
 pub use whimbrel_control::{Rate, Scheme, SchemeParts, Span};
 pub use whimbrel_proto::{
     AddressError, AssociationConfig, AssociationStats, AuthConfig, CloseReason, ConfigError, Discard, Ecn,
-    HeartbeatTimer, JudgedLosses, Message, MessagePayload, PathId, PathInfo, PathQuality, PathState, Preset,
+    HeartbeatTimer, JudgedLosses, MAX_PINGS, Message, MessagePayload, PathId, PathInfo, PathQuality, PathState, Preset,
     RuleChanges, SendFailure, SendFailureCause,
 };
 

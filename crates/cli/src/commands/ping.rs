@@ -6,9 +6,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use whimbrel::{Association, PathChange, PathEvent, PathId, PathState, Span};
+use whimbrel::{Association, MAX_PINGS, PathChange, PathEvent, PathId, PathState, Span};
 
-use crate::perf::EXIT_CODES;
 use crate::transfer::address;
 use crate::transfer::connect::Toward;
 use crate::transfer::console::Console;
@@ -19,15 +18,28 @@ use crate::transfer::run::block_on;
 
 /// How long the end of the association may take.
 const FAREWELL_PATIENCE: Duration = Duration::from_secs(3);
-/// Bytes of a ping beside its Heartbeat Info: IPv4, UDP and SCTP headers, chunk and parameter header.
-const OVERHEAD: u16 = 20 + 8 + 12 + 8;
-/// Requests without an answer that are kept.
-const KEPT: usize = 256;
+/// Bytes of a ping beside its Heartbeat Info and the IP header: UDP and SCTP headers, chunk and parameter header.
+const OVERHEAD: usize = 8 + 12 + 8;
+/// Bytes of an IPv4 and of an IPv6 header.
+const IP_HEADERS: (usize, usize) = (20, 40);
+/// Bytes of the AUTH chunk with SHA-256 (RFC 4895 §4.1), which precedes a heartbeat with --key.
+const AUTH_CHUNK: usize = 8 + 32;
 
 const NOTES: &str = "\
 Any SCTP peer answers heartbeats; `whimbrel echo` and `whimbrel perf --server` are peers for this purpose. An answer that
 does not come is a loss in one of the directions. Answers return to the address that the heartbeat came from.
 ";
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    done, or ended by Ctrl-C, which prints the summary
+  1    no ping was answered
+  2    wrong use of this command
+  3    refused: nothing listens at the address
+  4    unreachable: the network has no route
+  5    timed out: the other end does not answer
+  6    aborted by the other end
+  130  interrupted (Ctrl-C) before the connection was made";
 
 /// Measure round-trip time, jitter and loss of each path
 ///
@@ -42,13 +54,13 @@ pub(crate) struct Args {
     /// Number of pings on each path. Default: until Ctrl-C
     #[arg(long, short = 'c', value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     count: Option<u32>,
-    /// Time between pings, at least 2 ms
+    /// Time between pings, at least 2 ms. All paths together may have 16384 pings within --wait
     #[arg(long, short = 'i', value_name = "TIME", default_value = "1 s", value_parser = parse_interval)]
     interval: Duration,
     /// Time to wait for answers after the last ping
     #[arg(long, short = 'W', value_name = "TIME", default_value = "2 s", value_parser = parse_wait)]
     wait: Duration,
-    /// Size of the IP packet in bytes, as far as the path's MTU allows
+    /// Size of the IP packet in bytes, as far as the path's MTU allows. The smallest is 66, 20 more over IPv6 and 40 more with --key
     #[arg(long, short = 's', value_name = "BYTES", default_value_t = 100, value_parser = clap::value_parser!(u16).range(66..))]
     size: u16,
     /// Print only the summary
@@ -197,8 +209,8 @@ impl Pinger<'_> {
     fn send(&mut self) {
         let number = self.next;
         self.next += 1;
-        let bytes = usize::from(self.args.size - OVERHEAD);
         for path in self.association.paths() {
+            let bytes = usize::from(self.args.size).saturating_sub(overhead(self.args, path.remote));
             let fresh = || Measured::new(path.local, path.remote, path.state);
             let measured = self.paths.entry(path.id).or_insert_with(fresh);
             measured.state = path.state;
@@ -207,7 +219,7 @@ impl Pinger<'_> {
                 self.waiting.push_back((path.id, number));
             }
         }
-        while self.waiting.len() > KEPT {
+        while self.waiting.len() > MAX_PINGS {
             self.waiting.pop_front();
         }
     }
@@ -215,7 +227,11 @@ impl Pinger<'_> {
     fn on_event(&mut self, event: &PathEvent) {
         let path = format!("{} > {}", event.local.ip(), event.remote.ip());
         if let PathChange::PingAnswered { number, rtt } = event.change {
-            let Some(place) = self.waiting.iter().position(|waiting| *waiting == (event.path, number)) else {
+            let Some(place) = self
+                .waiting
+                .iter()
+                .rposition(|waiting| *waiting == (event.path, number))
+            else {
                 return;
             };
             self.waiting.remove(place);
@@ -230,6 +246,27 @@ impl Pinger<'_> {
             self.console.note(format!("{path}: {}", event.change));
         }
     }
+}
+
+/// Returns the bytes of a ping to this address beside its Heartbeat Info.
+fn overhead(args: &Args, remote: SocketAddr) -> usize {
+    let (v4, v6) = IP_HEADERS;
+    let ip = if remote.is_ipv6() { v6 } else { v4 };
+    let auth = if args.options.key.is_some() { AUTH_CHUNK } else { 0 };
+    ip + auth + OVERHEAD
+}
+
+/// Checks that no ping is forgotten before --wait is over.
+fn check(args: &Args, paths: usize) -> Result<(), Failure> {
+    let within_wait = args.wait.as_nanos() / args.interval.as_nanos() + 1;
+    let each = args.count.map_or(within_wait, |count| within_wait.min(count.into()));
+    if each * paths as u128 <= MAX_PINGS as u128 {
+        return Ok(());
+    }
+    Err(Failure::wrong_use(format!(
+        "{paths} paths with a ping every {:?} are more than {MAX_PINGS} pings within --wait ({:?}): use a longer --interval or a shorter --wait",
+        args.interval, args.wait
+    )))
 }
 
 pub(crate) fn run(args: &Args) -> ExitCode {
@@ -249,6 +286,11 @@ async fn ping(args: &Args, console: &Console, report: &mut Option<Value>) -> Res
         .toward
         .connect(&stack, &args.to, &args.options, &interrupt, console);
     let association = connecting.await?;
+    if let Err(failure) = check(args, association.paths().len()) {
+        association.abort("the measurement cannot be made");
+        let _ = tokio::time::timeout(FAREWELL_PATIENCE, stack.wait_idle()).await;
+        return Err(failure);
+    }
     let mut events = association.path_events();
     let mut pinger = Pinger {
         args,

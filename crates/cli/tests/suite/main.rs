@@ -3,6 +3,7 @@
 mod files;
 mod lab;
 mod perf;
+mod ping;
 mod report;
 mod results;
 mod schemes;

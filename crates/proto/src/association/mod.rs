@@ -52,6 +52,7 @@ use components::{
 pub(crate) use handshake::{address_parameters, random_tag};
 pub(crate) use outgoing::{Outgoing, OutgoingQueue};
 pub(crate) use pairing::extra_pairs;
+pub use ping::MAX_PINGS;
 pub use state::State;
 pub use stats::AssociationStats;
 pub(crate) use timers::Timers;

@@ -10,8 +10,10 @@ use crate::PathId;
 use crate::event::Event;
 use crate::path::{HEARTBEAT_INFO_LEN, HeartbeatContent, Path};
 
-/// Pings of which the answers are awaited; the oldest is given up for a new one. It bounds the memory.
-const LIMIT: usize = 256;
+/// Pings of an association whose answers are awaited; the oldest is given up for a new one. It bounds the memory.
+pub const MAX_PINGS: usize = 16_384;
+/// Pings that may be queued while no packets are taken.
+const QUEUED: usize = 256;
 /// The shortest Heartbeat Info in bytes. It distinguishes the answers from those of other heartbeats.
 const SHORTEST: usize = HEARTBEAT_INFO_LEN + 1;
 /// Chunk header and parameter header in bytes.
@@ -32,10 +34,10 @@ impl Association {
         };
         let longest = longest.saturating_sub(COMMON_HEADER_LEN + HEADERS + self.signed_len());
         let pings = &mut self.user.pings.get_or_insert_default().0;
-        if pings.len() >= LIMIT {
-            if pings.front().is_some_and(|oldest| oldest.sent_at.is_none()) {
-                return false;
-            }
+        if pings.len() >= QUEUED && pings.iter().rev().take(QUEUED).all(|ping| ping.sent_at.is_none()) {
+            return false;
+        }
+        if pings.len() >= MAX_PINGS {
             pings.pop_front();
         }
         let nonce = ctx.random.next_u64();
@@ -52,8 +54,8 @@ impl Association {
 
     /// Returns the Heartbeat Info of a queued ping, which is sent now.
     pub(super) fn ping_info(&mut self, now: Time, path: PathId, nonce: u64, len: u16) -> Vec<u8> {
-        let pings = self.user.pings.iter_mut().flat_map(|pings| &mut pings.0);
-        for ping in pings.filter(|ping| ping.nonce == nonce) {
+        let mut pings = self.user.pings.iter_mut().flat_map(|pings| &mut pings.0).rev();
+        if let Some(ping) = pings.find(|ping| ping.nonce == nonce) {
             ping.sent_at = Some(now);
         }
         let content = HeartbeatContent {
@@ -76,7 +78,13 @@ impl Association {
         };
         let nonce = u64::from_be_bytes(*nonce);
         let is_this = |ping: &Ping| ping.nonce == nonce && ping.sent_at.is_some();
-        let Some(ping) = pings.0.iter().position(is_this).and_then(|place| pings.0.remove(place)) else {
+        // From the newest on: those that got no answer are the oldest.
+        let Some(ping) = pings
+            .0
+            .iter()
+            .rposition(is_this)
+            .and_then(|place| pings.0.remove(place))
+        else {
             return false;
         };
         let rtt = ping.sent_at.map_or(Span::ZERO, |sent_at| now.since(sent_at));
