@@ -63,7 +63,7 @@ enum Command {
     Perf(commands::perf::Args),
     /// Measure round-trip time, jitter and loss of each path
     Ping(commands::ping::Args),
-    /// Carry TCP connections and IP packets over all paths of one association
+    /// Carry TCP connections, UDP datagrams and IP packets over all paths of one association
     Tunnel(commands::tunnel::Args),
     /// Return every message to its sender; a server for `whimbrel ping` and `whimbrel perf`
     Echo(commands::echo::Args),
