@@ -1,5 +1,6 @@
 //! Tests that compare the outstanding chunks with slow models, and examples worked by hand.
 
+mod compare_paths;
 mod model;
 mod model_cmt;
 mod model_paths;
