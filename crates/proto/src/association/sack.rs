@@ -58,10 +58,10 @@ impl SackObserver for SackRecorder<'_> {
 
     fn implausibility(&self, path: u8, sent_at: Time, again: bool) -> Option<Implausibility> {
         let rtt = &self.paths[PathId(path)].rtt;
-        let taken = self.now.since(sent_at);
-        if self.least(path).is_some_and(|least| taken < least) {
+        if self.is_too_recent(path, sent_at) {
             return None;
         }
+        let taken = self.now.since(sent_at);
         // SACKs are sent to the source of the last packet with data (RFC 9260 §6.4). A packet with duplicate data is answered at once
         // (§6.2). Such a SACK reports a copy on the path it arrived on, and new data from another path.
         let expected = rtt.srtt().unwrap_or(rtt.rto());
@@ -81,6 +81,21 @@ impl SackObserver for SackRecorder<'_> {
     fn may_answer(&self, path: u8, sent_at: Time) -> bool {
         let least = self.paths[PathId(path)].rtt.min_rtt();
         least.is_some_and(|least| self.now.since(sent_at) >= least)
+    }
+
+    fn is_too_recent(&self, path: u8, sent_at: Time) -> bool {
+        let taken = self.now.since(sent_at);
+        self.least(path).is_some_and(|least| taken < least)
+    }
+
+    fn lead(&self, path: u8) -> Span {
+        // SACKs that are sent to the source of the last data report a duplicate on the path of the copy. The return paths differ by at
+        // most the round-trip times; where this is half of them, the other half is the difference of the forward paths.
+        let min_rtt = |path: PathId| self.paths[path].rtt.min_rtt();
+        let lead = self
+            .arrival
+            .and_then(|(from, _)| Some((min_rtt(PathId(path))?, min_rtt(from)?)));
+        lead.map_or(Span::ZERO, |(own, from)| own.max(from) - from)
     }
 
     fn in_recovery(&self, path: usize) -> bool {

@@ -262,6 +262,7 @@ impl Outstanding {
             self.data_in_flight += slot.data_len();
         }
         slot.path = to;
+        slot.moved = false;
         slot.sent_at = copy.sent_at;
         self.paths[usize::from(from)].held -= slot.data_len();
         self.paths[usize::from(to)].held += slot.data_len();
@@ -343,7 +344,9 @@ impl Outstanding {
     }
 
     /// Counts a missing report for a copy, as a later transmission on its path has arrived. Returns whether the copy may still be in
-    /// flight. As with the chunk's own transmission, a retransmission is reported missing only by data sent after it.
+    /// flight. As with the chunk's own transmission, a retransmission is reported missing only by data sent after it. The arrival of a
+    /// copy of an acknowledged chunk is reported only once, as a duplicate. A SACK that overtook that report does not report the copy
+    /// missing.
     pub(super) fn misses_copy(
         &mut self,
         sequences: &mut PathSequences,
@@ -352,12 +355,19 @@ impl Outstanding {
         limit: u8,
         observer: &mut impl SackObserver,
     ) -> bool {
+        let (base, slots, latest) = (self.base, &self.slots, self.acks[index].latest);
+        let is_acked = |seq: Seq| Self::chunk_state(base, slots, seq).is_none_or(|chunk| chunk.acked);
         let Some(copies) = &mut self.copies else { return false };
         let here = &mut copies.paths[index];
         let Some(copy) = here.place(psn).and_then(|place| here.in_flight.get_mut(place)) else {
             return false;
         };
-        let counts = !copy.retransmitted || Some((copy.sent_at, psn)) < self.acks[index].latest;
+        let lead = observer.lead(index as u8);
+        let counts = if lead > Span::ZERO && is_acked(copy.seq) {
+            latest.is_some_and(|(sent_at, _)| sent_at >= copy.sent_at + lead)
+        } else {
+            !copy.retransmitted || Some((copy.sent_at, psn)) < latest
+        };
         copy.missing = copy.missing.saturating_add(counts.into());
         if copy.missing < limit {
             return true;

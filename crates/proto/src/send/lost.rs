@@ -97,6 +97,7 @@ impl Outstanding {
         slot.path = path.0;
         slot.sent_at = now;
         slot.retransmitted = true;
+        slot.moved |= from != path.0;
         slot.missing = 0;
         slot.timed_out = false;
         let (chunk, data) = (slot.chunk_len(), slot.data_len());

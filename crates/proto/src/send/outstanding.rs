@@ -317,6 +317,7 @@ impl Outstanding {
             path: path.0,
             missing: 0,
             retransmitted: false,
+            moved: false,
             timed_out: false,
             fast_retransmitted: false,
             credited: false,

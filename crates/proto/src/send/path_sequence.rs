@@ -22,6 +22,8 @@ const ACKED: u64 = 1 << 63;
 const GONE: u64 = 1 << 62;
 /// The PSN is that of a copy: a transmission that is not the chunk's own.
 const COPY: u64 = 1 << 61;
+/// The chunk is acknowledged, but an earlier transmission has arrived, and not the one with this PSN.
+const EARLIER: u64 = 1 << 60;
 /// The value for chunks without a PSN.
 const NONE: Seq = Seq::MAX;
 
@@ -287,11 +289,17 @@ impl PathSequences {
         }
     }
 
-    /// Notes that a chunk is acknowledged.
-    pub(super) fn on_acked(&mut self, place: usize, seq: Seq, path: u8) {
+    /// Notes that a chunk is acknowledged. `is_reported`: its last transmission has arrived. If not, it reports nothing missing that was
+    /// sent before that transmission.
+    pub(super) fn on_acked(&mut self, place: usize, seq: Seq, path: u8, is_reported: bool) {
         let position = self.position(place, seq);
         let psn = self.psns.get(place).copied().unwrap_or(NONE);
-        self.paths[usize::from(path)].arrive(psn, position, ACKED);
+        let path = &mut self.paths[usize::from(path)];
+        if is_reported || self.by_tsn {
+            path.arrive(psn, position, ACKED);
+        } else {
+            path.mark(psn, ACKED | EARLIER);
+        }
     }
 
     /// Notes that the first chunk leaves the ring.
@@ -312,7 +320,7 @@ impl PathSequences {
             .checked_sub(path.base)
             .and_then(|at| path.entries.get_mut(at as usize))
         {
-            *entry &= !ACKED;
+            *entry &= !(ACKED | EARLIER);
         } else if let Err(at) = path.again.binary_search(&seq) {
             path.again.insert(at, seq);
         }
@@ -320,7 +328,10 @@ impl PathSequences {
             path.reported_to = if by_tsn {
                 highest_acked().map_or(0, |highest| highest + 1)
             } else {
-                let highest = path.entries.iter().rposition(|entry| entry & ACKED != 0);
+                let highest = path
+                    .entries
+                    .iter()
+                    .rposition(|entry| entry & (ACKED | EARLIER) == ACKED);
                 path.base + highest.map_or(0, |at| at as Seq + 1)
             };
         }

@@ -40,6 +40,12 @@ pub(crate) trait SackObserver {
     fn lost(&mut self, tsn: Tsn, path: u8);
     /// Whether a transmission on the path at that time can have been acknowledged by now.
     fn may_answer(&self, path: u8, sent_at: Time) -> bool;
+    /// Whether a transmission on the path at that time is too recent to be acknowledged by this SACK: it was sent less than the
+    /// shortest round-trip time ago.
+    fn is_too_recent(&self, path: u8, sent_at: Time) -> bool;
+    /// How much earlier this SACK has arrived than one that was sent at the same time on this path: a duplicate that the receiver
+    /// reported there before may still be on its way.
+    fn lead(&self, path: u8) -> Span;
     /// With accounting for each path: whether the path is in fast recovery.
     fn in_recovery(&self, path: usize) -> bool;
     /// For a chunk that was sent on several paths: how unlikely it is that this SACK reports the transmission on this path at that
@@ -86,6 +92,12 @@ impl Slot {
     fn is_missed_by(&self, latest: Option<(Time, Seq)>, position: Seq) -> bool {
         !self.retransmitted || Some((self.sent_at, position)) < latest
     }
+
+    /// Whether a SACK that acknowledges the chunk reports that its last transmission has arrived. If the chunk has moved to another path
+    /// too recently, an earlier transmission has arrived, which says nothing about the packets of the new path.
+    fn is_reported_by(&self, observer: &impl SackObserver) -> bool {
+        !(self.moved && observer.is_too_recent(self.path, self.sent_at))
+    }
 }
 
 /// The number of missing reports that one SACK counts for (CMT's DAC).
@@ -117,15 +129,16 @@ impl Outstanding {
         for _ in 0..ahead {
             let seq = self.base();
             self.settle(seq, observer);
-            let Some(&Slot { path, fate, .. }) = self.slots.front() else {
+            let Some(slot) = self.slots.front() else {
                 break;
             };
+            let (path, fate, is_reported) = (slot.path, slot.fate, slot.is_reported_by(observer));
             let position = self.position_here(seq);
             let is_earliest = self.is_earliest(position, path);
             if let Some(sequences) = &mut self.sequences
                 && fate != Fate::Acked
             {
-                sequences.on_acked(0, seq, path);
+                sequences.on_acked(0, seq, path, is_reported);
             }
             if let Some(slot) = self.pop()
                 && slot.fate != Fate::Acked
@@ -188,13 +201,14 @@ impl Outstanding {
         if slot.fate == Fate::Acked {
             return;
         }
-        let (path, was_in_flight) = (slot.path, slot.fate == Fate::InFlight);
+        let (path, was_in_flight, is_reported) =
+            (slot.path, slot.fate == Fate::InFlight, slot.is_reported_by(observer));
         let position = self.position_here(seq);
         if was_in_flight && self.is_earliest(position, path) {
             self.acks[usize::from(path)].earliest_acked = true;
         }
         if let Some(sequences) = &mut self.sequences {
-            sequences.on_acked((seq - self.base) as usize, seq, path);
+            sequences.on_acked((seq - self.base) as usize, seq, path, is_reported);
         }
         self.take_out_of_flight(seq, Fate::Acked);
         // `credit` cannot be called here: its slot would be borrowed together with the rest of the ring.

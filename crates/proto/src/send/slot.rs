@@ -28,6 +28,8 @@ pub(super) struct Slot {
     /// Number of missing reports.
     pub(super) missing: u8,
     pub(super) retransmitted: bool,
+    /// Retransmitted on another path than before: its PSN is that of a retransmission.
+    pub(super) moved: bool,
     /// Declared lost by a timeout instead of missing reports.
     pub(super) timed_out: bool,
     /// Not eligible for another fast retransmit (RFC 9260 §7.2.4 item 5).

@@ -292,6 +292,22 @@ fn redundant_reaches_the_better_path() {
             ],
             1 << 18,
         ),
+        // A SACK on the fast path overtakes the report of a duplicate on the slow one, and must not declare the copy lost: 11.6 Mbit/s,
+        // 15.4 Mbit/s.
+        (
+            [
+                (Path(10_600, Span::from_millis(30), 132), 0.0),
+                (Path(18_400, Span::from_millis(188), 17), 0.0),
+            ],
+            1 << 22,
+        ),
+        (
+            [
+                (Path(18_100, Span::from_millis(170), 25), 0.0),
+                (Path(14_000, Span::from_millis(41), 13), 0.0),
+            ],
+            1 << 22,
+        ),
     ] {
         let sctp = AssociationConfig {
             recv_buffer: buffer,
@@ -307,4 +323,26 @@ fn redundant_reaches_the_better_path() {
         println!("{paths:?}: {both:.2} of {alone:.2?}");
         assert!(both > 0.95 * alone[0].max(alone[1]), "{paths:?}: {both} of {alone:?}");
     }
+}
+
+#[test]
+fn early_timeouts_on_one_path_do_not_reduce_the_window_of_the_other() {
+    // T3-rtx of the lossy path expires while its packets are on their way, and they are retransmitted on the other path. The SACK of the
+    // first transmission reports nothing missing there: 3.9 Mbit/s over 20 seeds, of 4.5 on the better path alone.
+    let sctp = AssociationConfig {
+        recv_buffer: 1 << 20,
+        send_buffer: 1 << 20,
+        accounting: Some(Accounting::Path),
+        retransmit_path: Some(RetransmitPath::Same),
+        distribution: DistributionSpec::by_name("lowest-rtt"),
+        coupling: CouplingSpec::by_name("lia"),
+        ..scheme("standard")
+    };
+    let paths = [
+        (Path(3800, Span::from_millis(75), 106), 0.0662),
+        (Path(4700, Span::from_millis(172), 48), 0.0),
+    ];
+    let rates = [1, 2, 3, 4].map(|seed| goodput(&paths, &sctp, seed));
+    println!("{rates:.2?} Mbit/s");
+    assert!(rates.iter().sum::<f64>() / 4.0 > 4.5, "{rates:?}");
 }

@@ -68,6 +68,7 @@ impl Pair {
             missing: 0,
             sent_at: self.now,
             retransmitted: false,
+            moved: false,
             fast_retransmitted: false,
             timed_out: false,
             credited: false,
@@ -135,6 +136,7 @@ impl Pair {
         chunk.path = to;
         chunk.sent_at = now;
         chunk.retransmitted = true;
+        chunk.moved |= to != from;
         chunk.timed_out = false;
         chunk.missing = 0;
         chunk.fast_retransmitted &= !multiple && psn.is_none();
@@ -221,6 +223,8 @@ impl Pair {
             order: order(),
             again_order: order(),
             recovering: (0..self.model.paths.len()).filter(|_| rng.chance(0.3)).collect(),
+            too_recent: rng.chance(0.2),
+            lead: Span::from_micros(rng.below(8).saturating_sub(4)),
             ..Seen::default()
         };
         let early = rng.chance(0.2);

@@ -290,6 +290,10 @@ pub(super) struct Seen {
     pub(super) order: Vec<u8>,
     /// Paths on which a duplicate can have arrived, the most likely one first.
     pub(super) again_order: Vec<u8>,
+    /// Every retransmission is too recent to be acknowledged.
+    pub(super) too_recent: bool,
+    /// How much earlier the SACK has arrived than one on another path.
+    pub(super) lead: Span,
     /// Copies that have arrived.
     pub(super) copies: Vec<(Seq, u8, bool)>,
     /// Lost transmissions that are not retransmitted.
@@ -307,6 +311,14 @@ impl SackObserver for Seen {
 
     fn may_answer(&self, _path: u8, _sent_at: Time) -> bool {
         true
+    }
+
+    fn is_too_recent(&self, _path: u8, _sent_at: Time) -> bool {
+        self.too_recent
+    }
+
+    fn lead(&self, _path: u8) -> Span {
+        self.lead
     }
 
     fn in_recovery(&self, path: usize) -> bool {

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use whimbrel_control::{Seq, Time};
+use whimbrel_control::{Seq, Span, Time};
 
 use super::super::slot::Fate;
 use super::model::{Report, Seen};
@@ -17,6 +17,7 @@ pub(super) struct Chunk {
     pub(super) missing: u32,
     pub(super) sent_at: Time,
     pub(super) retransmitted: bool,
+    pub(super) moved: bool,
     pub(super) fast_retransmitted: bool,
     pub(super) timed_out: bool,
     pub(super) credited: bool,
@@ -50,6 +51,8 @@ pub(super) struct Sent {
     pub(super) chunks: Vec<Seq>,
     /// PSNs that have arrived.
     pub(super) arrived: BTreeSet<usize>,
+    /// Those of them whose chunk is acknowledged by an earlier transmission.
+    pub(super) earlier: BTreeSet<usize>,
     /// Copies, by PSN.
     pub(super) copies: BTreeMap<usize, ChunkCopy>,
     /// Chunks below this one are not copied here.
@@ -156,6 +159,7 @@ impl Model {
         }
         chunk.fate = Fate::InFlight;
         (chunk.path, chunk.psn, chunk.sent_at) = (path, psn, copy.sent_at);
+        chunk.moved = false;
     }
 
     /// Handles chunks that are no longer outstanding and arrived again.
@@ -242,7 +246,11 @@ impl Model {
             reported[path].earliest_acked |= chunk.fate == Fate::InFlight && earliest[path] == Some(psn);
             chunk.fate = Fate::Acked;
             self.paths[path].arrived.insert(psn);
-            newly[path].push(psn);
+            if chunk.moved && seen.too_recent {
+                self.paths[path].earlier.insert(psn);
+            } else {
+                newly[path].push(psn);
+            }
             if !chunk.credited {
                 chunk.credited = true;
                 reported[path].acked += chunk.bytes();
@@ -276,6 +284,7 @@ impl Model {
                 chunk.missing = 1;
                 reneged = true;
                 self.paths[chunk.path].arrived.remove(&chunk.psn);
+                self.paths[chunk.path].earlier.remove(&chunk.psn);
                 let earliest = &mut earliest[chunk.path];
                 *earliest = Some(earliest.map_or(chunk.psn, |earliest| earliest.min(chunk.psn)));
             }
@@ -305,7 +314,9 @@ impl Model {
             };
             let all = 0..self.paths[path].chunks.len();
             let below = if advanced && recovering.contains(&path) {
-                all.rev().find(|psn| self.is_acked(path, *psn)).map_or(0, |psn| psn + 1)
+                let mut arrived = all.rev().filter(|psn| self.is_acked(path, *psn));
+                let highest = arrived.find(|psn| !self.paths[path].earlier.contains(psn));
+                highest.map_or(0, |psn| psn + 1)
             } else {
                 highest
             };
@@ -317,7 +328,13 @@ impl Model {
             for psn in 0..below {
                 let seq = self.paths[path].chunks[psn];
                 if let Some(copy) = self.paths[path].copies.get_mut(&psn) {
-                    copy.missing += u32::from(!copy.retransmitted || Some((copy.sent_at, psn)) < latest[path]);
+                    let is_acked = self.chunks.get(&seq).is_none_or(|chunk| chunk.fate == Fate::Acked);
+                    let counts = if seen.lead > Span::ZERO && is_acked {
+                        latest[path].is_some_and(|(sent_at, _)| sent_at >= copy.sent_at + seen.lead)
+                    } else {
+                        !copy.retransmitted || Some((copy.sent_at, psn)) < latest[path]
+                    };
+                    copy.missing += u32::from(counts);
                     if copy.missing >= limit {
                         self.lose_copy(path, psn);
                         reported[path].lost.push(psn as Seq);

@@ -20,6 +20,8 @@ struct Sender {
     lost: Vec<u32>,
     /// The path on which copied chunks are assumed to have arrived.
     came_on: u8,
+    too_recent: bool,
+    lead: Span,
     given_up: Vec<(Seq, u8)>,
 }
 
@@ -35,6 +37,8 @@ impl Sender {
             early: false,
             lost: Vec::new(),
             came_on: 0,
+            too_recent: false,
+            lead: Span::ZERO,
             given_up: Vec::new(),
         };
         paths.iter().for_each(|&path| sender.send(path));
@@ -74,6 +78,8 @@ impl Sender {
         };
         let mut seen = Seen {
             order: vec![self.came_on],
+            too_recent: self.too_recent,
+            lead: self.lead,
             ..Seen::default()
         };
         let outcome = report.deliver(&mut self.ring, self.first, rules, &mut seen);
@@ -207,6 +213,37 @@ fn a_lost_transmission_of_a_copied_chunk_is_reported_once() {
     sender.came_on = 0;
     sender.sack(101, &[(103, 103)]);
     assert_eq!(sender.given_up, [(0, 0), (2, 0)]);
+}
+
+#[test]
+fn an_acknowledgement_too_early_for_a_retransmission_reports_nothing_missing_on_its_path() {
+    for too_recent in [true, false] {
+        // TSNs 10 to 13 on path 0, which times out too early; 14 to 17 on path 1, and then 10 to 13 again.
+        let mut sender = Sender::new(Accounting::Path, 10, &[0, 0, 0, 0, 1, 1, 1, 1]);
+        assert!(sender.ring.lose_path(PathId(0), |_, _| ()).is_some());
+        (10..=13).for_each(|tsn| sender.resend(tsn, 1));
+        sender.too_recent = too_recent;
+        (10..=13).for_each(|tsn| sender.sack(tsn, &[]));
+        let expected: &[u32] = if too_recent { &[] } else { &[14, 15, 16, 17] };
+        assert_eq!(sender.lost, expected);
+        assert_eq!(sender.ring.flight(PathId(1)), if too_recent { 4 * 1468 } else { 0 });
+    }
+}
+
+#[test]
+fn a_copy_of_an_acknowledged_chunk_is_not_missed_by_a_sack_that_overtook_its_report() {
+    for (lead, later, expected) in [(0, 1, &[(0, 1)][..]), (5, 4, &[]), (5, 5, &[(0, 1)])] {
+        // TSN 10 is sent on both paths, and arrives on path 0.
+        let mut sender = Sender::new(Accounting::Path, 10, &[0]);
+        sender.limit = 1;
+        sender.ring.allow_copies();
+        sender.ring.copy(0, PathId(1), Time::ZERO);
+        sender.ring.push(fragment(1452), PathId(1), Time::from_nanos(later));
+        sender.sack(10, &[]);
+        sender.lead = Span::from_nanos(lead);
+        sender.sack(11, &[]);
+        assert_eq!(sender.given_up, expected, "{lead} {later}");
+    }
 }
 
 #[test]
